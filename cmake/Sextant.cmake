@@ -1,0 +1,24 @@
+# Functions that every folder of Sextant builds with.
+
+set(SEXTANT_WARNINGS -Wall -Wextra -Werror -Wno-unused-parameter)
+
+# sextant_add_library(name sources... [DEPENDS targets...] [LINK libraries...])
+# A static library of MLIR-facing code: RTTI on, exceptions off, as in LLVM's
+# Debian packages.
+function(sextant_add_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_compile_options(${name} PRIVATE ${SEXTANT_WARNINGS} -fno-exceptions)
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
+endfunction()
+
+# sextant_add_tool(name sources... [LINK libraries...])
+function(sextant_add_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_compile_options(${name} PRIVATE ${SEXTANT_WARNINGS} -fno-exceptions)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
+endfunction()

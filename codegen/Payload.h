@@ -1,0 +1,34 @@
+//===- Payload.h - Payloads, emitted forwards and backwards -------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_PAYLOAD_H
+#define SEXTANT_CODEGEN_PAYLOAD_H
+
+#include "codegen/SiteContext.h"
+
+namespace sextant::codegen {
+
+/// Emits the payload `block` with its arguments bound to `arguments` and gives
+/// the yielded values. A scalar and a vector of lanes mix freely: an op with a
+/// vector operand becomes a vector op. Fails, with a diagnostic at the op, on
+/// an op that the point cannot compute.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+emitPayload(mlir::OpBuilder &builder, mlir::Block &block,
+            mlir::ValueRange arguments, SiteContext &point);
+
+/// Emits the payload again (forward values are recomputed) and then its
+/// pullback: cotangents of the yielded values become cotangents of the
+/// arguments; gradients of hoisted values and parameters go to `point`. Null
+/// cotangents stand for zero, in both directions. A missing derivative rule is
+/// a diagnostic that names the op.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+emitPullback(mlir::OpBuilder &builder, mlir::Block &block,
+             mlir::ValueRange arguments, mlir::ValueRange cotangents,
+             SiteContext &point);
+
+/// Whether the payload's single result is its single argument plus terms that
+/// do not depend on it: its pullback then needs no forward values.
+bool isAdditive(mlir::Block &block);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_PAYLOAD_H

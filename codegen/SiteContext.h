@@ -1,0 +1,51 @@
+//===- SiteContext.h - The seam between payloads and kernels ------*- C++ -*-===//
+//
+// Everything that an encoding touches goes through this interface: a kernel
+// tells a payload where it stands and what was computed outside the tile, and
+// takes the payload's gradients. A kernel has one call per place and no word
+// about any encoding; a payload has no word about any target.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_SITECONTEXT_H
+#define SEXTANT_CODEGEN_SITECONTEXT_H
+
+#include "dialects/Pos/IR/Pos.h"
+
+namespace sextant::codegen {
+
+/// A point of a kernel at which payloads are emitted. Values are scalars or
+/// vectors of `getLanes()` lanes.
+class SiteContext : public pos::SitePoint {
+public:
+  /// The type that `f32` in a definition becomes for a single value (C1): f32,
+  /// or f64 in the float64 reference.
+  virtual mlir::FloatType getComputeType() = 0;
+
+  /// Number of lanes of a vector value, or 1 where all values are scalars.
+  virtual int64_t getLanes() = 0;
+
+  /// The value of a hoisted subexpression at this point.
+  virtual mlir::Value hoisted(mlir::OpBuilder &builder, pos::HoistOp hoist) = 0;
+
+  /// An element of a parameter. `param` is a block argument of the attention's
+  /// region. The result is a vector where an index is one.
+  virtual mlir::Value read(mlir::OpBuilder &builder, mlir::BlockArgument param,
+                           mlir::ValueRange indices) = 0;
+
+  /// Adds to the gradient of a hoisted value at this point.
+  virtual void addToHoisted(mlir::OpBuilder &builder, pos::HoistOp hoist,
+                            mlir::Value cotangent) = 0;
+
+  /// Adds to the gradient of an element of a parameter.
+  virtual void addToRead(mlir::OpBuilder &builder, mlir::BlockArgument param,
+                         mlir::ValueRange indices, mlir::Value cotangent) = 0;
+
+  /// Whether anybody wants the gradient of this value: what a pullback can skip.
+  virtual bool wantsGradient(pos::HoistOp hoist) = 0;
+  virtual bool wantsGradient(mlir::BlockArgument param) = 0;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_SITECONTEXT_H

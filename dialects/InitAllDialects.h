@@ -1,0 +1,21 @@
+//===- InitAllDialects.h - Every dialect of a Sextant program -----*- C++ -*-===//
+
+#ifndef SEXTANT_DIALECTS_INITALLDIALECTS_H
+#define SEXTANT_DIALECTS_INITALLDIALECTS_H
+
+#include "dialects/Exec/IR/Exec.h"
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+
+namespace sextant {
+
+inline void registerAllDialects(mlir::DialectRegistry &registry) {
+  mlir::registerAllDialects(registry);
+  mlir::registerAllExtensions(registry);
+  registry.insert<exec::ExecDialect, pos::PosDialect>();
+}
+
+} // namespace sextant
+
+#endif // SEXTANT_DIALECTS_INITALLDIALECTS_H

@@ -1,0 +1,14 @@
+//===- Pos.td - The pos dialect -----------------------------------------------===//
+
+#ifndef SEXTANT_POS_TD
+#define SEXTANT_POS_TD
+
+include "dialects/Pos/IR/PosBase.td"
+include "dialects/Pos/IR/PosAttrs.td"
+include "dialects/Pos/IR/PosInterfaces.td"
+include "dialects/Pos/IR/PosDefinition.td"
+include "dialects/Pos/IR/PosContext.td"
+include "dialects/Pos/IR/PosSites.td"
+include "dialects/Pos/IR/PosAttention.td"
+
+#endif // SEXTANT_POS_TD

@@ -1,0 +1,228 @@
+//===- PosAttention.cpp - Verification of attention and its gradient --------===//
+
+#include "dialects/Pos/IR/Pos.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace sextant::pos;
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+static bool differ(int64_t a, int64_t b) {
+  return !ShapedType::isDynamic(a) && !ShapedType::isDynamic(b) && a != b;
+}
+
+/// Verifies query [B, H, Lq, d] against key [B, Hkv, Lk, d] and each value
+/// [B, Hkv, Lk, dv].
+static LogicalResult verifyRows(Operation *op, Value query, Value key,
+                                ValueRange values) {
+  auto q = cast<RankedTensorType>(query.getType());
+  auto k = cast<RankedTensorType>(key.getType());
+  auto same = [&](RankedTensorType a, RankedTensorType b, unsigned dim,
+                  StringRef what) -> LogicalResult {
+    if (differ(a.getDimSize(dim), b.getDimSize(dim)))
+      return op->emitOpError(what)
+             << " differ: " << a.getDimSize(dim) << " and "
+             << b.getDimSize(dim);
+    return success();
+  };
+  if (values.empty())
+    return op->emitOpError("expected at least one value operand");
+  if (q.isDynamicDim(3))
+    return op->emitOpError("head dim must be static, got ") << q;
+  if (failed(same(q, k, 0, "batch sizes of query and key")) ||
+      failed(same(q, k, 3, "head dims of query and key")))
+    return failure();
+  if (!q.isDynamicDim(1) && !k.isDynamicDim(1) &&
+      (k.getDimSize(1) == 0 || q.getDimSize(1) % k.getDimSize(1) != 0))
+    return op->emitOpError("query heads must be a multiple of key heads, got ")
+           << q.getDimSize(1) << " and " << k.getDimSize(1);
+  for (Value value : values) {
+    auto v = cast<RankedTensorType>(value.getType());
+    if (v.isDynamicDim(3))
+      return op->emitOpError("head dim must be static, got ") << v;
+    if (failed(same(k, v, 0, "batch sizes of key and value")) ||
+        failed(same(k, v, 1, "heads of key and value")) ||
+        failed(same(k, v, 2, "lengths of key and value")))
+      return failure();
+    if (v.getElementType() != q.getElementType())
+      return op->emitOpError("query and value must share a dtype (C8), got ")
+             << q.getElementType() << " and " << v.getElementType();
+  }
+  if (k.getElementType() != q.getElementType())
+    return op->emitOpError("query and key must share a dtype (C8), got ")
+           << q.getElementType() << " and " << k.getElementType();
+  return success();
+}
+
+/// Verifies that the region, once there, has one argument per parameter.
+static LogicalResult verifySitesRegion(SitesOwnerInterface op) {
+  Region &region = op.getSitesRegion();
+  if (region.empty())
+    return success();
+  if (TypeRange(region.front().getArgumentTypes()) !=
+      TypeRange(op.getParamOperands().getTypes()))
+    return op->emitOpError("region must take one argument per parameter: "
+                           "expected ")
+           << op.getParamOperands().size() << " of their types, got "
+           << region.front().getNumArguments();
+  for (Operation &nested : region.front()) {
+    if (isa<SiteOpInterface, HoistOp>(nested) ||
+        nested.hasTrait<OpTrait::ConstantLike>())
+      continue;
+    InFlightDiagnostic diag =
+        op->emitOpError("region may only hold sites, hoists and constants");
+    diag.attachNote(nested.getLoc()) << "'" << nested.getName() << "' is none";
+    return diag;
+  }
+  return success();
+}
+
+static LogicalResult verifyParamGradients(Operation *op, OperandRange params,
+                                          ArrayRef<int32_t> numbers,
+                                          ResultRange results) {
+  if (numbers.size() != results.size())
+    return op->emitOpError("expected one result per listed parameter: ")
+           << numbers.size() << ", got " << results.size();
+  for (auto [number, result] : llvm::zip_equal(numbers, results)) {
+    if (number < 0 || number >= static_cast<int32_t>(params.size()))
+      return op->emitOpError("has no parameter ") << number;
+    if (params[number].getType() != result.getType())
+      return op->emitOpError("gradient of parameter ")
+             << number << " must have type " << params[number].getType()
+             << ", got " << result.getType();
+  }
+  return success();
+}
+
+static std::optional<int64_t> fixed(Value value, unsigned dim) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.isDynamicDim(dim))
+    return std::nullopt;
+  return type.getDimSize(dim);
+}
+
+static std::optional<int64_t> attentionExtent(Extent extent, Value query,
+                                              Value key, Value value) {
+  switch (extent) {
+  case Extent::batch:
+    return fixed(query, 0);
+  case Extent::heads:
+    return fixed(query, 1);
+  case Extent::kv_heads:
+    return fixed(key, 1);
+  case Extent::query:
+    return fixed(query, 2);
+  case Extent::key:
+    return fixed(key, 2);
+  case Extent::head_dim:
+    return fixed(query, 3);
+  case Extent::value_dim:
+    return fixed(value, 3);
+  case Extent::model: {
+    auto heads = fixed(query, 1), dim = fixed(query, 3);
+    if (!heads || !dim)
+      return std::nullopt;
+    return *heads * *dim;
+  }
+  }
+  llvm_unreachable("every extent is listed");
+}
+
+static double scaleOr(std::optional<APFloat> scale, Value query) {
+  if (scale)
+    return scale->convertToDouble();
+  return 1.0 / std::sqrt(static_cast<double>(
+                   cast<RankedTensorType>(query.getType()).getDimSize(3)));
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+bool AttentionOp::hasPositions() {
+  return getQueryPositions() || getKeyPositions();
+}
+std::optional<int64_t> AttentionOp::getStaticExtent(Extent extent) {
+  return attentionExtent(extent, getQuery(), getKey(), getValues().front());
+}
+double AttentionOp::getEffectiveScale() {
+  return scaleOr(getScale(), getQuery());
+}
+LogicalResult AttentionOp::verify() {
+  if (getOutputs().size() != getValues().size())
+    return emitOpError("expected one output per value: ")
+           << getValues().size() << ", got " << getOutputs().size();
+  return verifyRows(*this, getQuery(), getKey(), getValues());
+}
+LogicalResult AttentionOp::verifyRegions() { return verifySitesRegion(*this); }
+
+bool AttentionBackwardOp::hasPositions() {
+  return getQueryPositions() || getKeyPositions();
+}
+std::optional<int64_t> AttentionBackwardOp::getStaticExtent(Extent extent) {
+  return attentionExtent(extent, getQuery(), getKey(), getValues().front());
+}
+double AttentionBackwardOp::getEffectiveScale() {
+  return scaleOr(getScale(), getQuery());
+}
+LogicalResult AttentionBackwardOp::verify() {
+  size_t values = getValues().size();
+  if (getOutputs().size() != values || getOutputGradients().size() != values ||
+      getValueGradients().size() != values)
+    return emitOpError("expected as many outputs, output gradients and value "
+                       "gradients as values: ")
+           << values;
+  if (failed(verifyParamGradients(*this, getParams(), getParamGradients(),
+                                  getParamGradientResults())))
+    return failure();
+  return verifyRows(*this, getQuery(), getKey(), getValues());
+}
+LogicalResult AttentionBackwardOp::verifyRegions() {
+  return verifySitesRegion(*this);
+}
+
+//===----------------------------------------------------------------------===//
+// Row maps outside attention
+//===----------------------------------------------------------------------===//
+
+static std::optional<int64_t> rowsExtent(Extent extent, Value input) {
+  switch (extent) {
+  case Extent::batch:
+    return fixed(input, 0);
+  case Extent::heads:
+  case Extent::kv_heads:
+    return 1;
+  case Extent::query:
+  case Extent::key:
+    return fixed(input, 1);
+  case Extent::head_dim:
+  case Extent::value_dim:
+  case Extent::model:
+    return fixed(input, 2);
+  }
+  llvm_unreachable("every extent is listed");
+}
+
+bool MapRowsOp::hasPositions() { return static_cast<bool>(getPositions()); }
+std::optional<int64_t> MapRowsOp::getStaticExtent(Extent extent) {
+  return rowsExtent(extent, getInput());
+}
+double MapRowsOp::getEffectiveScale() { return 1.0; }
+LogicalResult MapRowsOp::verifyRegions() { return verifySitesRegion(*this); }
+
+bool MapRowsBackwardOp::hasPositions() {
+  return static_cast<bool>(getPositions());
+}
+std::optional<int64_t> MapRowsBackwardOp::getStaticExtent(Extent extent) {
+  return rowsExtent(extent, getInput());
+}
+double MapRowsBackwardOp::getEffectiveScale() { return 1.0; }
+LogicalResult MapRowsBackwardOp::verifyRegions() {
+  if (failed(verifyParamGradients(*this, getParams(), getParamGradients(),
+                                  getParamGradientResults())))
+    return failure();
+  return verifySitesRegion(*this);
+}

@@ -1,0 +1,156 @@
+//===- PosAttention.td - Attention, its gradient, and row maps ----------------===//
+
+#ifndef SEXTANT_POS_ATTENTION_TD
+#define SEXTANT_POS_ATTENTION_TD
+
+include "dialects/Pos/IR/PosAttrs.td"
+include "dialects/Pos/IR/PosInterfaces.td"
+
+defvar Pos_Float = AnyTypeOf<[F32, F64, BF16, F16]>;
+def Pos_Rows : 4DTensorOf<[F32, F64, BF16, F16]>;
+def Pos_Positions : 3DTensorOf<[I32]>;
+def Pos_Param : RankedTensorOf<[F32, F64, I32]>;
+
+class Pos_SitesOwnerOp<string mnemonic, list<Trait> traits = []>
+    : Pos_Op<mnemonic, traits # [Pure, IsolatedFromAbove, NoTerminator,
+        AttrSizedOperandSegments,
+        DeclareOpInterfaceMethods<Pos_SitesOwnerInterface,
+          ["hasPositions", "getStaticExtent", "getEffectiveScale"]>]>;
+
+def Pos_AttentionOp : Pos_SitesOwnerOp<"attention"> {
+  let summary = "Softmax attention with positional encodings";
+  let description = [{
+    query [B, H, Lq, d], key [B, Hkv, Lk, d], values [B, Hkv, Lk, dv]; H is a
+    multiple of Hkv (grouped queries). Results: one output [B, H, Lq, dv] per
+    value operand and the log-sum-exp of the final scores [B, H, Lq] (f32; f64
+    for f64 operands).
+
+    Positions are i32 [1 or B or a divisor of B, length, axes]. Without them a
+    coordinate is the index. Shapes may be dynamic except the head dims.
+
+    The order of computation is C2. `scale` defaults to 1 / sqrt(d).
+
+    ```mlir
+    %o, %lse = pos.attention %q, %k, (%v) uses [#pos.use<@causal, "causal">]
+      : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>)
+      -> (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>
+    ```
+  }];
+  let arguments = (ins Pos_Rows:$query, Pos_Rows:$key, Variadic<Pos_Rows>:$values,
+    Variadic<Pos_Param>:$params, Optional<Pos_Positions>:$queryPositions,
+    Optional<Pos_Positions>:$keyPositions, OptionalAttr<Pos_UseArrayAttr>:$uses,
+    OptionalAttr<F64Attr>:$scale);
+  let results = (outs Variadic<Pos_Rows>:$outputs, 3DTensorOf<[F32, F64]>:$lse);
+  let regions = (region AnyRegion:$body);
+  let assemblyFormat = [{
+    $query `,` $key `,` `(` $values `)` (`uses` $uses^)?
+    (`params` `(` $params^ `:` type($params) `)`)?
+    (`query_positions` `(` $queryPositions^ `:` type($queryPositions) `)`)?
+    (`key_positions` `(` $keyPositions^ `:` type($keyPositions) `)`)?
+    (`scale` $scale^)?
+    attr-dict `:` type($query) `,` type($key) `,` `(` type($values) `)` `->`
+    `(` type($outputs) `)` `,` type($lse) ($body^)?
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Pos_AttentionBackwardOp
+    : Pos_SitesOwnerOp<"attention_backward", [AttrSizedResultSegments]> {
+  let summary = "Gradient of attention";
+  let description = [{
+    Takes what `pos.attention` took, its results, and the gradients of its
+    results; carries the same uses, later the same sites. Gives the gradients
+    of query, key and values, and of the parameters whose operand numbers
+    `paramGradients` lists.
+
+    ```mlir
+    %dq, %dk, %dv = pos.attention_backward %q, %k, (%v), (%o), %lse, (%do), %dlse
+      uses [#pos.use<@causal, "causal">] gradients []
+      : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>),
+        (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>
+      -> tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>)
+    ```
+  }];
+  let arguments = (ins Pos_Rows:$query, Pos_Rows:$key, Variadic<Pos_Rows>:$values,
+    Variadic<Pos_Rows>:$outputs, 3DTensorOf<[F32, F64]>:$lse,
+    Variadic<Pos_Rows>:$outputGradients, 3DTensorOf<[F32, F64]>:$lseGradient,
+    Variadic<Pos_Param>:$params, Optional<Pos_Positions>:$queryPositions,
+    Optional<Pos_Positions>:$keyPositions, OptionalAttr<Pos_UseArrayAttr>:$uses,
+    DenseI32ArrayAttr:$paramGradients, OptionalAttr<F64Attr>:$scale);
+  let results = (outs Pos_Rows:$queryGradient, Pos_Rows:$keyGradient,
+    Variadic<Pos_Rows>:$valueGradients, Variadic<Pos_Param>:$paramGradientResults);
+  let regions = (region AnyRegion:$body);
+  let assemblyFormat = [{
+    $query `,` $key `,` `(` $values `)` `,` `(` $outputs `)` `,` $lse `,`
+    `(` $outputGradients `)` `,` $lseGradient (`uses` $uses^)?
+    (`params` `(` $params^ `:` type($params) `)`)?
+    (`query_positions` `(` $queryPositions^ `:` type($queryPositions) `)`)?
+    (`key_positions` `(` $keyPositions^ `:` type($keyPositions) `)`)?
+    `gradients` $paramGradients (`scale` $scale^)?
+    attr-dict `:` type($query) `,` type($key) `,` `(` type($values) `)` `,`
+    `(` type($outputs) `)` `,` type($lse) `,` `(` type($outputGradients) `)` `,`
+    type($lseGradient) `->` type($queryGradient) `,` type($keyGradient) `,`
+    `(` type($valueGradients) `)` (`,` type($paramGradientResults)^)? ($body^)?
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Pos_MapRowsOp : Pos_SitesOwnerOp<"map_rows"> {
+  let summary = "Row maps on rows outside attention";
+  let description = [{
+    Applies the `pos.rows` sites of `operand` to `input` [B, L, C]. The head is
+    0, the head dim is C. Sites of other operands are ignored.
+
+    ```mlir
+    %y = pos.map_rows %x of embedding uses [#pos.use<@sinusoidal, "sinusoidal">]
+      : tensor<?x?x128xf32> -> tensor<?x?x128xf32>
+    ```
+  }];
+  let arguments = (ins 3DTensorOf<[F32, F64, BF16, F16]>:$input,
+    Pos_RowOperandAttr:$operand, Variadic<Pos_Param>:$params,
+    Optional<Pos_Positions>:$positions, OptionalAttr<Pos_UseArrayAttr>:$uses);
+  let results = (outs 3DTensorOf<[F32, F64, BF16, F16]>:$result);
+  let regions = (region AnyRegion:$body);
+  let assemblyFormat = [{
+    $input `of` $operand (`uses` $uses^)?
+    (`params` `(` $params^ `:` type($params) `)`)?
+    (`positions` `(` $positions^ `:` type($positions) `)`)?
+    attr-dict `:` type($input) `->` type($result) ($body^)?
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def Pos_MapRowsBackwardOp : Pos_SitesOwnerOp<"map_rows_backward"> {
+  let summary = "Gradient of row maps outside attention";
+  let description = [{
+    Takes what `pos.map_rows` took and the gradient of its result; gives the
+    gradient of the input and of the parameters that `paramGradients` lists.
+
+    ```mlir
+    %dx = pos.map_rows_backward %x, %dy of embedding
+      uses [#pos.use<@sinusoidal, "sinusoidal">] gradients []
+      : tensor<?x?x128xf32>, tensor<?x?x128xf32> -> tensor<?x?x128xf32>
+    ```
+  }];
+  let arguments = (ins 3DTensorOf<[F32, F64, BF16, F16]>:$input,
+    3DTensorOf<[F32, F64, BF16, F16]>:$resultGradient,
+    Pos_RowOperandAttr:$operand, Variadic<Pos_Param>:$params,
+    Optional<Pos_Positions>:$positions, OptionalAttr<Pos_UseArrayAttr>:$uses,
+    DenseI32ArrayAttr:$paramGradients);
+  let results = (outs 3DTensorOf<[F32, F64, BF16, F16]>:$inputGradient,
+    Variadic<Pos_Param>:$paramGradientResults);
+  let regions = (region AnyRegion:$body);
+  let assemblyFormat = [{
+    $input `,` $resultGradient `of` $operand (`uses` $uses^)?
+    (`params` `(` $params^ `:` type($params) `)`)?
+    (`positions` `(` $positions^ `:` type($positions) `)`)?
+    `gradients` $paramGradients
+    attr-dict `:` type($input) `,` type($resultGradient) `->`
+    type($inputGradient) (`,` type($paramGradientResults)^)? ($body^)?
+  }];
+  let hasRegionVerifier = 1;
+}
+
+#endif // SEXTANT_POS_ATTENTION_TD

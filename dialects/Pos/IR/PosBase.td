@@ -1,0 +1,59 @@
+//===- PosBase.td - The pos dialect and its base classes ----------------------===//
+
+#ifndef SEXTANT_POS_BASE_TD
+#define SEXTANT_POS_BASE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+
+def Pos_Dialect : Dialect {
+  let name = "pos";
+  let cppNamespace = "::sextant::pos";
+  let summary = "Attention and the positional encodings that act in and around it";
+  let description = [{
+    A positional encoding acts at a few fixed *places* of attention. The places
+    are ops of this dialect, a closed set that kernels know. An encoding is
+    data (`pos.encoding`), an open set that no pass and no kernel knows by name.
+
+    Numeric contract, cited by number in verifiers and tests:
+
+    * **C1** Payloads compute in the compute type: f32 in kernels, f64 in the
+      float64 reference. `f32` in a definition means the compute type; no other
+      float type appears in a definition.
+    * **C2** Order: row maps and columns, product, scale, score payloads in the
+      order of the list, masks, softmax.
+    * **C3** A score payload sees the scaled score in natural-log units.
+    * **C4** A mask payload yields true for a visible key. A row that sees no
+      key gives zeros and a log-sum-exp of minus infinity.
+    * **C5** `pos.offset` is the key's coordinate minus the query's.
+    * **C6** A row map works on lanes [begin, end) of a row in groups: `single`
+      (one lane), `half` (lane t with lane t + n/2 of the n lanes of the range),
+      `interleaved` (lane 2t with lane 2t + 1) or `whole` (all lanes at once).
+      `pos.lane` is t, counted inside the range; for `whole` there is no lane.
+    * **C7** The error of a kernel against the float64 reference, gradients
+      included, is at most twice that of plain PyTorch in the same type on the
+      same input, plus 1e-6 (f32) or 1e-3 (bf16).
+    * **C8** Query, key and value share a dtype; floating-point parameters and
+      the log-sum-exp are f32; gradients have the dtype of what they belong to.
+    * **C9** Results are the same bits from run to run and for any number of
+      threads.
+    * **C10** Derivatives at kinks are stated by each rule and finite: a rule
+      never produces 0 * inf.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Pos_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Pos_Dialect, mnemonic, traits>;
+class Pos_Attr<string name, string mnem, list<Trait> traits = []>
+    : AttrDef<Pos_Dialect, name, traits> {
+  let mnemonic = mnem;
+}
+
+#endif // SEXTANT_POS_BASE_TD

@@ -1,0 +1,143 @@
+//===- PosContext.cpp - Context ops: dependence, value, range ---------------===//
+
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace sextant::pos;
+
+static Axis axisOf(Side side) {
+  switch (side) {
+  case Side::query:
+    return Axis::query;
+  case Side::key:
+    return Axis::key;
+  case Side::self:
+    return Axis::self;
+  }
+  llvm_unreachable("a side is self, query or key");
+}
+
+static ValueRange32 single(Value value) { return {value, value}; }
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+AxisSet IndexOp::getDependence(bool hasPositions) {
+  return axisOf(getSide());
+}
+Value IndexOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.index(builder, getSide());
+}
+ValueRange32 IndexOp::emitRange(OpBuilder &builder, TileBounds &tile) {
+  return tile.index(builder, getSide());
+}
+
+AxisSet CoordOp::getDependence(bool hasPositions) {
+  AxisSet set = axisOf(getSide());
+  return hasPositions ? set | Axis::batch : set;
+}
+Value CoordOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.coord(builder, getSide(), getAxis());
+}
+ValueRange32 CoordOp::emitRange(OpBuilder &builder, TileBounds &tile) {
+  return tile.coord(builder, getSide(), getAxis());
+}
+
+/// An offset on the first axis is the one that tables run over; on another
+/// axis it is an ordinary function of both rows.
+AxisSet OffsetOp::getDependence(bool hasPositions) {
+  if (getAxis() == 0)
+    return Axis::offset;
+  return hasPositions ? AxisSet{Axis::batch, Axis::query, Axis::key}
+                      : AxisSet{Axis::query, Axis::key};
+}
+Value OffsetOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.offset(builder, getAxis());
+}
+ValueRange32 OffsetOp::emitRange(OpBuilder &builder, TileBounds &tile) {
+  ValueRange32 query = tile.coord(builder, Side::query, getAxis());
+  ValueRange32 key = tile.coord(builder, Side::key, getAxis());
+  if (!query.known() || !key.known())
+    return {};
+  Location loc = getLoc();
+  return {arith::SubIOp::create(builder, loc, key.low, query.high),
+          arith::SubIOp::create(builder, loc, key.high, query.low)};
+}
+
+//===----------------------------------------------------------------------===//
+// Head, batch, lane
+//===----------------------------------------------------------------------===//
+
+AxisSet HeadOp::getDependence(bool) { return Axis::head; }
+Value HeadOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.head(builder);
+}
+ValueRange32 HeadOp::emitRange(OpBuilder &builder, TileBounds &tile) {
+  return single(tile.head(builder));
+}
+
+AxisSet BatchOp::getDependence(bool) { return Axis::batch; }
+Value BatchOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.batch(builder);
+}
+ValueRange32 BatchOp::emitRange(OpBuilder &builder, TileBounds &tile) {
+  return single(tile.batch(builder));
+}
+
+AxisSet LaneOp::getDependence(bool) { return Axis::lane; }
+Value LaneOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.lane(builder);
+}
+ValueRange32 LaneOp::emitRange(OpBuilder &, TileBounds &) { return {}; }
+
+//===----------------------------------------------------------------------===//
+// Constants of a call
+//===----------------------------------------------------------------------===//
+
+AxisSet ExtentOp::getDependence(bool) { return {}; }
+Value ExtentOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.extent(builder, getExtent());
+}
+ValueRange32 ExtentOp::emitRange(OpBuilder &builder, TileBounds &tile) {
+  return single(tile.extent(builder, getExtent()));
+}
+
+AxisSet ScaleOp::getDependence(bool) { return {}; }
+Value ScaleOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.scale(builder);
+}
+ValueRange32 ScaleOp::emitRange(OpBuilder &, TileBounds &) { return {}; }
+
+//===----------------------------------------------------------------------===//
+// Reads, sums
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReadOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                       Adaptor adaptor,
+                                       SmallVectorImpl<Type> &types) {
+  types.push_back(
+      cast<ShapedType>(adaptor.getTensor().getType()).getElementType());
+  return success();
+}
+
+LogicalResult ReadOp::verify() {
+  auto rank = getTensor().getType().getRank();
+  if (static_cast<int64_t>(getIndices().size()) != rank)
+    return emitOpError("expected one index per dimension: ")
+           << rank << ", got " << getIndices().size();
+  return success();
+}
+
+LogicalResult SumOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (block.getNumArguments() != 1 ||
+      !block.getArgument(0).getType().isInteger(32))
+    return emitOpError("expected one block argument of type i32");
+  auto yield = dyn_cast<YieldOp>(block.getTerminator());
+  if (!yield || yield.getNumOperands() != 1 ||
+      yield.getOperand(0).getType() != getType())
+    return emitOpError("body must yield (") << getType() << ")";
+  return success();
+}

@@ -1,0 +1,161 @@
+//===- PosContext.td - What a payload can ask about where it stands -----------===//
+
+#ifndef SEXTANT_POS_CONTEXT_TD
+#define SEXTANT_POS_CONTEXT_TD
+
+include "dialects/Pos/IR/PosAttrs.td"
+include "dialects/Pos/IR/PosInterfaces.td"
+
+class Pos_ContextOp<string mnemonic> : Pos_Op<mnemonic, [Pure,
+    DeclareOpInterfaceMethods<Pos_ContextOpInterface>]> {
+  let results = (outs I32:$result);
+}
+
+def Pos_IndexOp : Pos_ContextOp<"index"> {
+  let summary = "Row of the query or key tensor";
+  let description = [{
+    Queries and keys are aligned at the end: the index of the first query is
+    the key length minus the query length (as in decoding). `self` is the row
+    of the operand that a row map works on.
+
+    ```mlir
+    %j = pos.index key
+    ```
+  }];
+  let arguments = (ins Pos_SideAttr:$side);
+  let assemblyFormat = "$side attr-dict";
+}
+
+def Pos_CoordOp : Pos_ContextOp<"coord"> {
+  let summary = "Position of the query, the key or the mapped row";
+  let description = [{
+    The given position on an axis; without given positions the index.
+
+    ```mlir
+    %column = pos.coord self axis 1
+    ```
+  }];
+  let arguments = (ins Pos_SideAttr:$side, DefaultValuedAttr<I32Attr, "0">:$axis);
+  let assemblyFormat = "$side (`axis` $axis^)? attr-dict";
+}
+
+def Pos_OffsetOp : Pos_ContextOp<"offset"> {
+  let summary = "Key's position minus the query's (C5)";
+  let description = [{
+    ```mlir
+    %o = pos.offset
+    ```
+  }];
+  let arguments = (ins DefaultValuedAttr<I32Attr, "0">:$axis);
+  let assemblyFormat = "(`axis` $axis^)? attr-dict";
+}
+
+def Pos_HeadOp : Pos_ContextOp<"head"> {
+  let summary = "Head, counted among the heads of the operand at hand";
+  let description = [{
+    ```mlir
+    %h = pos.head
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Pos_BatchOp : Pos_ContextOp<"batch"> {
+  let summary = "Element of the batch";
+  let description = [{
+    ```mlir
+    %b = pos.batch
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Pos_LaneOp : Pos_ContextOp<"lane"> {
+  let summary = "Group of lanes that a row map works on (C6), or appended column";
+  let description = [{
+    ```mlir
+    %t = pos.lane
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Pos_ExtentOp : Pos_ContextOp<"extent"> {
+  let summary = "An extent of the attention at hand";
+  let description = [{
+    ```mlir
+    %d = pos.extent head_dim
+    ```
+  }];
+  let arguments = (ins Pos_ExtentAttr:$extent);
+  let assemblyFormat = "$extent attr-dict";
+}
+
+def Pos_ScaleOp : Pos_Op<"scale", [Pure,
+    DeclareOpInterfaceMethods<Pos_ContextOpInterface>]> {
+  let summary = "Factor on the product of query and key";
+  let description = [{
+    1 / sqrt(head_dim) unless the attention says otherwise.
+
+    ```mlir
+    %c = pos.scale
+    ```
+  }];
+  let results = (outs F32:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def Pos_ReadOp : Pos_Op<"read", [Pure, InferTypeOpAdaptor]> {
+  let summary = "One element of a parameter";
+  let description = [{
+    The indices are i32, one per dimension. A dimension of the batch whose
+    extent is smaller than the batch is read modulo its extent; any other
+    index must lie inside the tensor.
+
+    ```mlir
+    %a = pos.read %r1[%h] : tensor<?xf32>
+    ```
+  }];
+  let arguments = (ins RankedTensorOf<[F32, I32]>:$tensor, Variadic<I32>:$indices);
+  let results = (outs AnyTypeOf<[F32, I32]>:$result);
+  let assemblyFormat = "$tensor `[` $indices `]` attr-dict `:` type($tensor)";
+  let hasVerifier = 1;
+}
+
+def Pos_SumOp : Pos_Op<"sum", [Pure, SingleBlock]> {
+  let summary = "Sum of a payload over 0 .. n-1";
+  let description = [{
+    `n` is an option or an extent of a parameter.
+
+    ```mlir
+    %y = pos.sum to %n {
+    ^bb0(%k: i32):
+      %x = arith.sitofp %k : i32 to f32
+      pos.yield %x : f32
+    } : f32
+    ```
+  }];
+  let arguments = (ins I32:$count);
+  let results = (outs F32:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`to` $count $body attr-dict `:` type($result)";
+  let hasRegionVerifier = 1;
+}
+
+def Pos_ContractOp : Pos_Op<"contract", [Pure]> {
+  let summary = "Matrix times vector";
+  let description = [{
+    For payloads whose argument is a vector (all heads' scores, a whole row).
+    Fused in kernels by the all-heads score and whole-row maps only.
+
+    ```mlir
+    %y = pos.contract %w, %x : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+    ```
+  }];
+  let arguments = (ins 2DTensorOf<[F32]>:$matrix, 1DTensorOf<[F32]>:$vector);
+  let results = (outs 1DTensorOf<[F32]>:$result);
+  let assemblyFormat = [{ $matrix `,` $vector attr-dict `:` type($matrix) `,`
+    type($vector) `->` type($result) }];
+}
+
+#endif // SEXTANT_POS_CONTEXT_TD

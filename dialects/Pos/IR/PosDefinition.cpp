@@ -1,0 +1,108 @@
+//===- PosDefinition.cpp - Verification of definitions ----------------------===//
+
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace sextant::pos;
+
+/// Functions by which an encoding takes part in the model around attention.
+static constexpr StringLiteral kModelFunctions[] = {
+    "produce", "initial_state", "after_attention", "after_mlp",
+    "auxiliary_loss"};
+
+static StringAttr nameOf(Operation &op) {
+  if (isa<OptionOp, ParamOp, InputOp>(op))
+    return op.getAttrOfType<StringAttr>("name");
+  return {};
+}
+
+LogicalResult EncodingOp::verifyRegions() {
+  llvm::StringMap<Location> names;
+  for (Operation &op : getBody().front()) {
+    if (StringAttr name = nameOf(op)) {
+      auto [entry, isNew] = names.try_emplace(name.getValue(), op.getLoc());
+      if (isNew)
+        continue;
+      InFlightDiagnostic diag = op.emitOpError("name ")
+                                << name << " is taken in this encoding";
+      diag.attachNote(entry->second) << "first declared here";
+      return diag;
+    }
+    if (auto function = dyn_cast<FunctionOpInterface>(op)) {
+      if (llvm::is_contained(kModelFunctions, function.getName()))
+        continue;
+      InFlightDiagnostic diag =
+          op.emitOpError("expected one of the functions that a model builder "
+                         "calls, got @")
+          << function.getName();
+      llvm::interleaveComma(kModelFunctions, diag.attachNote() << "they are ");
+      return diag;
+    }
+    bool arithmetic = isPure(&op) && (op.hasTrait<OpTrait::ConstantLike>() ||
+                                      OpTrait::hasElementwiseMappableTraits(&op) ||
+                                      isa<ExtentOp, ScaleOp>(op));
+    if (!isa<SiteOpInterface>(op) && !arithmetic)
+      return op.emitOpError("may not stand in an encoding");
+  }
+  return success();
+}
+
+LogicalResult OptionOp::verify() {
+  Type type = getType();
+  Attribute value = getValue();
+  if (auto choice = dyn_cast<StringAttr>(value)) {
+    if (!getChoices() || !llvm::is_contained(getChoices()->getValue(), choice))
+      return emitOpError("default ") << choice << " is not among the choices";
+    if (!type.isInteger(32))
+      return emitOpError("an option with choices has type i32, got ") << type;
+    return success();
+  }
+  if (getChoices())
+    return emitOpError("an option with choices has a string as its default");
+  Type got = cast<TypedAttr>(value).getType();
+  if (got != type)
+    return emitOpError("default of type ") << got << " for an option of type "
+                                           << type;
+  return success();
+}
+
+LogicalResult ParamOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (static_cast<int64_t>(getDims().size()) != type.getRank())
+    return emitOpError("expected one extent per dimension: ")
+           << type.getRank() << ", got " << getDims().size();
+  if (getInit() && !getInitBody().empty())
+    return emitOpError("expected either a distribution or a region as initial "
+                       "value, got both");
+  if (auto init = getInit()) {
+    unsigned want = *init == Init::constant ? 1 : 2;
+    if (getInitArgs().size() != want)
+      return emitOpError("initial value ")
+             << stringifyInit(*init) << " takes " << want << " number(s), got "
+             << getInitArgs().size();
+  }
+  if (!getInitBody().empty()) {
+    Block &body = getInitBody().front();
+    if (static_cast<int64_t>(body.getNumArguments()) != type.getRank() ||
+        !llvm::all_of(body.getArgumentTypes(),
+                      [](Type t) { return t.isInteger(32); }))
+      return emitOpError("initial value takes ")
+             << type.getRank() << " indices of type i32";
+    auto yield = dyn_cast<YieldOp>(body.getTerminator());
+    if (!yield || yield.getNumOperands() != 1 ||
+        yield.getOperand(0).getType() != type.getElementType())
+      return emitOpError("initial value must yield (")
+             << type.getElementType() << ")";
+  }
+  if (getFloor() && getCeiling() &&
+      getFloor()->convertToDouble() > getCeiling()->convertToDouble())
+    return emitOpError("floor is above ceiling");
+  if (type.getElementType().isInteger(32) &&
+      (getInit() || getFloor() || getCeiling()))
+    return emitOpError("an integer parameter is given by the caller: it has "
+                       "neither initial value nor bounds");
+  return success();
+}

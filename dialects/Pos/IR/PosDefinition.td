@@ -1,0 +1,120 @@
+//===- PosDefinition.td - Encodings, their options and parameters -------------===//
+
+#ifndef SEXTANT_POS_DEFINITION_TD
+#define SEXTANT_POS_DEFINITION_TD
+
+include "dialects/Pos/IR/PosAttrs.td"
+include "dialects/Pos/IR/PosInterfaces.td"
+
+def Pos_EncodingOp : Pos_Op<"encoding", [Symbol, SymbolTable, IsolatedFromAbove,
+    NoTerminator, SingleBlock, NoRegionArguments]> {
+  let summary = "Definition of a positional encoding";
+  let description = [{
+    Declares options, parameters and the sites at which the encoding acts.
+    `arith` and `math` ops on scalars may stand between them; they are
+    compile-time arithmetic on options and extents (dims, initial values).
+    The discardable attributes `formula` and `paper` (strings) document it.
+
+    ```mlir
+    pos.encoding @alibi attributes {formula = "s - m_h |i - j|", paper = "Press et al. 2022"} {
+      %heads = pos.extent heads
+      %slopes = pos.param "slopes" : tensor<?xf32> dims(%heads) frozen by {
+      ^bb0(%h: i32):
+        %one = arith.constant 1.0 : f32
+        pos.yield %one : f32
+      }
+      pos.score {
+      ^bb0(%s: f32):
+        %h = pos.head
+        %o = pos.offset
+        %n = math.absi %o : i32
+        %d = arith.sitofp %n : i32 to f32
+        %m = pos.read %slopes[%h] : tensor<?xf32>
+        %b = arith.mulf %m, %d : f32
+        %t = arith.subf %s, %b : f32
+        pos.yield %t : f32
+      }
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def Pos_OptionOp : Pos_Op<"option", [Pure, HasParent<"EncodingOp">]> {
+  let summary = "Compile-time option of an encoding";
+  let description = [{
+    A number, or one of a list of names whose value is the name's place in the
+    list. A use may override the default; linking folds it to a constant.
+
+    ```mlir
+    %size = pos.option "size" : i32 = 256 : i32
+    %pairing = pos.option "pairing" : i32 = "half" of ["half", "interleaved"]
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, AnyAttrOf<[I32Attr, F32Attr, I1Attr, StrAttr]>:$value,
+                       OptionalAttr<StrArrayAttr>:$choices);
+  let results = (outs AnyTypeOf<[I32, F32, I1]>:$result);
+  let assemblyFormat =
+      "$name `:` type($result) `=` $value (`of` $choices^)? attr-dict";
+  let hasVerifier = 1;
+}
+
+def Pos_ParamOp : Pos_Op<"param", [Pure, HasParent<"EncodingOp">,
+    AttrSizedOperandSegments]> {
+  let summary = "Parameter tensor of an encoding";
+  let description = [{
+    `dims` gives one i32 per dimension, computed from extents and options. A
+    dimension that is exactly `pos.extent batch` may be 1 or divide the batch.
+
+    `init constant(%c)`, `init normal(%mean, %deviation)`, `init
+    uniform(%low, %high)`, or `by` a region that maps indices to a value, evaluated
+    in f64. A parameter without `init` is given by the caller at every call
+    (ids, lengths, gates). `frozen` parameters are not trained. Integer
+    parameters are always given and never trained.
+
+    `floor` and `ceiling` bound the values after initialisation and after each
+    optimizer step; attention itself never clamps. `scope` says whether each
+    layer has its own copy (`layer`, the default) or the model has one.
+
+    ```mlir
+    %r1 = pos.param "r1" : tensor<?xf32> dims(%heads) init uniform(%zero, %two) floor 0.01
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<I32>:$dims,
+    OptionalAttr<Pos_InitAttr>:$init, Variadic<F32>:$initArgs,
+    UnitAttr:$frozen, OptionalAttr<F64Attr>:$floor, OptionalAttr<F64Attr>:$ceiling,
+    DefaultValuedAttr<Pos_ScopeAttr, "::sextant::pos::Scope::layer">:$scope);
+  let results = (outs AnyTypeOf<[RankedTensorOf<[F32]>, RankedTensorOf<[I32]>]>:$value);
+  let regions = (region AnyRegion:$initBody);
+  let assemblyFormat = [{
+    $name `:` type($value) `dims` `(` $dims `)` (`frozen` $frozen^)?
+    (`init` $init^ `(` $initArgs `)`)? (`by` $initBody^)?
+    (`floor` $floor^)? (`ceiling` $ceiling^)? (`scope` $scope^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Pos_InputOp : Pos_Op<"input", [Pure, HasParent<"EncodingOp">]> {
+  let summary = "Integer input of an encoding that the training loop feeds";
+  let description = [{
+    Host code beside the definition makes its values (sampled positions).
+
+    ```mlir
+    %digits = pos.input "digits" : tensor<?x?xi32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs RankedTensorOf<[I32]>:$value);
+  let assemblyFormat = "$name `:` type($value) attr-dict";
+}
+
+def Pos_YieldOp : Pos_Op<"yield", [Pure, Terminator, ReturnLike]> {
+  let summary = "Ends a payload";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+#endif // SEXTANT_POS_DEFINITION_TD

@@ -1,0 +1,92 @@
+//===- PosDialect.cpp - Registration of the pos dialect ---------------------===//
+
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FoldInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace sextant::pos;
+
+#include "dialects/Pos/IR/PosDialect.cpp.inc"
+#include "dialects/Pos/IR/PosEnums.cpp.inc"
+#include "dialects/Pos/IR/PosInterfaces.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Pos/IR/PosAttrs.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Lists of keywords: [query, key]
+//===----------------------------------------------------------------------===//
+
+template <typename AttrTy, typename EnumTy>
+static ParseResult
+parseKeywords(OpAsmParser &parser, ArrayAttr &list,
+              std::optional<EnumTy> (*symbolize)(StringRef), StringRef what) {
+  SmallVector<Attribute> values;
+  auto parseOne = [&]() -> ParseResult {
+    SMLoc loc = parser.getCurrentLocation();
+    StringRef keyword;
+    if (parser.parseKeyword(&keyword))
+      return failure();
+    std::optional<EnumTy> value = symbolize(keyword);
+    if (!value)
+      return parser.emitError(loc, "unknown ") << what << " '" << keyword << "'";
+    values.push_back(AttrTy::get(parser.getContext(), *value));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
+    return failure();
+  list = parser.getBuilder().getArrayAttr(values);
+  return success();
+}
+
+template <typename AttrTy>
+static void printKeywords(OpAsmPrinter &printer, ArrayAttr list) {
+  printer << "[";
+  llvm::interleaveComma(list.getAsRange<AttrTy>(), printer,
+                        [&](AttrTy value) { printer << value.getValue(); });
+  printer << "]";
+}
+
+static ParseResult parseRowOperands(OpAsmParser &parser, ArrayAttr &list) {
+  return parseKeywords<RowOperandAttr, RowOperand>(
+      parser, list, symbolizeRowOperand, "operand");
+}
+static void printRowOperands(OpAsmPrinter &printer, Operation *,
+                             ArrayAttr list) {
+  printKeywords<RowOperandAttr>(printer, list);
+}
+static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &list) {
+  return parseKeywords<AxisAttr, Axis>(parser, list, symbolizeAxis, "axis");
+}
+static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr list) {
+  printKeywords<AxisAttr>(printer, list);
+}
+
+#define GET_OP_CLASSES
+#include "dialects/Pos/IR/PosOps.cpp.inc"
+
+namespace {
+/// Keeps constants inside payloads: canonicalisation would otherwise hoist them
+/// into the attention op's own region, next to the sites.
+struct PosFoldInterface : DialectFoldInterface {
+  using DialectFoldInterface::DialectFoldInterface;
+  bool shouldMaterializeInto(Region *region) const final {
+    return isa<SiteOpInterface, HoistOp, SumOp>(region->getParentOp());
+  }
+};
+} // namespace
+
+void PosDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Pos/IR/PosAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Pos/IR/PosOps.cpp.inc"
+      >();
+  addInterfaces<PosFoldInterface>();
+}

@@ -1,0 +1,68 @@
+//===- PosInterfaces.td - Questions that passes and kernels ask ---------------===//
+
+#ifndef SEXTANT_POS_INTERFACES_TD
+#define SEXTANT_POS_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def Pos_ContextOpInterface : OpInterface<"ContextOpInterface"> {
+  let cppNamespace = "::sextant::pos";
+  let description = [{
+    A value that depends on where in the attention a payload stands. A new
+    context op is one op definition and these three methods.
+  }];
+  let methods = [
+    InterfaceMethod<"The axes that the value varies with. `hasPositions` says "
+                    "whether explicit positions are given (coordinates then "
+                    "vary with the batch as well).",
+      "::sextant::pos::AxisSet", "getDependence", (ins "bool":$hasPositions)>,
+    InterfaceMethod<"The value at the point where the payload stands.",
+      "::mlir::Value", "materialize",
+      (ins "::mlir::OpBuilder &":$builder, "::sextant::pos::SitePoint &":$point)>,
+    InterfaceMethod<"The smallest and the largest value over a tile, as i32 values.",
+      "::sextant::pos::ValueRange32", "emitRange",
+      (ins "::mlir::OpBuilder &":$builder, "::sextant::pos::TileBounds &":$tile)>
+  ];
+}
+
+def Pos_SiteOpInterface : OpInterface<"SiteOpInterface"> {
+  let cppNamespace = "::sextant::pos";
+  let description = [{ A place of attention at which a payload acts. }];
+  let methods = [
+    InterfaceMethod<"The payload.", "::mlir::Block &", "getPayload", (ins), "",
+      [{ return $_op->getRegion(0).front(); }]>,
+    InterfaceMethod<"The types that the payload must yield.",
+      "::llvm::SmallVector<::mlir::Type>", "getYieldTypes", (ins)>
+  ];
+  let verify = [{ return ::sextant::pos::detail::verifySite($_op); }];
+  let verifyWithRegions = 1;
+}
+
+def Pos_SitesOwnerInterface : OpInterface<"SitesOwnerInterface"> {
+  let cppNamespace = "::sextant::pos";
+  let description = [{
+    An op of a model at which encodings act: it carries uses of encodings
+    before inlining and sites in its region after it. The block of the region
+    has one argument per operand of `getParams`, of the same type.
+  }];
+  let methods = [
+    InterfaceMethod<"Uses that are not inlined yet, or null.",
+      "::mlir::ArrayAttr", "getPendingUses", (ins), "",
+      [{ return $_op.getUsesAttr(); }]>,
+    InterfaceMethod<"Forgets the uses, once they are inlined.", "void", "clearPendingUses",
+      (ins), "", [{ $_op.removeUsesAttr(); }]>,
+    InterfaceMethod<"Parameters, in the order of use, then of declaration.",
+      "::mlir::OperandRange", "getParamOperands", (ins), "",
+      [{ return $_op.getParams(); }]>,
+    InterfaceMethod<"The region of the sites.", "::mlir::Region &", "getSitesRegion",
+      (ins), "", [{ return $_op.getBody(); }]>,
+    InterfaceMethod<"Whether explicit positions are given.", "bool", "hasPositions",
+      (ins)>,
+    InterfaceMethod<"An extent that is known now, or nothing.",
+      "::std::optional<int64_t>", "getStaticExtent", (ins "::sextant::pos::Extent":$extent)>,
+    InterfaceMethod<"The factor on the product of query and key.", "double",
+      "getEffectiveScale", (ins)>
+  ];
+}
+
+#endif // SEXTANT_POS_INTERFACES_TD

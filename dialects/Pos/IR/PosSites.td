@@ -1,0 +1,193 @@
+//===- PosSites.td - The places of attention at which encodings act -----------===//
+
+#ifndef SEXTANT_POS_SITES_TD
+#define SEXTANT_POS_SITES_TD
+
+include "dialects/Pos/IR/PosAttrs.td"
+include "dialects/Pos/IR/PosInterfaces.td"
+
+/// A site has no result and a pure body, so it must state an effect or it would
+/// be erased as dead code.
+class Pos_SiteOp<string mnemonic, list<Trait> traits = []>
+    : Pos_Op<mnemonic, traits # [SingleBlock,
+        ParentOneOf<["EncodingOp", "AttentionOp", "AttentionBackwardOp", "MapRowsOp", "MapRowsBackwardOp"]>,
+        MemoryEffects<[MemWrite]>,
+        DeclareOpInterfaceMethods<Pos_SiteOpInterface, ["getYieldTypes"]>]> {
+  let regions = (region SizedRegion<1>:$body);
+}
+
+def Pos_RowsOp : Pos_SiteOp<"rows", [AttrSizedOperandSegments]> {
+  let summary = "Maps the rows of operands, group of lanes by group of lanes";
+  let description = [{
+    The payload maps the values of one group (C6: one argument for `single`,
+    two for `half` and `interleaved`, a vector for `whole`) to as many values.
+    `grouping(%g)` chooses among `half` (0) and `interleaved` (1) by an option;
+    `lanes(%begin, %end)` restricts the map to a range, where an end of 0 stands
+    for the head dim. The head counts the operand's own heads.
+
+    ```mlir
+    pos.rows of [query, key] half {
+    ^bb0(%x: f32, %y: f32):
+      %p = pos.coord self
+      %t = pos.lane
+      %a = arith.sitofp %p : i32 to f32
+      %c = math.cos %a : f32
+      %u = arith.mulf %x, %c : f32
+      %v = arith.mulf %y, %c : f32
+      pos.yield %u, %v : f32, f32
+    }
+    ```
+  }];
+  let arguments = (ins Pos_RowOperandArrayAttr:$of, OptionalAttr<Pos_GroupingAttr>:$grouping,
+                       Optional<I32>:$groupingOption, Optional<I32>:$begin, Optional<I32>:$end);
+  let assemblyFormat = [{
+    `of` custom<RowOperands>($of) ($grouping^)? (`grouping` `(` $groupingOption^ `)`)?
+    (`lanes` `(` $begin^ `,` $end `)`)? $body attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Pos_ColumnsOp : Pos_SiteOp<"columns"> {
+  let summary = "Appends columns to query and key rows";
+  let description = [{
+    An extra contraction in the same product; the scale stays that of the
+    original head dim and row maps do not see the columns. The payload yields
+    the query's and the key's value of column `pos.lane`.
+
+    ```mlir
+    pos.columns %n {
+      %t = pos.lane
+      %i = pos.index query
+      %j = pos.index key
+      %a = pos.read %eq[%i, %t] : tensor<?x?xf32>
+      %b = pos.read %ek[%j, %t] : tensor<?x?xf32>
+      pos.yield %a, %b : f32, f32
+    }
+    ```
+  }];
+  let arguments = (ins I32:$count);
+  let assemblyFormat = "$count $body attr-dict";
+}
+
+def Pos_ScoreOp : Pos_SiteOp<"score"> {
+  let summary = "Maps the score at (batch, head, query, key)";
+  let description = [{
+    The payload sees the scaled score in natural-log units (C3). With an
+    argument of type `tensor<?xf32>` it sees the scores of all heads at once.
+
+    ```mlir
+    pos.score {
+    ^bb0(%s: f32):
+      %o = pos.offset
+      %d = arith.sitofp %o : i32 to f32
+      %t = arith.addf %s, %d : f32
+      pos.yield %t : f32
+    }
+    ```
+  }];
+  let assemblyFormat = "$body attr-dict";
+  let hasVerifier = 1;
+}
+
+def Pos_MaskOp : Pos_SiteOp<"mask"> {
+  let summary = "Says which keys a query sees";
+  let description = [{
+    True is visible (C4). Several masks must all hold.
+
+    ```mlir
+    pos.mask {
+      %i = pos.index query
+      %j = pos.index key
+      %v = arith.cmpi sle, %j, %i : i32
+      pos.yield %v : i1
+    }
+    ```
+  }];
+  let assemblyFormat = "$body attr-dict";
+}
+
+def Pos_WeightedRowsOp : Pos_SiteOp<"weighted_rows"> {
+  let summary = "Adds a table's rows to the output, weighted by the probabilities";
+  let description = [{
+    O_i += sum_j P_ij table[index(i, j)], made by sums per bucket.
+
+    ```mlir
+    pos.weighted_rows %table : tensor<?x?xf32> {
+      %o = pos.offset
+      pos.yield %o : i32
+    }
+    ```
+  }];
+  let arguments = (ins 2DTensorOf<[F32]>:$table);
+  let assemblyFormat = "$table `:` type($table) $body attr-dict";
+}
+
+def Pos_ScanOp : Pos_Op<"scan", [Pure, AllTypesMatch<["value", "limit", "result"]>]> {
+  let summary = "Running sum over the visible keys of a row, clamped";
+  let description = [{
+    Inclusive of the key at hand; hidden keys count 0; the sum stops at
+    `limit`, and tiles beyond it skip the scan. In a score payload only.
+
+    ```mlir
+    %p = pos.scan %g leftward until %c : f32
+    ```
+  }];
+  let arguments = (ins F32:$value, Pos_DirectionAttr:$direction, F32:$limit);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$value $direction `until` $limit attr-dict `:` type($value)";
+}
+
+def Pos_QueryDotOp : Pos_Op<"query_dot", [Pure]> {
+  let summary = "A table's row times the query row as it entered the op, unscaled";
+  let description = [{
+    The table is [rows, head_dim]. In a score payload only.
+
+    ```mlir
+    %z = pos.query_dot %table[%index] : tensor<?x?xf32>
+    ```
+  }];
+  let arguments = (ins 2DTensorOf<[F32]>:$table, I32:$index);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$table `[` $index `]` attr-dict `:` type($table)";
+}
+
+def Pos_HostOp : Pos_Op<"host", [Pure]> {
+  let summary = "Additive term of a host encoding that a use names";
+  let description = [{
+    The sum of what the hosts add to the score; 0 without hosts. A host whose
+    score payload is not additive in the score is an error at link. Its type is
+    that of the score's argument. In a score payload only.
+
+    ```mlir
+    %b = pos.host : f32
+    ```
+  }];
+  let results = (outs AnyTypeOf<[F32, 1DTensorOf<[F32]>]>:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Pos_HoistOp : Pos_Op<"hoist", [Pure, SingleBlock,
+    ParentOneOf<["AttentionOp", "AttentionBackwardOp", "MapRowsOp", "MapRowsBackwardOp"]>]> {
+  let summary = "Values that vary with a few axes only, computed outside the tiles";
+  let description = [{
+    Made by hoisting from the dependence sets; never written by an author. The
+    target turns it by its axes into a scalar per head, a table over offsets,
+    a vector over query or key rows, or a table over (row, lane). Uses stand in
+    later sites and hoists of the same attention.
+
+    ```mlir
+    %t = pos.hoist [head, offset] {
+      %o = pos.offset
+      %d = arith.sitofp %o : i32 to f32
+      pos.yield %d : f32
+    } : f32
+    ```
+  }];
+  let arguments = (ins Pos_AxisArrayAttr:$axes);
+  let results = (outs AnyTypeOf<[F32, I32, I1]>:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "custom<Axes>($axes) $body attr-dict `:` type($result)";
+  let hasRegionVerifier = 1;
+}
+
+#endif // SEXTANT_POS_SITES_TD
