@@ -1,4 +1,5 @@
-//===- Payload.h - Payloads, emitted forwards and backwards -------*- C++ -*-===//
+//===- Payload.h - Payloads, emitted forwards and backwards -------*- C++
+//-*-===//
 
 #ifndef SEXTANT_CODEGEN_PAYLOAD_H
 #define SEXTANT_CODEGEN_PAYLOAD_H
@@ -24,6 +25,16 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 emitPullback(mlir::OpBuilder &builder, mlir::Block &block,
              mlir::ValueRange arguments, mlir::ValueRange cotangents,
              SiteContext &point);
+
+/// Emits the value of a hoisted subexpression where `point` stands, for points
+/// that keep no buffer of it (scalars of a head; the reference).
+mlir::FailureOr<mlir::Value> emitHoist(mlir::OpBuilder &builder,
+                                       pos::HoistOp hoist, SiteContext &point);
+
+/// The pullback of `emitHoist`: the cotangent of the value becomes gradients of
+/// earlier hoists and of parameters.
+mlir::LogicalResult pullbackHoist(mlir::OpBuilder &builder, pos::HoistOp hoist,
+                                  mlir::Value cotangent, SiteContext &point);
 
 /// Whether the payload's single result is its single argument plus terms that
 /// do not depend on it: its pullback then needs no forward values.

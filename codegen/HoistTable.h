@@ -1,0 +1,100 @@
+//===- HoistTable.h - Tables of hoisted values and their pullback -*- C++
+//-*-===//
+//
+// Written once for every kernel. Before an attention kernel runs, one launch
+// per `pos.hoist` fills a buffer with its values; after a backward kernel has
+// filled the gradients of these buffers, one launch per hoist, in reverse
+// order, turns them into gradients of earlier hoists and of parameters.
+//
+// Buffers are contiguous f32 (i32 for integers, i8 for conditions):
+//
+// | form         | shape               | entry                               |
+// |--------------|---------------------|-------------------------------------|
+// | HeadScalar   | none (emit it where it is used, `emitHoist`)             |
+// |   gradient   | [B', H']            | head h of batch element b           |
+// | OffsetTable  | [B', H', T]         | see below                           |
+// | QueryVector  | [B', H', Lq]        | row of the query tensor             |
+// | KeyVector    | [B', H', Lk]        | row of the key tensor               |
+// | RowLaneTable | [B', H', L, lanes]  | row, group of lanes (`pos.lane`)    |
+//
+// B' is the batch if the set holds `batch` and 1 otherwise, H' likewise the
+// heads of the operand (of the query, but for the row maps of key and value).
+// A gradient has the shape of its buffer; a gradient of padding is ignored.
+//
+// OffsetTable: T = Lq + Lk + 2 * padding. Let r be a row of the query tensor,
+// j a row of the key tensor (so offset = j - r + Lq - Lk without positions).
+//   Ascending  (lanes are keys):    entry padding + (Lq - 1 - r) + j
+//   Descending (lanes are queries): entry padding + (Lk - 1 - j) + r
+// Entries outside the offsets in use hold the value of the nearest offset in
+// use, so a kernel may load past the edges by `padding` entries. A kernel
+// chooses the padding.
+//
+// With positions the buffer has T = 4 * (Lq + Lk) entries for the offsets
+// `first + x` (Ascending in either order: a kernel gathers), where `first` is
+// entry 0 of the i32 buffer `range` [2]; entry 1 is 1 if the span of offsets
+// does not fit, and then the whole table is NaN.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_HOISTTABLE_H
+#define SEXTANT_CODEGEN_HOISTTABLE_H
+
+#include "codegen/KernelPlan.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace sextant::codegen {
+
+/// Which way the entries of an offset table run.
+enum class OffsetOrder {
+  Ascending, ///< towards larger offsets: lanes of a kernel are keys
+  Descending ///< towards smaller offsets: lanes of a kernel are queries
+};
+
+struct HoistTableOptions {
+  OffsetOrder order = OffsetOrder::Ascending;
+  int64_t padding = 0;
+  /// Lanes of an f32 vector of the target, or 1 for scalar code.
+  int64_t lanes = 16;
+};
+
+/// Buffers of the hoisted values of one attention.
+struct HoistTables {
+  HoistTableOptions options;
+  llvm::SmallVector<mlir::Value> buffers; ///< as plan.hoisted; may be null
+  mlir::Value range; ///< [2] x i32 with positions, else null
+};
+
+/// Emits, at `builder`, the buffers and the launches that fill them, and the
+/// kernels into the module `kernels` (named after `prefix`).
+mlir::FailureOr<HoistTables> launchHoists(mlir::OpBuilder &builder,
+                                          const KernelPlan &plan,
+                                          mlir::ModuleOp kernels,
+                                          llvm::StringRef prefix,
+                                          const HoistTableOptions &options);
+
+/// Sizes of the dynamic dimensions, and the type, of the gradient of a hoist.
+struct HoistGradientShape {
+  mlir::RankedTensorType type;
+  llvm::SmallVector<mlir::Value> sizes;
+};
+HoistGradientShape getHoistGradientShape(mlir::OpBuilder &builder,
+                                         const KernelPlan &plan,
+                                         const Hoisted &hoisted,
+                                         const HoistTableOptions &options);
+
+/// Emits the launches that add to `paramGradients` (one tensor per parameter
+/// operand of the owner, null where not wanted, zeroed by the caller) what
+/// follows from `gradients` (one tensor per plan.hoisted, null where not
+/// wanted; the gradients of earlier hoists are added to in place).
+/// Deterministic: an item is a head where every parameter is read at the head,
+/// else there is one item; sums run in order.
+mlir::LogicalResult
+launchHoistPullbacks(mlir::OpBuilder &builder, const KernelPlan &plan,
+                     mlir::ModuleOp kernels, llvm::StringRef prefix,
+                     const HoistTables &tables,
+                     llvm::ArrayRef<mlir::Value> gradients,
+                     llvm::ArrayRef<mlir::Value> paramGradients);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_HOISTTABLE_H
