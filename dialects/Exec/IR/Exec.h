@@ -12,6 +12,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/Exec/IR/ExecDialect.h.inc"
+#include "dialects/Exec/IR/ExecEnums.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Exec/IR/ExecAttrs.h.inc"

@@ -5,6 +5,8 @@
 
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
@@ -16,8 +18,24 @@ def Exec_Dialect : Dialect {
     The last level before the artifact. A program is a `func.func` of one block
     whose tensors are buffers: `exec.launch` and in-place dense ops write into
     operands. Integers are of type `index`, made by `tensor.dim` and by
-    `arith` (constant, addi, subi, muli, ceildivsi, floordivsi, minsi, maxsi).
-    Kernels are functions of the nested module `@kernels`.
+    `arith` (constant, addi, subi, muli, divsi, ceildivsi, floordivsi, remsi,
+    minsi, maxsi). A tensor `arith.constant` is data of the artifact;
+    `tensor.cast` checks sizes. Kernels are functions of the nested module
+    `@kernels`.
+
+    Attributes of a function's arguments and results that the runtime reads:
+    `exec.name` (a string: what errors call it) and, on arguments, `exec.dims`
+    (one string per dimension, empty for none: dimensions of one name must have
+    one size, whichever argument they belong to).
+
+    ```mlir
+    func.func @forward(
+        %q: tensor<?x?x64xf32> {exec.name = "query", exec.dims = ["batch", "length", ""]},
+        %k: tensor<?x?x64xf32> {exec.name = "key", exec.dims = ["batch", "", ""]})
+    ```
+
+    The name of an op's location (`loc("h.0.attn")`) labels its instruction in
+    profiles.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
@@ -58,16 +76,24 @@ def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments,
     with scratch memory of its own, aligned to 64 bytes. `k` may be called for
     any range, so what it computes must not depend on how items are grouped.
 
+    `flops` and `bytes` are what the launch costs, for profiles: floating-point
+    operations (a fused multiply-add is two), and bytes that must move between
+    memory and the caches at least once. They are computed like any other
+    integer. Without `bytes` a profile takes the sizes of the operands; without
+    `flops` it shows none.
+
     ```mlir
-    exec.launch @kernels::@k reads(%a : tensor<?xf32>) writes(%b : tensor<?xf32>) scalars(%n)
+    exec.launch @kernels::@k reads(%a : tensor<?xf32>) writes(%b : tensor<?xf32>) scalars(%n) flops(%f)
     ```
   }];
   let arguments = (ins SymbolRefAttr:$kernel, Variadic<AnyRankedTensor>:$reads,
-                       Variadic<AnyRankedTensor>:$writes, Variadic<Index>:$scalars);
+                       Variadic<AnyRankedTensor>:$writes, Variadic<Index>:$scalars,
+                       Optional<Index>:$flops, Optional<Index>:$bytes);
   let assemblyFormat = [{
     $kernel (`reads` `(` $reads^ `:` type($reads) `)`)?
     (`writes` `(` $writes^ `:` type($writes) `)`)?
-    (`scalars` `(` $scalars^ `)`)? attr-dict
+    (`scalars` `(` $scalars^ `)`)? (`flops` `(` $flops^ `)`)?
+    (`bytes` `(` $bytes^ `)`)? attr-dict
   }];
 }
 
@@ -75,9 +101,18 @@ def Exec_DenseOp : Exec_Op<"dense", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Calls an ATen operator";
   let description = [{
     `op` is the operator's name with its overload. `arguments` describes its
-    arguments in order: `#exec.tensor<i>` is the operand i, `#exec.tensors<[i,
-    j]>` a list of tensors, `#exec.integer<i>` an integer operand, and a constant is an i64, f64, i1 (bool), array of i64 (`array<i64: ...>`),
-    string, type (a dtype) or unit (none). Results that are views share memory with the operand.
+    arguments in the order of the operator's schema, keyword-only ones
+    included; arguments at the end may be left out where the schema has a
+    default. `#exec.tensor<i>` is the operand i, `#exec.tensors<[i, j]>` a list
+    of tensors, `#exec.integer<i>` an index operand, `#exec.integers<[i, j]>` a
+    list of them, and a constant is an i64, f64, i1 (bool), array of i64
+    (`array<i64: ...>`), string, type (a dtype) or unit (none). An optional
+    argument of the schema takes the value itself or unit.
+
+    The runtime converts by the operator's schema; `runtime/torch/Schemas.inc`
+    lists the operators that a program may call, one line each. Results that
+    are views share memory with the operand; of an in-place operator, drop the
+    result and go on with the operand.
 
     ```mlir
     %r = exec.dense "aten::add.Tensor"(%a, %b : tensor<?xf32>, tensor<?xf32>)
@@ -90,6 +125,7 @@ def Exec_DenseOp : Exec_Op<"dense", [MemoryEffects<[MemRead, MemWrite]>]> {
     $op `(` ($operands^ `:` type($operands))? `)` `arguments` $arguments attr-dict
     (`->` type($outputs)^)?
   }];
+  let hasVerifier = 1;
 }
 
 def Exec_ViewOp : Exec_Op<"view", [Pure]> {
@@ -110,6 +146,7 @@ def Exec_ViewOp : Exec_Op<"view", [Pure]> {
     $source (`permuted` $permutation^)? (`sizes` `(` $sizes^ `)`)? attr-dict `:`
     type($source) `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
 def Exec_ReleaseOp : Exec_Op<"release", [MemoryEffects<[MemFree]>]> {
@@ -121,6 +158,68 @@ def Exec_ReleaseOp : Exec_Op<"release", [MemoryEffects<[MemFree]>]> {
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$tensors);
   let assemblyFormat = "$tensors attr-dict `:` type($tensors)";
+}
+
+def Exec_Predicate : I32EnumAttr<"Predicate", "relation of two integers", [
+    I32EnumAttrCase<"equal", 0>, I32EnumAttrCase<"at_most", 1>,
+    I32EnumAttrCase<"multiple_of", 2>]> {
+  let cppNamespace = "::sextant::exec";
+  let genSpecializedAttr = 0;
+}
+def Exec_PredicateAttr : EnumAttr<Exec_Dialect, Exec_Predicate, "predicate"> {
+  let assemblyFormat = "$value";
+}
+
+def Exec_CheckOp : Exec_Op<"check", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Stops the program unless two integers are related";
+  let description = [{
+    The error is `message`, followed by both values.
+
+    ```mlir
+    exec.check %heads multiple_of %kv_heads, "heads of query and of key do not match"
+    ```
+  }];
+  let arguments = (ins Index:$left, Exec_PredicateAttr:$predicate, Index:$right,
+                       StrAttr:$message);
+  let assemblyFormat = "$left $predicate $right `,` $message attr-dict";
+}
+
+def Exec_Init : I32EnumAttr<"Init", "distribution of initial values", [
+    I32EnumAttrCase<"given", 0>, I32EnumAttrCase<"constant", 1>,
+    I32EnumAttrCase<"normal", 2>, I32EnumAttrCase<"uniform", 3>]> {
+  let cppNamespace = "::sextant::exec";
+  let genSpecializedAttr = 0;
+}
+def Exec_InitAttr : EnumAttr<Exec_Dialect, Exec_Init, "init"> {
+  let assemblyFormat = "$value";
+}
+
+def Exec_ParameterOp : Exec_Op<"parameter", []> {
+  let summary = "An entry of the artifact's parameter manifest";
+  let description = [{
+    Stands in the module beside the functions. `init` is `constant [c]`,
+    `normal [mean, deviation]`, `uniform [low, high]` or `given`, with `values`
+    if the program brings them. `frozen` parameters are not trained; `floor` and
+    `ceiling` bound the values after initialisation and each optimizer step;
+    `shared` marks one copy for the whole model. Discardable attributes (numbers and strings) are
+    kept in the manifest: settings of the optimizer.
+
+    ```mlir
+    exec.parameter "h.0.kerple_log.r1" : tensor<4xf32> init uniform [0.0, 2.0] floor 0.01
+    exec.parameter "alibi.slopes" : tensor<2xf32> init given values dense<[0.25, 0.0625]> : tensor<2xf32> frozen
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, TypeAttr:$type, Exec_InitAttr:$init,
+                       OptionalAttr<F64ArrayAttr>:$initArgs,
+                       OptionalAttr<ElementsAttr>:$values, UnitAttr:$frozen,
+                       UnitAttr:$shared, OptionalAttr<F64Attr>:$floor,
+                       OptionalAttr<F64Attr>:$ceiling);
+  let assemblyFormat = [{
+    $name `:` $type `init` $init ($initArgs^)? (`values` $values^)?
+    (`frozen` $frozen^)? (`shared` $shared^)? (`floor` $floor^)?
+    (`ceiling` $ceiling^)? attr-dict
+  }];
+  let hasVerifier = 1;
 }
 
 class Exec_Attr<string name, string mnem> : AttrDef<Exec_Dialect, name> {
@@ -140,6 +239,11 @@ def Exec_IntegerAttr : Exec_Attr<"Integer", "integer"> {
   let summary = "an index operand, by number";
   let parameters = (ins "int64_t":$number);
   let assemblyFormat = "`<` $number `>`";
+}
+def Exec_IntegersAttr : Exec_Attr<"Integers", "integers"> {
+  let summary = "a list of index operands, by number";
+  let parameters = (ins ArrayRefParameter<"int64_t">:$numbers);
+  let assemblyFormat = "`<` `[` $numbers `]` `>`";
 }
 
 #endif // SEXTANT_EXEC_TD

@@ -1,0 +1,65 @@
+// RUN: sextant-opt %s --split-input-file --verify-diagnostics
+
+// One size per dynamic dimension of an allocation.
+func.func @alloc(%n: index) {
+  // expected-error@+1 {{expected one size per dynamic dimension: 1, got 0}}
+  %t = exec.alloc() : tensor<?xf32>
+  return
+}
+
+// -----
+
+// An argument names an operand that is there.
+func.func @operand(%a: tensor<2xf32>) {
+  // expected-error@+1 {{argument 1 names operand 1 of 1}}
+  exec.dense "aten::mul.Tensor"(%a : tensor<2xf32>) arguments [#exec.tensor<0>, #exec.tensor<1>] -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// An argument's kind is the operand's.
+func.func @kind(%a: tensor<2xf32>) {
+  // expected-error@+1 {{argument 0 must be an index but operand 0 is 'tensor<2xf32>'}}
+  exec.dense "aten::relu"(%a : tensor<2xf32>) arguments [#exec.integer<0>] -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// Constants are i64 and f64.
+func.func @width(%a: tensor<2xf32>) {
+  // expected-error@+1 {{argument 1 must be an i64 but is 'i32'}}
+  exec.dense "aten::t"(%a : tensor<2xf32>) arguments [#exec.tensor<0>, 1 : i32] -> tensor<2xf32>
+  return
+}
+
+// -----
+
+// A permutation names every dimension once.
+func.func @view(%a: tensor<2x3xf32>) {
+  // expected-error@+1 {{dimension 0 of the permutation is out of range or repeated}}
+  %v = exec.view %a permuted [0, 0] : tensor<2x3xf32> -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+// A view keeps the element type.
+func.func @element(%a: tensor<2xf32>) {
+  // expected-error@+1 {{expected a result of 'f32', got 'i32'}}
+  %v = exec.view %a : tensor<2xf32> -> tensor<2xi32>
+  return
+}
+
+// -----
+
+// A distribution has its numbers.
+// expected-error@+1 {{expected 2 numbers after init uniform, got 1}}
+exec.parameter "w" : tensor<2xf32> init uniform [0.0]
+
+// -----
+
+// A parameter's shape is static.
+// expected-error@+1 {{expected a tensor type of static shape, got 'tensor<?xf32>'}}
+exec.parameter "w" : tensor<?xf32> init constant [0.0]
