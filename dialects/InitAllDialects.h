@@ -4,6 +4,7 @@
 #define SEXTANT_DIALECTS_INITALLDIALECTS_H
 
 #include "dialects/Exec/IR/Exec.h"
+#include "dialects/Interfaces/DerivativeRules.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -13,6 +14,7 @@ namespace sextant {
 inline void registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
+  registerDerivativeRules(registry);
   registry.insert<exec::ExecDialect, pos::PosDialect>();
 }
 
