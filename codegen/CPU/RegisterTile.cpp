@@ -1,0 +1,59 @@
+//===- RegisterTile.cpp - A product kept in vector registers
+//----------------===//
+
+#include "codegen/CPU/RegisterTile.h"
+
+using namespace mlir;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+/// Steps k0 .. k0 + steps - 1. Rows with the same pointer share the address
+/// computation; their offsets become displacements.
+static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
+                        Index k0, int64_t steps, ValueRange initial) {
+  Values accumulators(initial);
+  Value base = kernel.advance(tile.base, {kernel.mul(k0, tile.vectorStep)});
+  Index rowOffset = kernel.mul(k0, tile.rowStep);
+  llvm::DenseMap<Value, Value> pointers;
+  for (const TileRow &row : tile.rows) {
+    Value &pointer = pointers[row.pointer];
+    if (!pointer)
+      pointer = kernel.advance(row.pointer, {rowOffset});
+  }
+  for (int64_t step = 0; step < steps; ++step) {
+    Values vectors;
+    for (int64_t v = 0; v < tile.vectors; ++v)
+      vectors.push_back(kernel.loadVector(
+          base, {kernel.mul(step, tile.vectorStep), v * kernel.width()}));
+    for (auto [r, row] : llvm::enumerate(tile.rows)) {
+      Value scalar = kernel.loadBroadcast(
+          pointers[row.pointer], {kernel.mul(step, tile.rowStep), row.offset});
+      for (int64_t v = 0; v < tile.vectors; ++v) {
+        Value &accumulator = accumulators[r * tile.vectors + v];
+        accumulator = tile.pairs ? kernel.dot(scalar, vectors[v], accumulator)
+                                 : kernel.fma(scalar, vectors[v], accumulator);
+      }
+    }
+  }
+  return accumulators;
+}
+
+Values sextant::codegen::emitTile(KernelBuilder &kernel,
+                                  const RegisterTile &tile,
+                                  ValueRange initial) {
+  auto run = [&](Index low, Index high, int64_t unroll, ValueRange values) {
+    return kernel.loop(low, high, unroll, values,
+                       [&](Value k, ValueRange carried) {
+                         return emitSteps(kernel, tile, k, unroll, carried);
+                       });
+  };
+  Index whole = kernel.mul(kernel.div(tile.count, tile.unroll), tile.unroll);
+  Values values(initial);
+  if (!whole.is(0))
+    values = run(0, whole, tile.unroll, values);
+  if (!tile.count.isConstant())
+    return tile.unroll == 1 ? values : run(whole, tile.count, 1, values);
+  int64_t rest = tile.count.getConstant() - whole.getConstant();
+  return rest ? emitSteps(kernel, tile, whole, rest, values) : values;
+}

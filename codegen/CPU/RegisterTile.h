@@ -1,0 +1,42 @@
+//===- RegisterTile.h - A product kept in vector registers ------*- C++ -*-===//
+//
+// Every product of the CPU kernels is a call of this emitter: rows of scalars
+// that are broadcast, times vectors, summed over a contraction.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_REGISTERTILE_H
+#define SEXTANT_CODEGEN_CPU_REGISTERTILE_H
+
+#include "codegen/KernelBuilder.h"
+
+namespace sextant::codegen {
+
+/// A row of scalars: element k is at pointer[offset + k * rowStep].
+struct TileRow {
+  mlir::Value pointer;
+  int64_t offset = 0;
+};
+
+/// sum over k < count of broadcast(rows[r][k]) * vector(base + k * vectorStep
+/// + v * width), for each row r and vector v.
+struct RegisterTile {
+  llvm::ArrayRef<TileRow> rows;
+  Index rowStep = 1;
+  mlir::Value base;
+  Index vectorStep = 1;
+  int64_t vectors = 2;
+  Index count = 0;
+  int64_t unroll = 4;
+  /// Elements are pairs of bf16 (32-bit units), products are dots.
+  bool pairs = false;
+};
+
+/// Emits the product on top of `initial`; results and `initial` are numbered
+/// r * vectors + v.
+KernelBuilder::Values emitTile(KernelBuilder &kernel, const RegisterTile &tile,
+                               mlir::ValueRange initial);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_REGISTERTILE_H
