@@ -18,7 +18,7 @@
 // | RowLaneTable | [B', H', L, lanes]  | row, group of lanes (`pos.lane`)    |
 //
 // B' is the batch if the set holds `batch` and 1 otherwise, H' likewise the
-// heads of the operand (of the query, but for the row maps of key and value).
+// heads of `Hoisted::operand`. A RowLaneTable has the rows of that operand.
 // A gradient has the shape of its buffer; a gradient of padding is ignored.
 //
 // OffsetTable: T = Lq + Lk + 2 * padding. Let r be a row of the query tensor,

@@ -1,4 +1,5 @@
-//===- KernelPlan.h - What a kernel needs to know of an attention -*- C++ -*-===//
+//===- KernelPlan.h - What a kernel needs to know of an attention -*- C++
+//-*-===//
 //
 // Reads a fused and hoisted attention (or its gradient): which places are in
 // use, in which form each hoisted value is kept, which gradients are wanted.
@@ -22,18 +23,53 @@ enum class HoistForm {
   RowLaneTable, ///< {batch, head, self, lane} or less: for row maps
 };
 
+/// One hoisted value as one operand needs it: a row map of query and key has
+/// two entries for one op, because rows, heads and positions of the two
+/// operands differ. Outside row maps the operand is `query`.
 struct Hoisted {
   pos::HoistOp op;
   HoistForm form;
   pos::AxisSet axes;
+  pos::RowOperand operand = pos::RowOperand::query;
   bool perBatch = false, perHead = false;
   bool wantsGradient = false; ///< some trained parameter stands behind it
 };
 
+/// A row map with its lanes resolved (C6).
+struct RowMap {
+  pos::RowsOp op;
+  pos::Grouping grouping = pos::Grouping::single;
+  int64_t begin = 0, end = 0; ///< lanes [begin, end) of the row
+
+  /// Number of groups, the extent of `pos.lane`.
+  int64_t getNumGroups() const {
+    return grouping == pos::Grouping::single ? end - begin : (end - begin) / 2;
+  }
+  /// Lane of the row that is value `part` of group `group`.
+  int64_t getLane(int64_t group, int64_t part) const {
+    if (grouping == pos::Grouping::half)
+      return begin + group + part * getNumGroups();
+    if (grouping == pos::Grouping::interleaved)
+      return begin + 2 * group + part;
+    return begin + group;
+  }
+};
+
+/// What an owner works on, by role. For row maps outside attention query and
+/// key both are the input (so are their positions); there are no values.
+struct OwnerOperands {
+  mlir::Value query, key;
+  mlir::ValueRange values;
+  mlir::Value queryPositions, keyPositions; ///< null if not given
+};
+OwnerOperands getOwnerOperands(pos::SitesOwnerInterface owner);
+
 struct KernelPlan {
   pos::SitesOwnerInterface owner;
   llvm::SmallVector<Hoisted> hoisted; ///< in order: later ones may use earlier
-  llvm::SmallVector<pos::RowsOp> queryRows, keyRows, valueRows, embeddingRows;
+  /// In order of application. `inputRows` are those of the operand that a row
+  /// map outside attention names.
+  llvm::SmallVector<RowMap> queryRows, keyRows, valueRows, inputRows;
   pos::ScoreOp score; ///< null: identity
   pos::MaskOp mask;   ///< null: everything is visible
   /// Per parameter operand: whether its gradient is asked for.
@@ -41,7 +77,9 @@ struct KernelPlan {
   double scale = 1.0;
   bool hasPositions = false;
 
-  const Hoisted *find(pos::HoistOp op) const;
+  /// The entry of a hoisted value, null if no site of the operand needs it.
+  const Hoisted *find(pos::HoistOp op,
+                      pos::RowOperand operand = pos::RowOperand::query) const;
 };
 
 /// Builds the plan. A site that no kernel of the CPU and reference targets

@@ -21,6 +21,11 @@ emitPayload(mlir::OpBuilder &builder, mlir::Block &block,
 /// arguments; gradients of hoisted values and parameters go to `point`. Null
 /// cotangents stand for zero, in both directions. A missing derivative rule is
 /// a diagnostic that names the op.
+///
+/// Cotangents are per lane: at a point of several lanes they are vectors, also
+/// where the value itself is a scalar (its gradient is the sum of the lanes).
+/// In a lane whose incoming cotangents are all 0 every gradient is 0, even if a
+/// forward value is infinite or NaN there (a hidden key).
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 emitPullback(mlir::OpBuilder &builder, mlir::Block &block,
              mlir::ValueRange arguments, mlir::ValueRange cotangents,

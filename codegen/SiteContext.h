@@ -1,4 +1,5 @@
-//===- SiteContext.h - The seam between payloads and kernels ------*- C++ -*-===//
+//===- SiteContext.h - The seam between payloads and kernels ------*- C++
+//-*-===//
 //
 // Everything that an encoding touches goes through this interface: a kernel
 // tells a payload where it stands and what was computed outside the tile, and
@@ -29,19 +30,24 @@ public:
   virtual mlir::Value hoisted(mlir::OpBuilder &builder, pos::HoistOp hoist) = 0;
 
   /// An element of a parameter. `param` is a block argument of the attention's
-  /// region. The result is a vector where an index is one.
+  /// region. The result has the compute type (or is i32) and is a vector where
+  /// an index is one.
   virtual mlir::Value read(mlir::OpBuilder &builder, mlir::BlockArgument param,
                            mlir::ValueRange indices) = 0;
 
-  /// Adds to the gradient of a hoisted value at this point.
+  /// Adds to the gradient of a hoisted value at this point. The cotangent is
+  /// per lane, also where the value is the same in all lanes.
   virtual void addToHoisted(mlir::OpBuilder &builder, pos::HoistOp hoist,
                             mlir::Value cotangent) = 0;
 
-  /// Adds to the gradient of an element of a parameter.
+  /// Adds to the gradient of an element of a parameter, likewise per lane. May
+  /// be called inside a loop that the payload emits (`pos.sum`), so it has to
+  /// go to memory.
   virtual void addToRead(mlir::OpBuilder &builder, mlir::BlockArgument param,
                          mlir::ValueRange indices, mlir::Value cotangent) = 0;
 
-  /// Whether anybody wants the gradient of this value: what a pullback can skip.
+  /// Whether anybody wants the gradient of this value: what a pullback can
+  /// skip.
   virtual bool wantsGradient(pos::HoistOp hoist) = 0;
   virtual bool wantsGradient(mlir::BlockArgument param) = 0;
 };
