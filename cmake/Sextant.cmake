@@ -4,7 +4,8 @@ set(SEXTANT_WARNINGS -Wall -Wextra -Werror -Wno-unused-parameter)
 
 # sextant_add_library(name sources... [DEPENDS targets...] [LINK libraries...])
 # A static library of MLIR-facing code: RTTI on, exceptions off, as in LLVM's
-# Debian packages.
+# Debian packages. The global property SEXTANT_LIBRARIES lists them all, for
+# tools and tests that want every dialect and pass.
 function(sextant_add_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
@@ -13,6 +14,7 @@ function(sextant_add_library name)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
+  set_property(GLOBAL APPEND PROPERTY SEXTANT_LIBRARIES ${name})
 endfunction()
 
 # sextant_add_tool(name sources... [LINK libraries...])

@@ -1,4 +1,4 @@
-//===- InitAllDialects.h - Every dialect of a Sextant program -----*- C++ -*-===//
+//===- InitAllDialects.h - Every dialect of a Sextant program ---*- C++ -*-===//
 
 #ifndef SEXTANT_DIALECTS_INITALLDIALECTS_H
 #define SEXTANT_DIALECTS_INITALLDIALECTS_H

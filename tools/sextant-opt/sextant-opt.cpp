@@ -1,13 +1,16 @@
-//===- sextant-opt.cpp - Runs Sextant's passes on a file --------------------===//
+//===- sextant-opt.cpp - Runs Sextant's passes on a file
+//--------------------===//
 
 #include "dialects/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "passes/InitAllPasses.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   sextant::registerAllDialects(registry);
   mlir::registerAllPasses();
+  sextant::registerAllPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Sextant's optimizer driver\n", registry));
 }

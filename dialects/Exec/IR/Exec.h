@@ -1,4 +1,4 @@
-//===- Exec.h - The exec dialect ----------------------------------*- C++ -*-===//
+//===- Exec.h - The exec dialect --------------------------------*- C++ -*-===//
 
 #ifndef SEXTANT_DIALECTS_EXEC_IR_EXEC_H
 #define SEXTANT_DIALECTS_EXEC_IR_EXEC_H

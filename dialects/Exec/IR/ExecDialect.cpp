@@ -1,4 +1,4 @@
-//===- ExecDialect.cpp - Registration and verification of exec --------------===//
+//===- ExecDialect.cpp - Registration and verification of exec ------------===//
 
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/IR/Builders.h"

@@ -1,4 +1,4 @@
-//===- Pos.h - The pos dialect ------------------------------------*- C++ -*-===//
+//===- Pos.h - The pos dialect ----------------------------------*- C++ -*-===//
 
 #ifndef SEXTANT_DIALECTS_POS_IR_POS_H
 #define SEXTANT_DIALECTS_POS_IR_POS_H

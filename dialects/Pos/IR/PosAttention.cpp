@@ -1,4 +1,4 @@
-//===- PosAttention.cpp - Verification of attention and its gradient --------===//
+//===- PosAttention.cpp - Verification of attention and its gradient ------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include <cmath>
@@ -23,9 +23,8 @@ static LogicalResult verifyRows(Operation *op, Value query, Value key,
   auto same = [&](RankedTensorType a, RankedTensorType b, unsigned dim,
                   StringRef what) -> LogicalResult {
     if (differ(a.getDimSize(dim), b.getDimSize(dim)))
-      return op->emitOpError(what)
-             << " differ: " << a.getDimSize(dim) << " and "
-             << b.getDimSize(dim);
+      return op->emitOpError(what) << " differ: " << a.getDimSize(dim)
+                                   << " and " << b.getDimSize(dim);
     return success();
   };
   if (values.empty())

@@ -1,4 +1,4 @@
-//===- PosContext.cpp - Context ops: dependence, value, range ---------------===//
+//===- PosContext.cpp - Context ops: dependence, value, range -------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,9 +24,7 @@ static ValueRange32 single(Value value) { return {value, value}; }
 // Places
 //===----------------------------------------------------------------------===//
 
-AxisSet IndexOp::getDependence(bool hasPositions) {
-  return axisOf(getSide());
-}
+AxisSet IndexOp::getDependence(bool hasPositions) { return axisOf(getSide()); }
 Value IndexOp::materialize(OpBuilder &builder, SitePoint &point) {
   return point.index(builder, getSide());
 }

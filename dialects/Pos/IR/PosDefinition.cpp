@@ -1,4 +1,4 @@
-//===- PosDefinition.cpp - Verification of definitions ----------------------===//
+//===- PosDefinition.cpp - Verification of definitions --------------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -41,9 +41,10 @@ LogicalResult EncodingOp::verifyRegions() {
       llvm::interleaveComma(kModelFunctions, diag.attachNote() << "they are ");
       return diag;
     }
-    bool arithmetic = isPure(&op) && (op.hasTrait<OpTrait::ConstantLike>() ||
-                                      OpTrait::hasElementwiseMappableTraits(&op) ||
-                                      isa<ExtentOp, ScaleOp>(op));
+    bool arithmetic =
+        isPure(&op) && (op.hasTrait<OpTrait::ConstantLike>() ||
+                        OpTrait::hasElementwiseMappableTraits(&op) ||
+                        isa<ExtentOp, ScaleOp>(op));
     if (!isa<SiteOpInterface>(op) && !arithmetic)
       return op.emitOpError("may not stand in an encoding");
   }
@@ -64,8 +65,8 @@ LogicalResult OptionOp::verify() {
     return emitOpError("an option with choices has a string as its default");
   Type got = cast<TypedAttr>(value).getType();
   if (got != type)
-    return emitOpError("default of type ") << got << " for an option of type "
-                                           << type;
+    return emitOpError("default of type ")
+           << got << " for an option of type " << type;
   return success();
 }
 

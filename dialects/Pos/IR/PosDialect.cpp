@@ -1,4 +1,4 @@
-//===- PosDialect.cpp - Registration of the pos dialect ---------------------===//
+//===- PosDialect.cpp - Registration of the pos dialect -------------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,9 +21,9 @@ using namespace sextant::pos;
 //===----------------------------------------------------------------------===//
 
 template <typename AttrTy, typename EnumTy>
-static ParseResult
-parseKeywords(OpAsmParser &parser, ArrayAttr &list,
-              std::optional<EnumTy> (*symbolize)(StringRef), StringRef what) {
+static ParseResult parseKeywords(OpAsmParser &parser, ArrayAttr &list,
+                                 std::optional<EnumTy> (*symbolize)(StringRef),
+                                 StringRef what) {
   SmallVector<Attribute> values;
   auto parseOne = [&]() -> ParseResult {
     SMLoc loc = parser.getCurrentLocation();
@@ -32,7 +32,8 @@ parseKeywords(OpAsmParser &parser, ArrayAttr &list,
       return failure();
     std::optional<EnumTy> value = symbolize(keyword);
     if (!value)
-      return parser.emitError(loc, "unknown ") << what << " '" << keyword << "'";
+      return parser.emitError(loc, "unknown ")
+             << what << " '" << keyword << "'";
     values.push_back(AttrTy::get(parser.getContext(), *value));
     return success();
   };
@@ -63,6 +64,32 @@ static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &list) {
 }
 static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr list) {
   printKeywords<AxisAttr>(printer, list);
+}
+
+//===----------------------------------------------------------------------===//
+// Grouping: a keyword, or an option in parentheses
+//===----------------------------------------------------------------------===//
+
+static ParseResult
+parseGrouping(OpAsmParser &parser, GroupingAttr &grouping,
+              std::optional<OpAsmParser::UnresolvedOperand> &option) {
+  if (succeeded(parser.parseOptionalKeyword("grouping"))) {
+    option.emplace();
+    return failure(parser.parseLParen() || parser.parseOperand(*option) ||
+                   parser.parseRParen());
+  }
+  FailureOr<Grouping> value = FieldParser<Grouping>::parse(parser);
+  if (failed(value))
+    return failure();
+  grouping = GroupingAttr::get(parser.getContext(), *value);
+  return success();
+}
+static void printGrouping(OpAsmPrinter &printer, Operation *,
+                          GroupingAttr grouping, Value option) {
+  if (grouping)
+    printer << stringifyGrouping(grouping.getValue());
+  else
+    printer << "grouping(" << option << ")";
 }
 
 #define GET_OP_CLASSES

@@ -1,4 +1,4 @@
-//===- PosEnums.h - Enums of the pos dialect ----------------------*- C++ -*-===//
+//===- PosEnums.h - Enums of the pos dialect --------------------*- C++ -*-===//
 
 #ifndef SEXTANT_DIALECTS_POS_IR_POSENUMS_H
 #define SEXTANT_DIALECTS_POS_IR_POSENUMS_H

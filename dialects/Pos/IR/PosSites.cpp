@@ -1,4 +1,4 @@
-//===- PosSites.cpp - Verification of sites and their payloads --------------===//
+//===- PosSites.cpp - Verification of sites and their payloads ------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -53,9 +53,7 @@ static LogicalResult verifyPayloadOps(Operation *site, Block &block) {
 LogicalResult sextant::pos::detail::verifySite(Operation *op) {
   auto site = cast<SiteOpInterface>(op);
   Block &payload = site.getPayload();
-  auto yield = payload.empty()
-                   ? YieldOp()
-                   : dyn_cast<YieldOp>(payload.back());
+  auto yield = payload.empty() ? YieldOp() : dyn_cast<YieldOp>(payload.back());
   if (!yield)
     return op->emitOpError("payload must end in 'pos.yield'");
   SmallVector<Type> want = site.getYieldTypes();
@@ -97,10 +95,9 @@ LogicalResult RowsOp::verify() {
     return emitOpError("expected both ends of a range of lanes (C6)");
   Block &payload = getBody().front();
   unsigned got = payload.getNumArguments();
-  unsigned want = getGrouping() == Grouping::single ||
-                          getGrouping() == Grouping::whole
-                      ? 1
-                      : 2;
+  unsigned want =
+      getGrouping() == Grouping::single || getGrouping() == Grouping::whole ? 1
+                                                                            : 2;
   if (got != want)
     return emitOpError("payload must take ")
            << want << " value(s) of a group (C6) but takes " << got;
@@ -131,8 +128,7 @@ LogicalResult ScoreOp::verify() {
 
 LogicalResult HoistOp::verifyRegions() {
   Block &block = getBody().front();
-  auto yield =
-      block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());
+  auto yield = block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());
   if (!yield || yield.getNumOperands() != 1 ||
       yield.getOperand(0).getType() != getType())
     return emitOpError("body must yield (") << getType() << ")";

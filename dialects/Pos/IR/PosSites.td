@@ -41,7 +41,7 @@ def Pos_RowsOp : Pos_SiteOp<"rows", [AttrSizedOperandSegments]> {
   let arguments = (ins Pos_RowOperandArrayAttr:$of, OptionalAttr<Pos_GroupingAttr>:$grouping,
                        Optional<I32>:$groupingOption, Optional<I32>:$begin, Optional<I32>:$end);
   let assemblyFormat = [{
-    `of` custom<RowOperands>($of) ($grouping^)? (`grouping` `(` $groupingOption^ `)`)?
+    `of` custom<RowOperands>($of) custom<Grouping>($grouping, $groupingOption)
     (`lanes` `(` $begin^ `,` $end `)`)? $body attr-dict
   }];
   let hasVerifier = 1;

@@ -1,4 +1,4 @@
-//===- SitePoint.h - Where in an attention a payload stands -------*- C++ -*-===//
+//===- SitePoint.h - Where in an attention a payload stands -----*- C++ -*-===//
 //
 // The vocabulary shared by context ops, analyses and kernels: sets of axes, the
 // point at which a payload is evaluated, and the bounds of a tile.

@@ -1,0 +1,398 @@
+// Constraints of the dialect, one per section; C1 .. C10 are those of its text.
+// RUN: sextant-opt %s --split-input-file --verify-diagnostics
+
+// C1: a payload computes in the compute type.
+pos.encoding @double {
+  // expected-error @below {{payload must compute in f32, the compute type (C1)}}
+  pos.score {
+  ^bb0(%s: f32):
+    // expected-note @below {{this value is 'f64'}}
+    %x = arith.extf %s : f32 to f64
+    %y = arith.truncf %x : f64 to f32
+    pos.yield %y : f32
+  }
+}
+
+// -----
+
+// C1, at the payload's boundary.
+pos.encoding @half {
+  // expected-error @below {{payload argument must be f32 or tensor<?xf32> (C1) but is 'f16'}}
+  pos.score {
+  ^bb0(%s: f16):
+    pos.yield %s : f16
+  }
+}
+
+// -----
+
+// C3: a score payload maps one score.
+pos.encoding @two_scores {
+  // expected-error @below {{payload must take 1 value, the score, but takes 2}}
+  pos.score {
+  ^bb0(%s: f32, %t: f32):
+    pos.yield %s, %t : f32, f32
+  }
+}
+
+// -----
+
+// C4: a mask yields visible or not.
+pos.encoding @soft_mask {
+  // expected-error @below {{payload must yield ('i1') but yields ('i32')}}
+  pos.mask {
+    %o = pos.offset
+    pos.yield %o : i32
+  }
+}
+
+// -----
+
+// C6: a group of two lanes has two values.
+pos.encoding @one_of_two {
+  // expected-error @below {{payload must take 2 value(s) of a group (C6) but takes 1}}
+  pos.rows of [query] half {
+  ^bb0(%x: f32):
+    pos.yield %x : f32
+  }
+}
+
+// -----
+
+// C6: a group of one lane has one.
+pos.encoding @two_of_one {
+  // expected-error @below {{payload must take 1 value(s) of a group (C6) but takes 2}}
+  pos.rows of [query] single {
+  ^bb0(%x: f32, %y: f32):
+    pos.yield %x, %y : f32, f32
+  }
+}
+
+// -----
+
+// C6: a whole row is a tensor.
+pos.encoding @whole_scalar {
+  // expected-error @below {{payload argument must be tensor<?xf32> (C1) but is 'f32'}}
+  pos.rows of [query] whole {
+  ^bb0(%x: f32):
+    pos.yield %x : f32
+  }
+}
+
+// -----
+
+pos.encoding @grouping {
+  pos.rows of [query]
+  // expected-error @below {{expected one of [half, interleaved, single, whole] for how a row is cut into groups (C6), got: thirds}}
+  thirds {
+  ^bb0(%x: f32):
+    pos.yield %x : f32
+  }
+}
+
+// -----
+
+pos.encoding @operand {
+  // expected-error @below {{unknown operand 'keys'}}
+  pos.rows of [keys] single {
+  ^bb0(%x: f32):
+    pos.yield %x : f32
+  }
+}
+
+// -----
+
+// C8: one dtype for query, key and value.
+func.func @dtypes(%q: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xbf16>) {
+  // expected-error @below {{query and value must share a dtype (C8), got 'f32' and 'bf16'}}
+  %o, %lse = pos.attention %q, %q, (%v)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xbf16>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @key_dtype(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xbf16>) {
+  // expected-error @below {{query and key must share a dtype (C8), got 'f32' and 'bf16'}}
+  %o, %lse = pos.attention %q, %k, (%q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xbf16>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @heads(%q: tensor<1x4x?x8xf32>, %k: tensor<1x3x?x8xf32>) {
+  // expected-error @below {{query heads must be a multiple of key heads, got 4 and 3}}
+  %o, %lse = pos.attention %q, %k, (%k)
+    : tensor<1x4x?x8xf32>, tensor<1x3x?x8xf32>, (tensor<1x3x?x8xf32>)
+    -> (tensor<1x4x?x8xf32>), tensor<1x4x?xf32>
+  return
+}
+
+// -----
+
+func.func @head_dim(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x16xf32>) {
+  // expected-error @below {{head dims of query and key differ: 8 and 16}}
+  %o, %lse = pos.attention %q, %k, (%k)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x16xf32>, (tensor<1x1x?x16xf32>)
+    -> (tensor<1x1x?x16xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_head_dim(%q: tensor<1x1x?x?xf32>) {
+  // expected-error @below {{head dim must be static, got 'tensor<1x1x?x?xf32>'}}
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x?xf32>, tensor<1x1x?x?xf32>, (tensor<1x1x?x?xf32>)
+    -> (tensor<1x1x?x?xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @batch(%q: tensor<2x1x?x8xf32>, %k: tensor<3x1x?x8xf32>) {
+  // expected-error @below {{batch sizes of query and key differ: 2 and 3}}
+  %o, %lse = pos.attention %q, %k, (%k)
+    : tensor<2x1x?x8xf32>, tensor<3x1x?x8xf32>, (tensor<3x1x?x8xf32>)
+    -> (tensor<2x1x?x8xf32>), tensor<2x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @lengths(%k: tensor<1x1x5x8xf32>, %v: tensor<1x1x6x8xf32>) {
+  // expected-error @below {{lengths of key and value differ: 5 and 6}}
+  %o, %lse = pos.attention %k, %k, (%v)
+    : tensor<1x1x5x8xf32>, tensor<1x1x5x8xf32>, (tensor<1x1x6x8xf32>)
+    -> (tensor<1x1x5x8xf32>), tensor<1x1x5xf32>
+  return
+}
+
+// -----
+
+func.func @no_value(%q: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{expected at least one value operand}}
+  %lse = "pos.attention"(%q, %q) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0>}> ({
+  }) : (tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @outputs(%q: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{expected one output per value: 2, got 1}}
+  %o, %lse = pos.attention %q, %q, (%q, %q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @region_arguments(%q: tensor<1x1x?x8xf32>, %p: tensor<?xf32>) {
+  // expected-error @below {{region must take one argument per parameter: expected 1 of their types, got 0}}
+  %o, %lse = pos.attention %q, %q, (%q) params(%p : tensor<?xf32>)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32> {
+    pos.mask {
+      %true = arith.constant true
+      pos.yield %true : i1
+    }
+  }
+  return
+}
+
+// -----
+
+func.func @foreign_in_region(%q: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{region may only hold sites, hoists and constants}}
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32> {
+    // expected-note @below {{'pos.head' is none}}
+    %h = pos.head
+  }
+  return
+}
+
+// -----
+
+pos.encoding @foreign_payload {
+  %n = pos.extent heads
+  %p = pos.param "p" : tensor<?xf32> dims(%n)
+  // expected-error @below {{payload may only compute with scalars}}
+  pos.score {
+  ^bb0(%s: f32):
+    %zero = arith.constant 0 : index
+    // expected-note @below {{'tensor.extract' is neither elementwise, a context op nor a read}}
+    %x = tensor.extract %p[%zero] : tensor<?xf32>
+    pos.yield %x : f32
+  }
+}
+
+// -----
+
+pos.encoding @foreign {
+  // expected-error @below {{may not stand in an encoding}}
+  %t = tensor.empty() : tensor<4xf32>
+}
+
+// -----
+
+pos.encoding @taken {
+  // expected-note @below {{first declared here}}
+  %a = pos.option "size" : i32 = 4 : i32
+  // expected-error @below {{name "size" is taken in this encoding}}
+  %b = pos.option "size" : i32 = 8 : i32
+}
+
+// -----
+
+pos.encoding @model_function {
+  // expected-error @below {{expected one of the functions that a model builder calls, got @prepare}}
+  // expected-note @below {{they are produce, initial_state, after_attention, after_mlp, auxiliary_loss}}
+  func.func @prepare() {
+    return
+  }
+}
+
+// -----
+
+pos.encoding @choice {
+  // expected-error @below {{default "third" is not among the choices}}
+  %a = pos.option "pairing" : i32 = "third" of ["half", "interleaved"]
+}
+
+// -----
+
+pos.encoding @choice_type {
+  // expected-error @below {{an option with choices has type i32, got 'f32'}}
+  %a = pos.option "pairing" : f32 = "half" of ["half", "interleaved"]
+}
+
+// -----
+
+pos.encoding @choice_number {
+  // expected-error @below {{an option with choices has a string as its default}}
+  %a = pos.option "pairing" : i32 = 1 : i32 of ["half", "interleaved"]
+}
+
+// -----
+
+pos.encoding @option_type {
+  // expected-error @below {{default of type 'f32' for an option of type 'i32'}}
+  %a = pos.option "size" : i32 = 1.0 : f32
+}
+
+// -----
+
+pos.encoding @dims {
+  %n = pos.extent heads
+  // expected-error @below {{expected one extent per dimension: 2, got 1}}
+  %a = pos.param "a" : tensor<?x?xf32> dims(%n)
+}
+
+// -----
+
+pos.encoding @init_arguments {
+  %n = pos.extent heads
+  %z = arith.constant 0.0 : f32
+  // expected-error @below {{initial value uniform takes 2 number(s), got 1}}
+  %a = pos.param "a" : tensor<?xf32> dims(%n) init uniform(%z)
+}
+
+// -----
+
+pos.encoding @init_twice {
+  %n = pos.extent heads
+  %z = arith.constant 0.0 : f32
+  // expected-error @below {{expected either a distribution or a region as initial value, got both}}
+  %a = pos.param "a" : tensor<?xf32> dims(%n) init constant(%z) by {
+  ^bb0(%h: i32):
+    pos.yield %z : f32
+  }
+}
+
+// -----
+
+pos.encoding @init_indices {
+  %n = pos.extent heads
+  // expected-error @below {{initial value takes 1 indices of type i32}}
+  %a = pos.param "a" : tensor<?xf32> dims(%n) by {
+    %z = arith.constant 0.0 : f32
+    pos.yield %z : f32
+  }
+}
+
+// -----
+
+pos.encoding @bounds {
+  %n = pos.extent heads
+  // expected-error @below {{floor is above ceiling}}
+  %a = pos.param "a" : tensor<?xf32> dims(%n) floor 1.0 ceiling 0.0
+}
+
+// -----
+
+pos.encoding @integer {
+  %n = pos.extent heads
+  // expected-error @below {{an integer parameter is given by the caller}}
+  %a = pos.param "a" : tensor<?xi32> dims(%n) floor 1.0
+}
+
+// -----
+
+pos.encoding @read_rank {
+  %n = pos.extent heads
+  %a = pos.param "a" : tensor<?x?xf32> dims(%n, %n)
+  pos.score {
+  ^bb0(%s: f32):
+    %h = pos.head
+    // expected-error @below {{expected one index per dimension: 2, got 1}}
+    %x = pos.read %a[%h] : tensor<?x?xf32>
+    pos.yield %x : f32
+  }
+}
+
+// -----
+
+pos.encoding @sum_argument {
+  %n = pos.option "n" : i32 = 4 : i32
+  pos.score {
+  ^bb0(%s: f32):
+    // expected-error @below {{expected one block argument of type i32}}
+    %x = pos.sum to %n {
+      pos.yield %s : f32
+    } : f32
+    pos.yield %x : f32
+  }
+}
+
+// -----
+
+func.func @hoist(%q: tensor<1x1x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32> {
+    // expected-error @below {{body must yield ('f32')}}
+    %t = pos.hoist [offset] {
+      %h = pos.offset
+      pos.yield %h : i32
+    } : f32
+  }
+  return
+}
+
+// -----
+
+func.func @gradients(%q: tensor<1x1x?x8xf32>, %lse: tensor<1x1x?xf32>) {
+  // expected-error @below {{has no parameter 2}}
+  %dq, %dk, %dv, %dp = pos.attention_backward %q, %q, (%q), (%q), %lse, (%q), %lse gradients [2]
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>),
+      (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>, (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+    -> tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>), tensor<?xf32>
+  return
+}

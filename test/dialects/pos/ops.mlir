@@ -1,0 +1,218 @@
+// Every op of the dialect, printed and parsed twice.
+// RUN: sextant-opt %s | sextant-opt | FileCheck %s
+// RUN: sextant-opt %s --mlir-print-op-generic | sextant-opt | FileCheck %s
+
+// Options, parameters with each kind of initial value, inputs.
+// CHECK-LABEL: pos.encoding @definition attributes {formula = "s", paper = "none"}
+pos.encoding @definition attributes {formula = "s", paper = "none"} {
+  // CHECK: %[[HEADS:.+]] = pos.extent heads
+  %heads = pos.extent heads
+  // CHECK: pos.option "size" : i32 = 256 : i32
+  %size = pos.option "size" : i32 = 256 : i32
+  // CHECK: %[[RATE:.+]] = pos.option "rate" : f32 = 5.000000e-01 : f32
+  %rate = pos.option "rate" : f32 = 0.5 : f32
+  // CHECK: pos.option "causal" : i1 = true
+  %causal = pos.option "causal" : i1 = true
+  // CHECK: pos.option "pairing" : i32 = "half" of ["half", "interleaved"]
+  %pairing = pos.option "pairing" : i32 = "half" of ["half", "interleaved"]
+  // CHECK: %[[ZERO:.+]] = arith.constant 0.0
+  %zero = arith.constant 0.0 : f32
+  // CHECK: pos.param "a" : tensor<?xf32> dims(%[[HEADS]]) init constant(%[[ZERO]])
+  %a = pos.param "a" : tensor<?xf32> dims(%heads) init constant(%zero)
+  // CHECK: pos.param "b" : tensor<?x?xf32> dims(%{{[a-z0-9]+}}, %[[HEADS]]) init normal(%[[ZERO]], %[[RATE]]) floor 1.000000e-02 ceiling 2.000000e+00
+  %b = pos.param "b" : tensor<?x?xf32> dims(%size, %heads) init normal(%zero, %rate) floor 0.01 ceiling 2.0
+  // CHECK: pos.param "c" : tensor<?xf32> dims(%[[HEADS]]) init uniform(%[[ZERO]], %[[RATE]]) scope model
+  %c = pos.param "c" : tensor<?xf32> dims(%heads) init uniform(%zero, %rate) scope model
+  // CHECK: pos.param "slopes" : tensor<?xf32> dims(%[[HEADS]]) frozen by {
+  // CHECK-NEXT: ^bb0(%{{[a-z0-9]+}}: i32):
+  %slopes = pos.param "slopes" : tensor<?xf32> dims(%heads) frozen by {
+  ^bb0(%h: i32):
+    %one = arith.constant 1.0 : f32
+    pos.yield %one : f32
+  }
+  // CHECK: pos.param "ids" : tensor<?xi32> dims(%[[HEADS]]){{$}}
+  %ids = pos.param "ids" : tensor<?xi32> dims(%heads)
+  // CHECK: pos.input "digits" : tensor<?x?xi32>
+  %digits = pos.input "digits" : tensor<?x?xi32>
+}
+
+// The sites: rows in each grouping, columns, scores, masks, weighted rows.
+// CHECK-LABEL: pos.encoding @sites
+pos.encoding @sites {
+  %n = pos.option "n" : i32 = 4 : i32
+  %pairing = pos.option "pairing" : i32 = "half" of ["half", "interleaved"]
+  %table = pos.param "table" : tensor<?x?xf32> dims(%n, %n)
+  // CHECK: pos.rows of [query, key] half {
+  // CHECK-NEXT: ^bb0(%{{[a-z0-9]+}}: f32, %{{[a-z0-9]+}}: f32):
+  pos.rows of [query, key] half {
+  ^bb0(%x: f32, %y: f32):
+    pos.yield %y, %x : f32, f32
+  }
+  // CHECK: pos.rows of [value] grouping(%{{[a-z0-9]+}}) lanes(%{{[a-z0-9]+}}, %{{[a-z0-9]+}}) {
+  pos.rows of [value] grouping(%pairing) lanes(%pairing, %n) {
+  ^bb0(%x: f32, %y: f32):
+    pos.yield %x, %y : f32, f32
+  }
+  // CHECK: pos.rows of [embedding, query_input, key_input, value_input] single {
+  pos.rows of [embedding, query_input, key_input, value_input] single {
+  ^bb0(%x: f32):
+    pos.yield %x : f32
+  }
+  // CHECK: pos.rows of [query] whole {
+  pos.rows of [query] whole {
+  ^bb0(%x: tensor<?xf32>):
+    pos.yield %x : tensor<?xf32>
+  }
+  // CHECK: pos.columns %{{[a-z0-9]+}} {
+  pos.columns %n {
+    %t = pos.lane
+    %i = pos.index query
+    %a = pos.read %table[%i, %t] : tensor<?x?xf32>
+    pos.yield %a, %a : f32, f32
+  }
+  // CHECK: pos.score {
+  // CHECK-NEXT: ^bb0(%{{[a-z0-9]+}}: tensor<?xf32>):
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // CHECK: pos.contract %{{[a-z0-9]+}}, %{{[a-z0-9]+}} : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+    %t = pos.contract %table, %s : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+  // CHECK: pos.mask {
+  pos.mask {
+    %true = arith.constant true
+    pos.yield %true : i1
+  }
+  // CHECK: pos.weighted_rows %{{[a-z0-9]+}} : tensor<?x?xf32> {
+  pos.weighted_rows %table : tensor<?x?xf32> {
+    %o = pos.offset
+    pos.yield %o : i32
+  }
+}
+
+// Everything that a payload can ask.
+// CHECK-LABEL: pos.encoding @context
+pos.encoding @context {
+  %n = pos.option "n" : i32 = 4 : i32
+  %table = pos.param "table" : tensor<?x?xf32> dims(%n, %n)
+  // CHECK: pos.rows of [query] single
+  pos.rows of [query] single {
+  ^bb0(%x: f32):
+    // CHECK: pos.index self
+    %i = pos.index self
+    // CHECK: pos.coord self axis 1
+    %c = pos.coord self axis 1
+    // CHECK: pos.lane
+    %t = pos.lane
+    pos.yield %x : f32
+  }
+  // CHECK: pos.score
+  pos.score {
+  ^bb0(%s: f32):
+    // CHECK: pos.index query
+    %i = pos.index query
+    // CHECK: pos.coord key{{$}}
+    %c = pos.coord key
+    // CHECK: pos.offset{{$}}
+    %o = pos.offset
+    // CHECK: pos.offset axis 1
+    %o1 = pos.offset axis 1
+    // CHECK: pos.head
+    %h = pos.head
+    // CHECK: pos.batch
+    %b = pos.batch
+    // CHECK: pos.extent kv_heads
+    %e = pos.extent kv_heads
+    // CHECK: %[[SCALE:.+]] = pos.scale
+    %k = pos.scale
+    // CHECK: pos.read %{{[a-z0-9]+}}[%{{[a-z0-9]+}}, %{{[a-z0-9]+}}] : tensor<?x?xf32>
+    %r = pos.read %table[%h, %b] : tensor<?x?xf32>
+    // CHECK: pos.host : f32
+    %z = pos.host : f32
+    // CHECK: pos.query_dot %{{[a-z0-9]+}}[%{{[a-z0-9]+}}] : tensor<?x?xf32>
+    %d = pos.query_dot %table[%o] : tensor<?x?xf32>
+    // CHECK: pos.scan %{{[a-z0-9]+}} leftward until %[[SCALE]] : f32
+    %l = pos.scan %s leftward until %k : f32
+    // CHECK: pos.sum to %{{[a-z0-9]+}} {
+    // CHECK-NEXT: ^bb0(%{{[a-z0-9]+}}: i32):
+    // CHECK: } : f32
+    %y = pos.sum to %n {
+    ^bb0(%m: i32):
+      %x = arith.sitofp %m : i32 to f32
+      pos.yield %x : f32
+    } : f32
+    %t = arith.addf %l, %y : f32
+    pos.yield %t : f32
+  }
+}
+
+// Attention with uses: options, hosts, positions, several values, a scale.
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
+    %v: tensor<?x?x?x64xbf16>, %z: tensor<?x?x?x32xbf16>, %p: tensor<?xf32>,
+    %at: tensor<?x?x1xi32>) -> tensor<?x?x?x64xbf16> {
+  // CHECK: pos.attention %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, (%{{[a-z0-9]+}}, %{{[a-z0-9]+}})
+  // CHECK-SAME: uses [#pos.use<@context, "near", {n = 2 : i32}, [#pos.use<@sites, "sites">]>]
+  // CHECK-SAME: params(%{{[a-z0-9]+}} : tensor<?xf32>)
+  // CHECK-SAME: query_positions(%{{[a-z0-9]+}} : tensor<?x?x1xi32>)
+  // CHECK-SAME: key_positions(%{{[a-z0-9]+}} : tensor<?x?x1xi32>)
+  // CHECK-SAME: scale 1.250000e-01 : tensor<?x?x?x64xbf16>
+  %o, %w, %lse = pos.attention %q, %k, (%v, %z)
+    uses [#pos.use<@context, "near", {n = 2 : i32}, [#pos.use<@sites, "sites">]>]
+    params(%p : tensor<?xf32>) query_positions(%at : tensor<?x?x1xi32>)
+    key_positions(%at : tensor<?x?x1xi32>) scale 0.125
+    : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+      (tensor<?x?x?x64xbf16>, tensor<?x?x?x32xbf16>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x32xbf16>), tensor<?x?x?xf32>
+  return %o : tensor<?x?x?x64xbf16>
+}
+
+// Attention whose sites are inlined and hoisted.
+// CHECK-LABEL: func.func @inlined
+func.func @inlined(%q: tensor<?x?x?x8xf32>, %p: tensor<?xf32>) -> tensor<?x?x?x8xf32> {
+  // CHECK: pos.attention
+  // CHECK-SAME: {
+  // CHECK-NEXT: ^bb0(%[[SLOPE:.+]]: tensor<?xf32>):
+  %o, %lse = pos.attention %q, %q, (%q) params(%p : tensor<?xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%slope: tensor<?xf32>):
+    // CHECK: %[[TABLE:.+]] = pos.hoist [head, offset] {
+    %t = pos.hoist [head, offset] {
+      %h = pos.head
+      %b = pos.read %slope[%h] : tensor<?xf32>
+      pos.yield %b : f32
+    } : f32
+    pos.score {
+    ^bb0(%s: f32):
+      // CHECK: arith.addf %{{[a-z0-9]+}}, %[[TABLE]]
+      %u = arith.addf %s, %t : f32
+      pos.yield %u : f32
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @backward
+func.func @backward(%q: tensor<?x?x?x8xf32>, %lse: tensor<?x?x?xf32>, %p: tensor<?xf32>)
+    -> tensor<?xf32> {
+  // CHECK: pos.attention_backward %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, (%{{[a-z0-9]+}}), (%{{[a-z0-9]+}}), %{{[a-z0-9]+}}, (%{{[a-z0-9]+}}), %{{[a-z0-9]+}} uses [#pos.use<@context, "context">]
+  // CHECK-SAME: params(%{{[a-z0-9]+}} : tensor<?xf32>) gradients [0]
+  %dq, %dk, %dv, %dp = pos.attention_backward %q, %q, (%q), (%q), %lse, (%q), %lse
+    uses [#pos.use<@context, "context">] params(%p : tensor<?xf32>) gradients [0]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
+      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+    -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<?xf32>
+  return %dp : tensor<?xf32>
+}
+
+// CHECK-LABEL: func.func @map_rows
+func.func @map_rows(%x: tensor<?x?x128xf32>, %at: tensor<?x?x1xi32>) -> tensor<?x?x128xf32> {
+  // CHECK: pos.map_rows %{{[a-z0-9]+}} of embedding uses [#pos.use<@sites, "sites">] positions(%{{[a-z0-9]+}} : tensor<?x?x1xi32>) :
+  %y = pos.map_rows %x of embedding uses [#pos.use<@sites, "sites">]
+    positions(%at : tensor<?x?x1xi32>) : tensor<?x?x128xf32> -> tensor<?x?x128xf32>
+  // CHECK: pos.map_rows_backward %{{[a-z0-9]+}}, %{{[a-z0-9]+}} of embedding uses [#pos.use<@sites, "sites">] gradients []
+  %d = pos.map_rows_backward %x, %y of embedding uses [#pos.use<@sites, "sites">] gradients []
+    : tensor<?x?x128xf32>, tensor<?x?x128xf32> -> tensor<?x?x128xf32>
+  return %d : tensor<?x?x128xf32>
+}
