@@ -1,0 +1,177 @@
+"""The module behind `sextant.attention`: two functions around one op.
+
+``@forward(q, k, v, params..., [query positions, key positions]) -> (o, lse)`` and
+``@backward(q, k, v, o, lse, do, dlse, params..., [positions]) -> (dq, dk, dv,
+gradients of the trained params)``. Only dtype, head dims, encodings, the number
+of position axes and the scale are in the text; every other extent is dynamic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ParamType:
+    """A parameter operand: ``element`` is "f32" or "i32"; ``trained`` ones get
+    gradients."""
+
+    name: str
+    rank: int
+    element: str
+    trained: bool
+
+    def text(self, compute: str) -> str:
+        element = compute if self.element == "f32" else self.element
+        return f"tensor<{'?x' * self.rank}{element}>"
+
+
+@dataclass(frozen=True)
+class AttentionKey:
+    """What is compiled into an attention kernel.
+
+    ``dtype``: "f32", "bf16" or "f64". ``uses``: ``#pos.use`` attributes as text.
+    ``query_axes``, ``key_axes``: axes of given positions, 0 without. ``scale``:
+    None for 1 / sqrt(head_dim).
+    """
+
+    dtype: str
+    head_dim: int
+    value_dim: int
+    uses: tuple[str, ...]
+    params: tuple[ParamType, ...]
+    definitions: str = ""
+    query_axes: int = 0
+    key_axes: int = 0
+    scale: float | None = None
+
+
+def attention_module(key: AttentionKey, forward: bool = True, backward: bool = False) -> str:
+    """The text of the module with the functions that are asked for."""
+    functions = []
+    if forward:
+        functions.append(_forward(key))
+    if backward:
+        functions.append(_backward(key))
+    return f"module {{\n{key.definitions}{''.join(functions)}}}\n"
+
+
+def _types(key: AttentionKey) -> dict[str, str]:
+    compute = "f64" if key.dtype == "f64" else "f32"
+    return {
+        "rows": f"tensor<?x?x?x{key.head_dim}x{key.dtype}>",
+        "values": f"tensor<?x?x?x{key.value_dim}x{key.dtype}>",
+        "lse": f"tensor<?x?x?x{compute}>",
+        "compute": compute,
+    }
+
+
+def _extras(key: AttentionKey) -> tuple[list[tuple[str, str]], str]:
+    """Arguments after the tensors, and the clauses that name them."""
+    compute = _types(key)["compute"]
+    params = [(f"%p{i}", p.text(compute)) for i, p in enumerate(key.params)]
+    clauses = ""
+    if key.uses:
+        clauses += f" uses [{', '.join(key.uses)}]"
+    if params:
+        names = ", ".join(name for name, _ in params)
+        types = ", ".join(type for _, type in params)
+        clauses += f" params({names} : {types})"
+    arguments = list(params)
+    for name, label, axes in (
+        ("%qpos", "query_positions", key.query_axes),
+        ("%kpos", "key_positions", key.key_axes),
+    ):
+        if axes:
+            arguments.append((name, f"tensor<?x?x{axes}xi32>"))
+            clauses += f" {label}({name} : {arguments[-1][1]})"
+    return arguments, clauses
+
+
+def _scale(key: AttentionKey) -> str:
+    return "" if key.scale is None else f" scale {float(key.scale)!r}"
+
+
+def _head(name: str, arguments: list[tuple[str, str]], results: list[str]) -> str:
+    listed = ", ".join(f"{n}: {t}" for n, t in arguments)
+    return f"  func.func @{name}({listed}) -> ({', '.join(results)}) {{\n"
+
+
+def _forward(key: AttentionKey) -> str:
+    t = _types(key)
+    extras, clauses = _extras(key)
+    arguments = [("%q", t["rows"]), ("%k", t["rows"]), ("%v", t["values"]), *extras]
+    return (
+        _head("forward", arguments, [t["values"], t["lse"]])
+        + f"    %o, %lse = pos.attention %q, %k, (%v){clauses}{_scale(key)}\n"
+        + f"      : {t['rows']}, {t['rows']}, ({t['values']}) -> ({t['values']}), {t['lse']}\n"
+        + f"    return %o, %lse : {t['values']}, {t['lse']}\n  }}\n"
+    )
+
+
+def _backward(key: AttentionKey) -> str:
+    t = _types(key)
+    extras, clauses = _extras(key)
+    arguments = [
+        ("%q", t["rows"]),
+        ("%k", t["rows"]),
+        ("%v", t["values"]),
+        ("%o", t["values"]),
+        ("%lse", t["lse"]),
+        ("%do", t["values"]),
+        ("%dlse", t["lse"]),
+        *extras,
+    ]
+    trained = [i for i, p in enumerate(key.params) if p.trained]
+    names = ["%dq", "%dk", "%dv"] + [f"%dp{i}" for i in trained]
+    param_types = [key.params[i].text(t["compute"]) for i in trained]
+    results = [t["rows"], t["rows"], t["values"], *param_types]
+    tail = "".join(f", {p}" for p in param_types)
+    return (
+        _head("backward", arguments, results)
+        + f"    {', '.join(names)} = pos.attention_backward %q, %k, (%v), (%o), %lse, (%do), %dlse\n"
+        + f"     {clauses} gradients [{', '.join(map(str, trained))}]{_scale(key)}\n"
+        + f"      : {t['rows']}, {t['rows']}, ({t['values']}), ({t['values']}), {t['lse']}, ({t['values']}), {t['lse']}\n"
+        + f"      -> {t['rows']}, {t['rows']}, ({t['values']}){tail}\n"
+        + f"    return {', '.join(names)} : {', '.join(results)}\n  }}\n"
+    )
+
+
+def map_rows_module(
+    dtype: str,
+    width: int,
+    operand: str,
+    uses: tuple[str, ...],
+    params: tuple[ParamType, ...],
+    definitions: str = "",
+    axes: int = 0,
+    backward: bool = False,
+) -> str:
+    """The module behind `sextant.map_rows`: rows [B, L, width] of ``operand``."""
+    compute = "f64" if dtype == "f64" else "f32"
+    rows = f"tensor<?x?x{width}x{dtype}>"
+    extras = [(f"%p{i}", p.text(compute)) for i, p in enumerate(params)]
+    clauses = f" of {operand} uses [{', '.join(uses)}]"
+    if extras:
+        names = ", ".join(name for name, _ in extras)
+        clauses += f" params({names} : {', '.join(type for _, type in extras)})"
+    if axes:
+        extras.append(("%pos", f"tensor<?x?x{axes}xi32>"))
+        clauses += f" positions(%pos : {extras[-1][1]})"
+    text = (
+        _head("forward", [("%x", rows), *extras], [rows])
+        + f"    %y = pos.map_rows %x{clauses} : {rows} -> {rows}\n"
+        + f"    return %y : {rows}\n  }}\n"
+    )
+    if backward:
+        trained = [i for i, p in enumerate(params) if p.trained]
+        results = ["%dx"] + [f"%dp{i}" for i in trained]
+        types = [rows] + [params[i].text(compute) for i in trained]
+        text += (
+            _head("backward", [("%x", rows), ("%dy", rows), *extras], types)
+            + f"    {', '.join(results)} = pos.map_rows_backward %x, %dy{clauses}"
+            + f" gradients [{', '.join(map(str, trained))}]\n"
+            + f"      : {rows}, {rows} -> {', '.join(types)}\n"
+            + f"    return {', '.join(results)} : {', '.join(types)}\n  }}\n"
+        )
+    return f"module {{\n{definitions}{text}}}\n"

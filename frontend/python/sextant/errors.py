@@ -1,0 +1,81 @@
+"""What goes wrong, as exceptions that say where and why."""
+
+from __future__ import annotations
+
+import builtins
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark of a diagnostic, at a place of its own."""
+
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{_place(self.file, self.line, self.column)}note: {self.message}"
+
+
+class CompileError(Exception):
+    """A program, an encoding or a use of one cannot be compiled.
+
+    Attributes: ``file`` (empty when the text has no file), ``line`` and
+    ``column`` (from 1; 0 when unknown), ``message``, ``notes`` (of `Note`) and
+    ``excerpt`` (the guilty line with a caret below, or empty).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str = "",
+        line: int = 0,
+        column: int = 0,
+        notes: Iterable[Note] = (),
+        excerpt: str = "",
+    ):
+        self.message = message
+        self.file = file
+        self.line = line
+        self.column = column
+        self.notes = list(notes)
+        self.excerpt = excerpt
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        place = _place(self.file, self.line, self.column)
+        lines = [f"{place}{self.message}"]
+        if self.excerpt:
+            lines.append(self.excerpt)
+        lines += [str(note) for note in self.notes]
+        return "\n".join(lines)
+
+
+class RuntimeError(builtins.RuntimeError):
+    """A compiled program cannot be loaded or run."""
+
+
+def _place(file: str, line: int, column: int) -> str:
+    if not file and not line:
+        return ""
+    return f"{file or '<text>'}:{line}:{column}: "
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known ones.
+
+    >>> nearest("kerple_lag", ["kerple_log", "alibi"])
+    '; did you mean "kerple_log"?'
+    """
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    if close:
+        return "; did you mean " + " or ".join(f'"{c}"' for c in close) + "?"
+    if known:
+        return "; known are " + ", ".join(f'"{k}"' for k in sorted(known))
+    return ""

@@ -1,0 +1,1 @@
+"""Python functions traced into definitions of encodings (`pos.encoding`)."""

@@ -1,0 +1,110 @@
+"""The text of a definition, made op by op.
+
+A `Builder` holds the lines of one `pos.encoding`. Pure ops of the same text in
+the same region are one op, so that a traced function reads like a written one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import dataclass, field
+
+from ..errors import CompileError
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_CONTEXTLIB = contextlib.__file__
+
+
+@dataclass
+class _Scope:
+    """A region being written: what is defined in it, by the text that made it."""
+
+    made: dict[str, str] = field(default_factory=dict)
+
+
+class Builder:
+    """Writes ops; ``locations`` adds the Python line that each stands for."""
+
+    def __init__(self, locations: bool = False):
+        self.lines: list[str] = []
+        self._locations = locations
+        self._scopes = [_Scope()]
+        self._depth = 1
+        self._taken: set[str] = set()
+
+    @property
+    def indent(self) -> str:
+        return "  " * self._depth
+
+    def name(self, hint: str) -> str:
+        """A fresh SSA name."""
+        name, count = hint, 1
+        while name in self._taken:
+            count += 1
+            name = f"{hint}_{count}"
+        self._taken.add(name)
+        return f"%{name}"
+
+    def pure(self, op: str, hint: str) -> str:
+        """The result of an op without effects: one already there, or a new one.
+
+        ``op`` is the text right of the ``=``.
+        """
+        for scope in reversed(self._scopes):
+            if op in scope.made:
+                return scope.made[op]
+        result = self.name(hint)
+        self.line(f"{result} = {op}")
+        self._scopes[-1].made[op] = result
+        return result
+
+    def line(self, text: str) -> None:
+        """An op on a line of its own."""
+        self.lines.append(f"{self.indent}{text}{self._location()}")
+
+    @contextlib.contextmanager
+    def region(self, head: str, arguments: str = "", tail: str = ""):
+        """An op with a region: ``head {`` ... ``} tail``."""
+        self.lines.append(f"{self.indent}{head} {{")
+        if arguments:
+            self.lines.append(f"{self.indent}^bb0({arguments}):")
+        self._depth += 1
+        self._scopes.append(_Scope())
+        location = self._location()
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+            self._depth -= 1
+        self.lines.append(f"{self.indent}}}{' ' + tail if tail else ''}{location}")
+
+    def _location(self) -> str:
+        if not self._locations:
+            return ""
+        place = caller()
+        return f' loc("{place[0]}":{place[1]}:1)' if place else ""
+
+
+def caller() -> tuple[str, int] | None:
+    """File and line of the user's code that is being traced."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        ours = os.path.abspath(file).startswith(_PACKAGE + os.sep)
+        if not ours and file != _CONTEXTLIB:
+            if '"' in file or "\\" in file:
+                return None
+            return file, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def trace_error(message: str, *, hint: str = "") -> CompileError:
+    """A mistake in traced code, at the user's line."""
+    place = caller()
+    file, line = place if place else ("", 0)
+    if hint:
+        message = f"{message}; {hint}"
+    return CompileError(message, file=file, line=line, column=1 if line else 0)

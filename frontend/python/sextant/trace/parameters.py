@@ -1,0 +1,325 @@
+"""Parameters and options of traced encodings."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import nearest
+from .builder import Builder, trace_error
+from .values import F32, I1, I32, VECTOR, Value, constant, lift, spell_float, type_name
+
+EXTENTS = (
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "value_dim",
+    "model",
+    "query",
+    "key",
+    "batch",
+)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Initial values: ``kind`` is constant, normal or uniform."""
+
+    kind: str
+    arguments: tuple[float, ...]
+
+
+def constant_init(value: float) -> Distribution:
+    """Every element starts at ``value``."""
+    return Distribution("constant", (float(value),))
+
+
+def normal(mean: float = 0.0, deviation: float = 0.02) -> Distribution:
+    """Elements start as draws of a normal distribution."""
+    return Distribution("normal", (float(mean), float(deviation)))
+
+
+def uniform(low: float, high: float) -> Distribution:
+    """Elements start as draws from [low, high)."""
+    return Distribution("uniform", (float(low), float(high)))
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter of a traced encoding, as the annotation of an argument.
+
+    ``dims``: names of extents (heads, kv_heads, head_dim, value_dim, model,
+    query, key, batch), of options, whole numbers, or arithmetic on these as
+    text (``"2 * reach + 1"``). ``init``: a `Distribution`, or a function of the
+    indices evaluated in float64 (``lambda h: ...``); the default is normal(0,
+    0.02). ``given``: the caller passes it at every call and it has no initial
+    value. ``integer``: i32 elements, always given. ``frozen``: not trained.
+    ``floor``, ``ceiling``: bounds applied by `sextant.project_`. ``scope``:
+    "layer" or "model".
+
+    >>> def mine(score, at, slope: sextant.Param("heads", floor=0.0)): ...
+    """
+
+    dims: tuple[str | int, ...]
+    init: Distribution | Callable[..., Any] | None = None
+    given: bool = False
+    integer: bool = False
+    frozen: bool = False
+    floor: float | None = None
+    ceiling: float | None = None
+    scope: str = "layer"
+
+    def __init__(self, *dims: str | int, **settings):
+        known = set(self.__dataclass_fields__) - {"dims"}
+        for name in settings:
+            if name not in known:
+                raise TypeError(
+                    f'sextant.Param has no setting "{name}"{nearest(name, known)}'
+                )
+        object.__setattr__(self, "dims", dims)
+        for name in known:
+            default = self.__dataclass_fields__[name].default
+            object.__setattr__(self, name, settings.get(name, default))
+        if self.scope not in ("layer", "model"):
+            raise ValueError(f'scope is "layer" or "model", got "{self.scope}"')
+        if self.integer:
+            object.__setattr__(self, "given", True)
+        if self.given and self.init is not None:
+            raise ValueError("a given parameter has no initial value")
+
+    def __call__(self, **settings) -> "Param":
+        """The same parameter with other settings: ``PerHead(floor=0.01)``."""
+        return replace_settings(self, settings)
+
+
+def replace_settings(param: Param, settings: dict) -> Param:
+    """``param`` with some settings changed."""
+    merged = {
+        name: getattr(param, name)
+        for name in param.__dataclass_fields__
+        if name != "dims"
+    }
+    merged.update(settings)
+    return Param(*param.dims, **merged)
+
+
+PerHead = Param("heads")
+"""One trained number per head."""
+
+
+class TracedParam:
+    """A parameter inside a traced function: indexing it reads an element.
+
+    Without dims it is a number; with one dim it is also a vector beside vectors.
+    """
+
+    __array_ufunc__ = None
+
+    def __init__(self, builder: Builder, label: str, name: str, param: Param, extents: list[str]):
+        self.builder = builder
+        self.label = label
+        self.name = name
+        self.param = param
+        self.extents = extents
+        element = "i32" if param.integer else "f32"
+        self.tensor = f"tensor<{'?x' * len(param.dims)}{element}>"
+
+    def __getitem__(self, index) -> Value:
+        indices = index if isinstance(index, tuple) else (index,)
+        if len(indices) != len(self.param.dims):
+            raise trace_error(
+                f'parameter "{self.label}" has {len(self.param.dims)} dim(s) '
+                f"({', '.join(map(str, self.param.dims))}), got {len(indices)} index(es)"
+            )
+        names = []
+        for i in indices:
+            if isinstance(i, slice) or i is None or i is Ellipsis:
+                raise trace_error(
+                    f'parameter "{self.label}" is read one element at a time',
+                    hint="use sextant.sum(lambda k: ...) to run over a dim",
+                )
+            names.append(lift(self.builder, i).as_integer("an index").name)
+        return self._read(names)
+
+    def _read(self, names: list[str]) -> Value:
+        text = f"pos.read {self.name}[{', '.join(names)}] : {self.tensor}"
+        kind = I32 if self.param.integer else F32
+        return Value(self.builder, self.builder.pure(text, "v"), kind)
+
+    def as_value(self) -> Value:
+        """The parameter as an operand of arithmetic."""
+        if not self.param.dims:
+            return self._read([])
+        if len(self.param.dims) == 1 and not self.param.integer:
+            return ParameterVector(self)
+        raise trace_error(
+            f'parameter "{self.label}" is a table',
+            hint=f"index it: {self.label}[{', '.join('i' * len(self.param.dims))}]",
+        )
+
+    def matrix_operand(self) -> tuple[str, str, str]:
+        """Name, type and number of rows, for a matrix product."""
+        if len(self.param.dims) != 2 or self.param.integer:
+            raise trace_error(
+                f'parameter "{self.label}" is not a matrix: it has '
+                f"{len(self.param.dims)} dim(s)"
+            )
+        return self.name, self.tensor, self.extents[0]
+
+    def __getattr__(self, attribute):
+        if attribute in ("type",):
+            raise AttributeError(attribute)
+        raise trace_error(
+            f'parameter "{self.label}" has no attribute "{attribute}"',
+            hint="index it to read an element",
+        )
+
+
+def _forward(name: str):
+    def method(self, *operands):
+        return getattr(self.as_value(), name)(*operands)
+
+    return method
+
+
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow "
+    "rpow neg pos abs eq ne lt le gt ge and rand or ror xor rxor invert lshift "
+    "rshift bool float int index iter"
+).split():
+    setattr(TracedParam, f"__{_name}__", _forward(f"__{_name}__"))
+
+
+class ParameterVector(Value):
+    """A parameter of one dim as a vector; alone with scalars it is a mistake."""
+
+    __slots__ = ("parameter",)
+
+    def __init__(self, parameter: TracedParam):
+        super().__init__(
+            parameter.builder, parameter.name, VECTOR, parameter.extents[0]
+        )
+        self.parameter = parameter
+
+
+class Choice:
+    """An option with named values: compare it with their names."""
+
+    def __init__(self, value: Value, label: str, choices: tuple[str, ...]):
+        self.builder = value.builder
+        self._value = value
+        self._label = label
+        self._choices = choices
+
+    def _number(self, other) -> int:
+        if other not in self._choices:
+            raise trace_error(
+                f'option "{self._label}" has no choice {other!r}'
+                f"{nearest(str(other), self._choices)}"
+            )
+        return self._choices.index(other)
+
+    def as_value(self) -> Value:
+        return self._value
+
+    def __eq__(self, other):
+        return self._value == self._number(other)
+
+    def __ne__(self, other):
+        return self._value != self._number(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self):
+        return bool(self._value)
+
+
+def write_option(builder: Builder, label: str, default, choices: tuple[str, ...]):
+    """Declares an option and gives what the traced function sees of it."""
+    name = builder.name(label)
+    head = f'{name} = pos.option "{label}"'
+    if choices:
+        if default not in choices:
+            raise trace_error(
+                f'the default {default!r} of option "{label}" is not among its choices'
+            )
+        quoted = ", ".join(f'"{c}"' for c in choices)
+        builder.line(f'{head} : i32 = "{default}" of [{quoted}]')
+        return Choice(Value(builder, name, I32), label, choices)
+    if isinstance(default, bool):
+        builder.line(f"{head} : i1 = {'true' if default else 'false'}")
+        return Value(builder, name, I1)
+    if isinstance(default, int):
+        builder.line(f"{head} : i32 = {default} : i32")
+        return Value(builder, name, I32)
+    if isinstance(default, float):
+        builder.line(f"{head} : f32 = {spell_float(default)} : f32")
+        return Value(builder, name, F32)
+    raise trace_error(
+        f'option "{label}" must default to a number, true or false, or a name of '
+        f"typing.Literal, got {type_name(default)}"
+    )
+
+
+def write_dim(builder: Builder, dim: str | int, options: dict[str, Value]) -> Value:
+    """The i32 value of a dim: an extent, an option, a number, or arithmetic."""
+    if isinstance(dim, bool) or not isinstance(dim, (str, int)):
+        raise trace_error(f"a dim is a name or a whole number, got {type_name(dim)}")
+    try:
+        tree = ast.parse(str(dim), mode="eval").body
+    except SyntaxError:
+        raise trace_error(f'dim "{dim}" is not arithmetic on names') from None
+    return _dim_value(builder, tree, options, str(dim))
+
+
+def _dim_value(builder: Builder, node: ast.expr, options, text: str) -> Value:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return constant(builder, node.value, I32)
+    if isinstance(node, ast.Name):
+        if node.id in options:
+            return lift(builder, options[node.id]).as_integer("a dim")
+        if node.id in EXTENTS:
+            return Value(builder, builder.pure(f"pos.extent {node.id}", node.id), I32)
+        known = [*EXTENTS, *options]
+        raise trace_error(f'unknown dim "{node.id}"{nearest(node.id, known)}')
+    signs = {ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.FloorDiv: "__floordiv__"}
+    if isinstance(node, ast.BinOp) and type(node.op) in signs:
+        left = _dim_value(builder, node.left, options, text)
+        right = _dim_value(builder, node.right, options, text)
+        return getattr(left, signs[type(node.op)])(right)
+    raise trace_error(f'dim "{text}" may only use names, whole numbers, + - * //')
+
+
+def write_param(builder: Builder, label: str, param: Param, options: dict[str, Value]) -> TracedParam:
+    """Declares a parameter and gives what the traced function sees of it."""
+    dims = [write_dim(builder, dim, options).name for dim in param.dims]
+    name = builder.name(label)
+    traced = TracedParam(builder, label, name, param, dims)
+    head = f'{name} = pos.param "{label}" : {traced.tensor} dims({", ".join(dims)})'
+    if param.frozen:
+        head += " frozen"
+    init = param.init
+    if init is None and not param.given:
+        init = normal()
+    tail = ""
+    if param.floor is not None:
+        tail += f" floor {spell_float(param.floor)}"
+    if param.ceiling is not None:
+        tail += f" ceiling {spell_float(param.ceiling)}"
+    if param.scope != "layer":
+        tail += f" scope {param.scope}"
+    if isinstance(init, Distribution):
+        values = [constant(builder, a, F32).name for a in init.arguments]
+        builder.line(f"{head} init {init.kind}({', '.join(values)}){tail}")
+    elif callable(init):
+        indices = [builder.name("i") for _ in dims]
+        arguments = ", ".join(f"{i}: i32" for i in indices)
+        with builder.region(f"{head} by", arguments, tail.strip()):
+            value = init(*(Value(builder, i, I32) for i in indices))
+            value = lift(builder, value, F32).as_number()
+            builder.line(f"pos.yield {value.name} : f32")
+    else:
+        builder.line(head + tail)
+    return traced

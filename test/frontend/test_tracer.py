@@ -1,0 +1,203 @@
+"""Python functions traced into `pos.encoding`: the text, and what is refused."""
+
+import math
+import typing
+
+import pytest
+import torch
+
+import sextant
+from sextant import CompileError
+
+
+@sextant.encoding(formula="s - m_h sqrt|d|", paper="nobody, never")
+def rooted(score, at, slope: sextant.PerHead):
+    return score - slope[at.head] * sextant.sqrt(abs(at.offset))
+
+
+ROOTED = """\
+pos.encoding @rooted attributes {formula = "s - m_h sqrt|d|", paper = "nobody, never"} {
+  %heads = pos.extent heads
+  %c = arith.constant 0.0 : f32
+  %c_2 = arith.constant 0.02 : f32
+  %slope = pos.param "slope" : tensor<?xf32> dims(%heads) init normal(%c, %c_2)
+  pos.score {
+  ^bb0(%s: f32):
+    %head = pos.head
+    %v = pos.read %slope[%head] : tensor<?xf32>
+    %offset = pos.offset
+    %v_2 = math.absi %offset : i32
+    %v_3 = arith.sitofp %v_2 : i32 to f32
+    %v_4 = math.sqrt %v_3 : f32
+    %v_5 = arith.mulf %v, %v_4 : f32
+    %v_6 = arith.subf %s, %v_5 : f32
+    pos.yield %v_6 : f32
+  }
+}
+"""
+
+
+@sextant.mask
+def near_or_first(at):
+    return (at.query - at.key < 64) | (at.key < 4)
+
+
+@sextant.encoding(all_heads=True)
+def mixer(
+    scores,
+    at,
+    w1: sextant.Param("hidden", "heads"),
+    b1: sextant.Param("hidden"),
+    w2: sextant.Param("heads", "hidden"),
+    *,
+    hidden=16,
+):
+    inner = sextant.tanh(sextant.contract(w1, scores) + b1)
+    return scores + 2 * sextant.contract(w2, inner)
+
+
+@sextant.rows(of=("query", "key"), group="half", lanes=(0, 32))
+def turned(x, y, at, *, base=10000.0, kind: typing.Literal["slow", "fast"] = "slow"):
+    angle = at.coord() * base ** (-2.0 * at.lane / at.extent("head_dim"))
+    angle *= sextant.where(kind == "fast", 2.0, 1)
+    c, s = sextant.cos(angle), sextant.sin(angle)
+    return x * c - y * s, x * s + y * c
+
+
+@sextant.rows(of="value", group="single")
+def faded(x, at):
+    return x * sextant.exp(-0.1 * at.row)
+
+
+@sextant.encoding
+def everything(
+    score,
+    at,
+    c: sextant.Param(init=sextant.constant_init(0.1)),
+    table: sextant.Param(
+        "2 * n + 1", "heads", init=lambda i, h: i / (h + 1.0), floor=0.01, scope="model"
+    ),
+    w: sextant.Param("n", ceiling=2.0),
+    fixed: sextant.Param(3, frozen=True, init=lambda i: 2.0**-i),
+    ids: sextant.Param("batch", "key", integer=True),
+    *,
+    n=4,
+    both=True,
+):
+    x = sextant.log1p(sextant.abs(c) * abs(at.offset))
+    hidden = sextant.sum(lambda k: sextant.relu(w[k] * x), n)
+    entry = table[sextant.minimum(abs(at.offset), 2 * n), at.head]
+    same = (ids[at.batch, at.key] == ids[at.batch, at.query]) & both
+    bits = ((at.key >> 2) ^ 1) % 3 + at.offset(1) // 2
+    wild = c**1.5 + score**2 + fixed[1] // 0.5 + sextant.sigmoid(score) * at.scale
+    choice = sextant.where(same & ~(score < 0), 0.5, -1)
+    return sextant.maximum(score, hidden * entry) + bits + wild + choice + math.inf
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [rooted, near_or_first, mixer, turned, faded, everything],
+    ids=lambda e: e.name,
+)
+def test_the_compiler_reads_what_is_traced(encoding, sextant_opt):
+    printed = sextant_opt(encoding.text)
+    assert f"@{encoding.name}" in printed
+    sextant_opt(encoding.located)
+
+
+def test_golden_text():
+    assert rooted.text == ROOTED
+
+
+def test_locations_are_the_lines_of_the_function():
+    assert f'math.sqrt %v_3 : f32 loc("{__file__}":' in rooted.located
+
+
+def test_options_and_instance_names():
+    assert str(mixer) == "mixer"
+    assert str(mixer(hidden=4).named("m2")) == "m2=mixer(hidden=4)"
+    with pytest.raises(CompileError, match='no option "hiden"; did you mean "hidden"'):
+        mixer(hiden=4)
+
+
+def test_equal_ops_are_written_once():
+    @sextant.encoding
+    def twice(score, at):
+        return score + at.offset * 2.0 + at.offset * 2.0
+
+    assert twice.text.count("pos.offset") == 1
+    assert twice.text.count("arith.mulf") == 1
+
+
+def _score(body):
+    def f(score, at, slope: sextant.PerHead, table: sextant.Param("heads", 3)):
+        return body(score, at, slope, table)
+
+    return lambda: sextant.encoding(f)
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        (lambda s, at, m, t: s if at.offset > 0 else -s, "sextant.where"),
+        (lambda s, at, m, t: s + (0 <= at.key < 3), "0 <= x < 3"),
+        (lambda s, at, m, t: max(s, 0.0), "min or max"),
+        (lambda s, at, m, t: math.sqrt(s), "sextant.sqrt"),
+        (lambda s, at, m, t: s + sum(range(at.head)), "sextant.to_int"),
+        (lambda s, at, m, t: torch.exp(s), "torch's exp"),
+        (lambda s, at, m, t: s + torch.ones(3), "tensors come in as parameters"),
+        (lambda s, at, m, t: s + t, r"index it: table\[i, i\]"),
+        (lambda s, at, m, t: s + t[at.head], r"has 2 dim\(s\)"),
+        (lambda s, at, m, t: s + m[s], "an index must be an integer"),
+        (lambda s, at, m, t: s + (at.head < 2), "where"),
+        (lambda s, at, m, t: s + at.offest, 'did you mean "offset"'),
+        (lambda s, at, m, t: s & 1, "combines conditions"),
+        (lambda s, at, m, t: None, "returns nothing"),
+        (lambda s, at, m, t: at.head < 2, "condition is not a number"),
+        (lambda s, at, m, t: s + at.coord("kay"), 'did you mean "key"'),
+        (lambda s, at, m, t: s + at.extent("head"), 'did you mean "heads"'),
+        (lambda s, at, m, t: s + "x", "got str"),
+        (lambda s, at, m, t: m, "must return a number"),
+        (lambda s, at, m, t: s + m[0].foo, "foo"),
+        (lambda s, at, m, t: s + sextant.contract(t, s), "is a vector"),
+        (lambda s, at, m, t: s + sextant.exp(2.0), "takes a traced value"),
+        (lambda s, at, m, t: [x for x in s], "sextant.sum"),
+        (lambda s, at, m, t: s + (at.head + 2**40), "32-bit"),
+    ],
+)
+def test_errors_teach(body, message):
+    with pytest.raises((CompileError, AttributeError), match=message) as info:
+        _score(body)()
+    if isinstance(info.value, CompileError) and "returns" not in message:
+        assert info.value.file == __file__ and info.value.line > 0
+
+
+def test_signature_errors():
+    with pytest.raises(CompileError, match="needs an annotation"):
+
+        @sextant.encoding
+        def f(score, at, slope):
+            return score
+
+    with pytest.raises(CompileError, match=r"first arguments are \(score, at\)"):
+
+        @sextant.encoding
+        def g(score):
+            return score
+
+    with pytest.raises(CompileError, match='unknown dim "hed"; did you mean "heads"'):
+
+        @sextant.encoding
+        def h(score, at, m: sextant.Param("hed")):
+            return score
+
+    with pytest.raises(CompileError, match="needs a default"):
+
+        @sextant.encoding
+        def i(score, at, *, size):
+            return score
+
+    with pytest.raises(CompileError, match='did you mean "query"'):
+        sextant.rows(of="qery")
+    with pytest.raises(TypeError, match='did you mean "frozen"'):
+        sextant.Param("heads", frozn=True)
