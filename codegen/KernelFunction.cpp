@@ -93,6 +93,8 @@ void sextant::codegen::createKernel(ModuleOp kernels, Location loc,
                                     const KernelOperands &operands,
                                     const VectorTarget &target,
                                     const KernelBody &body) {
+  if (kernels.lookupSymbol(name))
+    return;
   MLIRContext *context = kernels.getContext();
   Type pointer = LLVM::LLVMPointerType::get(context);
   Type i64 = IntegerType::get(context, 64);

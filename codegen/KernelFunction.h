@@ -56,7 +56,8 @@ struct KernelBody {
       run;
 };
 
-/// Adds the functions `name`, `name_items` and `name_scratch` to `kernels`.
+/// Adds the functions `name`, `name_items` and `name_scratch` to `kernels`. A
+/// kernel of that name that is already there stays: it is the same kernel.
 void createKernel(mlir::ModuleOp kernels, mlir::Location loc,
                   llvm::StringRef name, const KernelOperands &operands,
                   const VectorTarget &target, const KernelBody &body);

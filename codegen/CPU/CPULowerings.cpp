@@ -1,0 +1,7 @@
+//===- CPULowerings.cpp - The kernels of CPU targets ----------------------===//
+
+#include "codegen/LowerAttention.h"
+
+using namespace sextant::codegen;
+
+TargetLowerings sextant::codegen::getCPULowerings() { return {}; }

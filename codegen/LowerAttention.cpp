@@ -1,0 +1,178 @@
+//===- LowerAttention.cpp - From attention to launches of kernels ---------===//
+
+#include "codegen/LowerAttention.h"
+#include "dialects/Exec/IR/Exec.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/AsmState.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace sextant::codegen {
+#define GEN_PASS_DEF_LOWERATTENTION
+#include "codegen/LowerAttention.h.inc"
+} // namespace sextant::codegen
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+static constexpr StringLiteral kernelsName = "kernels";
+
+//===----------------------------------------------------------------------===//
+// Lowering
+//===----------------------------------------------------------------------===//
+
+Value Lowering::getDim(Value tensor, int64_t dim) const {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (!type.isDynamicDim(dim))
+    return arith::ConstantIndexOp::create(builder, getLoc(),
+                                          type.getDimSize(dim));
+  return tensor::DimOp::create(builder, getLoc(), tensor, dim);
+}
+
+Value Lowering::allocate(RankedTensorType type, ValueRange sizes,
+                         bool zero) const {
+  SmallVector<Value> dynamic;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (type.isDynamicDim(dim))
+      dynamic.push_back(sizes[dim]);
+  return exec::AllocOp::create(builder, getLoc(), type, dynamic, zero);
+}
+
+Value Lowering::allocateLike(Value tensor, Type type) const {
+  auto ranked = cast<RankedTensorType>(type);
+  SmallVector<Value> sizes(ranked.getRank());
+  for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
+    if (ranked.isDynamicDim(dim))
+      sizes[dim] = getDim(tensor, dim);
+  return allocate(ranked, sizes);
+}
+
+std::string Lowering::getKernelName(StringRef suffix) const {
+  return (prefix + suffix).str();
+}
+
+SymbolRefAttr Lowering::getKernel(StringRef suffix) const {
+  MLIRContext *context = builder.getContext();
+  return SymbolRefAttr::get(
+      context, kernelsName,
+      FlatSymbolRefAttr::get(context, getKernelName(suffix)));
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+/// Everything that the kernels of an op follow from, as text: equal texts mean
+/// equal kernels. Operands count by their types.
+static std::string getStructure(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  stream << op->getName() << op->getAttrDictionary();
+  for (Type type : op->getOperandTypes())
+    stream << ' ' << type;
+  stream << " ->";
+  for (Type type : op->getResultTypes())
+    stream << ' ' << type;
+  // Values are numbered within the op, which is isolated from above.
+  AsmState state(op, OpPrintingFlags().printGenericOpForm());
+  for (Region &region : op->getRegions())
+    for (Block &block : region) {
+      for (BlockArgument argument : block.getArguments()) {
+        argument.printAsOperand(stream, state);
+        stream << ':' << argument.getType() << ' ';
+      }
+      for (Operation &nested : block) {
+        nested.print(stream, state);
+        stream << '\n';
+      }
+    }
+  return text;
+}
+
+static LoweringFunction select(const TargetLowerings &lowerings,
+                               Operation *op) {
+  return llvm::TypeSwitch<Operation *, LoweringFunction>(op)
+      .Case<pos::AttentionOp>([&](auto) { return lowerings.attention; })
+      .Case<pos::AttentionBackwardOp>(
+          [&](auto) { return lowerings.attentionBackward; })
+      .Case<pos::MapRowsOp>([&](auto) { return lowerings.mapRows; })
+      .Case<pos::MapRowsBackwardOp>(
+          [&](auto) { return lowerings.mapRowsBackward; })
+      .Default([](auto) { return nullptr; });
+}
+
+static ModuleOp getKernels(ModuleOp module) {
+  if (auto kernels = module.lookupSymbol<ModuleOp>(kernelsName))
+    return kernels;
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  return ModuleOp::create(builder, module.getLoc(), kernelsName);
+}
+
+namespace {
+class LowerAttention
+    : public codegen::impl::LowerAttentionBase<LowerAttention> {
+public:
+  using LowerAttentionBase::LowerAttentionBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    llvm::Expected<Target> parsed = parseTarget(target);
+    if (!parsed) {
+      module.emitError() << llvm::toString(parsed.takeError());
+      return signalPassFailure();
+    }
+    TargetLowerings lowerings = parsed->kind == TargetKind::Reference
+                                    ? getReferenceLowerings()
+                                    : getCPULowerings();
+    SmallVector<pos::SitesOwnerInterface> owners;
+    module.walk([&](pos::SitesOwnerInterface op) { owners.push_back(op); });
+    if (owners.empty())
+      return;
+    ModuleOp kernels = getKernels(module);
+    llvm::StringMap<std::string> prefixes;
+    for (pos::SitesOwnerInterface owner : owners) {
+      auto [entry, isNew] = prefixes.try_emplace(getStructure(owner));
+      if (isNew)
+        entry->second = (owner->getName().stripDialect() + "_" +
+                         Twine(prefixes.size() - 1) + "_")
+                            .str();
+      else
+        ++numShared;
+      if (failed(lower(owner, kernels, entry->second, *parsed, lowerings)))
+        return signalPassFailure();
+      ++numLowered;
+    }
+  }
+
+private:
+  static LogicalResult lower(pos::SitesOwnerInterface owner, ModuleOp kernels,
+                             StringRef prefix, const Target &target,
+                             const TargetLowerings &lowerings) {
+    if (owner.getPendingUses())
+      return owner.emitOpError(
+          "expected uses of encodings to be inlined before lowering");
+    LoweringFunction function = select(lowerings, owner);
+    if (!function)
+      return owner.emitOpError("target ")
+             << target.name << " has no kernel of this op";
+    FailureOr<KernelPlan> plan = planKernel(owner);
+    if (failed(plan))
+      return failure();
+    OpBuilder builder(owner);
+    FailureOr<SmallVector<Value>> results =
+        function(Lowering{builder, kernels, prefix, target, *plan});
+    if (failed(results))
+      return failure();
+    owner->replaceAllUsesWith(*results);
+    owner->erase();
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,34 @@
+//===- LowerAttention.td - From attention to launches of kernels --------------===//
+
+#ifndef SEXTANT_CODEGEN_LOWERATTENTION_TD
+#define SEXTANT_CODEGEN_LOWERATTENTION_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LowerAttention : Pass<"lower-attention", "::mlir::ModuleOp"> {
+  let summary = "Replaces attention and row maps by launches of kernels";
+  let description = [{
+    Every fused and hoisted `pos.attention`, `pos.attention_backward`,
+    `pos.map_rows` and `pos.map_rows_backward` becomes allocations and launches
+    of kernels that the target writes into the nested module `@kernels`. Ops of
+    the same structure (the layers of a model) share their kernels.
+
+    What a target cannot compute is an error that names the op.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "reference, cpu, cpu:avx2, cpu:avx512 or cpu:avx512bf16">
+  ];
+  let statistics = [
+    Statistic<"numLowered", "num-lowered", "Number of ops replaced">,
+    Statistic<"numShared", "num-shared", "Number of ops that share their kernels with an earlier one">
+  ];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
+    "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect",
+    "::mlir::vector::VectorDialect", "::sextant::exec::ExecDialect"
+  ];
+}
+
+#endif // SEXTANT_CODEGEN_LOWERATTENTION_TD
