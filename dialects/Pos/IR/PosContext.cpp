@@ -115,8 +115,8 @@ ValueRange32 ScaleOp::emitRange(OpBuilder &, TileBounds &) { return {}; }
 LogicalResult ReadOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
                                        Adaptor adaptor,
                                        SmallVectorImpl<Type> &types) {
-  types.push_back(
-      cast<ShapedType>(adaptor.getTensor().getType()).getElementType());
+  Type type = cast<ShapedType>(adaptor.getTensor().getType()).getElementType();
+  types.push_back(type.isF64() ? Float32Type::get(type.getContext()) : type);
   return success();
 }
 

@@ -110,13 +110,14 @@ def Pos_ReadOp : Pos_Op<"read", [Pure, InferTypeOpAdaptor]> {
   let description = [{
     The indices are i32, one per dimension. A dimension of the batch whose
     extent is smaller than the batch is read modulo its extent; any other
-    index must lie inside the tensor.
+    index must lie inside the tensor. A parameter given in f64 is read in the
+    compute type (C1), which the definition calls f32.
 
     ```mlir
     %a = pos.read %r1[%h] : tensor<?xf32>
     ```
   }];
-  let arguments = (ins RankedTensorOf<[F32, I32]>:$tensor, Variadic<I32>:$indices);
+  let arguments = (ins RankedTensorOf<[F32, F64, I32]>:$tensor, Variadic<I32>:$indices);
   let results = (outs AnyTypeOf<[F32, I32]>:$result);
   let assemblyFormat = "$tensor `[` $indices `]` attr-dict `:` type($tensor)";
   let hasVerifier = 1;

@@ -1,0 +1,299 @@
+//===- KernelPlan.cpp - What a kernel needs to know of an attention
+//---------===//
+
+#include "codegen/KernelPlan.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using pos::Axis;
+using pos::AxisSet;
+using pos::RowOperand;
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+OwnerOperands codegen::getOwnerOperands(pos::SitesOwnerInterface owner) {
+  Operation *op = owner;
+  if (auto attention = dyn_cast<pos::AttentionOp>(op))
+    return {attention.getQuery(), attention.getKey(), attention.getValues(),
+            attention.getQueryPositions(), attention.getKeyPositions()};
+  if (auto attention = dyn_cast<pos::AttentionBackwardOp>(op))
+    return {attention.getQuery(), attention.getKey(), attention.getValues(),
+            attention.getQueryPositions(), attention.getKeyPositions()};
+  if (auto map = dyn_cast<pos::MapRowsOp>(op))
+    return {map.getInput(),
+            map.getInput(),
+            {},
+            map.getPositions(),
+            map.getPositions()};
+  auto map = cast<pos::MapRowsBackwardOp>(op);
+  return {map.getInput(),
+          map.getInput(),
+          {},
+          map.getPositions(),
+          map.getPositions()};
+}
+
+/// The operand that a row map outside attention works on.
+static std::optional<RowOperand> getMappedOperand(Operation *owner) {
+  if (auto map = dyn_cast<pos::MapRowsOp>(owner))
+    return map.getOperand();
+  if (auto map = dyn_cast<pos::MapRowsBackwardOp>(owner))
+    return map.getOperand();
+  return std::nullopt;
+}
+
+static SmallVector<bool> getWantedParams(pos::SitesOwnerInterface owner) {
+  SmallVector<bool> wanted(owner.getParamOperands().size(), false);
+  ArrayRef<int32_t> numbers;
+  if (auto backward = dyn_cast<pos::AttentionBackwardOp>(*owner))
+    numbers = backward.getParamGradients();
+  if (auto backward = dyn_cast<pos::MapRowsBackwardOp>(*owner))
+    numbers = backward.getParamGradients();
+  for (int32_t number : numbers)
+    wanted[number] = true;
+  return wanted;
+}
+
+//===----------------------------------------------------------------------===//
+// Row maps
+//===----------------------------------------------------------------------===//
+
+static FailureOr<int64_t> getConstant(pos::RowsOp rows, Value value,
+                                      StringRef what) {
+  APInt constant;
+  if (!matchPattern(value, m_ConstantInt(&constant)))
+    return rows.emitOpError() << what << " must be constant";
+  return constant.getSExtValue();
+}
+
+/// Resolves grouping and lanes of a row map of rows with `width` lanes.
+static FailureOr<RowMap> resolveRows(pos::RowsOp rows, int64_t width) {
+  RowMap map{rows};
+  if (rows.getGrouping()) {
+    map.grouping = *rows.getGrouping();
+  } else {
+    FailureOr<int64_t> option =
+        getConstant(rows, rows.getGroupingOption(), "grouping");
+    if (failed(option))
+      return failure();
+    if (*option != 0 && *option != 1)
+      return rows.emitOpError("grouping must be half (0) or interleaved (1) "
+                              "(C6), got ")
+             << *option;
+    map.grouping =
+        *option == 0 ? pos::Grouping::half : pos::Grouping::interleaved;
+  }
+  if (map.grouping == pos::Grouping::whole)
+    return rows.emitOpError("of whole rows has no kernel on this target");
+  if (rows.getBegin()) {
+    FailureOr<int64_t> begin = getConstant(rows, rows.getBegin(), "lanes");
+    FailureOr<int64_t> end = getConstant(rows, rows.getEnd(), "lanes");
+    if (failed(begin) || failed(end))
+      return failure();
+    map.begin = *begin;
+    map.end = *end;
+  }
+  if (map.end == 0)
+    map.end = width;
+  if (map.begin < 0 || map.begin > map.end || map.end > width)
+    return rows.emitOpError("lanes [")
+           << map.begin << ", " << map.end << ") are not inside a row of "
+           << width << " (C6)";
+  if (map.grouping != pos::Grouping::single && (map.end - map.begin) % 2)
+    return rows.emitOpError("pairs need an even number of lanes (C6), got ")
+           << map.end - map.begin;
+  return map;
+}
+
+static bool mapsOperand(pos::RowsOp rows, RowOperand operand) {
+  return llvm::any_of(rows.getOf().getAsRange<pos::RowOperandAttr>(),
+                      [&](auto attr) { return attr.getValue() == operand; });
+}
+
+static LogicalResult planMappedRows(KernelPlan &plan, pos::RowsOp rows,
+                                    RowOperand operand) {
+  if (!mapsOperand(rows, operand))
+    return success();
+  int64_t width =
+      cast<RankedTensorType>(getOwnerOperands(plan.owner).query.getType())
+          .getShape()
+          .back();
+  if (ShapedType::isDynamic(width))
+    return plan.owner.emitOpError("rows must have a static width");
+  FailureOr<RowMap> map = resolveRows(rows, width);
+  if (failed(map))
+    return failure();
+  plan.inputRows.push_back(*map);
+  return success();
+}
+
+static LogicalResult planAttentionRows(KernelPlan &plan, pos::RowsOp rows) {
+  OwnerOperands operands = getOwnerOperands(plan.owner);
+  auto addTo = [&](SmallVector<RowMap> &list, Value tensor) {
+    int64_t width = cast<RankedTensorType>(tensor.getType()).getDimSize(3);
+    FailureOr<RowMap> map = resolveRows(rows, width);
+    if (succeeded(map))
+      list.push_back(*map);
+    return LogicalResult(map);
+  };
+  for (auto attr : rows.getOf().getAsRange<pos::RowOperandAttr>()) {
+    LogicalResult added = success();
+    switch (attr.getValue()) {
+    case RowOperand::query:
+      added = addTo(plan.queryRows, operands.query);
+      break;
+    case RowOperand::key:
+      added = addTo(plan.keyRows, operands.key);
+      break;
+    case RowOperand::value:
+      added = addTo(plan.valueRows, operands.values.front());
+      break;
+    default:
+      return rows.emitOpError("of ")
+             << pos::stringifyRowOperand(attr.getValue())
+             << " acts outside attention: apply it with 'pos.map_rows'";
+    }
+    if (failed(added))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Hoisted values
+//===----------------------------------------------------------------------===//
+
+static FailureOr<HoistForm> getForm(pos::HoistOp hoist, AxisSet axes) {
+  AxisSet rest = axes - AxisSet{Axis::batch, Axis::head};
+  if (rest.empty())
+    return HoistForm::HeadScalar;
+  if (rest == AxisSet(Axis::offset))
+    return HoistForm::OffsetTable;
+  if (rest == AxisSet(Axis::query))
+    return HoistForm::QueryVector;
+  if (rest == AxisSet(Axis::key))
+    return HoistForm::KeyVector;
+  if (AxisSet{Axis::self, Axis::lane}.contains(rest))
+    return HoistForm::RowLaneTable;
+  return hoist.emitOpError("over these axes has no kernel on this target");
+}
+
+/// The operands whose sites need each hoisted value, by way of later hoists
+/// too.
+static DenseMap<Operation *, llvm::SmallSetVector<RowOperand, 4>>
+findUsers(Block &sites, std::optional<RowOperand> mapped) {
+  DenseMap<Operation *, llvm::SmallSetVector<RowOperand, 4>> users;
+  for (Operation &site : llvm::reverse(sites)) {
+    llvm::SmallSetVector<RowOperand, 4> operands;
+    if (auto rows = dyn_cast<pos::RowsOp>(site)) {
+      for (auto attr : rows.getOf().getAsRange<pos::RowOperandAttr>())
+        if (!mapped || *mapped == attr.getValue())
+          operands.insert(attr.getValue());
+    } else if (isa<pos::HoistOp>(site)) {
+      operands = users.lookup(&site);
+    } else if (!mapped) {
+      operands.insert(RowOperand::query);
+    }
+    if (operands.empty())
+      continue;
+    site.walk([&](Operation *nested) {
+      for (Value value : nested->getOperands())
+        if (auto hoist = value.getDefiningOp<pos::HoistOp>())
+          users[hoist].insert(operands.begin(), operands.end());
+    });
+  }
+  return users;
+}
+
+static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
+  auto users = findUsers(sites, getMappedOperand(plan.owner));
+  DenseSet<Operation *> wanted;
+  for (auto hoist : sites.getOps<pos::HoistOp>()) {
+    Hoisted entry{hoist, HoistForm::HeadScalar, {}};
+    for (auto attr : hoist.getAxes().getAsRange<pos::AxisAttr>())
+      entry.axes |= attr.getValue();
+    FailureOr<HoistForm> form = getForm(hoist, entry.axes);
+    if (failed(form))
+      return failure();
+    entry.form = *form;
+    entry.perBatch = entry.axes.contains(Axis::batch);
+    entry.perHead = entry.axes.contains(Axis::head);
+    bool trained = false;
+    hoist.walk([&](Operation *op) {
+      if (auto read = dyn_cast<pos::ReadOp>(op))
+        if (auto param = dyn_cast<BlockArgument>(read.getTensor()))
+          trained |= plan.paramWantsGradient[param.getArgNumber()];
+      for (Value value : op->getOperands())
+        trained |= wanted.contains(value.getDefiningOp());
+    });
+    entry.wantsGradient = trained && isa<FloatType>(hoist.getType());
+    if (entry.wantsGradient)
+      wanted.insert(hoist);
+    for (RowOperand operand : users.lookup(hoist)) {
+      entry.operand = operand;
+      plan.hoisted.push_back(entry);
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The plan
+//===----------------------------------------------------------------------===//
+
+const Hoisted *KernelPlan::find(pos::HoistOp op, RowOperand operand) const {
+  for (const Hoisted &entry : hoisted)
+    if (entry.op == op && entry.operand == operand)
+      return &entry;
+  return nullptr;
+}
+
+template <typename SiteTy>
+static LogicalResult setOnce(SiteTy &slot, SiteTy site) {
+  if (slot)
+    return site.emitOpError("is the second of its kind: fuse sites first");
+  slot = site;
+  return success();
+}
+
+static LogicalResult planSite(KernelPlan &plan, Operation &site) {
+  std::optional<RowOperand> mapped = getMappedOperand(plan.owner);
+  if (auto rows = dyn_cast<pos::RowsOp>(site))
+    return mapped ? planMappedRows(plan, rows, *mapped)
+                  : planAttentionRows(plan, rows);
+  // Places inside attention do not concern a row map outside of it.
+  if (mapped)
+    return success();
+  if (auto score = dyn_cast<pos::ScoreOp>(site)) {
+    if (isa<RankedTensorType>(score.getBody().front().getArgument(0).getType()))
+      return score.emitOpError("of all heads has no kernel on this target");
+    return setOnce(plan.score, score);
+  }
+  if (auto mask = dyn_cast<pos::MaskOp>(site))
+    return setOnce(plan.mask, mask);
+  return site.emitOpError("has no kernel on this target");
+}
+
+FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
+  KernelPlan plan;
+  plan.owner = owner;
+  plan.paramWantsGradient = getWantedParams(owner);
+  plan.scale = owner.getEffectiveScale();
+  plan.hasPositions = owner.hasPositions();
+  if (ArrayAttr uses = owner.getPendingUses(); uses && !uses.empty())
+    return owner.emitOpError("has uses of encodings: inline them first");
+  if (owner.getSitesRegion().empty())
+    return plan;
+  Block &sites = owner.getSitesRegion().front();
+  for (Operation &site : sites)
+    if (isa<pos::SiteOpInterface>(site) && failed(planSite(plan, site)))
+      return failure();
+  if (failed(planHoists(plan, sites)))
+    return failure();
+  return plan;
+}

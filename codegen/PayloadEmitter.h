@@ -1,0 +1,63 @@
+//===- PayloadEmitter.h - Forward emission of a payload -----------*- C++
+//-*-===//
+//
+// Internal to codegen/Payload: the state shared by forward emission and by
+// pullbacks, which recompute forward values.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_PAYLOADEMITTER_H
+#define SEXTANT_CODEGEN_PAYLOADEMITTER_H
+
+#include "codegen/SiteContext.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace sextant::codegen {
+
+class PayloadEmitter {
+public:
+  PayloadEmitter(mlir::OpBuilder &builder, SiteContext &point)
+      : builder(builder), point(point) {}
+
+  /// Emits all ops of a block but its terminator.
+  mlir::LogicalResult emitBlock(mlir::Block &block);
+
+  /// Emits now what a nested block (the body of a sum) needs from outside, so
+  /// that it dominates all uses: context ops, hoisted values, constants.
+  mlir::LogicalResult prepare(mlir::Block &body);
+
+  /// What a value of the payload became; null, with a diagnostic, if nothing
+  /// can stand for it.
+  mlir::Value get(mlir::Value value);
+  void bind(mlir::Value value, mlir::Value emitted) {
+    values.map(value, emitted);
+  }
+
+  /// The value as a vector of all lanes, unless it is one.
+  mlir::Value toLanes(mlir::Value value);
+  mlir::Type toLanes(mlir::Type type) const;
+  /// f32 in a definition is the compute type (C1); other types stay.
+  mlir::Type convert(mlir::Type type);
+  /// A scalar constant of the compute type.
+  mlir::Value constant(mlir::Location loc, double value);
+  mlir::Value constantInt(mlir::Location loc, int64_t value);
+
+  mlir::OpBuilder &builder;
+  SiteContext &point;
+
+private:
+  mlir::LogicalResult emitOp(mlir::Operation &op);
+  mlir::LogicalResult emitElementwise(mlir::Operation &op);
+  mlir::LogicalResult emitSum(pos::SumOp sum);
+  mlir::LogicalResult emitConstant(mlir::Operation &op);
+
+  mlir::IRMapping values;
+  llvm::DenseSet<mlir::Operation *> prepared;
+};
+
+/// The constant count of a sum if it is small enough to be unrolled.
+std::optional<int64_t> getUnrolledCount(pos::SumOp sum);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_PAYLOADEMITTER_H
