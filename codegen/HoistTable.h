@@ -31,16 +31,15 @@
 //
 // With positions the buffer has T = 4 * (Lq + Lk) entries for the offsets
 // `first + x` (Ascending in either order: a kernel gathers), where `first` is
-// entry 0 of the i32 buffer `range` [2]; entry 1 is 1 if the span of offsets
-// does not fit, and then the whole table is NaN.
+// entry 0 of the i32 buffer `range` [2], and entry 1 is the last offset in
+// use. Where the span of offsets does not fit, the whole table is NaN.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_HOISTTABLE_H
 #define SEXTANT_CODEGEN_HOISTTABLE_H
 
-#include "codegen/KernelPlan.h"
-#include "mlir/IR/BuiltinOps.h"
+#include "codegen/LowerAttention.h"
 
 namespace sextant::codegen {
 
@@ -53,8 +52,6 @@ enum class OffsetOrder {
 struct HoistTableOptions {
   OffsetOrder order = OffsetOrder::Ascending;
   int64_t padding = 0;
-  /// Lanes of an f32 vector of the target, or 1 for scalar code.
-  int64_t lanes = 16;
 };
 
 /// Buffers of the hoisted values of one attention.
@@ -64,34 +61,27 @@ struct HoistTables {
   mlir::Value range; ///< [2] x i32 with positions, else null
 };
 
-/// Emits, at `builder`, the buffers and the launches that fill them, and the
-/// kernels into the module `kernels` (named after `prefix`).
-mlir::FailureOr<HoistTables> launchHoists(mlir::OpBuilder &builder,
-                                          const KernelPlan &plan,
-                                          mlir::ModuleOp kernels,
-                                          llvm::StringRef prefix,
+/// Creates the buffers, the launches that fill them and their kernels.
+mlir::FailureOr<HoistTables> launchHoists(const Lowering &lowering,
                                           const HoistTableOptions &options);
 
-/// Sizes of the dynamic dimensions, and the type, of the gradient of a hoist.
+/// Sizes (one index per dimension) and type of the gradient of a hoist.
 struct HoistGradientShape {
   mlir::RankedTensorType type;
   llvm::SmallVector<mlir::Value> sizes;
 };
-HoistGradientShape getHoistGradientShape(mlir::OpBuilder &builder,
-                                         const KernelPlan &plan,
+HoistGradientShape getHoistGradientShape(const Lowering &lowering,
                                          const Hoisted &hoisted,
                                          const HoistTableOptions &options);
 
-/// Emits the launches that add to `paramGradients` (one tensor per parameter
+/// Creates the launches that add to `paramGradients` (one tensor per parameter
 /// operand of the owner, null where not wanted, zeroed by the caller) what
 /// follows from `gradients` (one tensor per plan.hoisted, null where not
 /// wanted; the gradients of earlier hoists are added to in place).
 /// Deterministic: an item is a head where every parameter is read at the head,
 /// else there is one item; sums run in order.
 mlir::LogicalResult
-launchHoistPullbacks(mlir::OpBuilder &builder, const KernelPlan &plan,
-                     mlir::ModuleOp kernels, llvm::StringRef prefix,
-                     const HoistTables &tables,
+launchHoistPullbacks(const Lowering &lowering, const HoistTables &tables,
                      llvm::ArrayRef<mlir::Value> gradients,
                      llvm::ArrayRef<mlir::Value> paramGradients);
 
