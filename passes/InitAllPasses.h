@@ -1,11 +1,23 @@
-//===- InitAllPasses.h - Every pass and pipeline of Sextant -----*- C++ -*-===//
+//===- InitAllPasses.h - Registration of every pass and pipeline --*- C++
+//-*-===//
 
 #ifndef SEXTANT_PASSES_INITALLPASSES_H
 #define SEXTANT_PASSES_INITALLPASSES_H
 
+#include "passes/Passes.h"
+#include "passes/Pipelines.h"
+
 namespace sextant {
 
-inline void registerAllPasses() {}
+namespace passes {
+#define GEN_PASS_REGISTRATION
+#include "passes/Passes.h.inc"
+} // namespace passes
+
+inline void registerAllPasses() {
+  passes::registerEncodingPasses();
+  passes::registerPipelines();
+}
 
 } // namespace sextant
 

@@ -19,6 +19,9 @@ namespace sextant::pos::detail {
 /// Verifies that a site's payload yields what the site asks for and computes
 /// with payload ops only.
 mlir::LogicalResult verifySite(mlir::Operation *op);
+
+/// Verifies that the integer operands of a site are constants.
+mlir::LogicalResult verifyOperandsConstant(mlir::Operation *site);
 } // namespace sextant::pos::detail
 
 #include "dialects/Pos/IR/PosDialect.h.inc"

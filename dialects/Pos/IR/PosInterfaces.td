@@ -32,7 +32,11 @@ def Pos_SiteOpInterface : OpInterface<"SiteOpInterface"> {
     InterfaceMethod<"The payload.", "::mlir::Block &", "getPayload", (ins), "",
       [{ return $_op->getRegion(0).front(); }]>,
     InterfaceMethod<"The types that the payload must yield.",
-      "::llvm::SmallVector<::mlir::Type>", "getYieldTypes", (ins)>
+      "::llvm::SmallVector<::mlir::Type>", "getYieldTypes", (ins)>,
+    InterfaceMethod<"Reads off operands what options chose, once the site stands "
+                    "in an attention and its operands are constants.",
+      "::llvm::LogicalResult", "resolveOperands", (ins), "",
+      [{ return ::sextant::pos::detail::verifyOperandsConstant($_op); }]>
   ];
   let verify = [{ return ::sextant::pos::detail::verifySite($_op); }];
   let verifyWithRegions = 1;
@@ -49,6 +53,8 @@ def Pos_SitesOwnerInterface : OpInterface<"SitesOwnerInterface"> {
     InterfaceMethod<"Uses that are not inlined yet, or null.",
       "::mlir::ArrayAttr", "getPendingUses", (ins), "",
       [{ return $_op.getUsesAttr(); }]>,
+    InterfaceMethod<"Replaces the uses, once they are linked.", "void", "setPendingUses",
+      (ins "::mlir::ArrayAttr":$uses), "", [{ $_op.setUsesAttr(uses); }]>,
     InterfaceMethod<"Forgets the uses, once they are inlined.", "void", "clearPendingUses",
       (ins), "", [{ $_op.removeUsesAttr(); }]>,
     InterfaceMethod<"Parameters, in the order of use, then of declaration.",

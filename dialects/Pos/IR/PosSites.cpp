@@ -2,6 +2,7 @@
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -65,6 +66,79 @@ LogicalResult sextant::pos::detail::verifySite(Operation *op) {
     return diag << ")";
   }
   return verifyPayloadOps(op, payload);
+}
+
+//===----------------------------------------------------------------------===//
+// Operands that options choose
+//===----------------------------------------------------------------------===//
+
+static FailureOr<int64_t> constantOperand(Operation *site, Value value) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return constant.getSExtValue();
+  return site->emitOpError("operand must be known at compile time: an option, "
+                           "a constant or an extent that is static");
+}
+
+LogicalResult sextant::pos::detail::verifyOperandsConstant(Operation *site) {
+  for (Value operand : site->getOperands())
+    if (operand.getType().isInteger(32) &&
+        failed(constantOperand(site, operand)))
+      return failure();
+  return success();
+}
+
+/// Lanes of the operand of `owner` that a row map works on, where known.
+static std::optional<int64_t> rowWidth(SitesOwnerInterface owner,
+                                       RowOperand operand) {
+  return owner.getStaticExtent(operand == RowOperand::value
+                                   ? Extent::value_dim
+                                   : Extent::head_dim);
+}
+
+LogicalResult RowsOp::resolveOperands() {
+  if (Value option = getGroupingOption()) {
+    FailureOr<int64_t> value = constantOperand(*this, option);
+    if (failed(value))
+      return failure();
+    auto grouping = symbolizeGrouping(static_cast<uint32_t>(*value));
+    if (grouping != Grouping::half && grouping != Grouping::interleaved)
+      return emitOpError("an option chooses among half (0) and interleaved (1) "
+                         "(C6), got ")
+             << *value;
+    setGrouping(grouping);
+    getGroupingOptionMutable().clear();
+  }
+  bool pairs =
+      getGrouping() == Grouping::half || getGrouping() == Grouping::interleaved;
+  auto owner = dyn_cast<SitesOwnerInterface>((*this)->getParentOp());
+  int64_t begin = 0, end = 0;
+  if (getBegin()) {
+    FailureOr<int64_t> first = constantOperand(*this, getBegin());
+    FailureOr<int64_t> last = constantOperand(*this, getEnd());
+    if (failed(first) || failed(last))
+      return failure();
+    begin = *first, end = *last;
+    if (begin == 0 && end == 0) {
+      getBeginMutable().clear();
+      getEndMutable().clear();
+    }
+  }
+  for (auto operand : getOf().getAsRange<RowOperandAttr>()) {
+    std::optional<int64_t> width =
+        owner ? rowWidth(owner, operand.getValue()) : std::nullopt;
+    if (!width)
+      continue;
+    int64_t stop = end == 0 ? *width : end;
+    if (begin < 0 || stop > *width || begin > stop)
+      return emitOpError("lanes [")
+             << begin << ", " << stop << ") lie outside the " << *width
+             << " lanes of a row (C6)";
+    if (pairs && (stop - begin) % 2 != 0)
+      return emitOpError("maps pairs of lanes, got ")
+             << stop - begin << " lanes (C6)";
+  }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

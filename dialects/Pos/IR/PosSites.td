@@ -8,15 +8,18 @@ include "dialects/Pos/IR/PosInterfaces.td"
 
 /// A site has no result and a pure body, so it must state an effect or it would
 /// be erased as dead code.
-class Pos_SiteOp<string mnemonic, list<Trait> traits = []>
+class Pos_SiteOp<string mnemonic, list<Trait> traits = [],
+                 list<string> siteMethods = []>
     : Pos_Op<mnemonic, traits # [SingleBlock,
         ParentOneOf<["EncodingOp", "AttentionOp", "AttentionBackwardOp", "MapRowsOp", "MapRowsBackwardOp"]>,
         MemoryEffects<[MemWrite]>,
-        DeclareOpInterfaceMethods<Pos_SiteOpInterface, ["getYieldTypes"]>]> {
+        DeclareOpInterfaceMethods<Pos_SiteOpInterface,
+                                  ["getYieldTypes"] # siteMethods>]> {
   let regions = (region SizedRegion<1>:$body);
 }
 
-def Pos_RowsOp : Pos_SiteOp<"rows", [AttrSizedOperandSegments]> {
+def Pos_RowsOp : Pos_SiteOp<"rows", [AttrSizedOperandSegments],
+    ["resolveOperands"]> {
   let summary = "Maps the rows of operands, group of lanes by group of lanes";
   let description = [{
     The payload maps the values of one group (C6: one argument for `single`,
@@ -118,7 +121,7 @@ def Pos_WeightedRowsOp : Pos_SiteOp<"weighted_rows"> {
     }
     ```
   }];
-  let arguments = (ins 2DTensorOf<[F32]>:$table);
+  let arguments = (ins 2DTensorOf<[F32, F64]>:$table);
   let assemblyFormat = "$table `:` type($table) $body attr-dict";
 }
 
@@ -146,7 +149,7 @@ def Pos_QueryDotOp : Pos_Op<"query_dot", [Pure]> {
     %z = pos.query_dot %table[%index] : tensor<?x?xf32>
     ```
   }];
-  let arguments = (ins 2DTensorOf<[F32]>:$table, I32:$index);
+  let arguments = (ins 2DTensorOf<[F32, F64]>:$table, I32:$index);
   let results = (outs F32:$result);
   let assemblyFormat = "$table `[` $index `]` attr-dict `:` type($table)";
 }

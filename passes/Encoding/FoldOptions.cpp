@@ -1,0 +1,96 @@
+//===- FoldOptions.cpp - Values of an encoding's options
+//--------------------===//
+
+#include "passes/Encoding/FoldOptions.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/Encoding/NearestNames.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::passes;
+
+/// The place of `name` among the choices of an option.
+static FailureOr<TypedAttr> chooseByName(pos::OptionOp option, StringAttr name,
+                                         Location user) {
+  Builder builder(option.getContext());
+  SmallVector<std::string> choices;
+  for (auto [i, choice] :
+       llvm::enumerate(option.getChoicesAttr().getAsRange<StringAttr>())) {
+    if (choice == name)
+      return TypedAttr(builder.getI32IntegerAttr(i));
+    choices.push_back(choice.str());
+  }
+  return emitError(user, "option '") << option.getName() << "' has no choice "
+                                     << name << nearestNames(name, choices);
+}
+
+/// Converts a number where its value is kept, or gives null.
+static TypedAttr convertNumber(Attribute value, Type type) {
+  if (auto integer = dyn_cast<IntegerAttr>(value)) {
+    APInt number = integer.getValue();
+    if (type.isInteger(1))
+      return integer.getType().isInteger(1) ? integer : TypedAttr();
+    if (integer.getType().isInteger(1))
+      return {};
+    if (type.isInteger(32))
+      return number.isSignedIntN(32)
+                 ? TypedAttr(IntegerAttr::get(type, number.sextOrTrunc(32)))
+                 : TypedAttr();
+    return FloatAttr::get(type, static_cast<double>(number.getSExtValue()));
+  }
+  auto real = dyn_cast<FloatAttr>(value);
+  if (!real || !isa<FloatType>(type))
+    return {};
+  return FloatAttr::get(type, real.getValueAsDouble());
+}
+
+FailureOr<TypedAttr> passes::getOptionValue(pos::OptionOp option,
+                                            Attribute value, Location user) {
+  if (!value)
+    value = option.getValue();
+  if (option.getChoices()) {
+    if (auto name = dyn_cast<StringAttr>(value))
+      return chooseByName(option, name, user);
+    return emitError(user, "option '")
+           << option.getName() << "' takes the name of a choice, got " << value;
+  }
+  if (TypedAttr converted = convertNumber(value, option.getType()))
+    return converted;
+  return emitError(user, "option '") << option.getName() << "' takes "
+                                     << option.getType() << ", got " << value;
+}
+
+FailureOr<SmallVector<TypedAttr>>
+passes::getOptionValues(pos::EncodingOp encoding, DictionaryAttr given,
+                        Location user) {
+  SmallVector<TypedAttr> values;
+  SmallVector<std::string> names;
+  for (auto option : encoding.getOps<pos::OptionOp>()) {
+    Attribute value = given ? given.get(option.getName()) : Attribute();
+    FailureOr<TypedAttr> constant = getOptionValue(option, value, user);
+    if (failed(constant))
+      return failure();
+    values.push_back(*constant);
+    names.push_back(option.getName().str());
+  }
+  if (given)
+    for (NamedAttribute entry : given)
+      if (!llvm::is_contained(names, entry.getName().getValue()))
+        return emitError(user, "encoding @")
+               << encoding.getSymName() << " has no option '"
+               << entry.getName().getValue() << "'"
+               << nearestNames(entry.getName(), names);
+  return values;
+}
+
+void passes::foldOptions(pos::EncodingOp encoding, ArrayRef<TypedAttr> values) {
+  auto options = llvm::to_vector(encoding.getOps<pos::OptionOp>());
+  OpBuilder builder(encoding.getContext());
+  for (auto [option, value] : llvm::zip_equal(options, values)) {
+    builder.setInsertionPoint(option);
+    option.replaceAllUsesWith(
+        arith::ConstantOp::create(builder, option.getLoc(), value).getResult());
+    option.erase();
+  }
+}

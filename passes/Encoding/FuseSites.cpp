@@ -1,0 +1,89 @@
+//===- FuseSites.cpp - Composes score payloads and conjoins masks
+//-----------===//
+//
+// A site is merged into the next of its kind, so that everything its payload
+// uses still stands before it. Score sites of different kinds (scalar, all
+// heads) are not composed: each stays one call of a kernel, in order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/Passes.h"
+
+namespace sextant::passes {
+#define GEN_PASS_DEF_FUSESITES
+#include "passes/Passes.h.inc"
+} // namespace sextant::passes
+
+using namespace mlir;
+using namespace sextant;
+
+/// Moves the payload of `first` to the front of `second`'s and gives what it
+/// yielded.
+static SmallVector<Value> takePayload(pos::SiteOpInterface first,
+                                      pos::SiteOpInterface second) {
+  Block &from = first.getPayload(), &to = second.getPayload();
+  Operation *yield = from.getTerminator();
+  SmallVector<Value> yielded = llvm::to_vector(yield->getOperands());
+  yield->erase();
+  to.getOperations().splice(to.begin(), from.getOperations());
+  return yielded;
+}
+
+/// second(first(s)).
+static void compose(pos::ScoreOp first, pos::ScoreOp second) {
+  BlockArgument inner = first.getPayload().getArgument(0);
+  BlockArgument outer = second.getPayload().getArgument(0);
+  Value between = takePayload(first, second).front();
+  outer.replaceAllUsesWith(between == inner ? outer : between);
+  inner.replaceAllUsesWith(outer);
+  first.erase();
+}
+
+/// first and second.
+static void conjoin(pos::MaskOp first, pos::MaskOp second) {
+  Value condition = takePayload(first, second).front();
+  Operation *yield = second.getPayload().getTerminator();
+  OpBuilder builder(yield);
+  yield->setOperand(0, arith::AndIOp::create(builder, yield->getLoc(),
+                                             condition, yield->getOperand(0)));
+  first.erase();
+}
+
+namespace {
+struct FuseSites : passes::impl::FuseSitesBase<FuseSites> {
+  using FuseSitesBase::FuseSitesBase;
+
+  void runOnOperation() override {
+    SmallVector<Region *> regions;
+    getOperation()->walk([&](pos::SitesOwnerInterface owner) {
+      if (!owner.getSitesRegion().empty())
+        regions.push_back(&owner.getSitesRegion());
+    });
+    for (Region *region : regions)
+      fuse(region->front());
+  }
+
+private:
+  void fuse(Block &sites) {
+    pos::ScoreOp score;
+    pos::MaskOp mask;
+    for (Operation &op : llvm::make_early_inc_range(sites)) {
+      if (auto next = dyn_cast<pos::ScoreOp>(op)) {
+        if (score && score.getYieldTypes() == next.getYieldTypes()) {
+          compose(score, next);
+          ++numScores;
+        }
+        score = next;
+      } else if (auto next = dyn_cast<pos::MaskOp>(op)) {
+        if (mask) {
+          conjoin(mask, next);
+          ++numMasks;
+        }
+        mask = next;
+      }
+    }
+  }
+};
+} // namespace

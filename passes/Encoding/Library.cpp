@@ -1,0 +1,58 @@
+//===- Library.cpp - Definitions of encodings by name
+//-----------------------===//
+
+#include "passes/Encoding/Library.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/Encoding/NearestNames.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::passes;
+
+void passes::registerEncodingDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
+                  pos::PosDialect, tensor::TensorDialect>();
+}
+
+Library::Library(MLIRContext *context, SearchPath path, ModuleOp module)
+    : context(context), path(std::move(path)), module(module) {
+  if (module)
+    for (auto encoding : module.getOps<pos::EncodingOp>())
+      known.try_emplace(encoding.getSymName(), encoding);
+}
+
+FailureOr<pos::EncodingOp> Library::find(StringRef name, Location user) {
+  if (pos::EncodingOp encoding = known.lookup(name))
+    return encoding;
+  std::optional<std::string> path = this->path.find(name);
+  if (!path)
+    return emitError(user, "unknown encoding @")
+           << name << nearestNames(name, list());
+  OwningOpRef<ModuleOp> file =
+      parseSourceFile<ModuleOp>(*path, ParserConfig(context));
+  if (!file)
+    return emitError(user, "encoding @") << name << ": cannot use " << *path;
+  for (auto encoding : file->getOps<pos::EncodingOp>()) {
+    if (encoding.getSymName() != name)
+      continue;
+    files.push_back(std::move(file));
+    known.try_emplace(name, encoding);
+    return encoding;
+  }
+  return emitError(user, "expected @")
+         << name << " in " << *path << ", which does not define it";
+}
+
+SmallVector<std::string> Library::list() const {
+  SmallVector<std::string> names = path.list();
+  for (const auto &entry : known)
+    names.push_back(entry.getKey().str());
+  llvm::sort(names);
+  names.erase(llvm::unique(names), names.end());
+  return names;
+}

@@ -1,0 +1,24 @@
+//===- NearestNames.cpp - Suggestions for a name that is unknown
+//------------===//
+
+#include "passes/Encoding/NearestNames.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+using namespace llvm;
+
+std::string sextant::passes::nearestNames(StringRef name,
+                                          ArrayRef<std::string> known) {
+  if (known.empty())
+    return "; there is none";
+  SmallVector<std::pair<unsigned, StringRef>> ranked;
+  for (StringRef candidate : known)
+    ranked.emplace_back(name.edit_distance_insensitive(candidate), candidate);
+  llvm::sort(ranked);
+  ranked.truncate(std::min<size_t>(ranked.size(), 3));
+  std::string text =
+      ranked.size() == 1 ? "; the only one is " : "; the nearest are ";
+  for (auto [i, entry] : llvm::enumerate(ranked))
+    text += (i ? ", '" : "'") + entry.second.str() + "'";
+  return text;
+}

@@ -1,0 +1,69 @@
+//===- Passes.td - Passes on sites and encodings ------------------------------===//
+
+#ifndef SEXTANT_PASSES_TD
+#define SEXTANT_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+//===----------------------------------------------------------------------===//
+// From uses of encodings to sites
+//===----------------------------------------------------------------------===//
+
+def LinkEncodings : Pass<"pos-link-encodings", "::mlir::ModuleOp"> {
+  let summary = "Bring the definitions of used encodings into the module";
+  let description = [{
+    For each use of an encoding, takes the definition from the module or else
+    from the first folder of the search path that has a file of its name, and
+    folds the use's options into a copy of it. Equal uses share one copy.
+
+    The search path is `search-path` (folders separated by colons), then the
+    environment variable SEXTANT_PATH, then the folder of Sextant's own
+    encodings. Unknown encodings and options are errors that list the nearest
+    names; errors in a file point at its line and column.
+
+    ```mlir
+    // sextant-opt --pos-link-encodings=search-path=my/encodings
+    %o, %lse = pos.attention %q, %k, (%v) uses [#pos.use<@window, "near", {size = 64 : i32}>] ...
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect",
+    "::sextant::pos::PosDialect"];
+  let options = [
+    Option<"searchPath", "search-path", "std::string", "\"\"",
+           "Folders of encodings, separated by colons">];
+  let statistics = [
+    Statistic<"numLinked", "definitions-linked", "Definitions, one per distinct use">,
+    Statistic<"numOptionsFolded", "options-folded", "Options folded to constants">];
+}
+
+def InlineEncodings : Pass<"pos-inline-encodings", "::mlir::ModuleOp"> {
+  let summary = "Splice the sites of used encodings into their attention";
+  let description = [{
+    The region of the attention takes one argument per parameter operand, in
+    the order of use, then of declaration; each definition's sites follow in the
+    order of the list. Arithmetic on options and known extents becomes
+    constants. Missing or extra parameters and wrong shapes are errors that name
+    the parameter as `<instance>.<param>`. Definitions are erased.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::sextant::pos::PosDialect"];
+  let statistics = [
+    Statistic<"numUses", "uses-inlined", "Uses of encodings inlined">,
+    Statistic<"numSites", "sites-inlined", "Sites spliced into attentions">];
+}
+
+def FuseSites : Pass<"pos-fuse-sites"> {
+  let summary = "Compose score payloads and conjoin masks";
+  let description = [{
+    Adjacent score sites of one kind (scalar, or all heads) become one whose
+    payload is their composition in list order; all masks become one whose
+    payload is their conjunction. Row maps stay in order.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::sextant::pos::PosDialect"];
+  let statistics = [
+    Statistic<"numScores", "scores-composed", "Score sites merged into another">,
+    Statistic<"numMasks", "masks-conjoined", "Mask sites merged into another">];
+}
+
+#endif // SEXTANT_PASSES_TD

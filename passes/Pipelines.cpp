@@ -1,0 +1,29 @@
+//===- Pipelines.cpp - Lists of passes
+//--------------------------------------===//
+
+#include "passes/Pipelines.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace sextant;
+
+void passes::buildEncodingPipeline(OpPassManager &pm,
+                                   const EncodingPipelineOptions &options) {
+  LinkEncodingsOptions link;
+  link.searchPath = options.searchPath;
+  pm.addPass(createLinkEncodings(link));
+  pm.addPass(createInlineEncodings());
+  pm.addPass(createFuseSites());
+  // Folds what depends on options, so that hoisting sees what is left.
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+void passes::registerPipelines() {
+  PassPipelineRegistration<EncodingPipelineOptions>(
+      "sextant-encoding-pipeline",
+      "Links, inlines, fuses and hoists the encodings of attentions",
+      buildEncodingPipeline);
+}

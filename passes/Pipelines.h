@@ -1,0 +1,27 @@
+//===- Pipelines.h - Lists of passes ------------------------------*- C++
+//-*-===//
+
+#ifndef SEXTANT_PASSES_PIPELINES_H
+#define SEXTANT_PASSES_PIPELINES_H
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace sextant::passes {
+
+struct EncodingPipelineOptions
+    : public mlir::PassPipelineOptions<EncodingPipelineOptions> {
+  Option<std::string> searchPath{
+      *this, "search-path",
+      llvm::cl::desc("Folders of encodings, separated by colons")};
+};
+
+/// From uses of encodings to fused sites with hoisted subexpressions.
+void buildEncodingPipeline(mlir::OpPassManager &pm,
+                           const EncodingPipelineOptions &options);
+
+void registerPipelines();
+
+} // namespace sextant::passes
+
+#endif // SEXTANT_PASSES_PIPELINES_H
