@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Text checks of the pre-commit hooks.
+
+    scripts/check-text.py trailing-space|large-files|spelling FILE...
+
+`trailing-space` repairs (no space at the end of a line, one newline at the end
+of a file), the others report; each fails when it found something. Spelling
+looks for misspellings that are often seen, so it has no false alarms on names.
+"""
+
+import pathlib
+import re
+import sys
+
+MAX_BYTES = 256 * 1024
+MISSPELLINGS = {
+    "accomodate": "accommodate", "acheive": "achieve", "adress": "address",
+    "agressive": "aggressive", "alignement": "alignment", "allready": "already",
+    "arbitary": "arbitrary", "arguement": "argument", "asynchonous": "asynchronous",
+    "begining": "beginning", "calender": "calendar", "comparision": "comparison",
+    "compability": "compatibility", "completly": "completely", "concatination": "concatenation",
+    "consistant": "consistent", "defintion": "definition", "dependancy": "dependency",
+    "derivitive": "derivative", "determinstic": "deterministic", "dimention": "dimension",
+    "embeding": "embedding", "enviroment": "environment", "exisiting": "existing",
+    "existance": "existence", "explicitely": "explicitly", "funtion": "function",
+    "garantee": "guarantee", "gaurantee": "guarantee", "gradiant": "gradient",
+    "implemention": "implementation", "independant": "independent", "infomation": "information",
+    "initalize": "initialize", "intermediatly": "intermediately", "langauge": "language",
+    "lenght": "length", "maintainance": "maintenance", "neccessary": "necessary",
+    "occured": "occurred", "occurence": "occurrence", "orignal": "original",
+    "paramater": "parameter", "parrallel": "parallel", "paralell": "parallel",
+    "perfomance": "performance", "postion": "position", "preceeding": "preceding",
+    "probabilty": "probability", "recieve": "receive", "recomend": "recommend",
+    "refered": "referred", "reproducable": "reproducible", "resouce": "resource",
+    "seperate": "separate", "similiar": "similar", "succesful": "successful",
+    "sucess": "success", "suport": "support", "teh": "the", "threshhold": "threshold",
+    "transfered": "transferred", "unneccesary": "unnecessary", "untill": "until",
+    "verfied": "verified", "wether": "whether", "wich": "which", "writting": "writing",
+}
+WORD = re.compile(r"[A-Za-z]+")
+
+
+def trailing_space(path):
+    old = path.read_text()
+    lines = [line.rstrip() for line in old.splitlines()]
+    new = "\n".join(lines).rstrip("\n") + "\n" if old.strip() else ""
+    if new == old:
+        return []
+    path.write_text(new)
+    return [f"{path}: repaired"]
+
+
+def large_files(path):
+    size = path.stat().st_size
+    return [f"{path}: {size} bytes, at most {MAX_BYTES}"] if size > MAX_BYTES else []
+
+
+def spelling(path):
+    if path.resolve() == pathlib.Path(__file__).resolve():
+        return []
+    return [
+        f"{path}:{number}: {word}, write {MISSPELLINGS[word.lower()]}"
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        for word in WORD.findall(line)
+        if word.lower() in MISSPELLINGS
+    ]
+
+
+CHECKS = {"trailing-space": trailing_space, "large-files": large_files, "spelling": spelling}
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1] not in CHECKS:
+        sys.exit(__doc__)
+    found = [line for name in sys.argv[2:] for line in CHECKS[sys.argv[1]](pathlib.Path(name))]
+    print("\n".join(found), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

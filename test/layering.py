@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Checks that the parts of Sextant stand in their order.
+
+    test/layering.py [--root DIR]
+
+Prints one line per violation, `file:line: what`, and fails when there is one:
+
+* a layer includes a layer above it: dialects < passes < codegen < tools and
+  frontend; the runtime includes nothing of these, nor MLIR or LLVM, and stands
+  below codegen;
+* a source file has more than 800 lines;
+* the name of an installed encoding stands in a string literal or after `@`
+  outside dialects/Pos/Encodings: passes and kernels know no encoding by name.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+MAX_LINES = 800
+LAYERS = {
+    "dialects": {"dialects"},
+    "passes": {"passes", "dialects"},
+    "codegen": {"codegen", "passes", "dialects", "runtime"},
+    "runtime": {"runtime"},
+    "tools": {"tools", "codegen", "passes", "dialects", "runtime"},
+    "frontend": {"frontend", "codegen", "passes", "dialects", "runtime"},
+}
+NAMELESS = ("dialects", "passes", "codegen", "runtime")
+FOREIGN_TO_RUNTIME = ("mlir", "mlir-c", "llvm", "llvm-c", "lld", "clang")
+SOURCES = {".h", ".cpp", ".c", ".td", ".fbs", ".inc", ".py", ".sh", ".mlir",
+           ".test", ".cmake", ".txt", ".in"}
+COMPILED = {".h", ".cpp", ".c", ".td", ".fbs", ".inc"}
+ENCODINGS = pathlib.PurePath("dialects/Pos/Encodings")
+
+INCLUDE = re.compile(r'^\s*#?\s*include\s+["<]([^">]+)[">]')
+# A comment, or a string or character literal; comments are dropped.
+TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"\((?P<raw>.*?)\)"|"(?P<text>(?:\\.|[^"\\\n])*)"'
+    r"|'(?:\\.|[^'\\\n])+'",
+    re.DOTALL,
+)
+WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SYMBOL = re.compile(r'@"?([A-Za-z_][A-Za-z0-9_]*)')
+
+
+def source_files(root):
+    """Every source file below the folders of the project, relative to root."""
+    for folder in [*LAYERS, "cmake", "scripts", "test"]:
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and path.suffix in SOURCES:
+                yield path.relative_to(root)
+
+
+def encoding_names(root):
+    """Names of the installed encodings: what their files define."""
+    names = set()
+    for path in sorted((root / ENCODINGS).rglob("*.mlir")):
+        names.update(re.findall(r"pos\.encoding\s+@(\w+)", path.read_text()))
+    return names
+
+
+def check_includes(path, text):
+    layer = path.parts[0]
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        top = match[1].split("/")[0]
+        if layer == "runtime" and top in FOREIGN_TO_RUNTIME:
+            yield number, f"the runtime includes {match[1]}"
+        elif top in LAYERS and "/" in match[1] and top not in LAYERS[layer]:
+            yield number, f"{layer} includes {match[1]}"
+
+
+def check_names(text, names):
+    for match in SYMBOL.finditer(text):
+        if match[1] in names:
+            yield text.count("\n", 0, match.start()) + 1, f"@{match[1]} is an encoding"
+    includes = {n for n, line in enumerate(text.splitlines(), 1) if INCLUDE.match(line)}
+    for match in TOKEN.finditer(text):
+        literal = match["raw"] or match["text"] or ""
+        number = text.count("\n", 0, match.start()) + 1
+        if number in includes:
+            continue
+        for name in sorted(names & set(WORD.findall(literal))):
+            if "@" + name not in literal:
+                yield number, f'"{literal}" names the encoding {name}'
+
+
+def violations(root):
+    names = encoding_names(root)
+    for path in source_files(root):
+        text = (root / path).read_text(errors="replace")
+        lines = text.count("\n")
+        if lines > MAX_LINES:
+            yield f"{path}:{MAX_LINES + 1}: {lines} lines, at most {MAX_LINES} are allowed"
+        if path.suffix not in COMPILED:
+            continue
+        found = []
+        if path.parts[0] in LAYERS:
+            found += check_includes(path, text)
+        if path.parts[0] in NAMELESS and ENCODINGS not in path.parents:
+            found += check_names(text, names)
+        for number, what in sorted(found):
+            yield f"{path}:{number}: {what}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="checks the order of Sextant's parts")
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser.add_argument("--root", type=pathlib.Path, default=root)
+    found = list(violations(parser.parse_args().root))
+    print("\n".join(found) if found else "layers in order")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
