@@ -24,3 +24,16 @@ function(sextant_add_tool name)
   target_compile_options(${name} PRIVATE ${SEXTANT_WARNINGS} -fno-exceptions)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
 endfunction()
+
+# sextant_add_docs(name td flags...)
+# Writes docs/<name>.md of the build tree from a td file; part of target `docs`.
+function(sextant_add_docs name td)
+  set(LLVM_TARGET_DEFINITIONS ${td})
+  mlir_tablegen(${name}.md ${ARGN})
+  set(page ${PROJECT_BINARY_DIR}/docs/${name}.md)
+  add_custom_command(OUTPUT ${page}
+    COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_CURRENT_BINARY_DIR}/${name}.md ${page}
+    DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${name}.md)
+  add_custom_target(SextantDocs${name} DEPENDS ${page})
+  add_dependencies(docs SextantDocs${name})
+endfunction()

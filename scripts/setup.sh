@@ -53,9 +53,9 @@ install_python() {
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv" ||
     fail "python3 -m venv failed; is package python3-venv installed?"
   # PyTorch first: the others must fit it, not it them.
-  "$venv/bin/python" -m pip install -q "$(grep '^torch==' scripts/requirements.txt)" ||
+  "$venv/bin/python" -m pip install -qq "$(grep '^torch==' scripts/requirements.txt)" ||
     fail "pip could not install $(grep '^torch==' scripts/requirements.txt)"
-  "$venv/bin/python" -m pip install -q -r scripts/requirements.txt ||
+  "$venv/bin/python" -m pip install -qq -r scripts/requirements.txt ||
     fail "pip could not install scripts/requirements.txt"
   # The package is importable from the build tree.
   echo "$PWD/$build/python" >"$("$venv/bin/python" -c 'import site; print(site.getsitepackages()[0])')/sextant.pth"

@@ -29,7 +29,7 @@ def Exec_Dialect : Dialect {
     one size, whichever argument they belong to).
 
     ```mlir
-    func.func @forward(
+    func.func private @forward(
         %q: tensor<?x?x64xf32> {exec.name = "query", exec.dims = ["batch", "length", ""]},
         %k: tensor<?x?x64xf32> {exec.name = "key", exec.dims = ["batch", "", ""]})
     ```

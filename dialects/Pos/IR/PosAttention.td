@@ -31,7 +31,7 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention"> {
     The order of computation is C2. `scale` defaults to 1 / sqrt(d).
 
     ```mlir
-    %o, %lse = pos.attention %q, %k, (%v) uses [#pos.use<@causal, "causal">]
+    %o, %lse = pos.attention %q, %k, (%v) uses [#pos.use<@past, "past">]
       : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>)
       -> (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>
     ```
@@ -66,7 +66,7 @@ def Pos_AttentionBackwardOp
 
     ```mlir
     %dq, %dk, %dv = pos.attention_backward %q, %k, (%v), (%o), %lse, (%do), %dlse
-      uses [#pos.use<@causal, "causal">] gradients []
+      uses [#pos.use<@past, "past">] gradients []
       : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>),
         (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>
       -> tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>)
@@ -104,7 +104,7 @@ def Pos_MapRowsOp : Pos_SitesOwnerOp<"map_rows"> {
     0, the head dim is C. Sites of other operands are ignored.
 
     ```mlir
-    %y = pos.map_rows %x of embedding uses [#pos.use<@sinusoidal, "sinusoidal">]
+    %y = pos.map_rows %x of embedding uses [#pos.use<@waves, "waves">]
       : tensor<?x?x128xf32> -> tensor<?x?x128xf32>
     ```
   }];
@@ -130,7 +130,7 @@ def Pos_MapRowsBackwardOp : Pos_SitesOwnerOp<"map_rows_backward"> {
 
     ```mlir
     %dx = pos.map_rows_backward %x, %dy of embedding
-      uses [#pos.use<@sinusoidal, "sinusoidal">] gradients []
+      uses [#pos.use<@waves, "waves">] gradients []
       : tensor<?x?x128xf32>, tensor<?x?x128xf32> -> tensor<?x?x128xf32>
     ```
   }];

@@ -86,8 +86,8 @@ def Pos_UseAttr : Pos_Attr<"Use", "use"> {
     values for its options and the hosts it takes by reference.
 
     ```mlir
-    #pos.use<@window, "near", {size = 64 : i32}>
-    #pos.use<@dape, "dape", {hidden = 8 : i32}, [#pos.use<@kerple_log, "kerple_log">]>
+    #pos.use<@band, "near", {size = 64 : i32}>
+    #pos.use<@mixer, "mixer", {hidden = 8 : i32}, [#pos.use<@slopes, "slopes">]>
     ```
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$encoding,

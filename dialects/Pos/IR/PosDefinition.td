@@ -16,7 +16,7 @@ def Pos_EncodingOp : Pos_Op<"encoding", [Symbol, SymbolTable, IsolatedFromAbove,
     The discardable attributes `formula` and `paper` (strings) document it.
 
     ```mlir
-    pos.encoding @alibi attributes {formula = "s - m_h |i - j|", paper = "Press et al. 2022"} {
+    pos.encoding @slopes attributes {formula = "s - m_h |i - j|", paper = "Press et al. 2022"} {
       %heads = pos.extent heads
       %slopes = pos.param "slopes" : tensor<?xf32> dims(%heads) frozen by {
       ^bb0(%h: i32):
