@@ -1,0 +1,10 @@
+//===- sextant-lsp-server.cpp - Language server for .mlir files -----------===//
+
+#include "dialects/InitAllDialects.h"
+#include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  sextant::registerAllDialects(registry);
+  return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
+}
