@@ -205,8 +205,8 @@ def Exec_ParameterOp : Exec_Op<"parameter", []> {
     kept in the manifest: settings of the optimizer.
 
     ```mlir
-    exec.parameter "h.0.kerple_log.r1" : tensor<4xf32> init uniform [0.0, 2.0] floor 0.01
-    exec.parameter "alibi.slopes" : tensor<2xf32> init given values dense<[0.25, 0.0625]> : tensor<2xf32> frozen
+    exec.parameter "h.0.mine.r1" : tensor<4xf32> init uniform [0.0, 2.0] floor 0.01
+    exec.parameter "slopes.m" : tensor<2xf32> init given values dense<[0.25, 0.0625]> : tensor<2xf32> frozen
     ```
   }];
   let arguments = (ins StrAttr:$name, TypeAttr:$type, Exec_InitAttr:$init,
