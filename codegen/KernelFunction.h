@@ -29,6 +29,9 @@ public:
                 const KernelOperands &operands);
 
   mlir::Value getPointer(unsigned tensor);
+  mlir::Type getElementType(unsigned tensor) const {
+    return operands.tensors[tensor].getElementType();
+  }
   Index getSize(unsigned tensor, unsigned dim);
   /// In elements.
   Index getStride(unsigned tensor, unsigned dim);
