@@ -32,7 +32,7 @@ class AttentionKey:
 
     ``dtype``: "f32", "bf16" or "f64". ``uses``: ``#pos.use`` attributes as text.
     ``query_axes``, ``key_axes``: axes of given positions, 0 without. ``scale``:
-    None for 1 / sqrt(head_dim).
+    None for 1 / sqrt(head_dim). ``heads``: compiled in unless 0.
     """
 
     dtype: str
@@ -44,6 +44,7 @@ class AttentionKey:
     query_axes: int = 0
     key_axes: int = 0
     scale: float | None = None
+    heads: int = 0
 
 
 def attention_module(key: AttentionKey, forward: bool = True, backward: bool = False) -> str:
@@ -58,10 +59,13 @@ def attention_module(key: AttentionKey, forward: bool = True, backward: bool = F
 
 def _types(key: AttentionKey) -> dict[str, str]:
     compute = "f64" if key.dtype == "f64" else "f32"
+    heads = key.heads or "?"
     return {
-        "rows": f"tensor<?x?x?x{key.head_dim}x{key.dtype}>",
+        "query": f"tensor<?x{heads}x?x{key.head_dim}x{key.dtype}>",
+        "key": f"tensor<?x?x?x{key.head_dim}x{key.dtype}>",
         "values": f"tensor<?x?x?x{key.value_dim}x{key.dtype}>",
-        "lse": f"tensor<?x?x?x{compute}>",
+        "output": f"tensor<?x{heads}x?x{key.value_dim}x{key.dtype}>",
+        "lse": f"tensor<?x{heads}x?x{compute}>",
         "compute": compute,
     }
 
@@ -100,40 +104,34 @@ def _head(name: str, arguments: list[tuple[str, str]], results: list[str]) -> st
 def _forward(key: AttentionKey) -> str:
     t = _types(key)
     extras, clauses = _extras(key)
-    arguments = [("%q", t["rows"]), ("%k", t["rows"]), ("%v", t["values"]), *extras]
+    arguments = [("%q", t["query"]), ("%k", t["key"]), ("%v", t["values"]), *extras]
     return (
-        _head("forward", arguments, [t["values"], t["lse"]])
+        _head("forward", arguments, [t["output"], t["lse"]])
         + f"    %o, %lse = pos.attention %q, %k, (%v){clauses}{_scale(key)}\n"
-        + f"      : {t['rows']}, {t['rows']}, ({t['values']}) -> ({t['values']}), {t['lse']}\n"
-        + f"    return %o, %lse : {t['values']}, {t['lse']}\n  }}\n"
+        + f"      : {t['query']}, {t['key']}, ({t['values']}) -> ({t['output']}), {t['lse']}\n"
+        + f"    return %o, %lse : {t['output']}, {t['lse']}\n  }}\n"
     )
 
 
 def _backward(key: AttentionKey) -> str:
     t = _types(key)
     extras, clauses = _extras(key)
-    arguments = [
-        ("%q", t["rows"]),
-        ("%k", t["rows"]),
-        ("%v", t["values"]),
-        ("%o", t["values"]),
-        ("%lse", t["lse"]),
-        ("%do", t["values"]),
-        ("%dlse", t["lse"]),
-        *extras,
-    ]
+    tensors = ["query", "key", "values", "output", "lse", "output", "lse"]
+    names = ["%q", "%k", "%v", "%o", "%lse", "%do", "%dlse"]
+    arguments = [(n, t[kind]) for n, kind in zip(names, tensors)] + extras
     trained = [i for i, p in enumerate(key.params) if p.trained]
-    names = ["%dq", "%dk", "%dv"] + [f"%dp{i}" for i in trained]
+    results = ["%dq", "%dk", "%dv"] + [f"%dp{i}" for i in trained]
     param_types = [key.params[i].text(t["compute"]) for i in trained]
-    results = [t["rows"], t["rows"], t["values"], *param_types]
+    types = [t["query"], t["key"], t["values"], *param_types]
     tail = "".join(f", {p}" for p in param_types)
     return (
-        _head("backward", arguments, results)
-        + f"    {', '.join(names)} = pos.attention_backward %q, %k, (%v), (%o), %lse, (%do), %dlse\n"
+        _head("backward", arguments, types)
+        + f"    {', '.join(results)} = pos.attention_backward %q, %k, (%v), (%o), %lse, (%do), %dlse\n"
         + f"     {clauses} gradients [{', '.join(map(str, trained))}]{_scale(key)}\n"
-        + f"      : {t['rows']}, {t['rows']}, ({t['values']}), ({t['values']}), {t['lse']}, ({t['values']}), {t['lse']}\n"
-        + f"      -> {t['rows']}, {t['rows']}, ({t['values']}){tail}\n"
-        + f"    return {', '.join(names)} : {', '.join(results)}\n  }}\n"
+        + f"      : {t['query']}, {t['key']}, ({t['values']}), ({t['output']}), {t['lse']},\n"
+        + f"        ({t['output']}), {t['lse']}\n"
+        + f"      -> {t['query']}, {t['key']}, ({t['values']}){tail}\n"
+        + f"    return {', '.join(results)} : {', '.join(types)}\n  }}\n"
     )
 
 

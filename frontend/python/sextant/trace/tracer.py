@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import CompileError, nearest
 from ..uses import Use
@@ -130,6 +130,7 @@ class Encoding:
     located: str
     options: tuple[str, ...]
     use: Use
+    spelling: str = field(init=False, default="")
 
     def __call__(self, *hosts: str, **options) -> "Encoding":
         for name in options:
@@ -148,8 +149,12 @@ class Encoding:
     def _with(self, use: Use) -> "Encoding":
         return Encoding(self.name, self.text, self.located, self.options, use)
 
+    def __post_init__(self):
+        # Kept as text, so that a compiled caller (torch.compile) reads a constant.
+        object.__setattr__(self, "spelling", str(self.use))
+
     def __str__(self) -> str:
-        return str(self.use)
+        return self.spelling
 
 
 def encoding(

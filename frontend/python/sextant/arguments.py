@@ -1,0 +1,249 @@
+"""Checks and conversions of what `sextant.attention` is called with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from . import definitions, initial
+from .definitions import ParamInfo, Signature
+from .errors import nearest
+from .plans import Request
+
+_INT32 = torch.iinfo(torch.int32)
+_INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+
+def check_rows(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+    """Ranks, dtypes and shapes that must agree."""
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.dim() != 4:
+            raise ValueError(
+                f"{name} must be (batch, heads, length, head dim), got shape "
+                f"{tuple(tensor.shape)}"
+            )
+        if tensor.dtype != query.dtype:
+            raise TypeError(
+                f"query, key and value share a dtype: {name} is {tensor.dtype}, query "
+                f"is {query.dtype}"
+            )
+        if tensor.device != query.device:
+            raise ValueError(
+                f"{name} is on {tensor.device}, query is on {query.device}"
+            )
+    batch, heads, _, head_dim = query.shape
+    if key.shape[0] != batch or value.shape[0] != batch:
+        raise ValueError(
+            f"batch sizes differ: query {batch}, key {key.shape[0]}, value {value.shape[0]}"
+        )
+    if key.shape[-1] != head_dim:
+        raise ValueError(
+            f"query and key have different head dims: {head_dim} and {key.shape[-1]}"
+        )
+    if key.shape[1] != value.shape[1]:
+        raise ValueError(
+            f"key has {key.shape[1]} heads, value has {value.shape[1]}"
+        )
+    if key.shape[2] != value.shape[2]:
+        raise ValueError(
+            f"key has length {key.shape[2]}, value has length {value.shape[2]}"
+        )
+    if key.shape[1] == 0 or heads % key.shape[1] != 0:
+        raise ValueError(
+            f"the {heads} heads of query are not a multiple of the {key.shape[1]} "
+            "heads of key (grouped queries)"
+        )
+    if head_dim == 0 or value.shape[-1] == 0:
+        raise ValueError("head dims must be at least 1")
+
+
+@dataclass
+class Call:
+    """A checked call: ``request`` says which kernel, `operands` what it reads
+    beside query, key and value."""
+
+    request: Request
+    names: list[str]
+    params: dict[str, torch.Tensor]
+    extents: dict[str, int]
+    compute: torch.dtype
+    positions: list[torch.Tensor]
+
+    def operands(self, signature: Signature) -> list[torch.Tensor]:
+        """Parameters in the order of the kernel's operands, then positions."""
+        made = [p for p in signature.params if p.name not in self.params]
+        defaults = {}
+        if made:
+            defaults = initial.frozen(signature, made, self.extents, self.compute)
+        tensors = [
+            self.params[p.name] if p.name in self.params else defaults[p.name]
+            for p in signature.params
+        ]
+        return tensors + self.positions
+
+
+def prepare(
+    query, key, value, params, names, uses, texts, qpos, kpos, scale, target
+) -> Call:
+    """Checks a call against its encodings."""
+    check_rows(query, key, value)
+    if query.device.type != "cpu":
+        raise ValueError(f"target {target} takes tensors on the CPU, got {query.device}")
+    _check_dtype(query.dtype, target)
+    spelled = tuple(uses.split("\n")) if uses else ()
+    signature = definitions.resolve(spelled, texts)
+    foreign = signature.operands - {"query", "key", "value"}
+    if foreign:
+        raise ValueError(
+            f"these encodings map rows of {', '.join(sorted(foreign))}, outside "
+            "attention: apply them with sextant.map_rows"
+        )
+    batch, heads, query_length, head_dim = query.shape
+    extents = {
+        "batch": batch,
+        "heads": heads,
+        "kv_heads": key.shape[1],
+        "head_dim": head_dim,
+        "value_dim": value.shape[-1],
+        "model": heads * head_dim,
+        "query": query_length,
+        "key": key.shape[2],
+    }
+    named = dict(zip(names.split("\n"), params)) if names else {}
+    compute = torch.float64 if query.dtype == torch.float64 else torch.float32
+    named = check_params(signature, named, extents, compute)
+    positions = []
+    axes = []
+    for label, tensor, length in (
+        ("query_positions", qpos, query_length),
+        ("key_positions", kpos, key.shape[2]),
+    ):
+        axes.append(0)
+        if tensor is not None:
+            positions.append(check_positions(label, tensor, batch, length))
+            axes[-1] = positions[-1].shape[2]
+    request = Request(
+        spelled,
+        texts,
+        query.dtype,
+        head_dim,
+        value.shape[-1],
+        axes[0],
+        axes[1],
+        scale,
+        target,
+        heads if signature.all_heads else 0,
+    )
+    return Call(request, list(named), named, extents, compute, positions)
+
+
+def _check_dtype(dtype: torch.dtype, target: str) -> None:
+    reference = target.startswith("reference")
+    allowed = (
+        (torch.float32, torch.float64) if reference else (torch.float32, torch.bfloat16)
+    )
+    if dtype not in allowed:
+        other = ""
+        if not reference and dtype == torch.float64:
+            other = '; target="reference" computes in float64'
+        raise TypeError(
+            f"target {target} computes in {' and '.join(map(str, allowed))}, got "
+            f"{dtype}{other}"
+        )
+
+
+def check_params(
+    signature: Signature,
+    named: dict[str, torch.Tensor],
+    extents: dict[str, int],
+    compute: torch.dtype,
+) -> dict[str, torch.Tensor]:
+    """Names, dtypes and shapes of parameters against their declarations."""
+    known = signature.by_name
+    listed = ", ".join(signature.spelled) or "none"
+    for name in named:
+        if name not in known:
+            raise ValueError(
+                f'no encoding of [{listed}] has a parameter "{name}"{nearest(name, known)}'
+            )
+    for param in signature.params:
+        if param.name in named or param.made:
+            continue
+        what = "is given at every call" if param.given else "is trained"
+        raise ValueError(
+            f'parameter "{param.name}" [{", ".join(param.dims)}] of [{listed}] '
+            f"{what} and is missing from params"
+            + ("" if param.given else "; sextant.init_params makes initial values")
+        )
+    shapes = definitions.shapes(signature, extents)
+    return {
+        name: _check_param(known[name], tensor, shapes[name], extents["batch"], compute)
+        for name, tensor in named.items()
+    }
+
+
+def _check_param(
+    param: ParamInfo,
+    tensor: torch.Tensor,
+    shape: tuple[int, ...],
+    batch: int,
+    compute: torch.dtype,
+) -> torch.Tensor:
+    if param.element == "i32":
+        if tensor.dtype not in _INTEGERS:
+            raise TypeError(
+                f'parameter "{param.name}" holds integers, got {tensor.dtype}'
+            )
+        tensor = _to_int32(f'parameter "{param.name}"', tensor)
+    elif tensor.dtype != compute:
+        raise TypeError(
+            f'parameter "{param.name}" must be {compute} beside these operands, got '
+            f"{tensor.dtype}"
+        )
+    fits = tensor.dim() == len(shape) and all(
+        have == want or (dim == "batch" and have > 0 and batch % have == 0)
+        for have, want, dim in zip(tensor.shape, shape, param.dims)
+    )
+    if not fits:
+        raise ValueError(
+            f'parameter "{param.name}" must have shape {shape} '
+            f"[{', '.join(param.dims)}], got {tuple(tensor.shape)}"
+        )
+    return tensor
+
+
+def check_positions(
+    label: str, tensor: torch.Tensor, batch: int, length: int
+) -> torch.Tensor:
+    """Positions as int32 [batch or a divisor, length, axes]."""
+    if tensor.dtype not in _INTEGERS or tensor.dtype == torch.bool:
+        raise TypeError(f"{label} must hold integers, got {tensor.dtype}")
+    shape = tuple(tensor.shape)
+    if tensor.dim() == 1:
+        tensor = tensor[None, :, None]
+    elif tensor.dim() == 2:
+        tensor = tensor[:, :, None]
+    if tensor.dim() != 3 or tensor.shape[1] != length or tensor.shape[2] == 0:
+        raise ValueError(
+            f"{label} must be (length), (batch, length) or (batch, length, axes) "
+            f"with length {length}, got {shape}"
+        )
+    if tensor.shape[0] != batch and (tensor.shape[0] == 0 or batch % tensor.shape[0]):
+        raise ValueError(
+            f"the batch of {label} must be 1, {batch} or a divisor of it, got "
+            f"{tensor.shape[0]}"
+        )
+    return _to_int32(label, tensor)
+
+
+def _to_int32(label: str, tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype == torch.int32:
+        return tensor
+    if tensor.dtype == torch.int64 and tensor.numel():
+        low, high = torch.aminmax(tensor)
+        if low < _INT32.min or high > _INT32.max:
+            raise ValueError(
+                f"{label} must fit 32 bits, got values from {int(low)} to {int(high)}"
+            )
+    return tensor.to(torch.int32)

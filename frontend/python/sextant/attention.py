@@ -1,0 +1,195 @@
+"""`sextant.attention`: softmax attention with any positional encodings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from . import arguments, plans
+from .definitions import EncodingLike, split
+
+
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    encodings: Iterable[EncodingLike] = (),
+    params: Mapping[str, torch.Tensor] | None = None,
+    *,
+    query_positions: torch.Tensor | None = None,
+    key_positions: torch.Tensor | None = None,
+    scale: float | None = None,
+    return_lse: bool = False,
+    target: str = "cpu",
+):
+    """Softmax attention with positional encodings, fused and differentiable.
+
+    Args:
+      query: (batch, heads, query length, head dim); f32 or bf16 on ``cpu``, f32 or
+        f64 on ``reference``. Any strides.
+      key: (batch, kv heads, key length, head dim). ``heads`` is a multiple of
+        ``kv heads`` (grouped queries). Same dtype as query.
+      value: (batch, kv heads, key length, value dim). Same dtype as query.
+      encodings: uses in order, as text (``"window(size=64)"``,
+        ``"near=window(size=64)"``) or as what `sextant.encoding` returns. Nothing
+        is implied: causal attention names ``"causal"``.
+      params: tensors by public name (``"kerple_log.r1"``), f32 (f64 for f64
+        operands), or int32 for integer ones. Gradients flow into trained ones.
+        A missing frozen one is made from its definition; a missing trained or
+        given one is an error, as is one that no encoding declares.
+      query_positions, key_positions: integer coordinates, (length), (batch, length)
+        or (batch, length, axes), where batch may be 1 or a divisor of it. Without
+        them a coordinate is the index. Queries and keys are aligned at the end:
+        the first query has the index key length - query length, as in decoding
+        (`scaled_dot_product_attention` aligns ``is_causal`` at the start).
+      scale: factor on the product of query and key; 1 / sqrt(head dim) if None.
+      return_lse: also return the log-sum-exp of each row's scores.
+      target: "cpu" (the best that this machine has), "cpu:avx2", "cpu:avx512",
+        "cpu:avx512bf16", or "reference" (the definition run literally; slow).
+
+    Returns:
+      (batch, heads, query length, value dim) in the dtype of query; with
+      ``return_lse`` a pair with (batch, heads, query length) in f32 (f64 for f64).
+      A row that sees no key is zeros, its log-sum-exp minus infinity.
+
+    Raises:
+      CompileError: an encoding is unknown, wrong, or has no kernel.
+      TypeError, ValueError: tensors that do not fit, with the expected shape.
+      RuntimeError: the compiled program cannot run.
+    """
+    spelled, definitions = split(encodings)
+    named = dict(params) if params else {}
+    tensors = list(named.values())
+    for name, tensor in named.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(
+                f'params["{name}"] must be a tensor, got {type(tensor).__name__}'
+            )
+    gradient = torch.is_grad_enabled() and any(
+        t.requires_grad for t in (query, key, value, *tensors)
+    )
+    output, lse = torch.ops.sextant.attention(
+        query,
+        key,
+        value,
+        tensors,
+        "\n".join(named),
+        "\n".join(spelled),
+        definitions,
+        query_positions,
+        key_positions,
+        scale,
+        target,
+        gradient,
+    )
+    return (output, lse) if return_lse else output
+
+
+_SCHEMA = (
+    "(Tensor query, Tensor key, Tensor value, {extra}Tensor[] params, str names, "
+    "str uses, str definitions, Tensor? query_positions, Tensor? key_positions, "
+    "float? scale, str target{last}) -> {results}"
+)
+
+
+def _attention_impl(
+    query, key, value, params, names, uses, definitions, qpos, kpos, scale, target, gradient
+):
+    call = arguments.prepare(
+        query, key, value, params, names, uses, definitions, qpos, kpos, scale, target
+    )
+    plan = plans.plan_for(call.request, gradient)
+    inputs = [query, key, value, *call.operands(plan.signature)]
+    output, lse = plan.artifact.run("forward", inputs)
+    return output, lse
+
+
+def _attention_fake(
+    query, key, value, params, names, uses, definitions, qpos, kpos, scale, target, gradient
+):
+    arguments.check_rows(query, key, value)
+    batch, heads, length, _ = query.shape
+    lse_type = torch.float64 if query.dtype == torch.float64 else torch.float32
+    return (
+        query.new_empty((batch, heads, length, value.shape[-1])),
+        query.new_empty((batch, heads, length), dtype=lse_type),
+    )
+
+
+def _backward_impl(
+    query, key, value, output, lse, output_grad, lse_grad, params, names, uses,
+    definitions, qpos, kpos, scale, target,
+):  # fmt: skip
+    call = arguments.prepare(
+        query, key, value, params, names, uses, definitions, qpos, kpos, scale, target
+    )
+    plan = plans.plan_for(call.request, True)
+    inputs = [query, key, value, output, lse, output_grad, lse_grad]
+    inputs += call.operands(plan.signature)
+    dq, dk, dv, *rest = plan.artifact.run("backward", inputs)
+    trained = [p.name for p in plan.signature.params if p.trained]
+    by_name = dict(zip(trained, rest))
+    grads = [
+        by_name[name] if name in by_name else torch.zeros_like(tensor)
+        for name, tensor in zip(call.names, params)
+    ]
+    return [dq, dk, dv, *grads]
+
+
+def _backward_fake(
+    query, key, value, output, lse, output_grad, lse_grad, params, names, uses,
+    definitions, qpos, kpos, scale, target,
+):  # fmt: skip
+    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (query, key, value, *params)]
+
+
+def _setup(ctx, inputs, output):
+    query, key, value, params, names, uses, definitions, qpos, kpos, scale, target, _ = inputs
+    ctx.positions = (qpos is not None, kpos is not None)
+    positions = [p for p in (qpos, kpos) if p is not None]
+    ctx.save_for_backward(query, key, value, *output, *positions, *params)
+    ctx.settings = (names, uses, definitions, scale, target)
+
+
+def _autograd(ctx, output_grad, lse_grad):
+    query, key, value, output, lse, *rest = ctx.saved_tensors
+    qpos = rest.pop(0) if ctx.positions[0] else None
+    kpos = rest.pop(0) if ctx.positions[1] else None
+    names, uses, definitions, scale, target = ctx.settings
+    dq, dk, dv, *grads = torch.ops.sextant.attention_backward(
+        query, key, value, output, lse, output_grad, lse_grad, rest, names, uses,
+        definitions, qpos, kpos, scale, target,
+    )  # fmt: skip
+    params = [
+        grad if tensor.dtype.is_floating_point else None
+        for grad, tensor in zip(grads, rest)
+    ]
+    return dq, dk, dv, params, *[None] * 8
+
+
+def _register() -> None:
+    forward = torch.library.custom_op(
+        "sextant::attention",
+        _attention_impl,
+        mutates_args=(),
+        schema=_SCHEMA.format(
+            extra="", last=", bool gradient", results="(Tensor, Tensor)"
+        ),
+    )
+    forward.register_fake(_attention_fake)
+    forward.register_autograd(_autograd, setup_context=_setup)
+    backward = torch.library.custom_op(
+        "sextant::attention_backward",
+        _backward_impl,
+        mutates_args=(),
+        schema=_SCHEMA.format(
+            extra="Tensor output, Tensor lse, Tensor output_grad, Tensor lse_grad, ",
+            last="",
+            results="Tensor[]",
+        ),
+    )
+    backward.register_fake(_backward_fake)
+
+
+_register()

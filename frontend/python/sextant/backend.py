@@ -1,0 +1,115 @@
+"""The two native parts of the package: the compiler and the runtime.
+
+``sextant._compiler`` turns text into artifacts (bytes); the operators
+``torch.ops.sextant.*`` load and run them. Both are loaded on first use.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import weakref
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+from .errors import CompileError, Note, RuntimeError
+
+_PACKAGE = Path(__file__).parent
+
+
+class _Compiler:
+    """Calls of ``sextant._compiler`` whose failures are `CompileError`."""
+
+    def __init__(self, module: ModuleType):
+        self._module = module
+
+    def __getattr__(self, name: str):
+        function = getattr(self._module, name)
+
+        @functools.wraps(function)
+        def call(*arguments, **keywords):
+            try:
+                return function(*arguments, **keywords)
+            except self._module.Failure as failure:
+                error = compile_error(failure.args[0])
+            raise error
+
+        setattr(self, name, call)
+        return call
+
+
+def compile_error(diagnostics: list[dict]) -> CompileError:
+    """One exception of the compiler's diagnostics: the first error leads, the
+    others follow as notes."""
+    errors = [d for d in diagnostics if d["severity"] == "error"] or diagnostics
+    if not errors:
+        return CompileError("the compiler failed without saying why")
+    first = errors[0]
+    notes = [_note(n) for n in first["notes"]]
+    for other in errors[1:]:
+        notes.append(_note(other))
+        notes += [_note(n) for n in other["notes"]]
+    return CompileError(
+        first["message"],
+        file=first["file"],
+        line=first["line"],
+        column=first["column"],
+        notes=notes,
+    )
+
+
+def _note(d: dict) -> Note:
+    return Note(d["message"], d["file"], d["line"], d["column"])
+
+
+@functools.cache
+def compiler() -> _Compiler:
+    """The compiler; an ImportError says how to get it."""
+    try:
+        from . import _compiler
+    except ImportError as error:
+        raise ImportError(
+            f"Sextant's compiler is not built for this Python: {error}; build with "
+            "`make build`, or install with `pip install --no-build-isolation .`"
+        ) from None
+    return _Compiler(_compiler)
+
+
+@functools.cache
+def _operators():
+    """Loads the runtime's operators into torch."""
+    library = _PACKAGE / "libsextant_torch.so"
+    if not library.exists():
+        raise ImportError(
+            f"Sextant's runtime {library} is missing; build with `make build`"
+        )
+    torch.ops.load_library(str(library))
+    return torch.ops.sextant
+
+
+class Artifact:
+    """A compiled program in the runtime, unloaded when this goes away."""
+
+    def __init__(self, data: bytes):
+        operators = _operators()
+        image = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        try:
+            self.handle = int(operators.load(image))
+        except builtins.RuntimeError as error:
+            raise RuntimeError(_reason(error)) from None
+        self._run = operators.run.default
+        self._finalizer = weakref.finalize(self, operators.unload, self.handle)
+
+    def run(self, function: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Runs a function on tensors in the order of its arguments."""
+        try:
+            return self._run(self.handle, function, inputs)
+        except builtins.RuntimeError as error:
+            raise RuntimeError(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """The first line of a failure inside torch, without C++ stack."""
+    return str(error).split("\nException raised from", 1)[0].strip()

@@ -1,0 +1,233 @@
+"""What encodings declare: options, parameters and places.
+
+The compiler reads definitions; this module gives what it found as Python objects
+and remembers it, since one list of encodings is asked about many times.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import backend
+from .trace.tracer import Encoding
+from .uses import Option, Use, parse_uses
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """An option: ``type`` is "i32", "f32" or "i1"; ``choices`` are the names it
+    may have, if it is one of a list of names."""
+
+    name: str
+    type: str
+    default: Option
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ParamInfo:
+    """A parameter.
+
+    ``name``: public name (``<instance>.<param>`` in a list of uses). ``element``:
+    "f32" or "i32". ``dims``: each as text ("heads", "2 * reach + 1"). ``init``:
+    how it starts ("uniform(0, 2)", "formula"), or empty if the caller gives it.
+    ``trained``: gets a gradient. ``scope``: "layer" or "model".
+    """
+
+    name: str
+    element: str
+    dims: tuple[str, ...]
+    init: str
+    trained: bool
+    floor: float | None = None
+    ceiling: float | None = None
+    scope: str = "layer"
+
+    @property
+    def given(self) -> bool:
+        """The caller passes it at every call: it has no initial value."""
+        return not self.init
+
+    @property
+    def made(self) -> bool:
+        """Frozen with an initial value: made from the definition if missing."""
+        return bool(self.init) and not self.trained
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+
+@dataclass(frozen=True)
+class EncodingInfo:
+    """An encoding that is installed.
+
+    ``places``: where it acts ("score", "mask", "rows of query, key", ...).
+    ``file``: its definition. ``parameters`` have names without instance.
+    """
+
+    name: str
+    formula: str
+    paper: str
+    places: tuple[str, ...]
+    options: tuple[OptionInfo, ...]
+    parameters: tuple[ParamInfo, ...]
+    file: str
+
+    def __str__(self) -> str:
+        lines = [self.name + (f": {self.formula}" if self.formula else "")]
+        if self.paper:
+            lines.append(f"  source: {self.paper}")
+        lines.append(f"  places: {', '.join(self.places) or 'none'}")
+        for option in self.options:
+            choices = f" of {', '.join(option.choices)}" if option.choices else ""
+            lines.append(f"  option {option.name} = {option.default}{choices}")
+        for p in self.parameters:
+            kind = "trained" if p.trained else "frozen" if p.made else "given"
+            shape = ", ".join(p.dims)
+            init = f", starts as {p.init}" if p.init else ""
+            lines.append(f"  parameter {p.name} [{shape}] {p.element}, {kind}{init}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A list of uses, resolved: parameters in the order of operands.
+
+    ``uses``: as ``#pos.use`` text. ``definitions``: text of traced encodings.
+    ``operands``: those whose rows are mapped. ``all_heads``: a score site sees
+    all heads at once, so that the number of heads is compiled in.
+    """
+
+    uses: tuple[str, ...]
+    definitions: str
+    params: tuple[ParamInfo, ...]
+    operands: frozenset[str]
+    all_heads: bool
+    spelled: tuple[str, ...]
+
+    @property
+    def by_name(self) -> dict[str, ParamInfo]:
+        return {p.name: p for p in self.params}
+
+
+EncodingLike = str | Encoding
+
+
+def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
+    """The spellings of a list of encodings, and the definitions that come with
+    traced ones."""
+    if isinstance(encodings, (str, Encoding)):
+        raise TypeError(
+            f"encodings is a list, got {type(encodings).__name__}: write [{encodings!s}]"
+        )
+    spelled: list[str] = []
+    definitions: dict[str, str] = {}
+    for encoding in encodings:
+        if isinstance(encoding, Encoding):
+            spelled.append(encoding.spelling)
+            known = definitions.setdefault(encoding.name, encoding.located)
+            if known != encoding.located:
+                raise ValueError(
+                    f'two traced encodings are called "{encoding.name}"; rename one'
+                )
+        elif isinstance(encoding, str):
+            spelled.append(encoding)
+        else:
+            raise TypeError(
+                "an encoding is a name or what @sextant.encoding returns, got "
+                f"{type(encoding).__name__}"
+            )
+    return tuple(spelled), "".join(definitions.values())
+
+
+def use_attribute(use: Use) -> str:
+    """A use as the ``#pos.use`` attribute."""
+    text = f'#pos.use<@{use.encoding}, "{use.instance}"'
+    if use.options or use.hosts:
+        options = ", ".join(f"{k} = {_attribute(v)}" for k, v in use.options.items())
+        text += f", {{{options}}}"
+    if use.hosts:
+        text += f", [{', '.join(map(use_attribute, use.hosts))}]"
+    return text + ">"
+
+
+def _attribute(value: Option) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i32" if -(2**31) <= value < 2**31 else f"{value} : i64"
+    if isinstance(value, float):
+        return f"{value!r} : f32" if "." in repr(value) else f"{value:.17e} : f32"
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def user_folder() -> str:
+    """The folder of the user's own encodings,
+    ``$XDG_DATA_HOME/sextant/encodings``. It is searched first; then come those of
+    ``SEXTANT_PATH`` (separated by colons), then the package's own."""
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return str(Path(data).expanduser() / "sextant" / "encodings")
+
+
+def _path_key() -> tuple[str, str]:
+    """What the meaning of a name depends on besides the name."""
+    return user_folder(), os.environ.get("SEXTANT_PATH", "")
+
+
+def signature(encodings: Iterable[EncodingLike]) -> Signature:
+    """Resolves a list of encodings; a `CompileError` names what is wrong."""
+    return resolve(*split(encodings))
+
+
+def resolve(spelled: tuple[str, ...], definitions: str) -> Signature:
+    """As `signature`, of spellings and definitions; remembered."""
+    return _resolve(spelled, definitions, _path_key())
+
+
+@functools.lru_cache(maxsize=1024)
+def _resolve(spelled: tuple[str, ...], definitions: str, path_key) -> Signature:
+    uses = tuple(use_attribute(use) for use in parse_uses(spelled))
+    found = backend.compiler().signature(definitions, list(uses), path_key[0])
+    params = tuple(ParamInfo(**p) for p in found["params"])
+    return Signature(
+        uses, definitions, params, frozenset(found["operands"]), found["all_heads"], spelled
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _shapes(signature: Signature, path_key, extents: tuple[tuple[str, int], ...]):
+    return backend.compiler().shapes(
+        signature.definitions, list(signature.uses), path_key[0], dict(extents)
+    )
+
+
+def shapes(signature: Signature, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """Shape of every parameter for given extents (heads, head_dim, batch, ...)."""
+    found = _shapes(signature, _path_key(), tuple(sorted(extents.items())))
+    return {name: tuple(shape) for name, shape in found.items()}
+
+
+def describe(name: str | Encoding) -> EncodingInfo:
+    """An encoding by name, or a traced one."""
+    definitions, label = "", name
+    if isinstance(name, Encoding):
+        definitions, label = name.text, name.name
+    found = backend.compiler().describe(definitions, label, _path_key()[0])
+    options = tuple(
+        OptionInfo(o["name"], o["type"], o["default"], tuple(o["choices"]))
+        for o in found.pop("options")
+    )
+    parameters = tuple(ParamInfo(**p) for p in found.pop("params"))
+    found["places"] = tuple(found["places"])
+    return EncodingInfo(options=options, parameters=parameters, **found)
+
+
+def encodings() -> list[EncodingInfo]:
+    """All encodings that are installed: the user's, those of ``SEXTANT_PATH``, the
+    package's own, sorted by name."""
+    return [describe(name) for name in backend.compiler().list_encodings(_path_key()[0])]

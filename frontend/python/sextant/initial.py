@@ -1,0 +1,135 @@
+"""Initial values of parameters, and the bounds that they keep."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, MutableMapping
+
+import torch
+
+from . import backend, definitions
+from .definitions import EncodingLike, ParamInfo, Signature
+
+
+def init_params(
+    encodings: Iterable[EncodingLike],
+    *,
+    heads: int,
+    head_dim: int,
+    seed: int = 0,
+    kv_heads: int | None = None,
+    value_dim: int | None = None,
+    model: int | None = None,
+    length: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    frozen: bool = False,
+    requires_grad: bool = False,
+) -> dict[str, torch.Tensor]:
+    """Initial values of the trained parameters of some encodings.
+
+    Each tensor depends on the seed and on its own name only. ``frozen`` adds
+    frozen ones. ``kv_heads`` is ``heads``, ``value_dim`` is ``head_dim``, ``model``
+    is heads * head_dim unless said; ``length`` is needed only by parameters with
+    a dim of query or key. Parameters without initial value (ids, lengths) are left
+    out. Bounds are applied.
+
+    >>> sextant.init_params(["causal", "kerple_log"], heads=12, head_dim=64, seed=1)
+    """
+    found = definitions.signature(encodings)
+    extents = {
+        "batch": 1,
+        "heads": heads,
+        "kv_heads": heads if kv_heads is None else kv_heads,
+        "head_dim": head_dim,
+        "value_dim": head_dim if value_dim is None else value_dim,
+        "model": heads * head_dim if model is None else model,
+        "query": length or 0,
+        "key": length or 0,
+    }
+    for name, value in extents.items():
+        if value < 0:
+            raise ValueError(f"{name} must not be negative, got {value}")
+    wanted = [p for p in found.params if not p.given and (p.trained or frozen)]
+    params = values(found, wanted, extents, seed, dtype)
+    project(params, found)
+    for param in wanted:
+        params[param.name].requires_grad_(requires_grad and param.trained)
+    return params
+
+
+def values(
+    signature: Signature,
+    wanted: Iterable[ParamInfo],
+    extents: dict[str, int],
+    seed: int,
+    dtype: torch.dtype,
+) -> dict[str, torch.Tensor]:
+    """Tensors as their definitions say; formulas are evaluated in float64."""
+    result = {}
+    for param in wanted:
+        kind, numbers, shape = backend.compiler().initial_values(
+            signature.definitions,
+            list(signature.uses),
+            definitions.user_folder(),
+            param.name,
+            extents,
+        )
+        tensor = torch.empty(tuple(shape), dtype=torch.float64)
+        if kind == "values":
+            tensor.copy_(torch.tensor(numbers, dtype=torch.float64).reshape(shape))
+        elif kind == "constant":
+            tensor.fill_(numbers[0])
+        else:
+            generator = torch.Generator().manual_seed(_seed(seed, param.name))
+            if kind == "normal":
+                tensor.normal_(numbers[0], numbers[1], generator=generator)
+            else:
+                tensor.uniform_(numbers[0], numbers[1], generator=generator)
+        result[param.name] = tensor.to(dtype)
+    return result
+
+
+def _seed(seed: int, name: str) -> int:
+    digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+_frozen: dict[tuple, torch.Tensor] = {}
+
+
+def frozen(
+    signature: Signature,
+    wanted: list[ParamInfo],
+    extents: dict[str, int],
+    dtype: torch.dtype,
+) -> dict[str, torch.Tensor]:
+    """Frozen parameters made from their definitions; remembered by shape."""
+    shapes = definitions.shapes(signature, extents)
+    names = ("heads", "kv_heads", "head_dim", "value_dim", "model")
+    sizes = tuple(extents[name] for name in names)
+    result = {}
+    for param in wanted:
+        key = (signature, param.name, shapes[param.name], dtype, *sizes)
+        if key not in _frozen:
+            _frozen[key] = values(signature, [param], extents, 0, dtype)[param.name]
+        result[param.name] = _frozen[key]
+    return result
+
+
+def project_(
+    params: MutableMapping[str, torch.Tensor], encodings: Iterable[EncodingLike]
+) -> None:
+    """Applies floors and ceilings in place, as after each optimizer step.
+
+    Names that the encodings do not declare are left alone.
+    """
+    project(params, definitions.signature(encodings))
+
+
+@torch.no_grad()
+def project(params: MutableMapping[str, torch.Tensor], signature: Signature) -> None:
+    """As `project_`, of a resolved list."""
+    for param in signature.params:
+        bounded = param.floor is not None or param.ceiling is not None
+        if bounded and param.name in params:
+            params[param.name].clamp_(param.floor, param.ceiling)

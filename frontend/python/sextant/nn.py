@@ -1,0 +1,118 @@
+"""`torch.nn` modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from .attention import attention
+from .definitions import EncodingLike, signature
+from .initial import init_params, project_
+
+
+class Attention(torch.nn.Module):
+    """Multi-head self attention with positional encodings and their parameters.
+
+    ``y = W_o attention(W_q x, W_k x, W_v x)`` on x (batch, length, width).
+
+    Args:
+      width: of x and y; a multiple of ``heads`` unless ``head_dim`` is given.
+      heads, kv_heads: heads of queries and of keys and values (grouped queries).
+      encodings: as in `sextant.attention`. Their trained parameters become
+        parameters of the module, named ``<instance>_<param>``, initialised from
+        ``seed``; frozen ones are made from their definitions.
+      bias: whether the four projections have one.
+
+    After each optimizer step call `project_`, which applies floors and ceilings.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        encodings: Iterable[EncodingLike] = ("causal",),
+        *,
+        kv_heads: int | None = None,
+        head_dim: int | None = None,
+        bias: bool = True,
+        seed: int = 0,
+        target: str = "cpu",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        if head_dim is None:
+            if width % heads:
+                raise ValueError(f"width {width} is not a multiple of heads {heads}")
+            head_dim = width // heads
+        if heads % kv_heads:
+            raise ValueError(f"heads {heads} is not a multiple of kv_heads {kv_heads}")
+        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
+        self.target = target
+        self.encodings = list(encodings)
+        make = {"bias": bias, "device": device, "dtype": dtype}
+        self.query = torch.nn.Linear(width, heads * head_dim, **make)
+        self.key = torch.nn.Linear(width, kv_heads * head_dim, **make)
+        self.value = torch.nn.Linear(width, kv_heads * head_dim, **make)
+        self.output = torch.nn.Linear(heads * head_dim, width, **make)
+        compute = torch.float64 if dtype == torch.float64 else torch.float32
+        initial = init_params(
+            self.encodings,
+            heads=heads,
+            head_dim=head_dim,
+            kv_heads=kv_heads,
+            model=width,
+            seed=seed,
+            dtype=compute,
+        )
+        self._attributes = {name: name.replace(".", "_") for name in initial}
+        for name, tensor in initial.items():
+            tensor = tensor.to(device=device)
+            self.register_parameter(self._attributes[name], torch.nn.Parameter(tensor))
+        self.given = [p.name for p in signature(self.encodings).params if p.given]
+
+    def encoding_params(self) -> dict[str, torch.nn.Parameter]:
+        """Trained parameters of the encodings by public name."""
+        return {name: getattr(self, a) for name, a in self._attributes.items()}
+
+    def project_(self) -> None:
+        """Applies the floors and ceilings of the encodings' parameters."""
+        project_(self.encoding_params(), self.encodings)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        *,
+        positions: torch.Tensor | None = None,
+        given: dict[str, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """x (batch, length, width) to y of the same shape.
+
+        ``positions``: coordinates of the tokens, as ``query_positions`` of
+        `sextant.attention`. ``given``: parameters that the encodings expect at
+        every call, such as ``{"document.ids": ids}``.
+        """
+        batch, length, _ = x.shape
+
+        def heads_of(rows: torch.Tensor, count: int) -> torch.Tensor:
+            return rows.view(batch, length, count, self.head_dim).transpose(1, 2)
+
+        attended = attention(
+            heads_of(self.query(x), self.heads),
+            heads_of(self.key(x), self.kv_heads),
+            heads_of(self.value(x), self.kv_heads),
+            self.encodings,
+            {**self.encoding_params(), **(given or {})},
+            query_positions=positions,
+            key_positions=positions,
+            target=self.target,
+        )
+        return self.output(attended.transpose(1, 2).reshape(batch, length, -1))
+
+    def extra_repr(self) -> str:
+        return (
+            f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim}, "
+            f"encodings={[str(e) for e in self.encodings]}"
+        )

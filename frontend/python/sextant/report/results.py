@@ -1,0 +1,105 @@
+"""What a run leaves behind, as the report reads it.
+
+A run's folder holds ``checkpoint.safetensors``, ``log.jsonl`` (one object per
+logged step) and ``evaluation.json`` (written by `sextant eval`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+EVALUATION = "evaluation.json"
+LOG = "log.jsonl"
+CHECKPOINT = "checkpoint.safetensors"
+
+
+class ReportError(Exception):
+    """A run's folder lacks what a report needs."""
+
+
+@dataclass
+class RunResult:
+    """One run.
+
+    ``all_tokens`` and ``last_tokens``: loss in nats per byte by multiple of the
+    training length, for the two protocols. ``steps``: (step, training loss).
+    ``step_ms``: median time of a training step in milliseconds. ``biases``: by
+    layer, an array [heads, distances] of what the encodings add to a score at
+    distance 0, 1, ...
+    """
+
+    name: str
+    config: dict
+    all_tokens: dict[int, float]
+    last_tokens: dict[int, float]
+    last: int = 64
+    steps: list[tuple[int, float]] = field(default_factory=list)
+    step_ms: float = 0.0
+    parameters: int = 0
+    biases: list[list[list[float]]] = field(default_factory=list)
+
+
+def write_evaluation(folder: Path, result: RunResult) -> None:
+    """Writes what `read_run` reads, besides the log."""
+    text = json.dumps(
+        {
+            "name": result.name,
+            "config": result.config,
+            "all_tokens": result.all_tokens,
+            "last_tokens": result.last_tokens,
+            "last": result.last,
+            "parameters": result.parameters,
+            "biases": result.biases,
+        },
+        indent=1,
+    )
+    temporary = folder / (EVALUATION + ".tmp")
+    temporary.write_text(text)
+    temporary.replace(folder / EVALUATION)
+
+
+def read_run(folder: str | Path) -> RunResult:
+    """Reads a run's folder; raises `ReportError`."""
+    folder = Path(folder)
+    try:
+        stored = json.loads((folder / EVALUATION).read_text())
+    except OSError as error:
+        raise ReportError(
+            f"{folder} holds no {EVALUATION} ({error.strerror}); run "
+            f"`sextant eval {folder}` first"
+        ) from None
+    except ValueError as error:
+        raise ReportError(f"{folder / EVALUATION} is damaged: {error}") from None
+    try:
+        result = RunResult(
+            name=stored["name"],
+            config=stored["config"],
+            all_tokens={int(k): v for k, v in stored["all_tokens"].items()},
+            last_tokens={int(k): v for k, v in stored["last_tokens"].items()},
+            last=stored["last"],
+            parameters=stored["parameters"],
+            biases=stored["biases"],
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ReportError(f"{folder / EVALUATION} lacks {error}") from None
+    result.steps, result.step_ms = _read_log(folder / LOG)
+    return result
+
+
+def _read_log(path: Path) -> tuple[list[tuple[int, float]], float]:
+    """Losses by step and the median step time. A line cut short by a killed run
+    is left out; a step that was run twice counts once."""
+    losses: dict[int, float] = {}
+    times = []
+    if path.exists():
+        for line in path.read_text().splitlines():
+            try:
+                entry = json.loads(line)
+                losses[entry["step"]] = entry["loss"]
+                times.append(entry["ms"])
+            except (ValueError, KeyError, TypeError):
+                continue
+    times.sort()
+    return sorted(losses.items()), times[len(times) // 2] if times else 0.0

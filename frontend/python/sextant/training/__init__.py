@@ -1,0 +1,1 @@
+"""Training and evaluation of compiled models on byte text."""

@@ -1,0 +1,89 @@
+"""Settings of a training run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from ..errors import nearest
+
+
+@dataclass
+class TrainConfig:
+    """What defines a run: two runs of equal settings give the same weights.
+
+    ``encodings``: uses in order (causal comes by itself). ``style``: "gpt2" or
+    "llama". ``length``: tokens of a training block. ``warmup``: steps of linear
+    warm-up; then the rate falls linearly to ``final`` times its peak ``lr``.
+    ``clip``: bound on the global norm of the gradients.
+    """
+
+    encodings: tuple[str, ...] = ()
+    style: str = "gpt2"
+    layers: int = 4
+    width: int = 128
+    heads: int = 4
+    kv_heads: int = 0
+    length: int = 128
+    batch: int = 32
+    steps: int = 400
+    lr: float = 2e-3
+    warmup: int = 50
+    final: float = 0.1
+    clip: float = 1.0
+    weight_decay: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    seed: int = 0
+    data: tuple[str, ...] = ()
+    target: str = "cpu"
+    dtype: str = "f32"
+
+    def __post_init__(self):
+        self.encodings = tuple(self.encodings)
+        self.data = tuple(str(Path(d)) for d in self.data)
+        for name in ("layers", "width", "heads", "length", "batch", "steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.width % self.heads:
+            raise ValueError(
+                f"width {self.width} is not a multiple of heads {self.heads}"
+            )
+        if self.kv_heads and self.heads % self.kv_heads:
+            raise ValueError(
+                f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}"
+            )
+        if self.style not in ("gpt2", "llama"):
+            raise ValueError(
+                f'unknown style "{self.style}"{nearest(self.style, ["gpt2", "llama"])}'
+            )
+        if self.lr < 0 or self.clip < 0 or not 0 <= self.final <= 1:
+            raise ValueError("lr and clip are not negative, final is in [0, 1]")
+
+    @property
+    def name(self) -> str:
+        """A short name: the encodings, or "none"."""
+        return "+".join(self.encodings) or "none"
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step, counted from 0."""
+        if step < self.warmup:
+            return self.lr * (step + 1) / self.warmup
+        rest = max(self.steps - self.warmup, 1)
+        done = min((step - self.warmup) / rest, 1.0)
+        return self.lr * (1 - (1 - self.final) * done)
+
+    def dump(self) -> str:
+        """JSON text that `load` reads."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def load(cls, text: str) -> "TrainConfig":
+        """Settings from JSON; a name that is unknown is an error."""
+        values = json.loads(text)
+        known = [f.name for f in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise ValueError(f'unknown setting "{name}"{nearest(name, known)}')
+        return cls(**values)
