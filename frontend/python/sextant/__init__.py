@@ -1,6 +1,15 @@
-"""Sextant: attention with any positional encoding, compiled."""
+"""Sextant: attention with any positional encoding, compiled.
 
+>>> import sextant
+>>> params = sextant.init_params(["causal", "kerple_log"], heads=8, head_dim=64)
+>>> out = sextant.attention(q, k, v, ["causal", "kerple_log"], params)
+"""
+
+from . import nn
+from .attention import attention
+from .definitions import describe, encodings
 from .errors import CompileError, Note, RuntimeError
+from .initial import init_params, project_
 from .trace.functions import (
     abs,
     contract,
@@ -24,3 +33,46 @@ from .trace.functions import (
 from .trace.parameters import Param, PerHead, constant_init, normal, uniform
 from .trace.tracer import Encoding, encoding, mask, rows
 from .uses import Use, parse_use
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CompileError",
+    "Encoding",
+    "Note",
+    "Param",
+    "PerHead",
+    "RuntimeError",
+    "Use",
+    "abs",
+    "attention",
+    "constant_init",
+    "contract",
+    "cos",
+    "describe",
+    "encoding",
+    "encodings",
+    "exp",
+    "floor",
+    "init_params",
+    "log",
+    "log1p",
+    "mask",
+    "maximum",
+    "minimum",
+    "nn",
+    "normal",
+    "parse_use",
+    "project_",
+    "relu",
+    "rows",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "sum",
+    "tanh",
+    "to_float",
+    "to_int",
+    "uniform",
+    "where",
+]

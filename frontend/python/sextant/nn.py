@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 
 from .attention import attention
-from .definitions import EncodingLike, signature
+from .definitions import EncodingLike
 from .initial import init_params, project_
 
 
@@ -71,7 +71,6 @@ class Attention(torch.nn.Module):
         for name, tensor in initial.items():
             tensor = tensor.to(device=device)
             self.register_parameter(self._attributes[name], torch.nn.Parameter(tensor))
-        self.given = [p.name for p in signature(self.encodings).params if p.given]
 
     def encoding_params(self) -> dict[str, torch.nn.Parameter]:
         """Trained parameters of the encodings by public name."""
