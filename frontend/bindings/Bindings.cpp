@@ -1,0 +1,190 @@
+//===- Bindings.cpp - The Python module sextant._compiler -----------------===//
+//
+// The compiler as a few calls on text, bytes and plain values; no class of MLIR
+// comes through. The interpreter's lock is released while the compiler works.
+// A failure is the exception `Failure` with the list of diagnostics.
+//
+//===----------------------------------------------------------------------===//
+
+#include "frontend/bindings/Inspect.h"
+#include "frontend/bindings/Session.h"
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+using namespace sextant::bindings;
+
+namespace {
+/// Leaves the compiler with its diagnostics.
+struct CompilerFailure {
+  std::vector<Diagnostic> diagnostics;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Plain values as Python's
+//===----------------------------------------------------------------------===//
+
+static py::dict toPython(const Diagnostic &diagnostic) {
+  py::list notes;
+  for (const Diagnostic &note : diagnostic.notes)
+    notes.append(toPython(note));
+  py::dict result;
+  result["severity"] = diagnostic.severity;
+  result["message"] = diagnostic.message;
+  result["file"] = diagnostic.file;
+  result["line"] = diagnostic.line;
+  result["column"] = diagnostic.column;
+  result["notes"] = notes;
+  return result;
+}
+
+static py::dict toPython(const ParamFacts &param) {
+  py::dict result;
+  result["name"] = param.name;
+  result["element"] = param.element;
+  result["dims"] = py::tuple(py::cast(param.dims));
+  result["init"] = param.init;
+  result["trained"] = param.trained;
+  result["floor"] = param.floor;
+  result["ceiling"] = param.ceiling;
+  result["scope"] = param.scope;
+  return result;
+}
+
+static py::list toPython(const std::vector<ParamFacts> &params) {
+  py::list result;
+  for (const ParamFacts &param : params)
+    result.append(toPython(param));
+  return result;
+}
+
+static py::dict toPython(const OptionFacts &option) {
+  py::dict result;
+  result["name"] = option.name;
+  result["type"] = option.type;
+  result["default"] = option.value;
+  result["choices"] = option.choices;
+  return result;
+}
+
+static py::dict toPython(const EncodingFacts &facts) {
+  py::list options;
+  for (const OptionFacts &option : facts.options)
+    options.append(toPython(option));
+  py::dict result;
+  result["name"] = facts.name;
+  result["formula"] = facts.formula;
+  result["paper"] = facts.paper;
+  result["file"] = facts.file;
+  result["places"] = facts.places;
+  result["options"] = options;
+  result["params"] = toPython(facts.params);
+  return result;
+}
+
+static py::dict toPython(const SignatureFacts &facts) {
+  py::dict result;
+  result["params"] = toPython(facts.params);
+  result["operands"] = facts.operands;
+  result["all_heads"] = facts.allHeads;
+  return result;
+}
+
+static py::tuple toPython(const InitialFacts &facts) {
+  return py::make_tuple(facts.kind, facts.numbers, facts.shape);
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+/// Runs `call` on a session without the interpreter's lock; an empty result
+/// is a failure.
+template <typename Call> static auto run(Call call) {
+  decltype(call(std::declval<Session &>())) result;
+  std::vector<Diagnostic> diagnostics;
+  {
+    py::gil_scoped_release release;
+    Session session;
+    result = call(session);
+    if (!result)
+      diagnostics = session.getDiagnostics();
+  }
+  if (!result)
+    throw CompilerFailure{std::move(diagnostics)};
+  return std::move(*result);
+}
+
+using Uses = std::vector<std::string>;
+
+PYBIND11_MODULE(_compiler, m) {
+  m.doc() = "Sextant's compiler";
+
+  // Lives as long as the interpreter.
+  static py::handle failure =
+      py::exception<CompilerFailure>(m, "Failure").release();
+  py::register_exception_translator([](std::exception_ptr pointer) {
+    try {
+      if (pointer)
+        std::rethrow_exception(pointer);
+    } catch (const CompilerFailure &error) {
+      py::list diagnostics;
+      for (const Diagnostic &diagnostic : error.diagnostics)
+        diagnostics.append(toPython(diagnostic));
+      PyErr_SetObject(failure.ptr(), diagnostics.ptr());
+    }
+  });
+
+  m.def(
+      "list_encodings",
+      [](const std::string &searchPath) {
+        return run([&](Session &session) {
+          return std::optional(listEncodings(session, {"", searchPath}));
+        });
+      },
+      py::arg("search_path"), "Names of all encodings within reach, sorted.");
+  m.def(
+      "describe",
+      [](const std::string &definitions, const std::string &name,
+         const std::string &searchPath) {
+        return toPython(run([&](Session &session) {
+          return describe(session, {definitions, searchPath}, name);
+        }));
+      },
+      py::arg("definitions"), py::arg("name"), py::arg("search_path"),
+      "Options, parameters and places of an encoding.");
+  m.def(
+      "signature",
+      [](const std::string &definitions, const Uses &uses,
+         const std::string &searchPath) {
+        return toPython(run([&](Session &session) {
+          return getSignature(session, {definitions, searchPath}, uses);
+        }));
+      },
+      py::arg("definitions"), py::arg("uses"), py::arg("search_path"),
+      "Parameters of a list of uses, in the order of operands.");
+  m.def(
+      "shapes",
+      [](const std::string &definitions, const Uses &uses,
+         const std::string &searchPath, const Extents &extents) {
+        return run([&](Session &session) {
+          return getShapes(session, {definitions, searchPath}, uses, extents);
+        });
+      },
+      py::arg("definitions"), py::arg("uses"), py::arg("search_path"),
+      py::arg("extents"), "Shape of every parameter of a list of uses.");
+  m.def(
+      "initial_values",
+      [](const std::string &definitions, const Uses &uses,
+         const std::string &searchPath, const std::string &name,
+         const Extents &extents) {
+        return toPython(run([&](Session &session) {
+          return getInitialValues(session, {definitions, searchPath}, uses,
+                                  name, extents);
+        }));
+      },
+      py::arg("definitions"), py::arg("uses"), py::arg("search_path"),
+      py::arg("name"), py::arg("extents"),
+      "How a parameter starts: kind, numbers, shape.");
+}

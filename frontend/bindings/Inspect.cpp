@@ -1,0 +1,371 @@
+//===- Inspect.cpp - Reads definitions for the Python package -------------===//
+
+#include "frontend/bindings/Inspect.h"
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/Analysis/Evaluate.h"
+#include "passes/Encoding/FoldOptions.h"
+#include "passes/Encoding/Library.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::bindings;
+
+//===----------------------------------------------------------------------===//
+// Definitions and uses
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The definitions of a source, open for the time of a call.
+class Definitions {
+public:
+  /// Null when the text does not parse.
+  static std::unique_ptr<Definitions> open(Session &session,
+                                           const Source &source) {
+    MLIRContext *context = session.getContext();
+    OwningOpRef<ModuleOp> text;
+    if (!source.definitions.empty()) {
+      text = parseSourceString<ModuleOp>(
+          source.definitions, ParserConfig(context), "<definitions>");
+      if (!text)
+        return nullptr;
+    }
+    return std::unique_ptr<Definitions>(
+        new Definitions(context, source, std::move(text)));
+  }
+
+  passes::Library library;
+
+private:
+  Definitions(MLIRContext *context, const Source &source,
+              OwningOpRef<ModuleOp> parsed)
+      : library(context, passes::SearchPath(source.searchPath),
+                parsed ? *parsed : ModuleOp()),
+        text(std::move(parsed)) {}
+
+  OwningOpRef<ModuleOp> text;
+};
+
+/// A use with its own copy of the definition, options folded.
+struct LinkedUse {
+  std::string instance;
+  OwningOpRef<pos::EncodingOp> definition;
+};
+} // namespace
+
+static std::optional<std::vector<LinkedUse>>
+linkUses(Session &session, const Source &source,
+         const std::vector<std::string> &uses) {
+  std::unique_ptr<Definitions> definitions = Definitions::open(session, source);
+  if (!definitions)
+    return std::nullopt;
+  MLIRContext *context = session.getContext();
+  Location user = UnknownLoc::get(context);
+  std::vector<LinkedUse> linked;
+  for (const std::string &text : uses) {
+    auto use = dyn_cast_or_null<pos::UseAttr>(parseAttribute(text, context));
+    if (!use) {
+      emitError(user, "expected a use of an encoding, got ") << text;
+      return std::nullopt;
+    }
+    auto definition =
+        definitions->library.find(use.getEncoding().getValue(), user);
+    if (failed(definition))
+      return std::nullopt;
+    auto values = passes::getOptionValues(*definition, use.getOptions(), user);
+    if (failed(values))
+      return std::nullopt;
+    LinkedUse entry{use.getInstance().getValue().str(), (*definition).clone()};
+    passes::foldOptions(*entry.definition, *values);
+    linked.push_back(std::move(entry));
+  }
+  return linked;
+}
+
+static passes::Evaluator makeEvaluator(pos::EncodingOp definition,
+                                       const Extents &extents) {
+  auto lookup = [&extents](pos::Extent extent) -> std::optional<int64_t> {
+    auto found = extents.find(pos::stringifyExtent(extent).str());
+    if (found == extents.end())
+      return std::nullopt;
+    return found->second;
+  };
+  return passes::Evaluator(definition, passes::Evaluator::withExtents(lookup));
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic on options and extents, as text
+//===----------------------------------------------------------------------===//
+
+/// `value` as people write it; "..." where it has no short form.
+static std::string spell(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto option = dyn_cast<pos::OptionOp>(op))
+    return option.getName().str();
+  if (auto extent = dyn_cast<pos::ExtentOp>(op))
+    return pos::stringifyExtent(extent.getExtent()).str();
+  APInt integer;
+  if (matchPattern(value, m_ConstantInt(&integer)))
+    return std::to_string(integer.getSExtValue());
+  FloatAttr real;
+  if (matchPattern(value, m_Constant(&real))) {
+    std::string text;
+    llvm::raw_string_ostream(text)
+        << llvm::format("%g", real.getValueAsDouble());
+    return text;
+  }
+  const char *sign = isa<arith::AddIOp>(op)   ? " + "
+                     : isa<arith::SubIOp>(op) ? " - "
+                     : isa<arith::MulIOp>(op) ? " * "
+                                              : nullptr;
+  if (!sign)
+    return "...";
+  return spell(op->getOperand(0)) + sign + spell(op->getOperand(1));
+}
+
+//===----------------------------------------------------------------------===//
+// Facts
+//===----------------------------------------------------------------------===//
+
+static std::string spellInit(pos::ParamOp param) {
+  if (!param.getInitBody().empty())
+    return "formula";
+  if (!param.getInit())
+    return "";
+  std::string text = pos::stringifyInit(*param.getInit()).str() + "(";
+  llvm::ListSeparator comma;
+  for (Value argument : param.getInitArgs())
+    text += (StringRef(comma) + spell(argument)).str();
+  return text + ")";
+}
+
+static ParamFacts getFacts(pos::ParamOp param) {
+  ParamFacts facts;
+  facts.name = param.getName().str();
+  Type element = cast<RankedTensorType>(param.getType()).getElementType();
+  facts.element = element.isInteger(32) ? "i32" : "f32";
+  for (Value dim : param.getDims())
+    facts.dims.push_back(spell(dim));
+  facts.init = spellInit(param);
+  facts.trained = !param.getFrozen() && !element.isInteger(32);
+  if (auto floor = param.getFloor())
+    facts.floor = floor->convertToDouble();
+  if (auto ceiling = param.getCeiling())
+    facts.ceiling = ceiling->convertToDouble();
+  facts.scope = pos::stringifyScope(param.getScope()).str();
+  return facts;
+}
+
+static OptionFacts getFacts(pos::OptionOp option) {
+  OptionFacts facts;
+  facts.name = option.getName().str();
+  llvm::raw_string_ostream(facts.type) << option.getType();
+  Attribute value = option.getValue();
+  if (auto text = dyn_cast<StringAttr>(value))
+    facts.value = text.getValue().str();
+  else if (auto flag = dyn_cast<BoolAttr>(value))
+    facts.value = flag.getValue();
+  else if (auto integer = dyn_cast<IntegerAttr>(value))
+    facts.value = integer.getInt();
+  else
+    facts.value = cast<FloatAttr>(value).getValueAsDouble();
+  if (std::optional<ArrayAttr> choices = option.getChoices())
+    for (StringAttr choice : choices->getAsRange<StringAttr>())
+      facts.choices.push_back(choice.getValue().str());
+  return facts;
+}
+
+/// Operands whose rows a definition maps.
+static void collectOperands(pos::EncodingOp definition,
+                            llvm::SetVector<StringRef> &operands) {
+  for (auto rows : definition.getOps<pos::RowsOp>())
+    for (auto operand : rows.getOf().getAsRange<pos::RowOperandAttr>())
+      operands.insert(pos::stringifyRowOperand(operand.getValue()));
+}
+
+static bool seesAllHeads(pos::ScoreOp score) {
+  return isa<RankedTensorType>(
+      score.getBody().front().getArgument(0).getType());
+}
+
+static std::vector<std::string> getPlaces(pos::EncodingOp definition) {
+  llvm::SetVector<StringRef> operands;
+  collectOperands(definition, operands);
+  std::vector<std::string> places;
+  for (Operation &op : definition.getBody().front()) {
+    if (!isa<pos::SiteOpInterface>(op))
+      continue;
+    std::string place = op.getName().stripDialect().str();
+    if (auto score = dyn_cast<pos::ScoreOp>(op); score && seesAllHeads(score))
+      place += " of all heads";
+    if (isa<pos::RowsOp>(op))
+      place += " of " + llvm::join(operands, ", ");
+    if (!llvm::is_contained(places, place))
+      places.push_back(place);
+  }
+  return places;
+}
+
+static std::string getText(Operation *op, StringRef attribute) {
+  auto text = op->getAttrOfType<StringAttr>(attribute);
+  return text ? text.getValue().str() : "";
+}
+
+static std::string getFile(Operation *op) {
+  std::string file;
+  op->getLoc()->walk([&](Location location) {
+    auto place = dyn_cast<FileLineColLoc>(location);
+    if (!place)
+      return WalkResult::advance();
+    file = place.getFilename().str();
+    return WalkResult::interrupt();
+  });
+  return file;
+}
+
+//===----------------------------------------------------------------------===//
+// Questions
+//===----------------------------------------------------------------------===//
+
+std::vector<std::string> bindings::listEncodings(Session &session,
+                                                 const Source &source) {
+  std::unique_ptr<Definitions> definitions = Definitions::open(session, source);
+  if (!definitions)
+    return {};
+  SmallVector<std::string> names = definitions->library.list();
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+std::optional<EncodingFacts> bindings::describe(Session &session,
+                                                const Source &source,
+                                                const std::string &name) {
+  std::unique_ptr<Definitions> definitions = Definitions::open(session, source);
+  if (!definitions)
+    return std::nullopt;
+  auto found =
+      definitions->library.find(name, UnknownLoc::get(session.getContext()));
+  if (failed(found))
+    return std::nullopt;
+  pos::EncodingOp definition = *found;
+  EncodingFacts facts;
+  facts.name = name;
+  facts.formula = getText(definition, "formula");
+  facts.paper = getText(definition, "paper");
+  facts.file = getFile(definition);
+  facts.places = getPlaces(definition);
+  for (auto option : definition.getOps<pos::OptionOp>())
+    facts.options.push_back(getFacts(option));
+  for (auto param : definition.getOps<pos::ParamOp>())
+    facts.params.push_back(getFacts(param));
+  return facts;
+}
+
+std::optional<SignatureFacts>
+bindings::getSignature(Session &session, const Source &source,
+                       const std::vector<std::string> &uses) {
+  auto linked = linkUses(session, source, uses);
+  if (!linked)
+    return std::nullopt;
+  SignatureFacts signature;
+  llvm::SetVector<StringRef> operands;
+  for (LinkedUse &use : *linked) {
+    pos::EncodingOp definition = *use.definition;
+    for (auto param : definition.getOps<pos::ParamOp>()) {
+      signature.params.push_back(getFacts(param));
+      signature.params.back().name =
+          use.instance + "." + signature.params.back().name;
+    }
+    collectOperands(definition, operands);
+    signature.allHeads |=
+        llvm::any_of(definition.getOps<pos::ScoreOp>(), seesAllHeads);
+  }
+  for (StringRef operand : operands)
+    signature.operands.push_back(operand.str());
+  return signature;
+}
+
+static LogicalResult getShape(pos::ParamOp param, passes::Evaluator &evaluator,
+                              std::vector<int64_t> &shape) {
+  for (auto [dim, size] : llvm::enumerate(evaluator.getSizes(param))) {
+    if (size < 0)
+      return param.emitOpError("size of dimension ")
+             << dim << " of \"" << param.getName()
+             << "\" is not known: " << spell(param.getDims()[dim]);
+    shape.push_back(size);
+  }
+  return success();
+}
+
+std::optional<Shapes> bindings::getShapes(Session &session,
+                                          const Source &source,
+                                          const std::vector<std::string> &uses,
+                                          const Extents &extents) {
+  auto linked = linkUses(session, source, uses);
+  if (!linked)
+    return std::nullopt;
+  Shapes shapes;
+  for (LinkedUse &use : *linked) {
+    passes::Evaluator evaluator = makeEvaluator(*use.definition, extents);
+    for (auto param : (*use.definition).getOps<pos::ParamOp>()) {
+      std::vector<int64_t> &shape =
+          shapes[use.instance + "." + param.getName().str()];
+      if (failed(getShape(param, evaluator, shape)))
+        return std::nullopt;
+    }
+  }
+  return shapes;
+}
+
+static std::optional<InitialFacts>
+getInitialValues(pos::ParamOp param, passes::Evaluator &evaluator) {
+  InitialFacts facts;
+  if (failed(getShape(param, evaluator, facts.shape)))
+    return std::nullopt;
+  if (!param.getInitBody().empty()) {
+    facts.kind = "values";
+    auto values = evaluator.getInitialValues(param, facts.shape);
+    if (failed(values))
+      return std::nullopt;
+    facts.numbers = std::move(*values);
+    return facts;
+  }
+  if (!param.getInit()) {
+    param.emitOpError("has no initial value: it is given at every call");
+    return std::nullopt;
+  }
+  facts.kind = pos::stringifyInit(*param.getInit()).str();
+  for (Value argument : param.getInitArgs()) {
+    auto number = dyn_cast_or_null<FloatAttr>(evaluator.evaluate(argument));
+    if (!number) {
+      param.emitOpError("initial value is not known: ") << spell(argument);
+      return std::nullopt;
+    }
+    facts.numbers.push_back(number.getValueAsDouble());
+  }
+  return facts;
+}
+
+std::optional<InitialFacts>
+bindings::getInitialValues(Session &session, const Source &source,
+                           const std::vector<std::string> &uses,
+                           const std::string &name, const Extents &extents) {
+  auto linked = linkUses(session, source, uses);
+  if (!linked)
+    return std::nullopt;
+  for (LinkedUse &use : *linked) {
+    passes::Evaluator evaluator = makeEvaluator(*use.definition, extents);
+    for (auto param : (*use.definition).getOps<pos::ParamOp>())
+      if (use.instance + "." + param.getName().str() == name)
+        return ::getInitialValues(param, evaluator);
+  }
+  session.addError("no parameter is called \"" + name + "\"");
+  return std::nullopt;
+}

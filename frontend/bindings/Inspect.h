@@ -1,0 +1,96 @@
+//===- Inspect.h - What encodings declare, as plain values ------*- C++ -*-===//
+//
+// Answers questions of the Python package about definitions. Failures leave
+// diagnostics in the session.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_FRONTEND_BINDINGS_INSPECT_H
+#define SEXTANT_FRONTEND_BINDINGS_INSPECT_H
+
+#include "frontend/bindings/Session.h"
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace sextant::bindings {
+
+/// Where definitions come from: text that comes first, and folders.
+struct Source {
+  std::string definitions; ///< text of `pos.encoding` ops
+  std::string searchPath;  ///< folders, separated by colons
+};
+
+struct OptionFacts {
+  std::string name;
+  std::string type; ///< i32, f32 or i1
+  std::variant<bool, int64_t, double, std::string> value;
+  std::vector<std::string> choices;
+};
+
+struct ParamFacts {
+  std::string name;
+  std::string element;           ///< f32 or i32
+  std::vector<std::string> dims; ///< each as text: "heads", "2 * reach + 1"
+  std::string init;              ///< "uniform(0, 2)", "formula", or empty
+  bool trained = false;
+  std::optional<double> floor;
+  std::optional<double> ceiling;
+  std::string scope;
+};
+
+struct EncodingFacts {
+  std::string name;
+  std::string formula;
+  std::string paper;
+  std::string file;
+  std::vector<std::string> places;
+  std::vector<OptionFacts> options;
+  std::vector<ParamFacts> params;
+};
+
+/// Parameters of a list of uses, in the order of operands.
+struct SignatureFacts {
+  std::vector<ParamFacts> params;
+  std::vector<std::string> operands; ///< whose rows are mapped
+  bool allHeads = false;             ///< a score site sees all heads
+};
+
+/// How a parameter starts: `kind` is constant, normal, uniform, or values.
+struct InitialFacts {
+  std::string kind;
+  std::vector<double> numbers;
+  std::vector<int64_t> shape;
+};
+
+using Extents = std::map<std::string, int64_t>;
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+/// Names of all definitions within reach, sorted.
+std::vector<std::string> listEncodings(Session &session, const Source &source);
+
+std::optional<EncodingFacts> describe(Session &session, const Source &source,
+                                      const std::string &name);
+
+/// `uses` are `#pos.use` attributes as text, here and below.
+std::optional<SignatureFacts>
+getSignature(Session &session, const Source &source,
+             const std::vector<std::string> &uses);
+
+/// Shape of every parameter. An extent that is not given is an error.
+std::optional<Shapes> getShapes(Session &session, const Source &source,
+                                const std::vector<std::string> &uses,
+                                const Extents &extents);
+
+/// Initial value of the parameter with the public name `param`.
+std::optional<InitialFacts>
+getInitialValues(Session &session, const Source &source,
+                 const std::vector<std::string> &uses, const std::string &param,
+                 const Extents &extents);
+
+} // namespace sextant::bindings
+
+#endif // SEXTANT_FRONTEND_BINDINGS_INSPECT_H
