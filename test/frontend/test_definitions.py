@@ -1,0 +1,109 @@
+"""What the package says about encodings: lists, parameters, errors."""
+
+import pytest
+import torch
+
+import sextant
+from sextant import CompileError
+
+pytest.importorskip("sextant._compiler")
+
+
+def test_every_encoding_says_what_it_is():
+    found = {e.name: e for e in sextant.encodings()}
+    assert {"causal", "alibi", "kerple_log", "rope", "t5_bias"} <= set(found)
+    for encoding in found.values():
+        assert encoding.formula and encoding.paper and encoding.places
+        assert encoding.name in str(encoding)
+    rope = found["rope"]
+    assert rope.places == ("rows of query, key",)
+    pairing = next(o for o in rope.options if o.name == "pairing")
+    assert pairing.default == "half" and pairing.choices == ("half", "interleaved")
+    r1 = found["kerple_log"].parameters[0]
+    assert (r1.name, r1.dims, r1.trained, r1.init) == ("r1", ("heads",), True, "uniform(0, 2)")
+    slopes = found["alibi"].parameters[0]
+    assert slopes.made and not slopes.trained
+
+
+def test_slopes_of_alibi():
+    made = sextant.init_params(["alibi"], heads=12, head_dim=64, frozen=True)
+    want = [2.0**-e for e in range(1, 9)] + [2.0 ** -(e + 0.5) for e in range(4)]
+    assert torch.allclose(made["alibi.slopes"], torch.tensor(want))
+    assert sextant.init_params(["alibi"], heads=12, head_dim=64) == {}
+
+
+def test_initial_values_depend_on_seed_and_name_only():
+    one = sextant.init_params(["kerple_log"], heads=8, head_dim=16, seed=3)
+    two = sextant.init_params(["alibi", "kerple_log"], heads=8, head_dim=16, seed=3)
+    other = sextant.init_params(["kerple_log"], heads=8, head_dim=16, seed=4)
+    for name, tensor in one.items():
+        assert torch.equal(tensor, two[name])
+        assert not torch.equal(tensor, other[name])
+    r1 = one["kerple_log.r1"]
+    assert 0.01 <= r1.min() and r1.max() < 2 and r1.dtype == torch.float32
+
+
+def test_projection_applies_floors():
+    params = {"kerple_log.r1": torch.tensor([-1.0, 0.5]), "other": torch.tensor([-1.0])}
+    sextant.project_(params, ["kerple_log"])
+    assert params["kerple_log.r1"].tolist() == [pytest.approx(0.01), 0.5]
+    assert params["other"].item() == -1
+
+
+def test_a_users_file_is_found_without_rebuilding(tmp_path, monkeypatch):
+    text = sextant.describe("causal")
+    (tmp_path / "nearby.mlir").write_text(
+        """pos.encoding @nearby attributes {formula = "j > i - 3"} {
+  pos.mask {
+    %o = pos.offset
+    %c = arith.constant -3 : i32
+    %v = arith.cmpi sgt, %o, %c : i32
+    pos.yield %v : i1
+  }
+}
+"""
+    )
+    with pytest.raises(CompileError, match="unknown encoding @nearby"):
+        sextant.describe("nearby")
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    assert sextant.describe("nearby").formula == "j > i - 3"
+    assert "nearby" in [e.name for e in sextant.encodings()]
+    assert sextant.describe("causal") == text
+    user = tmp_path / "data" / "sextant" / "encodings"
+    user.mkdir(parents=True)
+    (user / "mine.mlir").write_text((tmp_path / "nearby.mlir").read_text().replace("@nearby", "@mine"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert sextant.describe("mine").file == str(user / "mine.mlir")
+
+
+def test_errors_in_a_users_file_point_at_line_and_column(tmp_path, monkeypatch):
+    (tmp_path / "broken.mlir").write_text(
+        "pos.encoding @broken {\n  pos.mask {\n    %o = pos.offset\n"
+        "    %v = arith.cmpi what, %o, %o : i32\n    pos.yield %v : i1\n  }\n}\n"
+    )
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    with pytest.raises(CompileError) as info:
+        sextant.describe("broken")
+    assert info.value.file == str(tmp_path / "broken.mlir")
+    assert info.value.line == 4 and info.value.column > 0
+
+
+@pytest.mark.parametrize(
+    "use, message",
+    [
+        ("cusal", "nearest are 'causal'"),
+        ("rope(bse=3)", "base"),
+        ("rope(pairing=halv)", "'half'"),
+        ("rope(lanes=wide)", "lanes"),
+    ],
+)
+def test_unknown_names_list_the_nearest(use, message):
+    with pytest.raises(CompileError, match=message):
+        sextant.init_params([use], heads=2, head_dim=4)
+
+
+def test_lists_are_lists():
+    with pytest.raises(TypeError, match=r"write \[causal\]"):
+        sextant.init_params("causal", heads=2, head_dim=4)
+    with pytest.raises(TypeError, match="got int"):
+        sextant.init_params([3], heads=2, head_dim=4)
