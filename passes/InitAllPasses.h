@@ -1,5 +1,4 @@
-//===- InitAllPasses.h - Registration of every pass and pipeline --*- C++
-//-*-===//
+//===- InitAllPasses.h - Every pass and pipeline of Sextant -----*- C++ -*-===//
 
 #ifndef SEXTANT_PASSES_INITALLPASSES_H
 #define SEXTANT_PASSES_INITALLPASSES_H

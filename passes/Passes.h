@@ -1,5 +1,4 @@
-//===- Passes.h - Constructors and options of the passes ----------*- C++
-//-*-===//
+//===- Passes.h - Constructors and options of the passes --------*- C++ -*-===//
 
 #ifndef SEXTANT_PASSES_PASSES_H
 #define SEXTANT_PASSES_PASSES_H

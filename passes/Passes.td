@@ -66,4 +66,24 @@ def FuseSites : Pass<"pos-fuse-sites"> {
     Statistic<"numMasks", "masks-conjoined", "Mask sites merged into another">];
 }
 
+def Hoist : Pass<"pos-hoist"> {
+  let summary = "Move what needs neither score nor row out of payloads";
+  let description = [{
+    By the dependence sets: each maximal subexpression that varies with
+    {offset}, {query}, {key} or {self, lane}, with or without batch and head,
+    or with batch and head only, becomes a `pos.hoist` of these axes. Constants,
+    conditions and a few cheap ops are left in place.
+
+    Within a hoist of a score or mask, an expensive part that varies with fewer
+    axes and that no gradient flows through becomes a hoist of its own (T5's
+    buckets are made once for all heads). Hoists of row maps are not split: a
+    frequency kept in f32 would spoil exact angles.
+  }];
+  let dependentDialects = ["::sextant::pos::PosDialect"];
+  let statistics = [
+    Statistic<"numHoists", "subexpressions-hoisted", "Maximal subexpressions hoisted">,
+    Statistic<"numNested", "parts-hoisted", "Parts of hoists that became hoists">,
+    Statistic<"numInvariants", "sum-invariants", "Ops moved out of sums">];
+}
+
 #endif // SEXTANT_PASSES_TD

@@ -1,5 +1,4 @@
-//===- Pipelines.cpp - Lists of passes
-//--------------------------------------===//
+//===- Pipelines.cpp - Lists of passes ------------------------------------===//
 
 #include "passes/Pipelines.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -17,6 +16,9 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
   pm.addPass(createInlineEncodings());
   pm.addPass(createFuseSites());
   // Folds what depends on options, so that hoisting sees what is left.
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createHoist());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }

@@ -1,5 +1,4 @@
-//===- Pipelines.h - Lists of passes ------------------------------*- C++
-//-*-===//
+//===- Pipelines.h - Lists of passes ----------------------------*- C++ -*-===//
 
 #ifndef SEXTANT_PASSES_PIPELINES_H
 #define SEXTANT_PASSES_PIPELINES_H

@@ -1,5 +1,4 @@
-//===- Evaluate.cpp - Compile-time values of a definition
-//-------------------===//
+//===- Evaluate.cpp - Compile-time values of a definition -----------------===//
 //
 // The folders of arith and math compute in the type of their constants. So the
 // definition is copied, every f32 of the copy becomes f64, and ops are folded

@@ -1,5 +1,4 @@
-//===- Evaluate.h - Compile-time values of a definition -----------*- C++
-//-*-===//
+//===- Evaluate.h - Compile-time values of a definition ---------*- C++ -*-===//
 //
 // Runs the arithmetic of a definition by the folders of its ops, with floats in
 // f64: shapes and initial values of parameters, ranges of lanes, and, for

@@ -1,5 +1,4 @@
-//===- FoldOptions.cpp - Values of an encoding's options
-//--------------------===//
+//===- FoldOptions.cpp - Values of an encoding's options ------------------===//
 
 #include "passes/Encoding/FoldOptions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,5 +1,4 @@
-//===- FoldOptions.h - Values of an encoding's options ------------*- C++
-//-*-===//
+//===- FoldOptions.h - Values of an encoding's options ----------*- C++ -*-===//
 
 #ifndef SEXTANT_PASSES_ENCODING_FOLDOPTIONS_H
 #define SEXTANT_PASSES_ENCODING_FOLDOPTIONS_H

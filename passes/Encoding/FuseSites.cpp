@@ -1,5 +1,4 @@
-//===- FuseSites.cpp - Composes score payloads and conjoins masks
-//-----------===//
+//===- FuseSites.cpp - Composes score payloads and conjoins masks ---------===//
 //
 // A site is merged into the next of its kind, so that everything its payload
 // uses still stands before it. Score sites of different kinds (scalar, all

@@ -1,5 +1,4 @@
-//===- InlineEncodings.cpp - Splices sites into their attention
-//-------------===//
+//===- InlineEncodings.cpp - Splices sites into their attention -----------===//
 //
 // Arithmetic between the sites of a definition is about options and extents.
 // What is known becomes a constant where it is used; what depends on an extent

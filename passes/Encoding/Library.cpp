@@ -1,5 +1,4 @@
-//===- Library.cpp - Definitions of encodings by name
-//-----------------------===//
+//===- Library.cpp - Definitions of encodings by name ---------------------===//
 
 #include "passes/Encoding/Library.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,5 +1,4 @@
-//===- Library.h - Definitions of encodings by name ---------------*- C++
-//-*-===//
+//===- Library.h - Definitions of encodings by name -------------*- C++ -*-===//
 
 #ifndef SEXTANT_PASSES_ENCODING_LIBRARY_H
 #define SEXTANT_PASSES_ENCODING_LIBRARY_H

@@ -1,5 +1,4 @@
-//===- LinkEncodings.cpp - Brings definitions into the module
-//---------------===//
+//===- LinkEncodings.cpp - Brings definitions into the module -------------===//
 //
 // Every distinct use (encoding and values of its options) gets a copy of the
 // definition with the options folded; the uses then name their copy. Uses that

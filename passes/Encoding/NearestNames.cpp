@@ -1,5 +1,4 @@
-//===- NearestNames.cpp - Suggestions for a name that is unknown
-//------------===//
+//===- NearestNames.cpp - Suggestions for a name that is unknown ----------===//
 
 #include "passes/Encoding/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"

@@ -1,5 +1,4 @@
-//===- NearestNames.h - Suggestions for a name that is unknown ----*- C++
-//-*-===//
+//===- NearestNames.h - Suggestions for a name that is unknown --*- C++ -*-===//
 
 #ifndef SEXTANT_PASSES_ENCODING_NEARESTNAMES_H
 #define SEXTANT_PASSES_ENCODING_NEARESTNAMES_H

@@ -1,5 +1,4 @@
-//===- SearchPath.cpp - Where encodings are found
-//---------------------------===//
+//===- SearchPath.cpp - Where encodings are found -------------------------===//
 //
 // Sextant's own encodings lie beside the library or program that holds this
 // code (`encodings/`, as in the Python package), under the prefix it is

@@ -1,5 +1,4 @@
-//===- SearchPath.h - Where encodings are found -------------------*- C++
-//-*-===//
+//===- SearchPath.h - Where encodings are found -----------------*- C++ -*-===//
 
 #ifndef SEXTANT_PASSES_ENCODING_SEARCHPATH_H
 #define SEXTANT_PASSES_ENCODING_SEARCHPATH_H

@@ -33,6 +33,15 @@ def Pos_SiteOpInterface : OpInterface<"SiteOpInterface"> {
       [{ return $_op->getRegion(0).front(); }]>,
     InterfaceMethod<"The types that the payload must yield.",
       "::llvm::SmallVector<::mlir::Type>", "getYieldTypes", (ins)>,
+    InterfaceMethod<"What the payload's arguments vary with, beside where it "
+                    "stands: data of the pair or of the row.",
+      "::sextant::pos::AxisSet", "getArgumentAxes", (ins), "",
+      [{ return ::sextant::pos::Axis::score; }]>,
+    InterfaceMethod<"What the payload can ask about: context ops of other axes "
+                    "have no meaning at this place.",
+      "::sextant::pos::AxisSet", "getPointAxes", (ins), "",
+      [{ using enum ::sextant::pos::Axis;
+         return ::sextant::pos::AxisSet{batch, head, query, key, offset}; }]>,
     InterfaceMethod<"Reads off operands what options chose, once the site stands "
                     "in an attention and its operands are constants.",
       "::llvm::LogicalResult", "resolveOperands", (ins), "",

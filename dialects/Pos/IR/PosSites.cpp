@@ -51,6 +51,20 @@ static LogicalResult verifyPayloadOps(Operation *site, Block &block) {
   return success();
 }
 
+/// A context op must ask about something that there is at the site.
+static LogicalResult verifyContextOps(SiteOpInterface site) {
+  AxisSet here = site.getPointAxes();
+  WalkResult result = site->walk([&](ContextOpInterface op) {
+    if (here.contains(op.getDependence(/*hasPositions=*/false)))
+      return WalkResult::advance();
+    InFlightDiagnostic diag = site->emitOpError("payload asks for what there "
+                                                "is not at this place");
+    diag.attachNote(op.getLoc()) << "'" << op->getName() << "' of another side";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult sextant::pos::detail::verifySite(Operation *op) {
   auto site = cast<SiteOpInterface>(op);
   Block &payload = site.getPayload();
@@ -65,7 +79,9 @@ LogicalResult sextant::pos::detail::verifySite(Operation *op) {
     llvm::interleaveComma(yield.getOperandTypes(), diag);
     return diag << ")";
   }
-  return verifyPayloadOps(op, payload);
+  if (failed(verifyPayloadOps(op, payload)))
+    return failure();
+  return verifyContextOps(site);
 }
 
 //===----------------------------------------------------------------------===//
@@ -91,9 +107,8 @@ LogicalResult sextant::pos::detail::verifyOperandsConstant(Operation *site) {
 /// Lanes of the operand of `owner` that a row map works on, where known.
 static std::optional<int64_t> rowWidth(SitesOwnerInterface owner,
                                        RowOperand operand) {
-  return owner.getStaticExtent(operand == RowOperand::value
-                                   ? Extent::value_dim
-                                   : Extent::head_dim);
+  return owner.getStaticExtent(operand == RowOperand::value ? Extent::value_dim
+                                                            : Extent::head_dim);
 }
 
 LogicalResult RowsOp::resolveOperands() {
@@ -160,6 +175,14 @@ SmallVector<Type> ColumnsOp::getYieldTypes() {
 }
 SmallVector<Type> WeightedRowsOp::getYieldTypes() {
   return {IntegerType::get(getContext(), 32)};
+}
+
+AxisSet RowsOp::getArgumentAxes() { return Axis::row; }
+AxisSet RowsOp::getPointAxes() {
+  return {Axis::batch, Axis::head, Axis::self, Axis::lane};
+}
+AxisSet ColumnsOp::getPointAxes() {
+  return {Axis::batch, Axis::head, Axis::query, Axis::key, Axis::lane};
 }
 
 LogicalResult RowsOp::verify() {

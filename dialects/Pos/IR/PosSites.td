@@ -19,7 +19,7 @@ class Pos_SiteOp<string mnemonic, list<Trait> traits = [],
 }
 
 def Pos_RowsOp : Pos_SiteOp<"rows", [AttrSizedOperandSegments],
-    ["resolveOperands"]> {
+    ["resolveOperands", "getArgumentAxes", "getPointAxes"]> {
   let summary = "Maps the rows of operands, group of lanes by group of lanes";
   let description = [{
     The payload maps the values of one group (C6: one argument for `single`,
@@ -50,7 +50,7 @@ def Pos_RowsOp : Pos_SiteOp<"rows", [AttrSizedOperandSegments],
   let hasVerifier = 1;
 }
 
-def Pos_ColumnsOp : Pos_SiteOp<"columns"> {
+def Pos_ColumnsOp : Pos_SiteOp<"columns", [], ["getPointAxes"]> {
   let summary = "Appends columns to query and key rows";
   let description = [{
     An extra contraction in the same product; the scale stays that of the

@@ -1,0 +1,299 @@
+//===- Hoist.cpp - Moves what needs no score and no row out of payloads ---===//
+//
+// Works backwards from what a payload yields. A value that is needed in place
+// is hoisted if a kernel can keep it outside its tiles and if computing it
+// costs more than loading it; otherwise its operands are needed in place. So
+// every hoist is maximal. Masks keep their arithmetic on indices: the classes
+// of tiles are found by evaluating it over intervals.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/Analysis/Dependence.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace sextant::passes {
+#define GEN_PASS_DEF_HOIST
+#include "passes/Passes.h.inc"
+} // namespace sextant::passes
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::passes;
+
+using pos::Axis;
+using pos::AxisSet;
+
+//===----------------------------------------------------------------------===//
+// Cost
+//===----------------------------------------------------------------------===//
+
+/// Costs in simple vector instructions, roughly.
+static constexpr unsigned kLoadCost = 4;
+static constexpr unsigned kCallCost = 10;
+
+static unsigned getCost(Operation *op) {
+  if (isa<pos::ContextOpInterface, pos::HoistOp>(op) ||
+      op->hasTrait<OpTrait::ConstantLike>())
+    return 0;
+  if (isa<pos::ReadOp>(op))
+    return kLoadCost;
+  if (op->getNumRegions() != 0)
+    return 10 * kCallCost;
+  if (isa<arith::DivFOp, arith::RemFOp>(op))
+    return kLoadCost;
+  bool isFunction =
+      isa<math::MathDialect>(op->getDialect()) &&
+      !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::CopySignOp>(op);
+  return isFunction ? kCallCost : 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Slices
+//===----------------------------------------------------------------------===//
+
+/// Values of the payload's own block that an op uses, in its regions too.
+static SmallVector<Value> getPayloadOperands(Operation *op, Block &payload) {
+  llvm::SmallSetVector<Value, 4> values;
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      if (operand.getParentBlock() == &payload && operand.getDefiningOp())
+        values.insert(operand);
+  });
+  return values.takeVector();
+}
+
+/// The ops of the payload that `root` is computed with, itself included, in
+/// order. `stop` values are taken as given.
+static SmallVector<Operation *> getSlice(Value root, Block &payload,
+                                         ArrayRef<Value> stop) {
+  llvm::SmallPtrSet<Operation *, 16> wanted{root.getDefiningOp()};
+  for (Operation &op : llvm::reverse(payload))
+    if (wanted.contains(&op))
+      for (Value operand : getPayloadOperands(&op, payload))
+        if (!llvm::is_contained(stop, operand))
+          wanted.insert(operand.getDefiningOp());
+  SmallVector<Operation *> slice;
+  for (Operation &op : payload)
+    if (wanted.contains(&op))
+      slice.push_back(&op);
+  return slice;
+}
+
+/// Whether a gradient can flow through the value to a parameter.
+static bool carriesGradient(Value root, Block &payload) {
+  if (!isa<FloatType>(root.getType()))
+    return false;
+  for (Operation *op : getSlice(root, payload, {})) {
+    WalkResult reads = op->walk([&](pos::ReadOp read) {
+      return isa<FloatType>(read.getType()) ? WalkResult::interrupt()
+                                            : WalkResult::advance();
+    });
+    if (reads.wasInterrupted())
+      return true;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+/// Moves ops that do not need the index of a sum before it; constants follow
+/// as copies.
+static unsigned moveInvariantsOut(pos::SumOp sum) {
+  Block &body = sum.getBody().front();
+  unsigned moved = 0;
+  auto inside = [&](Value value) { return value.getParentBlock() == &body; };
+  auto isConstant = [](Value value) {
+    Operation *op = value.getDefiningOp();
+    return op && op->hasTrait<OpTrait::ConstantLike>();
+  };
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+    if (op.hasTrait<OpTrait::ConstantLike>() || !isPure(&op) ||
+        op.getNumRegions() != 0)
+      continue;
+    if (llvm::any_of(op.getOperands(), [&](Value operand) {
+          return inside(operand) && !isConstant(operand);
+        }))
+      continue;
+    OpBuilder builder(sum);
+    for (OpOperand &operand : op.getOpOperands())
+      if (inside(operand.get()))
+        operand.set(
+            builder.clone(*operand.get().getDefiningOp())->getResult(0));
+    op.moveBefore(sum);
+    ++moved;
+  }
+  return moved;
+}
+
+//===----------------------------------------------------------------------===//
+// Hoisting
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Hoist : passes::impl::HoistBase<Hoist> {
+  using HoistBase::HoistBase;
+
+  void runOnOperation() override {
+    SmallVector<pos::SitesOwnerInterface> owners;
+    getOperation()->walk([&](pos::SitesOwnerInterface owner) {
+      if (!owner.getSitesRegion().empty())
+        owners.push_back(owner);
+    });
+    for (pos::SitesOwnerInterface owner : owners)
+      for (Operation &op :
+           llvm::make_early_inc_range(owner.getSitesRegion().front()))
+        if (auto site = dyn_cast<pos::SiteOpInterface>(op))
+          hoistFrom(site, owner);
+  }
+
+private:
+  void hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner);
+
+  /// Creates the hoist of a value of the payload, before the site.
+  pos::HoistOp createHoist(Value root, pos::SiteOpInterface site,
+                           Dependence &dependence,
+                           DenseMap<Value, Value> &nested);
+};
+} // namespace
+
+static bool isHoistable(Value value, Dependence &dependence) {
+  return value.getDefiningOp() && !isa<pos::HoistOp>(value.getDefiningOp()) &&
+         (value.getType().isF32() || value.getType().isInteger(32)) &&
+         isKeptOutsideTiles(dependence.of(value));
+}
+
+/// Whether keeping the value costs less than computing it in place. A mask
+/// keeps cheap arithmetic, however much of it there is.
+static bool isWorthHoisting(Value value, pos::SiteOpInterface site) {
+  bool isMask = site.getYieldTypes().front().isInteger(1);
+  unsigned total = 0;
+  for (Operation *op : getSlice(value, site.getPayload(), {})) {
+    unsigned cost = getCost(op);
+    total += isMask && cost < kLoadCost ? 0 : cost;
+  }
+  return total >= kLoadCost;
+}
+
+static ArrayAttr getAxesAttr(AxisSet set, MLIRContext *context) {
+  SmallVector<Attribute> axes;
+  for (unsigned i = 0; i <= pos::getMaxEnumValForAxis(); ++i)
+    if (auto axis = pos::symbolizeAxis(i); axis && set.contains(*axis))
+      axes.push_back(pos::AxisAttr::get(context, *axis));
+  return ArrayAttr::get(context, axes);
+}
+
+/// Parts of a hoisted value that are worth a hoist of their own: expensive,
+/// the same for many points of the whole, and without gradient.
+static llvm::SetVector<Value> findParts(Value root, Block &payload,
+                                        Dependence &dependence) {
+  llvm::SetVector<Value> parts;
+  AxisSet whole = dependence.of(root);
+  if (whole.intersects({Axis::self, Axis::lane}))
+    return parts;
+  // From the root downwards, so that a part of a part is left inside it.
+  llvm::SmallPtrSet<Operation *, 16> inside{root.getDefiningOp()};
+  for (Operation &op : llvm::reverse(payload)) {
+    if (!inside.contains(&op))
+      continue;
+    Value value = op.getResult(0);
+    bool isPart = value != root && isHoistable(value, dependence) &&
+                  dependence.of(value) != whole &&
+                  !carriesGradient(value, payload);
+    unsigned cost = 0;
+    if (isPart)
+      for (Operation *needed : getSlice(value, payload, {}))
+        cost += getCost(needed);
+    if (isPart && cost >= kCallCost) {
+      parts.insert(value);
+      continue;
+    }
+    for (Value operand : getPayloadOperands(&op, payload))
+      inside.insert(operand.getDefiningOp());
+  }
+  return parts;
+}
+
+pos::HoistOp Hoist::createHoist(Value root, pos::SiteOpInterface site,
+                                Dependence &dependence,
+                                DenseMap<Value, Value> &nested) {
+  Block &payload = site.getPayload();
+  llvm::SetVector<Value> parts = findParts(root, payload, dependence);
+  IRMapping mapping;
+  for (Value part : parts) {
+    if (!nested.contains(part)) {
+      Value hoisted = createHoist(part, site, dependence, nested).getResult();
+      nested[part] = hoisted;
+      ++numNested;
+    }
+    mapping.map(part, nested[part]);
+  }
+  OpBuilder builder(site);
+  auto hoist =
+      pos::HoistOp::create(builder, root.getLoc(), root.getType(),
+                           getAxesAttr(dependence.of(root), &getContext()));
+  builder.createBlock(&hoist.getBody());
+  for (Operation *op : getSlice(root, payload, parts.getArrayRef())) {
+    // Constants of the attention's own region come along.
+    op->walk([&](Operation *user) {
+      for (Value operand : user->getOperands()) {
+        Operation *constant = operand.getDefiningOp();
+        if (constant && constant->hasTrait<OpTrait::ConstantLike>() &&
+            constant->getBlock() == site->getBlock() &&
+            !mapping.contains(operand))
+          builder.clone(*constant, mapping);
+      }
+    });
+    builder.clone(*op, mapping);
+  }
+  pos::YieldOp::create(builder, root.getLoc(), mapping.lookup(root));
+  return hoist;
+}
+
+void Hoist::hoistFrom(pos::SiteOpInterface site,
+                      pos::SitesOwnerInterface owner) {
+  Block &payload = site.getPayload();
+  SmallVector<pos::SumOp> sums;
+  site->walk([&](pos::SumOp sum) { sums.push_back(sum); });
+  for (pos::SumOp sum : sums)
+    numInvariants += moveInvariantsOut(sum);
+
+  Dependence dependence(owner);
+  llvm::SmallSetVector<Value, 8> roots;
+  llvm::SmallPtrSet<Operation *, 16> inPlace{payload.getTerminator()};
+  for (Operation &op : llvm::reverse(payload)) {
+    if (!inPlace.contains(&op))
+      continue;
+    for (Value value : getPayloadOperands(&op, payload)) {
+      if (isHoistable(value, dependence) && isWorthHoisting(value, site))
+        roots.insert(value);
+      else
+        inPlace.insert(value.getDefiningOp());
+    }
+  }
+  SmallVector<Value> ordered = roots.takeVector();
+  llvm::sort(ordered, [](Value a, Value b) {
+    return a.getDefiningOp()->isBeforeInBlock(b.getDefiningOp());
+  });
+  DenseMap<Value, Value> nested;
+  for (Value root : ordered) {
+    pos::HoistOp hoist = createHoist(root, site, dependence, nested);
+    // What another hoist computes from the value stays inside that hoist.
+    root.replaceUsesWithIf(hoist.getResult(), [&](OpOperand &use) {
+      return inPlace.contains(payload.findAncestorOpInBlock(*use.getOwner()));
+    });
+    ++numHoists;
+  }
+  SmallVector<Operation *> ops;
+  for (Operation &op : payload.without_terminator())
+    ops.push_back(&op);
+  for (Operation *op : llvm::reverse(ops))
+    if (isOpTriviallyDead(op))
+      op->erase();
+}
