@@ -49,6 +49,8 @@ public:
       : kernel(kernel), arguments(arguments), layout(layout), plan(plan),
         computeType(computeType) {}
 
+  const KernelPlan &getPlan() const { return plan; }
+
   /// Says where the point stands; i32 values.
   void setHead(mlir::Value value) { headValue = value; }
   void setBatch(mlir::Value value) { batchValue = value; }

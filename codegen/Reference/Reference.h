@@ -1,0 +1,136 @@
+//===- Reference.h - The definition run literally -----------------*- C++
+//-*-===//
+//
+// Internal to codegen/Reference: the oracle of every test. Scalar loops in the
+// order of contract C2, in f64 for f64 operands and in f32 otherwise; hoisted
+// values are evaluated where they are used; scratch is O(Lk) per head. Clarity
+// comes before speed.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_REFERENCE_REFERENCE_H
+#define SEXTANT_CODEGEN_REFERENCE_REFERENCE_H
+
+#include "codegen/ArgumentPoint.h"
+#include "codegen/Payload.h"
+
+namespace sextant::codegen {
+
+/// f64 for f64 operands, else f32 (C1).
+mlir::FloatType getReferenceType(mlir::Value operand);
+
+/// One pair of rows, one row of an operand, or one group of its lanes.
+class ReferencePoint : public ArgumentPoint {
+public:
+  using ArgumentPoint::ArgumentPoint;
+
+  /// Stands at a score; rows are i64.
+  void moveToPair(Index batch, Index head, Index queryRow, Index keyRow);
+  /// Stands at a row of an operand, of the operand's own head.
+  void moveToRow(pos::RowOperand operand, Index batch, Index head, Index row);
+  void setLane(Index lane);
+
+  mlir::Value index(mlir::OpBuilder &builder, pos::Side side) override;
+  mlir::Value coord(mlir::OpBuilder &builder, pos::Side side,
+                    int64_t axis) override;
+  mlir::Value offset(mlir::OpBuilder &builder, int64_t axis) override;
+  mlir::Value lane(mlir::OpBuilder &) override { return laneValue; }
+  mlir::Value hoisted(mlir::OpBuilder &builder, pos::HoistOp hoist) override;
+  void addToHoisted(mlir::OpBuilder &builder, pos::HoistOp hoist,
+                    mlir::Value cotangent) override;
+  bool wantsGradient(pos::HoistOp hoist) override;
+  using ArgumentPoint::wantsGradient;
+
+  /// Whether a payload could not be emitted; a diagnostic says why.
+  bool failed = false;
+
+private:
+  mlir::Value getRow(pos::Side side);
+
+  mlir::Value queryRow, keyRow, selfRow, laneValue;
+  pos::Side selfSide = pos::Side::query;
+};
+
+/// A matrix of the compute type in scratch memory, row by row.
+struct Matrix {
+  mlir::Value base;
+  Index width = 1;
+};
+
+/// What the reference's kernels are written with.
+class ReferenceKernel {
+public:
+  ReferenceKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
+                  ReferencePoint &point, mlir::Value scratch)
+      : k(kernel), arguments(arguments), point(point), scratch(scratch) {}
+
+  KernelBuilder &k;
+  ArgumentBlock &arguments;
+  ReferencePoint &point;
+
+  mlir::FloatType type() { return point.getComputeType(); }
+  mlir::Value constant(double value);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value sub(mlir::Value a, mlir::Value b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
+
+  /// The next rows x width elements of scratch memory.
+  Matrix allocate(Index rows, Index width);
+  mlir::Value load(const Matrix &matrix, Index row, Index column);
+  void store(const Matrix &matrix, Index row, Index column, mlir::Value value);
+  void addTo(const Matrix &matrix, Index row, Index column, mlir::Value value);
+  void clear(const Matrix &matrix, Index rows);
+  /// The sum over columns of a[row] times b[row].
+  mlir::Value dot(const Matrix &a, Index rowA, const Matrix &b, Index rowB);
+
+  /// An element of a tensor in the compute type, and back.
+  mlir::Value loadElement(unsigned tensor, llvm::ArrayRef<Index> indices);
+  void storeElement(unsigned tensor, llvm::ArrayRef<Index> indices,
+                    mlir::Value value);
+  /// Row tensor[indices] to a row of a matrix, and back.
+  void loadRow(unsigned tensor, llvm::ArrayRef<Index> indices,
+               const Matrix &matrix, Index row);
+  void storeRow(unsigned tensor, llvm::ArrayRef<Index> indices,
+                const Matrix &matrix, Index row);
+
+  /// Applies row maps to a row in place. The point stands at the row.
+  void mapRow(llvm::ArrayRef<RowMap> maps, const Matrix &matrix, Index row);
+  /// Turns the gradient of the mapped row into that of the row as it was,
+  /// which `original` holds; `work` has room for one row.
+  void pullRow(llvm::ArrayRef<RowMap> maps, const Matrix &gradient, Index row,
+               const Matrix &original, const Matrix &work);
+
+  /// The score before the softmax: minus infinity where hidden. `raw` is the
+  /// scaled product.
+  mlir::Value finalScore(mlir::Value raw);
+
+private:
+  mlir::Value scratch;
+  Index used = 0;
+};
+
+/// Bytes of scratch for a number of elements of the compute type.
+Index getScratchBytes(KernelBuilder &kernel, mlir::FloatType type,
+                      Index elements);
+
+/// Adds parameters, extents and positions to the reads of a launch.
+PointLayout addReferenceReads(const Lowering &lowering,
+                              LaunchOperands &operands);
+/// Zeroed gradients of the wanted parameters, added to the writes, in the order
+/// of `numbers`.
+llvm::SmallVector<mlir::Value>
+addParamGradients(const Lowering &lowering, LaunchOperands &operands,
+                  PointLayout &layout, llvm::ArrayRef<int32_t> numbers);
+
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerReferenceAttention(const Lowering &lowering);
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerReferenceBackward(const Lowering &lowering);
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerReferenceMapRows(const Lowering &lowering);
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerReferenceMapRowsBackward(const Lowering &lowering);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_REFERENCE_REFERENCE_H

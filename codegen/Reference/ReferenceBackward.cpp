@@ -1,0 +1,252 @@
+//===- ReferenceBackward.cpp - Gradient of attention by its definition
+//------===//
+//
+// With p = exp(s - lse) and delta = sum(do * o) - dlse, the gradient of the
+// final score is p (do . v - delta); the payload's pullback turns it into that
+// of the scaled product and of parameters.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/Reference/Reference.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <limits>
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using pos::RowOperand;
+
+namespace {
+struct BackwardTensors {
+  unsigned query, key, lse, lseGradient;
+  SmallVector<unsigned> values, outputs, outputGradients;
+  unsigned queryGradient, keyGradient;
+  SmallVector<unsigned> valueGradients;
+};
+
+/// One operand of one head: mapped rows and the gradient of these.
+struct MappedRows {
+  RowOperand operand;
+  unsigned tensor, gradientTensor;
+  ArrayRef<RowMap> maps;
+  Matrix rows, gradient, original, work;
+};
+} // namespace
+
+/// Room for `rowsInUse` rows of an operand.
+static MappedRows allocateRows(ReferenceKernel &r, RowOperand operand,
+                               unsigned tensor, unsigned gradientTensor,
+                               ArrayRef<RowMap> maps, Index rowsInUse) {
+  Index width = r.arguments.getSize(tensor, 3);
+  MappedRows mapped{operand, tensor, gradientTensor, maps, {}, {}, {}, {}};
+  mapped.rows = r.allocate(rowsInUse, width);
+  mapped.gradient = r.allocate(rowsInUse, width);
+  mapped.original = r.allocate(1, width);
+  mapped.work = r.allocate(1, width);
+  return mapped;
+}
+
+/// Loads row `row` of a head to row `to` of the matrices, and clears its
+/// gradient.
+static void loadMapped(ReferenceKernel &r, MappedRows &mapped, Index batch,
+                       Index head, Index row, Index to) {
+  r.point.moveToRow(mapped.operand, batch, head, row);
+  r.loadRow(mapped.tensor, {batch, head, row}, mapped.rows, to);
+  r.mapRow(mapped.maps, mapped.rows, to);
+  r.k.loop(0, mapped.rows.width, 1, [&](Value column) {
+    r.store(mapped.gradient, to, column, r.constant(0.0));
+  });
+}
+
+/// Pulls the gradient of a row back through its maps and stores it.
+static void storeGradient(ReferenceKernel &r, MappedRows &mapped, Index batch,
+                          Index head, Index row, Index from) {
+  r.point.moveToRow(mapped.operand, batch, head, row);
+  r.loadRow(mapped.tensor, {batch, head, row}, mapped.original, 0);
+  r.pullRow(mapped.maps, mapped.gradient, from, mapped.original, mapped.work);
+  r.storeRow(mapped.gradientTensor, {batch, head, row}, mapped.gradient, from);
+}
+
+/// target[row] += factor * source[from].
+static void addRow(ReferenceKernel &r, const Matrix &target, Index row,
+                   Value factor, const Matrix &source, Index from) {
+  r.k.loop(0, target.width, 1, [&](Value column) {
+    r.addTo(target, row, column, r.mul(factor, r.load(source, from, column)));
+  });
+}
+
+/// The cotangent of the scaled product from that of the final score.
+static Value pullScore(ReferenceKernel &r, Value raw, Value cotangent) {
+  pos::ScoreOp site = r.point.getPlan().score;
+  if (!site)
+    return cotangent;
+  FailureOr<SmallVector<Value>> pulled = emitPullback(
+      r.k.builder, site.getBody().front(), {raw}, {cotangent}, r.point);
+  if (failed(pulled)) {
+    r.point.failed = true;
+    return cotangent;
+  }
+  return pulled->front() ? pulled->front() : r.constant(0.0);
+}
+
+/// One query row against all keys.
+static void runQuery(ReferenceKernel &r, const BackwardTensors &t, Index batch,
+                     Index head, Index i, MappedRows &query, MappedRows &key,
+                     MutableArrayRef<MappedRows> values,
+                     ArrayRef<Matrix> seeds) {
+  KernelBuilder &k = r.k;
+  Value hidden = r.constant(-std::numeric_limits<double>::infinity());
+  Value scale = r.constant(r.point.getPlan().scale);
+  Value delta =
+      r.sub(r.constant(0.0), r.loadElement(t.lseGradient, {batch, head, i}));
+  for (auto [seed, tensor, gradient] :
+       llvm::zip(seeds, t.outputs, t.outputGradients)) {
+    r.loadRow(gradient, {batch, head, i}, seed, 0);
+    delta = k.loop(0, seed.width, 1, {delta},
+                   [&](Value c, ValueRange sum) -> KernelBuilder::Values {
+                     Value output = r.loadElement(tensor, {batch, head, i, c});
+                     return {r.add(sum[0], r.mul(r.load(seed, 0, c), output))};
+                   })
+                .front();
+  }
+  Value lse = r.loadElement(t.lse, {batch, head, i});
+  k.loop(0, r.arguments.getSize(t.key, 2), 1, [&](Value j) {
+    Value raw = r.mul(r.dot(query.rows, 0, key.rows, j), scale);
+    r.point.moveToPair(batch, head, i, j);
+    Value score = r.finalScore(raw);
+    k.when(k.compareF(arith::CmpFPredicate::UNE, score, hidden), [&] {
+      Value weight = math::ExpOp::create(k.builder, k.loc, r.sub(score, lse));
+      Value slope = r.sub(r.constant(0.0), delta);
+      for (auto [value, seed] : llvm::zip(values, seeds)) {
+        slope = r.add(slope, r.dot(seed, 0, value.rows, j));
+        addRow(r, value.gradient, j, weight, seed, 0);
+      }
+      Value product = r.mul(pullScore(r, raw, r.mul(weight, slope)), scale);
+      addRow(r, query.gradient, 0, product, key.rows, j);
+      addRow(r, key.gradient, j, product, query.rows, 0);
+    });
+  });
+}
+
+/// All query heads that share a head of keys.
+static void runGroup(ReferenceKernel &r, const BackwardTensors &t, Index batch,
+                     Index keyHead) {
+  KernelBuilder &k = r.k;
+  const KernelPlan &plan = r.point.getPlan();
+  Index keys = r.arguments.getSize(t.key, 2);
+  Index group = k.div(r.arguments.getSize(t.query, 1),
+                      k.max(r.arguments.getSize(t.key, 1), 1));
+  MappedRows query = allocateRows(r, RowOperand::query, t.query,
+                                  t.queryGradient, plan.queryRows, 1);
+  MappedRows key = allocateRows(r, RowOperand::key, t.key, t.keyGradient,
+                                plan.keyRows, keys);
+  SmallVector<MappedRows> values;
+  SmallVector<Matrix> seeds;
+  for (auto [value, gradient] : llvm::zip(t.values, t.valueGradients)) {
+    values.push_back(allocateRows(r, RowOperand::value, value, gradient,
+                                  plan.valueRows, keys));
+    seeds.push_back(r.allocate(1, r.arguments.getSize(value, 3)));
+  }
+  k.loop(0, keys, 1, [&](Value j) {
+    loadMapped(r, key, batch, keyHead, j, j);
+    for (MappedRows &value : values)
+      loadMapped(r, value, batch, keyHead, j, j);
+  });
+  Index first = k.mul(keyHead, group);
+  k.loop(first, k.add(first, group), 1, [&](Value head) {
+    k.loop(0, r.arguments.getSize(t.query, 2), 1, [&](Value i) {
+      loadMapped(r, query, batch, head, i, 0);
+      runQuery(r, t, batch, head, i, query, key, values, seeds);
+      storeGradient(r, query, batch, head, i, 0);
+    });
+  });
+  k.loop(0, keys, 1, [&](Value j) {
+    storeGradient(r, key, batch, keyHead, j, j);
+    for (MappedRows &value : values)
+      storeGradient(r, value, batch, keyHead, j, j);
+  });
+}
+
+/// Reads and writes of the launch, results of the op.
+static SmallVector<Value> addTensors(const Lowering &lowering,
+                                     pos::AttentionBackwardOp op,
+                                     LaunchOperands &operands,
+                                     PointLayout &layout, BackwardTensors &t) {
+  t.query = operands.read(op.getQuery());
+  t.key = operands.read(op.getKey());
+  t.lse = operands.read(op.getLse());
+  t.lseGradient = operands.read(op.getLseGradient());
+  for (auto [value, output, gradient] :
+       llvm::zip(op.getValues(), op.getOutputs(), op.getOutputGradients())) {
+    t.values.push_back(operands.read(value));
+    t.outputs.push_back(operands.read(output));
+    t.outputGradients.push_back(operands.read(gradient));
+  }
+  SmallVector<Value> results;
+  auto addResult = [&](Value like, Value result) {
+    results.push_back(lowering.allocateLike(like, result.getType()));
+    return operands.write(results.back());
+  };
+  t.queryGradient = addResult(op.getQuery(), op.getQueryGradient());
+  t.keyGradient = addResult(op.getKey(), op.getKeyGradient());
+  for (auto [value, gradient] :
+       llvm::zip(op.getValues(), op.getValueGradients()))
+    t.valueGradients.push_back(addResult(value, gradient));
+  results.append(
+      addParamGradients(lowering, operands, layout, op.getParamGradients()));
+  return results;
+}
+
+FailureOr<SmallVector<Value>>
+codegen::lowerReferenceBackward(const Lowering &lowering) {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  auto op = cast<pos::AttentionBackwardOp>(*owner);
+  FloatType type = getReferenceType(op.getQuery());
+  LaunchOperands operands;
+  PointLayout layout = addReferenceReads(lowering, operands);
+  BackwardTensors t;
+  SmallVector<Value> results = addTensors(lowering, op, operands, layout, t);
+
+  // Gradients of parameters are sums over all heads: one item, in order.
+  bool oneItem = !layout.paramGradients.empty();
+  bool failed = false;
+  auto groups = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return k.mul(arguments.getSize(t.key, 0), arguments.getSize(t.key, 1));
+  };
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return oneItem ? Index(1) : groups(k, arguments);
+  };
+  auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    // Rows and gradients of keys and values; of one query four rows, of keys
+    // two more and of values three more.
+    Index rows = k.mul(arguments.getSize(t.key, 2), 2);
+    Index total = k.mul(arguments.getSize(t.query, 3), 4);
+    total = k.add(total, k.mul(arguments.getSize(t.key, 3), k.add(rows, 2)));
+    for (unsigned value : t.values)
+      total = k.add(total, k.mul(arguments.getSize(value, 3), k.add(rows, 3)));
+    return getScratchBytes(k, type, total);
+  };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
+                 Index end, Value memory) {
+    ReferencePoint point(k, arguments, layout, lowering.plan, type);
+    auto runItem = [&](Value number) {
+      ReferenceKernel r(k, arguments, point, memory);
+      Index heads = arguments.getSize(t.key, 1);
+      runGroup(r, t, k.div(number, heads), k.rem(number, heads));
+    };
+    if (oneItem)
+      k.loop(begin, end, 1,
+             [&](Value) { k.loop(0, groups(k, arguments), 1, runItem); });
+    else
+      k.loop(begin, end, 1, runItem);
+    failed = point.failed;
+  };
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName("backward"), operands.layout,
+               lowering.target.vector, {items, scratch, run});
+  operands.launch(lowering, "backward");
+  if (failed)
+    return failure();
+  return results;
+}

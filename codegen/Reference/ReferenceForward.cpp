@@ -1,0 +1,204 @@
+//===- ReferenceForward.cpp - Attention by its definition
+//-------------------===//
+
+#include "codegen/Reference/Reference.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <limits>
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using pos::RowOperand;
+
+TargetLowerings codegen::getReferenceLowerings() {
+  return {lowerReferenceAttention, lowerReferenceBackward,
+          lowerReferenceMapRows, lowerReferenceMapRowsBackward};
+}
+
+Value ReferenceKernel::finalScore(Value raw) {
+  Value score = raw;
+  const KernelPlan &plan = point.getPlan();
+  if (pos::ScoreOp site = plan.score) {
+    FailureOr<SmallVector<Value>> values =
+        emitPayload(k.builder, site.getBody().front(), {score}, point);
+    if (failed(values)) {
+      point.failed = true;
+      return score;
+    }
+    score = values->front();
+  }
+  if (pos::MaskOp site = plan.mask) {
+    FailureOr<SmallVector<Value>> values =
+        emitPayload(k.builder, site.getBody().front(), {}, point);
+    if (failed(values)) {
+      point.failed = true;
+      return score;
+    }
+    score = k.selectF(values->front(), score,
+                      constant(-std::numeric_limits<double>::infinity()));
+  }
+  return score;
+}
+
+//===----------------------------------------------------------------------===//
+// One head
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ForwardTensors {
+  unsigned query, key, lse;
+  SmallVector<unsigned> values, outputs;
+};
+} // namespace
+
+/// A matrix with the mapped rows of one head of an operand.
+static Matrix mapRows(ReferenceKernel &r, RowOperand operand, unsigned tensor,
+                      ArrayRef<RowMap> maps, Index batch, Index head) {
+  Index rows = r.arguments.getSize(tensor, 2);
+  Matrix matrix = r.allocate(rows, r.arguments.getSize(tensor, 3));
+  r.k.loop(0, rows, 1, [&](Value row) {
+    r.point.moveToRow(operand, batch, head, row);
+    r.loadRow(tensor, {batch, head, row}, matrix, row);
+    r.mapRow(maps, matrix, row);
+  });
+  return matrix;
+}
+
+static void runHead(ReferenceKernel &r, const ForwardTensors &t, Index batch,
+                    Index head) {
+  KernelBuilder &k = r.k;
+  const KernelPlan &plan = r.point.getPlan();
+  Index queries = r.arguments.getSize(t.query, 2);
+  Index keys = r.arguments.getSize(t.key, 2);
+  Index group = k.div(r.arguments.getSize(t.query, 1),
+                      k.max(r.arguments.getSize(t.key, 1), 1));
+  Index keyHead = k.div(head, group);
+  Matrix mappedKeys =
+      mapRows(r, RowOperand::key, t.key, plan.keyRows, batch, keyHead);
+  SmallVector<Matrix> mappedValues, output;
+  for (unsigned value : t.values) {
+    mappedValues.push_back(
+        mapRows(r, RowOperand::value, value, plan.valueRows, batch, keyHead));
+    output.push_back(r.allocate(1, r.arguments.getSize(value, 3)));
+  }
+  Matrix scores = r.allocate(1, keys);
+  Matrix queryRow = r.allocate(1, r.arguments.getSize(t.query, 3));
+  Value hidden = r.constant(-std::numeric_limits<double>::infinity());
+  Value zero = r.constant(0.0);
+
+  k.loop(0, queries, 1, [&](Value i) {
+    r.point.moveToRow(RowOperand::query, batch, head, i);
+    r.loadRow(t.query, {batch, head, i}, queryRow, 0);
+    r.mapRow(plan.queryRows, queryRow, 0);
+    Value largest =
+        k.loop(0, keys, 1, {hidden},
+               [&](Value j, ValueRange now) -> KernelBuilder::Values {
+                 Value raw = r.mul(r.dot(queryRow, 0, mappedKeys, j),
+                                   r.constant(plan.scale));
+                 r.point.moveToPair(batch, head, i, j);
+                 Value score = r.finalScore(raw);
+                 r.store(scores, 0, j, score);
+                 return {arith::MaximumFOp::create(k.builder, k.loc, now[0],
+                                                   score)};
+               })
+            .front();
+    // Without a visible key every weight is 0 (C4).
+    Value isEmpty = k.compareF(arith::CmpFPredicate::OEQ, largest, hidden);
+    Value shift = k.selectF(isEmpty, zero, largest);
+    for (Matrix &row : output)
+      r.clear(row, 1);
+    Value sum =
+        k.loop(0, keys, 1, {zero},
+               [&](Value j, ValueRange now) -> KernelBuilder::Values {
+                 Value score = r.load(scores, 0, j);
+                 Value weight =
+                     math::ExpOp::create(k.builder, k.loc, r.sub(score, shift));
+                 // A hidden key has no part in the output, whatever it holds.
+                 Value seen =
+                     k.compareF(arith::CmpFPredicate::UNE, score, hidden);
+                 k.when(seen, [&] {
+                   for (auto [row, value] : llvm::zip(output, mappedValues))
+                     k.loop(0, row.width, 1, [&](Value c) {
+                       r.addTo(row, 0, c, r.mul(weight, r.load(value, j, c)));
+                     });
+                 });
+                 return {r.add(now[0], weight)};
+               })
+            .front();
+    for (auto [row, tensor] : llvm::zip(output, t.outputs))
+      k.loop(0, row.width, 1, [&](Value c) {
+        Value quotient =
+            arith::DivFOp::create(k.builder, k.loc, r.load(row, 0, c), sum);
+        r.storeElement(tensor, {batch, head, i, c},
+                       k.selectF(isEmpty, zero, quotient));
+      });
+    Value logSum = math::LogOp::create(k.builder, k.loc, sum);
+    r.storeElement(t.lse, {batch, head, i}, r.add(largest, logSum));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Lowering
+//===----------------------------------------------------------------------===//
+
+FailureOr<SmallVector<Value>>
+codegen::lowerReferenceAttention(const Lowering &lowering) {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  auto op = cast<pos::AttentionOp>(*owner);
+  FloatType type = getReferenceType(op.getQuery());
+  LaunchOperands operands;
+  PointLayout layout = addReferenceReads(lowering, operands);
+  ForwardTensors t;
+  t.query = operands.read(op.getQuery());
+  t.key = operands.read(op.getKey());
+  for (Value value : op.getValues())
+    t.values.push_back(operands.read(value));
+  SmallVector<Value> results;
+  SmallVector<Value> sizes;
+  for (unsigned dim : {0u, 1u, 2u})
+    sizes.push_back(lowering.getDim(op.getQuery(), dim));
+  for (auto [value, result] : llvm::zip(op.getValues(), op.getOutputs())) {
+    SmallVector<Value> all(sizes);
+    all.push_back(lowering.getDim(value, 3));
+    results.push_back(
+        lowering.allocate(cast<RankedTensorType>(result.getType()), all));
+    t.outputs.push_back(operands.write(results.back()));
+  }
+  results.push_back(
+      lowering.allocate(cast<RankedTensorType>(op.getLse().getType()), sizes));
+  t.lse = operands.write(results.back());
+
+  bool failed = false;
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return k.mul(arguments.getSize(t.query, 0), arguments.getSize(t.query, 1));
+  };
+  auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    // Keys, values and scores; a row of the query and of each output.
+    Index perKey = k.add(arguments.getSize(t.key, 3), 1);
+    Index single = arguments.getSize(t.query, 3);
+    for (unsigned value : t.values) {
+      perKey = k.add(perKey, arguments.getSize(value, 3));
+      single = k.add(single, arguments.getSize(value, 3));
+    }
+    return getScratchBytes(
+        k, type, k.add(k.mul(arguments.getSize(t.key, 2), perKey), single));
+  };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
+                 Index end, Value memory) {
+    ReferencePoint point(k, arguments, layout, lowering.plan, type);
+    k.loop(begin, end, 1, [&](Value item) {
+      ReferenceKernel r(k, arguments, point, memory);
+      Index heads = arguments.getSize(t.query, 1);
+      runHead(r, t, k.div(item, heads), k.rem(item, heads));
+    });
+    failed = point.failed;
+  };
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName("forward"), operands.layout,
+               lowering.target.vector, {items, scratch, run});
+  operands.launch(lowering, "forward");
+  if (failed)
+    return failure();
+  return results;
+}

@@ -1,0 +1,315 @@
+//===- ReferenceRows.cpp - Scratch matrices, row maps in and out of attention
+//-=//
+
+#include "codegen/Reference/Reference.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// Scratch
+//===----------------------------------------------------------------------===//
+
+Value ReferenceKernel::constant(double value) {
+  return k.constant(k.builder.getFloatAttr(type(), value));
+}
+Value ReferenceKernel::add(Value a, Value b) {
+  return arith::AddFOp::create(k.builder, k.loc, a, b);
+}
+Value ReferenceKernel::sub(Value a, Value b) {
+  return arith::SubFOp::create(k.builder, k.loc, a, b);
+}
+Value ReferenceKernel::mul(Value a, Value b) {
+  return arith::MulFOp::create(k.builder, k.loc, a, b);
+}
+
+Matrix ReferenceKernel::allocate(Index rows, Index width) {
+  Matrix matrix{k.advance(scratch, {used}, type()), width};
+  used = k.add(used, k.mul(rows, width));
+  return matrix;
+}
+
+static Value getAddress(ReferenceKernel &r, const Matrix &matrix, Index row,
+                        Index column) {
+  return r.k.advance(matrix.base, {r.k.mul(row, matrix.width), column},
+                     r.type());
+}
+Value ReferenceKernel::load(const Matrix &matrix, Index row, Index column) {
+  return k.load(type(), getAddress(*this, matrix, row, column));
+}
+void ReferenceKernel::store(const Matrix &matrix, Index row, Index column,
+                            Value value) {
+  k.store(value, getAddress(*this, matrix, row, column));
+}
+void ReferenceKernel::addTo(const Matrix &matrix, Index row, Index column,
+                            Value value) {
+  store(matrix, row, column, add(load(matrix, row, column), value));
+}
+void ReferenceKernel::clear(const Matrix &matrix, Index rows) {
+  k.loop(0, k.mul(rows, matrix.width), 1,
+         [&](Value element) { store(matrix, 0, element, constant(0.0)); });
+}
+
+Value ReferenceKernel::dot(const Matrix &a, Index rowA, const Matrix &b,
+                           Index rowB) {
+  return k
+      .loop(0, a.width, 1, {constant(0.0)},
+            [&](Value column, ValueRange sum) -> KernelBuilder::Values {
+              return {add(sum[0],
+                          mul(load(a, rowA, column), load(b, rowB, column)))};
+            })
+      .front();
+}
+
+Index codegen::getScratchBytes(KernelBuilder &kernel, FloatType type,
+                               Index elements) {
+  return kernel.mul(elements, type.getIntOrFloatBitWidth() / 8);
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+static Value convertFloat(KernelBuilder &k, Value value, Type type) {
+  if (value.getType() == type)
+    return value;
+  if (value.getType().getIntOrFloatBitWidth() < type.getIntOrFloatBitWidth())
+    return arith::ExtFOp::create(k.builder, k.loc, type, value);
+  return arith::TruncFOp::create(k.builder, k.loc, type, value);
+}
+
+Value ReferenceKernel::loadElement(unsigned tensor, ArrayRef<Index> indices) {
+  Value value = k.load(arguments.getElementType(tensor),
+                       arguments.getAddress(tensor, indices));
+  return convertFloat(k, value, type());
+}
+
+void ReferenceKernel::storeElement(unsigned tensor, ArrayRef<Index> indices,
+                                   Value value) {
+  k.store(convertFloat(k, value, arguments.getElementType(tensor)),
+          arguments.getAddress(tensor, indices));
+}
+
+void ReferenceKernel::loadRow(unsigned tensor, ArrayRef<Index> indices,
+                              const Matrix &matrix, Index row) {
+  SmallVector<Index> at(indices);
+  at.push_back(0);
+  k.loop(0, matrix.width, 1, [&](Value column) {
+    at.back() = column;
+    store(matrix, row, column, loadElement(tensor, at));
+  });
+}
+
+void ReferenceKernel::storeRow(unsigned tensor, ArrayRef<Index> indices,
+                               const Matrix &matrix, Index row) {
+  SmallVector<Index> at(indices);
+  at.push_back(0);
+  k.loop(0, matrix.width, 1, [&](Value column) {
+    at.back() = column;
+    storeElement(tensor, at, load(matrix, row, column));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Row maps
+//===----------------------------------------------------------------------===//
+
+/// Lane of the row that is value `part` of a group (C6).
+static Index getLane(KernelBuilder &k, const RowMap &map, Index group,
+                     unsigned part) {
+  switch (map.grouping) {
+  case pos::Grouping::half:
+    return k.add(group, map.begin + part * map.getNumGroups());
+  case pos::Grouping::interleaved:
+    return k.add(k.mul(group, 2), map.begin + part);
+  default:
+    return k.add(group, map.begin);
+  }
+}
+
+static SmallVector<Value> loadGroup(ReferenceKernel &r, const RowMap &map,
+                                    const Matrix &matrix, Index row,
+                                    Index group) {
+  pos::RowsOp op = map.op;
+  SmallVector<Value> values;
+  for (unsigned part = 0; part < op.getBody().getNumArguments(); ++part)
+    values.push_back(r.load(matrix, row, getLane(r.k, map, group, part)));
+  return values;
+}
+
+static void storeGroup(ReferenceKernel &r, const RowMap &map,
+                       const Matrix &matrix, Index row, Index group,
+                       ValueRange values) {
+  for (auto [part, value] : llvm::enumerate(values))
+    r.store(matrix, row, getLane(r.k, map, group, part),
+            value ? value : r.constant(0.0));
+}
+
+void ReferenceKernel::mapRow(ArrayRef<RowMap> maps, const Matrix &matrix,
+                             Index row) {
+  for (const RowMap &map : maps)
+    k.loop(0, map.getNumGroups(), 1, [&](Value group) {
+      point.setLane(group);
+      pos::RowsOp op = map.op;
+      FailureOr<SmallVector<Value>> mapped =
+          emitPayload(k.builder, op.getBody().front(),
+                      loadGroup(*this, map, matrix, row, group), point);
+      if (failed(mapped))
+        point.failed = true;
+      else
+        storeGroup(*this, map, matrix, row, group, *mapped);
+    });
+}
+
+void ReferenceKernel::pullRow(ArrayRef<RowMap> maps, const Matrix &gradient,
+                              Index row, const Matrix &original,
+                              const Matrix &work) {
+  for (size_t last = maps.size(); last > 0; --last) {
+    const RowMap &map = maps[last - 1];
+    k.loop(0, work.width, 1, [&](Value column) {
+      store(work, 0, column, load(original, 0, column));
+    });
+    mapRow(maps.take_front(last - 1), work, 0);
+    k.loop(0, map.getNumGroups(), 1, [&](Value group) {
+      point.setLane(group);
+      pos::RowsOp op = map.op;
+      FailureOr<SmallVector<Value>> pulled =
+          emitPullback(k.builder, op.getBody().front(),
+                       loadGroup(*this, map, work, 0, group),
+                       loadGroup(*this, map, gradient, row, group), point);
+      if (failed(pulled))
+        point.failed = true;
+      else
+        storeGroup(*this, map, gradient, row, group, *pulled);
+    });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+PointLayout codegen::addReferenceReads(const Lowering &lowering,
+                                       LaunchOperands &operands) {
+  return addPointOperands(lowering, operands, [](unsigned) { return true; });
+}
+
+SmallVector<Value> codegen::addParamGradients(const Lowering &lowering,
+                                              LaunchOperands &operands,
+                                              PointLayout &layout,
+                                              ArrayRef<int32_t> numbers) {
+  SmallVector<Value> gradients;
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  for (int32_t number : numbers) {
+    Value param = owner.getParamOperands()[number];
+    auto type = cast<RankedTensorType>(param.getType());
+    SmallVector<Value> sizes;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      sizes.push_back(lowering.getDim(param, dim));
+    gradients.push_back(lowering.allocate(type, sizes, /*zero=*/true));
+    layout.paramGradients[number] = operands.write(gradients.back());
+  }
+  return gradients;
+}
+
+//===----------------------------------------------------------------------===//
+// Row maps outside attention
+//===----------------------------------------------------------------------===//
+
+/// One item per row of [batch, length, width], or one for all where gradients
+/// of parameters are summed.
+static LogicalResult createRowsKernel(
+    const Lowering &lowering, StringRef suffix, const LaunchOperands &operands,
+    const PointLayout &layout, unsigned input, unsigned scratchRows,
+    function_ref<void(ReferenceKernel &, Index batch, Index row)> body) {
+  Value tensor = getOwnerOperands(lowering.plan.owner).query;
+  FloatType type = getReferenceType(tensor);
+  bool oneItem = !layout.paramGradients.empty();
+  bool failed = false;
+  auto rows = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return k.mul(arguments.getSize(input, 0), arguments.getSize(input, 1));
+  };
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return oneItem ? Index(1) : rows(k, arguments);
+  };
+  auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return getScratchBytes(k, type,
+                           k.mul(arguments.getSize(input, 2), scratchRows));
+  };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
+                 Index end, Value memory) {
+    ReferencePoint point(k, arguments, layout, lowering.plan, type);
+    ReferenceKernel r(k, arguments, point, memory);
+    Index length = arguments.getSize(input, 1);
+    auto runRow = [&](Value number) {
+      Index batch = k.div(number, length), row = k.rem(number, length);
+      point.moveToRow(pos::RowOperand::embedding, batch, 0, row);
+      body(r, batch, row);
+    };
+    if (oneItem)
+      k.loop(begin, end, 1,
+             [&](Value) { k.loop(0, rows(k, arguments), 1, runRow); });
+    else
+      k.loop(begin, end, 1, runRow);
+    failed |= point.failed;
+  };
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName(suffix), operands.layout,
+               lowering.target.vector, {items, scratch, run});
+  operands.launch(lowering, suffix);
+  return failure(failed);
+}
+
+FailureOr<SmallVector<Value>>
+codegen::lowerReferenceMapRows(const Lowering &lowering) {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  auto op = cast<pos::MapRowsOp>(*owner);
+  LaunchOperands operands;
+  PointLayout layout = addReferenceReads(lowering, operands);
+  unsigned input = operands.read(op.getInput());
+  Value result = lowering.allocateLike(op.getInput(), op.getResult().getType());
+  unsigned output = operands.write(result);
+  LogicalResult created =
+      createRowsKernel(lowering, "rows", operands, layout, input, 1,
+                       [&](ReferenceKernel &r, Index batch, Index row) {
+                         Matrix work =
+                             r.allocate(1, r.arguments.getSize(input, 2));
+                         r.loadRow(input, {batch, row}, work, 0);
+                         r.mapRow(lowering.plan.inputRows, work, 0);
+                         r.storeRow(output, {batch, row}, work, 0);
+                       });
+  if (failed(created))
+    return failure();
+  return SmallVector<Value>{result};
+}
+
+FailureOr<SmallVector<Value>>
+codegen::lowerReferenceMapRowsBackward(const Lowering &lowering) {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  auto op = cast<pos::MapRowsBackwardOp>(*owner);
+  LaunchOperands operands;
+  PointLayout layout = addReferenceReads(lowering, operands);
+  unsigned input = operands.read(op.getInput());
+  unsigned seed = operands.read(op.getResultGradient());
+  Value result =
+      lowering.allocateLike(op.getInput(), op.getInputGradient().getType());
+  unsigned output = operands.write(result);
+  SmallVector<Value> results{result};
+  results.append(
+      addParamGradients(lowering, operands, layout, op.getParamGradients()));
+  LogicalResult created = createRowsKernel(
+      lowering, "rows_backward", operands, layout, input, 3,
+      [&](ReferenceKernel &r, Index batch, Index row) {
+        Index width = r.arguments.getSize(input, 2);
+        Matrix original = r.allocate(1, width);
+        Matrix gradient = r.allocate(1, width), work = r.allocate(1, width);
+        r.loadRow(input, {batch, row}, original, 0);
+        r.loadRow(seed, {batch, row}, gradient, 0);
+        r.pullRow(lowering.plan.inputRows, gradient, 0, original, work);
+        r.storeRow(output, {batch, row}, gradient, 0);
+      });
+  if (failed(created))
+    return failure();
+  return results;
+}
