@@ -298,11 +298,9 @@ KernelBuilder::Values KernelBuilder::choose(Value condition, TypeRange types,
                                             function_ref<Values()> otherwise) {
   auto branch = scf::IfOp::create(builder, loc, types, condition, true, true);
   OpBuilder::InsertionGuard guard(builder);
-  for (auto [region, side] :
-       llvm::zip(branch->getRegions(),
-                 ArrayRef<function_ref<Values()>>{then, otherwise})) {
-    builder.setInsertionPointToStart(&region.front());
-    scf::YieldOp::create(builder, loc, side());
-  }
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, loc, then());
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, loc, otherwise());
   return llvm::to_vector_of<Value>(branch.getResults());
 }

@@ -1,7 +1,11 @@
 //===- CPULowerings.cpp - The kernels of CPU targets ----------------------===//
 
-#include "codegen/LowerAttention.h"
+#include "codegen/CPU/CPULowerings.h"
 
 using namespace sextant::codegen;
 
-TargetLowerings sextant::codegen::getCPULowerings() { return {}; }
+TargetLowerings sextant::codegen::getCPULowerings() {
+  TargetLowerings lowerings;
+  lowerings.attentionBackward = lowerAttentionBackward;
+  return lowerings;
+}
