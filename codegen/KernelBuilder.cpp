@@ -218,12 +218,26 @@ Value KernelBuilder::loadBroadcast(Value base, ArrayRef<Index> offsets) {
   return broadcast(loadF32(base, offsets));
 }
 
+/// Lanes below `count` of a vector of any length; other lengths than that of
+/// f32 vectors need a constant.
+static Value getPartMask(KernelBuilder &kernel, VectorType type, Index count) {
+  if (!count.isConstant()) {
+    assert(type.getNumElements() == kernel.width() && "no mask of this length");
+    return kernel.lanesBelow(count);
+  }
+  SmallVector<bool> mask(type.getNumElements());
+  for (auto [lane, isIn] : llvm::enumerate(mask))
+    isIn = static_cast<int64_t>(lane) < count.getConstant();
+  return kernel.constant(
+      DenseElementsAttr::get(type.clone(kernel.i1), ArrayRef<bool>(mask)));
+}
+
 Value KernelBuilder::loadPart(VectorType type, Value from, Index count) {
   if (count.is(type.getNumElements()))
     return load(type, from);
   Value zero = constant(cast<TypedAttr>(builder.getZeroAttr(type)));
   return LLVM::MaskedLoadOp::create(
-      builder, loc, type, from, lanesBelow(count), zero,
+      builder, loc, type, from, getPartMask(*this, type, count), zero,
       builder.getI32IntegerAttr(getElementAlignment(type)));
 }
 
@@ -232,7 +246,7 @@ void KernelBuilder::storePart(Value vector, Value to, Index count) {
   if (count.is(type.getNumElements()))
     return store(vector, to);
   LLVM::MaskedStoreOp::create(
-      builder, loc, vector, to, lanesBelow(count),
+      builder, loc, vector, to, getPartMask(*this, type, count),
       builder.getI32IntegerAttr(getElementAlignment(type)));
 }
 

@@ -221,6 +221,28 @@ Value KernelBuilder::extend(Value bf16Vector) {
 }
 
 Value KernelBuilder::truncate(Value f32Vector) {
-  return arith::TruncFOp::create(builder, loc, withElement(f32Vector, bf16),
-                                 f32Vector);
+  if (target.hasBf16Dot) // implies the conversion
+    return arith::TruncFOp::create(builder, loc, withElement(f32Vector, bf16),
+                                   f32Vector);
+  // To the nearest, ties to even; a NaN stays one.
+  Type word = withElement(f32Vector, i32);
+  auto splat = [&](int32_t number) -> Value {
+    auto attribute = builder.getI32IntegerAttr(number);
+    if (auto type = dyn_cast<VectorType>(word))
+      return constant(DenseElementsAttr::get(type, attribute));
+    return constant(attribute);
+  };
+  Value bits = arith::BitcastOp::create(builder, loc, word, f32Vector);
+  Value high = arith::ShRUIOp::create(builder, loc, bits, splat(16));
+  Value odd = arith::AndIOp::create(builder, loc, high, splat(1));
+  Value half = arith::AddIOp::create(builder, loc, odd, splat(0x7fff));
+  Value rounded = arith::AddIOp::create(builder, loc, bits, half);
+  Value quiet = arith::OrIOp::create(builder, loc, bits, splat(0x400000));
+  Value isNaN = compareF(arith::CmpFPredicate::UNO, f32Vector, f32Vector);
+  Value chosen = selectF(isNaN, quiet, rounded);
+  Value top = arith::ShRUIOp::create(builder, loc, chosen, splat(16));
+  Value narrow =
+      arith::TruncIOp::create(builder, loc, withElement(f32Vector, i16), top);
+  return arith::BitcastOp::create(builder, loc, withElement(f32Vector, bf16),
+                                  narrow);
 }

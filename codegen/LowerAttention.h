@@ -27,6 +27,10 @@ struct Lowering {
   const Target &target;
   const KernelPlan &plan;
 
+  mlir::Operation *getOp() const {
+    pos::SitesOwnerInterface owner = plan.owner;
+    return owner.getOperation();
+  }
   mlir::Location getLoc() const { return plan.owner->getLoc(); }
   /// The extent of a dimension as a value of type index.
   mlir::Value getDim(mlir::Value tensor, int64_t dim) const;

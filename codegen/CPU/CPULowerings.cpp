@@ -1,11 +1,11 @@
 //===- CPULowerings.cpp - The kernels of CPU targets ----------------------===//
 
-#include "codegen/CPU/CPULowerings.h"
+#include "codegen/CPU/FlashForward.h"
 
 using namespace sextant::codegen;
 
 TargetLowerings sextant::codegen::getCPULowerings() {
   TargetLowerings lowerings;
-  lowerings.attentionBackward = lowerAttentionBackward;
+  lowerings.attention = lowerFlashForward;
   return lowerings;
 }

@@ -1,0 +1,88 @@
+//===- FlashForward.cpp - Attention on the CPU ----------------------------===//
+
+#include "codegen/CPU/FlashForward.h"
+#include "codegen/CPU/ForwardKernel.h"
+#include "dialects/Exec/IR/Exec.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+LogicalResult
+sextant::codegen::verifyCPUOperands(pos::SitesOwnerInterface owner) {
+  OwnerOperands operands = getOwnerOperands(owner);
+  auto type = cast<RankedTensorType>(operands.query.getType());
+  Type element = type.getElementType();
+  if (!element.isF32() && !element.isBF16())
+    return owner.emitOpError("kernels of the CPU compute f32 and bf16, not ")
+           << element << "; the target 'reference' computes f64";
+  if (operands.values.size() != 1)
+    return owner.emitOpError("kernels of the CPU take one value operand, got ")
+           << operands.values.size();
+  for (Value positions : {operands.queryPositions, operands.keyPositions}) {
+    if (!positions)
+      continue;
+    int64_t axes = cast<RankedTensorType>(positions.getType()).getDimSize(2);
+    if (!ShapedType::isDynamic(axes) && axes > ScoreSite::packedAxes)
+      return owner.emitOpError("kernels of the CPU take positions of up to ")
+             << ScoreSite::packedAxes << " axes, got " << axes;
+  }
+  return success();
+}
+
+/// 4 B H Lq Lk d, as for any attention; tiles that a mask hides count as well.
+static Value countFlops(const Lowering &lowering, Value query, Value key,
+                        int64_t dims) {
+  OpBuilder &builder = lowering.builder;
+  Location loc = lowering.getLoc();
+  Value flops = arith::ConstantIndexOp::create(builder, loc, 2 * dims);
+  for (Value extent : {lowering.getDim(query, 0), lowering.getDim(query, 1),
+                       lowering.getDim(query, 2), lowering.getDim(key, 2)})
+    flops = arith::MulIOp::create(builder, loc, flops, extent);
+  return flops;
+}
+
+FailureOr<SmallVector<Value>>
+sextant::codegen::lowerFlashForward(const Lowering &lowering) {
+  auto op = cast<pos::AttentionOp>(lowering.getOp());
+  if (failed(verifyCPUOperands(lowering.plan.owner)))
+    return failure();
+  Value query = op.getQuery(), key = op.getKey(), value = op.getValues()[0];
+  Type element = cast<RankedTensorType>(query.getType()).getElementType();
+  auto getHeadDim = [](Value rows) {
+    return cast<RankedTensorType>(rows.getType()).getDimSize(3);
+  };
+  ForwardTask task(lowering.plan, lowering.target.vector,
+                   element, getHeadDim(query),
+                   getHeadDim(value));
+  HoistTableOptions options;
+  options.order = OffsetOrder::Descending;
+  options.padding = 2 * task.panel;
+  FailureOr<HoistTables> tables = launchHoists(lowering, options);
+  if (failed(tables))
+    return failure();
+
+  SmallVector<Value> reads{query, key, value};
+  task.sites.query = task.operands.add(query.getType());
+  task.sites.key = task.operands.add(key.getType());
+  task.sites.value = task.operands.add(value.getType());
+  task.sites.append(lowering.plan, *tables, task.operands, reads);
+  auto outputType = cast<RankedTensorType>(op.getOutputs()[0].getType());
+  SmallVector<Value> sizes{lowering.getDim(query, 0), lowering.getDim(query, 1),
+                           lowering.getDim(query, 2), Value()};
+  Value output = lowering.allocate(outputType, sizes);
+  Value lse =
+      lowering.allocate(cast<RankedTensorType>(op.getLse().getType()), sizes);
+  task.output = task.operands.add(output.getType());
+  task.lse = task.operands.add(lse.getType());
+  if (failed(createForwardKernel(lowering.kernels, lowering.getLoc(),
+                                 lowering.getKernelName("forward"), task,
+                                 lowering.target.vector)))
+    return failure();
+  Value flops = countFlops(lowering, query, key, task.headDim + task.valueDim);
+  exec::LaunchOp::create(lowering.builder, lowering.getLoc(),
+                         lowering.getKernel("forward"), reads,
+                         ValueRange{output, lse}, ValueRange(), flops, Value());
+  return SmallVector<Value>{output, lse};
+}

@@ -1,0 +1,21 @@
+//===- FlashForward.h - Attention on the CPU --------------------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_CPU_FLASHFORWARD_H
+#define SEXTANT_CODEGEN_CPU_FLASHFORWARD_H
+
+#include "codegen/LowerAttention.h"
+
+namespace sextant::codegen {
+
+/// Lowers `pos.attention` to the launches that fill its hoisted tables and one
+/// launch of the forward kernel (see ForwardKernel.h).
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerFlashForward(const Lowering &lowering);
+
+/// Fails, with a diagnostic at the op, unless the CPU has kernels for what the
+/// op works on: f32 or bf16, one value operand.
+mlir::LogicalResult verifyCPUOperands(pos::SitesOwnerInterface owner);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_FLASHFORWARD_H

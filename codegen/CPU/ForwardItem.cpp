@@ -1,0 +1,399 @@
+//===- ForwardItem.cpp - Products and softmax of a forward item -----------===//
+
+#include "codegen/CPU/ForwardItem.h"
+#include "codegen/Payload.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+int64_t ForwardScratch::reserve(int64_t count) {
+  int64_t place = words;
+  words += llvm::alignTo(count, 16);
+  return place;
+}
+
+ForwardScratch::ForwardScratch(const ForwardTask &task,
+                               const VectorTarget &target)
+    : words(0) {
+  int64_t lanes = task.maxPanels * task.panel;
+  query = reserve(task.queryWords * lanes);
+  output = reserve(task.outputRows * lanes);
+  maximum = reserve(lanes);
+  sum = reserve(lanes);
+  scores = reserve(task.keys * task.panel);
+  rows = reserve(target.width * task.keyWords);
+  keys = reserve(task.keys * task.keyWords);
+  values =
+      reserve(task.keys * getCopiedRowWords(target, task.valueDim, task.pairs));
+  pairs = reserve(task.pairs ? task.keys / 2 * task.outputRows : 0);
+  mappedRow = reserve(
+      llvm::alignTo(std::max(task.headDim, task.valueDim), 2 * target.width));
+  positions = reserve(ScoreSite::packedAxes * lanes);
+}
+
+ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
+                         const ForwardTask &task, const ForwardScratch &scratch,
+                         Value memory)
+    : kernel(kernel), arguments(arguments), task(task), scratch(scratch),
+      memory(memory), site(kernel, arguments, task.plan, task.sites),
+      querySite(kernel, arguments, task.plan, task.sites,
+                pos::RowOperand::query),
+      keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key),
+      valueSite(kernel, arguments, task.plan, task.sites,
+                pos::RowOperand::value) {
+  pos::ScoreOp score = task.plan.score;
+  isAdditive = !score || codegen::isAdditive(score.getBody().front());
+  if (task.pairs && !score && task.plan.scale > 0)
+    productScale = kernel.splatF32(task.plan.scale * llvm::numbers::log2e);
+}
+
+Value ForwardItem::at(int64_t place, ArrayRef<Index> offsets) {
+  SmallVector<Index> all(offsets);
+  all.push_back(place);
+  return kernel.advance(memory, all);
+}
+
+LogicalResult ForwardItem::emit(Index outer, Index tile, Index panels) {
+  unsigned query = task.sites.query, key = task.sites.key;
+  Index heads = arguments.getSize(query, 1);
+  batch = kernel.div(outer, heads);
+  head = kernel.rem(outer, heads);
+  kvHead = kernel.div(head, kernel.div(heads, arguments.getSize(key, 1)));
+  Index capacity = kernel.mul(panels, task.panel);
+  firstQuery = kernel.mul(tile, capacity);
+  queryCount =
+      kernel.min(capacity, kernel.sub(arguments.getSize(query, 2), firstQuery));
+  panelCount = kernel.ceilDiv(queryCount, task.panel);
+  if (failed(site.enterHead(batch, head)) ||
+      failed(querySite.enterHead(batch, head)) ||
+      failed(keySite.enterHead(batch, kvHead)) ||
+      failed(valueSite.enterHead(batch, kvHead)))
+    return failure();
+  site.packPositions(firstQuery, kernel.mul(panelCount, task.panel),
+                     task.maxPanels * task.panel, at(scratch.positions));
+  if (failed(packQueries()))
+    return failure();
+
+  LogicalResult result = success();
+  Index keyRows = arguments.getSize(key, 2);
+  kernel.loop(0, keyRows, task.keys, [&](Value first) {
+    firstKey = first;
+    keyCount = kernel.min(task.keys, kernel.sub(keyRows, first));
+    TileClass tile = classify(firstQuery, queryCount, 0, keyCount);
+    whenPossible(tile, [&] { result = emitBlock(); });
+  });
+  kernel.loop(0, panelCount, 1, [&](Value panel) { storePanel(panel); });
+  return result;
+}
+
+LogicalResult ForwardItem::emitBlock() {
+  if (failed(prepareKeys()) || failed(prepareValues()))
+    return failure();
+  LogicalResult result = success();
+  kernel.loop(0, panelCount, 1, [&](Value panel) {
+    Index first = kernel.mul(panel, task.panel);
+    Index count = kernel.min(task.panel, kernel.sub(queryCount, first));
+    Index row = kernel.add(firstQuery, first);
+    site.enterPanel(row, first);
+    TileClass tile = classify(row, count, 0, keyCount);
+    whenPossible(tile, [&] { result = emitPanel(panel, row, count, tile); });
+  });
+  return result;
+}
+
+LogicalResult ForwardItem::emitPanel(Index panel, Index firstRow, Index count,
+                                     const TileClass &block) {
+  Value maximum = statistics(scratch.maximum, panel);
+  Values carried;
+  for (int64_t v = 0; v < task.vectors; ++v)
+    carried.push_back(kernel.loadVector(maximum, {v * kernel.width()}));
+  if (task.plan.mask) { // the range of keys that some query may see
+    carried.push_back(kernel.constantI64(task.keys));
+    carried.push_back(kernel.constantI64(0));
+  }
+  query = at(scratch.query, {kernel.mul(panel, task.queryWords * task.panel)});
+  LogicalResult result = success();
+  Values last = kernel.loop(
+      0, keyCount, task.rows, carried,
+      [&](Value group, ValueRange values) -> Values {
+        ValueRange maxima = values.take_front(task.vectors);
+        Values next;
+        if (!task.plan.mask) {
+          result = emitGroup(group, maxima, TileClass(), next);
+          return next;
+        }
+        TileClass tile = classify(firstRow, count, group, task.rows);
+        if (block.certain && tile.certain)
+          tile.certain = arith::OrIOp::create(kernel.builder, kernel.loc,
+                                              block.certain, tile.certain);
+        next = kernel.choose(
+            getPossible(tile), maxima.getTypes(),
+            [&] {
+              Values inner;
+              result = emitGroup(group, maxima, tile, inner);
+              return inner;
+            },
+            [&] {
+              hideGroup(group);
+              return Values(maxima);
+            });
+        Index low = values[task.vectors], high = values[task.vectors + 1];
+        Value isPossible = getPossible(tile);
+        next.push_back(kernel.value(
+            kernel.select(isPossible, kernel.min(low, group), low)));
+        next.push_back(kernel.value(
+            kernel.select(isPossible, kernel.add(group, task.rows), high)));
+        return next;
+      });
+  if (failed(result))
+    return failure();
+  ValueRange maxima = ValueRange(last).take_front(task.vectors);
+  if (!task.plan.mask) {
+    emitSoftmax(panel, maxima, 0, keyCount);
+    return success();
+  }
+  Index low = last[task.vectors];
+  Index high = kernel.min(last[task.vectors + 1], keyCount);
+  kernel.when(kernel.less(low, high),
+              [&] { emitSoftmax(panel, maxima, low, high); });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Tile classes
+//===----------------------------------------------------------------------===//
+
+/// What the mask says of queries x keys of the block at hand.
+ForwardItem::TileClass ForwardItem::classify(Index firstRow, Index rowCount,
+                                             Index firstColumn,
+                                             Index columnCount) {
+  return {};
+}
+
+Value ForwardItem::getPossible(const TileClass &tile) {
+  return tile.possible ? tile.possible
+                       : kernel.constant(kernel.builder.getBoolAttr(true));
+}
+
+void ForwardItem::whenPossible(const TileClass &tile,
+                               function_ref<void()> body) {
+  if (tile.possible)
+    kernel.when(tile.possible, body);
+  else
+    body();
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+/// Stores the scores of a group that no query of the panel sees.
+void ForwardItem::hideGroup(Index group) {
+  Value hidden = kernel.splatF32(hiddenScore);
+  Value to = at(scratch.scores, {kernel.mul(group, task.panel)});
+  for (int64_t vector = 0; vector < task.rows * task.vectors; ++vector)
+    kernel.storeVector(hidden, to, {vector * kernel.width()});
+}
+
+LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
+                                     const TileClass &tile, Values &results) {
+  // Keys past the end repeat the last one and are hidden below.
+  Index last = kernel.sub(keyCount, 1);
+  SmallVector<TileRow> rows;
+  for (int64_t row = 0; row < task.rows; ++row) {
+    Index key = kernel.min(kernel.add(group, row), last);
+    rows.push_back({kernel.advance(keys.base, {kernel.mul(key, keys.stride)})});
+  }
+  RegisterTile product;
+  product.rows = rows;
+  product.base = query;
+  product.vectorStep = task.panel;
+  product.vectors = task.vectors;
+  product.count = task.queryWords;
+  product.pairs = task.pairs;
+  Values zeros(task.rows * task.vectors, kernel.splatF32(0));
+  Values products = emitTile(kernel, product, zeros);
+
+  Value isWhole = kernel.compare(arith::CmpIPredicate::sle,
+                                 kernel.add(group, task.rows), keyCount);
+  if (task.plan.mask)
+    isWhole = tile.certain ? arith::AndIOp::create(kernel.builder, kernel.loc,
+                                                   isWhole, tile.certain)
+                                 .getResult()
+                           : kernel.constant(kernel.builder.getBoolAttr(false));
+  LogicalResult result = success();
+  auto finish = [&](bool isMasked) {
+    Values next(maxima);
+    if (failed(finishScores(products, group, isMasked, next)))
+      result = failure();
+    return next;
+  };
+  results = kernel.choose(
+      isWhole, maxima.getTypes(), [&] { return finish(false); },
+      [&] { return finish(true); });
+  return result;
+}
+
+/// Makes scores of products, stores them and updates the running maxima.
+LogicalResult ForwardItem::finishScores(ValueRange products, Index group,
+                                        bool isMasked, Values &maxima) {
+  Value to = at(scratch.scores, {kernel.mul(group, task.panel)});
+  SmallVector<Values> columns(task.vectors);
+  for (int64_t row = 0; row < task.rows; ++row)
+    for (int64_t v = 0; v < task.vectors; ++v) {
+      int64_t number = row * task.vectors + v;
+      FailureOr<Value> score =
+          emitScore(products[number], kernel.add(group, row), v, isMasked);
+      if (failed(score))
+        return failure();
+      kernel.storeVector(*score, to, {number * kernel.width()});
+      columns[v].push_back(*score);
+    }
+  for (int64_t v = 0; v < task.vectors; ++v) {
+    Values values = columns[v];
+    values.push_back(maxima[v]);
+    while (values.size() > 1) { // a tree: short chains
+      Values next;
+      for (size_t i = 0; i + 1 < values.size(); i += 2)
+        next.push_back(kernel.maxF(values[i], values[i + 1]));
+      if (values.size() % 2)
+        next.push_back(values.back());
+      values = next;
+    }
+    maxima[v] = values.front();
+  }
+  return success();
+}
+
+/// The score in base 2 (of `group` keys from the block's first) of a product.
+FailureOr<Value> ForwardItem::emitScore(Value product, Index keyInBlock,
+                                        int64_t vector, bool isMasked) {
+  using llvm::numbers::log2e;
+  OpBuilder &builder = kernel.builder;
+  Index key = kernel.add(firstKey, keyInBlock);
+  site.setPoint(vector, key);
+  Value score = product;
+  if (task.pairs && !productScale)
+    score = kernel.mulF(
+        score, kernel.splatF32(task.plan.scale * (isAdditive ? log2e : 1.0)));
+  if (pos::ScoreOp op = task.plan.score) {
+    // What is added to the score is what the payload makes of -0.
+    Value argument = isAdditive ? kernel.splatF32(-0.0) : score;
+    FailureOr<SmallVector<Value>> results =
+        emitPayload(builder, op.getBody().front(), argument, site);
+    if (failed(results))
+      return failure();
+    Value result = kernel.broadcast(results->front());
+    score = isAdditive ? kernel.fma(result, kernel.splatF32(log2e), score)
+                       : kernel.mulF(result, kernel.splatF32(log2e));
+  }
+  if (!isMasked)
+    return score;
+  Value hidden = kernel.splatF32(hiddenScore);
+  if (pos::MaskOp op = task.plan.mask) {
+    FailureOr<SmallVector<Value>> visible =
+        emitPayload(builder, op.getBody().front(), {}, site);
+    if (failed(visible))
+      return failure();
+    score = kernel.selectF(visible->front(), score, hidden);
+  }
+  Value isInside = kernel.less(keyInBlock, keyCount);
+  return kernel.selectF(isInside, score, hidden);
+}
+
+//===----------------------------------------------------------------------===//
+// Softmax and output
+//===----------------------------------------------------------------------===//
+
+void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
+                              Index high) {
+  int64_t width = kernel.width();
+  Value maximum = statistics(scratch.maximum, panel);
+  Value sum = statistics(scratch.sum, panel);
+  Values alpha, shift, sums;
+  for (int64_t v = 0; v < task.vectors; ++v) {
+    Value before = kernel.loadVector(maximum, {v * width});
+    Value change = kernel.subF(before, maxima[v]);
+    if (productScale) {
+      change = kernel.mulF(change, productScale);
+      shift.push_back(kernel.subF(kernel.splatF32(0),
+                                  kernel.mulF(maxima[v], productScale)));
+    }
+    alpha.push_back(kernel.exp2(change));
+    sums.push_back(
+        kernel.mulF(kernel.loadVector(sum, {v * width}), alpha.back()));
+    kernel.storeVector(maxima[v], maximum, {v * width});
+  }
+  // Two rows at a time. An odd last row has a partner, which is hidden.
+  sums = kernel.loop(low, high, 2, sums, [&](Value row, ValueRange carried) {
+    Values next(carried);
+    Values weights;
+    for (int64_t u = 0; u < 2; ++u) {
+      Value from =
+          at(scratch.scores, {kernel.mul(row, task.panel), u * task.panel});
+      for (int64_t v = 0; v < task.vectors; ++v) {
+        Value score = kernel.loadVector(from, {v * width});
+        Value exponent = productScale
+                             ? kernel.fma(score, productScale, shift[v])
+                             : kernel.subF(score, maxima[v]);
+        weights.push_back(kernel.exp2(exponent));
+        if (!task.pairs)
+          kernel.storeVector(weights.back(), from, {v * width});
+        next[v] = kernel.addF(next[v], weights.back());
+      }
+    }
+    if (task.pairs) // in place: pair i lies where rows 2i and 2i + 1 were read
+      for (int64_t v = 0; v < task.vectors; ++v)
+        kernel.storeVector(
+            kernel.pairRows(weights[v], weights[task.vectors + v]),
+            at(scratch.scores,
+               {kernel.mul(kernel.div(row, 2), task.panel), v * width}));
+    return next;
+  });
+  for (int64_t v = 0; v < task.vectors; ++v)
+    kernel.storeVector(sums[v], sum, {v * width});
+
+  Value output =
+      at(scratch.output, {kernel.mul(panel, task.outputRows * task.panel)});
+  int64_t whole = task.valueDim / task.rows * task.rows;
+  if (whole)
+    kernel.loop(0, whole, task.rows, [&](Value column) {
+      emitOutput(output, task.rows, column, alpha, low, high);
+    });
+  if (whole < task.valueDim)
+    emitOutput(output, task.valueDim - whole, whole, alpha, low, high);
+}
+
+/// O^T = O^T * alpha + V^T P for `rows` columns of V.
+void ForwardItem::emitOutput(Value output, int64_t rows, Index column,
+                             ValueRange alpha, Index low, Index high) {
+  int64_t width = kernel.width();
+  Value to = kernel.advance(output, {kernel.mul(column, task.panel)});
+  Values initial;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t v = 0; v < task.vectors; ++v)
+      initial.push_back(kernel.mulF(
+          kernel.loadVector(to, {row * task.panel + v * width}), alpha[v]));
+  Index first = task.pairs ? kernel.div(low, 2) : low;
+  Index count = kernel.sub(high, low);
+  Value from =
+      kernel.advance(values.base, {kernel.mul(first, values.stride), column});
+  SmallVector<TileRow> tileRows;
+  for (int64_t row = 0; row < rows; ++row)
+    tileRows.push_back({from, row});
+  RegisterTile product;
+  product.rows = tileRows;
+  product.rowStep = values.stride;
+  product.base = at(scratch.scores, {kernel.mul(first, task.panel)});
+  product.vectorStep = task.panel;
+  product.vectors = task.vectors;
+  product.count = task.pairs ? kernel.ceilDiv(count, 2) : count;
+  product.pairs = task.pairs;
+  Values sums = emitTile(kernel, product, initial);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t v = 0; v < task.vectors; ++v)
+      kernel.storeVector(sums[row * task.vectors + v], to,
+                         {row * task.panel + v * width});
+}

@@ -1,0 +1,119 @@
+//===- ForwardItem.h - One work item of the forward -------------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_CPU_FORWARDITEM_H
+#define SEXTANT_CODEGEN_CPU_FORWARDITEM_H
+
+#include "codegen/CPU/ForwardKernel.h"
+
+namespace sextant::codegen {
+
+/// The score of a hidden key, and the first running maximum: finite, so that
+/// differences are, and a power of two, so that products with a factor are
+/// exact.
+inline constexpr double hiddenScore = -0x1p100;
+
+/// Places in scratch memory, in 32-bit words.
+struct ForwardScratch {
+  ForwardScratch(const ForwardTask &task, const VectorTarget &target);
+
+  int64_t query;     ///< Q^T [panels][queryWords][panel]
+  int64_t output;    ///< O^T [panels][outputRows][panel]
+  int64_t maximum;   ///< [panels][panel], base 2
+  int64_t sum;       ///< [panels][panel]
+  int64_t scores;    ///< S, then P [keys][panel]
+  int64_t rows;      ///< rows of Q, before they are transposed
+  int64_t keys;      ///< copied rows of K
+  int64_t values;    ///< copied rows of V
+  int64_t pairs;     ///< rows of V, interleaved in pairs
+  int64_t mappedRow; ///< one row of f32
+  int64_t positions; ///< i32 [axes][panels * panel]
+  int64_t words;
+
+private:
+  int64_t reserve(int64_t count);
+};
+
+/// Emits the item at the insertion point of `kernel`.
+class ForwardItem {
+public:
+  ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
+              const ForwardTask &task, const ForwardScratch &scratch,
+              mlir::Value memory);
+
+  /// `outer` counts heads of all elements of the batch; `tile` the tiles of a
+  /// head, of `panels` panels each.
+  mlir::LogicalResult emit(Index outer, Index tile, Index panels);
+
+private:
+  using Values = KernelBuilder::Values;
+
+  /// Rows that a product reads: in place or copied.
+  struct Rows {
+    mlir::Value base;
+    Index stride = 0; ///< in 32-bit words, or in elements of f32
+  };
+
+  /// What a mask says of a tile; null where nothing is known.
+  struct TileClass {
+    mlir::Value certain, possible;
+  };
+
+  // ForwardPacking.cpp: operands in, results out.
+  mlir::LogicalResult packQueries();
+  mlir::LogicalResult packVector(Index vector);
+  mlir::LogicalResult prepareKeys();
+  mlir::LogicalResult prepareValues();
+  mlir::FailureOr<Rows> prepareRows(unsigned tensor, int64_t dim,
+                                    llvm::ArrayRef<RowMap> maps, RowSite &site,
+                                    bool alwaysCopies, int64_t place);
+  void storePanel(Index panel);
+  void storeOutput(Index panel, Index firstRow, Index count);
+
+  // ForwardItem.cpp: the products and the softmax between them.
+  mlir::LogicalResult emitBlock();
+  mlir::LogicalResult emitPanel(Index panel, Index firstRow, Index count,
+                                const TileClass &block);
+  void hideGroup(Index group);
+  mlir::LogicalResult emitGroup(Index group, mlir::ValueRange maxima,
+                                const TileClass &tile, Values &results);
+  mlir::LogicalResult finishScores(mlir::ValueRange products, Index group,
+                                   bool isMasked, Values &maxima);
+  mlir::FailureOr<mlir::Value> emitScore(mlir::Value product, Index keyInBlock,
+                                         int64_t vector, bool isMasked);
+  void emitSoftmax(Index panel, mlir::ValueRange maxima, Index low, Index high);
+  void emitOutput(mlir::Value output, int64_t rows, Index column,
+                  mlir::ValueRange alpha, Index low, Index high);
+
+  TileClass classify(Index firstRow, Index rowCount, Index firstColumn,
+                     Index columnCount);
+  mlir::Value getPossible(const TileClass &tile);
+  void whenPossible(const TileClass &tile, llvm::function_ref<void()> body);
+
+  mlir::Value at(int64_t place, llvm::ArrayRef<Index> offsets = {});
+  mlir::Value statistics(int64_t place, Index panel) {
+    return at(place, {kernel.mul(panel, task.panel)});
+  }
+
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  const ForwardTask &task;
+  const ForwardScratch &scratch;
+  mlir::Value memory;
+  ScoreSite site;
+  RowSite querySite, keySite, valueSite;
+  /// The factor that makes a product a score in base 2, where it is not folded
+  /// into Q.
+  mlir::Value productScale;
+  bool isAdditive = true;
+
+  // Where the emitted code stands.
+  Index batch = 0, head = 0, kvHead = 0;
+  Index firstQuery = 0, queryCount = 0, panelCount = 0;
+  Index firstKey = 0, keyCount = 0;
+  Rows keys, values;
+  mlir::Value query; ///< Q^T of the panel
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_FORWARDITEM_H

@@ -1,0 +1,93 @@
+//===- ForwardKernel.cpp - The loop nest of the forward -------------------===//
+
+#include "codegen/CPU/ForwardItem.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
+                         Type element, int64_t headDim, int64_t valueDim)
+    : plan(plan), element(element), headDim(headDim), valueDim(valueDim),
+      pairs(target.hasBf16Dot && element.isBF16()) {
+  // Both fill the registers but for a few: 16 of 32, and 12 of 16 with one for
+  // a scalar and three for a row of vectors.
+  bool isWide = target.registers >= 32;
+  rows = isWide ? 8 : 4;
+  vectors = isWide ? 2 : 3;
+  panel = vectors * target.width;
+  queryWords = pairs ? llvm::divideCeil(headDim, 2) : headDim;
+  keyWords = getCopiedRowWords(target, headDim, pairs);
+  outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);
+  bool converts = element.isBF16() && !pairs;
+  copiesKeys = !plan.keyRows.empty() || converts || (pairs && headDim % 2 != 0);
+  copiesValues = !plan.valueRows.empty() || converts;
+}
+
+//===----------------------------------------------------------------------===//
+// Work items
+//===----------------------------------------------------------------------===//
+
+/// Panels of an item: up to six, fewer where a small problem would otherwise
+/// have fewer than 128 items, and such that the tiles of a head are even. A
+/// function of the shape only.
+static Index getPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
+                       const ForwardTask &task) {
+  unsigned query = task.sites.query;
+  Index perHead = kernel.ceilDiv(arguments.getSize(query, 2), task.panel);
+  Index heads =
+      kernel.mul(arguments.getSize(query, 0), arguments.getSize(query, 1));
+  Index wanted = kernel.div(kernel.mul(perHead, heads), 128);
+  wanted = kernel.min(kernel.max(wanted, 1), task.maxPanels);
+  Index tiles = kernel.max(kernel.ceilDiv(perHead, wanted), 1);
+  return kernel.max(kernel.ceilDiv(perHead, tiles), 1);
+}
+
+static Index countTiles(KernelBuilder &kernel, ArgumentBlock &arguments,
+                        const ForwardTask &task, Index panels) {
+  return kernel.ceilDiv(arguments.getSize(task.sites.query, 2),
+                        kernel.mul(panels, task.panel));
+}
+
+static Index countItems(KernelBuilder &kernel, ArgumentBlock &arguments,
+                        const ForwardTask &task) {
+  unsigned query = task.sites.query;
+  Index tiles =
+      countTiles(kernel, arguments, task, getPanels(kernel, arguments, task));
+  return kernel.mul(tiles, kernel.mul(arguments.getSize(query, 0),
+                                      arguments.getSize(query, 1)));
+}
+
+LogicalResult
+sextant::codegen::createForwardKernel(ModuleOp kernels, Location loc,
+                                      StringRef name, const ForwardTask &task,
+                                      const VectorTarget &target) {
+  LogicalResult result = success();
+  ForwardScratch scratch(task, target);
+  KernelBody body;
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return countItems(kernel, arguments, task);
+  };
+  auto bytes = [&](KernelBuilder &, ArgumentBlock &) -> Index {
+    return 4 * scratch.words;
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value memory) {
+    Index panels = getPanels(kernel, arguments, task);
+    Index tiles = countTiles(kernel, arguments, task, panels);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      // The last tile of a head first: under a causal mask it is the longest.
+      Index reversed = kernel.rem(item, tiles);
+      Index tile = kernel.sub(kernel.sub(tiles, 1), reversed);
+      Index outer = kernel.div(item, tiles);
+      ForwardItem emitter(kernel, arguments, task, scratch, memory);
+      result = emitter.emit(outer, tile, panels);
+    });
+  };
+  body.items = items;
+  body.scratchBytes = bytes;
+  body.run = run;
+  createKernel(kernels, loc, name, task.operands, target, body);
+  return result;
+}

@@ -1,0 +1,61 @@
+//===- ForwardKernel.h - The loop nest of the forward -----------*- C++ -*-===//
+//
+// Lanes are queries. One work item is a tile of queries of one head, cut into
+// panels of one register tile's width:
+//
+//   Q: packed as Q^T, panel by panel, the scale folded in
+//   for each block of keys that the item's queries are not all hidden from:
+//     K, V: used in place, or copied where they are strided, mapped or bf16
+//     for each panel:
+//       for each group of keys: S = K Q^T, score payload, mask, running maximum
+//       P = exp2(S - maximum), its sum
+//       O^T = O^T * alpha + V^T P
+//   O^T: divided by the sum, transposed into rows
+//
+// Scores are in base 2 from the score payload on, so that P is one exp2.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_FORWARDKERNEL_H
+#define SEXTANT_CODEGEN_CPU_FORWARDKERNEL_H
+
+#include "codegen/CPU/RegisterTile.h"
+#include "codegen/CPU/RowCopy.h"
+#include "codegen/CPU/ScoreSite.h"
+
+namespace sextant::codegen {
+
+/// Sizes that are fixed when the kernel is compiled, and its operands.
+struct ForwardTask {
+  ForwardTask(const KernelPlan &plan, const VectorTarget &target,
+              mlir::Type element, int64_t headDim, int64_t valueDim);
+
+  const KernelPlan &plan;
+  mlir::Type element; ///< f32 or bf16
+  int64_t headDim, valueDim;
+  /// Products are dots of pairs of bf16.
+  bool pairs;
+  /// The register tile: rows (keys, or columns of V) by vectors of queries.
+  int64_t rows, vectors, panel;
+  int64_t keys = 128;    ///< of a block
+  int64_t maxPanels = 6; ///< of an item
+  /// 32-bit words of a row of Q and K, and rows of O^T, padded to vectors.
+  int64_t queryWords, keyWords, outputRows;
+  /// K or V can never be used in place.
+  bool copiesKeys, copiesValues;
+
+  KernelOperands operands;
+  SiteOperands sites;
+  unsigned output = 0, lse = 0;
+};
+
+/// Adds the kernel to `kernels`.
+mlir::LogicalResult createForwardKernel(mlir::ModuleOp kernels,
+                                        mlir::Location loc,
+                                        llvm::StringRef name,
+                                        const ForwardTask &task,
+                                        const VectorTarget &target);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_FORWARDKERNEL_H

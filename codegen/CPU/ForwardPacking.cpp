@@ -1,0 +1,273 @@
+//===- ForwardPacking.cpp - Operands and results of a forward item --------===//
+
+#include "codegen/CPU/ForwardItem.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// Queries
+//===----------------------------------------------------------------------===//
+
+LogicalResult ForwardItem::packQueries() {
+  LogicalResult result = success();
+  Index vectors = kernel.mul(panelCount, task.vectors);
+  kernel.loop(0, vectors, 1,
+              [&](Value vector) { result = packVector(vector); });
+  return result;
+}
+
+/// Packs `width` queries, transposed: word k of lane l is word k of query l.
+LogicalResult ForwardItem::packVector(Index vector) {
+  int64_t width = kernel.width();
+  Index panel = kernel.div(vector, task.vectors);
+  Index lane = kernel.mul(kernel.rem(vector, task.vectors), width);
+  Index first = kernel.add(firstQuery, kernel.mul(vector, width));
+  unsigned query = task.sites.query;
+  Index step = arguments.getStride(query, 3);
+  bool converts = task.element.isBF16() && !task.pairs;
+  bool mustCopy = !task.plan.queryRows.empty() || converts ||
+                  (task.pairs && task.headDim % 2 != 0);
+  Value copied = at(scratch.rows);
+  LogicalResult result = success();
+  auto copy = [&] {
+    RowCopy rows;
+    rows.tensor = query;
+    rows.batch = batch;
+    rows.head = head;
+    rows.first = first;
+    rows.count = width;
+    rows.dim = task.headDim;
+    rows.maps = task.plan.queryRows;
+    rows.site = &querySite;
+    rows.to = copied;
+    rows.rowWords = task.keyWords;
+    rows.pairs = task.pairs;
+    rows.mappedRow = at(scratch.mappedRow);
+    result = emitRowCopy(kernel, arguments, rows, task.element);
+  };
+  Value isStrided;
+  if (mustCopy) {
+    copy();
+  } else {
+    isStrided = kernel.compare(arith::CmpIPredicate::ne, step, 1);
+    kernel.when(isStrided, copy);
+  }
+  Index last = kernel.sub(arguments.getSize(query, 2), 1);
+  SmallVector<Value> rows;
+  for (int64_t row = 0; row < width; ++row) {
+    Value pointer = kernel.advance(copied, {row * task.keyWords});
+    if (isStrided)
+      pointer = kernel.selectF(
+          isStrided, pointer,
+          arguments.getAddress(
+              query, {batch, head, kernel.min(kernel.add(first, row), last)}));
+    rows.push_back(pointer);
+  }
+
+  // A row of units is a row of bf16 seen as f32.
+  Value factor;
+  if (!task.pairs)
+    factor = kernel.splatF32(task.plan.scale *
+                             (isAdditive ? llvm::numbers::log2e : 1.0));
+  Value to = at(scratch.query,
+                {kernel.mul(panel, task.queryWords * task.panel), lane});
+  auto block = [&](Index word, int64_t count) {
+    SmallVector<Value> vectors;
+    for (Value row : rows) {
+      Value from = kernel.advance(row, {word});
+      vectors.push_back(kernel.loadPart(kernel.vf32, from, count));
+    }
+    Values columns = kernel.transpose(vectors);
+    for (int64_t k = 0; k < count; ++k)
+      kernel.storeVector(factor ? kernel.mulF(columns[k], factor) : columns[k],
+                         to, {kernel.mul(word, task.panel), k * task.panel});
+  };
+  int64_t whole = task.queryWords / width * width;
+  if (whole)
+    kernel.loop(0, whole, width, [&](Value word) { block(word, width); });
+  if (whole < task.queryWords)
+    block(whole, task.queryWords - whole);
+
+  Value zero = kernel.splatF32(0);
+  Index place = kernel.mul(vector, width);
+  kernel.storeVector(kernel.splatF32(hiddenScore),
+                     at(scratch.maximum, {place}));
+  kernel.storeVector(zero, at(scratch.sum, {place}));
+  Value output = at(scratch.output,
+                    {kernel.mul(panel, task.outputRows * task.panel), lane});
+  kernel.loop(0, task.outputRows, 1, [&](Value row) {
+    kernel.storeVector(zero, output, {kernel.mul(row, task.panel)});
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Keys and values
+//===----------------------------------------------------------------------===//
+
+FailureOr<ForwardItem::Rows>
+ForwardItem::prepareRows(unsigned tensor, int64_t dim, ArrayRef<RowMap> maps,
+                         RowSite &rowSite, bool alwaysCopies, int64_t place) {
+  RowCopy copy;
+  copy.tensor = tensor;
+  copy.batch = batch;
+  copy.head = kvHead;
+  copy.first = firstKey;
+  copy.count = keyCount;
+  copy.dim = dim;
+  copy.maps = maps;
+  copy.site = &rowSite;
+  copy.to = at(place);
+  copy.rowWords = getCopiedRowWords(kernel.target, dim, task.pairs);
+  copy.pairs = task.pairs;
+  copy.mappedRow = at(scratch.mappedRow);
+  if (alwaysCopies) {
+    if (failed(emitRowCopy(kernel, arguments, copy, task.element)))
+      return failure();
+    return Rows{copy.to, copy.rowWords};
+  }
+  LogicalResult result = success();
+  Value isStrided = kernel.compare(arith::CmpIPredicate::ne,
+                                   arguments.getStride(tensor, 3), 1);
+  // Pairs are read as 32-bit words, so rows must begin at whole words.
+  if (task.pairs)
+    isStrided = arith::OrIOp::create(
+        kernel.builder, kernel.loc, isStrided,
+        kernel.compare(arith::CmpIPredicate::ne,
+                       kernel.rem(arguments.getStride(tensor, 2), 2), 0));
+  kernel.when(isStrided, [&] {
+    result = emitRowCopy(kernel, arguments, copy, task.element);
+  });
+  if (failed(result))
+    return failure();
+  Value inPlace = arguments.getAddress(tensor, {batch, kvHead, firstKey});
+  Index stride = arguments.getStride(tensor, 2);
+  if (task.pairs)
+    stride = kernel.div(stride, 2);
+  return Rows{kernel.selectF(isStrided, copy.to, inPlace),
+              kernel.select(isStrided, copy.rowWords, stride)};
+}
+
+LogicalResult ForwardItem::prepareKeys() {
+  FailureOr<Rows> rows =
+      prepareRows(task.sites.key, task.headDim, task.plan.keyRows, keySite,
+                  task.copiesKeys, scratch.keys);
+  if (succeeded(rows))
+    keys = *rows;
+  return rows;
+}
+
+LogicalResult ForwardItem::prepareValues() {
+  FailureOr<Rows> rows =
+      prepareRows(task.sites.value, task.valueDim, task.plan.valueRows,
+                  valueSite, task.copiesValues, scratch.values);
+  if (failed(rows))
+    return failure();
+  values = *rows;
+  if (!task.pairs)
+    return success();
+  // Neighbours of this contraction are rows: interleave them two by two. The
+  // partner of an odd last row is that row again, its P is zero.
+  Value to = at(scratch.pairs);
+  int64_t lanes = 2 * kernel.width();
+  Index last = kernel.sub(keyCount, 1);
+  kernel.loop(0, keyCount, 2, [&](Value row) {
+    Value first = kernel.advance(values.base, {kernel.mul(row, values.stride)});
+    Index next = kernel.min(kernel.add(row, 1), last);
+    Value second =
+        kernel.advance(values.base, {kernel.mul(next, values.stride)});
+    Value target =
+        kernel.advance(to, {kernel.mul(kernel.div(row, 2), task.outputRows)});
+    auto type = VectorType::get(lanes, kernel.bf16);
+    for (int64_t lane = 0; lane < task.valueDim; lane += lanes) {
+      int64_t count = std::min(lanes, task.valueDim - lane);
+      auto load = [&](Value row) {
+        return kernel.loadPart(type, kernel.advance(row, {lane}, kernel.bf16),
+                               count);
+      };
+      auto [low, high] = kernel.interleave(load(first), load(second));
+      kernel.storeVector(low, target, {lane});
+      kernel.storeVector(high, target, {lane + kernel.width()});
+    }
+  });
+  values = {to, task.outputRows};
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+void ForwardItem::storePanel(Index panel) {
+  int64_t width = kernel.width();
+  Value maximum = statistics(scratch.maximum, panel);
+  Value sum = statistics(scratch.sum, panel);
+  Index first = kernel.mul(panel, task.panel);
+  Index count = kernel.min(task.panel, kernel.sub(queryCount, first));
+  Value ln2 = kernel.splatF32(llvm::numbers::ln2);
+  for (int64_t v = 0; v < task.vectors; ++v) {
+    Value m = kernel.loadVector(maximum, {v * width});
+    Value l = kernel.loadVector(sum, {v * width});
+    // A query that saw no key: zeros and -inf (C4). NaN counts as seen.
+    Value isLive =
+        kernel.compareF(arith::CmpFPredicate::UGT, m, kernel.splatF32(-5e29));
+    Value scaled = productScale ? kernel.mulF(m, productScale) : m;
+    Value lse = kernel.mulF(kernel.addF(scaled, kernel.log2(l)), ln2);
+    Value none = kernel.splatF32(-std::numeric_limits<double>::infinity());
+    Value inverse = kernel.divF(kernel.splatF32(1), l);
+    kernel.storeVector(kernel.selectF(isLive, lse, none), maximum, {v * width});
+    kernel.storeVector(kernel.selectF(isLive, inverse, kernel.splatF32(0)), sum,
+                       {v * width});
+  }
+  Index row = kernel.add(firstQuery, first);
+  Value lse = arguments.getAddress(task.lse, {batch, head, row});
+  Index step = arguments.getStride(task.lse, 2);
+  kernel.loop(0, count, 1, [&](Value lane) {
+    kernel.store(kernel.loadF32(maximum, {lane}),
+                 kernel.advance(lse, {kernel.mul(lane, step)}));
+  });
+  kernel.loop(0, count, width, [&](Value lane) {
+    storeOutput(panel, lane, kernel.min(width, kernel.sub(count, lane)));
+  });
+}
+
+/// Stores up to `width` rows of the output, from row `lane` of the panel.
+void ForwardItem::storeOutput(Index panel, Index lane, Index count) {
+  int64_t width = kernel.width();
+  Value from = at(scratch.output,
+                  {kernel.mul(panel, task.outputRows * task.panel), lane});
+  Value inverse = kernel.loadVector(statistics(scratch.sum, panel), {lane});
+  // A row without keys may have summed anything up: it is replaced, not scaled.
+  Value isLive =
+      kernel.compareF(arith::CmpFPredicate::UNE, inverse, kernel.splatF32(0));
+  Index row =
+      kernel.add(kernel.add(firstQuery, kernel.mul(panel, task.panel)), lane);
+  Value to = arguments.getAddress(task.output, {batch, head, row});
+  Index stride = arguments.getStride(task.output, 2);
+  auto block = [&](Index column, int64_t columns) {
+    SmallVector<Value> vectors;
+    for (int64_t k = 0; k < width; ++k) {
+      Value sums = kernel.loadVector(
+          from, {kernel.mul(column, task.panel), k * task.panel});
+      vectors.push_back(kernel.selectF(isLive, kernel.mulF(sums, inverse),
+                                       kernel.splatF32(0)));
+    }
+    Values rows = kernel.transpose(vectors);
+    for (int64_t k = 0; k < width; ++k)
+      kernel.when(kernel.less(k, count), [&] {
+        Value target =
+            kernel.advance(to, {kernel.mul(k, stride), column}, task.element);
+        Value result =
+            task.element.isBF16() ? kernel.truncate(rows[k]) : rows[k];
+        kernel.storePart(result, target, columns);
+      });
+  };
+  int64_t whole = task.valueDim / width * width;
+  if (whole)
+    kernel.loop(0, whole, width, [&](Value column) { block(column, width); });
+  if (whole < task.valueDim)
+    block(whole, task.valueDim - whole);
+}

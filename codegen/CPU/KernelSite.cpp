@@ -1,0 +1,177 @@
+//===- KernelSite.cpp - What payloads see inside CPU kernels --------------===//
+
+#include "codegen/CPU/KernelSite.h"
+#include "codegen/Payload.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+void SiteOperands::append(const KernelPlan &plan, const HoistTables &hoists,
+                          KernelOperands &kernelOperands,
+                          SmallVectorImpl<Value> &reads) {
+  auto add = [&](Value tensor) -> Number {
+    if (!tensor)
+      return std::nullopt;
+    reads.push_back(tensor);
+    return kernelOperands.add(tensor.getType());
+  };
+  OwnerOperands owner = getOwnerOperands(plan.owner);
+  queryPositions = add(owner.queryPositions);
+  keyPositions = add(owner.keyPositions);
+  offsetRange = add(hoists.range);
+  for (Value table : hoists.buffers)
+    tables.push_back(add(table));
+  pos::SitesOwnerInterface op = plan.owner;
+  Region &sites = op.getSitesRegion();
+  for (auto [number, operand] : llvm::enumerate(op.getParamOperands())) {
+    bool isRead = !sites.empty() && !sites.getArgument(number).use_empty();
+    params.push_back(isRead ? add(operand) : std::nullopt);
+  }
+  padding = hoists.options.padding;
+}
+
+LogicalResult KernelSite::enterHead(Index batch, Index head) {
+  batchIndex = batch;
+  headIndex = head;
+  batchValue = kernel.toI32(batch);
+  headValue = kernel.toI32(head);
+  headScalars.clear();
+  for (const Hoisted &hoisted : plan.hoisted) {
+    if (hoisted.form != HoistForm::HeadScalar || hoisted.operand != operand)
+      continue;
+    FailureOr<Value> value = emitHoist(kernel.builder, hoisted.op, *this);
+    if (failed(value))
+      return failure();
+    headScalars[hoisted.op] = *value;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Where the point is
+//===----------------------------------------------------------------------===//
+
+Value KernelSite::head(OpBuilder &) { return headValue; }
+Value KernelSite::batch(OpBuilder &) { return batchValue; }
+Value KernelSite::lane(OpBuilder &) { return kernel.constantI32(0); }
+
+Value KernelSite::extent(OpBuilder &, pos::Extent extent) {
+  using pos::Extent;
+  auto size = [&](unsigned tensor, unsigned dim) {
+    return kernel.toI32(arguments.getSize(tensor, dim));
+  };
+  switch (extent) {
+  case Extent::heads:
+    return size(operands.query, 1);
+  case Extent::kv_heads:
+    return size(operands.key, 1);
+  case Extent::head_dim:
+    return size(operands.query, 3);
+  case Extent::value_dim:
+    return size(operands.value, 3);
+  case Extent::model:
+    return kernel.toI32(kernel.mul(arguments.getSize(operands.query, 1),
+                                   arguments.getSize(operands.query, 3)));
+  case Extent::query:
+    return size(operands.query, 2);
+  case Extent::key:
+    return size(operands.key, 2);
+  case Extent::batch:
+    return size(operands.query, 0);
+  }
+  llvm_unreachable("unknown extent");
+}
+
+Value KernelSite::scale(OpBuilder &) { return kernel.constantF32(plan.scale); }
+
+FloatType KernelSite::getComputeType() { return kernel.builder.getF32Type(); }
+
+Value KernelSite::offset(OpBuilder &builder, int64_t axis) {
+  Value key = coord(builder, pos::Side::key, axis);
+  Value query = coord(builder, pos::Side::query, axis);
+  if (key.getType() != query.getType()) {
+    key = kernel.broadcast(key);
+    query = kernel.broadcast(query);
+  }
+  return arith::SubIOp::create(kernel.builder, kernel.loc, key, query);
+}
+
+Index KernelSite::toIndex(pos::Side side, Index row) {
+  if (side == pos::Side::key)
+    return row;
+  return kernel.add(row, kernel.sub(arguments.getSize(operands.key, 2),
+                                    arguments.getSize(operands.query, 2)));
+}
+
+Value KernelSite::getPositions(unsigned positions, Index row) {
+  Index batch = kernel.rem(batchIndex, arguments.getSize(positions, 0));
+  return arguments.getAddress(positions, {batch, row});
+}
+
+//===----------------------------------------------------------------------===//
+// Hoisted values and parameters
+//===----------------------------------------------------------------------===//
+
+Type KernelSite::getStoredType(const Hoisted &hoisted) {
+  Type type = hoisted.op->getResult(0).getType();
+  return type.isInteger(1) ? kernel.builder.getI8Type() : type;
+}
+
+Value KernelSite::fromStored(const Hoisted &hoisted, Value value) {
+  if (!hoisted.op->getResult(0).getType().isInteger(1))
+    return value;
+  Value zero = kernel.constant(
+      cast<TypedAttr>(kernel.builder.getZeroAttr(value.getType())));
+  return arith::CmpIOp::create(kernel.builder, kernel.loc,
+                               arith::CmpIPredicate::ne, value, zero);
+}
+
+Value KernelSite::loadEntry(const Hoisted &hoisted, Value address,
+                            std::optional<Index> count) {
+  Type type = getStoredType(hoisted);
+  Value value = count ? kernel.loadPart(VectorType::get(kernel.width(), type),
+                                        address, *count)
+                      : kernel.load(type, address);
+  return fromStored(hoisted, value);
+}
+
+Value KernelSite::hoisted(OpBuilder &, pos::HoistOp op) {
+  const Hoisted *hoisted = plan.find(op, operand);
+  assert(hoisted && "a site uses a value that the plan does not know");
+  if (hoisted->form == HoistForm::HeadScalar)
+    return headScalars.lookup(op);
+  unsigned table = *operands.tables[hoisted - plan.hoisted.data()];
+  Value row =
+      arguments.getAddress(table, {hoisted->perBatch ? batchIndex : Index(0),
+                                   hoisted->perHead ? headIndex : Index(0)});
+  return loadHoisted(*hoisted, table, row);
+}
+
+Value KernelSite::read(OpBuilder &, BlockArgument param, ValueRange indices) {
+  unsigned tensor = *operands.params[param.getArgNumber()];
+  Type element = cast<RankedTensorType>(param.getType()).getElementType();
+  Value address = arguments.getPointer(tensor);
+  Value varying; // the offset that differs between lanes, i32
+  OpBuilder &builder = kernel.builder;
+  for (auto [dim, index] : llvm::enumerate(indices)) {
+    // The batch may be smaller in a parameter than in the query.
+    if (index == batchValue)
+      index =
+          kernel.toI32(kernel.rem(batchIndex, arguments.getSize(tensor, dim)));
+    Index stride = arguments.getStride(tensor, dim);
+    if (!isa<VectorType>(index.getType())) {
+      address = kernel.advance(
+          address, {kernel.mul(kernel.fromI32(index), stride)}, element);
+      continue;
+    }
+    Value step = kernel.broadcast(kernel.toI32(stride));
+    Value term = arith::MulIOp::create(builder, kernel.loc, index, step);
+    varying = varying
+                  ? arith::AddIOp::create(builder, kernel.loc, varying, term)
+                        .getResult()
+                  : term;
+  }
+  return varying ? kernel.gather(element, address, varying)
+                 : kernel.load(element, address);
+}

@@ -1,0 +1,98 @@
+//===- KernelSite.h - What payloads see inside CPU kernels ------*- C++ -*-===//
+//
+// The CPU's side of the seam, as far as it is the same wherever a payload
+// stands: extents, parameters, tables of hoisted values, scalars of a head.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_KERNELSITE_H
+#define SEXTANT_CODEGEN_CPU_KERNELSITE_H
+
+#include "codegen/HoistTable.h"
+#include "codegen/KernelFunction.h"
+#include "codegen/KernelPlan.h"
+#include "codegen/SiteContext.h"
+
+namespace sextant::codegen {
+
+/// Numbers, among the operands of a launch, of what payloads read.
+struct SiteOperands {
+  using Number = std::optional<unsigned>;
+
+  unsigned query = 0, key = 0, value = 0;
+  Number queryPositions, keyPositions;
+  Number offsetRange;               ///< i32 [2], see HoistTable.h
+  llvm::SmallVector<Number> tables; ///< as plan.hoisted
+  llvm::SmallVector<Number> params; ///< as the owner's parameters
+  int64_t padding = 0;              ///< of offset tables
+
+  /// Adds the positions, parameters and tables of an owner to `operands` and
+  /// their tensors to `reads`.
+  void append(const KernelPlan &plan, const HoistTables &hoists,
+              KernelOperands &operands,
+              llvm::SmallVectorImpl<mlir::Value> &reads);
+};
+
+/// A point of one operand's rows, or of scores (operand `query`), of one head
+/// of one element of the batch. Takes no gradients.
+class KernelSite : public SiteContext {
+public:
+  KernelSite(KernelBuilder &kernel, ArgumentBlock &arguments,
+             const KernelPlan &plan, const SiteOperands &operands,
+             pos::RowOperand operand)
+      : kernel(kernel), arguments(arguments), plan(plan), operands(operands),
+        operand(operand) {}
+
+  /// Stands at a head and emits the hoisted scalars of the head.
+  mlir::LogicalResult enterHead(Index batch, Index head);
+
+  mlir::Value head(mlir::OpBuilder &) override;
+  mlir::Value batch(mlir::OpBuilder &) override;
+  mlir::Value lane(mlir::OpBuilder &) override;
+  mlir::Value extent(mlir::OpBuilder &, pos::Extent extent) override;
+  mlir::Value scale(mlir::OpBuilder &) override;
+  mlir::Value offset(mlir::OpBuilder &, int64_t axis) override;
+  mlir::FloatType getComputeType() override;
+  int64_t getLanes() override { return kernel.width(); }
+  mlir::Value hoisted(mlir::OpBuilder &, pos::HoistOp hoist) override;
+  mlir::Value read(mlir::OpBuilder &, mlir::BlockArgument param,
+                   mlir::ValueRange indices) override;
+  void addToHoisted(mlir::OpBuilder &, pos::HoistOp, mlir::Value) override {}
+  void addToRead(mlir::OpBuilder &, mlir::BlockArgument, mlir::ValueRange,
+                 mlir::Value) override {}
+  bool wantsGradient(pos::HoistOp) override { return false; }
+  bool wantsGradient(mlir::BlockArgument) override { return false; }
+
+protected:
+  /// The value of a hoist that is kept in a buffer, at this point; `row` is the
+  /// start of the head's part of the buffer.
+  virtual mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
+                                  mlir::Value row) = 0;
+
+  /// A row's index among all keys (queries are aligned at the end).
+  Index toIndex(pos::Side side, Index row);
+  /// The address of a row's positions for the current element of the batch.
+  mlir::Value getPositions(unsigned positions, Index row);
+  /// Loads `count` lanes (or a scalar, if none) of a table at an address, as
+  /// the payload's type of the hoist.
+  mlir::Value loadEntry(const Hoisted &hoisted, mlir::Value address,
+                        std::optional<Index> count);
+  /// The type of a table's elements in memory, and their payload's value.
+  mlir::Type getStoredType(const Hoisted &hoisted);
+  mlir::Value fromStored(const Hoisted &hoisted, mlir::Value value);
+
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  const KernelPlan &plan;
+  const SiteOperands &operands;
+  pos::RowOperand operand;
+  Index batchIndex = 0, headIndex = 0;
+
+private:
+  mlir::Value batchValue, headValue;
+  llvm::DenseMap<mlir::Operation *, mlir::Value> headScalars;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_KERNELSITE_H

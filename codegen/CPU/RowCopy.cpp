@@ -1,0 +1,209 @@
+//===- RowCopy.cpp - Rows of an operand, copied and mapped ----------------===//
+
+#include "codegen/CPU/RowCopy.h"
+#include "codegen/Payload.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// RowSite
+//===----------------------------------------------------------------------===//
+
+Value RowSite::index(OpBuilder &, pos::Side) {
+  return kernel.toI32(toIndex(getSide(), row));
+}
+
+Value RowSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
+  SiteOperands::Number positions = getSide() == pos::Side::query
+                                       ? operands.queryPositions
+                                       : operands.keyPositions;
+  if (!positions)
+    return index(builder, side);
+  Index step = kernel.mul(axis, arguments.getStride(*positions, 2));
+  return kernel.load(kernel.i32, kernel.advance(getPositions(*positions, row),
+                                                {step}, kernel.i32));
+}
+
+Value RowSite::lane(OpBuilder &) { return kernel.lanes(group); }
+
+Value RowSite::loadHoisted(const Hoisted &hoisted, unsigned table,
+                           Value headStart) {
+  Type type = getStoredType(hoisted);
+  if (hoisted.form == HoistForm::QueryVector ||
+      hoisted.form == HoistForm::KeyVector)
+    return loadEntry(hoisted, kernel.advance(headStart, {row}, type),
+                     std::nullopt);
+  assert(hoisted.form == HoistForm::RowLaneTable &&
+         "a row map uses no value of this form");
+  Index lanes = arguments.getSize(table, 3);
+  Value start = kernel.advance(headStart, {kernel.mul(row, lanes)}, type);
+  if (!hoisted.axes.contains(pos::Axis::lane))
+    return loadEntry(hoisted, start, std::nullopt);
+  Index count = kernel.min(kernel.sub(lanes, group), kernel.width());
+  return loadEntry(hoisted, kernel.advance(start, {group}, type), count);
+}
+
+//===----------------------------------------------------------------------===//
+// Row maps
+//===----------------------------------------------------------------------===//
+
+/// Lanes of vectors a, b in order as even and odd ones, and back.
+static std::pair<Value, Value> deinterleave(KernelBuilder &kernel, Value a,
+                                            Value b) {
+  SmallVector<int64_t> even, odd;
+  for (int64_t lane = 0; lane < kernel.width(); ++lane) {
+    even.push_back(2 * lane);
+    odd.push_back(2 * lane + 1);
+  }
+  return {kernel.shuffle(a, b, even), kernel.shuffle(a, b, odd)};
+}
+
+static std::pair<Value, Value> interleave(KernelBuilder &kernel, Value a,
+                                          Value b) {
+  auto half = [&](int64_t from) {
+    SmallVector<int64_t> mask;
+    for (int64_t lane = from; lane < from + kernel.width() / 2; ++lane)
+      mask.append({lane, kernel.width() + lane});
+    return kernel.shuffle(a, b, mask);
+  };
+  return {half(0), half(kernel.width() / 2)};
+}
+
+/// One vector of groups of a row map.
+static LogicalResult emitGroups(KernelBuilder &kernel, const RowMap &map,
+                                RowSite &site, int64_t group, Value memory) {
+  int64_t width = kernel.width();
+  int64_t count = std::min(width, map.getNumGroups() - group);
+  bool isInterleaved = map.grouping == pos::Grouping::interleaved;
+  int64_t parts = map.grouping == pos::Grouping::single ? 1 : 2;
+  // Where each of the (one or two) vectors begins, and how many of its lanes
+  // belong to the map.
+  auto begin = [&](int64_t part) {
+    return isInterleaved ? map.getLane(group, 0) + part * width
+                         : map.getLane(group, part);
+  };
+  auto lanes = [&](int64_t part) {
+    return isInterleaved
+               ? std::clamp<int64_t>(2 * count - part * width, 0, width)
+               : count;
+  };
+  SmallVector<Value> values;
+  for (int64_t part = 0; part < parts; ++part)
+    values.push_back(
+        lanes(part) ? kernel.loadPart(kernel.vf32,
+                                      kernel.advance(memory, {begin(part)}),
+                                      lanes(part))
+                    : kernel.splatF32(0));
+  if (isInterleaved)
+    std::tie(values[0], values[1]) = deinterleave(kernel, values[0], values[1]);
+  auto op = map.op;
+  FailureOr<SmallVector<Value>> mapped =
+      emitPayload(kernel.builder, op.getBody().front(), values, site);
+  if (failed(mapped))
+    return failure();
+  for (Value &value : *mapped)
+    value = kernel.broadcast(value);
+  if (isInterleaved)
+    std::tie((*mapped)[0], (*mapped)[1]) =
+        interleave(kernel, (*mapped)[0], (*mapped)[1]);
+  for (int64_t part = 0; part < parts; ++part)
+    if (lanes(part))
+      kernel.storePart((*mapped)[part], kernel.advance(memory, {begin(part)}),
+                       lanes(part));
+  return success();
+}
+
+LogicalResult sextant::codegen::emitRowMaps(KernelBuilder &kernel,
+                                            ArrayRef<RowMap> maps,
+                                            RowSite &site, Index row,
+                                            Value memory) {
+  for (const RowMap &map : maps) {
+    if (map.grouping == pos::Grouping::whole) {
+      auto op = map.op;
+      return op.emitOpError("maps of whole rows have no CPU kernel");
+    }
+    for (int64_t group = 0; group < map.getNumGroups();
+         group += kernel.width()) {
+      site.setPoint(row, group);
+      if (failed(emitGroups(kernel, map, site, group, memory)))
+        return failure();
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+int64_t sextant::codegen::getCopiedRowWords(const VectorTarget &target,
+                                            int64_t dim, bool pairs) {
+  return llvm::alignTo(pairs ? llvm::divideCeil(dim, 2) : dim, target.width);
+}
+
+/// Copies `dim` elements of a row as they are, or as f32, and fills the last
+/// vector with zeros.
+static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
+                    int64_t dim, Type stored, Value to) {
+  int64_t lanes = kernel.width() * 32 / stored.getIntOrFloatBitWidth();
+  auto convert = [&](Value value) {
+    return element == stored ? value : kernel.extend(value);
+  };
+  auto contiguous = [&] {
+    for (int64_t lane = 0; lane < dim; lane += lanes) {
+      auto type = VectorType::get(lanes, element);
+      Value values =
+          kernel.loadPart(type, kernel.advance(from, {lane}, element),
+                          std::min(lanes, dim - lane));
+      kernel.store(convert(values), kernel.advance(to, {lane}, stored));
+    }
+  };
+  auto strided = [&] {
+    auto type = VectorType::get(lanes, stored);
+    Value zero =
+        kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(type)));
+    int64_t lastVector = (dim - 1) / lanes * lanes;
+    kernel.store(zero, kernel.advance(to, {lastVector}, stored));
+    kernel.loop(0, dim, 1, [&](Value lane) {
+      Value value = kernel.load(
+          element, kernel.advance(from, {kernel.mul(lane, step)}, element));
+      kernel.store(convert(value), kernel.advance(to, {lane}, stored));
+    });
+  };
+  kernel.when(kernel.equal(step, 1), contiguous, strided);
+}
+
+LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
+                                            ArgumentBlock &arguments,
+                                            const RowCopy &copy, Type element) {
+  Index last = kernel.sub(arguments.getSize(copy.tensor, 2), 1);
+  Index step = arguments.getStride(copy.tensor, 3);
+  bool isMapped = !copy.maps.empty();
+  LogicalResult result = success();
+  kernel.loop(0, copy.count, 1, [&](Value number) {
+    Index row = kernel.min(kernel.add(copy.first, number), last);
+    Value from =
+        arguments.getAddress(copy.tensor, {copy.batch, copy.head, row});
+    Value to = kernel.advance(copy.to, {kernel.mul(number, copy.rowWords)});
+    if (!isMapped)
+      return copyRow(kernel, from, step, element, copy.dim,
+                     copy.pairs ? kernel.bf16 : kernel.f32, to);
+    Value mapped = copy.pairs ? copy.mappedRow : to;
+    copyRow(kernel, from, step, element, copy.dim, kernel.f32, mapped);
+    result = emitRowMaps(kernel, copy.maps, *copy.site, row, mapped);
+    if (!copy.pairs)
+      return;
+    int64_t width = kernel.width();
+    for (int64_t word = 0; word < copy.rowWords; word += width) {
+      bool hasSecond = 2 * word + width < copy.dim;
+      Value low = kernel.loadVector(mapped, {2 * word});
+      Value high = hasSecond ? kernel.loadVector(mapped, {2 * word + width})
+                             : kernel.splatF32(0);
+      kernel.store(kernel.truncatePair(low, high), kernel.advance(to, {word}));
+    }
+  });
+  return result;
+}

@@ -1,0 +1,111 @@
+//===- ScoreSite.cpp - Where the forward emits score payloads -------------===//
+
+#include "codegen/CPU/ScoreSite.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+void ScoreSite::packPositions(Index firstRow, Index count, int64_t rowCapacity,
+                              Value memory) {
+  packed = memory;
+  capacity = rowCapacity;
+  if (!operands.queryPositions)
+    return;
+  unsigned tensor = *operands.queryPositions;
+  Index last = kernel.sub(arguments.getSize(tensor, 1), 1);
+  Index axes = kernel.min(arguments.getSize(tensor, 2), packedAxes);
+  kernel.loop(0, count, 1, [&](Value row) {
+    Value from =
+        getPositions(tensor, kernel.min(kernel.add(firstRow, row), last));
+    kernel.loop(0, axes, 1, [&](Value axis) {
+      Index step = kernel.mul(axis, arguments.getStride(tensor, 2));
+      Value position =
+          kernel.load(kernel.i32, kernel.advance(from, {step}, kernel.i32));
+      kernel.store(position,
+                   kernel.advance(memory, {kernel.mul(axis, capacity), row},
+                                  kernel.i32));
+    });
+  });
+}
+
+void ScoreSite::enterPanel(Index firstRow, Index placeInItem) {
+  first = firstRow;
+  place = placeInItem;
+}
+
+void ScoreSite::setPoint(int64_t vectorNumber, Index keyRow) {
+  vector = vectorNumber;
+  key = keyRow;
+}
+
+Index ScoreSite::getKey() {
+  return kernel.min(key, kernel.sub(arguments.getSize(operands.key, 2), 1));
+}
+
+Value ScoreSite::index(OpBuilder &, pos::Side side) {
+  if (side == pos::Side::key)
+    return kernel.toI32(key);
+  return kernel.lanes(toIndex(pos::Side::query, getFirst()));
+}
+
+Value ScoreSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
+  if (!plan.hasPositions)
+    return index(builder, side);
+  if (side == pos::Side::key) {
+    if (!operands.keyPositions)
+      return index(builder, side);
+    unsigned tensor = *operands.keyPositions;
+    Index step = kernel.mul(axis, arguments.getStride(tensor, 2));
+    return kernel.load(
+        kernel.i32,
+        kernel.advance(getPositions(tensor, getKey()), {step}, kernel.i32));
+  }
+  if (!operands.queryPositions)
+    return index(builder, side);
+  assert(axis < packedAxes && "checked when the kernel was planned");
+  return kernel.load(
+      kernel.vi32,
+      kernel.advance(packed, {place, axis * capacity + vector * kernel.width()},
+                     kernel.i32));
+}
+
+Value ScoreSite::loadHoisted(const Hoisted &hoisted, unsigned table,
+                             Value row) {
+  Type type = getStoredType(hoisted);
+  switch (hoisted.form) {
+  case HoistForm::OffsetTable: {
+    if (!operands.offsetRange) {
+      // Descending: entry padding + (Lk - 1 - key) + query.
+      Index entry = kernel.sub(arguments.getSize(operands.key, 2), key);
+      entry = kernel.add(entry, getFirst());
+      return loadEntry(hoisted,
+                       kernel.advance(row, {entry, operands.padding - 1}, type),
+                       kernel.width());
+    }
+    Value from =
+        kernel.load(kernel.i32, arguments.getPointer(*operands.offsetRange));
+    Value entry = arith::SubIOp::create(
+        kernel.builder, kernel.loc, kernel.broadcast(offset(kernel.builder, 0)),
+        kernel.broadcast(from));
+    Value last = kernel.broadcast(
+        kernel.toI32(kernel.sub(arguments.getSize(table, 2), 1)));
+    entry = arith::MinSIOp::create(kernel.builder, kernel.loc, entry, last);
+    entry = arith::MaxSIOp::create(kernel.builder, kernel.loc, entry,
+                                   kernel.splatI32(0));
+    return fromStored(hoisted, kernel.gather(type, row, entry));
+  }
+  case HoistForm::QueryVector: {
+    Index left = kernel.sub(arguments.getSize(operands.query, 2), getFirst());
+    Index count = kernel.min(left, kernel.width());
+    return loadEntry(hoisted, kernel.advance(row, {getFirst()}, type), count);
+  }
+  case HoistForm::KeyVector:
+    return loadEntry(hoisted, kernel.advance(row, {getKey()}, type),
+                     std::nullopt);
+  case HoistForm::HeadScalar:
+  case HoistForm::RowLaneTable:
+    break;
+  }
+  llvm_unreachable("a score payload uses no value of this form");
+}
