@@ -23,7 +23,9 @@ def LinkEncodings : Pass<"pos-link-encodings", "::mlir::ModuleOp"> {
 
     ```mlir
     // sextant-opt --pos-link-encodings=search-path=my/encodings
-    %o, %lse = pos.attention %q, %k, (%v) uses [#pos.use<@window, "near", {size = 64 : i32}>] ...
+    %o, %lse = pos.attention %q, %k, (%v) uses [#pos.use<@band, "near", {size = 64 : i32}>]
+      : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>)
+      -> (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>
     ```
   }];
   let dependentDialects = [

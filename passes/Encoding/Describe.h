@@ -74,7 +74,7 @@ public:
 
   /// Parameters of a list of uses, in the order of operands. `definitions` is
   /// the text of `pos.encoding` ops to look in first, `uses` the text of the
-  /// attribute: `[#pos.use<@rope, "rope", {base = 5.0e5}>]`.
+  /// attribute: `[#pos.use<@waves, "waves", {base = 5.0e5 : f32}>]`.
   llvm::Expected<std::vector<ParamInfo>>
   getParams(const std::string &definitions, const std::string &uses,
             const Extents &extents);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the examples of td files through sextant-opt.
+"""Runs the examples of all td files of some folders through sextant-opt.
 
-    td_examples.py OPT FILE.td...
+    td_examples.py OPT FOLDER...
 
 Every ```mlir block of a description must parse. A block of whole modules (it
 begins with `module`, `func.func` or `pos.encoding`) is verified as well. Any
@@ -91,7 +91,8 @@ def check(opt, text):
 
 
 def main():
-    opt, files = sys.argv[1], map(pathlib.Path, sys.argv[2:])
+    opt, folders = sys.argv[1], map(pathlib.Path, sys.argv[2:])
+    files = sorted(path for folder in folders for path in folder.rglob("*.td"))
     wrong = count = 0
     for path in files:
         for line, text in blocks(path):
