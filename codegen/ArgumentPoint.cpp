@@ -31,10 +31,11 @@ unsigned LaunchOperands::scalar(Value index) {
   return layout.scalars++;
 }
 
-void LaunchOperands::launch(const Lowering &lowering, StringRef suffix) const {
+void LaunchOperands::launch(const Lowering &lowering, StringRef suffix,
+                            Value flops) const {
   exec::LaunchOp::create(lowering.builder, lowering.getLoc(),
                          lowering.getKernel(suffix), reads, writes, scalars,
-                         /*flops=*/Value(), /*bytes=*/Value());
+                         flops, /*bytes=*/Value());
 }
 
 PointLayout codegen::addPointOperands(const Lowering &lowering,
@@ -120,8 +121,7 @@ Index ArgumentPoint::getExtent(pos::Extent extent) {
   case pos::Extent::key:
     return scalar(4);
   case pos::Extent::model:
-    return kernel.mul(scalar(1),
-                      *owner.getStaticExtent(pos::Extent::head_dim));
+    return kernel.mul(scalar(1), *owner.getStaticExtent(pos::Extent::head_dim));
   case pos::Extent::head_dim:
   case pos::Extent::value_dim:
     break;

@@ -25,7 +25,9 @@ struct LaunchOperands {
   unsigned read(mlir::Value tensor);
   unsigned write(mlir::Value tensor);
   unsigned scalar(mlir::Value index);
-  void launch(const Lowering &lowering, llvm::StringRef suffix) const;
+  /// `flops` (index) is what the launch costs, for profiles.
+  void launch(const Lowering &lowering, llvm::StringRef suffix,
+              mlir::Value flops = nullptr) const;
 };
 
 /// Numbers of the operands that an ArgumentPoint needs.

@@ -1,5 +1,6 @@
 //===- CPULowerings.cpp - The kernels of CPU targets ----------------------===//
 
+#include "codegen/CPU/CPULowerings.h"
 #include "codegen/CPU/FlashForward.h"
 
 using namespace sextant::codegen;
@@ -7,5 +8,6 @@ using namespace sextant::codegen;
 TargetLowerings sextant::codegen::getCPULowerings() {
   TargetLowerings lowerings;
   lowerings.attention = lowerFlashForward;
+  lowerings.attentionBackward = lowerAttentionBackward;
   return lowerings;
 }

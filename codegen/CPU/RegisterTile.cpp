@@ -48,8 +48,10 @@ Values sextant::codegen::emitTile(KernelBuilder &kernel,
                          return emitSteps(kernel, tile, k, unroll, carried);
                        });
   };
-  Index whole = kernel.mul(kernel.div(tile.count, tile.unroll), tile.unroll);
   Values values(initial);
+  if (tile.isWhole)
+    return run(0, tile.count, tile.unroll, values);
+  Index whole = kernel.mul(kernel.div(tile.count, tile.unroll), tile.unroll);
   if (!whole.is(0))
     values = run(0, whole, tile.unroll, values);
   if (!tile.count.isConstant())

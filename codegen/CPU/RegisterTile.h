@@ -28,6 +28,8 @@ struct RegisterTile {
   int64_t vectors = 2;
   Index count = 0;
   int64_t unroll = 4;
+  /// The count is a multiple of `unroll`.
+  bool isWhole = false;
   /// Elements are pairs of bf16 (32-bit units), products are dots.
   bool pairs = false;
 };

@@ -233,7 +233,7 @@ def Exec_TensorAttr : Exec_Attr<"Tensor", "tensor"> {
 def Exec_TensorsAttr : Exec_Attr<"Tensors", "tensors"> {
   let summary = "a list of tensor operands, by number";
   let parameters = (ins ArrayRefParameter<"int64_t">:$numbers);
-  let assemblyFormat = "`<` `[` $numbers `]` `>`";
+  let assemblyFormat = "`<` custom<Numbers>($numbers) `>`";
 }
 def Exec_IntegerAttr : Exec_Attr<"Integer", "integer"> {
   let summary = "an index operand, by number";
@@ -243,7 +243,7 @@ def Exec_IntegerAttr : Exec_Attr<"Integer", "integer"> {
 def Exec_IntegersAttr : Exec_Attr<"Integers", "integers"> {
   let summary = "a list of index operands, by number";
   let parameters = (ins ArrayRefParameter<"int64_t">:$numbers);
-  let assemblyFormat = "`<` `[` $numbers `]` `>`";
+  let assemblyFormat = "`<` custom<Numbers>($numbers) `>`";
 }
 
 #endif // SEXTANT_EXEC_TD

@@ -12,6 +12,20 @@ using namespace sextant::exec;
 #include "dialects/Exec/IR/ExecDialect.cpp.inc"
 #include "dialects/Exec/IR/ExecEnums.cpp.inc"
 
+// A list that may be empty, which the declarative format cannot say.
+static ParseResult parseNumbers(AsmParser &parser,
+                                SmallVectorImpl<int64_t> &numbers) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    return parser.parseInteger(numbers.emplace_back());
+  });
+}
+
+static void printNumbers(AsmPrinter &printer, ArrayRef<int64_t> numbers) {
+  printer << '[';
+  llvm::interleaveComma(numbers, printer);
+  printer << ']';
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Exec/IR/ExecAttrs.cpp.inc"
 
@@ -61,9 +75,12 @@ static LogicalResult verifyArgument(DenseOp op, size_t position,
   return TypeSwitch<Attribute, LogicalResult>(argument)
       .Case([&](TensorAttr attr) { return check(attr.getNumber(), true); })
       .Case([&](TensorsAttr attr) { return checkAll(attr.getNumbers(), true); })
-      .Case([&](exec::IntegerAttr attr) { return check(attr.getNumber(), false); })
-      .Case(
-          [&](exec::IntegersAttr attr) { return checkAll(attr.getNumbers(), false); })
+      .Case([&](exec::IntegerAttr attr) {
+        return check(attr.getNumber(), false);
+      })
+      .Case([&](exec::IntegersAttr attr) {
+        return checkAll(attr.getNumbers(), false);
+      })
       .Case<mlir::BoolAttr, mlir::StringAttr, mlir::UnitAttr,
             mlir::DenseI64ArrayAttr>([](Attribute) { return success(); })
       .Case([&](mlir::IntegerAttr attr) -> LogicalResult {
@@ -132,9 +149,9 @@ LogicalResult ParameterOp::verify() {
                                                   : 2;
   size_t given = getInitArgs() ? getInitArgs()->size() : 0;
   if (given != expected)
-    return emitOpError("expected ") << expected << " numbers after init "
-                                    << stringifyInit(getInit()) << ", got "
-                                    << given;
+    return emitOpError("expected ")
+           << expected << " numbers after init " << stringifyInit(getInit())
+           << ", got " << given;
   if (getValues() && getValues()->getType() != getType())
     return emitOpError("expected values of ")
            << getType() << ", got " << getValues()->getType();

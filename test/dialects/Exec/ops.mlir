@@ -24,6 +24,8 @@ func.func @all(%a: tensor<?x64xf32> {exec.name = "input", exec.dims = ["n", ""]}
   // CHECK: exec.dense "aten::linear"(%[[T]], %{{.*}} : tensor<?x64xf32>, tensor<64x64xf32>) arguments [#exec.tensor<0>, #exec.tensor<1>, unit]
   %d = exec.dense "aten::linear"(%t, %w : tensor<?x64xf32>, tensor<64x64xf32>)
     arguments [#exec.tensor<0>, #exec.tensor<1>, unit] -> tensor<?x64xf32>
+  // CHECK: arguments [#exec.tensors<[0, 0]>, #exec.tensors<[]>]
+  exec.dense "aten::foreach"(%t : tensor<?x64xf32>) arguments [#exec.tensors<[0, 0]>, #exec.tensors<[]>]
   // CHECK: exec.release %[[T]]
   exec.release %t : tensor<?x64xf32>
   // CHECK: exec.dense "aten::reshape"(%{{.*}}, %[[N]] : tensor<?x64xf32>, index) arguments [#exec.tensor<0>, #exec.integers<[1]>]

@@ -1,0 +1,311 @@
+//===- AttentionBackward.cpp - The launches of the backward
+//-----------------===//
+
+#include "codegen/ArgumentPoint.h"
+#include "codegen/CPU/BackwardKernel.h"
+#include "codegen/CPU/BackwardLaunches.h"
+#include "codegen/CPU/CPULowerings.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+/// Work items that a launch should have where its shape allows: enough for the
+/// threads of a large machine, while each chunk costs a copy of dQ.
+static constexpr int64_t wantedItems = 32;
+/// Copies of dQ are this many (query heads times chunks) at most, for grouped
+/// queries.
+static constexpr int64_t mostCopies = 64;
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Arithmetic on values of type index.
+struct Sizes {
+  const Lowering &lowering;
+
+  Value constant(int64_t value) const {
+    return arith::ConstantIndexOp::create(lowering.builder, lowering.getLoc(),
+                                          value);
+  }
+  template <typename OpTy> Value create(Value a, Value b) const {
+    return OpTy::create(lowering.builder, lowering.getLoc(), a, b);
+  }
+  Value mul(Value a, Value b) const { return create<arith::MulIOp>(a, b); }
+  Value ceilDiv(Value a, Value b) const {
+    return create<arith::CeilDivSIOp>(a, b);
+  }
+  Value min(Value a, Value b) const { return create<arith::MinSIOp>(a, b); }
+  Value max(Value a, Value b) const { return create<arith::MaxSIOp>(a, b); }
+  Value roundUp(Value a, int64_t multiple) const {
+    Value unit = constant(multiple);
+    return mul(ceilDiv(a, unit), unit);
+  }
+};
+} // namespace
+
+/// Chunks of key tiles per (batch, head of the keys), from the shape only.
+static Value getChunks(const Sizes &sizes, const BackwardShape &shape,
+                       pos::AttentionBackwardOp op) {
+  const Lowering &lowering = sizes.lowering;
+  Value one = sizes.constant(1);
+  Value batch = lowering.getDim(op.getQuery(), 0);
+  Value heads = lowering.getDim(op.getQuery(), 1);
+  Value keyHeads = lowering.getDim(op.getKey(), 1);
+  Value tiles = sizes.ceilDiv(lowering.getDim(op.getKey(), 2),
+                              sizes.constant(shape.keys));
+  auto quotient = [&](int64_t total, Value by) {
+    return sizes.ceilDiv(sizes.constant(total), sizes.max(by, one));
+  };
+  Value wanted = quotient(wantedItems, sizes.mul(batch, keyHeads));
+  Value most = quotient(mostCopies, sizes.mul(batch, heads));
+  return sizes.max(one, sizes.min(tiles, sizes.min(wanted, most)));
+}
+
+//===----------------------------------------------------------------------===//
+// Partial sums of gradients
+//===----------------------------------------------------------------------===//
+
+static RankedTensorType getDynamicType(int64_t rank, Type element) {
+  return RankedTensorType::get(SmallVector<int64_t>(rank, ShapedType::kDynamic),
+                               element);
+}
+
+/// Partial sums [chunks, B, H, entries] of the gradient of a hoist.
+static Value allocatePartials(const Sizes &sizes, const BackwardTask &task,
+                              const Hoisted &hoisted,
+                              const HoistGradientShape &gradient, Value chunks,
+                              pos::AttentionBackwardOp op) {
+  const Lowering &lowering = sizes.lowering;
+  Type element = lowering.builder.getF32Type();
+  Value entries;
+  switch (hoisted.form) {
+  case HoistForm::HeadScalar:
+    entries = sizes.constant(1);
+    element = lowering.builder.getF64Type();
+    break;
+  case HoistForm::OffsetTable:
+    entries = gradient.sizes[2];
+    break;
+  case HoistForm::QueryVector:
+    entries = sizes.roundUp(gradient.sizes[2], task.shape.queries);
+    break;
+  case HoistForm::KeyVector:
+    // A key belongs to one chunk.
+    chunks = sizes.constant(1);
+    entries = sizes.roundUp(gradient.sizes[2], task.shape.keys);
+    break;
+  case HoistForm::RowLaneTable:
+    llvm_unreachable("row maps have no partial sums");
+  }
+  return lowering.allocate(getDynamicType(4, element),
+                           {chunks, lowering.getDim(op.getQuery(), 0),
+                            lowering.getDim(op.getQuery(), 1), entries},
+                           /*zero=*/true);
+}
+
+namespace {
+/// The launches of one backward, in the order in which they run.
+class BackwardLowering {
+public:
+  BackwardLowering(const Lowering &lowering)
+      : lowering(lowering), sizes{lowering},
+        op(cast<pos::AttentionBackwardOp>(lowering.plan.owner)),
+        task(lowering.plan, lowering.target.vector,
+             op.getQuery().getType().getElementType(),
+             op.getQuery().getType().getDimSize(3),
+             cast<RankedTensorType>(op.getValues().front().getType())
+                 .getDimSize(3)) {}
+
+  FailureOr<SmallVector<Value>> run();
+
+private:
+  LogicalResult verify();
+  void addReads(const RowStatistics &statistics);
+  void addWrites();
+  LogicalResult launchMain();
+  FailureOr<SmallVector<Value>> launchParamGradients();
+
+  const Lowering &lowering;
+  Sizes sizes;
+  pos::AttentionBackwardOp op;
+  BackwardTask task;
+  LaunchOperands operands;
+  HoistTables tables;
+  Value chunks, paddedQueries;
+  Value queryPartials, keyGradient, valueGradient;
+  /// Per hoist, per parameter: partial sums or null.
+  SmallVector<Value> hoistPartials, readPartials;
+};
+} // namespace
+
+LogicalResult BackwardLowering::verify() {
+  if (op.getValues().size() != 1)
+    return op.emitOpError("with several values has no kernel on this target");
+  if (!task.element.isF32() && !task.element.isBF16())
+    return op.emitOpError("of ")
+           << task.element << " has no kernel on this target";
+  for (const Hoisted &hoisted : lowering.plan.hoisted)
+    if (hoisted.form == HoistForm::RowLaneTable && hoisted.wantsGradient) {
+      auto hoist = hoisted.op;
+      return hoist.emitOpError("a trained parameter stands behind a row map of "
+                               "attention, which has no gradient on this "
+                               "target");
+    }
+  return success();
+}
+
+void BackwardLowering::addReads(const RowStatistics &statistics) {
+  task.query = operands.read(op.getQuery());
+  task.key = operands.read(op.getKey());
+  task.value = operands.read(op.getValues().front());
+  task.outputGradient = operands.read(op.getOutputGradients().front());
+  task.negativeLse = operands.read(statistics.negativeLse);
+  task.negativeDelta = operands.read(statistics.negativeDelta);
+  auto readIf = [&](Value tensor) -> BackwardTask::Number {
+    if (!tensor)
+      return std::nullopt;
+    return operands.read(tensor);
+  };
+  task.queryPositions = readIf(op.getQueryPositions());
+  task.keyPositions = readIf(op.getKeyPositions());
+  task.offsetRange = readIf(tables.range);
+  for (Value table : tables.buffers)
+    task.tables.push_back(readIf(table));
+  for (Value param : op.getParams())
+    task.params.push_back(operands.read(param));
+}
+
+/// Whether a score payload or mask reads the parameter itself.
+static bool isReadInTile(const KernelPlan &plan, BlockArgument param) {
+  return plan.score && llvm::any_of(param.getUsers(), [&](Operation *user) {
+           return plan.score->isProperAncestor(user);
+         });
+}
+
+void BackwardLowering::addWrites() {
+  Value batch = lowering.getDim(op.getQuery(), 0);
+  Value heads = lowering.getDim(op.getQuery(), 1);
+  chunks = getChunks(sizes, task.shape, op);
+  SmallVector<int64_t> shape(4, ShapedType::kDynamic);
+  shape.push_back(task.shape.headRow);
+  queryPartials = lowering.allocate(
+      RankedTensorType::get(shape, lowering.builder.getF32Type()),
+      {chunks, batch, heads, paddedQueries, Value()});
+  keyGradient =
+      lowering.allocateLike(op.getKey(), op.getKeyGradient().getType());
+  valueGradient = lowering.allocateLike(
+      op.getValues().front(), op.getValueGradients().front().getType());
+  task.queryGradient = operands.write(queryPartials);
+  task.keyGradient = operands.write(keyGradient);
+  task.valueGradient = operands.write(valueGradient);
+
+  for (const Hoisted &hoisted : lowering.plan.hoisted) {
+    hoistPartials.emplace_back();
+    task.tableGradients.emplace_back();
+    if (!hoisted.wantsGradient)
+      continue;
+    hoistPartials.back() = allocatePartials(
+        sizes, task, hoisted,
+        getHoistGradientShape(lowering, hoisted, tables.options), chunks, op);
+    task.tableGradients.back() = operands.write(hoistPartials.back());
+  }
+  for (auto [number, param] : llvm::enumerate(op.getParams())) {
+    readPartials.emplace_back();
+    task.readGradients.emplace_back();
+    if (!lowering.plan.paramWantsGradient[number] ||
+        !isReadInTile(lowering.plan, op.getBody().getArgument(number)))
+      continue;
+    Value entries = sizes.constant(1);
+    auto type = cast<RankedTensorType>(param.getType());
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      entries = sizes.mul(entries, lowering.getDim(param, dim));
+    readPartials.back() = lowering.allocate(
+        getDynamicType(4, lowering.builder.getF64Type()),
+        {chunks, batch, lowering.getDim(op.getKey(), 1), entries},
+        /*zero=*/true);
+    task.readGradients.back() = operands.write(readPartials.back());
+  }
+}
+
+LogicalResult BackwardLowering::launchMain() {
+  task.operands = operands.layout;
+  if (failed(createBackwardKernel(lowering.kernels, op.getLoc(),
+                                  lowering.getKernelName("main"), task,
+                                  lowering.target.vector)))
+    return failure();
+  // Five products of 2 * d FLOP per score, as if nothing were hidden.
+  Value flops =
+      sizes.constant(2 * (3 * task.shape.headDim + 2 * task.shape.valueDim));
+  for (int64_t dim : {0, 1, 2})
+    flops = sizes.mul(flops, lowering.getDim(op.getQuery(), dim));
+  flops = sizes.mul(flops, lowering.getDim(op.getKey(), 2));
+  operands.launch(lowering, "main", flops);
+  return success();
+}
+
+/// Gradients of hoisted values and of parameters, from their partial sums.
+FailureOr<SmallVector<Value>> BackwardLowering::launchParamGradients() {
+  SmallVector<Value> hoistGradients, paramGradients;
+  for (auto [number, hoisted] : llvm::enumerate(lowering.plan.hoisted)) {
+    hoistGradients.emplace_back();
+    if (!hoistPartials[number])
+      continue;
+    HoistGradientShape shape =
+        getHoistGradientShape(lowering, hoisted, tables.options);
+    hoistGradients.back() = lowering.allocate(shape.type, shape.sizes);
+    launchSum(lowering, ("sum_" + Twine(number)).str(), hoistPartials[number],
+              hoistGradients.back(), /*hasHeads=*/true);
+  }
+  for (auto [number, param] : llvm::enumerate(op.getParams())) {
+    paramGradients.emplace_back();
+    if (!lowering.plan.paramWantsGradient[number])
+      continue;
+    auto type = cast<RankedTensorType>(param.getType());
+    SmallVector<Value> extents;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      extents.push_back(lowering.getDim(param, dim));
+    paramGradients.back() =
+        lowering.allocate(type, extents, /*zero=*/!readPartials[number]);
+    if (readPartials[number])
+      launchSum(lowering, ("sum_read_" + Twine(number)).str(),
+                readPartials[number], paramGradients.back(),
+                /*hasHeads=*/false);
+  }
+  if (failed(launchHoistPullbacks(lowering, tables, hoistGradients,
+                                  paramGradients)))
+    return failure();
+  return paramGradients;
+}
+
+FailureOr<SmallVector<Value>> BackwardLowering::run() {
+  if (failed(verify()))
+    return failure();
+  FailureOr<HoistTables> hoists =
+      launchHoists(lowering, {OffsetOrder::Ascending, task.tablePadding()});
+  if (failed(hoists))
+    return failure();
+  tables = *hoists;
+  paddedQueries =
+      sizes.roundUp(lowering.getDim(op.getQuery(), 2), task.shape.queries);
+  addReads(launchDelta(lowering, task.shape, paddedQueries));
+  addWrites();
+  if (failed(launchMain()))
+    return failure();
+  FailureOr<Value> queryGradient =
+      launchFinish(lowering, task.shape, queryPartials);
+  FailureOr<SmallVector<Value>> paramGradients = launchParamGradients();
+  if (failed(queryGradient) || failed(paramGradients))
+    return failure();
+  SmallVector<Value> results{*queryGradient, keyGradient, valueGradient};
+  for (int32_t number : op.getParamGradients())
+    results.push_back((*paramGradients)[number]);
+  return results;
+}
+
+FailureOr<SmallVector<Value>>
+sextant::codegen::lowerAttentionBackward(const Lowering &lowering) {
+  return BackwardLowering(lowering).run();
+}

@@ -1,0 +1,114 @@
+//===- BackwardKernel.h - The loop nest of the backward -----------*- C++
+//-*-===//
+//
+// Lanes are keys. One work item is (batch, head of the keys, chunk of key
+// tiles); its tiles run in order:
+//
+//   for each tile of keys:
+//     K and V: copied as rows, packed as K^T and V^T; clear dK^T, dV^T
+//     for each query head of the group:
+//       for each block of queries that the tile's keys are not hidden from:
+//         Q and dO: copied as rows
+//         for each panel of keys:
+//           for each group of rows: S, P; dP - delta, dS
+//           dV^T += dO^T P; dK^T += Q^T dS
+//         dQ += dS K, read and written in the chunk's own sum
+//         sums of the score payload's gradients
+//     dK, dV: transposed into rows
+//
+// Copies make rows contiguous, padded with zeros and in one type, so no product
+// has an edge: rows of the strangest strides cost the same, as do row maps.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_BACKWARDKERNEL_H
+#define SEXTANT_CODEGEN_CPU_BACKWARDKERNEL_H
+
+#include "codegen/CPU/BackwardSite.h"
+#include "codegen/CPU/BackwardTask.h"
+#include "codegen/CPU/GradientSums.h"
+#include "codegen/CPU/ScratchLayout.h"
+
+namespace sextant::codegen {
+
+class BackwardKernel {
+public:
+  BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const BackwardTask &task, ScratchLayout &layout,
+                 mlir::Value scratch);
+
+  static Index countItems(ArgumentBlock &arguments, KernelBuilder &kernel,
+                          const BackwardTask &task);
+  mlir::LogicalResult emitItem(Index item);
+
+private:
+  using Values = KernelBuilder::Values;
+
+  /// An operand packed as [panels][row][panel], and its gradient likewise.
+  struct Packed {
+    mlir::Value transposed, gradient;
+  };
+  /// Rows of a block of queries: `rows` to contract along a row, `columns` to
+  /// contract along the queries.
+  struct Streamed {
+    mlir::Value rows, columns;
+  };
+
+  /// Of a rectangle of scores: whether all of it exists and is visible, and
+  /// whether some of it may be.
+  struct Visibility {
+    mlir::Value all, some;
+  };
+
+  // In BackwardPacking.cpp.
+  void beginTile();
+  void endTile();
+  void beginBlock();
+  void copyRows(unsigned tensor, Index tensorHead, Index first, Index valid,
+                Index total, int64_t dim, int64_t row, mlir::Value to);
+  void packTile(mlir::Value rows, int64_t row, double scale, mlir::Value to);
+  void clear(mlir::Value base, Index elements);
+  void storeGradient(mlir::Value gradient, int64_t dim, int64_t row,
+                     double scale, unsigned tensor);
+
+  // In FlashBackward.cpp.
+  mlir::LogicalResult emitHead();
+  mlir::LogicalResult emitBlock(mlir::Value isWhole);
+  Values emitGroup(Index group, Index panel, mlir::Value isWhole,
+                   mlir::ValueRange hull, mlir::LogicalResult &result);
+  mlir::LogicalResult emitCell(Index group, Index panel, bool isMasked);
+  void clearCell(Index group, Index panel);
+  Visibility emitVisibility(Index firstQuery, Index queryEnd, Index firstKey,
+                            Index keyEnd);
+  mlir::FailureOr<mlir::Value> emitVisible(int64_t row, int64_t vector);
+  Values emitProduct(const Streamed &streamed, const Packed &packed,
+                     int64_t dim, int64_t row, Index group, Index panel,
+                     mlir::ValueRange initial);
+  void accumulate(const Packed &packed, const Streamed &streamed,
+                  mlir::Value scores, int64_t row, Index panel, Index low,
+                  Index high);
+  void emitQueryGradient();
+
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  const BackwardTask &task;
+  const BackwardShape &shape;
+  BackwardSite site;
+  GradientSums sums;
+
+  // Memory of the item.
+  mlir::Value rowsBuffer;
+  Packed keys, values;
+  Streamed queries, outputGradients;
+  mlir::Value probabilities, scoreGradients, cellScores;
+  mlir::Value lowPanels, highPanels; ///< i64 per group of rows
+
+  // Where the emitted code stands.
+  Index batch = 0, kvHead = 0, chunk = 0, head = 0;
+  Index firstKey = 0, keyCount = 0, panelCount = 0;
+  Index firstQuery = 0, queryCount = 0, groupEnd = 0;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_BACKWARDKERNEL_H

@@ -1,0 +1,36 @@
+//===- BackwardLaunches.h - The kernels around the main backward --*- C++
+//-*-===//
+
+#ifndef SEXTANT_CODEGEN_CPU_BACKWARDLAUNCHES_H
+#define SEXTANT_CODEGEN_CPU_BACKWARDLAUNCHES_H
+
+#include "codegen/CPU/BackwardShape.h"
+#include "codegen/LowerAttention.h"
+
+namespace sextant::codegen {
+
+/// What the main kernel needs of each query row, [B, H, padded rows] x f32.
+struct RowStatistics {
+  mlir::Value negativeLse, negativeDelta;
+};
+
+/// delta: -lse in base 2 and dlse - rowsum(o do), for `paddedRows` rows (type
+/// index) of each head.
+RowStatistics launchDelta(const Lowering &lowering, const BackwardShape &shape,
+                          mlir::Value paddedRows);
+
+/// finish: dQ from its partial sums [chunks, B, H, rows, row].
+mlir::FailureOr<mlir::Value> launchFinish(const Lowering &lowering,
+                                          const BackwardShape &shape,
+                                          mlir::Value partials);
+
+/// sum: `result` (contiguous) from partial sums [chunks, B, H, entries], over
+/// the chunks in order, and over batch and heads where the result has one. A
+/// result of rank 2 or less than 4 without batch and heads is given by
+/// `hasHeads` = false: it is flat, and all of B and H are summed.
+void launchSum(const Lowering &lowering, llvm::StringRef suffix,
+               mlir::Value partials, mlir::Value result, bool hasHeads);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_BACKWARDLAUNCHES_H

@@ -1,0 +1,56 @@
+//===- BackwardShape.h - Sizes of the backward kernel -------------*- C++
+//-*-===//
+//
+// The numbers of the backward that are fixed when it is compiled: its register
+// tiles, the block of queries and the tile of keys, rows padded to vectors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_BACKWARDSHAPE_H
+#define SEXTANT_CODEGEN_CPU_BACKWARDSHAPE_H
+
+#include "codegen/KernelBuilder.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace sextant::codegen {
+
+/// Lanes are keys. A tile of keys is cut into panels of one register tile's
+/// width; a block of queries into groups of one register tile's rows.
+struct BackwardShape {
+  BackwardShape(const VectorTarget &target, mlir::Type element, int64_t headDim,
+                int64_t valueDim)
+      : headDim(headDim), valueDim(valueDim),
+        dot(target.hasBf16Dot && element.isBF16()) {
+    bool wide = target.registers >= 32;
+    rows = wide ? 8 : 4;
+    vectors = wide ? 2 : 3;
+    rowVectors = 2;
+    panel = vectors * target.width;
+    keys = panels * panel;
+    // A 32-bit unit of bf16 holds two values, so a vector of units has twice
+    // as many; the loop over a contraction takes four steps at a time.
+    int64_t unit = dot ? 2 * target.width : target.width;
+    headRow = llvm::alignTo(headDim, unit);
+    valueRow = llvm::alignTo(valueDim, unit);
+    stride = keys + target.width;
+  }
+
+  int64_t headDim, valueDim;
+  /// Whether products contract pairs of bf16.
+  bool dot;
+  /// A register tile is rows x vectors; that of dQ is rows x rowVectors.
+  int64_t rows, vectors, rowVectors;
+  /// Keys of a register tile, register tiles and keys of a tile of keys.
+  int64_t panel, panels = 4, keys;
+  /// Queries of a block.
+  int64_t queries = 64;
+  /// Elements of a padded row of Q and K, of V and dO; padding is zero.
+  int64_t headRow, valueRow;
+  /// Elements from one row of a buffer of scores to the next: the keys of the
+  /// tile and a vector of zeros, which the sums along diagonals run into.
+  int64_t stride;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_BACKWARDSHAPE_H

@@ -1,0 +1,61 @@
+//===- BackwardTask.h - What the backward of one attention is -----*- C++
+//-*-===//
+//
+// Ties together the plan, the sizes and the operands of the main launch of the
+// backward, so that its parts (site, sums, kernel, launches) agree on them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_BACKWARDTASK_H
+#define SEXTANT_CODEGEN_CPU_BACKWARDTASK_H
+
+#include "codegen/CPU/BackwardShape.h"
+#include "codegen/HoistTable.h"
+#include "codegen/KernelFunction.h"
+#include "codegen/KernelPlan.h"
+
+namespace sextant::codegen {
+
+/// The main launch of a backward. Numbers are those of `operands`; none where
+/// the attention has no such tensor.
+struct BackwardTask {
+  BackwardTask(const KernelPlan &plan, const VectorTarget &target,
+               mlir::Type element, int64_t headDim, int64_t valueDim)
+      : plan(plan), shape(target, element, headDim, valueDim),
+        element(element) {}
+
+  const KernelPlan &plan;
+  BackwardShape shape;
+  mlir::Type element; ///< of q, k, v and their gradients
+  KernelOperands operands;
+
+  using Number = std::optional<unsigned>;
+  unsigned query = 0, key = 0, value = 0, outputGradient = 0;
+  /// [B, H, Lq rounded up to blocks] x f32: -lse in base 2, and
+  /// dlse - rowsum(o do). Rows past the end have -1e30 and 0: P = dS = 0.
+  unsigned negativeLse = 0, negativeDelta = 0;
+  Number queryPositions, keyPositions, offsetRange;
+  /// Per hoist: its buffer, and the partial sums of its gradient.
+  llvm::SmallVector<Number> tables, tableGradients;
+  /// Per parameter: the tensor, and the partial sums of the gradient of direct
+  /// reads.
+  llvm::SmallVector<Number> params, readGradients;
+  /// [chunks, B, H, Lq rounded up to blocks, row of d] x f32, zeroed by its
+  /// item.
+  unsigned queryGradient = 0;
+  unsigned keyGradient = 0, valueGradient = 0;
+
+  /// Entries that an offset table has beyond its offsets on each side.
+  int64_t tablePadding() const { return 2 * shape.keys; }
+};
+
+/// Adds the main kernel to `kernels`.
+mlir::LogicalResult createBackwardKernel(mlir::ModuleOp kernels,
+                                         mlir::Location loc,
+                                         llvm::StringRef name,
+                                         const BackwardTask &task,
+                                         const VectorTarget &target);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_BACKWARDTASK_H

@@ -1,0 +1,18 @@
+//===- CPULowerings.h - The ops that CPU targets lower ------------*- C++
+//-*-===//
+
+#ifndef SEXTANT_CODEGEN_CPU_CPULOWERINGS_H
+#define SEXTANT_CODEGEN_CPU_CPULOWERINGS_H
+
+#include "codegen/LowerAttention.h"
+
+namespace sextant::codegen {
+
+/// Launches: tables of hoisted values, delta, the main kernel, dQ from its
+/// partial sums, gradients of hoisted values from theirs, parameters.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerAttentionBackward(const Lowering &lowering);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_CPULOWERINGS_H

@@ -1,0 +1,155 @@
+//===- Delta.cpp - Statistics of query rows for the backward
+//----------------===//
+//
+// dS = P (dP - delta) with delta = rowsum(o do) - dlse. The lse is kept in base
+// 2. A row without keys has an lse of -inf; it gets one that makes P zero.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/ArgumentPoint.h"
+#include "codegen/CPU/BackwardLaunches.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+static constexpr double log2e = 1.4426950408889634;
+/// -lse of rows that see no key or do not exist: exp2 gives 0 for any score.
+static constexpr double noKeys = -1e30;
+
+namespace {
+/// Operand numbers of the kernel.
+struct DeltaOperands {
+  unsigned output, outputGradient, lse, lseGradient, negativeLse, negativeDelta;
+};
+} // namespace
+
+/// The sum of the products of two rows of `dim` elements.
+static Value emitRowProduct(KernelBuilder &kernel, Type element, int64_t dim,
+                            Value a, Index strideA, Value b, Index strideB) {
+  int64_t width = kernel.width(), whole = dim / width * width;
+  auto lanes = VectorType::get(width, element);
+  auto widen = [&](Value value) {
+    return element.isF32() ? value : kernel.extend(value);
+  };
+  Value areDense =
+      arith::AndIOp::create(kernel.builder, kernel.loc,
+                            kernel.equal(strideA, 1), kernel.equal(strideB, 1));
+  auto dense = [&]() -> KernelBuilder::Values {
+    auto multiply = [&](Index lane, Index count, Value sum) {
+      auto load = [&](Value row) {
+        return widen(kernel.loadPart(
+            lanes, kernel.advance(row, {lane}, element), count));
+      };
+      return kernel.fma(load(a), load(b), sum);
+    };
+    Value sum = kernel.loop(
+        0, whole, width, kernel.splatF32(0.0),
+        [&](Value lane, ValueRange carried) -> KernelBuilder::Values {
+          return {multiply(lane, width, carried[0])};
+        })[0];
+    if (whole != dim)
+      sum = multiply(whole, dim - whole, sum);
+    return {kernel.sumLanes(sum)};
+  };
+  auto strided = [&]() -> KernelBuilder::Values {
+    return kernel.loop(
+        0, dim, 1, kernel.constantF32(0.0),
+        [&](Value lane, ValueRange carried) -> KernelBuilder::Values {
+          auto load = [&](Value row, Index stride) {
+            return widen(kernel.load(
+                element,
+                kernel.advance(row, {kernel.mul(lane, stride)}, element)));
+          };
+          return {kernel.fma(load(a, strideA), load(b, strideB), carried[0])};
+        });
+  };
+  return kernel.choose(areDense, {kernel.f32}, dense, strided)[0];
+}
+
+RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
+                                            const BackwardShape &shape,
+                                            Value paddedRows) {
+  auto op = cast<pos::AttentionBackwardOp>(lowering.plan.owner);
+  auto type =
+      RankedTensorType::get(SmallVector<int64_t>(3, ShapedType::kDynamic),
+                            lowering.builder.getF32Type());
+  SmallVector<Value> sizes{lowering.getDim(op.getQuery(), 0),
+                           lowering.getDim(op.getQuery(), 1), paddedRows};
+  RowStatistics statistics{lowering.allocate(type, sizes),
+                           lowering.allocate(type, sizes)};
+  LaunchOperands operands;
+  DeltaOperands numbers;
+  numbers.output = operands.read(op.getOutputs().front());
+  numbers.outputGradient = operands.read(op.getOutputGradients().front());
+  numbers.lse = operands.read(op.getLse());
+  numbers.lseGradient = operands.read(op.getLseGradient());
+  numbers.negativeLse = operands.write(statistics.negativeLse);
+  numbers.negativeDelta = operands.write(statistics.negativeDelta);
+
+  Type element = op.getQuery().getType().getElementType();
+  auto emitBlock = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                       Index item) {
+    Index blocks =
+        kernel.div(arguments.getSize(numbers.negativeLse, 2), shape.queries);
+    Index batchHead = kernel.div(item, blocks);
+    Index heads = arguments.getSize(numbers.negativeLse, 1);
+    Index head = kernel.rem(batchHead, heads);
+    Index batch = kernel.div(batchHead, heads);
+    Index first = kernel.mul(kernel.rem(item, blocks), shape.queries);
+    Index end = kernel.add(first, shape.queries);
+    Index valid = kernel.min(end, arguments.getSize(numbers.output, 2));
+    auto store = [&](unsigned tensor, Index row, Value value) {
+      kernel.store(value, arguments.getAddress(tensor, {batch, head, row}));
+    };
+    kernel.loop(first, valid, 1, [&](Value row) {
+      auto load = [&](unsigned tensor) {
+        return kernel.load(kernel.f32,
+                           arguments.getAddress(tensor, {batch, head, row}));
+      };
+      Value product = emitRowProduct(
+          kernel, element, shape.valueDim,
+          arguments.getAddress(numbers.output, {batch, head, row}),
+          arguments.getStride(numbers.output, 3),
+          arguments.getAddress(numbers.outputGradient, {batch, head, row}),
+          arguments.getStride(numbers.outputGradient, 3));
+      store(numbers.negativeDelta, row,
+            kernel.subF(load(numbers.lseGradient), product));
+      Value lse = load(numbers.lse);
+      Value seesKeys = kernel.compareF(
+          arith::CmpFPredicate::UNE, lse,
+          kernel.constantF32(-std::numeric_limits<double>::infinity()));
+      store(numbers.negativeLse, row,
+            kernel.selectF(seesKeys,
+                           kernel.mulF(lse, kernel.constantF32(-log2e)),
+                           kernel.constantF32(noKeys)));
+    });
+    kernel.loop(valid, end, 1, [&](Value row) {
+      store(numbers.negativeDelta, row, kernel.constantF32(0.0));
+      store(numbers.negativeLse, row, kernel.constantF32(noKeys));
+    });
+  };
+
+  KernelBody body;
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    Index rows =
+        kernel.mul(kernel.mul(arguments.getSize(numbers.negativeLse, 0),
+                              arguments.getSize(numbers.negativeLse, 1)),
+                   arguments.getSize(numbers.negativeLse, 2));
+    return kernel.div(rows, shape.queries);
+  };
+  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    kernel.loop(begin, end, 1,
+                [&](Value item) { emitBlock(kernel, arguments, item); });
+  };
+  body.items = countItems;
+  body.scratchBytes = noScratch;
+  body.run = run;
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName("delta"), operands.layout,
+               lowering.target.vector, body);
+  operands.launch(lowering, "delta");
+  return statistics;
+}

@@ -1,0 +1,182 @@
+//===- Finish.cpp - From the backward's partial sums to gradients
+//-----------===//
+//
+// Chunks of key tiles have sums of their own; here they are added in the order
+// of the chunks, so that results do not depend on the number of threads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/ArgumentPoint.h"
+#include "codegen/CPU/BackwardLaunches.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+/// Rows that an item of `finish` handles; entries that one of `sum` does.
+static constexpr int64_t rowsPerItem = 64, entriesPerItem = 1024;
+
+FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
+                                                const BackwardShape &shape,
+                                                Value partials) {
+  auto op = cast<pos::AttentionBackwardOp>(lowering.plan.owner);
+  Value result =
+      lowering.allocateLike(op.getQuery(), op.getQueryGradient().getType());
+  LaunchOperands operands;
+  unsigned source = operands.read(partials);
+  unsigned target = operands.write(result);
+  Type element = op.getQuery().getType().getElementType();
+  double scale = lowering.plan.scale;
+  int64_t row = shape.headRow, dim = shape.headDim;
+
+  auto emitRow = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                     Index batch, Index head, Index query) {
+    Index chunks = arguments.getSize(source, 0);
+    Index step = arguments.getStride(source, 0);
+    Value from = arguments.getAddress(source, {0, batch, head, query});
+    Value to = arguments.getAddress(target, {batch, head, query});
+    auto emitLanes = [&](Index lane, Index count) {
+      Value first = kernel.loadVector(from, {lane});
+      Value sum = kernel.loop(
+          1, chunks, 1, first, [&](Value chunk, ValueRange carried) -> Values {
+            return {kernel.addF(
+                carried[0],
+                kernel.loadVector(from, {kernel.mul(chunk, step), lane}))};
+          })[0];
+      sum = kernel.mulF(sum, kernel.splatF32(scale));
+      kernel.storePart(element.isF32() ? sum : kernel.truncate(sum),
+                       kernel.advance(to, {lane}, element), count);
+    };
+    int64_t whole = dim / kernel.width() * kernel.width();
+    kernel.loop(0, whole, kernel.width(),
+                [&](Value lane) { emitLanes(lane, kernel.width()); });
+    if (whole != dim)
+      emitLanes(whole, dim - whole);
+    (void)row;
+  };
+
+  auto countBlocks = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.ceilDiv(arguments.getSize(target, 2), rowsPerItem);
+  };
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.mul(
+        kernel.mul(arguments.getSize(target, 0), arguments.getSize(target, 1)),
+        countBlocks(kernel, arguments));
+  };
+  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    Index blocks = countBlocks(kernel, arguments);
+    Index heads = arguments.getSize(target, 1);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index batchHead = kernel.div(item, blocks);
+      Index first = kernel.mul(kernel.rem(item, blocks), rowsPerItem);
+      Index last = kernel.min(kernel.add(first, rowsPerItem),
+                              arguments.getSize(target, 2));
+      kernel.loop(first, last, 1, [&](Value query) {
+        emitRow(kernel, arguments, kernel.div(batchHead, heads),
+                kernel.rem(batchHead, heads), query);
+      });
+    });
+  };
+  KernelBody body{countItems, noScratch, run};
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName("finish"), operands.layout,
+               lowering.target.vector, body);
+  operands.launch(lowering, "finish");
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients of hoisted values and of direct reads
+//===----------------------------------------------------------------------===//
+
+void sextant::codegen::launchSum(const Lowering &lowering, StringRef suffix,
+                                 Value partials, Value result, bool hasHeads) {
+  LaunchOperands operands;
+  unsigned source = operands.read(partials);
+  unsigned target = operands.write(result);
+  RankedTensorType resultType = operands.layout.tensors[target];
+  Type element = operands.layout.tensors[source].getElementType();
+
+  // Extents of the result: [batch, heads, entries].
+  auto getExtents = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    SmallVector<Index> extents{1, 1, 1};
+    for (int64_t dim = 0; dim < resultType.getRank(); ++dim) {
+      Index &extent = extents[hasHeads ? std::min<int64_t>(dim, 2) : 2];
+      extent = kernel.mul(extent, arguments.getSize(target, dim));
+    }
+    return extents;
+  };
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    SmallVector<Index> extents = getExtents(kernel, arguments);
+    return kernel.mul(kernel.mul(extents[0], extents[1]),
+                      kernel.ceilDiv(extents[2], entriesPerItem));
+  };
+  auto emitItem = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                      Index item) {
+    SmallVector<Index> extents = getExtents(kernel, arguments);
+    Index blocks = kernel.ceilDiv(extents[2], entriesPerItem);
+    Index row = kernel.div(item, blocks);
+    Index batch = kernel.div(row, extents[1]);
+    Index head = kernel.rem(row, extents[1]);
+    Index first = kernel.mul(kernel.rem(item, blocks), entriesPerItem);
+    Index last = kernel.min(kernel.add(first, entriesPerItem), extents[2]);
+    // An extent of 1 stands for the sum over all of the partial sums'.
+    auto range = [&](unsigned dim, Index extent, Index at) {
+      Index all = arguments.getSize(source, dim);
+      Value isOne = kernel.equal(extent, 1);
+      return std::pair(kernel.select(isOne, 0, at),
+                       kernel.select(isOne, all, kernel.add(at, 1)));
+    };
+    auto batches = range(1, extents[0], batch);
+    auto heads = range(2, extents[1], head);
+    auto lanes = VectorType::get(kernel.width(), element);
+    auto wide = VectorType::get(kernel.width(), kernel.builder.getF64Type());
+    kernel.loop(first, last, kernel.width(), [&](Value entry) {
+      Index count = kernel.min(kernel.width(), kernel.sub(last, entry));
+      auto add = [&](Index chunk, Index b, Index h, Value sum) -> Value {
+        Value from = arguments.getAddress(source, {chunk, b, h, entry});
+        Value addend = kernel.loadPart(lanes, from, count);
+        if (lanes != wide)
+          addend =
+              arith::ExtFOp::create(kernel.builder, kernel.loc, wide, addend);
+        return arith::AddFOp::create(kernel.builder, kernel.loc, sum, addend);
+      };
+      Value zero =
+          kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)));
+      Value sum =
+          kernel.loop(batches.first, batches.second, 1, zero,
+                      [&](Value b, ValueRange sums) -> Values {
+                        return kernel.loop(
+                            heads.first, heads.second, 1, sums,
+                            [&](Value h, ValueRange sums) -> Values {
+                              return kernel.loop(
+                                  0, arguments.getSize(source, 0), 1, sums,
+                                  [&](Value chunk, ValueRange sums) -> Values {
+                                    return {add(chunk, b, h, sums[0])};
+                                  });
+                            });
+                      })[0];
+      Value narrow =
+          arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32, sum);
+      // The result is contiguous: its strides are its extents.
+      Index at = kernel.add(kernel.mul(row, extents[2]), entry);
+      kernel.storePart(
+          narrow, kernel.advance(arguments.getPointer(target), {at}), count);
+    });
+  };
+  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    kernel.loop(begin, end, 1,
+                [&](Value item) { emitItem(kernel, arguments, item); });
+  };
+  KernelBody body{countItems, noScratch, run};
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName(suffix), operands.layout,
+               lowering.target.vector, body);
+  operands.launch(lowering, suffix);
+}

@@ -1,0 +1,277 @@
+//===- GradientSums.cpp - Sums of a score payload's gradients
+//---------------===//
+
+#include "codegen/CPU/GradientSums.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+GradientSums::GradientSums(KernelBuilder &kernel, ArgumentBlock &arguments,
+                           const BackwardTask &task, ScratchLayout &layout,
+                           Value scratch)
+    : kernel(kernel), arguments(arguments), task(task), shape(task.shape),
+      layout(layout), scratch(scratch) {
+  for (auto [number, hoisted] : llvm::enumerate(task.plan.hoisted))
+    if (task.tableGradients[number])
+      sinks.push_back(
+          {&hoisted, *task.tableGradients[number], Source::Unused, Value()});
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles of cotangents
+//===----------------------------------------------------------------------===//
+
+Value GradientSums::reserveTile() {
+  // Before the first row and after the last one there is a vector of zeros.
+  int64_t elements = (shape.queries + 1) * shape.stride + kernel.width();
+  return kernel.advance(scratch, {layout.reserve(elements), kernel.width()});
+}
+
+LogicalResult
+GradientSums::record(Value scoreGradient,
+                     ArrayRef<BackwardSite::HoistGradient> gradients,
+                     Index cell, Index place) {
+  for (const BackwardSite::HoistGradient &gradient : gradients) {
+    const Hoisted *hoisted = task.plan.find(gradient.hoist);
+    Sink *sink = llvm::find_if(
+        sinks, [&](const Sink &sink) { return sink.hoisted == hoisted; });
+    if (sink == sinks.end())
+      continue;
+    Value cotangent = gradient.cotangent;
+    Source source = Source::Own;
+    if (cotangent == scoreGradient)
+      source = Source::ScoreGradient;
+    else if (auto negation = cotangent.getDefiningOp<arith::NegFOp>();
+             negation && negation.getOperand() == scoreGradient)
+      source = Source::Negated;
+    if (sink->source == Source::Unused) {
+      sink->source = source;
+      if (source == Source::Own) {
+        OpBuilder::InsertionGuard guard(kernel.builder);
+        kernel.builder.setInsertionPointAfterValue(scratch);
+        sink->tile = reserveTile();
+      }
+    }
+    assert(sink->source == source && "a pullback is the same at all points");
+    if (source == Source::Own)
+      kernel.storeVector(kernel.broadcast(cotangent), sink->tile,
+                         {cell, place});
+  }
+  return success();
+}
+
+SmallVector<Value> GradientSums::getOwnTiles() const {
+  SmallVector<Value> tiles;
+  for (const Sink &sink : sinks)
+    if (sink.source == Source::Own)
+      tiles.push_back(sink.tile);
+  return tiles;
+}
+
+bool GradientSums::usesScoreGradients() const {
+  return llvm::any_of(sinks, [](const Sink &sink) {
+    return sink.source == Source::ScoreGradient ||
+           sink.source == Source::Negated;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
+                             const Rectangle &block) {
+  bool edgesAreClear = false;
+  for (const Sink &sink : sinks) {
+    if (sink.source == Source::Unused)
+      continue;
+    bool isOwn = sink.source == Source::Own;
+    Value tile = isOwn ? sink.tile : scoreGradients;
+    // A key belongs to one chunk: its sums have no other.
+    bool isKeys = sink.hoisted->form == HoistForm::KeyVector;
+    Value to =
+        arguments.getAddress(sink.tensor, {isKeys ? Index(0) : block.chunk,
+                                           site.getBatch(), site.getHead()});
+    switch (sink.hoisted->form) {
+    case HoistForm::OffsetTable:
+      if (task.offsetRange) {
+        addAtOffsets(site, sink, tile, to, block);
+        break;
+      }
+      if (isOwn || !edgesAreClear)
+        clearEdges(tile, block);
+      edgesAreClear |= !isOwn;
+      addDiagonals(sink, tile, to, block);
+      break;
+    case HoistForm::QueryVector:
+      addRows(sink, tile, to, block);
+      break;
+    case HoistForm::KeyVector:
+      addColumns(sink, tile, to, block);
+      break;
+    case HoistForm::HeadScalar:
+      addAll(sink, tile, to, block);
+      break;
+    case HoistForm::RowLaneTable:
+      llvm_unreachable("a score payload uses no table of a row map");
+    }
+  }
+}
+
+/// Adds a vector of sums, or subtracts it where the tile is that of -dS.
+void GradientSums::addSum(Value addend, const Sink &sink, Value at) {
+  Value old = kernel.loadVector(at);
+  kernel.storeVector(sink.source == Source::Negated ? kernel.subF(old, addend)
+                                                    : kernel.addF(old, addend),
+                     at);
+}
+
+/// A vector of zeros on both sides of every row.
+void GradientSums::clearEdges(Value tile, const Rectangle &block) {
+  Value zero = kernel.splatF32(0.0);
+  kernel.loop(0, kernel.add(block.rows, 1), 1, [&](Value row) {
+    Value first = kernel.advance(tile, {kernel.mul(row, shape.stride)});
+    kernel.storeVector(zero, first, {-kernel.width()});
+    kernel.storeVector(zero, first, {block.columns});
+  });
+}
+
+/// Offset table: entry (column - row). One vector of sums takes a skewed,
+/// unaligned load per row, in four chains because additions take several
+/// cycles.
+void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to,
+                                const Rectangle &block) {
+  int64_t width = kernel.width();
+  Index lastQuery = kernel.sub(arguments.getSize(task.query, 2), 1);
+  Index shift =
+      kernel.sub(kernel.add(block.firstKey, lastQuery), block.firstQuery);
+  Value entries = kernel.advance(to, {shift, task.tablePadding()});
+  Value zero = kernel.splatF32(0.0);
+  kernel.loop(-shape.queries, block.columns, width, [&](Value diagonal) {
+    Index low = kernel.max(0, kernel.sub(1 - width, diagonal));
+    Index high = kernel.max(
+        low, kernel.min(block.rows, kernel.sub(block.columns, diagonal)));
+    Index whole =
+        kernel.add(low, kernel.mul(kernel.div(kernel.sub(high, low), 4), 4));
+    Value first = kernel.advance(tile, {diagonal});
+    auto load = [&](Index row, int64_t further) {
+      return kernel.loadVector(first, {kernel.mul(row, shape.stride + 1),
+                                       further * (shape.stride + 1)});
+    };
+    Values chains = kernel.loop(
+        low, whole, 4, {zero, zero, zero, zero},
+        [&](Value row, ValueRange carried) {
+          Values next;
+          for (int64_t chain = 0; chain < 4; ++chain)
+            next.push_back(kernel.addF(carried[chain], load(row, chain)));
+          return next;
+        });
+    Value sum = kernel.addF(kernel.addF(chains[0], chains[1]),
+                            kernel.addF(chains[2], chains[3]));
+    sum = kernel.loop(whole, high, 1, sum,
+                      [&](Value row, ValueRange carried) -> Values {
+                        return {kernel.addF(carried[0], load(row, 0))};
+                      })[0];
+    addSum(sum, sink, kernel.advance(entries, {diagonal}));
+  });
+}
+
+/// Offset table under given positions: entries are looked up score by score.
+void GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
+                                Value tile, Value to, const Rectangle &block) {
+  Value first =
+      kernel.load(kernel.i32, arguments.getPointer(*task.offsetRange));
+  Index entryCount = arguments.getSize(sink.tensor, 3);
+  kernel.loop(0, block.rows, 1, [&](Value row) {
+    kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
+      site.enterCell(kernel.add(block.firstQuery, row),
+                     kernel.add(block.firstKey, column));
+      site.setPoint(0, 0);
+      Value offsets = site.offset(kernel.builder, 0);
+      Value addends =
+          kernel.loadVector(tile, {kernel.mul(row, shape.stride), column});
+      kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+        auto extract = [&](Value vector) -> Value {
+          return vector::ExtractOp::create(kernel.builder, kernel.loc, vector,
+                                           OpFoldResult(lane));
+        };
+        Index entry =
+            kernel.sub(kernel.fromI32(extract(offsets)), kernel.fromI32(first));
+        // A span that does not fit has no entries: its table is NaN.
+        entry = kernel.max(0, kernel.min(entry, kernel.sub(entryCount, 1)));
+        Value at = kernel.advance(to, {entry});
+        Value addend = extract(addends), old = kernel.loadF32(at);
+        kernel.store(sink.source == Source::Negated ? kernel.subF(old, addend)
+                                                    : kernel.addF(old, addend),
+                     at);
+      });
+    });
+  });
+}
+
+/// Vector over queries.
+void GradientSums::addRows(const Sink &sink, Value tile, Value to,
+                           const Rectangle &block) {
+  kernel.loop(0, block.rows, 1, [&](Value row) {
+    Value first = kernel.advance(tile, {kernel.mul(row, shape.stride)});
+    Value sum = kernel.loop(
+        0, block.columns, kernel.width(), kernel.splatF32(0.0),
+        [&](Value column, ValueRange carried) -> Values {
+          return {kernel.addF(carried[0], kernel.loadVector(first, {column}))};
+        })[0];
+    Value addend = kernel.sumLanes(sum);
+    Value at = kernel.advance(to, {block.firstQuery, row});
+    Value old = kernel.loadF32(at);
+    kernel.store(sink.source == Source::Negated ? kernel.subF(old, addend)
+                                                : kernel.addF(old, addend),
+                 at);
+  });
+}
+
+/// Vector over keys.
+void GradientSums::addColumns(const Sink &sink, Value tile, Value to,
+                              const Rectangle &block) {
+  kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
+    Value first = kernel.advance(tile, {column});
+    Value sum = kernel.loop(
+        0, block.rows, 1, kernel.splatF32(0.0),
+        [&](Value row, ValueRange carried) -> Values {
+          return {kernel.addF(
+              carried[0],
+              kernel.loadVector(first, {kernel.mul(row, shape.stride)}))};
+        })[0];
+    addSum(sum, sink, kernel.advance(to, {block.firstKey, column}));
+  });
+}
+
+/// Scalar of a head, summed over blocks in f64: there are L^2 terms.
+void GradientSums::addAll(const Sink &sink, Value tile, Value to,
+                          const Rectangle &block) {
+  Type f64 = kernel.builder.getF64Type();
+  Value rows = kernel.loop(
+      0, block.rows, 1, kernel.splatF32(0.0),
+      [&](Value row, ValueRange carried) -> Values {
+        Value first = kernel.advance(tile, {kernel.mul(row, shape.stride)});
+        Value sum =
+            kernel.loop(0, block.columns, kernel.width(), kernel.splatF32(0.0),
+                        [&](Value column, ValueRange inner) -> Values {
+                          return {kernel.addF(
+                              inner[0], kernel.loadVector(first, {column}))};
+                        })[0];
+        return {kernel.addF(carried[0], sum)};
+      })[0];
+  Value addend = arith::ExtFOp::create(kernel.builder, kernel.loc, f64,
+                                       kernel.sumLanes(rows));
+  Value old = kernel.load(f64, to);
+  kernel.store(
+      sink.source == Source::Negated
+          ? arith::SubFOp::create(kernel.builder, kernel.loc, old, addend)
+                .getResult()
+          : arith::AddFOp::create(kernel.builder, kernel.loc, old, addend)
+                .getResult(),
+      to);
+}

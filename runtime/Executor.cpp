@@ -1,0 +1,395 @@
+//===- Executor.cpp - The loop over a program's instructions
+//----------------===//
+//
+// ArtifactCheck.cpp has checked every number once; here only what depends on
+// the inputs is checked: sizes. A register's tensor always has the type that
+// the program declares for it, so that kernels may rely on static sizes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Executor.h"
+#include "runtime/Scratch.h"
+#include "runtime/View.h"
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+using namespace sextant;
+using namespace sextant::runtime;
+
+namespace {
+
+/// The registers of one execution.
+class Execution {
+public:
+  Execution(const Program &program, size_t number,
+            std::span<const Tensor> inputs)
+      : program(program), number(number),
+        function(program.getArtifact().functions[number]),
+        device(program.getDevice()), tensors(function.tensors.size()),
+        integers(function.integers), scratch(ScratchPool::get().take()) {
+    std::copy(inputs.begin(), inputs.end(), tensors.begin());
+    std::copy(function.constants.begin(), function.constants.end(),
+              integers.begin());
+  }
+  ~Execution() { ScratchPool::get().give(std::move(scratch)); }
+  Execution(const Execution &) = delete;
+  Execution &operator=(const Execution &) = delete;
+
+  Result<std::vector<Tensor>> run(Trace &trace);
+
+private:
+  Status visit(const Dim &op);
+  Status visit(const Integer &op);
+  Status visit(const Alloc &op);
+  Status visit(const Constant &op);
+  Status visit(const Launch &op);
+  Status visit(const Dense &op);
+  Status visit(const View &op);
+  Status visit(const Release &op);
+  Status visit(const Check &op);
+  Status visit(const Return &op);
+
+  void appendArgument(const Tensor &tensor);
+  std::vector<int64_t> getShape(uint32_t tensor, const Registers &sizes) const;
+  Status checkType(uint32_t tensor, const Tensor &value) const;
+  Status runItems(const Kernel &kernel);
+
+  const Program &program;
+  size_t number;
+  const Function &function;
+  const Device &device;
+  std::vector<Tensor> tensors;
+  std::vector<int64_t> integers;
+  std::unique_ptr<Scratch> scratch;
+  std::vector<int64_t> arguments; ///< the argument block of a launch
+  std::vector<Tensor> results;
+  size_t instruction = 0;
+  Cost cost;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Integers
+//===----------------------------------------------------------------------===//
+
+Status Execution::visit(const Dim &op) {
+  integers[op.result] = tensors[op.tensor].sizes[op.axis];
+  return {};
+}
+
+static int64_t floorDivide(int64_t left, int64_t right) {
+  int64_t quotient = left / right;
+  return quotient - (left % right != 0 && (left < 0) != (right < 0));
+}
+
+Status Execution::visit(const Integer &op) {
+  int64_t left = integers[op.left], right = integers[op.right];
+  int64_t &result = integers[op.result];
+  bool overflow = false;
+  switch (op.kind) {
+  case IntegerKind::Add:
+    overflow = __builtin_add_overflow(left, right, &result);
+    break;
+  case IntegerKind::Subtract:
+    overflow = __builtin_sub_overflow(left, right, &result);
+    break;
+  case IntegerKind::Multiply:
+    overflow = __builtin_mul_overflow(left, right, &result);
+    break;
+  case IntegerKind::Divide:
+  case IntegerKind::FloorDivide:
+  case IntegerKind::CeilDivide:
+  case IntegerKind::Remainder:
+    if (right == 0)
+      return makeError("division of ", left, " by zero");
+    if (left == INT64_MIN && right == -1) {
+      overflow = true;
+      break;
+    }
+    result = op.kind == IntegerKind::Divide        ? left / right
+             : op.kind == IntegerKind::Remainder   ? left % right
+             : op.kind == IntegerKind::FloorDivide ? floorDivide(left, right)
+                                                   : -floorDivide(-left, right);
+    break;
+  case IntegerKind::Minimum:
+    result = std::min(left, right);
+    break;
+  case IntegerKind::Maximum:
+    result = std::max(left, right);
+    break;
+  }
+  if (overflow)
+    return makeError("an integer computed from ", left, " and ", right,
+                     " does not fit 64 bits");
+  return {};
+}
+
+Status Execution::visit(const Check &op) {
+  int64_t left = integers[op.left], right = integers[op.right];
+  bool holds = false;
+  switch (op.predicate) {
+  case Predicate::Equal:
+    holds = left == right;
+    break;
+  case Predicate::AtMost:
+    holds = left <= right;
+    break;
+  case Predicate::MultipleOf:
+    holds = right == 0 ? left == 0 : right == -1 || left % right == 0;
+    break;
+  }
+  if (!holds)
+    return makeError(op.message, " (", left, " and ", right, ")");
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+std::vector<int64_t> Execution::getShape(uint32_t tensor,
+                                         const Registers &sizes) const {
+  std::vector<int64_t> shape = function.tensors[tensor].dims;
+  size_t next = 0;
+  for (int64_t &dim : shape)
+    if (dim == -1)
+      dim = integers[sizes[next++]];
+  return shape;
+}
+
+/// A register's tensor must have the declared type.
+Status Execution::checkType(uint32_t tensor, const Tensor &value) const {
+  const TensorType &type = function.tensors[tensor];
+  bool fits = value.dtype == type.dtype && value.rank == type.dims.size();
+  for (uint32_t dim = 0; fits && dim < value.rank; ++dim)
+    fits = type.dims[dim] == -1 || type.dims[dim] == value.sizes[dim];
+  if (fits)
+    return {};
+  return makeError("its result should be ", getName(type.dtype), " ",
+                   formatShape(type.dims), " but is ", getName(value.dtype),
+                   " ", formatShape(value.shape()));
+}
+
+Status Execution::visit(const Alloc &op) {
+  std::vector<int64_t> shape = getShape(op.result, op.sizes);
+  DType dtype = function.tensors[op.result].dtype;
+  if (countElements(dtype, shape) < 0)
+    return makeError("a tensor cannot have the shape ", formatShape(shape));
+  Result<Tensor> tensor = device.allocate(device.state, dtype, shape, op.zero);
+  if (!tensor)
+    return tensor.error();
+  tensors[op.result] = std::move(*tensor);
+  return {};
+}
+
+Status Execution::visit(const Constant &op) {
+  const Data &data = program.getArtifact().data[op.data];
+  Result<Tensor> tensor =
+      device.allocate(device.state, data.type.dtype, data.type.dims, false);
+  if (!tensor)
+    return tensor.error();
+  if (!data.bytes.empty())
+    std::memcpy(tensor->data, data.bytes.data(), data.bytes.size());
+  tensors[op.result] = std::move(*tensor);
+  return {};
+}
+
+Status Execution::visit(const View &op) {
+  std::vector<int64_t> shape = getShape(op.result, op.sizes);
+  Result<Tensor> view = makeView(tensors[op.source], op.permutation, shape);
+  if (!view)
+    return view.error();
+  tensors[op.result] = std::move(*view);
+  return {};
+}
+
+Status Execution::visit(const Release &op) {
+  for (uint32_t tensor : op.tensors)
+    tensors[tensor] = Tensor();
+  return {};
+}
+
+Status Execution::visit(const Return &op) {
+  for (uint32_t tensor : op.tensors)
+    results.push_back(tensors[tensor]);
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+void Execution::appendArgument(const Tensor &tensor) {
+  arguments.push_back(reinterpret_cast<int64_t>(tensor.data));
+  arguments.insert(arguments.end(), tensor.sizes, tensor.sizes + tensor.rank);
+  arguments.insert(arguments.end(), tensor.strides,
+                   tensor.strides + tensor.rank);
+}
+
+namespace {
+
+/// Work items of one launch, handed out in shrinking ranges: long ones first,
+/// so that kernels can keep what neighbouring items share, short ones last, so
+/// that all workers end together.
+class Items {
+public:
+  Items(int64_t count, int64_t workers) : count(count), workers(workers) {}
+
+  /// The next range; empty when all is handed out.
+  std::pair<int64_t, int64_t> take() {
+    int64_t begin = next.load(std::memory_order_relaxed);
+    while (begin < count) {
+      int64_t size = std::max<int64_t>((count - begin) / (2 * workers), 1);
+      if (next.compare_exchange_weak(begin, begin + size,
+                                     std::memory_order_relaxed))
+        return {begin, begin + size};
+    }
+    return {count, count};
+  }
+
+private:
+  std::atomic<int64_t> next = 0;
+  int64_t count, workers;
+};
+
+struct LaunchContext {
+  const Kernel &kernel;
+  const int64_t *arguments;
+  const Scratch &scratch;
+  Items items;
+};
+
+} // namespace
+
+static void runWorker(void *opaque, int64_t worker) {
+  auto &context = *static_cast<LaunchContext *>(opaque);
+  for (;;) {
+    auto [begin, end] = context.items.take();
+    if (begin == end)
+      return;
+    context.kernel.run(context.arguments, begin, end,
+                       context.scratch.get(worker));
+  }
+}
+
+Status Execution::runItems(const Kernel &kernel) {
+  int64_t items = kernel.items(arguments.data());
+  if (items < 0)
+    return makeError("the kernel counts ", items, " work items");
+  cost.items = items;
+  if (items == 0)
+    return {};
+  int64_t bytes = kernel.scratch(arguments.data());
+  if (bytes < 0)
+    return makeError("the kernel asks for ", bytes, " bytes of scratch");
+  int64_t workers = std::clamp<int64_t>(device.threads(device.state), 1, items);
+  if (Status status = scratch->reserve(workers, std::max<int64_t>(bytes, 64));
+      !status)
+    return status;
+  if (workers == 1) {
+    kernel.run(arguments.data(), 0, items, scratch->get(0));
+    return {};
+  }
+  LaunchContext context{kernel, arguments.data(), *scratch,
+                        Items(items, workers)};
+  return device.parallel(device.state, workers, runWorker, &context);
+}
+
+Status Execution::visit(const Launch &op) {
+  arguments.clear();
+  int64_t bytes = 0;
+  for (const Registers *list : {&op.reads, &op.writes})
+    for (uint32_t tensor : *list) {
+      appendArgument(tensors[tensor]);
+      bytes += tensors[tensor].elements() * getByteSize(tensors[tensor].dtype);
+    }
+  for (uint32_t integer : op.scalars)
+    arguments.push_back(integers[integer]);
+  cost.flops = op.flops ? integers[*op.flops] : -1;
+  cost.bytes = op.bytes ? integers[*op.bytes] : bytes;
+  return runItems(program.getKernel(op.kernel));
+}
+
+//===----------------------------------------------------------------------===//
+// Dense operators
+//===----------------------------------------------------------------------===//
+
+Status Execution::visit(const Dense &op) {
+  Result<std::vector<Tensor>> outputs =
+      device.call(device.state, program.getOperator(number, instruction), op,
+                  tensors, integers);
+  if (!outputs)
+    return outputs.error();
+  if (outputs->size() != op.outputs.size())
+    return makeError("it gives ", outputs->size(), " results instead of ",
+                     op.outputs.size());
+  int64_t bytes = 0;
+  for (const DenseArgument &argument : op.arguments) {
+    auto add = [&](int64_t tensor) {
+      const Tensor &operand = tensors[static_cast<size_t>(tensor)];
+      bytes += operand.elements() * getByteSize(operand.dtype);
+    };
+    if (argument.kind == ArgumentKind::Tensor)
+      add(argument.number);
+    if (argument.kind == ArgumentKind::Tensors)
+      for (int64_t tensor : argument.numbers)
+        add(tensor);
+  }
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    Tensor &output = (*outputs)[i];
+    if (Status status = checkType(op.outputs[i], output); !status)
+      return status;
+    bytes += output.elements() * getByteSize(output.dtype);
+    tensors[op.outputs[i]] = std::move(output);
+  }
+  cost.bytes = bytes;
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// The loop
+//===----------------------------------------------------------------------===//
+
+/// What an instruction is called in errors: its label, kernel or operator.
+static std::string describe(const Artifact &artifact,
+                            const Instruction &instruction) {
+  std::string name;
+  if (const auto *launch = std::get_if<Launch>(&instruction.body))
+    name = " (kernel " + artifact.kernels[launch->kernel].name + ")";
+  else if (const auto *dense = std::get_if<Dense>(&instruction.body))
+    name = " (" + dense->op + ")";
+  if (!instruction.label.empty())
+    name += " at " + instruction.label;
+  return name;
+}
+
+Result<std::vector<Tensor>> Execution::run(Trace &trace) {
+  for (instruction = 0; instruction < function.instructions.size();
+       ++instruction) {
+    const Instruction &current = function.instructions[instruction];
+    trace.begin(function, instruction);
+    cost = Cost();
+    Status status =
+        std::visit([&](const auto &op) { return visit(op); }, current.body);
+    if (!status && std::holds_alternative<Check>(current.body))
+      return status.error().in("'" + function.name + "'");
+    if (!status)
+      return status.error().in("'" + function.name + "', instruction " +
+                               std::to_string(instruction) +
+                               describe(program.getArtifact(), current));
+    trace.end(function, instruction, cost);
+  }
+  return std::move(results);
+}
+
+Result<std::vector<Tensor>> runtime::execute(const Program &program,
+                                             size_t number,
+                                             std::span<const Tensor> inputs,
+                                             Trace &trace) {
+  const Function &function = program.getArtifact().functions[number];
+  if (Status status = checkInputs(function, inputs); !status)
+    return status.error();
+  return Execution(program, number, inputs).run(trace);
+}

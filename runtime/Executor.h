@@ -1,0 +1,24 @@
+//===- Executor.h - Runs a function of a program ------------------*- C++
+//-*-===//
+
+#ifndef SEXTANT_RUNTIME_EXECUTOR_H
+#define SEXTANT_RUNTIME_EXECUTOR_H
+
+#include "runtime/Program.h"
+#include "runtime/Trace.h"
+
+namespace sextant::runtime {
+
+/// Checks the inputs and runs the instructions of function `number`. The third
+/// step (parse, initialise, execute).
+Result<std::vector<Tensor>> execute(const Program &program, size_t number,
+                                    std::span<const Tensor> inputs,
+                                    Trace &trace);
+
+/// Whether the inputs fit the function: number, dtype, rank, static sizes, and
+/// equal sizes where dimensions have one name. Errors name the argument.
+Status checkInputs(const Function &function, std::span<const Tensor> inputs);
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_EXECUTOR_H

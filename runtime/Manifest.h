@@ -1,0 +1,23 @@
+//===- Manifest.h - What an artifact says of itself ---------------*- C++
+//-*-===//
+
+#ifndef SEXTANT_RUNTIME_MANIFEST_H
+#define SEXTANT_RUNTIME_MANIFEST_H
+
+#include "runtime/ArtifactReader.h"
+
+namespace sextant::runtime {
+
+/// JSON:
+/// {"compiler": ..., "target": ..., "kernels": [names],
+///  "functions": [{"name", "arguments": [{"name", "dtype", "dims": [n or null],
+///                 "dim_names": [name or null]}], "results": [{"name", "dtype",
+///                 "dims"}]}],
+///  "parameters": [{"name", "dtype", "dims", "init": "given" | "constant" |
+///                  "normal" | "uniform", "init_numbers", "has_values",
+///                  "frozen", "shared", "floor", "ceiling", "settings": {}}]}
+std::string formatManifest(const Artifact &artifact);
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_MANIFEST_H

@@ -1,0 +1,46 @@
+//===- Profile.h - Times of a program's instructions --------------*- C++
+//-*-===//
+
+#ifndef SEXTANT_RUNTIME_PROFILE_H
+#define SEXTANT_RUNTIME_PROFILE_H
+
+#include "runtime/Trace.h"
+
+namespace sextant::runtime {
+
+/// One execution of one instruction.
+struct ProfileEvent {
+  size_t instruction;
+  int64_t begin, end; ///< nanoseconds of the steady clock
+  Cost cost;
+};
+
+/// Records launches and dense operators, the instructions that take time.
+class Profile : public Trace {
+public:
+  explicit Profile(const Artifact &artifact) : artifact(artifact) {}
+  void begin(const Function &function, size_t instruction) override;
+  void end(const Function &function, size_t instruction,
+           const Cost &cost) override;
+
+  const std::vector<ProfileEvent> &getEvents() const { return events; }
+  void clear() { events.clear(); }
+
+  /// JSON: [{"instruction": n, "kind": "launch" | "dense", "name": ...,
+  /// "label": ..., "ns": n, "begin_ns": n, "flops": n or null, "bytes": n or
+  /// null, "items": n or null}].
+  std::string format(const Function &function) const;
+
+private:
+  const Artifact &artifact;
+  std::vector<ProfileEvent> events;
+  int64_t started = 0;
+};
+
+/// The kernel or operator of a launch or dense instruction; "" of others.
+std::string_view getCallee(const Artifact &artifact,
+                           const Instruction &instruction);
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_PROFILE_H

@@ -1,0 +1,83 @@
+//===- Program.cpp - Loads an artifact
+//--------------------------------------===//
+
+#include "runtime/Program.h"
+#include "runtime/CpuFeatures.h"
+
+using namespace sextant::runtime;
+
+Status Program::loadKernels() {
+  for (const Object &object : artifact.objects) {
+    if (Status status = checkCpuFeatures(object.features); !status)
+      return status;
+    Result<SharedObject> loaded = SharedObject::load(object.code);
+    if (!loaded)
+      return loaded.error();
+    objects.push_back(std::move(*loaded));
+  }
+  for (const KernelName &kernel : artifact.kernels) {
+    void *addresses[3];
+    const char *suffixes[3] = {"", "_items", "_scratch"};
+    for (int i = 0; i < 3; ++i) {
+      Result<void *> address =
+          objects[kernel.object].find(kernel.name + suffixes[i]);
+      if (!address)
+        return address.error();
+      addresses[i] = *address;
+    }
+    kernels.push_back(
+        {reinterpret_cast<decltype(Kernel::run)>(addresses[0]),
+         reinterpret_cast<decltype(Kernel::items)>(addresses[1]),
+         reinterpret_cast<decltype(Kernel::scratch)>(addresses[2])});
+  }
+  return {};
+}
+
+Status Program::resolveOperators() {
+  operators.resize(artifact.functions.size());
+  for (size_t f = 0; f < artifact.functions.size(); ++f) {
+    const Function &function = artifact.functions[f];
+    operators[f].resize(function.instructions.size());
+    for (size_t i = 0; i < function.instructions.size(); ++i) {
+      const auto *dense = std::get_if<Dense>(&function.instructions[i].body);
+      if (!dense)
+        continue;
+      std::string where =
+          "function '" + function.name + "', instruction " + std::to_string(i);
+      if (!device.resolve)
+        return makeError(where, ": the device '", device.name,
+                         "' has no dense operators, but the program calls ",
+                         dense->op, "; run it from Python");
+      Result<std::unique_ptr<ResolvedOperator>> resolved =
+          device.resolve(device.state, *dense);
+      if (!resolved)
+        return resolved.error().in(where + ": " + dense->op);
+      operators[f][i] = std::move(*resolved);
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Program>> Program::load(std::span<const uint8_t> bytes,
+                                               const Device &device) {
+  Result<Artifact> artifact = readArtifact(bytes);
+  if (!artifact)
+    return artifact.error();
+  std::unique_ptr<Program> program(new Program(std::move(*artifact), device));
+  if (Status status = program->loadKernels(); !status)
+    return status.error();
+  if (Status status = program->resolveOperators(); !status)
+    return status.error();
+  return program;
+}
+
+Result<size_t> Program::find(std::string_view function) const {
+  std::string names;
+  for (size_t i = 0; i < artifact.functions.size(); ++i) {
+    if (artifact.functions[i].name == function)
+      return i;
+    names += (i ? ", '" : "'") + artifact.functions[i].name + "'";
+  }
+  return makeError("the program has no function '", std::string(function),
+                   "'; it has ", names.empty() ? "none" : names);
+}

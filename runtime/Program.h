@@ -1,0 +1,59 @@
+//===- Program.h - A loaded artifact ------------------------------*- C++
+//-*-===//
+//
+// The second step (parse, initialise, execute): code in memory, names turned
+// into addresses. A program does not change after loading and may be run by
+// several threads at once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_RUNTIME_PROGRAM_H
+#define SEXTANT_RUNTIME_PROGRAM_H
+
+#include "runtime/Device.h"
+#include "runtime/SharedObject.h"
+
+namespace sextant::runtime {
+
+/// A kernel's three functions (see exec.launch).
+struct Kernel {
+  void (*run)(const int64_t *arguments, int64_t begin, int64_t end,
+              void *scratch);
+  int64_t (*items)(const int64_t *arguments);
+  int64_t (*scratch)(const int64_t *arguments);
+};
+
+class Program {
+public:
+  /// Reads, checks and loads an artifact; `bytes` may go afterwards.
+  static Result<std::unique_ptr<Program>> load(std::span<const uint8_t> bytes,
+                                               const Device &device);
+
+  const Artifact &getArtifact() const { return artifact; }
+  const Device &getDevice() const { return device; }
+  const Kernel &getKernel(uint32_t number) const { return kernels[number]; }
+  /// The number of a function of the artifact, or an error that lists them.
+  Result<size_t> find(std::string_view function) const;
+  /// The operator of a dense instruction.
+  const ResolvedOperator &getOperator(size_t function,
+                                      size_t instruction) const {
+    return *operators[function][instruction];
+  }
+
+private:
+  Program(Artifact artifact, const Device &device)
+      : artifact(std::move(artifact)), device(device) {}
+  Status loadKernels();
+  Status resolveOperators();
+
+  Artifact artifact;
+  const Device &device;
+  std::vector<SharedObject> objects;
+  std::vector<Kernel> kernels;
+  /// Per function and instruction; null where the instruction is not dense.
+  std::vector<std::vector<std::unique_ptr<ResolvedOperator>>> operators;
+};
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_PROGRAM_H

@@ -1,0 +1,58 @@
+//===- Scratch.cpp - Memory that kernels work in
+//----------------------------===//
+
+#include "runtime/Scratch.h"
+#include <cstdlib>
+#include <sys/mman.h>
+
+using namespace sextant::runtime;
+
+static constexpr int64_t hugePage = int64_t(2) << 20;
+
+void Scratch::Free::operator()(void *memory) const { std::free(memory); }
+
+Status Scratch::reserve(int64_t workers, int64_t bytes) {
+  if (static_cast<int64_t>(buffers.size()) < workers)
+    buffers.resize(static_cast<size_t>(workers));
+  for (int64_t worker = 0; worker < workers; ++worker) {
+    Buffer &buffer = buffers[static_cast<size_t>(worker)];
+    if (buffer.bytes >= bytes)
+      continue;
+    int64_t alignment = bytes >= hugePage ? hugePage : 64;
+    int64_t room;
+    if (__builtin_add_overflow(bytes, alignment - 1, &room))
+      return makeError("a kernel asks for ", bytes, " bytes of scratch");
+    room = room / alignment * alignment;
+    buffer.data.reset(); // not both at once
+    buffer.bytes = 0;
+    buffer.data.reset(std::aligned_alloc(static_cast<size_t>(alignment),
+                                         static_cast<size_t>(room)));
+    if (!buffer.data)
+      return makeError("aligned_alloc: no memory for ", room,
+                       " bytes of scratch per thread");
+    buffer.bytes = room;
+    if (alignment == hugePage) // a hint: its failure changes nothing
+      (void)::madvise(buffer.data.get(), static_cast<size_t>(room),
+                      MADV_HUGEPAGE);
+  }
+  return {};
+}
+
+std::unique_ptr<Scratch> ScratchPool::take() {
+  std::lock_guard lock(mutex);
+  if (idle.empty())
+    return std::make_unique<Scratch>();
+  std::unique_ptr<Scratch> scratch = std::move(idle.back());
+  idle.pop_back();
+  return scratch;
+}
+
+void ScratchPool::give(std::unique_ptr<Scratch> scratch) {
+  std::lock_guard lock(mutex);
+  idle.push_back(std::move(scratch));
+}
+
+ScratchPool &ScratchPool::get() {
+  static ScratchPool pool;
+  return pool;
+}

@@ -1,0 +1,32 @@
+//===- SharedObject.h - Compiled code, loaded from memory ---------*- C++
+//-*-===//
+
+#ifndef SEXTANT_RUNTIME_SHAREDOBJECT_H
+#define SEXTANT_RUNTIME_SHAREDOBJECT_H
+
+#include "runtime/Result.h"
+#include <cstdint>
+#include <span>
+
+namespace sextant::runtime {
+
+/// An ELF shared object in this process; closed by the destructor.
+class SharedObject {
+public:
+  static Result<SharedObject> load(std::span<const uint8_t> code);
+  SharedObject(SharedObject &&other) noexcept;
+  SharedObject &operator=(SharedObject &&) = delete;
+  ~SharedObject();
+
+  /// The address of a symbol, or an error that names it.
+  Result<void *> find(const std::string &symbol) const;
+
+private:
+  SharedObject(void *handle, int file) : handle(handle), file(file) {}
+  void *handle;
+  int file;
+};
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_SHAREDOBJECT_H

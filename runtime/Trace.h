@@ -1,0 +1,30 @@
+//===- Trace.h - What an observer of an execution sees ------------*- C++
+//-*-===//
+
+#ifndef SEXTANT_RUNTIME_TRACE_H
+#define SEXTANT_RUNTIME_TRACE_H
+
+#include "runtime/ArtifactReader.h"
+
+namespace sextant::runtime {
+
+/// What an instruction costs; -1 where nobody said.
+struct Cost {
+  int64_t flops = -1;
+  int64_t bytes = -1;
+  int64_t items = -1; ///< work items of a launch
+};
+
+/// Called around every instruction, by the thread that runs the program. The
+/// default does nothing.
+class Trace {
+public:
+  virtual ~Trace() = default;
+  virtual void begin(const Function &function, size_t instruction) {}
+  virtual void end(const Function &function, size_t instruction,
+                   const Cost &cost) {}
+};
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_TRACE_H

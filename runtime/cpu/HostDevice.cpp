@@ -1,0 +1,68 @@
+//===- HostDevice.cpp - The host without LibTorch
+//---------------------------===//
+
+#include "runtime/cpu/HostDevice.h"
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+using namespace sextant::runtime;
+
+static std::atomic<int64_t> threadCount = 0; // 0: as many as there are cores
+
+Result<Tensor> sextant::runtime::allocateOnHost(DType dtype,
+                                                std::span<const int64_t> sizes,
+                                                bool zero) {
+  int64_t count = countElements(dtype, sizes);
+  if (count < 0 || sizes.size() > maxRank)
+    return makeError("a tensor cannot have the shape ", formatShape(sizes));
+  size_t bytes = static_cast<size_t>(count * getByteSize(dtype));
+  size_t room = (std::max<size_t>(bytes, 1) + 63) / 64 * 64;
+  void *memory = room < bytes ? nullptr : std::aligned_alloc(64, room);
+  if (!memory)
+    return makeError("aligned_alloc: no memory for a tensor of shape ",
+                     formatShape(sizes), " (", bytes, " bytes)");
+  if (zero)
+    std::memset(memory, 0, bytes);
+  Tensor tensor;
+  tensor.data = memory;
+  tensor.dtype = dtype;
+  tensor.setShape(sizes);
+  tensor.owner = std::shared_ptr<void>(memory, std::free);
+  return tensor;
+}
+
+static Result<Tensor> allocate(void *, DType dtype,
+                               std::span<const int64_t> sizes, bool zero) {
+  return allocateOnHost(dtype, sizes, zero);
+}
+
+static int64_t getThreads(void *) {
+  int64_t set = threadCount.load();
+  return set ? set : std::max<int64_t>(std::thread::hardware_concurrency(), 1);
+}
+
+void sextant::runtime::setHostThreads(int64_t threads) {
+  threadCount.store(std::max<int64_t>(threads, 1));
+}
+
+static Status runParallel(void *, int64_t workers,
+                          void (*work)(void *context, int64_t worker),
+                          void *context) {
+  std::vector<std::thread> others;
+  others.reserve(static_cast<size_t>(workers));
+  for (int64_t worker = 1; worker < workers; ++worker)
+    others.emplace_back(work, context, worker);
+  work(context, 0);
+  for (std::thread &other : others)
+    other.join();
+  return {};
+}
+
+const Device &sextant::runtime::getHostDevice() {
+  static const Device device = {"host",      nullptr, allocate, getThreads,
+                                runParallel, nullptr, nullptr};
+  return device;
+}

@@ -1,0 +1,28 @@
+//===- HostDevice.h - The host without LibTorch -------------------*- C++
+//-*-===//
+//
+// malloc and a loop of std::thread: enough for command line tools and tests.
+// It has no dense operators.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_RUNTIME_CPU_HOSTDEVICE_H
+#define SEXTANT_RUNTIME_CPU_HOSTDEVICE_H
+
+#include "runtime/Device.h"
+
+namespace sextant::runtime {
+
+/// The host with as many threads as it has cores.
+const Device &getHostDevice();
+
+/// Sets the number of threads of the host device (at least 1).
+void setHostThreads(int64_t threads);
+
+/// A contiguous tensor of its own memory on the host.
+Result<Tensor> allocateOnHost(DType dtype, std::span<const int64_t> sizes,
+                              bool zero);
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_CPU_HOSTDEVICE_H

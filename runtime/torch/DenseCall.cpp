@@ -1,0 +1,298 @@
+//===- DenseCall.cpp - Calls ATen operators
+//---------------------------------===//
+//
+// A call's arguments are matched with the operator's schema once, at load; at
+// run time they are turned into the words that LibTorch's dispatcher takes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/torch/DenseCall.h"
+#include "runtime/torch/TorchTensor.h"
+#include <torch/csrc/stable/c/shim.h>
+#include <torch/csrc/stable/library.h>
+
+using namespace sextant::runtime;
+namespace stable = torch::stable::detail;
+using StableTensor = torch::stable::Tensor;
+
+namespace {
+
+struct TorchOperator : ResolvedOperator {
+  Schema schema;
+  ScalarOperator scalarOperator = nullptr;
+  /// Arguments that the call leaves to the schema.
+  std::vector<DenseArgument> defaults;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// At load
+//===----------------------------------------------------------------------===//
+
+static const char *getName(SchemaType type) {
+  switch (type) {
+  case SchemaType::Tensor:
+    return "a tensor";
+  case SchemaType::Tensors:
+    return "a list of tensors";
+  case SchemaType::Int:
+    return "an integer";
+  case SchemaType::Ints:
+    return "a list of integers";
+  case SchemaType::Float:
+    return "a float";
+  case SchemaType::Bool:
+    return "a bool";
+  case SchemaType::Bools:
+    return "a list of bools";
+  case SchemaType::String:
+    return "a string";
+  case SchemaType::DType:
+    return "a dtype";
+  case SchemaType::Scalar:
+    return "a number";
+  case SchemaType::MemoryFormat:
+  case SchemaType::Other:
+    return "nothing";
+  }
+  return "nothing";
+}
+
+static bool accepts(const SchemaArgument &expected, ArgumentKind kind) {
+  if (kind == ArgumentKind::None)
+    return expected.optional || expected.type == SchemaType::MemoryFormat;
+  bool integer = kind == ArgumentKind::Int || kind == ArgumentKind::Integer;
+  bool integers = kind == ArgumentKind::Ints || kind == ArgumentKind::Integers;
+  switch (expected.type) {
+  case SchemaType::Tensor:
+    return kind == ArgumentKind::Tensor;
+  case SchemaType::Tensors:
+    return kind == ArgumentKind::Tensors;
+  case SchemaType::Int:
+    return integer;
+  case SchemaType::Ints:
+  case SchemaType::Bools:
+    return integers;
+  case SchemaType::Float:
+    return kind == ArgumentKind::Float;
+  case SchemaType::Bool:
+    return kind == ArgumentKind::Bool;
+  case SchemaType::String:
+    return kind == ArgumentKind::String;
+  case SchemaType::DType:
+    return kind == ArgumentKind::DType;
+  case SchemaType::Scalar:
+    return integer || kind == ArgumentKind::Float;
+  case SchemaType::MemoryFormat:
+  case SchemaType::Other:
+    return false;
+  }
+  return false;
+}
+
+/// The default of an argument that a call leaves out.
+static Result<DenseArgument> makeDefault(const SchemaArgument &argument) {
+  DenseArgument result{ArgumentKind::None, 0, {}, 0.0, ""};
+  if (!argument.fallback)
+    return makeError("the argument ", argument.name, " is missing");
+  const std::string &text = *argument.fallback;
+  if (text == "None" || argument.type == SchemaType::MemoryFormat)
+    return result;
+  switch (argument.type) {
+  case SchemaType::Int:
+    result.kind = ArgumentKind::Int;
+    result.number = std::strtoll(text.c_str(), nullptr, 10);
+    return result;
+  case SchemaType::Float:
+  case SchemaType::Scalar:
+    result.kind = ArgumentKind::Float;
+    result.real = std::strtod(text.c_str(), nullptr);
+    return result;
+  case SchemaType::Bool:
+    result.kind = ArgumentKind::Bool;
+    result.number = text == "True";
+    return result;
+  case SchemaType::String:
+    result.kind = ArgumentKind::String;
+    result.text = text.substr(1, text.size() - 2);
+    return result;
+  case SchemaType::Ints:
+    if (text == "[]") {
+      result.kind = ArgumentKind::Ints;
+      return result;
+    }
+    break;
+  default:
+    break;
+  }
+  return makeError("the argument ", argument.name,
+                   " must be given (its default is ", text, ")");
+}
+
+Result<std::unique_ptr<ResolvedOperator>>
+sextant::runtime::resolveDense(void *, const Dense &call) {
+  auto resolved = std::make_unique<TorchOperator>();
+  Result<Schema> schema = findSchema(call.op);
+  if (!schema)
+    return schema.error();
+  resolved->schema = std::move(*schema);
+  const auto &expected = resolved->schema.arguments;
+  if (call.arguments.size() > expected.size())
+    return makeError("it takes ", expected.size(), " arguments but got ",
+                     call.arguments.size());
+  for (size_t i = 0; i < call.arguments.size(); ++i)
+    if (!accepts(expected[i], call.arguments[i].kind))
+      return makeError("argument ", i, " (", expected[i].name, ") must be ",
+                       ::getName(expected[i].type));
+  for (size_t i = call.arguments.size(); i < expected.size(); ++i) {
+    Result<DenseArgument> value = makeDefault(expected[i]);
+    if (!value)
+      return value.error();
+    resolved->defaults.push_back(std::move(*value));
+  }
+  if (!resolved->schema.givesList &&
+      call.outputs.size() > resolved->schema.results)
+    return makeError("it gives ", resolved->schema.results,
+                     " results, the program wants ", call.outputs.size());
+  resolved->scalarOperator = findScalarOperator(call.op);
+  if (resolved->schema.takesScalar() && !resolved->scalarOperator)
+    return makeError("operators that take a Scalar are those of "
+                     "runtime/torch/ScalarOperators.cpp");
+  return std::unique_ptr<ResolvedOperator>(std::move(resolved));
+}
+
+//===----------------------------------------------------------------------===//
+// At run time
+//===----------------------------------------------------------------------===//
+
+static CallArgument evaluate(const DenseArgument &argument,
+                             std::span<const Tensor> tensors,
+                             std::span<const int64_t> integers) {
+  CallArgument result;
+  result.kind = argument.kind;
+  result.number = argument.number;
+  result.real = argument.real;
+  switch (argument.kind) {
+  case ArgumentKind::Tensor:
+    result.tensors = {toTorch(tensors[static_cast<size_t>(argument.number)])};
+    break;
+  case ArgumentKind::Tensors:
+    for (int64_t tensor : argument.numbers)
+      result.tensors.push_back(toTorch(tensors[static_cast<size_t>(tensor)]));
+    break;
+  case ArgumentKind::Integer:
+    result.kind = ArgumentKind::Int;
+    result.number = integers[static_cast<size_t>(argument.number)];
+    break;
+  case ArgumentKind::Integers:
+    result.kind = ArgumentKind::Ints;
+    for (int64_t integer : argument.numbers)
+      result.numbers.push_back(integers[static_cast<size_t>(integer)]);
+    break;
+  case ArgumentKind::Ints:
+    result.numbers = argument.numbers;
+    break;
+  case ArgumentKind::String:
+    result.text = argument.text;
+    break;
+  default:
+    break;
+  }
+  return result;
+}
+
+static StableIValue makeBools(const std::vector<int64_t> &numbers) {
+  auto flags = std::make_unique<bool[]>(numbers.size());
+  std::copy(numbers.begin(), numbers.end(), flags.get());
+  return stable::from(
+      torch::headeronly::HeaderOnlyArrayRef<bool>(flags.get(), numbers.size()));
+}
+
+/// One word of the dispatcher's stack, without regard to optionality.
+static StableIValue makeWord(SchemaType type, const CallArgument &argument) {
+  switch (type) {
+  case SchemaType::Tensor:
+    return stable::from(argument.tensors[0]);
+  case SchemaType::Tensors:
+    return stable::from(argument.tensors);
+  case SchemaType::Int:
+    return stable::from(argument.number);
+  case SchemaType::Ints:
+    return stable::from(argument.numbers);
+  case SchemaType::Bools:
+    return makeBools(argument.numbers);
+  case SchemaType::Float:
+    return stable::from(argument.real);
+  case SchemaType::Bool:
+    return stable::from(argument.number != 0);
+  case SchemaType::String:
+    return stable::from(std::string(argument.text));
+  case SchemaType::DType:
+    return stable::from(getTorchDType(static_cast<DType>(argument.number)));
+  case SchemaType::MemoryFormat:
+    return stable::from(aoti_torch_memory_format_contiguous_format());
+  case SchemaType::Scalar:
+  case SchemaType::Other:
+    break;
+  }
+  throw std::runtime_error("an argument that the dispatcher does not take");
+}
+
+/// An optional argument is a pointer to its word, which the callee deletes.
+static StableIValue makeWord(const SchemaArgument &expected,
+                             const CallArgument &argument) {
+  if (!expected.optional)
+    return makeWord(expected.type, argument);
+  if (argument.kind == ArgumentKind::None)
+    return stable::from(std::nullopt);
+  return stable::from(new StableIValue(makeWord(expected.type, argument)));
+}
+
+std::vector<StableTensor>
+sextant::runtime::callOperator(const Schema &schema,
+                               const CallArguments &arguments) {
+  std::vector<StableIValue> stack;
+  stack.reserve(std::max(arguments.size(), schema.results) + 1);
+  for (size_t i = 0; i < arguments.size(); ++i)
+    stack.push_back(makeWord(schema.arguments[i], arguments[i]));
+  stack.resize(std::max({stack.size(), schema.results, size_t(1)}));
+  checkTorch(torch_call_dispatcher(schema.name.c_str(), schema.overload.c_str(),
+                                   stack.data(), TORCH_ABI_VERSION),
+             schema.name.c_str());
+  if (schema.givesList)
+    return stable::to<std::vector<StableTensor>>(stack[0]);
+  std::vector<StableTensor> results;
+  for (size_t i = 0; i < schema.results; ++i)
+    results.push_back(stable::to<StableTensor>(stack[i]));
+  return results;
+}
+
+Result<std::vector<Tensor>>
+sextant::runtime::callDense(void *, const ResolvedOperator &resolved,
+                            const Dense &call, std::span<const Tensor> tensors,
+                            std::span<const int64_t> integers) try {
+  const auto &op = static_cast<const TorchOperator &>(resolved);
+  CallArguments arguments;
+  arguments.reserve(op.schema.arguments.size());
+  for (const DenseArgument &argument : call.arguments)
+    arguments.push_back(evaluate(argument, tensors, integers));
+  for (const DenseArgument &argument : op.defaults)
+    arguments.push_back(evaluate(argument, tensors, integers));
+  std::vector<StableTensor> results = op.scalarOperator
+                                          ? op.scalarOperator(arguments)
+                                          : callOperator(op.schema, arguments);
+  if (results.size() < call.outputs.size())
+    return makeError("it gives ", results.size(),
+                     " results, the program wants ", call.outputs.size());
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    Result<Tensor> output = fromTorch(results[i]);
+    if (!output)
+      return output.error();
+    outputs.push_back(std::move(*output));
+  }
+  return outputs;
+} catch (const std::exception &error) {
+  return makeError(error.what());
+}

@@ -1,0 +1,46 @@
+//===- DenseCall.h - Calls ATen operators -------------------------*- C++
+//-*-===//
+
+#ifndef SEXTANT_RUNTIME_TORCH_DENSECALL_H
+#define SEXTANT_RUNTIME_TORCH_DENSECALL_H
+
+#include "runtime/Device.h"
+#include "runtime/torch/Schema.h"
+#include <torch/csrc/stable/tensor.h>
+
+namespace sextant::runtime {
+
+/// One argument of a call, as C++ has it, in the order of the schema.
+struct CallArgument {
+  ArgumentKind kind = ArgumentKind::None;
+  int64_t number = 0; ///< Int, Bool, DType
+  double real = 0.0;  ///< Float
+  std::string_view text;
+  std::vector<int64_t> numbers;               ///< Ints
+  std::vector<torch::stable::Tensor> tensors; ///< Tensor, Tensors
+};
+
+using CallArguments = std::vector<CallArgument>;
+
+/// An operator that takes Scalars, done by others that do not. See
+/// ScalarOperators.cpp.
+using ScalarOperator =
+    std::vector<torch::stable::Tensor> (*)(const CallArguments &arguments);
+
+/// Null if there is none for the operator.
+ScalarOperator findScalarOperator(std::string_view op);
+
+/// Calls through the dispatcher. Throws what LibTorch throws.
+std::vector<torch::stable::Tensor> callOperator(const Schema &schema,
+                                                const CallArguments &arguments);
+
+/// The operations `resolve` and `call` of the LibTorch device.
+Result<std::unique_ptr<ResolvedOperator>> resolveDense(void *state,
+                                                       const Dense &call);
+Result<std::vector<Tensor>>
+callDense(void *state, const ResolvedOperator &resolved, const Dense &call,
+          std::span<const Tensor> tensors, std::span<const int64_t> integers);
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_TORCH_DENSECALL_H

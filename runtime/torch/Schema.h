@@ -1,0 +1,64 @@
+//===- Schema.h - What an ATen operator takes and gives -----------*- C++
+//-*-===//
+//
+// LibTorch's stable ABI calls operators by name with untyped words; whoever
+// calls must know the schema. Schemas.inc lists the schemas of the operators
+// that a program may call, in PyTorch's own notation; this file reads them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_RUNTIME_TORCH_SCHEMA_H
+#define SEXTANT_RUNTIME_TORCH_SCHEMA_H
+
+#include "runtime/Result.h"
+#include <string_view>
+#include <vector>
+
+namespace sextant::runtime {
+
+enum class SchemaType {
+  Tensor,
+  Tensors,
+  Int,
+  Ints,
+  Float,
+  Bool,
+  Bools,
+  String,
+  DType,
+  MemoryFormat,
+  Scalar,
+  Other, ///< layouts and devices: only None is passed
+};
+
+struct SchemaArgument {
+  SchemaType type;
+  bool optional; ///< the type ends in "?"
+  std::string name;
+  std::optional<std::string> fallback; ///< the default, as text
+};
+
+struct Schema {
+  std::string name;     ///< "aten::add"
+  std::string overload; ///< "Tensor"
+  std::vector<SchemaArgument> arguments;
+  bool givesList = false; ///< one result of type Tensor[]
+  size_t results = 0;     ///< otherwise: number of tensors
+
+  bool takesScalar() const;
+};
+
+/// Reads "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) ->
+/// Tensor".
+Result<Schema> parseSchema(std::string_view text);
+
+/// The schema of an operator ("aten::add.Tensor"), or an error that says where
+/// operators are listed.
+Result<Schema> findSchema(const std::string &op);
+
+/// All lines of Schemas.inc.
+const std::vector<std::string> &getSchemaTexts();
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_TORCH_SCHEMA_H

@@ -1,0 +1,248 @@
+//===- TorchOps.cpp - torch.ops.sextant
+//-------------------------------------===//
+//
+// The door from Python: load an artifact, run its functions, ask what it is.
+// Programs are known by handles, which are never used again. An error becomes
+// a RuntimeError with the runtime's message.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Executor.h"
+#include "runtime/Initialize.h"
+#include "runtime/Json.h"
+#include "runtime/Manifest.h"
+#include "runtime/Profile.h"
+#include "runtime/torch/Schema.h"
+#include "runtime/torch/TorchDevice.h"
+#include "runtime/torch/TorchTensor.h"
+#include <limits>
+#include <map>
+#include <mutex>
+#include <torch/csrc/stable/library.h>
+
+using namespace sextant::runtime;
+using StableTensor = torch::stable::Tensor;
+using Programs = std::map<int64_t, std::shared_ptr<const Program>>;
+
+[[noreturn]] static void raise(const Error &error) {
+  throw std::runtime_error(error.message());
+}
+
+//===----------------------------------------------------------------------===//
+// Handles
+//===----------------------------------------------------------------------===//
+
+static std::mutex programsMutex;
+static int64_t nextHandle = 1;
+
+static Programs &getPrograms() {
+  // Never destroyed: threads may outlive static objects.
+  static auto *programs = new Programs;
+  return *programs;
+}
+
+static std::shared_ptr<const Program> getProgram(int64_t handle) {
+  std::lock_guard lock(programsMutex);
+  auto found = getPrograms().find(handle);
+  if (found == getPrograms().end())
+    raise(makeError("there is no loaded program ", handle));
+  return found->second;
+}
+
+static int64_t load(StableTensor bytes) {
+  Result<Tensor> buffer = fromTorch(bytes);
+  if (!buffer)
+    raise(buffer.error());
+  if (buffer->dtype != DType::U8 || buffer->rank != 1 ||
+      !buffer->isContiguous())
+    raise(makeError("an artifact is given as a contiguous tensor of uint8 "
+                    "with one dimension"));
+  Result<std::unique_ptr<Program>> program =
+      Program::load({static_cast<const uint8_t *>(buffer->data),
+                     static_cast<size_t>(buffer->elements())},
+                    getTorchDevice());
+  if (!program)
+    raise(program.error());
+  std::lock_guard lock(programsMutex);
+  getPrograms()[nextHandle] = std::move(*program);
+  return nextHandle++;
+}
+
+/// Runs that are under way keep their program.
+static void unload(int64_t handle) {
+  std::shared_ptr<const Program> program = getProgram(handle);
+  std::lock_guard lock(programsMutex);
+  getPrograms().erase(handle);
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// No gradients are recorded inside a program.
+class NoGrad {
+public:
+  NoGrad() : before(aoti_torch_grad_mode_is_enabled()) {
+    aoti_torch_grad_mode_set_enabled(false);
+  }
+  ~NoGrad() { aoti_torch_grad_mode_set_enabled(before); }
+
+private:
+  bool before;
+};
+
+} // namespace
+
+static std::vector<StableTensor> runWith(const Program &program, size_t number,
+                                         const std::vector<StableTensor> &given,
+                                         Trace &trace) {
+  NoGrad guard;
+  const Function &function = program.getArtifact().functions[number];
+  std::vector<Tensor> inputs;
+  inputs.reserve(given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    Result<Tensor> input = fromTorch(given[i]);
+    if (!input)
+      raise(
+          input.error().in(i < function.arguments.size()
+                               ? "argument '" + function.arguments[i].name + "'"
+                               : "argument " + std::to_string(i)));
+    inputs.push_back(std::move(*input));
+  }
+  Result<std::vector<Tensor>> results = execute(program, number, inputs, trace);
+  if (!results)
+    raise(results.error());
+  std::vector<StableTensor> outputs;
+  outputs.reserve(results->size());
+  for (const Tensor &result : *results)
+    outputs.push_back(toTorch(result));
+  return outputs;
+}
+
+static size_t findFunction(const Program &program, const std::string &name) {
+  Result<size_t> number = program.find(name);
+  if (!number)
+    raise(number.error());
+  return *number;
+}
+
+static std::vector<StableTensor> run(int64_t handle, std::string function,
+                                     std::vector<StableTensor> inputs) {
+  std::shared_ptr<const Program> program = getProgram(handle);
+  Trace nothing;
+  return runWith(*program, findFunction(*program, function), inputs, nothing);
+}
+
+static std::tuple<std::vector<StableTensor>, std::string>
+profile(int64_t handle, std::string function,
+        std::vector<StableTensor> inputs) {
+  std::shared_ptr<const Program> program = getProgram(handle);
+  size_t number = findFunction(*program, function);
+  Profile trace(program->getArtifact());
+  std::vector<StableTensor> outputs = runWith(*program, number, inputs, trace);
+  return {std::move(outputs),
+          trace.format(program->getArtifact().functions[number])};
+}
+
+//===----------------------------------------------------------------------===//
+// Asking
+//===----------------------------------------------------------------------===//
+
+static std::string manifest(int64_t handle) {
+  return formatManifest(getProgram(handle)->getArtifact());
+}
+
+static std::string functions(int64_t handle) {
+  JsonWriter json;
+  json.beginArray();
+  for (const Function &function : getProgram(handle)->getArtifact().functions)
+    json.value(std::string_view(function.name));
+  return json.endArray().text();
+}
+
+static std::string operators() {
+  JsonWriter json;
+  json.beginArray();
+  for (const std::string &text : getSchemaTexts())
+    json.value(std::string_view(text));
+  return json.endArray().text();
+}
+
+//===----------------------------------------------------------------------===//
+// Initial values
+//===----------------------------------------------------------------------===//
+
+static Tensor allocateTensor(DType dtype, std::span<const int64_t> sizes) {
+  if (sizes.size() > maxRank || countElements(dtype, sizes) < 0)
+    raise(makeError("a tensor cannot have the shape ", formatShape(sizes)));
+  const Device &device = getTorchDevice();
+  Result<Tensor> tensor = device.allocate(device.state, dtype, sizes, false);
+  if (!tensor)
+    raise(tensor.error());
+  return std::move(*tensor);
+}
+
+static StableTensor initialize(int64_t handle, std::string name, int64_t seed) {
+  std::shared_ptr<const Program> program = getProgram(handle);
+  const Artifact &artifact = program->getArtifact();
+  for (const Parameter &parameter : artifact.parameters) {
+    if (parameter.name != name)
+      continue;
+    Tensor tensor = allocateTensor(parameter.type.dtype, parameter.type.dims);
+    if (Status status = initializeParameter(
+            artifact, parameter, static_cast<uint64_t>(seed), tensor);
+        !status)
+      raise(status.error());
+    return toTorch(tensor);
+  }
+  raise(makeError("the program has no parameter '", name, "'"));
+}
+
+static StableTensor sample(std::string distribution, double first,
+                           double second, std::vector<int64_t> sizes,
+                           std::string name, int64_t seed) {
+  using sextant::artifact::Init;
+  double infinity = std::numeric_limits<double>::infinity();
+  Distribution values{Init::Constant, first, second, -infinity, infinity};
+  if (distribution == "normal")
+    values.kind = Init::Normal;
+  else if (distribution == "uniform")
+    values.kind = Init::Uniform;
+  else if (distribution != "constant")
+    raise(makeError("there is no distribution '", distribution,
+                    "': constant, normal and uniform are"));
+  Tensor tensor = allocateTensor(DType::F32, sizes);
+  if (Status status =
+          fillTensor(tensor, values, name, static_cast<uint64_t>(seed));
+      !status)
+    raise(status.error());
+  return toTorch(tensor);
+}
+
+STABLE_TORCH_LIBRARY(sextant, library) {
+  library.def("load(Tensor bytes) -> int");
+  library.def("unload(int handle) -> ()");
+  library.def("run(int handle, str function, Tensor[] inputs) -> Tensor[]");
+  library.def("profile(int handle, str function, Tensor[] inputs) -> "
+              "(Tensor[], str)");
+  library.def("manifest(int handle) -> str");
+  library.def("functions(int handle) -> str");
+  library.def("operators() -> str");
+  library.def("initialize(int handle, str name, int seed) -> Tensor");
+  library.def("sample(str distribution, float first, float second, "
+              "int[] sizes, str name, int seed) -> Tensor");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(sextant, CompositeExplicitAutograd, library) {
+  library.impl("load", TORCH_BOX(&load));
+  library.impl("unload", TORCH_BOX(&unload));
+  library.impl("run", TORCH_BOX(&run));
+  library.impl("profile", TORCH_BOX(&profile));
+  library.impl("manifest", TORCH_BOX(&manifest));
+  library.impl("functions", TORCH_BOX(&functions));
+  library.impl("operators", TORCH_BOX(&operators));
+  library.impl("initialize", TORCH_BOX(&initialize));
+  library.impl("sample", TORCH_BOX(&sample));
+}

@@ -1,0 +1,269 @@
+"""torch.ops.sextant: loading, running, errors, dense operators."""
+
+import json
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+
+def first_line(error):
+    return str(error.value).splitlines()[0]
+
+
+@pytest.fixture(scope="module")
+def double(ops, scale):
+    from conftest import Program
+
+    return Program(scale)
+
+
+# --- kernels -------------------------------------------------------------
+
+
+def test_runs_a_kernel_on_strided_inputs(double, generator):
+    x = torch.randn(7, 5, generator=generator).t()
+    doubled, transposed = double("double", x, torch.ones(7))
+    assert torch.equal(doubled, 2 * x)
+    assert torch.equal(transposed, (2 * x).t())
+    assert transposed.data_ptr() == doubled.data_ptr()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (997, 3)])
+def test_any_size(double, generator, shape):
+    x = torch.randn(*shape, generator=generator)
+    assert torch.equal(double("double", x, torch.ones(shape[1]))[0], 2 * x)
+
+
+def test_threads_do_not_change_results(double, generator):
+    x = torch.randn(501, 33, generator=generator)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = double("double", x, torch.ones(33))[0]
+        torch.set_num_threads(4)
+        assert torch.equal(double("double", x, torch.ones(33))[0], one)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_concurrent_runs(double):
+    wrong = []
+
+    def work(number):
+        x = torch.full((64, 16), float(number))
+        for _ in range(50):
+            if not torch.equal(double("double", x, torch.ones(16))[0], 2 * x):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_profile_names_costs(double):
+    x = torch.ones(4, 8)
+    outputs, events = double.profile("double", x, torch.ones(8))
+    assert torch.equal(outputs[0], 2 * x)
+    (event,) = events
+    assert event["name"] == "double_rows" and event["label"] == "double"
+    assert event["flops"] == 32 and event["bytes"] == 2 * 32 * 4 and event["items"] == 4
+    assert event["ns"] > 0
+
+
+# --- errors --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        (lambda: [torch.ones(2, 3)], "'double' takes 2 arguments but got 1"),
+        (lambda: [torch.ones(2, 3).double(), torch.ones(3)],
+         "argument 'x' must be f32 but is f64"),
+        (lambda: [torch.ones(3), torch.ones(3)],
+         "argument 'x' must have 2 dimensions, [?, ?], but has the shape [3]"),
+        (lambda: [torch.ones(2, 3), torch.ones(4)],
+         "dimension 0 (columns) of argument 'like' is 4 but that of 'x' is 3"),
+        (lambda: [torch.ones(1001, 3), torch.ones(3)],
+         "'double': too many rows (1001 and 1000)"),
+        (lambda: [torch.ones(2, 3, dtype=torch.complex64), torch.ones(3)],
+         "argument 'x': a tensor has a dtype that the runtime has not"),
+    ],
+)
+def test_wrong_inputs(double, inputs, message):
+    with pytest.raises(RuntimeError) as error:
+        double("double", *inputs())
+    assert first_line(error).startswith(message)
+
+
+def test_unknown_function_and_handle(double, ops):
+    with pytest.raises(RuntimeError, match="no function 'triple'; it has 'double'"):
+        double("triple")
+    with pytest.raises(RuntimeError, match="no loaded program 123456"):
+        ops.run(123456, "double", [])
+
+
+def test_unload(ops, scale):
+    from conftest import Program
+
+    program = Program(scale)
+    ops.unload(program.handle)
+    with pytest.raises(RuntimeError, match="no loaded program"):
+        program("double")
+
+
+# --- dense operators -----------------------------------------------------
+
+MLP = """
+func.func @mlp(%x: tensor<?x8xf32> {exec.name = "x"}, %w: tensor<16x8xf32>, %b: tensor<16xf32>)
+    -> (tensor<?x16xf32>, tensor<?x16xf32>, tensor<2x?x8xf32>) {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : tensor<?x8xf32>
+  %h = exec.dense "aten::linear"(%x, %w, %b : tensor<?x8xf32>, tensor<16x8xf32>, tensor<16xf32>)
+    arguments [#exec.tensor<0>, #exec.tensor<1>, #exec.tensor<2>] -> tensor<?x16xf32>
+  %g = exec.dense "aten::gelu"(%h : tensor<?x16xf32>)
+    arguments [#exec.tensor<0>, "tanh"] -> tensor<?x16xf32>
+  %l, %mean, %rstd = exec.dense "aten::native_layer_norm"(%g : tensor<?x16xf32>)
+    arguments [#exec.tensor<0>, array<i64: 16>, unit, unit, 1.0e-5 : f64]
+    -> tensor<?x16xf32>, tensor<?x1xf32>, tensor<?x1xf32>
+  exec.release %g, %mean, %rstd : tensor<?x16xf32>, tensor<?x1xf32>, tensor<?x1xf32>
+  %s = exec.dense "aten::add.Tensor"(%h, %l : tensor<?x16xf32>, tensor<?x16xf32>)
+    arguments [#exec.tensor<0>, #exec.tensor<1>, 2 : i64] -> tensor<?x16xf32>
+  %v = exec.view %h sizes(%n) : tensor<?x16xf32> -> tensor<?x2x8xf32>
+  %p = exec.view %v permuted [1, 0, 2] sizes(%n) : tensor<?x2x8xf32> -> tensor<2x?x8xf32>
+  %m = exec.dense "aten::mul.Scalar"(%p : tensor<2x?x8xf32>)
+    arguments [#exec.tensor<0>, 0.5 : f64] -> tensor<2x?x8xf32>
+  return %s, %l, %m : tensor<?x16xf32>, tensor<?x16xf32>, tensor<2x?x8xf32>
+}
+"""
+
+
+def test_dense_operators(load, generator):
+    program = load(MLP)
+    x, w, b = (torch.randn(*s, generator=generator) for s in ((5, 8), (16, 8), (16,)))
+    w.requires_grad_()
+    with torch.no_grad():
+        total, normed, halves = program("mlp", x, w, b)
+    h = torch.nn.functional.linear(x, w, b)
+    expected = torch.nn.functional.layer_norm(torch.nn.functional.gelu(h, approximate="tanh"), (16,))
+    assert torch.equal(normed, expected)
+    assert torch.equal(total, torch.add(h, expected, alpha=2))
+    assert torch.equal(halves, h.view(5, 2, 8).permute(1, 0, 2) * 0.5)
+
+
+def test_in_place_optimizer(load, generator):
+    program = load("""
+func.func @step(%w: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: tensor<?xf32>,
+                %step: tensor<f32>, %lr: tensor<f32>) {
+  exec.dense "aten::_fused_adamw_.tensor_lr"(%w, %g, %m, %v, %step, %lr :
+      tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<?xf32>, tensor<f32>, tensor<f32>)
+    arguments [#exec.tensors<[0]>, #exec.tensors<[1]>, #exec.tensors<[2]>, #exec.tensors<[3]>,
+      #exec.tensors<[]>, #exec.tensors<[4]>, #exec.tensor<5>, 0.9 : f64, 0.99 : f64, 0.1 : f64,
+      1.0e-8 : f64, false, false]
+  return
+}
+""")
+    w, g = torch.randn(10, generator=generator), torch.randn(10, generator=generator)
+    ours, theirs = w.clone(), w.clone().requires_grad_()
+    m, v, lr = torch.zeros(10), torch.zeros(10), torch.tensor(1e-2)
+    optimizer = torch.optim.AdamW([theirs], lr=1e-2, betas=(0.9, 0.99), weight_decay=0.1, fused=True)
+    theirs.grad = g
+    for step in range(3):
+        program("step", ours, g, m, v, torch.tensor(float(step + 1)), lr)
+        optimizer.step()
+    # The learning rate passes through f32 here and stays a double there.
+    torch.testing.assert_close(ours, theirs.detach(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "op, arguments, message",
+    [
+        ("aten::no_such", "#exec.tensor<0>", "does not know the operator aten::no_such"),
+        ("aten::relu", "1 : i64", "argument 0 (self) must be a tensor"),
+        ("aten::relu", "#exec.tensor<0>, 1 : i64", "takes 1 arguments but got 2"),
+        ("aten::mm", "#exec.tensor<0>", "the argument mat2 is missing"),
+        ("aten::cumsum", "#exec.tensor<0>", "does not know the operator"),
+    ],
+)
+def test_wrong_calls_are_found_at_load(load, op, arguments, message):
+    with pytest.raises(RuntimeError) as error:
+        load(f"""
+func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {{
+  %y = exec.dense "{op}"(%x : tensor<2x3xf32>) arguments [{arguments}] -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}}""")
+    assert message in first_line(error) and op in first_line(error)
+
+
+def test_failing_operator_names_itself(load):
+    program = load("""
+func.func @f(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %y = exec.dense "aten::mm"(%x, %x : tensor<?x?xf32>, tensor<?x?xf32>)
+    arguments [#exec.tensor<0>, #exec.tensor<1>] -> tensor<?x?xf32> loc("square")
+  return %y : tensor<?x?xf32>
+}""")
+    assert program("f", torch.ones(2, 2))[0].tolist() == [[2, 2], [2, 2]]
+    with pytest.raises(RuntimeError) as error:
+        program("f", torch.ones(2, 3))
+    assert first_line(error).startswith("'f', instruction 0 (aten::mm) at square: ")
+
+
+def test_result_of_another_type(load):
+    program = load("""
+func.func @f(%x: tensor<?xf32>) -> tensor<3xf32> {
+  %y = exec.dense "aten::relu"(%x : tensor<?xf32>) arguments [#exec.tensor<0>] -> tensor<3xf32>
+  return %y : tensor<3xf32>
+}""")
+    program("f", torch.ones(3))
+    with pytest.raises(RuntimeError, match=r"should be f32 \[3\] but is f32 \[4\]"):
+        program("f", torch.ones(4))
+
+
+def installed_schemas():
+    schemas = {}
+    for schema in torch._C._jit_get_all_schemas():
+        name = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+        schemas[name] = str(schema)
+    return schemas
+
+
+def test_schemas_are_those_of_torch(ops):
+    installed = installed_schemas()
+    for text in json.loads(ops.operators()):
+        assert installed.get(text.split("(")[0]) == text
+
+
+# One call of every operator that takes Scalars, with what it should give.
+SCALARS = {
+    "add.Tensor": (2, "#exec.tensor<0>, #exec.tensor<1>, 3.5 : f64", lambda x, y: torch.add(x, y, alpha=3.5)),
+    "add.Scalar": (1, "#exec.tensor<0>, 2.5 : f64", lambda x: x + 2.5),
+    "sub.Tensor": (2, "#exec.tensor<0>, #exec.tensor<1>", lambda x, y: x - y),
+    "mul.Scalar": (1, "#exec.tensor<0>, 0.3 : f64", lambda x: x * 0.3),
+    "div.Scalar": (1, "#exec.tensor<0>, 0.3 : f64", lambda x: x / 0.3),
+    "pow.Tensor_Scalar": (1, "#exec.tensor<0>, 2 : i64", lambda x: x**2),
+    "add_.Tensor": (2, "#exec.tensor<0>, #exec.tensor<1>", lambda x, y: x + y),
+    "mul_.Scalar": (1, "#exec.tensor<0>, 0.3 : f64", lambda x: x * 0.3),
+    "fill_.Scalar": (1, "#exec.tensor<0>, 0.3 : f64", lambda x: torch.full_like(x, 0.3)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("op", SCALARS)
+def test_scalars(load, generator, op, dtype):
+    count, arguments, expected = SCALARS[op]
+    names = ["%x", "%y"][:count]
+    tensor = f"tensor<?x{dtype}>"
+    program = load(f"""
+func.func @f({", ".join(f"{n}: {tensor}" for n in names)}) -> {tensor} {{
+  %r = exec.dense "aten::{op}"({", ".join(names)} : {", ".join([tensor] * count)})
+    arguments [{arguments}] -> {tensor}
+  return %r : {tensor}
+}}""")
+    kind = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}[dtype]
+    inputs = [torch.randn(9, generator=generator).to(kind) for _ in names]
+    want = expected(*(i.clone() for i in inputs))
+    torch.testing.assert_close(program("f", *inputs)[0], want)
