@@ -1,6 +1,7 @@
 //===- sextant-opt.cpp - Runs Sextant's passes on a file
 //--------------------===//
 
+#include "codegen/LowerAttention.h"
 #include "dialects/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -11,6 +12,7 @@ int main(int argc, char **argv) {
   sextant::registerAllDialects(registry);
   mlir::registerAllPasses();
   sextant::registerAllPasses();
+  sextant::codegen::registerSextantCodegenPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Sextant's optimizer driver\n", registry));
 }
