@@ -54,3 +54,5 @@ if config.enable_torch:
     config.available_features.add("torch")
 if config.enable_python:
     config.available_features.add("python")
+if config.has_libfuzzer:
+    config.available_features.add("fuzzer")

@@ -1,0 +1,21 @@
+//===- ArtifactFuzzer.cpp - Feeds the artifact loader arbitrary bytes -----===//
+//
+// A libFuzzer target. The loader must refuse or accept any bytes without
+// reading outside of them, and what it accepts must print. The checksum is
+// skipped, or nothing but noise would be tested; it has tests of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/ArtifactReader.h"
+#include "runtime/Manifest.h"
+
+using namespace sextant::runtime;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (Result<Artifact> artifact = parseProgram({data, size}))
+    (void)formatManifest(*artifact);
+  // The whole file's reader must cope with the same bytes.
+  if (Result<Artifact> artifact = readArtifact({data, size}))
+    (void)formatManifest(*artifact);
+  return 0;
+}
