@@ -3,6 +3,8 @@
 
 #include "codegen/Compile.h"
 #include "codegen/Artifact.h"
+#include "codegen/DiskCache.h"
+#include "codegen/LowerAttention.h"
 #include "codegen/ObjectCode.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "dialects/Pos/IR/Pos.h"
@@ -11,6 +13,10 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/Encoding/SearchPath.h"
+#include "passes/Pipelines.h"
+#include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -21,6 +27,71 @@ void codegen::registerCompilerDialects(DialectRegistry &registry) {
                   tensor::TensorDialect, exec::ExecDialect, pos::PosDialect>();
   registerCompileDialects(registry);
 }
+
+//===----------------------------------------------------------------------===//
+// Passes
+//===----------------------------------------------------------------------===//
+
+static void buildPosPipeline(OpPassManager &passes,
+                             const CompileOptions &options) {
+  passes::EncodingPipelineOptions encoding;
+  encoding.searchPath = options.searchPath;
+  passes::buildEncodingPipeline(passes, encoding);
+}
+
+static void buildExecPipeline(OpPassManager &passes,
+                              const CompileOptions &options) {
+  LowerAttentionOptions lowering;
+  lowering.target = options.target;
+  passes.addPass(createLowerAttention(lowering));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+}
+
+void codegen::buildCompilePipeline(OpPassManager &passes,
+                                   const CompileOptions &options) {
+  buildPosPipeline(passes, options);
+  buildExecPipeline(passes, options);
+}
+
+namespace {
+struct PipelineOptions : public PassPipelineOptions<PipelineOptions> {
+  Option<std::string> target{
+      *this, "target", llvm::cl::init("cpu"),
+      llvm::cl::desc(
+          "reference, cpu, cpu:avx2, cpu:avx512 or cpu:avx512bf16")};
+  Option<std::string> searchPath{
+      *this, "search-path",
+      llvm::cl::desc("Folders of encodings, separated by colons")};
+};
+} // namespace
+
+void codegen::registerCompilePipeline() {
+  PassPipelineRegistration<PipelineOptions>(
+      "sextant-pipeline", "From a model to launches of kernels",
+      [](OpPassManager &passes, const PipelineOptions &given) {
+        CompileOptions options;
+        options.target = given.target;
+        options.searchPath = given.searchPath;
+        buildCompilePipeline(passes, options);
+      });
+}
+
+/// Runs what brings `module` to `stage` at the level of pos or exec.
+static llvm::Error runPasses(ModuleOp module, const CompileOptions &options,
+                             CompileStage stage) {
+  PassManager passes(module.getContext(), ModuleOp::getOperationName());
+  buildPosPipeline(passes, options);
+  if (stage != CompileStage::Pos)
+    buildExecPipeline(passes, options);
+  if (failed(passes.run(module)))
+    return llvm::createStringError("the model does not compile");
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
 
 static std::string print(Operation *op) {
   std::string text;
@@ -36,6 +107,8 @@ codegen::compileToStage(ModuleOp module, const CompileOptions &options,
   llvm::Expected<Target> target = parseTarget(options.target);
   if (!target)
     return target.takeError();
+  if (llvm::Error error = runPasses(module, options, stage))
+    return std::move(error);
   if (stage == CompileStage::Pos || stage == CompileStage::Exec)
     return print(module);
 
@@ -62,7 +135,46 @@ codegen::compileToStage(ModuleOp module, const CompileOptions &options,
   return std::move(*bytes);
 }
 
+//===----------------------------------------------------------------------===//
+// The cache
+//===----------------------------------------------------------------------===//
+
+/// Everything that the artifact of `module` follows from. Encodings count by
+/// their files' sizes and times, all of the search path: which of them are
+/// used is not known before linking, and looking is cheap.
+static std::string makeKey(ModuleOp module, const CompileOptions &options,
+                           const Target &target) {
+  CacheKey key;
+  key.add(getBuildId());
+  key.add(target.name);
+  key.add(target.cpu);
+  key.add(target.features);
+  key.add(llvm::sys::getHostCPUName()); // code is tuned for it
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  // Locations give instructions their labels.
+  module->print(stream, OpPrintingFlags().enableDebugInfo().assumeVerified());
+  key.add(text);
+  for (const std::string &folder :
+       passes::SearchPath(options.searchPath).getFolders())
+    key.addFolder(folder);
+  return key.finish();
+}
+
 llvm::Expected<std::string>
 codegen::compileToArtifact(ModuleOp module, const CompileOptions &options) {
-  return compileToStage(module, options, CompileStage::Artifact);
+  llvm::Expected<Target> target = parseTarget(options.target);
+  if (!target)
+    return target.takeError();
+  if (!options.useCache)
+    return compileToStage(module, options, CompileStage::Artifact);
+  DiskCache cache = DiskCache::getDefault();
+  std::string key = makeKey(module, options, *target);
+  if (std::optional<std::string> bytes = cache.find(key))
+    return std::move(*bytes);
+  llvm::Expected<std::string> bytes =
+      compileToStage(module, options, CompileStage::Artifact);
+  if (bytes)
+    cache.store(key, *bytes);
+  return bytes;
 }

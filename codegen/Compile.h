@@ -9,6 +9,7 @@
 #define SEXTANT_CODEGEN_COMPILE_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Error.h"
 #include <string>
 
@@ -17,6 +18,7 @@ namespace sextant::codegen {
 struct CompileOptions {
   std::string target = "cpu"; ///< see parseTarget
   std::string searchPath;     ///< folders of encodings, separated by colons
+  bool useCache = true;       ///< look into the disk cache, and fill it
 };
 
 /// What a compilation stops at.
@@ -32,6 +34,14 @@ enum class CompileStage {
 /// Adds the dialects, and nothing else, that a compilation needs: a context
 /// with these is cheap to make.
 void registerCompilerDialects(mlir::DialectRegistry &registry);
+
+/// From a model to launches of kernels: every pass up to the level of exec, for
+/// a target.
+void buildCompilePipeline(mlir::OpPassManager &passes,
+                          const CompileOptions &options);
+
+/// Makes the pipeline known as `sextant-pipeline{target=.. search-path=..}`.
+void registerCompilePipeline();
 
 /// Compiles `module`, which is changed in place, to the text or the bytes of a
 /// stage. Diagnostics go to the context; the error says at which step.

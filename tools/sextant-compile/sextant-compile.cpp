@@ -34,6 +34,9 @@ static cl::opt<std::string>
     searchPath("search-path", cl::value_desc("folders"),
                cl::desc("Folders of encodings, separated by colons"),
                cl::cat(category));
+static cl::opt<bool> noCache("no-cache",
+                             cl::desc("Neither read nor fill the disk cache"),
+                             cl::cat(category));
 static cl::opt<CompileStage> emit(
     "emit", cl::init(CompileStage::Artifact), cl::desc("What to write"),
     cl::values(clEnumValN(CompileStage::Pos, "pos", "fused and hoisted sites"),
@@ -83,6 +86,7 @@ int main(int argc, char **argv) {
   CompileOptions options;
   options.target = targetName;
   options.searchPath = searchPath;
+  options.useCache = !noCache;
   // The linker, a library of this process, resets all options of the process.
   CompileStage stage = emit;
   std::string path = outputFile;
