@@ -53,9 +53,8 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   auto getHeadDim = [](Value rows) {
     return cast<RankedTensorType>(rows.getType()).getDimSize(3);
   };
-  ForwardTask task(lowering.plan, lowering.target.vector,
-                   element, getHeadDim(query),
-                   getHeadDim(value));
+  ForwardTask task(lowering.plan, lowering.target.vector, element,
+                   getHeadDim(query), getHeadDim(value));
   HoistTableOptions options;
   options.order = OffsetOrder::Descending;
   options.padding = 2 * task.panel;

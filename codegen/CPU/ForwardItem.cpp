@@ -1,6 +1,7 @@
 //===- ForwardItem.cpp - Products and softmax of a forward item -----------===//
 
 #include "codegen/CPU/ForwardItem.h"
+#include "codegen/CPU/IndexTile.h"
 #include "codegen/Payload.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -165,11 +166,29 @@ LogicalResult ForwardItem::emitPanel(Index panel, Index firstRow, Index count,
 // Tile classes
 //===----------------------------------------------------------------------===//
 
-/// What the mask says of queries x keys of the block at hand.
-ForwardItem::TileClass ForwardItem::classify(Index firstRow, Index rowCount,
-                                             Index firstColumn,
-                                             Index columnCount) {
-  return {};
+/// What the mask says of queries, by row, times keys, by place in the block.
+TileClass ForwardItem::classify(Index firstRow, Index rowCount,
+                                Index firstColumn, Index columnCount) {
+  if (!task.plan.mask)
+    return {};
+  Index skipped = kernel.sub(arguments.getSize(task.sites.key, 2),
+                             arguments.getSize(task.sites.query, 2));
+  Index query = kernel.add(firstRow, skipped);
+  Index key = kernel.add(firstKey, firstColumn);
+  auto last = [&](Index first, Index count) {
+    return kernel.add(first, kernel.sub(count, 1));
+  };
+  IndexTile tile(kernel, site, task.plan.hasPositions, query,
+                 last(query, rowCount), key, last(key, columnCount));
+  return emitTileClass(
+      kernel.builder, task.plan.mask, tile,
+      [&](OpBuilder &builder, pos::HoistOp op) -> pos::ValueRange32 {
+        const Hoisted *hoisted = task.plan.find(op);
+        if (!hoisted || hoisted->form != HoistForm::HeadScalar)
+          return {};
+        Value value = site.hoisted(builder, op);
+        return {value, value};
+      });
 }
 
 Value ForwardItem::getPossible(const TileClass &tile) {

@@ -4,6 +4,7 @@
 #define SEXTANT_CODEGEN_CPU_FORWARDITEM_H
 
 #include "codegen/CPU/ForwardKernel.h"
+#include "codegen/MaskTiles.h"
 
 namespace sextant::codegen {
 
@@ -51,11 +52,6 @@ private:
   struct Rows {
     mlir::Value base;
     Index stride = 0; ///< in 32-bit words, or in elements of f32
-  };
-
-  /// What a mask says of a tile; null where nothing is known.
-  struct TileClass {
-    mlir::Value certain, possible;
   };
 
   // ForwardPacking.cpp: operands in, results out.
