@@ -84,8 +84,45 @@ def Hoist : Pass<"pos-hoist"> {
   let dependentDialects = ["::sextant::pos::PosDialect"];
   let statistics = [
     Statistic<"numHoists", "subexpressions-hoisted", "Maximal subexpressions hoisted">,
-    Statistic<"numNested", "parts-hoisted", "Parts of hoists that became hoists">,
+    Statistic<"numParts", "parts-hoisted", "Parts of hoists that became hoists">,
     Statistic<"numInvariants", "sum-invariants", "Ops moved out of sums">];
+}
+
+//===----------------------------------------------------------------------===//
+// What may exist after each stage
+//===----------------------------------------------------------------------===//
+
+def VerifyLinked : Pass<"pos-verify-linked", "::mlir::ModuleOp"> {
+  let summary = "Check that every use has its definition";
+  let description = [{
+    Each use names a `pos.encoding` of the module, without options of its own or
+    hosts, and that definition has no `pos.option` left.
+  }];
+}
+
+def VerifyInlined : Pass<"pos-verify-inlined", "::mlir::ModuleOp"> {
+  let summary = "Check that only sites are left of encodings";
+  let description = [{
+    No `pos.encoding`, no use, no `pos.host`; integer operands of sites are
+    constants, and row maps have a grouping.
+  }];
+}
+
+def VerifyFused : Pass<"pos-verify-fused", "::mlir::ModuleOp"> {
+  let summary = "Check that payloads are composed";
+  let description = [{
+    As after inlining, and an attention has at most one mask, and no two
+    adjacent scores of one kind.
+  }];
+}
+
+def VerifyHoisted : Pass<"pos-verify-hoisted", "::mlir::ModuleOp"> {
+  let summary = "Check that hoists are what they say";
+  let description = [{
+    As after fusing, and each `pos.hoist` varies with its axes at most, which a
+    kernel can keep outside its tiles; no read and no sum is left in a payload
+    that could be hoisted.
+  }];
 }
 
 #endif // SEXTANT_PASSES_TD

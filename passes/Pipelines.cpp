@@ -13,14 +13,18 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
   LinkEncodingsOptions link;
   link.searchPath = options.searchPath;
   pm.addPass(createLinkEncodings(link));
+  pm.addPass(createVerifyLinked());
   pm.addPass(createInlineEncodings());
+  pm.addPass(createVerifyInlined());
   pm.addPass(createFuseSites());
   // Folds what depends on options, so that hoisting sees what is left.
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  pm.addPass(createVerifyFused());
   pm.addPass(createHoist());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  pm.addPass(createVerifyHoisted());
 }
 
 void passes::registerPipelines() {

@@ -8,6 +8,7 @@
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
 
 namespace sextant::passes {
@@ -35,7 +36,8 @@ static void compose(pos::ScoreOp first, pos::ScoreOp second) {
   BlockArgument inner = first.getPayload().getArgument(0);
   BlockArgument outer = second.getPayload().getArgument(0);
   Value between = takePayload(first, second).front();
-  outer.replaceAllUsesWith(between == inner ? outer : between);
+  if (between != inner)
+    outer.replaceAllUsesWith(between);
   inner.replaceAllUsesWith(outer);
   first.erase();
 }
@@ -55,34 +57,43 @@ struct FuseSites : passes::impl::FuseSitesBase<FuseSites> {
   using FuseSitesBase::FuseSitesBase;
 
   void runOnOperation() override {
-    SmallVector<Region *> regions;
+    SmallVector<pos::SitesOwnerInterface> owners;
     getOperation()->walk([&](pos::SitesOwnerInterface owner) {
       if (!owner.getSitesRegion().empty())
-        regions.push_back(&owner.getSitesRegion());
+        owners.push_back(owner);
     });
-    for (Region *region : regions)
-      fuse(region->front());
+    for (pos::SitesOwnerInterface owner : owners) {
+      auto [scores, masks] = fuse(owner.getSitesRegion().front());
+      numScores += scores;
+      numMasks += masks;
+      remark::passed(owner.getLoc(),
+                     remark::RemarkOpts::name("fused").category(getArgument()))
+          << remark::metric("Scores", scores) << remark::metric("Masks", masks);
+    }
   }
 
 private:
-  void fuse(Block &sites) {
+  /// Gives the numbers of scores and masks that were merged into another.
+  std::pair<unsigned, unsigned> fuse(Block &sites) {
+    unsigned scores = 0, masks = 0;
     pos::ScoreOp score;
     pos::MaskOp mask;
     for (Operation &op : llvm::make_early_inc_range(sites)) {
       if (auto next = dyn_cast<pos::ScoreOp>(op)) {
         if (score && score.getYieldTypes() == next.getYieldTypes()) {
           compose(score, next);
-          ++numScores;
+          ++scores;
         }
         score = next;
       } else if (auto next = dyn_cast<pos::MaskOp>(op)) {
         if (mask) {
           conjoin(mask, next);
-          ++numMasks;
+          ++masks;
         }
         mask = next;
       }
     }
+    return {scores, masks};
   }
 };
 } // namespace

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/Analysis/Dependence.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -137,6 +138,11 @@ static unsigned moveInvariantsOut(pos::SumOp sum) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// What was done in one attention.
+struct Counts {
+  unsigned hoists = 0, parts = 0, invariants = 0;
+};
+
 struct Hoist : passes::impl::HoistBase<Hoist> {
   using HoistBase::HoistBase;
 
@@ -146,20 +152,32 @@ struct Hoist : passes::impl::HoistBase<Hoist> {
       if (!owner.getSitesRegion().empty())
         owners.push_back(owner);
     });
-    for (pos::SitesOwnerInterface owner : owners)
+    for (pos::SitesOwnerInterface owner : owners) {
+      Counts counts;
       for (Operation &op :
            llvm::make_early_inc_range(owner.getSitesRegion().front()))
         if (auto site = dyn_cast<pos::SiteOpInterface>(op))
-          hoistFrom(site, owner);
+          hoistFrom(site, owner, counts);
+      numHoists += counts.hoists;
+      numParts += counts.parts;
+      numInvariants += counts.invariants;
+      remark::passed(
+          owner.getLoc(),
+          remark::RemarkOpts::name("hoisted").category(getArgument()))
+          << remark::metric("Hoists", counts.hoists)
+          << remark::metric("Parts", counts.parts)
+          << remark::metric("Invariants", counts.invariants);
+    }
   }
 
 private:
-  void hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner);
+  void hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner,
+                 Counts &counts);
 
   /// Creates the hoist of a value of the payload, before the site.
   pos::HoistOp createHoist(Value root, pos::SiteOpInterface site,
                            Dependence &dependence,
-                           DenseMap<Value, Value> &nested);
+                           DenseMap<Value, Value> &nested, Counts &counts);
 };
 } // namespace
 
@@ -222,15 +240,17 @@ static llvm::SetVector<Value> findParts(Value root, Block &payload,
 
 pos::HoistOp Hoist::createHoist(Value root, pos::SiteOpInterface site,
                                 Dependence &dependence,
-                                DenseMap<Value, Value> &nested) {
+                                DenseMap<Value, Value> &nested,
+                                Counts &counts) {
   Block &payload = site.getPayload();
   llvm::SetVector<Value> parts = findParts(root, payload, dependence);
   IRMapping mapping;
   for (Value part : parts) {
     if (!nested.contains(part)) {
-      Value hoisted = createHoist(part, site, dependence, nested).getResult();
+      Value hoisted =
+          createHoist(part, site, dependence, nested, counts).getResult();
       nested[part] = hoisted;
-      ++numNested;
+      ++counts.parts;
     }
     mapping.map(part, nested[part]);
   }
@@ -256,13 +276,13 @@ pos::HoistOp Hoist::createHoist(Value root, pos::SiteOpInterface site,
   return hoist;
 }
 
-void Hoist::hoistFrom(pos::SiteOpInterface site,
-                      pos::SitesOwnerInterface owner) {
+void Hoist::hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner,
+                      Counts &counts) {
   Block &payload = site.getPayload();
   SmallVector<pos::SumOp> sums;
   site->walk([&](pos::SumOp sum) { sums.push_back(sum); });
   for (pos::SumOp sum : sums)
-    numInvariants += moveInvariantsOut(sum);
+    counts.invariants += moveInvariantsOut(sum);
 
   Dependence dependence(owner);
   llvm::SmallSetVector<Value, 8> roots;
@@ -283,12 +303,12 @@ void Hoist::hoistFrom(pos::SiteOpInterface site,
   });
   DenseMap<Value, Value> nested;
   for (Value root : ordered) {
-    pos::HoistOp hoist = createHoist(root, site, dependence, nested);
+    pos::HoistOp hoist = createHoist(root, site, dependence, nested, counts);
     // What another hoist computes from the value stays inside that hoist.
     root.replaceUsesWithIf(hoist.getResult(), [&](OpOperand &use) {
       return inPlace.contains(payload.findAncestorOpInBlock(*use.getOwner()));
     });
-    ++numHoists;
+    ++counts.hoists;
   }
   SmallVector<Operation *> ops;
   for (Operation &op : payload.without_terminator())

@@ -9,7 +9,7 @@
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/Matchers.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/Analysis/Evaluate.h"
 #include "passes/Passes.h"
 
@@ -260,7 +260,7 @@ LogicalResult InlineEncodings::inlineInto(pos::SitesOwnerInterface owner,
     block->addArgument(param.getType(), param.getLoc());
   owner.getSitesRegion().push_back(block.release());
   Block &sites = owner.getSitesRegion().back();
-  unsigned next = 0;
+  unsigned next = 0, count = 0;
   for (LinkedUse &use : uses) {
     IRMapping params;
     for (auto param : use.definition.getOps<pos::ParamOp>())
@@ -268,10 +268,14 @@ LogicalResult InlineEncodings::inlineInto(pos::SitesOwnerInterface owner,
     for (auto site : use.definition.getOps<pos::SiteOpInterface>()) {
       if (failed(spliceSite(site, sites, params, *use.evaluator)))
         return failure();
-      ++numSites;
+      ++count;
     }
-    ++numUses;
   }
+  numUses += uses.size();
+  numSites += count;
+  remark::passed(owner.getLoc(),
+                 remark::RemarkOpts::name("inlined").category(getArgument()))
+      << remark::metric("Uses", uses.size()) << remark::metric("Sites", count);
   // An empty region stands for "no sites" and prints as nothing.
   if (sites.empty() && sites.getNumArguments() == 0)
     sites.erase();

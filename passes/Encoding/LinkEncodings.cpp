@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/Encoding/FoldOptions.h"
 #include "passes/Encoding/Library.h"
 #include "passes/Passes.h"
@@ -87,6 +88,10 @@ FailureOr<pos::EncodingOp> LinkEncodings::getCopy(pos::UseAttr use,
     foldOptions(*copy, *values);
     ++numLinked;
     numOptionsFolded += values->size();
+    remark::passed(user,
+                   remark::RemarkOpts::name("linked").category(getArgument()))
+        << definition->getSymName()
+        << remark::metric("Options", values->size());
   }
   return *copy;
 }

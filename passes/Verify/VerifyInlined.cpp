@@ -1,0 +1,23 @@
+//===- VerifyInlined.cpp - Stage verifier ---------------------------------===//
+
+#include "passes/Passes.h"
+#include "passes/Verify/Stages.h"
+
+namespace sextant::passes {
+#define GEN_PASS_DEF_VERIFYINLINED
+#include "passes/Passes.h.inc"
+} // namespace sextant::passes
+
+using namespace sextant;
+
+namespace {
+struct VerifyInlined : passes::impl::VerifyInlinedBase<VerifyInlined> {
+  using VerifyInlinedBase::VerifyInlinedBase;
+
+  void runOnOperation() override {
+    if (failed(passes::verifyInlined(getOperation())))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace

@@ -1,0 +1,51 @@
+//===- VerifyLinked.cpp - Checks that every use has its definition --------===//
+
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "passes/Passes.h"
+
+namespace sextant::passes {
+#define GEN_PASS_DEF_VERIFYLINKED
+#include "passes/Passes.h.inc"
+} // namespace sextant::passes
+
+using namespace mlir;
+using namespace sextant;
+
+static LogicalResult verifyUse(Operation *owner, pos::UseAttr use,
+                               SymbolTable &symbols) {
+  auto definition =
+      symbols.lookup<pos::EncodingOp>(use.getEncoding().getValue());
+  if (!definition)
+    return owner->emitOpError("use '")
+           << use.getInstance().getValue() << "' names " << use.getEncoding()
+           << ", which is not in the module after linking";
+  if (use.getOptions() || use.getHosts())
+    return owner->emitOpError("use '")
+           << use.getInstance().getValue()
+           << "' has options or hosts after linking";
+  for (auto option : definition.getOps<pos::OptionOp>())
+    return option.emitOpError("is left after linking");
+  return success();
+}
+
+namespace {
+struct VerifyLinked : passes::impl::VerifyLinkedBase<VerifyLinked> {
+  using VerifyLinkedBase::VerifyLinkedBase;
+
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    WalkResult result =
+        getOperation().walk([&](pos::SitesOwnerInterface owner) -> WalkResult {
+          if (ArrayAttr uses = owner.getPendingUses())
+            for (auto use : uses.getAsRange<pos::UseAttr>())
+              if (failed(verifyUse(owner, use, symbols)))
+                return failure();
+          return success();
+        });
+    if (result.wasInterrupted())
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace

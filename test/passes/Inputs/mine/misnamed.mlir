@@ -1,0 +1,2 @@
+pos.encoding @another {
+}

@@ -1,0 +1,200 @@
+// RUN: sextant-opt %s --pos-inline-encodings --split-input-file --verify-diagnostics
+
+pos.encoding @two {
+  %h = pos.extent heads
+  %one = arith.constant 1.0 : f32
+  %a = pos.param "a" : tensor<?xf32> dims(%h) init constant(%one)
+  // expected-note @below {{declared here}}
+  %b = pos.param "b" : tensor<?xf32> dims(%h) init constant(%one)
+}
+func.func @f(%q: tensor<4x3x?x8xf32>, %p0: tensor<3xf32>) {
+  // expected-error @below {{lacks parameter 't.b': got 1 parameter(s)}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@two, "t">]
+    params(%p0 : tensor<3xf32>)
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @two {
+  %h = pos.extent heads
+  %one = arith.constant 1.0 : f32
+  %a = pos.param "a" : tensor<?xf32> dims(%h) init constant(%one)
+  %b = pos.param "b" : tensor<?xf32> dims(%h) init constant(%one)
+}
+func.func @f(%q: tensor<4x3x?x8xf32>, %p0: tensor<3xf32>, %p1: tensor<3xf32>, %p2: tensor<3xf32>) {
+  // expected-error @below {{has 3 parameters, but its uses declare 2}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@two, "t">]
+    params(%p0, %p1, %p2 : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @two {
+  %h = pos.extent heads
+  %one = arith.constant 1.0 : f32
+  // expected-note @below {{declared here}}
+  %a = pos.param "a" : tensor<?xf32> dims(%h) init constant(%one)
+  %b = pos.param "b" : tensor<?xf32> dims(%h) init constant(%one)
+}
+func.func @f(%q: tensor<4x3x?x8xf32>, %p0: tensor<3x3xf32>, %p1: tensor<3xf32>) {
+  // expected-error @below {{parameter 't.a' must have rank 1, got 'tensor<3x3xf32>'}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@two, "t">]
+    params(%p0, %p1 : tensor<3x3xf32>, tensor<3xf32>)
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @two {
+  %h = pos.extent heads
+  %one = arith.constant 1.0 : f32
+  %a = pos.param "a" : tensor<?xf32> dims(%h) init constant(%one)
+  // expected-note @below {{declared here}}
+  %b = pos.param "b" : tensor<?xf32> dims(%h) init constant(%one)
+}
+func.func @f(%q: tensor<4x3x?x8xf32>, %p0: tensor<3xf32>, %p1: tensor<3xi32>) {
+  // expected-error @below {{parameter 't.b' must have elements of type 'f32', got 'tensor<3xi32>'}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@two, "t">]
+    params(%p0, %p1 : tensor<3xf32>, tensor<3xi32>)
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @two {
+  %h = pos.extent heads
+  %one = arith.constant 1.0 : f32
+  %a = pos.param "a" : tensor<?xf32> dims(%h) init constant(%one)
+  // expected-note @below {{declared here}}
+  %b = pos.param "b" : tensor<?xf32> dims(%h) init constant(%one)
+}
+func.func @f(%q: tensor<4x3x?x8xf32>, %p0: tensor<3xf32>, %p1: tensor<4xf32>) {
+  // expected-error @below {{parameter 't.b' must have size 3 in dimension 0, got 'tensor<4xf32>'}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@two, "t">]
+    params(%p0, %p1 : tensor<3xf32>, tensor<4xf32>)
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @ids {
+  %b = pos.extent batch
+  // expected-note @below {{declared here}}
+  %x = pos.param "x" : tensor<?xi32> dims(%b)
+}
+func.func @f(%q: tensor<4x3x?x8xf32>, %p0: tensor<3xi32>) {
+  // expected-error @below {{parameter 'i.x' must have size 1 or a divisor of 4 in dimension 0, got 'tensor<3xi32>'}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@ids, "i">]
+    params(%p0 : tensor<3xi32>)
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<4x3x?x8xf32>) {
+  // expected-error @below {{uses @nobody, which is not linked}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@nobody, "n">]
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @e {
+  %b = arith.constant 2 : i32
+  %e = arith.constant 10 : i32
+  // expected-error @below {{lanes [2, 10) lie outside the 8 lanes of a row (C6)}}
+  pos.rows of [query] half lanes(%b, %e) {
+  ^bb0(%x: f32, %y: f32):
+    pos.yield %y, %x : f32, f32
+  }
+}
+func.func @f(%q: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@e, "e">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @e {
+  %b = arith.constant 2 : i32
+  %e = arith.constant 5 : i32
+  // expected-error @below {{maps pairs of lanes, got 3 lanes (C6)}}
+  pos.rows of [query] half lanes(%b, %e) {
+  ^bb0(%x: f32, %y: f32):
+    pos.yield %y, %x : f32, f32
+  }
+}
+func.func @f(%q: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@e, "e">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @e {
+  %b = arith.constant 2 : i32
+  // expected-note @below {{'pos.extent' is not known here}}
+  %e = pos.extent heads
+  // expected-error @below {{operand must be known at compile time: an option, a constant or an extent that is static}}
+  pos.rows of [query] half lanes(%b, %e) {
+  ^bb0(%x: f32, %y: f32):
+    pos.yield %y, %x : f32, f32
+  }
+}
+func.func @f(%q: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@e, "e">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @e {
+  // expected-error @below {{acts around attention: @e cannot be inlined into one}}
+  %d = pos.input "digits" : tensor<?xi32>
+}
+func.func @f(%q: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@e, "e">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @e {
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // expected-error @below {{of all heads at once needs a host}}
+    %b = pos.host : tensor<?xf32>
+    %t = arith.addf %s, %b : tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+func.func @f(%q: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@e, "e">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}

@@ -1,0 +1,89 @@
+// RUN: sextant-opt %s --pos-link-encodings=search-path=%S/Inputs/mine --split-input-file --verify-diagnostics
+
+func.func @unknown(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{unknown encoding @kerple_lok; the nearest are 'kerple_log', }}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@kerple_lok, "k">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @option(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{encoding @tilt has no option 'slop'; the only one is 'slope'}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@tilt, "t", {slop = 1.0}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @no_options(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{encoding @causal has no option 'size'; there is none}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@causal, "c", {size = 1 : i32}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @choice(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'pairing' has no choice "hal"; the nearest are 'half', 'interleaved'}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "r", {pairing = "hal"}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @choice_by_number(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'pairing' takes the name of a choice, got 1 : i32}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "r", {pairing = 1 : i32}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @option_type(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'size' takes 'i32', got 1.500000e+00 : f64}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@window, "w", {size = 1.5}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @instances(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{has two uses called 'w': give one of them another instance name}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@window, "w">, #pos.use<@causal, "w">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @hosts(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{use 'c' names hosts, but there is no 'pos.host' in @causal}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@causal, "c", {}, [#pos.use<@alibi, "alibi">]>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @misnamed(%x: tensor<?x?x?x8xf32>) {
+  // expected-error-re @below {{expected @misnamed in {{.*}}misnamed.mlir, which does not define it}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@misnamed, "m">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}

@@ -1,0 +1,92 @@
+// RUN: sextant-opt %s --pos-link-encodings=search-path=%S/Inputs/mine --split-input-file | FileCheck %s
+// RUN: env SEXTANT_PATH=%S/Inputs/mine sextant-opt %s --pos-link-encodings --split-input-file | FileCheck %s
+// RUN: sextant-opt %s --pos-link-encodings=search-path=%S/Inputs/shadow:%S/Inputs/mine --split-input-file | FileCheck %s --check-prefix=SHADOW
+
+// A definition comes from a user's folder; equal uses share it, other options
+// make another copy. Options are folded.
+// CHECK-LABEL: func @options
+// CHECK: uses [#pos.use<@[[A:.+]], "a">, #pos.use<@[[B:.+]], "b">, #pos.use<@[[A]], "c">]
+// CHECK: pos.encoding @[[A]]
+// CHECK-NEXT: arith.constant 5.000000e-01 : f32
+// CHECK-NOT: pos.option
+// CHECK: pos.encoding @[[B]]
+// CHECK-NEXT: arith.constant 2.000000e+00 : f32
+// CHECK-NOT: pos.encoding
+func.func @options(%x: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) uses [
+      #pos.use<@tilt, "a">, #pos.use<@tilt, "b", {slope = 2 : i32}>,
+      #pos.use<@tilt, "c", {slope = 0.5 : f64}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// A choice is its place in the list.
+// CHECK-LABEL: func @choice
+// CHECK: pos.encoding @rope
+// CHECK-NEXT: arith.constant 1 : i32
+// CHECK-NEXT: arith.constant 1.000000e+02 : f32
+func.func @choice(%x: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) uses [
+      #pos.use<@rope, "rope", {pairing = "interleaved", base = 100.0}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// A definition of the module comes before any file.
+// CHECK-LABEL: func @own
+// CHECK: pos.encoding @causal
+// CHECK: pos.coord key
+pos.encoding @causal {
+  pos.mask {
+    %i = pos.coord query
+    %j = pos.coord key
+    %v = arith.cmpi slt, %j, %i : i32
+    pos.yield %v : i1
+  }
+}
+func.func @own(%x: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@causal, "causal">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// The first folder that has the file wins.
+// CHECK-LABEL: func @order
+// CHECK: arith.cmpi
+// SHADOW-LABEL: func @order
+// SHADOW: pos.mask
+// SHADOW-NEXT: arith.constant true
+func.func @order(%x: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@causal, "causal">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// The gradient and row maps link like attention.
+// CHECK-LABEL: func @owners
+// CHECK: pos.attention_backward {{.*}} uses [#pos.use<@causal, "causal">]
+// CHECK: pos.map_rows {{.*}} uses [#pos.use<@sinusoidal, "s">]
+// CHECK-DAG: pos.encoding @causal
+// CHECK-DAG: pos.encoding @sinusoidal
+func.func @owners(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %e: tensor<?x?x8xf32>) {
+  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l
+    uses [#pos.use<@causal, "causal">] gradients []
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
+      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+    -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+  %y = pos.map_rows %e of embedding uses [#pos.use<@sinusoidal, "s">]
+    : tensor<?x?x8xf32> -> tensor<?x?x8xf32>
+  return
+}
