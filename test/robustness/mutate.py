@@ -6,7 +6,8 @@ an error, and must not crash or hang.
 
 A mutation makes one to three changes in a piece of a file (files are cut at
 `// -----`); most replace a word by another of its kind, some break the text. With `--encodings` the files are definitions; each is given a
-function whose attention uses it, so that the flags (passes) have work to do. Many
+function with an attention and its gradient that use it, so that the passes have
+work to do. Many
 mutations share one process; when it ends by a signal, they are run one by one,
 and the guilty ones are printed.
 """
@@ -22,26 +23,46 @@ BATCH = 50
 SECONDS = 60
 SEPARATOR = "// -----"
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[%@#^!]?[\w.$-]+|\s+|.', re.DOTALL)
-USER = """
-func.func @mutant(%q: tensor<2x4x?x8xf32>{arguments}) -> tensor<2x4x?x8xf32> {{
-  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@{name}, "{name}">] {params}
+ATTENTION = """
+func.func @mutant(%q: tensor<2x4x?x8xf32>, %lse: tensor<2x4x?xf32>{arguments}) {{
+  %o, %l = pos.attention %q, %q, (%q) uses {uses} {params}
     : tensor<2x4x?x8xf32>, tensor<2x4x?x8xf32>, (tensor<2x4x?x8xf32>)
     -> (tensor<2x4x?x8xf32>), tensor<2x4x?xf32>
-  return %o : tensor<2x4x?x8xf32>
+  %dq, %dk, %dv{results} = pos.attention_backward %q, %q, (%q), (%o), %l, (%q), %lse
+    uses {uses} {params} gradients [{numbers}]
+    : tensor<2x4x?x8xf32>, tensor<2x4x?x8xf32>, (tensor<2x4x?x8xf32>),
+      (tensor<2x4x?x8xf32>), tensor<2x4x?xf32>, (tensor<2x4x?x8xf32>), tensor<2x4x?xf32>
+    -> tensor<2x4x?x8xf32>, tensor<2x4x?x8xf32>, (tensor<2x4x?x8xf32>){types}
+  return
+}}
+"""
+ROWS = """
+func.func @mutant(%x: tensor<2x?x8xf32>{arguments}) -> tensor<2x?x8xf32> {{
+  %y = pos.map_rows %x of embedding uses {uses} {params}
+    : tensor<2x?x8xf32> -> tensor<2x?x8xf32>
+  return %y : tensor<2x?x8xf32>
 }}
 """
 
 
 def with_user(text):
-    """A definition followed by an attention that uses it."""
+    """A definition, and an attention and its gradient (or a row map) that use it."""
     name = re.search(r"pos\.encoding @(\w+)", text)
     if not name:
         return text
-    types = re.findall(r'pos\.param "\w+"\s*:\s*(tensor<[^>]*>)', text)
-    arguments = "".join(f", %p{i}: {kind}" for i, kind in enumerate(types))
+    found = re.findall(r'pos\.param "\w+"\s*:\s*(tensor<[^>]*>)([^\n]*)', text)
+    types = [kind for kind, _ in found]
+    trained = [i for i, (kind, rest) in enumerate(found)
+               if kind.endswith("f32>") and "frozen" not in rest]
     names = ", ".join(f"%p{i}" for i in range(len(types)))
-    params = f"params({names} : {', '.join(types)})" if types else ""
-    return text + USER.format(name=name[1], arguments=arguments, params=params)
+    user = ROWS if "of [embedding]" in text else ATTENTION
+    return text + user.format(
+        arguments="".join(f", %p{i}: {kind}" for i, kind in enumerate(types)),
+        uses=f'[#pos.use<@{name[1]}, "{name[1]}">]',
+        params=f"params({names} : {', '.join(types)})" if types else "",
+        numbers=", ".join(map(str, trained)),
+        results="".join(f", %d{i}" for i in trained),
+        types="".join(f", {types[i]}" for i in trained))
 
 
 def kin(token, words):
