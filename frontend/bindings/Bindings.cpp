@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "frontend/bindings/CompileText.h"
 #include "frontend/bindings/Inspect.h"
 #include "frontend/bindings/Session.h"
 #include <pybind11/pybind11.h>
@@ -136,6 +137,23 @@ PYBIND11_MODULE(_compiler, m) {
     }
   });
 
+  m.def(
+      "compile",
+      [](const std::string &text, const std::string &target,
+         const std::string &searchPath, const std::string &stage,
+         const std::string &file) -> py::object {
+        std::string result = run([&](Session &session) {
+          return compileText(session, {text, file, target, searchPath, stage});
+        });
+        if (stage == "artifact")
+          return py::bytes(result);
+        return py::str(result);
+      },
+      py::arg("text"), py::arg("target"), py::arg("search_path") = "",
+      py::arg("emit") = "artifact", py::arg("file") = "<text>",
+      "Compiles a module: bytes of an artifact, or the text of a stage (pos, "
+      "exec, kernel, llvm, asm).");
+  m.def("list_targets", &listTargets, "Targets that this machine can run.");
   m.def(
       "list_encodings",
       [](const std::string &searchPath) {

@@ -6,9 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "frontend/bindings/Session.h"
-#include "codegen/ObjectCode.h"
-#include "dialects/Exec/IR/Exec.h"
-#include "dialects/Interfaces/DerivativeRules.h"
+#include "codegen/Compile.h"
 #include "mlir/IR/Location.h"
 #include "passes/Encoding/Library.h"
 #include <mutex>
@@ -48,9 +46,7 @@ static std::unique_ptr<MLIRContext> borrowContext() {
   }
   DialectRegistry registry;
   passes::registerEncodingDialects(registry);
-  codegen::registerCompileDialects(registry);
-  registerDerivativeRules(registry);
-  registry.insert<exec::ExecDialect>();
+  codegen::registerCompilerDialects(registry);
   // One call is one thread: the caller's own threads are the parallelism.
   auto context =
       std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);

@@ -10,6 +10,8 @@ from .attention import attention
 from .definitions import describe, encodings
 from .errors import CompileError, Note, RuntimeError
 from .initial import init_params, project_
+from .program import Program, compile, emit, load
+from .rowmaps import map_rows
 from .trace.functions import (
     abs,
     contract,
@@ -42,21 +44,26 @@ __all__ = [
     "Note",
     "Param",
     "PerHead",
+    "Program",
     "RuntimeError",
     "Use",
     "abs",
     "attention",
+    "compile",
     "constant_init",
     "contract",
     "cos",
     "describe",
+    "emit",
     "encoding",
     "encodings",
     "exp",
     "floor",
     "init_params",
+    "load",
     "log",
     "log1p",
+    "map_rows",
     "mask",
     "maximum",
     "minimum",

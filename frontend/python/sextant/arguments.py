@@ -63,7 +63,7 @@ class Call:
     """A checked call: ``request`` says which kernel, `operands` what it reads
     beside query, key and value."""
 
-    request: Request
+    request: Request | None
     names: list[str]
     params: dict[str, torch.Tensor]
     extents: dict[str, int]
@@ -88,9 +88,7 @@ def prepare(
 ) -> Call:
     """Checks a call against its encodings."""
     check_rows(query, key, value)
-    if query.device.type != "cpu":
-        raise ValueError(f"target {target} takes tensors on the CPU, got {query.device}")
-    _check_dtype(query.dtype, target)
+    check_device_and_dtype(query, target)
     spelled = tuple(uses.split("\n")) if uses else ()
     signature = definitions.resolve(spelled, texts)
     foreign = signature.operands - {"query", "key", "value"}
@@ -138,7 +136,13 @@ def prepare(
     return Call(request, list(named), named, extents, compute, positions)
 
 
-def _check_dtype(dtype: torch.dtype, target: str) -> None:
+def check_device_and_dtype(tensor: torch.Tensor, target: str) -> None:
+    """What a target computes with."""
+    if tensor.device.type != "cpu":
+        raise ValueError(
+            f"target {target} takes tensors on the CPU, got {tensor.device}"
+        )
+    dtype = tensor.dtype
     reference = target.startswith("reference")
     allowed = (
         (torch.float32, torch.float64) if reference else (torch.float32, torch.bfloat16)

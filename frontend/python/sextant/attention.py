@@ -128,13 +128,7 @@ def _backward_impl(
     inputs = [query, key, value, output, lse, output_grad, lse_grad]
     inputs += call.operands(plan.signature)
     dq, dk, dv, *rest = plan.artifact.run("backward", inputs)
-    trained = [p.name for p in plan.signature.params if p.trained]
-    by_name = dict(zip(trained, rest))
-    grads = [
-        by_name[name] if name in by_name else torch.zeros_like(tensor)
-        for name, tensor in zip(call.names, params)
-    ]
-    return [dq, dk, dv, *grads]
+    return [dq, dk, dv, *plans.in_order(plan.signature, call.names, params, rest)]
 
 
 def _backward_fake(

@@ -78,7 +78,7 @@ def compiler() -> _Compiler:
 
 
 @functools.cache
-def _operators():
+def operators():
     """Loads the runtime's operators into torch."""
     library = _PACKAGE / "libsextant_torch.so"
     if not library.exists():
@@ -93,21 +93,37 @@ class Artifact:
     """A compiled program in the runtime, unloaded when this goes away."""
 
     def __init__(self, data: bytes):
-        operators = _operators()
         image = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         try:
-            self.handle = int(operators.load(image))
+            self.handle = int(operators().load(image))
         except builtins.RuntimeError as error:
             raise RuntimeError(_reason(error)) from None
-        self._run = operators.run.default
-        self._finalizer = weakref.finalize(self, operators.unload, self.handle)
+        self._operators = operators()
+        self._finalizer = weakref.finalize(
+            self, self._operators.unload, self.handle
+        )
+
+    def _call(self, operator, *arguments):
+        try:
+            return operator(self.handle, *arguments)
+        except builtins.RuntimeError as error:
+            raise RuntimeError(_reason(error)) from None
 
     def run(self, function: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         """Runs a function on tensors in the order of its arguments."""
-        try:
-            return self._run(self.handle, function, inputs)
-        except builtins.RuntimeError as error:
-            raise RuntimeError(_reason(error)) from None
+        return self._call(self._operators.run.default, function, inputs)
+
+    def profile(self, function: str, inputs: list[torch.Tensor]):
+        """As `run`, and a table of what each instruction took."""
+        return self._call(self._operators.profile.default, function, inputs)
+
+    def manifest(self) -> str:
+        """What the artifact says of itself, as JSON."""
+        return self._call(self._operators.manifest.default)
+
+    def initialize(self, name: str, seed: int) -> torch.Tensor:
+        """The initial value of a parameter."""
+        return self._call(self._operators.initialize.default, name, seed)
 
 
 def _reason(error: Exception) -> str:

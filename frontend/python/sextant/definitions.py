@@ -174,7 +174,7 @@ def user_folder() -> str:
     return str(Path(data).expanduser() / "sextant" / "encodings")
 
 
-def _path_key() -> tuple[str, str]:
+def path_key() -> tuple[str, str]:
     """What the meaning of a name depends on besides the name."""
     return user_folder(), os.environ.get("SEXTANT_PATH", "")
 
@@ -186,7 +186,7 @@ def signature(encodings: Iterable[EncodingLike]) -> Signature:
 
 def resolve(spelled: tuple[str, ...], definitions: str) -> Signature:
     """As `signature`, of spellings and definitions; remembered."""
-    return _resolve(spelled, definitions, _path_key())
+    return _resolve(spelled, definitions, path_key())
 
 
 @functools.lru_cache(maxsize=1024)
@@ -208,7 +208,7 @@ def _shapes(signature: Signature, path_key, extents: tuple[tuple[str, int], ...]
 
 def shapes(signature: Signature, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
     """Shape of every parameter for given extents (heads, head_dim, batch, ...)."""
-    found = _shapes(signature, _path_key(), tuple(sorted(extents.items())))
+    found = _shapes(signature, path_key(), tuple(sorted(extents.items())))
     return {name: tuple(shape) for name, shape in found.items()}
 
 
@@ -217,7 +217,7 @@ def describe(name: str | Encoding) -> EncodingInfo:
     definitions, label = "", name
     if isinstance(name, Encoding):
         definitions, label = name.text, name.name
-    found = backend.compiler().describe(definitions, label, _path_key()[0])
+    found = backend.compiler().describe(definitions, label, path_key()[0])
     options = tuple(
         OptionInfo(o["name"], o["type"], o["default"], tuple(o["choices"]))
         for o in found.pop("options")
@@ -230,4 +230,4 @@ def describe(name: str | Encoding) -> EncodingInfo:
 def encodings() -> list[EncodingInfo]:
     """All encodings that are installed: the user's, those of ``SEXTANT_PATH``, the
     package's own, sorted by name."""
-    return [describe(name) for name in backend.compiler().list_encodings(_path_key()[0])]
+    return [describe(name) for name in backend.compiler().list_encodings(path_key()[0])]

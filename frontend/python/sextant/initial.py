@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, MutableMapping
 
 import torch
@@ -74,24 +73,15 @@ def values(
             param.name,
             extents,
         )
-        tensor = torch.empty(tuple(shape), dtype=torch.float64)
         if kind == "values":
-            tensor.copy_(torch.tensor(numbers, dtype=torch.float64).reshape(shape))
-        elif kind == "constant":
-            tensor.fill_(numbers[0])
+            tensor = torch.tensor(numbers, dtype=torch.float64).reshape(tuple(shape))
         else:
-            generator = torch.Generator().manual_seed(_seed(seed, param.name))
-            if kind == "normal":
-                tensor.normal_(numbers[0], numbers[1], generator=generator)
-            else:
-                tensor.uniform_(numbers[0], numbers[1], generator=generator)
+            first, second = (*numbers, 0.0)[:2]
+            tensor = backend.operators().sample(
+                kind, first, second, shape, param.name, seed
+            )
         result[param.name] = tensor.to(dtype)
     return result
-
-
-def _seed(seed: int, name: str) -> int:
-    digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
 
 
 _frozen: dict[tuple, torch.Tensor] = {}

@@ -6,6 +6,7 @@ Batch, heads, lengths and offsets are not compiled in: a `Plan` serves them all.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +18,7 @@ from .definitions import Signature
 DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float64: "f64", torch.float16: "f16"}
 
 _lock = threading.Lock()
-_plans: dict[tuple, "Plan"] = {}
+_plans: dict[Hashable, "Plan"] = {}
 _compiles = 0
 
 
@@ -42,12 +43,20 @@ class Request:
     heads: int = 0  # compiled in only where a site sees all heads
 
 
+@dataclass(frozen=True)
 class Plan:
-    """An attention, compiled for forward or for both directions."""
+    """A compiled module with ``forward``, and ``backward`` if ``both``."""
 
-    def __init__(self, request: Request, signature: Signature, both: bool):
-        self.signature = signature
-        self.both = both
+    signature: Signature
+    artifact: backend.Artifact
+    both: bool
+
+
+def plan_for(request: Request, both: bool) -> Plan:
+    """The plan of an attention; compiled at the first call."""
+    signature = definitions.resolve(request.spelled, request.definitions)
+
+    def write(both: bool) -> str:
         types = tuple(
             ParamType(p.name, p.rank, p.element, p.trained) for p in signature.params
         )
@@ -61,32 +70,48 @@ class Plan:
             request.query_axes,
             request.key_axes,
             request.scale,
-            request.heads if signature.all_heads else 0,
+            request.heads,
         )
-        self.artifact = compile_module(
-            attention_module(key, backward=both), request.target
-        )
+        return attention_module(key, backward=both)
+
+    return remembered(request, signature, write, request.target, both)
 
 
-def compile_module(text: str, target: str) -> backend.Artifact:
-    """Compiles a module and loads it."""
+def remembered(
+    key: Hashable,
+    signature: Signature,
+    write: Callable[[bool], str],
+    target: str,
+    both: bool,
+) -> Plan:
+    """The plan with this key, made from the text that ``write`` gives."""
     global _compiles
-    data = backend.compiler().compile(
-        text, target, definitions.user_folder(), "artifact", "<attention>"
-    )
-    _compiles += 1
-    return backend.Artifact(data)
-
-
-def plan_for(request: Request, both: bool) -> Plan:
-    """The plan of a request; compiled at the first call."""
-    signature = definitions.resolve(request.spelled, request.definitions)
-    key = (request, definitions._path_key())
+    key = (key, definitions.path_key())
     plan = _plans.get(key)
     if plan is not None and (plan.both or not both):
         return plan
     with _lock:
         plan = _plans.get(key)
         if plan is None or (both and not plan.both):
-            plan = _plans[key] = Plan(request, signature, both)
+            data = backend.compiler().compile(
+                write(both), target, definitions.user_folder(), "artifact", "<attention>"
+            )
+            _compiles += 1
+            plan = _plans[key] = Plan(signature, backend.Artifact(data), both)
     return plan
+
+
+def in_order(
+    signature: Signature,
+    names: list[str],
+    params: list[torch.Tensor],
+    gradients: list[torch.Tensor],
+) -> list[torch.Tensor]:
+    """Gradients in the order of the caller's params; zeros for what is not
+    trained."""
+    trained = [p.name for p in signature.params if p.trained]
+    by_name = dict(zip(trained, gradients))
+    return [
+        by_name[name] if name in by_name else torch.zeros_like(tensor)
+        for name, tensor in zip(names, params)
+    ]

@@ -1,0 +1,63 @@
+//===- CompileText.cpp - The compiler's one call, on text -----------------===//
+
+#include "frontend/bindings/CompileText.h"
+#include "codegen/Compile.h"
+#include "codegen/Target.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::bindings;
+
+static std::optional<codegen::CompileStage> parseStage(StringRef name) {
+  using Stage = codegen::CompileStage;
+  return llvm::StringSwitch<std::optional<Stage>>(name)
+      .Case("pos", Stage::Pos)
+      .Case("exec", Stage::Exec)
+      .Case("kernel", Stage::Kernel)
+      .Case("llvm", Stage::LLVM)
+      .Case("asm", Stage::Assembly)
+      .Case("artifact", Stage::Artifact)
+      .Default(std::nullopt);
+}
+
+std::optional<std::string>
+bindings::compileText(Session &session, const CompileRequest &request) {
+  std::optional<codegen::CompileStage> stage = parseStage(request.stage);
+  if (!stage) {
+    session.addError("unknown stage \"" + request.stage +
+                     "\"; known are pos, exec, kernel, llvm, asm, artifact");
+    return std::nullopt;
+  }
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
+      request.text, ParserConfig(session.getContext()), request.file);
+  if (!module)
+    return std::nullopt;
+  codegen::CompileOptions options;
+  options.target = request.target;
+  options.searchPath = request.searchPath;
+  llvm::Expected<std::string> result =
+      *stage == codegen::CompileStage::Artifact
+          ? codegen::compileToArtifact(*module, options)
+          : codegen::compileToStage(*module, options, *stage);
+  if (result)
+    return std::move(*result);
+  // The error repeats what a diagnostic has said already, if there is one.
+  std::string message = llvm::toString(result.takeError());
+  bool said = llvm::any_of(
+      session.getDiagnostics(),
+      [](const bindings::Diagnostic &d) { return d.severity == "error"; });
+  if (!said)
+    session.addError(message);
+  return std::nullopt;
+}
+
+std::vector<std::string> bindings::listTargets() {
+  std::vector<std::string> names;
+  for (StringRef name : codegen::getHostTargets())
+    names.push_back(name.str());
+  return names;
+}

@@ -1,0 +1,29 @@
+//===- CompileText.h - A module's text to a stage of compilation *- C++ -*-===//
+
+#ifndef SEXTANT_FRONTEND_BINDINGS_COMPILETEXT_H
+#define SEXTANT_FRONTEND_BINDINGS_COMPILETEXT_H
+
+#include "frontend/bindings/Session.h"
+#include <optional>
+#include <string>
+
+namespace sextant::bindings {
+
+struct CompileRequest {
+  std::string text;       ///< a module
+  std::string file;       ///< its name in diagnostics
+  std::string target;     ///< see codegen::parseTarget
+  std::string searchPath; ///< folders of encodings, separated by colons
+  std::string stage; ///< pos, exec, kernel, llvm, asm (text), artifact (bytes)
+};
+
+/// The text or the bytes of the stage; failures leave diagnostics.
+std::optional<std::string> compileText(Session &session,
+                                       const CompileRequest &request);
+
+/// Names of the targets that this machine can run.
+std::vector<std::string> listTargets();
+
+} // namespace sextant::bindings
+
+#endif // SEXTANT_FRONTEND_BINDINGS_COMPILETEXT_H

@@ -1,0 +1,129 @@
+"""`sextant.compile`: a module's text to a program that runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from . import backend, definitions
+from .errors import nearest
+
+
+class Program:
+    """A compiled program.
+
+    Attributes: ``manifest`` (what the artifact says of itself: functions with
+    their arguments and results, parameters with their initial values),
+    ``functions`` (names), ``artifact`` (bytes of the .sxt file).
+    """
+
+    def __init__(self, artifact: bytes):
+        self.artifact = artifact
+        self._loaded = backend.Artifact(artifact)
+        self.manifest = json.loads(self._loaded.manifest())
+        self._functions = {f["name"]: f for f in self.manifest["functions"]}
+        self.parameters = {p["name"]: p for p in self.manifest["parameters"]}
+
+    @property
+    def functions(self) -> list[str]:
+        """Names of the functions that `run` takes."""
+        return list(self._functions)
+
+    def arguments(self, function: str) -> list[str]:
+        """Names of a function's arguments, in order."""
+        return [a["name"] for a in self._find(function)["arguments"]]
+
+    def results(self, function: str) -> list[str]:
+        """Names of a function's results, in order."""
+        return [r["name"] for r in self._find(function)["results"]]
+
+    def _find(self, function: str) -> dict:
+        if function not in self._functions:
+            raise ValueError(
+                f'the program has no function "{function}"'
+                f"{nearest(function, self._functions)}"
+            )
+        return self._functions[function]
+
+    def run(
+        self,
+        function: str,
+        inputs: Sequence[torch.Tensor] | Mapping[str, torch.Tensor],
+    ) -> list[torch.Tensor]:
+        """Runs a function on tensors in the order of its arguments, or by name."""
+        return self._loaded.run(function, self._order(function, inputs))
+
+    def train_step(
+        self, inputs: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Runs the function ``train_step``: the loss, then the new parameters and
+        moments in the order of its results."""
+        return self.run("train_step", inputs)
+
+    def profile(
+        self,
+        function: str,
+        inputs: Sequence[torch.Tensor] | Mapping[str, torch.Tensor],
+    ) -> tuple[list[torch.Tensor], str]:
+        """As `run`, with a table of time, FLOP and bytes per instruction."""
+        return self._loaded.profile(function, self._order(function, inputs))
+
+    def _order(self, function: str, inputs) -> list[torch.Tensor]:
+        names = self.arguments(function)
+        if not isinstance(inputs, Mapping):
+            return list(inputs)
+        for name in inputs:
+            if name not in names:
+                raise ValueError(
+                    f'function "{function}" has no argument "{name}"'
+                    f"{nearest(name, names)}"
+                )
+        missing = [name for name in names if name not in inputs]
+        if missing:
+            raise ValueError(
+                f'function "{function}" needs {", ".join(missing[:4])}'
+                + (" ..." if len(missing) > 4 else "")
+            )
+        return [inputs[name] for name in names]
+
+    def init_params(self, seed: int = 0) -> dict[str, torch.Tensor]:
+        """Initial values of all parameters that have one, by name."""
+        return {
+            name: self._loaded.initialize(name, seed)
+            for name, p in self.parameters.items()
+            if p["init"] != "given" or p["has_values"]
+        }
+
+    def save(self, path) -> None:
+        """Writes the artifact to a file."""
+        with open(path, "wb") as file:
+            file.write(self.artifact)
+
+
+def compile(text: str, *, target: str = "cpu", file: str = "<text>") -> Program:
+    """Compiles a module of `nn` and `pos` ops to a program.
+
+    ``text``: MLIR, as the builders of `sextant.models` print it. ``file``: its name
+    in errors. Raises `CompileError` with the place of the mistake.
+    """
+    return Program(
+        backend.compiler().compile(
+            text, target, definitions.user_folder(), "artifact", file
+        )
+    )
+
+
+def emit(text: str, stage: str, *, target: str = "cpu", file: str = "<text>") -> str:
+    """The text of a stage of compilation: "pos", "exec", "kernel", "llvm" or
+    "asm"."""
+    return backend.compiler().compile(
+        text, target, definitions.user_folder(), stage, file
+    )
+
+
+def load(path) -> Program:
+    """A program from a .sxt file."""
+    with open(path, "rb") as file:
+        return Program(file.read())
