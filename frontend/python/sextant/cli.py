@@ -1,0 +1,270 @@
+"""The command line: ``sextant train | eval | report | encodings | demo``.
+
+Exit codes: 0 done, 1 failed (a line on stderr says why), 2 wrong arguments, 130
+interrupted (the checkpoint is usable).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+
+from . import definitions
+from .errors import CompileError, RuntimeError
+from .training.config import TrainConfig
+
+_HELP = {
+    "style": "block of the model: gpt2 or llama",
+    "layers": "number of layers",
+    "width": "width of the model",
+    "heads": "attention heads",
+    "kv_heads": "heads of keys and values (0: as many as heads)",
+    "length": "tokens of a training block",
+    "batch": "blocks of a step",
+    "steps": "training steps",
+    "lr": "peak learning rate",
+    "warmup": "steps of linear warm-up",
+    "final": "learning rate at the end, as a fraction of the peak",
+    "clip": "bound on the global norm of the gradients (0: none)",
+    "weight_decay": "decoupled weight decay",
+    "beta1": "AdamW's decay of the first moment",
+    "beta2": "AdamW's decay of the second moment",
+    "seed": "seed of weights and data",
+    "target": "what kernels are compiled for: cpu, cpu:avx2, cpu:avx512, ...",
+    "dtype": "type of the activations: f32 or bf16",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; gives the exit code."""
+    options = _parser().parse_args(arguments)
+    # Late: what reads and writes runs imports much.
+    from .report.results import ReportError
+    from .training.checkpoint import CheckpointError
+    from .training.data import DataError
+    from .training.loop import Interrupted, TrainingError
+
+    expected = (
+        CompileError,
+        RuntimeError,
+        ReportError,
+        CheckpointError,
+        DataError,
+        TrainingError,
+        ImportError,
+        OSError,
+        ValueError,
+        TypeError,
+    )
+    try:
+        return options.run(options) or 0
+    except Interrupted as interrupted:
+        print(f"sextant: {interrupted}", file=sys.stderr)
+        return 130
+    except KeyboardInterrupt:
+        print("sextant: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 1
+    except expected as error:
+        print(f"sextant: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sextant",
+        description="Trains and evaluates small GPTs with any positional encodings.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_train(commands)
+    _add_eval(commands)
+    _add_report(commands)
+    _add_encodings(commands)
+    _add_demo(commands)
+    return parser
+
+
+# train ----------------------------------------------------------------------
+
+
+def _add_train(commands) -> None:
+    parser = commands.add_parser(
+        "train", help="train a GPT on byte text", description="Trains a GPT on bytes."
+    )
+    parser.add_argument("folder", help="where the run's files go")
+    parser.add_argument(
+        "--encodings",
+        nargs="*",
+        default=[],
+        metavar="USE",
+        help='encodings besides causal, such as rope or "window(size=64)"',
+    )
+    _add_data(parser)
+    for field in fields(TrainConfig):
+        if field.name in _HELP:
+            parser.add_argument(
+                "--" + field.name.replace("_", "-"),
+                type=type(field.default),
+                default=field.default,
+                help=f"{_HELP[field.name]} (default {field.default})",
+            )
+    parser.add_argument(
+        "--save-every", type=int, default=100, help="steps between checkpoints"
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="do not resume from a checkpoint"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=_train)
+
+
+def _add_data(parser) -> None:
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="text to train on (default: the sources of Python's standard library)",
+    )
+
+
+def _train(options) -> None:
+    from .training.loop import train
+
+    if options.save_every < 1:
+        raise ValueError(f"--save-every must be at least 1, got {options.save_every}")
+    settings = {f.name: getattr(options, f.name) for f in fields(TrainConfig)}
+    train(
+        TrainConfig(**settings),
+        options.folder,
+        save_every=options.save_every,
+        resume=not options.fresh,
+        progress=not options.quiet,
+    )
+    print(f"trained; evaluate with: sextant eval {options.folder}")
+
+
+# eval -----------------------------------------------------------------------
+
+
+def _add_eval(commands) -> None:
+    parser = commands.add_parser(
+        "eval",
+        help="evaluate at multiples of the training length",
+        description="Losses on held-out text, in two protocols: all tokens of "
+        "non-overlapping blocks, and the last tokens of each block.",
+    )
+    parser.add_argument("folders", nargs="+", help="runs")
+    parser.add_argument(
+        "--multiples",
+        nargs="+",
+        type=int,
+        default=[1, 2, 4, 8],
+        metavar="N",
+        help="lengths, in training lengths",
+    )
+    parser.add_argument(
+        "--last", type=int, default=64, help="tokens that the second protocol counts"
+    )
+    parser.add_argument("--target", help="what kernels are compiled for")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=_eval)
+
+
+def _eval(options) -> None:
+    from .training.runs import evaluate_run
+
+    if min(options.multiples) < 1 or options.last < 1:
+        raise ValueError("multiples and --last are at least 1")
+    for folder in options.folders:
+        result = evaluate_run(
+            folder,
+            multiples=options.multiples,
+            last=options.last,
+            target=options.target,
+            progress=not options.quiet,
+        )
+        print(f"{result.name}: nats per byte")
+        for label, losses in (
+            ("all tokens", result.all_tokens),
+            (f"last {result.last} tokens", result.last_tokens),
+        ):
+            numbers = "  ".join(f"{m}x {loss:.3f}" for m, loss in losses.items())
+            print(f"  {label}: {numbers}")
+
+
+# report ---------------------------------------------------------------------
+
+
+def _add_report(commands) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="write an HTML report of evaluated runs",
+        description="Table, curves, learned biases, step times, and whether the "
+        "orderings of the literature hold in these runs.",
+    )
+    parser.add_argument("folders", nargs="+", help="evaluated runs")
+    parser.add_argument("-o", "--output", default="report.html", help="the file")
+    parser.set_defaults(run=_report)
+
+
+def _report(options) -> None:
+    from .report import read_run, write_report
+
+    findings = write_report(options.output, [read_run(f) for f in options.folders])
+    for finding in findings:
+        print(f"{'holds' if finding.holds else 'FAILS'}: {finding.text}")
+    print(f"report: {options.output}")
+
+
+# encodings ------------------------------------------------------------------
+
+
+def _add_encodings(commands) -> None:
+    parser = commands.add_parser(
+        "encodings",
+        help="list encodings, or describe one",
+        description="Encodings of the user's folder, of SEXTANT_PATH, and Sextant's "
+        "own.",
+    )
+    parser.add_argument("name", nargs="?", help="an encoding to describe")
+    parser.set_defaults(run=_encodings)
+
+
+def _encodings(options) -> None:
+    if options.name:
+        info = definitions.describe(options.name)
+        print(info)
+        print(f"  file: {info.file}")
+        return
+    found = definitions.encodings()
+    width = max((len(e.name) for e in found), default=0)
+    for encoding in found:
+        print(f"{encoding.name:<{width}}  {encoding.formula}")
+
+
+# demo -----------------------------------------------------------------------
+
+
+def _add_demo(commands) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="train, evaluate and compare six encodings",
+        description="Trains a GPT with each of six encodings, evaluates them beyond "
+        "their training length, and writes a report.",
+    )
+    parser.add_argument("folder", nargs="?", default="demo", help="where files go")
+    parser.add_argument(
+        "--quick", action="store_true", help="a smaller setting, under three minutes"
+    )
+    _add_data(parser)
+    parser.set_defaults(run=_demo)
+
+
+def _demo(options) -> int:
+    from .demo import run_demo
+
+    return run_demo(options.folder, quick=options.quick, data=tuple(options.data))

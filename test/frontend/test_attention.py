@@ -1,0 +1,314 @@
+"""`sextant.attention` as PyTorch sees it: shapes, gradients, compilation, errors."""
+
+import math
+
+import pytest
+import torch
+
+import sextant
+from sextant import CompileError, plans
+
+pytest.importorskip("sextant._compiler")
+
+ENCODINGS = ["causal", "kerple_log"]
+
+
+def rows(batch=2, heads=4, length=16, dim=8, **settings):
+    return torch.randn(batch, heads, length, dim, **settings)
+
+
+def kerple(heads=4, **settings):
+    return {
+        "kerple_log.r1": torch.rand(heads, **settings) + 0.5,
+        "kerple_log.r2": torch.rand(heads, **settings) + 0.5,
+    }
+
+
+def plain_kerple(query, key, value, params, causal=True):
+    """The same by hand: softmax(q k / sqrt d - r1 log(1 + r2 |i - j|)) v."""
+    group = query.shape[1] // key.shape[1]
+    key, value = (t.repeat_interleave(group, 1) for t in (key, value))
+    lq, lk = query.shape[2], key.shape[2]
+    i = torch.arange(lk - lq, lk)[:, None]
+    j = torch.arange(lk)[None]
+    r1, r2 = (params[f"kerple_log.{n}"][:, None, None] for n in ("r1", "r2"))
+    score = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+    score = score - r1 * torch.log1p(r2 * (i - j).abs())
+    if causal:
+        score = score.masked_fill(j > i, -torch.inf)
+    return torch.softmax(score, -1) @ value
+
+
+@pytest.fixture(autouse=True)
+def seeded(seed):
+    torch.manual_seed(seed)
+
+
+def test_forward_and_backward_equal_plain_pytorch():
+    q, k, v = rows(heads=6), rows(heads=2, length=24), rows(heads=2, length=24, dim=5)
+    params = kerple(6)
+    leaves = [t.requires_grad_() for t in (q, k, v, *params.values())]
+    out = sextant.attention(q, k, v, ENCODINGS, params)
+    want = plain_kerple(q, k, v, params)
+    torch.testing.assert_close(out, want, atol=1e-5, rtol=1e-5)
+    grad = torch.randn_like(out)
+    got = torch.autograd.grad(out, leaves, grad)
+    for a, b in zip(got, torch.autograd.grad(want, leaves, grad)):
+        torch.testing.assert_close(a, b, atol=2e-5, rtol=2e-5)
+
+
+def test_lse_and_its_gradient():
+    q, k, v = (rows().requires_grad_() for _ in range(3))
+    out, lse = sextant.attention(q, k, v, return_lse=True)
+    want = torch.logsumexp(q @ k.transpose(-1, -2) / math.sqrt(8), -1)
+    torch.testing.assert_close(lse, want, atol=1e-5, rtol=1e-5)
+    grad = torch.randn_like(lse)
+    for a, b in zip(
+        torch.autograd.grad(lse, (q, k), grad, retain_graph=True),
+        torch.autograd.grad(want, (q, k), grad),
+    ):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
+
+
+def test_gradcheck_through_the_reference():
+    q, k, v = (rows(1, 2, 5, 4, dtype=torch.float64).requires_grad_() for _ in range(3))
+    params = {n: t.requires_grad_() for n, t in kerple(2, dtype=torch.float64).items()}
+
+    def call(q, k, v, r1, r2):
+        named = {"kerple_log.r1": r1, "kerple_log.r2": r2}
+        return sextant.attention(
+            q, k, v, ENCODINGS, named, return_lse=True, target="reference"
+        )
+
+    assert torch.autograd.gradcheck(call, (q, k, v, *params.values()))
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_operator_is_registered_as_torch_wants(target):
+    q, k, v = (rows().requires_grad_() for _ in range(3))
+    params = {n: t.requires_grad_() for n, t in kerple().items()}
+    names, uses = "\n".join(params), "\n".join(ENCODINGS)
+    torch.library.opcheck(
+        torch.ops.sextant.attention.default,
+        (q, k, v, list(params.values()), names, uses, "", None, None, None, target, True),
+    )
+
+
+def test_full_graph_compilation():
+    q, k, v = (rows() for _ in range(3))
+    params = kerple()
+
+    def step(q, k, v, r1, r2):
+        named = {"kerple_log.r1": r1.abs(), "kerple_log.r2": r2}
+        return sextant.attention(q.sin(), k, v, ["causal", "kerple_log"], named).cos()
+
+    leaves = [t.requires_grad_() for t in (q, k, v, *params.values())]
+    want = step(*leaves)
+    expected = torch.autograd.grad(want.sum(), leaves)
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    got = compiled(*leaves)
+    torch.testing.assert_close(got, want)
+    for a, b in zip(torch.autograd.grad(got.sum(), leaves), expected):
+        torch.testing.assert_close(a, b)
+
+
+def test_full_graph_compilation_of_a_traced_encoding():
+    @sextant.encoding
+    def rooted(score, at, slope: sextant.PerHead):
+        return score - slope[at.head] * sextant.sqrt(abs(at.offset) + 1.0)
+
+    q, slope = rows(), torch.rand(4)
+    call = lambda q, m: sextant.attention(q, q, q, [rooted], {"rooted.slope": m})  # noqa: E731
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(q, slope), call(q, slope))
+
+
+def test_one_compile_serves_all_shapes():
+    before = plans.compile_count()
+    for count in range(20):
+        batch, heads, length = 1 + count % 3, 2 * (1 + count % 4), 1 + 7 * count
+        q = rows(batch, heads, length, 12).requires_grad_()
+        k = rows(batch, 2, length + count % 5, 12)
+        out = sextant.attention(q, k, k, ["causal", "alibi"])
+        out.sum().backward()
+        assert out.shape == q.shape and q.grad.shape == q.shape
+    assert plans.compile_count() - before == 1
+
+
+def test_no_grad_and_inference_mode():
+    q = rows().requires_grad_()
+    with torch.no_grad():
+        assert not sextant.attention(q, q, q, ["causal"]).requires_grad
+    with torch.inference_mode():
+        plain = rows()
+        sextant.attention(plain, plain, plain, ["causal"])
+
+
+@pytest.mark.parametrize("kind", ["transposed", "sliced", "expanded", "flipped_dims"])
+def test_any_strides(kind):
+    make = {
+        "transposed": lambda: torch.randn(2, 16, 4, 8).transpose(1, 2),
+        "sliced": lambda: torch.randn(2, 8, 40, 20)[:, ::2, 3:35:2, 5:13],
+        "expanded": lambda: torch.randn(1, 1, 16, 8).expand(2, 4, 16, 8),
+        "flipped_dims": lambda: torch.randn(8, 16, 4, 2).permute(3, 2, 1, 0),
+    }[kind]
+    q, k, v = make(), make(), make()
+    params = kerple()
+    want = sextant.attention(*(t.contiguous() for t in (q, k, v)), ENCODINGS, params)
+    torch.testing.assert_close(
+        sextant.attention(q, k, v, ENCODINGS, params), want, atol=1e-6, rtol=1e-6
+    )
+    leaves = [t.detach().requires_grad_() for t in (q, k, v)]
+    sextant.attention(*leaves, ENCODINGS, params).sum().backward()
+    for leaf in leaves:
+        assert leaf.grad.isfinite().all()
+
+
+def test_bf16():
+    q, k, v = (rows(length=40, dim=32).bfloat16() for _ in range(3))
+    params = kerple()
+    out = sextant.attention(q, k, v, ENCODINGS, params)
+    want = plain_kerple(q.double(), k.double(), v.double(), params)
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.double(), want, atol=2e-2, rtol=2e-2)
+
+
+def test_positions_shift_nothing_in_a_relative_encoding():
+    q, k, v = (rows() for _ in range(3))
+    params = kerple()
+    here = torch.arange(16)
+    want = sextant.attention(q, k, v, ENCODINGS, params)
+    for positions in (here + 100, (here - 7).expand(2, 16), here.int()[None, :, None]):
+        got = sextant.attention(
+            q, k, v, ENCODINGS, params, query_positions=positions, key_positions=positions
+        )
+        torch.testing.assert_close(got, want, atol=1e-6, rtol=1e-6)
+
+
+def test_scale():
+    q, k, v = (rows() for _ in range(3))
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.3)
+    torch.testing.assert_close(
+        sextant.attention(q, k, v, scale=0.3), want, atol=1e-5, rtol=1e-5
+    )
+
+
+def test_nan_inputs_are_propagated():
+    q, k, v = (rows() for _ in range(3))
+    q[0, 0, 3, 2] = torch.nan
+    out = sextant.attention(q, k, v, ["causal"])
+    assert out[0, 0, 3].isnan().all()
+    assert out[1].isfinite().all() and out[0, 1:].isfinite().all()
+
+
+def test_params_that_are_not_trained_get_no_gradient():
+    q = rows()
+    slopes = torch.rand(4)
+    explicit = sextant.attention(q, q, q, ["alibi"], {"alibi.slopes": slopes})
+    default = sextant.attention(q, q, q, ["alibi"])
+    made = sextant.init_params(["alibi"], heads=4, head_dim=8, frozen=True)
+    again = sextant.attention(q, q, q, ["alibi"], made)
+    assert torch.equal(default, again) and not torch.allclose(default, explicit)
+
+
+def test_integer_params():
+    q, k, v = (rows(length=6) for _ in range(3))
+    ids = torch.tensor([[0, 0, 0, 1, 1, 1]])
+    out = sextant.attention(q, k, v, ["document"], {"document.ids": ids})
+    first = sextant.attention(q[:, :, :3], k[:, :, :3], v[:, :, :3])
+    torch.testing.assert_close(out[:, :, :3], first, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change, kind, message",
+    [
+        (dict(query=lambda t: t[0]), ValueError, "query must be .batch, heads"),
+        (dict(key=lambda t: t.double()), TypeError, "share a dtype"),
+        (dict(key=lambda t: t[:1]), ValueError, "batch sizes differ: query 2, key 1"),
+        (dict(key=lambda t: t[..., :3]), ValueError, "different head dims: 8 and 3"),
+        (dict(key=lambda t: t[:, :3]), ValueError, "key has 3 heads, value has 4"),
+        (dict(value=lambda t: t[:, :, :3]), ValueError, "value has length 3"),
+        (
+            dict(key=lambda t: t[:, :3], value=lambda t: t[:, :3]),
+            ValueError,
+            "4 heads of query are not a multiple of the 3",
+        ),
+    ],
+)
+def test_shape_errors(change, kind, message):
+    tensors = {n: change.get(n, lambda t: t)(rows()) for n in ("query", "key", "value")}
+    with pytest.raises(kind, match=message):
+        sextant.attention(**tensors)
+
+
+@pytest.mark.parametrize(
+    "encodings, params, kind, message",
+    [
+        (["kerple_lag"], {}, CompileError, "nearest are 'kerple_log'"),
+        (["window(sise=3)"], {}, CompileError, "size"),
+        (["window(size=3"], {}, CompileError, 'expected "," or ")"'),
+        (["kerple_log"], {}, ValueError, '"kerple_log.r1" .* is trained and is missing'),
+        (["prefix"], {}, ValueError, '"prefix.length" .* is given at every call'),
+        (["alibi"], {"alibi.slope": 1}, ValueError, 'did you mean "alibi.slopes"'),
+        (["alibi"], {"alibi.slopes": 3}, ValueError, r"must have shape \(4,\) \[heads\], got \(3,\)"),
+        (["alibi"], {"alibi.slopes": "bf16"}, TypeError, "must be torch.float32"),
+        (["document"], {"document.ids": 4}, TypeError, "holds integers"),
+        (["sinusoidal"], {}, ValueError, "sextant.map_rows"),
+        (["alibi", "alibi"], {}, CompileError, "two encodings are called"),
+    ],
+)
+def test_encoding_and_param_errors(encodings, params, kind, message):
+    tensors = {
+        name: torch.ones(4).bfloat16() if size == "bf16" else torch.ones(size)
+        for name, size in params.items()
+    }
+    with pytest.raises(kind, match=message):
+        sextant.attention(rows(), rows(), rows(), encodings, tensors)
+
+
+@pytest.mark.parametrize(
+    "positions, kind, message",
+    [
+        (torch.arange(16.0), TypeError, "query_positions must hold integers"),
+        (torch.arange(15), ValueError, r"with length 16, got \(15,\)"),
+        (torch.zeros(3, 16, dtype=torch.int), ValueError, "must be 1, 2 or a divisor"),
+        (torch.arange(16) + 2**40, ValueError, "must fit 32 bits"),
+    ],
+)
+def test_position_errors(positions, kind, message):
+    with pytest.raises(kind, match=message):
+        sextant.attention(rows(), rows(), rows(), ["alibi"], query_positions=positions)
+
+
+def test_target_errors():
+    with pytest.raises(CompileError, match="cpu:avx2"):
+        sextant.attention(rows(), rows(), rows(), target="cpu:avx1024")
+    with pytest.raises(TypeError, match='target="reference" computes in float64'):
+        sextant.attention(*(rows().double() for _ in range(3)))
+    with pytest.raises(TypeError, match="got torch.float16"):
+        sextant.attention(*(rows().half() for _ in range(3)))
+
+
+def test_module_trains():
+    layer = sextant.nn.Attention(32, 4, ["causal", "kerple_log"], kv_heads=2)
+    assert set(layer.encoding_params()) == {"kerple_log.r1", "kerple_log.r2"}
+    before = layer.kerple_log_r1.detach().clone()
+    optimizer = torch.optim.SGD(layer.parameters(), lr=10.0)
+    x = torch.randn(2, 10, 32)
+    layer(x).square().mean().backward()
+    optimizer.step()
+    layer.project_()
+    assert not torch.equal(before, layer.kerple_log_r1)
+    assert (layer.kerple_log_r1 >= 0.01).all()
+    again = sextant.nn.Attention(32, 4, ["causal", "kerple_log"], kv_heads=2)
+    again.load_state_dict(layer.state_dict())
+    torch.testing.assert_close(again(x), layer(x))
+
+
+def test_second_derivatives_are_refused():
+    q = rows().requires_grad_()
+    (grad,) = torch.autograd.grad(
+        sextant.attention(q, q, q).sum(), q, create_graph=True
+    )
+    with pytest.raises(RuntimeError):
+        grad.sum().backward()
