@@ -27,7 +27,7 @@ test: build
 	@$(PYTHON) test/run.py --build $(BUILD)
 
 demo: build
-	@DEMO="$(DEMO)" $(PYTHON) tools/demo/demo.py $(DEMO_FLAGS)
+	@DEMO="$(DEMO)" $(PYTHON) -m sextant demo $(DEMO_FLAGS) $(BUILD)/demo
 
 bench: build
 	@$(PYTHON) tools/bench/bench.py $(BENCH_FLAGS)

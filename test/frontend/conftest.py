@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("SEXTANT_BUILD_DIR", ROOT / "build"))
+BUILD = Path(os.environ.get("SEXTANT_BUILD", ROOT / "build"))
 
 
 @pytest.fixture(scope="session")

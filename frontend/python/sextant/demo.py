@@ -71,13 +71,14 @@ def run_demo(folder: str | Path, *, quick: bool = False, data: Sequence[str] = (
 
 def _print_table(runs) -> None:
     multiples = sorted(runs[0].all_tokens)
+    wide = 8 * len(multiples)
     head = "".join(f"{f'{m}x':>8}" for m in multiples)
-    last = "".join(f"{f'{m}x':>8}" for m in multiples)
-    print(f"{'':12}  all tokens{head[10:]}   last {runs[0].last}{last[7:]}   ms/step")
+    print(f"{'':12}{'all tokens':>{wide}}{f'last {runs[0].last} tokens':>{wide + 3}}")
+    print(f"{'':12}{head}   {head}   ms/step")
     for run in runs:
         everything = "".join(f"{run.all_tokens[m]:8.3f}" for m in multiples)
         end = "".join(f"{run.last_tokens[m]:8.3f}" for m in multiples)
-        print(f"{run.name:12}  {everything}   {end}   {run.step_ms:7.1f}")
+        print(f"{run.name:12}{everything}   {end}   {run.step_ms:7.1f}")
 
 
 def _compare(runs) -> list[str]:
