@@ -155,8 +155,8 @@ static std::string makeKey(ModuleOp module, const CompileOptions &options,
   // Locations give instructions their labels.
   module->print(stream, OpPrintingFlags().enableDebugInfo().assumeVerified());
   key.add(text);
-  for (const std::string &folder :
-       passes::SearchPath(options.searchPath).getFolders())
+  passes::SearchPath searchPath(options.searchPath);
+  for (const std::string &folder : searchPath.getFolders())
     key.addFolder(folder);
   return key.finish();
 }
