@@ -7,6 +7,7 @@
 #include "codegen/LowerAttention.h"
 #include "codegen/ObjectCode.h"
 #include "dialects/Exec/IR/Exec.h"
+#include "dialects/Interfaces/DerivativeRules.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,6 +27,7 @@ void codegen::registerCompilerDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
                   tensor::TensorDialect, exec::ExecDialect, pos::PosDialect>();
   registerCompileDialects(registry);
+  registerDerivativeRules(registry);
 }
 
 //===----------------------------------------------------------------------===//
