@@ -246,7 +246,7 @@ def test_shape_errors(change, kind, message):
     [
         (["kerple_lag"], {}, CompileError, "nearest are 'kerple_log'"),
         (["window(sise=3)"], {}, CompileError, "size"),
-        (["window(size=3"], {}, CompileError, 'expected "," or ")"'),
+        (["window(size=3"], {}, CompileError, r'expected "," or "\)"'),
         (["kerple_log"], {}, ValueError, '"kerple_log.r1" .* is trained and is missing'),
         (["prefix"], {}, ValueError, '"prefix.length" .* is given at every call'),
         (["alibi"], {"alibi.slope": 1}, ValueError, 'did you mean "alibi.slopes"'),
