@@ -211,9 +211,11 @@ void ForwardItem::storePanel(Index panel) {
   for (int64_t v = 0; v < task.vectors; ++v) {
     Value m = kernel.loadVector(maximum, {v * width});
     Value l = kernel.loadVector(sum, {v * width});
-    // A query that saw no key: zeros and -inf (C4). NaN counts as seen.
-    Value isLive =
-        kernel.compareF(arith::CmpFPredicate::UGT, m, kernel.splatF32(-5e29));
+    // A query that saw no key: zeros and -inf (C4). NaN counts as seen; the
+    // maximum skips NaN scores, the sum keeps them.
+    Value seen = kernel.addF(m, kernel.subF(l, l));
+    Value isLive = kernel.compareF(arith::CmpFPredicate::UGT, seen,
+                                   kernel.splatF32(-5e29));
     Value scaled = productScale ? kernel.mulF(m, productScale) : m;
     Value lse = kernel.mulF(kernel.addF(scaled, kernel.log2(l)), ln2);
     Value none = kernel.splatF32(-std::numeric_limits<double>::infinity());
