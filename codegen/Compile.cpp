@@ -1,5 +1,4 @@
-//===- Compile.cpp - From a model to an artifact
-//----------------------------===//
+//===- Compile.cpp - From a model to an artifact ----------------------------===//
 
 #include "codegen/Compile.h"
 #include "codegen/Artifact.h"
@@ -26,6 +25,7 @@ using namespace sextant::codegen;
 void codegen::registerCompilerDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
                   tensor::TensorDialect, exec::ExecDialect, pos::PosDialect>();
+  registerDerivativeRules(registry);
   registerCompileDialects(registry);
   registerDerivativeRules(registry);
 }
