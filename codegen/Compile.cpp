@@ -27,7 +27,6 @@ void codegen::registerCompilerDialects(DialectRegistry &registry) {
                   tensor::TensorDialect, exec::ExecDialect, pos::PosDialect>();
   registerDerivativeRules(registry);
   registerCompileDialects(registry);
-  registerDerivativeRules(registry);
 }
 
 //===----------------------------------------------------------------------===//
