@@ -118,7 +118,9 @@ void LinkEncodings::runOnOperation() {
       if (failed(copy))
         return signalPassFailure();
       chosen.push_back(*copy);
-      if (Operation *original = symbols.lookup(use.getEncoding().getValue()))
+      // A function of this name is none of ours: the copy takes another name.
+      if (auto original =
+              symbols.lookup<pos::EncodingOp>(use.getEncoding().getValue()))
         originals.insert(original);
     }
   }

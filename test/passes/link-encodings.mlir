@@ -90,3 +90,16 @@ func.func @owners(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %e: tensor<?x?
     : tensor<?x?x8xf32> -> tensor<?x?x8xf32>
   return
 }
+
+// -----
+
+// A function may be called like an encoding.
+// CHECK-LABEL: func @causal
+// CHECK: uses [#pos.use<@[[NAME:causal_.+]], "causal">]
+// CHECK: pos.encoding @[[NAME]]
+func.func @causal(%x: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@causal, "causal">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}

@@ -1,0 +1,52 @@
+// Canonicalisation and CSE between any two stages change no result: with and
+// without them the stages end in the same text, once both are canonical (but for
+// the order of constants).
+// RUN: sextant-opt %s --pos-link-encodings --pos-inline-encodings --pos-fuse-sites --canonicalize --cse --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.plain
+// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-inline-encodings --canonicalize --cse --pos-fuse-sites --canonicalize --cse --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.between
+// RUN: diff %t.plain %t.between
+// RUN: FileCheck %s < %t.between
+
+// Stage verifiers hold after them, too.
+// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-verify-linked --pos-inline-encodings --canonicalize --cse --pos-verify-inlined --pos-fuse-sites --canonicalize --cse --pos-verify-fused --pos-hoist --canonicalize --cse --pos-verify-hoisted -o /dev/null
+
+// Nothing is deleted as dead, and no constant leaves a payload that uses it.
+// CHECK-LABEL: func @attention
+// CHECK: pos.rows
+// CHECK: pos.score
+// CHECK: math.tanh
+func.func @attention(%q: tensor<?x4x?x16xf32>, %ids: tensor<?x?xi32>, %slopes: tensor<4xf32>, %r1: tensor<4xf32>,
+    %r2: tensor<4xf32>, %table: tensor<32x4xf32>, %thresholds: tensor<16xf32>)
+    -> (tensor<?x4x?x16xf32>, tensor<?x4x?xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [
+      #pos.use<@causal, "causal">, #pos.use<@document, "document">, #pos.use<@window, "window">,
+      #pos.use<@rope, "rope", {lanes = 8 : i32}>, #pos.use<@alibi, "alibi">, #pos.use<@kerple_log, "kerple_log">,
+      #pos.use<@t5_bias, "t5_bias">, #pos.use<@sandwich, "sandwich">, #pos.use<@softcap, "softcap">]
+    params(%ids, %slopes, %r1, %r2, %table, %thresholds : tensor<?x?xi32>, tensor<4xf32>, tensor<4xf32>,
+      tensor<4xf32>, tensor<32x4xf32>, tensor<16xf32>)
+    : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>) -> (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>
+  return %o, %lse : tensor<?x4x?x16xf32>, tensor<?x4x?xf32>
+}
+
+// CHECK-LABEL: func @backward
+// CHECK: pos.score
+func.func @backward(%q: tensor<?x4x?x16xf32>, %l: tensor<?x4x?xf32>, %r1: tensor<4xf32>, %r2: tensor<4xf32>)
+    -> (tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %g:5 = pos.attention_backward %q, %q, (%q), (%q), %l, (%q), %l
+    uses [#pos.use<@causal, "causal">, #pos.use<@kerple_power, "kerple_power">]
+    params(%r1, %r2 : tensor<4xf32>, tensor<4xf32>) gradients [0, 1]
+    : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>), (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>,
+      (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>
+    -> tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>), tensor<4xf32>, tensor<4xf32>
+  return %g#0, %g#1, %g#2, %g#3, %g#4 : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,
+    tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL: func @embedding
+// CHECK: pos.rows
+// CHECK: pos.rows
+func.func @embedding(%x: tensor<?x?x16xf32>, %table: tensor<64x16xf32>) -> tensor<?x?x16xf32> {
+  %y = pos.map_rows %x of embedding uses [#pos.use<@sinusoidal, "sinusoidal">,
+      #pos.use<@learned, "learned", {rows = 64 : i32, train_length = 16 : i32}>]
+    params(%table : tensor<64x16xf32>) : tensor<?x?x16xf32> -> tensor<?x?x16xf32>
+  return %y : tensor<?x?x16xf32>
+}
