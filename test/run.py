@@ -140,7 +140,7 @@ def test_environment(build):
     environment["PYTHONPATH"] = str(build / "python")
     environment["PATH"] = f"{build / 'bin'}{os.pathsep}{environment['PATH']}"
     environment["XDG_CACHE_HOME"] = str(build / "test" / "cache")
-    environment["SEXTANT_BUILD"] = str(build)
+    environment["SEXTANT_BUILD_DIR"] = str(build)
     return environment
 
 

@@ -96,7 +96,9 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         raise CheckpointError(
             f"cannot read checkpoint {path}: {error.strerror or error}"
         ) from None
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (
+        SafetensorError, ValueError, LookupError, TypeError, AttributeError
+    ) as error:
         raise CheckpointError(f"checkpoint {path} is damaged: {error}") from None
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
