@@ -1,10 +1,10 @@
-//===- AttentionBackward.cpp - The launches of the backward
-//-----------------===//
+//===- AttentionBackward.cpp - The launches of the backward ---------------===//
 
 #include "codegen/ArgumentPoint.h"
 #include "codegen/CPU/BackwardKernel.h"
 #include "codegen/CPU/BackwardLaunches.h"
 #include "codegen/CPU/CPULowerings.h"
+#include "codegen/CPU/FlashForward.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -142,11 +142,8 @@ private:
 } // namespace
 
 LogicalResult BackwardLowering::verify() {
-  if (op.getValues().size() != 1)
-    return op.emitOpError("with several values has no kernel on this target");
-  if (!task.element.isF32() && !task.element.isBF16())
-    return op.emitOpError("of ")
-           << task.element << " has no kernel on this target";
+  if (failed(verifyCPUOperands(lowering.plan.owner)))
+    return failure();
   for (const Hoisted &hoisted : lowering.plan.hoisted)
     if (hoisted.form == HoistForm::RowLaneTable && hoisted.wantsGradient) {
       auto hoist = hoisted.op;
@@ -158,24 +155,13 @@ LogicalResult BackwardLowering::verify() {
 }
 
 void BackwardLowering::addReads(const RowStatistics &statistics) {
-  task.query = operands.read(op.getQuery());
-  task.key = operands.read(op.getKey());
-  task.value = operands.read(op.getValues().front());
+  task.sites.query = operands.read(op.getQuery());
+  task.sites.key = operands.read(op.getKey());
+  task.sites.value = operands.read(op.getValues().front());
   task.outputGradient = operands.read(op.getOutputGradients().front());
   task.negativeLse = operands.read(statistics.negativeLse);
   task.negativeDelta = operands.read(statistics.negativeDelta);
-  auto readIf = [&](Value tensor) -> BackwardTask::Number {
-    if (!tensor)
-      return std::nullopt;
-    return operands.read(tensor);
-  };
-  task.queryPositions = readIf(op.getQueryPositions());
-  task.keyPositions = readIf(op.getKeyPositions());
-  task.offsetRange = readIf(tables.range);
-  for (Value table : tables.buffers)
-    task.tables.push_back(readIf(table));
-  for (Value param : op.getParams())
-    task.params.push_back(operands.read(param));
+  task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
 }
 
 /// Whether a score payload or mask reads the parameter itself.
@@ -295,7 +281,7 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   if (failed(launchMain()))
     return failure();
   FailureOr<Value> queryGradient =
-      launchFinish(lowering, task.shape, queryPartials);
+      launchFinish(lowering, task.shape, tables, queryPartials);
   FailureOr<SmallVector<Value>> paramGradients = launchParamGradients();
   if (failed(queryGradient) || failed(paramGradients))
     return failure();

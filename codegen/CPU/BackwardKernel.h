@@ -1,5 +1,4 @@
-//===- BackwardKernel.h - The loop nest of the backward -----------*- C++
-//-*-===//
+//===- BackwardKernel.h - The loop nest of the backward ---------*- C++ -*-===//
 //
 // Lanes are keys. One work item is (batch, head of the keys, chunk of key
 // tiles); its tiles run in order:
@@ -14,10 +13,14 @@
 //           dV^T += dO^T P; dK^T += Q^T dS
 //         dQ += dS K, read and written in the chunk's own sum
 //         sums of the score payload's gradients
-//     dK, dV: transposed into rows
+//     dK, dV: transposed into rows, row maps pulled back
 //
 // Copies make rows contiguous, padded with zeros and in one type, so no product
 // has an edge: rows of the strangest strides cost the same, as do row maps.
+//
+// With dot products of bf16, an element of a product is a 32-bit unit of two
+// neighbours of its contraction: of lanes in S and dP, of queries in dV and dK
+// (rows interleaved in pairs), of keys in dQ.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +28,8 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARDKERNEL_H
 
 #include "codegen/CPU/BackwardSite.h"
-#include "codegen/CPU/BackwardTask.h"
 #include "codegen/CPU/GradientSums.h"
+#include "codegen/CPU/RowCopy.h"
 #include "codegen/CPU/ScratchLayout.h"
 
 namespace sextant::codegen {
@@ -44,7 +47,8 @@ public:
 private:
   using Values = KernelBuilder::Values;
 
-  /// An operand packed as [panels][row][panel], and its gradient likewise.
+  /// An operand of the keys, packed as [panels][row][panel] (units), and its
+  /// gradient likewise (f32).
   struct Packed {
     mlir::Value transposed, gradient;
   };
@@ -53,37 +57,56 @@ private:
   struct Streamed {
     mlir::Value rows, columns;
   };
-
   /// Of a rectangle of scores: whether all of it exists and is visible, and
   /// whether some of it may be.
   struct Visibility {
     mlir::Value all, some;
   };
+  /// Elements of `row` lanes in 32-bit words, in and out of products.
+  int64_t getWords(int64_t row) const { return task.shape.dot ? row / 2 : row; }
 
   // In BackwardPacking.cpp.
-  void beginTile();
-  void endTile();
-  void beginBlock();
-  void copyRows(unsigned tensor, Index tensorHead, Index first, Index valid,
-                Index total, int64_t dim, int64_t row, mlir::Value to);
-  void packTile(mlir::Value rows, int64_t row, double scale, mlir::Value to);
+  mlir::LogicalResult beginTile();
+  mlir::LogicalResult endTile();
+  mlir::LogicalResult beginBlock();
+  mlir::LogicalResult copyRows(unsigned tensor, Index tensorHead, Index first,
+                               Index count, int64_t dim, int64_t row,
+                               llvm::ArrayRef<RowMap> maps, RowSite &rowSite,
+                               mlir::Value to);
+  void packTile(mlir::Value rows, int64_t words, double scale, mlir::Value to);
+  void interleaveRows(mlir::Value rows, Index count, int64_t row,
+                      mlir::Value to);
   void clear(mlir::Value base, Index elements);
-  void storeGradient(mlir::Value gradient, int64_t dim, int64_t row,
-                     double scale, unsigned tensor);
+  void transposeGradient(mlir::Value gradient, int64_t row, double scale);
+  mlir::LogicalResult storeGradient(const Packed &packed, int64_t dim,
+                                    int64_t row, double scale,
+                                    llvm::ArrayRef<RowMap> maps,
+                                    RowSite &rowSite, unsigned source,
+                                    unsigned tensor);
+
+  // In BackwardCell.cpp.
+  mlir::LogicalResult emitCell(Index group, Index panel, bool isMasked);
+  mlir::LogicalResult emitProbabilities(mlir::ValueRange products, Index group,
+                                        Index panel, bool isMasked);
+  mlir::LogicalResult emitScoreGradients(mlir::ValueRange products, Index group,
+                                         Index panel);
+  void clearCell(Index group, Index panel);
+  mlir::FailureOr<mlir::Value> emitVisible();
+  Values emitProduct(const Streamed &streamed, const Packed &packed,
+                     int64_t dim, int64_t row, Index group, Index panel,
+                     mlir::ValueRange initial);
+  mlir::Value loadStatistics(unsigned tensor, Index group, int64_t row);
+  void storePairs(mlir::ValueRange cell, mlir::Value pairs, Index group,
+                  Index panel);
+  bool keepsScores();
 
   // In FlashBackward.cpp.
   mlir::LogicalResult emitHead();
   mlir::LogicalResult emitBlock(mlir::Value isWhole);
   Values emitGroup(Index group, Index panel, mlir::Value isWhole,
                    mlir::ValueRange hull, mlir::LogicalResult &result);
-  mlir::LogicalResult emitCell(Index group, Index panel, bool isMasked);
-  void clearCell(Index group, Index panel);
   Visibility emitVisibility(Index firstQuery, Index queryEnd, Index firstKey,
                             Index keyEnd);
-  mlir::FailureOr<mlir::Value> emitVisible(int64_t row, int64_t vector);
-  Values emitProduct(const Streamed &streamed, const Packed &packed,
-                     int64_t dim, int64_t row, Index group, Index panel,
-                     mlir::ValueRange initial);
   void accumulate(const Packed &packed, const Streamed &streamed,
                   mlir::Value scores, int64_t row, Index panel, Index low,
                   Index high);
@@ -94,13 +117,20 @@ private:
   const BackwardTask &task;
   const BackwardShape &shape;
   BackwardSite site;
+  RowSite querySite, keySite, valueSite;
   GradientSums sums;
 
   // Memory of the item.
-  mlir::Value rowsBuffer;
+  mlir::Value rowsBuffer; ///< f32 rows of K, V, dK or dV
+  mlir::Value keyRows;    ///< K as dQ reads it: rows, or pairs of rows
+  mlir::Value mappedRow;  ///< f32, while a row is mapped
   Packed keys, values;
   Streamed queries, outputGradients;
-  mlir::Value probabilities, scoreGradients, cellScores;
+  /// P and dS of a block as dV, dK (f32 rows, or pairs of rows) and dQ read
+  /// them.
+  mlir::Value probabilities, scoreGradients, scoreGradientRows;
+  mlir::Value gradientTile; ///< dS as f32, for sums
+  mlir::Value cellProbabilities, cellScores;
   mlir::Value lowPanels, highPanels; ///< i64 per group of rows
 
   // Where the emitted code stands.

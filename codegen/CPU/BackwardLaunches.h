@@ -1,10 +1,10 @@
-//===- BackwardLaunches.h - The kernels around the main backward --*- C++
-//-*-===//
+//===- BackwardLaunches.h - The kernels around the main backward *- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARDLAUNCHES_H
 #define SEXTANT_CODEGEN_CPU_BACKWARDLAUNCHES_H
 
 #include "codegen/CPU/BackwardShape.h"
+#include "codegen/HoistTable.h"
 #include "codegen/LowerAttention.h"
 
 namespace sextant::codegen {
@@ -19,9 +19,11 @@ struct RowStatistics {
 RowStatistics launchDelta(const Lowering &lowering, const BackwardShape &shape,
                           mlir::Value paddedRows);
 
-/// finish: dQ from its partial sums [chunks, B, H, rows, row].
+/// finish: dQ from its partial sums [chunks, B, H, rows, row], pulled back
+/// through the row maps of the query.
 mlir::FailureOr<mlir::Value> launchFinish(const Lowering &lowering,
                                           const BackwardShape &shape,
+                                          const HoistTables &tables,
                                           mlir::Value partials);
 
 /// sum: `result` (contiguous) from partial sums [chunks, B, H, entries], over

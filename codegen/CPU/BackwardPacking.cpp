@@ -1,7 +1,7 @@
-//===- BackwardPacking.cpp - Copies and packed operands of the backward
-//-----===//
+//===- BackwardPacking.cpp - Copies and packed operands of the backward ---===//
 
 #include "codegen/CPU/BackwardKernel.h"
+#include "codegen/CPU/RowPullback.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -9,75 +9,48 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// Clears `elements` f32, a multiple of the vector.
+/// Clears `elements` words, a multiple of the vector.
 void BackwardKernel::clear(Value base, Index elements) {
   kernel.loop(0, elements, kernel.width(), [&](Value element) {
     kernel.storeVector(kernel.splatF32(0.0), base, {element});
   });
 }
 
-/// Copies rows [first, first + valid) of a tensor at (batch, head) to f32 rows
-/// of `row` elements; the rest of `total` rows, and of each row, is zero.
-void BackwardKernel::copyRows(unsigned tensor, Index tensorHead, Index first,
-                              Index valid, Index total, int64_t dim,
-                              int64_t row, Value to) {
-  Type element = task.element;
-  Value base = arguments.getAddress(tensor, {batch, tensorHead, first});
-  Index rowStride = arguments.getStride(tensor, 2);
-  Index laneStride = arguments.getStride(tensor, 3);
-  int64_t width = kernel.width(), whole = dim / width * width;
-  auto widen = [&](Value value) {
-    return element.isF32() ? value : kernel.extend(value);
-  };
-  auto lanes = VectorType::get(width, element);
-  kernel.loop(0, valid, 1, [&](Value number) {
-    Value from = kernel.advance(base, {kernel.mul(number, rowStride)}, element);
-    Value out = kernel.advance(to, {kernel.mul(number, row)});
-    kernel.when(
-        kernel.equal(laneStride, 1),
-        [&]() {
-          kernel.loop(0, whole, width, [&](Value lane) {
-            kernel.storeVector(
-                widen(
-                    kernel.load(lanes, kernel.advance(from, {lane}, element))),
-                out, {lane});
-          });
-          if (whole != dim)
-            kernel.storeVector(
-                widen(kernel.loadPart(lanes,
-                                      kernel.advance(from, {whole}, element),
-                                      dim - whole)),
-                out, {whole});
-        },
-        [&]() {
-          if (whole != dim)
-            kernel.storeVector(kernel.splatF32(0.0), out, {whole});
-          kernel.loop(0, dim, 1, [&](Value lane) {
-            Value value = kernel.load(
-                element,
-                kernel.advance(from, {kernel.mul(lane, laneStride)}, element));
-            kernel.store(widen(value), kernel.advance(out, {lane}));
-          });
-        });
-    for (int64_t lane = llvm::alignTo(dim, width); lane < row; lane += width)
-      kernel.storeVector(kernel.splatF32(0.0), out, {lane});
-  });
-  clear(kernel.advance(to, {kernel.mul(valid, row)}),
-        kernel.mul(kernel.sub(total, valid), row));
+/// Copies rows first .. first + count - 1 of a tensor, mapped, to rows of `row`
+/// elements.
+LogicalResult BackwardKernel::copyRows(unsigned tensor, Index tensorHead,
+                                       Index first, Index count, int64_t dim,
+                                       int64_t row, ArrayRef<RowMap> maps,
+                                       RowSite &rowSite, Value to) {
+  RowCopy copy;
+  copy.tensor = tensor;
+  copy.batch = batch;
+  copy.head = tensorHead;
+  copy.first = first;
+  copy.count = count;
+  copy.dim = dim;
+  copy.maps = maps;
+  copy.site = &rowSite;
+  copy.to = to;
+  copy.rowWords = getWords(row);
+  copy.pairs = shape.dot;
+  copy.mappedRow = mappedRow;
+  return emitRowCopy(kernel, arguments, copy, task.element);
 }
 
 /// rows[panel * panels + lane][k] becomes to[panel][k][lane], times `scale`.
-void BackwardKernel::packTile(Value rows, int64_t row, double scale, Value to) {
+void BackwardKernel::packTile(Value rows, int64_t words, double scale,
+                              Value to) {
   int64_t width = kernel.width();
   kernel.loop(0, panelCount, 1, [&](Value panel) {
-    Value from = kernel.advance(rows, {kernel.mul(panel, shape.panel * row)});
-    Value out = kernel.advance(to, {kernel.mul(panel, shape.panel * row)});
-    kernel.loop(0, row, width, [&](Value lane) {
+    Value from = kernel.advance(rows, {kernel.mul(panel, shape.panel * words)});
+    Value out = kernel.advance(to, {kernel.mul(panel, shape.panel * words)});
+    kernel.loop(0, words, width, [&](Value lane) {
       for (int64_t v = 0; v < shape.vectors; ++v) {
         Values square;
         for (int64_t r = 0; r < width; ++r)
           square.push_back(
-              kernel.loadVector(from, {lane, (v * width + r) * row}));
+              kernel.loadVector(from, {lane, (v * width + r) * words}));
         square = kernel.transpose(square);
         for (int64_t k = 0; k < width; ++k)
           kernel.storeVector(
@@ -90,35 +63,72 @@ void BackwardKernel::packTile(Value rows, int64_t row, double scale, Value to) {
   });
 }
 
-void BackwardKernel::beginTile() {
+/// Rows of bf16 as pairs of rows: to[n / 2][lane] holds lane of rows n, n + 1.
+void BackwardKernel::interleaveRows(Value rows, Index count, int64_t row,
+                                    Value to) {
+  int64_t width = kernel.width(), words = getWords(row);
+  kernel.loop(0, count, 2, [&](Value number) {
+    Value from = kernel.advance(rows, {kernel.mul(number, words)});
+    Value out = kernel.advance(to, {kernel.mul(number, row / 2)});
+    for (int64_t word = 0; word < words; word += width) {
+      auto [low, high] =
+          kernel.interleave(kernel.loadVector(from, {word}),
+                            kernel.loadVector(from, {word + words}));
+      kernel.storeVector(low, out, {2 * word});
+      kernel.storeVector(high, out, {2 * word + width});
+    }
+  });
+}
+
+LogicalResult BackwardKernel::beginTile() {
   Index total = kernel.mul(panelCount, shape.panel);
-  copyRows(task.value, kvHead, firstKey, keyCount, total, shape.valueDim,
-           shape.valueRow, rowsBuffer);
-  packTile(rowsBuffer, shape.valueRow, 1.0, values.transposed);
-  copyRows(task.key, kvHead, firstKey, keyCount, total, shape.headDim,
-           shape.headRow, rowsBuffer);
-  packTile(rowsBuffer, shape.headRow, task.plan.scale, keys.transposed);
+  if (failed(copyRows(task.sites.value, kvHead, firstKey, total, shape.valueDim,
+                      shape.valueRow, task.plan.valueRows, valueSite,
+                      rowsBuffer)))
+    return failure();
+  packTile(rowsBuffer, getWords(shape.valueRow), 1.0, values.transposed);
+  Value rows = shape.dot ? rowsBuffer : keyRows;
+  if (failed(copyRows(task.sites.key, kvHead, firstKey, total, shape.headDim,
+                      shape.headRow, task.plan.keyRows, keySite, rows)))
+    return failure();
+  // The scale cannot be folded into bf16.
+  packTile(rows, getWords(shape.headRow), shape.dot ? 1.0 : task.plan.scale,
+           keys.transposed);
+  if (shape.dot)
+    interleaveRows(rows, total, shape.headRow, keyRows);
   clear(keys.gradient, kernel.mul(total, shape.headRow));
   clear(values.gradient, kernel.mul(total, shape.valueRow));
+  return success();
 }
 
-void BackwardKernel::beginBlock() {
-  copyRows(task.query, head, firstQuery, queryCount, groupEnd, shape.headDim,
-           shape.headRow, queries.rows);
-  copyRows(task.outputGradient, head, firstQuery, queryCount, groupEnd,
-           shape.valueDim, shape.valueRow, outputGradients.rows);
+LogicalResult BackwardKernel::beginBlock() {
+  if (failed(copyRows(task.sites.query, head, firstQuery, groupEnd,
+                      shape.headDim, shape.headRow, task.plan.queryRows,
+                      querySite, queries.rows)) ||
+      failed(copyRows(task.outputGradient, head, firstQuery, groupEnd,
+                      shape.valueDim, shape.valueRow, {}, querySite,
+                      outputGradients.rows)))
+    return failure();
+  if (shape.dot) {
+    interleaveRows(queries.rows, groupEnd, shape.headRow, queries.columns);
+    interleaveRows(outputGradients.rows, groupEnd, shape.valueRow,
+                   outputGradients.columns);
+  }
+  return success();
 }
 
-/// Transposes a gradient [panel][k][lane] into rows of a tensor.
-void BackwardKernel::storeGradient(Value gradient, int64_t dim, int64_t row,
-                                   double scale, unsigned tensor) {
+//===----------------------------------------------------------------------===//
+// Gradients of keys and values
+//===----------------------------------------------------------------------===//
+
+/// A gradient [panel][k][lane] as rows in `rowsBuffer`.
+void BackwardKernel::transposeGradient(Value gradient, int64_t row,
+                                       double scale) {
   int64_t width = kernel.width();
-  // As rows of f32 in `rowsBuffer` first: edges are cut there.
   kernel.loop(0, panelCount, 1, [&](Value panel) {
-    Value from =
-        kernel.advance(gradient, {kernel.mul(panel, shape.panel * row)});
-    Value out =
-        kernel.advance(rowsBuffer, {kernel.mul(panel, shape.panel * row)});
+    Index start = kernel.mul(panel, shape.panel * row);
+    Value from = kernel.advance(gradient, {start});
+    Value out = kernel.advance(rowsBuffer, {start});
     kernel.loop(0, row, width, [&](Value lane) {
       for (int64_t v = 0; v < shape.vectors; ++v) {
         Values square;
@@ -135,29 +145,41 @@ void BackwardKernel::storeGradient(Value gradient, int64_t dim, int64_t row,
       }
     });
   });
-  Type element = task.element;
-  Value base = arguments.getAddress(tensor, {batch, kvHead, firstKey});
-  Index rowStride = arguments.getStride(tensor, 2);
-  kernel.loop(0, keyCount, 1, [&](Value number) {
-    Value from = kernel.advance(rowsBuffer, {kernel.mul(number, row)});
-    Value to = kernel.advance(base, {kernel.mul(number, rowStride)}, element);
-    auto narrow = [&](Index lane) {
-      Value value = kernel.loadVector(from, {lane});
-      return element.isF32() ? value : kernel.truncate(value);
-    };
-    int64_t whole = dim / width * width;
-    kernel.loop(0, whole, width, [&](Value lane) {
-      kernel.store(narrow(lane), kernel.advance(to, {lane}, element));
-    });
-    if (whole != dim)
-      kernel.storePart(narrow(whole), kernel.advance(to, {whole}, element),
-                       dim - whole);
-  });
 }
 
-void BackwardKernel::endTile() {
-  storeGradient(values.gradient, shape.valueDim, shape.valueRow, 1.0,
-                task.valueGradient);
-  storeGradient(keys.gradient, shape.headDim, shape.headRow, task.plan.scale,
-                task.keyGradient);
+LogicalResult BackwardKernel::storeGradient(const Packed &packed, int64_t dim,
+                                            int64_t row, double scale,
+                                            ArrayRef<RowMap> maps,
+                                            RowSite &rowSite, unsigned source,
+                                            unsigned tensor) {
+  transposeGradient(packed.gradient, row, scale);
+  LogicalResult result = success();
+  kernel.loop(0, keyCount, 1, [&](Value number) {
+    Index key = kernel.add(firstKey, number);
+    Value from = kernel.advance(rowsBuffer, {kernel.mul(number, row)});
+    RowPullback pullback;
+    pullback.tensor = source;
+    pullback.batch = batch;
+    pullback.head = kvHead;
+    pullback.row = key;
+    pullback.dim = dim;
+    pullback.maps = maps;
+    pullback.site = &rowSite;
+    pullback.gradient = from;
+    pullback.memory = mappedRow;
+    result = emitRowPullback(kernel, arguments, pullback, task.element);
+    storeRow(kernel, from, dim,
+             arguments.getAddress(tensor, {batch, kvHead, key}), task.element);
+  });
+  return result;
+}
+
+LogicalResult BackwardKernel::endTile() {
+  if (failed(storeGradient(values, shape.valueDim, shape.valueRow, 1.0,
+                           task.plan.valueRows, valueSite, task.sites.value,
+                           task.valueGradient)))
+    return failure();
+  return storeGradient(keys, shape.headDim, shape.headRow, task.plan.scale,
+                       task.plan.keyRows, keySite, task.sites.key,
+                       task.keyGradient);
 }

@@ -1,5 +1,4 @@
-//===- BackwardShape.h - Sizes of the backward kernel -------------*- C++
-//-*-===//
+//===- BackwardShape.h - Sizes of the backward kernel -----------*- C++ -*-===//
 //
 // The numbers of the backward that are fixed when it is compiled: its register
 // tiles, the block of queries and the tile of keys, rows padded to vectors.

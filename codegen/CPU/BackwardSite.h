@@ -1,5 +1,4 @@
-//===- BackwardSite.h - Where the backward emits score payloads ---*- C++
-//-*-===//
+//===- BackwardSite.h - Where the backward emits score payloads -*- C++ -*-===//
 //
 // The backward's side of the seam: lanes are keys, rows are unrolled. Gradients
 // that a payload gives are collected per point; the kernel decides where they
@@ -11,51 +10,50 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARDSITE_H
 
 #include "codegen/CPU/BackwardTask.h"
-#include "codegen/KernelFunction.h"
-#include "codegen/SiteContext.h"
 
 namespace sextant::codegen {
 
+/// The cotangent of a hoisted value at a point.
+struct HoistCotangent {
+  pos::HoistOp hoist;
+  mlir::Value value;
+};
+
 /// Points (query row, vector of keys) of one query head. Rows are rows of the
 /// tensors; those past the end are clamped where memory would be left.
-class BackwardSite : public SiteContext {
+class BackwardSite : public KernelSite {
 public:
-  struct HoistGradient {
-    pos::HoistOp hoist;
-    mlir::Value cotangent;
-  };
-
   BackwardSite(KernelBuilder &kernel, ArgumentBlock &arguments,
-               const BackwardTask &task);
+               const BackwardTask &task)
+      : KernelSite(kernel, arguments, task.plan, task.sites,
+                   pos::RowOperand::query),
+        task(task) {}
 
-  /// The chunk whose partial sums take the gradients of direct reads.
-  void enterChunk(Index chunk);
-  /// Stands at a head, at no row: scalars of the head are emitted here.
-  mlir::LogicalResult enterHead(Index batch, Index kvHead, Index head);
+  /// Whose partial sums take the gradients of direct reads.
+  void enterItem(Index chunk, Index kvHead) {
+    this->chunk = chunk;
+    this->kvHead = kvHead;
+  }
   /// The first query and the first key of the points to come.
-  void enterCell(Index firstQuery, Index firstKey);
-  void setPoint(int64_t row, int64_t vector);
+  void enterCell(Index firstQuery, Index firstKey) {
+    this->firstQuery = firstQuery;
+    this->firstKey = firstKey;
+  }
+  void setPoint(int64_t row, int64_t vector) {
+    this->row = row;
+    this->vector = vector;
+    cotangents.clear();
+  }
 
   Index getBatch() const { return batchIndex; }
   Index getHead() const { return headIndex; }
-  Index getFirstQuery() const { return firstQuery; }
-  Index getFirstKey() const { return firstKey; }
+  Index getQuery() { return kernel.add(firstQuery, row); }
+  Index getKey() { return kernel.add(firstKey, vector * kernel.width()); }
   /// Gradients of hoisted values at the last point, one per hoist.
-  llvm::SmallVector<HoistGradient> hoistGradients;
+  llvm::ArrayRef<HoistCotangent> getCotangents() const { return cotangents; }
 
   mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
   mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
-  mlir::Value offset(mlir::OpBuilder &, int64_t axis) override;
-  mlir::Value head(mlir::OpBuilder &) override;
-  mlir::Value batch(mlir::OpBuilder &) override;
-  mlir::Value lane(mlir::OpBuilder &) override;
-  mlir::Value extent(mlir::OpBuilder &, pos::Extent extent) override;
-  mlir::Value scale(mlir::OpBuilder &) override;
-  mlir::FloatType getComputeType() override;
-  int64_t getLanes() override { return kernel.width(); }
-  mlir::Value hoisted(mlir::OpBuilder &, pos::HoistOp hoist) override;
-  mlir::Value read(mlir::OpBuilder &, mlir::BlockArgument param,
-                   mlir::ValueRange indices) override;
   void addToHoisted(mlir::OpBuilder &, pos::HoistOp hoist,
                     mlir::Value cotangent) override;
   void addToRead(mlir::OpBuilder &, mlir::BlockArgument param,
@@ -63,20 +61,16 @@ public:
   bool wantsGradient(pos::HoistOp hoist) override;
   bool wantsGradient(mlir::BlockArgument param) override;
 
-private:
-  Index queryRow() const { return kernel.add(firstQuery, row); }
-  Index keyRow() const { return kernel.add(firstKey, vector * kernel.width()); }
-  mlir::Value wrap(unsigned operand, unsigned dim, mlir::Value index);
-  mlir::Value loadTable(const Hoisted &hoisted, unsigned operand);
+protected:
+  mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
+                          mlir::Value row) override;
 
-  KernelBuilder &kernel;
-  ArgumentBlock &arguments;
+private:
   const BackwardTask &task;
-  Index chunk = 0, batchIndex = 0, kvHead = 0, headIndex = 0;
+  Index chunk = 0, kvHead = 0;
   Index firstQuery = 0, firstKey = 0;
   int64_t row = 0, vector = 0;
-  mlir::Value batchValue;
-  llvm::DenseMap<mlir::Operation *, mlir::Value> headScalars;
+  llvm::SmallVector<HoistCotangent> cotangents;
 };
 
 } // namespace sextant::codegen

@@ -1,5 +1,4 @@
-//===- BackwardTask.h - What the backward of one attention is -----*- C++
-//-*-===//
+//===- BackwardTask.h - What the backward of one attention is ---*- C++ -*-===//
 //
 // Ties together the plan, the sizes and the operands of the main launch of the
 // backward, so that its parts (site, sums, kernel, launches) agree on them.
@@ -10,9 +9,7 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARDTASK_H
 
 #include "codegen/CPU/BackwardShape.h"
-#include "codegen/HoistTable.h"
-#include "codegen/KernelFunction.h"
-#include "codegen/KernelPlan.h"
+#include "codegen/CPU/KernelSite.h"
 
 namespace sextant::codegen {
 
@@ -28,19 +25,17 @@ struct BackwardTask {
   BackwardShape shape;
   mlir::Type element; ///< of q, k, v and their gradients
   KernelOperands operands;
+  SiteOperands sites; ///< query, key, value and what payloads read
 
-  using Number = std::optional<unsigned>;
-  unsigned query = 0, key = 0, value = 0, outputGradient = 0;
+  using Number = SiteOperands::Number;
+  unsigned outputGradient = 0;
   /// [B, H, Lq rounded up to blocks] x f32: -lse in base 2, and
   /// dlse - rowsum(o do). Rows past the end have -1e30 and 0: P = dS = 0.
   unsigned negativeLse = 0, negativeDelta = 0;
-  Number queryPositions, keyPositions, offsetRange;
-  /// Per hoist: its buffer, and the partial sums of its gradient.
-  llvm::SmallVector<Number> tables, tableGradients;
-  /// Per parameter: the tensor, and the partial sums of the gradient of direct
-  /// reads.
-  llvm::SmallVector<Number> params, readGradients;
-  /// [chunks, B, H, Lq rounded up to blocks, row of d] x f32, zeroed by its
+  /// Per hoist: the partial sums of its gradient. Per parameter: those of the
+  /// gradient of direct reads.
+  llvm::SmallVector<Number> tableGradients, readGradients;
+  /// [chunks, B, H, Lq rounded up to blocks, row of d] x f32, cleared by its
   /// item.
   unsigned queryGradient = 0;
   unsigned keyGradient = 0, valueGradient = 0;

@@ -1,5 +1,4 @@
-//===- CPULowerings.h - The ops that CPU targets lower ------------*- C++
-//-*-===//
+//===- CPULowerings.h - The ops that CPU targets lower ----------*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_CPU_CPULOWERINGS_H
 #define SEXTANT_CODEGEN_CPU_CPULOWERINGS_H

@@ -1,5 +1,4 @@
-//===- Delta.cpp - Statistics of query rows for the backward
-//----------------===//
+//===- Delta.cpp - Statistics of query rows for the backward --------------===//
 //
 // dS = P (dP - delta) with delta = rowsum(o do) - dlse. The lse is kept in base
 // 2. A row without keys has an lse of -inf; it gets one that makes P zero.

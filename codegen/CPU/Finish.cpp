@@ -1,5 +1,4 @@
-//===- Finish.cpp - From the backward's partial sums to gradients
-//-----------===//
+//===- Finish.cpp - From the backward's partial sums to gradients ---------===//
 //
 // Chunks of key tiles have sums of their own; here they are added in the order
 // of the chunks, so that results do not depend on the number of threads.
@@ -8,6 +7,7 @@
 
 #include "codegen/ArgumentPoint.h"
 #include "codegen/CPU/BackwardLaunches.h"
+#include "codegen/CPU/RowPullback.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -20,41 +20,58 @@ static constexpr int64_t rowsPerItem = 64, entriesPerItem = 1024;
 
 FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
                                                 const BackwardShape &shape,
+                                                const HoistTables &tables,
                                                 Value partials) {
-  auto op = cast<pos::AttentionBackwardOp>(lowering.plan.owner);
+  auto op = cast<pos::AttentionBackwardOp>(lowering.getOp());
   Value result =
       lowering.allocateLike(op.getQuery(), op.getQueryGradient().getType());
   LaunchOperands operands;
   unsigned source = operands.read(partials);
+  SiteOperands sites;
+  sites.query = operands.read(op.getQuery());
+  sites.key = operands.read(op.getKey());
+  sites.value = operands.read(op.getValues().front());
+  sites.append(lowering.plan, tables, operands.layout, operands.reads);
   unsigned target = operands.write(result);
   Type element = op.getQuery().getType().getElementType();
-  double scale = lowering.plan.scale;
-  int64_t row = shape.headRow, dim = shape.headDim;
+  LogicalResult status = success();
 
-  auto emitRow = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                     Index batch, Index head, Index query) {
+  // Adds the partial sums of a row up in the order of the chunks.
+  auto sumRow = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Value from,
+                    Value to) {
     Index chunks = arguments.getSize(source, 0);
     Index step = arguments.getStride(source, 0);
-    Value from = arguments.getAddress(source, {0, batch, head, query});
-    Value to = arguments.getAddress(target, {batch, head, query});
-    auto emitLanes = [&](Index lane, Index count) {
+    kernel.loop(0, shape.headRow, kernel.width(), [&](Value lane) {
       Value first = kernel.loadVector(from, {lane});
-      Value sum = kernel.loop(
-          1, chunks, 1, first, [&](Value chunk, ValueRange carried) -> Values {
-            return {kernel.addF(
-                carried[0],
-                kernel.loadVector(from, {kernel.mul(chunk, step), lane}))};
-          })[0];
-      sum = kernel.mulF(sum, kernel.splatF32(scale));
-      kernel.storePart(element.isF32() ? sum : kernel.truncate(sum),
-                       kernel.advance(to, {lane}, element), count);
-    };
-    int64_t whole = dim / kernel.width() * kernel.width();
-    kernel.loop(0, whole, kernel.width(),
-                [&](Value lane) { emitLanes(lane, kernel.width()); });
-    if (whole != dim)
-      emitLanes(whole, dim - whole);
-    (void)row;
+      auto add = [&](Value chunk, ValueRange carried) -> Values {
+        return {kernel.addF(
+            carried[0],
+            kernel.loadVector(from, {kernel.mul(chunk, step), lane}))};
+      };
+      Value sum = kernel.loop(1, chunks, 1, first, add)[0];
+      sum = kernel.mulF(sum, kernel.splatF32(lowering.plan.scale));
+      kernel.storeVector(sum, to, {lane});
+    });
+  };
+  auto emitRow = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                     RowSite &site, Index batch, Index head, Index query,
+                     Value scratch) {
+    sumRow(kernel, arguments,
+           arguments.getAddress(source, {0, batch, head, query}), scratch);
+    RowPullback pullback;
+    pullback.tensor = sites.query;
+    pullback.batch = batch;
+    pullback.head = head;
+    pullback.row = query;
+    pullback.dim = shape.headDim;
+    pullback.maps = lowering.plan.queryRows;
+    pullback.site = &site;
+    pullback.gradient = scratch;
+    pullback.memory = kernel.advance(scratch, {shape.headRow});
+    if (failed(emitRowPullback(kernel, arguments, pullback, element)))
+      status = failure();
+    storeRow(kernel, scratch, shape.headDim,
+             arguments.getAddress(target, {batch, head, query}), element);
   };
 
   auto countBlocks = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
@@ -65,26 +82,35 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
         kernel.mul(arguments.getSize(target, 0), arguments.getSize(target, 1)),
         countBlocks(kernel, arguments));
   };
-  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
+  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(2 * 4 * shape.headRow);
+  };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+                 Index end, Value scratch) {
     Index blocks = countBlocks(kernel, arguments);
     Index heads = arguments.getSize(target, 1);
+    RowSite site(kernel, arguments, lowering.plan, sites,
+                 pos::RowOperand::query);
     kernel.loop(begin, end, 1, [&](Value item) {
       Index batchHead = kernel.div(item, blocks);
+      Index batch = kernel.div(batchHead, heads);
+      Index head = kernel.rem(batchHead, heads);
+      if (failed(site.enterHead(batch, head)))
+        status = failure();
       Index first = kernel.mul(kernel.rem(item, blocks), rowsPerItem);
       Index last = kernel.min(kernel.add(first, rowsPerItem),
                               arguments.getSize(target, 2));
       kernel.loop(first, last, 1, [&](Value query) {
-        emitRow(kernel, arguments, kernel.div(batchHead, heads),
-                kernel.rem(batchHead, heads), query);
+        emitRow(kernel, arguments, site, batch, head, query, scratch);
       });
     });
   };
-  KernelBody body{countItems, noScratch, run};
+  KernelBody body{countItems, scratchBytes, run};
   createKernel(lowering.kernels, lowering.getLoc(),
                lowering.getKernelName("finish"), operands.layout,
                lowering.target.vector, body);
+  if (failed(status))
+    return failure();
   operands.launch(lowering, "finish");
   return result;
 }

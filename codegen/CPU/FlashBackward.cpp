@@ -1,5 +1,4 @@
-//===- FlashBackward.cpp - Five products over tiles of keys
-//-----------------===//
+//===- FlashBackward.cpp - Five products over tiles of keys ---------------===//
 //
 // See BackwardKernel.h for the loop nest. S, dP, dV, dK and dQ are calls of one
 // register tile. Whether a cell (group of rows, panel of keys) is computed, and
@@ -10,14 +9,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CPU/BackwardKernel.h"
+#include "codegen/CPU/IndexTile.h"
 #include "codegen/CPU/RegisterTile.h"
-#include "codegen/Payload.h"
+#include "codegen/MaskTiles.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
-
-static constexpr double log2e = 1.4426950408889634;
 
 using Values = KernelBuilder::Values;
 
@@ -26,22 +24,36 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
                                Value scratch)
     : kernel(kernel), arguments(arguments), task(task), shape(task.shape),
       site(kernel, arguments, task),
+      querySite(kernel, arguments, task.plan, task.sites,
+                pos::RowOperand::query),
+      keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key),
+      valueSite(kernel, arguments, task.plan, task.sites,
+                pos::RowOperand::value),
       sums(kernel, arguments, task, layout, scratch) {
-  auto reserve = [&](int64_t elements) {
-    return kernel.advance(scratch, {layout.reserve(elements)});
+  auto reserve = [&](int64_t words) {
+    return kernel.advance(scratch, {layout.reserve(words)});
   };
   int64_t longest = std::max(shape.headRow, shape.valueRow);
   rowsBuffer = reserve(shape.keys * longest);
-  keys = {reserve(shape.keys * shape.headRow),
+  keyRows = reserve(shape.keys * getWords(shape.headRow));
+  mappedRow = reserve(longest);
+  keys = {reserve(shape.keys * getWords(shape.headRow)),
           reserve(shape.keys * shape.headRow)};
-  values = {reserve(shape.keys * shape.valueRow),
+  values = {reserve(shape.keys * getWords(shape.valueRow)),
             reserve(shape.keys * shape.valueRow)};
-  Value queryRows = reserve(shape.queries * shape.headRow);
-  queries = {queryRows, queryRows};
-  Value gradientRows = reserve(shape.queries * shape.valueRow);
-  outputGradients = {gradientRows, gradientRows};
-  probabilities = reserve(shape.queries * shape.stride);
-  scoreGradients = sums.reserveTile();
+  auto reserveStreamed = [&](int64_t row) -> Streamed {
+    int64_t words = shape.queries * getWords(row);
+    Value rows = reserve(words);
+    return {rows, shape.dot ? reserve(words) : rows};
+  };
+  queries = reserveStreamed(shape.headRow);
+  outputGradients = reserveStreamed(shape.valueRow);
+  gradientTile = sums.reserveTile();
+  int64_t pairs = shape.queries / 2 * shape.keys;
+  probabilities = reserve(shape.dot ? pairs : shape.queries * shape.stride);
+  scoreGradients = shape.dot ? reserve(pairs) : gradientTile;
+  scoreGradientRows = shape.dot ? reserve(pairs) : gradientTile;
+  cellProbabilities = reserve(shape.rows * shape.panel);
   cellScores = reserve(shape.rows * shape.panel);
   int64_t groups = shape.queries / shape.rows;
   lowPanels = reserve(2 * groups);
@@ -57,17 +69,38 @@ BackwardKernel::Visibility BackwardKernel::emitVisibility(Index firstQuery,
                                                           Index firstKey,
                                                           Index keyEnd) {
   // A rectangle is whole if all of it exists and is visible.
-  Index queryLength = arguments.getSize(task.query, 2);
-  Index keyLength = arguments.getSize(task.key, 2);
+  Index queryLength = arguments.getSize(task.sites.query, 2);
+  Index keyLength = arguments.getSize(task.sites.key, 2);
   using arith::CmpIPredicate;
-  Value exists = arith::AndIOp::create(
-      kernel.builder, kernel.loc,
-      kernel.compare(CmpIPredicate::sle, queryEnd, queryLength),
-      kernel.compare(CmpIPredicate::sle, keyEnd, keyLength));
+  auto both = [&](Value a, Value b) -> Value {
+    return arith::AndIOp::create(kernel.builder, kernel.loc, a, b);
+  };
+  auto constant = [&](bool value) {
+    return kernel.constant(kernel.builder.getBoolAttr(value));
+  };
+  Value exists = both(kernel.compare(CmpIPredicate::sle, queryEnd, queryLength),
+                      kernel.compare(CmpIPredicate::sle, keyEnd, keyLength));
   if (!task.plan.mask)
-    return {exists, kernel.constant(kernel.builder.getBoolAttr(true))};
-  Value unknown = kernel.constant(kernel.builder.getBoolAttr(false));
-  return {unknown, kernel.constant(kernel.builder.getBoolAttr(true))};
+    return {exists, constant(true)};
+  Index shift = kernel.sub(keyLength, queryLength);
+  auto toIndex = [&](Index row) { return kernel.add(row, shift); };
+  auto last = [&](Index end, Index length) {
+    return kernel.sub(kernel.min(end, length), 1);
+  };
+  IndexTile tile(kernel, site, task.plan.hasPositions, toIndex(firstQuery),
+                 toIndex(last(queryEnd, queryLength)), firstKey,
+                 last(keyEnd, keyLength));
+  TileClass known = emitTileClass(
+      kernel.builder, task.plan.mask, tile,
+      [&](OpBuilder &builder, pos::HoistOp op) -> pos::ValueRange32 {
+        const Hoisted *hoisted = task.plan.find(op);
+        if (!hoisted || hoisted->form != HoistForm::HeadScalar)
+          return {};
+        Value value = site.hoisted(builder, op);
+        return {value, value};
+      });
+  return {known.certain ? both(exists, known.certain) : constant(false),
+          known.possible ? known.possible : constant(true)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -77,50 +110,56 @@ BackwardKernel::Visibility BackwardKernel::emitVisibility(Index firstQuery,
 Index BackwardKernel::countItems(ArgumentBlock &arguments,
                                  KernelBuilder &kernel,
                                  const BackwardTask &task) {
-  return kernel.mul(kernel.mul(arguments.getSize(task.key, 0),
-                               arguments.getSize(task.key, 1)),
+  return kernel.mul(kernel.mul(arguments.getSize(task.sites.key, 0),
+                               arguments.getSize(task.sites.key, 1)),
                     arguments.getSize(task.queryGradient, 0));
 }
 
 LogicalResult BackwardKernel::emitItem(Index item) {
   Index chunks = arguments.getSize(task.queryGradient, 0);
-  Index keyHeads = arguments.getSize(task.key, 1);
-  Index group = kernel.div(arguments.getSize(task.query, 1), keyHeads);
+  Index keyHeads = arguments.getSize(task.sites.key, 1);
+  Index group = kernel.div(arguments.getSize(task.sites.query, 1), keyHeads);
   chunk = kernel.rem(item, chunks);
-  site.enterChunk(chunk);
   Index batchHead = kernel.div(item, chunks);
   kvHead = kernel.rem(batchHead, keyHeads);
   batch = kernel.div(batchHead, keyHeads);
+  site.enterItem(chunk, kvHead);
+  if (failed(keySite.enterHead(batch, kvHead)) ||
+      failed(valueSite.enterHead(batch, kvHead)))
+    return failure();
   Index firstHead = kernel.mul(kvHead, group);
   Index paddedQueries = arguments.getSize(task.queryGradient, 3);
   clear(arguments.getAddress(task.queryGradient, {chunk, batch, firstHead}),
         kernel.mul(kernel.mul(group, paddedQueries), shape.headRow));
 
   LogicalResult result = success();
-  Index keyLength = arguments.getSize(task.key, 2);
+  Index keyLength = arguments.getSize(task.sites.key, 2);
   kernel.loop(kernel.mul(chunk, shape.keys), keyLength,
               kernel.mul(chunks, shape.keys), [&](Value first) {
                 firstKey = first;
                 keyCount =
                     kernel.min(shape.keys, kernel.sub(keyLength, firstKey));
                 panelCount = kernel.ceilDiv(keyCount, shape.panel);
-                beginTile();
+                if (failed(beginTile()))
+                  result = failure();
                 kernel.loop(firstHead, kernel.add(firstHead, group), 1,
                             [&](Value value) {
                               head = value;
                               if (succeeded(result))
                                 result = emitHead();
                             });
-                endTile();
+                if (failed(endTile()))
+                  result = failure();
               });
   return result;
 }
 
 LogicalResult BackwardKernel::emitHead() {
-  if (failed(site.enterHead(batch, kvHead, head)))
+  if (failed(site.enterHead(batch, head)) ||
+      failed(querySite.enterHead(batch, head)))
     return failure();
   LogicalResult result = success();
-  Index queryLength = arguments.getSize(task.query, 2);
+  Index queryLength = arguments.getSize(task.sites.query, 2);
   kernel.loop(0, queryLength, shape.queries, [&](Value first) {
     firstQuery = first;
     queryCount = kernel.min(shape.queries, kernel.sub(queryLength, firstQuery));
@@ -134,7 +173,8 @@ LogicalResult BackwardKernel::emitHead() {
 }
 
 LogicalResult BackwardKernel::emitBlock(Value isWhole) {
-  beginBlock();
+  if (failed(beginBlock()))
+    return failure();
   Value none = kernel.constantI64(0);
   kernel.loop(0, groupEnd, shape.rows, [&](Value group) {
     Index number = kernel.div(group, shape.rows);
@@ -159,7 +199,7 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
     });
   });
   emitQueryGradient();
-  sums.emitBlock(site, scoreGradients,
+  sums.emitBlock(site, gradientTile,
                  {chunk, firstQuery, firstKey, groupEnd,
                   kernel.mul(panelCount, shape.panel)});
   return result;
@@ -204,136 +244,6 @@ Values BackwardKernel::emitGroup(Index group, Index panel, Value isWhole,
 }
 
 //===----------------------------------------------------------------------===//
-// Cells
-//===----------------------------------------------------------------------===//
-
-Values BackwardKernel::emitProduct(const Streamed &streamed,
-                                   const Packed &packed, int64_t dim,
-                                   int64_t row, Index group, Index panel,
-                                   ValueRange initial) {
-  int64_t units = row, count = llvm::alignTo(dim, 4);
-  Value first = kernel.advance(streamed.rows, {kernel.mul(group, units)});
-  SmallVector<TileRow> rows;
-  for (int64_t r = 0; r < shape.rows; ++r)
-    rows.push_back({first, r * units});
-  RegisterTile tile;
-  tile.rows = rows;
-  tile.base = kernel.advance(packed.transposed,
-                             {kernel.mul(panel, units * shape.panel)});
-  tile.vectorStep = shape.panel;
-  tile.vectors = shape.vectors;
-  tile.count = count;
-  return emitTile(kernel, tile, initial);
-}
-
-FailureOr<Value> BackwardKernel::emitVisible(int64_t row, int64_t vector) {
-  // Lanes past the last key and rows past the last query are hidden as well.
-  Index key = kernel.add(site.getFirstKey(), vector * kernel.width());
-  Value visible =
-      kernel.lanesBelow(kernel.sub(arguments.getSize(task.key, 2), key));
-  Value isRow = kernel.broadcast(kernel.less(
-      kernel.add(site.getFirstQuery(), row), arguments.getSize(task.query, 2)));
-  visible = arith::AndIOp::create(kernel.builder, kernel.loc, visible, isRow);
-  if (!task.plan.mask)
-    return visible;
-  pos::MaskOp mask = task.plan.mask;
-  FailureOr<SmallVector<Value>> masked =
-      emitPayload(kernel.builder, mask.getBody().front(), {}, site);
-  if (failed(masked))
-    return failure();
-  return arith::AndIOp::create(kernel.builder, kernel.loc, visible,
-                               kernel.broadcast(masked->front()))
-      .getResult();
-}
-
-LogicalResult BackwardKernel::emitCell(Index group, Index panel,
-                                       bool isMasked) {
-  pos::ScoreOp scoreOp = task.plan.score;
-  Block *payload = scoreOp ? &scoreOp.getBody().front() : nullptr;
-  bool keepsScores = payload && !isAdditive(*payload);
-  Index cell = kernel.add(kernel.mul(group, shape.stride),
-                          kernel.mul(panel, shape.panel));
-  auto statistics = [&](unsigned tensor, int64_t row) {
-    Value base = arguments.getAddress(tensor, {batch, head});
-    return kernel.loadBroadcast(base, {firstQuery, group, row});
-  };
-
-  // S, and P from it.
-  Values initial(shape.rows * shape.vectors, kernel.splatF32(0.0));
-  Values scores = emitProduct(queries, keys, shape.headDim, shape.headRow,
-                              group, panel, initial);
-  for (int64_t r = 0; r < shape.rows; ++r) {
-    Value lse = statistics(task.negativeLse, r);
-    for (int64_t v = 0; v < shape.vectors; ++v) {
-      Value score = scores[r * shape.vectors + v];
-      site.setPoint(r, v);
-      if (keepsScores)
-        kernel.storeVector(score, cellScores,
-                           {r * shape.panel + v * kernel.width()});
-      if (payload) {
-        FailureOr<SmallVector<Value>> mapped =
-            emitPayload(kernel.builder, *payload, score, site);
-        if (failed(mapped))
-          return failure();
-        score = kernel.broadcast(mapped->front());
-      }
-      Value p = kernel.exp2(kernel.fma(score, kernel.splatF32(log2e), lse));
-      if (isMasked) {
-        FailureOr<Value> visible = emitVisible(r, v);
-        if (failed(visible))
-          return failure();
-        p = kernel.selectF(*visible, p, kernel.splatF32(0.0));
-      }
-      kernel.storeVector(p, probabilities,
-                         {cell, r * shape.stride + v * kernel.width()});
-    }
-  }
-
-  // dP - delta, and dS from it.
-  for (int64_t r = 0; r < shape.rows; ++r)
-    for (int64_t v = 0; v < shape.vectors; ++v)
-      initial[r * shape.vectors + v] = statistics(task.negativeDelta, r);
-  Values gradients = emitProduct(outputGradients, values, shape.valueDim,
-                                 shape.valueRow, group, panel, initial);
-  for (int64_t r = 0; r < shape.rows; ++r)
-    for (int64_t v = 0; v < shape.vectors; ++v) {
-      Index place = r * shape.stride + v * kernel.width();
-      Value gradient =
-          kernel.mulF(gradients[r * shape.vectors + v],
-                      kernel.loadVector(probabilities, {cell, place}));
-      site.setPoint(r, v);
-      if (payload) {
-        Value score = kernel.splatF32(0.0);
-        if (keepsScores)
-          score = kernel.loadVector(cellScores,
-                                    {r * shape.panel + v * kernel.width()});
-        FailureOr<SmallVector<Value>> pulled =
-            emitPullback(kernel.builder, *payload, score, gradient, site);
-        if (failed(pulled))
-          return failure();
-        gradient = pulled->front() ? kernel.broadcast(pulled->front())
-                                   : kernel.splatF32(0.0);
-      }
-      kernel.storeVector(gradient, scoreGradients, {cell, place});
-      if (failed(sums.record(gradient, site.hoistGradients, cell, place)))
-        return failure();
-    }
-  return success();
-}
-
-void BackwardKernel::clearCell(Index group, Index panel) {
-  Index cell = kernel.add(kernel.mul(group, shape.stride),
-                          kernel.mul(panel, shape.panel));
-  SmallVector<Value> buffers{probabilities, scoreGradients};
-  llvm::append_range(buffers, sums.getOwnTiles());
-  for (Value buffer : buffers)
-    for (int64_t r = 0; r < shape.rows; ++r)
-      for (int64_t v = 0; v < shape.vectors; ++v)
-        kernel.storeVector(kernel.splatF32(0.0), buffer,
-                           {cell, r * shape.stride + v * kernel.width()});
-}
-
-//===----------------------------------------------------------------------===//
 // Products of the second half
 //===----------------------------------------------------------------------===//
 
@@ -341,17 +251,22 @@ void BackwardKernel::clearCell(Index group, Index panel) {
 void BackwardKernel::accumulate(const Packed &packed, const Streamed &streamed,
                                 Value scores, int64_t row, Index panel,
                                 Index low, Index high) {
-  Value first = kernel.advance(streamed.columns, {kernel.mul(low, row)});
+  // A step of the contraction is a row, or a pair of rows.
+  int64_t perStep = shape.dot ? 2 : 1;
+  int64_t stride = shape.dot ? shape.keys : shape.stride;
+  Index firstStep = kernel.div(low, perStep);
+  Value first = kernel.advance(streamed.columns, {kernel.mul(firstStep, row)});
   Value gradient =
       kernel.advance(packed.gradient, {kernel.mul(panel, row * shape.panel)});
   RegisterTile tile;
   tile.rowStep = row;
   tile.base = kernel.advance(
-      scores, {kernel.mul(low, shape.stride), kernel.mul(panel, shape.panel)});
-  tile.vectorStep = shape.stride;
+      scores, {kernel.mul(firstStep, stride), kernel.mul(panel, shape.panel)});
+  tile.vectorStep = stride;
   tile.vectors = shape.vectors;
-  tile.count = kernel.sub(high, low);
+  tile.count = kernel.div(kernel.sub(high, low), perStep);
   tile.isWhole = true;
+  tile.pairs = shape.dot;
   kernel.loop(0, row, shape.rows, [&](Value lane) {
     Value at = kernel.advance(first, {lane});
     Value to = kernel.advance(gradient, {kernel.mul(lane, shape.panel)});
@@ -374,7 +289,8 @@ void BackwardKernel::accumulate(const Packed &packed, const Streamed &streamed,
 
 /// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes].
 void BackwardKernel::emitQueryGradient() {
-  int64_t row = shape.headRow;
+  int64_t row = shape.headRow, perStep = shape.dot ? 2 : 1;
+  int64_t stride = shape.dot ? shape.keys / 2 : shape.stride;
   Value base = arguments.getAddress(task.queryGradient,
                                     {chunk, batch, head, firstQuery});
   kernel.loop(0, groupEnd, shape.rows, [&](Value group) {
@@ -383,20 +299,21 @@ void BackwardKernel::emitQueryGradient() {
                             kernel.advance(lowPanels, {number}, kernel.i64));
     Index high = kernel.load(kernel.i64,
                              kernel.advance(highPanels, {number}, kernel.i64));
-    Index lowKey = kernel.mul(low, shape.panel);
-    Value scores = kernel.advance(scoreGradients,
-                                  {kernel.mul(group, shape.stride), lowKey});
+    Index firstStep = kernel.mul(low, shape.panel / perStep);
+    Value scores = kernel.advance(scoreGradientRows,
+                                  {kernel.mul(group, stride), firstStep});
     Value to = kernel.advance(base, {kernel.mul(group, row)});
     SmallVector<TileRow> rows;
     for (int64_t r = 0; r < shape.rows; ++r)
-      rows.push_back({scores, r * shape.stride});
+      rows.push_back({scores, r * stride});
     RegisterTile tile;
     tile.rows = rows;
     tile.vectorStep = row;
-    tile.count = kernel.mul(kernel.sub(high, low), shape.panel);
+    tile.count = kernel.mul(kernel.sub(high, low), shape.panel / perStep);
     tile.isWhole = true;
+    tile.pairs = shape.dot;
     auto columns = [&](Index lane, int64_t vectors) {
-      tile.base = kernel.advance(rowsBuffer, {kernel.mul(lowKey, row), lane});
+      tile.base = kernel.advance(keyRows, {kernel.mul(firstStep, row), lane});
       tile.vectors = vectors;
       Value at = kernel.advance(to, {lane});
       Values initial;

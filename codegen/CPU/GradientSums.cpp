@@ -1,5 +1,4 @@
-//===- GradientSums.cpp - Sums of a score payload's gradients
-//---------------===//
+//===- GradientSums.cpp - Sums of a score payload's gradients -------------===//
 
 #include "codegen/CPU/GradientSums.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -31,17 +30,16 @@ Value GradientSums::reserveTile() {
   return kernel.advance(scratch, {layout.reserve(elements), kernel.width()});
 }
 
-LogicalResult
-GradientSums::record(Value scoreGradient,
-                     ArrayRef<BackwardSite::HoistGradient> gradients,
-                     Index cell, Index place) {
-  for (const BackwardSite::HoistGradient &gradient : gradients) {
+void GradientSums::record(Value scoreGradient,
+                          ArrayRef<HoistCotangent> cotangents, Index cell,
+                          Index place) {
+  for (const HoistCotangent &gradient : cotangents) {
     const Hoisted *hoisted = task.plan.find(gradient.hoist);
     Sink *sink = llvm::find_if(
         sinks, [&](const Sink &sink) { return sink.hoisted == hoisted; });
     if (sink == sinks.end())
       continue;
-    Value cotangent = gradient.cotangent;
+    Value cotangent = gradient.value;
     Source source = Source::Own;
     if (cotangent == scoreGradient)
       source = Source::ScoreGradient;
@@ -61,7 +59,6 @@ GradientSums::record(Value scoreGradient,
       kernel.storeVector(kernel.broadcast(cotangent), sink->tile,
                          {cell, place});
   }
-  return success();
 }
 
 SmallVector<Value> GradientSums::getOwnTiles() const {
@@ -98,7 +95,7 @@ void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
                                            site.getBatch(), site.getHead()});
     switch (sink.hoisted->form) {
     case HoistForm::OffsetTable:
-      if (task.offsetRange) {
+      if (task.sites.offsetRange) {
         addAtOffsets(site, sink, tile, to, block);
         break;
       }
@@ -146,7 +143,7 @@ void GradientSums::clearEdges(Value tile, const Rectangle &block) {
 void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to,
                                 const Rectangle &block) {
   int64_t width = kernel.width();
-  Index lastQuery = kernel.sub(arguments.getSize(task.query, 2), 1);
+  Index lastQuery = kernel.sub(arguments.getSize(task.sites.query, 2), 1);
   Index shift =
       kernel.sub(kernel.add(block.firstKey, lastQuery), block.firstQuery);
   Value entries = kernel.advance(to, {shift, task.tablePadding()});
@@ -184,7 +181,7 @@ void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to,
 void GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
                                 Value tile, Value to, const Rectangle &block) {
   Value first =
-      kernel.load(kernel.i32, arguments.getPointer(*task.offsetRange));
+      kernel.load(kernel.i32, arguments.getPointer(*task.sites.offsetRange));
   Index entryCount = arguments.getSize(sink.tensor, 3);
   kernel.loop(0, block.rows, 1, [&](Value row) {
     kernel.loop(0, block.columns, kernel.width(), [&](Value column) {

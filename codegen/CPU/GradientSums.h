@@ -1,5 +1,4 @@
-//===- GradientSums.h - Sums of a score payload's gradients -------*- C++
-//-*-===//
+//===- GradientSums.h - Sums of a score payload's gradients -----*- C++ -*-===//
 //
 // A score payload gives, per score, the cotangents of the hoisted values that
 // it used. Each is kept as a tile of the block (in most cases it is the tile of
@@ -32,12 +31,11 @@ public:
   /// Memory for a tile of scores, with a vector in front of it.
   mlir::Value reserveTile();
 
-  /// Takes the cotangents at one point, after `scoreGradient` was stored at
-  /// `cell` + `place` of its tile.
-  mlir::LogicalResult
-  record(mlir::Value scoreGradient,
-         llvm::ArrayRef<BackwardSite::HoistGradient> gradients, Index cell,
-         Index place);
+  /// Takes the cotangents at one point, whose place in a tile is `cell` +
+  /// `place`.
+  void record(mlir::Value scoreGradient,
+              llvm::ArrayRef<HoistCotangent> cotangents, Index cell,
+              Index place);
 
   /// Tiles of cotangents that differ from dS; hidden cells of them are zero.
   llvm::SmallVector<mlir::Value> getOwnTiles() const;

@@ -1,6 +1,7 @@
 //===- RowCopy.cpp - Rows of an operand, copied and mapped ----------------===//
 
 #include "codegen/CPU/RowCopy.h"
+#include "codegen/CPU/RowGroups.h"
 #include "codegen/Payload.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -50,69 +51,18 @@ Value RowSite::loadHoisted(const Hoisted &hoisted, unsigned table,
 // Row maps
 //===----------------------------------------------------------------------===//
 
-/// Lanes of vectors a, b in order as even and odd ones, and back.
-static std::pair<Value, Value> deinterleave(KernelBuilder &kernel, Value a,
-                                            Value b) {
-  SmallVector<int64_t> even, odd;
-  for (int64_t lane = 0; lane < kernel.width(); ++lane) {
-    even.push_back(2 * lane);
-    odd.push_back(2 * lane + 1);
-  }
-  return {kernel.shuffle(a, b, even), kernel.shuffle(a, b, odd)};
-}
-
-static std::pair<Value, Value> interleave(KernelBuilder &kernel, Value a,
-                                          Value b) {
-  auto half = [&](int64_t from) {
-    SmallVector<int64_t> mask;
-    for (int64_t lane = from; lane < from + kernel.width() / 2; ++lane)
-      mask.append({lane, kernel.width() + lane});
-    return kernel.shuffle(a, b, mask);
-  };
-  return {half(0), half(kernel.width() / 2)};
-}
-
 /// One vector of groups of a row map.
 static LogicalResult emitGroups(KernelBuilder &kernel, const RowMap &map,
                                 RowSite &site, int64_t group, Value memory) {
-  int64_t width = kernel.width();
-  int64_t count = std::min(width, map.getNumGroups() - group);
-  bool isInterleaved = map.grouping == pos::Grouping::interleaved;
-  int64_t parts = map.grouping == pos::Grouping::single ? 1 : 2;
-  // Where each of the (one or two) vectors begins, and how many of its lanes
-  // belong to the map.
-  auto begin = [&](int64_t part) {
-    return isInterleaved ? map.getLane(group, 0) + part * width
-                         : map.getLane(group, part);
-  };
-  auto lanes = [&](int64_t part) {
-    return isInterleaved
-               ? std::clamp<int64_t>(2 * count - part * width, 0, width)
-               : count;
-  };
-  SmallVector<Value> values;
-  for (int64_t part = 0; part < parts; ++part)
-    values.push_back(
-        lanes(part) ? kernel.loadPart(kernel.vf32,
-                                      kernel.advance(memory, {begin(part)}),
-                                      lanes(part))
-                    : kernel.splatF32(0));
-  if (isInterleaved)
-    std::tie(values[0], values[1]) = deinterleave(kernel, values[0], values[1]);
-  auto op = map.op;
-  FailureOr<SmallVector<Value>> mapped =
-      emitPayload(kernel.builder, op.getBody().front(), values, site);
+  RowGroups groups(kernel, map, group);
+  pos::RowsOp op = map.op;
+  FailureOr<SmallVector<Value>> mapped = emitPayload(
+      kernel.builder, op.getBody().front(), groups.load(memory), site);
   if (failed(mapped))
     return failure();
   for (Value &value : *mapped)
     value = kernel.broadcast(value);
-  if (isInterleaved)
-    std::tie((*mapped)[0], (*mapped)[1]) =
-        interleave(kernel, (*mapped)[0], (*mapped)[1]);
-  for (int64_t part = 0; part < parts; ++part)
-    if (lanes(part))
-      kernel.storePart((*mapped)[part], kernel.advance(memory, {begin(part)}),
-                       lanes(part));
+  groups.store(*mapped, memory);
   return success();
 }
 

@@ -1,5 +1,4 @@
-//===- ScratchLayout.h - Scratch memory of a kernel ---------------*- C++
-//-*-===//
+//===- ScratchLayout.h - Scratch memory of a kernel -------------*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_CPU_SCRATCHLAYOUT_H
 #define SEXTANT_CODEGEN_CPU_SCRATCHLAYOUT_H

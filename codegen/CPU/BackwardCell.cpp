@@ -1,0 +1,231 @@
+//===- BackwardCell.cpp - P and dS of a group of rows and a panel of keys -===//
+
+#include "codegen/CPU/BackwardKernel.h"
+#include "codegen/CPU/RegisterTile.h"
+#include "codegen/Payload.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+static constexpr double log2e = llvm::numbers::log2e;
+
+//===----------------------------------------------------------------------===//
+// Products along lanes: S and dP
+//===----------------------------------------------------------------------===//
+
+Values BackwardKernel::emitProduct(const Streamed &streamed,
+                                   const Packed &packed, int64_t dim,
+                                   int64_t row, Index group, Index panel,
+                                   ValueRange initial) {
+  int64_t words = getWords(row);
+  Value first = kernel.advance(streamed.rows, {kernel.mul(group, words)});
+  SmallVector<TileRow> rows;
+  for (int64_t r = 0; r < shape.rows; ++r)
+    rows.push_back({first, r * words});
+  RegisterTile tile;
+  tile.rows = rows;
+  tile.base = kernel.advance(packed.transposed,
+                             {kernel.mul(panel, words * shape.panel)});
+  tile.vectorStep = shape.panel;
+  tile.vectors = shape.vectors;
+  // Padding is zero.
+  tile.count =
+      llvm::alignTo(shape.dot ? llvm::divideCeil(dim, 2) : dim, tile.unroll);
+  tile.pairs = shape.dot;
+  return emitTile(kernel, tile, initial);
+}
+
+/// A value of a row of queries, in all lanes.
+Value BackwardKernel::loadStatistics(unsigned tensor, Index group,
+                                     int64_t row) {
+  Value base = arguments.getAddress(tensor, {batch, head});
+  return kernel.loadBroadcast(base, {firstQuery, group, row});
+}
+
+LogicalResult BackwardKernel::emitCell(Index group, Index panel,
+                                       bool isMasked) {
+  Values initial(shape.rows * shape.vectors, kernel.splatF32(0.0));
+  Values scores = emitProduct(queries, keys, shape.headDim, shape.headRow,
+                              group, panel, initial);
+  if (failed(emitProbabilities(scores, group, panel, isMasked)))
+    return failure();
+  // The accumulators start at -delta.
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    Value delta = loadStatistics(task.negativeDelta, group, r);
+    for (int64_t v = 0; v < shape.vectors; ++v)
+      initial[r * shape.vectors + v] = delta;
+  }
+  Values gradients = emitProduct(outputGradients, values, shape.valueDim,
+                                 shape.valueRow, group, panel, initial);
+  return emitScoreGradients(gradients, group, panel);
+}
+
+//===----------------------------------------------------------------------===//
+// Scores and what follows from them
+//===----------------------------------------------------------------------===//
+
+/// Whether the score payload's pullback needs the score.
+bool BackwardKernel::keepsScores() {
+  pos::ScoreOp score = task.plan.score;
+  return score && !isAdditive(score.getBody().front());
+}
+
+FailureOr<Value> BackwardKernel::emitVisible() {
+  // Lanes past the last key and rows past the last query are hidden as well.
+  Value visible = kernel.lanesBelow(
+      kernel.sub(arguments.getSize(task.sites.key, 2), site.getKey()));
+  Value isRow = kernel.broadcast(
+      kernel.less(site.getQuery(), arguments.getSize(task.sites.query, 2)));
+  visible = arith::AndIOp::create(kernel.builder, kernel.loc, visible, isRow);
+  pos::MaskOp mask = task.plan.mask;
+  if (!mask)
+    return visible;
+  FailureOr<SmallVector<Value>> seen =
+      emitPayload(kernel.builder, mask.getBody().front(), {}, site);
+  if (failed(seen))
+    return failure();
+  return arith::AndIOp::create(kernel.builder, kernel.loc, visible,
+                               kernel.broadcast(seen->front()))
+      .getResult();
+}
+
+/// P = exp2(score in base 2 - lse in base 2).
+LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
+                                                Index group, Index panel,
+                                                bool isMasked) {
+  pos::ScoreOp scoreOp = task.plan.score;
+  // In f32 the scale is in K^T.
+  double scale = shape.dot ? task.plan.scale : 1.0;
+  Index cell = kernel.add(kernel.mul(group, shape.stride),
+                          kernel.mul(panel, shape.panel));
+  Values stored;
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    Value lse = loadStatistics(task.negativeLse, group, r);
+    for (int64_t v = 0; v < shape.vectors; ++v) {
+      int64_t inCell = r * shape.panel + v * kernel.width();
+      Value score = products[r * shape.vectors + v];
+      double factor = log2e * scale;
+      site.setPoint(r, v);
+      if (scoreOp) {
+        if (scale != 1.0)
+          score = kernel.mulF(score, kernel.splatF32(scale));
+        factor = log2e;
+        if (keepsScores())
+          kernel.storeVector(score, cellScores, {inCell});
+        FailureOr<SmallVector<Value>> mapped =
+            emitPayload(kernel.builder, scoreOp.getBody().front(), score, site);
+        if (failed(mapped))
+          return failure();
+        score = kernel.broadcast(mapped->front());
+      }
+      Value p = kernel.exp2(kernel.fma(score, kernel.splatF32(factor), lse));
+      if (isMasked) {
+        FailureOr<Value> visible = emitVisible();
+        if (failed(visible))
+          return failure();
+        p = kernel.selectF(*visible, p, kernel.splatF32(0.0));
+      }
+      if (shape.dot)
+        kernel.storeVector(p, cellProbabilities, {inCell});
+      else
+        kernel.storeVector(p, probabilities,
+                           {cell, r * shape.stride + v * kernel.width()});
+      stored.push_back(p);
+    }
+  }
+  if (shape.dot)
+    storePairs(stored, probabilities, group, panel);
+  return success();
+}
+
+/// dS = P (dP - delta), pulled back through the score payload.
+LogicalResult BackwardKernel::emitScoreGradients(ValueRange products,
+                                                 Index group, Index panel) {
+  pos::ScoreOp scoreOp = task.plan.score;
+  Index cell = kernel.add(kernel.mul(group, shape.stride),
+                          kernel.mul(panel, shape.panel));
+  Values stored;
+  for (int64_t r = 0; r < shape.rows; ++r)
+    for (int64_t v = 0; v < shape.vectors; ++v) {
+      int64_t inCell = r * shape.panel + v * kernel.width();
+      Index place = r * shape.stride + v * kernel.width();
+      Value p = shape.dot ? kernel.loadVector(cellProbabilities, {inCell})
+                          : kernel.loadVector(probabilities, {cell, place});
+      Value gradient = kernel.mulF(products[r * shape.vectors + v], p);
+      site.setPoint(r, v);
+      if (scoreOp) {
+        Value score = keepsScores() ? kernel.loadVector(cellScores, {inCell})
+                                    : kernel.splatF32(0.0);
+        FailureOr<SmallVector<Value>> pulled = emitPullback(
+            kernel.builder, scoreOp.getBody().front(), score, gradient, site);
+        if (failed(pulled))
+          return failure();
+        gradient = pulled->front() ? kernel.broadcast(pulled->front())
+                                   : kernel.splatF32(0.0);
+      }
+      sums.record(gradient, site.getCotangents(), cell, place);
+      if (!shape.dot || sums.usesScoreGradients())
+        kernel.storeVector(gradient, gradientTile, {cell, place});
+      stored.push_back(gradient);
+    }
+  if (!shape.dot)
+    return success();
+  storePairs(stored, scoreGradients, group, panel);
+  // Neighbouring keys as pairs.
+  Value to =
+      kernel.advance(scoreGradientRows, {kernel.mul(group, shape.keys / 2),
+                                         kernel.mul(panel, shape.panel / 2)});
+  for (int64_t r = 0; r < shape.rows; ++r)
+    for (int64_t v = 0; v < shape.vectors; v += 2) {
+      Value both = kernel.truncatePair(stored[r * shape.vectors + v],
+                                       stored[r * shape.vectors + v + 1]);
+      kernel.store(both, kernel.advance(to, {r * (shape.keys / 2) +
+                                             v / 2 * kernel.width()}));
+    }
+  return success();
+}
+
+/// Two rows of a cell become one row of pairs, in [queries / 2][keys].
+void BackwardKernel::storePairs(ValueRange cell, Value pairs, Index group,
+                                Index panel) {
+  Value to = kernel.advance(pairs, {kernel.mul(group, shape.keys / 2),
+                                    kernel.mul(panel, shape.panel)});
+  for (int64_t r = 0; r < shape.rows; r += 2)
+    for (int64_t v = 0; v < shape.vectors; ++v)
+      kernel.storeVector(kernel.pairRows(cell[r * shape.vectors + v],
+                                         cell[(r + 1) * shape.vectors + v]),
+                         to, {r / 2 * shape.keys + v * kernel.width()});
+}
+
+/// A hidden cell is zero wherever a product or a sum may read it.
+void BackwardKernel::clearCell(Index group, Index panel) {
+  auto clearRows = [&](Value base, int64_t rows, int64_t stride,
+                       int64_t vectors) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t v = 0; v < vectors; ++v)
+        kernel.storeVector(kernel.splatF32(0.0), base,
+                           {r * stride + v * kernel.width()});
+  };
+  SmallVector<Value> tiles = sums.getOwnTiles();
+  if (!shape.dot)
+    tiles.append({probabilities, gradientTile});
+  else if (sums.usesScoreGradients())
+    tiles.push_back(gradientTile);
+  for (Value tile : tiles)
+    clearRows(kernel.advance(tile, {kernel.mul(group, shape.stride),
+                                    kernel.mul(panel, shape.panel)}),
+              shape.rows, shape.stride, shape.vectors);
+  if (!shape.dot)
+    return;
+  for (Value pairs : {probabilities, scoreGradients})
+    clearRows(kernel.advance(pairs, {kernel.mul(group, shape.keys / 2),
+                                     kernel.mul(panel, shape.panel)}),
+              shape.rows / 2, shape.keys, shape.vectors);
+  clearRows(
+      kernel.advance(scoreGradientRows, {kernel.mul(group, shape.keys / 2),
+                                         kernel.mul(panel, shape.panel / 2)}),
+      shape.rows, shape.keys / 2, shape.vectors / 2);
+}
