@@ -59,8 +59,7 @@ namespace {
 struct PipelineOptions : public PassPipelineOptions<PipelineOptions> {
   Option<std::string> target{
       *this, "target", llvm::cl::init("cpu"),
-      llvm::cl::desc(
-          "reference, cpu, cpu:avx2, cpu:avx512 or cpu:avx512bf16")};
+      llvm::cl::desc("reference, cpu, cpu:avx2, cpu:avx512 or cpu:avx512bf16")};
   Option<std::string> searchPath{
       *this, "search-path",
       llvm::cl::desc("Folders of encodings, separated by colons")};

@@ -2,6 +2,7 @@
 
 #include "codegen/DiskCache.h"
 #include "codegen/Artifact.h"
+#include "runtime/ArtifactFormat.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
@@ -11,7 +12,6 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/SHA256.h"
-#include "runtime/ArtifactFormat.h"
 #include <cstring>
 #include <dlfcn.h>
 
@@ -49,9 +49,8 @@ static bool isWhole(llvm::StringRef bytes) {
   uint64_t sum;
   size_t body = bytes.size() - checksumBytes;
   std::memcpy(&sum, bytes.data() + body, checksumBytes);
-  return sum ==
-         computeChecksum(
-             {reinterpret_cast<const uint8_t *>(bytes.data()), body});
+  return sum == computeChecksum(
+                    {reinterpret_cast<const uint8_t *>(bytes.data()), body});
 }
 
 /// Marks a file as used now; failure only makes it older than it is.
@@ -62,8 +61,8 @@ static void touch(const std::string &file) {
     llvm::consumeError(handle.takeError());
     return;
   }
-  (void)fs::setLastAccessAndModificationTime(
-      *handle, std::chrono::system_clock::now());
+  (void)fs::setLastAccessAndModificationTime(*handle,
+                                             std::chrono::system_clock::now());
   (void)fs::closeFile(*handle);
 }
 
@@ -71,8 +70,8 @@ std::optional<std::string> DiskCache::find(llvm::StringRef key) const {
   if (folder.empty())
     return std::nullopt;
   std::string file = getPath(key);
-  auto buffer = llvm::MemoryBuffer::getFile(
-      file, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
+                                            /*RequiresNullTerminator=*/false);
   if (!buffer || !isWhole((*buffer)->getBuffer()))
     return std::nullopt;
   touch(file);
@@ -121,15 +120,14 @@ void DiskCache::evict() const {
       (void)fs::remove(it->path());
     if (extension != ".sxt")
       continue;
-    files.push_back({it->path(), status->getLastModificationTime(),
-                     status->getSize()});
+    files.push_back(
+        {it->path(), status->getLastModificationTime(), status->getSize()});
     total += status->getSize();
   }
   if (total <= limit)
     return;
-  llvm::sort(files, [](const File &a, const File &b) {
-    return a.used < b.used;
-  });
+  llvm::sort(files,
+             [](const File &a, const File &b) { return a.used < b.used; });
   for (const File &file : files) {
     if (total <= limit)
       return;

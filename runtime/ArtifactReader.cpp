@@ -9,6 +9,7 @@
 
 #include "runtime/ArtifactReader.h"
 #include "runtime/ArtifactFormat.h"
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -23,11 +24,15 @@ static std::string readText(const flatbuffers::String *text) {
   return text ? text->str() : std::string();
 }
 
+/// By memcpy: the verifier lets numbers through that are not aligned.
 template <typename T>
 static std::vector<T> readNumbers(const flatbuffers::Vector<T> *numbers) {
-  if (!numbers)
+  static_assert(std::endian::native == std::endian::little);
+  if (!numbers || numbers->size() == 0)
     return {};
-  return {numbers->begin(), numbers->end()};
+  std::vector<T> result(numbers->size());
+  std::memcpy(result.data(), numbers->Data(), result.size() * sizeof(T));
+  return result;
 }
 
 template <typename Out, typename Table, typename Read>

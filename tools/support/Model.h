@@ -1,0 +1,25 @@
+//===- Model.h - A program from an artifact or from a model -----*- C++ -*-===//
+
+#ifndef SEXTANT_TOOLS_SUPPORT_MODEL_H
+#define SEXTANT_TOOLS_SUPPORT_MODEL_H
+
+#include "codegen/Compile.h"
+#include "runtime/Program.h"
+
+namespace sextant::tools {
+
+/// Loads a .sxt file on the host device, or compiles a model (any other file)
+/// first. Diagnostics of the compiler go to stderr.
+runtime::Result<std::unique_ptr<runtime::Program>>
+loadModel(const std::string &path, const codegen::CompileOptions &options);
+
+/// Compiles the model for the reference target, with f32 in the place of bf16.
+runtime::Result<std::unique_ptr<runtime::Program>>
+loadReference(const std::string &path, codegen::CompileOptions options);
+
+/// Whether the file is an artifact, by its name.
+bool isArtifact(const std::string &path);
+
+} // namespace sextant::tools
+
+#endif // SEXTANT_TOOLS_SUPPORT_MODEL_H
