@@ -1,6 +1,7 @@
 //===- LowerAttention.cpp - From attention to launches of kernels ---------===//
 
 #include "codegen/LowerAttention.h"
+#include "codegen/ShapeChecks.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -166,6 +167,7 @@ private:
     if (failed(plan))
       return failure();
     OpBuilder builder(owner);
+    emitShapeChecks(builder, owner);
     FailureOr<SmallVector<Value>> results =
         function(Lowering{builder, kernels, prefix, target, *plan});
     if (failed(results))

@@ -1,0 +1,121 @@
+//===- ShapeChecks.cpp - Sizes that kernels rely on -----------------------===//
+
+#include "codegen/ShapeChecks.h"
+#include "dialects/Exec/IR/Exec.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace sextant;
+
+namespace {
+
+/// A dimension of a tensor.
+struct Size {
+  Value tensor;
+  int64_t dim;
+};
+
+class ShapeChecker {
+public:
+  ShapeChecker(OpBuilder &builder, Location location)
+      : builder(builder), location(location) {}
+
+  void equal(Size left, Size right, const Twine &message) {
+    check(left, exec::Predicate::equal, right, message);
+  }
+  void multipleOf(Size left, Size right, const Twine &message) {
+    check(left, exec::Predicate::multiple_of, right, message);
+  }
+  /// Every dimension of `left` is that of `right`.
+  void sameShape(Value left, Value right, const Twine &message) {
+    int64_t rank = cast<RankedTensorType>(left.getType()).getRank();
+    for (int64_t dim = 0; dim < rank; ++dim)
+      equal({left, dim}, {right, dim}, message);
+  }
+
+  template <typename AttentionOp> void attention(AttentionOp op);
+  void positions(Value positions, Size batch, Size length, const Twine &name);
+
+private:
+  static int64_t getStatic(Size size) {
+    return cast<RankedTensorType>(size.tensor.getType()).getDimSize(size.dim);
+  }
+  Value get(Size size) {
+    if (int64_t fixed = getStatic(size); !ShapedType::isDynamic(fixed))
+      return arith::ConstantIndexOp::create(builder, location, fixed);
+    return tensor::DimOp::create(builder, location, size.tensor, size.dim);
+  }
+  /// Equal static sizes are left out: the types say it.
+  void check(Size left, exec::Predicate predicate, Size right,
+             const Twine &message) {
+    int64_t a = getStatic(left), b = getStatic(right);
+    if (left.tensor == right.tensor && left.dim == right.dim)
+      return;
+    if (!ShapedType::isDynamic(a) && a == b)
+      return;
+    exec::CheckOp::create(builder, location, get(left), predicate, get(right),
+                          message.str());
+  }
+
+  OpBuilder &builder;
+  Location location;
+};
+
+} // namespace
+
+void ShapeChecker::positions(Value positions, Size batch, Size length,
+                             const Twine &name) {
+  if (!positions)
+    return;
+  multipleOf(batch, {positions, 0},
+             "the batch is no multiple of that of " + name + " positions");
+  equal({positions, 1}, length,
+        name + " positions do not have one row per " + name);
+}
+
+template <typename AttentionOp> void ShapeChecker::attention(AttentionOp op) {
+  Value query = op.getQuery(), key = op.getKey();
+  equal({key, 0}, {query, 0}, "key and query differ in their batch");
+  multipleOf({query, 1}, {key, 1},
+             "the query's heads are no multiple of the key's");
+  for (Value value : op.getValues()) {
+    equal({value, 0}, {key, 0}, "value and key differ in their batch");
+    equal({value, 1}, {key, 1}, "value and key differ in their heads");
+    equal({value, 2}, {key, 2}, "value and key differ in their length");
+  }
+  positions(op.getQueryPositions(), {query, 0}, {query, 2}, "query");
+  positions(op.getKeyPositions(), {query, 0}, {key, 2}, "key");
+}
+
+void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
+  ShapeChecker checker(builder, op->getLoc());
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](pos::AttentionOp attention) { checker.attention(attention); })
+      .Case([&](pos::AttentionBackwardOp attention) {
+        checker.attention(attention);
+        Value query = attention.getQuery();
+        auto rows = [&](Value tensor, const Twine &name) {
+          for (int64_t dim = 0; dim < 3; ++dim)
+            checker.equal({tensor, dim}, {query, dim},
+                          name + " and query differ in their shape");
+        };
+        for (Value output : attention.getOutputs())
+          rows(output, "output");
+        for (Value gradient : attention.getOutputGradients())
+          rows(gradient, "the output's gradient");
+        rows(attention.getLse(), "lse");
+        rows(attention.getLseGradient(), "the gradient of lse");
+      })
+      .Case([&](pos::MapRowsOp map) {
+        Value input = map.getInput();
+        checker.positions(map.getPositions(), {input, 0}, {input, 1}, "row");
+      })
+      .Case([&](pos::MapRowsBackwardOp map) {
+        Value input = map.getInput();
+        checker.sameShape(map.getResultGradient(), input,
+                          "input and gradient differ in their shape");
+        checker.positions(map.getPositions(), {input, 0}, {input, 1}, "row");
+      });
+}
