@@ -19,8 +19,8 @@ using namespace sextant::codegen;
 using pos::RowOperand;
 using pos::Side;
 
-/// Columns of one work item of a filling kernel, or its lanes-times-rows.
-static constexpr int64_t columnsPerItem = 512, rowsPerItem = 16;
+/// Columns of one work item of a filling kernel, or rows of lanes.
+static constexpr int64_t columnsPerItem = 512, rowsPerItem = 64;
 
 //===----------------------------------------------------------------------===//
 // Where a payload stands in a table
@@ -242,14 +242,14 @@ static Value toStored(KernelBuilder &k, TablePoint &point, Value value,
   return arith::TruncFOp::create(k.builder, k.loc, type, value);
 }
 
-/// Whether the offsets of given positions span more than the table holds.
-static Value isTooLong(KernelBuilder &k, ArgumentBlock &arguments,
-                       unsigned range, Index columns) {
+/// Number of offsets that given positions span.
+static Index getSpan(KernelBuilder &k, ArgumentBlock &arguments,
+                     unsigned range) {
   auto entryOf = [&](int64_t number) -> Index {
     Value address = k.advance(arguments.getPointer(range), {number}, k.i32);
     return k.fromI32(k.load(k.i32, address));
   };
-  return k.less(columns, k.add(k.sub(entryOf(1), entryOf(0)), 1));
+  return k.add(k.sub(entryOf(1), entryOf(0)), 1);
 }
 
 LogicalResult HoistKernel::createFill(StringRef suffix) const {
@@ -274,7 +274,7 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
     Index perHead = blocks(k, arguments);
     Value poison;
     if (layout.range && stored.isF32())
-      poison = isTooLong(k, arguments, *layout.range, columns);
+      poison = k.less(columns, getSpan(k, arguments, *layout.range));
     auto fillVector = [&](Index item, Index row, Index first, Index limit) {
       Index outer = k.div(item, perHead);
       Index count = k.min(k.width(), k.sub(limit, first));
@@ -297,10 +297,10 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
       if (hasRows) {
         Index low = k.mul(block, rowsPerItem);
         Index high = k.min(k.add(low, rowsPerItem), rowCount);
-        k.loop(low, high, 1, [&](Value row) {
-          k.loop(0, columnCount, k.width(), [&](Value first) {
-            fillVector(item, row, first, columnCount);
-          });
+        // Rows inside: what depends on the lane only is computed once.
+        k.loop(0, columnCount, k.width(), [&](Value first) {
+          k.loop(low, high, 1,
+                 [&](Value row) { fillVector(item, row, first, columnCount); });
         });
         return;
       }
@@ -332,7 +332,9 @@ LogicalResult HoistKernel::createPullback(StringRef suffix,
     bool isScalar = entry.form == HoistForm::HeadScalar;
     // Padding of an offset table has no gradient.
     Index low = 0, high = columns;
-    if (entry.form == HoistForm::OffsetTable && !layout.range) {
+    if (entry.form == HoistForm::OffsetTable && layout.range) {
+      high = k.min(columns, getSpan(k, arguments, *layout.range));
+    } else if (entry.form == HoistForm::OffsetTable) {
       low = options.padding;
       high = k.sub(k.sub(columns, options.padding), 1);
     }

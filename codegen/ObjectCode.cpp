@@ -2,6 +2,7 @@
 
 #include "codegen/ObjectCode.h"
 #include "codegen/Linker.h"
+#include "codegen/VectorMath.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
@@ -42,6 +43,7 @@ void sextant::codegen::registerCompileDialects(DialectRegistry &registry) {
 
 /// Lowers structured control flow, arithmetic and vectors to the LLVM dialect.
 static LogicalResult lowerToLLVMDialect(ModuleOp kernels) {
+  expandVectorMath(kernels);
   PassManager passes(kernels.getContext(), ModuleOp::getOperationName());
   passes.enableVerifier(false);
   passes.addPass(createSCFToControlFlowPass());

@@ -1,4 +1,5 @@
-//===- VectorFunctions.cpp - Elementary functions on vectors ----------------===//
+//===- VectorFunctions.cpp - Elementary functions on vectors
+//----------------===//
 
 #include "codegen/VectorFunctions.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -89,8 +90,7 @@ std::pair<Value, Value> VectorFunctions::nearest(Value x) {
   double magic = isDouble() ? 0x1.8p52 : 0x1.8p23;
   int64_t bits = isDouble() ? 0x4338000000000000 : 0x4b400000;
   Value shifted = add(x, constant(magic));
-  Value asBits =
-      arith::BitcastOp::create(builder, loc, integerType, shifted);
+  Value asBits = arith::BitcastOp::create(builder, loc, integerType, shifted);
   Value number = arith::SubIOp::create(builder, loc, asBits, integer(bits));
   return {sub(shifted, constant(magic)), number};
 }
@@ -137,8 +137,7 @@ VectorFunctions::Reduced VectorFunctions::reduceExp(Value x) {
   // ln 2 as a number with trailing zeros plus the rest.
   double high = isDouble() ? 0x1.62e42fefa0000p-1 : 0x1.62e4p-1;
   double low = isDouble() ? 0x1.cf79abc9e3b3ap-40 : 0x1.7f7d1cf79abcap-20;
-  auto [whole, number] =
-      nearest(mul(x, constant(std::numbers::log2e)));
+  auto [whole, number] = nearest(mul(x, constant(std::numbers::log2e)));
   Value rest = fma(whole, constant(-high), x);
   return {whole, number, fma(whole, constant(-low), rest)};
 }
@@ -165,10 +164,9 @@ Value VectorFunctions::expm1(Value x) {
   // One less in the exponent: 2^n itself overflows before the result does.
   Value less1 = arith::SubIOp::create(builder, loc, reduced.number, integer(1));
   Value big = less(constant(isDouble() ? 709.9 : 88.9), clamped);
-  Value power = powerOfTwo(arith::SelectOp::create(builder, loc, big,
-                                                   integer(0), less1));
-  Value sum = fma(power, expm1Reduced(reduced.rest),
-                  sub(power, constant(0.5)));
+  Value power =
+      powerOfTwo(arith::SelectOp::create(builder, loc, big, integer(0), less1));
+  Value sum = fma(power, expm1Reduced(reduced.rest), sub(power, constant(0.5)));
   Value result = select(big, constant(infinity), add(sum, sum));
   // The sum of a zero loses its sign.
   return select(equal(x, constant(0.0)), x, result);
@@ -189,10 +187,8 @@ VectorFunctions::Logarithm VectorFunctions::splitLog(Value x) {
   Value lifted = select(denormal, mul(x, constant(lift)), x);
   Value bits = arith::BitcastOp::create(builder, loc, integerType, lifted);
   Value above = arith::SubIOp::create(builder, loc, bits, integer(rootHalf));
-  Value exponent =
-      arith::ShRSIOp::create(builder, loc, above, integer(shift));
-  Value shifted =
-      arith::ShLIOp::create(builder, loc, exponent, integer(shift));
+  Value exponent = arith::ShRSIOp::create(builder, loc, above, integer(shift));
+  Value shifted = arith::ShLIOp::create(builder, loc, exponent, integer(shift));
   Value mantissa = arith::BitcastOp::create(
       builder, loc, type, arith::SubIOp::create(builder, loc, bits, shifted));
   Value whole = arith::SIToFPOp::create(builder, loc, type, exponent);
@@ -216,8 +212,8 @@ Value VectorFunctions::logAtEnds(Value x, Value value) {
   Value zero = constant(0.0), top = constant(infinity);
   value = select(equal(x, zero), constant(-infinity), value);
   value = select(equal(x, top), top, value);
-  Value valid = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGE,
-                                      x, zero);
+  Value valid =
+      arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGE, x, zero);
   return select(valid, value,
                 constant(std::numeric_limits<double>::quiet_NaN()));
 }
@@ -232,8 +228,8 @@ Value VectorFunctions::log(Value x) {
 
 Value VectorFunctions::log2(Value x) {
   Logarithm parts = splitLog(x);
-  return logAtEnds(x, fma(parts.logMantissa, constant(std::numbers::log2e),
-                          parts.exponent));
+  return logAtEnds(
+      x, fma(parts.logMantissa, constant(std::numbers::log2e), parts.exponent));
 }
 
 Value VectorFunctions::log10(Value x) {
@@ -288,8 +284,7 @@ Value VectorFunctions::sinh(Value x) {
 Value VectorFunctions::cosh(Value x) {
   Value magnitude = abs(x);
   Value e = exp(magnitude);
-  Value moderate =
-      fma(e, constant(0.5), div(constant(0.5), e));
+  Value moderate = fma(e, constant(0.5), div(constant(0.5), e));
   Value root = exp(mul(magnitude, constant(0.5)));
   Value large = mul(mul(root, constant(0.5)), root);
   Value isLarge = less(constant(isDouble() ? 40 : 20), magnitude);
@@ -301,8 +296,8 @@ Value VectorFunctions::cosh(Value x) {
 //===----------------------------------------------------------------------===//
 
 VectorFunctions VectorFunctions::inDouble() {
-  return VectorFunctions(builder, loc,
-                         VectorType::get(type.getShape(), builder.getF64Type()));
+  return VectorFunctions(
+      builder, loc, VectorType::get(type.getShape(), builder.getF64Type()));
 }
 Value VectorFunctions::toDouble(Value x) {
   auto wide = VectorType::get(type.getShape(), builder.getF64Type());
@@ -371,8 +366,7 @@ Value VectorFunctions::pow(Value base, Value exponent) {
   Value halfWhole = math::FloorOp::create(builder, loc, half);
   Value isWhole = equal(whole, exponent), isEven = equal(halfWhole, half);
   Value nan = constant(std::numeric_limits<double>::quiet_NaN());
-  Value negative =
-      select(isWhole, select(isEven, result, neg(result)), nan);
+  Value negative = select(isWhole, select(isEven, result, neg(result)), nan);
   result = select(less(base, zero), negative, result);
   return select(equal(exponent, zero), constant(1.0), result);
 }

@@ -1,4 +1,5 @@
-//===- VectorFunctions.h - Elementary functions on vectors --------*- C++ -*-===//
+//===- VectorFunctions.h - Elementary functions on vectors --------*- C++
+//-*-===//
 //
 // Arithmetic for the functions of `math` on vectors of f32 and f64 (f16 and
 // bf16 have none): no call, no branch, any number of lanes. One code serves
@@ -14,7 +15,8 @@
 // | tanh, sinh, cosh    |   4 |   4 | all                                    |
 // | sin, cos            |   1 |   2 | |x| <= 1e6; ulp of 1 near their zeros  |
 // | tan                 |   1 |   4 | |x| <= 1e6, away from its poles        |
-// | powf                |   1 |  64 | results in the normal range            |
+// | powf                |   1 | 160 | results of 1e-37 to 1e37 (the error    |
+// |                     |     |     | grows with the result's exponent)      |
 //
 // f32 sin, cos, tan and powf compute in f64. Infinities, zeros and NaNs are
 // those of libm, but for powf with an infinite exponent.

@@ -1,4 +1,5 @@
-//===- VectorMath.cpp - Math ops on vectors as arithmetic -------------------===//
+//===- VectorMath.cpp - Math ops on vectors as arithmetic
+//-------------------===//
 
 #include "codegen/VectorMath.h"
 #include "codegen/VectorFunctions.h"
@@ -28,9 +29,8 @@ static Value expand(Operation *op, VectorFunctions &f) {
       .Case<math::CosOp>([&](auto) { return f.cos(x); })
       .Case<math::TanOp>([&](auto) { return f.tan(x); })
       .Case<math::RoundOp>([&](auto) { return f.round(x); })
-      .Case<math::PowFOp>([&](math::PowFOp pow) {
-        return f.pow(pow.getLhs(), pow.getRhs());
-      })
+      .Case<math::PowFOp>(
+          [&](math::PowFOp pow) { return f.pow(pow.getLhs(), pow.getRhs()); })
       .Default(Value());
 }
 
@@ -42,7 +42,25 @@ static Value expandFPowI(math::FPowIOp op, OpBuilder &builder,
   return f.pow(op.getLhs(), exponent);
 }
 
+/// Nothing lowers clampf, of scalars neither. NaN stays NaN.
+static Value expandClamp(math::ClampFOp op, OpBuilder &builder) {
+  Location loc = op.getLoc();
+  auto chooseIfLess = [&](Value a, Value b, Value less, Value other) -> Value {
+    Value isLess =
+        arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, a, b);
+    return arith::SelectOp::create(builder, loc, isLess, less, other);
+  };
+  Value value = op.getValue(), low = op.getMin(), high = op.getMax();
+  value = chooseIfLess(value, low, low, value);
+  return chooseIfLess(high, value, high, value);
+}
+
 void sextant::codegen::expandVectorMath(Operation *root) {
+  root->walk([](math::ClampFOp op) {
+    OpBuilder builder(op);
+    op.replaceAllUsesWith(expandClamp(op, builder));
+    op.erase();
+  });
   SmallVector<Operation *> ops;
   root->walk([&](Operation *op) {
     if (isa<math::MathDialect>(op->getDialect()) && op->getNumResults() == 1 &&

@@ -61,17 +61,15 @@ static Values pullSelect(RuleEmitter &e) {
 
 /// The cotangent goes to the operand that was chosen; half to each of two
 /// equal ones, as in PyTorch's maximum and minimum.
-static Values pullChoice(RuleEmitter &e, Value first, Value second) {
-  Value half = e.where(e.equal(first, second), e.mul(e.ct, e.constant(0.5)));
-  return {e.select(e.less(second, first), e.ct, half),
-          e.select(e.less(first, second), e.ct, half)};
+static Values pullChoice(RuleEmitter &e, Value isFirst, Value isSecond) {
+  Value half = e.where(e.equal(e.in(0), e.in(1)), e.mul(e.ct, e.constant(0.5)));
+  return {e.select(isFirst, e.ct, half), e.select(isSecond, e.ct, half)};
 }
 static Values pullMax(RuleEmitter &e) {
-  return pullChoice(e, e.in(0), e.in(1));
+  return pullChoice(e, e.less(e.in(1), e.in(0)), e.less(e.in(0), e.in(1)));
 }
 static Values pullMin(RuleEmitter &e) {
-  Values swapped = pullChoice(e, e.in(1), e.in(0));
-  return {swapped[1], swapped[0]};
+  return pullChoice(e, e.less(e.in(0), e.in(1)), e.less(e.in(1), e.in(0)));
 }
 
 void sextant::registerArithDerivatives(DialectRegistry &registry) {

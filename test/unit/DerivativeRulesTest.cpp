@@ -1,4 +1,5 @@
-//===- DerivativeRulesTest.cpp - Every rule against finite differences ------===//
+//===- DerivativeRulesTest.cpp - Every rule against finite differences
+//------===//
 //
 // A rule runs as the payload of a row map on the float64 reference: the whole
 // way that it goes in a kernel. Kinks and poles are compared with what the
@@ -15,7 +16,7 @@ using namespace sextant::test;
 namespace {
 struct Case {
   const char *name;
-  const char *op;              ///< of %x and %y, to %z
+  const char *op;                  ///< of %x and %y, to %z
   double lowX, highX, lowY, highY; ///< where finite differences hold
   /// Points (x, y) with their stated derivatives (dx, dy).
   std::vector<std::array<double, 4>> stated;
@@ -26,20 +27,38 @@ static const Case cases[] = {
     {"addf", "arith.addf %x, %y : f32", -2, 2, -2, 2, {}},
     {"subf", "arith.subf %x, %y : f32", -2, 2, -2, 2, {}},
     {"mulf", "arith.mulf %x, %y : f32", -2, 2, -2, 2, {{0, 0, 0, 0}}},
-    {"divf", "arith.divf %x, %y : f32", -2, 2, 0.5, 2,
+    {"divf",
+     "arith.divf %x, %y : f32",
+     -2,
+     2,
+     0.5,
+     2,
      {{1, 0, 0, 0}, {0, 0, 0, 0}}},
     {"negf", "arith.negf %x : f32", -2, 2, 0, 1, {}},
     {"remf", "arith.remf %x, %y : f32", 2.1, 2.9, 1.01, 1.04, {}},
-    {"maximumf", "arith.maximumf %x, %y : f32", -2, -1, 1, 2,
+    {"maximumf",
+     "arith.maximumf %x, %y : f32",
+     -2,
+     -1,
+     1,
+     2,
      {{1, 1, 0.5, 0.5}, {2, 1, 1, 0}}},
-    {"minimumf", "arith.minimumf %x, %y : f32", -2, -1, 1, 2,
+    {"minimumf",
+     "arith.minimumf %x, %y : f32",
+     -2,
+     -1,
+     1,
+     2,
      {{1, 1, 0.5, 0.5}, {2, 1, 0, 1}}},
-    {"maxnumf", "arith.maxnumf %x, %y : f32", 1, 2, -2, -1,
-     {{0, 0, 0.5, 0.5}}},
-    {"minnumf", "arith.minnumf %x, %y : f32", 1, 2, -2, -1,
-     {{0, 0, 0.5, 0.5}}},
+    {"maxnumf", "arith.maxnumf %x, %y : f32", 1, 2, -2, -1, {{0, 0, 0.5, 0.5}}},
+    {"minnumf", "arith.minnumf %x, %y : f32", 1, 2, -2, -1, {{0, 0, 0.5, 0.5}}},
     {"absf", "math.absf %x : f32", -2, -1, 0, 1, {{0, 0, 0, 0}, {2, 0, 1, 0}}},
-    {"copysign", "math.copysign %x, %y : f32", -2, -1, 1, 2,
+    {"copysign",
+     "math.copysign %x, %y : f32",
+     -2,
+     -1,
+     1,
+     2,
      {{0, 1, 0, 0}, {1, -1, -1, 0}}},
     {"exp", "math.exp %x : f32", -2, 2, 0, 1, {}},
     {"exp2", "math.exp2 %x : f32", -2, 2, 0, 1, {}},
@@ -47,14 +66,28 @@ static const Case cases[] = {
     {"log", "math.log %x : f32", 0.5, 2, 0, 1, {{0, 0, 0, 0}}},
     {"log2", "math.log2 %x : f32", 0.5, 2, 0, 1, {{0, 0, 0, 0}}},
     {"log10", "math.log10 %x : f32", 0.5, 2, 0, 1, {{0, 0, 0, 0}}},
-    {"log1p", "math.log1p %x : f32", -0.5, 2, 0, 1,
+    {"log1p",
+     "math.log1p %x : f32",
+     -0.5,
+     2,
+     0,
+     1,
      {{-1, 0, 0, 0}, {0, 0, 1, 0}}},
     {"sqrt", "math.sqrt %x : f32", 0.5, 2, 0, 1, {{0, 0, 0, 0}}},
     {"rsqrt", "math.rsqrt %x : f32", 0.5, 2, 0, 1, {{0, 0, 0, 0}}},
     {"cbrt", "math.cbrt %x : f32", 0.5, 2, 0, 1, {{0, 0, 0, 0}}},
-    {"powf", "math.powf %x, %y : f32", 0.5, 2, -2, 2,
-     {{0, 2, 0, 0}, {0, 1, 1, 0}, {0, 0, 0, 0}, {0, 0.5, 0, 0},
-      {-2, 2, -4, 0}, {0, -1, 0, 0}}},
+    {"powf",
+     "math.powf %x, %y : f32",
+     0.5,
+     2,
+     -2,
+     2,
+     {{0, 2, 0, 0},
+      {0, 1, 1, 0},
+      {0, 0, 0, 0},
+      {0, 0.5, 0, 0},
+      {-2, 2, -4, 0},
+      {0, -1, 0, 0}}},
     {"sin", "math.sin %x : f32", -3, 3, 0, 1, {}},
     {"cos", "math.cos %x : f32", -3, 3, 0, 1, {}},
     {"tan", "math.tan %x : f32", -1, 1, 0, 1, {}},
@@ -71,15 +104,19 @@ static const Case cases[] = {
     {"erf", "math.erf %x : f32", -2, 2, 0, 1, {}},
     {"erfc", "math.erfc %x : f32", -2, 2, 0, 1, {}},
     {"fma", "math.fma %x, %y, %x : f32", -2, 2, -2, 2, {}},
-    {"clampf", "math.clampf %x to [%y, %four] : f32", 1.5, 3.5, -1, 1,
+    {"clampf",
+     "math.clampf %x to [%y, %four] : f32",
+     1.5,
+     3.5,
+     -1,
+     1,
      {{0, 0, 1, 0}, {0, 1, 0, 1}, {5, 0, 0, 0}}},
     {"floor", "math.floor %x : f32", 0.1, 0.9, 0, 1, {{1, 0, 0, 0}}},
     {"ceil", "math.ceil %x : f32", 0.1, 0.9, 0, 1, {{1, 0, 0, 0}}},
     {"round", "math.round %x : f32", 0.6, 0.9, 0, 1, {{0.5, 0, 0, 0}}},
     {"roundeven", "math.roundeven %x : f32", 0.6, 0.9, 0, 1, {}},
     {"trunc", "math.trunc %x : f32", 0.1, 0.9, 0, 1, {{0, 0, 0, 0}}},
-    {"fpowi", "math.fpowi %x, %three : f32, i32", -2, 2, 0, 1,
-     {{0, 0, 0, 0}}},
+    {"fpowi", "math.fpowi %x, %three : f32, i32", -2, 2, 0, 1, {{0, 0, 0, 0}}},
     {"select", "arith.select %less, %x, %y : f32", -2, -1, 1, 2, {}},
     {"sitofp", "arith.sitofp %lane : i32 to f32", -1, 1, 0, 1, {}},
     {"uitofp", "arith.uitofp %lane : i32 to f32", -1, 1, 0, 1, {}},
@@ -95,7 +132,8 @@ static std::string moduleOf(const Case &test) {
       %three = arith.constant 3 : i32
       %lane = pos.lane
       %less = arith.cmpf olt, %x, %y : f32
-      %z = )") + test.op + R"(
+      %z = )") + test.op +
+                      R"(
       pos.yield %z, %zero : f32, f32
     }
   })";
@@ -142,8 +180,8 @@ TEST_P(DerivativeRules, MatchesFiniteDifferences) {
     Tensor above = program->run("forward", {up})[0];
     Tensor below = program->run("forward", {down})[0];
     for (int64_t i = 0; i < count; ++i) {
-      double want = (above.get(2 * i) - below.get(2 * i)) / (2 * step) *
-                    seeds.get(2 * i);
+      double want =
+          (above.get(2 * i) - below.get(2 * i)) / (2 * step) * seeds.get(2 * i);
       EXPECT_NEAR(gradient.get(2 * i + lane), want,
                   1e-7 * (1 + std::fabs(want)))
           << test.name << " at (" << rows.get(2 * i) << ", "
@@ -173,14 +211,14 @@ TEST_P(DerivativeRules, IsAsStatedAtKinks) {
           << test.stated[i][1] << "), lane " << lane;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ops, DerivativeRules, testing::ValuesIn(cases),
-    [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Ops, DerivativeRules, testing::ValuesIn(cases),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
 
 TEST(DerivativeRulesErrors, MissingRuleNamesTheOp) {
   std::string bits = "arith.bitcast %bits : i32 to f32";
-  std::string text =
-      moduleOf({"bitcast", bits.c_str(), 0, 1, 0, 1, {}});
+  std::string text = moduleOf({"bitcast", bits.c_str(), 0, 1, 0, 1, {}});
   std::string define = "%bits = arith.bitcast %x : f32 to i32\n      %less = ";
   for (size_t at = 0; (at = text.find("%less = ", at)) != std::string::npos;
        at += define.size())

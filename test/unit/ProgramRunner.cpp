@@ -1,4 +1,5 @@
-//===- ProgramRunner.cpp - Runs a module in the test's own process ----------===//
+//===- ProgramRunner.cpp - Runs a module in the test's own process
+//----------===//
 
 #include "ProgramRunner.h"
 #include "codegen/LowerAttention.h"
@@ -173,6 +174,10 @@ Program::~Program() {
     dlclose(impl->library);
 }
 
+void *Program::symbol(const std::string &name) {
+  return dlsym(impl->library, name.c_str());
+}
+
 static LogicalResult runPasses(ModuleOp module, const std::string &text) {
   static bool registered = [] {
     sextant::registerAllPasses();
@@ -211,8 +216,8 @@ Program::compile(const std::string &text, const std::string &target,
                   tensor::TensorDialect, exec::ExecDialect, pos::PosDialect>();
   registerDerivativeRules(registry);
   codegen::registerCompileDialects(registry);
-  program->impl->context = std::make_unique<MLIRContext>(
-      registry, MLIRContext::Threading::DISABLED);
+  program->impl->context =
+      std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   MLIRContext &context = *program->impl->context;
   context.loadAllAvailableDialects();
   std::string messages;
@@ -231,8 +236,7 @@ Program::compile(const std::string &text, const std::string &target,
   };
   auto &module = program->impl->module;
   module = parseSourceString<ModuleOp>(text, &context);
-  if (!module ||
-      (!pipeline.empty() && failed(runPasses(*module, pipeline))))
+  if (!module || (!pipeline.empty() && failed(runPasses(*module, pipeline))))
     return finish(false);
   llvm::Expected<codegen::Target> parsed = codegen::parseTarget(target);
   if (!parsed) {
@@ -277,7 +281,8 @@ struct Interpreter {
 
 void Interpreter::launch(exec::LaunchOp op) {
   std::vector<int64_t> block;
-  for (ValueRange list : {ValueRange(op.getReads()), ValueRange(op.getWrites())})
+  for (ValueRange list :
+       {ValueRange(op.getReads()), ValueRange(op.getWrites())})
     for (Value value : list) {
       Tensor &tensor = tensors[value];
       block.push_back(reinterpret_cast<int64_t>(tensor.memory->data()));
@@ -360,8 +365,7 @@ std::vector<Tensor> Program::run(const std::string &function,
   interpreter.library = impl->library;
   interpreter.chunks = chunks;
   Block &body = callee.getBody().front();
-  for (auto [value, tensor] :
-       llvm::zip_equal(body.getArguments(), arguments))
+  for (auto [value, tensor] : llvm::zip_equal(body.getArguments(), arguments))
     interpreter.tensors[value] = tensor;
   for (Operation &op : body.without_terminator())
     interpreter.execute(op);

@@ -1,4 +1,5 @@
-//===- ProgramRunner.h - Runs a module in the test's own process --*- C++ -*-===//
+//===- ProgramRunner.h - Runs a module in the test's own process --*- C++
+//-*-===//
 //
 // Compiles the kernels of a module and interprets its exec functions: what a
 // unit test of code generation needs, without artifact and runtime.
@@ -59,6 +60,9 @@ public:
   /// `chunks`: into how many ranges a launch's items are split.
   std::vector<Tensor> run(const std::string &function,
                           std::vector<Tensor> arguments, int64_t chunks = 1);
+
+  /// The address of a function of `@kernels`.
+  void *symbol(const std::string &name);
 
 private:
   Program();
