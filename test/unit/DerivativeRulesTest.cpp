@@ -193,7 +193,7 @@ TEST_P(DerivativeRules, MatchesFiniteDifferences) {
 TEST_P(DerivativeRules, IsAsStatedAtKinks) {
   const Case &test = GetParam();
   if (test.stated.empty())
-    GTEST_SKIP() << "no kink";
+    return; // no kink
   auto program = Program::compile(moduleOf(test), "reference");
   ASSERT_TRUE(program);
   int64_t count = test.stated.size();
