@@ -1,0 +1,45 @@
+//===- Report.h - Profiles as tables, JSON and traces -----------*- C++ -*-===//
+
+#ifndef SEXTANT_TOOLS_SEXTANT_PROF_REPORT_H
+#define SEXTANT_TOOLS_SEXTANT_PROF_REPORT_H
+
+#include "runtime/Profile.h"
+#include "tools/sextant-prof/Peak.h"
+
+namespace sextant::tools {
+
+/// One instruction over all runs.
+struct Row {
+  size_t instruction;
+  std::string kind, name, label;
+  double seconds; ///< median of the runs
+  runtime::Cost cost;
+};
+
+/// What a profile found.
+struct Report {
+  std::string function, target;
+  int64_t runs, threads;
+  double seconds; ///< median of whole runs
+  Peak peak;
+  std::vector<Row> rows;
+};
+
+/// Rows of instructions in order, from the events of `runs` runs.
+std::vector<Row> makeRows(const runtime::Artifact &artifact,
+                          const runtime::Function &function,
+                          const std::vector<runtime::ProfileEvent> &events);
+
+std::string formatTable(const Report &report);
+std::string formatJson(const Report &report);
+
+/// A trace that ui.perfetto.dev opens: every event of every run.
+std::string formatTrace(const runtime::Artifact &artifact,
+                        const runtime::Function &function,
+                        const std::vector<runtime::ProfileEvent> &events);
+
+double getMedian(std::vector<double> values);
+
+} // namespace sextant::tools
+
+#endif // SEXTANT_TOOLS_SEXTANT_PROF_REPORT_H
