@@ -1,0 +1,125 @@
+"""Reads the assembly of the kernels of every encoding and looks into their loops.
+
+Usage: loops.py ENCODINGS TARGET DTYPE
+
+For each definition in the folder ENCODINGS that acts inside attention, compiles a
+forward and a backward with all its parameters and checks that
+
+* no kernel of an attention calls anything: no scalar math call inside a tile loop;
+* no product (an innermost loop of fused multiply-adds) moves a vector register to or
+  from the stack.
+
+Prints one line per encoding; exits with 1 if a check fails.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PARAM = re.compile(r'pos\.param "(\w+)" : (tensor<[^>]*>)([^\n]*(?:\n[ ]{4}[^\n]*)*)')
+LABEL = re.compile(r"^(\.?\w+):")
+PRODUCT = re.compile(r"\bv(fn?madd\w*|dpbf16)ps\b")
+# A scalar of memory in all lanes (constants are relative to rip).
+SCALAR = re.compile(r"\(%r(?!ip)\w+[^)]*\)(?:\{1to16\}|, %[yz]mm\d+$)")
+BROADCAST = re.compile(r"vbroadcastss|1to16")
+STACK = re.compile(r"%[yz]mm\d+.*\(%rsp|\(%rsp[^)]*\).*%[yz]mm\d+")
+
+
+def module(name: str, text: str, dtype: str) -> str:
+    """An attention and its gradient that use the encoding `name`."""
+    params = [(t, "frozen" not in rest and "f32" in t) for _, t, rest in PARAM.findall(text)]
+    rows, lse = f"tensor<?x?x?x64x{dtype}>", "tensor<?x?x?xf32>"
+    arguments = "".join(f", %p{i}: {t}" for i, (t, _) in enumerate(params))
+    given = ""
+    if params:
+        names = ", ".join(f"%p{i}" for i in range(len(params)))
+        given = f"params({names} : {', '.join(t for t, _ in params)})"
+    trained = [i for i, (_, is_trained) in enumerate(params) if is_trained]
+    results = ", ".join([rows] * 3 + [params[i][0] for i in trained])
+    uses = f'uses [#pos.use<@{name}, "{name}">] {given}'
+    first, *others = ["%dq", "%dk", "%dv"] + [f"%d{i}" for i in trained]
+    return f"""
+func.func @forward(%q: {rows}, %k: {rows}, %v: {rows}{arguments}) -> ({rows}, {lse}) {{
+  %o, %lse = pos.attention %q, %k, (%v) {uses}
+    : {rows}, {rows}, ({rows}) -> ({rows}), {lse}
+  return %o, %lse : {rows}, {lse}
+}}
+func.func @backward(%q: {rows}, %k: {rows}, %v: {rows}, %o: {rows}, %lse: {lse},
+                    %do: {rows}, %dlse: {lse}{arguments}) -> ({results}) {{
+  {", ".join([first, *others])} = pos.attention_backward %q, %k, (%v), (%o), %lse, (%do), %dlse
+    {uses} gradients [{", ".join(map(str, trained))}]
+    : {rows}, {rows}, ({rows}), ({rows}), {lse}, ({rows}), {lse}
+    -> {", ".join([rows, rows, f"({rows})"] + [params[i][0] for i in trained])}
+  return {", ".join([first, *others])} : {results}
+}}
+"""
+
+
+def functions(assembly: str):
+    """Name and lines of each function."""
+    name, lines = None, []
+    for line in assembly.splitlines():
+        label = LABEL.match(line)
+        if label and not label[1].startswith("."):
+            if name:
+                yield name, lines
+            name, lines = label[1], []
+        elif name:
+            lines.append(line)
+    if name:
+        yield name, lines
+
+
+def innermost_loops(lines: list[str]):
+    """Lines from a label to the jump back to it, without a label in between."""
+    start = None
+    for number, line in enumerate(lines):
+        label = LABEL.match(line)
+        if label:
+            start, name = number, label[1]
+        elif start is not None and re.match(rf"\s+j\w+\s+{re.escape(name)}$", line):
+            yield lines[start : number + 1]
+            start = None
+
+
+def faults(assembly: str) -> list[str]:
+    found = []
+    products = 0
+    for name, lines in functions(assembly):
+        if not name.endswith(("_forward", "_main")):
+            continue
+        found += [f"{name}:{line}" for line in lines if re.match(r"\s+call", line)]
+        for loop in innermost_loops(lines):
+            scalars = [x for x in loop if BROADCAST.search(x) and SCALAR.search(x)]
+            if sum(bool(PRODUCT.search(x)) for x in loop) < 12 or len(scalars) < 4:
+                continue
+            products += 1
+            found += [f"{name}:{line}" for line in loop if STACK.search(line)]
+    if products < 7:
+        found.append(f"found {products} products, expected at least 7")
+    return found
+
+
+def main() -> int:
+    folder, target, dtype = sys.argv[1:]
+    status = 0
+    for path in sorted(Path(folder).glob("*.mlir")):
+        text = path.read_text()
+        if re.search(r"of \[?(embedding|query_input|key_input|value_input)", text):
+            continue  # acts outside attention
+        command = ["sextant-compile", "-", f"--target={target}", "--emit=asm", "--no-cache"]
+        command += [f"--search-path={folder}"]
+        run = subprocess.run(
+            command, input=module(path.stem, text, dtype), text=True, capture_output=True
+        )
+        wrong = faults(run.stdout) if run.returncode == 0 else [run.stderr]
+        print(f"{path.stem}: {'no calls, no spills' if not wrong else 'FAILED'}")
+        for line in wrong:
+            print("  " + line)
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

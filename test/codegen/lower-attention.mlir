@@ -1,0 +1,38 @@
+// RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=cpu:avx2 | FileCheck %s
+// RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=reference | FileCheck %s --check-prefix=REFERENCE
+
+!rows = tensor<?x?x?x32xf32>
+!lse = tensor<?x?x?xf32>
+
+// Two layers of the same structure share the kernels; a third with a mask has
+// its own.
+// CHECK-LABEL: func.func @layers
+// CHECK-NOT: pos.attention
+// CHECK: exec.launch @kernels::@attention_0_forward reads(%arg0, %arg0, %arg0
+// CHECK: exec.launch @kernels::@attention_0_forward
+// CHECK: exec.launch @kernels::@attention_1_forward
+// REFERENCE-LABEL: func.func @layers
+// REFERENCE-NOT: pos.attention
+// REFERENCE: exec.launch @kernels::@attention_0
+func.func @layers(%x: !rows) -> !rows {
+  %a, %l0 = pos.attention %x, %x, (%x) : !rows, !rows, (!rows) -> (!rows), !lse
+  %b, %l1 = pos.attention %a, %a, (%a) : !rows, !rows, (!rows) -> (!rows), !lse
+  %c, %l2 = pos.attention %b, %b, (%b) uses [#pos.use<@causal, "causal">]
+    : !rows, !rows, (!rows) -> (!rows), !lse
+  return %c : !rows
+}
+
+// The table of offsets is filled before it is used.
+// CHECK-LABEL: func.func @table
+// CHECK: exec.launch @kernels::@attention_2_hoist0 {{.*}}writes(%[[TABLE:.+]] :
+// CHECK: exec.launch @kernels::@attention_2_forward reads({{.*}}%[[TABLE]]
+func.func @table(%x: !rows, %slopes: tensor<?xf32>) -> !rows {
+  %a, %l0 = pos.attention %x, %x, (%x) uses [#pos.use<@alibi, "alibi">]
+    params(%slopes : tensor<?xf32>) : !rows, !rows, (!rows) -> (!rows), !lse
+  return %a : !rows
+}
+
+// CHECK: module @kernels
+// CHECK: llvm.func @attention_0_forward(
+// CHECK: llvm.func @attention_0_forward_items(
+// CHECK: llvm.func @attention_0_forward_scratch(
