@@ -5,6 +5,7 @@
 
 #include "dialects/Exec/IR/Exec.h"
 #include "dialects/Interfaces/DerivativeRules.h"
+#include "dialects/Nn/IR/Nn.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -15,7 +16,7 @@ inline void registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   registerDerivativeRules(registry);
-  registry.insert<exec::ExecDialect, pos::PosDialect>();
+  registry.insert<exec::ExecDialect, nn::NnDialect, pos::PosDialect>();
 }
 
 } // namespace sextant

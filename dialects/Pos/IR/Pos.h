@@ -3,6 +3,7 @@
 #ifndef SEXTANT_DIALECTS_POS_IR_POS_H
 #define SEXTANT_DIALECTS_POS_IR_POS_H
 
+#include "dialects/Interfaces/DifferentiableOpInterface.h"
 #include "dialects/Pos/IR/PosEnums.h"
 #include "dialects/Pos/IR/SitePoint.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -3,6 +3,7 @@
 #ifndef SEXTANT_POS_ATTENTION_TD
 #define SEXTANT_POS_ATTENTION_TD
 
+include "dialects/Interfaces/DifferentiableOpInterface.td"
 include "dialects/Pos/IR/PosAttrs.td"
 include "dialects/Pos/IR/PosInterfaces.td"
 
@@ -17,7 +18,8 @@ class Pos_SitesOwnerOp<string mnemonic, list<Trait> traits = []>
         DeclareOpInterfaceMethods<Pos_SitesOwnerInterface,
           ["hasPositions", "getStaticExtent", "getEffectiveScale"]>]>;
 
-def Pos_AttentionOp : Pos_SitesOwnerOp<"attention"> {
+def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Softmax attention with positional encodings";
   let description = [{
     query [B, H, Lq, d], key [B, Hkv, Lk, d], values [B, Hkv, Lk, dv]; H is a
@@ -97,7 +99,8 @@ def Pos_AttentionBackwardOp
   let hasRegionVerifier = 1;
 }
 
-def Pos_MapRowsOp : Pos_SitesOwnerOp<"map_rows"> {
+def Pos_MapRowsOp : Pos_SitesOwnerOp<"map_rows",
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Row maps on rows outside attention";
   let description = [{
     Applies the `pos.rows` sites of `operand` to `input` [B, L, C]. The head is

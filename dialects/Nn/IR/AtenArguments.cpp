@@ -1,0 +1,92 @@
+//===- AtenArguments.cpp - Arguments of a call of ATen
+//----------------------===//
+
+#include "dialects/Nn/IR/AtenArguments.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace sextant::nn;
+using Kind = AtenArgument::Kind;
+
+void AtenArguments::tensor(Value value) {
+  if (value)
+    arguments.push_back({Kind::tensor, {value}});
+  else
+    none();
+}
+
+void AtenArguments::tensors(ValueRange values) {
+  arguments.push_back({Kind::tensors, llvm::to_vector(values)});
+}
+
+void AtenArguments::integer(int64_t value) {
+  arguments.push_back({Kind::constant, {}, builder.getI64IntegerAttr(value)});
+}
+
+void AtenArguments::real(const APFloat &value) {
+  arguments.push_back(
+      {Kind::constant, {}, builder.getF64FloatAttr(value.convertToDouble())});
+}
+
+void AtenArguments::boolean(bool value) {
+  arguments.push_back({Kind::constant, {}, builder.getBoolAttr(value)});
+}
+
+void AtenArguments::integers(ArrayRef<int64_t> values) {
+  arguments.push_back(
+      {Kind::constant, {}, builder.getDenseI64ArrayAttr(values)});
+}
+
+void AtenArguments::mask(ArrayRef<bool> values) {
+  integers(llvm::map_to_vector(
+      values, [](bool value) { return static_cast<int64_t>(value); }));
+}
+
+void AtenArguments::string(StringRef value) {
+  arguments.push_back({Kind::constant, {}, builder.getStringAttr(value)});
+}
+
+void AtenArguments::dtype(Type type) {
+  arguments.push_back({Kind::constant, {}, TypeAttr::get(type)});
+}
+
+void AtenArguments::none() {
+  arguments.push_back({Kind::constant, {}, builder.getUnitAttr()});
+}
+
+void AtenArguments::shape(Type type, ValueRange dynamicSizes) {
+  auto tensor = cast<RankedTensorType>(type);
+  if (tensor.hasStaticShape())
+    return integers(tensor.getShape());
+  AtenArgument argument{Kind::sizes};
+  Location loc = dynamicSizes.front().getLoc();
+  for (int64_t size : tensor.getShape()) {
+    if (ShapedType::isDynamic(size)) {
+      argument.values.push_back(dynamicSizes.front());
+      dynamicSizes = dynamicSizes.drop_front();
+    } else {
+      argument.values.push_back(
+          arith::ConstantIndexOp::create(builder, loc, size));
+    }
+  }
+  arguments.push_back(std::move(argument));
+}
+
+void AtenArguments::shapeOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<Value> sizes;
+  for (auto [dim, size] : llvm::enumerate(type.getShape()))
+    if (ShapedType::isDynamic(size))
+      sizes.push_back(
+          tensor::DimOp::create(builder, value.getLoc(), value, dim));
+  shape(type, sizes);
+}
+
+void AtenArguments::dimensionOf(Value value, int64_t dimension) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (!type.isDynamicDim(dimension))
+    return integer(type.getDimSize(dimension));
+  Value size = tensor::DimOp::create(builder, value.getLoc(), value, dimension);
+  arguments.push_back({Kind::integer, {size}});
+}

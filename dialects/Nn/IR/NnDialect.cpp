@@ -1,0 +1,32 @@
+//===- NnDialect.cpp - Registration of the nn dialect
+//-----------------------===//
+
+#include "dialects/Nn/IR/Nn.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace sextant::nn;
+
+#include "dialects/Nn/IR/NnDialect.cpp.inc"
+#include "dialects/Nn/IR/NnEnums.cpp.inc"
+#include "dialects/Nn/IR/NnInterfaces.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Nn/IR/NnAttrs.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Nn/IR/NnOps.cpp.inc"
+
+void NnDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Nn/IR/NnAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Nn/IR/NnOps.cpp.inc"
+      >();
+}

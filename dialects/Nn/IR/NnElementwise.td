@@ -1,0 +1,167 @@
+//===- NnElementwise.td - Ops on the elements of tensors ----------------------===//
+
+#ifndef SEXTANT_NN_ELEMENTWISE_TD
+#define SEXTANT_NN_ELEMENTWISE_TD
+
+include "dialects/Nn/IR/NnBase.td"
+
+def Nn_Gelu : I32EnumAttr<"GeluForm", "form of the Gaussian error linear unit", [
+    I32EnumAttrCase<"none", 0>, I32EnumAttrCase<"tanh", 1>]> {
+  let cppNamespace = "::sextant::nn";
+  let genSpecializedAttr = 0;
+}
+def Nn_GeluAttr : EnumAttr<Nn_Dialect, Nn_Gelu, "gelu"> {
+  let assemblyFormat = "$value";
+}
+
+class Nn_BinaryOp<string mnemonic, string aten, list<string> more,
+                  list<Trait> traits = []>
+    : Nn_AtenOp<mnemonic, aten, ["tensor(getLeft())", "tensor(getRight())"] # more,
+                traits> {
+  let arguments = (ins Nn_Tensor:$left, Nn_Tensor:$right);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat =
+      "$left `,` $right attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_AddOp : Nn_BinaryOp<"add", "aten::add.Tensor", ["integer(1)"],
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "Sum";
+  let description = [{
+    Shapes are broadcast as in PyTorch: aligned at the last dimension, a
+    dimension of 1 is repeated.
+
+    ```mlir
+    %z = nn.add %x, %y : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+}
+
+def Nn_MulOp : Nn_BinaryOp<"mul", "aten::mul.Tensor", [],
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let inPlaceName = "aten::mul_.Tensor";
+  let summary = "Product";
+  let description = [{
+    Shapes are broadcast as by `nn.add`.
+
+    ```mlir
+    %z = nn.mul %x, %y : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+}
+
+def Nn_MaximumOp : Nn_BinaryOp<"maximum", "aten::maximum", []> {
+  let summary = "The larger of two numbers";
+  let description = [{
+    Broadcast as `nn.add`. Without a derivative: used by optimizers.
+
+    ```mlir
+    %z = nn.maximum %x, %y : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    ```
+  }];
+}
+
+class Nn_UnaryOp<string mnemonic, string aten, list<string> more, string meaning>
+    : Nn_AtenOp<mnemonic, aten, ["tensor(getInput())"] # more,
+                [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = meaning;
+  let arguments = (ins Nn_Tensor:$input);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_GeluOp : Nn_UnaryOp<"gelu", "aten::gelu",
+    ["string(stringifyGeluForm(getForm()))"], "Gaussian error linear unit"> {
+  let description = [{
+    x Phi(x) with the error function (`none`), or its approximation by tanh
+    (Hendrycks and Gimpel 2016).
+
+    ```mlir
+    %y = nn.gelu %x form tanh : (tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$input,
+                       DefaultValuedAttr<Nn_GeluAttr, "GeluForm::none">:$form);
+  let assemblyFormat =
+      "$input (`form` $form^)? attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_GeluBackwardOp : Nn_AtenOp<"gelu_backward", "aten::gelu_backward",
+    ["tensor(getGradient())", "tensor(getInput())",
+     "string(stringifyGeluForm(getForm()))"]> {
+  let inPlaceName = "aten::gelu_backward.grad_input";
+  let appendsOut = 1;
+  let summary = "Gradient of `nn.gelu`";
+  let description = [{
+    ```mlir
+    %dx = nn.gelu_backward %dy, %x form tanh
+      : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$gradient, Nn_Tensor:$input,
+                       DefaultValuedAttr<Nn_GeluAttr, "GeluForm::none">:$form);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = [{ $gradient `,` $input (`form` $form^)? attr-dict `:`
+    functional-type(operands, results) }];
+}
+
+def Nn_SiluOp : Nn_UnaryOp<"silu", "aten::silu", [], "Sigmoid linear unit"> {
+  let description = [{
+    x / (1 + exp(-x)) (Elfwing et al. 2017).
+
+    ```mlir
+    %y = nn.silu %x : (tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+}
+
+def Nn_SiluBackwardOp : Nn_AtenOp<"silu_backward", "aten::silu_backward",
+    ["tensor(getGradient())", "tensor(getInput())"]> {
+  let inPlaceName = "aten::silu_backward.grad_input";
+  let appendsOut = 1;
+  let summary = "Gradient of `nn.silu`";
+  let description = [{
+    ```mlir
+    %dx = nn.silu_backward %dy, %x : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$gradient, Nn_Tensor:$input);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat =
+      "$gradient `,` $input attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_ScaleOp : Nn_Op<"scale", [Pure, AllTypesMatch<["input", "result"]>,
+    DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "Product with a constant";
+  let description = [{
+    Stands for `aten::mul.Tensor` with a tensor of rank 0.
+
+    ```mlir
+    %y = nn.scale %x by 5.000000e-01 : tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$input, F64Attr:$factor);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input `by` $factor attr-dict `:` type($input)";
+}
+
+def Nn_ClampOp : Nn_Op<"clamp", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "Values moved into an interval";
+  let description = [{
+    The projection of a parameter after an optimizer step. Stands for
+    `aten::clamp.Tensor` with bounds of rank 0. Without a derivative.
+
+    ```mlir
+    %y = nn.clamp %x floor 1.000000e-02 : tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$input, OptionalAttr<F64Attr>:$floor,
+                       OptionalAttr<F64Attr>:$ceiling);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = [{ $input (`floor` $floor^)? (`ceiling` $ceiling^)? attr-dict
+    `:` type($input) }];
+  let hasVerifier = 1;
+}
+
+#endif // SEXTANT_NN_ELEMENTWISE_TD

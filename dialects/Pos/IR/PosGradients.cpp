@@ -1,0 +1,83 @@
+//===- PosGradients.cpp - Derivatives of attention and of row maps
+//----------===//
+//
+// The gradient of an op that carries encodings is another op that carries the
+// same encodings: pending uses, or sites once they are inlined.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::pos;
+
+/// The numbers of the parameters whose gradients are wanted.
+static SmallVector<int32_t> wantedParams(MutableOperandRange params,
+                                         Cotangents &cotangents) {
+  SmallVector<int32_t> numbers;
+  for (auto [number, operand] : llvm::enumerate(params))
+    if (cotangents.wants(operand))
+      numbers.push_back(number);
+  return numbers;
+}
+
+static SmallVector<Type> typesOf(OperandRange params,
+                                 ArrayRef<int32_t> numbers) {
+  return llvm::map_to_vector(
+      numbers, [&](int32_t number) { return params[number].getType(); });
+}
+
+static void copySites(Region &from, Region &to) {
+  IRMapping mapping;
+  from.cloneInto(&to, mapping);
+}
+
+LogicalResult AttentionOp::buildGradients(OpBuilder &builder,
+                                          Cotangents &cotangents) {
+  SmallVector<int32_t> numbers = wantedParams(getParamsMutable(), cotangents);
+  SmallVector<Value> outputGradients;
+  for (Value output : getOutputs())
+    outputGradients.push_back(
+        cotangents.ofOrZeros(builder, cast<OpResult>(output)));
+  Value lseGradient = cotangents.ofOrZeros(builder, cast<OpResult>(getLse()));
+  auto backward = AttentionBackwardOp::create(
+      builder, getLoc(), getQuery().getType(), getKey().getType(),
+      getValues().getTypes(), typesOf(getParams(), numbers), getQuery(),
+      getKey(), getValues(), getOutputs(), getLse(), outputGradients,
+      lseGradient, getParams(), getQueryPositions(), getKeyPositions(),
+      getUsesAttr(), builder.getDenseI32ArrayAttr(numbers), getScaleAttr());
+  copySites(getBody(), backward.getBody());
+
+  auto give = [&](OpOperand &operand, Value gradient) {
+    if (cotangents.wants(operand))
+      cotangents.give(builder, operand, gradient);
+  };
+  give(getQueryMutable(), backward.getQueryGradient());
+  give(getKeyMutable(), backward.getKeyGradient());
+  for (auto [operand, gradient] :
+       llvm::zip_equal(getValuesMutable(), backward.getValueGradients()))
+    give(operand, gradient);
+  for (auto [number, gradient] :
+       llvm::zip_equal(numbers, backward.getParamGradientResults()))
+    give(getParamsMutable()[number], gradient);
+  return success();
+}
+
+LogicalResult MapRowsOp::buildGradients(OpBuilder &builder,
+                                        Cotangents &cotangents) {
+  SmallVector<int32_t> numbers = wantedParams(getParamsMutable(), cotangents);
+  auto backward = MapRowsBackwardOp::create(
+      builder, getLoc(), getInput().getType(), typesOf(getParams(), numbers),
+      getInput(), cotangents.of(cast<OpResult>(getResult())), getOperand(),
+      getParams(), getPositions(), getUsesAttr(),
+      builder.getDenseI32ArrayAttr(numbers));
+  copySites(getBody(), backward.getBody());
+  if (cotangents.wants(getInputMutable()))
+    cotangents.give(builder, getInputMutable(), backward.getInputGradient());
+  for (auto [number, gradient] :
+       llvm::zip_equal(numbers, backward.getParamGradientResults()))
+    cotangents.give(builder, getParamsMutable()[number], gradient);
+  return success();
+}

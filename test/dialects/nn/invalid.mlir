@@ -1,0 +1,141 @@
+// RUN: sextant-opt %s --split-input-file --verify-diagnostics
+
+func.func @embedding(%w: tensor<4xf32>, %i: tensor<?xi64>) {
+  // expected-error @+2 {{weight must have rank 2, got 'tensor<4xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.embedding %w, %i : (tensor<4xf32>, tensor<?xi64>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @linear(%x: tensor<?x8xf32>, %w: tensor<4x9xf32>) {
+  // expected-error @+2 {{size of the input's last dimension must be 9, got 8}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.linear %x, %w : (tensor<?x8xf32>, tensor<4x9xf32>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @bias(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>, %b: tensor<5xf32>) {
+  // expected-error @+2 {{size of the bias must be 4, got 5}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.linear %x, %w bias %b : (tensor<?x8xf32>, tensor<4x8xf32>, tensor<5xf32>) -> tensor<?x4xf32>
+  return
+}
+
+// -----
+
+func.func @result(%x: tensor<?x8xf32>, %w: tensor<4x8xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{inferred type(s) 'tensor<?x4xf32>' are incompatible with return type(s) of operation 'tensor<?x5xf32>'}}
+  %0 = nn.linear %x, %w : (tensor<?x8xf32>, tensor<4x8xf32>) -> tensor<?x5xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast(%x: tensor<3x8xf32>, %y: tensor<4xf32>) {
+  // expected-error @+2 {{cannot broadcast 'tensor<3x8xf32>' and 'tensor<4xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.add %x, %y : (tensor<3x8xf32>, tensor<4xf32>) -> tensor<3x8xf32>
+  return
+}
+
+// -----
+
+func.func @element_types(%x: tensor<8xf32>, %y: tensor<8xf64>) {
+  // expected-error @+2 {{operands must share an element type, got 'tensor<8xf32>' and 'tensor<8xf64>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.mul %x, %y : (tensor<8xf32>, tensor<8xf64>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @labels(%p: tensor<5x8xf32>, %l: tensor<6xi64>) {
+  // expected-error @+2 {{number of labels must be 5, got 6}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0, %1 = nn.nll_loss %p, %l : (tensor<5x8xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @norm(%x: tensor<5x8xf32>, %w: tensor<?xf32>) {
+  // expected-error @+2 {{weight must have a static size, got 'tensor<?xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0, %1 = nn.rms_norm %x, %w epsilon 1.0e-5 : (tensor<5x8xf32>, tensor<?xf32>) -> (tensor<5x8xf32>, tensor<5x1xf32>)
+  return
+}
+
+// -----
+
+func.func @transpose(%x: tensor<5x8xf32>) {
+  // expected-error @+2 {{dimension 2 is out of range of 'tensor<5x8xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.transpose %x 0, 2 : (tensor<5x8xf32>) -> tensor<8x5xf32>
+  return
+}
+
+// -----
+
+func.func @slice(%x: tensor<5x8xf32>) {
+  // expected-error @+2 {{range from 6 of length 3 is outside dimension 1 of 'tensor<5x8xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.slice %x dim 1 start 6 length 3 : (tensor<5x8xf32>) -> tensor<5x3xf32>
+  return
+}
+
+// -----
+
+func.func @split(%x: tensor<5x8xf32>) {
+  // expected-error @+2 {{sum of the lengths must be 8, got 7}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0, %1 = nn.split %x dim 1 into [4, 3] : (tensor<5x8xf32>) -> (tensor<5x4xf32>, tensor<5x3xf32>)
+  return
+}
+
+// -----
+
+func.func @reshape(%x: tensor<5x8xf32>) {
+  // expected-error @+1 {{expected a result of 40 elements, got 39}}
+  %0 = nn.reshape %x : tensor<5x8xf32> -> tensor<39xf32>
+  return
+}
+
+// -----
+
+func.func @reshape_sizes(%x: tensor<5x8xf32>) {
+  // expected-error @+1 {{expected one size per dynamic dimension of the result: 1, got 0}}
+  %0 = nn.reshape %x : tensor<5x8xf32> -> tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @clamp(%x: tensor<5xf32>) {
+  // expected-error @+1 {{expected a floor, a ceiling or both}}
+  %0 = nn.clamp %x : tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @adamw(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{expected two betas, got 1}}
+  %u:3 = nn.adamw (%p) gradients(%g) moments(%p), (%p) step %s rate %s
+    decay 0.1 betas [0.9] epsilon 1.0e-8 : (tensor<8xf32>), tensor<f32>, tensor<f32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected 2 numbers after init normal, got 1}}
+nn.parameter "w" : tensor<4xf32> init normal [0.0]
+
+// -----
+
+// expected-error @+1 {{expected a static shape, got 'tensor<?xf32>'}}
+nn.parameter "w" : tensor<?xf32> init constant [0.0]
