@@ -3,8 +3,10 @@
 #ifndef SEXTANT_PASSES_INITALLPASSES_H
 #define SEXTANT_PASSES_INITALLPASSES_H
 
+#include "passes/Gradient/Gradient.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
+#include "passes/Schedule/Schedule.h"
 
 namespace sextant {
 
@@ -15,6 +17,8 @@ namespace passes {
 
 inline void registerAllPasses() {
   passes::registerEncodingPasses();
+  passes::registerGradientPasses();
+  passes::registerSchedulePasses();
   passes::registerPipelines();
 }
 

@@ -1,5 +1,4 @@
-//===- DifferentiableOpInterface.cpp - Derivatives of graph ops
-//-------------===//
+//===- DifferentiableOpInterface.cpp - Derivatives of graph ops -----------===//
 
 #include "dialects/Interfaces/DifferentiableOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

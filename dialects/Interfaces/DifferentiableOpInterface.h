@@ -1,5 +1,4 @@
-//===- DifferentiableOpInterface.h - Derivatives of graph ops -----*- C++
-//-*-===//
+//===- DifferentiableOpInterface.h - Derivatives of graph ops ---*- C++ -*-===//
 
 #ifndef SEXTANT_DIALECTS_INTERFACES_DIFFERENTIABLEOPINTERFACE_H
 #define SEXTANT_DIALECTS_INTERFACES_DIFFERENTIABLEOPINTERFACE_H

@@ -1,5 +1,4 @@
-//===- AtenArguments.cpp - Arguments of a call of ATen
-//----------------------===//
+//===- AtenArguments.cpp - Arguments of a call of ATen --------------------===//
 
 #include "dialects/Nn/IR/AtenArguments.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,5 +1,4 @@
-//===- AtenArguments.h - Arguments of a call of ATen --------------*- C++
-//-*-===//
+//===- AtenArguments.h - Arguments of a call of ATen ------------*- C++ -*-===//
 //
 // What an op of the model says about the ATen operator that it stands for. The
 // schedule turns it into an instruction.

@@ -1,5 +1,4 @@
-//===- Nn.h - The nn dialect --------------------------------------*- C++
-//-*-===//
+//===- Nn.h - The nn dialect ------------------------------------*- C++ -*-===//
 
 #ifndef SEXTANT_DIALECTS_NN_IR_NN_H
 #define SEXTANT_DIALECTS_NN_IR_NN_H

@@ -1,5 +1,4 @@
-//===- NnDialect.cpp - Registration of the nn dialect
-//-----------------------===//
+//===- NnDialect.cpp - Registration of the nn dialect ---------------------===//
 
 #include "dialects/Nn/IR/Nn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,5 +1,4 @@
-//===- NnGradients.cpp - Derivatives of the nn ops
-//--------------------------===//
+//===- NnGradients.cpp - Derivatives of the nn ops ------------------------===//
 
 #include "dialects/Nn/IR/Nn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,5 +1,4 @@
-//===- NnShapes.cpp - Types of results
-//--------------------------------------===//
+//===- NnShapes.cpp - Types of results ------------------------------------===//
 //
 // Infers the type of every result from the operands. A dynamic dimension
 // matches any; where two operands share a dimension, a static size wins.

@@ -1,5 +1,4 @@
-//===- NnVerify.cpp - Verification that ODS cannot express
-//------------------===//
+//===- NnVerify.cpp - Verification that ODS cannot express ----------------===//
 
 #include "dialects/Nn/IR/Nn.h"
 

@@ -1,5 +1,4 @@
-//===- PosGradients.cpp - Derivatives of attention and of row maps
-//----------===//
+//===- PosGradients.cpp - Derivatives of attention and of row maps --------===//
 //
 // The gradient of an op that carries encodings is another op that carries the
 // same encodings: pending uses, or sites once they are inlined.

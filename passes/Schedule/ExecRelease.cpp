@@ -1,0 +1,86 @@
+//===- ExecRelease.cpp - Releases tensors after their last use ------------===//
+
+#include "dialects/Exec/IR/Exec.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/Schedule/Memory.h"
+#include "passes/Schedule/Schedule.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace sextant::passes {
+#define GEN_PASS_DEF_EXECRELEASE
+#include "passes/Schedule/Schedule.h.inc"
+} // namespace sextant::passes
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::passes;
+
+/// Reads sizes where tensors are made.
+static void hoistSizes(Block &block) {
+  SmallVector<tensor::DimOp> sizes;
+  for (auto size : block.getOps<tensor::DimOp>())
+    sizes.push_back(size);
+  for (tensor::DimOp size : sizes) {
+    Operation *maker = size.getSource().getDefiningOp();
+    Operation *index = size.getIndex().getDefiningOp();
+    // The index is a constant; it moves along.
+    if (index && index->hasTrait<OpTrait::ConstantLike>() &&
+        index->getBlock() == &block)
+      index->moveBefore(&block, block.begin());
+    if (maker)
+      size->moveAfter(maker);
+    else if (index)
+      size->moveAfter(index);
+  }
+}
+
+/// The last op that uses a tensor or a view of it: the op itself if none does,
+/// null if it is given back.
+static Operation *findLastUse(Value tensor) {
+  Operation *last = tensor.getDefiningOp();
+  for (Value view : collectViews(tensor))
+    for (Operation *user : view.getUsers()) {
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        return nullptr;
+      if (last->isBeforeInBlock(user))
+        last = user;
+    }
+  return last;
+}
+
+namespace {
+class ExecRelease : public passes::impl::ExecReleaseBase<ExecRelease> {
+public:
+  using ExecReleaseBase::ExecReleaseBase;
+
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      for (Block &block : function.getBody())
+        releaseIn(block);
+    }
+  }
+
+private:
+  void releaseIn(Block &block) {
+    hoistSizes(block);
+    llvm::MapVector<Operation *, SmallVector<Value>> releases;
+    for (Operation &op : block) {
+      if (op.hasTrait<OpTrait::ConstantLike>())
+        continue;
+      for (Value result : op.getResults())
+        if (isa<RankedTensorType>(result.getType()))
+          if (Operation *last = findLastUse(result))
+            releases[last].push_back(result);
+    }
+    for (auto &[last, tensors] : releases) {
+      OpBuilder builder(block.getParentOp()->getContext());
+      builder.setInsertionPointAfter(last);
+      exec::ReleaseOp::create(builder, last->getLoc(), tensors);
+      numReleased += tensors.size();
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,69 @@
+//===- Memory.cpp - Which values share memory -----------------------------===//
+
+#include "passes/Schedule/Memory.h"
+#include "dialects/Exec/IR/Exec.h"
+#include "dialects/Nn/IR/Nn.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace sextant;
+
+Value passes::getViewSource(Operation *op) {
+  if (auto aten = dyn_cast<nn::AtenOpInterface>(op))
+    return aten.isView() ? op->getOperand(0) : Value();
+  if (isa<nn::SplitOp, tensor::CastOp, exec::ViewOp>(op))
+    return op->getOperand(0);
+  return {};
+}
+
+SmallVector<Value> passes::collectViews(Value value) {
+  SmallVector<Value> views{value};
+  for (size_t i = 0; i < views.size(); ++i)
+    for (Operation *user : views[i].getUsers())
+      if (getViewSource(user) == views[i])
+        llvm::append_range(views, user->getResults());
+  return views;
+}
+
+/// Whether the value's memory is read or given back after `op`; reading a size
+/// does not count.
+static bool isUsedAfter(ArrayRef<Value> views, Operation *op) {
+  for (Value view : views)
+    for (Operation *user : view.getUsers())
+      if (op->isBeforeInBlock(user) && !isa<tensor::DimOp>(user))
+        return true;
+  return false;
+}
+
+/// Whether the value has memory of its own that this block may write.
+static bool isOwned(Value value, ArrayRef<BlockArgument> updated) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return llvm::is_contained(updated, argument);
+  Operation *maker = value.getDefiningOp();
+  // Constants are data of the artifact, splats may become constants.
+  return !maker->hasTrait<OpTrait::ConstantLike>() &&
+         !isa<tensor::SplatOp>(maker) && !passes::getViewSource(maker);
+}
+
+static bool mayOverwrite(OpOperand &operand, ArrayRef<BlockArgument> updated) {
+  if (!isa<RankedTensorType>(operand.get().getType()) ||
+      !isOwned(operand.get(), updated))
+    return false;
+  Operation *owner = operand.getOwner();
+  SmallVector<Value> views = passes::collectViews(operand.get());
+  if (isUsedAfter(views, owner))
+    return false;
+  return llvm::none_of(owner->getOpOperands(), [&](OpOperand &other) {
+    return &other != &operand && llvm::is_contained(views, other.get());
+  });
+}
+
+llvm::DenseSet<OpOperand *>
+passes::findOverwritable(Block &block, ArrayRef<BlockArgument> updated) {
+  llvm::DenseSet<OpOperand *> operands;
+  for (Operation &op : block.without_terminator())
+    for (OpOperand &operand : op.getOpOperands())
+      if (mayOverwrite(operand, updated))
+        operands.insert(&operand);
+  return operands;
+}

@@ -1,0 +1,27 @@
+//===- Memory.h - Which values share memory ---------------------*- C++ -*-===//
+
+#ifndef SEXTANT_PASSES_SCHEDULE_MEMORY_H
+#define SEXTANT_PASSES_SCHEDULE_MEMORY_H
+
+#include "mlir/IR/Block.h"
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace sextant::passes {
+
+/// The operand whose memory the results of an op may share, or null.
+mlir::Value getViewSource(mlir::Operation *op);
+
+/// The value and everything that is made of it by views.
+llvm::SmallVector<mlir::Value> collectViews(mlir::Value value);
+
+/// The operands of a block's ops that their owner may overwrite: nothing else
+/// reads or gives back their memory from the owner on, and it was made in this
+/// block or belongs to one of the `updated` arguments.
+llvm::DenseSet<mlir::OpOperand *>
+findOverwritable(mlir::Block &block,
+                 llvm::ArrayRef<mlir::BlockArgument> updated);
+
+} // namespace sextant::passes
+
+#endif // SEXTANT_PASSES_SCHEDULE_MEMORY_H

@@ -1,0 +1,295 @@
+//===- NnToExec.cpp - From nn ops to calls of ATen ------------------------===//
+//
+// Ops that are one call of ATen go through their own description. The others
+// (a split, a projection, a norm, the optimizer) stand for a few calls, made
+// here.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Nn/IR/Nn.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "passes/Schedule/DenseCalls.h"
+#include "passes/Schedule/Memory.h"
+#include "passes/Schedule/Schedule.h"
+#include "passes/Schedule/Updates.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace sextant::passes {
+#define GEN_PASS_DEF_NNTOEXEC
+#include "passes/Schedule/Schedule.h.inc"
+} // namespace sextant::passes
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::passes;
+
+static Type elementTypeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+//===----------------------------------------------------------------------===//
+// Ops that stand for a few calls
+//===----------------------------------------------------------------------===//
+
+using Overwritable = llvm::DenseSet<OpOperand *>;
+
+static void lower(nn::SplitOp op, OpBuilder &builder, const Overwritable &) {
+  int64_t start = 0;
+  for (auto [part, length] : llvm::zip_equal(op.getParts(), op.getLengths())) {
+    nn::AtenArguments call(builder);
+    call.tensor(op.getInput());
+    call.integer(op.getDim());
+    call.integer(start);
+    call.integer(length);
+    part.replaceAllUsesWith(createDenseValue(
+        builder, op.getLoc(), "aten::narrow", call.get(), part.getType()));
+    start += length;
+  }
+}
+
+static void lower(nn::ScaleOp op, OpBuilder &builder,
+                  const Overwritable &overwritable) {
+  Value input = op.getInput();
+  nn::AtenArguments call(builder);
+  call.tensor(input);
+  call.tensor(createScalar(builder, op.getLoc(), elementTypeOf(input),
+                           op.getFactor().convertToDouble()));
+  bool inPlace = overwritable.contains(&op.getInputMutable());
+  if (inPlace)
+    createDense(builder, op.getLoc(), "aten::mul_.Tensor", call.get(), {});
+  op.getResult().replaceAllUsesWith(
+      inPlace ? input
+              : createDenseValue(builder, op.getLoc(), "aten::mul.Tensor",
+                                 call.get(), op.getType()));
+}
+
+static void lower(nn::ClampOp op, OpBuilder &builder,
+                  const Overwritable &overwritable) {
+  Value input = op.getInput();
+  auto bound = [&](std::optional<APFloat> value) {
+    return value ? createScalar(builder, op.getLoc(), elementTypeOf(input),
+                                value->convertToDouble())
+                 : Value();
+  };
+  nn::AtenArguments call(builder);
+  call.tensor(input);
+  call.tensor(bound(op.getFloor()));
+  call.tensor(bound(op.getCeiling()));
+  bool inPlace = overwritable.contains(&op.getInputMutable());
+  if (inPlace)
+    createDense(builder, op.getLoc(), "aten::clamp_.Tensor", call.get(), {});
+  op.getResult().replaceAllUsesWith(
+      inPlace ? input
+              : createDenseValue(builder, op.getLoc(), "aten::clamp.Tensor",
+                                 call.get(), op.getType()));
+}
+
+static void lower(nn::GlobalNormOp op, OpBuilder &builder,
+                  const Overwritable &) {
+  Location loc = op.getLoc();
+  Type scalar = op.getType();
+  SmallVector<Value> squares;
+  for (Value tensor : op.getTensors()) {
+    nn::AtenArguments flatten(builder);
+    flatten.tensor(tensor);
+    flatten.integers({-1});
+    Value flat = createDenseValue(
+        builder, loc, "aten::reshape", flatten.get(),
+        RankedTensorType::get({ShapedType::kDynamic}, elementTypeOf(tensor)));
+    nn::AtenArguments dot(builder);
+    dot.tensor(flat);
+    dot.tensor(flat);
+    squares.push_back(
+        createDenseValue(builder, loc, "aten::dot", dot.get(), scalar));
+  }
+  auto list = RankedTensorType::get({static_cast<int64_t>(squares.size())},
+                                    elementTypeOf(op.getResult()));
+  nn::AtenArguments stack(builder);
+  stack.tensors(squares);
+  stack.integer(0);
+  Value all = createDenseValue(builder, loc, "aten::stack", stack.get(), list);
+  nn::AtenArguments sum(builder);
+  sum.tensor(all);
+  sum.integers({0});
+  sum.boolean(false);
+  Value total = createDenseValue(builder, loc, "aten::sum.dim_IntList",
+                                 sum.get(), scalar);
+  nn::AtenArguments root(builder);
+  root.tensor(total);
+  op.getResult().replaceAllUsesWith(
+      createDenseValue(builder, loc, "aten::sqrt", root.get(), scalar));
+}
+
+static void lower(nn::AdamWOp op, OpBuilder &builder,
+                  const Overwritable &overwritable) {
+  size_t count = op.getParams().size();
+  // The operands as they are if they may be overwritten, else copies.
+  auto owned = [&](MutableOperandRange operands) {
+    return llvm::map_to_vector(operands, [&](OpOperand &operand) -> Value {
+      Value value = operand.get();
+      if (overwritable.contains(&operand))
+        return value;
+      nn::AtenArguments call(builder);
+      call.tensor(value);
+      return createDenseValue(builder, op.getLoc(), "aten::clone", call.get(),
+                              value.getType());
+    });
+  };
+  SmallVector<Value> params = owned(op.getParamsMutable()),
+                     first = owned(op.getFirstMomentsMutable()),
+                     second = owned(op.getSecondMomentsMutable());
+  // The operator divides gradients by their scale in place.
+  SmallVector<Value> gradients(op.getGradients());
+  if (op.getGradientScale())
+    gradients = owned(op.getGradientsMutable());
+  nn::AtenArguments call(builder);
+  call.tensors(params);
+  call.tensors(gradients);
+  call.tensors(first);
+  call.tensors(second);
+  call.tensors({}); // maximal second moments, of amsgrad
+  call.tensors(SmallVector<Value>(count, op.getStep()));
+  call.tensor(op.getRate());
+  for (Attribute beta : op.getBetas())
+    call.real(cast<FloatAttr>(beta).getValue());
+  call.real(op.getDecay());
+  call.real(op.getEpsilon());
+  call.boolean(false); // amsgrad
+  call.boolean(false); // maximize
+  call.tensor(op.getGradientScale());
+  call.none(); // found_inf
+  createDense(builder, op.getLoc(), "aten::_fused_adamw_.tensor_lr", call.get(),
+              {});
+  for (auto [results, values] : {std::pair(op.getNewParams(), params),
+                                 std::pair(op.getNewFirstMoments(), first),
+                                 std::pair(op.getNewSecondMoments(), second)})
+    for (auto [result, value] : llvm::zip_equal(results, values))
+      result.replaceAllUsesWith(value);
+}
+
+/// A tensor filled with a constant; zeros need no call.
+static LogicalResult lower(tensor::SplatOp op, OpBuilder &builder) {
+  FloatAttr value;
+  if (!matchPattern(op.getInput(), m_Constant(&value)))
+    return op.emitOpError("expected a constant");
+  auto type = cast<RankedTensorType>(op.getType());
+  Location loc = op.getLoc();
+  if (value.getValue().isZero()) {
+    op.getResult().replaceAllUsesWith(exec::AllocOp::create(
+        builder, loc, type, op.getDynamicSizes(), /*zero=*/true));
+    return success();
+  }
+  if (type.getRank() == 0) {
+    op.getResult().replaceAllUsesWith(createScalar(
+        builder, loc, type.getElementType(), value.getValueAsDouble()));
+    return success();
+  }
+  nn::AtenArguments call(builder);
+  call.shape(type, op.getDynamicSizes());
+  call.real(value.getValue());
+  call.dtype(type.getElementType());
+  op.getResult().replaceAllUsesWith(
+      createDenseValue(builder, loc, "aten::full", call.get(), type));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+static void lower(nn::ParameterOp op, OpBuilder &builder) {
+  auto init = static_cast<exec::Init>(op.getInit());
+  auto parameter = exec::ParameterOp::create(
+      builder, op.getLoc(), op.getName(), op.getType(), init,
+      op.getInitArgsAttr(), op.getValuesAttr(), op.getFrozen(),
+      /*shared=*/false, op.getFloorAttr(), op.getCeilingAttr());
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
+    parameter->setAttr(attribute.getName(), attribute.getValue());
+  if (op.getDecay())
+    parameter->setAttr("decay", builder.getI64IntegerAttr(1));
+}
+
+namespace {
+class NnToExec : public passes::impl::NnToExecBase<NnToExec> {
+public:
+  using NnToExecBase::NnToExecBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    for (auto function : module.getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(lowerFunction(function)))
+        return signalPassFailure();
+    for (auto parameter :
+         llvm::make_early_inc_range(module.getOps<nn::ParameterOp>())) {
+      OpBuilder builder(parameter);
+      lower(parameter, builder);
+      parameter.erase();
+    }
+  }
+
+private:
+  LogicalResult lowerFunction(func::FuncOp function) {
+    if (!function.getBody().hasOneBlock())
+      return function.emitOpError("expected a body of one block");
+    SmallVector<Operation *> ops;
+    for (Operation &op : function.front())
+      ops.push_back(&op);
+    Overwritable overwritable =
+        findOverwritable(function.front(), findUpdatedArguments(function));
+    for (Operation *op : ops)
+      if (failed(lowerOp(op, overwritable)))
+        return failure();
+    writeUpdatesIntoArguments(function);
+    nameMarkedValues(function);
+    return success();
+  }
+
+  LogicalResult lowerOp(Operation *op, const Overwritable &overwritable) {
+    OpBuilder builder(op);
+    if (auto aten = dyn_cast<nn::AtenOpInterface>(op)) {
+      lowerCall(aten, builder, overwritable);
+    } else if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
+      if (failed(lower(splat, builder)))
+        return failure();
+    } else {
+      bool known = llvm::TypeSwitch<Operation *, bool>(op)
+                       .Case<nn::AdamWOp, nn::ClampOp, nn::GlobalNormOp,
+                             nn::ScaleOp, nn::SplitOp>([&](auto typed) {
+                         lower(typed, builder, overwritable);
+                         return true;
+                       })
+                       .Default(false);
+      if (!known)
+        return success();
+    }
+    ++numCalls;
+    op->erase();
+    return success();
+  }
+
+  void lowerCall(nn::AtenOpInterface op, OpBuilder &builder,
+                 const Overwritable &overwritable) {
+    nn::AtenArguments call(builder);
+    op.buildAtenArguments(call);
+    nn::InPlaceForm form = op.getInPlaceForm();
+    if (!form.name.empty()) {
+      OpOperand &operand = op->getOpOperand(form.operand);
+      Value target = operand.get();
+      if (target.getType() == op->getResult(0).getType() &&
+          overwritable.contains(&operand)) {
+        if (form.appendsOut)
+          call.tensor(target);
+        createDense(builder, op.getLoc(), form.name, call.get(), {});
+        op->getResult(0).replaceAllUsesWith(target);
+        ++numInPlace;
+        return;
+      }
+    }
+    exec::DenseOp dense = createDense(builder, op.getLoc(), op.getAtenName(),
+                                      call.get(), op->getResultTypes());
+    op->replaceAllUsesWith(dense);
+  }
+};
+} // namespace

@@ -1,0 +1,23 @@
+//===- Updates.h - Names and updates of a function's arguments --*- C++ -*-===//
+
+#ifndef SEXTANT_PASSES_SCHEDULE_UPDATES_H
+#define SEXTANT_PASSES_SCHEDULE_UPDATES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace sextant::passes {
+
+/// The arguments that a result of the same mark gives a new value.
+llvm::SmallVector<mlir::BlockArgument>
+findUpdatedArguments(mlir::func::FuncOp function);
+
+/// Writes the results that carry the mark of an argument into that argument
+/// and drops them from the function's results.
+void writeUpdatesIntoArguments(mlir::func::FuncOp function);
+
+/// Gives marked arguments and results the names that the runtime reads.
+void nameMarkedValues(mlir::func::FuncOp function);
+
+} // namespace sextant::passes
+
+#endif // SEXTANT_PASSES_SCHEDULE_UPDATES_H

@@ -1,0 +1,118 @@
+// RUN: sextant-opt %s --nn-to-exec --split-input-file | FileCheck %s
+
+// Each op is the call that its definition describes; sizes are read from the
+// operands where they are dynamic.
+// CHECK-LABEL: func @calls
+// CHECK:       %[[X:.+]] = exec.dense "aten::embedding"(%{{.*}}, %{{.*}} : tensor<256x64xf32>, tensor<?x?xi64>)
+// CHECK-SAME:  arguments [#exec.tensor<0>, #exec.tensor<1>, -1, false, false] -> tensor<?x?x64xf32>
+// CHECK:       exec.dense "aten::linear"(%[[X]], %{{.*}} : tensor<?x?x64xf32>, tensor<256x64xf32>)
+// CHECK-SAME:  arguments [#exec.tensor<0>, #exec.tensor<1>, unit] -> tensor<?x?x256xf32>
+// CHECK:       exec.dense "aten::native_layer_norm"
+// CHECK-SAME:  arguments [#exec.tensor<0>, array<i64: 64>, #exec.tensor<1>, #exec.tensor<2>, 1.000000e-05]
+// CHECK:       exec.dense "aten::reshape"
+// CHECK-SAME:  arguments [#exec.tensor<0>, #exec.integers<[1, 2, 3, 4]>] -> tensor<?x?x4x16xf32>
+// CHECK:       exec.dense "aten::narrow"
+// CHECK-SAME:  arguments [#exec.tensor<0>, 3, 0, 4] -> tensor<?x?x4x4xf32>
+// CHECK:       exec.dense "aten::narrow"
+// CHECK-SAME:  arguments [#exec.tensor<0>, 3, 4, 12] -> tensor<?x?x4x12xf32>
+func.func @calls(%tokens: tensor<?x?xi64>, %w: tensor<256x64xf32>, %g: tensor<64xf32>,
+                 %n: index, %m: index) -> (tensor<?x?x256xf32>, tensor<?x?x4x12xf32>) {
+  %x = nn.embedding %w, %tokens : (tensor<256x64xf32>, tensor<?x?xi64>) -> tensor<?x?x64xf32>
+  %y = nn.linear %x, %w : (tensor<?x?x64xf32>, tensor<256x64xf32>) -> tensor<?x?x256xf32>
+  %z, %mean, %rstd = nn.layer_norm %x, %g, %g epsilon 1.0e-5
+    : (tensor<?x?x64xf32>, tensor<64xf32>, tensor<64xf32>)
+    -> (tensor<?x?x64xf32>, tensor<?x?x1xf32>, tensor<?x?x1xf32>)
+  %h = nn.reshape %z sizes(%n, %m) : tensor<?x?x64xf32> -> tensor<?x?x4x16xf32>
+  %a, %b = nn.split %h dim 3 into [4, 12]
+    : (tensor<?x?x4x16xf32>) -> (tensor<?x?x4x4xf32>, tensor<?x?x4x12xf32>)
+  return %y, %b : tensor<?x?x256xf32>, tensor<?x?x4x12xf32>
+}
+
+// -----
+
+// An operand that nothing reads afterwards is overwritten, unless it belongs
+// to the caller, is a view, or is given back.
+// CHECK-LABEL: func @in_place
+// CHECK-SAME:  (%[[X:.+]]: tensor<?x64xf32>)
+// CHECK:       %[[A:.+]] = exec.dense "aten::mul.Tensor"(%[[X]], %[[X]]
+// CHECK:       exec.dense "aten::_log_softmax.out"(%[[A]], %[[A]] :
+// CHECK-SAME:  arguments [#exec.tensor<0>, -1, false, #exec.tensor<1>]{{$}}
+// CHECK:       %[[C:.+]] = exec.dense "aten::mul.Tensor"(%[[A]], %[[X]]
+// CHECK:       %[[T:.+]] = exec.dense "aten::transpose.int"(%[[C]]
+// CHECK:       %[[D:.+]] = exec.dense "aten::mul.Tensor"(%[[T]], %[[T]]
+// CHECK:       return %[[A]], %[[D]]
+func.func @in_place(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<64x?xf32>) {
+  %a = nn.mul %x, %x : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  %b = nn.log_softmax %a : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %c = nn.mul %b, %x : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  %t = nn.transpose %c 0, 1 : (tensor<?x64xf32>) -> tensor<64x?xf32>
+  %d = nn.mul %t, %t : (tensor<64x?xf32>, tensor<64x?xf32>) -> tensor<64x?xf32>
+  return %b, %d : tensor<?x64xf32>, tensor<64x?xf32>
+}
+
+// -----
+
+// CHECK: exec.parameter "w" : tensor<8xf32> init normal [0.000000e+00, 2.000000e-02] {decay = 1 : i64}
+nn.parameter "w" : tensor<8xf32> init normal [0.0, 0.02] decay
+
+// What has the mark of an argument is written into it and no longer a result.
+// CHECK-LABEL: func @update
+// CHECK-SAME:  (%[[P:.+]]: tensor<8xf32> {exec.name = "w", exec.updated, nn.parameter = "w"},
+// CHECK-SAME:  %[[G:.+]]: tensor<8xf32> {exec.name = "w:gradient", nn.gradient = "w"},
+// CHECK-SAME:  %[[M:.+]]: tensor<8xf32> {exec.name = "w:first_moment", exec.updated, nn.first_moment = "w"},
+// CHECK-SAME:  %[[V:.+]]: tensor<8xf32> {exec.name = "w:second_moment", exec.updated, nn.second_moment = "w"},
+// CHECK-SAME:  -> (tensor<f32> {exec.name = "gradient_norm", nn.gradient_norm})
+// CHECK:       %[[FLAT:.+]] = exec.dense "aten::reshape"(%[[G]]
+// CHECK:       exec.dense "aten::dot"(%[[FLAT]], %[[FLAT]]
+// CHECK:       %[[NORM:.+]] = exec.dense "aten::sqrt"
+// The gradient belongs to the caller: it is divided in a copy.
+// CHECK:       %[[COPY:.+]] = exec.dense "aten::clone"(%[[G]]
+// CHECK:       exec.dense "aten::_fused_adamw_.tensor_lr"(%[[P]], %[[COPY]], %[[M]], %[[V]],
+// CHECK:       exec.dense "aten::clamp_.Tensor"(%[[P]],
+// CHECK:       %[[NEXT:.+]] = exec.dense "aten::add.Tensor"
+// CHECK:       exec.dense "aten::copy_"(%[[STEP:.+]], %[[NEXT]]
+// CHECK:       return %[[NORM]] : tensor<f32>
+func.func @update(%p: tensor<8xf32> {nn.parameter = "w"}, %g: tensor<8xf32> {nn.gradient = "w"},
+                  %m: tensor<8xf32> {nn.first_moment = "w"}, %v: tensor<8xf32> {nn.second_moment = "w"},
+                  %rate: tensor<f32> {nn.learning_rate}, %step: tensor<f32> {nn.step})
+    -> (tensor<f32> {nn.gradient_norm}, tensor<f32> {nn.step}, tensor<8xf32> {nn.parameter = "w"},
+        tensor<8xf32> {nn.first_moment = "w"}, tensor<8xf32> {nn.second_moment = "w"}) {
+  %n = nn.global_norm %g : (tensor<8xf32>) -> tensor<f32>
+  %u:3 = nn.adamw (%p) gradients(%g) moments(%m), (%v) step %step rate %rate gradient_scale %n
+    decay 0.1 betas [0.9, 0.95] epsilon 1.0e-8 : (tensor<8xf32>), tensor<f32>, tensor<f32>, tensor<f32>
+  %c = nn.clamp %u#0 floor 0.01 : tensor<8xf32>
+  %one = arith.constant dense<1.0> : tensor<f32>
+  %next = nn.add %step, %one : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %n, %next, %c, %u#1, %u#2
+    : tensor<f32>, tensor<f32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Without marks nothing of the caller's is overwritten.
+// CHECK-LABEL: func @functional
+// CHECK-COUNT-3: exec.dense "aten::clone"
+// CHECK:       exec.dense "aten::_fused_adamw_.tensor_lr"
+func.func @functional(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<f32>)
+    -> (tensor<8xf32>, tensor<8xf32>) {
+  %u:3 = nn.adamw (%p) gradients(%g) moments(%p), (%p) step %s rate %s
+    decay 0.1 betas [0.9, 0.95] epsilon 1.0e-8 : (tensor<8xf32>), tensor<f32>, tensor<f32>
+  return %u#0, %u#1 : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Filled tensors: zeros are allocated, scalars are constants.
+// CHECK-LABEL: func @filled
+// CHECK:       exec.alloc(%{{.*}}) zero : tensor<?x4xf32>
+// CHECK:       arith.constant dense<1.000000e+00> : tensor<f32>
+// CHECK:       exec.dense "aten::full"(%{{.*}} : index, index) arguments [#exec.integers<[0, 1]>, 2.000000e+00, f32] -> tensor<?x4xf32>
+func.func @filled(%n: index) -> (tensor<?x4xf32>, tensor<f32>, tensor<?x4xf32>) {
+  %c0 = arith.constant 0.0 : f32
+  %c1 = arith.constant 1.0 : f32
+  %c2 = arith.constant 2.0 : f32
+  %0 = tensor.splat %c0[%n] : tensor<?x4xf32>
+  %1 = tensor.splat %c1 : tensor<f32>
+  %2 = tensor.splat %c2[%n] : tensor<?x4xf32>
+  return %0, %1, %2 : tensor<?x4xf32>, tensor<f32>, tensor<?x4xf32>
+}
