@@ -1,0 +1,1 @@
+"""Builders of models: Python that prints modules of `nn` and `pos` ops."""

@@ -1,0 +1,321 @@
+"""Decoder transformers: GPT-2 style and Llama style blocks, any encodings.
+
+`build` prints a module with the functions
+
+* ``loss(tokens, labels, ...) -> loss``: mean cross entropy in nats over the labels
+  that are not `IGNORED` (evaluate the last k tokens of a block by ignoring the
+  labels before);
+* ``token_losses(tokens, labels, ...) -> losses``: one per token, 0 where ignored;
+* ``logits(tokens, ...) -> logits``;
+
+and, from the loss, ``gradients``, ``update`` and ``train_step``
+(`--derive-backward`). Tokens and labels are i64 [batch, length], of any batch and
+length. All functions then take the tensors that encodings ask of the caller, and
+the parameters, in one order: `sextant.compile(text)` knows their names.
+
+>>> text = build(Config(encodings=("causal", "rope"), layers=4, width=128, heads=4))
+>>> program = sextant.compile(text)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ..definitions import EncodingLike
+from ..errors import nearest
+from .places import ATTENTION, EMBEDDING, Placed, parameters, place
+from .printer import Function, Input, Parameter, Value, number
+
+IGNORED = -100
+STYLES = ("gpt2", "llama")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a model is.
+
+    ``style``: "gpt2" (layer norm, gelu, biases) or "llama" (rms norm, silu-gated
+    MLP, no biases). ``encodings``: uses in order, causal among them if wanted.
+    ``kv_heads``: heads of key and value, 0 for as many as ``heads``. ``hidden``:
+    width of the MLP, 0 for 4 times the width (gpt2) or 8/3 of it, rounded up to a
+    multiple of 32 (llama). ``tied``: the head's weight is the embedding's.
+    ``shared``: layers share the encodings' parameters, whatever their scope.
+
+    Parameters are called ``embedding.weight``, ``layers.0.query.weight``,
+    ``layers.0.mlp.up.bias``, ``norm.weight``; those of encodings
+    ``layers.0.attention.<instance>.<param>``, ``attention.<instance>.<param>``
+    where the layers share them, ``embedding.<instance>.<param>``.
+
+    Weights start uniform in +-1 / sqrt(fan in), those that write into the
+    residual stream divided by sqrt(2 layers); the embedding normal with deviation
+    0.02. ``beta1`` to ``clip`` are settings of AdamW; matrices decay.
+    """
+
+    encodings: tuple[EncodingLike, ...] = ("causal",)
+    style: str = "gpt2"
+    vocabulary: int = 256
+    layers: int = 4
+    width: int = 128
+    heads: int = 4
+    kv_heads: int = 0
+    hidden: int = 0
+    tied: bool = True
+    shared: bool = False
+    dtype: str = "f32"
+    epsilon: float = 1e-5
+    beta1: float = 0.9
+    beta2: float = 0.999
+    adam_epsilon: float = 1e-8
+    decay: float = 0.01
+    clip: float = 1.0
+
+    def __post_init__(self):
+        if self.style not in STYLES:
+            raise ValueError(f'unknown style "{self.style}"{nearest(self.style, STYLES)}')
+        if self.dtype != "f32":
+            raise ValueError(f'models compute in "f32", got dtype "{self.dtype}"')
+        for name in ("vocabulary", "layers", "width", "heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("kv_heads", "hidden"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        if self.kv_heads and self.heads % self.kv_heads:
+            raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
+
+    @property
+    def head_dim(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def key_heads(self) -> int:
+        return self.kv_heads or self.heads
+
+    @property
+    def mlp_width(self) -> int:
+        if self.hidden:
+            return self.hidden
+        return 4 * self.width if self.style == "gpt2" else -(-8 * self.width // (3 * 32)) * 32
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """Extents that parameters of encodings are sized by."""
+        return {
+            "batch": 1,
+            "heads": self.heads,
+            "kv_heads": self.key_heads,
+            "head_dim": self.head_dim,
+            "value_dim": self.head_dim,
+            "model": self.width,
+            "query": 0,
+            "key": 0,
+        }
+
+
+def build(config: Config) -> str:
+    """The text of the model."""
+    return _Model(config).text()
+
+
+def gpt(**settings) -> str:
+    """As `build`, of a `Config` with these settings."""
+    return build(Config(**settings))
+
+
+class _Model:
+    """A model that is being printed."""
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.placed, self.definitions = place(config.encodings)
+        self.parameters: dict[str, Parameter] = {}
+        self.given: dict[str, Input] = {}
+        # Names of the operands of every place, by the place's label.
+        self.operands: dict[str, list[str]] = {}
+        self._declare()
+
+    # ---- parameters ---------------------------------------------------------
+
+    def _declare(self) -> None:
+        c = self.config
+        self._add(Parameter("embedding.weight", (c.vocabulary, c.width), _normal(0.02), True))
+        if EMBEDDING in self.placed:
+            self._declare_encodings(self.placed[EMBEDDING], "embedding", "embedding")
+        for layer in range(c.layers):
+            self._declare_layer(f"layers.{layer}")
+        self._declare_norm("norm")
+        if not c.tied:
+            self._declare_weight("head", c.vocabulary, c.width, bias=False)
+
+    def _declare_layer(self, prefix: str) -> None:
+        c = self.config
+        own, keys = c.heads * c.head_dim, c.key_heads * c.head_dim
+        residual = 1 / math.sqrt(2 * c.layers)
+        self._declare_norm(f"{prefix}.norm1")
+        for name, rows in (("query", own), ("key", keys), ("value", keys)):
+            self._declare_weight(f"{prefix}.{name}", rows, c.width)
+        self._declare_weight(f"{prefix}.output", c.width, own, residual)
+        for where, placed in self.placed.items():
+            if where != EMBEDDING:
+                self._declare_encodings(placed, f"{prefix}.{where}", f"{prefix}.attention")
+        self._declare_norm(f"{prefix}.norm2")
+        names = ("up",) if c.style == "gpt2" else ("gate", "up")
+        for name in names:
+            self._declare_weight(f"{prefix}.mlp.{name}", c.mlp_width, c.width)
+        self._declare_weight(f"{prefix}.mlp.down", c.width, c.mlp_width, residual)
+
+    def _declare_weight(
+        self, name: str, rows: int, columns: int, scale: float = 1.0, bias: bool = True
+    ) -> None:
+        bound = scale / math.sqrt(columns)
+        init = f"uniform [{number(-bound)}, {number(bound)}]"
+        self._add(Parameter(f"{name}.weight", (rows, columns), init, True))
+        if bias and self.config.style == "gpt2":
+            self._add(Parameter(f"{name}.bias", (rows,), _constant(0.0)))
+
+    def _declare_norm(self, name: str) -> None:
+        width = (self.config.width,)
+        self._add(Parameter(f"{name}.weight", width, _constant(1.0)))
+        if self.config.style == "gpt2":
+            self._add(Parameter(f"{name}.bias", width, _constant(0.0)))
+
+    def _declare_encodings(self, placed: Placed, label: str, prefix: str) -> None:
+        """Parameters of one place. Those of the scope of the model, or all if
+        they are shared, are named without the layer."""
+        whole = prefix.split(".")[-1]
+        made, given = parameters(placed.signature, prefix, self.config.extents)
+        found = iter(made)
+        names = []
+        for info in placed.signature.params:
+            if info.given:
+                names.append(info.name)
+                continue
+            parameter = next(found)
+            if self.config.shared or info.scope == "model":
+                parameter = replace(parameter, name=f"{whole}.{info.name}")
+            self._add(parameter)
+            names.append(parameter.name)
+        for item in given:
+            self.given.setdefault(item.name, item)
+        self.operands[label] = names
+
+    def _add(self, parameter: Parameter) -> None:
+        known = self.parameters.setdefault(parameter.name, parameter)
+        if known.shape != parameter.shape:
+            raise ValueError(f'two parameters are called "{parameter.name}"')
+
+    # ---- functions ----------------------------------------------------------
+
+    def text(self) -> str:
+        c = self.config
+        optimizer = (
+            f"#nn.adamw<beta1 = {number(c.beta1)}, beta2 = {number(c.beta2)}, "
+            f"epsilon = {number(c.adam_epsilon)}, decay = {number(c.decay)}, "
+            f"clip = {number(c.clip)}, update = @update, train_step = @train_step>"
+        )
+        attributes = f"nn.gradients = @gradients, nn.optimizer = {optimizer}"
+        parts = [self.definitions]
+        parts += [p.text() for p in self.parameters.values()]
+        parts += [self._loss(attributes), self._token_losses(), self._logits()]
+        return f"module {{\n{''.join(parts)}}}\n"
+
+    def _function(self, name: str, inputs: Iterable[str]) -> Function:
+        tokens = [Input(n, (None, None), "i64", ("batch", "length")) for n in inputs]
+        return Function(name, [*tokens, *self.given.values()], list(self.parameters.values()))
+
+    def _loss(self, attributes: str) -> str:
+        f = self._function("loss", ("tokens", "labels"))
+        loss = self._cross_entropy(f, "mean")
+        return f.text([("loss", loss)], attributes)
+
+    def _token_losses(self) -> str:
+        f = self._function("token_losses", ("tokens", "labels"))
+        rows = self._cross_entropy(f, "none")
+        sizes = [f.size(f["tokens"], 0), f.size(f["tokens"], 1)]
+        return f.text([("losses", f.reshape(rows, (None, None), sizes))])
+
+    def _logits(self) -> str:
+        f = self._function("logits", ("tokens",))
+        return f.text([("logits", self._forward(f))])
+
+    def _cross_entropy(self, f: Function, reduction: str) -> Value:
+        logits = self._forward(f)
+        with f.within("loss"):
+            rows = f.product(f.size(f["tokens"], 0), f.size(f["tokens"], 1))
+            flat = f.reshape(logits, (None, self.config.vocabulary), [rows])
+            labels = f.reshape(f["labels"], (None,), [rows])
+            return f.nll_loss(f.log_softmax(flat), labels, reduction, IGNORED)
+
+    # ---- the model ----------------------------------------------------------
+
+    def _forward(self, f: Function) -> Value:
+        """Logits [batch, length, vocabulary]."""
+        with f.within("embedding"):
+            x = f.embedding(f["embedding.weight"], f["tokens"])
+            x = self._map_rows(f, x, EMBEDDING, "embedding")
+        for layer in range(self.config.layers):
+            x = self._block(f, x, f"layers.{layer}")
+        with f.within("head"):
+            head = "embedding.weight" if self.config.tied else "head.weight"
+            return f.linear(self._norm(f, x, "norm"), f[head])
+
+    def _block(self, f: Function, x: Value, prefix: str) -> Value:
+        with f.within(f"{prefix}.attention"):
+            x = f.add(x, self._attention(f, self._norm(f, x, f"{prefix}.norm1"), prefix))
+        with f.within(f"{prefix}.mlp"):
+            return f.add(x, self._mlp(f, self._norm(f, x, f"{prefix}.norm2"), f"{prefix}.mlp"))
+
+    def _attention(self, f: Function, x: Value, prefix: str) -> Value:
+        c = self.config
+        sizes = [f.size(f["tokens"], 0), f.size(f["tokens"], 1)]
+
+        def heads(name: str, count: int) -> Value:
+            mapped = self._map_rows(f, x, f"{name}_input", f"{prefix}.{name}_input")
+            y = self._linear(f, mapped, f"{prefix}.{name}")
+            split = f.reshape(y, (None, None, count, c.head_dim), sizes)
+            return f.transpose(split, 1, 2)
+
+        q = heads("query", c.heads)
+        k = heads("key", c.key_heads)
+        v = heads("value", c.key_heads)
+        uses = self.placed[ATTENTION].uses if ATTENTION in self.placed else ()
+        names = self.operands.get(f"{prefix}.{ATTENTION}", [])
+        out = f.attention(q, k, v, uses, [f[n] for n in names])
+        merged = f.reshape(f.transpose(out, 1, 2), (None, None, c.heads * c.head_dim), sizes)
+        return self._linear(f, merged, f"{prefix}.output")
+
+    def _map_rows(self, f: Function, x: Value, where: str, label: str) -> Value:
+        if where not in self.placed:
+            return x
+        params = [f[n] for n in self.operands[label]]
+        return f.map_rows(x, where, self.placed[where].uses, params)
+
+    def _mlp(self, f: Function, x: Value, prefix: str) -> Value:
+        up = self._linear(f, x, f"{prefix}.up")
+        if self.config.style == "gpt2":
+            inner = f.gelu(up, "tanh")
+        else:
+            inner = f.mul(f.silu(self._linear(f, x, f"{prefix}.gate")), up)
+        return self._linear(f, inner, f"{prefix}.down")
+
+    def _linear(self, f: Function, x: Value, name: str) -> Value:
+        bias = f[f"{name}.bias"] if f"{name}.bias" in self.parameters else None
+        return f.linear(x, f[f"{name}.weight"], bias)
+
+    def _norm(self, f: Function, x: Value, name: str) -> Value:
+        weight, epsilon = f[f"{name}.weight"], self.config.epsilon
+        if self.config.style == "gpt2":
+            return f.layer_norm(x, weight, f[f"{name}.bias"], epsilon)
+        return f.rms_norm(x, weight, epsilon)
+
+
+def _normal(deviation: float) -> str:
+    return f"normal [{number(0.0)}, {number(deviation)}]"
+
+
+def _constant(value: float) -> str:
+    return f"constant [{number(value)}]"

@@ -1,0 +1,107 @@
+"""Where the encodings of a model act, and the parameters that come with them.
+
+An encoding whose sites are row maps of the embedding acts once, on the token
+embeddings; row maps of the projections' inputs act in every layer before the
+projection; all else acts inside attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .. import backend, definitions
+from ..definitions import EncodingLike, ParamInfo, Signature
+from .printer import Input, Parameter, number
+
+EMBEDDING = "embedding"
+PROJECTIONS = ("query_input", "key_input", "value_input")
+ATTENTION = "attention"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The encodings of one place: their uses, in order, as one signature."""
+
+    signature: Signature
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return self.signature.uses
+
+
+def place(encodings: Iterable[EncodingLike]) -> tuple[dict[str, Placed], str]:
+    """The encodings by place (`EMBEDDING`, one of `PROJECTIONS`, `ATTENTION`),
+    and the definitions of traced ones."""
+    groups: dict[str, list[EncodingLike]] = {}
+    encodings = list(encodings)
+    everything = definitions.signature(encodings)
+    for encoding in encodings:
+        for where in _places(encoding):
+            groups.setdefault(where, []).append(encoding)
+    placed = {w: Placed(definitions.signature(g)) for w, g in groups.items()}
+    return placed, everything.definitions
+
+
+def _places(encoding: EncodingLike) -> list[str]:
+    found = definitions.signature([encoding])
+    outside = [o for o in (EMBEDDING, *PROJECTIONS) if o in found.operands]
+    inside = not outside or found.operands - set(outside) or _has_scores(encoding)
+    return outside + ([ATTENTION] if inside else [])
+
+
+def _has_scores(encoding: EncodingLike) -> bool:
+    """Whether an encoding acts on scores, masks or outputs."""
+    if isinstance(encoding, str):
+        encoding = definitions.parse_uses([encoding])[0].encoding
+    places = definitions.describe(encoding).places
+    return any(not place.startswith("rows") for place in places)
+
+
+def parameters(
+    signature: Signature, prefix: str, extents: dict[str, int]
+) -> tuple[list[Parameter], list[Input]]:
+    """The parameters of some encodings, named below ``prefix``, and the tensors
+    that the caller gives at every call (ids, lengths), under their own names."""
+    made, given = [], []
+    for info in signature.params:
+        if info.given:
+            given.append(Input(info.name, (None,) * info.rank, info.element))
+        else:
+            made.append(_parameter(signature, info, prefix, extents))
+    return made, given
+
+
+def _parameter(
+    signature: Signature, info: ParamInfo, prefix: str, extents: dict[str, int]
+) -> Parameter:
+    kind, numbers, shape = backend.compiler().initial_values(
+        signature.definitions,
+        list(signature.uses),
+        definitions.user_folder(),
+        info.name,
+        extents,
+    )
+    if kind == "values":
+        values = _nested([number(float(n)) for n in numbers], list(shape))
+        init = f"given values dense<{values}> : {Parameter('', tuple(shape), '').type}"
+    else:
+        init = f"{kind} [{', '.join(number(float(n)) for n in numbers)}]"
+    return Parameter(
+        f"{prefix}.{info.name}",
+        tuple(shape),
+        init,
+        frozen=not info.trained,
+        floor=info.floor,
+        ceiling=info.ceiling,
+    )
+
+
+def _nested(values: list[str], shape: list[int]) -> str:
+    if not shape:
+        return values[0]
+    if 0 in shape:
+        return ""
+    step = len(values) // shape[0]
+    parts = [_nested(values[i : i + step], shape[1:]) for i in range(0, len(values), step)]
+    return f"[{', '.join(parts)}]"

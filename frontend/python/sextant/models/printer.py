@@ -1,0 +1,261 @@
+"""Prints functions of `nn` and `pos` ops, one op per method.
+
+A `Value` knows its shape, so that a builder reads like a model in PyTorch; None
+stands for a dynamic dimension. Every op is labelled with the scope in which it is
+made (``layers.0.attention``), which profiles show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor (or, with ``shape`` None, an index) of the function at hand."""
+
+    name: str
+    shape: Shape | None
+    element: str = "f32"
+
+    @property
+    def type(self) -> str:
+        if self.shape is None:
+            return "index"
+        return tensor_type(self.shape, self.element)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the model.
+
+    ``init``: as ``nn.parameter`` has it ("normal [0.0, 0.02]"). ``decay``: the
+    optimizer decays it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    init: str
+    decay: bool = False
+    frozen: bool = False
+    floor: float | None = None
+    ceiling: float | None = None
+
+    @property
+    def type(self) -> str:
+        return tensor_type(self.shape, "f32")
+
+    def text(self) -> str:
+        line = f'  nn.parameter "{self.name}" : {self.type} init {self.init}'
+        line += " frozen" if self.frozen else ""
+        line += " decay" if self.decay else ""
+        if self.floor is not None:
+            line += f" floor {number(self.floor)}"
+        if self.ceiling is not None:
+            line += f" ceiling {number(self.ceiling)}"
+        return line + "\n"
+
+
+@dataclass(frozen=True)
+class Input:
+    """An argument that is no parameter; ``dims`` names its dimensions, which must
+    agree wherever a name is used."""
+
+    name: str
+    shape: Shape
+    element: str
+    dims: tuple[str, ...] = ()
+
+
+def number(value: float) -> str:
+    """A float as MLIR reads it."""
+    if not math.isfinite(value):
+        raise ValueError(f"{value} cannot be written into a model")
+    return f"{value:.17e}"
+
+
+def tensor_type(shape: Shape, element: str) -> str:
+    dims = "".join("?x" if n is None else f"{n}x" for n in shape)
+    return f"tensor<{dims}{element}>"
+
+
+@dataclass
+class Function:
+    """A function that is being printed."""
+
+    name: str
+    inputs: Sequence[Input]
+    parameters: Sequence[Parameter]
+    lines: list[str] = field(default_factory=list)
+    scope: list[str] = field(default_factory=list)
+    made: int = 0
+
+    def __post_init__(self):
+        self.values = {
+            item.name: Value(f"%arg{i}", tuple(item.shape), getattr(item, "element", "f32"))
+            for i, item in enumerate([*self.inputs, *self.parameters])
+        }
+
+    def __getitem__(self, name: str) -> Value:
+        """An argument by name."""
+        return self.values[name]
+
+    @contextlib.contextmanager
+    def within(self, label: str):
+        """Ops made inside are labelled with ``label`` below the scope at hand."""
+        self.scope.append(label)
+        yield
+        self.scope.pop()
+
+    # ---- printing -----------------------------------------------------------
+
+    def text(self, results: Iterable[tuple[str, Value]], attributes: str = "") -> str:
+        """The whole function, which gives the named results."""
+        results = list(results)
+        arguments = []
+        for i, item in enumerate([*self.inputs, *self.parameters]):
+            if isinstance(item, Parameter):
+                mark = f'nn.parameter = "{item.name}"'
+            else:
+                dims = ", ".join(f'"{d}"' for d in item.dims)
+                mark = f'exec.name = "{item.name}"' + (f", exec.dims = [{dims}]" if dims else "")
+            arguments.append(f"%arg{i}: {self[item.name].type} {{{mark}}}")
+        types = ", ".join(f'{v.type} {{exec.name = "{n}"}}' for n, v in results)
+        head = f"  func.func @{self.name}({', '.join(arguments)}) -> ({types})"
+        head += f" attributes {{{attributes}}}" if attributes else ""
+        names = ", ".join(v.name for _, v in results)
+        ends = ", ".join(v.type for _, v in results)
+        body = "".join(f"    {line}\n" for line in self.lines)
+        return f"{head} {{\n{body}    return {names} : {ends}\n  }}\n"
+
+    def _name(self) -> str:
+        self.made += 1
+        return f"%{self.made}"
+
+    def _line(self, text: str) -> None:
+        label = f' loc("{".".join(self.scope)}")' if self.scope else ""
+        self.lines.append(text + label)
+
+    def _op(self, text: str, operands: Sequence[Value], *shapes: Shape) -> list[Value]:
+        """An op whose types are a function type."""
+        results = [Value(self._name(), shape, operands[0].element) for shape in shapes]
+        names = ", ".join(r.name for r in results)
+        takes = ", ".join(o.type for o in operands)
+        gives = ", ".join(r.type for r in results)
+        self._line(f"{names} = nn.{text} : ({takes}) -> ({gives})")
+        return results
+
+    # ---- ops ----------------------------------------------------------------
+
+    def size(self, value: Value, dim: int) -> Value:
+        """A dimension as an index."""
+        assert value.shape is not None
+        constant = Value(self._name(), None)
+        if value.shape[dim] is not None:
+            self._line(f"{constant.name} = arith.constant {value.shape[dim]} : index")
+            return constant
+        result = Value(self._name(), None)
+        self._line(f"{constant.name} = arith.constant {dim} : index")
+        self._line(f"{result.name} = tensor.dim {value.name}, {constant.name} : {value.type}")
+        return result
+
+    def product(self, left: Value, right: Value) -> Value:
+        """Of two indices."""
+        result = Value(self._name(), None)
+        self._line(f"{result.name} = arith.muli {left.name}, {right.name} : index")
+        return result
+
+    def embedding(self, weight: Value, indices: Value) -> Value:
+        result = Value(self._name(), (*indices.shape, weight.shape[1]), weight.element)
+        self._line(
+            f"{result.name} = nn.embedding {weight.name}, {indices.name} : "
+            f"({weight.type}, {indices.type}) -> {result.type}"
+        )
+        return result
+
+    def linear(self, x: Value, weight: Value, bias: Value | None = None) -> Value:
+        shape = (*x.shape[:-1], weight.shape[0])
+        text, operands = f"linear {x.name}, {weight.name}", [x, weight]
+        if bias is not None:
+            text, operands = f"{text} bias {bias.name}", [*operands, bias]
+        return self._op(text, operands, shape)[0]
+
+    def layer_norm(self, x: Value, weight: Value, bias: Value, epsilon: float) -> Value:
+        rows = (*x.shape[:-1], 1)
+        text = f"layer_norm {x.name}, {weight.name}, {bias.name} epsilon {number(epsilon)}"
+        return self._op(text, [x, weight, bias], x.shape, rows, rows)[0]
+
+    def rms_norm(self, x: Value, weight: Value, epsilon: float) -> Value:
+        rows = (*x.shape[:-1], 1)
+        text = f"rms_norm {x.name}, {weight.name} epsilon {number(epsilon)}"
+        return self._op(text, [x, weight], x.shape, rows)[0]
+
+    def gelu(self, x: Value, form: str) -> Value:
+        return self._op(f"gelu {x.name} form {form}", [x], x.shape)[0]
+
+    def silu(self, x: Value) -> Value:
+        return self._op(f"silu {x.name}", [x], x.shape)[0]
+
+    def add(self, left: Value, right: Value) -> Value:
+        return self._op(f"add {left.name}, {right.name}", [left, right], left.shape)[0]
+
+    def mul(self, left: Value, right: Value) -> Value:
+        return self._op(f"mul {left.name}, {right.name}", [left, right], left.shape)[0]
+
+    def transpose(self, x: Value, first: int, second: int) -> Value:
+        shape = list(x.shape)
+        shape[first], shape[second] = shape[second], shape[first]
+        return self._op(f"transpose {x.name} {first}, {second}", [x], tuple(shape))[0]
+
+    def reshape(self, x: Value, shape: Shape, sizes: Sequence[Value] = ()) -> Value:
+        """``sizes`` gives the dimensions that are None in ``shape``."""
+        result = Value(self._name(), tuple(shape), x.element)
+        clause = f" sizes({', '.join(s.name for s in sizes)})" if sizes else ""
+        self._line(f"{result.name} = nn.reshape {x.name}{clause} : {x.type} -> {result.type}")
+        return result
+
+    def log_softmax(self, x: Value) -> Value:
+        return self._op(f"log_softmax {x.name}", [x], x.shape)[0]
+
+    def nll_loss(self, x: Value, labels: Value, reduction: str, ignore: int) -> Value:
+        shape = (x.shape[0],) if reduction == "none" else ()
+        text = f"nll_loss {x.name}, {labels.name} reduction {reduction} ignore {ignore}"
+        return self._op(text, [x, labels], shape, ())[0]
+
+    def map_rows(
+        self, x: Value, operand: str, uses: Sequence[str], params: Sequence[Value]
+    ) -> Value:
+        """Row maps of ``operand`` on x [B, L, C]."""
+        result = Value(self._name(), x.shape, x.element)
+        self._line(
+            f"{result.name} = pos.map_rows {x.name} of {operand}{_clauses(uses, params)}"
+            f" : {x.type} -> {result.type}"
+        )
+        return result
+
+    def attention(
+        self, q: Value, k: Value, v: Value, uses: Sequence[str], params: Sequence[Value]
+    ) -> Value:
+        """Attention of q [B, H, L, d] to k, v [B, Hkv, L, d]."""
+        out = Value(self._name(), (*q.shape[:-1], v.shape[-1]), q.element)
+        lse = Value(self._name(), q.shape[:-1], "f32")
+        self._line(
+            f"{out.name}, {lse.name} = pos.attention {q.name}, {k.name}, ({v.name})"
+            f"{_clauses(uses, params)} : {q.type}, {k.type}, ({v.type}) -> "
+            f"({out.type}), {lse.type}"
+        )
+        return out
+
+
+def _clauses(uses: Sequence[str], params: Sequence[Value]) -> str:
+    text = f" uses [{', '.join(uses)}]" if uses else ""
+    if params:
+        names = ", ".join(p.name for p in params)
+        types = ", ".join(p.type for p in params)
+        text += f" params({names} : {types})"
+    return text

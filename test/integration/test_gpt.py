@@ -1,0 +1,156 @@
+"""Whole GPTs, compiled, against autograd of the same models in plain PyTorch.
+
+Gradients are compared with PyTorch's in float64: an error of GRADIENT times the
+largest entry is a few hundred roundings of float32, as sums over batch and length
+make in PyTorch's own float32 as well.
+"""
+
+import random
+
+import plain_gpt
+import pytest
+import torch
+
+import sextant
+from sextant.models import gpt
+
+GRADIENT = 1e-4
+SEED = random.randrange(1 << 30)
+
+CASES = {
+    "gpt2-none": gpt.Config(encodings=("causal",), layers=2, width=32, heads=2),
+    "gpt2-learned-t5": gpt.Config(
+        encodings=("causal", "learned(rows=64)", "t5_bias"), layers=2, width=32, heads=4
+    ),
+    "gpt2-sinusoidal-kerple": gpt.Config(
+        encodings=("causal", "sinusoidal", "kerple_log"), layers=2, width=32, heads=2, tied=False
+    ),
+    "llama-rope-alibi": gpt.Config(
+        encodings=("causal", "rope", "alibi"), style="llama", layers=2, width=32, heads=4, kv_heads=2
+    ),
+    "llama-rope-kerple-t5": gpt.Config(
+        encodings=("causal", "rope", "kerple_log", "t5_bias"), style="llama", layers=2, width=48, heads=2
+    ),
+}
+SHAPES = [(2, 24), (1, 1), (3, 17), (1, 40)]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=str)
+def case(request):
+    config = CASES[request.param]
+    print(f"seed {SEED}")
+    program = sextant.compile(gpt.build(config), target="cpu")
+    return config, program
+
+
+def sample(config, batch, length, seed):
+    """Tokens and labels, some of them ignored."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(0, config.vocabulary, (batch, length), generator=generator)
+    labels = torch.randint(0, config.vocabulary, (batch, length), generator=generator)
+    labels[torch.rand(batch, length, generator=generator) < 0.2] = gpt.IGNORED
+    labels[0, 0] = 1
+    return tokens, labels
+
+
+def perturbed(program, seed):
+    """Initial parameters moved a little, so that no gradient is special."""
+    generator = torch.Generator().manual_seed(seed)
+    params = program.init_params(seed)
+    for name, value in params.items():
+        if not program.parameters[name]["frozen"]:
+            value += 0.05 * torch.rand(value.shape, generator=generator)
+    return params
+
+
+def trained(program, params):
+    return {n: p for n, p in params.items() if not program.parameters[n]["frozen"]}
+
+
+def doubled(params):
+    return {n: p.double().requires_grad_() for n, p in params.items()}
+
+
+def test_gradients_equal_autograd(case):
+    config, program = case
+    params = perturbed(program, SEED)
+    for number, (batch, length) in enumerate(SHAPES):
+        tokens, labels = sample(config, batch, length, SEED + number)
+        got = dict(
+            zip(
+                program.results("gradients"),
+                program.run("gradients", {"tokens": tokens, "labels": labels, **params}),
+                strict=True,
+            )
+        )
+        exact = doubled(params)
+        loss = plain_gpt.loss(config, exact, tokens, labels)
+        loss.backward()
+        assert abs(got["loss"].item() - loss.item()) < 1e-5 * max(1.0, loss.item())
+        for name in trained(program, params):
+            want = exact[name].grad
+            want = torch.zeros_like(exact[name]) if want is None else want
+            error = (got[f"{name}:gradient"].double() - want).abs().max().item()
+            bound = GRADIENT * want.abs().max().item() + 1e-6
+            assert error <= bound, f"{name} at {batch} x {length}: {error} > {bound}"
+
+
+def test_losses_and_logits(case):
+    config, program = case
+    params = perturbed(program, SEED)
+    tokens, labels = sample(config, 2, 19, SEED)
+    (logits,) = program.run("logits", {"tokens": tokens, **params})
+    (losses,) = program.run("token_losses", {"tokens": tokens, "labels": labels, **params})
+    want = plain_gpt.forward(config, doubled(params), tokens)
+    assert (logits.double() - want).abs().max() < 1e-4
+    each = torch.nn.functional.cross_entropy(
+        want.flatten(0, 1), labels.flatten(), ignore_index=gpt.IGNORED, reduction="none"
+    )
+    assert (losses.double().flatten() - each).abs().max() < 1e-4
+
+
+def test_training_steps_equal_torch(case):
+    """Five steps of AdamW with clipping and a learning rate that changes. Its
+    epsilon is well above the rounding of gradients that are zero in exact
+    arithmetic (a bias on keys), which AdamW would else blow up."""
+    config, program = case
+    params = perturbed(program, SEED)
+    weights = {n: p.clone().requires_grad_() for n, p in trained(program, params).items()}
+    decayed = [p for n, p in weights.items() if program.parameters[n].get("decay")]
+    others = [p for n, p in weights.items() if not program.parameters[n].get("decay")]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": config.decay}, {"params": others, "weight_decay": 0.0}],
+        betas=(config.beta1, config.beta2),
+        eps=config.adam_epsilon,
+    )
+    state = {"step": torch.tensor(1.0), "learning_rate": torch.tensor(0.0)}
+    for name, p in weights.items():
+        state[f"{name}:first_moment"] = torch.zeros_like(p)
+        state[f"{name}:second_moment"] = torch.zeros_like(p)
+    for step in range(5):
+        rate = 1e-3 * (step + 1)
+        tokens, labels = sample(config, 2, 16, SEED + step)
+        state["learning_rate"].fill_(rate)
+        values = dict(
+            zip(
+                program.results("train_step"),
+                program.run("train_step", {"tokens": tokens, "labels": labels, **params, **state}),
+                strict=True,
+            )
+        )
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.zero_grad()
+        loss = plain_gpt.loss(config, {**params, **weights}, tokens, labels)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(weights.values(), config.clip)
+        optimizer.step()
+        for name, p in weights.items():
+            bounds = program.parameters[name]
+            with torch.no_grad():
+                p.clamp_(bounds.get("floor"), bounds.get("ceiling"))
+        assert values["loss"].item() == pytest.approx(loss.item(), rel=1e-4)
+        assert values["gradient_norm"].item() == pytest.approx(norm.item(), rel=1e-3)
+        assert state["step"].item() == step + 2
+    for name, p in weights.items():
+        assert (params[name] - p).abs().max().item() < 2e-4, name
