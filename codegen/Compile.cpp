@@ -7,6 +7,7 @@
 #include "codegen/ObjectCode.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "dialects/Interfaces/DerivativeRules.h"
+#include "dialects/Nn/IR/Nn.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -15,7 +16,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Encoding/SearchPath.h"
+#include "passes/Gradient/Gradient.h"
 #include "passes/Pipelines.h"
+#include "passes/Schedule/Schedule.h"
 #include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
@@ -24,7 +27,8 @@ using namespace sextant::codegen;
 
 void codegen::registerCompilerDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                  tensor::TensorDialect, exec::ExecDialect, pos::PosDialect>();
+                  tensor::TensorDialect, exec::ExecDialect, nn::NnDialect,
+                  pos::PosDialect>();
   registerDerivativeRules(registry);
   registerCompileDialects(registry);
 }
@@ -42,11 +46,18 @@ static void buildPosPipeline(OpPassManager &passes,
 
 static void buildExecPipeline(OpPassManager &passes,
                               const CompileOptions &options) {
+  // Gradients of attention carry the sites of their forward ops, hoisted.
+  passes.addPass(passes::createDeriveBackward());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addPass(passes::createNnToExec());
   LowerAttentionOptions lowering;
   lowering.target = options.target;
   passes.addPass(createLowerAttention(lowering));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  passes.addPass(passes::createExecRelease());
+  passes.addPass(passes::createExecVerify());
 }
 
 void codegen::buildCompilePipeline(OpPassManager &passes,
