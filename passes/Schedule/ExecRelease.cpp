@@ -22,16 +22,13 @@ static void hoistSizes(Block &block) {
   for (auto size : block.getOps<tensor::DimOp>())
     sizes.push_back(size);
   for (tensor::DimOp size : sizes) {
-    Operation *maker = size.getSource().getDefiningOp();
     Operation *index = size.getIndex().getDefiningOp();
-    // The index is a constant; it moves along.
-    if (index && index->hasTrait<OpTrait::ConstantLike>() &&
-        index->getBlock() == &block)
+    if (!index || !index->hasTrait<OpTrait::ConstantLike>())
+      continue;
+    if (index->getBlock() == &block)
       index->moveBefore(&block, block.begin());
-    if (maker)
+    if (Operation *maker = size.getSource().getDefiningOp())
       size->moveAfter(maker);
-    else if (index)
-      size->moveAfter(index);
   }
 }
 
