@@ -20,14 +20,12 @@ void passes::appendResults(func::FuncOp function, ValueRange values,
   Operation *terminator = function.front().getTerminator();
   unsigned first = function.getNumResults();
   terminator->insertOperands(first, values);
-  FunctionType type = function.getFunctionType();
-  SmallVector<Type> results(type.getResults());
-  llvm::append_range(results, values.getTypes());
-  function.setFunctionType(
-      FunctionType::get(function.getContext(), type.getInputs(), results));
-  for (auto [i, attribute] : llvm::enumerate(attributes))
-    function.setResultAttr(first + i, attribute.getName(),
-                           attribute.getValue());
+  SmallVector<unsigned> places(values.size(), first);
+  SmallVector<DictionaryAttr> dictionaries =
+      llvm::map_to_vector(attributes, [](NamedAttribute attribute) {
+        return DictionaryAttr::get(attribute.getName().getContext(), attribute);
+      });
+  (void)function.insertResults(places, values.getTypes(), dictionaries);
 }
 
 static Value addArgument(func::FuncOp function, Type type,

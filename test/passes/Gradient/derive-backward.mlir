@@ -59,10 +59,11 @@ nn.parameter "r" : tensor<8xf32> init constant [1.0] floor 0.01
 // CHECK:       %[[NEXT:.+]] = nn.add %[[STEP]]
 // CHECK:       return %[[NORM]], %[[NEXT]], %[[NEW]]#0, %[[BOUNDED]], %[[NEW]]#1, %[[OTHER]]#1, %[[NEW]]#2, %[[OTHER]]#2
 // CHECK-LABEL: func @train_step
+// CHECK-SAME:  -> (tensor<f32> {exec.name = "loss"}, tensor<f32> {nn.gradient_norm}, tensor<f32> {nn.step}, tensor<8xf32> {nn.parameter = "w"}
 // CHECK:       nn.global_norm
 // CHECK:       nn.adamw
 func.func @loss(%x: tensor<8xf32>, %w: tensor<8xf32> {nn.parameter = "w"},
-                %s: tensor<8xf32> {nn.parameter = "r"}) -> tensor<f32>
+                %s: tensor<8xf32> {nn.parameter = "r"}) -> (tensor<f32> {exec.name = "loss"})
     attributes {nn.gradients = @gradients,
                 nn.optimizer = #nn.adamw<beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, decay = 0.1,
                                          clip = 1.0, update = @update, train_step = @train_step>} {
