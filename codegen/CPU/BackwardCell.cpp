@@ -92,7 +92,8 @@ FailureOr<Value> BackwardKernel::emitVisible() {
       .getResult();
 }
 
-/// P = exp2(score in base 2 - lse in base 2).
+/// P = exp(score - lse). The difference is taken before the change of base,
+/// whose rounding is then relative to the difference, not to the lse.
 LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
                                                 Index group, Index panel,
                                                 bool isMasked) {
@@ -107,21 +108,24 @@ LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
     for (int64_t v = 0; v < shape.vectors; ++v) {
       int64_t inCell = r * shape.panel + v * kernel.width();
       Value score = products[r * shape.vectors + v];
-      double factor = log2e * scale;
+      Value exponent;
       site.setPoint(r, v);
       if (scoreOp) {
         if (scale != 1.0)
           score = kernel.mulF(score, kernel.splatF32(scale));
-        factor = log2e;
         if (keepsScores())
           kernel.storeVector(score, cellScores, {inCell});
         FailureOr<SmallVector<Value>> mapped =
             emitPayload(kernel.builder, scoreOp.getBody().front(), score, site);
         if (failed(mapped))
           return failure();
-        score = kernel.broadcast(mapped->front());
+        exponent = kernel.addF(kernel.broadcast(mapped->front()), lse);
+      } else {
+        exponent = scale == 1.0
+                       ? kernel.addF(score, lse)
+                       : kernel.fma(score, kernel.splatF32(scale), lse);
       }
-      Value p = kernel.exp2(kernel.fma(score, kernel.splatF32(factor), lse));
+      Value p = kernel.exp2(kernel.mulF(exponent, kernel.splatF32(log2e)));
       if (isMasked) {
         FailureOr<Value> visible = emitVisible();
         if (failed(visible))

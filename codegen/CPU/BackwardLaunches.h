@@ -14,7 +14,7 @@ struct RowStatistics {
   mlir::Value negativeLse, negativeDelta;
 };
 
-/// delta: -lse in base 2 and dlse - rowsum(o do), for `paddedRows` rows (type
+/// delta: -lse and dlse - rowsum(o do), for `paddedRows` rows (type
 /// index) of each head.
 RowStatistics launchDelta(const Lowering &lowering, const BackwardShape &shape,
                           mlir::Value paddedRows);

@@ -29,7 +29,7 @@ struct BackwardTask {
 
   using Number = SiteOperands::Number;
   unsigned outputGradient = 0;
-  /// [B, H, Lq rounded up to blocks] x f32: -lse in base 2, and
+  /// [B, H, Lq rounded up to blocks] x f32: -lse and
   /// dlse - rowsum(o do). Rows past the end have -1e30 and 0: P = dS = 0.
   unsigned negativeLse = 0, negativeDelta = 0;
   /// Per hoist: the partial sums of its gradient. Per parameter: those of the

@@ -9,5 +9,7 @@ TargetLowerings sextant::codegen::getCPULowerings() {
   TargetLowerings lowerings;
   lowerings.attention = lowerFlashForward;
   lowerings.attentionBackward = lowerAttentionBackward;
+  lowerings.mapRows = lowerMapRows;
+  lowerings.mapRowsBackward = lowerMapRowsBackward;
   return lowerings;
 }

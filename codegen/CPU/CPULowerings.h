@@ -12,6 +12,14 @@ namespace sextant::codegen {
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerAttentionBackward(const Lowering &lowering);
 
+/// Row maps outside attention: tables of hoisted values, one pass over rows.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerMapRows(const Lowering &lowering);
+
+/// Their gradient, and that of tables read per row (learned embeddings).
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerMapRowsBackward(const Lowering &lowering);
+
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_CPU_CPULOWERINGS_H

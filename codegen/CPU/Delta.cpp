@@ -1,7 +1,7 @@
 //===- Delta.cpp - Statistics of query rows for the backward --------------===//
 //
-// dS = P (dP - delta) with delta = rowsum(o do) - dlse. The lse is kept in base
-// 2. A row without keys has an lse of -inf; it gets one that makes P zero.
+// dS = P (dP - delta) with delta = rowsum(o do) - dlse. A row without keys has
+// an lse of -inf; it gets one that makes P zero.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,8 +12,7 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-static constexpr double log2e = 1.4426950408889634;
-/// -lse of rows that see no key or do not exist: exp2 gives 0 for any score.
+/// -lse of rows that see no key or do not exist: exp gives 0 for any score.
 static constexpr double noKeys = -1e30;
 
 namespace {
@@ -119,8 +118,7 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
           arith::CmpFPredicate::UNE, lse,
           kernel.constantF32(-std::numeric_limits<double>::infinity()));
       store(numbers.negativeLse, row,
-            kernel.selectF(seesKeys,
-                           kernel.mulF(lse, kernel.constantF32(-log2e)),
+            kernel.selectF(seesKeys, kernel.subF(kernel.constantF32(0.0), lse),
                            kernel.constantF32(noKeys)));
     });
     kernel.loop(valid, end, 1, [&](Value row) {

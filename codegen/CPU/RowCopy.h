@@ -31,14 +31,14 @@ protected:
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
                           mlir::Value row) override;
 
+  Index row = 0;
+  int64_t group = 0;
+
 private:
   pos::Side getSide() const {
     return operand == pos::RowOperand::query ? pos::Side::query
                                              : pos::Side::key;
   }
-
-  Index row = 0;
-  int64_t group = 0;
 };
 
 /// Rows of one head of a tensor [B, H, L, dim].

@@ -1,0 +1,307 @@
+//===- MapRows.cpp - Row maps outside attention, and their gradient -------===//
+//
+// The input [B, L, C] is seen as [B, 1, L, C], so rows are copied and mapped as
+// those of attention are. Gradients of the tables behind the maps are summed
+// over the batch, in order, by the item that owns the rows.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/ArgumentPoint.h"
+#include "codegen/CPU/CPULowerings.h"
+#include "codegen/CPU/RowPullback.h"
+#include "codegen/HoistTable.h"
+#include "dialects/Exec/IR/Exec.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+/// Rows of one item, a number of the kernel.
+static constexpr int64_t rowsPerItem = 64;
+
+//===----------------------------------------------------------------------===//
+// What both directions share
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyElement(const Lowering &lowering, Value input) {
+  Type element = cast<RankedTensorType>(input.getType()).getElementType();
+  if (element.isF32() || element.isBF16())
+    return success();
+  return lowering.getOp()->emitOpError(
+             "kernels of the CPU compute f32 and bf16, not ")
+         << element << "; the target 'reference' computes f64";
+}
+
+/// [B, L, C] as [B, 1, L, C].
+static Value withHeads(const Lowering &lowering, Value rows) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  auto shape = type.getShape();
+  auto result = RankedTensorType::get({shape[0], 1, shape[1], shape[2]},
+                                      type.getElementType());
+  SmallVector<Value> sizes;
+  for (int64_t dim : {0, 1, 2})
+    if (type.isDynamicDim(dim))
+      sizes.push_back(lowering.getDim(rows, dim));
+  return exec::ViewOp::create(lowering.builder, lowering.getLoc(), result, rows,
+                              DenseI64ArrayAttr(), sizes);
+}
+
+static int64_t getWidth(Value rows) {
+  return cast<RankedTensorType>(rows.getType()).getDimSize(2);
+}
+
+static int64_t getRowWords(const Lowering &lowering, Value rows) {
+  return getCopiedRowWords(lowering.target.vector, getWidth(rows),
+                           /*pairs=*/false);
+}
+
+/// The rows at hand are all operands of the sites.
+static SiteOperands addSites(const Lowering &lowering,
+                             const HoistTables &tables,
+                             LaunchOperands &operands, unsigned rows) {
+  SiteOperands sites;
+  sites.query = sites.key = sites.value = rows;
+  sites.append(lowering.plan, tables, operands.layout, operands.reads);
+  return sites;
+}
+
+/// Runs `body` for the rows of blocks [begin, end).
+static void loopOverRows(KernelBuilder &kernel, Index block, Index length,
+                         function_ref<void(Value)> body) {
+  Index first = kernel.mul(block, rowsPerItem);
+  Index last = kernel.min(kernel.add(first, rowsPerItem), length);
+  kernel.loop(first, last, 1, body);
+}
+
+//===----------------------------------------------------------------------===//
+// Forward
+//===----------------------------------------------------------------------===//
+
+FailureOr<SmallVector<Value>>
+sextant::codegen::lowerMapRows(const Lowering &lowering) {
+  auto op = cast<pos::MapRowsOp>(lowering.getOp());
+  if (failed(verifyElement(lowering, op.getInput())))
+    return failure();
+  FailureOr<HoistTables> tables = launchHoists(lowering, HoistTableOptions());
+  if (failed(tables))
+    return failure();
+  Value result = lowering.allocateLike(op.getInput(), op.getResult().getType());
+  LaunchOperands operands;
+  unsigned source = operands.read(withHeads(lowering, op.getInput()));
+  SiteOperands sites = addSites(lowering, *tables, operands, source);
+  unsigned target = operands.write(result);
+  Type element = op.getInput().getType().getElementType();
+  int64_t width = getWidth(op.getInput());
+  int64_t words = getRowWords(lowering, op.getInput());
+
+  LogicalResult status = success();
+  auto countBlocks = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.ceilDiv(arguments.getSize(target, 1), rowsPerItem);
+  };
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.mul(arguments.getSize(target, 0),
+                      countBlocks(kernel, arguments));
+  };
+  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(4 * words);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    RowSite site(kernel, arguments, lowering.plan, sites, op.getOperand());
+    Index blocks = countBlocks(kernel, arguments);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index batch = kernel.div(item, blocks);
+      if (failed(site.enterHead(batch, 0)))
+        status = failure();
+      Index block = kernel.rem(item, blocks);
+      loopOverRows(kernel, block, arguments.getSize(target, 1), [&](Value row) {
+        RowCopy copy;
+        copy.tensor = source;
+        copy.batch = batch;
+        copy.first = row;
+        copy.count = 1;
+        copy.dim = width;
+        copy.maps = lowering.plan.inputRows;
+        copy.site = &site;
+        copy.to = scratch;
+        copy.rowWords = words;
+        if (failed(emitRowCopy(kernel, arguments, copy, element)))
+          status = failure();
+        storeRow(kernel, scratch, width,
+                 arguments.getAddress(target, {batch, row}), element);
+      });
+    });
+  };
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName("map"), operands.layout,
+               lowering.target.vector, {countItems, scratchBytes, run});
+  if (failed(status))
+    return failure();
+  operands.launch(lowering, "map");
+  return SmallVector<Value>{result};
+}
+
+//===----------------------------------------------------------------------===//
+// Backward
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A point that adds the gradients of tables of rows where they belong.
+class GradientRowSite : public RowSite {
+public:
+  GradientRowSite(KernelBuilder &kernel, ArgumentBlock &arguments,
+                  const KernelPlan &plan, const SiteOperands &operands,
+                  pos::RowOperand operand,
+                  ArrayRef<SiteOperands::Number> gradients)
+      : RowSite(kernel, arguments, plan, operands, operand),
+        gradients(gradients) {}
+
+  bool wantsGradient(pos::HoistOp hoist) override {
+    const Hoisted *hoisted = plan.find(hoist, operand);
+    return hoisted && hoisted->wantsGradient;
+  }
+
+  void addToHoisted(OpBuilder &, pos::HoistOp hoist, Value cotangent) override {
+    const Hoisted *hoisted = plan.find(hoist, operand);
+    unsigned tensor = *gradients[hoisted - plan.hoisted.data()];
+    Index lanes = arguments.getSize(tensor, 3);
+    Value start = arguments.getAddress(
+        tensor, {hoisted->perBatch ? batchIndex : Index(0), 0, row});
+    if (!hoisted->axes.contains(pos::Axis::lane)) {
+      Value sum = kernel.sumLanes(kernel.broadcast(cotangent));
+      kernel.store(kernel.addF(kernel.loadF32(start), sum), start);
+      return;
+    }
+    Index count = kernel.min(kernel.sub(lanes, group), kernel.width());
+    Value place = kernel.advance(start, {group});
+    Value old = kernel.loadPart(kernel.vf32, place, count);
+    kernel.storePart(kernel.addF(old, kernel.broadcast(cotangent)), place,
+                     count);
+  }
+
+private:
+  ArrayRef<SiteOperands::Number> gradients;
+};
+} // namespace
+
+/// Adds the kernel and the launch; `gradients` has a tensor per hoist, or null.
+static FailureOr<Value> launchPullback(const Lowering &lowering,
+                                       const HoistTables &tables,
+                                       ArrayRef<Value> gradients) {
+  auto op = cast<pos::MapRowsBackwardOp>(lowering.getOp());
+  Value result =
+      lowering.allocateLike(op.getInput(), op.getInputGradient().getType());
+  LaunchOperands operands;
+  unsigned source = operands.read(withHeads(lowering, op.getInput()));
+  unsigned incoming =
+      operands.read(withHeads(lowering, op.getResultGradient()));
+  SiteOperands sites = addSites(lowering, tables, operands, source);
+  unsigned target = operands.write(result);
+  SmallVector<SiteOperands::Number> numbers;
+  for (Value gradient : gradients) {
+    numbers.emplace_back();
+    if (gradient)
+      numbers.back() = operands.write(gradient);
+  }
+  Type element = op.getInput().getType().getElementType();
+  int64_t width = getWidth(op.getInput());
+  int64_t words = getRowWords(lowering, op.getInput());
+
+  LogicalResult status = success();
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.ceilDiv(arguments.getSize(target, 1), rowsPerItem);
+  };
+  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(2 * 4 * words);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    GradientRowSite site(kernel, arguments, lowering.plan, sites,
+                         op.getOperand(), numbers);
+    auto emitRow = [&](Index batch, Index row) {
+      RowCopy copy;
+      copy.tensor = incoming;
+      copy.batch = batch;
+      copy.first = row;
+      copy.count = 1;
+      copy.dim = width;
+      copy.to = scratch;
+      copy.rowWords = words;
+      RowPullback pullback;
+      pullback.tensor = source;
+      pullback.batch = batch;
+      pullback.row = row;
+      pullback.dim = width;
+      pullback.maps = lowering.plan.inputRows;
+      pullback.site = &site;
+      pullback.gradient = scratch;
+      pullback.memory = kernel.advance(scratch, {words});
+      if (failed(emitRowCopy(kernel, arguments, copy, element)) ||
+          failed(emitRowPullback(kernel, arguments, pullback, element)))
+        status = failure();
+      storeRow(kernel, scratch, width,
+               arguments.getAddress(target, {batch, row}), element);
+    };
+    // The batch outside the rows: gradients of a table are summed in its order.
+    kernel.loop(begin, end, 1, [&](Value item) {
+      kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value batch) {
+        if (failed(site.enterHead(batch, 0)))
+          status = failure();
+        loopOverRows(kernel, item, arguments.getSize(target, 1),
+                     [&](Value row) { emitRow(batch, row); });
+      });
+    });
+  };
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName("pull"), operands.layout,
+               lowering.target.vector, {countItems, scratchBytes, run});
+  if (failed(status))
+    return failure();
+  operands.launch(lowering, "pull");
+  return result;
+}
+
+FailureOr<SmallVector<Value>>
+sextant::codegen::lowerMapRowsBackward(const Lowering &lowering) {
+  auto op = cast<pos::MapRowsBackwardOp>(lowering.getOp());
+  if (failed(verifyElement(lowering, op.getInput())))
+    return failure();
+  FailureOr<HoistTables> tables = launchHoists(lowering, HoistTableOptions());
+  if (failed(tables))
+    return failure();
+  SmallVector<Value> gradients;
+  for (const Hoisted &hoisted : lowering.plan.hoisted) {
+    gradients.emplace_back();
+    if (!hoisted.wantsGradient)
+      continue;
+    if (hoisted.form != HoistForm::RowLaneTable) {
+      pos::HoistOp hoist = hoisted.op;
+      return hoist.emitOpError("a trained value that all rows of a row map "
+                               "share has no gradient on this target");
+    }
+    HoistGradientShape shape =
+        getHoistGradientShape(lowering, hoisted, tables->options);
+    gradients.back() =
+        lowering.allocate(shape.type, shape.sizes, /*zero=*/true);
+  }
+  FailureOr<Value> inputGradient = launchPullback(lowering, *tables, gradients);
+  if (failed(inputGradient))
+    return failure();
+  SmallVector<Value> paramGradients, results{*inputGradient};
+  for (auto [number, param] : llvm::enumerate(op.getParams())) {
+    paramGradients.emplace_back();
+    if (!lowering.plan.paramWantsGradient[number])
+      continue;
+    auto type = cast<RankedTensorType>(param.getType());
+    SmallVector<Value> extents;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      extents.push_back(lowering.getDim(param, dim));
+    paramGradients.back() = lowering.allocate(type, extents, /*zero=*/true);
+  }
+  if (failed(
+          launchHoistPullbacks(lowering, *tables, gradients, paramGradients)))
+    return failure();
+  for (int32_t number : op.getParamGradients())
+    results.push_back(paramGradients[number]);
+  return results;
+}

@@ -1,0 +1,15 @@
+"""What the tests of kernels share."""
+
+import os
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """A fresh seed for random inputs, printed so that a failure can be rerun."""
+    value = int(os.environ.get("SEXTANT_SEED") or int.from_bytes(os.urandom(4), "big"))
+    print(f"SEXTANT_SEED={value}")
+    torch.manual_seed(value)
+    return value
