@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/AsmState.h"
+#include "mlir/IR/Remarks.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -150,6 +151,10 @@ public:
         return signalPassFailure();
       ++numLowered;
     }
+    remark::passed(module.getLoc(),
+                   remark::RemarkOpts::name("lowered").category(getArgument()))
+        << remark::metric("Ops", owners.size())
+        << remark::metric("Structures", prefixes.size());
   }
 
 private:

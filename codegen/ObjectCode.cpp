@@ -11,6 +11,7 @@
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -41,11 +42,26 @@ void sextant::codegen::registerCompileDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
+/// Whether a payload divides with rounding up or down, which has no lowering of
+/// its own. The expansion rewrites greedily, so it runs on demand only.
+static bool roundsQuotients(ModuleOp kernels) {
+  return kernels
+      .walk([](Operation *op) {
+        return isa<arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>(
+                   op)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 /// Lowers structured control flow, arithmetic and vectors to the LLVM dialect.
 static LogicalResult lowerToLLVMDialect(ModuleOp kernels) {
   expandVectorMath(kernels);
   PassManager passes(kernels.getContext(), ModuleOp::getOperationName());
   passes.enableVerifier(false);
+  if (roundsQuotients(kernels))
+    passes.addPass(arith::createArithExpandOpsPass());
   passes.addPass(createSCFToControlFlowPass());
   passes.addPass(createConvertVectorToLLVMPass());
   passes.addPass(createConvertMathToLLVMPass());

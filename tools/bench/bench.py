@@ -1,0 +1,97 @@
+"""make bench: ratios against PyTorch and our own plain kernel.
+
+Usage: bench.py [--only SECTION...] [--threads N...] [--rounds N] [--quick]
+
+Prints a table and writes it, with a JSON of the same numbers, to `--output`
+(tools/bench/results by default).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+
+# Idle workers of either side would otherwise spin on the core that is measured.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import torch  # noqa: E402
+from cases import SECTIONS, Row, Settings  # noqa: E402
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _spread(row: Row) -> str:
+    if row.low is None or row.high is None:
+        return ""
+    return f"{row.low:.3g} - {row.high:.3g}"
+
+
+def _line(row: Row) -> str:
+    goal = "" if row.goal is None else f"{'<=' if row.at_most else '>='} {row.goal:g}"
+    holds = {None: "", True: "yes", False: "NO"}[row.holds]
+    value = f"{row.value:.3g} {row.unit}"
+    return f"| {row.work} | {row.threads} | {value} | {_spread(row)} | {goal} | {holds} | {row.note} |"
+
+
+HEAD = "| work | threads | median | spread | goal | holds | |\n|---|---|---|---|---|---|---|"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--quick", action="store_true", help="small shapes, three rounds")
+    parser.add_argument("--output", type=Path, default=HERE / "results")
+    arguments = parser.parse_args()
+
+    torch.manual_seed(0)
+    rows: list[Row] = []
+    text = [
+        f"{_processor()}, {os.cpu_count()} cores, PyTorch {torch.__version__}, "
+        f"{datetime.date.today().isoformat()}"
+    ]
+    print(text[0])
+    for name in arguments.only:
+        counts = arguments.threads if name != "compile" else [1]
+        title = None
+        for threads in counts:
+            torch.set_num_threads(threads)
+            settings = Settings(threads, arguments.rounds)
+            if arguments.quick:
+                settings = Settings(threads, 3, ((1, 4, 512, 64),))
+            for row in SECTIONS[name](settings):
+                if row.section != title:
+                    title = row.section
+                    head = f"\n{title}\n\n{HEAD}"
+                    print(head)
+                    text.append(head)
+                print(_line(row), flush=True)
+                text.append(_line(row))
+                rows.append(row)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "bench.md").write_text("\n".join(text) + "\n")
+    record = {"machine": text[0], "rows": [row.as_dict() for row in rows]}
+    (arguments.output / "bench.json").write_text(json.dumps(record, indent=1) + "\n")
+    missed = [row for row in rows if row.holds is False]
+    print(f"\n{len(rows)} numbers, {len(missed)} below their goal")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
