@@ -47,9 +47,10 @@ bindings::compileText(Session &session, const CompileRequest &request) {
     return std::move(*result);
   // The error repeats what a diagnostic has said already, if there is one.
   std::string message = llvm::toString(result.takeError());
-  bool said = llvm::any_of(
-      session.getDiagnostics(),
-      [](const bindings::Diagnostic &d) { return d.severity == "error"; });
+  bool said =
+      llvm::any_of(session.getDiagnostics(), [](const bindings::Diagnostic &d) {
+        return d.severity == "error";
+      });
   if (!said)
     session.addError(message);
   return std::nullopt;

@@ -33,7 +33,6 @@ _HELP = {
     "beta2": "AdamW's decay of the second moment",
     "seed": "seed of weights and data",
     "target": "what kernels are compiled for: cpu, cpu:avx2, cpu:avx512, ...",
-    "dtype": "type of the activations: f32 or bf16",
 }
 
 

@@ -38,7 +38,6 @@ class TrainConfig:
     seed: int = 0
     data: tuple[str, ...] = ()
     target: str = "cpu"
-    dtype: str = "f32"
 
     def __post_init__(self):
         self.encodings = tuple(self.encodings)

@@ -1,0 +1,86 @@
+"""A GPT of given settings: its compiled program, parameters and optimizer state."""
+
+from __future__ import annotations
+
+import torch
+
+from ..models.gpt import IGNORED, Config, build
+from ..program import compile
+from .config import TrainConfig
+
+__all__ = ["IGNORED", "Model", "VOCABULARY"]
+
+VOCABULARY = 256
+
+
+class Model:
+    """A language model on bytes.
+
+    ``params``: all parameters by name, frozen ones included. ``state``: the
+    optimizer's moments, and ``step`` (counted from 1). Both are updated in place.
+    """
+
+    def __init__(self, config: TrainConfig):
+        self.config = config
+        text = build(
+            Config(
+                style=config.style,
+                vocabulary=VOCABULARY,
+                layers=config.layers,
+                width=config.width,
+                heads=config.heads,
+                kv_heads=config.kv_heads,
+                encodings=("causal", *config.encodings),
+                beta1=config.beta1,
+                beta2=config.beta2,
+                weight_decay=config.weight_decay,
+                clip=config.clip,
+            )
+        )
+        self.program = compile(text, target=config.target, file="<gpt>")
+        self.params = self.program.init_params(config.seed)
+        self.state = {}
+        for name in self.program.arguments("train_step"):
+            if name.endswith((":first_moment", ":second_moment")):
+                self.state[name] = torch.zeros_like(self.params[name.rsplit(":", 1)[0]])
+        self.state["step"] = torch.tensor(1.0)
+
+    @property
+    def size(self) -> int:
+        """Number of trained parameters' elements."""
+        return sum(
+            self.params[name].numel()
+            for name, p in self.program.parameters.items()
+            if not p["frozen"]
+        )
+
+    def step(self, tokens: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
+        """One step of training on (batch, length) i64; gives its loss."""
+        known = {
+            "tokens": tokens,
+            "labels": labels,
+            "learning_rate": torch.tensor(rate),
+            **self.state,
+        }
+        return float(self._run("train_step", known)[0])
+
+    def loss(self, tokens: torch.Tensor, labels: torch.Tensor) -> float:
+        """Mean loss over the labels that are not `IGNORED`, in nats per byte."""
+        return float(self._run("loss", {"tokens": tokens, "labels": labels})[0])
+
+    def _run(self, function: str, known: dict[str, torch.Tensor]):
+        inputs = [
+            known[name] if name in known else self.params[name]
+            for name in self.program.arguments(function)
+        ]
+        return self.program.run(function, inputs)
+
+    def encoding_params(self, layer: int) -> dict[str, torch.Tensor]:
+        """Parameters of a layer's encodings by public name, as `sextant.attention`
+        takes them."""
+        found = {}
+        for prefix in ("attention.", f"layers.{layer}.attention."):
+            for name, tensor in self.params.items():
+                if name.startswith(prefix):
+                    found[name[len(prefix) :]] = tensor
+        return found

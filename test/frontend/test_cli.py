@@ -1,0 +1,165 @@
+"""The command line: lists, a small run from training to report, errors."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from sextant.cli import main
+from sextant.training.checkpoint import read_checkpoint
+
+pytest.importorskip("sextant._compiler")
+
+TINY = [
+    "--layers", "2", "--width", "32", "--heads", "2", "--length", "16", "--batch", "4",
+    "--steps", "12", "--warmup", "2", "--save-every", "5", "--quiet",
+]  # fmt: skip
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"The quick brown fox jumps over the lazy dog. " * 400)
+    return path
+
+
+def train(folder, text_file, *more):
+    return main(["train", str(folder), "--data", str(text_file), *TINY, *more])
+
+
+def tensors_of(folder):
+    return read_checkpoint(folder / "checkpoint.safetensors").tensors
+
+
+def same(a, b):
+    return set(a) == set(b) and all(torch.equal(a[n], b[n]) for n in a)
+
+
+def test_encodings_are_listed_and_described(capsys):
+    assert main(["encodings"]) == 0
+    listed = capsys.readouterr().out
+    assert "kerple_log" in listed and "causal" in listed
+    assert main(["encodings", "kerple_log"]) == 0
+    described = capsys.readouterr().out
+    assert "parameter r1 [heads] f32, trained, starts as uniform(0, 2)" in described
+    assert main(["encodings", "kerple_lag"]) == 1
+    assert "kerple_log" in capsys.readouterr().err
+
+
+def test_from_training_to_report(tmp_path, text_file, capsys):
+    runs = []
+    for encodings in ([], ["kerple_log"], ["rope", "near=window(size=8)"]):
+        folder = tmp_path / "-".join(["run", *encodings])
+        assert train(folder, text_file, "--encodings", *encodings) == 0
+        runs.append(str(folder))
+    assert main(["eval", *runs, "--quiet", "--multiples", "1", "2", "--last", "4"]) == 0
+    assert "kerple_log: nats per byte" in capsys.readouterr().out
+    stored = json.loads((tmp_path / "run-kerple_log" / "evaluation.json").read_text())
+    assert set(stored["all_tokens"]) == {"1", "2"}
+    assert all(0 < loss < 8 for loss in stored["all_tokens"].values())
+    biases = torch.tensor(stored["biases"])
+    assert biases.shape == (2, 2, 64) and (biases.diff() <= 0).all()
+    report = tmp_path / "report.html"
+    assert main(["report", *runs, "-o", str(report)]) == 0
+    assert "kerple_log" in report.read_text()
+
+
+def test_loss_falls(tmp_path, text_file):
+    assert train(tmp_path / "run", text_file, "--steps", "40") == 0
+    log = [json.loads(l) for l in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [e["step"] for e in log] == list(range(40))
+    assert log[-1]["loss"] < log[0]["loss"] - 0.5
+
+
+def test_runs_of_one_seed_are_equal_bitwise(tmp_path, text_file):
+    for name in "ab":
+        assert train(tmp_path / name, text_file, "--encodings", "t5_bias") == 0
+    assert train(tmp_path / "c", text_file, "--encodings", "t5_bias", "--seed", "1") == 0
+    assert same(tensors_of(tmp_path / "a"), tensors_of(tmp_path / "b"))
+    assert not same(tensors_of(tmp_path / "a"), tensors_of(tmp_path / "c"))
+
+
+def test_an_interrupted_run_resumes_bitwise(tmp_path, text_file):
+    from sextant.training import loop
+    from sextant.training.config import TrainConfig
+
+    settings = dict(
+        encodings=("kerple_log",), layers=2, width=32, heads=2, length=16, batch=4,
+        steps=12, warmup=2, data=(str(text_file),),
+    )  # fmt: skip
+    config = TrainConfig(**settings)
+
+    def interrupt(done):
+        if done == 7:
+            signal.raise_signal(signal.SIGINT)
+
+    loop.train(config, tmp_path / "whole", progress=False)
+    # The signal is noticed in the step after the one that it arrived in.
+    with pytest.raises(loop.Interrupted) as info:
+        loop.train(config, tmp_path / "cut", progress=False, after_step=interrupt)
+    assert info.value.step == 8
+    loop.train(config, tmp_path / "cut", progress=False)
+    assert same(tensors_of(tmp_path / "whole"), tensors_of(tmp_path / "cut"))
+    steps = [
+        json.loads(line)["step"]
+        for line in (tmp_path / "cut" / "log.jsonl").read_text().splitlines()
+    ]
+    assert steps == list(range(12))
+
+
+def test_a_killed_run_resumes_bitwise(tmp_path, text_file):
+    command = [sys.executable, "-m", "sextant", "train", str(tmp_path / "killed")]
+    command += ["--data", str(text_file), *TINY, "--steps", "400"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    checkpoint = tmp_path / "killed" / "checkpoint.safetensors"
+    deadline = time.monotonic() + 120
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        assert process.poll() is None, "training ended before a checkpoint"
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    step = read_checkpoint(checkpoint).step
+    assert step > 0 and step % 5 == 0
+    assert subprocess.run(command).returncode == 0
+    assert train(tmp_path / "whole", text_file, "--steps", "400") == 0
+    assert same(tensors_of(tmp_path / "killed"), tensors_of(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--encodings", "rop"], "'rope'"),
+        (["--encodings", "window(size=)"], "expected a value"),
+        (["--data", "/nowhere/text"], "cannot read /nowhere/text: No such file"),
+        (["--heads", "5"], "width 32 is not a multiple of heads 5"),
+        (["--style", "gtp2"], 'did you mean "gpt2"'),
+        (["--length", "100000"], "either part needs 100001"),
+        (["--target", "cpu:avx1024"], "cpu:avx2"),
+    ],
+)
+def test_errors_name_the_cause(tmp_path, text_file, capsys, arguments, message):
+    assert train(tmp_path / "run", text_file, *arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("sextant: error: ") and message in error
+
+
+def test_foreign_checkpoints_are_refused(tmp_path, text_file, capsys):
+    folder = tmp_path / "run"
+    assert train(folder, text_file) == 0
+    assert train(folder, text_file, "--lr", "0.1") == 1
+    assert "other settings: lr 0.002 (now 0.1)" in capsys.readouterr().err
+    assert train(folder, text_file, "--lr", "0.1", "--fresh") == 0
+    text_file.write_bytes(text_file.read_bytes()[5:])
+    assert train(folder, text_file, "--lr", "0.1") == 1
+    assert "another text" in capsys.readouterr().err
+    path = folder / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    assert main(["eval", str(folder), "--quiet"]) == 1
+    assert "damaged" in capsys.readouterr().err
+    assert main(["eval", str(tmp_path / "none"), "--quiet"]) == 1
+    assert "No such file" in capsys.readouterr().err
