@@ -1,6 +1,7 @@
 //===- BackwardSite.cpp - Where the backward emits score payloads ---------===//
 
 #include "codegen/CPU/BackwardSite.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -137,8 +138,8 @@ void BackwardSite::addToRead(OpBuilder &builder, BlockArgument param,
     auto extract = [&](Value vector) -> Value {
       if (!isa<VectorType>(vector.getType()))
         return vector;
-      return vector::ExtractOp::create(kernel.builder, kernel.loc, vector,
-                                       OpFoldResult(lane));
+      return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, vector,
+                                            lane);
     };
     add(extract, extract(lanes));
   });

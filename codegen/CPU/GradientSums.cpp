@@ -1,6 +1,7 @@
 //===- GradientSums.cpp - Sums of a score payload's gradients -------------===//
 
 #include "codegen/CPU/GradientSums.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -193,8 +194,8 @@ void GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
           kernel.loadVector(tile, {kernel.mul(row, shape.stride), column});
       kernel.loop(0, kernel.width(), 1, [&](Value lane) {
         auto extract = [&](Value vector) -> Value {
-          return vector::ExtractOp::create(kernel.builder, kernel.loc, vector,
-                                           OpFoldResult(lane));
+          return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc,
+                                                vector, lane);
         };
         Index entry =
             kernel.sub(kernel.fromI32(extract(offsets)), kernel.fromI32(first));
