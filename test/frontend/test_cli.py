@@ -99,7 +99,7 @@ def test_an_interrupted_run_resumes_bitwise(tmp_path, text_file):
             signal.raise_signal(signal.SIGINT)
 
     loop.train(config, tmp_path / "whole", progress=False)
-    # The signal is noticed in the step after the one that it arrived in.
+    # A signal that arrives after a step's checkpoint was decided on is the next's.
     with pytest.raises(loop.Interrupted) as info:
         loop.train(config, tmp_path / "cut", progress=False, after_step=interrupt)
     assert info.value.step == 8

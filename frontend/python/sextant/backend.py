@@ -114,7 +114,7 @@ class Artifact:
         return self._call(self._operators.run.default, function, inputs)
 
     def profile(self, function: str, inputs: list[torch.Tensor]):
-        """As `run`, and a table of what each instruction took."""
+        """As `run`, and what each instruction took, as JSON."""
         return self._call(self._operators.profile.default, function, inputs)
 
     def manifest(self) -> str:

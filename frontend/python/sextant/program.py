@@ -66,9 +66,11 @@ class Program:
         self,
         function: str,
         inputs: Sequence[torch.Tensor] | Mapping[str, torch.Tensor],
-    ) -> tuple[list[torch.Tensor], str]:
-        """As `run`, with a table of time, FLOP and bytes per instruction."""
-        return self._loaded.profile(function, self._order(function, inputs))
+    ) -> tuple[list[torch.Tensor], list[dict]]:
+        """As `run`, with what each instruction took: ``kind``, ``name``, ``label``,
+        ``ns``, and ``flops`` and ``bytes`` where they are known."""
+        results, text = self._loaded.profile(function, self._order(function, inputs))
+        return results, json.loads(text)
 
     def _order(self, function: str, inputs) -> list[torch.Tensor]:
         names = self.arguments(function)

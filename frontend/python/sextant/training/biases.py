@@ -1,8 +1,8 @@
-"""What encodings add to a score, read off compiled attention.
+"""What encodings add to a score, read off attention.
 
 With zero queries and one key, a row's log-sum-exp is the mapped score itself. A
 batch of such rows, at positions 0, -1, -2, ... of the key, gives the bias over
-distance of any encoding, without knowing it.
+distance of any encoding, without knowing it. The definition is run literally.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ def bias_over_distance(
     heads: int,
     head_dim: int,
     distances: int,
-    target: str = "cpu",
 ) -> torch.Tensor | None:
     """[heads, distances] of what is added to a score of 0 at distance 0, 1, ...;
     None when the encodings add nothing or need parameters of the caller."""
@@ -42,7 +41,7 @@ def bias_over_distance(
             query_positions=here,
             key_positions=torch.zeros_like(here),
             return_lse=True,
-            target=target,
+            target="reference",
         )
     bias = lse[:, :, 0].T.contiguous()
     if not bool(torch.isfinite(bias).all()) or not bool((bias != bias[:, :1]).any()):

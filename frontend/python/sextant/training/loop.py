@@ -87,12 +87,14 @@ def train(
             log.write(json.dumps({"step": step, "loss": loss, "ms": elapsed}) + "\n")
             bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
             done = step + 1
-            if done == config.steps or done % save_every == 0 or interruption.asked:
+            # Read once: a signal after this is the next step's.
+            stop = interruption.asked
+            if done == config.steps or done % save_every == 0 or stop:
                 log.flush()
                 save(model, config, text, done, path)
             if after_step:
                 after_step(done)
-            if interruption.asked and done < config.steps:
+            if stop and done < config.steps:
                 raise Interrupted(done, path)
     if start >= config.steps and not path.exists():
         save(model, config, text, start, path)

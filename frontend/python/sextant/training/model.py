@@ -33,7 +33,7 @@ class Model:
                 encodings=("causal", *config.encodings),
                 beta1=config.beta1,
                 beta2=config.beta2,
-                weight_decay=config.weight_decay,
+                decay=config.weight_decay,
                 clip=config.clip,
             )
         )

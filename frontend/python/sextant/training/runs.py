@@ -44,7 +44,6 @@ def evaluate_run(
             heads=config.heads,
             head_dim=config.width // config.heads,
             distances=4 * config.length,
-            target=config.target,
         )
         if bias is not None:
             biases.append([[round(v, 5) for v in row] for row in bias.tolist()])
