@@ -147,6 +147,8 @@ int main(int argc, char **argv) {
   std::string path = commandLine.parse(argc, argv);
   if (wantsCheck && tools::isArtifact(path))
     commandLine.fail("--check needs a model, not an artifact");
+  if (wantsCheck && path == "-")
+    commandLine.fail("--check compiles the model twice: it needs a file");
   if (options.threads > 0)
     setHostThreads(options.threads);
 
