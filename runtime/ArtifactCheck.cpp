@@ -295,6 +295,8 @@ Status FunctionChecker::check() {
         return makeError("argument '", argument.name, "' names the dimension ",
                          dim, " out of range");
   }
+  if (function.instructions.empty())
+    return makeError("it has no instructions");
   // Every register but the constants is the result of some instruction.
   if (function.integers < function.constants.size() ||
       function.integers >
@@ -305,8 +307,6 @@ Status FunctionChecker::check() {
   integers.assign(function.integers, false);
   std::fill_n(integers.begin(), function.constants.size(), true);
 
-  if (function.instructions.empty())
-    return makeError("it has no instructions");
   for (size_t i = 0; i < function.instructions.size(); ++i) {
     const Instruction &instruction = function.instructions[i];
     bool last = i + 1 == function.instructions.size();

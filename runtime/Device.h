@@ -17,6 +17,12 @@ namespace sextant::runtime {
 /// A dense operator that a device has looked up, ready to be called.
 struct ResolvedOperator {
   virtual ~ResolvedOperator() = default;
+  /// Floating-point operations of a call with these tensors, for profiles; -1
+  /// where nobody counts them.
+  virtual int64_t countFlops(const Dense &call, std::span<const Tensor> tensors,
+                             std::span<const Tensor> outputs) const {
+    return -1;
+  }
 };
 
 struct Device {

@@ -317,14 +317,15 @@ Status Execution::visit(const Launch &op) {
 //===----------------------------------------------------------------------===//
 
 Status Execution::visit(const Dense &op) {
+  const ResolvedOperator &resolved = program.getOperator(number, instruction);
   Result<std::vector<Tensor>> outputs =
-      device.call(device.state, program.getOperator(number, instruction), op,
-                  tensors, integers);
+      device.call(device.state, resolved, op, tensors, integers);
   if (!outputs)
     return outputs.error();
   if (outputs->size() != op.outputs.size())
     return makeError("it gives ", outputs->size(), " results instead of ",
                      op.outputs.size());
+  cost.flops = resolved.countFlops(op, tensors, *outputs);
   int64_t bytes = 0;
   for (const DenseArgument &argument : op.arguments) {
     auto add = [&](int64_t tensor) {

@@ -22,9 +22,30 @@ struct TorchOperator : ResolvedOperator {
   ScalarOperator scalarOperator = nullptr;
   /// Arguments that the call leaves to the schema.
   std::vector<DenseArgument> defaults;
+
+  int64_t countFlops(const Dense &call, std::span<const Tensor> tensors,
+                     std::span<const Tensor> outputs) const override;
 };
 
 } // namespace
+
+/// Matrix products: a multiply-add per element of the result and of the
+/// dimension that is summed over, the last of the first operand. The time of
+/// other operators is that of their bytes.
+int64_t TorchOperator::countFlops(const Dense &call,
+                                  std::span<const Tensor> tensors,
+                                  std::span<const Tensor> outputs) const {
+  static constexpr std::string_view products[] = {"aten::linear", "aten::mm",
+                                                  "aten::bmm", "aten::matmul"};
+  if (std::find(std::begin(products), std::end(products), call.op) ==
+          std::end(products) ||
+      outputs.empty())
+    return -1;
+  const Tensor &first = tensors[static_cast<size_t>(call.arguments[0].number)];
+  if (first.rank == 0)
+    return -1;
+  return 2 * outputs[0].elements() * first.sizes[first.rank - 1];
+}
 
 //===----------------------------------------------------------------------===//
 // At load

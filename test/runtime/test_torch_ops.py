@@ -130,7 +130,6 @@ func.func @mlp(%x: tensor<?x8xf32> {exec.name = "x"}, %w: tensor<16x8xf32>, %b: 
   %l, %mean, %rstd = exec.dense "aten::native_layer_norm"(%g : tensor<?x16xf32>)
     arguments [#exec.tensor<0>, array<i64: 16>, unit, unit, 1.0e-5 : f64]
     -> tensor<?x16xf32>, tensor<?x1xf32>, tensor<?x1xf32>
-  exec.release %g, %mean, %rstd : tensor<?x16xf32>, tensor<?x1xf32>, tensor<?x1xf32>
   %s = exec.dense "aten::add.Tensor"(%h, %l : tensor<?x16xf32>, tensor<?x16xf32>)
     arguments [#exec.tensor<0>, #exec.tensor<1>, 2 : i64] -> tensor<?x16xf32>
   %v = exec.view %h sizes(%n) : tensor<?x16xf32> -> tensor<?x2x8xf32>
@@ -153,6 +152,14 @@ def test_dense_operators(load, generator):
     assert torch.equal(normed, expected)
     assert torch.equal(total, torch.add(h, expected, alpha=2))
     assert torch.equal(halves, h.view(5, 2, 8).permute(1, 0, 2) * 0.5)
+
+
+def test_profile_counts_products(load):
+    _, events = load(MLP).profile("mlp", torch.ones(5, 8), torch.ones(16, 8), torch.ones(16))
+    flops = {e["name"]: e["flops"] for e in events}
+    assert flops["aten::linear"] == 2 * 5 * 16 * 8 and flops["aten::gelu"] is None
+    linear = events[0]
+    assert linear["bytes"] == 4 * (5 * 8 + 16 * 8 + 16 + 5 * 16)
 
 
 def test_in_place_optimizer(load, generator):

@@ -1,0 +1,106 @@
+//===- DiskCacheTest.cpp - The cache of artifacts -------------------------===//
+
+#include "codegen/DiskCache.h"
+#include "runtime/ArtifactFormat.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+#include "gtest/gtest.h"
+#include <thread>
+
+using namespace sextant::codegen;
+namespace fs = llvm::sys::fs;
+
+namespace {
+class DiskCacheTest : public testing::Test {
+protected:
+  void SetUp() override {
+    llvm::SmallString<128> path;
+    ASSERT_FALSE(fs::createUniqueDirectory("sextant-cache", path));
+    folder = path.str().str();
+  }
+  void TearDown() override { (void)fs::remove_directories(folder); }
+
+  std::string folder;
+};
+} // namespace
+
+/// A file of some bytes with its checksum.
+static std::string makeFile(size_t bytes, char content) {
+  std::string file(bytes, content);
+  uint64_t sum = sextant::runtime::computeChecksum(
+      {reinterpret_cast<const uint8_t *>(file.data()), file.size()});
+  file.append(reinterpret_cast<const char *>(&sum), sizeof(sum));
+  return file;
+}
+
+TEST_F(DiskCacheTest, KeepsWhatIsStored) {
+  DiskCache cache(folder + "/deep/er");
+  EXPECT_EQ(cache.find("a"), std::nullopt);
+  std::string file = makeFile(100, 'x');
+  cache.store("a", file);
+  EXPECT_EQ(cache.find("a"), file);
+  EXPECT_EQ(cache.find("b"), std::nullopt);
+}
+
+TEST_F(DiskCacheTest, IgnoresDamagedFiles) {
+  DiskCache cache(folder);
+  cache.store("a", makeFile(100, 'x').substr(0, 50));
+  EXPECT_EQ(cache.find("a"), std::nullopt);
+  std::error_code error;
+  llvm::raw_fd_ostream(folder + "/b.sxt", error) << "";
+  EXPECT_EQ(cache.find("b"), std::nullopt);
+}
+
+TEST_F(DiskCacheTest, DropsWhatWasNotUsedForLongest) {
+  DiskCache cache(folder, 350); // three files of 108 bytes
+  for (const char *key : {"a", "b", "c"}) {
+    cache.store(key, makeFile(100, *key));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_NE(cache.find("a"), std::nullopt); // now b is the oldest
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  cache.store("d", makeFile(100, 'd'));
+  EXPECT_EQ(cache.find("b"), std::nullopt);
+  for (const char *key : {"a", "c", "d"})
+    EXPECT_NE(cache.find(key), std::nullopt) << key;
+}
+
+TEST_F(DiskCacheTest, WithoutFolderKeepsNothing) {
+  for (const char *path : {"", "/proc/no/such/folder"}) {
+    DiskCache cache(path);
+    cache.store("a", makeFile(10, 'x'));
+    EXPECT_EQ(cache.find("a"), std::nullopt);
+  }
+}
+
+TEST_F(DiskCacheTest, KeysTellPartsApart) {
+  CacheKey one, other;
+  one.add("ab");
+  one.add("c");
+  other.add("a");
+  other.add("bc");
+  EXPECT_NE(one.finish(), other.finish());
+  EXPECT_EQ(one.finish().size(), 64u);
+}
+
+TEST_F(DiskCacheTest, KeysSeeEncodings) {
+  auto getKey = [&] {
+    CacheKey key;
+    key.addFolder(folder);
+    return key.finish();
+  };
+  auto write = [&](const char *name, const char *text) {
+    std::error_code error;
+    llvm::raw_fd_ostream(folder + "/" + name, error) << text;
+  };
+  std::string empty = getKey();
+  write("notes.txt", "no encoding");
+  EXPECT_EQ(getKey(), empty);
+  write("mine.mlir", "one");
+  std::string one = getKey();
+  EXPECT_NE(one, empty);
+  EXPECT_EQ(getKey(), one);
+  write("mine.mlir", "another");
+  EXPECT_NE(getKey(), one);
+}
