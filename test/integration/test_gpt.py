@@ -172,3 +172,40 @@ def test_training_steps_equal_torch(case):
         assert state["step"].item() == step + 2
     for name, p in weights.items():
         assert (params[name] - p).abs().max().item() < 2e-4, name
+
+
+def test_accumulated_gradients_make_the_same_step(case):
+    """`update` of the mean of two half batches' gradients is `train_step` of the
+    whole batch, up to the rounding of another order of sums. It leaves the
+    gradients alone."""
+    config, program = case
+    tokens, labels = sample(config, 4, 12, SEED)
+    labels = labels.abs() % config.vocabulary
+    start = perturbed(program, SEED)
+    names = list(trained(program, start))
+
+    def fresh():
+        params = {n: p.clone() for n, p in start.items()}
+        state = {"step": torch.tensor(1.0), "learning_rate": torch.tensor(1e-2)}
+        for name in names:
+            state[f"{name}:first_moment"] = torch.zeros_like(params[name])
+            state[f"{name}:second_moment"] = torch.zeros_like(params[name])
+        return params, state
+
+    whole, state = fresh()
+    program.run("train_step", {"tokens": tokens, "labels": labels, **whole, **state})
+    parts, state = fresh()
+    gradients = {f"{n}:gradient": torch.zeros_like(start[n]) for n in names}
+    for half in (slice(0, 2), slice(2, 4)):
+        _, *found = program.run(
+            "gradients", {"tokens": tokens[half], "labels": labels[half], **parts}
+        )
+        for total, part in zip(gradients.values(), found, strict=True):
+            total += part / 2
+    before = {n: g.clone() for n, g in gradients.items()}
+    inputs = {**{n: parts[n] for n in names}, **gradients, **state}
+    program.run("update", inputs)
+    for name in names:
+        assert torch.equal(gradients[f"{name}:gradient"], before[f"{name}:gradient"])
+        assert (whole[name] - parts[name]).abs().max() < 1e-4, name
+        assert not torch.equal(parts[name], start[name]), name

@@ -342,8 +342,10 @@ LogicalResult SliceBackwardOp::inferReturnTypes(MLIRContext *, Where loc,
 }
 
 int64_t SliceBackwardOp::getEnd() {
-  int64_t end = getStart() + getLength();
-  bool atTheEnd = getStart() < 0 && end == 0;
+  // Accessors are unsigned; a start that counts from the end is negative.
+  auto start = static_cast<int64_t>(getStart());
+  int64_t end = start + static_cast<int64_t>(getLength());
+  bool atTheEnd = start < 0 && end == 0;
   return atTheEnd ? std::numeric_limits<int64_t>::max() : end;
 }
 
