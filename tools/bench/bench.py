@@ -74,7 +74,7 @@ def main() -> int:
             torch.set_num_threads(threads)
             settings = Settings(threads, arguments.rounds)
             if arguments.quick:
-                settings = Settings(threads, 3, ((1, 4, 512, 64),))
+                settings = Settings(threads, 3, ((1, 4, 512, 64),), is_quick=True)
             for row in SECTIONS[name](settings):
                 if row.section != title:
                     title = row.section

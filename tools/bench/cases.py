@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
+import gpt
 import torch
 from peak import peak
 from timing import Rounds
@@ -50,6 +51,7 @@ class Settings:
     threads: int
     rounds: int
     shapes: tuple = SHAPES
+    is_quick: bool = False
 
 
 def _inputs(shape, dtype: torch.dtype) -> list[torch.Tensor]:
@@ -218,6 +220,27 @@ def dense_bias(settings: Settings) -> Iterator[Row]:
             )
 
 
+def training(settings: Settings) -> Iterator[Row]:
+    """A step of a 12-layer, 768-wide GPT on 2048 bytes, against eager PyTorch."""
+    size = {"layers": 12, "width": 768, "heads": 12, "length": 2048}
+    if settings.is_quick:
+        size = {"layers": 2, "width": 128, "heads": 4, "length": 256}
+    for encoding, goal in (("alibi", 1.1), ("kerple_log", 1.5)):
+        ours, eager = gpt.steps(encoding, **size)
+        rounds = Rounds({"ours": ours, "torch": eager}, max(3, settings.rounds // 2))
+        ratio = rounds.ratio("ours", "torch")
+        yield Row(
+            "training step of a GPT vs eager PyTorch",
+            f"{size['layers']} layers, width {size['width']}, length {size['length']}, {encoding}",
+            settings.threads,
+            ratio.median,
+            goal=goal,
+            low=ratio.low,
+            high=ratio.high,
+            note=f"{rounds.median('ours'):.2f} s per step",
+        )
+
+
 _COMPILE = """
 import sys, time
 import sextant, torch
@@ -273,5 +296,6 @@ SECTIONS = {
     "share": share,
     "encodings": encodings,
     "bias": dense_bias,
+    "training": training,
     "compile": compiling,
 }
