@@ -24,6 +24,7 @@ import time
 import xml.etree.ElementTree
 
 SECONDS_PER_TEST = 900
+SECONDS_PER_RUNNER = 3600
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -51,6 +52,14 @@ def runner_failed(name, why):
     return count
 
 
+def call(command, **options):
+    """The exit code of a command; one that does not end is ended, and says so."""
+    try:
+        return subprocess.call(command, timeout=SECONDS_PER_RUNNER, **options)
+    except subprocess.TimeoutExpired:
+        return f"timeout after {SECONDS_PER_RUNNER} s"
+
+
 def run_lit(build, names, scratch):
     site = build / "test"
     if not (site / "lit.site.cfg.py").exists():
@@ -69,9 +78,9 @@ def run_lit(build, names, scratch):
     command += ["-o", str(report), str(site)]
     if names:
         command += ["--filter", "|".join(map(re.escape, names)), "--allow-empty-runs"]
-    code = subprocess.call(command)
+    code = call(command)
     if not report.exists():
-        return runner_failed("lit", f"ended with code {code} and no report")
+        return runner_failed("lit", f"ended with {code} and no report")
     count = Count()
     for test in json.loads(report.read_text())["tests"]:
         if test["code"] in ("PASS", "FLAKYPASS", "XFAIL"):
@@ -92,9 +101,9 @@ def run_unit(build, names, scratch):
     command = [str(binary), f"--gtest_output=json:{report}", "--gtest_brief=1"]
     if names:
         command.append("--gtest_filter=" + ":".join(f"*{n}*" for n in names))
-    code = subprocess.call(command, env=test_environment(build))
+    code = call(command, env=test_environment(build))
     if not report.exists():
-        return runner_failed("unit", f"ended with code {code} and no report")
+        return runner_failed("unit", f"ended with {code} and no report")
     count = Count()
     for suite in json.loads(report.read_text())["testsuites"]:
         for test in suite["testsuite"]:
@@ -119,9 +128,9 @@ def run_pytest(build, names, scratch):
     report = scratch / "pytest.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "--tb=short"]
     command += ["-p", "no:cacheprovider", f"--junitxml={report}"]
-    code = subprocess.call(command + files, env=test_environment(build), cwd=SOURCE)
+    code = call(command + files, env=test_environment(build), cwd=SOURCE)
     if not report.exists():
-        return runner_failed("pytest", f"ended with code {code} and no report")
+        return runner_failed("pytest", f"ended with {code} and no report")
     count = Count()
     for case in xml.etree.ElementTree.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}
