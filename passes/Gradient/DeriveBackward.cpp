@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Gradient/Gradient.h"
 #include "passes/Gradient/ReverseMode.h"
@@ -108,7 +109,7 @@ static SmallVector<Value> argumentsOf(func::FuncOp function,
 
 static FailureOr<SmallVector<Value>>
 differentiate(func::FuncOp function, ArrayRef<TrainedParameter> trained,
-              llvm::Statistic &count) {
+              unsigned &count) {
   Block &block = function.front();
   return appendGradients(block, block.getTerminator()->getOperand(0),
                          argumentsOf(function, trained), count);
@@ -202,10 +203,16 @@ private:
     FailureOr<func::FuncOp> function = cloneLoss(loss, name, symbols);
     if (failed(function))
       return failure();
+    unsigned derived = 0;
     FailureOr<SmallVector<Value>> gradients =
-        differentiate(*function, trained, numDerived);
+        differentiate(*function, trained, derived);
     if (failed(gradients))
       return failure();
+    numDerived += derived;
+    remark::passed(loss.getLoc(),
+                   remark::RemarkOpts::name("derived").category(getArgument()))
+        << remark::metric("Ops", derived)
+        << remark::metric("Gradients", gradients->size());
     SmallVector<NamedAttribute> marks =
         llvm::map_to_vector(trained, [](TrainedParameter entry) {
           return markOf(nn::kGradientAttr, entry.definition);
@@ -221,10 +228,12 @@ private:
         cloneLoss(loss, optimizer.getTrainStep().getAttr(), symbols);
     if (failed(function))
       return failure();
+    unsigned derived = 0;
     FailureOr<SmallVector<Value>> gradients =
-        differentiate(*function, trained, numDerived);
+        differentiate(*function, trained, derived);
     if (failed(gradients))
       return failure();
+    numDerived += derived;
     appendUpdate(*function, optimizer, trained, argumentsOf(*function, trained),
                  *gradients);
     return success();

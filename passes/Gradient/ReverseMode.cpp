@@ -66,7 +66,7 @@ private:
 
 FailureOr<SmallVector<Value>> passes::appendGradients(Block &block, Value loss,
                                                       ValueRange inputs,
-                                                      llvm::Statistic &count) {
+                                                      unsigned &count) {
   BlockCotangents cotangents(block, inputs);
   OpBuilder builder(block.getTerminator());
   SmallVector<Operation *> ops;

@@ -4,7 +4,6 @@
 #define SEXTANT_PASSES_GRADIENT_REVERSEMODE_H
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/Statistic.h"
 
 namespace sextant::passes {
 
@@ -14,7 +13,7 @@ namespace sextant::passes {
 /// grows by the number of ops whose derivative was built.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 appendGradients(mlir::Block &block, mlir::Value loss, mlir::ValueRange inputs,
-                llvm::Statistic &count);
+                unsigned &count);
 
 } // namespace sextant::passes
 

@@ -3,6 +3,7 @@
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/Schedule/Memory.h"
 #include "passes/Schedule/Schedule.h"
 #include "llvm/ADT/MapVector.h"
@@ -55,13 +56,20 @@ public:
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
+      unsigned released = 0;
       for (Block &block : function.getBody())
-        releaseIn(block);
+        released += releaseIn(block);
+      numReleased += released;
+      remark::passed(
+          function.getLoc(),
+          remark::RemarkOpts::name("released").category(getArgument()))
+          << remark::metric("Tensors", released);
     }
   }
 
 private:
-  void releaseIn(Block &block) {
+  /// Gives the number of tensors.
+  static unsigned releaseIn(Block &block) {
     hoistSizes(block);
     llvm::MapVector<Operation *, SmallVector<Value>> releases;
     for (Operation &op : block) {
@@ -72,12 +80,14 @@ private:
           if (Operation *last = findLastUse(result))
             releases[last].push_back(result);
     }
+    unsigned released = 0;
     for (auto &[last, tensors] : releases) {
       OpBuilder builder(block.getParentOp()->getContext());
       builder.setInsertionPointAfter(last);
       exec::ReleaseOp::create(builder, last->getLoc(), tensors);
-      numReleased += tensors.size();
+      released += tensors.size();
     }
+    return released;
   }
 };
 } // namespace

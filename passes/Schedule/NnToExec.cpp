@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/Schedule/DenseCalls.h"
 #include "passes/Schedule/Memory.h"
 #include "passes/Schedule/Schedule.h"
@@ -238,9 +239,16 @@ private:
       ops.push_back(&op);
     Overwritable overwritable =
         findOverwritable(function.front(), findUpdatedArguments(function));
+    calls = inPlace = 0;
     for (Operation *op : ops)
       if (failed(lowerOp(op, overwritable)))
         return failure();
+    numCalls += calls;
+    numInPlace += inPlace;
+    remark::passed(
+        function.getLoc(),
+        remark::RemarkOpts::name("scheduled").category(getArgument()))
+        << remark::metric("Ops", calls) << remark::metric("InPlace", inPlace);
     writeUpdatesIntoArguments(function);
     nameMarkedValues(function);
     return success();
@@ -264,7 +272,7 @@ private:
       if (!known)
         return success();
     }
-    ++numCalls;
+    ++calls;
     op->erase();
     return success();
   }
@@ -283,7 +291,7 @@ private:
           call.tensor(target);
         createDense(builder, op.getLoc(), form.name, call.get(), {});
         op->getResult(0).replaceAllUsesWith(target);
-        ++numInPlace;
+        ++inPlace;
         return;
       }
     }
@@ -291,5 +299,8 @@ private:
                                       call.get(), op->getResultTypes());
     op->replaceAllUsesWith(dense);
   }
+
+  /// Of the function at hand.
+  unsigned calls = 0, inPlace = 0;
 };
 } // namespace

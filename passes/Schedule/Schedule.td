@@ -21,8 +21,8 @@ def NnToExec : Pass<"nn-to-exec", "::mlir::ModuleOp"> {
     `<parameter>:second_moment`, `learning_rate`, `step`, `gradient_norm`.
   }];
   let statistics = [
-    Statistic<"numCalls", "num-calls", "Number of calls of ATen">,
-    Statistic<"numInPlace", "num-in-place", "Number of calls that overwrite an operand">
+    Statistic<"numCalls", "num-calls", "Number of ops that became calls of ATen">,
+    Statistic<"numInPlace", "num-in-place", "Number of elementwise ops that overwrite an operand">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",

@@ -1,4 +1,5 @@
 // RUN: sextant-opt %s --nn-to-exec --split-input-file | FileCheck %s
+// RUN: sextant-opt %s --nn-to-exec --split-input-file --remarks-filter=nn-to-exec -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
 // Each op is the call that its definition describes; sizes are read from the
 // operands where they are dynamic.
@@ -32,6 +33,8 @@ func.func @calls(%tokens: tensor<?x?xi64>, %w: tensor<256x64xf32>, %g: tensor<64
 
 // An operand that nothing reads afterwards is overwritten, unless it belongs
 // to the caller, is a view, or is given back.
+// COUNT: remark: [Passed] scheduled | Category:nn-to-exec | InPlace=0
+// COUNT: remark: [Passed] scheduled | Category:nn-to-exec | InPlace=1, Ops=5
 // CHECK-LABEL: func @in_place
 // CHECK-SAME:  (%[[X:.+]]: tensor<?x64xf32>)
 // CHECK:       %[[A:.+]] = exec.dense "aten::mul.Tensor"(%[[X]], %[[X]]
