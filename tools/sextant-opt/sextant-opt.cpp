@@ -1,6 +1,7 @@
 //===- sextant-opt.cpp - Runs Sextant's passes on a file
 //--------------------===//
 
+#include "codegen/Compile.h"
 #include "codegen/LowerAttention.h"
 #include "dialects/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
@@ -13,6 +14,7 @@ int main(int argc, char **argv) {
   mlir::registerAllPasses();
   sextant::registerAllPasses();
   sextant::codegen::registerSextantCodegenPasses();
+  sextant::codegen::registerCompilePipeline();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Sextant's optimizer driver\n", registry));
 }
