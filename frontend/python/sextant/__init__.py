@@ -5,7 +5,7 @@
 >>> out = sextant.attention(q, k, v, ["causal", "kerple_log"], params)
 """
 
-from . import nn
+from . import models, nn
 from .attention import attention
 from .definitions import describe, encodings
 from .errors import CompileError, Note, RuntimeError
@@ -67,6 +67,7 @@ __all__ = [
     "mask",
     "maximum",
     "minimum",
+    "models",
     "nn",
     "normal",
     "parse_use",

@@ -1,1 +1,5 @@
 """Builders of models: Python that prints modules of `nn` and `pos` ops."""
+
+from . import gpt
+
+__all__ = ["gpt"]

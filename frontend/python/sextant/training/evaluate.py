@@ -14,29 +14,26 @@ from tqdm import tqdm
 
 from .config import TrainConfig
 from .data import Text, blocks
-from .model import IGNORED, Model
+from .model import Model
 
 MULTIPLES = (1, 2, 4, 8)
 LAST = 64
 _TOKENS_AT_ONCE = 8192
 
 
-def mean_loss(model: Model, data: torch.Tensor, length: int, last: int = 0) -> float:
-    """Mean loss over blocks of ``length``; with ``last`` only of so many tokens at
-    the end of each block."""
+def mean_losses(
+    model: Model, data: torch.Tensor, length: int, last: int
+) -> tuple[float, float]:
+    """Mean loss over blocks of ``length``: of all tokens, and of the last ``last``
+    of each block."""
     tokens, labels = blocks(data, length)
-    if last:
-        labels = labels.clone()
-        labels[:, : max(length - last, 0)] = IGNORED
-    counted = 0
-    total = 0.0
     rows = max(_TOKENS_AT_ONCE // length, 1)
-    for start in range(0, len(tokens), rows):
-        part = labels[start : start + rows]
-        count = int((part != IGNORED).sum())
-        total += count * model.loss(tokens[start : start + rows], part)
-        counted += count
-    return total / counted
+    parts = [
+        model.token_losses(tokens[start : start + rows], labels[start : start + rows])
+        for start in range(0, len(tokens), rows)
+    ]
+    losses = torch.cat(parts).double()
+    return float(losses.mean()), float(losses[:, -last:].mean())
 
 
 def evaluate(
@@ -54,6 +51,7 @@ def evaluate(
     bar = tqdm(multiples, desc=f"{config.name}: evaluate", disable=not progress, leave=False)
     for multiple in bar:
         length = multiple * config.length
-        all_tokens[multiple] = mean_loss(model, text.validation, length)
-        last_tokens[multiple] = mean_loss(model, text.validation, length, min(last, length))
+        all_tokens[multiple], last_tokens[multiple] = mean_losses(
+            model, text.validation, length, min(last, length)
+        )
     return all_tokens, last_tokens

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from ..models.gpt import IGNORED, Config, build
+from ..models.gpt import Config, build
 from ..program import compile
 from .config import TrainConfig
-
-__all__ = ["IGNORED", "Model", "VOCABULARY"]
 
 VOCABULARY = 256
 
@@ -64,9 +62,9 @@ class Model:
         }
         return float(self._run("train_step", known)[0])
 
-    def loss(self, tokens: torch.Tensor, labels: torch.Tensor) -> float:
-        """Mean loss over the labels that are not `IGNORED`, in nats per byte."""
-        return float(self._run("loss", {"tokens": tokens, "labels": labels})[0])
+    def token_losses(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Losses (batch, length) in nats per byte."""
+        return self._run("token_losses", {"tokens": tokens, "labels": labels})[0]
 
     def _run(self, function: str, known: dict[str, torch.Tensor]):
         inputs = [
