@@ -255,6 +255,9 @@ def test_shape_errors(change, kind, message):
         (["document"], {"document.ids": 4}, TypeError, "holds integers"),
         (["sinusoidal"], {}, ValueError, "sextant.map_rows"),
         (["alibi", "alibi"], {}, CompileError, "two encodings are called"),
+        (["t5_bias(buckets=0)"], {}, ValueError, "is trained and is missing"),
+        (["t5_bias(buckets=0)"], {"t5_bias.table": (0, 4)}, ValueError, "too small"),
+        (["window(size=99999999999)"], {}, CompileError, "99999999999"),
     ],
 )
 def test_encoding_and_param_errors(encodings, params, kind, message):
@@ -278,6 +281,27 @@ def test_encoding_and_param_errors(encodings, params, kind, message):
 def test_position_errors(positions, kind, message):
     with pytest.raises(kind, match=message):
         sextant.attention(rows(), rows(), rows(), ["alibi"], query_positions=positions)
+
+
+def test_other_arguments():
+    with pytest.raises(TypeError, match="query must be a tensor, got ndarray"):
+        sextant.attention(rows().numpy(), rows(), rows())
+    with pytest.raises(TypeError, match=r'params\["alibi.slopes"\] must be a tensor'):
+        sextant.attention(rows(), rows(), rows(), ["alibi"], {"alibi.slopes": 0.5})
+    with pytest.raises(ValueError, match="scale must be a finite number, got nan"):
+        sextant.attention(rows(), rows(), rows(), scale=math.nan)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 17, 65, 129, 257])
+def test_odd_head_dims(dim):
+    x = rows(1, 2, 33, dim).requires_grad_()
+    y = x.detach().clone().requires_grad_()
+    out = sextant.attention(x, x, x, ["causal"])
+    want = torch.nn.functional.scaled_dot_product_attention(y, y, y, is_causal=True)
+    out.sum().backward()
+    want.sum().backward()
+    torch.testing.assert_close(out, want, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(x.grad, y.grad, atol=1e-4, rtol=1e-4)
 
 
 def test_target_errors():

@@ -197,6 +197,8 @@ def test_signature_errors():
         def i(score, at, *, size):
             return score
 
+    with pytest.raises(CompileError, match="write it with def"):
+        sextant.mask(lambda at: at.key < 3)
     with pytest.raises(CompileError, match='did you mean "query"'):
         sextant.rows(of="qery")
     with pytest.raises(TypeError, match='did you mean "frozen"'):

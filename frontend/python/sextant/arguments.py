@@ -12,7 +12,16 @@ from .errors import nearest
 from .plans import Request
 
 _INT32 = torch.iinfo(torch.int32)
+_MAY_BE_EMPTY = ("batch", "query", "key")
 _INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8, torch.bool)
+
+
+def check_tensor(label: str, value) -> None:
+    """A tensor where one is expected, under a name of one line."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{label} must be a tensor, got {type(value).__name__}")
+    if "\n" in label:
+        raise ValueError(f"the name of a parameter has one line, got {label!r}")
 
 
 def check_rows(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
@@ -181,6 +190,13 @@ def check_params(
             + ("" if param.given else "; sextant.init_params makes initial values")
         )
     shapes = definitions.shapes(signature, extents)
+    for param in signature.params:
+        for size, dim in zip(shapes[param.name], param.dims):
+            if size < 1 and dim not in _MAY_BE_EMPTY:
+                raise ValueError(
+                    f'parameter "{param.name}" of [{listed}] would have the shape '
+                    f"{shapes[param.name]}: an option is too small"
+                )
     return {
         name: _check_param(known[name], tensor, shapes[name], extents["batch"], compute)
         for name, tensor in named.items()

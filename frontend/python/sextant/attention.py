@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -60,12 +61,13 @@ def attention(
     """
     spelled, definitions = split(encodings)
     named = dict(params) if params else {}
-    tensors = list(named.values())
+    for label, tensor in (("query", query), ("key", key), ("value", value)):
+        arguments.check_tensor(label, tensor)
     for name, tensor in named.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(
-                f'params["{name}"] must be a tensor, got {type(tensor).__name__}'
-            )
+        arguments.check_tensor(f'params["{name}"]', tensor)
+    tensors = list(named.values())
+    if scale is not None and not math.isfinite(scale):
+        raise ValueError(f"scale must be a finite number, got {scale}")
     gradient = torch.is_grad_enabled() and any(
         t.requires_grad for t in (query, key, value, *tensors)
     )

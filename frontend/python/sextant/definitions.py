@@ -136,7 +136,8 @@ def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
                     f'two traced encodings are called "{encoding.name}"; rename one'
                 )
         elif isinstance(encoding, str):
-            spelled.append(encoding)
+            # One use is one line: calls pass lists of them as lines.
+            spelled.append(" ".join(encoding.splitlines()))
         else:
             raise TypeError(
                 "an encoding is a name or what @sextant.encoding returns, got "

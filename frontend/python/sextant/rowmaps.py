@@ -46,6 +46,9 @@ def map_rows(
         raise ValueError(f'unknown operand "{of}"{nearest(of, OPERANDS)}')
     spelled, texts = split(encodings)
     named = dict(params) if params else {}
+    arguments.check_tensor("input", input)
+    for name, tensor in named.items():
+        arguments.check_tensor(f'params["{name}"]', tensor)
     tensors = list(named.values())
     gradient = torch.is_grad_enabled() and any(
         t.requires_grad for t in (input, *tensors)

@@ -291,6 +291,10 @@ def _yield(builder: Builder, results, type: str) -> None:
 def _trace(function: Callable, site, formula: str, paper: str) -> Encoding:
     if not callable(function):
         raise CompileError(f"expected a function, got {type_name(function)}")
+    if not getattr(function, "__name__", "").isidentifier():
+        raise CompileError(
+            "an encoding takes the name of its function: write it with def"
+        )
     if not formula and function.__doc__:
         formula = function.__doc__.strip().split("\n")[0]
     texts = [_write(function, site, formula, paper, located) for located in (False, True)]
