@@ -1,5 +1,4 @@
-//===- KernelBuilder.cpp - Integers, memory and control flow
-//----------------===//
+//===- KernelBuilder.cpp - Integers, memory and control flow --------------===//
 
 #include "codegen/KernelBuilder.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

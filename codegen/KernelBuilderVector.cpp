@@ -1,5 +1,4 @@
-//===- KernelBuilderVector.cpp - Vectors and numeric pieces of kernels
-//------===//
+//===- KernelBuilderVector.cpp - Vectors and numeric pieces of kernels ----===//
 
 #include "codegen/KernelBuilder.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

@@ -1,5 +1,4 @@
-//===- KernelFunction.cpp - The three functions of a kernel
-//-----------------===//
+//===- KernelFunction.cpp - The three functions of a kernel ---------------===//
 
 #include "codegen/KernelFunction.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

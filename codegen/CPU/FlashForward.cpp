@@ -20,6 +20,16 @@ sextant::codegen::verifyCPUOperands(pos::SitesOwnerInterface owner) {
   if (operands.values.size() != 1)
     return owner.emitOpError("kernels of the CPU take one value operand, got ")
            << operands.values.size();
+  int64_t used = 0; // axes that payloads ask for
+  owner.getSitesRegion().walk([&](Operation *op) {
+    if (auto coord = dyn_cast<pos::CoordOp>(op))
+      used = std::max<int64_t>(used, coord.getAxis() + 1);
+    if (auto offset = dyn_cast<pos::OffsetOp>(op))
+      used = std::max<int64_t>(used, offset.getAxis() + 1);
+  });
+  if (used > ScoreSite::packedAxes)
+    return owner.emitOpError("kernels of the CPU take positions of up to ")
+           << ScoreSite::packedAxes << " axes, a payload asks for " << used;
   for (Value positions : {operands.queryPositions, operands.keyPositions}) {
     if (!positions)
       continue;

@@ -30,16 +30,17 @@ ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
 //===----------------------------------------------------------------------===//
 
 /// Panels of an item: up to six, fewer where a small problem would otherwise
-/// have few items, and such that the tiles of a head are even. Every item copies
-/// the keys again, so where keys are copied items are larger. A function of the
-/// shape only.
+/// have few items, and such that the tiles of a head are even. Every item
+/// copies the keys and values again, so where they are copied items are larger.
+/// A function of the shape only.
 static Index getPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
                        const ForwardTask &task) {
   unsigned query = task.sites.query;
   Index perHead = kernel.ceilDiv(arguments.getSize(query, 2), task.panel);
   Index heads =
       kernel.mul(arguments.getSize(query, 0), arguments.getSize(query, 1));
-  int64_t items = task.copiesKeys || task.copiesValues ? 32 : 96;
+  bool copies = task.copiesKeys || task.copiesValues || task.pairs;
+  int64_t items = copies ? 32 : 96;
   Index wanted = kernel.div(kernel.mul(perHead, heads), items);
   wanted = kernel.min(kernel.max(wanted, 1), task.maxPanels);
   Index tiles = kernel.max(kernel.ceilDiv(perHead, wanted), 1);

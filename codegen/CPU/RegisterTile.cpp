@@ -1,5 +1,4 @@
-//===- RegisterTile.cpp - A product kept in vector registers
-//----------------===//
+//===- RegisterTile.cpp - A product kept in vector registers --------------===//
 
 #include "codegen/CPU/RegisterTile.h"
 

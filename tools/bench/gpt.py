@@ -56,8 +56,7 @@ class Eager:
         hidden = torch.zeros(length, length).masked_fill(distance < 0, float("-inf"))
         fixed = None
         if self.encoding == "alibi":
-            heads = self.config.heads
-            slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads)
+            slopes = next(t for name, t in p.items() if name.endswith(".slopes"))
             fixed = (hidden - slopes[:, None, None] * distance)[None]
         for layer in range(self.config.layers):
             prefix = f"layers.{layer}"
