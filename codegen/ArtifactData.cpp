@@ -91,6 +91,10 @@ FailureOr<uint32_t> DataPool::add(Operation *op, ElementsAttr values) {
   std::optional<std::string> bytes = getBytes(values);
   if (!bytes)
     return op->emitError("an artifact cannot hold constants of this form");
+  // Offsets of a FlatBuffer have 31 bits; code and instructions need some.
+  constexpr size_t limit = size_t(3) << 29;
+  if (bytes->size() > limit || builder.GetSize() > limit - bytes->size())
+    return op->emitError("an artifact holds at most 1.5 GiB of constants");
   builder.ForceVectorAlignment(bytes->size(), 1, 64);
   auto data = builder.CreateVector(
       reinterpret_cast<const uint8_t *>(bytes->data()), bytes->size());

@@ -460,9 +460,17 @@ FunctionWriter::writeArguments(std::vector<std::string> &dimNames) {
 FailureOr<Offset<artifact::Function>> FunctionWriter::write() {
   if (!llvm::hasSingleElement(function.getBody()))
     return function.emitError("a program's function has one block");
-  for (BlockArgument argument : function.getArguments())
+  for (BlockArgument argument : function.getArguments()) {
     if (failed(addTensor(function, argument)))
       return failure();
+    auto dims = function.getArgAttrOfType<ArrayAttr>(argument.getArgNumber(),
+                                                     "exec.dims");
+    auto type = cast<RankedTensorType>(argument.getType());
+    if (dims && dims.size() != static_cast<size_t>(type.getRank()))
+      return function.emitError("exec.dims of argument ")
+             << argument.getArgNumber() << " has " << dims.size()
+             << " names for " << type.getRank() << " dimensions";
+  }
   collectConstants();
   for (Operation &op : function.getBody().front())
     if (failed(writeOp(&op)))
