@@ -63,9 +63,15 @@ def compile_text(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def load(ops, compile_text):
+def load_artifact(ops):
+    """Loads the bytes of an artifact."""
+    return Program
+
+
+@pytest.fixture(scope="session")
+def load(load_artifact, compile_text):
     """Compiles and loads exec text."""
-    return lambda text, target="reference": Program(compile_text(text, target))
+    return lambda text, target="reference": load_artifact(compile_text(text, target))
 
 
 @pytest.fixture(scope="session")

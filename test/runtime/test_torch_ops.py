@@ -13,10 +13,8 @@ def first_line(error):
 
 
 @pytest.fixture(scope="module")
-def double(ops, scale):
-    from conftest import Program
-
-    return Program(scale)
+def double(load_artifact, scale):
+    return load_artifact(scale)
 
 
 # --- kernels -------------------------------------------------------------
@@ -107,10 +105,8 @@ def test_unknown_function_and_handle(double, ops):
         ops.run(123456, "double", [])
 
 
-def test_unload(ops, scale):
-    from conftest import Program
-
-    program = Program(scale)
+def test_unload(ops, load_artifact, scale):
+    program = load_artifact(scale)
     ops.unload(program.handle)
     with pytest.raises(RuntimeError, match="no loaded program"):
         program("double")
