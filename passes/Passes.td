@@ -76,6 +76,9 @@ def Hoist : Pass<"pos-hoist"> {
     or with batch and head only, becomes a `pos.hoist` of these axes. Constants,
     conditions and a few cheap ops are left in place.
 
+    Terms that the last ops of a score payload add are first summed by what they
+    vary with, so that several biases cost one table.
+
     Within a hoist of a score or mask, an expensive part that varies with fewer
     axes and that no gradient flows through becomes a hoist of its own (T5's
     buckets are made once for all heads). Hoists of row maps are not split: a
@@ -85,6 +88,7 @@ def Hoist : Pass<"pos-hoist"> {
   let statistics = [
     Statistic<"numHoists", "subexpressions-hoisted", "Maximal subexpressions hoisted">,
     Statistic<"numParts", "parts-hoisted", "Parts of hoists that became hoists">,
+    Statistic<"numJoined", "terms-joined", "Terms added to another before the score">,
     Statistic<"numInvariants", "sum-invariants", "Ops moved out of sums">];
 }
 

@@ -14,6 +14,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Analysis/Dependence.h"
+#include "passes/Analysis/ScoreTerms.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -134,13 +135,53 @@ static unsigned moveInvariantsOut(pos::SumOp sum) {
 }
 
 //===----------------------------------------------------------------------===//
+// Terms
+//===----------------------------------------------------------------------===//
+
+/// Sums the terms of a score that a kernel keeps in the same form, so that the
+/// score takes one of each form. Gives the number of terms that were joined.
+static unsigned joinTerms(pos::SiteOpInterface site, Dependence &dependence) {
+  FailureOr<ScoreTerms> found = getScoreTerms(site, dependence);
+  if (failed(found))
+    return 0;
+  auto formOf = [&](const ScoreTerm &term) {
+    return dependence.of(term.value) - AxisSet{Axis::batch, Axis::head};
+  };
+  // Sums by form, in the order of their first terms.
+  SmallVector<std::pair<AxisSet, ScoreTerm>> sums;
+  Operation *yield = site.getPayload().getTerminator();
+  OpBuilder builder(yield);
+  unsigned joined = 0;
+  for (ScoreTerm &term : found->terms) {
+    AxisSet form = formOf(term);
+    auto *same = llvm::find_if(
+        sums, [&](const auto &entry) { return entry.first == form; });
+    if (same == sums.end() || !isKeptOutsideTiles(form)) {
+      sums.emplace_back(form, term);
+      continue;
+    }
+    ScoreTerm &sum = same->second;
+    sum.value = combine(builder, sum.value,
+                        {term.value, term.isNegated != sum.isNegated});
+    ++joined;
+  }
+  if (joined == 0)
+    return 0;
+  Value score = found->core;
+  for (auto &entry : sums)
+    score = combine(builder, score, entry.second);
+  yield->setOperand(0, score);
+  return joined;
+}
+
+//===----------------------------------------------------------------------===//
 // Hoisting
 //===----------------------------------------------------------------------===//
 
 namespace {
 /// What was done in one attention.
 struct Counts {
-  unsigned hoists = 0, parts = 0, invariants = 0;
+  unsigned hoists = 0, parts = 0, invariants = 0, joined = 0;
 };
 
 struct Hoist : passes::impl::HoistBase<Hoist> {
@@ -161,12 +202,14 @@ struct Hoist : passes::impl::HoistBase<Hoist> {
       numHoists += counts.hoists;
       numParts += counts.parts;
       numInvariants += counts.invariants;
+      numJoined += counts.joined;
       remark::passed(
           owner.getLoc(),
           remark::RemarkOpts::name("hoisted").category(getArgument()))
           << remark::metric("Hoists", counts.hoists)
           << remark::metric("Parts", counts.parts)
-          << remark::metric("Invariants", counts.invariants);
+          << remark::metric("Invariants", counts.invariants)
+          << remark::metric("Joined", counts.joined);
     }
   }
 
@@ -285,6 +328,7 @@ void Hoist::hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner,
     counts.invariants += moveInvariantsOut(sum);
 
   Dependence dependence(owner);
+  counts.joined += joinTerms(site, dependence);
   llvm::SmallSetVector<Value, 8> roots;
   llvm::SmallPtrSet<Operation *, 16> inPlace{payload.getTerminator()};
   for (Operation &op : llvm::reverse(payload)) {

@@ -65,10 +65,15 @@ static LogicalResult verifyParam(pos::SitesOwnerInterface owner,
                   << ", got " << got;
   SmallVector<int64_t> sizes = evaluator.getSizes(param.definition);
   for (auto [i, size] : llvm::enumerate(sizes)) {
+    // An extent may be 0 (no keys); what options make of it may not.
+    Value dim = param.definition.getDims()[i];
+    bool isExtent = isa_and_present<pos::ExtentOp>(dim.getDefiningOp());
+    if (evaluator.evaluate(dim) && (size < 0 || (size == 0 && !isExtent)))
+      return fail() << "would have size " << size << " in dimension " << i;
     if (size < 0 || got.isDynamicDim(i))
       continue;
     int64_t actual = got.getDimSize(i);
-    bool isBatch = isBatchExtent(param.definition.getDims()[i]);
+    bool isBatch = isBatchExtent(dim);
     if (isBatch ? actual == 0 || size % actual != 0 : actual != size)
       return fail() << "must have size "
                     << (isBatch ? "1 or a divisor of " : "") << size

@@ -194,6 +194,44 @@ def test_masks_look_at_indices(rng):
           positions=(coords, coords))  # fmt: skip
 
 
+@sextant.encoding
+def lifted(score, at, lift: sextant.PerHead):
+    """Terms that are the same for all keys: they move the log-sum-exp only."""
+    return score + lift[at.head] - sextant.sqrt(sextant.to_float(at.query) + 1.0)
+
+
+@pytest.mark.parametrize("target, dtype", [("reference", "float64"), ("cpu", "float32")])
+@pytest.mark.parametrize("capped", [False, True])
+def test_row_constants(rng, target, dtype, capped):
+    """Dropped from the scores, they are back in the log-sum-exp and its gradient;
+    before a soft cap they are not dropped."""
+    q, k, v = rng.standard_normal((3, 2, 3, 9, 8))
+    lift = rng.standard_normal(3)
+
+    def term(score, at):
+        return score + lift[at.head] - np.sqrt(at.query + 1.0)
+
+    cap = functools.partial(plain.softcap, cap=2.0)
+    want, want_lse = plain.attention(q, k, v, [term, cap] if capped else [term], [plain.causal])
+    tensors = [torch.tensor(x, dtype=getattr(torch, dtype)) for x in (q, k, v, lift)]
+    tensors[3].requires_grad_()
+    got, lse = sextant.attention(
+        *tensors[:3], ["causal", lifted] + ["softcap(cap=2.0)"] * capped,
+        {"lifted.lift": tensors[3]}, return_lse=True, target=target,
+    )  # fmt: skip
+    # f32: sums of 8 products and exponentials of order 1.
+    tolerance = TOLERANCE if dtype == "float64" else 2e-5
+    np.testing.assert_allclose(got.detach().numpy(), want, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(lse.detach().numpy(), want_lse, rtol=tolerance, atol=tolerance)
+    if not capped:
+        # The output does not move; each row's log-sum-exp moves by the lift.
+        weight = torch.tensor(rng.standard_normal(lse.shape), dtype=lse.dtype)
+        (got.sum() + (lse * weight).sum()).backward()
+        np.testing.assert_allclose(
+            tensors[3].grad.numpy(), weight.sum((0, 2)).numpy(), rtol=1e-4, atol=1e-4
+        )
+
+
 def check_embedding(rng, use, wanted, params=None, length=9, positions=None):
     x = rows(rng, 2, length, 8)
     coords = np.arange(length)[None] if positions is None else positions

@@ -168,3 +168,38 @@ func.func @mask(%x: tensor<?x?x?x8xf32>, %ids: tensor<?x?xi32>) {
   }
   return
 }
+
+// -----
+
+// Terms of one form are summed before the score: one table for two biases. What
+// a soft cap sees stays apart.
+// CHECK-LABEL: func @joined
+// CHECK: %[[BOTH:.+]] = pos.hoist [head, offset] {
+// CHECK:   %[[A:.+]] = pos.read
+// CHECK:   %[[B:.+]] = arith.mulf
+// CHECK:   %[[DIFFERENCE:.+]] = arith.subf
+// CHECK:   pos.yield %[[DIFFERENCE]]
+// CHECK: pos.score {
+// CHECK: ^bb0(%[[S:.+]]: f32):
+// CHECK-NEXT: %[[T:.+]] = arith.addf %[[S]], %[[BOTH]]
+// CHECK-NEXT: pos.yield %[[T]]
+func.func @joined(%x: tensor<?x?x?x8xf32>, %r: tensor<?xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) params(%r : tensor<?xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%p: tensor<?xf32>):
+    pos.score {
+    ^bb0(%s: f32):
+      %h = pos.head
+      %d = pos.offset
+      %f = arith.sitofp %d : i32 to f32
+      %m = pos.read %p[%h] : tensor<?xf32>
+      %a = arith.mulf %m, %f : f32
+      %t = arith.addf %s, %a : f32
+      %b = arith.mulf %a, %f : f32
+      %u = arith.subf %t, %b : f32
+      pos.yield %u : f32
+    }
+  }
+  return
+}

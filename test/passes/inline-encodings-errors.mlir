@@ -198,3 +198,19 @@ func.func @f(%q: tensor<?x?x?x8xf32>) {
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
   return
 }
+
+// -----
+
+pos.encoding @empty {
+  %n = arith.constant 0 : i32
+  %one = arith.constant 1.0 : f32
+  // expected-note @below {{declared here}}
+  %p = pos.param "p" : tensor<?xf32> dims(%n) init constant(%one)
+}
+func.func @f(%q: tensor<?x?x?x8xf32>, %p: tensor<?xf32>) {
+  // expected-error @below {{parameter 'e.p' would have size 0 in dimension 0}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@empty, "e">] params(%p : tensor<?xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}

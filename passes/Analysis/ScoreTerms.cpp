@@ -1,0 +1,48 @@
+//===- ScoreTerms.cpp - What the last ops of a score payload add ----------===//
+
+#include "passes/Analysis/ScoreTerms.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::passes;
+
+FailureOr<ScoreTerms> passes::getScoreTerms(pos::SiteOpInterface site,
+                                            Dependence &dependence) {
+  Block &payload = site.getPayload();
+  if (!isa<pos::ScoreOp>(*site) || !payload.getArgument(0).getType().isF32())
+    return failure();
+  auto needsScore = [&](Value value) {
+    return dependence.of(value).contains(pos::Axis::score);
+  };
+  ScoreTerms result;
+  Value value = payload.getTerminator()->getOperand(0);
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto add = dyn_cast<arith::AddFOp>(op)) {
+      bool left = needsScore(add.getLhs()), right = needsScore(add.getRhs());
+      if (left == right)
+        break;
+      result.terms.push_back({left ? add.getRhs() : add.getLhs()});
+      value = left ? add.getLhs() : add.getRhs();
+    } else if (auto sub = dyn_cast<arith::SubFOp>(op)) {
+      if (needsScore(sub.getRhs()))
+        break;
+      result.terms.push_back({sub.getRhs(), /*isNegated=*/true});
+      value = sub.getLhs();
+    } else {
+      break;
+    }
+  }
+  if (!needsScore(value))
+    return failure();
+  result.core = value;
+  std::reverse(result.terms.begin(), result.terms.end());
+  return result;
+}
+
+Value passes::combine(OpBuilder &builder, Value value, ScoreTerm term) {
+  Location loc = term.value.getLoc();
+  if (term.isNegated)
+    return arith::SubFOp::create(builder, loc, value, term.value);
+  return arith::AddFOp::create(builder, loc, value, term.value);
+}

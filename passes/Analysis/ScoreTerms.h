@@ -1,0 +1,34 @@
+//===- ScoreTerms.h - What the last ops of a score payload add --*- C++ -*-===//
+
+#ifndef SEXTANT_PASSES_ANALYSIS_SCORETERMS_H
+#define SEXTANT_PASSES_ANALYSIS_SCORETERMS_H
+
+#include "passes/Analysis/Dependence.h"
+
+namespace sextant::passes {
+
+/// A value that is added to a score, or subtracted from it.
+struct ScoreTerm {
+  mlir::Value value;
+  bool isNegated = false;
+};
+
+/// A payload yields `core` plus its terms, in order. The core is what depends
+/// on the score: the score itself, where the payload is linear in it with slope
+/// one, or what the last op that is not an addition makes of it.
+struct ScoreTerms {
+  mlir::Value core;
+  llvm::SmallVector<ScoreTerm> terms;
+};
+
+/// Fails where `site` is no payload of one score.
+mlir::FailureOr<ScoreTerms> getScoreTerms(pos::SiteOpInterface site,
+                                          Dependence &dependence);
+
+/// `value` plus a term.
+mlir::Value combine(mlir::OpBuilder &builder, mlir::Value value,
+                    ScoreTerm term);
+
+} // namespace sextant::passes
+
+#endif // SEXTANT_PASSES_ANALYSIS_SCORETERMS_H
