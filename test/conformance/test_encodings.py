@@ -38,8 +38,8 @@ def compare(case: Case, target: str, dtype: torch.dtype, seed: int) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
-def test_f32_matches_the_reference(encoding, cpu_target, shape, seed):
-    compare(Case(encoding, **shape), cpu_target, torch.float32, seed)
+def test_f32_matches_the_reference(encoding, f32_target, shape, seed):
+    compare(Case(encoding, **shape), f32_target, torch.float32, seed)
 
 
 @pytest.mark.parametrize("shape", SHAPES[:1] + SHAPES[4:7], ids=lambda s: s["label"])
