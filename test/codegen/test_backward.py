@@ -21,7 +21,15 @@ import sextant
 pytest.importorskip("sextant._compiler")
 
 FLOOR = {torch.float32: 1e-6, torch.bfloat16: 1e-3}
-TARGETS = ["cpu:avx2", "cpu:avx512", "cpu:avx512bf16"]
+F32, BF16 = torch.float32, torch.bfloat16
+# The kernels of f32 are the same with and without dot products of bf16.
+KERNELS = [
+    ("cpu:avx2", F32),
+    ("cpu:avx512", F32),
+    ("cpu:avx2", BF16),
+    ("cpu:avx512", BF16),
+    ("cpu:avx512bf16", BF16),
+]
 
 # batch, heads, kv heads, queries, keys, head dim, value dim
 SHAPES = [
@@ -45,14 +53,22 @@ def available(target):
     return True
 
 
-@pytest.fixture(params=TARGETS)
+@pytest.fixture(params=KERNELS, ids=lambda kernel: f"{kernel[0]}-{kernel[1]}")
+def kernel(request):
+    target, dtype = request.param
+    if not available(target):
+        pytest.skip(f"this machine cannot run {target}")
+    return target, dtype
+
+
+@pytest.fixture(params=["cpu:avx2", "cpu:avx512"])
 def target(request):
     if not available(request.param):
         pytest.skip(f"this machine cannot run {request.param}")
     return request.param
 
 
-def operands(shape, dtype=torch.float32, factor=1.0):
+def operands(shape, dtype=F32, factor=1.0):
     """Query, key, value with awkward strides, and gradients of output and lse."""
     b, h, hk, lq, lk, d, dv = shape
     q = factor * torch.randn(b, lq, h, d).transpose(1, 2)
@@ -111,9 +127,9 @@ def compare(rows, grads, target, encodings=(), params=None, score=None, **settin
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "causal"])
-def test_shapes(shape, dtype, masked, target):
+def test_shapes(shape, masked, kernel):
+    target, dtype = kernel
     rows, *grads = operands(shape, dtype)
     mask = causal if masked else None
     compare(rows, grads, target, ["causal"] if masked else [], mask=mask)
@@ -124,10 +140,10 @@ def kerple(params):
     return lambda s, i, j: s - (r1 * torch.log1p(r2 * (i - j).abs())).to(s.dtype)
 
 
-@pytest.mark.parametrize("shape", SHAPES[2:6], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", SHAPES[3:5], ids=str)
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "causal"])
-def test_gradients_of_offset_tables(shape, dtype, masked, target):
+def test_gradients_of_offset_tables(shape, masked, kernel):
+    target, dtype = kernel
     rows, *grads = operands(shape, dtype)
     heads = shape[1]
     params = {
@@ -139,7 +155,7 @@ def test_gradients_of_offset_tables(shape, dtype, masked, target):
     compare(rows, grads, target, encodings, params, kerple, mask=mask)
 
 
-@pytest.mark.parametrize("shape", SHAPES[2:6], ids=str)
+@pytest.mark.parametrize("shape", SHAPES[2:5], ids=str)
 def test_payload_that_is_not_additive(shape, target):
     rows, *grads = operands(shape, factor=3.0)
 
@@ -149,9 +165,9 @@ def test_payload_that_is_not_additive(shape, target):
     compare(rows, grads, target, ["causal", "softcap(cap=2.0)"], {}, cap, mask=causal)
 
 
-@pytest.mark.parametrize("shape", [*SHAPES[2:6], SHAPES[6]], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_row_maps(shape, dtype, target):
+@pytest.mark.parametrize("shape", [SHAPES[2], SHAPES[5], SHAPES[6]], ids=str)
+def test_row_maps(shape, kernel):
+    target, dtype = kernel
     rows, *grads = operands(shape, dtype)
     compare(rows, grads, target, ["causal", "rope"], mask=causal, rope=True)
 
