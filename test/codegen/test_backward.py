@@ -4,7 +4,8 @@ Tolerance (C7): twice the error of plain PyTorch in the same type on the same
 input, plus 1e-6 (f32) or 1e-3 (bf16), relative to the largest gradient where that
 is above 1. Three facts about the input of a backward are added to that:
 
-* The lse is f32 (C8): half a unit in its last place moves every P of its row.
+* The lse is f32 (C8): half a unit in its last place moves every P of its row, and
+  with it what the rows of Q and K, however long, are multiplied by.
 * The output is given in its own type. Its rounding by bf16 acts on the gradients
   as a gradient of the lse does, and the float64 reference has it too.
 * The gradient of a parameter is one sum over all scores. The largest error of a
@@ -114,9 +115,10 @@ def compare(rows, grads, target, encodings=(), params=None, score=None, **settin
     exact = run(plain, exact_rows, *exact_grads, torch.Tensor.double)
     given = run(plain, exact_rows, *given_grads, torch.Tensor.double)
     largest = lse.masked_fill(lse.isinf(), 0.0).abs().max().item()
+    reach = max(1.0, *(t.abs().max().item() for t in exact_rows))
     for i, name in enumerate(["query", "key", "value", *params]):
         size = max(1.0, exact[i].abs().max().item())
-        floor = FLOOR[dtype] + 2.0**-24 * largest
+        floor = FLOOR[dtype] + 2.0**-24 * largest * reach
         factor = 2
         if i >= 3:
             factor, floor = 4, floor * (rows[0].shape[0] * rows[0].shape[2]) ** 0.5
