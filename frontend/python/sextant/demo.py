@@ -33,6 +33,7 @@ CLOSE = 0.1
 
 FULL = TrainConfig()
 QUICK = replace(FULL, steps=60, warmup=10)
+QUICK_VALIDATION = 16 * 1024
 
 
 def run_demo(folder: str | Path, *, quick: bool = False, data: Sequence[str] = ()) -> int:
@@ -45,6 +46,8 @@ def run_demo(folder: str | Path, *, quick: bool = False, data: Sequence[str] = (
     base = replace(QUICK if quick else FULL, data=tuple(data))
     folder = Path(folder)
     text = load_text(base.data, 8 * base.length + 1)
+    if quick:
+        text = replace(text, validation=text.validation[: QUICK_VALIDATION + 1])
     print(
         f"{len(ENCODINGS)} encodings, {base.steps} steps of {base.batch} x "
         f"{base.length} bytes each, on {text.source}"
@@ -82,19 +85,21 @@ def _print_table(runs) -> None:
 
 
 def _compare(runs) -> list[str]:
-    """Names of the encodings that are far from the plain PyTorch model at 1x."""
+    """Names of the encodings that are worse than the plain PyTorch model at 1x; what
+    is better by as much is only said."""
     missed = []
     for run in runs:
         want = EXPECTED.get(run.name)
         if want is None:
             continue
         off = run.all_tokens[1] - want
-        if abs(off) > CLOSE:
+        if off > CLOSE:
             missed.append(run.name)
+        if abs(off) > CLOSE:
             print(
                 f"{run.name}: {run.all_tokens[1]:.3f} at 1x, plain PyTorch {want:.2f}: "
                 f"off by {off:+.3f}, more than {CLOSE}"
             )
     if not missed:
-        print(f"all losses at 1x are within {CLOSE} of the plain PyTorch model's")
+        print(f"no loss at 1x is more than {CLOSE} above the plain PyTorch model's")
     return missed

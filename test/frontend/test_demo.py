@@ -1,0 +1,25 @@
+"""The demo's driver, with a setting of a few seconds."""
+
+from dataclasses import replace
+
+import pytest
+
+from sextant import demo
+
+pytest.importorskip("sextant._compiler")
+
+
+def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
+    small = replace(
+        demo.QUICK, layers=1, width=32, heads=2, length=16, batch=4, steps=3, warmup=1
+    )
+    monkeypatch.setattr(demo, "QUICK", small)
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"The quick brown fox jumps over the lazy dog. " * 1000)
+    assert demo.run_demo(tmp_path / "out", quick=True, data=(str(text),)) == 0
+    printed = capsys.readouterr().out
+    for name in demo.ENCODINGS:
+        assert f"\n{name}" in printed
+    assert "ms/step" in printed and ("does not hold" in printed or "holds" in printed)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<svg") >= 5
