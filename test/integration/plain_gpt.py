@@ -83,8 +83,8 @@ def bias(params, prefix, names, heads, length, dtype):
     distance = (i[:, None] - i[None, :]).abs()
     total = torch.zeros(heads, length, length, dtype=dtype)
     if "alibi" in names:
-        slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, dtype=torch.float64) / heads)
-        total = total - slopes.to(dtype)[:, None, None] * distance
+        slopes = torch.tensor(alibi_slopes(heads), dtype=dtype)
+        total = total - slopes[:, None, None] * distance
     if "kerple_log" in names:
         r1 = params[f"{prefix}.attention.kerple_log.r1"][:, None, None]
         r2 = params[f"{prefix}.attention.kerple_log.r2"][:, None, None]
@@ -94,6 +94,15 @@ def bias(params, prefix, names, heads, length, dtype):
         table = params[name] if name in params else params["attention.t5_bias.table"]
         total = total + table[bucket(distance)].permute(2, 0, 1)
     return total
+
+
+def alibi_slopes(heads):
+    """Press et al. 2022: a geometric sequence for powers of two, else that of the
+    power below and every second one of the power above."""
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8.0 * (h + 1) / power) for h in range(power)]
+    above = [2.0 ** (-8.0 * (h + 1) / (2 * power)) for h in range(0, 2 * power, 2)]
+    return (slopes + above)[:heads]
 
 
 def bucket(distance, buckets=32, maximum=128):

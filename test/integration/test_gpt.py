@@ -31,8 +31,8 @@ CASES = {
         encodings=("causal", "rope", "alibi"),
         style="llama",
         layers=2,
-        width=32,
-        heads=4,
+        width=48,
+        heads=6,
         kv_heads=2,
     ),
     "llama-rope-kerple-t5": gpt.Config(

@@ -1,0 +1,75 @@
+"""The builder of GPTs: names, shapes and places of what it prints."""
+
+import pytest
+
+import sextant
+from sextant.models import gpt
+
+
+def parameters(**settings):
+    """The parameters of a model by name, as its manifest has them."""
+    return sextant.compile(gpt.gpt(layers=2, width=32, heads=2, **settings)).parameters
+
+
+def test_parameters_of_encodings_follow_their_scope():
+    found = parameters(encodings=("causal", "learned(rows=16)", "kerple_log", "t5_bias"))
+    assert found["embedding.learned.table"]["dims"] == [16, 32]
+    assert "layers.1.attention.kerple_log.r1" in found
+    table = "attention.t5_bias.table"
+    assert [n for n in found if n.endswith("t5_bias.table")] == [table]
+    assert found["layers.0.attention.kerple_log.r1"]["floor"] == 0.01
+
+
+def test_layers_share_parameters_if_asked():
+    found = parameters(encodings=("causal", "kerple_log"), shared=True)
+    assert "attention.kerple_log.r1" in found
+    assert not any(n.startswith("layers.0.attention.") for n in found)
+
+
+def test_frozen_parameters_come_with_the_program():
+    slopes = parameters(encodings=("alibi",))["layers.0.attention.alibi.slopes"]
+    assert slopes["frozen"] and slopes["has_values"]
+
+
+def test_styles_differ_in_biases_and_gates():
+    plain, gated = parameters(), parameters(style="llama", kv_heads=1)
+    assert "layers.0.query.bias" in plain and "layers.0.mlp.gate.weight" not in plain
+    assert "layers.0.query.bias" not in gated and "layers.0.mlp.gate.weight" in gated
+    assert gated["layers.0.key.weight"]["dims"] == [16, 32]
+    assert "head.weight" in parameters(tied=False) and "head.weight" not in plain
+
+
+def test_inputs_of_encodings_become_arguments():
+    program = sextant.compile(gpt.gpt(layers=1, width=32, heads=2, encodings=("document",)))
+    assert program.arguments("logits")[:2] == ["tokens", "document.ids"]
+    assert program.results("gradients")[0] == "loss"
+
+
+def test_traced_encodings():
+    @sextant.encoding
+    def slanted(score, at, slope: sextant.PerHead):
+        return score + slope[at.head] * at.offset
+
+    found = parameters(encodings=("causal", slanted))
+    assert found["layers.0.attention.slanted.slope"]["dims"] == [2]
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"style": "gpt3"}, 'unknown style "gpt3".*gpt2'),
+        ({"width": 30, "heads": 4}, "width 30 is not a multiple of heads 4"),
+        ({"heads": 4, "kv_heads": 3}, "heads 4 is not a multiple of kv_heads 3"),
+        ({"layers": 0}, "layers must be at least 1, got 0"),
+        ({"dtype": "bf16"}, 'models compute in "f32", got dtype "bf16"'),
+        ({"hidden": -1}, "hidden must not be negative, got -1"),
+    ],
+)
+def test_settings_that_make_no_model(settings, message):
+    with pytest.raises(ValueError, match=message):
+        gpt.Config(**settings)
+
+
+def test_unknown_encodings_list_the_nearest():
+    with pytest.raises(sextant.CompileError, match="ropee.*rope"):
+        gpt.gpt(encodings=("ropee",))
