@@ -79,10 +79,13 @@ def operands(shape, dtype=F32, factor=1.0):
     return rows, torch.randn(b, h, lq, dv).to(dtype), torch.randn(b, h, lq)
 
 
-def compare(rows, grads, target, encodings=(), params=None, score=None, **settings):
+def compare(
+    rows, grads, target, encodings=(), params=None, score=None, given=None, **settings
+):
     """Gradients of sextant.attention, plain PyTorch and float64 on the same input.
 
-    `score(params)` gives the score function of the plain versions.
+    `score(params)` gives the score function of the plain versions, `given` what
+    else sextant.attention takes.
     """
     params = params or {}
     dtype = rows[0].dtype
@@ -96,7 +99,12 @@ def compare(rows, grads, target, encodings=(), params=None, score=None, **settin
     def ours(leaves):
         named = dict(zip(params, leaves[3:]))
         return sextant.attention(
-            *leaves[:3], encodings, named, return_lse=True, target=target
+            *leaves[:3],
+            encodings,
+            named,
+            return_lse=True,
+            target=target,
+            **(given or {}),
         )
 
     def run(call, rows, do, dlse, convert=lambda t: t):
@@ -255,3 +263,48 @@ def test_nan_reaches_the_gradients_that_depend_on_it(target):
     assert dv[0, 0, :4].isnan().all()
     for gradient in (dq, dk, dv):
         assert gradient[0, 1].isfinite().all()
+
+
+@sextant.encoding
+def sharpen(score, at, gate: sextant.PerHead, shift: sextant.PerHead):
+    return sextant.tanh(score * gate[at.head] + shift[at.head])
+
+
+def test_gradients_of_scalars_of_a_head(target):
+    rows, *grads = operands(SHAPES[2])
+    params = {
+        "sharpen.gate": torch.rand(4) + 0.5,
+        "sharpen.shift": torch.randn(4),
+    }
+
+    def score(params):
+        gate, shift = (p[:, None, None] for p in params.values())
+        return lambda s, i, j: torch.tanh(s * gate + shift)
+
+    compare(rows, grads, target, ["causal", sharpen], params, score, mask=causal)
+
+
+def test_gradients_of_offset_tables_under_positions(target):
+    rows, *grads = operands(SHAPES[2])
+    length = SHAPES[2][3]
+    positions = torch.randint(0, 2 * length, (length,), dtype=torch.int32)
+    params = {
+        "kerple_log.r1": torch.rand(4) + 0.1,
+        "kerple_log.r2": torch.rand(4) + 0.1,
+    }
+
+    def score(params):
+        r1, r2 = (p[:, None, None] for p in params.values())
+        offset = (positions[None, :] - positions[:, None]).abs()
+        return lambda s, i, j: s - (r1 * torch.log1p(r2 * offset)).to(s.dtype)
+
+    compare(
+        rows,
+        grads,
+        target,
+        ["causal", "kerple_log"],
+        params,
+        score,
+        given={"query_positions": positions, "key_positions": positions},
+        mask=causal,
+    )
