@@ -70,6 +70,10 @@ public:
 private:
   /// Gives the number of tensors.
   static unsigned releaseIn(Block &block) {
+    // Releases that stand already are placed anew: the pass is idempotent.
+    for (auto release :
+         llvm::make_early_inc_range(block.getOps<exec::ReleaseOp>()))
+      release.erase();
     hoistSizes(block);
     llvm::MapVector<Operation *, SmallVector<Value>> releases;
     for (Operation &op : block) {

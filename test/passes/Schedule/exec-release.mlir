@@ -1,4 +1,5 @@
 // RUN: sextant-opt %s --exec-release --exec-verify | FileCheck %s
+// RUN: sextant-opt %s --exec-release --exec-release --exec-verify | FileCheck %s
 // RUN: sextant-opt %s --exec-release --remarks-filter=exec-release -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
 // A tensor goes after its last use and that of its views; arguments, constants
