@@ -3,7 +3,7 @@
 #
 #   make test            every test; one closing line `N passed, N failed`
 #   make demo            trains and compares small GPTs, writes an HTML report
-#   DEMO=quick make demo the same in under three minutes
+#   DEMO=quick make demo a much shorter run of the same
 #   make build           tools in build/bin, `sextant` importable in build/venv
 #   make bench           ratios against PyTorch, table and JSON
 #   make docs            op and pass reference in build/docs
