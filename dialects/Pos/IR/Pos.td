@@ -9,6 +9,7 @@ include "dialects/Pos/IR/PosInterfaces.td"
 include "dialects/Pos/IR/PosDefinition.td"
 include "dialects/Pos/IR/PosContext.td"
 include "dialects/Pos/IR/PosSites.td"
+include "dialects/Pos/IR/PosHeads.td"
 include "dialects/Pos/IR/PosAttention.td"
 
 #endif // SEXTANT_POS_TD

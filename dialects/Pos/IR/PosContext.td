@@ -143,20 +143,4 @@ def Pos_SumOp : Pos_Op<"sum", [Pure, SingleBlock]> {
   let hasRegionVerifier = 1;
 }
 
-def Pos_ContractOp : Pos_Op<"contract", [Pure]> {
-  let summary = "Matrix times vector";
-  let description = [{
-    For payloads whose argument is a vector (all heads' scores, a whole row).
-    Fused in kernels by the all-heads score and whole-row maps only.
-
-    ```mlir
-    %y = pos.contract %w, %x : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
-    ```
-  }];
-  let arguments = (ins 2DTensorOf<[F32]>:$matrix, 1DTensorOf<[F32]>:$vector);
-  let results = (outs 1DTensorOf<[F32]>:$result);
-  let assemblyFormat = [{ $matrix `,` $vector attr-dict `:` type($matrix) `,`
-    type($vector) `->` type($result) }];
-}
-
 #endif // SEXTANT_POS_CONTEXT_TD

@@ -101,7 +101,8 @@ namespace {
 struct PosFoldInterface : DialectFoldInterface {
   using DialectFoldInterface::DialectFoldInterface;
   bool shouldMaterializeInto(Region *region) const final {
-    return isa<SiteOpInterface, HoistOp, SumOp>(region->getParentOp());
+    return isa<SiteOpInterface, HoistOp, SumOp, ForHeadsOp>(
+        region->getParentOp());
   }
 };
 } // namespace

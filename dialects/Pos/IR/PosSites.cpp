@@ -13,10 +13,10 @@ using namespace sextant::pos;
 //===----------------------------------------------------------------------===//
 
 /// What a payload may compute with: context ops, reads, constants, and pure
-/// elementwise ops on scalars.
+/// elementwise ops; in one whose argument is a vector, what makes vectors.
 static bool isPayloadOp(Operation &op) {
-  if (isa<ContextOpInterface, ReadOp, SumOp, ContractOp, ScanOp, QueryDotOp,
-          HostOp, tensor::SplatOp>(op))
+  if (isa<ContextOpInterface, ReadOp, SumOp, ContractOp, ForHeadsOp, ElementsOp,
+          ScanOp, QueryDotOp, HostOp, tensor::SplatOp>(op))
     return true;
   if (op.hasTrait<OpTrait::ConstantLike>())
     return true;
@@ -24,17 +24,25 @@ static bool isPayloadOp(Operation &op) {
          OpTrait::hasElementwiseMappableTraits(&op);
 }
 
-static LogicalResult verifyPayloadOps(Operation *site, Block &block) {
+static LogicalResult verifyPayloadOps(Operation *site, Block &block,
+                                      bool hasVectors) {
   for (Operation &op : block.without_terminator()) {
-    if (!isPayloadOp(op)) {
+    auto refuse = [&](const Twine &why) -> LogicalResult {
       InFlightDiagnostic diag =
           site->emitOpError("payload may only compute with scalars");
-      diag.attachNote(op.getLoc())
-          << "'" << op.getName()
-          << "' is neither elementwise, a context op nor a read";
+      if (hasVectors)
+        diag << " and vectors";
+      diag.attachNote(op.getLoc()) << "'" << op.getName() << "' " << why;
       return diag;
-    }
-    for (Type type : op.getResultTypes())
+    };
+    if (!isPayloadOp(op))
+      return refuse("is neither elementwise, a context op nor a read");
+    for (Type type : op.getResultTypes()) {
+      auto shaped = dyn_cast<ShapedType>(type);
+      if (shaped && !hasVectors)
+        return refuse("computes with vectors");
+      if (shaped && (!isa<RankedTensorType>(type) || shaped.getRank() != 1))
+        return refuse("is no vector of one dimension");
       if (getElementTypeOrSelf(type).isF64() ||
           getElementTypeOrSelf(type).isF16() ||
           getElementTypeOrSelf(type).isBF16()) {
@@ -43,9 +51,10 @@ static LogicalResult verifyPayloadOps(Operation *site, Block &block) {
         diag.attachNote(op.getLoc()) << "this value is " << type;
         return diag;
       }
+    }
     for (Region &region : op.getRegions())
       for (Block &nested : region)
-        if (failed(verifyPayloadOps(site, nested)))
+        if (failed(verifyPayloadOps(site, nested, /*hasVectors=*/false)))
           return failure();
   }
   return success();
@@ -53,13 +62,37 @@ static LogicalResult verifyPayloadOps(Operation *site, Block &block) {
 
 /// A context op must ask about something that there is at the site.
 static LogicalResult verifyContextOps(SiteOpInterface site) {
-  AxisSet here = site.getPointAxes();
   WalkResult result = site->walk([&](ContextOpInterface op) {
+    AxisSet here = site.getPointAxes();
+    if (op->getParentOfType<ForHeadsOp>())
+      here |= Axis::head;
     if (here.contains(op.getDependence(/*hasPositions=*/false)))
       return WalkResult::advance();
     InFlightDiagnostic diag = site->emitOpError("payload asks for what there "
                                                 "is not at this place");
-    diag.attachNote(op.getLoc()) << "'" << op->getName() << "' of another side";
+    bool isHead = isa<HeadOp>(op) && isa<ScoreOp>(*site);
+    diag.attachNote(op.getLoc())
+        << "'" << op->getName()
+        << (isHead ? "' outside 'pos.for_heads'" : "' of another side");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+static bool takesVector(Block &payload) {
+  return llvm::any_of(payload.getArgumentTypes(),
+                      [](Type type) { return isa<RankedTensorType>(type); });
+}
+
+/// What scans keys or reads the query row belongs to one head.
+static LogicalResult verifyAllHeads(ScoreOp site) {
+  WalkResult result = site.walk([&](Operation *op) {
+    if (!isa<ScanOp, QueryDotOp>(op))
+      return WalkResult::advance();
+    InFlightDiagnostic diag =
+        site.emitOpError("payload of all heads can neither scan nor read the "
+                         "query row");
+    diag.attachNote(op->getLoc()) << "'" << op->getName() << "' is of one head";
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());
@@ -79,7 +112,11 @@ LogicalResult sextant::pos::detail::verifySite(Operation *op) {
     llvm::interleaveComma(yield.getOperandTypes(), diag);
     return diag << ")";
   }
-  if (failed(verifyPayloadOps(op, payload)))
+  bool hasVectors = takesVector(payload);
+  if (failed(verifyPayloadOps(op, payload, hasVectors)))
+    return failure();
+  if (auto score = dyn_cast<ScoreOp>(op);
+      score && hasVectors && failed(verifyAllHeads(score)))
     return failure();
   return verifyContextOps(site);
 }
@@ -181,6 +218,11 @@ AxisSet RowsOp::getArgumentAxes() { return Axis::row; }
 AxisSet RowsOp::getPointAxes() {
   return {Axis::batch, Axis::head, Axis::self, Axis::lane};
 }
+/// All heads at once stand at no head.
+AxisSet ScoreOp::getPointAxes() {
+  AxisSet pair{Axis::batch, Axis::query, Axis::key, Axis::offset};
+  return takesVector(getBody().front()) ? pair : pair | Axis::head;
+}
 AxisSet ColumnsOp::getPointAxes() {
   return {Axis::batch, Axis::head, Axis::query, Axis::key, Axis::lane};
 }
@@ -229,5 +271,5 @@ LogicalResult HoistOp::verifyRegions() {
   if (!yield || yield.getNumOperands() != 1 ||
       yield.getOperand(0).getType() != getType())
     return emitOpError("body must yield (") << getType() << ")";
-  return verifyPayloadOps(*this, block);
+  return verifyPayloadOps(*this, block, /*hasVectors=*/true);
 }

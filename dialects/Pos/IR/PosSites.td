@@ -72,11 +72,26 @@ def Pos_ColumnsOp : Pos_SiteOp<"columns", [], ["getPointAxes"]> {
   let assemblyFormat = "$count $body attr-dict";
 }
 
-def Pos_ScoreOp : Pos_SiteOp<"score"> {
+def Pos_ScoreOp : Pos_SiteOp<"score", [], ["getPointAxes"]> {
   let summary = "Maps the score at (batch, head, query, key)";
   let description = [{
     The payload sees the scaled score in natural-log units (C3). With an
-    argument of type `tensor<?xf32>` it sees the scores of all heads at once.
+    argument of type `tensor<?xf32>` it sees the scores of all heads of the
+    query at (batch, query, key) at once.
+
+    Values of a payload of all heads are scalars and vectors (one-dimensional
+    tensors of f32, conditions of i1). Vectors come from elementwise ops of
+    `arith` and `math`, `tensor.splat`, `pos.contract`, `pos.for_heads`,
+    `pos.host` and parameters of one dimension, which stand for their elements.
+    `pos.head` has a meaning inside `pos.for_heads` only. `pos.scan` and
+    `pos.query_dot` have none.
+
+    Inlining makes the extent of every vector static (`tensor<12xf32>`): the
+    number of heads is compiled in, so the query's type must say it. Fusing
+    turns scalar scores beside a score of all heads into `pos.for_heads`, so an
+    attention then has one score. After hoisting a vector that varies with the
+    offset at most may be a `pos.hoist` as well. Masks act on the final scores
+    of each head, after the payload.
 
     ```mlir
     pos.score {
@@ -85,6 +100,15 @@ def Pos_ScoreOp : Pos_SiteOp<"score"> {
       %d = arith.sitofp %o : i32 to f32
       %t = arith.addf %s, %d : f32
       pos.yield %t : f32
+    }
+    pos.score {
+    ^bb0(%s: tensor<?xf32>):
+      %x = pos.contract %w1, %s : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+      %y = arith.addf %x, %b1 : tensor<?xf32>
+      %z = math.tanh %y : tensor<?xf32>
+      %d = pos.contract %w2, %z : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+      %t = arith.addf %s, %d : tensor<?xf32>
+      pos.yield %t : tensor<?xf32>
     }
     ```
   }];
@@ -158,8 +182,9 @@ def Pos_HostOp : Pos_Op<"host", [Pure]> {
   let summary = "Additive term of a host encoding that a use names";
   let description = [{
     The sum of what the hosts add to the score; 0 without hosts. A host whose
-    score payload is not additive in the score is an error at link. Its type is
-    that of the score's argument. In a score payload only.
+    score payload is not additive in the score is an error at inlining. Its type
+    is that of the score's argument: in a score of all heads it is the vector of
+    each head's term. In a score payload only, outside `pos.for_heads`.
 
     ```mlir
     %b = pos.host : f32
@@ -167,6 +192,7 @@ def Pos_HostOp : Pos_Op<"host", [Pure]> {
   }];
   let results = (outs AnyTypeOf<[F32, 1DTensorOf<[F32]>]>:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Pos_HoistOp : Pos_Op<"hoist", [Pure, SingleBlock,
@@ -178,6 +204,10 @@ def Pos_HoistOp : Pos_Op<"hoist", [Pure, SingleBlock,
     a vector over query or key rows, or a table over (row, lane). Uses stand in
     later sites and hoists of the same attention.
 
+    A hoisted vector (of a score of all heads) has a static extent and the axes
+    [offset] exactly, also where it varies with less: a table with as many rows
+    as elements. `pos.head` is that of a `pos.for_heads` in its body.
+
     ```mlir
     %t = pos.hoist [head, offset] {
       %o = pos.offset
@@ -187,7 +217,7 @@ def Pos_HoistOp : Pos_Op<"hoist", [Pure, SingleBlock,
     ```
   }];
   let arguments = (ins Pos_AxisArrayAttr:$axes);
-  let results = (outs AnyTypeOf<[F32, I32, I1]>:$result);
+  let results = (outs AnyTypeOf<[F32, I32, I1, 1DTensorOf<[F32]>]>:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "custom<Axes>($axes) $body attr-dict `:` type($result)";
   let hasRegionVerifier = 1;

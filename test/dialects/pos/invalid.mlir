@@ -396,3 +396,198 @@ func.func @gradients(%q: tensor<1x1x?x8xf32>, %lse: tensor<1x1x?xf32>) {
     -> tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>), tensor<?xf32>
   return
 }
+
+// -----
+
+pos.encoding @vector_of_one_head {
+  %n = pos.extent heads
+  %w = pos.param "w" : tensor<?xf32> dims(%n)
+  // expected-error @below {{payload may only compute with scalars}}
+  pos.score {
+  ^bb0(%s: f32):
+    // expected-note @below {{'arith.addf' computes with vectors}}
+    %x = arith.addf %w, %w : tensor<?xf32>
+    pos.yield %s : f32
+  }
+}
+
+// -----
+
+pos.encoding @head_of_all {
+  // expected-error @below {{payload asks for what there is not at this place}}
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // expected-note @below {{'pos.head' outside 'pos.for_heads'}}
+    %h = pos.head
+    pos.yield %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+pos.encoding @mask_of_all {
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // expected-error @below {{'pos.mask' op expects parent op to be one of}}
+    pos.mask {
+      %true = arith.constant true
+      pos.yield %true : i1
+    }
+    pos.yield %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+pos.encoding @scan_of_all {
+  // expected-error @below {{payload of all heads can neither scan nor read the query row}}
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %t = pos.for_heads (%s) {
+    ^bb0(%x: f32):
+      // expected-note @below {{'pos.scan' is of one head}}
+      %y = pos.scan %x leftward until %x : f32
+      pos.yield %y : f32
+    } : (tensor<?xf32>) -> tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+
+// -----
+
+pos.encoding @query_dot_of_all {
+  %n = pos.extent heads
+  %w = pos.param "w" : tensor<?x?xf32> dims(%n, %n)
+  // expected-error @below {{payload of all heads can neither scan nor read the query row}}
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %o = pos.offset
+    // expected-note @below {{'pos.query_dot' is of one head}}
+    %y = pos.query_dot %w[%o] : tensor<?x?xf32>
+    pos.yield %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+pos.encoding @for_one_head {
+  pos.score {
+  ^bb0(%s: f32):
+    %o = pos.offset
+    %y = pos.sum to %o {
+    ^bb0(%k: i32):
+      // expected-error @below {{'pos.for_heads' op expects parent op to be one of 'pos.score, pos.hoist'}}
+      %t = pos.for_heads () {
+        pos.yield %s : f32
+      } : () -> tensor<?xf32>
+      pos.yield %s : f32
+    } : f32
+    pos.yield %y : f32
+  }
+}
+
+// -----
+
+pos.encoding @for_heads_arguments {
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // expected-error @below {{body must take one f32 per input: 1}}
+    %t = pos.for_heads (%s) {
+      %one = arith.constant 1.0 : f32
+      pos.yield %one : f32
+    } : (tensor<?xf32>) -> tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+
+// -----
+
+pos.encoding @for_heads_yield {
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // expected-error @below {{body must yield ('f32')}}
+    %t = pos.for_heads (%s) {
+    ^bb0(%x: f32):
+      %h = pos.head
+      pos.yield %h : i32
+    } : (tensor<?xf32>) -> tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+
+// -----
+
+pos.encoding @host_type {
+  pos.score {
+  ^bb0(%s: f32):
+    // expected-error @below {{must have the type of the score's argument: 'f32', got 'tensor<?xf32>'}}
+    %h = pos.host : tensor<?xf32>
+    pos.yield %s : f32
+  }
+}
+
+// -----
+
+pos.encoding @host_place {
+  pos.mask {
+    // expected-error @below {{may only stand in a score payload}}
+    %h = pos.host : f32
+    %true = arith.constant true
+    pos.yield %true : i1
+  }
+}
+
+// -----
+
+// H1: one element of the result per row.
+func.func @contract_rows(%q: tensor<1x2x?x8xf32>, %p: tensor<3x2xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) params(%p : tensor<3x2xf32>)
+    : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>, (tensor<1x2x?x8xf32>)
+    -> (tensor<1x2x?x8xf32>), tensor<1x2x?xf32> {
+  ^bb0(%w: tensor<3x2xf32>):
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      // expected-error @below {{result must have one element per row of the matrix (H1): 3, got 2}}
+      %x = pos.contract %w, %s : tensor<3x2xf32>, tensor<2xf32> -> tensor<2xf32>
+      pos.yield %x : tensor<2xf32>
+    }
+  }
+  return
+}
+
+// -----
+
+// H2: one column per element of the vector.
+func.func @contract_columns(%q: tensor<1x2x?x8xf32>, %p: tensor<2x4xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) params(%p : tensor<2x4xf32>)
+    : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>, (tensor<1x2x?x8xf32>)
+    -> (tensor<1x2x?x8xf32>), tensor<1x2x?xf32> {
+  ^bb0(%w: tensor<2x4xf32>):
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      // expected-error @below {{matrix must have one column per element of the vector (H2): 2, got 4}}
+      %x = pos.contract %w, %s : tensor<2x4xf32>, tensor<2xf32> -> tensor<2xf32>
+      pos.yield %x : tensor<2xf32>
+    }
+  }
+  return
+}
+
+// -----
+
+// H2, from a column on.
+func.func @contract_from(%q: tensor<1x2x?x8xf32>, %p: tensor<2x4xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) params(%p : tensor<2x4xf32>)
+    : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>, (tensor<1x2x?x8xf32>)
+    -> (tensor<1x2x?x8xf32>), tensor<1x2x?xf32> {
+  ^bb0(%w: tensor<2x4xf32>):
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %three = arith.constant 3 : i32
+      // expected-error @below {{columns from 3 to 4 are not inside the matrix (H2): 'tensor<2x4xf32>'}}
+      %x = pos.contract %w, %s columns from %three : tensor<2x4xf32>, tensor<2xf32> -> tensor<2xf32>
+      pos.yield %x : tensor<2xf32>
+    }
+  }
+  return
+}

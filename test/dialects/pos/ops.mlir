@@ -146,6 +146,75 @@ pos.encoding @context {
   }
 }
 
+// What a score of all heads computes with.
+// CHECK-LABEL: pos.encoding @all_heads
+pos.encoding @all_heads {
+  %n = pos.option "n" : i32 = 4 : i32
+  %heads = pos.extent heads
+  %w = pos.param "w" : tensor<?x?xf32> dims(%heads, %n)
+  %b = pos.param "b" : tensor<?xf32> dims(%heads)
+  // CHECK: pos.score
+  // CHECK-NEXT: ^bb0(%[[S:.+]]: tensor<?xf32>):
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // CHECK: pos.host : tensor<?xf32>
+    %h = pos.host : tensor<?xf32>
+    // CHECK: %[[X:.+]] = pos.contract %{{[a-z0-9]+}}, %[[S]] columns from %{{[a-z0-9]+}} : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+    %x = pos.contract %w, %s columns from %n : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+    // CHECK: arith.addf %[[X]], %{{[a-z0-9]+}} : tensor<?xf32>
+    %y = arith.addf %x, %b : tensor<?xf32>
+    // CHECK: %[[C:.+]] = arith.cmpf ogt, %[[S]], %{{.+}} : tensor<?xf32>
+    %c = arith.cmpf ogt, %s, %y : tensor<?xf32>
+    // CHECK: arith.select %[[C]], %{{.+}} : tensor<?xi1>, tensor<?xf32>
+    %z = arith.select %c, %s, %y : tensor<?xi1>, tensor<?xf32>
+    // CHECK: pos.for_heads(%[[S]], %{{.+}}) {
+    // CHECK-NEXT: ^bb0(%{{.+}}: f32, %{{.+}}: f32):
+    // CHECK: pos.head
+    // CHECK: } : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+    %t = pos.for_heads (%s, %z) {
+    ^bb0(%p: f32, %q: f32):
+      %head = pos.head
+      %m = arith.sitofp %head : i32 to f32
+      %u = arith.mulf %p, %m : f32
+      %v = arith.addf %u, %q : f32
+      pos.yield %v : f32
+    } : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+    // CHECK: pos.for_heads() {
+    // CHECK: } : () -> tensor<?xf32>
+    %o = pos.for_heads () {
+      %one = arith.constant 1.0 : f32
+      pos.yield %one : f32
+    } : () -> tensor<?xf32>
+    %r = arith.mulf %t, %o : tensor<?xf32>
+    pos.yield %r : tensor<?xf32>
+  }
+}
+
+// The same, once inlined: extents are static, a parameter is asked for its
+// elements.
+// CHECK-LABEL: func.func @vectors
+func.func @vectors(%q: tensor<?x2x?x8xf64>, %p: tensor<?xf64>) {
+  %o, %lse = pos.attention %q, %q, (%q) params(%p : tensor<?xf64>)
+    : tensor<?x2x?x8xf64>, tensor<?x2x?x8xf64>, (tensor<?x2x?x8xf64>)
+    -> (tensor<?x2x?x8xf64>), tensor<?x2x?xf64> {
+  ^bb0(%b: tensor<?xf64>):
+    // CHECK: %[[TABLE:.+]] = pos.hoist [offset] {
+    // CHECK: pos.elements %{{.+}} : tensor<?xf64> -> tensor<2xf32>
+    // CHECK: } : tensor<2xf32>
+    %t = pos.hoist [offset] {
+      %e = pos.elements %b : tensor<?xf64> -> tensor<2xf32>
+      pos.yield %e : tensor<2xf32>
+    } : tensor<2xf32>
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      // CHECK: arith.addf %{{.+}}, %[[TABLE]] : tensor<2xf32>
+      %u = arith.addf %s, %t : tensor<2xf32>
+      pos.yield %u : tensor<2xf32>
+    }
+  }
+  return
+}
+
 // Attention with uses: options, hosts, positions, several values, a scale.
 // CHECK-LABEL: func.func @attention
 func.func @attention(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
