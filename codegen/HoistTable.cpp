@@ -3,6 +3,7 @@
 
 #include "codegen/HoistTable.h"
 #include "codegen/HoistKernel.h"
+#include "codegen/RowRanges.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -173,7 +174,7 @@ static Value launchRange(const Lowering &lowering) {
 FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
                                              const HoistTableOptions &options) {
   const KernelPlan &plan = lowering.plan;
-  HoistTables tables{options, {}, {}};
+  HoistTables tables{options, {}, {}, {}};
   bool hasOffsets = llvm::any_of(plan.hoisted, [](const Hoisted &entry) {
     return entry.form == HoistForm::OffsetTable;
   });
@@ -194,6 +195,7 @@ FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
       return failure();
     operands.launch(lowering, suffix);
   }
+  tables.rowRanges = launchRowRanges(lowering, tables.buffers);
   return tables;
 }
 

@@ -59,6 +59,7 @@ struct HoistTables {
   HoistTableOptions options;
   llvm::SmallVector<mlir::Value> buffers; ///< as plan.hoisted; may be null
   mlir::Value range; ///< [2] x i32 with positions, else null
+  llvm::SmallVector<mlir::Value> rowRanges; ///< see RowRanges.h
 };
 
 /// Creates the buffers, the launches that fill them and their kernels.

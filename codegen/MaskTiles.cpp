@@ -1,6 +1,7 @@
 //===- MaskTiles.cpp - What a mask says of a whole tile -------------------===//
 
 #include "codegen/MaskTiles.h"
+#include "codegen/FloatRange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -13,8 +14,7 @@ using namespace sextant::codegen;
 using pos::ValueRange32;
 
 namespace {
-/// Gives each value of a payload its range: low and high for integers, certain
-/// and possible for conditions.
+/// Gives each value of a payload its range.
 class RangeEmitter {
 public:
   RangeEmitter(OpBuilder &builder, Location loc, pos::TileBounds &tile,
@@ -30,10 +30,12 @@ public:
 
 private:
   ValueRange32 emit(Operation *op);
+  ValueRange32 emitConstant(Operation *op);
   ValueRange32 emitInteger(Operation *op);
+  ValueRange32 emitFloat(Operation *op);
   ValueRange32 emitCondition(Operation *op);
-  ValueRange32 emitProduct(ValueRange32 a, ValueRange32 b);
   ValueRange32 emitSelect(arith::SelectOp op);
+  ValueRange32 emitHull(ValueRange32 a, ValueRange32 b);
   ValueRange32 emitCompare(arith::CmpIPredicate predicate, ValueRange32 a,
                            ValueRange32 b);
 
@@ -73,12 +75,12 @@ static std::optional<int64_t> getPositive(Value value) {
   return std::nullopt;
 }
 
-ValueRange32 RangeEmitter::emitProduct(ValueRange32 a, ValueRange32 b) {
-  Value products[] = {
-      make<arith::MulIOp>(a.low, b.low), make<arith::MulIOp>(a.low, b.high),
-      make<arith::MulIOp>(a.high, b.low), make<arith::MulIOp>(a.high, b.high)};
-  return {min(min(products[0], products[1]), min(products[2], products[3])),
-          max(max(products[0], products[1]), max(products[2], products[3]))};
+/// What holds every value of both ranges.
+ValueRange32 RangeEmitter::emitHull(ValueRange32 a, ValueRange32 b) {
+  if (isa<FloatType>(a.low.getType())) // these keep a NaN
+    return {make<arith::MinimumFOp>(a.low, b.low),
+            make<arith::MaximumFOp>(a.high, b.high)};
+  return {min(a.low, b.low), max(a.high, b.high), std::max(a.bits, b.bits)};
 }
 
 ValueRange32 RangeEmitter::emitSelect(arith::SelectOp op) {
@@ -96,7 +98,7 @@ ValueRange32 RangeEmitter::emitSelect(arith::SelectOp op) {
                             both(isNot(condition.low), b.high));
     return {either(any.low, certain), both(any.high, possible)};
   }
-  ValueRange32 hull{min(a.low, b.low), max(a.high, b.high)};
+  ValueRange32 hull = emitHull(a, b);
   if (!condition.known())
     return hull;
   auto choose = [&](Value certain, Value never, Value between) -> Value {
@@ -104,8 +106,13 @@ ValueRange32 RangeEmitter::emitSelect(arith::SelectOp op) {
         arith::SelectOp::create(builder, loc, condition.high, between, never);
     return arith::SelectOp::create(builder, loc, condition.low, certain, rest);
   };
-  return {choose(a.low, b.low, hull.low), choose(a.high, b.high, hull.high)};
+  return {choose(a.low, b.low, hull.low), choose(a.high, b.high, hull.high),
+          hull.bits};
 }
+
+//===----------------------------------------------------------------------===//
+// Conditions
+//===----------------------------------------------------------------------===//
 
 ValueRange32 RangeEmitter::emitCompare(arith::CmpIPredicate predicate,
                                        ValueRange32 a, ValueRange32 b) {
@@ -152,6 +159,15 @@ ValueRange32 RangeEmitter::emitCompare(arith::CmpIPredicate predicate,
 }
 
 ValueRange32 RangeEmitter::emitCondition(Operation *op) {
+  if (auto compareOp = dyn_cast<arith::CmpFOp>(op)) {
+    if (!compareOp.getLhs().getType().isF32() ||
+        compareOp.getFastmath() != arith::FastMathFlags::none)
+      return {};
+    ValueRange32 a = get(compareOp.getLhs()), b = get(compareOp.getRhs());
+    if (!a.known() || !b.known())
+      return {};
+    return emitFloatCompare(builder, loc, compareOp.getPredicate(), a, b);
+  }
   if (auto compareOp = dyn_cast<arith::CmpIOp>(op)) {
     if (!compareOp.getLhs().getType().isInteger(32))
       return {};
@@ -182,15 +198,24 @@ ValueRange32 RangeEmitter::emitCondition(Operation *op) {
   return {certain, isNot(isSame)};
 }
 
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+ValueRange32 RangeEmitter::emitConstant(Operation *op) {
+  Value copy = builder.clone(*op)->getResult(0);
+  APInt constant;
+  if (matchPattern(copy, m_ConstantInt(&constant)))
+    return {copy, copy, constant.getSignificantBits()};
+  return {copy, copy};
+}
+
 ValueRange32 RangeEmitter::emitInteger(Operation *op) {
   if (auto absolute = dyn_cast<math::AbsIOp>(op)) {
     ValueRange32 a = get(absolute.getOperand());
     if (!a.known())
       return {};
-    Value negated = make<arith::SubIOp>(constant(0), a.low);
-    Value low =
-        max(constant(0), max(a.low, make<arith::SubIOp>(constant(0), a.high)));
-    return {low, max(negated, a.high)};
+    return pos::emitAbsolute(builder, loc, a);
   }
   if (auto extended = dyn_cast<arith::ExtUIOp>(op)) {
     ValueRange32 a = get(extended.getIn());
@@ -199,7 +224,7 @@ ValueRange32 RangeEmitter::emitInteger(Operation *op) {
     auto extend = [&](Value value) -> Value {
       return arith::ExtUIOp::create(builder, loc, builder.getI32Type(), value);
     };
-    return {extend(a.low), extend(a.high)};
+    return {extend(a.low), extend(a.high), 2};
   }
   if (op->getNumOperands() != 2)
     return {};
@@ -208,35 +233,44 @@ ValueRange32 RangeEmitter::emitInteger(Operation *op) {
     return {};
   std::optional<int64_t> divisor = getPositive(op->getOperand(1));
   return llvm::TypeSwitch<Operation *, ValueRange32>(op)
-      .Case<arith::AddIOp>([&](auto) {
-        return ValueRange32{make<arith::AddIOp>(a.low, b.low),
-                            make<arith::AddIOp>(a.high, b.high)};
-      })
-      .Case<arith::SubIOp>([&](auto) {
-        return ValueRange32{make<arith::SubIOp>(a.low, b.high),
-                            make<arith::SubIOp>(a.high, b.low)};
-      })
-      .Case<arith::MulIOp>([&](auto) { return emitProduct(a, b); })
+      .Case<arith::AddIOp>(
+          [&](auto) { return pos::emitSum(builder, loc, a, b); })
+      .Case<arith::SubIOp>(
+          [&](auto) { return pos::emitDifference(builder, loc, a, b); })
+      .Case<arith::MulIOp>(
+          [&](auto) { return pos::emitProduct(builder, loc, a, b); })
       .Case<arith::MinSIOp, arith::MaxSIOp>([&](auto typed) {
         using OpTy = decltype(typed);
         return ValueRange32{make<OpTy>(a.low, b.low),
-                            make<OpTy>(a.high, b.high)};
+                            make<OpTy>(a.high, b.high),
+                            std::max(a.bits, b.bits)};
       })
       .Case<arith::DivSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(
           [&](auto typed) {
             using OpTy = decltype(typed);
             return divisor ? ValueRange32{make<OpTy>(a.low, b.low),
-                                          make<OpTy>(a.high, b.low)}
+                                          make<OpTy>(a.high, b.low), a.bits}
                            : ValueRange32();
           })
       .Case<arith::RemSIOp>([&](auto) {
         return divisor ? ValueRange32{max(min(a.low, constant(0)),
                                           constant(1 - *divisor)),
                                       max(min(a.high, constant(*divisor - 1)),
-                                          constant(0))}
+                                          constant(0)),
+                                      b.bits}
                        : ValueRange32();
       })
       .Default([](auto) { return ValueRange32(); });
+}
+
+ValueRange32 RangeEmitter::emitFloat(Operation *op) {
+  SmallVector<ValueRange32> operands;
+  for (Value operand : op->getOperands()) {
+    operands.push_back(get(operand));
+    if (!operands.back().known())
+      return {};
+  }
+  return emitFloatRange(builder, op, operands);
 }
 
 ValueRange32 RangeEmitter::emit(Operation *op) {
@@ -245,14 +279,14 @@ ValueRange32 RangeEmitter::emit(Operation *op) {
   if (auto hoist = dyn_cast<pos::HoistOp>(op))
     return hoisted(builder, hoist);
   Type type = op->getNumResults() == 1 ? op->getResult(0).getType() : Type();
-  if (!type || !(type.isInteger(1) || type.isInteger(32)))
+  if (!type || !(type.isInteger(1) || type.isInteger(32) || type.isF32()))
     return {};
-  if (op->hasTrait<OpTrait::ConstantLike>()) {
-    Value copy = builder.clone(*op)->getResult(0);
-    return {copy, copy};
-  }
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return emitConstant(op);
   if (auto select = dyn_cast<arith::SelectOp>(op))
     return emitSelect(select);
+  if (type.isF32())
+    return emitFloat(op);
   return type.isInteger(1) ? emitCondition(op) : emitInteger(op);
 }
 

@@ -25,8 +25,8 @@ struct TileClass {
 using HoistedRange =
     llvm::function_ref<pos::ValueRange32(mlir::OpBuilder &, pos::HoistOp)>;
 
-/// Emits the class of a tile of at least one pair. Ops without a rule, and
-/// floating point, are unknown, never an error.
+/// Emits the class of a tile of at least one pair. Ops without a rule are
+/// unknown, never an error.
 TileClass emitTileClass(mlir::OpBuilder &builder, pos::MaskOp mask,
                         pos::TileBounds &tile, HoistedRange hoisted);
 

@@ -31,6 +31,7 @@
 #include "codegen/CPU/GradientSums.h"
 #include "codegen/CPU/RowCopy.h"
 #include "codegen/CPU/ScratchLayout.h"
+#include "codegen/CPU/TileMask.h"
 
 namespace sextant::codegen {
 
@@ -103,10 +104,12 @@ private:
   // In FlashBackward.cpp.
   mlir::LogicalResult emitHead();
   mlir::LogicalResult emitBlock(mlir::Value isWhole);
-  Values emitGroup(Index group, Index panel, mlir::Value isWhole,
-                   mlir::ValueRange hull, mlir::LogicalResult &result);
-  Visibility emitVisibility(Index firstQuery, Index queryEnd, Index firstKey,
-                            Index keyEnd);
+  Values emitGroup(Index group, Index panel, const TileSide &panelKeys,
+                   mlir::Value isWhole, mlir::ValueRange hull,
+                   mlir::LogicalResult &result);
+  TileSide enterRows(pos::Side side, Index first, int64_t unit);
+  Visibility emitVisibility(const TileSide &query, Index queryEnd,
+                            const TileSide &key, Index keyEnd);
   void accumulate(const Packed &packed, const Streamed &streamed,
                   mlir::Value scores, int64_t row, Index panel, Index low,
                   Index high);
@@ -117,6 +120,7 @@ private:
   const BackwardTask &task;
   const BackwardShape &shape;
   BackwardSite site;
+  TileMask mask;
   RowSite querySite, keySite, valueSite;
   GradientSums sums;
 

@@ -9,9 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CPU/BackwardKernel.h"
-#include "codegen/CPU/IndexTile.h"
 #include "codegen/CPU/RegisterTile.h"
-#include "codegen/MaskTiles.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -24,6 +22,7 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
                                Value scratch)
     : kernel(kernel), arguments(arguments), task(task), shape(task.shape),
       site(kernel, arguments, task),
+      mask(kernel, arguments, site, task.plan, task.sites),
       querySite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::query),
       keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key),
@@ -64,9 +63,20 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
 // Bounds
 //===----------------------------------------------------------------------===//
 
-BackwardKernel::Visibility BackwardKernel::emitVisibility(Index firstQuery,
+/// At most `unit` rows of a side that exist; `first` is a multiple of `unit`.
+TileSide BackwardKernel::enterRows(pos::Side side, Index first, int64_t unit) {
+  bool isKey = side == pos::Side::key;
+  Index length =
+      arguments.getSize(isKey ? task.sites.key : task.sites.query, 2);
+  return mask.enter(side, first, kernel.min(unit, kernel.sub(length, first)),
+                    unit);
+}
+
+/// `queryEnd` and `keyEnd` are the ends of the rectangle as it is computed,
+/// which may lie past the last row.
+BackwardKernel::Visibility BackwardKernel::emitVisibility(const TileSide &query,
                                                           Index queryEnd,
-                                                          Index firstKey,
+                                                          const TileSide &key,
                                                           Index keyEnd) {
   // A rectangle is whole if all of it exists and is visible.
   Index queryLength = arguments.getSize(task.sites.query, 2);
@@ -82,23 +92,7 @@ BackwardKernel::Visibility BackwardKernel::emitVisibility(Index firstQuery,
                       kernel.compare(CmpIPredicate::sle, keyEnd, keyLength));
   if (!task.plan.mask)
     return {exists, constant(true)};
-  Index shift = kernel.sub(keyLength, queryLength);
-  auto toIndex = [&](Index row) { return kernel.add(row, shift); };
-  auto last = [&](Index end, Index length) {
-    return kernel.sub(kernel.min(end, length), 1);
-  };
-  IndexTile tile(kernel, site, task.plan.hasPositions, toIndex(firstQuery),
-                 toIndex(last(queryEnd, queryLength)), firstKey,
-                 last(keyEnd, keyLength));
-  TileClass known = emitTileClass(
-      kernel.builder, task.plan.mask, tile,
-      [&](OpBuilder &builder, pos::HoistOp op) -> pos::ValueRange32 {
-        const Hoisted *hoisted = task.plan.find(op);
-        if (!hoisted || hoisted->form != HoistForm::HeadScalar)
-          return {};
-        Value value = site.hoisted(builder, op);
-        return {value, value};
-      });
+  TileClass known = mask.classify(query, key);
   return {known.certain ? both(exists, known.certain) : constant(false),
           known.possible ? known.possible : constant(true)};
 }
@@ -160,12 +154,14 @@ LogicalResult BackwardKernel::emitHead() {
     return failure();
   LogicalResult result = success();
   Index queryLength = arguments.getSize(task.sites.query, 2);
+  TileSide keySide = enterRows(pos::Side::key, firstKey, shape.keys);
   kernel.loop(0, queryLength, shape.queries, [&](Value first) {
     firstQuery = first;
     queryCount = kernel.min(shape.queries, kernel.sub(queryLength, firstQuery));
     groupEnd = kernel.roundUp(queryCount, shape.rows);
     Visibility block = emitVisibility(
-        firstQuery, kernel.add(firstQuery, shape.queries), firstKey,
+        enterRows(pos::Side::query, firstQuery, shape.queries),
+        kernel.add(firstQuery, shape.queries), keySide,
         kernel.add(firstKey, kernel.mul(panelCount, shape.panel)));
     kernel.when(block.some, [&]() { result = emitBlock(block.all); });
   });
@@ -184,12 +180,15 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
   });
   LogicalResult result = success();
   kernel.loop(0, panelCount, 1, [&](Value panel) {
+    TileSide panelKeys = enterRows(
+        pos::Side::key, kernel.add(firstKey, kernel.mul(panel, shape.panel)),
+        shape.panel);
     // The groups of rows that see some of the panel lie in [low, high).
-    Values hull =
-        kernel.loop(0, groupEnd, shape.rows, {kernel.value(groupEnd), none},
-                    [&](Value group, ValueRange hull) {
-                      return emitGroup(group, panel, isWhole, hull, result);
-                    });
+    Values hull = kernel.loop(
+        0, groupEnd, shape.rows, {kernel.value(groupEnd), none},
+        [&](Value group, ValueRange hull) {
+          return emitGroup(group, panel, panelKeys, isWhole, hull, result);
+        });
     Index low = hull[0], high = hull[1];
     kernel.when(kernel.less(low, high), [&]() {
       accumulate(values, outputGradients, probabilities, shape.valueRow, panel,
@@ -205,12 +204,14 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
   return result;
 }
 
-Values BackwardKernel::emitGroup(Index group, Index panel, Value isWhole,
+Values BackwardKernel::emitGroup(Index group, Index panel,
+                                 const TileSide &panelKeys, Value isWhole,
                                  ValueRange hull, LogicalResult &result) {
   Index query = kernel.add(firstQuery, group);
-  Index key = kernel.add(firstKey, kernel.mul(panel, shape.panel));
-  Visibility cell = emitVisibility(query, kernel.add(query, shape.rows), key,
-                                   kernel.add(key, shape.panel));
+  Index key = panelKeys.first;
+  Visibility cell = emitVisibility(
+      enterRows(pos::Side::query, query, shape.rows),
+      kernel.add(query, shape.rows), panelKeys, kernel.add(key, shape.panel));
   site.enterCell(query, key);
   auto either = [&](Value a, Value b) -> Value {
     return arith::OrIOp::create(kernel.builder, kernel.loc, a, b);

@@ -1,7 +1,6 @@
 //===- ForwardItem.cpp - Products and softmax of a forward item -----------===//
 
 #include "codegen/CPU/ForwardItem.h"
-#include "codegen/CPU/IndexTile.h"
 #include "codegen/Payload.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -39,6 +38,7 @@ ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
                          Value memory)
     : kernel(kernel), arguments(arguments), task(task), scratch(scratch),
       memory(memory), site(kernel, arguments, task.plan, task.sites),
+      mask(kernel, arguments, site, task.plan, task.sites),
       querySite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::query),
       keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key),
@@ -79,10 +79,13 @@ LogicalResult ForwardItem::emit(Index outer, Index tile, Index panels) {
 
   LogicalResult result = success();
   Index keyRows = arguments.getSize(key, 2);
+  TileSide rows = mask.enter(pos::Side::query, firstQuery, queryCount,
+                             task.maxPanels * task.panel);
   kernel.loop(0, keyRows, task.keys, [&](Value first) {
     firstKey = first;
     keyCount = kernel.min(task.keys, kernel.sub(keyRows, first));
-    TileClass tile = classify(firstQuery, queryCount, 0, keyCount);
+    blockKeys = mask.enter(pos::Side::key, firstKey, keyCount, task.keys);
+    TileClass tile = mask.classify(rows, blockKeys);
     whenPossible(tile, [&] { result = emitBlock(); });
   });
   kernel.loop(0, panelCount, 1, [&](Value panel) { storePanel(panel); });
@@ -98,13 +101,14 @@ LogicalResult ForwardItem::emitBlock() {
     Index count = kernel.min(task.panel, kernel.sub(queryCount, first));
     Index row = kernel.add(firstQuery, first);
     site.enterPanel(row, first);
-    TileClass tile = classify(row, count, 0, keyCount);
-    whenPossible(tile, [&] { result = emitPanel(panel, row, count, tile); });
+    TileSide rows = mask.enter(pos::Side::query, row, count, task.panel);
+    TileClass tile = mask.classify(rows, blockKeys);
+    whenPossible(tile, [&] { result = emitPanel(panel, rows, tile); });
   });
   return result;
 }
 
-LogicalResult ForwardItem::emitPanel(Index panel, Index firstRow, Index count,
+LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
                                      const TileClass &block) {
   Value maximum = statistics(scratch.maximum, panel);
   Values carried;
@@ -125,7 +129,9 @@ LogicalResult ForwardItem::emitPanel(Index panel, Index firstRow, Index count,
           result = emitGroup(group, maxima, TileClass(), next);
           return next;
         }
-        TileClass tile = classify(firstRow, count, group, task.rows);
+        TileSide columns = mask.enter(
+            pos::Side::key, kernel.add(firstKey, group), task.rows, task.rows);
+        TileClass tile = mask.classify(rows, columns);
         if (block.certain && tile.certain)
           tile.certain = arith::OrIOp::create(kernel.builder, kernel.loc,
                                               block.certain, tile.certain);
@@ -165,31 +171,6 @@ LogicalResult ForwardItem::emitPanel(Index panel, Index firstRow, Index count,
 //===----------------------------------------------------------------------===//
 // Tile classes
 //===----------------------------------------------------------------------===//
-
-/// What the mask says of queries, by row, times keys, by place in the block.
-TileClass ForwardItem::classify(Index firstRow, Index rowCount,
-                                Index firstColumn, Index columnCount) {
-  if (!task.plan.mask)
-    return {};
-  Index skipped = kernel.sub(arguments.getSize(task.sites.key, 2),
-                             arguments.getSize(task.sites.query, 2));
-  Index query = kernel.add(firstRow, skipped);
-  Index key = kernel.add(firstKey, firstColumn);
-  auto last = [&](Index first, Index count) {
-    return kernel.add(first, kernel.sub(count, 1));
-  };
-  IndexTile tile(kernel, site, task.plan.hasPositions, query,
-                 last(query, rowCount), key, last(key, columnCount));
-  return emitTileClass(
-      kernel.builder, task.plan.mask, tile,
-      [&](OpBuilder &builder, pos::HoistOp op) -> pos::ValueRange32 {
-        const Hoisted *hoisted = task.plan.find(op);
-        if (!hoisted || hoisted->form != HoistForm::HeadScalar)
-          return {};
-        Value value = site.hoisted(builder, op);
-        return {value, value};
-      });
-}
 
 Value ForwardItem::getPossible(const TileClass &tile) {
   return tile.possible ? tile.possible

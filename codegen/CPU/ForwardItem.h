@@ -4,7 +4,7 @@
 #define SEXTANT_CODEGEN_CPU_FORWARDITEM_H
 
 #include "codegen/CPU/ForwardKernel.h"
-#include "codegen/MaskTiles.h"
+#include "codegen/CPU/TileMask.h"
 
 namespace sextant::codegen {
 
@@ -67,7 +67,7 @@ private:
 
   // ForwardItem.cpp: the products and the softmax between them.
   mlir::LogicalResult emitBlock();
-  mlir::LogicalResult emitPanel(Index panel, Index firstRow, Index count,
+  mlir::LogicalResult emitPanel(Index panel, const TileSide &rows,
                                 const TileClass &block);
   void hideGroup(Index group);
   mlir::LogicalResult emitGroup(Index group, mlir::ValueRange maxima,
@@ -80,8 +80,6 @@ private:
   void emitOutput(mlir::Value output, int64_t rows, Index column,
                   mlir::ValueRange alpha, Index low, Index high);
 
-  TileClass classify(Index firstRow, Index rowCount, Index firstColumn,
-                     Index columnCount);
   mlir::Value getPossible(const TileClass &tile);
   void whenPossible(const TileClass &tile, llvm::function_ref<void()> body);
 
@@ -96,6 +94,7 @@ private:
   const ForwardScratch &scratch;
   mlir::Value memory;
   ScoreSite site;
+  TileMask mask;
   RowSite querySite, keySite, valueSite;
   /// The factor that makes a product a score in base 2, where it is not folded
   /// into Q.
@@ -106,6 +105,7 @@ private:
   Index batch = 0, head = 0, kvHead = 0;
   Index firstQuery = 0, queryCount = 0, panelCount = 0;
   Index firstKey = 0, keyCount = 0;
+  TileSide blockKeys;
   Rows keys, values;
   mlir::Value query; ///< Q^T of the panel
 };

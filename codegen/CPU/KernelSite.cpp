@@ -22,6 +22,8 @@ void SiteOperands::append(const KernelPlan &plan, const HoistTables &hoists,
   offsetRange = add(hoists.range);
   for (Value table : hoists.buffers)
     tables.push_back(add(table));
+  for (Value range : hoists.rowRanges)
+    ranges.push_back(add(range));
   pos::SitesOwnerInterface op = plan.owner;
   Region &sites = op.getSitesRegion();
   for (auto [number, operand] : llvm::enumerate(op.getParamOperands())) {

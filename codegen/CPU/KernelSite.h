@@ -23,6 +23,7 @@ struct SiteOperands {
   Number queryPositions, keyPositions;
   Number offsetRange;               ///< i32 [2], see HoistTable.h
   llvm::SmallVector<Number> tables; ///< as plan.hoisted
+  llvm::SmallVector<Number> ranges; ///< as getRowSources
   llvm::SmallVector<Number> params; ///< as the owner's parameters
   int64_t padding = 0;              ///< of offset tables
 
@@ -45,6 +46,8 @@ public:
 
   /// Stands at a head and emits the hoisted scalars of the head.
   mlir::LogicalResult enterHead(Index batch, Index head);
+  /// The element of the batch and the head.
+  std::pair<Index, Index> getPlace() const { return {batchIndex, headIndex}; }
 
   mlir::Value head(mlir::OpBuilder &) override;
   mlir::Value batch(mlir::OpBuilder &) override;

@@ -16,6 +16,7 @@ is above 1. Three facts about the input of a backward are added to that:
 import pytest
 import torch
 from plain_attention import attention, causal, gradients
+from targets import available
 
 import sextant
 
@@ -43,15 +44,6 @@ SHAPES = [
     (1, 6, 2, 70, 70, 256, 20),
     (1, 2, 2, 64, 128, 18, 7),
 ]
-
-
-def available(target):
-    q = torch.randn(1, 1, 1, 16)
-    try:
-        sextant.attention(q, q, q, target=target)
-    except (sextant.CompileError, RuntimeError):
-        return False
-    return True
 
 
 @pytest.fixture(params=KERNELS, ids=lambda kernel: f"{kernel[0]}-{kernel[1]}")

@@ -7,15 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/MaskTiles.h"
-#include "ProgramRunner.h"
-#include "codegen/Payload.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "MaskFunctions.h"
 #include "gtest/gtest.h"
 
-using namespace mlir;
-using namespace sextant;
 using namespace sextant::test;
 
 namespace {
@@ -23,66 +17,6 @@ struct Case {
   const char *name;
   const char *body; ///< of %i, %j, %o, to %v
   bool exact;       ///< every empty and every full tile is recognised
-};
-
-/// One pair of rows; everything else is as it would be in the first head.
-class PairPoint : public codegen::SiteContext {
-public:
-  PairPoint(Location loc, Value query, Value key)
-      : loc(loc), query(query), key(key) {}
-  FloatType getComputeType() override {
-    return Float32Type::get(loc.getContext());
-  }
-  int64_t getLanes() override { return 1; }
-  Value index(OpBuilder &, pos::Side side) override {
-    return side == pos::Side::query ? query : key;
-  }
-  Value coord(OpBuilder &b, pos::Side side, int64_t) override {
-    return index(b, side);
-  }
-  Value offset(OpBuilder &b, int64_t) override {
-    return arith::SubIOp::create(b, loc, key, query);
-  }
-  Value head(OpBuilder &b) override { return zero(b); }
-  Value batch(OpBuilder &b) override { return zero(b); }
-  Value lane(OpBuilder &) override { return {}; }
-  Value extent(OpBuilder &b, pos::Extent) override { return zero(b); }
-  Value scale(OpBuilder &) override { return {}; }
-  Value hoisted(OpBuilder &, pos::HoistOp) override { return {}; }
-  Value read(OpBuilder &, BlockArgument, ValueRange) override { return {}; }
-  void addToHoisted(OpBuilder &, pos::HoistOp, Value) override {}
-  void addToRead(OpBuilder &, BlockArgument, ValueRange, Value) override {}
-  bool wantsGradient(pos::HoistOp) override { return false; }
-  bool wantsGradient(BlockArgument) override { return false; }
-
-private:
-  Value zero(OpBuilder &b) {
-    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
-  }
-  Location loc;
-  Value query, key;
-};
-
-class SquareTile : public pos::TileBounds {
-public:
-  explicit SquareTile(ValueRange bounds) : bounds(bounds) {}
-  pos::ValueRange32 index(OpBuilder &, pos::Side side) override {
-    return side == pos::Side::query ? pos::ValueRange32{bounds[0], bounds[1]}
-                                    : pos::ValueRange32{bounds[2], bounds[3]};
-  }
-  pos::ValueRange32 coord(OpBuilder &b, pos::Side side, int64_t) override {
-    return index(b, side);
-  }
-  Value head(OpBuilder &b) override { return zero(b); }
-  Value batch(OpBuilder &b) override { return zero(b); }
-  Value extent(OpBuilder &b, pos::Extent) override { return zero(b); }
-
-private:
-  Value zero(OpBuilder &b) {
-    return arith::ConstantOp::create(b, bounds[0].getLoc(),
-                                     b.getI32IntegerAttr(0));
-  }
-  ValueRange bounds;
 };
 } // namespace
 
@@ -143,73 +77,12 @@ static const Case cases[] = {
      false},
 };
 
-static std::string moduleOf(const Case &test) {
-  std::string rows = "tensor<?x?x?x4xf32>", lse = "tensor<?x?x?xf32>";
-  return "func.func @main(%q: " + rows +
-         ") {\n  %0:2 = pos.attention %q, %q, "
-         "(%q) : " +
-         rows + ", " + rows + ", (" + rows + ") -> (" + rows + "), " + lse +
-         " {\n  pos.mask {\n  %i = pos.index query\n  %j = pos.index key\n"
-         "  %o = pos.offset\n  %c0 = arith.constant 0 : i32\n"
-         "  %c2 = arith.constant 2 : i32\n  %c3 = arith.constant 3 : i32\n" +
-         test.body + "\n  pos.yield %v : i1\n  }\n}\n  return\n}\n";
-}
-
-/// Creates @point(i, j) and @tile(i0, i1, j0, j1): bit 0 certain, bit 1
-/// possible.
-static LogicalResult createFunctions(ModuleOp module) {
-  pos::MaskOp mask;
-  module.walk([&](pos::MaskOp found) { mask = found; });
-  Location loc = module.getLoc();
-  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  ModuleOp kernels = ModuleOp::create(builder, loc, "kernels");
-  Type i32 = builder.getI32Type();
-  auto create = [&](StringRef name, unsigned arguments) {
-    builder.setInsertionPointToEnd(kernels.getBody());
-    auto function = func::FuncOp::create(
-        builder, loc, name,
-        builder.getFunctionType(SmallVector<Type>(arguments, i32), i32));
-    builder.setInsertionPointToStart(function.addEntryBlock());
-    return function;
-  };
-  auto widen = [&](Value value, bool otherwise) -> Value {
-    if (!value)
-      value = arith::ConstantOp::create(builder, loc,
-                                        builder.getBoolAttr(otherwise));
-    return arith::ExtUIOp::create(builder, loc, i32, value);
-  };
-  func::FuncOp point = create("point", 2);
-  PairPoint pair(loc, point.getArgument(0), point.getArgument(1));
-  FailureOr<SmallVector<Value>> visible =
-      codegen::emitPayload(builder, mask.getBody().front(), {}, pair);
-  if (failed(visible))
-    return failure();
-  func::ReturnOp::create(builder, loc, widen(visible->front(), false));
-  func::FuncOp tile = create("tile", 4);
-  SquareTile bounds(tile.getArguments());
-  codegen::TileClass found = codegen::emitTileClass(
-      builder, mask, bounds,
-      [](OpBuilder &, pos::HoistOp) { return pos::ValueRange32(); });
-  Value certain = widen(found.certain, false);
-  Value possible = widen(found.possible, true);
-  Value twice = arith::AddIOp::create(builder, loc, possible, possible);
-  func::ReturnOp::create(
-      builder, loc,
-      arith::AddIOp::create(builder, loc, certain, twice).getResult());
-  return success();
-}
-
 class MaskTiles : public testing::TestWithParam<Case> {};
 
 TEST_P(MaskTiles, AgreesWithEveryPoint) {
   const Case &test = GetParam();
-  auto program = Program::compile(moduleOf(test), "reference", nullptr, "",
-                                  createFunctions);
-  ASSERT_TRUE(program);
-  auto point = reinterpret_cast<int (*)(int, int)>(program->symbol("point"));
-  auto tile =
-      reinterpret_cast<int (*)(int, int, int, int)>(program->symbol("tile"));
-  ASSERT_TRUE(point && tile);
+  MaskFunctions mask = compileMask(test.body);
+  ASSERT_TRUE(mask.point && mask.tile);
   constexpr int low = -2, high = 8; // fewer keys than queries: below 0
   int missed = 0;
   for (int i0 = low; i0 < high; ++i0)
@@ -219,11 +92,11 @@ TEST_P(MaskTiles, AgreesWithEveryPoint) {
           bool all = true, any = false;
           for (int i = i0; i <= i1; ++i)
             for (int j = j0; j <= j1; ++j) {
-              bool visible = point(i, j);
+              bool visible = mask.point(i, j, 0, 0);
               all &= visible;
               any |= visible;
             }
-          int got = tile(i0, i1, j0, j1);
+          int got = mask.tile(i0, i1, j0, j1, 0, 0, 0, 0);
           bool certain = got & 1, possible = got & 2;
           EXPECT_TRUE(all || !certain)
               << "full: " << i0 << " " << i1 << " " << j0 << " " << j1;

@@ -1,7 +1,6 @@
 //===- PosContext.cpp - Context ops: dependence, value, range -------------===//
 
 #include "dialects/Pos/IR/Pos.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace sextant::pos;
@@ -18,7 +17,7 @@ static Axis axisOf(Side side) {
   llvm_unreachable("a side is self, query or key");
 }
 
-static ValueRange32 single(Value value) { return {value, value}; }
+static ValueRange32 single(Value value) { return {value, value, indexBits}; }
 
 //===----------------------------------------------------------------------===//
 // Places
@@ -59,9 +58,7 @@ ValueRange32 OffsetOp::emitRange(OpBuilder &builder, TileBounds &tile) {
   ValueRange32 key = tile.coord(builder, Side::key, getAxis());
   if (!query.known() || !key.known())
     return {};
-  Location loc = getLoc();
-  return {arith::SubIOp::create(builder, loc, key.low, query.high),
-          arith::SubIOp::create(builder, loc, key.high, query.low)};
+  return emitDifference(builder, getLoc(), key, query);
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,6 +9,7 @@
 #define SEXTANT_DIALECTS_POS_IR_SITEPOINT_H
 
 #include "dialects/Pos/IR/PosEnums.h"
+#include "dialects/Pos/IR/TileRange.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Value.h"
 
@@ -62,14 +63,6 @@ public:
   virtual mlir::Value lane(mlir::OpBuilder &builder) = 0;
   virtual mlir::Value extent(mlir::OpBuilder &builder, Extent extent) = 0;
   virtual mlir::Value scale(mlir::OpBuilder &builder) = 0;
-};
-
-/// Smallest and largest value over a tile, both included. Integers are i32; a
-/// condition is a pair of i1: certainly true, possibly true. Null values mean
-/// that nothing is known.
-struct ValueRange32 {
-  mlir::Value low, high;
-  bool known() const { return low && high; }
 };
 
 /// Bounds of a tile of (query, key) pairs within one head of one batch element.

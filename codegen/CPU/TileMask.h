@@ -1,0 +1,56 @@
+//===- TileMask.h - What the mask says of a tile of scores ------*- C++ -*-===//
+//
+// Asks the classes of tiles (codegen/MaskTiles.h) at the place where a kernel
+// stands: ranges of indices follow from the tile, those of hoisted vectors and
+// of given positions are looked up (codegen/RowRanges.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_TILEMASK_H
+#define SEXTANT_CODEGEN_CPU_TILEMASK_H
+
+#include "codegen/CPU/KernelSite.h"
+#include "codegen/MaskTiles.h"
+#include "codegen/RowRanges.h"
+
+namespace sextant::codegen {
+
+/// Some rows of one side of a head, and the ranges of what the mask takes from
+/// them, as `getRowSources` (unknown for sources of the other side).
+struct TileSide {
+  Index first = 0, last = 0; ///< rows of the tensor
+  llvm::SmallVector<pos::ValueRange32> values;
+};
+
+class TileMask {
+public:
+  /// `site` tells head and extents.
+  TileMask(KernelBuilder &kernel, ArgumentBlock &arguments, KernelSite &site,
+           const KernelPlan &plan, const SiteOperands &operands)
+      : kernel(kernel), arguments(arguments), site(site), plan(plan),
+        operands(operands), sources(getRowSources(plan)) {}
+
+  /// Rows first .. first + count - 1 of the head at which the site stands, one
+  /// at least. Costs a load of two numbers per source and `rowsPerRange` rows:
+  /// ask once where tiles share rows. `first` is a multiple of `unit`, and
+  /// `count` at most `unit`.
+  TileSide enter(pos::Side side, Index first, Index count, int64_t unit);
+
+  /// The class of the tile of two sides; unknown without a mask.
+  TileClass classify(const TileSide &query, const TileSide &key);
+
+private:
+  pos::ValueRange32 getRange(unsigned source, Index first, Index last,
+                             bool isOne);
+
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  KernelSite &site;
+  const KernelPlan &plan;
+  const SiteOperands &operands;
+  llvm::SmallVector<RowSource> sources;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_TILEMASK_H

@@ -1,0 +1,148 @@
+"""Tiles that a mask hides are skipped, also where it reads values of rows.
+
+A NaN in a row of K or V makes every score tile that holds it NaN or zero times
+NaN, so it stays away from the results of other rows only if the tile is never
+computed. Tiles on the border of a hidden range are computed: rows near it are
+left alone.
+"""
+
+import pytest
+import torch
+from targets import available
+
+import sextant
+
+pytest.importorskip("sextant._compiler")
+
+F32, BF16 = torch.float32, torch.bfloat16
+KERNELS = [
+    ("cpu:avx2", F32),
+    ("cpu:avx512", F32),
+    ("cpu:avx512", BF16),
+    ("cpu:avx512bf16", BF16),
+]
+# The largest tile is of 192 rows.
+BORDER = 192
+LENGTH = 1000
+
+
+@pytest.fixture(params=KERNELS, ids=lambda kernel: f"{kernel[0]}-{kernel[1]}")
+def kernel(request):
+    target, dtype = request.param
+    if not available(target):
+        pytest.skip(f"{target} does not run here")
+    return target, dtype
+
+
+@sextant.mask
+def near(at):
+    return abs(at.offset) < 900
+
+
+@sextant.mask
+def same_page(at):
+    return at.coord("query", axis=1) == at.coord("key", axis=1)
+
+
+@sextant.mask
+def recent(at, time: sextant.Param("batch", "key", given=True)):
+    return abs(time[at.batch, at.query] - time[at.batch, at.key]) < 0.5
+
+
+@sextant.mask
+def listed(at, allowed: sextant.Param("batch", "heads", "key", integer=True, given=True)):
+    return allowed[at.batch, at.head, at.key] > 3
+
+
+def two_parts(encoding, split):
+    """Uses, parameters and positions under which rows before and after `split` do
+    not see each other; order and gaps inside the parts are anyhow."""
+    part = (torch.arange(LENGTH) >= split).int()
+    rows = torch.randint(0, 400, (2, LENGTH, 1), dtype=torch.int32)
+    if encoding == "document":
+        # The ids of the second element differ.
+        ids = torch.stack([part, 7 - 9 * part]).int()
+        return ["document"], {"document.ids": ids}, {}
+    if encoding == "near":
+        place = (rows + 2_000_000_000 * part[:, None] - 1_000_000_000).int()
+        return [near], {}, dict(query_positions=place, key_positions=place)
+    if encoding == "same_page":
+        place = torch.cat([rows, rows, part.expand(2, LENGTH)[..., None]], 2)
+        place = place[..., [0, 2]].contiguous()
+        return [same_page], {}, dict(query_positions=place, key_positions=place)
+    time = torch.rand(2, LENGTH) * 0.5 + 3 * part
+    return [recent], {"recent.time": time}, {}
+
+
+@pytest.mark.parametrize("encoding", ["document", "near", "same_page", "recent"])
+def test_rows_of_the_other_part_do_not_matter(kernel, encoding):
+    target, dtype = kernel
+    # Between register tiles of any size: one on the border would pass the NaN of
+    # the first part's rows on to the gradients of all its keys.
+    split = 480
+    uses, params, positions = two_parts(encoding, split)
+    spoiled = slice(0, split - BORDER)
+    seen = slice(split + BORDER, LENGTH)
+    q = torch.randn(2, 4, LENGTH, 32, dtype=dtype)
+    k, v = (torch.randn(2, 2, LENGTH, 32, dtype=dtype) for _ in range(2))
+    grad = torch.randn(2, 4, LENGTH, 32, dtype=dtype)
+
+    def run():
+        leaves = [t.clone().requires_grad_() for t in (q, k, v)]
+        out = sextant.attention(*leaves, uses, params, target=target, **positions)
+        return [out, *torch.autograd.grad(out, leaves, grad)]
+
+    want = run()
+    assert all(t.isfinite().all() for t in want)
+    k[:, :, spoiled] = float("nan")
+    v[:, :, spoiled] = float("nan")
+    got = run()
+    assert got[0][:, :, spoiled].isnan().all()
+    # The same tiles in the same order: the same bits.
+    for a, b in zip(got, want):
+        assert torch.equal(a[:, :, seen], b[:, :, seen])
+
+
+def test_hidden_keys_do_not_matter(kernel):
+    """Of one head, from some key on."""
+    target, dtype = kernel
+    hidden = 450
+    allowed = torch.randint(4, 9, (2, 2, LENGTH), dtype=torch.int32)
+    allowed[:, 1, hidden:] = 3
+    params = {"listed.allowed": allowed}
+    q, k, v = (torch.randn(2, 2, LENGTH, 16, dtype=dtype) for _ in range(3))
+    want = sextant.attention(q, k, v, [listed], params, target=target)
+    k[:, 1, hidden + BORDER :] = float("nan")
+    v[:, 1, hidden + BORDER :] = float("nan")
+    got = sextant.attention(q, k, v, [listed], params, target=target)
+    assert torch.equal(got, want)
+    v[:, 0, -1] = float("nan")
+    got = sextant.attention(q, k, v, [listed], params, target=target)
+    assert got[:, 0].isnan().any() and torch.equal(got[:, 1], want[:, 1])
+
+
+@pytest.mark.parametrize("encoding", ["document", "near", "same_page", "recent"])
+def test_values_are_those_of_the_mask(kernel, encoding):
+    """Tiles of every class, parts of odd sizes, against dense attention in f64."""
+    target, dtype = kernel
+    split = int(torch.randint(300, 700, ()))
+    uses, params, positions = two_parts(encoding, split)
+    uses = [*uses, "causal"]
+    q, k, v = (torch.randn(2, 2, LENGTH, 16, dtype=dtype) for _ in range(3))
+    grad = torch.randn(2, 2, LENGTH, 16, dtype=dtype)
+    leaves = [t.requires_grad_() for t in (q, k, v)]
+    out = sextant.attention(*leaves, uses, params, target=target, **positions)
+    part = (torch.arange(LENGTH) >= split).int()
+    order = torch.arange(LENGTH)
+    hidden = (part[:, None] != part) | (order[:, None] < order)
+    wide = [t.detach().double().requires_grad_() for t in leaves]
+    score = (wide[0] @ wide[1].transpose(-1, -2) / 4).masked_fill(hidden, -torch.inf)
+    want = torch.softmax(score, -1) @ wide[2]
+    # Rounding of the inputs is the same; of what is computed, 2^-24 or 2^-8 of
+    # sums whose terms are at most a few units.
+    allowed = 2e-5 if dtype == F32 else 4e-2
+    torch.testing.assert_close(out.double(), want, atol=allowed, rtol=allowed)
+    got = torch.autograd.grad(out, leaves, grad)
+    for a, b in zip(got, torch.autograd.grad(want, wide, grad.double())):
+        scale = max(1.0, b.abs().max().item())
+        torch.testing.assert_close(a.double(), b, atol=allowed * scale, rtol=allowed)
