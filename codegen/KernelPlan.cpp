@@ -151,6 +151,10 @@ static LogicalResult planAttentionRows(KernelPlan &plan, pos::RowsOp rows) {
       added = addTo(plan.keyRows, operands.key);
       break;
     case RowOperand::value:
+      for (Value value : operands.values.drop_front())
+        if (cast<ShapedType>(value.getType()).getDimSize(3) !=
+            cast<ShapedType>(operands.values.front().getType()).getDimSize(3))
+          return rows.emitOpError("of value needs values of one width");
       added = addTo(plan.valueRows, operands.values.front());
       break;
     default:

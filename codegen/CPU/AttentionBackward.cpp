@@ -116,8 +116,7 @@ public:
         task(lowering.plan, lowering.target.vector,
              op.getQuery().getType().getElementType(),
              op.getQuery().getType().getDimSize(3),
-             cast<RankedTensorType>(op.getValues().front().getType())
-                 .getDimSize(3)) {}
+             getHeadDims(op.getValues())) {}
 
   FailureOr<SmallVector<Value>> run();
 
@@ -135,7 +134,8 @@ private:
   LaunchOperands operands;
   HoistTables tables;
   Value chunks, paddedQueries;
-  Value queryPartials, keyGradient, valueGradient;
+  Value queryPartials, keyGradient;
+  SmallVector<Value> valueGradients;
   /// Per hoist, per parameter: partial sums or null.
   SmallVector<Value> hoistPartials, readPartials;
 };
@@ -157,8 +157,10 @@ LogicalResult BackwardLowering::verify() {
 void BackwardLowering::addReads(const RowStatistics &statistics) {
   task.sites.query = operands.read(op.getQuery());
   task.sites.key = operands.read(op.getKey());
-  task.sites.value = operands.read(op.getValues().front());
-  task.outputGradient = operands.read(op.getOutputGradients().front());
+  for (Value value : op.getValues())
+    task.sites.values.push_back(operands.read(value));
+  for (Value gradient : op.getOutputGradients())
+    task.outputGradients.push_back(operands.read(gradient));
   task.negativeLse = operands.read(statistics.negativeLse);
   task.negativeDelta = operands.read(statistics.negativeDelta);
   task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
@@ -182,11 +184,13 @@ void BackwardLowering::addWrites() {
       {chunks, batch, heads, paddedQueries, Value()});
   keyGradient =
       lowering.allocateLike(op.getKey(), op.getKeyGradient().getType());
-  valueGradient = lowering.allocateLike(
-      op.getValues().front(), op.getValueGradients().front().getType());
   task.queryGradient = operands.write(queryPartials);
   task.keyGradient = operands.write(keyGradient);
-  task.valueGradient = operands.write(valueGradient);
+  for (auto [value, gradient] :
+       llvm::zip_equal(op.getValues(), op.getValueGradients())) {
+    valueGradients.push_back(lowering.allocateLike(value, gradient.getType()));
+    task.valueGradients.push_back(operands.write(valueGradients.back()));
+  }
 
   for (const Hoisted &hoisted : lowering.plan.hoisted) {
     hoistPartials.emplace_back();
@@ -285,7 +289,8 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   FailureOr<SmallVector<Value>> paramGradients = launchParamGradients();
   if (failed(queryGradient) || failed(paramGradients))
     return failure();
-  SmallVector<Value> results{*queryGradient, keyGradient, valueGradient};
+  SmallVector<Value> results{*queryGradient, keyGradient};
+  llvm::append_range(results, valueGradients);
   for (int32_t number : op.getParamGradients())
     results.push_back((*paramGradients)[number]);
   return results;

@@ -74,13 +74,16 @@ private:
                                Index count, int64_t dim, int64_t row,
                                llvm::ArrayRef<RowMap> maps, RowSite &rowSite,
                                mlir::Value to);
+  mlir::LogicalResult copyParts(llvm::ArrayRef<unsigned> tensors,
+                                Index tensorHead, Index first, Index count,
+                                llvm::ArrayRef<RowMap> maps, RowSite &rowSite,
+                                mlir::Value to);
   void packTile(mlir::Value rows, int64_t words, double scale, mlir::Value to);
   void interleaveRows(mlir::Value rows, Index count, int64_t row,
                       mlir::Value to);
   void clear(mlir::Value base, Index elements);
   void transposeGradient(mlir::Value gradient, int64_t row, double scale);
-  mlir::LogicalResult storeGradient(const Packed &packed, int64_t dim,
-                                    int64_t row, double scale,
+  mlir::LogicalResult storeGradient(const RowPart &part, int64_t row,
                                     llvm::ArrayRef<RowMap> maps,
                                     RowSite &rowSite, unsigned source,
                                     unsigned tensor);

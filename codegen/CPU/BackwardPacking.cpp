@@ -38,6 +38,19 @@ LogicalResult BackwardKernel::copyRows(unsigned tensor, Index tensorHead,
   return emitRowCopy(kernel, arguments, copy, task.element);
 }
 
+/// Likewise the tensors of a row of values, side by side.
+LogicalResult BackwardKernel::copyParts(ArrayRef<unsigned> tensors,
+                                        Index tensorHead, Index first,
+                                        Index count, ArrayRef<RowMap> maps,
+                                        RowSite &rowSite, Value to) {
+  for (auto [part, tensor] : llvm::zip_equal(shape.valueParts.get(), tensors))
+    if (failed(copyRows(tensor, tensorHead, first, count, part.dim,
+                        shape.valueRow, maps, rowSite,
+                        kernel.advance(to, {getWords(part.first)}))))
+      return failure();
+  return success();
+}
+
 /// rows[panel * panels + lane][k] becomes to[panel][k][lane], times `scale`.
 void BackwardKernel::packTile(Value rows, int64_t words, double scale,
                               Value to) {
@@ -82,9 +95,8 @@ void BackwardKernel::interleaveRows(Value rows, Index count, int64_t row,
 
 LogicalResult BackwardKernel::beginTile() {
   Index total = kernel.mul(panelCount, shape.panel);
-  if (failed(copyRows(task.sites.value, kvHead, firstKey, total, shape.valueDim,
-                      shape.valueRow, task.plan.valueRows, valueSite,
-                      rowsBuffer)))
+  if (failed(copyParts(task.sites.values, kvHead, firstKey, total,
+                       task.plan.valueRows, valueSite, rowsBuffer)))
     return failure();
   packTile(rowsBuffer, getWords(shape.valueRow), 1.0, values.transposed);
   Value rows = shape.dot ? rowsBuffer : keyRows;
@@ -105,9 +117,8 @@ LogicalResult BackwardKernel::beginBlock() {
   if (failed(copyRows(task.sites.query, head, firstQuery, groupEnd,
                       shape.headDim, shape.headRow, task.plan.queryRows,
                       querySite, queries.rows)) ||
-      failed(copyRows(task.outputGradient, head, firstQuery, groupEnd,
-                      shape.valueDim, shape.valueRow, {}, querySite,
-                      outputGradients.rows)))
+      failed(copyParts(task.outputGradients, head, firstQuery, groupEnd, {},
+                       querySite, outputGradients.rows)))
     return failure();
   if (shape.dot) {
     interleaveRows(queries.rows, groupEnd, shape.headRow, queries.columns);
@@ -147,39 +158,42 @@ void BackwardKernel::transposeGradient(Value gradient, int64_t row,
   });
 }
 
-LogicalResult BackwardKernel::storeGradient(const Packed &packed, int64_t dim,
-                                            int64_t row, double scale,
+/// Stores lanes [part.first, part.first + part.dim) of the rows in `rowsBuffer`
+/// as the gradient of the rows of `source`.
+LogicalResult BackwardKernel::storeGradient(const RowPart &part, int64_t row,
                                             ArrayRef<RowMap> maps,
                                             RowSite &rowSite, unsigned source,
                                             unsigned tensor) {
-  transposeGradient(packed.gradient, row, scale);
   LogicalResult result = success();
   kernel.loop(0, keyCount, 1, [&](Value number) {
     Index key = kernel.add(firstKey, number);
-    Value from = kernel.advance(rowsBuffer, {kernel.mul(number, row)});
+    Value from =
+        kernel.advance(rowsBuffer, {kernel.mul(number, row), part.first});
     RowPullback pullback;
     pullback.tensor = source;
     pullback.batch = batch;
     pullback.head = kvHead;
     pullback.row = key;
-    pullback.dim = dim;
+    pullback.dim = part.dim;
     pullback.maps = maps;
     pullback.site = &rowSite;
     pullback.gradient = from;
     pullback.memory = mappedRow;
     result = emitRowPullback(kernel, arguments, pullback, task.element);
-    storeRow(kernel, from, dim,
+    storeRow(kernel, from, part.dim,
              arguments.getAddress(tensor, {batch, kvHead, key}), task.element);
   });
   return result;
 }
 
 LogicalResult BackwardKernel::endTile() {
-  if (failed(storeGradient(values, shape.valueDim, shape.valueRow, 1.0,
-                           task.plan.valueRows, valueSite, task.sites.value,
-                           task.valueGradient)))
-    return failure();
-  return storeGradient(keys, shape.headDim, shape.headRow, task.plan.scale,
-                       task.plan.keyRows, keySite, task.sites.key,
-                       task.keyGradient);
+  transposeGradient(values.gradient, shape.valueRow, 1.0);
+  for (auto [part, source, gradient] : llvm::zip_equal(
+           shape.valueParts.get(), task.sites.values, task.valueGradients))
+    if (failed(storeGradient(part, shape.valueRow, task.plan.valueRows,
+                             valueSite, source, gradient)))
+      return failure();
+  transposeGradient(keys.gradient, shape.headRow, task.plan.scale);
+  return storeGradient({shape.headDim, 0}, shape.headRow, task.plan.keyRows,
+                       keySite, task.sites.key, task.keyGradient);
 }

@@ -8,8 +8,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARDSHAPE_H
 #define SEXTANT_CODEGEN_CPU_BACKWARDSHAPE_H
 
-#include "codegen/KernelBuilder.h"
-#include "llvm/Support/MathExtras.h"
+#include "codegen/CPU/RowParts.h"
 
 namespace sextant::codegen {
 
@@ -17,9 +16,10 @@ namespace sextant::codegen {
 /// width; a block of queries into groups of one register tile's rows.
 struct BackwardShape {
   BackwardShape(const VectorTarget &target, mlir::Type element, int64_t headDim,
-                int64_t valueDim)
-      : headDim(headDim), valueDim(valueDim),
-        dot(target.hasBf16Dot && element.isBF16()) {
+                llvm::ArrayRef<int64_t> valueDims)
+      : dot(target.hasBf16Dot && element.isBF16()),
+        valueParts(valueDims, target, dot), headDim(headDim),
+        valueDim(valueParts.getDim()) {
     bool wide = target.registers >= 32;
     rows = wide ? 8 : 4;
     vectors = wide ? 2 : 3;
@@ -34,9 +34,10 @@ struct BackwardShape {
     stride = keys + target.width;
   }
 
-  int64_t headDim, valueDim;
   /// Whether products contract pairs of bf16.
   bool dot;
+  RowParts valueParts; ///< the value operands, side by side
+  int64_t headDim, valueDim;
   /// A register tile is rows x vectors; that of dQ is rows x rowVectors.
   int64_t rows, vectors, rowVectors;
   /// Keys of a register tile, register tiles and keys of a tile of keys.

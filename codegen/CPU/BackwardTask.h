@@ -17,8 +17,9 @@ namespace sextant::codegen {
 /// the attention has no such tensor.
 struct BackwardTask {
   BackwardTask(const KernelPlan &plan, const VectorTarget &target,
-               mlir::Type element, int64_t headDim, int64_t valueDim)
-      : plan(plan), shape(target, element, headDim, valueDim),
+               mlir::Type element, int64_t headDim,
+               llvm::ArrayRef<int64_t> valueDims)
+      : plan(plan), shape(target, element, headDim, valueDims),
         element(element) {}
 
   const KernelPlan &plan;
@@ -28,7 +29,7 @@ struct BackwardTask {
   SiteOperands sites; ///< query, key, value and what payloads read
 
   using Number = SiteOperands::Number;
-  unsigned outputGradient = 0;
+  llvm::SmallVector<unsigned> outputGradients; ///< one per value
   /// [B, H, Lq rounded up to blocks] x f32: -lse and
   /// dlse - rowsum(o do). Rows past the end have -1e30 and 0: P = dS = 0.
   unsigned negativeLse = 0, negativeDelta = 0;
@@ -38,7 +39,8 @@ struct BackwardTask {
   /// [chunks, B, H, Lq rounded up to blocks, row of d] x f32, cleared by its
   /// item.
   unsigned queryGradient = 0;
-  unsigned keyGradient = 0, valueGradient = 0;
+  unsigned keyGradient = 0;
+  llvm::SmallVector<unsigned> valueGradients;
 
   /// Entries that an offset table has beyond its offsets on each side.
   int64_t tablePadding() const { return 2 * shape.keys; }

@@ -18,7 +18,8 @@ static constexpr double noKeys = -1e30;
 namespace {
 /// Operand numbers of the kernel.
 struct DeltaOperands {
-  unsigned output, outputGradient, lse, lseGradient, negativeLse, negativeDelta;
+  SmallVector<unsigned> outputs, outputGradients;
+  unsigned lse, lseGradient, negativeLse, negativeDelta;
 };
 } // namespace
 
@@ -78,8 +79,10 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
                            lowering.allocate(type, sizes)};
   LaunchOperands operands;
   DeltaOperands numbers;
-  numbers.output = operands.read(op.getOutputs().front());
-  numbers.outputGradient = operands.read(op.getOutputGradients().front());
+  for (Value output : op.getOutputs())
+    numbers.outputs.push_back(operands.read(output));
+  for (Value gradient : op.getOutputGradients())
+    numbers.outputGradients.push_back(operands.read(gradient));
   numbers.lse = operands.read(op.getLse());
   numbers.lseGradient = operands.read(op.getLseGradient());
   numbers.negativeLse = operands.write(statistics.negativeLse);
@@ -96,7 +99,8 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
     Index batch = kernel.div(batchHead, heads);
     Index first = kernel.mul(kernel.rem(item, blocks), shape.queries);
     Index end = kernel.add(first, shape.queries);
-    Index valid = kernel.min(end, arguments.getSize(numbers.output, 2));
+    Index valid =
+        kernel.min(end, arguments.getSize(numbers.outputs.front(), 2));
     auto store = [&](unsigned tensor, Index row, Value value) {
       kernel.store(value, arguments.getAddress(tensor, {batch, head, row}));
     };
@@ -105,14 +109,19 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
         return kernel.load(kernel.f32,
                            arguments.getAddress(tensor, {batch, head, row}));
       };
-      Value product = emitRowProduct(
-          kernel, element, shape.valueDim,
-          arguments.getAddress(numbers.output, {batch, head, row}),
-          arguments.getStride(numbers.output, 3),
-          arguments.getAddress(numbers.outputGradient, {batch, head, row}),
-          arguments.getStride(numbers.outputGradient, 3));
-      store(numbers.negativeDelta, row,
-            kernel.subF(load(numbers.lseGradient), product));
+      Value negative = load(numbers.lseGradient);
+      for (auto [part, output, gradient] :
+           llvm::zip_equal(shape.valueParts.get(), numbers.outputs,
+                           numbers.outputGradients)) {
+        Value product =
+            emitRowProduct(kernel, element, part.dim,
+                           arguments.getAddress(output, {batch, head, row}),
+                           arguments.getStride(output, 3),
+                           arguments.getAddress(gradient, {batch, head, row}),
+                           arguments.getStride(gradient, 3));
+        negative = kernel.subF(negative, product);
+      }
+      store(numbers.negativeDelta, row, negative);
       Value lse = load(numbers.lse);
       Value seesKeys = kernel.compareF(
           arith::CmpFPredicate::UNE, lse,

@@ -30,7 +30,8 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
   SiteOperands sites;
   sites.query = operands.read(op.getQuery());
   sites.key = operands.read(op.getKey());
-  sites.value = operands.read(op.getValues().front());
+  for (Value value : op.getValues())
+    sites.values.push_back(operands.read(value));
   sites.append(lowering.plan, tables, operands.layout, operands.reads);
   unsigned target = operands.write(result);
   Type element = op.getQuery().getType().getElementType();

@@ -17,9 +17,6 @@ sextant::codegen::verifyCPUOperands(pos::SitesOwnerInterface owner) {
   if (!element.isF32() && !element.isBF16())
     return owner.emitOpError("kernels of the CPU compute f32 and bf16, not ")
            << element << "; the target 'reference' computes f64";
-  if (operands.values.size() != 1)
-    return owner.emitOpError("kernels of the CPU take one value operand, got ")
-           << operands.values.size();
   int64_t used = 0; // axes that payloads ask for
   owner.getSitesRegion().walk([&](Operation *op) {
     if (auto coord = dyn_cast<pos::CoordOp>(op))
@@ -58,13 +55,10 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   if (failed(verifyCPUOperands(lowering.plan.owner)))
     return failure();
-  Value query = op.getQuery(), key = op.getKey(), value = op.getValues()[0];
+  Value query = op.getQuery(), key = op.getKey();
   Type element = cast<RankedTensorType>(query.getType()).getElementType();
-  auto getHeadDim = [](Value rows) {
-    return cast<RankedTensorType>(rows.getType()).getDimSize(3);
-  };
   ForwardTask task(lowering.plan, lowering.target.vector, element,
-                   getHeadDim(query), getHeadDim(value));
+                   getHeadDims(query).front(), getHeadDims(op.getValues()));
   HoistTableOptions options;
   options.order = OffsetOrder::Descending;
   options.padding = 2 * task.panel;
@@ -72,26 +66,31 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   if (failed(tables))
     return failure();
 
-  SmallVector<Value> reads{query, key, value};
+  SmallVector<Value> reads{query, key};
+  llvm::append_range(reads, op.getValues());
   task.sites.query = task.operands.add(query.getType());
   task.sites.key = task.operands.add(key.getType());
-  task.sites.value = task.operands.add(value.getType());
+  for (Value value : op.getValues())
+    task.sites.values.push_back(task.operands.add(value.getType()));
   task.sites.append(lowering.plan, *tables, task.operands, reads);
-  auto outputType = cast<RankedTensorType>(op.getOutputs()[0].getType());
   SmallVector<Value> sizes{lowering.getDim(query, 0), lowering.getDim(query, 1),
                            lowering.getDim(query, 2), Value()};
-  Value output = lowering.allocate(outputType, sizes);
-  Value lse =
-      lowering.allocate(cast<RankedTensorType>(op.getLse().getType()), sizes);
-  task.output = task.operands.add(output.getType());
-  task.lse = task.operands.add(lse.getType());
+  SmallVector<Value> results;
+  for (Value output : op.getOutputs()) {
+    results.push_back(
+        lowering.allocate(cast<RankedTensorType>(output.getType()), sizes));
+    task.outputs.push_back(task.operands.add(output.getType()));
+  }
+  results.push_back(
+      lowering.allocate(cast<RankedTensorType>(op.getLse().getType()), sizes));
+  task.lse = task.operands.add(op.getLse().getType());
   if (failed(createForwardKernel(lowering.kernels, lowering.getLoc(),
                                  lowering.getKernelName("forward"), task,
                                  lowering.target.vector)))
     return failure();
   Value flops = countFlops(lowering, query, key, task.headDim + task.valueDim);
   exec::LaunchOp::create(lowering.builder, lowering.getLoc(),
-                         lowering.getKernel("forward"), reads,
-                         ValueRange{output, lse}, ValueRange(), flops, Value());
-  return SmallVector<Value>{output, lse};
+                         lowering.getKernel("forward"), reads, results,
+                         ValueRange(), flops, Value());
+  return results;
 }

@@ -61,7 +61,8 @@ private:
   mlir::LogicalResult prepareValues();
   mlir::FailureOr<Rows> prepareRows(unsigned tensor, int64_t dim,
                                     llvm::ArrayRef<RowMap> maps, RowSite &site,
-                                    bool alwaysCopies, int64_t place);
+                                    bool alwaysCopies, int64_t place,
+                                    int64_t rowWords);
   void storePanel(Index panel);
   void storeOutput(Index panel, Index firstRow, Index count);
 

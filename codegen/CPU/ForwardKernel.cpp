@@ -8,9 +8,12 @@ using namespace sextant;
 using namespace sextant::codegen;
 
 ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
-                         Type element, int64_t headDim, int64_t valueDim)
-    : plan(plan), element(element), headDim(headDim), valueDim(valueDim),
-      pairs(target.hasBf16Dot && element.isBF16()) {
+                         Type element, int64_t headDim,
+                         ArrayRef<int64_t> valueDims)
+    : plan(plan), element(element),
+      pairs(target.hasBf16Dot && element.isBF16()),
+      values(valueDims, target, pairs), headDim(headDim),
+      valueDim(values.getDim()) {
   // Both fill the registers but for a few: 16 of 32, and 12 of 16 with one for
   // a scalar and three for a row of vectors.
   bool isWide = target.registers >= 32;
@@ -22,7 +25,7 @@ ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
   outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);
   bool converts = element.isBF16() && !pairs;
   copiesKeys = !plan.keyRows.empty() || converts || (pairs && headDim % 2 != 0);
-  copiesValues = !plan.valueRows.empty() || converts;
+  copiesValues = !plan.valueRows.empty() || converts || !values.isSingle();
 }
 
 //===----------------------------------------------------------------------===//

@@ -21,6 +21,7 @@
 
 #include "codegen/CPU/RegisterTile.h"
 #include "codegen/CPU/RowCopy.h"
+#include "codegen/CPU/RowParts.h"
 #include "codegen/CPU/ScoreSite.h"
 
 namespace sextant::codegen {
@@ -28,13 +29,15 @@ namespace sextant::codegen {
 /// Sizes that are fixed when the kernel is compiled, and its operands.
 struct ForwardTask {
   ForwardTask(const KernelPlan &plan, const VectorTarget &target,
-              mlir::Type element, int64_t headDim, int64_t valueDim);
+              mlir::Type element, int64_t headDim,
+              llvm::ArrayRef<int64_t> valueDims);
 
   const KernelPlan &plan;
   mlir::Type element; ///< f32 or bf16
-  int64_t headDim, valueDim;
   /// Products are dots of pairs of bf16.
   bool pairs;
+  RowParts values; ///< the value operands, side by side
+  int64_t headDim, valueDim;
   /// The register tile: rows (keys, or columns of V) by vectors of queries.
   int64_t rows, vectors, panel;
   int64_t keys = 128;    ///< of a block
@@ -46,7 +49,8 @@ struct ForwardTask {
 
   KernelOperands operands;
   SiteOperands sites;
-  unsigned output = 0, lse = 0;
+  llvm::SmallVector<unsigned> outputs; ///< one per value
+  unsigned lse = 0;
 };
 
 /// Adds the kernel to `kernels`.

@@ -110,7 +110,8 @@ LogicalResult ForwardItem::packVector(Index vector) {
 
 FailureOr<ForwardItem::Rows>
 ForwardItem::prepareRows(unsigned tensor, int64_t dim, ArrayRef<RowMap> maps,
-                         RowSite &rowSite, bool alwaysCopies, int64_t place) {
+                         RowSite &rowSite, bool alwaysCopies, int64_t place,
+                         int64_t rowWords) {
   RowCopy copy;
   copy.tensor = tensor;
   copy.batch = batch;
@@ -121,7 +122,7 @@ ForwardItem::prepareRows(unsigned tensor, int64_t dim, ArrayRef<RowMap> maps,
   copy.maps = maps;
   copy.site = &rowSite;
   copy.to = at(place);
-  copy.rowWords = getCopiedRowWords(kernel.target, dim, task.pairs);
+  copy.rowWords = rowWords;
   copy.pairs = task.pairs;
   copy.mappedRow = at(scratch.mappedRow);
   if (alwaysCopies) {
@@ -154,19 +155,26 @@ ForwardItem::prepareRows(unsigned tensor, int64_t dim, ArrayRef<RowMap> maps,
 LogicalResult ForwardItem::prepareKeys() {
   FailureOr<Rows> rows =
       prepareRows(task.sites.key, task.headDim, task.plan.keyRows, keySite,
-                  task.copiesKeys, scratch.keys);
+                  task.copiesKeys, scratch.keys, task.keyWords);
   if (succeeded(rows))
     keys = *rows;
   return rows;
 }
 
 LogicalResult ForwardItem::prepareValues() {
-  FailureOr<Rows> rows =
-      prepareRows(task.sites.value, task.valueDim, task.plan.valueRows,
-                  valueSite, task.copiesValues, scratch.values);
-  if (failed(rows))
-    return failure();
-  values = *rows;
+  int64_t rowWords =
+      getCopiedRowWords(kernel.target, task.valueDim, task.pairs);
+  for (auto [part, tensor] :
+       llvm::zip_equal(task.values.get(), task.sites.values)) {
+    int64_t firstWord = task.pairs ? part.first / 2 : part.first;
+    FailureOr<Rows> rows =
+        prepareRows(tensor, part.dim, task.plan.valueRows, valueSite,
+                    task.copiesValues, scratch.values + firstWord, rowWords);
+    if (failed(rows))
+      return failure();
+    if (part.first == 0)
+      values = *rows;
+  }
   if (!task.pairs)
     return success();
   // Neighbours of this contraction are rows: interleave them two by two. The
@@ -247,13 +255,15 @@ void ForwardItem::storeOutput(Index panel, Index lane, Index count) {
       kernel.compareF(arith::CmpFPredicate::UNE, inverse, kernel.splatF32(0));
   Index row =
       kernel.add(kernel.add(firstQuery, kernel.mul(panel, task.panel)), lane);
-  Value to = arguments.getAddress(task.output, {batch, head, row});
-  Index stride = arguments.getStride(task.output, 2);
-  auto block = [&](Index column, int64_t columns) {
+  auto block = [&](unsigned output, const RowPart &part, Index column,
+                   int64_t columns) {
+    Value to = arguments.getAddress(output, {batch, head, row});
+    Index stride = arguments.getStride(output, 2);
+    Index sumRow = kernel.add(part.first, column);
     SmallVector<Value> vectors;
     for (int64_t k = 0; k < width; ++k) {
       Value sums = kernel.loadVector(
-          from, {kernel.mul(column, task.panel), k * task.panel});
+          from, {kernel.mul(sumRow, task.panel), k * task.panel});
       vectors.push_back(kernel.selectF(isLive, kernel.mulF(sums, inverse),
                                        kernel.splatF32(0)));
     }
@@ -267,9 +277,12 @@ void ForwardItem::storeOutput(Index panel, Index lane, Index count) {
         kernel.storePart(result, target, columns);
       });
   };
-  int64_t whole = task.valueDim / width * width;
-  if (whole)
-    kernel.loop(0, whole, width, [&](Value column) { block(column, width); });
-  if (whole < task.valueDim)
-    block(whole, task.valueDim - whole);
+  for (auto [part, output] : llvm::zip_equal(task.values.get(), task.outputs)) {
+    int64_t whole = part.dim / width * width;
+    if (whole)
+      kernel.loop(0, whole, width,
+                  [&](Value column) { block(output, part, column, width); });
+    if (whole < part.dim)
+      block(output, part, whole, part.dim - whole);
+  }
 }

@@ -71,7 +71,7 @@ Value KernelSite::extent(OpBuilder &, pos::Extent extent) {
   case Extent::head_dim:
     return size(operands.query, 3);
   case Extent::value_dim:
-    return size(operands.value, 3);
+    return size(operands.values.front(), 3);
   case Extent::model:
     return kernel.toI32(kernel.mul(arguments.getSize(operands.query, 1),
                                    arguments.getSize(operands.query, 3)));

@@ -19,7 +19,8 @@ namespace sextant::codegen {
 struct SiteOperands {
   using Number = std::optional<unsigned>;
 
-  unsigned query = 0, key = 0, value = 0;
+  unsigned query = 0, key = 0;
+  llvm::SmallVector<unsigned> values;
   Number queryPositions, keyPositions;
   Number offsetRange;               ///< i32 [2], see HoistTable.h
   llvm::SmallVector<Number> tables; ///< as plan.hoisted

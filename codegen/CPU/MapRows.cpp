@@ -60,7 +60,8 @@ static SiteOperands addSites(const Lowering &lowering,
                              const HoistTables &tables,
                              LaunchOperands &operands, unsigned rows) {
   SiteOperands sites;
-  sites.query = sites.key = sites.value = rows;
+  sites.query = sites.key = rows;
+  sites.values = {rows};
   sites.append(lowering.plan, tables, operands.layout, operands.reads);
   return sites;
 }

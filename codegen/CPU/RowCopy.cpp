@@ -147,7 +147,8 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
     if (!copy.pairs)
       return;
     int64_t width = kernel.width();
-    for (int64_t word = 0; word < copy.rowWords; word += width) {
+    int64_t words = getCopiedRowWords(kernel.target, copy.dim, true);
+    for (int64_t word = 0; word < words; word += width) {
       bool hasSecond = 2 * word + width < copy.dim;
       Value low = kernel.loadVector(mapped, {2 * word});
       Value high = hasSecond ? kernel.loadVector(mapped, {2 * word + width})

@@ -24,16 +24,6 @@ func.func @half(%x: tensor<?x?x?x8xf16>) -> tensor<?x?x?x8xf16> {
 
 // -----
 
-func.func @twoValues(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
-  // expected-error @below {{kernels of the CPU take one value operand, got 2}}
-  %o, %p, %lse = pos.attention %x, %x, (%x, %x)
-    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>)
-    -> (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
-  return %o : tensor<?x?x?x8xf32>
-}
-
-// -----
-
 // Encodings come in before.
 func.func @uses(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
   // expected-error @below {{expected uses of encodings to be inlined before lowering}}

@@ -90,7 +90,7 @@ def test_operator_is_registered_as_torch_wants(target):
     names, uses = "\n".join(params), "\n".join(ENCODINGS)
     torch.library.opcheck(
         torch.ops.sextant.attention.default,
-        (q, k, v, list(params.values()), names, uses, "", None, None, None, target, True),
+        (q, k, [v], list(params.values()), names, uses, "", None, None, None, target, True),
     )
 
 

@@ -24,9 +24,10 @@ def check_tensor(label: str, value) -> None:
         raise ValueError(f"the name of a parameter has one line, got {label!r}")
 
 
-def check_rows(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+def check_rows(query: torch.Tensor, key: torch.Tensor, values: list[torch.Tensor]) -> None:
     """Ranks, dtypes and shapes that must agree."""
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
+    named = [("value" if len(values) == 1 else f"value[{i}]", v) for i, v in enumerate(values)]
+    for name, tensor in (("query", query), ("key", key), *named):
         if tensor.dim() != 4:
             raise ValueError(
                 f"{name} must be (batch, heads, length, head dim), got shape "
@@ -42,28 +43,26 @@ def check_rows(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> N
                 f"{name} is on {tensor.device}, query is on {query.device}"
             )
     batch, heads, _, head_dim = query.shape
-    if key.shape[0] != batch or value.shape[0] != batch:
-        raise ValueError(
-            f"batch sizes differ: query {batch}, key {key.shape[0]}, value {value.shape[0]}"
-        )
+    for name, value in named:
+        if key.shape[0] != batch or value.shape[0] != batch:
+            raise ValueError(
+                f"batch sizes differ: query {batch}, key {key.shape[0]}, {name} {value.shape[0]}"
+            )
     if key.shape[-1] != head_dim:
         raise ValueError(
             f"query and key have different head dims: {head_dim} and {key.shape[-1]}"
         )
-    if key.shape[1] != value.shape[1]:
-        raise ValueError(
-            f"key has {key.shape[1]} heads, value has {value.shape[1]}"
-        )
-    if key.shape[2] != value.shape[2]:
-        raise ValueError(
-            f"key has length {key.shape[2]}, value has length {value.shape[2]}"
-        )
+    for name, value in named:
+        if key.shape[1] != value.shape[1]:
+            raise ValueError(f"key has {key.shape[1]} heads, {name} has {value.shape[1]}")
+        if key.shape[2] != value.shape[2]:
+            raise ValueError(f"key has length {key.shape[2]}, {name} has length {value.shape[2]}")
     if key.shape[1] == 0 or heads % key.shape[1] != 0:
         raise ValueError(
             f"the {heads} heads of query are not a multiple of the {key.shape[1]} "
             "heads of key (grouped queries)"
         )
-    if head_dim == 0 or value.shape[-1] == 0:
+    if head_dim == 0 or any(value.shape[-1] == 0 for value in values):
         raise ValueError("head dims must be at least 1")
 
 
@@ -93,10 +92,10 @@ class Call:
 
 
 def prepare(
-    query, key, value, params, names, uses, texts, qpos, kpos, scale, target
+    query, key, values, params, names, uses, texts, qpos, kpos, scale, target
 ) -> Call:
     """Checks a call against its encodings."""
-    check_rows(query, key, value)
+    check_rows(query, key, values)
     check_device_and_dtype(query, target)
     spelled = tuple(uses.split("\n")) if uses else ()
     signature = definitions.resolve(spelled, texts)
@@ -112,7 +111,7 @@ def prepare(
         "heads": heads,
         "kv_heads": key.shape[1],
         "head_dim": head_dim,
-        "value_dim": value.shape[-1],
+        "value_dim": values[0].shape[-1],
         "model": heads * head_dim,
         "query": query_length,
         "key": key.shape[2],
@@ -135,7 +134,7 @@ def prepare(
         texts,
         query.dtype,
         head_dim,
-        value.shape[-1],
+        tuple(value.shape[-1] for value in values),
         axes[0],
         axes[1],
         scale,

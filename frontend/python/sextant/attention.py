@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
@@ -14,7 +14,7 @@ from .definitions import EncodingLike, split
 def attention(
     query: torch.Tensor,
     key: torch.Tensor,
-    value: torch.Tensor,
+    value: torch.Tensor | Sequence[torch.Tensor],
     encodings: Iterable[EncodingLike] = (),
     params: Mapping[str, torch.Tensor] | None = None,
     *,
@@ -31,7 +31,9 @@ def attention(
         f64 on ``reference``. Any strides.
       key: (batch, kv heads, key length, head dim). ``heads`` is a multiple of
         ``kv heads`` (grouped queries). Same dtype as query.
-      value: (batch, kv heads, key length, value dim). Same dtype as query.
+      value: (batch, kv heads, key length, value dim), or a sequence of such tensors
+        (value dims may differ): the same probabilities are applied to each, in one
+        pass. Same dtype as query.
       encodings: uses in order, as text (``"window(size=64)"``,
         ``"near=window(size=64)"``) or as what `sextant.encoding` returns. Nothing
         is implied: causal attention names ``"causal"``.
@@ -50,8 +52,9 @@ def attention(
         "cpu:avx512bf16", or "reference" (the definition run literally; slow).
 
     Returns:
-      (batch, heads, query length, value dim) in the dtype of query; with
-      ``return_lse`` a pair with (batch, heads, query length) in f32 (f64 for f64).
+      (batch, heads, query length, value dim) in the dtype of query, a tuple of them
+      for a sequence of values; with ``return_lse`` a pair of that and (batch, heads,
+      query length) in f32 (f64 for f64).
       A row that sees no key is zeros, its log-sum-exp minus infinity.
 
     Raises:
@@ -61,7 +64,12 @@ def attention(
     """
     spelled, definitions = split(encodings)
     named = dict(params) if params else {}
-    for label, tensor in (("query", query), ("key", key), ("value", value)):
+    is_single = isinstance(value, torch.Tensor) or not isinstance(value, Sequence)
+    values = [value] if is_single else list(value)
+    if not values:
+        raise ValueError("value must hold at least one tensor")
+    labels = ["value"] if is_single else [f"value[{i}]" for i in range(len(values))]
+    for label, tensor in (("query", query), ("key", key), *zip(labels, values)):
         arguments.check_tensor(label, tensor)
     for name, tensor in named.items():
         arguments.check_tensor(f'params["{name}"]', tensor)
@@ -69,12 +77,12 @@ def attention(
     if scale is not None and not math.isfinite(scale):
         raise ValueError(f"scale must be a finite number, got {scale}")
     gradient = torch.is_grad_enabled() and any(
-        t.requires_grad for t in (query, key, value, *tensors)
+        t.requires_grad for t in (query, key, *values, *tensors)
     )
-    output, lse = torch.ops.sextant.attention(
+    *outputs, lse = torch.ops.sextant.attention(
         query,
         key,
-        value,
+        values,
         tensors,
         "\n".join(named),
         "\n".join(spelled),
@@ -85,83 +93,88 @@ def attention(
         target,
         gradient,
     )
+    output = outputs[0] if is_single else tuple(outputs)
     return (output, lse) if return_lse else output
 
 
 _SCHEMA = (
-    "(Tensor query, Tensor key, Tensor value, {extra}Tensor[] params, str names, "
+    "(Tensor query, Tensor key, Tensor[] values, {extra}Tensor[] params, str names, "
     "str uses, str definitions, Tensor? query_positions, Tensor? key_positions, "
-    "float? scale, str target{last}) -> {results}"
+    "float? scale, str target{last}) -> Tensor[]"
 )
 
 
 def _attention_impl(
-    query, key, value, params, names, uses, definitions, qpos, kpos, scale, target, gradient
+    query, key, values, params, names, uses, definitions, qpos, kpos, scale, target, gradient
 ):
     call = arguments.prepare(
-        query, key, value, params, names, uses, definitions, qpos, kpos, scale, target
+        query, key, values, params, names, uses, definitions, qpos, kpos, scale, target
     )
     plan = plans.plan_for(call.request, gradient)
-    inputs = [query, key, value, *call.operands(plan.signature)]
-    output, lse = plan.artifact.run("forward", inputs)
-    return output, lse
+    inputs = [query, key, *values, *call.operands(plan.signature)]
+    return list(plan.artifact.run("forward", inputs))
 
 
 def _attention_fake(
-    query, key, value, params, names, uses, definitions, qpos, kpos, scale, target, gradient
+    query, key, values, params, names, uses, definitions, qpos, kpos, scale, target, gradient
 ):
-    arguments.check_rows(query, key, value)
+    arguments.check_rows(query, key, values)
     batch, heads, length, _ = query.shape
     lse_type = torch.float64 if query.dtype == torch.float64 else torch.float32
-    return (
-        query.new_empty((batch, heads, length, value.shape[-1])),
-        query.new_empty((batch, heads, length), dtype=lse_type),
-    )
+    outputs = [query.new_empty((batch, heads, length, v.shape[-1])) for v in values]
+    return [*outputs, query.new_empty((batch, heads, length), dtype=lse_type)]
 
 
 def _backward_impl(
-    query, key, value, output, lse, output_grad, lse_grad, params, names, uses,
+    query, key, values, outputs, lse, output_grads, lse_grad, params, names, uses,
     definitions, qpos, kpos, scale, target,
 ):  # fmt: skip
     call = arguments.prepare(
-        query, key, value, params, names, uses, definitions, qpos, kpos, scale, target
+        query, key, values, params, names, uses, definitions, qpos, kpos, scale, target
     )
     plan = plans.plan_for(call.request, True)
-    inputs = [query, key, value, output, lse, output_grad, lse_grad]
+    inputs = [query, key, *values, *outputs, lse, *output_grads, lse_grad]
     inputs += call.operands(plan.signature)
-    dq, dk, dv, *rest = plan.artifact.run("backward", inputs)
-    return [dq, dk, dv, *plans.in_order(plan.signature, call.names, params, rest)]
+    results = plan.artifact.run("backward", inputs)
+    own, rest = results[: 2 + len(values)], results[2 + len(values) :]
+    return [*own, *plans.in_order(plan.signature, call.names, params, rest)]
 
 
 def _backward_fake(
-    query, key, value, output, lse, output_grad, lse_grad, params, names, uses,
+    query, key, values, outputs, lse, output_grads, lse_grad, params, names, uses,
     definitions, qpos, kpos, scale, target,
 ):  # fmt: skip
-    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (query, key, value, *params)]
+    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (query, key, *values, *params)]
 
 
 def _setup(ctx, inputs, output):
-    query, key, value, params, names, uses, definitions, qpos, kpos, scale, target, _ = inputs
+    query, key, values, params, names, uses, definitions, qpos, kpos, scale, target, _ = inputs
     ctx.positions = (qpos is not None, kpos is not None)
     positions = [p for p in (qpos, kpos) if p is not None]
-    ctx.save_for_backward(query, key, value, *output, *positions, *params)
+    ctx.number = len(values)
+    ctx.save_for_backward(query, key, *values, *output, *positions, *params)
     ctx.settings = (names, uses, definitions, scale, target)
 
 
-def _autograd(ctx, output_grad, lse_grad):
-    query, key, value, output, lse, *rest = ctx.saved_tensors
+def _autograd(ctx, gradients):
+    query, key, *rest = ctx.saved_tensors
+    values, rest = rest[: ctx.number], rest[ctx.number :]
+    outputs, rest = rest[: ctx.number], rest[ctx.number :]
+    lse = rest.pop(0)
+    *output_grads, lse_grad = gradients
     qpos = rest.pop(0) if ctx.positions[0] else None
     kpos = rest.pop(0) if ctx.positions[1] else None
     names, uses, definitions, scale, target = ctx.settings
-    dq, dk, dv, *grads = torch.ops.sextant.attention_backward(
-        query, key, value, output, lse, output_grad, lse_grad, rest, names, uses,
+    dq, dk, *grads = torch.ops.sextant.attention_backward(
+        query, key, values, outputs, lse, output_grads, lse_grad, rest, names, uses,
         definitions, qpos, kpos, scale, target,
     )  # fmt: skip
+    dvs, grads = grads[: ctx.number], grads[ctx.number :]
     params = [
         grad if tensor.dtype.is_floating_point else None
         for grad, tensor in zip(grads, rest)
     ]
-    return dq, dk, dv, params, *[None] * 8
+    return dq, dk, dvs, params, *[None] * 8
 
 
 def _register() -> None:
@@ -169,9 +182,7 @@ def _register() -> None:
         "sextant::attention",
         _attention_impl,
         mutates_args=(),
-        schema=_SCHEMA.format(
-            extra="", last=", bool gradient", results="(Tensor, Tensor)"
-        ),
+        schema=_SCHEMA.format(extra="", last=", bool gradient"),
     )
     forward.register_fake(_attention_fake)
     forward.register_autograd(_autograd, setup_context=_setup)
@@ -180,9 +191,8 @@ def _register() -> None:
         _backward_impl,
         mutates_args=(),
         schema=_SCHEMA.format(
-            extra="Tensor output, Tensor lse, Tensor output_grad, Tensor lse_grad, ",
+            extra="Tensor[] outputs, Tensor lse, Tensor[] output_grads, Tensor lse_grad, ",
             last="",
-            results="Tensor[]",
         ),
     )
     backward.register_fake(_backward_fake)

@@ -1,8 +1,8 @@
 """The module behind `sextant.attention`: two functions around one op.
 
-``@forward(q, k, v, params..., [query positions, key positions]) -> (o, lse)`` and
-``@backward(q, k, v, o, lse, do, dlse, params..., [positions]) -> (dq, dk, dv,
-gradients of the trained params)``. Only dtype, head dims, encodings, the number
+``@forward(q, k, v..., params..., [query positions, key positions]) -> (o..., lse)``
+and ``@backward(q, k, v..., o..., lse, do..., dlse, params..., [positions]) -> (dq, dk,
+dv..., gradients of the trained params)``. Only dtype, head dims, encodings, the number
 of position axes and the scale are in the text; every other extent is dynamic.
 """
 
@@ -37,7 +37,7 @@ class AttentionKey:
 
     dtype: str
     head_dim: int
-    value_dim: int
+    value_dims: tuple[int, ...]
     uses: tuple[str, ...]
     params: tuple[ParamType, ...]
     definitions: str = ""
@@ -63,8 +63,8 @@ def _types(key: AttentionKey) -> dict[str, str]:
     return {
         "query": f"tensor<?x{heads}x?x{key.head_dim}x{key.dtype}>",
         "key": f"tensor<?x?x?x{key.head_dim}x{key.dtype}>",
-        "values": f"tensor<?x?x?x{key.value_dim}x{key.dtype}>",
-        "output": f"tensor<?x{heads}x?x{key.value_dim}x{key.dtype}>",
+        "values": ", ".join(f"tensor<?x?x?x{d}x{key.dtype}>" for d in key.value_dims),
+        "outputs": ", ".join(f"tensor<?x{heads}x?x{d}x{key.dtype}>" for d in key.value_dims),
         "lse": f"tensor<?x{heads}x?x{compute}>",
         "compute": compute,
     }
@@ -101,35 +101,50 @@ def _head(name: str, arguments: list[tuple[str, str]], results: list[str]) -> st
     return f"  func.func @{name}({listed}) -> ({', '.join(results)}) {{\n"
 
 
+def _each(key: AttentionKey, name: str, types: str) -> list[tuple[str, str]]:
+    """A name per value operand with its type of a list."""
+    return [(f"{name}{i}", type) for i, type in enumerate(types.split(", "))]
+
+
+def _names(pairs: list[tuple[str, str]]) -> str:
+    return ", ".join(name for name, _ in pairs)
+
+
 def _forward(key: AttentionKey) -> str:
     t = _types(key)
     extras, clauses = _extras(key)
-    arguments = [("%q", t["query"]), ("%k", t["key"]), ("%v", t["values"]), *extras]
+    values = _each(key, "%v", t["values"])
+    outputs = _names(_each(key, "%o", t["outputs"]))
+    arguments = [("%q", t["query"]), ("%k", t["key"]), *values, *extras]
     return (
-        _head("forward", arguments, [t["output"], t["lse"]])
-        + f"    %o, %lse = pos.attention %q, %k, (%v){clauses}{_scale(key)}\n"
-        + f"      : {t['query']}, {t['key']}, ({t['values']}) -> ({t['output']}), {t['lse']}\n"
-        + f"    return %o, %lse : {t['output']}, {t['lse']}\n  }}\n"
+        _head("forward", arguments, [t["outputs"], t["lse"]])
+        + f"    {outputs}, %lse = pos.attention %q, %k, ({_names(values)}){clauses}{_scale(key)}\n"
+        + f"      : {t['query']}, {t['key']}, ({t['values']}) -> ({t['outputs']}), {t['lse']}\n"
+        + f"    return {outputs}, %lse : {t['outputs']}, {t['lse']}\n  }}\n"
     )
 
 
 def _backward(key: AttentionKey) -> str:
     t = _types(key)
     extras, clauses = _extras(key)
-    tensors = ["query", "key", "values", "output", "lse", "output", "lse"]
-    names = ["%q", "%k", "%v", "%o", "%lse", "%do", "%dlse"]
-    arguments = [(n, t[kind]) for n, kind in zip(names, tensors)] + extras
+    values = _each(key, "%v", t["values"])
+    outputs = _each(key, "%o", t["outputs"])
+    seeds = _each(key, "%do", t["outputs"])
+    arguments = [("%q", t["query"]), ("%k", t["key"]), *values]
+    arguments += [*outputs, ("%lse", t["lse"]), *seeds, ("%dlse", t["lse"]), *extras]
     trained = [i for i, p in enumerate(key.params) if p.trained]
-    results = ["%dq", "%dk", "%dv"] + [f"%dp{i}" for i in trained]
+    results = ["%dq", "%dk"] + [f"%dv{i}" for i in range(len(values))]
+    results += [f"%dp{i}" for i in trained]
     param_types = [key.params[i].text(t["compute"]) for i in trained]
     types = [t["query"], t["key"], t["values"], *param_types]
     tail = "".join(f", {p}" for p in param_types)
     return (
         _head("backward", arguments, types)
-        + f"    {', '.join(results)} = pos.attention_backward %q, %k, (%v), (%o), %lse, (%do), %dlse\n"
+        + f"    {', '.join(results)} = pos.attention_backward %q, %k, ({_names(values)}), "
+        + f"({_names(outputs)}), %lse, ({_names(seeds)}), %dlse\n"
         + f"     {clauses} gradients [{', '.join(map(str, trained))}]{_scale(key)}\n"
-        + f"      : {t['query']}, {t['key']}, ({t['values']}), ({t['output']}), {t['lse']},\n"
-        + f"        ({t['output']}), {t['lse']}\n"
+        + f"      : {t['query']}, {t['key']}, ({t['values']}), ({t['outputs']}), {t['lse']},\n"
+        + f"        ({t['outputs']}), {t['lse']}\n"
         + f"      -> {t['query']}, {t['key']}, ({t['values']}){tail}\n"
         + f"    return {', '.join(results)} : {', '.join(types)}\n  }}\n"
     )

@@ -35,7 +35,7 @@ class Request:
     definitions: str
     dtype: torch.dtype
     head_dim: int
-    value_dim: int
+    value_dims: tuple[int, ...]
     query_axes: int
     key_axes: int
     scale: float | None
@@ -63,7 +63,7 @@ def plan_for(request: Request, both: bool) -> Plan:
         key = AttentionKey(
             DTYPES[request.dtype],
             request.head_dim,
-            request.value_dim,
+            request.value_dims,
             signature.uses,
             types,
             signature.definitions,
