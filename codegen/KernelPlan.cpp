@@ -229,13 +229,17 @@ static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
     entry.perHead = entry.axes.contains(Axis::head);
     bool trained = false;
     hoist.walk([&](Operation *op) {
-      if (auto read = dyn_cast<pos::ReadOp>(op))
-        if (auto param = dyn_cast<BlockArgument>(read.getTensor()))
+      for (Value value : op->getOperands()) {
+        auto param = dyn_cast<BlockArgument>(value);
+        if (param && param.getOwner() == &sites)
           trained |= plan.paramWantsGradient[param.getArgNumber()];
-      for (Value value : op->getOperands())
         trained |= wanted.contains(value.getDefiningOp());
+      }
     });
-    entry.wantsGradient = trained && isa<FloatType>(hoist.getType());
+    entry.wantsGradient =
+        trained && isa<FloatType>(getElementTypeOrSelf(hoist.getType()));
+    if (auto vector = dyn_cast<RankedTensorType>(hoist.getType()))
+      entry.extent = vector.getDimSize(0);
     if (entry.wantsGradient)
       wanted.insert(hoist);
     for (RowOperand operand : users.lookup(hoist)) {
@@ -274,8 +278,13 @@ static LogicalResult planSite(KernelPlan &plan, Operation &site) {
   if (mapped)
     return success();
   if (auto score = dyn_cast<pos::ScoreOp>(site)) {
-    if (isa<RankedTensorType>(score.getBody().front().getArgument(0).getType()))
-      return score.emitOpError("of all heads has no kernel on this target");
+    Type type = score.getBody().front().getArgument(0).getType();
+    if (auto heads = dyn_cast<RankedTensorType>(type)) {
+      plan.scoreHeads = heads.getDimSize(0);
+      if (ShapedType::isDynamic(plan.scoreHeads))
+        return score.emitOpError("of all heads needs their number: inline "
+                                 "encodings first");
+    }
     return setOnce(plan.score, score);
   }
   if (auto mask = dyn_cast<pos::MaskOp>(site))

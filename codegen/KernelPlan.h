@@ -33,6 +33,7 @@ struct Hoisted {
   pos::RowOperand operand = pos::RowOperand::query;
   bool perBatch = false, perHead = false;
   bool wantsGradient = false; ///< some trained parameter stands behind it
+  int64_t extent = 0;         ///< of a vector (an OffsetTable); 0 for a scalar
 };
 
 /// A row map with its lanes resolved (C6).
@@ -71,6 +72,8 @@ struct KernelPlan {
   /// map outside attention names.
   llvm::SmallVector<RowMap> queryRows, keyRows, valueRows, inputRows;
   pos::ScoreOp score; ///< null: identity
+  /// The number of heads where the score is of all heads at once, else 0.
+  int64_t scoreHeads = 0;
   pos::MaskOp mask;   ///< null: everything is visible
   /// Per parameter operand: whether its gradient is asked for.
   llvm::SmallVector<bool> paramWantsGradient;

@@ -14,7 +14,8 @@ def LinkEncodings : Pass<"pos-link-encodings", "::mlir::ModuleOp"> {
   let description = [{
     For each use of an encoding, takes the definition from the module or else
     from the first folder of the search path that has a file of its name, and
-    folds the use's options into a copy of it. Equal uses share one copy.
+    folds the use's options into a copy of it. Equal uses share one copy. The
+    hosts that a use names are linked likewise.
 
     The search path is `search-path` (folders separated by colons), then the
     environment variable SEXTANT_PATH, then the folder of Sextant's own
@@ -44,10 +45,15 @@ def InlineEncodings : Pass<"pos-inline-encodings", "::mlir::ModuleOp"> {
   let summary = "Splice the sites of used encodings into their attention";
   let description = [{
     The region of the attention takes one argument per parameter operand, in
-    the order of use, then of declaration; each definition's sites follow in the
-    order of the list. Arithmetic on options and known extents becomes
-    constants. Missing or extra parameters and wrong shapes are errors that name
-    the parameter as `<instance>.<param>`. Definitions are erased.
+    the order of use, then of declaration (hosts' after those of the use that
+    names them); each definition's sites follow in the order of the list.
+    Arithmetic on options and known extents becomes constants. Missing or extra
+    parameters and wrong shapes are errors that name the parameter as
+    `<instance>.<param>` or `<instance>.<host>.<param>`. Definitions are erased.
+
+    `pos.host` becomes the sum of the terms that hosts add to a score: a host
+    has scalar score sites only, which are additive in the score. In scores of
+    all heads the extents of vectors become static.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::sextant::pos::PosDialect"];
   let statistics = [
@@ -58,9 +64,9 @@ def InlineEncodings : Pass<"pos-inline-encodings", "::mlir::ModuleOp"> {
 def FuseSites : Pass<"pos-fuse-sites"> {
   let summary = "Compose score payloads and conjoin masks";
   let description = [{
-    Adjacent score sites of one kind (scalar, or all heads) become one whose
-    payload is their composition in list order; all masks become one whose
-    payload is their conjunction. Row maps stay in order.
+    Score sites become one whose payload is their composition in list order;
+    beside a score of all heads a scalar one becomes a `pos.for_heads`. All
+    masks become one whose payload is their conjunction. Row maps stay in order.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::sextant::pos::PosDialect"];
   let statistics = [
@@ -83,6 +89,9 @@ def Hoist : Pass<"pos-hoist"> {
     axes and that no gradient flows through becomes a hoist of its own (T5's
     buckets are made once for all heads). Hoists of row maps are not split: a
     frequency kept in f32 would spoil exact angles.
+
+    The bodies of `pos.for_heads` in a score of all heads are payloads of one
+    head here; what they use of scalars around them is computed in them.
   }];
   let dependentDialects = ["::sextant::pos::PosDialect"];
   let statistics = [
@@ -92,6 +101,32 @@ def Hoist : Pass<"pos-hoist"> {
     Statistic<"numInvariants", "sum-invariants", "Ops moved out of sums">];
 }
 
+def HoistVectors : Pass<"pos-hoist-vectors"> {
+  let summary = "Move vectors of the offset out of scores of all heads";
+  let description = [{
+    In a score of all heads, each maximal vector that varies with the offset at
+    most and takes a contraction or a function to compute becomes a
+    `pos.hoist [offset]`: the half of a layer that sees a host's terms is made
+    once per offset instead of once per (query, key). Runs after `pos-hoist`;
+    without it the same values are computed in the tile.
+
+    ```mlir
+    %u = pos.hoist [offset] {
+      %b = pos.for_heads () {
+        pos.yield %bias : f32
+      } : () -> tensor<12xf32>
+      %c = arith.constant 12 : i32
+      %x = pos.contract %w1, %b columns from %c
+        : tensor<?x?xf32>, tensor<12xf32> -> tensor<32xf32>
+      pos.yield %x : tensor<32xf32>
+    } : tensor<32xf32>
+    ```
+  }];
+  let dependentDialects = ["::sextant::pos::PosDialect"];
+  let statistics = [
+    Statistic<"numVectors", "vectors-hoisted", "Maximal vectors hoisted">];
+}
+
 //===----------------------------------------------------------------------===//
 // What may exist after each stage
 //===----------------------------------------------------------------------===//
@@ -99,8 +134,8 @@ def Hoist : Pass<"pos-hoist"> {
 def VerifyLinked : Pass<"pos-verify-linked", "::mlir::ModuleOp"> {
   let summary = "Check that every use has its definition";
   let description = [{
-    Each use names a `pos.encoding` of the module, without options of its own or
-    hosts, and that definition has no `pos.option` left.
+    Each use and each host of it names a `pos.encoding` of the module, without
+    options of its own, and that definition has no `pos.option` left.
   }];
 }
 
@@ -115,8 +150,7 @@ def VerifyInlined : Pass<"pos-verify-inlined", "::mlir::ModuleOp"> {
 def VerifyFused : Pass<"pos-verify-fused", "::mlir::ModuleOp"> {
   let summary = "Check that payloads are composed";
   let description = [{
-    As after inlining, and an attention has at most one mask, and no two
-    adjacent scores of one kind.
+    As after inlining, and an attention has at most one mask and one score.
   }];
 }
 

@@ -22,6 +22,8 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
   pm.addPass(createCSEPass());
   pm.addPass(createVerifyFused());
   pm.addPass(createHoist());
+  if (options.hoistVectors)
+    pm.addPass(createHoistVectors());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createVerifyHoisted());

@@ -13,6 +13,10 @@ struct EncodingPipelineOptions
   Option<std::string> searchPath{
       *this, "search-path",
       llvm::cl::desc("Folders of encodings, separated by colons")};
+  Option<bool> hoistVectors{
+      *this, "hoist-vectors",
+      llvm::cl::desc("Make vectors of the offset once per call"),
+      llvm::cl::init(true)};
 };
 
 /// From uses of encodings to fused sites with hoisted subexpressions.

@@ -17,6 +17,13 @@ sextant::codegen::verifyCPUOperands(pos::SitesOwnerInterface owner) {
   if (!element.isF32() && !element.isBF16())
     return owner.emitOpError("kernels of the CPU compute f32 and bf16, not ")
            << element << "; the target 'reference' computes f64";
+  pos::ScoreOp allHeads;
+  owner.getSitesRegion().walk([&](pos::ScoreOp score) {
+    if (isa<RankedTensorType>(score.getPayload().getArgument(0).getType()))
+      allHeads = score;
+  });
+  if (allHeads)
+    return allHeads.emitOpError("of all heads has no kernel on this target");
   int64_t used = 0; // axes that payloads ask for
   owner.getSitesRegion().walk([&](Operation *op) {
     if (auto coord = dyn_cast<pos::CoordOp>(op))

@@ -200,6 +200,10 @@ static SmallVector<Value> addTensors(const Lowering &lowering,
 
 FailureOr<SmallVector<Value>>
 codegen::lowerReferenceBackward(const Lowering &lowering) {
+  if (lowering.plan.scoreHeads) {
+    pos::ScoreOp score = lowering.plan.score;
+    return score.emitOpError("of all heads has no kernel on this target");
+  }
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   auto op = cast<pos::AttentionBackwardOp>(*owner);
   FloatType type = getReferenceType(op.getQuery());

@@ -144,6 +144,10 @@ static void runHead(ReferenceKernel &r, const ForwardTensors &t, Index batch,
 
 FailureOr<SmallVector<Value>>
 codegen::lowerReferenceAttention(const Lowering &lowering) {
+  if (lowering.plan.scoreHeads) {
+    pos::ScoreOp score = lowering.plan.score;
+    return score.emitOpError("of all heads has no kernel on this target");
+  }
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   auto op = cast<pos::AttentionOp>(*owner);
   FloatType type = getReferenceType(op.getQuery());

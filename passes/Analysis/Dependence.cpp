@@ -1,6 +1,7 @@
 //===- Dependence.cpp - What values of payloads vary with -----------------===//
 
 #include "passes/Analysis/Dependence.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -35,6 +36,8 @@ AxisSet Dependence::of(Value value) {
 AxisSet Dependence::compute(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     Operation *parent = argument.getOwner()->getParentOp();
+    if (auto atHeads = dyn_cast<pos::ForHeadsOp>(parent))
+      return of(atHeads.getInputs()[argument.getArgNumber()]);
     auto site = dyn_cast<pos::SiteOpInterface>(parent);
     return site ? site.getArgumentAxes() : AxisSet();
   }
@@ -47,17 +50,21 @@ AxisSet Dependence::compute(Value value) {
   AxisSet set;
   bool combines = op->hasTrait<OpTrait::ConstantLike>() ||
                   OpTrait::hasElementwiseMappableTraits(op) ||
-                  isa<pos::ReadOp, pos::SumOp>(op);
+                  isa<pos::ReadOp, pos::SumOp, pos::ContractOp, pos::ElementsOp,
+                      pos::ForHeadsOp, tensor::SplatOp>(op);
   if (!combines)
     set |= {Axis::score, Axis::row};
   for (Value operand : op->getOperands())
     set |= of(operand);
-  // A sum varies with everything that its terms vary with.
+  // An op varies with everything that its regions compute or use.
   op->walk([&](Operation *nested) {
     if (nested == op)
       return;
+    for (Value operand : nested->getOperands())
+      set |= of(operand);
     for (Value result : nested->getResults())
       set |= of(result);
   });
-  return set;
+  // A vector over the heads is not of one head.
+  return isa<pos::ForHeadsOp>(op) ? set - Axis::head : set;
 }

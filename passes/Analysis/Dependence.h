@@ -11,8 +11,9 @@ namespace sextant::passes {
 /// The set of axes that each value of an attention's payloads varies with. A
 /// parameter varies with nothing, an element of it with what its indices vary
 /// with. The bound index of a sum counts as nothing: inside a sum, sets say
-/// nothing about what can leave it. Ops that are neither elementwise nor known
-/// here vary with the score and the row.
+/// nothing about what can leave it. A vector over the heads does not vary with
+/// the head, what is in a `pos.for_heads` does. Ops that are neither
+/// elementwise nor known here vary with the score and the row.
 class Dependence {
 public:
   explicit Dependence(pos::SitesOwnerInterface owner)

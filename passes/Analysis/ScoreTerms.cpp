@@ -7,10 +7,11 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::passes;
 
-FailureOr<ScoreTerms> passes::getScoreTerms(pos::SiteOpInterface site,
+FailureOr<ScoreTerms> passes::getScoreTerms(Block &payload,
                                             Dependence &dependence) {
-  Block &payload = site.getPayload();
-  if (!isa<pos::ScoreOp>(*site) || !payload.getArgument(0).getType().isF32())
+  if (!isa<pos::ScoreOp, pos::ForHeadsOp>(payload.getParentOp()) ||
+      payload.getNumArguments() != 1 ||
+      !payload.getArgument(0).getType().isF32())
     return failure();
   auto needsScore = [&](Value value) {
     return dependence.of(value).contains(pos::Axis::score);

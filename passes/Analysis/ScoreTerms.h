@@ -21,8 +21,9 @@ struct ScoreTerms {
   llvm::SmallVector<ScoreTerm> terms;
 };
 
-/// Fails where `site` is no payload of one score.
-mlir::FailureOr<ScoreTerms> getScoreTerms(pos::SiteOpInterface site,
+/// Fails where `payload` is none of one score: that of a scalar `pos.score`, or
+/// the body of a `pos.for_heads` with one input.
+mlir::FailureOr<ScoreTerms> getScoreTerms(mlir::Block &payload,
                                           Dependence &dependence);
 
 /// `value` plus a term.

@@ -1,8 +1,8 @@
 //===- FuseSites.cpp - Composes score payloads and conjoins masks ---------===//
 //
 // A site is merged into the next of its kind, so that everything its payload
-// uses still stands before it. Score sites of different kinds (scalar, all
-// heads) are not composed: each stays one call of a kernel, in order.
+// uses still stands before it. A scalar score beside a score of all heads
+// becomes one of all heads first: its payload at every head.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,6 +40,24 @@ static void compose(pos::ScoreOp first, pos::ScoreOp second) {
     outer.replaceAllUsesWith(between);
   inner.replaceAllUsesWith(outer);
   first.erase();
+}
+
+static Type getScoreType(pos::ScoreOp score) {
+  return score.getPayload().getArgument(0).getType();
+}
+
+/// A scalar score as a score of all heads, of type `heads`.
+static pos::ScoreOp widen(pos::ScoreOp scalar, Type heads) {
+  OpBuilder builder(scalar);
+  Location loc = scalar.getLoc();
+  auto score = pos::ScoreOp::create(builder, loc);
+  Block *payload = builder.createBlock(&score.getBody(), {}, heads, loc);
+  auto atHeads =
+      pos::ForHeadsOp::create(builder, loc, heads, payload->getArgument(0));
+  atHeads.getBody().takeBody(scalar.getBody());
+  pos::YieldOp::create(builder, loc, atHeads.getResult());
+  scalar.erase();
+  return score;
 }
 
 /// first and second.
@@ -80,7 +98,13 @@ private:
     pos::MaskOp mask;
     for (Operation &op : llvm::make_early_inc_range(sites)) {
       if (auto next = dyn_cast<pos::ScoreOp>(op)) {
-        if (score && score.getYieldTypes() == next.getYieldTypes()) {
+        if (score) {
+          if (isa<RankedTensorType>(getScoreType(next)) &&
+              getScoreType(score).isF32())
+            score = widen(score, getScoreType(next));
+          else if (isa<RankedTensorType>(getScoreType(score)) &&
+                   getScoreType(next).isF32())
+            next = widen(next, getScoreType(score));
           compose(score, next);
           ++scores;
         }

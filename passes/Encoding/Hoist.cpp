@@ -3,8 +3,9 @@
 // Works backwards from what a payload yields. A value that is needed in place
 // is hoisted if a kernel can keep it outside its tiles and if computing it
 // costs more than loading it; otherwise its operands are needed in place. So
-// every hoist is maximal. Masks keep their arithmetic on indices: the classes
-// of tiles are found by evaluating it over intervals.
+// every hoist is maximal. Each `pos.for_heads` of a score of all heads is
+// worked on like a payload of one head. Masks keep their arithmetic on indices:
+// the classes of tiles are found by evaluating it over intervals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +16,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Analysis/Dependence.h"
 #include "passes/Analysis/ScoreTerms.h"
+#include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -57,34 +59,6 @@ static unsigned getCost(Operation *op) {
 //===----------------------------------------------------------------------===//
 // Slices
 //===----------------------------------------------------------------------===//
-
-/// Values of the payload's own block that an op uses, in its regions too.
-static SmallVector<Value> getPayloadOperands(Operation *op, Block &payload) {
-  llvm::SmallSetVector<Value, 4> values;
-  op->walk([&](Operation *nested) {
-    for (Value operand : nested->getOperands())
-      if (operand.getParentBlock() == &payload && operand.getDefiningOp())
-        values.insert(operand);
-  });
-  return values.takeVector();
-}
-
-/// The ops of the payload that `root` is computed with, itself included, in
-/// order. `stop` values are taken as given.
-static SmallVector<Operation *> getSlice(Value root, Block &payload,
-                                         ArrayRef<Value> stop) {
-  llvm::SmallPtrSet<Operation *, 16> wanted{root.getDefiningOp()};
-  for (Operation &op : llvm::reverse(payload))
-    if (wanted.contains(&op))
-      for (Value operand : getPayloadOperands(&op, payload))
-        if (!llvm::is_contained(stop, operand))
-          wanted.insert(operand.getDefiningOp());
-  SmallVector<Operation *> slice;
-  for (Operation &op : payload)
-    if (wanted.contains(&op))
-      slice.push_back(&op);
-  return slice;
-}
 
 /// Whether a gradient can flow through the value to a parameter.
 static bool carriesGradient(Value root, Block &payload) {
@@ -140,8 +114,8 @@ static unsigned moveInvariantsOut(pos::SumOp sum) {
 
 /// Sums the terms of a score that a kernel keeps in the same form, so that the
 /// score takes one of each form. Gives the number of terms that were joined.
-static unsigned joinTerms(pos::SiteOpInterface site, Dependence &dependence) {
-  FailureOr<ScoreTerms> found = getScoreTerms(site, dependence);
+static unsigned joinTerms(Block &payload, Dependence &dependence) {
+  FailureOr<ScoreTerms> found = getScoreTerms(payload, dependence);
   if (failed(found))
     return 0;
   auto formOf = [&](const ScoreTerm &term) {
@@ -149,7 +123,7 @@ static unsigned joinTerms(pos::SiteOpInterface site, Dependence &dependence) {
   };
   // Sums by form, in the order of their first terms.
   SmallVector<std::pair<AxisSet, ScoreTerm>> sums;
-  Operation *yield = site.getPayload().getTerminator();
+  Operation *yield = payload.getTerminator();
   OpBuilder builder(yield);
   unsigned joined = 0;
   for (ScoreTerm &term : found->terms) {
@@ -216,10 +190,12 @@ struct Hoist : passes::impl::HoistBase<Hoist> {
 private:
   void hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner,
                  Counts &counts);
+  void hoistFrom(Block &payload, pos::SiteOpInterface site,
+                 Dependence &dependence, Counts &counts);
 
   /// Creates the hoist of a value of the payload, before the site.
-  pos::HoistOp createHoist(Value root, pos::SiteOpInterface site,
-                           Dependence &dependence,
+  pos::HoistOp createHoist(Value root, Block &payload,
+                           pos::SiteOpInterface site, Dependence &dependence,
                            DenseMap<Value, Value> &nested, Counts &counts);
 };
 } // namespace
@@ -232,10 +208,10 @@ static bool isHoistable(Value value, Dependence &dependence) {
 
 /// Whether keeping the value costs less than computing it in place. A mask
 /// keeps cheap arithmetic, however much of it there is.
-static bool isWorthHoisting(Value value, pos::SiteOpInterface site) {
-  bool isMask = site.getYieldTypes().front().isInteger(1);
+static bool isWorthHoisting(Value value, Block &payload) {
+  bool isMask = isa<pos::MaskOp>(payload.getParentOp());
   unsigned total = 0;
-  for (Operation *op : getSlice(value, site.getPayload(), {})) {
+  for (Operation *op : getSlice(value, payload, {})) {
     unsigned cost = getCost(op);
     total += isMask && cost < kLoadCost ? 0 : cost;
   }
@@ -281,17 +257,18 @@ static llvm::SetVector<Value> findParts(Value root, Block &payload,
   return parts;
 }
 
-pos::HoistOp Hoist::createHoist(Value root, pos::SiteOpInterface site,
+pos::HoistOp Hoist::createHoist(Value root, Block &payload,
+                                pos::SiteOpInterface site,
                                 Dependence &dependence,
                                 DenseMap<Value, Value> &nested,
                                 Counts &counts) {
-  Block &payload = site.getPayload();
   llvm::SetVector<Value> parts = findParts(root, payload, dependence);
   IRMapping mapping;
   for (Value part : parts) {
     if (!nested.contains(part)) {
       Value hoisted =
-          createHoist(part, site, dependence, nested, counts).getResult();
+          createHoist(part, payload, site, dependence, nested, counts)
+              .getResult();
       nested[part] = hoisted;
       ++counts.parts;
     }
@@ -302,40 +279,59 @@ pos::HoistOp Hoist::createHoist(Value root, pos::SiteOpInterface site,
       pos::HoistOp::create(builder, root.getLoc(), root.getType(),
                            getAxesAttr(dependence.of(root), &getContext()));
   builder.createBlock(&hoist.getBody());
-  for (Operation *op : getSlice(root, payload, parts.getArrayRef())) {
-    // Constants of the attention's own region come along.
-    op->walk([&](Operation *user) {
-      for (Value operand : user->getOperands()) {
-        Operation *constant = operand.getDefiningOp();
-        if (constant && constant->hasTrait<OpTrait::ConstantLike>() &&
-            constant->getBlock() == site->getBlock() &&
-            !mapping.contains(operand))
-          builder.clone(*constant, mapping);
-      }
-    });
-    builder.clone(*op, mapping);
-  }
+  cloneSlice(builder, getSlice(root, payload, parts.getArrayRef()), site,
+             mapping);
   pos::YieldOp::create(builder, root.getLoc(), mapping.lookup(root));
   return hoist;
+}
+
+/// Computes the scalars that the body of a `pos.for_heads` uses of the payload
+/// around it in the body: they do not need the scores, or they would be
+/// vectors.
+static void moveScalarsIn(pos::ForHeadsOp atHeads, Block &payload) {
+  Block &body = atHeads.getBody().front();
+  llvm::SmallSetVector<Value, 8> used;
+  for (Operation &op : body)
+    for (Value value : getPayloadOperands(&op, payload))
+      used.insert(value);
+  OpBuilder builder = OpBuilder::atBlockBegin(&body);
+  IRMapping mapping;
+  for (Value value : used) {
+    for (Operation *op : getSlice(value, payload, {}))
+      if (!mapping.contains(op->getResult(0)))
+        builder.clone(*op, mapping);
+    value.replaceUsesWithIf(mapping.lookup(value), [&](OpOperand &use) {
+      return atHeads.getBody().isAncestor(use.getOwner()->getParentRegion());
+    });
+  }
 }
 
 void Hoist::hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner,
                       Counts &counts) {
   Block &payload = site.getPayload();
+  for (auto atHeads : payload.getOps<pos::ForHeadsOp>())
+    moveScalarsIn(atHeads, payload);
   SmallVector<pos::SumOp> sums;
   site->walk([&](pos::SumOp sum) { sums.push_back(sum); });
   for (pos::SumOp sum : sums)
     counts.invariants += moveInvariantsOut(sum);
 
   Dependence dependence(owner);
-  counts.joined += joinTerms(site, dependence);
+  for (auto atHeads : payload.getOps<pos::ForHeadsOp>())
+    hoistFrom(atHeads.getBody().front(), site, dependence, counts);
+  hoistFrom(payload, site, dependence, counts);
+}
+
+void Hoist::hoistFrom(Block &payload, pos::SiteOpInterface site,
+                      Dependence &dependence, Counts &counts) {
+  counts.joined += joinTerms(payload, dependence);
   llvm::SmallSetVector<Value, 8> roots;
   llvm::SmallPtrSet<Operation *, 16> inPlace{payload.getTerminator()};
   for (Operation &op : llvm::reverse(payload)) {
     if (!inPlace.contains(&op))
       continue;
     for (Value value : getPayloadOperands(&op, payload)) {
-      if (isHoistable(value, dependence) && isWorthHoisting(value, site))
+      if (isHoistable(value, dependence) && isWorthHoisting(value, payload))
         roots.insert(value);
       else
         inPlace.insert(value.getDefiningOp());
@@ -347,17 +343,13 @@ void Hoist::hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner,
   });
   DenseMap<Value, Value> nested;
   for (Value root : ordered) {
-    pos::HoistOp hoist = createHoist(root, site, dependence, nested, counts);
+    pos::HoistOp hoist =
+        createHoist(root, payload, site, dependence, nested, counts);
     // What another hoist computes from the value stays inside that hoist.
     root.replaceUsesWithIf(hoist.getResult(), [&](OpOperand &use) {
       return inPlace.contains(payload.findAncestorOpInBlock(*use.getOwner()));
     });
     ++counts.hoists;
   }
-  SmallVector<Operation *> ops;
-  for (Operation &op : payload.without_terminator())
-    ops.push_back(&op);
-  for (Operation *op : llvm::reverse(ops))
-    if (isOpTriviallyDead(op))
-      op->erase();
+  eraseDead(payload);
 }

@@ -10,7 +10,10 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/IR/Verifier.h"
 #include "passes/Analysis/Evaluate.h"
+#include "passes/Encoding/Hosts.h"
+#include "passes/Encoding/Vectors.h"
 #include "passes/Passes.h"
 
 namespace sextant::passes {
@@ -31,9 +34,11 @@ struct BoundParam {
 
 /// A use with its definition and what is known of the definition's values.
 struct LinkedUse {
-  pos::UseAttr use;
+  std::string name; ///< prefixes its parameters: <instance>, then hosts' names
   pos::EncodingOp definition;
   std::unique_ptr<Evaluator> evaluator;
+  std::vector<LinkedUse> hosts;
+  IRMapping params; ///< from the definition to the owner's region
 };
 } // namespace
 
@@ -82,31 +87,45 @@ static LogicalResult verifyParam(pos::SitesOwnerInterface owner,
   return success();
 }
 
-/// Checks count, shapes and types of the parameters of all uses.
+/// Checks shapes and types of the parameters of a use, then of its hosts;
+/// `next` counts operands.
 static LogicalResult verifyParams(pos::SitesOwnerInterface owner,
-                                  MutableArrayRef<LinkedUse> uses) {
+                                  LinkedUse &use, size_t &next) {
   OperandRange operands = owner.getParamOperands();
-  size_t next = 0;
-  for (LinkedUse &use : uses) {
-    for (auto definition : use.definition.getOps<pos::ParamOp>()) {
-      BoundParam param{definition, (use.use.getInstance().getValue() + "." +
-                                    definition.getName())
-                                       .str()};
-      if (next == operands.size()) {
-        InFlightDiagnostic diag = owner->emitOpError("lacks parameter '")
-                                  << param.name << "': got " << operands.size()
-                                  << " parameter(s)";
-        diag.attachNote(definition.getLoc()) << "declared here";
-        return diag;
-      }
-      if (failed(verifyParam(owner, param, operands[next++], *use.evaluator)))
-        return failure();
+  for (auto definition : use.definition.getOps<pos::ParamOp>()) {
+    BoundParam param{definition, use.name + "." + definition.getName().str()};
+    if (next == operands.size()) {
+      InFlightDiagnostic diag = owner->emitOpError("lacks parameter '")
+                                << param.name << "': got " << operands.size()
+                                << " parameter(s)";
+      diag.attachNote(definition.getLoc()) << "declared here";
+      return diag;
     }
+    if (failed(verifyParam(owner, param, operands[next++], *use.evaluator)))
+      return failure();
   }
-  if (next != operands.size())
-    return owner->emitOpError("has ")
-           << operands.size() << " parameters, but its uses declare " << next;
+  for (LinkedUse &host : use.hosts)
+    if (failed(verifyParams(owner, host, next)))
+      return failure();
   return success();
+}
+
+/// Binds the parameters of a use and of its hosts to arguments of the region,
+/// from number `next` on, and notes their sizes.
+static void bindParams(LinkedUse &use, Block &sites, unsigned &next,
+                       ParamSizes &sizes) {
+  for (auto param : use.definition.getOps<pos::ParamOp>()) {
+    BlockArgument argument = sites.getArgument(next++);
+    use.params.map(param.getValue(), argument);
+    SmallVector<int64_t> &known = sizes[argument];
+    known = use.evaluator->getSizes(param);
+    auto type = cast<RankedTensorType>(argument.getType());
+    for (auto [size, fixed] : llvm::zip_equal(known, type.getShape()))
+      if (size < 0 && !ShapedType::isDynamic(fixed))
+        size = fixed;
+  }
+  for (LinkedUse &host : use.hosts)
+    bindParams(host, sites, next, sizes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -143,27 +162,12 @@ static Value bring(OpBuilder &builder, Value value, Evaluator &evaluator,
   return result;
 }
 
-/// Without hosts, the sum of what they add is zero.
-static LogicalResult removeHosts(pos::SiteOpInterface site) {
-  SmallVector<pos::HostOp> hosts;
-  site->walk([&](pos::HostOp host) { hosts.push_back(host); });
-  for (pos::HostOp host : hosts) {
-    if (!host.getType().isF32())
-      return host.emitOpError("of all heads at once needs a host");
-    OpBuilder builder(host);
-    host.replaceAllUsesWith(
-        arith::ConstantOp::create(builder, host.getLoc(),
-                                  builder.getF32FloatAttr(0))
-            .getResult());
-    host.erase();
-  }
-  return success();
-}
-
 /// Clones a site to the end of the owner's block. `params` maps the
 /// definition's parameters.
-static LogicalResult spliceSite(pos::SiteOpInterface site, Block &block,
-                                const IRMapping &params, Evaluator &evaluator) {
+static FailureOr<pos::SiteOpInterface> spliceSite(pos::SiteOpInterface site,
+                                                  Block &block,
+                                                  const IRMapping &params,
+                                                  Evaluator &evaluator) {
   OpBuilder builder = OpBuilder::atBlockEnd(&block);
   IRMapping mapping = params;
   SmallVector<Operation *> constants;
@@ -186,7 +190,7 @@ static LogicalResult spliceSite(pos::SiteOpInterface site, Block &block,
     mapping.map(operand, constant);
   }
   auto copy = cast<pos::SiteOpInterface>(builder.clone(*site, mapping));
-  if (failed(copy.resolveOperands()) || failed(removeHosts(copy)))
+  if (failed(copy.resolveOperands()))
     return failure();
 
   // Values of the definition that the payload captures.
@@ -203,7 +207,33 @@ static LogicalResult spliceSite(pos::SiteOpInterface site, Block &block,
   for (Operation *constant : llvm::reverse(constants))
     if (constant->use_empty())
       constant->erase();
-  return success();
+  return copy;
+}
+
+/// Splices a site of a use and joins what its hosts add.
+static LogicalResult spliceWithHosts(pos::SiteOpInterface site, LinkedUse &use,
+                                     Block &block,
+                                     pos::SitesOwnerInterface owner,
+                                     const ParamSizes &sizes) {
+  auto copy = spliceSite(site, block, use.params, *use.evaluator);
+  if (failed(copy))
+    return failure();
+  auto score = dyn_cast<pos::ScoreOp>(**copy);
+  if (!score)
+    return success();
+  if (failed(resolveVectors(score, owner, sizes)))
+    return failure();
+  SmallVector<pos::ScoreOp> hosts;
+  for (LinkedUse &host : use.hosts)
+    for (auto term : host.definition.getOps<pos::ScoreOp>()) {
+      if (failed(spliceWithHosts(term, host, block, owner, sizes)))
+        return failure();
+      hosts.push_back(cast<pos::ScoreOp>(block.back()));
+    }
+  if (failed(joinHosts(score, hosts, owner)))
+    return failure();
+  // What a definition may say of one head need not hold for all.
+  return verify(score);
 }
 
 /// What takes part in the model around attention has no place in a kernel.
@@ -240,42 +270,66 @@ private:
 };
 } // namespace
 
-LogicalResult InlineEncodings::inlineInto(pos::SitesOwnerInterface owner,
-                                          SymbolTable &symbols) {
+/// Finds the definitions of a use and of its hosts.
+static FailureOr<LinkedUse> getLinkedUse(pos::UseAttr use, StringRef prefix,
+                                         pos::SitesOwnerInterface owner,
+                                         SymbolTable &symbols) {
+  auto definition =
+      symbols.lookup<pos::EncodingOp>(use.getEncoding().getValue());
+  if (!definition)
+    return owner->emitOpError("uses ")
+           << use.getEncoding() << ", which is not linked";
+  if (failed(verifySitesOnly(definition)))
+    return failure();
   auto extents = Evaluator::withExtents([owner](pos::Extent extent) mutable {
     return owner.getStaticExtent(extent);
   });
-  SmallVector<LinkedUse> uses;
+  LinkedUse linked{(prefix + use.getInstance().getValue()).str(),
+                   definition,
+                   std::make_unique<Evaluator>(definition, extents),
+                   {},
+                   {}};
+  if (ArrayAttr hosts = use.getHosts())
+    for (auto attr : hosts.getAsRange<pos::UseAttr>()) {
+      FailureOr<LinkedUse> host =
+          getLinkedUse(attr, linked.name + ".", owner, symbols);
+      if (failed(host) || failed(verifyHost(host->definition)))
+        return failure();
+      linked.hosts.push_back(std::move(*host));
+    }
+  return linked;
+}
+
+LogicalResult InlineEncodings::inlineInto(pos::SitesOwnerInterface owner,
+                                          SymbolTable &symbols) {
+  std::vector<LinkedUse> uses;
+  size_t numParams = 0;
   for (auto use : owner.getPendingUses().getAsRange<pos::UseAttr>()) {
-    auto definition =
-        symbols.lookup<pos::EncodingOp>(use.getEncoding().getValue());
-    if (!definition)
-      return owner->emitOpError("uses ")
-             << use.getEncoding() << ", which is not linked";
-    if (failed(verifySitesOnly(definition)))
+    FailureOr<LinkedUse> linked = getLinkedUse(use, "", owner, symbols);
+    if (failed(linked) || failed(verifyParams(owner, *linked, numParams)))
       return failure();
-    uses.push_back(
-        {use, definition, std::make_unique<Evaluator>(definition, extents)});
+    uses.push_back(std::move(*linked));
   }
-  if (failed(verifyParams(owner, uses)))
-    return failure();
+  if (numParams != owner.getParamOperands().size())
+    return owner->emitOpError("has ")
+           << owner.getParamOperands().size()
+           << " parameters, but its uses declare " << numParams;
 
   auto block = std::make_unique<Block>();
   for (Value param : owner.getParamOperands())
     block->addArgument(param.getType(), param.getLoc());
   owner.getSitesRegion().push_back(block.release());
   Block &sites = owner.getSitesRegion().back();
+  ParamSizes sizes;
   unsigned next = 0, count = 0;
-  for (LinkedUse &use : uses) {
-    IRMapping params;
-    for (auto param : use.definition.getOps<pos::ParamOp>())
-      params.map(param.getValue(), sites.getArgument(next++));
+  for (LinkedUse &use : uses)
+    bindParams(use, sites, next, sizes);
+  for (LinkedUse &use : uses)
     for (auto site : use.definition.getOps<pos::SiteOpInterface>()) {
-      if (failed(spliceSite(site, sites, params, *use.evaluator)))
+      if (failed(spliceWithHosts(site, use, sites, owner, sizes)))
         return failure();
       ++count;
     }
-  }
   numUses += uses.size();
   numSites += count;
   remark::passed(owner.getLoc(),

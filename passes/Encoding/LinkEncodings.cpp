@@ -1,8 +1,8 @@
 //===- LinkEncodings.cpp - Brings definitions into the module -------------===//
 //
 // Every distinct use (encoding and values of its options) gets a copy of the
-// definition with the options folded; the uses then name their copy. Uses that
-// name hosts are refused: no place joins a host to an encoding.
+// definition with the options folded; the uses then name their copy. So do the
+// hosts that a use names.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,19 +32,50 @@ using namespace sextant::passes;
 using CopyKey = std::pair<StringAttr, ArrayAttr>;
 using Copies = llvm::MapVector<CopyKey, OwningOpRef<pos::EncodingOp>>;
 
+/// A use whose copies of definitions are as yet outside the module.
+namespace {
+struct LinkedUse {
+  pos::UseAttr use;
+  pos::EncodingOp copy;
+  std::vector<LinkedUse> hosts;
+};
+} // namespace
+
+/// Hosts are for encodings that ask for them; their instances' names differ.
 static LogicalResult verifyHosts(pos::UseAttr use, pos::EncodingOp definition,
                                  Location user) {
   if (!use.getHosts() || use.getHosts().empty())
     return success();
-  InFlightDiagnostic diag = emitError(user, "use '")
-                            << use.getInstance().getValue()
-                            << "' names hosts, but ";
+  StringRef instance = use.getInstance().getValue();
   WalkResult host =
       definition.walk([](pos::HostOp) { return WalkResult::interrupt(); });
-  diag << (host.wasInterrupted() ? "no pass joins a host to 'pos.host' of @"
-                                 : "there is no 'pos.host' in @")
-       << definition.getSymName();
-  return diag;
+  if (!host.wasInterrupted())
+    return emitError(user, "use '")
+           << instance << "' names hosts, but there is no 'pos.host' in @"
+           << definition.getSymName();
+  llvm::StringSet<> names;
+  for (auto attr : use.getHosts().getAsRange<pos::UseAttr>())
+    if (!names.insert(attr.getInstance().getValue()).second)
+      return emitError(user, "use '") << instance << "' has two hosts called '"
+                                      << attr.getInstance().getValue() << "'";
+  return success();
+}
+
+/// The use, naming its copy and those of its hosts.
+static pos::UseAttr getLinkedAttr(const LinkedUse &linked) {
+  MLIRContext *context = linked.use.getContext();
+  SmallVector<Attribute> hosts;
+  for (const LinkedUse &host : linked.hosts)
+    hosts.push_back(getLinkedAttr(host));
+  pos::EncodingOp copy = linked.copy;
+  auto symbol = FlatSymbolRefAttr::get(copy.getSymNameAttr());
+  StringAttr instance = linked.use.getInstance();
+  if (hosts.empty())
+    return pos::UseAttr::get(context, symbol, instance, {}, {});
+  // Hosts are printed after options.
+  return pos::UseAttr::get(context, symbol, instance,
+                           DictionaryAttr::get(context),
+                           ArrayAttr::get(context, hosts));
 }
 
 static LogicalResult verifyInstances(pos::SitesOwnerInterface owner) {
@@ -64,6 +95,8 @@ struct LinkEncodings : passes::impl::LinkEncodingsBase<LinkEncodings> {
   void runOnOperation() override;
 
 private:
+  FailureOr<LinkedUse> link(pos::UseAttr use, Location user, Library &library,
+                            Copies &copies);
   /// The copy for a use: as yet outside the module.
   FailureOr<pos::EncodingOp> getCopy(pos::UseAttr use, Location user,
                                      Library &library, Copies &copies);
@@ -96,6 +129,33 @@ FailureOr<pos::EncodingOp> LinkEncodings::getCopy(pos::UseAttr use,
   return *copy;
 }
 
+FailureOr<LinkedUse> LinkEncodings::link(pos::UseAttr use, Location user,
+                                         Library &library, Copies &copies) {
+  FailureOr<pos::EncodingOp> copy = getCopy(use, user, library, copies);
+  if (failed(copy))
+    return failure();
+  LinkedUse linked{use, *copy, {}};
+  if (ArrayAttr hosts = use.getHosts())
+    for (auto attr : hosts.getAsRange<pos::UseAttr>()) {
+      FailureOr<LinkedUse> host = link(attr, user, library, copies);
+      if (failed(host))
+        return failure();
+      linked.hosts.push_back(std::move(*host));
+    }
+  return linked;
+}
+
+/// The definitions of this module that a use and its hosts name. A function of
+/// such a name is none of ours: the copy takes another name.
+static void collectOriginals(const LinkedUse &linked, SymbolTable &symbols,
+                             llvm::SmallSetVector<Operation *, 4> &originals) {
+  if (auto original =
+          symbols.lookup<pos::EncodingOp>(linked.use.getEncoding().getValue()))
+    originals.insert(original);
+  for (const LinkedUse &host : linked.hosts)
+    collectOriginals(host, symbols, originals);
+}
+
 void LinkEncodings::runOnOperation() {
   ModuleOp module = getOperation();
   Library library(&getContext(), SearchPath(searchPath), module);
@@ -107,21 +167,18 @@ void LinkEncodings::runOnOperation() {
 
   // The definition behind each use, in the order of owners and of their uses.
   Copies copies;
-  SmallVector<pos::EncodingOp> chosen;
+  std::vector<LinkedUse> chosen;
   llvm::SmallSetVector<Operation *, 4> originals;
   SymbolTable symbols(module);
   for (pos::SitesOwnerInterface owner : owners) {
     if (failed(verifyInstances(owner)))
       return signalPassFailure();
     for (auto use : owner.getPendingUses().getAsRange<pos::UseAttr>()) {
-      auto copy = getCopy(use, owner.getLoc(), library, copies);
-      if (failed(copy))
+      auto linked = link(use, owner.getLoc(), library, copies);
+      if (failed(linked))
         return signalPassFailure();
-      chosen.push_back(*copy);
-      // A function of this name is none of ours: the copy takes another name.
-      if (auto original =
-              symbols.lookup<pos::EncodingOp>(use.getEncoding().getValue()))
-        originals.insert(original);
+      collectOriginals(*linked, symbols, originals);
+      chosen.push_back(std::move(*linked));
     }
   }
 
@@ -131,15 +188,11 @@ void LinkEncodings::runOnOperation() {
   for (auto &entry : copies)
     symbols.insert(entry.second.release());
 
-  const pos::EncodingOp *next = chosen.begin();
+  auto next = chosen.begin();
   for (pos::SitesOwnerInterface owner : owners) {
-    SmallVector<Attribute> uses;
-    for (auto use : owner.getPendingUses().getAsRange<pos::UseAttr>()) {
-      pos::EncodingOp copy = *next++;
-      uses.push_back(pos::UseAttr::get(
-          &getContext(), FlatSymbolRefAttr::get(copy.getSymNameAttr()),
-          use.getInstance(), DictionaryAttr(), ArrayAttr()));
-    }
+    SmallVector<Attribute> uses(owner.getPendingUses().size());
+    for (Attribute &use : uses)
+      use = getLinkedAttr(*next++);
     owner.setPendingUses(ArrayAttr::get(&getContext(), uses));
   }
 }

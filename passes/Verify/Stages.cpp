@@ -42,7 +42,7 @@ static LogicalResult verifySitesFused(Block &sites) {
         return report(next, mask);
       mask = next;
     } else if (auto next = dyn_cast<pos::ScoreOp>(op)) {
-      if (score && score.getYieldTypes() == next.getYieldTypes())
+      if (score)
         return report(next, score);
       score = next;
     }

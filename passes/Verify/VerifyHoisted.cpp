@@ -18,19 +18,27 @@ static LogicalResult verifyHoist(pos::HoistOp hoist, Dependence &dependence) {
   pos::AxisSet axes = getAxes(hoist);
   if (!isKeptOutsideTiles(axes))
     return hoist.emitOpError("has axes that no kernel keeps outside its tiles");
+  if (auto vector = dyn_cast<RankedTensorType>(hoist.getType());
+      vector &&
+      (axes != pos::AxisSet(pos::Axis::offset) || !vector.hasStaticShape()))
+    return hoist.emitOpError("of a vector is a table over offsets of a static "
+                             "extent");
   Value yielded = hoist.getBody().front().getTerminator()->getOperand(0);
   if (!axes.contains(dependence.of(yielded)))
     return hoist.emitOpError("varies with more than its axes");
   return success();
 }
 
-static LogicalResult verifyPayload(pos::SiteOpInterface site,
-                                   Dependence &dependence) {
-  for (Operation &op : site.getPayload())
+static LogicalResult verifyPayload(Block &payload, Dependence &dependence) {
+  for (Operation &op : payload) {
     if (isa<pos::ReadOp, pos::SumOp>(op) &&
         isKeptOutsideTiles(dependence.of(op.getResult(0))))
       return op.emitOpError("is left in a payload, though it needs neither "
                             "score nor row");
+    if (auto atHeads = dyn_cast<pos::ForHeadsOp>(op))
+      if (failed(verifyPayload(atHeads.getBody().front(), dependence)))
+        return failure();
+  }
   return success();
 }
 
@@ -51,7 +59,7 @@ struct VerifyHoisted : passes::impl::VerifyHoistedBase<VerifyHoisted> {
             if (auto hoist = dyn_cast<pos::HoistOp>(op))
               checked = verifyHoist(hoist, dependence);
             else if (auto site = dyn_cast<pos::SiteOpInterface>(op))
-              checked = verifyPayload(site, dependence);
+              checked = verifyPayload(site.getPayload(), dependence);
             if (failed(checked))
               return failure();
           }

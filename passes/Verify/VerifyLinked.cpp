@@ -20,12 +20,15 @@ static LogicalResult verifyUse(Operation *owner, pos::UseAttr use,
     return owner->emitOpError("use '")
            << use.getInstance().getValue() << "' names " << use.getEncoding()
            << ", which is not in the module after linking";
-  if (use.getOptions() || use.getHosts())
+  if (use.getOptions() && !use.getOptions().empty())
     return owner->emitOpError("use '")
-           << use.getInstance().getValue()
-           << "' has options or hosts after linking";
+           << use.getInstance().getValue() << "' has options after linking";
   for (auto option : definition.getOps<pos::OptionOp>())
     return option.emitOpError("is left after linking");
+  if (ArrayAttr hosts = use.getHosts())
+    for (auto host : hosts.getAsRange<pos::UseAttr>())
+      if (failed(verifyUse(owner, host, symbols)))
+        return failure();
   return success();
 }
 

@@ -44,3 +44,20 @@ func.func @axes(%x: tensor<?x?x?x8xf32>, %p: tensor<?x?x5xi32>) -> tensor<?x?x?x
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
   return %o : tensor<?x?x?x8xf32>
 }
+
+// -----
+
+// All heads at once.
+func.func @allHeads(%x: tensor<?x2x?x8xf32>) -> tensor<?x2x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+    // expected-error @below {{of all heads has no kernel on this target}}
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %t = arith.mulf %s, %s : tensor<2xf32>
+      pos.yield %t : tensor<2xf32>
+    }
+  }
+  return %o : tensor<?x2x?x8xf32>
+}

@@ -94,28 +94,37 @@ func.func @identity(%q: tensor<?x?x?x8xf32>) {
 
 // -----
 
-// Scores of one head and of all heads are not composed.
+// A scalar score beside one of all heads is its payload at every head.
 // CHECK-LABEL: func @kinds
 // CHECK: pos.score {
-// CHECK: pos.score {
-// CHECK: pos.score {
-func.func @kinds(%q: tensor<?x?x?x8xf32>) {
+// CHECK-NEXT: ^bb0(%[[S:.+]]: tensor<2xf32>):
+// CHECK-NEXT: %[[T:.+]] = pos.for_heads(%[[S]]) {
+// CHECK-NEXT: ^bb0(%[[X:.+]]: f32):
+// CHECK-NEXT:   %[[Y:.+]] = math.tanh %[[X]]
+// CHECK-NEXT:   pos.yield %[[Y]]
+// CHECK: %[[U:.+]] = math.exp %[[T]] : tensor<2xf32>
+// CHECK: %[[V:.+]] = pos.for_heads(%[[U]]) {
+// CHECK:   math.absf
+// CHECK: pos.yield %[[V]] : tensor<2xf32>
+// CHECK-NOT: pos.score
+// COUNT: Masks=0, Scores=2
+func.func @kinds(%q: tensor<?x2x?x8xf32>) {
   %o, %lse = pos.attention %q, %q, (%q)
-    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
-    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
     pos.score {
     ^bb0(%s: f32):
       %t = math.tanh %s : f32
       pos.yield %t : f32
     }
     pos.score {
-    ^bb0(%s: tensor<?xf32>):
-      %t = math.tanh %s : tensor<?xf32>
-      pos.yield %t : tensor<?xf32>
+    ^bb0(%s: tensor<2xf32>):
+      %t = math.exp %s : tensor<2xf32>
+      pos.yield %t : tensor<2xf32>
     }
     pos.score {
     ^bb0(%s: f32):
-      %t = math.tanh %s : f32
+      %t = math.absf %s : f32
       pos.yield %t : f32
     }
   }

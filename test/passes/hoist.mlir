@@ -203,3 +203,43 @@ func.func @joined(%x: tensor<?x?x?x8xf32>, %r: tensor<?xf32>) {
   }
   return
 }
+
+// -----
+
+// In a score of all heads the body at every head is hoisted from like a payload
+// of one head, with what it uses of the scalars around it.
+// CHECK-LABEL: func @at_heads
+func.func @at_heads(%x: tensor<?x2x?x8xf32>, %r: tensor<?xf32>) {
+  // CHECK: %[[ROOT:.+]] = pos.hoist [offset] {
+  // CHECK:   math.sqrt
+  // CHECK: %[[TABLE:.+]] = pos.hoist [head, offset] {
+  // CHECK:   pos.head
+  // CHECK:   arith.mulf %{{.+}}, %[[ROOT]]
+  // CHECK: pos.score {
+  // CHECK-NEXT: ^bb0(%[[S:.+]]: tensor<2xf32>):
+  // CHECK: pos.for_heads(%[[S]]) {
+  // CHECK-NEXT: ^bb0(%[[Y:.+]]: f32):
+  // CHECK-NEXT:   %[[Z:.+]] = arith.addf %[[Y]], %[[TABLE]]
+  // CHECK-NEXT:   pos.yield %[[Z]]
+  %o, %lse = pos.attention %x, %x, (%x) params(%r : tensor<?xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+  ^bb0(%p: tensor<?xf32>):
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %d = pos.offset
+      %f = arith.sitofp %d : i32 to f32
+      %t = pos.for_heads (%s) {
+      ^bb0(%y: f32):
+        %h = pos.head
+        %a = pos.read %p[%h] : tensor<?xf32>
+        %g = math.sqrt %f : f32
+        %b = arith.mulf %a, %g : f32
+        %z = arith.addf %y, %b : f32
+        pos.yield %z : f32
+      } : (tensor<2xf32>) -> tensor<2xf32>
+      pos.yield %t : tensor<2xf32>
+    }
+  }
+  return
+}

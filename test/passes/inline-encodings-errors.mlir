@@ -183,24 +183,6 @@ func.func @f(%q: tensor<?x?x?x8xf32>) {
 
 // -----
 
-pos.encoding @e {
-  pos.score {
-  ^bb0(%s: tensor<?xf32>):
-    // expected-error @below {{of all heads at once needs a host}}
-    %b = pos.host : tensor<?xf32>
-    %t = arith.addf %s, %b : tensor<?xf32>
-    pos.yield %t : tensor<?xf32>
-  }
-}
-func.func @f(%q: tensor<?x?x?x8xf32>) {
-  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@e, "e">]
-    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
-    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
-  return
-}
-
-// -----
-
 pos.encoding @empty {
   %n = arith.constant 0 : i32
   %one = arith.constant 1.0 : f32
@@ -212,5 +194,202 @@ func.func @f(%q: tensor<?x?x?x8xf32>, %p: tensor<?xf32>) {
   %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@empty, "e">] params(%p : tensor<?xf32>)
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// A host adds to the score: softer things are no hosts.
+pos.encoding @mixer {
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %b = pos.host : tensor<?xf32>
+    %t = arith.addf %s, %b : tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+pos.encoding @host {
+  // expected-error @below {{is not additive in the score: it cannot be a host}}
+  pos.score {
+  ^bb0(%s: f32):
+    // expected-note @below {{'math.tanh' does more than add to it}}
+    %t = math.tanh %s : f32
+    pos.yield %t : f32
+  }
+}
+func.func @f(%q: tensor<?x2x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@mixer, "m", {}, [#pos.use<@host, "h">]>]
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @mixer {
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %b = pos.host : tensor<?xf32>
+    %t = arith.addf %s, %b : tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+pos.encoding @host {
+  // expected-error @below {{is no score: @host cannot be a host}}
+  pos.mask {
+    %true = arith.constant true
+    pos.yield %true : i1
+  }
+}
+func.func @f(%q: tensor<?x2x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@mixer, "m", {}, [#pos.use<@host, "h">]>]
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @mixer {
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %b = pos.host : tensor<?xf32>
+    %t = arith.addf %s, %b : tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+pos.encoding @host {
+  // expected-error @below {{of all heads: @host cannot be a host}}
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    pos.yield %s : tensor<?xf32>
+  }
+}
+func.func @f(%q: tensor<?x2x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@mixer, "m", {}, [#pos.use<@host, "h">]>]
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @mixer {
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %b = pos.host : tensor<?xf32>
+    %t = arith.addf %s, %b : tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+pos.encoding @host {
+  %n = pos.extent heads
+  // expected-note @below {{declared here}}
+  %a = pos.param "a" : tensor<?xf32> dims(%n)
+}
+func.func @f(%q: tensor<?x2x?x8xf32>) {
+  // expected-error @below {{lacks parameter 'm.h.a': got 0 parameter(s)}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@mixer, "m", {}, [#pos.use<@host, "h">]>]
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+// The number of heads is compiled in.
+pos.encoding @mixer {
+  // expected-error @below {{sees all heads at once: the number of heads is compiled in}}
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    pos.yield %s : tensor<?xf32>
+  }
+}
+func.func @f(%q: tensor<?x?x?x8xf32>) {
+  // expected-note @below {{the type of this query leaves its heads open}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@mixer, "m">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @mixer {
+  %n = arith.constant 3 : i32
+  %w = pos.param "w" : tensor<?x?xf32> dims(%n, %n)
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // expected-error @below {{a vector of 2 elements does not fit a matrix of 3 columns from column 0 on (H2)}}
+    %t = pos.contract %w, %s : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+func.func @f(%q: tensor<?x2x?x8xf32>, %p: tensor<?x?xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@mixer, "m">]
+    params(%p : tensor<?x?xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @mixer {
+  %n = arith.constant 3 : i32
+  %heads = pos.extent heads
+  %w = pos.param "w" : tensor<?x?xf32> dims(%n, %heads)
+  // expected-error @below {{payload yields 3 scores for 2 heads}}
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %t = pos.contract %w, %s : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+func.func @f(%q: tensor<?x2x?x8xf32>, %p: tensor<?x?xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@mixer, "m">]
+    params(%p : tensor<?x?xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @mixer {
+  %n = arith.constant 3 : i32
+  %b = pos.param "b" : tensor<?xf32> dims(%n)
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // expected-error @below {{combines vectors of 2 and 3 elements}}
+    %t = arith.addf %s, %b : tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+func.func @f(%q: tensor<?x2x?x8xf32>, %p: tensor<?xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@mixer, "m">]
+    params(%p : tensor<?xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @mixer {
+  %keys = pos.extent key
+  %size = arith.index_cast %keys : i32 to index
+  %zero = arith.constant 0.0 : f32
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    // expected-error @below {{extent must be known at compile time}}
+    %t = tensor.splat %zero[%size] : tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+func.func @f(%q: tensor<?x2x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@mixer, "m">]
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
   return
 }

@@ -161,3 +161,132 @@ func.func @double(%q: tensor<?x?x?x8xf64>, %a: tensor<?xf64>) {
     -> (tensor<?x?x?x8xf64>), tensor<?x?x?xf64>
   return
 }
+
+// -----
+
+// Vectors get static extents: the heads of the query, the rows of a matrix, what
+// an option says. A parameter of one dimension is asked for its elements.
+// CHECK-LABEL: func @vectors
+// CHECK: ^bb0(%[[W:.+]]: tensor<?x?xf64>, %[[B:.+]]: tensor<?xf64>):
+// CHECK: ^bb0(%[[S:.+]]: tensor<2xf32>):
+// CHECK: %[[TWO:.+]] = arith.constant 2 : i32
+// CHECK: %[[X:.+]] = pos.contract %[[W]], %[[S]] columns from %{{.+}} : tensor<?x?xf64>, tensor<2xf32> -> tensor<3xf32>
+// CHECK: %[[B1:.+]] = pos.elements %[[B]] : tensor<?xf64> -> tensor<3xf32>
+// CHECK: %[[Y:.+]] = arith.addf %[[X]], %[[B1]] : tensor<3xf32>
+// CHECK: %[[Z:.+]] = tensor.splat %{{.+}} : tensor<3xf32>
+// CHECK: %[[P:.+]] = arith.cmpf ogt, %[[Y]], %[[Z]] : tensor<3xf32>
+// CHECK: arith.select %[[P]], %[[Y]], %[[Z]] : tensor<3xi1>, tensor<3xf32>
+// CHECK: pos.for_heads(%[[S]]) {
+// CHECK: } : (tensor<2xf32>) -> tensor<2xf32>
+pos.encoding @my_vectors {
+  %heads = pos.extent heads
+  %three = arith.constant 3 : i32
+  %size = arith.index_cast %three : i32 to index
+  %twice = arith.addi %heads, %heads : i32
+  %zero = arith.constant 0.0 : f32
+  %w = pos.param "w" : tensor<?x?xf32> dims(%three, %twice)
+  %b = pos.param "b" : tensor<?xf32> dims(%three)
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %x = pos.contract %w, %s columns from %heads : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
+    %y = arith.addf %x, %b : tensor<?xf32>
+    %z = tensor.splat %zero[%size] : tensor<?xf32>
+    %p = arith.cmpf ogt, %y, %z : tensor<?xf32>
+    %r = arith.select %p, %y, %z : tensor<?xi1>, tensor<?xf32>
+    %t = pos.for_heads (%s) {
+    ^bb0(%v: f32):
+      pos.yield %v : f32
+    } : (tensor<?xf32>) -> tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+func.func @vectors(%q: tensor<?x2x?x8xf64>, %w: tensor<?x?xf64>, %b: tensor<?xf64>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@my_vectors, "v">]
+    params(%w, %b : tensor<?x?xf64>, tensor<?xf64>)
+    : tensor<?x2x?x8xf64>, tensor<?x2x?x8xf64>, (tensor<?x2x?x8xf64>)
+    -> (tensor<?x2x?x8xf64>), tensor<?x2x?xf64>
+  return
+}
+
+// -----
+
+// What hosts add becomes one value per head, or a term of a scalar score; without
+// hosts it is 0. Parameters of hosts follow those of the use.
+// CHECK-LABEL: func @hosts
+// CHECK: ^bb0(%[[A:.+]]: tensor<?xf32>, %[[L:.+]]: tensor<?xf32>, %[[M:.+]]: tensor<?xf32>):
+// CHECK: ^bb0(%[[S:.+]]: tensor<2xf32>):
+// CHECK: pos.elements %[[A]]
+// CHECK: %[[HOST:.+]] = pos.for_heads() {
+// CHECK:   %[[X:.+]] = pos.read %[[L]]
+// CHECK:   %[[X1:.+]] = arith.negf %[[X]]
+// CHECK:   %[[X2:.+]] = arith.addf %[[X1]], %[[X]]
+// CHECK:   %[[Y:.+]] = pos.read %[[M]]
+// CHECK:   %[[Y1:.+]] = arith.negf %[[Y]]
+// CHECK:   %[[Y2:.+]] = arith.addf %[[Y1]], %[[Y]]
+// CHECK:   %[[BOTH:.+]] = arith.addf %[[X2]], %[[Y2]]
+// CHECK:   pos.yield %[[BOTH]]
+// CHECK: arith.addf %[[S]], %[[HOST]] : tensor<2xf32>
+// CHECK-LABEL: func @scalar
+// CHECK: ^bb0(%[[S:.+]]: f32):
+// CHECK:   %[[X:.+]] = pos.read
+// CHECK:   %[[X1:.+]] = arith.negf %[[X]]
+// CHECK:   %[[X2:.+]] = arith.addf %[[X1]], %[[X]]
+// CHECK:   arith.mulf %[[S]], %[[X2]]
+// CHECK-LABEL: func @none
+// CHECK: %[[ZERO:.+]] = arith.constant dense<0.000000e+00> : tensor<2xf32>
+// CHECK: arith.addf %{{.+}}, %[[ZERO]] : tensor<2xf32>
+pos.encoding @my_mixer {
+  %heads = pos.extent heads
+  %a = pos.param "a" : tensor<?xf32> dims(%heads)
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %u = arith.mulf %s, %a : tensor<?xf32>
+    %b = pos.host : tensor<?xf32>
+    %t = arith.addf %s, %b : tensor<?xf32>
+    %r = arith.addf %t, %u : tensor<?xf32>
+    pos.yield %r : tensor<?xf32>
+  }
+}
+pos.encoding @my_scalar {
+  pos.score {
+  ^bb0(%s: f32):
+    %b = pos.host : f32
+    %t = arith.mulf %s, %b : f32
+    pos.yield %t : f32
+  }
+}
+pos.encoding @my_host {
+  %heads = pos.extent heads
+  %l = pos.param "l" : tensor<?xf32> dims(%heads)
+  pos.score {
+  ^bb0(%s: f32):
+    %h = pos.head
+    %x = pos.read %l[%h] : tensor<?xf32>
+    %t = arith.subf %s, %x : f32
+    %u = arith.addf %x, %t : f32
+    pos.yield %u : f32
+  }
+}
+func.func @hosts(%q: tensor<?x2x?x8xf32>, %p: tensor<?xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q)
+    uses [#pos.use<@my_mixer, "m", {}, [#pos.use<@my_host, "l">, #pos.use<@my_host, "m">]>]
+    params(%p, %p, %p : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}
+func.func @scalar(%q: tensor<?x?x?x8xf32>, %p: tensor<?xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q)
+    uses [#pos.use<@my_scalar, "m", {}, [#pos.use<@my_host, "l">]>]
+    params(%p : tensor<?xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+func.func @none(%q: tensor<?x2x?x8xf32>, %p: tensor<?xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@my_mixer, "m">]
+    params(%p : tensor<?xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}

@@ -80,6 +80,40 @@ func.func @hosts(%x: tensor<?x?x?x8xf32>) {
 
 // -----
 
+pos.encoding @mixer {
+  pos.score {
+  ^bb0(%s: f32):
+    %b = pos.host : f32
+    pos.yield %b : f32
+  }
+}
+func.func @two_hosts(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{use 'm' has two hosts called 'a'}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@mixer, "m", {}, [#pos.use<@alibi, "a">, #pos.use<@causal, "a">]>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @mixer {
+  pos.score {
+  ^bb0(%s: f32):
+    %b = pos.host : f32
+    pos.yield %b : f32
+  }
+}
+func.func @unknown_host(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{unknown encoding @alibie; the nearest are 'alibi'}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@mixer, "m", {}, [#pos.use<@alibie, "a">]>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
 func.func @misnamed(%x: tensor<?x?x?x8xf32>) {
   // expected-error-re @below {{expected @misnamed in {{.*}}misnamed.mlir, which does not define it}}
   %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@misnamed, "m">]

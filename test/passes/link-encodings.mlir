@@ -103,3 +103,30 @@ func.func @causal(%x: tensor<?x?x?x8xf32>) {
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
   return
 }
+
+// -----
+
+// Hosts are linked with the options of their own; hosts of two uses are shared.
+// CHECK-LABEL: func @hosts
+// CHECK: uses [#pos.use<@mixer, "m", {}, [#pos.use<@[[A:.+]], "near">, #pos.use<@[[B:.+]], "far">]>, #pos.use<@[[A]], "tilt">]
+// CHECK: pos.encoding @mixer
+// CHECK: pos.encoding @[[A]]
+// CHECK-NEXT: arith.constant 5.000000e-01 : f32
+// CHECK: pos.encoding @[[B]]
+// CHECK-NEXT: arith.constant 2.000000e+00 : f32
+pos.encoding @mixer {
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %b = pos.host : tensor<?xf32>
+    %t = arith.addf %s, %b : tensor<?xf32>
+    pos.yield %t : tensor<?xf32>
+  }
+}
+func.func @hosts(%x: tensor<?x2x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) uses [
+      #pos.use<@mixer, "m", {}, [#pos.use<@tilt, "near">, #pos.use<@tilt, "far", {slope = 2 : i32}>]>,
+      #pos.use<@tilt, "tilt">]
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+  return
+}

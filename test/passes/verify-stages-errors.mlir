@@ -100,3 +100,62 @@ func.func @forgotten(%x: tensor<?x?x?x8xf32>, %p: tensor<?xf32>) {
   }
   return
 }
+
+// -----
+
+func.func @kinds(%x: tensor<?x2x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+    // expected-note @below {{it belongs to this one}}
+    pos.score {
+    ^bb0(%s: f32):
+      pos.yield %s : f32
+    }
+    // expected-error @below {{is left after fusing}}
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      pos.yield %s : tensor<2xf32>
+    }
+  }
+  return
+}
+
+// -----
+
+func.func @forgotten_at_heads(%x: tensor<?x2x?x8xf32>, %p: tensor<?xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) params(%p : tensor<?xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+  ^bb0(%r: tensor<?xf32>):
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %t = pos.for_heads (%s) {
+      ^bb0(%y: f32):
+        %h = pos.head
+        // expected-error @below {{is left in a payload, though it needs neither score nor row}}
+        %a = pos.read %r[%h] : tensor<?xf32>
+        %z = arith.addf %y, %a : f32
+        pos.yield %z : f32
+      } : (tensor<2xf32>) -> tensor<2xf32>
+      pos.yield %t : tensor<2xf32>
+    }
+  }
+  return
+}
+
+// -----
+
+func.func @vector_axes(%x: tensor<?x2x?x8xf32>, %p: tensor<?xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) params(%p : tensor<?xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+  ^bb0(%r: tensor<?xf32>):
+    // expected-error @below {{of a vector is a table over offsets of a static extent}}
+    %t = pos.hoist [query] {
+      %e = pos.elements %r : tensor<?xf32> -> tensor<2xf32>
+      pos.yield %e : tensor<2xf32>
+    } : tensor<2xf32>
+  }
+  return
+}

@@ -1,0 +1,57 @@
+//===- Slices.cpp - What a value of a payload is computed with ------------===//
+
+#include "passes/Encoding/Slices.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::passes;
+
+SmallVector<Value> passes::getPayloadOperands(Operation *op, Block &payload) {
+  llvm::SmallSetVector<Value, 4> values;
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      if (operand.getParentBlock() == &payload && operand.getDefiningOp())
+        values.insert(operand);
+  });
+  return values.takeVector();
+}
+
+SmallVector<Operation *> passes::getSlice(Value root, Block &payload,
+                                          ArrayRef<Value> stop) {
+  llvm::SmallPtrSet<Operation *, 16> wanted{root.getDefiningOp()};
+  for (Operation &op : llvm::reverse(payload))
+    if (wanted.contains(&op))
+      for (Value operand : getPayloadOperands(&op, payload))
+        if (!llvm::is_contained(stop, operand))
+          wanted.insert(operand.getDefiningOp());
+  SmallVector<Operation *> slice;
+  for (Operation &op : payload)
+    if (wanted.contains(&op))
+      slice.push_back(&op);
+  return slice;
+}
+
+void passes::cloneSlice(OpBuilder &builder, ArrayRef<Operation *> slice,
+                        pos::SiteOpInterface site, IRMapping &mapping) {
+  for (Operation *op : slice) {
+    op->walk([&](Operation *user) {
+      for (Value operand : user->getOperands()) {
+        Operation *constant = operand.getDefiningOp();
+        if (constant && constant->hasTrait<OpTrait::ConstantLike>() &&
+            constant->getBlock() == site->getBlock() &&
+            !mapping.contains(operand))
+          builder.clone(*constant, mapping);
+      }
+    });
+    builder.clone(*op, mapping);
+  }
+}
+
+void passes::eraseDead(Block &block) {
+  // The terminator is not dead.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}

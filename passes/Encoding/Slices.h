@@ -1,0 +1,32 @@
+//===- Slices.h - What a value of a payload is computed with ----*- C++ -*-===//
+
+#ifndef SEXTANT_PASSES_ENCODING_SLICES_H
+#define SEXTANT_PASSES_ENCODING_SLICES_H
+
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace sextant::passes {
+
+/// Values of the payload's own block that an op uses, in its regions too.
+llvm::SmallVector<mlir::Value> getPayloadOperands(mlir::Operation *op,
+                                                  mlir::Block &payload);
+
+/// The ops of the payload that `root` is computed with, itself included, in
+/// order. `stop` values are taken as given.
+llvm::SmallVector<mlir::Operation *> getSlice(mlir::Value root,
+                                              mlir::Block &payload,
+                                              llvm::ArrayRef<mlir::Value> stop);
+
+/// Clones a slice of a payload of `site` to the builder. Constants of the
+/// attention's own region come along.
+void cloneSlice(mlir::OpBuilder &builder,
+                llvm::ArrayRef<mlir::Operation *> slice,
+                pos::SiteOpInterface site, mlir::IRMapping &mapping);
+
+/// Erases ops of a block that nothing uses, the last first.
+void eraseDead(mlir::Block &block);
+
+} // namespace sextant::passes
+
+#endif // SEXTANT_PASSES_ENCODING_SLICES_H
