@@ -39,6 +39,14 @@ def test_styles_differ_in_biases_and_gates():
     assert "head.weight" in parameters(tied=False) and "head.weight" not in plain
 
 
+def test_initial_weights_of_the_residual_stream():
+    name = "layers.0.mlp.down.weight"  # fan in 128, two layers
+    for residual, scale in (("scaled", 0.5), ("plain", 1.0)):
+        program = sextant.compile(gpt.gpt(layers=2, width=32, heads=2, residual=residual))
+        largest = float(program.init_params(seed=0)[name].abs().max())
+        assert 0.95 * scale < largest * 128**0.5 <= scale
+
+
 def test_inputs_of_encodings_become_arguments():
     program = sextant.compile(gpt.gpt(layers=1, width=32, heads=2, encodings=("document",)))
     assert program.arguments("logits")[:2] == ["tokens", "document.ids"]
@@ -57,6 +65,7 @@ def test_traced_encodings():
 @pytest.mark.parametrize(
     "settings, message",
     [
+        ({"residual": "none"}, 'unknown residual "none"'),
         ({"style": "gpt3"}, 'unknown style "gpt3".*gpt2'),
         ({"width": 30, "heads": 4}, "width 30 is not a multiple of heads 4"),
         ({"heads": 4, "kv_heads": 3}, "heads 4 is not a multiple of kv_heads 3"),

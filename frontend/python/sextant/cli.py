@@ -27,6 +27,7 @@ _HELP = {
     "lr": "peak learning rate",
     "warmup": "steps of linear warm-up",
     "final": "learning rate at the end, as a fraction of the peak",
+    "residual": "initial weights into the residual stream: scaled or plain",
     "clip": "bound on the global norm of the gradients (0: none)",
     "weight_decay": "decoupled weight decay",
     "beta1": "AdamW's decay of the first moment",

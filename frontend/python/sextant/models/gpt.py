@@ -30,6 +30,7 @@ from .printer import Function, Input, Parameter, Value, number
 
 IGNORED = -100
 STYLES = ("gpt2", "llama")
+RESIDUALS = ("scaled", "plain")
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class Config:
     ``layers.0.attention.<instance>.<param>``, ``attention.<instance>.<param>``
     where the layers share them, ``embedding.<instance>.<param>``.
 
-    Weights start uniform in +-1 / sqrt(fan in), those that write into the
-    residual stream divided by sqrt(2 layers); the embedding normal with deviation
-    0.02. ``beta1`` to ``clip`` are settings of AdamW; matrices decay.
+    Weights start uniform in +-1 / sqrt(fan in), the embedding normal with deviation
+    0.02. ``residual``: whether weights that write into the residual stream start
+    divided by sqrt(2 layers) ("scaled", as in GPT-2) or like the others ("plain"). ``beta1`` to ``clip`` are settings of AdamW; matrices decay.
     """
 
     encodings: tuple[EncodingLike, ...] = ("causal",)
@@ -63,6 +64,7 @@ class Config:
     hidden: int = 0
     tied: bool = True
     shared: bool = False
+    residual: str = "scaled"
     dtype: str = "f32"
     epsilon: float = 1e-5
     beta1: float = 0.9
@@ -76,6 +78,10 @@ class Config:
             raise ValueError(f'unknown style "{self.style}"{nearest(self.style, STYLES)}')
         if self.dtype != "f32":
             raise ValueError(f'models compute in "f32", got dtype "{self.dtype}"')
+        if self.residual not in RESIDUALS:
+            raise ValueError(
+                f'unknown residual "{self.residual}"{nearest(self.residual, RESIDUALS)}'
+            )
         for name in ("vocabulary", "layers", "width", "heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -154,7 +160,7 @@ class _Model:
     def _declare_layer(self, prefix: str) -> None:
         c = self.config
         own, keys = c.heads * c.head_dim, c.key_heads * c.head_dim
-        residual = 1 / math.sqrt(2 * c.layers)
+        residual = 1 / math.sqrt(2 * c.layers) if c.residual == "scaled" else 1.0
         self._declare_norm(f"{prefix}.norm1")
         for name, rows in (("query", own), ("key", keys), ("value", keys)):
             self._declare_weight(f"{prefix}.{name}", rows, c.width)

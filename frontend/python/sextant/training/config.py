@@ -16,7 +16,8 @@ class TrainConfig:
     ``encodings``: uses in order (causal comes by itself). ``style``: "gpt2" or
     "llama". ``length``: tokens of a training block. ``warmup``: steps of linear
     warm-up; then the rate falls linearly to ``final`` times its peak ``lr``.
-    ``clip``: bound on the global norm of the gradients.
+    ``residual``: initial scale of the residual stream's weights, "scaled" or "plain"
+    (`models.gpt.Config`). ``clip``: bound on the global norm of the gradients.
     """
 
     encodings: tuple[str, ...] = ()
@@ -32,6 +33,7 @@ class TrainConfig:
     warmup: int = 50
     final: float = 0.1
     clip: float = 1.0
+    residual: str = "scaled"
     weight_decay: float = 0.01
     beta1: float = 0.9
     beta2: float = 0.999
@@ -56,6 +58,10 @@ class TrainConfig:
         if self.style not in ("gpt2", "llama"):
             raise ValueError(
                 f'unknown style "{self.style}"{nearest(self.style, ["gpt2", "llama"])}'
+            )
+        if self.residual not in ("scaled", "plain"):
+            raise ValueError(
+                f'unknown residual "{self.residual}"{nearest(self.residual, ["scaled", "plain"])}'
             )
         if self.lr < 0 or self.clip < 0 or not 0 <= self.final <= 1:
             raise ValueError("lr and clip are not negative, final is in [0, 1]")

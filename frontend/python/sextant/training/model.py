@@ -23,6 +23,7 @@ class Model:
         text = build(
             Config(
                 style=config.style,
+                residual=config.residual,
                 vocabulary=VOCABULARY,
                 layers=config.layers,
                 width=config.width,
