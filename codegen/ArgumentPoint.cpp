@@ -226,14 +226,17 @@ Value ArgumentPoint::read(OpBuilder &, BlockArgument param,
 void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
                               ValueRange indices, Value cotangent) {
   unsigned tensor = layout.paramGradients.at(param.getArgNumber());
-  Type type = cast<RankedTensorType>(param.getType()).getElementType();
+  // The sum has the wider of the two types: many small terms come together.
+  Type type = arguments.getElementType(tensor);
+  Type wide = type.isF64() ? type : computeType;
   Element element = locate(tensor, indices);
   Value base = arguments.getPointer(tensor);
   Location loc = kernel.loc;
+  cotangent = convert(cotangent, wide);
   auto addOne = [&](Value offset, Value inside, Value summand) {
     kernel.when(inside, [&] {
       Value address = kernel.advance(base, {kernel.fromI32(offset)}, type);
-      Value old = convert(kernel.load(type, address), computeType);
+      Value old = convert(kernel.load(type, address), wide);
       Value sum = arith::AddFOp::create(builder, loc, old, summand);
       kernel.store(convert(sum, type), address);
     });

@@ -161,11 +161,12 @@ public:
   mlir::Value compareF(mlir::arith::CmpFPredicate predicate, mlir::Value a,
                        mlir::Value b);
   mlir::Value selectF(mlir::Value condition, mlir::Value a, mlir::Value b);
-  /// 2^x to 2 units in the last place. x = -inf gives 0 with scalef and
+  /// 2^x, off by 8e-8 of itself and exact at 0; for a result that is rounded to
+  /// bf16 by 2.2e-7, one operation less. x = -inf gives 0 with scalef and
   /// 2^-126 without; NaN gives NaN.
-  mlir::Value exp2(mlir::Value x);
-  /// log2 of a positive normal number; NaN gives NaN.
-  mlir::Value log2(mlir::Value x);
+  mlir::Value exp2(mlir::Value x, bool isForBf16 = false);
+  /// Natural logarithm of a positive normal number; NaN gives NaN.
+  mlir::Value log(mlir::Value x);
 
   //===--- Pairs of bf16 -------------------------------------------------===//
   // A 32-bit unit holds two neighbours of a contraction; vectors of units have

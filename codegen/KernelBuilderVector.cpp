@@ -113,18 +113,26 @@ Value KernelBuilder::maxF(Value a, Value b) {
   return selectF(compareF(arith::CmpFPredicate::OGT, a, b), a, b);
 }
 
-Value KernelBuilder::exp2(Value x) {
-  // Interpolation of 2^x on [-1/2, 1/2] at Chebyshev nodes, degree 5.
-  static constexpr double coefficients[] = {
+Value KernelBuilder::exp2(Value x, bool isForBf16) {
+  // Interpolation of 2^x on [-1/2, 1/2] at Chebyshev nodes. The short one has a
+  // bias, which f32 gradients would show: P of a row with one large score is
+  // 2^0, and errors of P do not cancel in sums over rows.
+  static constexpr double shortSeries[] = {
       1.000000075455e+00, 6.931471880262e-01, 2.402210748531e-01,
       5.550357114219e-02, 9.676031918325e-03, 1.339086336462e-03};
+  static constexpr double longSeries[] = {
+      1.000000000000e+00, 6.931472067028e-01, 2.402265092229e-01,
+      5.550327226670e-02, 9.618056678525e-03, 1.340042817762e-03,
+      1.546144469857e-04};
+  ArrayRef<double> coefficients =
+      isForBf16 ? ArrayRef(shortSeries) : ArrayRef(longSeries);
   if (!target.hasScalef)
     x = maxF(splatF32(-126.0), x); // NaN stays: it is the second operand
   Value rounded = math::RoundEvenOp::create(builder, loc, x);
   Value fraction = subF(x, rounded);
-  Value power = splatF32(coefficients[5]);
-  for (int degree = 4; degree >= 0; --degree)
-    power = fma(power, fraction, splatF32(coefficients[degree]));
+  Value power = splatF32(coefficients.back());
+  for (double coefficient : llvm::reverse(coefficients.drop_back()))
+    power = fma(power, fraction, splatF32(coefficient));
   if (target.hasScalef) {
     Value allLanes = constant(builder.getI16IntegerAttr(-1));
     Value currentRounding = constantI32(4);
@@ -141,9 +149,8 @@ Value KernelBuilder::exp2(Value x) {
   return arith::BitcastOp::create(builder, loc, vf32, scaled);
 }
 
-Value KernelBuilder::log2(Value x) {
-  // x = 2^e m with m in [sqrt(1/2), sqrt(2)); log2 m by the series of atanh.
-  constexpr double twiceLog2e = 2.8853900817779268;
+Value KernelBuilder::log(Value x) {
+  // x = 2^e m with m in [sqrt(1/2), sqrt(2)); ln m by the series of atanh.
   Value bits = arith::BitcastOp::create(builder, loc, vi32, x);
   Value biased = arith::SubIOp::create(builder, loc, bits,
                                        splatI32(0x3f3504f3)); // sqrt(1/2)
@@ -156,11 +163,12 @@ Value KernelBuilder::log2(Value x) {
   Value one = splatF32(1.0);
   Value z = divF(subF(m, one), addF(m, one));
   Value square = mulF(z, z);
-  Value series = splatF32(twiceLog2e / 9);
+  Value series = splatF32(2.0 / 9);
   for (int odd : {7, 5, 3, 1})
-    series = fma(series, square, splatF32(twiceLog2e / odd));
+    series = fma(series, square, splatF32(2.0 / odd));
   Value isNaN = compareF(arith::CmpFPredicate::UNO, x, x);
-  return selectF(isNaN, x, fma(series, z, e));
+  return selectF(isNaN, x,
+                 fma(e, splatF32(llvm::numbers::ln2), mulF(series, z)));
 }
 
 //===----------------------------------------------------------------------===//

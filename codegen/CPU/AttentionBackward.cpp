@@ -237,6 +237,8 @@ LogicalResult BackwardLowering::launchMain() {
 }
 
 /// Gradients of hoisted values and of parameters, from their partial sums.
+/// Those of parameters are summed in f64: each may be one number from all
+/// scores.
 FailureOr<SmallVector<Value>> BackwardLowering::launchParamGradients() {
   SmallVector<Value> hoistGradients, paramGradients;
   for (auto [number, hoisted] : llvm::enumerate(lowering.plan.hoisted)) {
@@ -257,8 +259,10 @@ FailureOr<SmallVector<Value>> BackwardLowering::launchParamGradients() {
     SmallVector<Value> extents;
     for (int64_t dim = 0; dim < type.getRank(); ++dim)
       extents.push_back(lowering.getDim(param, dim));
+    auto wide =
+        RankedTensorType::get(type.getShape(), lowering.builder.getF64Type());
     paramGradients.back() =
-        lowering.allocate(type, extents, /*zero=*/!readPartials[number]);
+        lowering.allocate(wide, extents, /*zero=*/!readPartials[number]);
     if (readPartials[number])
       launchSum(lowering, ("sum_read_" + Twine(number)).str(),
                 readPartials[number], paramGradients.back(),
@@ -267,6 +271,10 @@ FailureOr<SmallVector<Value>> BackwardLowering::launchParamGradients() {
   if (failed(launchHoistPullbacks(lowering, tables, hoistGradients,
                                   paramGradients)))
     return failure();
+  for (auto [number, gradient] : llvm::enumerate(paramGradients))
+    if (gradient)
+      gradient =
+          launchNarrow(lowering, ("narrow_" + Twine(number)).str(), gradient);
   return paramGradients;
 }
 

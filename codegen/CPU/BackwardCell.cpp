@@ -125,7 +125,8 @@ LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
                        ? kernel.addF(score, lse)
                        : kernel.fma(score, kernel.splatF32(scale), lse);
       }
-      Value p = kernel.exp2(kernel.mulF(exponent, kernel.splatF32(log2e)));
+      Value p = kernel.exp2(kernel.mulF(exponent, kernel.splatF32(log2e)),
+                            /*isForBf16=*/shape.dot);
       if (isMasked) {
         FailureOr<Value> visible = emitVisible();
         if (failed(visible))

@@ -26,10 +26,14 @@ mlir::FailureOr<mlir::Value> launchFinish(const Lowering &lowering,
                                           const HoistTables &tables,
                                           mlir::Value partials);
 
-/// sum: `result` (contiguous) from partial sums [chunks, B, H, entries], over
-/// the chunks in order, and over batch and heads where the result has one. A
-/// result of rank 2 or less than 4 without batch and heads is given by
-/// `hasHeads` = false: it is flat, and all of B and H are summed.
+/// narrow: an f32 tensor from an f64 one of the same shape; both contiguous.
+mlir::Value launchNarrow(const Lowering &lowering, llvm::StringRef suffix,
+                         mlir::Value wide);
+
+/// sum: `result` (f32 or f64, contiguous) from partial sums [chunks, B, H,
+/// entries], over the chunks in order, and over batch and heads where the
+/// result has one. A result of rank 2 or less than 4 without batch and heads is
+/// given by `hasHeads` = false: it is flat, and all of B and H are summed.
 void launchSum(const Lowering &lowering, llvm::StringRef suffix,
                mlir::Value partials, mlir::Value result, bool hasHeads);
 

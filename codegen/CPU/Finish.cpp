@@ -187,12 +187,14 @@ void sextant::codegen::launchSum(const Lowering &lowering, StringRef suffix,
                                   });
                             });
                       })[0];
-      Value narrow =
-          arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32, sum);
       // The result is contiguous: its strides are its extents.
       Index at = kernel.add(kernel.mul(row, extents[2]), entry);
-      kernel.storePart(
-          narrow, kernel.advance(arguments.getPointer(target), {at}), count);
+      Type stored = resultType.getElementType();
+      Value to = kernel.advance(arguments.getPointer(target), {at}, stored);
+      if (!stored.isF64())
+        sum = arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32,
+                                      sum);
+      kernel.storePart(sum, to, count);
     });
   };
   auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
@@ -206,4 +208,55 @@ void sextant::codegen::launchSum(const Lowering &lowering, StringRef suffix,
                lowering.getKernelName(suffix), operands.layout,
                lowering.target.vector, body);
   operands.launch(lowering, suffix);
+}
+
+Value sextant::codegen::launchNarrow(const Lowering &lowering, StringRef suffix,
+                                     Value wide) {
+  auto type = cast<RankedTensorType>(wide.getType());
+  auto narrow =
+      RankedTensorType::get(type.getShape(), lowering.builder.getF32Type());
+  SmallVector<Value> extents;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    extents.push_back(lowering.getDim(wide, dim));
+  Value result = lowering.allocate(narrow, extents);
+  LaunchOperands operands;
+  unsigned source = operands.read(wide);
+  unsigned target = operands.write(result);
+
+  auto countElements = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    Index count = 1;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      count = kernel.mul(count, arguments.getSize(target, dim));
+    return count;
+  };
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.ceilDiv(countElements(kernel, arguments), entriesPerItem);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    Index elements = countElements(kernel, arguments);
+    Type f64 = kernel.builder.getF64Type();
+    auto lanes = VectorType::get(kernel.width(), f64);
+    Index last = kernel.min(kernel.mul(end, entriesPerItem), elements);
+    kernel.loop(
+        kernel.mul(begin, entriesPerItem), last, kernel.width(),
+        [&](Value first) {
+          Index count = kernel.min(kernel.width(), kernel.sub(last, first));
+          Value from =
+              kernel.advance(arguments.getPointer(source), {first}, f64);
+          Value value =
+              arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32,
+                                      kernel.loadPart(lanes, from, count));
+          kernel.storePart(
+              value, kernel.advance(arguments.getPointer(target), {first}),
+              count);
+        });
+  };
+  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
+  KernelBody body{countItems, noScratch, run};
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName(suffix), operands.layout,
+               lowering.target.vector, body);
+  operands.launch(lowering, suffix);
+  return result;
 }

@@ -312,17 +312,18 @@ void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
   int64_t width = kernel.width();
   Value maximum = statistics(scratch.maximum, panel);
   Value sum = statistics(scratch.sum, panel);
-  Values alpha, shift, sums;
+  // Sums of a block start at zero: the sum of a long row is one of short ones.
+  Values alpha, shift, before, sums(task.vectors, kernel.splatF32(0));
   for (int64_t v = 0; v < task.vectors; ++v) {
-    Value before = kernel.loadVector(maximum, {v * width});
-    Value change = kernel.subF(before, maxima[v]);
+    Value change =
+        kernel.subF(kernel.loadVector(maximum, {v * width}), maxima[v]);
     if (productScale) {
       change = kernel.mulF(change, productScale);
       shift.push_back(kernel.subF(kernel.splatF32(0),
                                   kernel.mulF(maxima[v], productScale)));
     }
     alpha.push_back(kernel.exp2(change));
-    sums.push_back(
+    before.push_back(
         kernel.mulF(kernel.loadVector(sum, {v * width}), alpha.back()));
     kernel.storeVector(maxima[v], maximum, {v * width});
   }
@@ -338,12 +339,14 @@ void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
         Value exponent = productScale
                              ? kernel.fma(score, productScale, shift[v])
                              : kernel.subF(score, maxima[v]);
-        weights.push_back(kernel.exp2(exponent));
+        weights.push_back(kernel.exp2(exponent, task.pairs));
         if (!task.pairs)
           kernel.storeVector(weights.back(), from, {v * width});
-        next[v] = kernel.addF(next[v], weights.back());
       }
     }
+    for (int64_t v = 0; v < task.vectors; ++v) // pairs: half as many roundings
+      next[v] = kernel.addF(next[v],
+                            kernel.addF(weights[v], weights[task.vectors + v]));
     if (task.pairs) // in place: pair i lies where rows 2i and 2i + 1 were read
       for (int64_t v = 0; v < task.vectors; ++v)
         kernel.storeVector(
@@ -353,7 +356,7 @@ void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
     return next;
   });
   for (int64_t v = 0; v < task.vectors; ++v)
-    kernel.storeVector(sums[v], sum, {v * width});
+    kernel.storeVector(kernel.addF(before[v], sums[v]), sum, {v * width});
 
   Value output =
       at(scratch.output, {kernel.mul(panel, task.outputRows * task.panel)});

@@ -215,7 +215,9 @@ void ForwardItem::storePanel(Index panel) {
   Value sum = statistics(scratch.sum, panel);
   Index first = kernel.mul(panel, task.panel);
   Index count = kernel.min(task.panel, kernel.sub(queryCount, first));
-  Value ln2 = kernel.splatF32(llvm::numbers::ln2);
+  // From the units of the maximum to those of the scores.
+  Value unit =
+      kernel.splatF32(productScale ? task.plan.scale : llvm::numbers::ln2);
   for (int64_t v = 0; v < task.vectors; ++v) {
     Value m = kernel.loadVector(maximum, {v * width});
     Value l = kernel.loadVector(sum, {v * width});
@@ -224,8 +226,7 @@ void ForwardItem::storePanel(Index panel) {
     Value seen = kernel.addF(m, kernel.subF(l, l));
     Value isLive = kernel.compareF(arith::CmpFPredicate::UGT, seen,
                                    kernel.splatF32(-5e29));
-    Value scaled = productScale ? kernel.mulF(m, productScale) : m;
-    Value lse = kernel.mulF(kernel.addF(scaled, kernel.log2(l)), ln2);
+    Value lse = kernel.fma(m, unit, kernel.log(l));
     Value none = kernel.splatF32(-std::numeric_limits<double>::infinity());
     Value inverse = kernel.divF(kernel.splatF32(1), l);
     kernel.storeVector(kernel.selectF(isLive, lse, none), maximum, {v * width});

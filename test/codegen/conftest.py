@@ -1,9 +1,14 @@
 """What the tests of kernels share."""
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 import torch
+
+# numeric_contract.py is one for all folders of tests.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 @pytest.fixture(autouse=True)

@@ -1,16 +1,16 @@
-"""Inputs for conformance: any encoding, any shape, and how far results may be off.
+"""Inputs for conformance: any encoding, any shape, and how results are compared.
 
 Nothing here knows an encoding: what one needs is read off its declarations.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import torch
 
 import sextant
+from numeric_contract import DRAWS, Comparison, neighbour
 from sextant import definitions
 
 KERNEL_OPERANDS = {"query", "key", "value"}
@@ -177,42 +177,75 @@ def run(case: Case, inputs: Inputs, target: str) -> dict[str, torch.Tensor]:
     return {n: t.detach().double() for n, t in result.items()}
 
 
-def error(got: torch.Tensor, want: torch.Tensor) -> float:
-    """Root mean square of the difference, which of two equally good methods varies
-    little from draw to draw; equal infinities agree, NaN never does."""
-    if got.numel() == 0:
-        return 0.0
-    difference = torch.where(got == want, 0.0, got - want)
-    result = float(difference.square().mean().sqrt())
-    return math.inf if math.isnan(result) else result
+def backward(
+    case: Case, inputs: Inputs, stored: dict[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Gradients by the reference, in the type of the inputs, from the output and the
+    log-sum-exp that a forward stored; in float64."""
+    dtype, compute = inputs.query.dtype, inputs.lse_grad.dtype
+    seen = torch.isfinite(stored["lse"])
+    dq, dk, dv, *rest = torch.ops.sextant.attention_backward(
+        inputs.query,
+        inputs.key,
+        [inputs.value],
+        [stored["output"].to(dtype)],
+        stored["lse"].to(compute),
+        [inputs.output_grad],
+        torch.where(seen, inputs.lse_grad, 0.0),
+        list(inputs.params.values()),
+        "\n".join(inputs.params),
+        "\n".join(case.uses),
+        "",
+        inputs.positions.get("query_positions"),
+        inputs.positions.get("key_positions"),
+        None,
+        "reference",
+    )
+    trained = {p.name for p in definitions.signature(case.uses).params if p.trained}
+    gradients = {"query": dq, "key": dk, "value": dv}
+    gradients |= {n: t for n, t in zip(inputs.params, rest) if n in trained}
+    return {f"d {n}": t.double() for n, t in gradients.items()}
 
 
-def plain_attention(inputs: Inputs, case: Case) -> dict[str, torch.Tensor]:
-    """Attention without encodings as plain PyTorch writes it, in the inputs' type."""
-    leaves = [
-        t.detach().clone().requires_grad_()
-        for t in (inputs.query, inputs.key, inputs.value)
-    ]
-    group = case.heads // case.kv_heads
-    key, value = (t.repeat_interleave(group, 1) for t in leaves[1:])
-    score = leaves[0] @ key.transpose(-1, -2) / math.sqrt(case.head_dim)
-    lse = torch.logsumexp(score.to(inputs.lse_grad.dtype), -1)
-    output = torch.softmax(score, -1) @ value
-    torch.autograd.backward([output, lse], [inputs.output_grad, inputs.lse_grad])
-    names = ("query", "key", "value")
-    result = {"output": output, "lse": lse}
-    result |= {f"d {n}": t.grad for n, t in zip(names, leaves)}
-    return {n: t.detach().double() for n, t in result.items()}
+def forward(case: Case, inputs: Inputs) -> dict[str, torch.Tensor]:
+    """Output and log-sum-exp by the reference, in the type of the inputs; in float64."""
+    output, lse = sextant.attention(
+        inputs.query,
+        inputs.key,
+        inputs.value,
+        case.uses,
+        inputs.params,
+        return_lse=True,
+        target="reference",
+        **inputs.positions,
+    )
+    return {"output": output.double(), "lse": lse.double()}
 
 
-def perturbed(inputs: Inputs, seed: int, relative: float) -> Inputs:
-    """Inputs with every operand off by up to ``relative`` (parameters, which stay
-    f32, by two roundings of f32)."""
-    draw = torch.Generator().manual_seed(seed)
+def neighbours(inputs: Inputs, dtype: torch.dtype) -> Inputs:
+    """Inputs next to these, exact in ``dtype``; see numeric_contract.py."""
 
-    def move(t: torch.Tensor, relative: float = relative) -> torch.Tensor:
-        noise = torch.rand(t.shape, generator=draw, dtype=torch.float64) * 2 - 1
-        return t * (1 + relative * noise)
+    def move(t: torch.Tensor, to: torch.dtype = dtype) -> torch.Tensor:
+        return neighbour(t, to) if t.dtype.is_floating_point else t
+
+    return Inputs(
+        move(inputs.query),
+        move(inputs.key),
+        move(inputs.value),
+        move(inputs.output_grad),
+        move(inputs.lse_grad, torch.float32),
+        {n: move(t, torch.float32) for n, t in inputs.params.items()},
+        inputs.positions,
+    )
+
+
+def rounded(inputs: Inputs) -> Inputs:
+    """Operands of bf16 moved by up to two roundings: one of their own, and one of
+    what plain code in bf16 makes of them and rounds again (scores, P, dP, dS)."""
+
+    def move(t: torch.Tensor) -> torch.Tensor:
+        noise = torch.rand(t.shape, dtype=torch.float64) * 2 - 1
+        return t * (1 + 2 * 2.0**-8 * noise)
 
     return Inputs(
         move(inputs.query),
@@ -220,44 +253,31 @@ def perturbed(inputs: Inputs, seed: int, relative: float) -> Inputs:
         move(inputs.value),
         move(inputs.output_grad),
         inputs.lse_grad,
-        {
-            n: move(t, 2.0**-22) if t.dtype.is_floating_point else t
-            for n, t in inputs.params.items()
-        },
+        inputs.params,
         inputs.positions,
     )
 
 
-def tolerances(
-    case: Case, inputs: Inputs, exact: dict[str, torch.Tensor], dtype: torch.dtype, seed: int
-) -> dict[str, float]:
-    """C7: twice the error of plain PyTorch in the same type, plus a constant.
+def compare(case: Case, target: str, dtype: torch.dtype, seed: int) -> None:
+    """Holds output, log-sum-exp and all gradients to C7.
 
-    Plain PyTorch has no form of an encoding that nobody wrote for it. Its error is
-    that of plain attention without encodings; for what the encoding changes
-    (gradients of parameters, larger scores) it is what two roundings, one of each
-    operand and one of the score, change in the exact result: both are put on the
-    operands, and the largest of a few draws counts; in f32 also the definition run
-    literally in f32.
+    Nobody wrote PyTorch code for an encoding that is not known here. Plain code in
+    f32 is the definition run literally in f32, one operation at a time; in bf16,
+    which the reference does not have, it is the float64 result of operands moved by
+    what bf16 rounds.
     """
-    narrow = inputs.cast(dtype)
-    plain = plain_attention(narrow, case) if case.key else {}
-    plain_exact = plain_attention(inputs, case) if case.key else {}
-    rounding = 2 * {torch.float32: 2.0**-23, torch.bfloat16: 2.0**-8}[dtype]
-    moved = [
-        run(case, perturbed(inputs, seed + i, rounding), "reference") for i in range(4)
-    ]
-    literal = run(case, narrow, "reference") if dtype == torch.float32 else {}
-    constant = 1e-6 if dtype == torch.float32 else 1e-3
-    result = {}
-    for name, want in exact.items():
-        errors = [error(m[name], want) for m in moved]
-        if name in plain:
-            errors.append(error(plain[name], plain_exact[name]))
-        if name in literal:
-            errors.append(error(literal[name], want))
-        finite = [e for e in errors if math.isfinite(e)]
-        # The root mean square of a few numbers varies twofold from draw to draw.
-        factor = 2 if want.numel() >= 32 else 4
-        result[name] = factor * max(finite, default=0.0) + constant
-    return result
+    torch.manual_seed(seed)
+    first = make_inputs(case, seed, dtype)
+    comparison = Comparison(dtype)
+    for draw in range(DRAWS):
+        inputs = neighbours(first, dtype) if draw else first
+        plain = inputs.cast(dtype) if dtype == torch.float32 else rounded(inputs)
+        got = run(case, inputs.cast(dtype), target)
+        comparison.add(
+            got,
+            forward(case, plain) | backward(case, plain, got),
+            forward(case, inputs) | backward(case, inputs, got),
+        )
+        if comparison.holds():
+            break
+    comparison.check(f"{case} on {target} in {dtype}:")

@@ -4,13 +4,18 @@ A fresh file in a folder of SEXTANT_PATH is picked up with no other file touched
 """
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
 import sextant
 from sextant import backend, definitions
 
-from cases import KERNEL_OPERANDS
+# numeric_contract.py is one for all folders of tests.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from cases import KERNEL_OPERANDS  # noqa: E402
 
 
 def installed() -> list[str]:

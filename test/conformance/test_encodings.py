@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import sextant
-from cases import Case, error, extents_of, make_inputs, make_params, run, tolerances
+from cases import Case, compare, extents_of, make_inputs, make_params, run
+from numeric_contract import Comparison
 from sextant import definitions
 
 # Shapes in three groups; those of a group run the same compiled kernel.
@@ -22,19 +23,6 @@ SHAPES = [
     dict(query=21, key=34, positions="batch", label="positions"),
     dict(query=33, key=33, positions="shared", label="shared-positions"),
 ]
-
-
-def compare(case: Case, target: str, dtype: torch.dtype, seed: int) -> None:
-    inputs = make_inputs(case, seed, dtype)
-    exact = run(case, inputs, "reference")
-    got = run(case, inputs.cast(dtype), target)
-    allowed = tolerances(case, inputs, exact, dtype, seed)
-    wrong = {
-        name: f"{error(got[name], want):.3g} > {allowed[name]:.3g}"
-        for name, want in exact.items()
-        if not error(got[name], want) <= allowed[name]
-    }
-    assert not wrong, f"{case} on {target} in {dtype}: {wrong}"
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
@@ -121,16 +109,20 @@ def test_row_maps_match_the_reference(row_encoding, cpu_target, seed):
     operand = next(iter(definitions.signature([row_encoding]).operands))
 
     def both(dtype, target):
-        leaf = x.to(dtype).requires_grad_()
+        leaf = x.detach().to(dtype).requires_grad_()
         own = {
-            n: (t.to(dtype) if t.dtype.is_floating_point else t).requires_grad_(n in trained)
+            n: (t.detach().to(dtype) if t.dtype.is_floating_point else t).requires_grad_(n in trained)
             for n, t in params.items()
         }
         y = sextant.map_rows(leaf, [row_encoding], own, of=operand, target=target)
         y.backward(grad.to(dtype))
         return [y.detach(), leaf.grad, *(own[n].grad for n in sorted(trained))]
 
-    for got, want in zip(both(torch.float32, cpu_target), both(torch.float64, "reference")):
-        # One rounding of each of the few operations on values of this size.
-        bound = 4e-7 * max(1.0, float(want.abs().max()))
-        assert error(got.double(), want) <= bound
+    def named(tensors):
+        return dict(enumerate(t.double() for t in tensors))
+
+    want = named(both(torch.float64, "reference"))
+    plain = named(both(torch.float32, "reference"))
+    comparison = Comparison(torch.float32)
+    comparison.add(named(both(torch.float32, cpu_target)), plain, want)
+    comparison.check(f"results 0: y, 1: dx, then parameters; {row_encoding}:")

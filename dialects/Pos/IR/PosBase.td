@@ -35,9 +35,22 @@ def Pos_Dialect : Dialect {
       (one lane), `half` (lane t with lane t + n/2 of the n lanes of the range),
       `interleaved` (lane 2t with lane 2t + 1) or `whole` (all lanes at once).
       `pos.lane` is t, counted inside the range; for `whole` there is no lane.
-    * **C7** The error of a kernel against the float64 reference, gradients
-      included, is at most twice that of plain PyTorch in the same type on the
-      same input, plus 1e-6 (f32) or 1e-3 (bf16).
+    * **C7** A kernel's error is at most twice that of plain PyTorch for the same
+      op in the same type, plus 1e-6 (f32) or 1e-3 (bf16) of the tensor's
+      largest magnitude, or of 1 if that is larger; gradients included. Errors
+      are a tensor's largest differences from float64 on the same operands; that
+      of PyTorch is the largest over the input and 31 neighbours of it (every
+      element moved by up to 1/64). Relative, because one rounding of a large
+      number is more than any constant. With neighbours, because the error of a
+      single number, such as the gradient of a scalar, is random: of two equally
+      good methods the first is off by more than twice the second in three
+      inputs of ten. On the same operands, because a backward is given output
+      and log-sum-exp as they are stored. The rounding of the output is an error
+      of the forward; in bf16 it moves the gradient of a parameter, which sums
+      it over all rows, further than PyTorch is off, which keeps probabilities.
+      Where an encoding has no PyTorch code, plain is its definition run
+      literally in f32, one operation at a time, or for bf16 what two roundings
+      of the operands change.
     * **C8** Query, key and value share a dtype; floating-point parameters and
       the log-sum-exp are f32; gradients have the dtype of what they belong to.
     * **C9** Results are the same bits from run to run and for any number of
