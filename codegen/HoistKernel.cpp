@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/HoistKernel.h"
+#include "codegen/OffsetRange.h"
 #include "codegen/Payload.h"
-#include <limits>
 
 using namespace mlir;
 using namespace sextant;
@@ -135,13 +135,8 @@ Value TablePoint::offset(OpBuilder &builder, int64_t axis) {
   Location loc = kernel.loc;
   Value low, high, value;
   if (layout.range) {
-    auto entryOf = [&](int64_t number) {
-      return kernel.load(kernel.i32,
-                         kernel.advance(arguments.getPointer(*layout.range),
-                                        {number}, kernel.i32));
-    };
-    low = entryOf(0);
-    high = entryOf(1);
+    low = loadOffsetRange(kernel, arguments, *layout.range, 0);
+    high = loadOffsetRange(kernel, arguments, *layout.range, 1);
     value = addI(column, low);
   } else {
     Value queries = kernel.toI32(getExtent(pos::Extent::query));
@@ -245,11 +240,18 @@ static Value toStored(KernelBuilder &k, TablePoint &point, Value value,
 /// Number of offsets that given positions span.
 static Index getSpan(KernelBuilder &k, ArgumentBlock &arguments,
                      unsigned range) {
-  auto entryOf = [&](int64_t number) -> Index {
-    Value address = k.advance(arguments.getPointer(range), {number}, k.i32);
-    return k.fromI32(k.load(k.i32, address));
+  auto entryOf = [&](int64_t number) {
+    return k.fromI32(loadOffsetRange(k, arguments, range, number));
   };
   return k.add(k.sub(entryOf(1), entryOf(0)), 1);
+}
+
+/// The number of work items; none for a table that is not used.
+static Index countItems(KernelBuilder &k, ArgumentBlock &arguments,
+                        std::optional<unsigned> range, Index items) {
+  if (!range)
+    return items;
+  return k.select(emitHasOffsetTables(k, arguments, *range), items, 0);
 }
 
 LogicalResult HoistKernel::createFill(StringRef suffix) const {
@@ -262,7 +264,8 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
   };
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     auto sizes = getSizes(*this, arguments);
-    return k.mul(k.mul(sizes[0], sizes[1]), blocks(k, arguments));
+    return countItems(k, arguments, layout.range,
+                      k.mul(k.mul(sizes[0], sizes[1]), blocks(k, arguments)));
   };
   auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
@@ -272,9 +275,6 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
     auto [batch, heads, rows, columns] = getSizes(*this, arguments);
     Index headCount = heads, rowCount = rows, columnCount = columns;
     Index perHead = blocks(k, arguments);
-    Value poison;
-    if (layout.range && stored.isF32())
-      poison = k.less(columns, getSpan(k, arguments, *layout.range));
     auto fillVector = [&](Index item, Index row, Index first, Index limit) {
       Index outer = k.div(item, perHead);
       Index count = k.min(k.width(), k.sub(limit, first));
@@ -286,10 +286,6 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
         return;
       }
       Value vector = toStored(k, point, *value, stored);
-      if (poison)
-        vector = arith::SelectOp::create(
-            k.builder, k.loc, poison,
-            k.splatF32(std::numeric_limits<double>::quiet_NaN()), vector);
       k.storePart(vector, point.getAddress(layout.table, false), count);
     };
     k.loop(begin, end, 1, [&](Value item) {
@@ -320,7 +316,8 @@ LogicalResult HoistKernel::createPullback(StringRef suffix,
                                           bool itemPerHead) const {
   LogicalResult result = success();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return itemPerHead ? getSizes(*this, arguments)[1] : Index(1);
+    return countItems(k, arguments, layout.range,
+                      itemPerHead ? getSizes(*this, arguments)[1] : Index(1));
   };
   auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
@@ -372,46 +369,4 @@ LogicalResult HoistKernel::createPullback(StringRef suffix,
                lowering.getKernelName(suffix), operands, lowering.target.vector,
                {items, scratch, run});
   return result;
-}
-
-void codegen::createRangeKernel(const Lowering &lowering, StringRef suffix,
-                                const PointLayout &layout, unsigned range,
-                                const KernelOperands &operands) {
-  auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
-  auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    Index queries = arguments.getScalar(layout.firstScalar + 3);
-    Index keys = arguments.getScalar(layout.firstScalar + 4);
-    // Smallest and largest coordinate of a side.
-    auto bounds = [&](std::optional<unsigned> tensor, Index length,
-                      Index start) -> std::pair<Index, Index> {
-      if (!tensor)
-        return {start, k.sub(k.add(start, length), 1)};
-      Value low = k.constantI64(std::numeric_limits<int32_t>::max());
-      Value high = k.constantI64(std::numeric_limits<int32_t>::min());
-      KernelBuilder::Values both = k.loop(
-          0, arguments.getSize(*tensor, 0), 1, {low, high},
-          [&](Value batch, ValueRange outer) {
-            return k.loop(0, length, 1, outer, [&](Value row, ValueRange now) {
-              Value address = arguments.getAddress(*tensor, {batch, row});
-              Index here = k.fromI32(k.load(k.i32, address));
-              return KernelBuilder::Values{k.value(k.min(now[0], here)),
-                                           k.value(k.max(now[1], here))};
-            });
-          });
-      return {both[0], both[1]};
-    };
-    k.loop(begin, end, 1, [&](Value) {
-      auto query = bounds(layout.queryPositions, queries, k.sub(keys, queries));
-      auto key = bounds(layout.keyPositions, keys, 0);
-      Value base = arguments.getPointer(range);
-      k.store(k.toI32(k.sub(key.first, query.second)), base);
-      k.store(k.toI32(k.sub(key.second, query.first)),
-              k.advance(base, {1}, k.i32));
-    });
-  };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands, lowering.target.vector,
-               {items, scratch, run});
 }

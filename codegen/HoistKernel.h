@@ -37,12 +37,6 @@ struct HoistKernel {
                                      bool itemPerHead) const;
 };
 
-/// The kernel that finds the smallest and the largest offset of given
-/// positions.
-void createRangeKernel(const Lowering &lowering, llvm::StringRef suffix,
-                       const PointLayout &point, unsigned range,
-                       const KernelOperands &operands);
-
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_HOISTKERNEL_H

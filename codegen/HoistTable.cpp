@@ -3,6 +3,7 @@
 
 #include "codegen/HoistTable.h"
 #include "codegen/HoistKernel.h"
+#include "codegen/OffsetRange.h"
 #include "codegen/RowRanges.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -60,7 +61,8 @@ codegen::getHoistGradientShape(const Lowering &lowering, const Hoisted &entry,
                                       lowering.getDim(owner.key, lengthDim));
     Value size =
         lowering.plan.hasPositions
-            ? arith::MulIOp::create(builder, loc, sum, constant(4)).getResult()
+            ? arith::MulIOp::create(builder, loc, sum, constant(offsetsPerRow))
+                  .getResult()
             : arith::AddIOp::create(builder, loc, sum,
                                     constant(2 * options.padding))
                   .getResult();
@@ -159,18 +161,6 @@ static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
 // Filling
 //===----------------------------------------------------------------------===//
 
-static Value launchRange(const Lowering &lowering) {
-  auto type = RankedTensorType::get({2}, lowering.builder.getI32Type());
-  Value range = lowering.allocate(type, {});
-  LaunchOperands operands;
-  PointLayout layout =
-      addPointOperands(lowering, operands, [](unsigned) { return false; });
-  unsigned number = operands.write(range);
-  createRangeKernel(lowering, "range", layout, number, operands.layout);
-  operands.launch(lowering, "range");
-  return range;
-}
-
 FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
                                              const HoistTableOptions &options) {
   const KernelPlan &plan = lowering.plan;
@@ -179,7 +169,7 @@ FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
     return entry.form == HoistForm::OffsetTable;
   });
   if (plan.hasPositions && hasOffsets)
-    tables.range = launchRange(lowering);
+    tables.range = launchOffsetRange(lowering);
   for (auto [number, entry] : llvm::enumerate(plan.hoisted)) {
     if (entry.form == HoistForm::HeadScalar) {
       tables.buffers.push_back({});

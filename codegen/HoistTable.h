@@ -31,8 +31,8 @@
 //
 // With positions the buffer has T = 4 * (Lq + Lk) entries for the offsets
 // `first + x` (Ascending in either order: a kernel gathers), where `first` is
-// entry 0 of the i32 buffer `range` [2], and entry 1 is the last offset in
-// use. Where the span of offsets does not fit, the whole table is NaN.
+// entry 0 of the buffer `range` (OffsetRange.h). Where that says that tables do
+// not hold the offsets in use, they are not filled and have no pullback.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +58,7 @@ struct HoistTableOptions {
 struct HoistTables {
   HoistTableOptions options;
   llvm::SmallVector<mlir::Value> buffers; ///< as plan.hoisted; may be null
-  mlir::Value range; ///< [2] x i32 with positions, else null
+  mlir::Value range; ///< see OffsetRange.h; null without positions
   llvm::SmallVector<mlir::Value> rowRanges; ///< see RowRanges.h
 };
 

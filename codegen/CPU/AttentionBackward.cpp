@@ -166,11 +166,17 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
   task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
 }
 
-/// Whether a score payload or mask reads the parameter itself.
+/// Whether a score payload reads the parameter itself, or a value over offsets
+/// does that under given positions may be computed in the tile.
 static bool isReadInTile(const KernelPlan &plan, BlockArgument param) {
-  return plan.score && llvm::any_of(param.getUsers(), [&](Operation *user) {
-           return plan.score->isProperAncestor(user);
-         });
+  return llvm::any_of(param.getUsers(), [&](Operation *user) {
+    if (plan.score && plan.score->isProperAncestor(user))
+      return true;
+    auto hoist = user->getParentOfType<pos::HoistOp>();
+    const Hoisted *hoisted = hoist ? plan.find(hoist) : nullptr;
+    return plan.hasPositions && hoisted && hoisted->wantsGradient &&
+           hoisted->form == HoistForm::OffsetTable;
+  });
 }
 
 void BackwardLowering::addWrites() {

@@ -29,6 +29,7 @@
 
 #include "codegen/CPU/BackwardSite.h"
 #include "codegen/CPU/GradientSums.h"
+#include "codegen/CPU/OffsetCells.h"
 #include "codegen/CPU/RowCopy.h"
 #include "codegen/CPU/ScratchLayout.h"
 #include "codegen/CPU/TileMask.h"
@@ -124,6 +125,7 @@ private:
   const BackwardShape &shape;
   BackwardSite site;
   TileMask mask;
+  OffsetCells cells;
   RowSite querySite, keySite, valueSite;
   GradientSums sums;
 

@@ -1,6 +1,7 @@
 //===- BackwardSite.cpp - Where the backward emits score payloads ---------===//
 
 #include "codegen/CPU/BackwardSite.h"
+#include "codegen/OffsetRange.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -18,28 +19,41 @@ Value BackwardSite::index(OpBuilder &, pos::Side side) {
   return kernel.toI32(toIndex(side, getQuery()));
 }
 
+/// Under given positions of one side, rows of the other side past its end
+/// repeat the last one as well: no offset lies outside of those in use.
 Value BackwardSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
+  if (!plan.hasPositions)
+    return index(builder, side);
   bool isKey = side == pos::Side::key;
   SiteOperands::Number positions =
       isKey ? operands.keyPositions : operands.queryPositions;
-  if (!positions)
-    return index(builder, side);
   unsigned tensor = isKey ? operands.key : operands.query;
   Index last = kernel.sub(arguments.getSize(tensor, 2), 1);
-  Index lane = kernel.mul(axis, arguments.getStride(*positions, 2));
   if (!isKey) {
-    Value row = getPositions(*positions, kernel.min(getQuery(), last));
-    return kernel.load(kernel.i32, kernel.advance(row, {lane}, kernel.i32));
+    Index row = kernel.min(getQuery(), last);
+    if (!positions)
+      return kernel.toI32(toIndex(side, row));
+    Index lane = kernel.mul(axis, arguments.getStride(*positions, 2));
+    return kernel.load(kernel.i32, kernel.advance(getPositions(*positions, row),
+                                                  {lane}, kernel.i32));
   }
-  Value base = kernel.advance(getPositions(*positions, 0), {lane}, kernel.i32);
   Value rows =
       arith::MinSIOp::create(kernel.builder, kernel.loc, kernel.lanes(getKey()),
                              kernel.broadcast(kernel.toI32(last)));
+  if (!positions)
+    return rows;
+  Index lane = kernel.mul(axis, arguments.getStride(*positions, 2));
+  Value base = kernel.advance(getPositions(*positions, 0), {lane}, kernel.i32);
   Value stride =
       kernel.broadcast(kernel.toI32(arguments.getStride(*positions, 1)));
   return kernel.gather(
       kernel.i32, base,
       arith::MulIOp::create(kernel.builder, kernel.loc, rows, stride));
+}
+
+Index BackwardSite::getCellPlace() {
+  return kernel.mul(kernel.add(kernel.mul(row, task.shape.vectors), vector),
+                    kernel.width());
 }
 
 //===----------------------------------------------------------------------===//
@@ -54,14 +68,15 @@ Value BackwardSite::loadHoisted(const Hoisted &hoisted, unsigned,
   case HoistForm::OffsetTable: {
     if (operands.offsetRange) {
       Value first =
-          kernel.load(kernel.i32, arguments.getPointer(*operands.offsetRange));
+          loadOffsetRange(kernel, arguments, *operands.offsetRange, 0);
       Value entries = arith::SubIOp::create(kernel.builder, kernel.loc,
                                             offset(kernel.builder, 0),
                                             kernel.broadcast(first));
       return fromStored(hoisted, kernel.gather(element, headStart, entries));
     }
     Index start = kernel.sub(kernel.add(firstKey, lastQuery), firstQuery);
-    int64_t inCell = operands.padding + vector * kernel.width() - row;
+    Index inCell = kernel.sub(
+        kernel.add(operands.padding, kernel.mul(vector, kernel.width())), row);
     return loadEntry(hoisted,
                      kernel.advance(headStart, {start, inCell}, element),
                      kernel.width());

@@ -39,16 +39,19 @@ public:
     this->firstQuery = firstQuery;
     this->firstKey = firstKey;
   }
-  void setPoint(int64_t row, int64_t vector) {
+  void setPoint(Index row, Index vector) {
     this->row = row;
     this->vector = vector;
     cotangents.clear();
   }
 
+  Index getChunk() const { return chunk; }
   Index getBatch() const { return batchIndex; }
   Index getHead() const { return headIndex; }
   Index getQuery() { return kernel.add(firstQuery, row); }
-  Index getKey() { return kernel.add(firstKey, vector * kernel.width()); }
+  Index getKey() {
+    return kernel.add(firstKey, kernel.mul(vector, kernel.width()));
+  }
   /// Gradients of hoisted values at the last point, one per hoist.
   llvm::ArrayRef<HoistCotangent> getCotangents() const { return cotangents; }
 
@@ -62,14 +65,14 @@ public:
   bool wantsGradient(mlir::BlockArgument param) override;
 
 protected:
+  Index getCellPlace() override;
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
                           mlir::Value row) override;
 
 private:
   const BackwardTask &task;
   Index chunk = 0, kvHead = 0;
-  Index firstQuery = 0, firstKey = 0;
-  int64_t row = 0, vector = 0;
+  Index firstQuery = 0, firstKey = 0, row = 0, vector = 0;
   llvm::SmallVector<HoistCotangent> cotangents;
 };
 

@@ -23,12 +23,18 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
     : kernel(kernel), arguments(arguments), task(task), shape(task.shape),
       site(kernel, arguments, task),
       mask(kernel, arguments, site, task.plan, task.sites),
+      cells(kernel, arguments, task.plan, task.sites,
+            kernel.advance(scratch,
+                           {layout.reserve(getCellHoists(task.plan).size() *
+                                           shape.rows * shape.panel)}),
+            shape.rows, shape.vectors),
       querySite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::query),
       keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key),
       valueSite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::value),
       sums(kernel, arguments, task, layout, scratch) {
+  site.setCells(&cells);
   auto reserve = [&](int64_t words) {
     return kernel.advance(scratch, {layout.reserve(words)});
   };
@@ -198,9 +204,10 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
     });
   });
   emitQueryGradient();
-  sums.emitBlock(site, gradientTile,
-                 {chunk, firstQuery, firstKey, groupEnd,
-                  kernel.mul(panelCount, shape.panel)});
+  if (failed(sums.emitBlock(site, gradientTile,
+                            {chunk, firstQuery, firstKey, groupEnd,
+                             kernel.mul(panelCount, shape.panel)})))
+    return failure();
   return result;
 }
 
@@ -219,6 +226,10 @@ Values BackwardKernel::emitGroup(Index group, Index panel,
   return kernel.choose(
       either(isWhole, cell.some), {kernel.i64, kernel.i64},
       [&]() -> Values {
+        if (failed(cells.fill(site, [&](Index row, Index vector) {
+              site.setPoint(row, vector);
+            })))
+          result = failure();
         kernel.when(
             either(isWhole, cell.all),
             [&]() {

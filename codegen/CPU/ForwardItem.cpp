@@ -31,19 +31,24 @@ ForwardScratch::ForwardScratch(const ForwardTask &task,
   mappedRow = reserve(
       llvm::alignTo(std::max(task.headDim, task.valueDim), 2 * target.width));
   positions = reserve(ScoreSite::packedAxes * lanes);
+  cells = reserve(getCellHoists(task.plan).size() * task.rows * task.panel);
 }
 
 ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
                          const ForwardTask &task, const ForwardScratch &scratch,
                          Value memory)
     : kernel(kernel), arguments(arguments), task(task), scratch(scratch),
-      memory(memory), site(kernel, arguments, task.plan, task.sites),
+      memory(memory),
+      site(kernel, arguments, task.plan, task.sites, task.vectors),
+      cells(kernel, arguments, task.plan, task.sites, at(scratch.cells),
+            task.rows, task.vectors),
       mask(kernel, arguments, site, task.plan, task.sites),
       querySite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::query),
       keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key),
       valueSite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::value) {
+  site.setCells(&cells);
   pos::ScoreOp score = task.plan.score;
   isAdditive = !score || codegen::isAdditive(score.getBody().front());
   if (task.pairs && !score && task.plan.scale > 0)
@@ -223,7 +228,9 @@ LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
                                                    isWhole, tile.certain)
                                  .getResult()
                            : kernel.constant(kernel.builder.getBoolAttr(false));
-  LogicalResult result = success();
+  LogicalResult result = cells.fill(site, [&](Index row, Index vector) {
+    site.setPoint(vector, kernel.add(kernel.add(firstKey, group), row), row);
+  });
   auto finish = [&](bool isMasked) {
     Values next(maxima);
     if (failed(finishScores(products, group, isMasked, next)))
@@ -245,7 +252,7 @@ LogicalResult ForwardItem::finishScores(ValueRange products, Index group,
     for (int64_t v = 0; v < task.vectors; ++v) {
       int64_t number = row * task.vectors + v;
       FailureOr<Value> score =
-          emitScore(products[number], kernel.add(group, row), v, isMasked);
+          emitScore(products[number], group, row, v, isMasked);
       if (failed(score))
         return failure();
       kernel.storeVector(*score, to, {number * kernel.width()});
@@ -267,13 +274,13 @@ LogicalResult ForwardItem::finishScores(ValueRange products, Index group,
   return success();
 }
 
-/// The score in base 2 (of `group` keys from the block's first) of a product.
-FailureOr<Value> ForwardItem::emitScore(Value product, Index keyInBlock,
+/// The score in base 2 of a product, of row `row` of a group.
+FailureOr<Value> ForwardItem::emitScore(Value product, Index group, int64_t row,
                                         int64_t vector, bool isMasked) {
   using llvm::numbers::log2e;
   OpBuilder &builder = kernel.builder;
-  Index key = kernel.add(firstKey, keyInBlock);
-  site.setPoint(vector, key);
+  Index keyInBlock = kernel.add(group, row);
+  site.setPoint(vector, kernel.add(firstKey, keyInBlock), row);
   Value score = product;
   if (task.pairs && !productScale)
     score = kernel.mulF(

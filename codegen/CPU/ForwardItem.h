@@ -4,6 +4,7 @@
 #define SEXTANT_CODEGEN_CPU_FORWARDITEM_H
 
 #include "codegen/CPU/ForwardKernel.h"
+#include "codegen/CPU/OffsetCells.h"
 #include "codegen/CPU/TileMask.h"
 
 namespace sextant::codegen {
@@ -28,6 +29,7 @@ struct ForwardScratch {
   int64_t pairs;     ///< rows of V, interleaved in pairs
   int64_t mappedRow; ///< one row of f32
   int64_t positions; ///< i32 [axes][panels * panel]
+  int64_t cells;     ///< see OffsetCells.h, of a register tile
   int64_t words;
 
 private:
@@ -75,8 +77,9 @@ private:
                                 const TileClass &tile, Values &results);
   mlir::LogicalResult finishScores(mlir::ValueRange products, Index group,
                                    bool isMasked, Values &maxima);
-  mlir::FailureOr<mlir::Value> emitScore(mlir::Value product, Index keyInBlock,
-                                         int64_t vector, bool isMasked);
+  mlir::FailureOr<mlir::Value> emitScore(mlir::Value product, Index group,
+                                         int64_t row, int64_t vector,
+                                         bool isMasked);
   void emitSoftmax(Index panel, mlir::ValueRange maxima, Index low, Index high);
   void emitOutput(mlir::Value output, int64_t rows, Index column,
                   mlir::ValueRange alpha, Index low, Index high);
@@ -95,6 +98,7 @@ private:
   const ForwardScratch &scratch;
   mlir::Value memory;
   ScoreSite site;
+  OffsetCells cells;
   TileMask mask;
   RowSite querySite, keySite, valueSite;
   /// The factor that makes a product a score in base 2, where it is not folded

@@ -1,6 +1,8 @@
 //===- GradientSums.cpp - Sums of a score payload's gradients -------------===//
 
 #include "codegen/CPU/GradientSums.h"
+#include "codegen/OffsetRange.h"
+#include "codegen/Payload.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -81,8 +83,9 @@ bool GradientSums::usesScoreGradients() const {
 // Sums
 //===----------------------------------------------------------------------===//
 
-void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
-                             const Rectangle &block) {
+LogicalResult GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
+                                      const Rectangle &block) {
+  LogicalResult result = success();
   bool edgesAreClear = false;
   for (const Sink &sink : sinks) {
     if (sink.source == Source::Unused)
@@ -97,7 +100,8 @@ void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
     switch (sink.hoisted->form) {
     case HoistForm::OffsetTable:
       if (task.sites.offsetRange) {
-        addAtOffsets(site, sink, tile, to, block);
+        if (failed(addAtOffsets(site, sink, tile, to, block)))
+          result = failure();
         break;
       }
       if (isOwn || !edgesAreClear)
@@ -118,6 +122,7 @@ void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
       llvm_unreachable("a score payload uses no table of a row map");
     }
   }
+  return result;
 }
 
 /// Adds a vector of sums, or subtracts it where the tile is that of -dS.
@@ -178,37 +183,88 @@ void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to,
   });
 }
 
-/// Offset table under given positions: entries are looked up score by score.
-void GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
-                                Value tile, Value to, const Rectangle &block) {
-  Value first =
-      kernel.load(kernel.i32, arguments.getPointer(*task.sites.offsetRange));
-  Index entryCount = arguments.getSize(sink.tensor, 3);
-  kernel.loop(0, block.rows, 1, [&](Value row) {
-    kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
-      site.enterCell(kernel.add(block.firstQuery, row),
-                     kernel.add(block.firstKey, column));
-      site.setPoint(0, 0);
-      Value offsets = site.offset(kernel.builder, 0);
-      Value addends =
-          kernel.loadVector(tile, {kernel.mul(row, shape.stride), column});
-      kernel.loop(0, kernel.width(), 1, [&](Value lane) {
-        auto extract = [&](Value vector) -> Value {
-          return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc,
-                                                vector, lane);
-        };
-        Index entry =
-            kernel.sub(kernel.fromI32(extract(offsets)), kernel.fromI32(first));
-        // A span that does not fit has no entries: its table is NaN.
-        entry = kernel.max(0, kernel.min(entry, kernel.sub(entryCount, 1)));
-        Value at = kernel.advance(to, {entry});
-        Value addend = extract(addends), old = kernel.loadF32(at);
-        kernel.store(sink.source == Source::Negated ? kernel.subF(old, addend)
-                                                    : kernel.addF(old, addend),
-                     at);
+/// Offset table under given positions: entries are looked up score by score, or
+/// there is no table and the value is pulled back where it was computed.
+LogicalResult GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
+                                         Value tile, Value to,
+                                         const Rectangle &block) {
+  auto forEachVector = [&](function_ref<void(Value)> add) {
+    kernel.loop(0, block.rows, 1, [&](Value row) {
+      kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
+        site.enterCell(kernel.add(block.firstQuery, row),
+                       kernel.add(block.firstKey, column));
+        site.setPoint(0, 0);
+        Value cotangent =
+            kernel.loadVector(tile, {kernel.mul(row, shape.stride), column});
+        if (sink.source == Source::Negated)
+          cotangent =
+              arith::NegFOp::create(kernel.builder, kernel.loc, cotangent);
+        add(cotangent);
       });
     });
+  };
+  LogicalResult result = success();
+  kernel.when(
+      emitHasOffsetTables(kernel, arguments, *task.sites.offsetRange),
+      [&] {
+        forEachVector(
+            [&](Value cotangent) { addToTable(site, to, cotangent); });
+      },
+      [&] {
+        site.setOffsets(KernelSite::Offsets::inPlace);
+        forEachVector([&](Value cotangent) {
+          result = addInPlace(site, sink.hoisted->op, cotangent);
+        });
+        site.setOffsets(KernelSite::Offsets::cells);
+      });
+  return result;
+}
+
+void GradientSums::addToTable(BackwardSite &site, Value to, Value cotangent) {
+  Value first = loadOffsetRange(kernel, arguments, *task.sites.offsetRange, 0);
+  Value offsets = site.offset(kernel.builder, 0);
+  kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+    auto extract = [&](Value vector) -> Value {
+      return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, vector,
+                                            lane);
+    };
+    Index entry =
+        kernel.sub(kernel.fromI32(extract(offsets)), kernel.fromI32(first));
+    Value at = kernel.advance(to, {entry});
+    kernel.store(kernel.addF(kernel.loadF32(at), extract(cotangent)), at);
   });
+}
+
+/// The pullback of a value at the vector of scores where the site stands. Reads
+/// of parameters have sums of their own.
+LogicalResult GradientSums::addInPlace(BackwardSite &site, pos::HoistOp hoist,
+                                       Value cotangent) {
+  if (failed(pullbackHoist(kernel.builder, hoist, cotangent, site)))
+    return failure();
+  SmallVector<HoistCotangent> earlier(site.getCotangents());
+  Type f64 = kernel.builder.getF64Type();
+  for (const HoistCotangent &gradient : earlier) {
+    const Hoisted *hoisted = task.plan.find(gradient.hoist);
+    Sink *sink = llvm::find_if(
+        sinks, [&](const Sink &sink) { return sink.hoisted == hoisted; });
+    assert(sink != sinks.end() && "what wants a gradient has sums");
+    if (hoisted->form == HoistForm::OffsetTable) {
+      site.setPoint(0, 0);
+      if (failed(addInPlace(site, gradient.hoist, gradient.value)))
+        return failure();
+      continue;
+    }
+    assert(hoisted->form == HoistForm::HeadScalar &&
+           "a value over offsets uses none of rows");
+    Value to = arguments.getAddress(
+        sink->tensor, {site.getChunk(), site.getBatch(), site.getHead()});
+    Value sum = kernel.sumLanes(kernel.broadcast(gradient.value));
+    Value addend = arith::ExtFOp::create(kernel.builder, kernel.loc, f64, sum);
+    kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
+                                       kernel.load(f64, to), addend),
+                 to);
+  }
+  return success();
 }
 
 /// Vector over queries.

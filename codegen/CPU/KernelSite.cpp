@@ -1,6 +1,7 @@
 //===- KernelSite.cpp - What payloads see inside CPU kernels --------------===//
 
 #include "codegen/CPU/KernelSite.h"
+#include "codegen/CPU/OffsetCells.h"
 #include "codegen/Payload.h"
 
 using namespace mlir;
@@ -143,6 +144,14 @@ Value KernelSite::hoisted(OpBuilder &, pos::HoistOp op) {
   assert(hoisted && "a site uses a value that the plan does not know");
   if (hoisted->form == HoistForm::HeadScalar)
     return headScalars.lookup(op);
+  if (hoisted->form == HoistForm::OffsetTable && operands.offsetRange) {
+    if (offsets == Offsets::cells)
+      return cells->load(op, getCellPlace());
+    if (offsets == Offsets::inPlace) {
+      FailureOr<Value> value = emitHoist(kernel.builder, op, *this);
+      return succeeded(value) ? *value : Value();
+    }
+  }
   unsigned table = *operands.tables[hoisted - plan.hoisted.data()];
   Value row =
       arguments.getAddress(table, {hoisted->perBatch ? batchIndex : Index(0),

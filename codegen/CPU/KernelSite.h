@@ -15,6 +15,8 @@
 
 namespace sextant::codegen {
 
+class OffsetCells;
+
 /// Numbers, among the operands of a launch, of what payloads read.
 struct SiteOperands {
   using Number = std::optional<unsigned>;
@@ -22,7 +24,7 @@ struct SiteOperands {
   unsigned query = 0, key = 0;
   llvm::SmallVector<unsigned> values;
   Number queryPositions, keyPositions;
-  Number offsetRange;               ///< i32 [2], see HoistTable.h
+  Number offsetRange;               ///< see OffsetRange.h
   llvm::SmallVector<Number> tables; ///< as plan.hoisted
   llvm::SmallVector<Number> ranges; ///< as getRowSources
   llvm::SmallVector<Number> params; ///< as the owner's parameters
@@ -47,6 +49,16 @@ public:
 
   /// Stands at a head and emits the hoisted scalars of the head.
   mlir::LogicalResult enterHead(Index batch, Index head);
+  /// Where hoisted values over offsets come from under given positions.
+  enum class Offsets {
+    cells,  ///< scratch memory, see OffsetCells.h
+    tables, ///< the table of the value
+    inPlace ///< the value is computed where the site stands
+  };
+  void setOffsets(Offsets source) { offsets = source; }
+  /// Must outlive the site; none where no payload uses values over offsets.
+  void setCells(const OffsetCells *filled) { cells = filled; }
+
   /// The element of the batch and the head.
   std::pair<Index, Index> getPlace() const { return {batchIndex, headIndex}; }
 
@@ -73,6 +85,9 @@ protected:
   virtual mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
                                   mlir::Value row) = 0;
 
+  /// The place of the point in the memory of the cells.
+  virtual Index getCellPlace() { return 0; }
+
   /// A row's index among all keys (queries are aligned at the end).
   Index toIndex(pos::Side side, Index row);
   /// The address of a row's positions for the current element of the batch.
@@ -93,6 +108,8 @@ protected:
   Index batchIndex = 0, headIndex = 0;
 
 private:
+  Offsets offsets = Offsets::cells;
+  const OffsetCells *cells = nullptr;
   mlir::Value batchValue, headValue;
   llvm::DenseMap<mlir::Operation *, mlir::Value> headScalars;
 };

@@ -1,6 +1,7 @@
 //===- ScoreSite.cpp - Where the forward emits score payloads -------------===//
 
 #include "codegen/CPU/ScoreSite.h"
+#include "codegen/OffsetRange.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -34,9 +35,15 @@ void ScoreSite::enterPanel(Index firstRow, Index placeInItem) {
   place = placeInItem;
 }
 
-void ScoreSite::setPoint(int64_t vectorNumber, Index keyRow) {
+void ScoreSite::setPoint(Index vectorNumber, Index keyRow, Index rowInTile) {
   vector = vectorNumber;
   key = keyRow;
+  row = rowInTile;
+}
+
+Index ScoreSite::getCellPlace() {
+  return kernel.mul(kernel.add(kernel.mul(row, vectors), vector),
+                    kernel.width());
 }
 
 Index ScoreSite::getKey() {
@@ -49,29 +56,35 @@ Value ScoreSite::index(OpBuilder &, pos::Side side) {
   return kernel.lanes(toIndex(pos::Side::query, getFirst()));
 }
 
+/// Under given positions of one side, rows of the other side past its end
+/// repeat the last one as well: no offset lies outside of those in use.
 Value ScoreSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
   if (!plan.hasPositions)
     return index(builder, side);
   if (side == pos::Side::key) {
     if (!operands.keyPositions)
-      return index(builder, side);
+      return kernel.toI32(getKey());
     unsigned tensor = *operands.keyPositions;
     Index step = kernel.mul(axis, arguments.getStride(tensor, 2));
     return kernel.load(
         kernel.i32,
         kernel.advance(getPositions(tensor, getKey()), {step}, kernel.i32));
   }
-  if (!operands.queryPositions)
-    return index(builder, side);
+  if (!operands.queryPositions) {
+    Index last = kernel.sub(arguments.getSize(operands.query, 2), 1);
+    return arith::MinSIOp::create(
+        kernel.builder, kernel.loc, index(builder, side),
+        kernel.broadcast(kernel.toI32(toIndex(pos::Side::query, last))));
+  }
   assert(axis < packedAxes && "checked when the kernel was planned");
-  return kernel.load(
-      kernel.vi32,
-      kernel.advance(packed, {place, axis * capacity + vector * kernel.width()},
-                     kernel.i32));
+  return kernel.load(kernel.vi32,
+                     kernel.advance(packed,
+                                    {place, kernel.mul(vector, kernel.width()),
+                                     axis * capacity},
+                                    kernel.i32));
 }
 
-Value ScoreSite::loadHoisted(const Hoisted &hoisted, unsigned table,
-                             Value row) {
+Value ScoreSite::loadHoisted(const Hoisted &hoisted, unsigned, Value start) {
   Type type = getStoredType(hoisted);
   switch (hoisted.form) {
   case HoistForm::OffsetTable: {
@@ -79,29 +92,23 @@ Value ScoreSite::loadHoisted(const Hoisted &hoisted, unsigned table,
       // Descending: entry padding + (Lk - 1 - key) + query.
       Index entry = kernel.sub(arguments.getSize(operands.key, 2), key);
       entry = kernel.add(entry, getFirst());
-      return loadEntry(hoisted,
-                       kernel.advance(row, {entry, operands.padding - 1}, type),
-                       kernel.width());
+      return loadEntry(
+          hoisted, kernel.advance(start, {entry, operands.padding - 1}, type),
+          kernel.width());
     }
-    Value from =
-        kernel.load(kernel.i32, arguments.getPointer(*operands.offsetRange));
+    Value from = loadOffsetRange(kernel, arguments, *operands.offsetRange, 0);
     Value entry = arith::SubIOp::create(
         kernel.builder, kernel.loc, kernel.broadcast(offset(kernel.builder, 0)),
         kernel.broadcast(from));
-    Value last = kernel.broadcast(
-        kernel.toI32(kernel.sub(arguments.getSize(table, 2), 1)));
-    entry = arith::MinSIOp::create(kernel.builder, kernel.loc, entry, last);
-    entry = arith::MaxSIOp::create(kernel.builder, kernel.loc, entry,
-                                   kernel.splatI32(0));
-    return fromStored(hoisted, kernel.gather(type, row, entry));
+    return fromStored(hoisted, kernel.gather(type, start, entry));
   }
   case HoistForm::QueryVector: {
     Index left = kernel.sub(arguments.getSize(operands.query, 2), getFirst());
     Index count = kernel.min(left, kernel.width());
-    return loadEntry(hoisted, kernel.advance(row, {getFirst()}, type), count);
+    return loadEntry(hoisted, kernel.advance(start, {getFirst()}, type), count);
   }
   case HoistForm::KeyVector:
-    return loadEntry(hoisted, kernel.advance(row, {getKey()}, type),
+    return loadEntry(hoisted, kernel.advance(start, {getKey()}, type),
                      std::nullopt);
   case HoistForm::HeadScalar:
   case HoistForm::RowLaneTable:

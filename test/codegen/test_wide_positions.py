@@ -1,0 +1,176 @@
+"""Values over offsets under given positions: tables, and spans that no table holds.
+
+A table has 4 (Lq + Lk) entries. Where the offsets in use span more, a value is
+computed in the tiles, and its gradient is pulled back there. Both are compared
+with the reference in float64. Tolerance: sums over a few hundred scores in f32,
+and values whose argument is a distance up to 2^31, rounded to f32 at 2^-24;
+bf16 rounds the inputs of products at 2^-8.
+"""
+
+import pytest
+import torch
+from targets import available
+
+import sextant
+
+pytest.importorskip("sextant._compiler")
+
+F32, BF16 = torch.float32, torch.bfloat16
+KERNELS = [
+    ("cpu:avx2", F32),
+    ("cpu:avx512", F32),
+    ("cpu:avx512", BF16),
+    ("cpu:avx512bf16", BF16),
+]
+
+
+@pytest.fixture(params=KERNELS, ids=lambda kernel: f"{kernel[0]}-{kernel[1]}")
+def kernel(request):
+    target, dtype = request.param
+    if not available(target):
+        pytest.skip(f"{target} does not run here")
+    return target, dtype
+
+
+@sextant.encoding
+def steps(score, at, table: sextant.Param(16, "heads")):
+    """Buckets by the last bits of the offset: a scatter, with a mixed score."""
+    return sextant.tanh(score) + table[at.offset & 15, at.head] * 0.5
+
+
+@sextant.mask
+def even(at, allowed: sextant.Param(8, integer=True)):
+    """Integers of a table over offsets, in a mask."""
+    return allowed[(at.offset % 8 + 8) % 8] > 0
+
+
+def drawn(kind, batch, lq, lk):
+    """Coordinates of queries and keys; how far apart they lie."""
+    def steps(length, most, low=1):
+        return torch.randint(low, most + 1, (batch, length, 1)).cumsum(1)
+
+    if kind == "near":  # gaps, below 0: a table
+        return steps(lq, 2) - lq, steps(lk, 2) - lk // 2
+    if kind == "apart":  # elements of the batch far from each other: a table
+        shift = torch.arange(batch)[:, None, None] * 10**6
+        return steps(lq, 2) + shift, steps(lk, 2) + shift
+    if kind == "some":  # wider than a table, and no more
+        return steps(lq, 60), steps(lk, 60) - 500
+    if kind == "gaps":  # gaps of random width
+        return steps(lq, 1000) - 3000, steps(lk, 1000)
+    if kind == "shuffled":
+        wide = torch.randint(-(10**6), 10**6, (batch, lq + lk, 1))
+        return wide[:, :lq], wide[:, lq:]
+    if kind == "outlier":  # one token far away
+        key = steps(lk, 1)
+        key[:, lk // 2] = 2**30
+        return steps(lq, 1), key
+    # The ends of i32; offsets wrap as in the definition.
+    return steps(lq, 1) - 2**31, 2**31 - 1 - steps(lk, 1)
+
+
+KINDS = ["near", "apart", "gaps", "shuffled", "outlier", "ends"]
+
+
+def compare(kernel, uses, params, shape, positions, given=("query", "key")):
+    target, dtype = kernel
+    b, h, hk, lq, lk, d, dv = shape
+    q, k, v = (
+        torch.randn(b, n, length, dim).to(dtype)
+        for n, length, dim in ((h, lq, d), (hk, lk, d), (hk, lk, dv))
+    )
+    grad = torch.randn(b, h, lq, dv).to(dtype)
+    named = dict(zip(("query", "key"), positions))
+    positions = {f"{side}_positions": named[side].int() for side in given}
+    trained = [n for n, t in params.items() if t.dtype.is_floating_point]
+
+    def run(where, kind, stored=None):
+        compute = torch.float64 if kind == torch.float64 else torch.float32
+        leaves = [t.to(kind).requires_grad_() for t in (q, k, v)]
+        own = {
+            n: t.to(compute).requires_grad_() if n in trained else t
+            for n, t in params.items()
+        }
+        leaves += [own[n] for n in trained]
+        out, lse = sextant.attention(
+            *leaves[:3], uses, own, target=where, return_lse=True, **positions
+        )
+        # A backward is given the output in its own type: its rounding acts on
+        # the gradients as a gradient of the lse does.
+        lse_grad = torch.zeros_like(lse)
+        if stored is not None:
+            lse_grad = ((out.detach() - stored.double()) * grad.double()).sum(-1)
+        both = (grad.to(kind), lse_grad)
+        return [out, *torch.autograd.grad((out, lse), leaves, both)]
+
+    got = run(target, dtype)
+    want = run("reference", torch.float64, got[0].detach())
+    allowed = 1e-4 if dtype == F32 else 6e-2
+    names = ["output", "query", "key", "value", *trained]
+    for name, a, b in zip(names, got, want):
+        scale = max(1.0, b.abs().max().item())
+        error = (a.double() - b).abs().max().item()
+        assert error <= allowed * scale, f"{name}: {error} of {scale}"
+
+
+def kerple(heads):
+    return {
+        "kerple_log.r1": torch.rand(heads) + 0.5,
+        "kerple_log.r2": torch.rand(heads) + 0.5,
+    }
+
+
+@pytest.mark.parametrize("positions", KINDS)
+def test_values_and_gradients(kernel, positions):
+    shape = (2, 4, 2, 65, 129, 16, 24)
+    compare(kernel, ["kerple_log"], kerple(4), shape, drawn(positions, 2, 65, 129))
+
+
+@pytest.mark.parametrize("positions", ["near", "gaps", "shuffled"])
+def test_buckets_and_masks(kernel, positions):
+    """A score that is not additive, buckets, a table of integers in a mask."""
+    shape = (2, 2, 2, 70, 70, 16, 16)
+    params = {
+        "steps.table": torch.randn(16, 2),
+        "even.allowed": torch.randint(0, 2, (8,), dtype=torch.int32),
+    }
+    params["even.allowed"][0] = 1
+    # One element's positions serve all of the batch.
+    compare(kernel, [steps, even], params, shape, drawn(positions, 1, 70, 70))
+
+
+@pytest.mark.parametrize("given", ["query", "key"])
+@pytest.mark.parametrize("positions", ["near", "gaps"])
+def test_positions_of_one_side(kernel, positions, given):
+    """The other side's are its indices."""
+    shape = (1, 2, 2, 33, 101, 16, 16)
+    both = drawn(positions, 1, 33, 101)
+    compare(kernel, ["kerple_log", "causal"], kerple(2), shape, both, (given,))
+
+
+@pytest.mark.parametrize("uses", [["t5_bias"], ["alibi", "kerple_power"], ["sandwich"]])
+def test_other_definitions(kernel, uses):
+    """Sums inside a value, parts of a value with a table of their own."""
+    made = sextant.init_params(uses, heads=2, head_dim=16)
+    # Small exponents: a power of a distance is a bias with f32's rounding.
+    params = {
+        n: t.detach().float() * (0.3 if n.endswith("power.r2") else 1.0)
+        for n, t in made.items()
+    }
+    shape = (1, 2, 1, 40, 40, 16, 16)
+    compare(kernel, uses, params, shape, drawn("some", 1, 40, 40))
+
+
+def test_lengths_of_one_program():
+    """Whether there are tables is decided by each call."""
+    q, k, v = (torch.randn(1, 1, 6, 8) for _ in range(3))
+    params = kerple(1)
+    near = torch.arange(6, dtype=torch.int32)[None, :, None]
+    for factor in (1, 10**6, 3, 10**8, 1):
+        place = near * factor
+        named = dict(query_positions=place, key_positions=place)
+        got = sextant.attention(q, k, v, ["kerple_log"], params, **named)
+        want = sextant.attention(
+            q, k, v, ["kerple_log"], params, target="reference", **named
+        )
+        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
