@@ -1,0 +1,120 @@
+"""Memory of attention is linear in the length, forward and backward.
+
+Measured in a process of its own: how far the resident set rises above what it
+was before (the kernel's high-water mark, reset through /proc/self/clear_refs),
+with an allocator that gives every large block back at once. A call needs tens of
+bytes per row and lane here, so doubling the length has to double the rise; one
+byte per score would quadruple it. A narrow window makes the products cheap and
+leaves every allocation as it is.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHORT, LONG = 8192, 16384
+# Pages, and what threads and the allocator keep, are small against 20 MB.
+FACTOR = 2.2
+
+PROGRAM = """
+import json, sys, torch, sextant
+torch.set_num_threads(1)
+
+
+def status(name):
+    for line in open("/proc/self/status"):
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+
+
+def rise(call):
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the high-water mark starts at the present size
+    before = status("VmRSS")
+    call()
+    return status("VmHWM") - before
+
+
+def attention(length, uses, dense):
+    torch.manual_seed(0)
+    leaves = [torch.randn(1, 1, length, 16, requires_grad=True) for _ in range(3)]
+    params = sextant.init_params(uses, heads=1, head_dim=16, seed=0)
+    params = {n: t.detach().requires_grad_(t.is_floating_point()) for n, t in params.items()}
+    for n, shape in GIVEN.items():
+        if n.split(".")[0] in uses:
+            params[n] = torch.ones(1, length, dtype=torch.int32)
+    named = {}
+    if positions:
+        place = torch.arange(length, dtype=torch.int32)[None, :, None] * positions
+        named = dict(query_positions=place, key_positions=place)
+    out = sextant.attention(*leaves, [*uses, "near=window(size=64)"], params, **named)
+    if dense:  # the smallest thing with an element per score
+        out = out + torch.ones(length, length, dtype=torch.int8)[0, 0]
+    out.sum().backward()
+
+
+GIVEN = {"document.ids": None, "padding.visible": None}
+uses, positions, dense, lengths = json.loads(sys.argv[1])
+attention(lengths[0] // 64, uses, False)  # compiles
+print(json.dumps([rise(lambda: attention(n, uses, dense)) for n in lengths]))
+"""
+
+
+def measure(uses, positions=0, dense=False):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps([uses, positions, dense, [SHORT, LONG]])],
+        env={
+            **os.environ,
+            # Blocks from here on are mapped, and unmapped when they are freed.
+            "MALLOC_MMAP_THRESHOLD_": "65536",
+            "MALLOC_TRIM_THRESHOLD_": "65536",
+            "OMP_NUM_THREADS": "1",
+        },
+        text=True,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(autouse=True)
+def high_water_mark():
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("no high-water mark that can be reset here")
+
+
+# Every form of hoisted value, alone and together.
+ENCODINGS = [
+    ["alibi"],
+    ["kerple_log", "kerple_power"],
+    ["t5_bias"],
+    ["sandwich", "causal", "softcap"],
+    ["rope"],
+    ["document", "padding"],
+    ["rope", "t5_bias", "document", "kerple_log"],
+]
+
+
+@pytest.mark.parametrize("uses", ENCODINGS, ids="-".join)
+def test_peak_is_linear(uses):
+    short, long = measure(uses)
+    print(f"{uses}: {short / 2**20:.1f} MB, {long / 2**20:.1f} MB")
+    assert short > 2**23, "too little to measure"
+    assert long <= FACTOR * short
+
+
+@pytest.mark.parametrize("gap", [1, 10**5], ids=["table", "in-tile"])
+def test_peak_is_linear_under_positions(gap):
+    short, long = measure(["t5_bias", "kerple_log"], gap)
+    assert short > 2**23, "too little to measure"
+    assert long <= FACTOR * short
+
+
+def test_a_byte_per_score_is_noticed():
+    """The measure itself: it fails where it has to."""
+    short, long = measure(["alibi"], dense=True)
+    assert long > FACTOR * short
