@@ -264,7 +264,7 @@ def _add_demo(commands) -> None:
     parser.set_defaults(run=_demo)
 
 
-def _demo(options) -> int:
+def _demo(options) -> None:
     from .demo import run_demo
 
-    return run_demo(options.folder, quick=options.quick, data=tuple(options.data))
+    run_demo(options.folder, quick=options.quick, data=tuple(options.data))
