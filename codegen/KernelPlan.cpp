@@ -261,6 +261,12 @@ const Hoisted *KernelPlan::find(pos::HoistOp op, RowOperand operand) const {
   return nullptr;
 }
 
+const Hoisted *KernelPlan::findRowTerm() const {
+  // Accessors of ops are not const.
+  pos::RowTermOp op = rowTerm;
+  return op ? find(op.getHoist()) : nullptr;
+}
+
 template <typename SiteTy>
 static LogicalResult setOnce(SiteTy &slot, SiteTy site) {
   if (slot)
@@ -303,9 +309,13 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
   if (owner.getSitesRegion().empty())
     return plan;
   Block &sites = owner.getSitesRegion().front();
-  for (Operation &site : sites)
+  for (Operation &site : sites) {
     if (isa<pos::SiteOpInterface>(site) && failed(planSite(plan, site)))
       return failure();
+    if (auto term = dyn_cast<pos::RowTermOp>(site))
+      if (failed(setOnce(plan.rowTerm, term)))
+        return failure();
+  }
   if (failed(planHoists(plan, sites)))
     return failure();
   return plan;

@@ -74,7 +74,8 @@ struct KernelPlan {
   pos::ScoreOp score; ///< null: identity
   /// The number of heads where the score is of all heads at once, else 0.
   int64_t scoreHeads = 0;
-  pos::MaskOp mask;   ///< null: everything is visible
+  pos::MaskOp mask;       ///< null: everything is visible
+  pos::RowTermOp rowTerm; ///< null: nothing cancels in the softmax
   /// Per parameter operand: whether its gradient is asked for.
   llvm::SmallVector<bool> paramWantsGradient;
   double scale = 1.0;
@@ -83,6 +84,8 @@ struct KernelPlan {
   /// The entry of a hoisted value, null if no site of the operand needs it.
   const Hoisted *find(pos::HoistOp op,
                       pos::RowOperand operand = pos::RowOperand::query) const;
+  /// The entry of the row term, a vector over query rows; null without one.
+  const Hoisted *findRowTerm() const;
 };
 
 /// Builds the plan. A site that no kernel of the CPU and reference targets

@@ -74,6 +74,21 @@ def FuseSites : Pass<"pos-fuse-sites"> {
     Statistic<"numMasks", "masks-conjoined", "Mask sites merged into another">];
 }
 
+def DropRowConstants : Pass<"pos-drop-row-constants"> {
+  let summary = "Move terms of the score that cancel in the softmax to the log-sum-exp";
+  let description = [{
+    A term that the last ops of a score payload add, and that is the same for
+    all keys of a row (it varies with batch, head and query only), has no part in
+    the output. It leaves the payload for a `pos.row_term`, which shifts the
+    log-sum-exp by it. Where something that is not additive comes after it (a
+    soft cap, scores of all heads), the term stays. Attention and its gradient
+    are treated alike, so that they agree on what a log-sum-exp holds.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::sextant::pos::PosDialect"];
+  let statistics = [
+    Statistic<"numDropped", "terms-dropped", "Terms that left a payload">];
+}
+
 def Hoist : Pass<"pos-hoist"> {
   let summary = "Move what needs neither score nor row out of payloads";
   let description = [{

@@ -21,6 +21,8 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createVerifyFused());
+  // Before hoisting: what is dropped needs no table of its own.
+  pm.addPass(createDropRowConstants());
   pm.addPass(createHoist());
   if (options.hoistVectors)
     pm.addPass(createHoistVectors());

@@ -122,7 +122,9 @@ public:
 
 private:
   LogicalResult verify();
+  RowStatistics launchStatistics();
   void addReads(const RowStatistics &statistics);
+  void allocateHoistPartials();
   void addWrites();
   LogicalResult launchMain();
   FailureOr<SmallVector<Value>> launchParamGradients();
@@ -154,6 +156,32 @@ LogicalResult BackwardLowering::verify() {
   return success();
 }
 
+/// Partial sums of the gradients of hoisted values. The row term's have one
+/// chunk more, which takes the gradient of the log-sum-exp.
+void BackwardLowering::allocateHoistPartials() {
+  const Hoisted *term = lowering.plan.findRowTerm();
+  for (const Hoisted &hoisted : lowering.plan.hoisted) {
+    hoistPartials.emplace_back();
+    if (!hoisted.wantsGradient)
+      continue;
+    Value all = chunks;
+    if (&hoisted == term)
+      all = sizes.create<arith::AddIOp>(chunks, sizes.constant(1));
+    hoistPartials.back() = allocatePartials(
+        sizes, task, hoisted,
+        getHoistGradientShape(lowering, hoisted, tables.options), all, op);
+  }
+}
+
+RowStatistics BackwardLowering::launchStatistics() {
+  RowTermBuffers term;
+  if (const Hoisted *hoisted = lowering.plan.findRowTerm()) {
+    size_t number = hoisted - lowering.plan.hoisted.data();
+    term = {hoisted, tables.buffers[number], hoistPartials[number]};
+  }
+  return launchDelta(lowering, task.shape, paddedQueries, term);
+}
+
 void BackwardLowering::addReads(const RowStatistics &statistics) {
   task.sites.query = operands.read(op.getQuery());
   task.sites.key = operands.read(op.getKey());
@@ -182,7 +210,6 @@ static bool isReadInTile(const KernelPlan &plan, BlockArgument param) {
 void BackwardLowering::addWrites() {
   Value batch = lowering.getDim(op.getQuery(), 0);
   Value heads = lowering.getDim(op.getQuery(), 1);
-  chunks = getChunks(sizes, task.shape, op);
   SmallVector<int64_t> shape(4, ShapedType::kDynamic);
   shape.push_back(task.shape.headRow);
   queryPartials = lowering.allocate(
@@ -198,15 +225,10 @@ void BackwardLowering::addWrites() {
     task.valueGradients.push_back(operands.write(valueGradients.back()));
   }
 
-  for (const Hoisted &hoisted : lowering.plan.hoisted) {
-    hoistPartials.emplace_back();
+  for (Value partials : hoistPartials) {
     task.tableGradients.emplace_back();
-    if (!hoisted.wantsGradient)
-      continue;
-    hoistPartials.back() = allocatePartials(
-        sizes, task, hoisted,
-        getHoistGradientShape(lowering, hoisted, tables.options), chunks, op);
-    task.tableGradients.back() = operands.write(hoistPartials.back());
+    if (partials)
+      task.tableGradients.back() = operands.write(partials);
   }
   for (auto [number, param] : llvm::enumerate(op.getParams())) {
     readPartials.emplace_back();
@@ -294,7 +316,9 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   tables = *hoists;
   paddedQueries =
       sizes.roundUp(lowering.getDim(op.getQuery(), 2), task.shape.queries);
-  addReads(launchDelta(lowering, task.shape, paddedQueries));
+  chunks = getChunks(sizes, task.shape, op);
+  allocateHoistPartials();
+  addReads(launchStatistics());
   addWrites();
   if (failed(launchMain()))
     return failure();

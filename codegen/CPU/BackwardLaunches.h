@@ -14,10 +14,19 @@ struct RowStatistics {
   mlir::Value negativeLse, negativeDelta;
 };
 
+/// The term that a row's log-sum-exp has beyond that of its scores.
+struct RowTermBuffers {
+  const Hoisted *hoisted = nullptr; ///< null: there is none
+  mlir::Value table;                ///< see HoistTable.h
+  /// Partial sums [chunks, B, H, entries] of the gradient of the term, of which
+  /// the last chunk takes that of the log-sum-exp; null where not wanted.
+  mlir::Value partials;
+};
+
 /// delta: -lse and dlse - rowsum(o do), for `paddedRows` rows (type
-/// index) of each head.
+/// index) of each head. Takes the row term off lse.
 RowStatistics launchDelta(const Lowering &lowering, const BackwardShape &shape,
-                          mlir::Value paddedRows);
+                          mlir::Value paddedRows, const RowTermBuffers &term);
 
 /// finish: dQ from its partial sums [chunks, B, H, rows, row], pulled back
 /// through the row maps of the query.

@@ -20,6 +20,7 @@ namespace {
 struct DeltaOperands {
   SmallVector<unsigned> outputs, outputGradients;
   unsigned lse, lseGradient, negativeLse, negativeDelta;
+  std::optional<unsigned> term, termPartials;
 };
 } // namespace
 
@@ -68,7 +69,8 @@ static Value emitRowProduct(KernelBuilder &kernel, Type element, int64_t dim,
 
 RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
                                             const BackwardShape &shape,
-                                            Value paddedRows) {
+                                            Value paddedRows,
+                                            const RowTermBuffers &term) {
   auto op = cast<pos::AttentionBackwardOp>(lowering.plan.owner);
   auto type =
       RankedTensorType::get(SmallVector<int64_t>(3, ShapedType::kDynamic),
@@ -85,8 +87,12 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
     numbers.outputGradients.push_back(operands.read(gradient));
   numbers.lse = operands.read(op.getLse());
   numbers.lseGradient = operands.read(op.getLseGradient());
+  if (term.hoisted)
+    numbers.term = operands.read(term.table);
   numbers.negativeLse = operands.write(statistics.negativeLse);
   numbers.negativeDelta = operands.write(statistics.negativeDelta);
+  if (term.partials)
+    numbers.termPartials = operands.write(term.partials);
 
   Type element = op.getQuery().getType().getElementType();
   auto emitBlock = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
@@ -126,9 +132,20 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
       Value seesKeys = kernel.compareF(
           arith::CmpFPredicate::UNE, lse,
           kernel.constantF32(-std::numeric_limits<double>::infinity()));
+      Value zero = kernel.constantF32(0.0), shift = zero;
+      if (numbers.term)
+        shift = kernel.loadF32(arguments.getAddress(
+            *numbers.term, {term.hoisted->perBatch ? batch : Index(0),
+                            term.hoisted->perHead ? head : Index(0), row}));
       store(numbers.negativeLse, row,
-            kernel.selectF(seesKeys, kernel.subF(kernel.constantF32(0.0), lse),
+            kernel.selectF(seesKeys, kernel.subF(shift, lse),
                            kernel.constantF32(noKeys)));
+      if (!numbers.termPartials)
+        return;
+      Index last = kernel.sub(arguments.getSize(*numbers.termPartials, 0), 1);
+      kernel.store(kernel.selectF(seesKeys, load(numbers.lseGradient), zero),
+                   arguments.getAddress(*numbers.termPartials,
+                                        {last, batch, head, row}));
     });
     kernel.loop(valid, end, 1, [&](Value row) {
       store(numbers.negativeDelta, row, kernel.constantF32(0.0));

@@ -227,6 +227,11 @@ void ForwardItem::storePanel(Index panel) {
     Value isLive = kernel.compareF(arith::CmpFPredicate::UGT, seen,
                                    kernel.splatF32(-5e29));
     Value lse = kernel.fma(m, unit, kernel.log(l));
+    if (pos::RowTermOp term = task.plan.rowTerm) {
+      site.enterPanel(kernel.add(firstQuery, first), first);
+      site.setPoint(v, 0);
+      lse = kernel.addF(lse, site.hoisted(kernel.builder, term.getHoist()));
+    }
     Value none = kernel.splatF32(-std::numeric_limits<double>::infinity());
     Value inverse = kernel.divF(kernel.splatF32(1), l);
     kernel.storeVector(kernel.selectF(isLive, lse, none), maximum, {v * width});

@@ -103,6 +103,9 @@ public:
   /// The score before the softmax: minus infinity where hidden. `raw` is the
   /// scaled product.
   mlir::Value finalScore(mlir::Value raw);
+  /// What the log-sum-exp of a row has beyond that of its final scores; the
+  /// point then stands at the row.
+  mlir::Value rowTerm(Index batch, Index head, Index row);
 
 private:
   mlir::Value scratch;

@@ -90,6 +90,24 @@ static Value pullScore(ReferenceKernel &r, Value raw, Value cotangent) {
   return pulled->front() ? pulled->front() : r.constant(0.0);
 }
 
+/// The row term, whose gradient is that of the row's log-sum-exp.
+static Value pullRowTerm(ReferenceKernel &r, const BackwardTensors &t,
+                         Index batch, Index head, Index i) {
+  Value term = r.rowTerm(batch, head, i);
+  pos::RowTermOp site = r.point.getPlan().rowTerm;
+  if (!site || !r.point.wantsGradient(site.getHoist()))
+    return term;
+  // A row that sees no key has a log-sum-exp whatever its term is (C4).
+  Value seesKeys = r.k.compareF(
+      arith::CmpFPredicate::UNE, r.loadElement(t.lse, {batch, head, i}),
+      r.constant(-std::numeric_limits<double>::infinity()));
+  Value cotangent =
+      r.k.selectF(seesKeys, r.loadElement(t.lseGradient, {batch, head, i}),
+                  r.constant(0.0));
+  r.point.addToHoisted(r.k.builder, site.getHoist(), cotangent);
+  return term;
+}
+
 /// One query row against all keys.
 static void runQuery(ReferenceKernel &r, const BackwardTensors &t, Index batch,
                      Index head, Index i, MappedRows &query, MappedRows &key,
@@ -110,7 +128,8 @@ static void runQuery(ReferenceKernel &r, const BackwardTensors &t, Index batch,
                    })
                 .front();
   }
-  Value lse = r.loadElement(t.lse, {batch, head, i});
+  Value lse = r.sub(r.loadElement(t.lse, {batch, head, i}),
+                    pullRowTerm(r, t, batch, head, i));
   k.loop(0, r.arguments.getSize(t.key, 2), 1, [&](Value j) {
     Value raw = r.mul(r.dot(query.rows, 0, key.rows, j), scale);
     r.point.moveToPair(batch, head, i, j);

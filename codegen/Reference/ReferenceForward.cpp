@@ -41,6 +41,14 @@ Value ReferenceKernel::finalScore(Value raw) {
   return score;
 }
 
+Value ReferenceKernel::rowTerm(Index batch, Index head, Index row) {
+  pos::RowTermOp term = point.getPlan().rowTerm;
+  if (!term)
+    return constant(0.0);
+  point.moveToPair(batch, head, row, 0);
+  return point.hoisted(k.builder, term.getHoist());
+}
+
 //===----------------------------------------------------------------------===//
 // One head
 //===----------------------------------------------------------------------===//
@@ -134,7 +142,10 @@ static void runHead(ReferenceKernel &r, const ForwardTensors &t, Index batch,
                        k.selectF(isEmpty, zero, quotient));
       });
     Value logSum = math::LogOp::create(k.builder, k.loc, sum);
-    r.storeElement(t.lse, {batch, head, i}, r.add(largest, logSum));
+    Value lse = r.add(largest, logSum);
+    r.storeElement(
+        t.lse, {batch, head, i},
+        k.selectF(isEmpty, hidden, r.add(lse, r.rowTerm(batch, head, i))));
   });
 }
 

@@ -31,6 +31,7 @@ LogicalResult passes::verifyInlined(ModuleOp module) {
 static LogicalResult verifySitesFused(Block &sites) {
   pos::MaskOp mask;
   pos::ScoreOp score;
+  pos::RowTermOp term;
   auto report = [](Operation *op, Operation *first) -> LogicalResult {
     InFlightDiagnostic diag = op->emitOpError("is left after fusing");
     diag.attachNote(first->getLoc()) << "it belongs to this one";
@@ -45,6 +46,10 @@ static LogicalResult verifySitesFused(Block &sites) {
       if (score)
         return report(next, score);
       score = next;
+    } else if (auto next = dyn_cast<pos::RowTermOp>(op)) {
+      if (term)
+        return report(next, term);
+      term = next;
     }
   }
   return success();

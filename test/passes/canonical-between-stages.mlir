@@ -1,13 +1,13 @@
 // Canonicalisation and CSE between any two stages change no result: with and
 // without them the stages end in the same text, once both are canonical (but for
 // the order of constants).
-// RUN: sextant-opt %s --pos-link-encodings --pos-inline-encodings --pos-fuse-sites --canonicalize --cse --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.plain
-// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-inline-encodings --canonicalize --cse --pos-fuse-sites --canonicalize --cse --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.between
+// RUN: sextant-opt %s --pos-link-encodings --pos-inline-encodings --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.plain
+// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-inline-encodings --canonicalize --cse --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --canonicalize --cse --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.between
 // RUN: diff %t.plain %t.between
 // RUN: FileCheck %s < %t.between
 
 // Stage verifiers hold after them, too.
-// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-verify-linked --pos-inline-encodings --canonicalize --cse --pos-verify-inlined --pos-fuse-sites --canonicalize --cse --pos-verify-fused --pos-hoist --canonicalize --cse --pos-verify-hoisted -o /dev/null
+// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-verify-linked --pos-inline-encodings --canonicalize --cse --pos-verify-inlined --pos-fuse-sites --canonicalize --cse --pos-verify-fused --pos-drop-row-constants --canonicalize --cse --pos-hoist --canonicalize --cse --pos-verify-hoisted -o /dev/null
 
 // Nothing is deleted as dead, and no constant leaves a payload that uses it.
 // CHECK-LABEL: func @attention
@@ -23,6 +23,38 @@ func.func @attention(%q: tensor<?x4x?x16xf32>, %ids: tensor<?x?xi32>, %slopes: t
       #pos.use<@t5_bias, "t5_bias">, #pos.use<@sandwich, "sandwich">, #pos.use<@softcap, "softcap">]
     params(%ids, %slopes, %r1, %r2, %table, %thresholds : tensor<?x?xi32>, tensor<4xf32>, tensor<4xf32>,
       tensor<4xf32>, tensor<32x4xf32>, tensor<16xf32>)
+    : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>) -> (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>
+  return %o, %lse : tensor<?x4x?x16xf32>, tensor<?x4x?xf32>
+}
+
+// Two terms that are the same for all keys, with a constant in each.
+pos.encoding @level {
+  %heads = pos.extent heads
+  %one = arith.constant 1.0 : f32
+  %level = pos.param "level" : tensor<?xf32> dims(%heads) init constant(%one)
+  pos.score {
+  ^bb0(%s: f32):
+    %half = arith.constant 0.5 : f32
+    %h = pos.head
+    %i = pos.index query
+    %j = pos.index key
+    %v = pos.read %level[%h] : tensor<?xf32>
+    %w = arith.mulf %v, %half : f32
+    %fi = arith.sitofp %i : i32 to f32
+    %fj = arith.sitofp %j : i32 to f32
+    %a = arith.mulf %fi, %half : f32
+    %b = arith.mulf %fj, %half : f32
+    %t = arith.addf %s, %a : f32
+    %u = arith.subf %t, %b : f32
+    %x = arith.addf %u, %w : f32
+    pos.yield %x : f32
+  }
+}
+
+// CHECK-LABEL: func @row_term
+// CHECK: pos.row_term
+func.func @row_term(%q: tensor<?x4x?x16xf32>, %level: tensor<4xf32>) -> (tensor<?x4x?x16xf32>, tensor<?x4x?xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@level, "level">] params(%level : tensor<4xf32>)
     : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>) -> (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>
   return %o, %lse : tensor<?x4x?x16xf32>, tensor<?x4x?xf32>
 }

@@ -159,3 +159,21 @@ func.func @vector_axes(%x: tensor<?x2x?x8xf32>, %p: tensor<?xf32>) {
   }
   return
 }
+
+// -----
+
+func.func @row_terms(%x: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    %t = pos.hoist [query] {
+      %c = arith.constant 1.0 : f32
+      pos.yield %c : f32
+    } : f32
+    // expected-note @below {{it belongs to this one}}
+    pos.row_term %t : f32
+    // expected-error @below {{is left after fusing}}
+    pos.row_term %t : f32
+  }
+  return
+}

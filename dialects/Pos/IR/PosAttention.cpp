@@ -68,11 +68,12 @@ static LogicalResult verifySitesRegion(SitesOwnerInterface op) {
            << op.getParamOperands().size() << " of their types, got "
            << region.front().getNumArguments();
   for (Operation &nested : region.front()) {
-    if (isa<SiteOpInterface, HoistOp>(nested) ||
+    if (isa<SiteOpInterface, HoistOp, RowTermOp>(nested) ||
         nested.hasTrait<OpTrait::ConstantLike>())
       continue;
     InFlightDiagnostic diag =
-        op->emitOpError("region may only hold sites, hoists and constants");
+        op->emitOpError("region may only hold sites, hoists, a row term and "
+                        "constants");
     diag.attachNote(nested.getLoc()) << "'" << nested.getName() << "' is none";
     return diag;
   }
@@ -147,6 +148,7 @@ bool AttentionOp::hasPositions() {
 std::optional<int64_t> AttentionOp::getStaticExtent(Extent extent) {
   return attentionExtent(extent, getQuery(), getKey(), getValues().front());
 }
+bool AttentionOp::hasScores() { return true; }
 double AttentionOp::getEffectiveScale() {
   return scaleOr(getScale(), getQuery());
 }
@@ -164,6 +166,7 @@ bool AttentionBackwardOp::hasPositions() {
 std::optional<int64_t> AttentionBackwardOp::getStaticExtent(Extent extent) {
   return attentionExtent(extent, getQuery(), getKey(), getValues().front());
 }
+bool AttentionBackwardOp::hasScores() { return true; }
 double AttentionBackwardOp::getEffectiveScale() {
   return scaleOr(getScale(), getQuery());
 }

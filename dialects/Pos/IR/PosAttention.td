@@ -12,14 +12,16 @@ def Pos_Rows : 4DTensorOf<[F32, F64, BF16, F16]>;
 def Pos_Positions : 3DTensorOf<[I32]>;
 def Pos_Param : RankedTensorOf<[F32, F64, I32]>;
 
-class Pos_SitesOwnerOp<string mnemonic, list<Trait> traits = []>
+class Pos_SitesOwnerOp<string mnemonic, list<Trait> traits = [],
+                       list<string> ownerMethods = []>
     : Pos_Op<mnemonic, traits # [Pure, IsolatedFromAbove, NoTerminator,
         AttrSizedOperandSegments,
         DeclareOpInterfaceMethods<Pos_SitesOwnerInterface,
-          ["hasPositions", "getStaticExtent", "getEffectiveScale"]>]>;
+          ["hasPositions", "getStaticExtent", "getEffectiveScale"]
+            # ownerMethods>]>;
 
 def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>], ["hasScores"]> {
   let summary = "Softmax attention with positional encodings";
   let description = [{
     query [B, H, Lq, d], key [B, Hkv, Lk, d], values [B, Hkv, Lk, dv]; H is a
@@ -58,7 +60,8 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
 }
 
 def Pos_AttentionBackwardOp
-    : Pos_SitesOwnerOp<"attention_backward", [AttrSizedResultSegments]> {
+    : Pos_SitesOwnerOp<"attention_backward", [AttrSizedResultSegments],
+                       ["hasScores"]> {
   let summary = "Gradient of attention";
   let description = [{
     Takes what `pos.attention` took, its results, and the gradients of its

@@ -75,6 +75,9 @@ def Pos_SitesOwnerInterface : OpInterface<"SitesOwnerInterface"> {
       (ins)>,
     InterfaceMethod<"An extent that is known now, or nothing.",
       "::std::optional<int64_t>", "getStaticExtent", (ins "::sextant::pos::Extent":$extent)>,
+    InterfaceMethod<"Whether there are scores, a softmax of them and its "
+                    "log-sum-exp.",
+      "bool", "hasScores", (ins), "", [{ return false; }]>,
     InterfaceMethod<"The factor on the product of query and key.", "double",
       "getEffectiveScale", (ins)>
   ];

@@ -265,6 +265,24 @@ LogicalResult ScoreOp::verify() {
   return success();
 }
 
+HoistOp RowTermOp::getHoist() { return getTerm().getDefiningOp<HoistOp>(); }
+
+LogicalResult RowTermOp::verify() {
+  HoistOp hoist = getHoist();
+  if (!hoist)
+    return emitOpError("expected the value of a 'pos.hoist'");
+  AxisSet axes;
+  for (auto attr : hoist.getAxes().getAsRange<AxisAttr>())
+    axes |= attr.getValue();
+  if (axes.contains(Axis::query) &&
+      AxisSet{Axis::batch, Axis::head, Axis::query}.contains(axes))
+    return success();
+  InFlightDiagnostic diag = emitOpError(
+      "expected a hoist over the query and, at most, batch and head");
+  diag.attachNote(hoist.getLoc()) << "this one is over other axes";
+  return diag;
+}
+
 LogicalResult HoistOp::verifyRegions() {
   Block &block = getBody().front();
   auto yield = block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());

@@ -133,6 +133,42 @@ def Pos_MaskOp : Pos_SiteOp<"mask"> {
   let assemblyFormat = "$body attr-dict";
 }
 
+def Pos_RowTermOp : Pos_Op<"row_term", [
+    ParentOneOf<["AttentionOp", "AttentionBackwardOp"]>, MemoryEffects<[MemWrite]>]> {
+  let summary = "Term of all scores of a row, kept out of the softmax";
+  let description = [{
+    Made by dropping row constants, never written by an author. What is added to
+    every score of a row cancels in the softmax; all that it does is shift the
+    log-sum-exp. So `pos.attention` adds the term to the log-sum-exp of the
+    scores, and `pos.attention_backward` takes it off the log-sum-exp that it is
+    given; the gradient of the term is the gradient of the log-sum-exp of its
+    row. Nothing passes through the output, where rounding would leave noise.
+
+    A row that sees no key keeps minus infinity and its term has no gradient
+    (C4). A term that is infinite or NaN reaches the log-sum-exp, not the output.
+
+    The term is a `pos.hoist` over the query and, at most, batch and head. There
+    is at most one.
+
+    ```mlir
+    %t = pos.hoist [head, query] {
+      %h = pos.head
+      %i = pos.index query
+      %b = pos.read %bias[%h, %i] : tensor<?x?xf32>
+      pos.yield %b : f32
+    } : f32
+    pos.row_term %t : f32
+    ```
+  }];
+  let arguments = (ins F32:$term);
+  let assemblyFormat = "$term attr-dict `:` type($term)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The hoist that the term is the value of.
+    HoistOp getHoist();
+  }];
+}
+
 def Pos_WeightedRowsOp : Pos_SiteOp<"weighted_rows"> {
   let summary = "Adds a table's rows to the output, weighted by the probabilities";
   let description = [{

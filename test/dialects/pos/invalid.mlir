@@ -208,7 +208,7 @@ func.func @region_arguments(%q: tensor<1x1x?x8xf32>, %p: tensor<?xf32>) {
 // -----
 
 func.func @foreign_in_region(%q: tensor<1x1x?x8xf32>) {
-  // expected-error @below {{region may only hold sites, hoists and constants}}
+  // expected-error @below {{region may only hold sites, hoists, a row term and constants}}
   %o, %lse = pos.attention %q, %q, (%q)
     : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
     -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32> {
@@ -382,6 +382,36 @@ func.func @hoist(%q: tensor<1x1x?x8xf32>) {
       %h = pos.offset
       pos.yield %h : i32
     } : f32
+  }
+  return
+}
+
+// -----
+
+func.func @row_term_of_keys(%q: tensor<1x1x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32> {
+    // expected-note @below {{this one is over other axes}}
+    %t = pos.hoist [query, key] {
+      %c = arith.constant 1.0 : f32
+      pos.yield %c : f32
+    } : f32
+    // expected-error @below {{expected a hoist over the query and, at most, batch and head}}
+    pos.row_term %t : f32
+  }
+  return
+}
+
+// -----
+
+func.func @row_term_of_a_constant(%q: tensor<1x1x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32> {
+    %c = arith.constant 1.0 : f32
+    // expected-error @below {{expected the value of a 'pos.hoist'}}
+    pos.row_term %c : f32
   }
   return
 }

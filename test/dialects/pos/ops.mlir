@@ -252,6 +252,14 @@ func.func @inlined(%q: tensor<?x?x?x8xf32>, %p: tensor<?xf32>) -> tensor<?x?x?x8
       %b = pos.read %slope[%h] : tensor<?xf32>
       pos.yield %b : f32
     } : f32
+    // CHECK: %[[ROW:.+]] = pos.hoist [query] {
+    %w = pos.hoist [query] {
+      %i = pos.index query
+      %f = arith.sitofp %i : i32 to f32
+      pos.yield %f : f32
+    } : f32
+    // CHECK: pos.row_term %[[ROW]] : f32
+    pos.row_term %w : f32
     pos.score {
     ^bb0(%s: f32):
       // CHECK: arith.addf %{{[a-z0-9]+}}, %[[TABLE]]
