@@ -2,6 +2,7 @@
 //---------===//
 
 #include "codegen/KernelPlan.h"
+#include "codegen/GradientPaths.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -316,7 +317,7 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
       if (failed(setOnce(plan.rowTerm, term)))
         return failure();
   }
-  if (failed(planHoists(plan, sites)))
+  if (failed(planHoists(plan, sites)) || failed(verifyGradientPaths(plan)))
     return failure();
   return plan;
 }

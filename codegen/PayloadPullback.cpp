@@ -97,11 +97,11 @@ void Pullback::add(Value value, Value cotangent) {
 
 LogicalResult Pullback::pullBlock(Block &block) {
   for (Operation &op : llvm::reverse(block.without_terminator())) {
-    if (op.getNumResults() != 1)
-      continue;
-    auto found = cotangents.find(op.getResult(0));
-    if (found != cotangents.end() && failed(pullOp(op, found->second)))
-      return failure();
+    for (Value result : op.getResults()) {
+      auto found = cotangents.find(result);
+      if (found != cotangents.end() && failed(pullOp(op, found->second)))
+        return failure();
+    }
   }
   return success();
 }
@@ -111,8 +111,9 @@ LogicalResult Pullback::pullOp(Operation &op, Value ct) {
     return pullRead(read, ct);
   if (auto sum = dyn_cast<pos::SumOp>(op))
     return pullSum(sum, ct);
+  // A rule is one of a single result.
   auto rule = dyn_cast<DerivativeRuleInterface>(op);
-  if (!rule)
+  if (!rule || op.getNumResults() != 1)
     return op.emitOpError("has no derivative rule");
   SmallVector<Value> operands;
   Value result = forward.get(op.getResult(0));

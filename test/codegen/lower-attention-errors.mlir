@@ -61,3 +61,80 @@ func.func @allHeads(%x: tensor<?x2x?x8xf32>) -> tensor<?x2x?x8xf32> {
   }
   return %o : tensor<?x2x?x8xf32>
 }
+
+// -----
+
+// C10: what has no derivative rule is named where a gradient needs one.
+func.func @noRule(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>) -> tensor<?x?x?x8xf32> {
+  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l gradients []
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
+      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+    -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) {
+    pos.score {
+    ^bb0(%s: f32):
+      // expected-error @below {{'math.sincos' op has no derivative rule}}
+      %sin, %cos = math.sincos %s : f32
+      %t = arith.addf %s, %cos : f32
+      pos.yield %t : f32
+    }
+  }
+  return %g#0 : tensor<?x?x?x8xf32>
+}
+
+// -----
+
+// A number made of the bits of another follows it; integers carry no gradient.
+func.func @bits(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>) -> tensor<?x?x?x8xf32> {
+  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l gradients []
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
+      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+    -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) {
+    pos.score {
+    ^bb0(%s: f32):
+      %one = arith.constant 8388608 : i32
+      // expected-note @below {{the bits are taken here}}
+      %b = arith.bitcast %s : f32 to i32
+      %c = arith.addi %b, %one : i32
+      // expected-error @below {{'arith.bitcast' op has no derivative rule for an integer that holds the bits of a value with a gradient}}
+      %t = arith.bitcast %c : i32 to f32
+      pos.yield %t : f32
+    }
+  }
+  return %g#0 : tensor<?x?x?x8xf32>
+}
+
+// -----
+
+// So it does behind a hoist; a number made of a parameter that is not trained
+// has no gradient to lose.
+func.func @hoistedBits(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %p: tensor<?xf32>) -> tensor<?x?x?x8xf32> {
+  %g:4 = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l params(%p, %p : tensor<?xf32>, tensor<?xf32>) gradients [1]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
+      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+    -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<?xf32> {
+  ^bb0(%fixed: tensor<?xf32>, %trained: tensor<?xf32>):
+    %a = pos.hoist [head] {
+      %h = pos.head
+      %v = pos.read %fixed[%h] : tensor<?xf32>
+      %b = arith.bitcast %v : f32 to i32
+      pos.yield %b : i32
+    } : i32
+    %b = pos.hoist [head] {
+      %h = pos.head
+      %v = pos.read %trained[%h] : tensor<?xf32>
+      // expected-note @below {{the bits are taken here}}
+      %b = arith.bitcast %v : f32 to i32
+      pos.yield %b : i32
+    } : i32
+    pos.score {
+    ^bb0(%s: f32):
+      %f = arith.bitcast %a : i32 to f32
+      // expected-error @below {{'arith.sitofp' op has no derivative rule for an integer}}
+      %t = arith.sitofp %b : i32 to f32
+      %u = arith.addf %s, %f : f32
+      %w = arith.addf %u, %t : f32
+      pos.yield %w : f32
+    }
+  }
+  return %g#0 : tensor<?x?x?x8xf32>
+}

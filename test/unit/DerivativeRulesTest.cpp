@@ -225,9 +225,13 @@ TEST(DerivativeRulesErrors, MissingRuleNamesTheOp) {
     text.replace(at, 8, define);
   for (size_t at; (at = text.find("f64")) != std::string::npos;)
     text.replace(at, 3, "f32");
-  // Integers carry no gradient, so the cast back is inactive: no rule needed.
+  // The bits of a value follow it, but an integer carries no gradient: zero
+  // would be wrong.
   std::string error;
-  EXPECT_TRUE(Program::compile(text, "reference", &error)) << error;
+  EXPECT_FALSE(Program::compile(text, "reference", &error));
+  EXPECT_NE(error.find("'arith.bitcast' op has no derivative rule"),
+            std::string::npos)
+      << error;
   for (size_t at; (at = text.find(bits)) != std::string::npos;)
     text.replace(at, bits.size(), "arith.extui %less : i1 to i32");
   EXPECT_FALSE(Program::compile(text, "reference", &error));
