@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from sextant.training import checkpoint as module
+from sextant import files
 from sextant.training.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -62,7 +62,7 @@ def test_a_failed_write_keeps_the_checkpoint_before(stored, monkeypatch):
     def no_space(handle):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.os, "fsync", no_space)
+    monkeypatch.setattr(files.os, "fsync", no_space)
     with pytest.raises(CheckpointError, match="No space left on device.*untouched"):
         write_checkpoint(path, Checkpoint(tensors, {"step": "13"}))
     assert path.read_bytes() == before
@@ -77,10 +77,10 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
         os.close(handle)
         return open("/dev/full", mode)
 
-    monkeypatch.setattr(module.os, "fdopen", full)
+    monkeypatch.setattr(files.os, "fdopen", full)
     with pytest.raises(CheckpointError, match="No space left"):
         write_checkpoint(tmp_path / "c", Checkpoint({"a": torch.ones(100000)}))
-    monkeypatch.setattr(module.os, "fdopen", real)
+    monkeypatch.setattr(files.os, "fdopen", real)
     assert os.listdir(tmp_path) == []
 
 

@@ -1,5 +1,6 @@
 """The command line: lists, a small run from training to report, errors."""
 
+import errno
 import json
 import os
 import signal
@@ -130,6 +131,42 @@ def test_a_killed_run_resumes_bitwise(tmp_path, text_file):
     assert same(tensors_of(tmp_path / "killed"), tensors_of(tmp_path / "whole"))
 
 
+def test_a_full_disk_loses_nothing(tmp_path, text_file, capsys, monkeypatch):
+    """A checkpoint that cannot be written ends the run; it resumes from the one
+    before as if it had never stopped."""
+    folder = tmp_path / "run"
+    real, writes = os.fsync, 0
+
+    def fill_the_disk(handle):
+        nonlocal writes
+        writes += 1
+        if writes > 2:  # the file and the folder of the first checkpoint
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fill_the_disk)
+    assert train(folder, text_file) == 1
+    error = capsys.readouterr().err
+    assert "checkpoint.safetensors: No space left on device" in error
+    assert read_checkpoint(folder / "checkpoint.safetensors").step == 5
+    assert sorted(os.listdir(folder)) == ["checkpoint.safetensors", "log.jsonl"]
+    monkeypatch.setattr(os, "fsync", real)
+    assert train(folder, text_file) == 0 and train(tmp_path / "whole", text_file) == 0
+    assert same(tensors_of(folder), tensors_of(tmp_path / "whole"))
+    entries = (folder / "log.jsonl").read_text().splitlines()
+    assert [json.loads(e)["step"] for e in entries] == list(range(12))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_log_that_cannot_be_written_is_named(tmp_path, text_file, capsys):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "log.jsonl").symlink_to("/dev/full")
+    assert train(folder, text_file) == 1
+    error = capsys.readouterr().err
+    assert "log.jsonl: No space left on device" in error and "untouched" in error
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -139,6 +176,8 @@ def test_a_killed_run_resumes_bitwise(tmp_path, text_file):
         (["--heads", "5"], "width 32 is not a multiple of heads 5"),
         (["--style", "gtp2"], 'did you mean "gpt2"'),
         (["--length", "100000"], "either part needs 100001"),
+        (["--lr", "nan"], "lr must be finite and not negative, got nan"),
+        (["--data", "/"], "cannot read /: Is a directory"),
         (["--target", "cpu:avx1024"], "cpu:avx2"),
     ],
 )

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..files import replace_file
+
 EVALUATION = "evaluation.json"
 LOG = "log.jsonl"
 CHECKPOINT = "checkpoint.safetensors"
@@ -42,7 +44,7 @@ class RunResult:
 
 
 def write_evaluation(folder: Path, result: RunResult) -> None:
-    """Writes what `read_run` reads, besides the log."""
+    """Writes what `read_run` reads, besides the log; raises `ReportError`."""
     text = json.dumps(
         {
             "name": result.name,
@@ -55,9 +57,10 @@ def write_evaluation(folder: Path, result: RunResult) -> None:
         },
         indent=1,
     )
-    temporary = folder / (EVALUATION + ".tmp")
-    temporary.write_text(text)
-    temporary.replace(folder / EVALUATION)
+    try:
+        replace_file(folder / EVALUATION, text.encode())
+    except OSError as error:
+        raise ReportError(f"cannot write {folder / EVALUATION}: {error.strerror}") from None
 
 
 def read_run(folder: str | Path) -> RunResult:

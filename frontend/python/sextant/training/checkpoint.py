@@ -1,24 +1,22 @@
 """Checkpoints: safetensors files that are written whole or not at all.
 
 A checkpoint holds parameters, optimizer state and, as metadata, the settings, the
-step and the digest of the text. It is written to a temporary file beside its
-place, synced, and renamed, so a full disk or a killed process leaves the one
-before.
+step and the digest of the text.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import struct
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+
+from ..files import replace_file
 
 FORMAT = "sextant-checkpoint-1"
 
@@ -51,37 +49,13 @@ def write_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
     metadata = {**checkpoint.metadata, "format": FORMAT}
     tensors = {n: t.detach().contiguous().cpu() for n, t in checkpoint.tensors.items()}
     metadata["checksum"] = checksum(tensors, metadata)
-    temporary = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        payload = save(tensors, metadata)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        temporary = ""
-        _sync_folder(path.parent)
+        replace_file(path, save(tensors, metadata))
     except OSError as error:
         raise CheckpointError(
             f"cannot write checkpoint {path}: {error.strerror or error}; "
             "the one before, if any, is untouched"
         ) from None
-    finally:
-        if temporary:
-            try:
-                os.unlink(temporary)
-            except OSError:
-                pass
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -63,8 +64,16 @@ class TrainConfig:
             raise ValueError(
                 f'unknown residual "{self.residual}"{nearest(self.residual, ["scaled", "plain"])}'
             )
-        if self.lr < 0 or self.clip < 0 or not 0 <= self.final <= 1:
-            raise ValueError("lr and clip are not negative, final is in [0, 1]")
+        for name in ("lr", "clip", "weight_decay", "warmup"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"{name} must be finite and not negative, got {getattr(self, name)}"
+                )
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
+        if not 0 <= self.final <= 1:
+            raise ValueError(f"final must be in [0, 1], got {self.final}")
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from ..files import replace_file
 from ..report.results import CHECKPOINT, LOG
 from .checkpoint import Checkpoint, CheckpointError, read_checkpoint, write_checkpoint
 from .config import TrainConfig
@@ -57,12 +58,7 @@ def train(
     start = 0
     if resume and path.exists():
         start = restore(model, config, text, path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        log = _open_log(folder / LOG, start)
-    except OSError as error:
-        raise TrainingError(f"cannot write to {folder}: {error.strerror}") from None
-    with log, _Interruption() as interruption:
+    with _Log(folder / LOG, start) as log, _Interruption() as interruption:
         bar = tqdm(
             range(start, config.steps),
             desc=config.name,
@@ -84,7 +80,7 @@ def train(
                     f"the loss is {loss} at step {step}; the checkpoint before, if any, "
                     f"is {path}; a lower learning rate may help"
                 )
-            log.write(json.dumps({"step": step, "loss": loss, "ms": elapsed}) + "\n")
+            log.add({"step": step, "loss": loss, "ms": elapsed})
             bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
             done = step + 1
             # Read once: a signal after this is the next step's.
@@ -162,18 +158,60 @@ def load_model(path: str | Path, target: str | None = None) -> tuple[Model, Trai
     return model, config, checkpoint.step
 
 
-def _open_log(path: Path, start: int):
-    """The log, with entries of steps before ``start`` only."""
-    kept = []
-    if start and path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                if json.loads(line)["step"] < start:
-                    kept.append(line)
-            except (ValueError, KeyError, TypeError):
-                continue
-    path.write_text("".join(line + "\n" for line in kept))
-    return path.open("a")
+class _Log:
+    """The log of a run, one entry per line; what is not written is a
+    `TrainingError` that names the file."""
+
+    def __init__(self, path: Path, start: int):
+        """Opens the log and drops entries of steps from ``start`` on, which a killed
+        run left."""
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if start and path.exists():
+                lines = path.read_text(errors="replace").splitlines()
+                kept = [line for line in lines if _step_of(line) < start]
+                replace_file(path, "".join(line + "\n" for line in kept).encode())
+            self._file = path.open("a" if start else "w")
+        except OSError as error:
+            raise self._error(error) from None
+
+    def _error(self, error: OSError) -> TrainingError:
+        return TrainingError(
+            f"cannot write {self.path}: {error.strerror}; the last checkpoint, if any, "
+            "is untouched"
+        )
+
+    def add(self, entry: dict) -> None:
+        try:
+            self._file.write(json.dumps(entry) + "\n")
+        except OSError as error:
+            raise self._error(error) from None
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise self._error(error) from None
+
+    def __enter__(self) -> "_Log":
+        return self
+
+    def __exit__(self, kind, *details) -> bool:
+        try:
+            self._file.close()
+        except OSError as error:
+            if kind is None:
+                raise self._error(error) from None
+        return False
+
+
+def _step_of(line: str) -> float:
+    """The step of an entry; infinite for a line that was cut short."""
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf
 
 
 class _Interruption:
