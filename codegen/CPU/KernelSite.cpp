@@ -3,6 +3,8 @@
 #include "codegen/CPU/KernelSite.h"
 #include "codegen/CPU/OffsetCells.h"
 #include "codegen/Payload.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace sextant;
@@ -159,23 +161,53 @@ Value KernelSite::hoisted(OpBuilder &, pos::HoistOp op) {
   return loadHoisted(*hoisted, table, row);
 }
 
+/// Loads `element` at base[indices] in the lanes that are inside, `nothing`
+/// elsewhere, where memory is not touched.
+static Value gatherInside(KernelBuilder &kernel, Type element, Value base,
+                          Value indices, Value inside, Value nothing) {
+  OpBuilder &builder = kernel.builder;
+  Value pointers = LLVM::GEPOp::create(
+      builder, kernel.loc, VectorType::get(kernel.width(), kernel.pointer),
+      element, base, ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(indices)},
+      LLVM::GEPNoWrapFlags::none);
+  return LLVM::masked_gather::create(
+      builder, kernel.loc, VectorType::get(kernel.width(), element), pointers,
+      kernel.broadcast(inside), ValueRange{kernel.broadcast(nothing)},
+      builder.getI32IntegerAttr(element.getIntOrFloatBitWidth() / 8));
+}
+
 Value KernelSite::read(OpBuilder &, BlockArgument param, ValueRange indices) {
   unsigned tensor = *operands.params[param.getArgNumber()];
   Type element = cast<RankedTensorType>(param.getType()).getElementType();
   Value address = arguments.getPointer(tensor);
-  Value varying; // the offset that differs between lanes, i32
   OpBuilder &builder = kernel.builder;
+  Value varying; // the offset that differs between lanes, i32
+  Value inside = kernel.constant(builder.getBoolAttr(true));
+  auto require = [&](Value condition) {
+    if (condition.getType() != inside.getType()) {
+      condition = kernel.broadcast(condition);
+      inside = kernel.broadcast(inside);
+    }
+    inside = arith::AndIOp::create(builder, kernel.loc, inside, condition);
+  };
   for (auto [dim, index] : llvm::enumerate(indices)) {
-    // The batch may be smaller in a parameter than in the query.
-    if (index == batchValue)
-      index =
-          kernel.toI32(kernel.rem(batchIndex, arguments.getSize(tensor, dim)));
+    Index size = arguments.getSize(tensor, dim);
     Index stride = arguments.getStride(tensor, dim);
     if (!isa<VectorType>(index.getType())) {
-      address = kernel.advance(
-          address, {kernel.mul(kernel.fromI32(index), stride)}, element);
+      // The batch may be smaller in a parameter than in the query.
+      Index place = index == batchValue ? kernel.rem(batchIndex, size)
+                                        : Index(kernel.fromI32(index));
+      if (index != batchValue) {
+        Value isInside = kernel.compare(arith::CmpIPredicate::ult, place, size);
+        require(isInside);
+        place = kernel.select(isInside, place, 0);
+      }
+      address = kernel.advance(address, {kernel.mul(place, stride)}, element);
       continue;
     }
+    require(arith::CmpIOp::create(builder, kernel.loc,
+                                  arith::CmpIPredicate::ult, index,
+                                  kernel.broadcast(kernel.toI32(size))));
     Value step = kernel.broadcast(kernel.toI32(stride));
     Value term = arith::MulIOp::create(builder, kernel.loc, index, step);
     varying = varying
@@ -183,6 +215,16 @@ Value KernelSite::read(OpBuilder &, BlockArgument param, ValueRange indices) {
                         .getResult()
                   : term;
   }
-  return varying ? kernel.gather(element, address, varying)
-                 : kernel.load(element, address);
+  Value nothing = kernel.constant(
+      isa<FloatType>(element)
+          ? cast<TypedAttr>(builder.getFloatAttr(element, std::nan("")))
+          : cast<TypedAttr>(builder.getZeroAttr(element)));
+  if (varying)
+    return gatherInside(kernel, element, address, varying, inside, nothing);
+  return kernel.choose(
+      inside, {element},
+      [&]() -> KernelBuilder::Values {
+        return {kernel.load(element, address)};
+      },
+      [&]() -> KernelBuilder::Values { return {nothing}; })[0];
 }
