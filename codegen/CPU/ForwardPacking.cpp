@@ -229,7 +229,7 @@ void ForwardItem::storePanel(Index panel) {
     Value lse = kernel.fma(m, unit, kernel.log(l));
     if (pos::RowTermOp term = task.plan.rowTerm) {
       site.enterPanel(kernel.add(firstQuery, first), first);
-      site.setPoint(v, 0);
+      site.setPoint(v, 0, 0);
       lse = kernel.addF(lse, site.hoisted(kernel.builder, term.getHoist()));
     }
     Value none = kernel.splatF32(-std::numeric_limits<double>::infinity());
