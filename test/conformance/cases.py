@@ -128,7 +128,8 @@ def make_inputs(case: Case, seed: int, dtype: torch.dtype = torch.float32) -> In
     if case.positions:
         count = case.batch if case.positions == "batch" else 1
         for side, length in (("query", case.query), ("key", case.key)):
-            steps = torch.randint(1, 4, (count, length, 1), generator=draw)
+            # Two axes: what asks for one reads the first.
+            steps = torch.randint(1, 4, (count, length, 2), generator=draw)
             positions[f"{side}_positions"] = steps.cumsum(1).to(torch.int32)
     return Inputs(
         rows(case.heads, case.query, case.head_dim),
