@@ -53,6 +53,16 @@ def test_inputs_of_encodings_become_arguments():
     assert program.results("gradients")[0] == "loss"
 
 
+def test_positions_become_arguments():
+    settings = dict(layers=2, width=32, heads=2, encodings=("causal", "rope", "sinusoidal"))
+    shared = sextant.compile(gpt.gpt(positions="model", **settings))
+    assert shared.arguments("logits")[:2] == ["tokens", "positions"]
+    each = sextant.compile(gpt.gpt(positions="layer", **settings))
+    assert each.arguments("logits")[:4] == [
+        "tokens", "embedding.positions", "layers.0.positions", "layers.1.positions"
+    ]  # fmt: skip
+
+
 def test_traced_encodings():
     @sextant.encoding
     def slanted(score, at, slope: sextant.PerHead):
@@ -71,6 +81,7 @@ def test_traced_encodings():
         ({"heads": 4, "kv_heads": 3}, "heads 4 is not a multiple of kv_heads 3"),
         ({"layers": 0}, "layers must be at least 1, got 0"),
         ({"dtype": "bf16"}, 'models compute in "f32", got dtype "bf16"'),
+        ({"positions": "layers"}, 'unknown positions "layers".*layer'),
         ({"hidden": -1}, "hidden must not be negative, got -1"),
     ],
 )

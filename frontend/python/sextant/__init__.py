@@ -11,6 +11,7 @@ from .definitions import describe, encodings
 from .errors import CompileError, Note, RuntimeError
 from .initial import init_params, project_
 from .program import Program, compile, emit, load
+from .random_positions import random_positions
 from .rowmaps import map_rows
 from .trace.functions import (
     abs,
@@ -72,6 +73,7 @@ __all__ = [
     "normal",
     "parse_use",
     "project_",
+    "random_positions",
     "relu",
     "rows",
     "sigmoid",

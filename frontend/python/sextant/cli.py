@@ -32,6 +32,8 @@ _HELP = {
     "weight_decay": "decoupled weight decay",
     "beta1": "AdamW's decay of the first moment",
     "beta2": "AdamW's decay of the second moment",
+    "max_position": "random positions below this, in training and evaluation (0: none)",
+    "positions_per": "what random positions are drawn for: layer or model",
     "seed": "seed of weights and data",
     "target": "what kernels are compiled for: cpu, cpu:avx2, cpu:avx512, ...",
 }

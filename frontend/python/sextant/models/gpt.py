@@ -31,6 +31,7 @@ from .printer import Function, Input, Parameter, Value, number
 IGNORED = -100
 STYLES = ("gpt2", "llama")
 RESIDUALS = ("scaled", "plain")
+POSITIONS = ("index", "model", "layer")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Config:
     width of the MLP, 0 for 4 times the width (gpt2) or 8/3 of it, rounded up to a
     multiple of 32 (llama). ``tied``: the head's weight is the embedding's.
     ``shared``: layers share the encodings' parameters, whatever their scope.
+    ``positions``: "index"; or given at every call, int32 [1, length, 1], by the name
+    ``positions`` for the whole model, or ``embedding.positions`` (where embeddings
+    have encodings) and ``layers.0.positions`` for each layer (random positions).
 
     Parameters are called ``embedding.weight``, ``layers.0.query.weight``,
     ``layers.0.mlp.up.bias``, ``norm.weight``; those of encodings
@@ -65,6 +69,7 @@ class Config:
     tied: bool = True
     shared: bool = False
     residual: str = "scaled"
+    positions: str = "index"
     dtype: str = "f32"
     epsilon: float = 1e-5
     beta1: float = 0.9
@@ -76,6 +81,10 @@ class Config:
     def __post_init__(self):
         if self.style not in STYLES:
             raise ValueError(f'unknown style "{self.style}"{nearest(self.style, STYLES)}')
+        if self.positions not in POSITIONS:
+            raise ValueError(
+                f'unknown positions "{self.positions}"{nearest(self.positions, POSITIONS)}'
+            )
         if self.dtype != "f32":
             raise ValueError(f'models compute in "f32", got dtype "{self.dtype}"')
         if self.residual not in RESIDUALS:
@@ -153,6 +162,7 @@ class _Model:
             self._declare_encodings(self.placed[EMBEDDING], "embedding", "embedding")
         for layer in range(c.layers):
             self._declare_layer(f"layers.{layer}")
+        self._declare_positions()
         self._declare_norm("norm")
         if not c.tied:
             self._declare_weight("head", c.vocabulary, c.width, bias=False)
@@ -229,6 +239,18 @@ class _Model:
         parts += [self._loss(attributes), self._token_losses(), self._logits()]
         return f"module {{\n{''.join(parts)}}}\n"
 
+    def _positions(self, where: str) -> str | None:
+        """Name of the positions that the embedding or a layer has."""
+        if self.config.positions == "index":
+            return None
+        return "positions" if self.config.positions == "model" else f"{where}.positions"
+
+    def _declare_positions(self) -> None:
+        where = ["embedding"] if EMBEDDING in self.placed else []
+        for place in [*where, *(f"layers.{i}" for i in range(self.config.layers))]:
+            if name := self._positions(place):
+                self.given[name] = Input(name, (1, None, 1), "i32", ("", "length", ""))
+
     def _function(self, name: str, inputs: Iterable[str]) -> Function:
         tokens = [Input(n, (None, None), "i64", ("batch", "length")) for n in inputs]
         return Function(name, [*tokens, *self.given.values()], list(self.parameters.values()))
@@ -262,7 +284,7 @@ class _Model:
         """Logits [batch, length, vocabulary]."""
         with f.within("embedding"):
             x = f.embedding(f["embedding.weight"], f["tokens"])
-            x = self._map_rows(f, x, EMBEDDING, "embedding")
+            x = self._map_rows(f, x, EMBEDDING, "embedding", "embedding")
         for layer in range(self.config.layers):
             x = self._block(f, x, f"layers.{layer}")
         with f.within("head"):
@@ -280,7 +302,9 @@ class _Model:
         sizes = [f.size(f["tokens"], 0), f.size(f["tokens"], 1)]
 
         def heads(name: str, count: int) -> Value:
-            mapped = self._map_rows(f, x, f"{name}_input", f"{prefix}.{name}_input")
+            mapped = self._map_rows(
+                f, x, f"{name}_input", f"{prefix}.{name}_input", prefix
+            )
             y = self._linear(f, mapped, f"{prefix}.{name}")
             split = f.reshape(y, (None, None, count, c.head_dim), sizes)
             return f.transpose(split, 1, 2)
@@ -290,15 +314,18 @@ class _Model:
         v = heads("value", c.key_heads)
         uses = self.placed[ATTENTION].uses if ATTENTION in self.placed else ()
         names = self.operands.get(f"{prefix}.{ATTENTION}", [])
-        out = f.attention(q, k, v, uses, [f[n] for n in names])
+        at = self._positions(prefix)
+        out = f.attention(q, k, v, uses, [f[n] for n in names], f[at] if at else None)
         merged = f.reshape(f.transpose(out, 1, 2), (None, None, c.heads * c.head_dim), sizes)
         return self._linear(f, merged, f"{prefix}.output")
 
-    def _map_rows(self, f: Function, x: Value, where: str, label: str) -> Value:
+    def _map_rows(self, f: Function, x: Value, where: str, label: str, owner: str) -> Value:
+        """``owner``: whose positions they are."""
         if where not in self.placed:
             return x
         params = [f[n] for n in self.operands[label]]
-        return f.map_rows(x, where, self.placed[where].uses, params)
+        at = self._positions(owner)
+        return f.map_rows(x, where, self.placed[where].uses, params, f[at] if at else None)
 
     def _mlp(self, f: Function, x: Value, prefix: str) -> Value:
         up = self._linear(f, x, f"{prefix}.up")

@@ -228,25 +228,42 @@ class Function:
         return self._op(text, [x, labels], shape, ())[0]
 
     def map_rows(
-        self, x: Value, operand: str, uses: Sequence[str], params: Sequence[Value]
+        self,
+        x: Value,
+        operand: str,
+        uses: Sequence[str],
+        params: Sequence[Value],
+        positions: Value | None = None,
     ) -> Value:
-        """Row maps of ``operand`` on x [B, L, C]."""
+        """Row maps of ``operand`` on x [B, L, C]; positions [1 or B, L, axes]."""
+        given = "" if positions is None else f" positions({positions.name} : {positions.type})"
         result = Value(self._name(), x.shape, x.element)
         self._line(
             f"{result.name} = pos.map_rows {x.name} of {operand}{_clauses(uses, params)}"
-            f" : {x.type} -> {result.type}"
+            f"{given} : {x.type} -> {result.type}"
         )
         return result
 
     def attention(
-        self, q: Value, k: Value, v: Value, uses: Sequence[str], params: Sequence[Value]
+        self,
+        q: Value,
+        k: Value,
+        v: Value,
+        uses: Sequence[str],
+        params: Sequence[Value],
+        positions: Value | None = None,
     ) -> Value:
-        """Attention of q [B, H, L, d] to k, v [B, Hkv, L, d]."""
+        """Attention of q [B, H, L, d] to k, v [B, Hkv, L, d]. ``positions`` are those
+        of queries and keys, [1 or B, L, axes]."""
+        given = ""
+        if positions is not None:
+            at = f"({positions.name} : {positions.type})"
+            given = f" query_positions{at} key_positions{at}"
         out = Value(self._name(), (*q.shape[:-1], v.shape[-1]), q.element)
         lse = Value(self._name(), q.shape[:-1], "f32")
         self._line(
             f"{out.name}, {lse.name} = pos.attention {q.name}, {k.name}, ({v.name})"
-            f"{_clauses(uses, params)} : {q.type}, {k.type}, ({v.type}) -> "
+            f"{_clauses(uses, params)}{given} : {q.type}, {k.type}, ({v.type}) -> "
             f"({out.type}), {lse.type}"
         )
         return out

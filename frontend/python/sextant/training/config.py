@@ -19,6 +19,8 @@ class TrainConfig:
     warm-up; then the rate falls linearly to ``final`` times its peak ``lr``.
     ``residual``: initial scale of the residual stream's weights, "scaled" or "plain"
     (`models.gpt.Config`). ``clip``: bound on the global norm of the gradients.
+    ``max_position``: not 0 for random positions below it, in training and evaluation,
+    drawn for each layer, or for the whole model if ``positions_per`` is "model".
     """
 
     encodings: tuple[str, ...] = ()
@@ -38,6 +40,8 @@ class TrainConfig:
     weight_decay: float = 0.01
     beta1: float = 0.9
     beta2: float = 0.999
+    max_position: int = 0
+    positions_per: str = "layer"
     seed: int = 0
     data: tuple[str, ...] = ()
     target: str = "cpu"
@@ -74,6 +78,15 @@ class TrainConfig:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
         if not 0 <= self.final <= 1:
             raise ValueError(f"final must be in [0, 1], got {self.final}")
+        if self.positions_per not in ("layer", "model"):
+            raise ValueError(
+                f'unknown positions_per "{self.positions_per}"'
+                f"{nearest(self.positions_per, ['layer', 'model'])}"
+            )
+        if 0 != self.max_position < self.length:
+            raise ValueError(
+                f"max_position {self.max_position} is less than length {self.length}"
+            )
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ import torch
 
 from ..models.gpt import Config, build
 from ..program import compile
+from ..random_positions import random_positions
 from .config import TrainConfig
 
 VOCABULARY = 256
@@ -34,6 +35,7 @@ class Model:
                 beta2=config.beta2,
                 decay=config.weight_decay,
                 clip=config.clip,
+                positions=config.positions_per if config.max_position else "index",
             )
         )
         self.program = compile(text, target=config.target, file="<gpt>")
@@ -43,6 +45,7 @@ class Model:
             if name.endswith((":first_moment", ":second_moment")):
                 self.state[name] = torch.zeros_like(self.params[name.rsplit(":", 1)[0]])
         self.state["step"] = torch.tensor(1.0)
+        self.evaluation = torch.Generator().manual_seed(config.seed)
 
     @property
     def size(self) -> int:
@@ -55,17 +58,33 @@ class Model:
 
     def step(self, tokens: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
         """One step of training on (batch, length) i64; gives its loss."""
+        step = int(self.state["step"])
         known = {
             "tokens": tokens,
             "labels": labels,
             "learning_rate": torch.tensor(rate),
             **self.state,
         }
+        # Of the step alone, so that a run that goes on draws what it would have.
+        draw = torch.Generator().manual_seed((self.config.seed << 32) + step)
+        known |= self._positions("train_step", tokens.shape[1], draw)
         return float(self._run("train_step", known)[0])
 
     def token_losses(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Losses (batch, length) in nats per byte."""
-        return self._run("token_losses", {"tokens": tokens, "labels": labels})[0]
+        known = {"tokens": tokens, "labels": labels}
+        known |= self._positions("token_losses", tokens.shape[1], self.evaluation)
+        return self._run("token_losses", known)[0]
+
+    def _positions(
+        self, function: str, length: int, draw: torch.Generator
+    ) -> dict[str, torch.Tensor]:
+        """Random positions by the names of the function's arguments."""
+        names = [n for n in self.program.arguments(function) if n.endswith("positions")]
+        return {
+            name: random_positions(length, self.config.max_position, draw)[None, :, None]
+            for name in names
+        }
 
     def _run(self, function: str, known: dict[str, torch.Tensor]):
         inputs = [
