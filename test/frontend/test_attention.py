@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import sextant
-from sextant import CompileError, plans
+from sextant import plans
 
 pytest.importorskip("sextant._compiler")
 
@@ -193,14 +193,6 @@ def test_scale():
     )
 
 
-def test_nan_inputs_are_propagated():
-    q, k, v = (rows() for _ in range(3))
-    q[0, 0, 3, 2] = torch.nan
-    out = sextant.attention(q, k, v, ["causal"])
-    assert out[0, 0, 3].isnan().all()
-    assert out[1].isfinite().all() and out[0, 1:].isfinite().all()
-
-
 def test_params_that_are_not_trained_get_no_gradient():
     q = rows()
     slopes = torch.rand(4)
@@ -219,79 +211,6 @@ def test_integer_params():
     torch.testing.assert_close(out[:, :, :3], first, atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "change, kind, message",
-    [
-        (dict(query=lambda t: t[0]), ValueError, "query must be .batch, heads"),
-        (dict(key=lambda t: t.double()), TypeError, "share a dtype"),
-        (dict(key=lambda t: t[:1]), ValueError, "batch sizes differ: query 2, key 1"),
-        (dict(key=lambda t: t[..., :3]), ValueError, "different head dims: 8 and 3"),
-        (dict(key=lambda t: t[:, :3]), ValueError, "key has 3 heads, value has 4"),
-        (dict(value=lambda t: t[:, :, :3]), ValueError, "value has length 3"),
-        (
-            dict(key=lambda t: t[:, :3], value=lambda t: t[:, :3]),
-            ValueError,
-            "4 heads of query are not a multiple of the 3",
-        ),
-    ],
-)
-def test_shape_errors(change, kind, message):
-    tensors = {n: change.get(n, lambda t: t)(rows()) for n in ("query", "key", "value")}
-    with pytest.raises(kind, match=message):
-        sextant.attention(**tensors)
-
-
-@pytest.mark.parametrize(
-    "encodings, params, kind, message",
-    [
-        (["kerple_lag"], {}, CompileError, "nearest are 'kerple_log'"),
-        (["window(sise=3)"], {}, CompileError, "size"),
-        (["window(size=3"], {}, CompileError, r'expected "," or "\)"'),
-        (["kerple_log"], {}, ValueError, '"kerple_log.r1" .* is trained and is missing'),
-        (["prefix"], {}, ValueError, '"prefix.length" .* is given at every call'),
-        (["alibi"], {"alibi.slope": 1}, ValueError, 'did you mean "alibi.slopes"'),
-        (["alibi"], {"alibi.slopes": 3}, ValueError, r"must have shape \(4,\) \[heads\], got \(3,\)"),
-        (["alibi"], {"alibi.slopes": "bf16"}, TypeError, "must be torch.float32"),
-        (["document"], {"document.ids": 4}, TypeError, "holds integers"),
-        (["sinusoidal"], {}, ValueError, "sextant.map_rows"),
-        (["alibi", "alibi"], {}, CompileError, "two encodings are called"),
-        (["t5_bias(buckets=0)"], {}, ValueError, "is trained and is missing"),
-        (["t5_bias(buckets=0)"], {"t5_bias.table": (0, 4)}, ValueError, "too small"),
-        (["window(size=99999999999)"], {}, CompileError, "99999999999"),
-    ],
-)
-def test_encoding_and_param_errors(encodings, params, kind, message):
-    tensors = {
-        name: torch.ones(4).bfloat16() if size == "bf16" else torch.ones(size)
-        for name, size in params.items()
-    }
-    with pytest.raises(kind, match=message):
-        sextant.attention(rows(), rows(), rows(), encodings, tensors)
-
-
-@pytest.mark.parametrize(
-    "positions, kind, message",
-    [
-        (torch.arange(16.0), TypeError, "query_positions must hold integers"),
-        (torch.arange(15), ValueError, r"with length 16, got \(15,\)"),
-        (torch.zeros(3, 16, dtype=torch.int), ValueError, "must be 1, 2 or a divisor"),
-        (torch.arange(16) + 2**40, ValueError, "must fit 32 bits"),
-    ],
-)
-def test_position_errors(positions, kind, message):
-    with pytest.raises(kind, match=message):
-        sextant.attention(rows(), rows(), rows(), ["alibi"], query_positions=positions)
-
-
-def test_other_arguments():
-    with pytest.raises(TypeError, match="query must be a tensor, got ndarray"):
-        sextant.attention(rows().numpy(), rows(), rows())
-    with pytest.raises(TypeError, match=r'params\["alibi.slopes"\] must be a tensor'):
-        sextant.attention(rows(), rows(), rows(), ["alibi"], {"alibi.slopes": 0.5})
-    with pytest.raises(ValueError, match="scale must be a finite number, got nan"):
-        sextant.attention(rows(), rows(), rows(), scale=math.nan)
-
-
 @pytest.mark.parametrize("dim", [1, 3, 17, 65, 129, 257])
 def test_odd_head_dims(dim):
     x = rows(1, 2, 33, dim).requires_grad_()
@@ -302,15 +221,6 @@ def test_odd_head_dims(dim):
     want.sum().backward()
     torch.testing.assert_close(out, want, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(x.grad, y.grad, atol=1e-4, rtol=1e-4)
-
-
-def test_target_errors():
-    with pytest.raises(CompileError, match="cpu:avx2"):
-        sextant.attention(rows(), rows(), rows(), target="cpu:avx1024")
-    with pytest.raises(TypeError, match='target="reference" computes in float64'):
-        sextant.attention(*(rows().double() for _ in range(3)))
-    with pytest.raises(TypeError, match="got torch.float16"):
-        sextant.attention(*(rows().half() for _ in range(3)))
 
 
 def test_module_trains():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -20,8 +21,24 @@ def check_tensor(label: str, value) -> None:
     """A tensor where one is expected, under a name of one line."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{label} must be a tensor, got {type(value).__name__}")
+    if value.layout != torch.strided:
+        raise TypeError(f"{label} must be a dense tensor, got {value.layout}")
     if "\n" in label:
         raise ValueError(f"the name of a parameter has one line, got {label!r}")
+
+
+def named_params(params) -> dict[str, torch.Tensor]:
+    """Parameters by name; none for None."""
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping):
+        raise TypeError(
+            f"params must map names to tensors, got {type(params).__name__}"
+        )
+    for name in params:
+        if not isinstance(name, str):
+            raise TypeError(f"the names of params must be strings, got {name!r}")
+    return dict(params)
 
 
 def check_rows(query: torch.Tensor, key: torch.Tensor, values: list[torch.Tensor]) -> None:

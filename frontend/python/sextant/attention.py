@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 
 import torch
 
@@ -63,7 +64,7 @@ def attention(
       RuntimeError: the compiled program cannot run.
     """
     spelled, definitions = split(encodings)
-    named = dict(params) if params else {}
+    named = arguments.named_params(params)
     is_single = isinstance(value, torch.Tensor) or not isinstance(value, Sequence)
     values = [value] if is_single else list(value)
     if not values:
@@ -74,8 +75,10 @@ def attention(
     for name, tensor in named.items():
         arguments.check_tensor(f'params["{name}"]', tensor)
     tensors = list(named.values())
-    if scale is not None and not math.isfinite(scale):
-        raise ValueError(f"scale must be a finite number, got {scale}")
+    if scale is not None and not (isinstance(scale, _NUMBERS) and math.isfinite(scale)):
+        raise ValueError(f"scale must be a finite number, got {scale!r}")
+    if not isinstance(target, str):
+        raise TypeError(f"target must be a string, got {type(target).__name__}")
     gradient = torch.is_grad_enabled() and any(
         t.requires_grad for t in (query, key, *values, *tensors)
     )
@@ -97,6 +100,7 @@ def attention(
     return (output, lse) if return_lse else output
 
 
+_NUMBERS = (Real, torch.SymFloat, torch.SymInt)
 _SCHEMA = (
     "(Tensor query, Tensor key, Tensor[] values, {extra}Tensor[] params, str names, "
     "str uses, str definitions, Tensor? query_positions, Tensor? key_positions, "

@@ -125,6 +125,8 @@ def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
         raise TypeError(
             f"encodings is a list, got {type(encodings).__name__}: write [{encodings!s}]"
         )
+    if not isinstance(encodings, Iterable):
+        raise TypeError(f"encodings is a list, got {type(encodings).__name__}")
     spelled: list[str] = []
     definitions: dict[str, str] = {}
     for encoding in encodings:

@@ -45,7 +45,7 @@ def map_rows(
     if of not in OPERANDS:
         raise ValueError(f'unknown operand "{of}"{nearest(of, OPERANDS)}')
     spelled, texts = split(encodings)
-    named = dict(params) if params else {}
+    named = arguments.named_params(params)
     arguments.check_tensor("input", input)
     for name, tensor in named.items():
         arguments.check_tensor(f'params["{name}"]', tensor)

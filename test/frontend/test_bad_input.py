@@ -1,0 +1,175 @@
+"""`sextant.attention` on bad input: every mistake is an error that names it, and
+numbers that are none go where they must and no further."""
+
+import math
+
+import pytest
+import torch
+
+import sextant
+from sextant import CompileError
+
+pytest.importorskip("sextant._compiler")
+
+ENCODINGS = ["causal", "kerple_log"]
+
+
+def rows(batch=2, heads=4, length=16, dim=8):
+    return torch.randn(batch, heads, length, dim)
+
+
+def kerple(heads=4):
+    return {f"kerple_log.{n}": torch.rand(heads) + 0.5 for n in ("r1", "r2")}
+
+
+@pytest.fixture(autouse=True)
+def seeded(seed):
+    torch.manual_seed(seed)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+@pytest.mark.parametrize("where", ["query", "key", "value", "kerple_log.r1", "output_grad"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_nan_reaches_what_follows_from_it(target, where, bad):
+    """Of a head of a batch element, and of nothing else; with gradients."""
+    tensors = {n: rows(length=40) for n in ("query", "key", "value", "output_grad")}
+    params = kerple()
+    wrong = tensors | params
+    wrong[where].view(-1)[0] = bad
+    leaves = {n: t.requires_grad_() for n, t in wrong.items() if n != "output_grad"}
+    out = sextant.attention(
+        tensors["query"], tensors["key"], tensors["value"], ENCODINGS, params, target=target
+    )
+    out.backward(tensors["output_grad"])
+    touched = out[:, 0] if where.startswith("kerple") else out[0, 0]
+    if where != "output_grad" and math.isnan(bad):
+        assert not touched.isfinite().all()
+    assert out[:, 1:].isfinite().all()
+    for name, leaf in leaves.items():
+        grad = leaf.grad[1:] if name in params else leaf.grad[:, 1:]
+        assert grad.isfinite().all(), name
+
+
+def test_nan_inputs_are_propagated():
+    q, k, v = (rows() for _ in range(3))
+    q[0, 0, 3, 2] = torch.nan
+    out = sextant.attention(q, k, v, ["causal"])
+    assert out[0, 0, 3].isnan().all()
+    assert out[1].isfinite().all() and out[0, 1:].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "change, kind, message",
+    [
+        (dict(query=lambda t: t[0]), ValueError, "query must be .batch, heads"),
+        (dict(value=lambda t: t[..., 0]), ValueError, "value must be .batch, heads"),
+        (dict(key=lambda t: t[None]), ValueError, "key must be .batch, heads"),
+        (dict(query=lambda t: t.sum()), ValueError, r"got shape \(\)"),
+        (dict(query=lambda t: t.to_sparse()), TypeError, "query must be a dense tensor"),
+        (dict(key=lambda t: t.to("meta")), ValueError, "key is on meta, query is on cpu"),
+        (dict(value=lambda t: t[..., :0]), ValueError, "head dims must be at least 1"),
+        (
+            dict(key=lambda t: t[:, :0], value=lambda t: t[:, :0]),
+            ValueError,
+            "not a multiple of the 0",
+        ),
+        (dict(key=lambda t: t.double()), TypeError, "share a dtype"),
+        (dict(key=lambda t: t[:1]), ValueError, "batch sizes differ: query 2, key 1"),
+        (dict(key=lambda t: t[..., :3]), ValueError, "different head dims: 8 and 3"),
+        (dict(key=lambda t: t[:, :3]), ValueError, "key has 3 heads, value has 4"),
+        (dict(value=lambda t: t[:, :, :3]), ValueError, "value has length 3"),
+        (
+            dict(key=lambda t: t[:, :3], value=lambda t: t[:, :3]),
+            ValueError,
+            "4 heads of query are not a multiple of the 3",
+        ),
+    ],
+)
+def test_shape_errors(change, kind, message):
+    tensors = {n: change.get(n, lambda t: t)(rows()) for n in ("query", "key", "value")}
+    with pytest.raises(kind, match=message):
+        sextant.attention(**tensors)
+
+
+@pytest.mark.parametrize(
+    "encodings, params, kind, message",
+    [
+        (["kerple_lag"], {}, CompileError, "nearest are 'kerple_log'"),
+        (["window(sise=3)"], {}, CompileError, "size"),
+        (["window(size=3"], {}, CompileError, r'expected "," or "\)"'),
+        (["kerple_log"], {}, ValueError, '"kerple_log.r1" .* is trained and is missing'),
+        (["prefix"], {}, ValueError, '"prefix.length" .* is given at every call'),
+        (["alibi"], {"alibi.slope": 1}, ValueError, 'did you mean "alibi.slopes"'),
+        (["alibi"], {"alibi.slopes": 3}, ValueError, r"must have shape \(4,\) \[heads\], got \(3,\)"),
+        (["alibi"], {"alibi.slopes": "bf16"}, TypeError, "must be torch.float32"),
+        (["document"], {"document.ids": 4}, TypeError, "holds integers"),
+        (["sinusoidal"], {}, ValueError, "sextant.map_rows"),
+        (["alibi", "alibi"], {}, CompileError, "two encodings are called"),
+        (["t5_bias(buckets=0)"], {}, ValueError, "is trained and is missing"),
+        (["t5_bias(buckets=0)"], {"t5_bias.table": (0, 4)}, ValueError, "too small"),
+        (["window(size=99999999999)"], {}, CompileError, "99999999999"),
+    ],
+)
+def test_encoding_and_param_errors(encodings, params, kind, message):
+    tensors = {
+        name: torch.ones(4).bfloat16() if size == "bf16" else torch.ones(size)
+        for name, size in params.items()
+    }
+    with pytest.raises(kind, match=message):
+        sextant.attention(rows(), rows(), rows(), encodings, tensors)
+
+
+@pytest.mark.parametrize(
+    "positions, kind, message",
+    [
+        (torch.arange(16.0), TypeError, "query_positions must hold integers"),
+        (torch.arange(15), ValueError, r"with length 16, got \(15,\)"),
+        (torch.zeros(3, 16, dtype=torch.int), ValueError, "must be 1, 2 or a divisor"),
+        (torch.arange(16) + 2**40, ValueError, "must fit 32 bits"),
+    ],
+)
+def test_position_errors(positions, kind, message):
+    with pytest.raises(kind, match=message):
+        sextant.attention(rows(), rows(), rows(), ["alibi"], query_positions=positions)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (dict(encodings=None), "encodings is a list, got NoneType"),
+        (dict(encodings="causal"), "encodings is a list, got str"),
+        (dict(encodings=[3]), "got int"),
+        (dict(encodings=["alibi"], params=[1]), "params must map names to tensors, got list"),
+        (dict(encodings=["alibi"], params={3: torch.ones(2)}), "must be strings, got 3"),
+        (dict(target=3), "target must be a string, got int"),
+    ],
+)
+def test_wrong_types(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        sextant.attention(rows(), rows(), rows(), **arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64, torch.float16])
+def test_wrong_dtypes(dtype):
+    with pytest.raises(TypeError, match="target cpu computes in torch.float32 and torch.bfloat16"):
+        sextant.attention(*(rows().to(dtype) for _ in range(3)))
+
+
+def test_other_arguments():
+    with pytest.raises(TypeError, match="query must be a tensor, got ndarray"):
+        sextant.attention(rows().numpy(), rows(), rows())
+    with pytest.raises(TypeError, match=r'params\["alibi.slopes"\] must be a tensor'):
+        sextant.attention(rows(), rows(), rows(), ["alibi"], {"alibi.slopes": 0.5})
+    with pytest.raises(ValueError, match="scale must be a finite number, got nan"):
+        sextant.attention(rows(), rows(), rows(), scale=math.nan)
+    with pytest.raises(ValueError, match="scale must be a finite number, got 'x'"):
+        sextant.attention(rows(), rows(), rows(), scale="x")
+
+
+def test_target_errors():
+    with pytest.raises(CompileError, match="cpu:avx2"):
+        sextant.attention(rows(), rows(), rows(), target="cpu:avx1024")
+    with pytest.raises(TypeError, match='target="reference" computes in float64'):
+        sextant.attention(*(rows().double() for _ in range(3)))
+    with pytest.raises(TypeError, match="got torch.float16"):
+        sextant.attention(*(rows().half() for _ in range(3)))
