@@ -173,3 +173,76 @@ def test_target_errors():
         sextant.attention(*(rows().double() for _ in range(3)))
     with pytest.raises(TypeError, match="got torch.float16"):
         sextant.attention(*(rows().half() for _ in range(3)))
+
+
+def test_positions_must_be_tensors():
+    q = rows()
+    with pytest.raises(TypeError, match="key_positions must be a tensor, got list"):
+        sextant.attention(q, q, q, ["alibi"], key_positions=[0] * 16)
+    with pytest.raises(TypeError, match="positions must be a tensor, got range"):
+        sextant.map_rows(q[0], ["sinusoidal"], positions=range(16))
+
+
+@pytest.mark.parametrize(
+    "input, arguments, kind, message",
+    [
+        ((5, 8), {}, ValueError, r"input must be \(batch, length, width\), got shape \(5, 8\)"),
+        ((2, 5, 7), {}, CompileError, "maps pairs of lanes, got 7"),
+        ((2, 5, 8), dict(of="key"), ValueError, 'unknown operand "key"'),
+        ((2, 5, 8), dict(positions=torch.arange(4)), ValueError, "with length 5"),
+        ((2, 5, 8), dict(params={"a.b": torch.ones(1)}), ValueError, 'a parameter "a.b"'),
+        ((2, 5, 8), dict(encodings=["learned"]), ValueError, '"learned.table" .* is missing'),
+    ],
+)
+def test_row_maps(input, arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        sextant.map_rows(torch.randn(input), **{"encodings": ["sinusoidal"], **arguments})
+
+
+def test_module_input():
+    layer = sextant.nn.Attention(32, 4, ["causal"])
+    for shape in ((3, 32), (2, 3, 31)):
+        with pytest.raises(ValueError, match=r"x must be \(batch, length, 32\)"):
+            layer(torch.randn(shape))
+
+
+MODEL = """
+func.func @double(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = nn.add %x, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "inputs, kind, message",
+    [
+        (torch.ones(2), TypeError, "inputs must be a list of tensors .* got Tensor"),
+        (None, TypeError, "got NoneType"),
+        ([], ValueError, "takes 1 arguments .* got 0"),
+        ([[1.0, 2.0]], TypeError, "must be a tensor, got list"),
+        ({"y": torch.ones(2)}, ValueError, 'has no argument "y"'),
+        ([torch.ones(3)], RuntimeError, "2"),
+        ([torch.ones(2, dtype=torch.int32)], RuntimeError, "f32"),
+    ],
+)
+def test_inputs_of_programs(inputs, kind, message):
+    program = sextant.compile(MODEL)
+    with pytest.raises(kind, match=message):
+        program.run("double", inputs)
+
+
+def test_programs_in_files(tmp_path):
+    program = sextant.compile(MODEL)
+    path = tmp_path / "model.sxt"
+    program.save(path)
+    whole = path.read_bytes()
+    (got,) = sextant.load(path).run("double", [torch.ones(2)])
+    assert torch.equal(got, torch.full((2,), 2.0))
+    path.write_bytes(whole[:-20])
+    with pytest.raises(RuntimeError, match="artifact"):
+        sextant.load(path)
+    with pytest.raises(FileNotFoundError):
+        sextant.load(tmp_path / "none.sxt")
+    with pytest.raises(OSError, match="No space left"):
+        program.save("/dev/full")

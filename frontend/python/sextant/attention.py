@@ -72,6 +72,12 @@ def attention(
     labels = ["value"] if is_single else [f"value[{i}]" for i in range(len(values))]
     for label, tensor in (("query", query), ("key", key), *zip(labels, values)):
         arguments.check_tensor(label, tensor)
+    for label, positions in (
+        ("query_positions", query_positions),
+        ("key_positions", key_positions),
+    ):
+        if positions is not None:
+            arguments.check_tensor(label, positions)
     for name, tensor in named.items():
         arguments.check_tensor(f'params["{name}"]', tensor)
     tensors = list(named.values())

@@ -12,9 +12,14 @@ def replace_file(path: str | Path, data: bytes) -> None:
 
     The data goes to a temporary file beside its place, which is synced and renamed,
     so a full disk or a killed process leaves what was there before. Makes the
-    folder. Raises `OSError`, and then leaves no temporary file behind.
+    folder. Raises `OSError`, and then leaves no temporary file behind. A link stays
+    one; a device or a pipe is written to.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            file.write(data)
+        return
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

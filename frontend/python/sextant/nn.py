@@ -93,6 +93,11 @@ class Attention(torch.nn.Module):
         `sextant.attention`. ``given``: parameters that the encodings expect at
         every call, such as ``{"document.ids": ids}``.
         """
+        width = self.query.in_features
+        if x.dim() != 3 or x.shape[-1] != width:
+            raise ValueError(
+                f"x must be (batch, length, {width}), got shape {tuple(x.shape)}"
+            )
         batch, length, _ = x.shape
 
         def heads_of(rows: torch.Tensor, count: int) -> torch.Tensor:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
 from . import backend, definitions
+from .arguments import check_tensor
 from .errors import nearest
+from .files import replace_file
 
 
 class Program:
@@ -75,7 +77,21 @@ class Program:
     def _order(self, function: str, inputs) -> list[torch.Tensor]:
         names = self.arguments(function)
         if not isinstance(inputs, Mapping):
-            return list(inputs)
+            # A tensor is a sequence, too.
+            if isinstance(inputs, torch.Tensor) or not isinstance(inputs, Iterable):
+                raise TypeError(
+                    "inputs must be a list of tensors or map names to tensors, got "
+                    f"{type(inputs).__name__}"
+                )
+            inputs = list(inputs)
+            if len(inputs) != len(names):
+                raise ValueError(
+                    f'function "{function}" takes {len(names)} arguments '
+                    f"({', '.join(names)}), got {len(inputs)}"
+                )
+            for name, tensor in zip(names, inputs):
+                check_tensor(name, tensor)
+            return inputs
         for name in inputs:
             if name not in names:
                 raise ValueError(
@@ -88,6 +104,8 @@ class Program:
                 f'function "{function}" needs {", ".join(missing[:4])}'
                 + (" ..." if len(missing) > 4 else "")
             )
+        for name in names:
+            check_tensor(name, inputs[name])
         return [inputs[name] for name in names]
 
     def init_params(self, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -99,9 +117,8 @@ class Program:
         }
 
     def save(self, path) -> None:
-        """Writes the artifact to a file."""
-        with open(path, "wb") as file:
-            file.write(self.artifact)
+        """Writes the artifact to a file, whole or not at all."""
+        replace_file(path, self.artifact)
 
 
 def compile(text: str, *, target: str = "cpu", file: str = "<text>") -> Program:

@@ -47,6 +47,8 @@ def map_rows(
     spelled, texts = split(encodings)
     named = arguments.named_params(params)
     arguments.check_tensor("input", input)
+    if positions is not None:
+        arguments.check_tensor("positions", positions)
     for name, tensor in named.items():
         arguments.check_tensor(f'params["{name}"]', tensor)
     tensors = list(named.values())
