@@ -1,8 +1,8 @@
 //===- PayloadEmitter.h - Forward emission of a payload -----------*- C++
 //-*-===//
 //
-// Internal to codegen/Payload: the state shared by forward emission and by
-// pullbacks, which recompute forward values.
+// The state shared by forward emission and by pullbacks, which recompute
+// forward values; for targets that emit a payload op by op.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +21,7 @@ public:
 
   /// Emits all ops of a block but its terminator.
   mlir::LogicalResult emitBlock(mlir::Block &block);
+  mlir::LogicalResult emitOp(mlir::Operation &op);
 
   /// Emits now what a nested block (the body of a sum) needs from outside, so
   /// that it dominates all uses: context ops, hoisted values, constants.
@@ -46,7 +47,6 @@ public:
   SiteContext &point;
 
 private:
-  mlir::LogicalResult emitOp(mlir::Operation &op);
   mlir::LogicalResult emitElementwise(mlir::Operation &op);
   mlir::LogicalResult emitSum(pos::SumOp sum);
   mlir::LogicalResult emitConstant(mlir::Operation &op);
@@ -54,6 +54,12 @@ private:
   mlir::IRMapping values;
   llvm::DenseSet<mlir::Operation *> prepared;
 };
+
+/// Pulls cotangents of scalars of a block back to hoisted values and
+/// parameters. `forward` has emitted the scalars of the block.
+mlir::LogicalResult emitScalarPullback(
+    PayloadEmitter &forward, mlir::Block &block,
+    llvm::ArrayRef<std::pair<mlir::Value, mlir::Value>> cotangents);
 
 /// The constant count of a sum if it is small enough to be unrolled.
 std::optional<int64_t> getUnrolledCount(pos::SumOp sum);

@@ -30,6 +30,8 @@ public:
   }
 
   FailureOr<SmallVector<Value>> run();
+  /// Starts at values of the payload instead of what it yields.
+  LogicalResult runFrom(ArrayRef<std::pair<Value, Value>> cotangents);
 
 private:
   using Cotangents = llvm::MapVector<Value, Value>;
@@ -37,6 +39,7 @@ private:
   bool isActive(Value value);
   bool isActiveOp(Operation &op);
   void add(Value value, Value cotangent);
+  LogicalResult finish();
   LogicalResult pullBlock(Block &block);
   LogicalResult pullOp(Operation &op, Value ct);
   LogicalResult pullRead(pos::ReadOp read, Value ct);
@@ -237,7 +240,7 @@ LogicalResult Pullback::pullSum(pos::SumOp sum, Value ct) {
 // The whole payload
 //===----------------------------------------------------------------------===//
 
-FailureOr<SmallVector<Value>> Pullback::run() {
+LogicalResult Pullback::finish() {
   for (Value seed : seeds) {
     if (!seed)
       continue;
@@ -251,20 +254,35 @@ FailureOr<SmallVector<Value>> Pullback::run() {
             ? arith::OrIOp::create(builder, loc, anySeed, nonzero).getResult()
             : nonzero;
   }
-  for (auto [value, seed] :
-       llvm::zip_equal(payload.getTerminator()->getOperands(), seeds))
-    add(value, seed);
   if (failed(pullBlock(payload)))
     return failure();
   for (auto [value, ct] : cotangents)
     if (auto hoist = value.getDefiningOp<pos::HoistOp>())
       point.addToHoisted(builder, hoist, guarded(ct));
+  return success();
+}
+
+FailureOr<SmallVector<Value>> Pullback::run() {
+  for (auto [value, seed] :
+       llvm::zip_equal(payload.getTerminator()->getOperands(), seeds))
+    add(value, seed);
+  if (failed(finish()))
+    return failure();
   SmallVector<Value> results;
   for (Value argument : payload.getArguments()) {
     Value ct = cotangents.lookup(argument);
     results.push_back(ct ? guarded(ct) : Value());
   }
   return results;
+}
+
+LogicalResult
+Pullback::runFrom(ArrayRef<std::pair<Value, Value>> scalarCotangents) {
+  for (auto [value, ct] : scalarCotangents) {
+    seeds.push_back(ct);
+    add(value, ct);
+  }
+  return finish();
 }
 
 FailureOr<SmallVector<Value>>
@@ -277,6 +295,12 @@ codegen::emitPullback(OpBuilder &builder, Block &block, ValueRange arguments,
   if (failed(forward.emitBlock(block)))
     return failure();
   return Pullback(forward, block, cotangents).run();
+}
+
+LogicalResult
+codegen::emitScalarPullback(PayloadEmitter &forward, Block &block,
+                            ArrayRef<std::pair<Value, Value>> cotangents) {
+  return Pullback(forward, block, {}).runFrom(cotangents);
 }
 
 LogicalResult codegen::pullbackHoist(OpBuilder &builder, pos::HoistOp hoist,

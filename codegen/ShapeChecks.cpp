@@ -4,6 +4,7 @@
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -36,6 +37,8 @@ public:
   }
 
   template <typename AttentionOp> void attention(AttentionOp op);
+  /// Parameters have the extents that payloads of all heads compiled in.
+  void vectors(pos::SitesOwnerInterface owner);
   void positions(Value positions, Size batch, Size length, const Twine &name);
 
 private:
@@ -59,11 +62,51 @@ private:
                           message.str());
   }
 
+  /// `size` of a parameter against a number that the payload relies on; one
+  /// that is negative is not known.
+  void param(Size size, int64_t number, exec::Predicate predicate,
+             const Twine &message) {
+    if (number < 0 || !ShapedType::isDynamic(getStatic(size)))
+      return;
+    Value fixed = arith::ConstantIndexOp::create(builder, location, number);
+    exec::CheckOp::create(builder, location, fixed, predicate, get(size),
+                          message.str());
+  }
+
   OpBuilder &builder;
   Location location;
 };
 
 } // namespace
+
+void ShapeChecker::vectors(pos::SitesOwnerInterface owner) {
+  using exec::Predicate;
+  auto extentOf = [](Value vector) {
+    return cast<RankedTensorType>(vector.getType()).getDimSize(0);
+  };
+  auto operandOf = [&](Value param) -> Value {
+    return owner.getParamOperands()[cast<BlockArgument>(param).getArgNumber()];
+  };
+  owner.getSitesRegion().walk([&](Operation *op) {
+    if (auto elements = dyn_cast<pos::ElementsOp>(op))
+      return param({operandOf(elements.getParam()), 0},
+                   extentOf(elements.getResult()), Predicate::equal,
+                   "a parameter does not have the elements compiled in");
+    auto contract = dyn_cast<pos::ContractOp>(op);
+    if (!contract)
+      return;
+    Value matrix = operandOf(contract.getMatrix());
+    param({matrix, 0}, extentOf(contract.getResult()), Predicate::equal,
+          "a parameter does not have the rows compiled in");
+    APInt first(32, 0);
+    bool isPart = static_cast<bool>(contract.getFirstColumn());
+    if (isPart)
+      matchPattern(contract.getFirstColumn(), m_ConstantInt(&first));
+    param({matrix, 1}, first.getSExtValue() + extentOf(contract.getVector()),
+          isPart ? Predicate::at_most : Predicate::equal,
+          "a parameter does not have the columns compiled in");
+  });
+}
 
 void ShapeChecker::positions(Value positions, Size batch, Size length,
                              const Twine &name) {
@@ -91,6 +134,7 @@ template <typename AttentionOp> void ShapeChecker::attention(AttentionOp op) {
 
 void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
   ShapeChecker checker(builder, op->getLoc());
+  checker.vectors(cast<pos::SitesOwnerInterface>(op));
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](pos::AttentionOp attention) { checker.attention(attention); })
       .Case([&](pos::AttentionBackwardOp attention) {

@@ -106,6 +106,8 @@ public:
   /// What the log-sum-exp of a row has beyond that of its final scores; the
   /// point then stands at the row.
   mlir::Value rowTerm(Index batch, Index head, Index row);
+  /// A score after the payload, minus infinity where hidden.
+  mlir::Value maskedScore(mlir::Value score);
 
 private:
   mlir::Value scratch;

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Reference/Reference.h"
+#include "codegen/Reference/ReferenceHeads.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
@@ -219,10 +220,8 @@ static SmallVector<Value> addTensors(const Lowering &lowering,
 
 FailureOr<SmallVector<Value>>
 codegen::lowerReferenceBackward(const Lowering &lowering) {
-  if (lowering.plan.scoreHeads) {
-    pos::ScoreOp score = lowering.plan.score;
-    return score.emitOpError("of all heads has no kernel on this target");
-  }
+  if (lowering.plan.scoreHeads)
+    return lowerReferenceAllHeadsBackward(lowering);
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   auto op = cast<pos::AttentionBackwardOp>(*owner);
   FloatType type = getReferenceType(op.getQuery());

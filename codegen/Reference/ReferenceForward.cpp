@@ -2,6 +2,7 @@
 //-------------------===//
 
 #include "codegen/Reference/Reference.h"
+#include "codegen/Reference/ReferenceHeads.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
@@ -28,17 +29,21 @@ Value ReferenceKernel::finalScore(Value raw) {
     }
     score = values->front();
   }
-  if (pos::MaskOp site = plan.mask) {
-    FailureOr<SmallVector<Value>> values =
-        emitPayload(k.builder, site.getBody().front(), {}, point);
-    if (failed(values)) {
-      point.failed = true;
-      return score;
-    }
-    score = k.selectF(values->front(), score,
-                      constant(-std::numeric_limits<double>::infinity()));
+  return maskedScore(score);
+}
+
+Value ReferenceKernel::maskedScore(Value score) {
+  pos::MaskOp site = point.getPlan().mask;
+  if (!site)
+    return score;
+  FailureOr<SmallVector<Value>> values =
+      emitPayload(k.builder, site.getBody().front(), {}, point);
+  if (failed(values)) {
+    point.failed = true;
+    return score;
   }
-  return score;
+  return k.selectF(values->front(), score,
+                   constant(-std::numeric_limits<double>::infinity()));
 }
 
 Value ReferenceKernel::rowTerm(Index batch, Index head, Index row) {
@@ -155,10 +160,8 @@ static void runHead(ReferenceKernel &r, const ForwardTensors &t, Index batch,
 
 FailureOr<SmallVector<Value>>
 codegen::lowerReferenceAttention(const Lowering &lowering) {
-  if (lowering.plan.scoreHeads) {
-    pos::ScoreOp score = lowering.plan.score;
-    return score.emitOpError("of all heads has no kernel on this target");
-  }
+  if (lowering.plan.scoreHeads)
+    return lowerReferenceAllHeads(lowering);
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   auto op = cast<pos::AttentionOp>(*owner);
   FloatType type = getReferenceType(op.getQuery());

@@ -54,12 +54,36 @@ private:
   OwningOpRef<ModuleOp> text;
 };
 
-/// A use with its own copy of the definition, options folded.
+/// A use or a host with its own copy of the definition, options folded.
 struct LinkedUse {
-  std::string instance;
+  std::string instance; ///< of a host: <instance>.<host>
   OwningOpRef<pos::EncodingOp> definition;
 };
 } // namespace
+
+/// Appends a use, then its hosts: in the order of their parameters.
+static LogicalResult linkUse(pos::UseAttr use, const std::string &prefix,
+                             Definitions &definitions,
+                             std::vector<LinkedUse> &linked) {
+  Location user = UnknownLoc::get(use.getContext());
+  auto definition =
+      definitions.library.find(use.getEncoding().getValue(), user);
+  if (failed(definition))
+    return failure();
+  auto values = passes::getOptionValues(*definition, use.getOptions(), user);
+  if (failed(values))
+    return failure();
+  LinkedUse entry{prefix + use.getInstance().getValue().str(),
+                  (*definition).clone()};
+  passes::foldOptions(*entry.definition, *values);
+  std::string inner = entry.instance + ".";
+  linked.push_back(std::move(entry));
+  if (ArrayAttr hosts = use.getHosts())
+    for (auto host : hosts.getAsRange<pos::UseAttr>())
+      if (failed(linkUse(host, inner, definitions, linked)))
+        return failure();
+  return success();
+}
 
 static std::optional<std::vector<LinkedUse>>
 linkUses(Session &session, const Source &source,
@@ -68,24 +92,16 @@ linkUses(Session &session, const Source &source,
   if (!definitions)
     return std::nullopt;
   MLIRContext *context = session.getContext();
-  Location user = UnknownLoc::get(context);
   std::vector<LinkedUse> linked;
   for (const std::string &text : uses) {
     auto use = dyn_cast_or_null<pos::UseAttr>(parseAttribute(text, context));
     if (!use) {
-      emitError(user, "expected a use of an encoding, got ") << text;
+      emitError(UnknownLoc::get(context), "expected a use of an encoding, got ")
+          << text;
       return std::nullopt;
     }
-    auto definition =
-        definitions->library.find(use.getEncoding().getValue(), user);
-    if (failed(definition))
+    if (failed(linkUse(use, "", *definitions, linked)))
       return std::nullopt;
-    auto values = passes::getOptionValues(*definition, use.getOptions(), user);
-    if (failed(values))
-      return std::nullopt;
-    LinkedUse entry{use.getInstance().getValue().str(), (*definition).clone()};
-    passes::foldOptions(*entry.definition, *values);
-    linked.push_back(std::move(entry));
   }
   return linked;
 }
@@ -122,6 +138,10 @@ static std::string spell(Value value) {
         << llvm::format("%g", real.getValueAsDouble());
     return text;
   }
+  // An option chooses: what it may be.
+  if (auto select = dyn_cast<arith::SelectOp>(op))
+    return spell(select.getTrueValue()) + " or " +
+           spell(select.getFalseValue());
   const char *sign = isa<arith::AddIOp>(op)   ? " + "
                      : isa<arith::SubIOp>(op) ? " - "
                      : isa<arith::MulIOp>(op) ? " * "

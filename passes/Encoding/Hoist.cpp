@@ -285,27 +285,6 @@ pos::HoistOp Hoist::createHoist(Value root, Block &payload,
   return hoist;
 }
 
-/// Computes the scalars that the body of a `pos.for_heads` uses of the payload
-/// around it in the body: they do not need the scores, or they would be
-/// vectors.
-static void moveScalarsIn(pos::ForHeadsOp atHeads, Block &payload) {
-  Block &body = atHeads.getBody().front();
-  llvm::SmallSetVector<Value, 8> used;
-  for (Operation &op : body)
-    for (Value value : getPayloadOperands(&op, payload))
-      used.insert(value);
-  OpBuilder builder = OpBuilder::atBlockBegin(&body);
-  IRMapping mapping;
-  for (Value value : used) {
-    for (Operation *op : getSlice(value, payload, {}))
-      if (!mapping.contains(op->getResult(0)))
-        builder.clone(*op, mapping);
-    value.replaceUsesWithIf(mapping.lookup(value), [&](OpOperand &use) {
-      return atHeads.getBody().isAncestor(use.getOwner()->getParentRegion());
-    });
-  }
-}
-
 void Hoist::hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner,
                       Counts &counts) {
   Block &payload = site.getPayload();

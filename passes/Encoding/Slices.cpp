@@ -49,6 +49,24 @@ void passes::cloneSlice(OpBuilder &builder, ArrayRef<Operation *> slice,
   }
 }
 
+void passes::moveScalarsIn(pos::ForHeadsOp atHeads, Block &payload) {
+  Block &body = atHeads.getBody().front();
+  llvm::SmallSetVector<Value, 8> used;
+  for (Operation &op : body)
+    for (Value value : getPayloadOperands(&op, payload))
+      used.insert(value);
+  OpBuilder builder = OpBuilder::atBlockBegin(&body);
+  IRMapping mapping;
+  for (Value value : used) {
+    for (Operation *op : getSlice(value, payload, {}))
+      if (!mapping.contains(op->getResult(0)))
+        builder.clone(*op, mapping);
+    value.replaceUsesWithIf(mapping.lookup(value), [&](OpOperand &use) {
+      return atHeads.getBody().isAncestor(use.getOwner()->getParentRegion());
+    });
+  }
+}
+
 void passes::eraseDead(Block &block) {
   // The terminator is not dead.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))

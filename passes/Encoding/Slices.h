@@ -24,6 +24,11 @@ void cloneSlice(mlir::OpBuilder &builder,
                 llvm::ArrayRef<mlir::Operation *> slice,
                 pos::SiteOpInterface site, mlir::IRMapping &mapping);
 
+/// Computes the scalars that the body of a `pos.for_heads` uses of the payload
+/// around it in the body: they do not need the scores, or they would be
+/// vectors.
+void moveScalarsIn(pos::ForHeadsOp atHeads, mlir::Block &payload);
+
 /// Erases ops of a block that nothing uses, the last first.
 void eraseDead(mlir::Block &block);
 

@@ -153,6 +153,20 @@ def sandwich(score, at, width=128):
     return score + total / ratio
 
 
+def talking_heads(score, at, pre):
+    return np.einsum("hg,bgij->bhij", pre, score)
+
+
+def dape(score, at, w1, b1, w2, b2, host=None, variant="concat_residual", slope=0.01):
+    """``host``: a score term whose sum with the score is all that it does."""
+    bias = np.zeros_like(score) if host is None else host(score, at) - score
+    seen = score + bias if variant == "add_residual" else np.concatenate([score, bias], 1)
+    hidden = np.einsum("ug,bgij->buij", w1, seen) + b1[:, None, None]
+    hidden = np.where(hidden > 0, hidden, slope * hidden)
+    out = np.einsum("hu,buij->bhij", w2, hidden) + b2[:, None, None]
+    return score + out + (0 if variant == "concat" else bias)
+
+
 # Row maps ---------------------------------------------------------------------
 
 

@@ -154,6 +154,29 @@ def test_sandwich(rng, width):
           [functools.partial(plain.sandwich, width=width)])  # fmt: skip
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_talking_heads(rng, shape):
+    pre = rows(rng, shape[1], shape[1])
+    check(rng, ["talking_heads"], [functools.partial(plain.talking_heads, pre=pre)],
+          params={"talking_heads.pre": pre}, shape=shape)  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", ["concat_residual", "concat", "add_residual"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_dape(rng, variant, shape):
+    heads = shape[1]
+    r1, r2 = rng.uniform(0.1, 2, (2, heads))
+    host = functools.partial(plain.kerple_log, r1=r1, r2=r2)
+    inputs = heads if variant == "add_residual" else 2 * heads
+    own = {"w1": rows(rng, 5, inputs), "b1": rows(rng, 5), "w2": rows(rng, heads, 5),
+           "b2": rows(rng, heads)}  # fmt: skip
+    params = {f"dape.{name}": value for name, value in own.items()}
+    params |= {"dape.kerple_log.r1": r1, "dape.kerple_log.r2": r2}
+    term = functools.partial(plain.dape, host=host, variant=variant, **own)
+    check(rng, ["causal", f"dape(kerple_log, hidden=5, variant={variant})"], [term],
+          [plain.causal], params=params, shape=shape)  # fmt: skip
+
+
 ROPE = [
     {},
     {"pairing": "interleaved"},

@@ -120,6 +120,52 @@ def test_options_and_instance_names():
         mixer(hiden=4)
 
 
+@sextant.encoding(all_heads=True)
+def hosted(scores, at, w: sextant.Param("heads", "2 * heads"), pull: sextant.Param("heads")):
+    heads = at.extent("heads")
+    seen = sextant.contract(w, scores, 0) + sextant.contract(w, at.host, heads)
+    return scores + at.host + 0.5 * sextant.tanh(seen) * pull
+
+
+def test_hosts_and_columns_of_all_heads(sextant_opt):
+    """A traced score of all heads over a host, against PyTorch in float64."""
+    sextant_opt(hosted.text)
+    use = hosted("kerple_log")
+    assert str(use) == "hosted(kerple_log)"
+    draw = torch.Generator().manual_seed(3)
+
+    def normal(*shape):
+        return torch.randn(shape, generator=draw, dtype=torch.float64)
+
+    q, k, v = normal(1, 3, 5, 8), normal(1, 3, 6, 8), normal(1, 3, 6, 8)
+    params = {
+        "hosted.w": normal(3, 6),
+        "hosted.pull": normal(3),
+        "hosted.kerple_log.r1": normal(3).abs(),
+        "hosted.kerple_log.r2": normal(3).abs(),
+    }
+    leaves = [t.requires_grad_() for t in (q, k, v, *params.values())]
+    got = sextant.attention(q, k, v, [use], params, target="reference")
+    w, pull, r1, r2 = (t if t.dim() > 1 else t[:, None, None] for t in params.values())
+    distance = (torch.arange(6)[None] - torch.arange(5)[:, None] - 1).abs().double()
+    scores = q @ k.transpose(-1, -2) / 8**0.5
+    host = (-r1 * torch.log1p(r2 * distance)).expand_as(scores)
+    seen = torch.einsum("hg,bgij->bhij", w, torch.cat([scores, host], 1))
+    want = torch.softmax(scores + host + 0.5 * torch.tanh(seen) * pull, -1) @ v
+    torch.testing.assert_close(got, want)
+    seed = normal(*got.shape)
+    for a, b in zip(torch.autograd.grad(got, leaves, seed), torch.autograd.grad(want, leaves, seed)):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_host_is_of_a_score():
+    with pytest.raises(CompileError, match="at.host has a meaning in a score only"):
+
+        @sextant.mask
+        def wrong(at):
+            return at.host < 0
+
+
 def test_equal_ops_are_written_once():
     @sextant.encoding
     def twice(score, at):

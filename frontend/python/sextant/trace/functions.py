@@ -175,8 +175,13 @@ def _free_builder(function):
     )
 
 
-def contract(matrix, vector) -> Value:
-    """Matrix (a parameter of two dims) times vector."""
+def contract(matrix, vector, first_column=None) -> Value:
+    """Matrix (a parameter of two dims) times vector.
+
+    With ``first_column`` (an option, an extent or a whole number) only as many
+    columns from there on count as the vector has elements: the product with [a; b]
+    is ``contract(w, a, 0) + contract(w, b, at.extent("heads"))``.
+    """
     if not hasattr(matrix, "matrix_operand"):
         raise trace_error("the first argument of sextant.contract is a parameter")
     name, type_, rows = matrix.matrix_operand()
@@ -188,5 +193,9 @@ def contract(matrix, vector) -> Value:
             "scores, a whole row), got a scalar",
             hint="use sextant.sum(lambda k: ..., n) on scalars",
         )
-    text = f"pos.contract {name}, {vector.name} : {type_}, {VECTOR} -> {VECTOR}"
+    columns = ""
+    if first_column is not None:
+        first = lift(builder, first_column).as_integer("the first column")
+        columns = f" columns from {first.name}"
+    text = f"pos.contract {name}, {vector.name}{columns} : {type_}, {VECTOR} -> {VECTOR}"
     return Value(builder, builder.pure(text, "v"), VECTOR, rows)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import CompileError, nearest
-from ..uses import Use
+from ..uses import Use, parse_use
 from .builder import Builder, trace_error
 from .parameters import EXTENTS, Param, write_option, write_param
 from .values import F32, I1, I32, VECTOR, Value, lift, type_name
@@ -48,8 +48,21 @@ class Offset(Value):
 class At:
     """Where a payload stands. All are integers, except `scale`."""
 
-    def __init__(self, builder: Builder):
+    def __init__(self, builder: Builder, score_type: str = ""):
         self.builder = builder
+        self._score_type = score_type
+
+    @property
+    def host(self) -> Value:
+        """What the hosts that a use names add to the score (0 without hosts): a
+        number, or a vector where the function sees all heads."""
+        if not self._score_type:
+            raise trace_error("at.host has a meaning in a score only")
+        extent = ""
+        if self._score_type == VECTOR:
+            extent = self.builder.pure("pos.extent heads", "heads")
+        name = self.builder.pure(f"pos.host : {self._score_type}", "host")
+        return Value(self.builder, name, self._score_type, extent)
 
     @property
     def offset(self) -> Offset:
@@ -122,7 +135,8 @@ class Encoding:
 
     ``text`` is its definition (`pos.encoding`), which can be saved as
     ``<name>.mlir`` on the search path. ``located`` is the same with the Python
-    lines as locations. Calling it sets options: ``mine(reach=8)``.
+    lines as locations. Calling it names hosts and sets options:
+    ``mine("kerple_log", reach=8)``.
     """
 
     name: str
@@ -140,7 +154,8 @@ class Encoding:
                     f"{nearest(name, self.options)}"
                 )
         merged = {**self.use.options, **options}
-        return self._with(Use(self.name, self.use.instance, merged, self.use.hosts))
+        named = self.use.hosts + tuple(parse_use(host) for host in hosts)
+        return self._with(Use(self.name, self.use.instance, merged, named))
 
     def named(self, instance: str) -> "Encoding":
         """The same under another instance name."""
@@ -353,7 +368,8 @@ def _write(function, site, formula: str, paper: str, located: bool) -> str:
                 "keyword-only (after a *)",
             )
         params.append(write_param(builder, p.name, p.annotation, options))
-    site.write(builder, lambda *data: function(*data, At(builder), *params, **options))
+    at = At(builder, site.type if isinstance(site, _ScoreSite) else "")
+    site.write(builder, lambda *data: function(*data, at, *params, **options))
     return _assemble(function.__name__, builder, formula, paper)
 
 

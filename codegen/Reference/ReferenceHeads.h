@@ -1,0 +1,29 @@
+//===- ReferenceHeads.h - Attention with a score of all heads ---*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_REFERENCE_REFERENCEHEADS_H
+#define SEXTANT_CODEGEN_REFERENCE_REFERENCEHEADS_H
+
+#include "codegen/Reference/Reference.h"
+
+namespace sextant::codegen {
+
+/// Numbers of the launch's operands; those of gradients in a backward only.
+struct AllHeadsTensors {
+  unsigned query, key, lse;
+  llvm::SmallVector<unsigned> values, outputs;
+  unsigned lseGradient = 0, queryGradient = 0, keyGradient = 0;
+  llvm::SmallVector<unsigned> outputGradients, valueGradients;
+};
+
+/// Emits the kernel of one element of the batch.
+void runAllHeads(ReferenceKernel &r, const AllHeadsTensors &tensors,
+                 Index batch, bool isBackward);
+
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerReferenceAllHeads(const Lowering &lowering);
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerReferenceAllHeadsBackward(const Lowering &lowering);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_REFERENCE_REFERENCEHEADS_H
