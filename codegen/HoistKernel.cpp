@@ -11,195 +11,14 @@
 #include "codegen/HoistKernel.h"
 #include "codegen/OffsetRange.h"
 #include "codegen/Payload.h"
+#include "codegen/TablePoint.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-using pos::RowOperand;
-using pos::Side;
-
 /// Columns of one work item of a filling kernel, or rows of lanes.
 static constexpr int64_t columnsPerItem = 512, rowsPerItem = 64;
-
-//===----------------------------------------------------------------------===//
-// Where a payload stands in a table
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// A vector of columns of one row of the buffer.
-class TablePoint : public ArgumentPoint {
-public:
-  TablePoint(KernelBuilder &kernel, ArgumentBlock &arguments,
-             const HoistKernel &source, FloatType computeType)
-      : ArgumentPoint(kernel, arguments, source.layout.point,
-                      source.lowering.plan, computeType),
-        entry(source.entry), options(source.options), layout(source.layout) {}
-
-  /// Stands at columns `first` .. `first + count - 1` of a row.
-  void moveTo(Index batch, Index head, Index row, Index first, Index count);
-
-  int64_t getLanes() override { return isScalar() ? 1 : kernel.width(); }
-  Value index(OpBuilder &builder, Side side) override;
-  Value coord(OpBuilder &builder, Side side, int64_t axis) override;
-  Value offset(OpBuilder &builder, int64_t axis) override;
-  Value lane(OpBuilder &) override {
-    return entry.form == HoistForm::RowLaneTable ? column : Value();
-  }
-  Value hoisted(OpBuilder &builder, pos::HoistOp hoist) override;
-  void addToHoisted(OpBuilder &builder, pos::HoistOp hoist,
-                    Value cotangent) override;
-  bool wantsGradient(pos::HoistOp hoist) override {
-    return layout.gradients.contains(hoist);
-  }
-  using ArgumentPoint::wantsGradient;
-
-  /// Address of the point in a buffer of the same form; for a scalar per head,
-  /// of that.
-  Value getAddress(unsigned tensor, bool isScalarBuffer);
-  Index getCount() const { return count; }
-
-private:
-  bool isScalar() const { return entry.form == HoistForm::HeadScalar; }
-  /// The row of the operand (i32, scalar or vector) that the point stands for.
-  Value getRow();
-  Index getRowCount();
-
-  const Hoisted &entry;
-  const HoistTableOptions &options;
-  const HoistLayout &layout;
-  Index batch = 0, headIndex = 0, row = 0, first = 0, count = 1;
-  Value column; ///< clamped to the columns that exist
-};
-} // namespace
-
-void TablePoint::moveTo(Index toBatch, Index toHead, Index toRow, Index toFirst,
-                        Index toCount) {
-  batch = toBatch;
-  headIndex = toHead;
-  row = toRow;
-  first = toFirst;
-  count = toCount;
-  setBatch(kernel.toI32(batch));
-  setHead(kernel.toI32(headIndex));
-  if (isScalar())
-    return;
-  Value last =
-      kernel.broadcast(kernel.toI32(kernel.sub(kernel.add(first, count), 1)));
-  column = arith::MinSIOp::create(kernel.builder, kernel.loc,
-                                  kernel.lanes(first), last);
-}
-
-Index TablePoint::getRowCount() {
-  bool isQuery =
-      entry.form == HoistForm::QueryVector ||
-      (entry.form == HoistForm::RowLaneTable &&
-       entry.operand != RowOperand::key && entry.operand != RowOperand::value);
-  return getExtent(isQuery ? pos::Extent::query : pos::Extent::key);
-}
-
-Value TablePoint::getRow() {
-  return entry.form == HoistForm::RowLaneTable ? kernel.toI32(row) : column;
-}
-
-/// The side whose rows a `self` of an operand means.
-static Side getSide(RowOperand operand) {
-  return operand == RowOperand::key || operand == RowOperand::value
-             ? Side::key
-             : Side::query;
-}
-
-Value TablePoint::index(OpBuilder &, Side side) {
-  if (entry.form == HoistForm::QueryVector && side == Side::query)
-    return getQueryIndex(getRow());
-  if (entry.form == HoistForm::KeyVector && side == Side::key)
-    return getRow();
-  if (entry.form == HoistForm::RowLaneTable && side == Side::self)
-    return getSide(entry.operand) == Side::key ? getRow()
-                                               : getQueryIndex(getRow());
-  return {};
-}
-
-Value TablePoint::coord(OpBuilder &builder, Side side, int64_t axis) {
-  Value place = index(builder, side);
-  if (!place)
-    return {};
-  Side of = side == Side::self ? getSide(entry.operand) : side;
-  Value given = getPosition(of, axis, getRow());
-  return given ? given : place;
-}
-
-Value TablePoint::offset(OpBuilder &builder, int64_t axis) {
-  if (entry.form != HoistForm::OffsetTable || axis != 0)
-    return {};
-  Location loc = kernel.loc;
-  Value low, high, value;
-  if (layout.range) {
-    low = loadOffsetRange(kernel, arguments, *layout.range, 0);
-    high = loadOffsetRange(kernel, arguments, *layout.range, 1);
-    value = addI(column, low);
-  } else {
-    Value queries = kernel.toI32(getExtent(pos::Extent::query));
-    Value keys = kernel.toI32(getExtent(pos::Extent::key));
-    Value one = kernel.constantI32(1);
-    low = subI(one, keys);
-    high = subI(queries, one);
-    Value step = subI(column, kernel.constantI32(options.padding));
-    value = options.order == OffsetOrder::Ascending ? addI(step, low)
-                                                    : subI(high, step);
-  }
-  value = arith::MaxSIOp::create(builder, loc, value, kernel.broadcast(low));
-  return arith::MinSIOp::create(builder, loc, value, kernel.broadcast(high));
-}
-
-Value TablePoint::getAddress(unsigned tensor, bool isScalarBuffer) {
-  SmallVector<Index> indices{entry.perBatch ? batch : Index(0),
-                             entry.perHead ? headIndex : Index(0)};
-  // An earlier hoist may vary with less than this one.
-  for (unsigned dim : {0u, 1u})
-    indices[dim] = kernel.rem(indices[dim], arguments.getSize(tensor, dim));
-  if (!isScalarBuffer) {
-    if (entry.form == HoistForm::RowLaneTable)
-      indices.push_back(row);
-    indices.push_back(first);
-  }
-  return arguments.getAddress(tensor, indices);
-}
-
-Value TablePoint::hoisted(OpBuilder &builder, pos::HoistOp hoist) {
-  auto found = layout.buffers.find(hoist);
-  if (found == layout.buffers.end()) {
-    FailureOr<Value> value = emitHoist(builder, hoist, *this);
-    return succeeded(value) ? *value : Value();
-  }
-  Value address = getAddress(found->second, /*isScalarBuffer=*/false);
-  Type stored = arguments.getElementType(found->second);
-  Value value =
-      kernel.loadPart(VectorType::get(kernel.width(), stored), address, count);
-  if (stored.isInteger(8))
-    return arith::TruncIOp::create(builder, kernel.loc, kernel.vi1, value);
-  return convert(value, computeType);
-}
-
-void TablePoint::addToHoisted(OpBuilder &builder, pos::HoistOp hoist,
-                              Value cotangent) {
-  unsigned tensor = layout.gradients.at(hoist);
-  const Hoisted *target = plan.find(hoist, entry.operand);
-  bool toScalar = target->form == HoistForm::HeadScalar;
-  Value address = getAddress(tensor, toScalar);
-  Type type = kernel.f32;
-  if (toScalar && isa<VectorType>(cotangent.getType()))
-    cotangent = kernel.sumLanes(cotangent);
-  if (toScalar) {
-    Value old = convert(kernel.load(type, address), computeType);
-    Value sum = arith::AddFOp::create(builder, kernel.loc, old, cotangent);
-    return kernel.store(convert(sum, type), address);
-  }
-  Value old =
-      convert(kernel.loadPart(kernel.vf32, address, count), computeType);
-  Value sum = arith::AddFOp::create(builder, kernel.loc, old, cotangent);
-  kernel.storePart(convert(sum, type), address, count);
-}
 
 //===----------------------------------------------------------------------===//
 // Kernels
@@ -246,15 +65,16 @@ static Index getSpan(KernelBuilder &k, ArgumentBlock &arguments,
   return k.add(k.sub(entryOf(1), entryOf(0)), 1);
 }
 
-/// The number of work items; none for a table that is not used.
-static Index countItems(KernelBuilder &k, ArgumentBlock &arguments,
-                        std::optional<unsigned> range, Index items) {
-  if (!range)
+Index HoistKernel::countItems(KernelBuilder &k, ArgumentBlock &arguments,
+                              Index items) const {
+  if (!layout.range)
     return items;
-  return k.select(emitHasOffsetTables(k, arguments, *range), items, 0);
+  return k.select(emitHasOffsetTables(k, arguments, *layout.range), items, 0);
 }
 
 LogicalResult HoistKernel::createFill(StringRef suffix) const {
+  if (entry.extent)
+    return createVectorFill(suffix);
   LogicalResult result = success();
   bool hasRows = entry.form == HoistForm::RowLaneTable;
   auto blocks = [&](KernelBuilder &k, ArgumentBlock &arguments) {
@@ -264,7 +84,7 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
   };
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     auto sizes = getSizes(*this, arguments);
-    return countItems(k, arguments, layout.range,
+    return countItems(k, arguments,
                       k.mul(k.mul(sizes[0], sizes[1]), blocks(k, arguments)));
   };
   auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
@@ -312,11 +132,23 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
   return result;
 }
 
+std::pair<Index, Index> HoistKernel::getColumnsInUse(KernelBuilder &k,
+                                                     ArgumentBlock &arguments,
+                                                     Index columns) const {
+  if (entry.form == HoistForm::OffsetTable && layout.range)
+    return {0, k.min(columns, getSpan(k, arguments, *layout.range))};
+  if (entry.form == HoistForm::OffsetTable)
+    return {options.padding, k.sub(k.sub(columns, options.padding), 1)};
+  return {0, columns};
+}
+
 LogicalResult HoistKernel::createPullback(StringRef suffix,
                                           bool itemPerHead) const {
+  if (entry.extent)
+    return createVectorPullback(suffix);
   LogicalResult result = success();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return countItems(k, arguments, layout.range,
+    return countItems(k, arguments,
                       itemPerHead ? getSizes(*this, arguments)[1] : Index(1));
   };
   auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
@@ -328,13 +160,7 @@ LogicalResult HoistKernel::createPullback(StringRef suffix,
     Index batchCount = batches, rowCount = rows;
     bool isScalar = entry.form == HoistForm::HeadScalar;
     // Padding of an offset table has no gradient.
-    Index low = 0, high = columns;
-    if (entry.form == HoistForm::OffsetTable && layout.range) {
-      high = k.min(columns, getSpan(k, arguments, *layout.range));
-    } else if (entry.form == HoistForm::OffsetTable) {
-      low = options.padding;
-      high = k.sub(k.sub(columns, options.padding), 1);
-    }
+    auto [low, high] = getColumnsInUse(k, arguments, columns);
     auto pullVector = [&](Index batch, Index head, Index row, Index first) {
       Index count = isScalar ? Index(1) : k.min(k.width(), k.sub(high, first));
       point.moveTo(batch, head, row, first, count);

@@ -10,6 +10,7 @@
 #define SEXTANT_CODEGEN_HOISTKERNEL_H
 
 #include "codegen/ArgumentPoint.h"
+#include "codegen/HeadsWeights.h"
 #include "codegen/HoistTable.h"
 
 namespace sextant::codegen {
@@ -20,7 +21,8 @@ struct HoistLayout {
   /// Buffers of earlier hoists, and their gradients (pullback only).
   llvm::DenseMap<mlir::Operation *, unsigned> buffers, gradients;
   std::optional<unsigned> range;
-  unsigned table = 0; ///< the buffer to fill, or its gradient
+  std::optional<unsigned> packed; ///< weights, for hoisted vectors
+  unsigned table = 0;             ///< the buffer to fill, or its gradient
 };
 
 /// Everything that a kernel of one hoisted value is made from.
@@ -30,11 +32,25 @@ struct HoistKernel {
   const HoistTableOptions &options;
   const HoistLayout &layout;
   const KernelOperands &operands;
+  const HeadsWeights *weights = nullptr; ///< for hoisted vectors
 
   mlir::LogicalResult createFill(llvm::StringRef suffix) const;
   /// `itemPerHead`: heads touch separate gradients.
   mlir::LogicalResult createPullback(llvm::StringRef suffix,
                                      bool itemPerHead) const;
+
+private:
+  /// The columns of a table whose gradient counts.
+  std::pair<Index, Index> getColumnsInUse(KernelBuilder &k,
+                                          ArgumentBlock &arguments,
+                                          Index columns) const;
+  /// The number of work items; none for a table that is not used.
+  Index countItems(KernelBuilder &k, ArgumentBlock &arguments,
+                   Index items) const;
+
+  // In HeadsTable.cpp: the same for a hoisted vector.
+  mlir::LogicalResult createVectorFill(llvm::StringRef suffix) const;
+  mlir::LogicalResult createVectorPullback(llvm::StringRef suffix) const;
 };
 
 } // namespace sextant::codegen

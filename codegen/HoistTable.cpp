@@ -50,8 +50,11 @@ codegen::getHoistGradientShape(const Lowering &lowering, const Hoisted &entry,
                             entry.perHead ? dynamic : 1};
   shape.sizes.push_back(entry.perBatch ? lowering.getDim(operand, 0)
                                        : constant(1));
-  shape.sizes.push_back(
-      entry.perHead && isAttention ? lowering.getDim(operand, 1) : constant(1));
+  if (entry.extent)
+    dims.back() = entry.extent;
+  shape.sizes.push_back(entry.perHead && isAttention
+                            ? lowering.getDim(operand, 1)
+                            : constant(std::max<int64_t>(entry.extent, 1)));
   switch (entry.form) {
   case HoistForm::HeadScalar:
     break;
@@ -92,7 +95,7 @@ codegen::getHoistGradientShape(const Lowering &lowering, const Hoisted &entry,
 static Value allocateTable(const Lowering &lowering, const Hoisted &entry,
                            const HoistTableOptions &options) {
   HoistGradientShape shape = getHoistGradientShape(lowering, entry, options);
-  Type element = entry.op->getResult(0).getType();
+  Type element = getElementTypeOrSelf(entry.op->getResult(0).getType());
   if (element.isInteger(1))
     element = lowering.builder.getIntegerType(8);
   return lowering.allocate(
@@ -112,6 +115,17 @@ struct Needs {
   llvm::SmallSetVector<Operation *, 4> scalars;
 };
 } // namespace
+
+/// The tensor that an op of a payload reads elements of, null for other ops.
+static Value getReadParam(Operation *op) {
+  if (auto read = dyn_cast<pos::ReadOp>(op))
+    return read.getTensor();
+  if (auto contract = dyn_cast<pos::ContractOp>(op))
+    return contract.getMatrix();
+  if (auto elements = dyn_cast<pos::ElementsOp>(op))
+    return elements.getParam();
+  return {};
+}
 
 static void collectNeeds(const KernelPlan &plan, const Hoisted &entry,
                          Needs &needs) {
@@ -154,6 +168,8 @@ static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
         tables.buffers[getNumber(lowering.plan, hoist, entry.operand)]);
   if (tables.range && entry.form == HoistForm::OffsetTable)
     layout.range = operands.read(tables.range);
+  if (entry.extent)
+    layout.packed = operands.read(tables.packed);
   return layout;
 }
 
@@ -162,9 +178,11 @@ static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
 //===----------------------------------------------------------------------===//
 
 FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
-                                             const HoistTableOptions &options) {
+                                             const HoistTableOptions &options,
+                                             const HeadsWeights *weights,
+                                             Value packed) {
   const KernelPlan &plan = lowering.plan;
-  HoistTables tables{options, {}, {}, {}};
+  HoistTables tables{options, {}, {}, {}, weights, packed};
   bool hasOffsets = llvm::any_of(plan.hoisted, [](const Hoisted &entry) {
     return entry.form == HoistForm::OffsetTable;
   });
@@ -180,7 +198,8 @@ FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
     tables.buffers.push_back(allocateTable(lowering, entry, options));
     layout.table = operands.write(tables.buffers.back());
     std::string suffix = ("hoist" + Twine(number)).str();
-    HoistKernel kernel{lowering, entry, options, layout, operands.layout};
+    HoistKernel kernel{lowering, entry,           options,
+                       layout,   operands.layout, weights};
     if (failed(kernel.createFill(suffix)))
       return failure();
     operands.launch(lowering, suffix);
@@ -231,8 +250,9 @@ LogicalResult codegen::launchHoistPullbacks(const Lowering &lowering,
     collectNeeds(plan, entry, needs);
     // The needs of scalars are theirs to pull back, in their own launch.
     Needs own;
-    entry.op->walk([&](pos::ReadOp read) {
-      if (auto param = dyn_cast<BlockArgument>(read.getTensor()))
+    entry.op->walk([&](Operation *op) {
+      Value tensor = getReadParam(op);
+      if (auto param = dyn_cast_or_null<BlockArgument>(tensor))
         own.params.insert(param.getArgNumber());
     });
     for (unsigned param : own.params)
@@ -246,8 +266,8 @@ LogicalResult codegen::launchHoistPullbacks(const Lowering &lowering,
           layout.gradients[hoist] = operands.write(gradients[earlier]);
       }
     std::string suffix = ("hoist" + Twine(number) + "_pullback").str();
-    HoistKernel kernel{lowering, entry, tables.options, layout,
-                       operands.layout};
+    HoistKernel kernel{lowering, entry,           tables.options,
+                       layout,   operands.layout, tables.weights};
     if (failed(kernel.createPullback(
             suffix, isSeparatePerHead(lowering, entry, paramGradients))))
       return failure();

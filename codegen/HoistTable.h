@@ -18,7 +18,8 @@
 // | RowLaneTable | [B', H', L, lanes]  | row, group of lanes (`pos.lane`)    |
 //
 // B' is the batch if the set holds `batch` and 1 otherwise, H' likewise the
-// heads of `Hoisted::operand`. A RowLaneTable has the rows of that operand.
+// heads of `Hoisted::operand`. A RowLaneTable has the rows of that operand. A
+// hoisted vector is an OffsetTable whose H' counts its elements.
 // A gradient has the shape of its buffer; a gradient of padding is ignored.
 //
 // OffsetTable: T = Lq + Lk + 2 * padding. Let r be a row of the query tensor,
@@ -39,6 +40,7 @@
 #ifndef SEXTANT_CODEGEN_HOISTTABLE_H
 #define SEXTANT_CODEGEN_HOISTTABLE_H
 
+#include "codegen/HeadsWeights.h"
 #include "codegen/LowerAttention.h"
 
 namespace sextant::codegen {
@@ -60,11 +62,17 @@ struct HoistTables {
   llvm::SmallVector<mlir::Value> buffers; ///< as plan.hoisted; may be null
   mlir::Value range; ///< see OffsetRange.h; null without positions
   llvm::SmallVector<mlir::Value> rowRanges; ///< see RowRanges.h
+  /// For hoisted vectors, else null.
+  const HeadsWeights *weights = nullptr;
+  mlir::Value packed;
 };
 
-/// Creates the buffers, the launches that fill them and their kernels.
+/// Creates the buffers, the launches that fill them and their kernels. Hoisted
+/// vectors multiply with `weights`, which `packed` holds.
 mlir::FailureOr<HoistTables> launchHoists(const Lowering &lowering,
-                                          const HoistTableOptions &options);
+                                          const HoistTableOptions &options,
+                                          const HeadsWeights *weights = nullptr,
+                                          mlir::Value packed = {});
 
 /// Sizes (one index per dimension) and type of the gradient of a hoist.
 struct HoistGradientShape {

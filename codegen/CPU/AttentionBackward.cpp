@@ -5,6 +5,7 @@
 #include "codegen/CPU/BackwardLaunches.h"
 #include "codegen/CPU/CPULowerings.h"
 #include "codegen/CPU/FlashForward.h"
+#include "codegen/CPU/HeadsBackward.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -46,9 +47,10 @@ struct Sizes {
 };
 } // namespace
 
-/// Chunks of key tiles per (batch, head of the keys), from the shape only.
+/// Chunks of key tiles per (batch, head of the keys), from the shape only. With
+/// scores of all heads, items are of all heads.
 static Value getChunks(const Sizes &sizes, const BackwardShape &shape,
-                       pos::AttentionBackwardOp op) {
+                       pos::AttentionBackwardOp op, bool ofAllHeads) {
   const Lowering &lowering = sizes.lowering;
   Value one = sizes.constant(1);
   Value batch = lowering.getDim(op.getQuery(), 0);
@@ -59,7 +61,8 @@ static Value getChunks(const Sizes &sizes, const BackwardShape &shape,
   auto quotient = [&](int64_t total, Value by) {
     return sizes.ceilDiv(sizes.constant(total), sizes.max(by, one));
   };
-  Value wanted = quotient(wantedItems, sizes.mul(batch, keyHeads));
+  Value wanted =
+      quotient(wantedItems, ofAllHeads ? batch : sizes.mul(batch, keyHeads));
   Value most = quotient(mostCopies, sizes.mul(batch, heads));
   return sizes.max(one, sizes.min(tiles, sizes.min(wanted, most)));
 }
@@ -100,10 +103,12 @@ static Value allocatePartials(const Sizes &sizes, const BackwardTask &task,
   case HoistForm::RowLaneTable:
     llvm_unreachable("row maps have no partial sums");
   }
-  return lowering.allocate(getDynamicType(4, element),
-                           {chunks, lowering.getDim(op.getQuery(), 0),
-                            lowering.getDim(op.getQuery(), 1), entries},
-                           /*zero=*/true);
+  return lowering.allocate(
+      getDynamicType(4, element),
+      {chunks, lowering.getDim(op.getQuery(), 0),
+       hoisted.extent ? gradient.sizes[1] : lowering.getDim(op.getQuery(), 1),
+       entries},
+      /*zero=*/true);
 }
 
 namespace {
@@ -113,14 +118,29 @@ public:
   BackwardLowering(const Lowering &lowering)
       : lowering(lowering), sizes{lowering},
         op(cast<pos::AttentionBackwardOp>(lowering.plan.owner)),
-        task(lowering.plan, lowering.target.vector,
-             op.getQuery().getType().getElementType(),
+        target(getTarget(lowering)),
+        task(lowering.plan, target, op.getQuery().getType().getElementType(),
              op.getQuery().getType().getDimSize(3),
-             getHeadDims(op.getValues())) {}
+             getHeadDims(op.getValues())) {
+    if (!lowering.plan.scoreHeads)
+      return;
+    if (lowering.plan.hasPositions)
+      inlineHoistedVectors(lowering.plan);
+    weights.emplace(lowering.plan, lowering.plan.scoreHeads);
+    task.weights = &*weights;
+    task.shape.useOnePanel();
+  }
 
   FailureOr<SmallVector<Value>> run();
 
 private:
+  /// Of bf16 scores of all heads compute everything in f32.
+  static VectorTarget getTarget(const Lowering &lowering) {
+    VectorTarget target = lowering.target.vector;
+    target.hasBf16Dot &= lowering.plan.scoreHeads == 0;
+    return target;
+  }
+
   LogicalResult verify();
   RowStatistics launchStatistics();
   void addReads(const RowStatistics &statistics);
@@ -132,6 +152,8 @@ private:
   const Lowering &lowering;
   Sizes sizes;
   pos::AttentionBackwardOp op;
+  VectorTarget target;
+  std::optional<HeadsWeights> weights;
   BackwardTask task;
   LaunchOperands operands;
   HoistTables tables;
@@ -192,6 +214,8 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
   task.negativeLse = operands.read(statistics.negativeLse);
   task.negativeDelta = operands.read(statistics.negativeDelta);
   task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
+  if (weights)
+    task.packed = operands.read(tables.packed);
 }
 
 /// Whether a score payload reads the parameter itself, or a value over offsets
@@ -250,9 +274,9 @@ void BackwardLowering::addWrites() {
 
 LogicalResult BackwardLowering::launchMain() {
   task.operands = operands.layout;
-  if (failed(createBackwardKernel(lowering.kernels, op.getLoc(),
-                                  lowering.getKernelName("main"), task,
-                                  lowering.target.vector)))
+  auto create = weights ? createHeadsBackward : createBackwardKernel;
+  if (failed(create(lowering.kernels, op.getLoc(),
+                    lowering.getKernelName("main"), task, target)))
     return failure();
   // Five products of 2 * d FLOP per score, as if nothing were hidden.
   Value flops =
@@ -310,13 +334,14 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   if (failed(verify()))
     return failure();
   FailureOr<HoistTables> hoists =
-      launchHoists(lowering, {OffsetOrder::Ascending, task.tablePadding()});
+      launchHoists(lowering, {OffsetOrder::Ascending, task.tablePadding()},
+                   task.weights, weights ? weights->launch(lowering) : Value());
   if (failed(hoists))
     return failure();
   tables = *hoists;
   paddedQueries =
       sizes.roundUp(lowering.getDim(op.getQuery(), 2), task.shape.queries);
-  chunks = getChunks(sizes, task.shape, op);
+  chunks = getChunks(sizes, task.shape, op, weights.has_value());
   allocateHoistPartials();
   addReads(launchStatistics());
   addWrites();

@@ -31,8 +31,8 @@
 #include "codegen/CPU/GradientSums.h"
 #include "codegen/CPU/OffsetCells.h"
 #include "codegen/CPU/RowCopy.h"
-#include "codegen/CPU/ScratchLayout.h"
 #include "codegen/CPU/TileMask.h"
+#include "codegen/ScratchLayout.h"
 
 namespace sextant::codegen {
 
@@ -46,7 +46,7 @@ public:
                           const BackwardTask &task);
   mlir::LogicalResult emitItem(Index item);
 
-private:
+protected:
   using Values = KernelBuilder::Values;
 
   /// An operand of the keys, packed as [panels][row][panel] (units), and its

@@ -34,6 +34,13 @@ struct BackwardShape {
     stride = keys + target.width;
   }
 
+  /// For scores of all heads: tiles of one panel.
+  void useOnePanel() {
+    panels = 1;
+    stride += panel - keys;
+    keys = panel;
+  }
+
   /// Whether products contract pairs of bf16.
   bool dot;
   RowParts valueParts; ///< the value operands, side by side

@@ -10,6 +10,7 @@
 
 #include "codegen/CPU/BackwardShape.h"
 #include "codegen/CPU/KernelSite.h"
+#include "codegen/HeadsWeights.h"
 
 namespace sextant::codegen {
 
@@ -42,8 +43,15 @@ struct BackwardTask {
   unsigned keyGradient = 0;
   llvm::SmallVector<unsigned> valueGradients;
 
+  /// Of a score payload of all heads, else null; and the operand that holds
+  /// them.
+  const HeadsWeights *weights = nullptr;
+  unsigned packed = 0;
+
   /// Entries that an offset table has beyond its offsets on each side.
-  int64_t tablePadding() const { return 2 * shape.keys; }
+  int64_t tablePadding() const {
+    return 2 * (weights ? shape.queries + shape.keys : shape.keys);
+  }
 };
 
 /// Adds the main kernel to `kernels`.

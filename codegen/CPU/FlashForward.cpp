@@ -2,6 +2,7 @@
 
 #include "codegen/CPU/FlashForward.h"
 #include "codegen/CPU/ForwardKernel.h"
+#include "codegen/CPU/HeadsForward.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -17,13 +18,6 @@ sextant::codegen::verifyCPUOperands(pos::SitesOwnerInterface owner) {
   if (!element.isF32() && !element.isBF16())
     return owner.emitOpError("kernels of the CPU compute f32 and bf16, not ")
            << element << "; the target 'reference' computes f64";
-  pos::ScoreOp allHeads;
-  owner.getSitesRegion().walk([&](pos::ScoreOp score) {
-    if (isa<RankedTensorType>(score.getPayload().getArgument(0).getType()))
-      allHeads = score;
-  });
-  if (allHeads)
-    return allHeads.emitOpError("of all heads has no kernel on this target");
   int64_t used = 0; // axes that payloads ask for
   owner.getSitesRegion().walk([&](Operation *op) {
     if (auto coord = dyn_cast<pos::CoordOp>(op))
@@ -62,6 +56,8 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   if (failed(verifyCPUOperands(lowering.plan.owner)))
     return failure();
+  if (lowering.plan.scoreHeads)
+    return lowerHeadsForward(lowering);
   Value query = op.getQuery(), key = op.getKey();
   Type element = cast<RankedTensorType>(query.getType()).getElementType();
   ForwardTask task(lowering.plan, lowering.target.vector, element,

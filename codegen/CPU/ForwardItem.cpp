@@ -22,7 +22,7 @@ ForwardScratch::ForwardScratch(const ForwardTask &task,
   output = reserve(task.outputRows * lanes);
   maximum = reserve(lanes);
   sum = reserve(lanes);
-  scores = reserve(task.keys * task.panel);
+  scores = reserve(task.scoreTiles * task.scoreStride);
   rows = reserve(target.width * task.keyWords);
   keys = reserve(task.keys * task.keyWords);
   values =
@@ -51,8 +51,10 @@ ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
   site.setCells(&cells);
   pos::ScoreOp score = task.plan.score;
   isAdditive = !score || codegen::isAdditive(score.getBody().front());
-  if (task.pairs && !score && task.plan.scale > 0)
+  if (task.pairs && !score && task.plan.scale > 0) {
     productScale = kernel.splatF32(task.plan.scale * llvm::numbers::log2e);
+    maximumUnit = task.plan.scale;
+  }
 }
 
 Value ForwardItem::at(int64_t place, ArrayRef<Index> offsets) {
@@ -93,7 +95,9 @@ LogicalResult ForwardItem::emit(Index outer, Index tile, Index panels) {
     TileClass tile = mask.classify(rows, blockKeys);
     whenPossible(tile, [&] { result = emitBlock(); });
   });
-  kernel.loop(0, panelCount, 1, [&](Value panel) { storePanel(panel); });
+  kernel.loop(0, panelCount, 1, [&](Value panel) {
+    storePanel(panel, kernel.mul(panel, task.panel));
+  });
   return result;
 }
 
@@ -197,7 +201,7 @@ void ForwardItem::whenPossible(const TileClass &tile,
 /// Stores the scores of a group that no query of the panel sees.
 void ForwardItem::hideGroup(Index group) {
   Value hidden = kernel.splatF32(hiddenScore);
-  Value to = at(scratch.scores, {kernel.mul(group, task.panel)});
+  Value to = at(scratch.scores, {scoreOffset, kernel.mul(group, task.panel)});
   for (int64_t vector = 0; vector < task.rows * task.vectors; ++vector)
     kernel.storeVector(hidden, to, {vector * kernel.width()});
 }
@@ -339,8 +343,8 @@ void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
     Values next(carried);
     Values weights;
     for (int64_t u = 0; u < 2; ++u) {
-      Value from =
-          at(scratch.scores, {kernel.mul(row, task.panel), u * task.panel});
+      Value from = at(scratch.scores, {scoreOffset, kernel.mul(row, task.panel),
+                                       u * task.panel});
       for (int64_t v = 0; v < task.vectors; ++v) {
         Value score = kernel.loadVector(from, {v * width});
         Value exponent = productScale
@@ -359,7 +363,8 @@ void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
         kernel.storeVector(
             kernel.pairRows(weights[v], weights[task.vectors + v]),
             at(scratch.scores,
-               {kernel.mul(kernel.div(row, 2), task.panel), v * width}));
+               {scoreOffset, kernel.mul(kernel.div(row, 2), task.panel),
+                v * width}));
     return next;
   });
   for (int64_t v = 0; v < task.vectors; ++v)
@@ -396,7 +401,8 @@ void ForwardItem::emitOutput(Value output, int64_t rows, Index column,
   RegisterTile product;
   product.rows = tileRows;
   product.rowStep = values.stride;
-  product.base = at(scratch.scores, {kernel.mul(first, task.panel)});
+  product.base =
+      at(scratch.scores, {scoreOffset, kernel.mul(first, task.panel)});
   product.vectorStep = task.panel;
   product.vectors = task.vectors;
   product.count = task.pairs ? kernel.ceilDiv(count, 2) : count;

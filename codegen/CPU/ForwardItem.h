@@ -47,7 +47,7 @@ public:
   /// head, of `panels` panels each.
   mlir::LogicalResult emit(Index outer, Index tile, Index panels);
 
-private:
+protected:
   using Values = KernelBuilder::Values;
 
   /// Rows that a product reads: in place or copied.
@@ -58,15 +58,17 @@ private:
 
   // ForwardPacking.cpp: operands in, results out.
   mlir::LogicalResult packQueries();
-  mlir::LogicalResult packVector(Index vector);
+  /// Packs the vector of queries that begins at row `first` of the tensor.
+  mlir::LogicalResult packVector(Index panel, Index lane, Index first);
   mlir::LogicalResult prepareKeys();
   mlir::LogicalResult prepareValues();
   mlir::FailureOr<Rows> prepareRows(unsigned tensor, int64_t dim,
                                     llvm::ArrayRef<RowMap> maps, RowSite &site,
                                     bool alwaysCopies, int64_t place,
                                     int64_t rowWords);
-  void storePanel(Index panel);
-  void storeOutput(Index panel, Index firstRow, Index count);
+  /// `first` counts rows of the item.
+  void storePanel(Index panel, Index first);
+  void storeOutput(Index panel, Index row, Index lane, Index count);
 
   // ForwardItem.cpp: the products and the softmax between them.
   mlir::LogicalResult emitBlock();
@@ -104,6 +106,8 @@ private:
   /// The factor that makes a product a score in base 2, where it is not folded
   /// into Q.
   mlir::Value productScale;
+  /// From the units of the maximum to those of the scores.
+  double maximumUnit = llvm::numbers::ln2;
   bool isAdditive = true;
 
   // Where the emitted code stands.
@@ -112,7 +116,8 @@ private:
   Index firstKey = 0, keyCount = 0;
   TileSide blockKeys;
   Rows keys, values;
-  mlir::Value query; ///< Q^T of the panel
+  mlir::Value query;     ///< Q^T of the panel
+  Index scoreOffset = 0; ///< of the scores at hand, for several tiles
 };
 
 } // namespace sextant::codegen

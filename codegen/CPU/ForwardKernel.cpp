@@ -20,6 +20,7 @@ ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
   rows = isWide ? 8 : 4;
   vectors = isWide ? 2 : 3;
   panel = vectors * target.width;
+  scoreStride = keys * panel;
   queryWords = pairs ? llvm::divideCeil(headDim, 2) : headDim;
   keyWords = getCopiedRowWords(target, headDim, pairs);
   outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);

@@ -42,6 +42,8 @@ struct ForwardTask {
   int64_t rows, vectors, panel;
   int64_t keys = 128;    ///< of a block
   int64_t maxPanels = 6; ///< of an item
+  /// Tiles of scores [keys][panel] in scratch memory, and how far apart.
+  int64_t scoreTiles = 1, scoreStride = 0;
   /// 32-bit words of a row of Q and K, and rows of O^T, padded to vectors.
   int64_t queryWords, keyWords, outputRows;
   /// K or V can never be used in place.

@@ -14,17 +14,18 @@ using namespace sextant::codegen;
 LogicalResult ForwardItem::packQueries() {
   LogicalResult result = success();
   Index vectors = kernel.mul(panelCount, task.vectors);
-  kernel.loop(0, vectors, 1,
-              [&](Value vector) { result = packVector(vector); });
+  kernel.loop(0, vectors, 1, [&](Value vector) {
+    Index panel = kernel.div(vector, task.vectors);
+    Index lane = kernel.mul(kernel.rem(vector, task.vectors), kernel.width());
+    Index first = kernel.mul(vector, kernel.width());
+    result = packVector(panel, lane, kernel.add(firstQuery, first));
+  });
   return result;
 }
 
 /// Packs `width` queries, transposed: word k of lane l is word k of query l.
-LogicalResult ForwardItem::packVector(Index vector) {
+LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
   int64_t width = kernel.width();
-  Index panel = kernel.div(vector, task.vectors);
-  Index lane = kernel.mul(kernel.rem(vector, task.vectors), width);
-  Index first = kernel.add(firstQuery, kernel.mul(vector, width));
   unsigned query = task.sites.query;
   Index step = arguments.getStride(query, 3);
   bool converts = task.element.isBF16() && !task.pairs;
@@ -92,7 +93,7 @@ LogicalResult ForwardItem::packVector(Index vector) {
     block(whole, task.queryWords - whole);
 
   Value zero = kernel.splatF32(0);
-  Index place = kernel.mul(vector, width);
+  Index place = kernel.add(kernel.mul(panel, task.panel), lane);
   kernel.storeVector(kernel.splatF32(hiddenScore),
                      at(scratch.maximum, {place}));
   kernel.storeVector(zero, at(scratch.sum, {place}));
@@ -209,15 +210,12 @@ LogicalResult ForwardItem::prepareValues() {
 // Results
 //===----------------------------------------------------------------------===//
 
-void ForwardItem::storePanel(Index panel) {
+void ForwardItem::storePanel(Index panel, Index first) {
   int64_t width = kernel.width();
   Value maximum = statistics(scratch.maximum, panel);
   Value sum = statistics(scratch.sum, panel);
-  Index first = kernel.mul(panel, task.panel);
   Index count = kernel.min(task.panel, kernel.sub(queryCount, first));
-  // From the units of the maximum to those of the scores.
-  Value unit =
-      kernel.splatF32(productScale ? task.plan.scale : llvm::numbers::ln2);
+  Value unit = kernel.splatF32(maximumUnit);
   for (int64_t v = 0; v < task.vectors; ++v) {
     Value m = kernel.loadVector(maximum, {v * width});
     Value l = kernel.loadVector(sum, {v * width});
@@ -246,12 +244,14 @@ void ForwardItem::storePanel(Index panel) {
                  kernel.advance(lse, {kernel.mul(lane, step)}));
   });
   kernel.loop(0, count, width, [&](Value lane) {
-    storeOutput(panel, lane, kernel.min(width, kernel.sub(count, lane)));
+    storeOutput(panel, kernel.add(row, lane), lane,
+                kernel.min(width, kernel.sub(count, lane)));
   });
 }
 
-/// Stores up to `width` rows of the output, from row `lane` of the panel.
-void ForwardItem::storeOutput(Index panel, Index lane, Index count) {
+/// Stores `count` rows of the output from `row` on, at most a vector of them:
+/// those from `lane` on in the panel.
+void ForwardItem::storeOutput(Index panel, Index row, Index lane, Index count) {
   int64_t width = kernel.width();
   Value from = at(scratch.output,
                   {kernel.mul(panel, task.outputRows * task.panel), lane});
@@ -259,8 +259,6 @@ void ForwardItem::storeOutput(Index panel, Index lane, Index count) {
   // A row without keys may have summed anything up: it is replaced, not scaled.
   Value isLive =
       kernel.compareF(arith::CmpFPredicate::UNE, inverse, kernel.splatF32(0));
-  Index row =
-      kernel.add(kernel.add(firstQuery, kernel.mul(panel, task.panel)), lane);
   auto block = [&](unsigned output, const RowPart &part, Index column,
                    int64_t columns) {
     Value to = arguments.getAddress(output, {batch, head, row});

@@ -12,7 +12,7 @@
 
 #include "codegen/CPU/BackwardSite.h"
 #include "codegen/CPU/BackwardTask.h"
-#include "codegen/CPU/ScratchLayout.h"
+#include "codegen/ScratchLayout.h"
 
 namespace sextant::codegen {
 

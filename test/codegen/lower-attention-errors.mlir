@@ -47,19 +47,24 @@ func.func @axes(%x: tensor<?x?x?x8xf32>, %p: tensor<?x?x5xi32>) -> tensor<?x?x?x
 
 // -----
 
-// All heads at once.
-func.func @allHeads(%x: tensor<?x2x?x8xf32>) -> tensor<?x2x?x8xf32> {
-  %o, %lse = pos.attention %x, %x, (%x)
-    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
-    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
-    // expected-error @below {{of all heads has no kernel on this target}}
+// The gradient of hidden units of hidden units.
+func.func @deep(%x: tensor<?x2x?x8xf32>, %l: tensor<?x2x?xf32>, %a: tensor<3x2xf32>, %b: tensor<3x3xf32>, %c: tensor<2x3xf32>) {
+  %dq, %dk, %dv = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l
+    params(%a, %b, %c : tensor<3x2xf32>, tensor<3x3xf32>, tensor<2x3xf32>) gradients []
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>), (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>,
+      (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+    -> tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>) {
+  ^bb0(%w1: tensor<3x2xf32>, %w2: tensor<3x3xf32>, %w3: tensor<2x3xf32>):
     pos.score {
     ^bb0(%s: tensor<2xf32>):
-      %t = arith.mulf %s, %s : tensor<2xf32>
+      %y = pos.contract %w1, %s : tensor<3x2xf32>, tensor<2xf32> -> tensor<3xf32>
+      // expected-error @below {{of hidden units to hidden units has no gradient on this target}}
+      %z = pos.contract %w2, %y : tensor<3x3xf32>, tensor<3xf32> -> tensor<3xf32>
+      %t = pos.contract %w3, %z : tensor<2x3xf32>, tensor<3xf32> -> tensor<2xf32>
       pos.yield %t : tensor<2xf32>
     }
   }
-  return %o : tensor<?x2x?x8xf32>
+  return
 }
 
 // -----

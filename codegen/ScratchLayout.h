@@ -1,7 +1,7 @@
 //===- ScratchLayout.h - Scratch memory of a kernel -------------*- C++ -*-===//
 
-#ifndef SEXTANT_CODEGEN_CPU_SCRATCHLAYOUT_H
-#define SEXTANT_CODEGEN_CPU_SCRATCHLAYOUT_H
+#ifndef SEXTANT_CODEGEN_SCRATCHLAYOUT_H
+#define SEXTANT_CODEGEN_SCRATCHLAYOUT_H
 
 #include "llvm/Support/MathExtras.h"
 #include <cstdint>
@@ -25,4 +25,4 @@ private:
 
 } // namespace sextant::codegen
 
-#endif // SEXTANT_CODEGEN_CPU_SCRATCHLAYOUT_H
+#endif // SEXTANT_CODEGEN_SCRATCHLAYOUT_H

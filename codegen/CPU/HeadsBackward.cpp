@@ -1,0 +1,586 @@
+//===- HeadsBackward.cpp - Backward of scores of all heads ----------------===//
+
+#include "codegen/CPU/HeadsBackward.h"
+#include "codegen/CPU/Prefetch.h"
+#include "codegen/CPU/RegisterTile.h"
+#include "codegen/HeadsPayload.h"
+#include "codegen/Payload.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+/// What the mask says of a group of queries and the tile of keys.
+static constexpr int64_t hiddenGroup = 0, maskedGroup = 1, visibleGroup = 2;
+
+/// A mask that differs between heads has no classes.
+static bool variesWithHead(const KernelPlan &plan) {
+  bool varies = false;
+  pos::MaskOp mask = plan.mask;
+  if (!mask)
+    return false;
+  mask->walk([&](Operation *op) {
+    varies |= isa<pos::HeadOp>(op);
+    for (Value operand : op->getOperands())
+      if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
+        varies |= plan.find(hoist)->perHead;
+  });
+  return varies;
+}
+
+HeadsBackward::HeadsBackward(KernelBuilder &kernel, ArgumentBlock &arguments,
+                             const BackwardTask &task, ScratchLayout &layout,
+                             Value scratch)
+    : BackwardKernel(kernel, arguments, task, layout, scratch),
+      heads(task.weights->getHeads()),
+      // A line more: rows of different heads do not share a set of the cache.
+      tileStride(shape.queries * shape.keys + 16),
+      window(kernel, arguments, task.plan, task.sites,
+             shape.queries + shape.keys, layout, scratch),
+      gradientWindow(kernel, arguments, task.plan, task.sites,
+                     shape.queries + shape.keys, layout, scratch),
+      headsSite(kernel, arguments, task, window, gradientWindow, layout,
+                scratch) {
+  site.setOffsets(KernelSite::Offsets::inPlace);
+  auto reserve = [&](int64_t words) {
+    return kernel.advance(scratch, {layout.reserve(words)});
+  };
+  int64_t head = shape.keys * shape.headRow,
+          value = shape.keys * shape.valueRow;
+  keyRowsOfAll = reserve(heads * head);
+  keysOfAll = reserve(heads * head);
+  valuesOfAll = reserve(heads * value);
+  keyGradients = reserve(heads * head);
+  valueGradients = reserve(heads * value);
+  scores = reserve(heads * tileStride);
+  scoreGradients = reserve(heads * tileStride);
+  if (variesWithHead(task.plan))
+    visibleStride = shape.queries * shape.keys;
+  visible = reserve((visibleStride ? heads : 1) * shape.queries * shape.keys);
+  lse = reserve(heads * shape.queries);
+  delta = reserve(heads * shape.queries);
+  kinds = reserve(2 * shape.queries / shape.rows);
+}
+
+//===----------------------------------------------------------------------===//
+// Loop nest
+//===----------------------------------------------------------------------===//
+
+Index HeadsBackward::countItems(ArgumentBlock &arguments, KernelBuilder &kernel,
+                                const BackwardTask &task) {
+  return kernel.mul(arguments.getSize(task.sites.key, 0),
+                    arguments.getSize(task.queryGradient, 0));
+}
+
+LogicalResult HeadsBackward::enterHead(Index number) {
+  head = number;
+  Index group = kernel.div(heads, arguments.getSize(task.sites.key, 1));
+  kvHead = kernel.div(head, group);
+  return querySite.enterHead(batch, head);
+}
+
+LogicalResult HeadsBackward::emitItem(Index item) {
+  Index chunks = arguments.getSize(task.queryGradient, 0);
+  chunk = kernel.rem(item, chunks);
+  batch = kernel.div(item, chunks);
+  headsSite.enterItem(chunk, 0);
+  if (failed(headsSite.enterHead(batch, Index(0))) ||
+      failed(site.enterHead(batch, Index(0))))
+    return failure();
+  Index paddedQueries = arguments.getSize(task.queryGradient, 3);
+  clear(arguments.getAddress(task.queryGradient, {chunk, batch}),
+        kernel.mul(paddedQueries, heads * shape.headRow));
+  LogicalResult result = success();
+  Index keyLength = arguments.getSize(task.sites.key, 2);
+  Index queryLength = arguments.getSize(task.sites.query, 2);
+  panelCount = 1;
+  kernel.loop(
+      kernel.mul(chunk, shape.keys), keyLength, kernel.mul(chunks, shape.keys),
+      [&](Value first) {
+        firstKey = first;
+        keyCount = kernel.min(shape.keys, kernel.sub(keyLength, firstKey));
+        if (failed(beginTile()))
+          result = failure();
+        keySide = enterRows(pos::Side::key, firstKey, shape.keys);
+        kernel.loop(0, queryLength, shape.queries, [&](Value firstOfBlock) {
+          firstQuery = firstOfBlock;
+          queryCount =
+              kernel.min(shape.queries, kernel.sub(queryLength, firstQuery));
+          groupEnd = kernel.roundUp(queryCount, shape.rows);
+          Visibility block = classifyRows(firstQuery, shape.queries);
+          kernel.when(block.some, [&] {
+            if (failed(emitBlock()))
+              result = failure();
+          });
+        });
+        if (failed(endTile()))
+          result = failure();
+      });
+  return result;
+}
+
+LogicalResult HeadsBackward::beginTile() {
+  LogicalResult result = success();
+  kernel.loop(0, arguments.getSize(task.sites.key, 1), 1, [&](Value number) {
+    kvHead = number;
+    keyRows = panelOf(keyRowsOfAll, kvHead, shape.headRow);
+    keys = {panelOf(keysOfAll, kvHead, shape.headRow),
+            panelOf(keyGradients, kvHead, shape.headRow)};
+    values = {panelOf(valuesOfAll, kvHead, shape.valueRow),
+              panelOf(valueGradients, kvHead, shape.valueRow)};
+    if (failed(keySite.enterHead(batch, kvHead)) ||
+        failed(valueSite.enterHead(batch, kvHead)) ||
+        failed(BackwardKernel::beginTile()))
+      result = failure();
+  });
+  headsSite.clearSums();
+  return result;
+}
+
+LogicalResult HeadsBackward::endTile() {
+  LogicalResult result = success();
+  kernel.loop(0, arguments.getSize(task.sites.key, 1), 1, [&](Value number) {
+    kvHead = number;
+    keys = {panelOf(keysOfAll, kvHead, shape.headRow),
+            panelOf(keyGradients, kvHead, shape.headRow)};
+    values = {panelOf(valuesOfAll, kvHead, shape.valueRow),
+              panelOf(valueGradients, kvHead, shape.valueRow)};
+    if (failed(keySite.enterHead(batch, kvHead)) ||
+        failed(valueSite.enterHead(batch, kvHead)) ||
+        failed(BackwardKernel::endTile()))
+      result = failure();
+  });
+  headsSite.storeSums();
+  return result;
+}
+
+LogicalResult HeadsBackward::emitBlock() {
+  // Entry of (query, key) in the tables: padding + (Lq - 1 - query) + key. The
+  // window begins with the block's last query.
+  Index entry = kernel.sub(arguments.getSize(task.sites.query, 2), firstQuery);
+  entry = kernel.add(kernel.add(entry, firstKey),
+                     task.sites.padding - shape.queries);
+  window.load(batch, entry);
+  gradientWindow.clear();
+  loadStatistics();
+  auto [low, high] = classifyGroups();
+  if (failed(emitProducts(low, high)) || failed(emitVisibleLanes(low, high)) ||
+      failed(emitPayloads(low, high)) || failed(emitGradients(low, high)))
+    return failure();
+  gradientWindow.addTo(task.tableGradients, chunk, batch, entry);
+  return success();
+}
+
+/// -lse and dlse - rowsum(o do) of the block, head by head.
+void HeadsBackward::loadStatistics() {
+  kernel.loop(0, heads, 1, [&](Value number) {
+    kernel.loop(0, shape.queries, kernel.width(), [&](Value row) {
+      for (auto [tensor, to] :
+           {std::pair(task.negativeLse, lse), {task.negativeDelta, delta}})
+        kernel.storeVector(
+            kernel.loadVector(arguments.getAddress(
+                tensor, {batch, number, kernel.add(firstQuery, row)})),
+            to, {kernel.mul(number, shape.queries), row});
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Classes of groups
+//===----------------------------------------------------------------------===//
+
+BackwardKernel::Visibility HeadsBackward::classifyRows(Index first,
+                                                       int64_t count) {
+  if (variesWithHead(task.plan)) {
+    auto constant = [&](bool value) {
+      return kernel.constant(kernel.builder.getBoolAttr(value));
+    };
+    return {constant(false), constant(true)};
+  }
+  TileSide querySide = enterRows(pos::Side::query, first, count);
+  return emitVisibility(querySide, kernel.add(first, count), keySide,
+                        kernel.add(firstKey, shape.keys));
+}
+
+/// Stores the kinds of the groups of the block and gives the range of rows that
+/// may see some key.
+std::pair<Index, Index> HeadsBackward::classifyGroups() {
+  Values range = kernel.loop(
+      0, groupEnd, shape.rows,
+      {kernel.constantI64(shape.queries), kernel.constantI64(0)},
+      [&](Value group, ValueRange carried) -> Values {
+        Visibility cell =
+            classifyRows(kernel.add(firstQuery, group), shape.rows);
+        Index kind = kernel.select(cell.all, visibleGroup, maskedGroup);
+        kind = kernel.select(cell.some, kind, hiddenGroup);
+        kernel.store(
+            kernel.value(kind),
+            kernel.advance(kinds, {kernel.div(group, shape.rows)}, kernel.i64));
+        Index low = carried[0], high = carried[1];
+        return {
+            kernel.value(kernel.select(cell.some, kernel.min(low, group), low)),
+            kernel.value(
+                kernel.select(cell.some, kernel.add(group, shape.rows), high))};
+      });
+  return {range[0], range[1]};
+}
+
+//===----------------------------------------------------------------------===//
+// S and dP
+//===----------------------------------------------------------------------===//
+
+FailureOr<HeadsBackward::Rows>
+HeadsBackward::prepareRows(unsigned tensor, int64_t dim, int64_t row,
+                           bool mustCopy, Value buffer,
+                           function_ref<LogicalResult()> copy) {
+  // In place, a product of columns reads whole groups of lanes.
+  if (mustCopy || !task.element.isF32() || dim % shape.rows != 0) {
+    if (failed(copy()))
+      return failure();
+    return Rows{buffer, row};
+  }
+  // The rows of a group must exist.
+  LogicalResult result = success();
+  Value isCopied = arith::OrIOp::create(
+      kernel.builder, kernel.loc,
+      kernel.compare(arith::CmpIPredicate::ne, arguments.getStride(tensor, 3),
+                     1),
+      kernel.compare(arith::CmpIPredicate::ne, groupEnd, queryCount));
+  kernel.when(isCopied, [&] { result = copy(); });
+  if (failed(result))
+    return failure();
+  Value inPlace = arguments.getAddress(tensor, {batch, head, firstQuery});
+  return Rows{kernel.selectF(isCopied, buffer, inPlace),
+              kernel.select(isCopied, row, arguments.getStride(tensor, 2))};
+}
+
+FailureOr<HeadsBackward::Rows> HeadsBackward::prepareQueries() {
+  ArrayRef<RowMap> maps = task.plan.queryRows;
+  return prepareRows(task.sites.query, shape.headDim, shape.headRow,
+                     !maps.empty(), queries.rows, [&] {
+                       return copyRows(task.sites.query, head, firstQuery,
+                                       groupEnd, shape.headDim, shape.headRow,
+                                       maps, querySite, queries.rows);
+                     });
+}
+
+FailureOr<HeadsBackward::Rows> HeadsBackward::prepareOutputGradients() {
+  return prepareRows(
+      task.outputGradients.front(), shape.valueDim, shape.valueRow,
+      !shape.valueParts.isSingle(), outputGradients.rows, [&] {
+        return copyParts(task.outputGradients, head, firstQuery, groupEnd, {},
+                         querySite, outputGradients.rows);
+      });
+}
+
+void HeadsBackward::emitProduct(const Rows &rows, Value packed, int64_t dim,
+                                Index group, ValueRange initial, Value to) {
+  SmallVector<TileRow> tileRows;
+  for (int64_t r = 0; r < shape.rows; ++r)
+    tileRows.push_back({kernel.advance(
+        rows.base, {kernel.mul(kernel.add(group, r), rows.stride)})});
+  for (int64_t r = shape.rows; r < 2 * shape.rows; ++r)
+    emitPrefetch(kernel,
+                 kernel.advance(rows.base, {kernel.mul(kernel.add(group, r),
+                                                       rows.stride)}),
+                 dim, CacheLevel::first);
+  RegisterTile tile;
+  tile.rows = tileRows;
+  tile.base = packed;
+  tile.vectorStep = shape.keys;
+  tile.vectors = shape.vectors;
+  tile.count = dim;
+  Values results = emitTile(kernel, tile, initial);
+  for (auto [place, result] : llvm::enumerate(results))
+    kernel.storeVector(result, to,
+                       {static_cast<int64_t>(place) * kernel.width()});
+}
+
+LogicalResult HeadsBackward::emitProducts(Index low, Index high) {
+  LogicalResult result = success();
+  kernel.loop(0, heads, 1, [&](Value number) {
+    if (failed(enterHead(number)))
+      result = failure();
+    FailureOr<Rows> query = prepareQueries();
+    FailureOr<Rows> gradient = prepareOutputGradients();
+    if (failed(query) || failed(gradient)) {
+      result = failure();
+      return;
+    }
+    Values zeros(shape.rows * shape.vectors, kernel.splatF32(0));
+    kernel.loop(low, high, shape.rows, [&](Value group) {
+      emitProduct(*query, panelOf(keysOfAll, kvHead, shape.headRow),
+                  shape.headDim, group, zeros, scoresOf(scores, head, group));
+      // The accumulators start at -delta.
+      Values initial;
+      Value from = kernel.advance(delta, {kernel.mul(head, shape.queries)});
+      for (int64_t r = 0; r < shape.rows; ++r)
+        initial.append(shape.vectors, kernel.loadBroadcast(from, {group, r}));
+      emitProduct(*gradient, panelOf(valuesOfAll, kvHead, shape.valueRow),
+                  shape.valueDim, group, initial,
+                  scoresOf(scoreGradients, head, group));
+    });
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Masks
+//===----------------------------------------------------------------------===//
+
+/// Stores which lanes a row sees. Scores and gradients of the others become
+/// zero, so that whatever stands there reaches no sum.
+LogicalResult HeadsBackward::maskRow(Index number, Index row) {
+  for (int64_t v = 0; v < shape.vectors; ++v) {
+    int64_t lane = v * kernel.width();
+    site.enterCell(kernel.add(firstQuery, row), firstKey);
+    site.setPoint(0, v);
+    FailureOr<Value> seen = emitVisible();
+    if (failed(seen))
+      return failure();
+    Value zero = kernel.splatF32(0);
+    kernel.storeVector(kernel.selectF(*seen, kernel.splatF32(1), zero),
+                       visibleOf(number, row), {lane});
+    auto clearHidden = [&](Index head) {
+      for (Value tiles : {scores, scoreGradients}) {
+        Value at = kernel.advance(scoresOf(tiles, head, row), {lane});
+        kernel.storeVector(kernel.selectF(*seen, kernel.loadVector(at), zero),
+                           at);
+      }
+    };
+    if (visibleStride)
+      clearHidden(number);
+    else
+      kernel.loop(0, heads, 1, [&](Value head) { clearHidden(head); });
+  }
+  return success();
+}
+
+LogicalResult HeadsBackward::emitVisibleLanes(Index low, Index high) {
+  LogicalResult result = success();
+  auto setRow = [&](Index number, Index row, Value value) {
+    for (int64_t v = 0; v < shape.vectors; ++v)
+      kernel.storeVector(value, visibleOf(number, row), {v * kernel.width()});
+  };
+  kernel.loop(0, visibleStride ? heads : 1, 1, [&](Value number) {
+    if (visibleStride && failed(site.enterHead(batch, Index(number))))
+      result = failure();
+    kernel.loop(low, kernel.min(high, queryCount), 1, [&](Value row) {
+      Index kind = kernel.load(
+          kernel.i64,
+          kernel.advance(kinds, {kernel.div(row, shape.rows)}, kernel.i64));
+      kernel.when(
+          kernel.equal(kind, visibleGroup),
+          [&] { setRow(number, row, kernel.splatF32(1)); },
+          [&] {
+            if (failed(maskRow(number, row)))
+              result = failure();
+          });
+    });
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Payloads
+//===----------------------------------------------------------------------===//
+
+LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
+  using llvm::numbers::log2e;
+  headsSite.enterCell(kernel.add(firstQuery, row), kernel.add(firstKey, lane));
+  headsSite.setPoint(0, 0);
+  headsSite.setEntry(kernel.add(kernel.sub(shape.queries - 1, row), lane));
+  Value score = kernel.advance(scoresOf(scores, 0, row), {lane});
+  Value gradient = kernel.advance(scoresOf(scoreGradients, 0, row), {lane});
+  Value seen = kernel.advance(visibleOf(0, row), {lane});
+  Value lseOfRow = kernel.advance(lse, {row});
+  pos::ScoreOp op = task.plan.score;
+  Block &body = op.getBody().front();
+  Values arguments;
+  for (int64_t h = 0; h < heads; ++h)
+    arguments.push_back(kernel.loadVector(score, {h * tileStride}));
+  Values seeds;
+  // P = exp(score - lse). The difference is taken before the change of base,
+  // whose rounding is then relative to the difference.
+  auto emitProbabilities = [&](HeadsEmitter &emitter) -> LogicalResult {
+    FailureOr<Values> results =
+        emitter.getAll(body.getTerminator()->getOperand(0));
+    if (failed(results))
+      return failure();
+    Value zero = kernel.splatF32(0), isSeen;
+    for (int64_t h = 0; h < heads; ++h) {
+      if (!isSeen || visibleStride)
+        isSeen =
+            kernel.compareF(arith::CmpFPredicate::UNE,
+                            kernel.loadVector(seen, {h * visibleStride}), zero);
+      Value exponent = kernel.addF(
+          (*results)[h], kernel.loadBroadcast(lseOfRow, {h * shape.queries}));
+      Value p = kernel.exp2(kernel.mulF(exponent, kernel.splatF32(log2e)));
+      p = kernel.selectF(isSeen, p, zero);
+      kernel.storeVector(p, score, {h * tileStride});
+      seeds.push_back(
+          kernel.mulF(p, kernel.loadVector(gradient, {h * tileStride})));
+    }
+    return success();
+  };
+  auto getSeeds = [&](Index first, int64_t count) {
+    return Values(ArrayRef<Value>(seeds).slice(first.getConstant(), count));
+  };
+  FailureOr<Values> pulled = emitHeadsPullback(
+      kernel.builder, body, arguments, emitProbabilities, getSeeds, headsSite);
+  if (failed(pulled))
+    return failure();
+  for (int64_t h = 0; h < heads; ++h)
+    kernel.storeVector((*pulled)[h], gradient, {h * tileStride});
+  return headsSite.getStatus();
+}
+
+LogicalResult HeadsBackward::emitPayloads(Index low, Index high) {
+  LogicalResult result = success();
+  Index end = kernel.min(high, queryCount);
+  kernel.loop(low, end, HeadsGradients::rows, [&](Value first) {
+    Index last = kernel.min(kernel.add(first, HeadsGradients::rows), end);
+    kernel.loop(first, last, 1, [&](Value row) {
+      kernel.loop(0, shape.keys, kernel.width(), [&](Value lane) {
+        headsSite.setStep(
+            kernel.add(kernel.mul(kernel.sub(row, first), shape.keys), lane));
+        if (failed(emitPoint(row, lane)))
+          result = failure();
+      });
+    });
+    headsSite.addProducts(kernel.mul(kernel.sub(last, first), shape.keys));
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// dV, dK and dQ
+//===----------------------------------------------------------------------===//
+
+/// gradient[row lanes][keys] += rows^T times rows [low, high) of `tile`.
+void HeadsBackward::accumulate(const Rows &rows, Value tile, Value gradient,
+                               int64_t row, Index low, Index high) {
+  RegisterTile product;
+  product.rowStep = rows.stride;
+  product.base = tile;
+  product.vectorStep = shape.keys;
+  product.vectors = shape.vectors;
+  product.count = kernel.sub(high, low);
+  Value first = kernel.advance(rows.base, {kernel.mul(low, rows.stride)});
+  kernel.loop(0, row, shape.rows, [&](Value lane) {
+    Value at = kernel.advance(first, {lane});
+    Value to = kernel.advance(gradient, {kernel.mul(lane, shape.keys)});
+    SmallVector<TileRow> tileRows;
+    Values initial;
+    for (int64_t r = 0; r < shape.rows; ++r) {
+      tileRows.push_back({at, r});
+      for (int64_t v = 0; v < shape.vectors; ++v)
+        initial.push_back(
+            kernel.loadVector(to, {r * shape.keys + v * kernel.width()}));
+    }
+    product.rows = tileRows;
+    Values results = emitTile(kernel, product, initial);
+    for (auto [place, result] : llvm::enumerate(results))
+      kernel.storeVector(result, to,
+                         {static_cast<int64_t>(place) * kernel.width()});
+  });
+}
+
+LogicalResult HeadsBackward::emitGradients(Index low, Index high) {
+  LogicalResult result = success();
+  Index end = kernel.min(high, queryCount);
+  kernel.loop(0, heads, 1, [&](Value number) {
+    if (failed(enterHead(number)))
+      result = failure();
+    FailureOr<Rows> gradient = prepareOutputGradients();
+    FailureOr<Rows> query = prepareQueries();
+    if (failed(query) || failed(gradient)) {
+      result = failure();
+      return;
+    }
+    // In place, rows end with the head dim.
+    auto lanesOf = [&](int64_t dim) { return llvm::alignTo(dim, shape.rows); };
+    accumulate(*gradient, scoresOf(scores, head, low),
+               panelOf(valueGradients, kvHead, shape.valueRow),
+               lanesOf(shape.valueDim), low, end);
+    accumulate(*query, scoresOf(scoreGradients, head, low),
+               panelOf(keyGradients, kvHead, shape.headRow),
+               lanesOf(shape.headDim), low, end);
+    emitQueryGradient(low, high);
+  });
+  return result;
+}
+
+/// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes].
+void HeadsBackward::emitQueryGradient(Index low, Index high) {
+  int64_t row = shape.headRow;
+  Value base = arguments.getAddress(task.queryGradient,
+                                    {chunk, batch, head, firstQuery});
+  kernel.loop(low, high, shape.rows, [&](Value group) {
+    Value from = scoresOf(scoreGradients, head, group);
+    Value to = kernel.advance(base, {kernel.mul(group, row)});
+    SmallVector<TileRow> tileRows;
+    for (int64_t r = 0; r < shape.rows; ++r)
+      tileRows.push_back({from, r * shape.keys});
+    emitPrefetch(kernel, kernel.advance(to, {shape.rows * row}),
+                 shape.rows * row, CacheLevel::first);
+    RegisterTile tile;
+    tile.rows = tileRows;
+    tile.vectorStep = row;
+    tile.count = keyCount;
+    auto columns = [&](Index lane, int64_t vectors) {
+      tile.base = kernel.advance(panelOf(keyRowsOfAll, kvHead, row), {lane});
+      tile.vectors = vectors;
+      Value at = kernel.advance(to, {lane});
+      Values initial;
+      for (int64_t r = 0; r < shape.rows; ++r)
+        for (int64_t v = 0; v < vectors; ++v)
+          initial.push_back(
+              kernel.loadVector(at, {r * row + v * kernel.width()}));
+      Values results = emitTile(kernel, tile, initial);
+      for (int64_t r = 0; r < shape.rows; ++r)
+        for (int64_t v = 0; v < vectors; ++v)
+          kernel.storeVector(results[r * vectors + v], at,
+                             {r * row + v * kernel.width()});
+    };
+    int64_t step = shape.rowVectors * kernel.width();
+    int64_t whole = row / step * step;
+    if (whole)
+      kernel.loop(0, whole, step,
+                  [&](Value lane) { columns(lane, shape.rowVectors); });
+    if (row != whole)
+      columns(whole, (row - whole) / kernel.width());
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Kernel
+//===----------------------------------------------------------------------===//
+
+LogicalResult codegen::createHeadsBackward(ModuleOp kernels, Location loc,
+                                           StringRef name,
+                                           const BackwardTask &task,
+                                           const VectorTarget &target) {
+  LogicalResult result = success();
+  ScratchLayout layout;
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return HeadsBackward::countItems(arguments, kernel, task);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    HeadsBackward backward(kernel, arguments, task, layout, scratch);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      if (failed(backward.emitItem(item)))
+        result = failure();
+    });
+  };
+  // Called after `run`, which hands the memory out.
+  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(layout.getBytes());
+  };
+  createKernel(kernels, loc, name, task.operands, target,
+               {countItems, scratchBytes, run});
+  return result;
+}
