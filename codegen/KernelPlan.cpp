@@ -255,6 +255,25 @@ static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
 // The plan
 //===----------------------------------------------------------------------===//
 
+RowTable codegen::getRowTable(pos::QueryDotOp op) {
+  return {cast<BlockArgument>(op.getTable()).getArgNumber(), op.getColumns()};
+}
+
+unsigned KernelPlan::findTable(pos::QueryDotOp op) const {
+  return llvm::find(queryTables, getRowTable(op)) - queryTables.begin();
+}
+
+unsigned KernelPlan::findScan(pos::ScanOp op) const {
+  return llvm::find(scans, op) - scans.begin();
+}
+
+bool KernelPlan::isLeftward() const {
+  if (scans.empty())
+    return false;
+  pos::ScanOp scan = scans.front();
+  return scan.getDirection() == pos::Direction::leftward;
+}
+
 const Hoisted *KernelPlan::find(pos::HoistOp op, RowOperand operand) const {
   for (const Hoisted &entry : hoisted)
     if (entry.op == op && entry.operand == operand)
@@ -276,6 +295,21 @@ static LogicalResult setOnce(SiteTy &slot, SiteTy site) {
   return success();
 }
 
+static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
+  score.getBody().walk([&](pos::QueryDotOp dot) {
+    plan.queryDots.push_back(dot);
+    if (isa<BlockArgument>(dot.getTable()) &&
+        !llvm::is_contained(plan.queryTables, getRowTable(dot)))
+      plan.queryTables.push_back(getRowTable(dot));
+  });
+  for (auto scan : score.getBody().front().getOps<pos::ScanOp>()) {
+    plan.scans.push_back(scan);
+    if (scan.getDirection() != plan.scans.front().getDirection())
+      return scan.emitOpError("runs against another scan of this attention");
+  }
+  return success();
+}
+
 static LogicalResult planSite(KernelPlan &plan, Operation &site) {
   std::optional<RowOperand> mapped = getMappedOperand(plan.owner);
   if (auto rows = dyn_cast<pos::RowsOp>(site))
@@ -292,10 +326,21 @@ static LogicalResult planSite(KernelPlan &plan, Operation &site) {
         return score.emitOpError("of all heads needs their number: inline "
                                  "encodings first");
     }
+    if (failed(planContextual(plan, score)))
+      return failure();
     return setOnce(plan.score, score);
   }
   if (auto mask = dyn_cast<pos::MaskOp>(site))
     return setOnce(plan.mask, mask);
+  if (auto rows = dyn_cast<pos::WeightedRowsOp>(site)) {
+    APInt acts(1, 1);
+    if (rows.getCondition() &&
+        !matchPattern(rows.getCondition(), m_ConstantInt(&acts)))
+      return rows.emitOpError("condition must be an option");
+    if (acts.getBoolValue())
+      plan.weightedRows.push_back(rows);
+    return success();
+  }
   return site.emitOpError("has no kernel on this target");
 }
 

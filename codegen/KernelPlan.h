@@ -65,6 +65,14 @@ struct OwnerOperands {
 };
 OwnerOperands getOwnerOperands(pos::SitesOwnerInterface owner);
 
+/// A table whose rows are multiplied with rows of the query.
+struct RowTable {
+  unsigned param = 0;   ///< number of the parameter
+  bool columns = false; ///< its columns are the rows
+  bool operator==(const RowTable &) const = default;
+};
+RowTable getRowTable(pos::QueryDotOp op);
+
 struct KernelPlan {
   pos::SitesOwnerInterface owner;
   llvm::SmallVector<Hoisted> hoisted; ///< in order: later ones may use earlier
@@ -76,11 +84,23 @@ struct KernelPlan {
   int64_t scoreHeads = 0;
   pos::MaskOp mask;       ///< null: everything is visible
   pos::RowTermOp rowTerm; ///< null: nothing cancels in the softmax
+  llvm::SmallVector<pos::WeightedRowsOp> weightedRows;
+  /// Contextual ops of the score payload, in order, and the tables that query
+  /// rows are multiplied with, once each.
+  llvm::SmallVector<pos::QueryDotOp> queryDots;
+  llvm::SmallVector<RowTable> queryTables;
+  llvm::SmallVector<pos::ScanOp> scans; ///< in one direction
   /// Per parameter operand: whether its gradient is asked for.
   llvm::SmallVector<bool> paramWantsGradient;
   double scale = 1.0;
   bool hasPositions = false;
 
+  /// The place of an op's table among `queryTables`.
+  unsigned findTable(pos::QueryDotOp op) const;
+  /// The place of a scan among `scans`.
+  unsigned findScan(pos::ScanOp op) const;
+  /// Whether keys come from the last to the first.
+  bool isLeftward() const;
   /// The entry of a hoisted value, null if no site of the operand needs it.
   const Hoisted *find(pos::HoistOp op,
                       pos::RowOperand operand = pos::RowOperand::query) const;

@@ -85,7 +85,9 @@ Value PayloadEmitter::get(Value value) {
   return {};
 }
 
-LogicalResult PayloadEmitter::prepare(Block &body) {
+LogicalResult PayloadEmitter::prepare(Block &body, Region *outermost) {
+  if (!outermost)
+    outermost = body.getParent();
   for (Operation &op : body) {
     if (isa<pos::ContextOpInterface>(op)) {
       if (failed(emitOp(op)))
@@ -95,12 +97,12 @@ LogicalResult PayloadEmitter::prepare(Block &body) {
     }
     for (Value operand : op.getOperands()) {
       bool local = operand.getParentRegion() &&
-                   body.getParent()->isAncestor(operand.getParentRegion());
+                   outermost->isAncestor(operand.getParentRegion());
       if (!local && !isa<RankedTensorType>(operand.getType()) && !get(operand))
         return failure();
     }
     for (Region &region : op.getRegions())
-      if (failed(prepare(region.front())))
+      if (failed(prepare(region.front(), outermost)))
         return failure();
   }
   return success();
@@ -161,9 +163,30 @@ LogicalResult PayloadEmitter::emitOp(Operation &op) {
   }
   if (auto sum = dyn_cast<pos::SumOp>(op))
     return emitSum(sum);
+  if (isa<pos::QueryDotOp, pos::ScanOp>(op))
+    return emitContextual(op);
   if (OpTrait::hasElementwiseMappableTraits(&op) && op.getNumRegions() == 0)
     return emitElementwise(op);
   return op.emitOpError("has no kernel on this target");
+}
+
+LogicalResult PayloadEmitter::emitContextual(Operation &op) {
+  Value result;
+  if (auto dot = dyn_cast<pos::QueryDotOp>(op)) {
+    if (!isa<BlockArgument>(dot.getTable()))
+      return op.emitOpError("must read a parameter of the attention");
+    if (Value index = get(dot.getIndex()))
+      result = point.queryDot(builder, dot, index);
+  } else {
+    auto scan = cast<pos::ScanOp>(op);
+    Value value = get(scan.getValue()), limit = get(scan.getLimit());
+    if (value && limit)
+      result = point.scan(builder, scan, value, limit);
+  }
+  if (!result)
+    return failure();
+  values.map(op.getResult(0), result);
+  return success();
 }
 
 LogicalResult PayloadEmitter::emitElementwise(Operation &op) {
@@ -268,6 +291,25 @@ LogicalResult PayloadEmitter::emitSum(pos::SumOp sum) {
   }
   bind(sum.getResult(), loop.getResult(0));
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Contextual places
+//===----------------------------------------------------------------------===//
+
+Value SiteContext::queryDot(OpBuilder &, pos::QueryDotOp op, Value) {
+  op.emitOpError("has no kernel at this place");
+  return {};
+}
+void SiteContext::addToQueryDot(OpBuilder &, pos::QueryDotOp, Value, Value) {
+  llvm_unreachable("a point without the op's value has no gradient of it");
+}
+Value SiteContext::scan(OpBuilder &, pos::ScanOp op, Value, Value) {
+  op.emitOpError("has no kernel at this place");
+  return {};
+}
+Value SiteContext::pullScan(OpBuilder &, pos::ScanOp, Value, Value) {
+  llvm_unreachable("a point without the op's value has no gradient of it");
 }
 
 //===----------------------------------------------------------------------===//

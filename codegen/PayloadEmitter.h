@@ -25,7 +25,9 @@ public:
 
   /// Emits now what a nested block (the body of a sum) needs from outside, so
   /// that it dominates all uses: context ops, hoisted values, constants.
-  mlir::LogicalResult prepare(mlir::Block &body);
+  /// Values of `outermost` (the body's region by default) are not from outside.
+  mlir::LogicalResult prepare(mlir::Block &body,
+                              mlir::Region *outermost = nullptr);
 
   /// What a value of the payload became; null, with a diagnostic, if nothing
   /// can stand for it.
@@ -48,6 +50,7 @@ public:
 
 private:
   mlir::LogicalResult emitElementwise(mlir::Operation &op);
+  mlir::LogicalResult emitContextual(mlir::Operation &op);
   mlir::LogicalResult emitSum(pos::SumOp sum);
   mlir::LogicalResult emitConstant(mlir::Operation &op);
 

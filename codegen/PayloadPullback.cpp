@@ -43,9 +43,11 @@ private:
   LogicalResult pullBlock(Block &block);
   LogicalResult pullOp(Operation &op, Value ct);
   LogicalResult pullRead(pos::ReadOp read, Value ct);
+  LogicalResult pullScan(pos::ScanOp scan, Value ct);
   LogicalResult pullSum(pos::SumOp sum, Value ct);
   LogicalResult pullTerm(pos::SumOp sum, Value k, Value ct);
   Value guarded(Value ct);
+  void addSeeds(Value seed);
 
   PayloadEmitter &forward;
   OpBuilder &builder;
@@ -79,6 +81,8 @@ bool Pullback::isActiveOp(Operation &op) {
     return point.wantsGradient(hoist);
   if (auto read = dyn_cast<pos::ReadOp>(op))
     return point.wantsGradient(cast<BlockArgument>(read.getTensor()));
+  if (isa<pos::QueryDotOp>(op)) // the query row has a gradient
+    return true;
   if (auto sum = dyn_cast<pos::SumOp>(op))
     return isActive(sum.getBody().front().getTerminator()->getOperand(0));
   return llvm::any_of(op.getOperands(),
@@ -114,6 +118,12 @@ LogicalResult Pullback::pullOp(Operation &op, Value ct) {
     return pullRead(read, ct);
   if (auto sum = dyn_cast<pos::SumOp>(op))
     return pullSum(sum, ct);
+  if (auto scan = dyn_cast<pos::ScanOp>(op))
+    return pullScan(scan, ct);
+  if (auto dot = dyn_cast<pos::QueryDotOp>(op)) {
+    point.addToQueryDot(builder, dot, forward.get(dot.getIndex()), guarded(ct));
+    return success();
+  }
   // A rule is one of a single result.
   auto rule = dyn_cast<DerivativeRuleInterface>(op);
   if (!rule || op.getNumResults() != 1)
@@ -139,6 +149,20 @@ LogicalResult Pullback::pullRead(pos::ReadOp read, Value ct) {
     indices.push_back(forward.get(index));
   point.addToRead(builder, cast<BlockArgument>(read.getTensor()), indices,
                   guarded(ct));
+  return success();
+}
+
+/// The cotangent of a scan's value comes from other keys as well, so it is not
+/// 0 where the seeds of this key are: its lanes count as seeded from here on.
+LogicalResult Pullback::pullScan(pos::ScanOp scan, Value ct) {
+  if (isActive(scan.getLimit()))
+    return scan.emitOpError("limit must not be trained or vary with the score");
+  Value pulled =
+      point.pullScan(builder, scan, forward.get(scan.getLimit()), guarded(ct));
+  if (!pulled)
+    return failure();
+  addSeeds(pulled);
+  add(scan.getValue(), pulled);
   return success();
 }
 
@@ -240,20 +264,22 @@ LogicalResult Pullback::pullSum(pos::SumOp sum, Value ct) {
 // The whole payload
 //===----------------------------------------------------------------------===//
 
+/// Lanes in which `seed` is not 0 have gradients.
+void Pullback::addSeeds(Value seed) {
+  Location loc = seed.getLoc();
+  Value zero = arith::ConstantOp::create(builder, loc,
+                                         builder.getZeroAttr(seed.getType()));
+  Value nonzero = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE,
+                                        seed, zero);
+  anySeed =
+      anySeed ? arith::OrIOp::create(builder, loc, anySeed, nonzero).getResult()
+              : nonzero;
+}
+
 LogicalResult Pullback::finish() {
-  for (Value seed : seeds) {
-    if (!seed)
-      continue;
-    Location loc = seed.getLoc();
-    Value zero = arith::ConstantOp::create(builder, loc,
-                                           builder.getZeroAttr(seed.getType()));
-    Value nonzero = arith::CmpFOp::create(
-        builder, loc, arith::CmpFPredicate::UNE, seed, zero);
-    anySeed =
-        anySeed
-            ? arith::OrIOp::create(builder, loc, anySeed, nonzero).getResult()
-            : nonzero;
-  }
+  for (Value seed : seeds)
+    if (seed)
+      addSeeds(seed);
   if (failed(pullBlock(payload)))
     return failure();
   for (auto [value, ct] : cotangents)

@@ -130,6 +130,22 @@ template <typename AttentionOp> void ShapeChecker::attention(AttentionOp op) {
   }
   positions(op.getQueryPositions(), {query, 0}, {query, 2}, "query");
   positions(op.getKeyPositions(), {query, 0}, {key, 2}, "key");
+  // Tables whose rows stand in a product with a query row or beside the output.
+  auto getParam = [&](Value table) {
+    return op.getParams()[cast<BlockArgument>(table).getArgNumber()];
+  };
+  op.getBody().walk([&](pos::QueryDotOp dot) {
+    if (dot.getColumns())
+      multipleOf({getParam(dot.getTable()), 0}, {query, 3},
+                 "a table of 'pos.query_dot' has other columns than the query");
+    else
+      equal({getParam(dot.getTable()), 1}, {query, 3},
+            "a table of 'pos.query_dot' has other rows than the query");
+  });
+  op.getBody().walk([&](pos::WeightedRowsOp rows) {
+    equal({getParam(rows.getTable()), 1}, {op.getValues()[0], 3},
+          "a table of 'pos.weighted_rows' has other rows than the value");
+  });
 }
 
 void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {

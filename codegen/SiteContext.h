@@ -46,6 +46,23 @@ public:
   virtual void addToRead(mlir::OpBuilder &builder, mlir::BlockArgument param,
                          mlir::ValueRange indices, mlir::Value cotangent) = 0;
 
+  // Contextual places. A point that has no such place gives an error at the op.
+
+  /// Row `index` (i32) of a table times the query row at this point.
+  virtual mlir::Value queryDot(mlir::OpBuilder &builder, pos::QueryDotOp op,
+                               mlir::Value index);
+  /// Adds to the gradients of the query row and of the table's row.
+  virtual void addToQueryDot(mlir::OpBuilder &builder, pos::QueryDotOp op,
+                             mlir::Value index, mlir::Value cotangent);
+  /// The clamped running sum up to this point. Points follow each other in the
+  /// direction of the scan, or know the sums already.
+  virtual mlir::Value scan(mlir::OpBuilder &builder, pos::ScanOp op,
+                           mlir::Value value, mlir::Value limit);
+  /// The cotangent of the value at this point from that of the result: 0 for a
+  /// hidden key. Null, with a diagnostic, on failure.
+  virtual mlir::Value pullScan(mlir::OpBuilder &builder, pos::ScanOp op,
+                               mlir::Value limit, mlir::Value cotangent);
+
   /// Whether anybody wants the gradient of this value: what a pullback can
   /// skip.
   virtual bool wantsGradient(pos::HoistOp hoist) = 0;

@@ -6,6 +6,7 @@
 #include "codegen/CPU/CPULowerings.h"
 #include "codegen/CPU/FlashForward.h"
 #include "codegen/CPU/HeadsBackward.h"
+#include "codegen/CPU/RowProducts.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -53,6 +54,9 @@ static Value getChunks(const Sizes &sizes, const BackwardShape &shape,
                        pos::AttentionBackwardOp op, bool ofAllHeads) {
   const Lowering &lowering = sizes.lowering;
   Value one = sizes.constant(1);
+  // Scans go from tile to tile.
+  if (!lowering.plan.scans.empty())
+    return one;
   Value batch = lowering.getDim(op.getQuery(), 0);
   Value heads = lowering.getDim(op.getQuery(), 1);
   Value keyHeads = lowering.getDim(op.getKey(), 1);
@@ -147,6 +151,7 @@ private:
   void allocateHoistPartials();
   void addWrites();
   LogicalResult launchMain();
+  Value launchProductPullbacks(ArrayRef<Value> paramGradients);
   FailureOr<SmallVector<Value>> launchParamGradients();
 
   const Lowering &lowering;
@@ -162,11 +167,18 @@ private:
   SmallVector<Value> valueGradients;
   /// Per hoist, per parameter: partial sums or null.
   SmallVector<Value> hoistPartials, readPartials;
+  /// Per table of products of the query, per weighted rows.
+  SmallVector<RowProducts> queryProducts, outputProducts;
+  SmallVector<Value> queryProductPartials, bucketPartials;
 };
 } // namespace
 
+static unsigned getTable(pos::WeightedRowsOp rows) {
+  return cast<BlockArgument>(rows.getTable()).getArgNumber();
+}
+
 LogicalResult BackwardLowering::verify() {
-  if (failed(verifyCPUOperands(lowering.plan.owner)))
+  if (failed(verifyCPUOperands(lowering.plan)))
     return failure();
   for (const Hoisted &hoisted : lowering.plan.hoisted)
     if (hoisted.form == HoistForm::RowLaneTable && hoisted.wantsGradient) {
@@ -216,6 +228,20 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
   task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
   if (weights)
     task.packed = operands.read(tables.packed);
+  for (auto [number, table] : llvm::enumerate(lowering.plan.queryTables)) {
+    queryProducts.push_back(
+        {op.getQuery(), op.getParams()[table.param], table.columns});
+    task.sites.queryProducts.push_back(operands.read(
+        launchRowProducts(lowering, ("products_" + Twine(number)).str(),
+                          queryProducts.back(), ProductLayout::Rows)));
+  }
+  for (auto [number, rows] : llvm::enumerate(lowering.plan.weightedRows)) {
+    outputProducts.push_back(
+        {op.getOutputGradients().front(), op.getParams()[getTable(rows)]});
+    task.sites.outputProducts.push_back(operands.read(
+        launchRowProducts(lowering, ("output_products_" + Twine(number)).str(),
+                          outputProducts.back(), ProductLayout::Rows)));
+  }
 }
 
 /// Whether a score payload reads the parameter itself, or a value over offsets
@@ -223,7 +249,7 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
 static bool isReadInTile(const KernelPlan &plan, BlockArgument param) {
   return llvm::any_of(param.getUsers(), [&](Operation *user) {
     if (plan.score && plan.score->isProperAncestor(user))
-      return true;
+      return !isa<pos::QueryDotOp>(user);
     auto hoist = user->getParentOfType<pos::HoistOp>();
     const Hoisted *hoisted = hoist ? plan.find(hoist) : nullptr;
     return plan.hasPositions && hoisted && hoisted->wantsGradient &&
@@ -254,6 +280,30 @@ void BackwardLowering::addWrites() {
     if (partials)
       task.tableGradients.back() = operands.write(partials);
   }
+  // The gradients of products, and what scans keep.
+  auto addSums = [&](const RowProducts &products) {
+    return lowering.allocate(
+        getDynamicType(5, lowering.builder.getF32Type()),
+        {chunks, batch, heads, paddedQueries, products.padTableRows(lowering)});
+  };
+  for (const RowProducts &products : queryProducts) {
+    queryProductPartials.push_back(addSums(products));
+    task.queryProductGradients.push_back(
+        operands.write(queryProductPartials.back()));
+  }
+  for (auto [products, rows] :
+       llvm::zip(outputProducts, lowering.plan.weightedRows)) {
+    bucketPartials.emplace_back();
+    task.bucketGradients.emplace_back();
+    if (!lowering.plan.paramWantsGradient[getTable(rows)])
+      continue;
+    bucketPartials.back() = addSums(products);
+    task.bucketGradients.back() = operands.write(bucketPartials.back());
+  }
+  if (size_t scans = lowering.plan.scans.size())
+    task.scanState = operands.write(lowering.allocate(
+        getDynamicType(4, lowering.builder.getF32Type()),
+        {sizes.constant(3 * scans), batch, heads, paddedQueries}));
   for (auto [number, param] : llvm::enumerate(op.getParams())) {
     readPartials.emplace_back();
     task.readGradients.emplace_back();
@@ -330,6 +380,34 @@ FailureOr<SmallVector<Value>> BackwardLowering::launchParamGradients() {
   return paramGradients;
 }
 
+/// Adds the gradients of tables to those of the parameters; gives the gradient
+/// of the query rows as they entered, or null.
+Value BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
+  Value rows;
+  if (!queryProducts.empty())
+    rows = lowering.allocate(
+        RankedTensorType::get({ShapedType::kDynamic, ShapedType::kDynamic,
+                               ShapedType::kDynamic,
+                               queryProducts.front().getRowWidth(lowering)},
+                              lowering.builder.getF32Type()),
+        {lowering.getDim(op.getQuery(), 0), lowering.getDim(op.getQuery(), 1),
+         paddedQueries, Value()},
+        /*zero=*/true);
+  for (auto [number, products] : llvm::enumerate(queryProducts)) {
+    unsigned param = lowering.plan.queryTables[number].param;
+    launchRowProductsPullback(
+        lowering, ("products_pull_" + Twine(number)).str(), products,
+        queryProductPartials[number], rows, paramGradients[param]);
+  }
+  for (auto [number, site] : llvm::enumerate(lowering.plan.weightedRows))
+    if (bucketPartials[number])
+      launchRowProductsPullback(lowering,
+                                ("buckets_pull_" + Twine(number)).str(),
+                                outputProducts[number], bucketPartials[number],
+                                Value(), paramGradients[getTable(site)]);
+  return rows;
+}
+
 FailureOr<SmallVector<Value>> BackwardLowering::run() {
   if (failed(verify()))
     return failure();
@@ -347,10 +425,13 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   addWrites();
   if (failed(launchMain()))
     return failure();
-  FailureOr<Value> queryGradient =
-      launchFinish(lowering, task.shape, tables, queryPartials);
   FailureOr<SmallVector<Value>> paramGradients = launchParamGradients();
-  if (failed(queryGradient) || failed(paramGradients))
+  if (failed(paramGradients))
+    return failure();
+  Value unmapped = launchProductPullbacks(*paramGradients);
+  FailureOr<Value> queryGradient =
+      launchFinish(lowering, task.shape, tables, queryPartials, unmapped);
+  if (failed(queryGradient))
     return failure();
   SmallVector<Value> results{*queryGradient, keyGradient};
   llvm::append_range(results, valueGradients);

@@ -60,7 +60,18 @@ LogicalResult BackwardKernel::emitCell(Index group, Index panel,
   }
   Values gradients = emitProduct(outputGradients, values, shape.valueDim,
                                  shape.valueRow, group, panel, initial);
-  return emitScoreGradients(gradients, group, panel);
+  return emitScoreGradients(gradients, group, panel, isMasked);
+}
+
+/// Scans ask which keys are visible.
+LogicalResult BackwardKernel::findVisible(bool isMasked) {
+  site.setVisible({});
+  if (!isMasked || task.plan.scans.empty())
+    return success();
+  FailureOr<Value> visible = emitVisible();
+  if (succeeded(visible))
+    site.setVisible(*visible);
+  return visible;
 }
 
 //===----------------------------------------------------------------------===//
@@ -102,14 +113,18 @@ LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
   double scale = shape.dot ? task.plan.scale : 1.0;
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
-  Values stored;
+  Values stored(shape.rows * shape.vectors);
+  site.setReplays(false);
   for (int64_t r = 0; r < shape.rows; ++r) {
     Value lse = loadStatistics(task.negativeLse, group, r);
-    for (int64_t v = 0; v < shape.vectors; ++v) {
+    for (int64_t step = 0; step < shape.vectors; ++step) {
+      int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
       int64_t inCell = r * shape.panel + v * kernel.width();
       Value score = products[r * shape.vectors + v];
       Value exponent;
       site.setPoint(r, v);
+      if (failed(findVisible(isMasked)))
+        return failure();
       if (scoreOp) {
         if (scale != 1.0)
           score = kernel.mulF(score, kernel.splatF32(scale));
@@ -138,7 +153,7 @@ LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
       else
         kernel.storeVector(p, probabilities,
                            {cell, r * shape.stride + v * kernel.width()});
-      stored.push_back(p);
+      stored[r * shape.vectors + v] = p;
     }
   }
   if (shape.dot)
@@ -148,19 +163,26 @@ LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
 
 /// dS = P (dP - delta), pulled back through the score payload.
 LogicalResult BackwardKernel::emitScoreGradients(ValueRange products,
-                                                 Index group, Index panel) {
+                                                 Index group, Index panel,
+                                                 bool isMasked) {
   pos::ScoreOp scoreOp = task.plan.score;
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
-  Values stored;
+  Values stored(shape.rows * shape.vectors);
+  site.setReplays(true);
   for (int64_t r = 0; r < shape.rows; ++r)
-    for (int64_t v = 0; v < shape.vectors; ++v) {
+    for (int64_t step = 0; step < shape.vectors; ++step) {
+      int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
       int64_t inCell = r * shape.panel + v * kernel.width();
       Index place = r * shape.stride + v * kernel.width();
       Value p = shape.dot ? kernel.loadVector(cellProbabilities, {inCell})
                           : kernel.loadVector(probabilities, {cell, place});
-      Value gradient = kernel.mulF(products[r * shape.vectors + v], p);
       site.setPoint(r, v);
+      FailureOr<Value> slope =
+          addWeightedRows(products[r * shape.vectors + v], p);
+      if (failed(slope) || failed(findVisible(isMasked)))
+        return failure();
+      Value gradient = kernel.mulF(*slope, p);
       if (scoreOp) {
         Value score = keepsScores() ? kernel.loadVector(cellScores, {inCell})
                                     : kernel.splatF32(0.0);
@@ -171,12 +193,14 @@ LogicalResult BackwardKernel::emitScoreGradients(ValueRange products,
         gradient = pulled->front() ? kernel.broadcast(pulled->front())
                                    : kernel.splatF32(0.0);
       }
+      stored[r * shape.vectors + v] = gradient;
+      if (site.getSweep() == BackwardSite::Sweep::Totals)
+        continue;
       sums.record(gradient, site.getCotangents(), cell, place);
       if (!shape.dot || sums.usesScoreGradients())
         kernel.storeVector(gradient, gradientTile, {cell, place});
-      stored.push_back(gradient);
     }
-  if (!shape.dot)
+  if (!shape.dot || site.getSweep() == BackwardSite::Sweep::Totals)
     return success();
   storePairs(stored, scoreGradients, group, panel);
   // Neighbouring keys as pairs.

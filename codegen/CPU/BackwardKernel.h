@@ -94,7 +94,8 @@ protected:
   mlir::LogicalResult emitProbabilities(mlir::ValueRange products, Index group,
                                         Index panel, bool isMasked);
   mlir::LogicalResult emitScoreGradients(mlir::ValueRange products, Index group,
-                                         Index panel);
+                                         Index panel, bool isMasked);
+  mlir::LogicalResult findVisible(bool isMasked);
   void clearCell(Index group, Index panel);
   mlir::FailureOr<mlir::Value> emitVisible();
   Values emitProduct(const Streamed &streamed, const Packed &packed,
@@ -105,7 +106,15 @@ protected:
                   Index panel);
   bool keepsScores();
 
+  // In BackwardContextual.cpp.
+  Index inScanOrder(Index place, Index count, int64_t step);
+  mlir::LogicalResult emitSweeps(Index firstHead, Index group);
+  mlir::LogicalResult emitCells(Index group, Index panel, bool isMasked);
+  mlir::FailureOr<mlir::Value> addWeightedRows(mlir::Value gradient,
+                                               mlir::Value p);
+
   // In FlashBackward.cpp.
+  mlir::LogicalResult emitTiles(Index firstHead, Index group);
   mlir::LogicalResult emitHead();
   mlir::LogicalResult emitBlock(mlir::Value isWhole);
   Values emitGroup(Index group, Index panel, const TileSide &panelKeys,

@@ -29,11 +29,13 @@ RowStatistics launchDelta(const Lowering &lowering, const BackwardShape &shape,
                           mlir::Value paddedRows, const RowTermBuffers &term);
 
 /// finish: dQ from its partial sums [chunks, B, H, rows, row], pulled back
-/// through the row maps of the query.
+/// through the row maps of the query, plus `unmapped` [B, H, rows, row], the
+/// gradient of the rows as they entered (null: none).
 mlir::FailureOr<mlir::Value> launchFinish(const Lowering &lowering,
                                           const BackwardShape &shape,
                                           const HoistTables &tables,
-                                          mlir::Value partials);
+                                          mlir::Value partials,
+                                          mlir::Value unmapped);
 
 /// narrow: an f32 tensor from an f64 one of the same shape; both contiguous.
 mlir::Value launchNarrow(const Lowering &lowering, llvm::StringRef suffix,

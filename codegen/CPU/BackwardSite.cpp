@@ -121,6 +121,8 @@ void BackwardSite::addToHoisted(OpBuilder &, pos::HoistOp hoist,
 
 void BackwardSite::addToRead(OpBuilder &builder, BlockArgument param,
                              ValueRange indices, Value cotangent) {
+  if (sweep == Sweep::Totals)
+    return;
   unsigned number = param.getArgNumber();
   unsigned tensor = *operands.params[number];
   Value sums = arguments.getAddress(*task.readGradients[number],

@@ -64,13 +64,60 @@ public:
   bool wantsGradient(pos::HoistOp hoist) override;
   bool wantsGradient(mlir::BlockArgument param) override;
 
+  // Contextual places, in BackwardContextual.cpp.
+
+  mlir::Value queryDot(mlir::OpBuilder &, pos::QueryDotOp op,
+                       mlir::Value index) override;
+  void addToQueryDot(mlir::OpBuilder &, pos::QueryDotOp op, mlir::Value index,
+                     mlir::Value cotangent) override;
+  mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
+                   mlir::Value limit) override;
+  mlir::Value pullScan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value limit,
+                       mlir::Value cotangent) override;
+  /// Entry `index` of the row's products with a table of `rows` rows, and the
+  /// sum that takes its gradient.
+  mlir::Value readProducts(unsigned products, Index rows, mlir::Value index);
+  void addToProducts(unsigned sums, Index rows, mlir::Value index,
+                     mlir::Value addend);
+
+  /// Per row and scan: the sum of the values so far; the sum of all cotangents
+  /// and that of the keys passed so far.
+  enum class ScanState { Carry, Total, Passed };
+  /// What the sweep over the tiles is for: with scans there are two.
+  enum class Sweep { Gradients, Totals };
+  void setSweep(Sweep value) { sweep = value; }
+  Sweep getSweep() const { return sweep; }
+  /// Memory for the sums of a cell, [scans][rows][panel], and two vectors.
+  void setMemory(mlir::Value sums, mlir::Value lanes) {
+    cellSums = sums;
+    lanesMemory = lanes;
+  }
+  /// Whether the scans of `count` rows have reached their limits, an i1; null
+  /// if that is not known.
+  mlir::Value emitSaturated(Index first, int64_t count);
+  /// Where they have, scans are constants.
+  void setSaturated(bool value) { isSaturated = value; }
+  /// Whether the sums of the cell are there already.
+  void setReplays(bool value) { replays = value; }
+  /// Which lanes are visible; null: all are.
+  void setVisible(mlir::Value lanes) { visible = lanes; }
+  void clearScans(ScanState state, Index rows);
+
 protected:
   Index getCellPlace() override;
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
                           mlir::Value row) override;
 
 private:
+  mlir::Value getScanState(ScanState state, unsigned scan, Index query);
+  mlir::Value getCellSums(unsigned scan);
+  mlir::Value scanLanes(mlir::Value lanes);
+  mlir::Value getLastLane(mlir::Value lanes);
+
   const BackwardTask &task;
+  Sweep sweep = Sweep::Gradients;
+  bool isSaturated = false, replays = false;
+  mlir::Value visible, cellSums, lanesMemory;
   Index chunk = 0, kvHead = 0;
   Index firstQuery = 0, firstKey = 0, row = 0, vector = 0;
   llvm::SmallVector<HoistCotangent> cotangents;

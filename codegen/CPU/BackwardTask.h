@@ -42,6 +42,14 @@ struct BackwardTask {
   unsigned queryGradient = 0;
   unsigned keyGradient = 0;
   llvm::SmallVector<unsigned> valueGradients;
+  /// [chunks, B, H, Lq rounded up to blocks, padded rows of the table] x f32,
+  /// cleared by its item: gradients of products with the tables of
+  /// plan.queryTables, and the sums of P per row of those of
+  /// plan.weightedRows, where their gradients are wanted (see RowProducts.h).
+  llvm::SmallVector<unsigned> queryProductGradients;
+  llvm::SmallVector<Number> bucketGradients;
+  /// [3 * scans, B, H, Lq rounded up to blocks] x f32: see ScanState.
+  unsigned scanState = 0;
 
   /// Of a score payload of all heads, else null; and the operand that holds
   /// them.

@@ -21,12 +21,14 @@ static constexpr int64_t rowsPerItem = 64, entriesPerItem = 1024;
 FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
                                                 const BackwardShape &shape,
                                                 const HoistTables &tables,
-                                                Value partials) {
+                                                Value partials,
+                                                Value unmapped) {
   auto op = cast<pos::AttentionBackwardOp>(lowering.getOp());
   Value result =
       lowering.allocateLike(op.getQuery(), op.getQueryGradient().getType());
   LaunchOperands operands;
   unsigned source = operands.read(partials);
+  unsigned extra = unmapped ? operands.read(unmapped) : 0;
   SiteOperands sites;
   sites.query = operands.read(op.getQuery());
   sites.key = operands.read(op.getKey());
@@ -71,6 +73,15 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
     pullback.memory = kernel.advance(scratch, {shape.headRow});
     if (failed(emitRowPullback(kernel, arguments, pullback, element)))
       status = failure();
+    if (unmapped) {
+      Value from = arguments.getAddress(extra, {batch, head, query});
+      kernel.loop(
+          0, arguments.getSize(extra, 3), kernel.width(), [&](Value lane) {
+            kernel.storeVector(kernel.addF(kernel.loadVector(scratch, {lane}),
+                                           kernel.loadVector(from, {lane})),
+                               scratch, {lane});
+          });
+    }
     storeRow(kernel, scratch, shape.headDim,
              arguments.getAddress(target, {batch, head, query}), element);
   };

@@ -61,6 +61,11 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
   cellProbabilities = reserve(shape.rows * shape.panel);
   cellScores = reserve(shape.rows * shape.panel);
   int64_t groups = shape.queries / shape.rows;
+  if (!task.plan.queryTables.empty() || !task.plan.weightedRows.empty() ||
+      !task.plan.scans.empty()) {
+    Value sums = reserve(task.plan.scans.size() * shape.rows * shape.panel);
+    site.setMemory(sums, reserve(2 * kernel.width()));
+  }
   lowPanels = reserve(2 * groups);
   highPanels = reserve(2 * groups);
 }
@@ -131,26 +136,31 @@ LogicalResult BackwardKernel::emitItem(Index item) {
   Index paddedQueries = arguments.getSize(task.queryGradient, 3);
   clear(arguments.getAddress(task.queryGradient, {chunk, batch, firstHead}),
         kernel.mul(kernel.mul(group, paddedQueries), shape.headRow));
+  return emitSweeps(firstHead, group);
+}
 
+/// All tiles of the chunk. With scans there is one chunk.
+LogicalResult BackwardKernel::emitTiles(Index firstHead, Index group) {
+  Index chunks = arguments.getSize(task.queryGradient, 0);
   LogicalResult result = success();
   Index keyLength = arguments.getSize(task.sites.key, 2);
-  kernel.loop(kernel.mul(chunk, shape.keys), keyLength,
-              kernel.mul(chunks, shape.keys), [&](Value first) {
-                firstKey = first;
-                keyCount =
-                    kernel.min(shape.keys, kernel.sub(keyLength, firstKey));
-                panelCount = kernel.ceilDiv(keyCount, shape.panel);
-                if (failed(beginTile()))
-                  result = failure();
-                kernel.loop(firstHead, kernel.add(firstHead, group), 1,
-                            [&](Value value) {
-                              head = value;
-                              if (succeeded(result))
-                                result = emitHead();
-                            });
-                if (failed(endTile()))
-                  result = failure();
-              });
+  kernel.loop(
+      kernel.mul(chunk, shape.keys), keyLength, kernel.mul(chunks, shape.keys),
+      [&](Value first) {
+        firstKey = inScanOrder(first, keyLength, shape.keys);
+        keyCount = kernel.min(shape.keys, kernel.sub(keyLength, firstKey));
+        panelCount = kernel.ceilDiv(keyCount, shape.panel);
+        if (failed(beginTile()))
+          result = failure();
+        kernel.loop(firstHead, kernel.add(firstHead, group), 1,
+                    [&](Value value) {
+                      head = value;
+                      if (succeeded(result))
+                        result = emitHead();
+                    });
+        if (site.getSweep() != BackwardSite::Sweep::Totals && failed(endTile()))
+          result = failure();
+      });
   return result;
 }
 
@@ -169,6 +179,11 @@ LogicalResult BackwardKernel::emitHead() {
         enterRows(pos::Side::query, firstQuery, shape.queries),
         kernel.add(firstQuery, shape.queries), keySide,
         kernel.add(firstKey, kernel.mul(panelCount, shape.panel)));
+    if (site.getSweep() == BackwardSite::Sweep::Totals)
+      if (Value done = site.emitSaturated(firstQuery, shape.queries))
+        block.some = kernel.selectF(
+            done, kernel.constant(kernel.builder.getBoolAttr(false)),
+            block.some);
     kernel.when(block.some, [&]() { result = emitBlock(block.all); });
   });
   return result;
@@ -185,7 +200,9 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
     kernel.store(none, kernel.advance(highPanels, {number}, kernel.i64));
   });
   LogicalResult result = success();
-  kernel.loop(0, panelCount, 1, [&](Value panel) {
+  bool onlyTotals = site.getSweep() == BackwardSite::Sweep::Totals;
+  kernel.loop(0, panelCount, 1, [&](Value step) {
+    Index panel = inScanOrder(step, panelCount, 1);
     TileSide panelKeys = enterRows(
         pos::Side::key, kernel.add(firstKey, kernel.mul(panel, shape.panel)),
         shape.panel);
@@ -196,6 +213,8 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
           return emitGroup(group, panel, panelKeys, isWhole, hull, result);
         });
     Index low = hull[0], high = hull[1];
+    if (onlyTotals)
+      return;
     kernel.when(kernel.less(low, high), [&]() {
       accumulate(values, outputGradients, probabilities, shape.valueRow, panel,
                  low, high);
@@ -203,6 +222,8 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
                  high);
     });
   });
+  if (onlyTotals)
+    return result;
   emitQueryGradient();
   if (failed(sums.emitBlock(site, gradientTile,
                             {chunk, firstQuery, firstKey, groupEnd,
@@ -233,11 +254,11 @@ Values BackwardKernel::emitGroup(Index group, Index panel,
         kernel.when(
             either(isWhole, cell.all),
             [&]() {
-              if (failed(emitCell(group, panel, /*isMasked=*/false)))
+              if (failed(emitCells(group, panel, /*isMasked=*/false)))
                 result = failure();
             },
             [&]() {
-              if (failed(emitCell(group, panel, /*isMasked=*/true)))
+              if (failed(emitCells(group, panel, /*isMasked=*/true)))
                 result = failure();
             });
         Index number = kernel.div(group, shape.rows);
@@ -245,7 +266,9 @@ Values BackwardKernel::emitGroup(Index group, Index panel,
         Value highest = kernel.advance(highPanels, {number}, kernel.i64);
         Index low = kernel.load(kernel.i64, lowest);
         kernel.store(kernel.value(kernel.min(low, panel)), lowest);
-        kernel.store(kernel.value(kernel.add(panel, 1)), highest);
+        Index high = kernel.load(kernel.i64, highest);
+        kernel.store(kernel.value(kernel.max(high, kernel.add(panel, 1))),
+                     highest);
         return {kernel.value(kernel.min(Index(hull[0]), group)),
                 kernel.value(kernel.add(group, shape.rows))};
       },

@@ -3,6 +3,7 @@
 #include "codegen/CPU/FlashForward.h"
 #include "codegen/CPU/ForwardKernel.h"
 #include "codegen/CPU/HeadsForward.h"
+#include "codegen/CPU/RowProducts.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -10,14 +11,26 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-LogicalResult
-sextant::codegen::verifyCPUOperands(pos::SitesOwnerInterface owner) {
+LogicalResult sextant::codegen::verifyCPUOperands(const KernelPlan &plan) {
+  pos::SitesOwnerInterface owner = plan.owner;
   OwnerOperands operands = getOwnerOperands(owner);
   auto type = cast<RankedTensorType>(operands.query.getType());
   Type element = type.getElementType();
   if (!element.isF32() && !element.isBF16())
     return owner.emitOpError("kernels of the CPU compute f32 and bf16, not ")
            << element << "; the target 'reference' computes f64";
+  for (pos::QueryDotOp op : plan.queryDots)
+    if (isa<pos::SumOp>(op->getParentOp()))
+      return op.emitOpError("in a sum has no kernel on the CPU; the target "
+                            "'reference' computes it");
+  for (pos::WeightedRowsOp op : plan.weightedRows)
+    for (const Hoisted &hoisted : plan.hoisted)
+      if (plan.hasPositions && hoisted.form == HoistForm::OffsetTable &&
+          llvm::any_of(hoisted.op->getUsers(), [&](Operation *user) {
+            return op->isProperAncestor(user);
+          }))
+        return op.emitOpError("with a value over offsets has no kernel on the "
+                              "CPU under given positions");
   int64_t used = 0; // axes that payloads ask for
   owner.getSitesRegion().walk([&](Operation *op) {
     if (auto coord = dyn_cast<pos::CoordOp>(op))
@@ -54,7 +67,7 @@ static Value countFlops(const Lowering &lowering, Value query, Value key,
 FailureOr<SmallVector<Value>>
 sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
-  if (failed(verifyCPUOperands(lowering.plan.owner)))
+  if (failed(verifyCPUOperands(lowering.plan)))
     return failure();
   if (lowering.plan.scoreHeads)
     return lowerHeadsForward(lowering);
@@ -76,6 +89,14 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   for (Value value : op.getValues())
     task.sites.values.push_back(task.operands.add(value.getType()));
   task.sites.append(lowering.plan, *tables, task.operands, reads);
+  for (auto [number, table] : llvm::enumerate(lowering.plan.queryTables)) {
+    RowProducts products{query, op.getParams()[table.param], table.columns};
+    reads.push_back(launchRowProducts(lowering,
+                                      ("products_" + Twine(number)).str(),
+                                      products, ProductLayout::Lanes));
+    task.sites.queryProducts.push_back(
+        task.operands.add(reads.back().getType()));
+  }
   SmallVector<Value> sizes{lowering.getDim(query, 0), lowering.getDim(query, 1),
                            lowering.getDim(query, 2), Value()};
   SmallVector<Value> results;

@@ -13,8 +13,8 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerFlashForward(const Lowering &lowering);
 
 /// Fails, with a diagnostic at the op, unless the CPU has kernels for what the
-/// op works on: f32 or bf16, one value operand.
-mlir::LogicalResult verifyCPUOperands(pos::SitesOwnerInterface owner);
+/// op works on, f32 or bf16, and for its contextual ops.
+mlir::LogicalResult verifyCPUOperands(const KernelPlan &plan);
 
 } // namespace sextant::codegen
 

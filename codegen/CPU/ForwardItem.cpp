@@ -32,6 +32,8 @@ ForwardScratch::ForwardScratch(const ForwardTask &task,
       llvm::alignTo(std::max(task.headDim, task.valueDim), 2 * target.width));
   positions = reserve(ScoreSite::packedAxes * lanes);
   cells = reserve(getCellHoists(task.plan).size() * task.rows * task.panel);
+  scans = reserve(task.plan.scans.size() * lanes);
+  this->lanes = reserve(2 * target.width);
 }
 
 ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
@@ -83,13 +85,15 @@ LogicalResult ForwardItem::emit(Index outer, Index tile, Index panels) {
                      task.maxPanels * task.panel, at(scratch.positions));
   if (failed(packQueries()))
     return failure();
+  clearBuckets();
 
   LogicalResult result = success();
   Index keyRows = arguments.getSize(key, 2);
   TileSide rows = mask.enter(pos::Side::query, firstQuery, queryCount,
                              task.maxPanels * task.panel);
-  kernel.loop(0, keyRows, task.keys, [&](Value first) {
-    firstKey = first;
+  kernel.loop(0, keyRows, task.keys, [&](Value step) {
+    firstKey = inScanOrder(step, keyRows, task.keys);
+    Index first = firstKey;
     keyCount = kernel.min(task.keys, kernel.sub(keyRows, first));
     blockKeys = mask.enter(pos::Side::key, firstKey, keyCount, task.keys);
     TileClass tile = mask.classify(rows, blockKeys);
@@ -128,11 +132,13 @@ LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
     carried.push_back(kernel.constantI64(0));
   }
   query = at(scratch.query, {kernel.mul(panel, task.queryWords * task.panel)});
+  scanSums = statistics(scratch.scans, panel);
   LogicalResult result = success();
   Values last = kernel.loop(
       0, keyCount, task.rows, carried,
-      [&](Value group, ValueRange values) -> Values {
+      [&](Value step, ValueRange values) -> Values {
         ValueRange maxima = values.take_front(task.vectors);
+        Index group = inScanOrder(step, keyCount, task.rows);
         Values next;
         if (!task.plan.mask) {
           result = emitGroup(group, maxima, TileClass(), next);
@@ -159,22 +165,20 @@ LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
         Value isPossible = getPossible(tile);
         next.push_back(kernel.value(
             kernel.select(isPossible, kernel.min(low, group), low)));
-        next.push_back(kernel.value(
-            kernel.select(isPossible, kernel.add(group, task.rows), high)));
+        Index end = kernel.max(high, kernel.add(group, task.rows));
+        next.push_back(kernel.value(kernel.select(isPossible, end, high)));
         return next;
       });
   if (failed(result))
     return failure();
   ValueRange maxima = ValueRange(last).take_front(task.vectors);
-  if (!task.plan.mask) {
-    emitSoftmax(panel, maxima, 0, keyCount);
-    return success();
-  }
+  if (!task.plan.mask)
+    return emitSoftmax(panel, maxima, 0, keyCount);
   Index low = last[task.vectors];
   Index high = kernel.min(last[task.vectors + 1], keyCount);
   kernel.when(kernel.less(low, high),
-              [&] { emitSoftmax(panel, maxima, low, high); });
-  return success();
+              [&] { result = emitSoftmax(panel, maxima, low, high); });
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -247,79 +251,12 @@ LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
   return result;
 }
 
-/// Makes scores of products, stores them and updates the running maxima.
-LogicalResult ForwardItem::finishScores(ValueRange products, Index group,
-                                        bool isMasked, Values &maxima) {
-  Value to = at(scratch.scores, {kernel.mul(group, task.panel)});
-  SmallVector<Values> columns(task.vectors);
-  for (int64_t row = 0; row < task.rows; ++row)
-    for (int64_t v = 0; v < task.vectors; ++v) {
-      int64_t number = row * task.vectors + v;
-      FailureOr<Value> score =
-          emitScore(products[number], group, row, v, isMasked);
-      if (failed(score))
-        return failure();
-      kernel.storeVector(*score, to, {number * kernel.width()});
-      columns[v].push_back(*score);
-    }
-  for (int64_t v = 0; v < task.vectors; ++v) {
-    Values values = columns[v];
-    values.push_back(maxima[v]);
-    while (values.size() > 1) { // a tree: short chains
-      Values next;
-      for (size_t i = 0; i + 1 < values.size(); i += 2)
-        next.push_back(kernel.maxF(values[i], values[i + 1]));
-      if (values.size() % 2)
-        next.push_back(values.back());
-      values = next;
-    }
-    maxima[v] = values.front();
-  }
-  return success();
-}
-
-/// The score in base 2 of a product, of row `row` of a group.
-FailureOr<Value> ForwardItem::emitScore(Value product, Index group, int64_t row,
-                                        int64_t vector, bool isMasked) {
-  using llvm::numbers::log2e;
-  OpBuilder &builder = kernel.builder;
-  Index keyInBlock = kernel.add(group, row);
-  site.setPoint(vector, kernel.add(firstKey, keyInBlock), row);
-  Value score = product;
-  if (task.pairs && !productScale)
-    score = kernel.mulF(
-        score, kernel.splatF32(task.plan.scale * (isAdditive ? log2e : 1.0)));
-  if (pos::ScoreOp op = task.plan.score) {
-    // What is added to the score is what the payload makes of -0.
-    Value argument = isAdditive ? kernel.splatF32(-0.0) : score;
-    FailureOr<SmallVector<Value>> results =
-        emitPayload(builder, op.getBody().front(), argument, site);
-    if (failed(results))
-      return failure();
-    Value result = kernel.broadcast(results->front());
-    score = isAdditive ? kernel.fma(result, kernel.splatF32(log2e), score)
-                       : kernel.mulF(result, kernel.splatF32(log2e));
-  }
-  if (!isMasked)
-    return score;
-  Value hidden = kernel.splatF32(hiddenScore);
-  if (pos::MaskOp op = task.plan.mask) {
-    FailureOr<SmallVector<Value>> visible =
-        emitPayload(builder, op.getBody().front(), {}, site);
-    if (failed(visible))
-      return failure();
-    score = kernel.selectF(visible->front(), score, hidden);
-  }
-  Value isInside = kernel.less(keyInBlock, keyCount);
-  return kernel.selectF(isInside, score, hidden);
-}
-
 //===----------------------------------------------------------------------===//
 // Softmax and output
 //===----------------------------------------------------------------------===//
 
-void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
-                              Index high) {
+LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
+                                       Index low, Index high) {
   int64_t width = kernel.width();
   Value maximum = statistics(scratch.maximum, panel);
   Value sum = statistics(scratch.sum, panel);
@@ -338,6 +275,8 @@ void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
         kernel.mulF(kernel.loadVector(sum, {v * width}), alpha.back()));
     kernel.storeVector(maxima[v], maximum, {v * width});
   }
+  scaleBuckets(panel, alpha);
+  LogicalResult result = success();
   // Two rows at a time. An odd last row has a partner, which is hidden.
   sums = kernel.loop(low, high, 2, sums, [&](Value row, ValueRange carried) {
     Values next(carried);
@@ -353,6 +292,8 @@ void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
         weights.push_back(kernel.exp2(exponent, task.pairs));
         if (!task.pairs)
           kernel.storeVector(weights.back(), from, {v * width});
+        if (failed(addToBuckets(panel, kernel.add(row, u), v, weights.back())))
+          result = failure();
       }
     }
     for (int64_t v = 0; v < task.vectors; ++v) // pairs: half as many roundings
@@ -379,6 +320,7 @@ void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
     });
   if (whole < task.valueDim)
     emitOutput(output, task.valueDim - whole, whole, alpha, low, high);
+  return result;
 }
 
 /// O^T = O^T * alpha + V^T P for `rows` columns of V.

@@ -30,7 +30,14 @@ struct ForwardScratch {
   int64_t mappedRow; ///< one row of f32
   int64_t positions; ///< i32 [axes][panels * panel]
   int64_t cells;     ///< see OffsetCells.h, of a register tile
+  int64_t scans;     ///< running sums [scans][panels * panel]
+  int64_t lanes;     ///< two vectors
   int64_t words;
+
+  /// Buckets of `pos.weighted_rows` follow, one after the other: [panels][rows
+  /// of the table][panel].
+  Index getBuckets(KernelBuilder &kernel, ArgumentBlock &arguments,
+                   const ForwardTask &task, size_t number) const;
 
 private:
   int64_t reserve(int64_t count);
@@ -68,10 +75,12 @@ protected:
                                     int64_t rowWords);
   /// `first` counts rows of the item.
   void storePanel(Index panel, Index first);
+  void addWeightedRows(Index panel);
   void storeOutput(Index panel, Index row, Index lane, Index count);
 
   // ForwardItem.cpp: the products and the softmax between them.
   mlir::LogicalResult emitBlock();
+  Index inScanOrder(Index place, Index count, int64_t step);
   mlir::LogicalResult emitPanel(Index panel, const TileSide &rows,
                                 const TileClass &block);
   void hideGroup(Index group);
@@ -79,10 +88,19 @@ protected:
                                 const TileClass &tile, Values &results);
   mlir::LogicalResult finishScores(mlir::ValueRange products, Index group,
                                    bool isMasked, Values &maxima);
+  mlir::LogicalResult finishRows(mlir::ValueRange products, Index group,
+                                 bool isMasked, Values &maxima);
+  mlir::FailureOr<mlir::Value> emitVisible(Index keyInBlock);
   mlir::FailureOr<mlir::Value> emitScore(mlir::Value product, Index group,
                                          int64_t row, int64_t vector,
                                          bool isMasked);
-  void emitSoftmax(Index panel, mlir::ValueRange maxima, Index low, Index high);
+  mlir::LogicalResult emitSoftmax(Index panel, mlir::ValueRange maxima,
+                                  Index low, Index high);
+  mlir::Value getBuckets(size_t number, Index panel);
+  void clearBuckets();
+  void scaleBuckets(Index panel, mlir::ValueRange alpha);
+  mlir::LogicalResult addToBuckets(Index panel, Index keyInBlock,
+                                   int64_t vector, mlir::Value weights);
   void emitOutput(mlir::Value output, int64_t rows, Index column,
                   mlir::ValueRange alpha, Index low, Index high);
 
@@ -118,6 +136,7 @@ protected:
   Rows keys, values;
   mlir::Value query;     ///< Q^T of the panel
   Index scoreOffset = 0; ///< of the scores at hand, for several tiles
+  mlir::Value scanSums;  ///< of the panel
 };
 
 } // namespace sextant::codegen

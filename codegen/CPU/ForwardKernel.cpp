@@ -76,8 +76,9 @@ sextant::codegen::createForwardKernel(ModuleOp kernels, Location loc,
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return countItems(kernel, arguments, task);
   };
-  auto bytes = [&](KernelBuilder &, ArgumentBlock &) -> Index {
-    return 4 * scratch.words;
+  auto bytes = [&](KernelBuilder &kernel, ArgumentBlock &arguments) -> Index {
+    size_t all = task.plan.weightedRows.size();
+    return kernel.mul(scratch.getBuckets(kernel, arguments, task, all), 4);
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {

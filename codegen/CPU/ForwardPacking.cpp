@@ -97,6 +97,9 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
   kernel.storeVector(kernel.splatF32(hiddenScore),
                      at(scratch.maximum, {place}));
   kernel.storeVector(zero, at(scratch.sum, {place}));
+  for (size_t scan = 0; scan < task.plan.scans.size(); ++scan)
+    kernel.storeVector(
+        zero, at(scratch.scans, {place, scan * task.maxPanels * task.panel}));
   Value output = at(scratch.output,
                     {kernel.mul(panel, task.outputRows * task.panel), lane});
   kernel.loop(0, task.outputRows, 1, [&](Value row) {
@@ -212,6 +215,7 @@ LogicalResult ForwardItem::prepareValues() {
 
 void ForwardItem::storePanel(Index panel, Index first) {
   int64_t width = kernel.width();
+  addWeightedRows(panel);
   Value maximum = statistics(scratch.maximum, panel);
   Value sum = statistics(scratch.sum, panel);
   Index count = kernel.min(task.panel, kernel.sub(queryCount, first));

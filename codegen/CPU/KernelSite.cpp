@@ -4,6 +4,8 @@
 #include "codegen/CPU/OffsetCells.h"
 #include "codegen/Payload.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include <cmath>
 
 using namespace mlir;
@@ -227,4 +229,54 @@ Value KernelSite::read(OpBuilder &, BlockArgument param, ValueRange indices) {
         return {kernel.load(element, address)};
       },
       [&]() -> KernelBuilder::Values { return {nothing}; })[0];
+}
+
+//===----------------------------------------------------------------------===//
+// Contextual places
+//===----------------------------------------------------------------------===//
+
+KernelSite::TableEntry KernelSite::toEntry(Value row, Index rows) {
+  Value limit = kernel.toI32(rows), zero = kernel.constantI32(0);
+  if (isa<VectorType>(row.getType())) {
+    limit = kernel.broadcast(limit);
+    zero = kernel.splatI32(0);
+  }
+  Value exists = arith::CmpIOp::create(kernel.builder, kernel.loc,
+                                       arith::CmpIPredicate::ult, row, limit);
+  return {kernel.selectF(exists, row, zero), exists};
+}
+
+Value KernelSite::orNaN(Value value, const TableEntry &entry) {
+  double nan = std::nan("");
+  bool isVector = isa<VectorType>(value.getType());
+  return kernel.selectF(entry.exists, value,
+                        isVector ? kernel.splatF32(nan)
+                                 : kernel.constantF32(nan));
+}
+
+Index KernelSite::countRows(pos::QueryDotOp op) {
+  auto table = cast<BlockArgument>(op.getTable());
+  return arguments.getSize(*operands.params[table.getArgNumber()],
+                           op.getColumns() ? 1 : 0);
+}
+
+std::optional<double> KernelSite::getLimit(pos::ScanOp op) {
+  FloatAttr limit;
+  if (!matchPattern(op.getLimit(), m_Constant(&limit)))
+    return std::nullopt;
+  return limit.getValueAsDouble();
+}
+
+Value KernelSite::holdsInAll(Value lanes) {
+  return vector::ReductionOp::create(kernel.builder, kernel.loc,
+                                     vector::CombiningKind::AND, lanes);
+}
+
+std::pair<Value, Value> KernelSite::findSame(Value lanes) {
+  Value first = LLVM::ExtractElementOp::create(kernel.builder, kernel.loc,
+                                               lanes, kernel.constantI32(0));
+  Value same = arith::CmpIOp::create(kernel.builder, kernel.loc,
+                                     arith::CmpIPredicate::eq, lanes,
+                                     kernel.broadcast(first));
+  return {first, holdsInAll(same)};
 }

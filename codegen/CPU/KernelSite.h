@@ -29,6 +29,9 @@ struct SiteOperands {
   llvm::SmallVector<Number> ranges; ///< as getRowSources
   llvm::SmallVector<Number> params; ///< as the owner's parameters
   int64_t padding = 0;              ///< of offset tables
+  /// Products of query rows, as plan.queryTables, and of rows of the output's
+  /// gradient, as plan.weightedRows (see RowProducts.h).
+  llvm::SmallVector<unsigned> queryProducts, outputProducts;
 
   /// Adds the positions, parameters and tables of an owner to `operands` and
   /// their tensors to `reads`.
@@ -87,6 +90,24 @@ protected:
 
   /// The place of the point in the memory of the cells.
   virtual Index getCellPlace() { return 0; }
+
+  /// A row of a table that may be asked for beyond its end: a row that exists,
+  /// and whether it is the one asked for.
+  struct TableEntry {
+    mlir::Value row, exists;
+  };
+  TableEntry toEntry(mlir::Value row, Index rows);
+  /// The value, or NaN where the row does not exist.
+  mlir::Value orNaN(mlir::Value value, const TableEntry &entry);
+  /// Rows of the table of an op.
+  Index countRows(pos::QueryDotOp op);
+  /// The limit of a scan where it is a constant.
+  static std::optional<double> getLimit(pos::ScanOp op);
+  /// Whether a condition holds in all lanes, an i1.
+  mlir::Value holdsInAll(mlir::Value lanes);
+  /// The first lane, and whether all lanes are like it: far from the diagonal
+  /// and along slow scans neighbours ask for the same row of a table.
+  std::pair<mlir::Value, mlir::Value> findSame(mlir::Value lanes);
 
   /// A row's index among all keys (queries are aligned at the end).
   Index toIndex(pos::Side side, Index row);

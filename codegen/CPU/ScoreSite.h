@@ -33,6 +33,27 @@ public:
   mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
   mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
 
+  // Contextual places, in ScoreContextual.cpp.
+
+  mlir::Value queryDot(mlir::OpBuilder &, pos::QueryDotOp op,
+                       mlir::Value index) override;
+  mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
+                   mlir::Value limit) override;
+  /// Running sums of scans are kept at [scans][capacity]; `place` is that of
+  /// the panel of `vectors` vectors. Loads the sums.
+  void enterScans(mlir::Value sums, int64_t capacity, int64_t vectors);
+  /// Whether every sum has reached its limit, an i1; null if that is not
+  /// known.
+  mlir::Value emitSaturated();
+  /// Where sums have reached their limits, scans are constants.
+  void setSaturated(bool value) { isSaturated = value; }
+  /// Which lanes see the key; null: all do.
+  void setVisible(mlir::Value lanes) { visible = lanes; }
+  void storeScans();
+  /// Adds `weights` to row `index` of buckets [rows][panel] at the point.
+  void addToBuckets(mlir::Value buckets, int64_t panel, Index rows,
+                    mlir::Value index, mlir::Value weights, mlir::Value memory);
+
 protected:
   Index getCellPlace() override;
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
@@ -50,6 +71,12 @@ private:
   int64_t vectors; ///< of a panel
   int64_t capacity = 0;
   mlir::Value packed;
+
+  mlir::Value scanSums; ///< memory
+  int64_t scanCapacity = 0, scanVectors = 0;
+  llvm::SmallVector<mlir::Value> carries; ///< [scans][vectors]
+  mlir::Value visible;
+  bool isSaturated = false;
 };
 
 } // namespace sextant::codegen

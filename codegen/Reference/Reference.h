@@ -19,6 +19,24 @@ namespace sextant::codegen {
 /// f64 for f64 operands, else f32 (C1).
 mlir::FloatType getReferenceType(mlir::Value operand);
 
+/// A matrix of the compute type in scratch memory, row by row.
+struct Matrix {
+  mlir::Value base;
+  Index width = 1;
+};
+
+class ReferenceKernel;
+
+/// What contextual ops of a score payload know of one query row.
+struct ContextualRow {
+  Matrix query;    ///< the row as it entered the op
+  Matrix gradient; ///< of that row, without what row maps pull back
+  Matrix sums;     ///< [scans][keys]: running sums before they are clamped
+  Matrix carry;    ///< [scans]: running sum of values, or of their cotangents
+  /// Whether the sums are there already: points then run against the scans.
+  bool replays = false;
+};
+
 /// One pair of rows, one row of an operand, or one group of its lanes.
 class ReferencePoint : public ArgumentPoint {
 public:
@@ -41,20 +59,33 @@ public:
   bool wantsGradient(pos::HoistOp hoist) override;
   using ArgumentPoint::wantsGradient;
 
+  // ReferenceContextual.cpp
+  mlir::Value queryDot(mlir::OpBuilder &builder, pos::QueryDotOp op,
+                       mlir::Value index) override;
+  void addToQueryDot(mlir::OpBuilder &builder, pos::QueryDotOp op,
+                     mlir::Value index, mlir::Value cotangent) override;
+  mlir::Value scan(mlir::OpBuilder &builder, pos::ScanOp op, mlir::Value value,
+                   mlir::Value limit) override;
+  mlir::Value pullScan(mlir::OpBuilder &builder, pos::ScanOp op,
+                       mlir::Value limit, mlir::Value cotangent) override;
+
+  /// Whose scratch memory `contextual` is in.
+  ReferenceKernel *rows = nullptr;
+  ContextualRow contextual;
+  mlir::Value visible; ///< of the pair, null: it is
+
   /// Whether a payload could not be emitted; a diagnostic says why.
   bool failed = false;
 
 private:
   mlir::Value getRow(pos::Side side);
+  llvm::SmallVector<mlir::Value> getIndices(pos::QueryDotOp op,
+                                            mlir::Value index, Index lane);
+  mlir::Value getTableElement(pos::QueryDotOp op, mlir::Value index,
+                              Index lane);
 
   mlir::Value queryRow, keyRow, selfRow, laneValue;
   pos::Side selfSide = pos::Side::query;
-};
-
-/// A matrix of the compute type in scratch memory, row by row.
-struct Matrix {
-  mlir::Value base;
-  Index width = 1;
 };
 
 /// What the reference's kernels are written with.
@@ -100,16 +131,33 @@ public:
   void pullRow(llvm::ArrayRef<RowMap> maps, const Matrix &gradient, Index row,
                const Matrix &original, const Matrix &work);
 
+  /// Room for what contextual ops know of a row of `keys` keys.
+  ContextualRow allocateContextual(Index width, Index keys);
+  /// Key number `step` of the row in the direction of its scans.
+  Index toKey(Index step, Index keys);
+  /// The product of `row` with the row of the table of a `pos.weighted_rows`
+  /// at the pair where the point stands.
+  mlir::Value dotWeighted(pos::WeightedRowsOp op, const Matrix &row);
+  /// row += factor * that row; and the table's gradient += factor * row.
+  void addWeighted(pos::WeightedRowsOp op, const Matrix &row,
+                   mlir::Value factor);
+  void addToWeighted(pos::WeightedRowsOp op, const Matrix &row,
+                     mlir::Value factor);
+
   /// The score before the softmax: minus infinity where hidden. `raw` is the
   /// scaled product.
   mlir::Value finalScore(mlir::Value raw);
   /// What the log-sum-exp of a row has beyond that of its final scores; the
   /// point then stands at the row.
   mlir::Value rowTerm(Index batch, Index head, Index row);
-  /// A score after the payload, minus infinity where hidden.
-  mlir::Value maskedScore(mlir::Value score);
+  /// Whether the key at hand is seen; null: it is.
+  mlir::Value isVisible();
+  /// A score after the payload, minus infinity where it is not `visible`.
+  mlir::Value hide(mlir::Value score, mlir::Value visible);
 
 private:
+  mlir::Value getBucket(pos::WeightedRowsOp op);
+
   mlir::Value scratch;
   Index used = 0;
 };
@@ -117,6 +165,10 @@ private:
 /// Bytes of scratch for a number of elements of the compute type.
 Index getScratchBytes(KernelBuilder &kernel, mlir::FloatType type,
                       Index elements);
+
+/// Elements that `allocateContextual` takes.
+Index countContextual(KernelBuilder &kernel, const KernelPlan &plan,
+                      Index width, Index keys);
 
 /// Adds parameters, extents and positions to the reads of a launch.
 PointLayout addReferenceReads(const Lowering &lowering,

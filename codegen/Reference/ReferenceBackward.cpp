@@ -60,12 +60,18 @@ static void loadMapped(ReferenceKernel &r, MappedRows &mapped, Index batch,
   });
 }
 
-/// Pulls the gradient of a row back through its maps and stores it.
+/// Pulls the gradient of a row back through its maps and stores it, with what
+/// came to the row past its maps.
 static void storeGradient(ReferenceKernel &r, MappedRows &mapped, Index batch,
-                          Index head, Index row, Index from) {
+                          Index head, Index row, Index from,
+                          const Matrix *unmapped = nullptr) {
   r.point.moveToRow(mapped.operand, batch, head, row);
   r.loadRow(mapped.tensor, {batch, head, row}, mapped.original, 0);
   r.pullRow(mapped.maps, mapped.gradient, from, mapped.original, mapped.work);
+  if (unmapped)
+    r.k.loop(0, unmapped->width, 1, [&](Value column) {
+      r.addTo(mapped.gradient, from, column, r.load(*unmapped, 0, column));
+    });
   r.storeRow(mapped.gradientTensor, {batch, head, row}, mapped.gradient, from);
 }
 
@@ -131,16 +137,42 @@ static void runQuery(ReferenceKernel &r, const BackwardTensors &t, Index batch,
   }
   Value lse = r.sub(r.loadElement(t.lse, {batch, head, i}),
                     pullRowTerm(r, t, batch, head, i));
-  k.loop(0, r.arguments.getSize(t.key, 2), 1, [&](Value j) {
-    Value raw = r.mul(r.dot(query.rows, 0, key.rows, j), scale);
+  const KernelPlan &plan = r.point.getPlan();
+  Index keys = r.arguments.getSize(t.key, 2);
+  auto emitScore = [&](Index j, Value raw) {
     r.point.moveToPair(batch, head, i, j);
-    Value score = r.finalScore(raw);
+    return r.finalScore(raw);
+  };
+  auto emitRaw = [&](Index j) {
+    return r.mul(r.dot(query.rows, 0, key.rows, j), scale);
+  };
+  ContextualRow &contextual = r.point.contextual;
+  r.loadRow(t.query, {batch, head, i}, contextual.query, 0);
+  r.clear(contextual.gradient, 1);
+  if (!plan.scans.empty()) { // the running sums
+    contextual.replays = false;
+    r.clear(contextual.carry, plan.scans.size());
+    k.loop(0, keys, 1, [&](Value step) {
+      Index j = r.toKey(step, keys);
+      emitScore(j, emitRaw(j));
+    });
+    contextual.replays = true;
+    r.clear(contextual.carry, plan.scans.size());
+  }
+  k.loop(0, keys, 1, [&](Value step) {
+    Index j = r.toKey(step, keys);
+    Value raw = emitRaw(j);
+    Value score = emitScore(j, raw);
     k.when(k.compareF(arith::CmpFPredicate::UNE, score, hidden), [&] {
       Value weight = math::ExpOp::create(k.builder, k.loc, r.sub(score, lse));
       Value slope = r.sub(r.constant(0.0), delta);
       for (auto [value, seed] : llvm::zip(values, seeds)) {
         slope = r.add(slope, r.dot(seed, 0, value.rows, j));
         addRow(r, value.gradient, j, weight, seed, 0);
+      }
+      for (pos::WeightedRowsOp op : plan.weightedRows) {
+        slope = r.add(slope, r.dotWeighted(op, seeds.front()));
+        r.addToWeighted(op, seeds.front(), weight);
       }
       Value product = r.mul(pullScore(r, raw, r.mul(weight, slope)), scale);
       addRow(r, query.gradient, 0, product, key.rows, j);
@@ -168,6 +200,9 @@ static void runGroup(ReferenceKernel &r, const BackwardTensors &t, Index batch,
                                   plan.valueRows, keys));
     seeds.push_back(r.allocate(1, r.arguments.getSize(value, 3)));
   }
+  r.point.rows = &r;
+  r.point.contextual =
+      r.allocateContextual(r.arguments.getSize(t.query, 3), keys);
   k.loop(0, keys, 1, [&](Value j) {
     loadMapped(r, key, batch, keyHead, j, j);
     for (MappedRows &value : values)
@@ -178,7 +213,7 @@ static void runGroup(ReferenceKernel &r, const BackwardTensors &t, Index batch,
     k.loop(0, r.arguments.getSize(t.query, 2), 1, [&](Value i) {
       loadMapped(r, query, batch, head, i, 0);
       runQuery(r, t, batch, head, i, query, key, values, seeds);
-      storeGradient(r, query, batch, head, i, 0);
+      storeGradient(r, query, batch, head, i, 0, &r.point.contextual.gradient);
     });
   });
   k.loop(0, keys, 1, [&](Value j) {
@@ -247,6 +282,9 @@ codegen::lowerReferenceBackward(const Lowering &lowering) {
     total = k.add(total, k.mul(arguments.getSize(t.key, 3), k.add(rows, 2)));
     for (unsigned value : t.values)
       total = k.add(total, k.mul(arguments.getSize(value, 3), k.add(rows, 3)));
+    total = k.add(total, countContextual(k, lowering.plan,
+                                         arguments.getSize(t.query, 3),
+                                         arguments.getSize(t.key, 2)));
     return getScratchBytes(k, type, total);
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,

@@ -17,10 +17,30 @@ TargetLowerings codegen::getReferenceLowerings() {
           lowerReferenceMapRows, lowerReferenceMapRowsBackward};
 }
 
+Value ReferenceKernel::isVisible() {
+  pos::MaskOp site = point.getPlan().mask;
+  if (!site)
+    return {};
+  FailureOr<SmallVector<Value>> values =
+      emitPayload(k.builder, site.getBody().front(), {}, point);
+  if (succeeded(values))
+    return values->front();
+  point.failed = true;
+  return {};
+}
+
+Value ReferenceKernel::hide(Value score, Value visible) {
+  return visible
+             ? k.selectF(visible, score,
+                         constant(-std::numeric_limits<double>::infinity()))
+             : score;
+}
+
 Value ReferenceKernel::finalScore(Value raw) {
+  // Scans ask whether the key is visible.
+  point.visible = isVisible();
   Value score = raw;
-  const KernelPlan &plan = point.getPlan();
-  if (pos::ScoreOp site = plan.score) {
+  if (pos::ScoreOp site = point.getPlan().score) {
     FailureOr<SmallVector<Value>> values =
         emitPayload(k.builder, site.getBody().front(), {score}, point);
     if (failed(values)) {
@@ -29,21 +49,7 @@ Value ReferenceKernel::finalScore(Value raw) {
     }
     score = values->front();
   }
-  return maskedScore(score);
-}
-
-Value ReferenceKernel::maskedScore(Value score) {
-  pos::MaskOp site = point.getPlan().mask;
-  if (!site)
-    return score;
-  FailureOr<SmallVector<Value>> values =
-      emitPayload(k.builder, site.getBody().front(), {}, point);
-  if (failed(values)) {
-    point.failed = true;
-    return score;
-  }
-  return k.selectF(values->front(), score,
-                   constant(-std::numeric_limits<double>::infinity()));
+  return hide(score, point.visible);
 }
 
 Value ReferenceKernel::rowTerm(Index batch, Index head, Index row) {
@@ -96,17 +102,23 @@ static void runHead(ReferenceKernel &r, const ForwardTensors &t, Index batch,
     output.push_back(r.allocate(1, r.arguments.getSize(value, 3)));
   }
   Matrix scores = r.allocate(1, keys);
-  Matrix queryRow = r.allocate(1, r.arguments.getSize(t.query, 3));
+  Index width = r.arguments.getSize(t.query, 3);
+  Matrix queryRow = r.allocate(1, width);
+  r.point.rows = &r;
+  r.point.contextual = r.allocateContextual(width, keys);
   Value hidden = r.constant(-std::numeric_limits<double>::infinity());
   Value zero = r.constant(0.0);
 
   k.loop(0, queries, 1, [&](Value i) {
     r.point.moveToRow(RowOperand::query, batch, head, i);
     r.loadRow(t.query, {batch, head, i}, queryRow, 0);
+    r.loadRow(t.query, {batch, head, i}, r.point.contextual.query, 0);
+    r.clear(r.point.contextual.carry, plan.scans.size());
     r.mapRow(plan.queryRows, queryRow, 0);
     Value largest =
         k.loop(0, keys, 1, {hidden},
-               [&](Value j, ValueRange now) -> KernelBuilder::Values {
+               [&](Value step, ValueRange now) -> KernelBuilder::Values {
+                 Index j = r.toKey(step, keys);
                  Value raw = r.mul(r.dot(queryRow, 0, mappedKeys, j),
                                    r.constant(plan.scale));
                  r.point.moveToPair(batch, head, i, j);
@@ -135,6 +147,9 @@ static void runHead(ReferenceKernel &r, const ForwardTensors &t, Index batch,
                      k.loop(0, row.width, 1, [&](Value c) {
                        r.addTo(row, 0, c, r.mul(weight, r.load(value, j, c)));
                      });
+                   r.point.moveToPair(batch, head, i, j);
+                   for (pos::WeightedRowsOp op : plan.weightedRows)
+                     r.addWeighted(op, output.front(), weight);
                  });
                  return {r.add(now[0], weight)};
                })
@@ -199,8 +214,11 @@ codegen::lowerReferenceAttention(const Lowering &lowering) {
       perKey = k.add(perKey, arguments.getSize(value, 3));
       single = k.add(single, arguments.getSize(value, 3));
     }
-    return getScratchBytes(
-        k, type, k.add(k.mul(arguments.getSize(t.key, 2), perKey), single));
+    Index keys = arguments.getSize(t.key, 2);
+    single =
+        k.add(single, countContextual(k, lowering.plan,
+                                      arguments.getSize(t.query, 3), keys));
+    return getScratchBytes(k, type, k.add(k.mul(keys, perKey), single));
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {

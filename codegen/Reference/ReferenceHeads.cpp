@@ -131,7 +131,7 @@ void AllHeads::scoreAll(VectorPayload &payload, const HeadRows &query,
   k.loop(0, heads, 1, [&](Value head) {
     r.point.moveToPair(batch, head, i, j);
     Value score = r.load(payload.getResult(), 0, head);
-    r.store(scores, head, column, r.maskedScore(score));
+    r.store(scores, head, column, r.hide(score, r.isVisible()));
   });
 }
 

@@ -118,6 +118,14 @@ LogicalResult sextant::pos::detail::verifySite(Operation *op) {
   if (auto score = dyn_cast<ScoreOp>(op);
       score && hasVectors && failed(verifyAllHeads(score)))
     return failure();
+  if (!isa<ScoreOp>(op)) {
+    WalkResult misplaced = op->walk([&](QueryDotOp dot) {
+      dot.emitOpError("stands in a score payload only");
+      return WalkResult::interrupt();
+    });
+    if (misplaced.wasInterrupted())
+      return failure();
+  }
   return verifyContextOps(site);
 }
 

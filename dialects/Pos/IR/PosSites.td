@@ -172,7 +172,9 @@ def Pos_RowTermOp : Pos_Op<"row_term", [
 def Pos_WeightedRowsOp : Pos_SiteOp<"weighted_rows"> {
   let summary = "Adds a table's rows to the output, weighted by the probabilities";
   let description = [{
-    O_i += sum_j P_ij table[index(i, j)], made by sums per bucket.
+    O_i += sum_j P_ij table[index(i, j)], made by sums per bucket. The table is
+    [rows, value dim] and is shared by the heads. A row outside of it reads as
+    NaN. With `when`, an option says whether the site acts.
 
     ```mlir
     pos.weighted_rows %table : tensor<?x?xf32> {
@@ -181,15 +183,25 @@ def Pos_WeightedRowsOp : Pos_SiteOp<"weighted_rows"> {
     }
     ```
   }];
-  let arguments = (ins 2DTensorOf<[F32, F64]>:$table);
-  let assemblyFormat = "$table `:` type($table) $body attr-dict";
+  let arguments = (ins 2DTensorOf<[F32, F64]>:$table, Optional<I1>:$condition);
+  let assemblyFormat = "$table (`when` $condition^)? `:` type($table) $body attr-dict";
 }
 
-def Pos_ScanOp : Pos_Op<"scan", [Pure, AllTypesMatch<["value", "limit", "result"]>]> {
+def Pos_ScanOp : Pos_Op<"scan", [Pure, HasParent<"ScoreOp">,
+    AllTypesMatch<["value", "limit", "result"]>]> {
   let summary = "Running sum over the visible keys of a row, clamped";
   let description = [{
-    Inclusive of the key at hand; hidden keys count 0; the sum stops at
-    `limit`, and tiles beyond it skip the scan. In a score payload only.
+    The sum of `value` over the keys from the row's end (its last key for
+    `leftward`, its first for `rightward`) up to and including the key at hand,
+    clamped at `limit`. Hidden keys count 0, whatever their value. Values are
+    not negative: a sum that has reached the limit stays there, so tiles beyond
+    it skip the scan. `limit` is a constant or an option, not trained. The
+    gradient of a value is the sum of the gradients of the results that contain
+    it and are below the limit (C10: 0 at the limit). Scans of one attention
+    run in one direction.
+
+    Contextual position encoding (Golovneva et al. 2024, section 4): the sum of
+    gates is the position.
 
     ```mlir
     %p = pos.scan %g leftward until %c : f32
@@ -200,18 +212,22 @@ def Pos_ScanOp : Pos_Op<"scan", [Pure, AllTypesMatch<["value", "limit", "result"
   let assemblyFormat = "$value $direction `until` $limit attr-dict `:` type($value)";
 }
 
-def Pos_QueryDotOp : Pos_Op<"query_dot", [Pure]> {
+def Pos_QueryDotOp : Pos_Op<"query_dot", [Pure, ParentOneOf<["ScoreOp", "SumOp"]>]> {
   let summary = "A table's row times the query row as it entered the op, unscaled";
   let description = [{
-    The table is [rows, head_dim]. In a score payload only.
+    The table is [rows, head_dim] and is shared by the heads. With `columns` it
+    is [head_dim, rows], shared as well, or [heads * head_dim, rows], a part for
+    each head. Row maps do not change the query row that it sees. A row outside
+    of the table reads as NaN. In a score payload only, in a sum there as well.
 
     ```mlir
     %z = pos.query_dot %table[%index] : tensor<?x?xf32>
+    %y = pos.query_dot %table columns[%index] : tensor<?x?xf32>
     ```
   }];
-  let arguments = (ins 2DTensorOf<[F32, F64]>:$table, I32:$index);
+  let arguments = (ins 2DTensorOf<[F32, F64]>:$table, I32:$index, UnitAttr:$columns);
   let results = (outs F32:$result);
-  let assemblyFormat = "$table `[` $index `]` attr-dict `:` type($table)";
+  let assemblyFormat = "$table (`columns` $columns^)? `[` $index `]` attr-dict `:` type($table)";
 }
 
 def Pos_HostOp : Pos_Op<"host", [Pure]> {

@@ -470,12 +470,11 @@ pos.encoding @mask_of_all {
 // -----
 
 pos.encoding @scan_of_all {
-  // expected-error @below {{payload of all heads can neither scan nor read the query row}}
   pos.score {
   ^bb0(%s: tensor<?xf32>):
     %t = pos.for_heads (%s) {
     ^bb0(%x: f32):
-      // expected-note @below {{'pos.scan' is of one head}}
+      // expected-error @below {{expects parent op 'pos.score'}}
       %y = pos.scan %x leftward until %x : f32
       pos.yield %y : f32
     } : (tensor<?xf32>) -> tensor<?xf32>
@@ -620,4 +619,47 @@ func.func @contract_from(%q: tensor<1x2x?x8xf32>, %p: tensor<2x4xf32>) {
     }
   }
   return
+}
+
+// -----
+
+pos.encoding @scan_of_rows {
+  %c = arith.constant 1.0 : f32
+  pos.rows of [query] single {
+  ^bb0(%x: f32):
+    // expected-error @below {{expects parent op 'pos.score'}}
+    %y = pos.scan %x leftward until %c : f32
+    pos.yield %y : f32
+  }
+}
+
+// -----
+
+pos.encoding @query_dot_of_a_mask {
+  %n = pos.extent head_dim
+  %w = pos.param "w" : tensor<?x?xf32> dims(%n, %n)
+  pos.mask {
+    %o = pos.offset
+    // expected-error @below {{expects parent op to be one of 'pos.score, pos.sum'}}
+    %y = pos.query_dot %w[%o] : tensor<?x?xf32>
+    %z = arith.cmpf oge, %y, %y : f32
+    pos.yield %z : i1
+  }
+}
+
+// -----
+
+pos.encoding @query_dot_in_a_sum_of_a_mask {
+  %n = pos.extent head_dim
+  %w = pos.param "w" : tensor<?x?xf32> dims(%n, %n)
+  pos.mask {
+    %z = pos.sum to %n {
+    ^bb0(%k: i32):
+      // expected-error @below {{stands in a score payload only}}
+      %y = pos.query_dot %w[%k] : tensor<?x?xf32>
+      pos.yield %y : f32
+    } : f32
+    %v = arith.cmpf oge, %z, %z : f32
+    pos.yield %v : i1
+  }
 }

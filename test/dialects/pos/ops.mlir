@@ -131,6 +131,8 @@ pos.encoding @context {
     %z = pos.host : f32
     // CHECK: pos.query_dot %{{[a-z0-9]+}}[%{{[a-z0-9]+}}] : tensor<?x?xf32>
     %d = pos.query_dot %table[%o] : tensor<?x?xf32>
+    // CHECK: pos.query_dot %{{[a-z0-9]+}} columns[%{{[a-z0-9]+}}] : tensor<?x?xf32>
+    %columns = pos.query_dot %table columns[%o] : tensor<?x?xf32>
     // CHECK: pos.scan %{{[a-z0-9]+}} leftward until %[[SCALE]] : f32
     %l = pos.scan %s leftward until %k : f32
     // CHECK: pos.sum to %{{[a-z0-9]+}} {

@@ -1,0 +1,141 @@
+"""Contextual places in CPU kernels: products with tables, scans, weighted rows.
+
+Compared with the reference in float64. Tolerance: a scan adds up to 1000 gates and
+its result times a difference of products stands in the exponent, so an element may
+be off by some 1000 roundings of f32 of the largest (1e-4); bf16 keeps 8 bits.
+"""
+
+import pytest
+import sextant
+import targets
+import torch
+
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 4e-2}
+TARGETS = {
+    "cpu:avx2": torch.float32,
+    "cpu:avx512": torch.float32,
+    "cpu:avx512bf16": torch.bfloat16,
+}
+# batch, heads, kv heads, queries, keys, head dim, value dim, masks
+SHAPES = [
+    (1, 1, 1, 1, 1, 16, 16, []),
+    (2, 2, 1, 63, 65, 24, 40, ["causal"]),
+    (1, 4, 2, 129, 300, 64, 64, ["causal", "window(size=90)"]),
+    (1, 1, 1, 1000, 1000, 32, 16, ["causal"]),
+    (1, 2, 2, 65, 40, 16, 16, ["causal"]),
+]
+
+# A scan from the first key on, and no encoding of the package does it.
+COUNT = """\
+pos.encoding @count {
+  %n = pos.option "limit" : f32 = 5.0 : f32
+  pos.score {
+  ^bb0(%s: f32):
+    %one = arith.constant 1.0 : f32
+    %minus = arith.negf %s : f32
+    %odds = math.exp %minus : f32
+    %sum = arith.addf %odds, %one : f32
+    %gate = arith.divf %one, %sum : f32
+    %p = pos.scan %gate rightward until %n : f32
+    %tenth = arith.constant 0.1 : f32
+    %b = arith.mulf %p, %tenth : f32
+    %t = arith.addf %s, %b : f32
+    pos.yield %t : f32
+  }
+}
+"""
+
+
+def params_of(use, heads, dim, value_dim):
+    if use.startswith("cope"):
+        count = int(use.partition("=")[2].rstrip(")") or 64)
+        return {"cope.table": torch.randn(dim, count)}
+    if use.startswith("shaw"):
+        rows = 2 * int(use.partition("=")[2].rstrip(")") or 16) + 1
+        return {"shaw.ak": torch.randn(rows, dim), "shaw.av": torch.randn(rows, value_dim)}
+    return {}
+
+
+def run(target, dtype, uses, tensors, params, seeds):
+    leaves = [t.to(dtype).requires_grad_() for t in tensors]
+    compute = torch.float64 if dtype == torch.float64 else torch.float32
+    own = {n: t.to(compute).requires_grad_() for n, t in params.items()}
+    output, lse = sextant.attention(*leaves, uses, own, return_lse=True, target=target)
+    seen = torch.isfinite(lse)
+    torch.autograd.backward(
+        [output, lse], [seeds[0].to(dtype), torch.where(seen, seeds[1].to(compute), 0.0)]
+    )
+    results = {"output": output, "lse": lse}
+    results |= {f"d{n}": t.grad for n, t in zip("qkv", leaves)}
+    return results | {f"d {n}": t.grad for n, t in own.items()}
+
+
+def compare(target, use, shape, scale=1.0):
+    if not targets.available(target):
+        pytest.skip(f"this machine has no {target}")
+    batch, heads, kv_heads, queries, keys, dim, value_dim, masks = shape
+    dtype = TARGETS[target]
+    tensors = [
+        scale * torch.randn(batch, heads, queries, dim),
+        torch.randn(batch, kv_heads, keys, dim),
+        torch.randn(batch, kv_heads, keys, value_dim),
+    ]
+    tensors = [t.to(dtype) for t in tensors]
+    seeds = (torch.randn(batch, heads, queries, value_dim), torch.randn(batch, heads, queries))
+    seeds = (seeds[0].to(dtype), seeds[1])
+    params = params_of(use, heads, dim, value_dim)
+    want = run("reference", torch.float64, [*masks, use], tensors, params, seeds)
+    got = run(target, dtype, [*masks, use], tensors, params, seeds)
+    for name, exact in want.items():
+        result = got[name].double()
+        finite = torch.isfinite(exact)
+        assert torch.equal(torch.isfinite(result), finite), name
+        largest = max(1.0, float(exact[finite].abs().amax())) if finite.any() else 1.0
+        error = float((result - exact)[finite].abs().amax()) if finite.any() else 0.0
+        assert error <= TOLERANCE[dtype] * largest, (name, error, largest)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "-".join(map(str, s[3:7])))
+@pytest.mark.parametrize("use", ["cope", "cope(positions=4)", "shaw", "shaw(reach=3)"])
+@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+def test_matches_the_reference(target, use, shape):
+    compare(target, use, shape)
+
+
+@pytest.mark.parametrize("use", ["cope(positions=9)", "shaw"])
+def test_bf16_matches_the_reference(use):
+    compare("cpu:avx512bf16", use, (1, 2, 1, 70, 70, 48, 40, ["causal"]), scale=0.25)
+
+
+@pytest.mark.parametrize("scale", [8.0, 0.01])
+def test_gates_that_are_open_or_shut(scale):
+    """Large logits saturate the scan within a few keys, or never."""
+    compare("cpu:avx512", "cope(positions=20)", (1, 1, 1, 200, 200, 16, 16, ["causal"]), scale)
+
+
+@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+def test_a_scan_from_the_first_key(target, tmp_path, monkeypatch):
+    (tmp_path / "count.mlir").write_text(COUNT)
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    for shape in SHAPES[1:3]:
+        compare(target, "count", shape)
+
+
+def test_tables_of_other_sizes_are_refused():
+    q = torch.randn(1, 1, 12, 16)
+    tables = {"shaw.ak": torch.randn(33, 16), "shaw.av": torch.randn(33, 16)}
+    for name, table in tables.items():
+        for wrong in (table[:20], table[:, :8]):
+            with pytest.raises((ValueError, sextant.CompileError, RuntimeError), match=name):
+                sextant.attention(q, q, q, ["shaw"], {**tables, name: wrong})
+
+
+def test_transformer_xl_is_refused_by_name():
+    q = torch.randn(1, 2, 9, 16)
+    params = {
+        "transformer_xl.u": torch.randn(2, 16),
+        "transformer_xl.v": torch.randn(2, 16),
+        "transformer_xl.wr": torch.randn(32, 32),
+    }
+    with pytest.raises(sextant.CompileError, match="pos.query_dot.*no kernel on the CPU"):
+        sextant.attention(q, q, q, ["transformer_xl"], params, target="cpu")
