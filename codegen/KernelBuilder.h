@@ -111,6 +111,9 @@ public:
   /// A scalar of memory in all lanes.
   mlir::Value loadBroadcast(mlir::Value base,
                             llvm::ArrayRef<Index> offsets = {});
+  /// Asks for the cache line of base plus the sum of `offsets`, which may lie
+  /// outside the memory of `base`.
+  void prefetch(mlir::Value base, llvm::ArrayRef<Index> offsets);
   /// The first `count` (1 to width) lanes only; the others are zero.
   mlir::Value loadPart(mlir::VectorType type, mlir::Value pointer, Index count);
   void storePart(mlir::Value vector, mlir::Value pointer, Index count);

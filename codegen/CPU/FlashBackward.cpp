@@ -302,7 +302,19 @@ void BackwardKernel::accumulate(const Packed &packed, const Streamed &streamed,
   tile.count = kernel.div(kernel.sub(high, low), perStep);
   tile.isWhole = true;
   tile.pairs = shape.dot;
+  bool isValue = &packed == &values;
+  RowPrefetch next;
+  next.tensor = isValue ? task.outputGradients.front() : task.sites.query;
+  next.batch = batch;
+  next.head = head;
+  next.first = kernel.add(kernel.add(firstQuery, shape.queries), low);
+  next.columns = shape.rows;
+  next.pairs = shape.dot;
   kernel.loop(0, row, shape.rows, [&](Value lane) {
+    if (!isValue || task.outputGradients.size() == 1) {
+      next.column = lane;
+      prefetchRows(kernel, arguments, next, tile);
+    }
     Value at = kernel.advance(first, {lane});
     Value to = kernel.advance(gradient, {kernel.mul(lane, shape.panel)});
     SmallVector<TileRow> rows;

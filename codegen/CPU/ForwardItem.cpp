@@ -27,7 +27,7 @@ ForwardScratch::ForwardScratch(const ForwardTask &task,
   keys = reserve(task.keys * task.keyWords);
   values =
       reserve(task.keys * getCopiedRowWords(target, task.valueDim, task.pairs));
-  pairs = reserve(task.pairs ? task.keys / 2 * task.outputRows : 0);
+  pairs = reserve(task.pairs ? task.keys / 2 * task.valueWords : 0);
   mappedRow = reserve(
       llvm::alignTo(std::max(task.headDim, task.valueDim), 2 * target.width));
   positions = reserve(ScoreSite::packedAxes * lanes);
@@ -212,13 +212,10 @@ void ForwardItem::hideGroup(Index group) {
 
 LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
                                      const TileClass &tile, Values &results) {
-  // Keys past the end repeat the last one and are hidden below.
-  Index last = kernel.sub(keyCount, 1);
+  Value first = kernel.advance(keys, {kernel.mul(group, task.keyWords)});
   SmallVector<TileRow> rows;
-  for (int64_t row = 0; row < task.rows; ++row) {
-    Index key = kernel.min(kernel.add(group, row), last);
-    rows.push_back({kernel.advance(keys.base, {kernel.mul(key, keys.stride)})});
-  }
+  for (int64_t row = 0; row < task.rows; ++row)
+    rows.push_back({first, row * task.keyWords});
   RegisterTile product;
   product.rows = rows;
   product.base = query;
@@ -226,6 +223,11 @@ LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
   product.vectors = task.vectors;
   product.count = task.queryWords;
   product.pairs = task.pairs;
+  // The rows of a group lie one behind the other, as do those of the same
+  // group of the next block.
+  product.ahead = first;
+  product.aheadStart = task.keys * task.keyWords;
+  product.aheadStep = task.rows;
   Values zeros(task.rows * task.vectors, kernel.splatF32(0));
   Values products = emitTile(kernel, product, zeros);
 
@@ -336,19 +338,30 @@ void ForwardItem::emitOutput(Value output, int64_t rows, Index column,
   Index first = task.pairs ? kernel.div(low, 2) : low;
   Index count = kernel.sub(high, low);
   Value from =
-      kernel.advance(values.base, {kernel.mul(first, values.stride), column});
+      kernel.advance(values, {kernel.mul(first, task.valueWords), column});
   SmallVector<TileRow> tileRows;
   for (int64_t row = 0; row < rows; ++row)
     tileRows.push_back({from, row});
   RegisterTile product;
   product.rows = tileRows;
-  product.rowStep = values.stride;
+  product.rowStep = task.valueWords;
   product.base =
       at(scratch.scores, {scoreOffset, kernel.mul(first, task.panel)});
   product.vectorStep = task.panel;
   product.vectors = task.vectors;
   product.count = task.pairs ? kernel.ceilDiv(count, 2) : count;
   product.pairs = task.pairs;
+  if (task.values.isSingle()) {
+    RowPrefetch next;
+    next.tensor = task.sites.values.front();
+    next.batch = batch;
+    next.head = kvHead;
+    next.first = kernel.add(kernel.add(firstKey, task.keys), low);
+    next.column = column;
+    next.columns = task.rows;
+    next.pairs = task.pairs;
+    prefetchRows(kernel, arguments, next, product);
+  }
   Values sums = emitTile(kernel, product, initial);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t v = 0; v < task.vectors; ++v)

@@ -57,22 +57,17 @@ public:
 protected:
   using Values = KernelBuilder::Values;
 
-  /// Rows that a product reads: in place or copied.
-  struct Rows {
-    mlir::Value base;
-    Index stride = 0; ///< in 32-bit words, or in elements of f32
-  };
-
   // ForwardPacking.cpp: operands in, results out.
   mlir::LogicalResult packQueries();
   /// Packs the vector of queries that begins at row `first` of the tensor.
   mlir::LogicalResult packVector(Index panel, Index lane, Index first);
   mlir::LogicalResult prepareKeys();
   mlir::LogicalResult prepareValues();
-  mlir::FailureOr<Rows> prepareRows(unsigned tensor, int64_t dim,
-                                    llvm::ArrayRef<RowMap> maps, RowSite &site,
-                                    bool alwaysCopies, int64_t place,
-                                    int64_t rowWords);
+  mlir::FailureOr<mlir::Value> prepareRows(unsigned tensor, int64_t dim,
+                                           llvm::ArrayRef<RowMap> maps,
+                                           RowSite &site, bool alwaysCopies,
+                                           int64_t multiple, int64_t place,
+                                           int64_t rowWords);
   /// `first` counts rows of the item.
   void storePanel(Index panel, Index first);
   void addWeightedRows(Index panel);
@@ -133,10 +128,10 @@ protected:
   Index firstQuery = 0, queryCount = 0, panelCount = 0;
   Index firstKey = 0, keyCount = 0;
   TileSide blockKeys;
-  Rows keys, values;
-  mlir::Value query;     ///< Q^T of the panel
-  Index scoreOffset = 0; ///< of the scores at hand, for several tiles
-  mlir::Value scanSums;  ///< of the panel
+  mlir::Value keys, values; ///< rows of keyWords and valueWords
+  mlir::Value query;        ///< Q^T of the panel
+  Index scoreOffset = 0;    ///< of the scores at hand, for several tiles
+  mlir::Value scanSums;     ///< of the panel
 };
 
 } // namespace sextant::codegen

@@ -24,6 +24,7 @@ ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
   queryWords = pairs ? llvm::divideCeil(headDim, 2) : headDim;
   keyWords = getCopiedRowWords(target, headDim, pairs);
   outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);
+  valueWords = pairs ? outputRows : getCopiedRowWords(target, valueDim, pairs);
   bool converts = element.isBF16() && !pairs;
   copiesKeys = !plan.keyRows.empty() || converts || (pairs && headDim % 2 != 0);
   copiesValues = !plan.valueRows.empty() || converts || !values.isSingle();

@@ -5,7 +5,8 @@
 //
 //   Q: packed as Q^T, panel by panel, the scale folded in
 //   for each block of keys that the item's queries are not all hidden from:
-//     K, V: used in place, or copied where they are strided, mapped or bf16
+//     K, V: used in place where rows lie one behind the other, else copied:
+//     the strides of products are constants
 //     for each panel:
 //       for each group of keys: S = K Q^T, score payload, mask, running maximum
 //       P = exp2(S - maximum), its sum
@@ -44,8 +45,9 @@ struct ForwardTask {
   int64_t maxPanels = 6; ///< of an item
   /// Tiles of scores [keys][panel] in scratch memory, and how far apart.
   int64_t scoreTiles = 1, scoreStride = 0;
-  /// 32-bit words of a row of Q and K, and rows of O^T, padded to vectors.
-  int64_t queryWords, keyWords, outputRows;
+  /// 32-bit words of a row of Q, of K and V as products read them, and rows of
+  /// O^T; padded to vectors.
+  int64_t queryWords, keyWords, valueWords, outputRows;
   /// K or V can never be used in place.
   bool copiesKeys, copiesValues;
 

@@ -112,16 +112,20 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
 // Keys and values
 //===----------------------------------------------------------------------===//
 
-FailureOr<ForwardItem::Rows>
-ForwardItem::prepareRows(unsigned tensor, int64_t dim, ArrayRef<RowMap> maps,
-                         RowSite &rowSite, bool alwaysCopies, int64_t place,
-                         int64_t rowWords) {
+/// Rows of a block as products read them, `rowWords` apart and a multiple of
+/// `multiple` of them, of which those past the end repeat the last row: in
+/// place where they lie so, else copied.
+FailureOr<Value> ForwardItem::prepareRows(unsigned tensor, int64_t dim,
+                                          ArrayRef<RowMap> maps,
+                                          RowSite &rowSite, bool alwaysCopies,
+                                          int64_t multiple, int64_t place,
+                                          int64_t rowWords) {
   RowCopy copy;
   copy.tensor = tensor;
   copy.batch = batch;
   copy.head = kvHead;
   copy.first = firstKey;
-  copy.count = keyCount;
+  copy.count = kernel.roundUp(keyCount, multiple);
   copy.dim = dim;
   copy.maps = maps;
   copy.site = &rowSite;
@@ -132,34 +136,35 @@ ForwardItem::prepareRows(unsigned tensor, int64_t dim, ArrayRef<RowMap> maps,
   if (alwaysCopies) {
     if (failed(emitRowCopy(kernel, arguments, copy, task.element)))
       return failure();
-    return Rows{copy.to, copy.rowWords};
+    return copy.to;
   }
   LogicalResult result = success();
-  Value isStrided = kernel.compare(arith::CmpIPredicate::ne,
-                                   arguments.getStride(tensor, 3), 1);
-  // Pairs are read as 32-bit words, so rows must begin at whole words.
-  if (task.pairs)
-    isStrided = arith::OrIOp::create(
-        kernel.builder, kernel.loc, isStrided,
-        kernel.compare(arith::CmpIPredicate::ne,
-                       kernel.rem(arguments.getStride(tensor, 2), 2), 0));
-  kernel.when(isStrided, [&] {
+  Value mustCopy;
+  auto copyUnlessEqual = [&](Index a, Index b) {
+    Value differs = kernel.compare(arith::CmpIPredicate::ne, a, b);
+    mustCopy = mustCopy ? arith::OrIOp::create(kernel.builder, kernel.loc,
+                                               mustCopy, differs)
+                              .getResult()
+                        : differs;
+  };
+  copyUnlessEqual(arguments.getStride(tensor, 3), 1);
+  copyUnlessEqual(arguments.getStride(tensor, 2),
+                  copy.rowWords * (task.pairs ? 2 : 1));
+  if (multiple != 1)
+    copyUnlessEqual(kernel.rem(keyCount, multiple), 0);
+  kernel.when(mustCopy, [&] {
     result = emitRowCopy(kernel, arguments, copy, task.element);
   });
   if (failed(result))
     return failure();
   Value inPlace = arguments.getAddress(tensor, {batch, kvHead, firstKey});
-  Index stride = arguments.getStride(tensor, 2);
-  if (task.pairs)
-    stride = kernel.div(stride, 2);
-  return Rows{kernel.selectF(isStrided, copy.to, inPlace),
-              kernel.select(isStrided, copy.rowWords, stride)};
+  return kernel.selectF(mustCopy, copy.to, inPlace);
 }
 
 LogicalResult ForwardItem::prepareKeys() {
-  FailureOr<Rows> rows =
+  FailureOr<Value> rows =
       prepareRows(task.sites.key, task.headDim, task.plan.keyRows, keySite,
-                  task.copiesKeys, scratch.keys, task.keyWords);
+                  task.copiesKeys, task.rows, scratch.keys, task.keyWords);
   if (succeeded(rows))
     keys = *rows;
   return rows;
@@ -171,9 +176,9 @@ LogicalResult ForwardItem::prepareValues() {
   for (auto [part, tensor] :
        llvm::zip_equal(task.values.get(), task.sites.values)) {
     int64_t firstWord = task.pairs ? part.first / 2 : part.first;
-    FailureOr<Rows> rows =
-        prepareRows(tensor, part.dim, task.plan.valueRows, valueSite,
-                    task.copiesValues, scratch.values + firstWord, rowWords);
+    FailureOr<Value> rows = prepareRows(
+        tensor, part.dim, task.plan.valueRows, valueSite, task.copiesValues,
+        /*multiple=*/1, scratch.values + firstWord, rowWords);
     if (failed(rows))
       return failure();
     if (part.first == 0)
@@ -187,12 +192,11 @@ LogicalResult ForwardItem::prepareValues() {
   int64_t lanes = 2 * kernel.width();
   Index last = kernel.sub(keyCount, 1);
   kernel.loop(0, keyCount, 2, [&](Value row) {
-    Value first = kernel.advance(values.base, {kernel.mul(row, values.stride)});
+    Value first = kernel.advance(values, {kernel.mul(row, rowWords)});
     Index next = kernel.min(kernel.add(row, 1), last);
-    Value second =
-        kernel.advance(values.base, {kernel.mul(next, values.stride)});
+    Value second = kernel.advance(values, {kernel.mul(next, rowWords)});
     Value target =
-        kernel.advance(to, {kernel.mul(kernel.div(row, 2), task.outputRows)});
+        kernel.advance(to, {kernel.mul(kernel.div(row, 2), task.valueWords)});
     auto type = VectorType::get(lanes, kernel.bf16);
     for (int64_t lane = 0; lane < task.valueDim; lane += lanes) {
       int64_t count = std::min(lanes, task.valueDim - lane);
@@ -205,7 +209,7 @@ LogicalResult ForwardItem::prepareValues() {
       kernel.storeVector(high, target, {lane + kernel.width()});
     }
   });
-  values = {to, task.outputRows};
+  values = to;
   return success();
 }
 

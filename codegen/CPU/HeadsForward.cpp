@@ -192,15 +192,14 @@ LogicalResult HeadsForwardItem::emitProducts(Index low, Index high) {
       for (int64_t row = 0; row < task.rows; ++row) {
         Index key = kernel.min(kernel.add(group, row), last);
         rows.push_back(
-            {kernel.advance(keys.base, {kernel.mul(key, keys.stride)})});
+            {kernel.advance(keys, {kernel.mul(key, task.keyWords)})});
       }
       // Rows come from memory: every item reads all of them.
       for (int64_t row = task.rows; row < 2 * task.rows; ++row)
-        emitPrefetch(
-            kernel,
-            kernel.advance(keys.base,
-                           {kernel.mul(kernel.add(group, row), keys.stride)}),
-            task.headDim, CacheLevel::first);
+        emitPrefetch(kernel,
+                     kernel.advance(keys, {kernel.mul(kernel.add(group, row),
+                                                      task.keyWords)}),
+                     task.headDim, CacheLevel::first);
       RegisterTile product;
       product.rows = rows;
       product.base = query;
@@ -336,8 +335,8 @@ LogicalResult HeadsForwardItem::emitHead(Index low, Index high) {
     Values next;
     for (int64_t r = 0; r < rows; ++r)
       emitPrefetch(kernel,
-                   kernel.advance(values.base, {kernel.mul(kernel.add(row, r),
-                                                           values.stride)}),
+                   kernel.advance(values, {kernel.mul(kernel.add(row, r),
+                                                      task.valueWords)}),
                    task.valueDim, CacheLevel::first);
     Value from = scoresOf(head, row);
     for (int64_t v = 0; v < task.vectors; ++v) {

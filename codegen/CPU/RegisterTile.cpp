@@ -1,11 +1,30 @@
 //===- RegisterTile.cpp - A product kept in vector registers --------------===//
 
 #include "codegen/CPU/RegisterTile.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
+
+/// 32-bit words of a cache line.
+static constexpr int64_t cacheLine = 16;
+
+/// Asks for the lines of steps k0 .. k0 + steps - 1, a line of several steps
+/// once.
+static void emitPrefetches(KernelBuilder &kernel, const RegisterTile &tile,
+                           Index k0, int64_t steps) {
+  Index start = kernel.mul(k0, tile.aheadStep);
+  for (int64_t step = 0; step < steps; ++step) {
+    Index further = kernel.mul(step, tile.aheadStep);
+    bool isSameLine =
+        step != 0 && tile.aheadStep.isConstant() &&
+        further.getConstant() % cacheLine >= tile.aheadStep.getConstant();
+    if (!isSameLine)
+      kernel.prefetch(tile.ahead, {tile.aheadStart, start, further});
+  }
+}
 
 /// Steps k0 .. k0 + steps - 1. Rows with the same pointer share the address
 /// computation; their offsets become displacements.
@@ -14,12 +33,14 @@ static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
   Values accumulators(initial);
   Value base = kernel.advance(tile.base, {kernel.mul(k0, tile.vectorStep)});
   Index rowOffset = kernel.mul(k0, tile.rowStep);
-  llvm::DenseMap<Value, Value> pointers;
+  llvm::MapVector<Value, Value> pointers; // in a fixed order
   for (const TileRow &row : tile.rows) {
     Value &pointer = pointers[row.pointer];
     if (!pointer)
       pointer = kernel.advance(row.pointer, {rowOffset});
   }
+  if (tile.ahead)
+    emitPrefetches(kernel, tile, k0, steps);
   for (int64_t step = 0; step < steps; ++step) {
     Values vectors;
     for (int64_t v = 0; v < tile.vectors; ++v)

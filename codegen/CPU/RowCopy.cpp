@@ -158,3 +158,27 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
   });
   return result;
 }
+
+//===----------------------------------------------------------------------===//
+// Rows of later blocks
+//===----------------------------------------------------------------------===//
+
+void sextant::codegen::prefetchRows(KernelBuilder &kernel,
+                                    ArgumentBlock &arguments,
+                                    const RowPrefetch &rows,
+                                    RegisterTile &tile) {
+  Index stride = arguments.getStride(rows.tensor, 2);
+  Index first = rows.first;
+  int64_t perStep = rows.pairs ? 2 : 1;
+  // Neighbouring tiles share cache lines: of the rows of a pair they take one
+  // each.
+  if (rows.pairs)
+    first = kernel.add(
+        first, kernel.rem(kernel.div(rows.column, rows.columns), perStep));
+  int64_t perWord =
+      32 / arguments.getElementType(rows.tensor).getIntOrFloatBitWidth();
+  auto toWords = [&](Index elements) { return kernel.div(elements, perWord); };
+  tile.ahead = arguments.getAddress(rows.tensor, {rows.batch, rows.head});
+  tile.aheadStart = toWords(kernel.add(kernel.mul(first, stride), rows.column));
+  tile.aheadStep = toWords(kernel.mul(stride, perStep));
+}

@@ -9,6 +9,7 @@
 #define SEXTANT_CODEGEN_CPU_ROWCOPY_H
 
 #include "codegen/CPU/KernelSite.h"
+#include "codegen/CPU/RegisterTile.h"
 
 namespace sextant::codegen {
 
@@ -65,6 +66,22 @@ int64_t getCopiedRowWords(const VectorTarget &target, int64_t dim, bool pairs);
 
 mlir::LogicalResult emitRowCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
                                 const RowCopy &copy, mlir::Type element);
+
+/// Rows that a later block reads, asked for while a product runs: without it
+/// the first product of a block waits for the third level of cache, which costs
+/// a tenth of the speed where K and V (or Q and dO) are too long for the
+/// second.
+struct RowPrefetch {
+  unsigned tensor = 0;
+  Index batch = 0, head = 0;
+  Index first = 0;     ///< the row of step 0; there need be none
+  Index column = 0;    ///< the tile's first, all tiles together cover the rows
+  int64_t columns = 0; ///< of a tile
+  bool pairs = false;  ///< a step is two rows
+};
+
+void prefetchRows(KernelBuilder &kernel, ArgumentBlock &arguments,
+                  const RowPrefetch &rows, RegisterTile &tile);
 
 /// Applies row maps in place to a row of f32 at `memory`.
 mlir::LogicalResult emitRowMaps(KernelBuilder &kernel,
