@@ -41,7 +41,7 @@ const HeadsWindow::Rows *HeadsWindow::find(pos::HoistOp hoist) const {
 
 Value HeadsWindow::getEntry(pos::HoistOp hoist, Index row, Index entry) {
   const Rows *rows = find(hoist);
-  assert(rows && "a table that the window holds");
+  assert(rows && "a table whose offsets are staged");
   return kernel.advance(memory,
                         {entry, kernel.mul(row, stride), rows->first * stride});
 }

@@ -64,11 +64,12 @@ _MIX = """
 def module(kind, heads, hidden, dims, extra=(), dtype="f32", positions=False):
     """Functions forward(q, k, v, params) and backward(q, k, v, o, lse, do, dlse, params).
 
-    ``extra``: further encodings without parameters. ``positions``: both functions take
-    those of queries and keys last.
+    ``extra``: further encodings without parameters; a window is one of 20.
+    ``positions``: both functions take those of queries and keys last.
     """
     d, dv = dims
-    uses = [f'#pos.use<@{e}, "{e}">' for e in extra]
+    options = {"window": ", {size = 20 : i32}"}
+    uses = [f'#pos.use<@{e}, "{e}"{options.get(e, "")}>' for e in extra]
     if kind == "mix":
         definition, ranks = _MIX, [2]
         uses.append('#pos.use<@my_mix, "mix">')
