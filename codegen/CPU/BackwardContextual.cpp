@@ -36,7 +36,7 @@ Value BackwardSite::readProducts(unsigned products, Index rows, Value index) {
                  {entry.row, kernel.broadcast(entry.exists)});
   auto [first, isSame] = findSame(entry.row);
   Value row = first; // a structured binding cannot be captured
-  Value products =
+  Value found =
       kernel
           .choose(
               isSame, {kernel.vf32},
@@ -45,7 +45,7 @@ Value BackwardSite::readProducts(unsigned products, Index rows, Value index) {
                 return {kernel.gather(kernel.f32, base, entry.row)};
               })
           .front();
-  return orNaN(products, entry);
+  return orNaN(found, entry);
 }
 
 void BackwardSite::addToProducts(unsigned sums, Index rows, Value index,

@@ -369,8 +369,7 @@ LogicalResult HeadsForwardItem::emitHead(Index low, Index high) {
       kernel.loop(whole, high, 1, maxima, [&](Value row, ValueRange carried) {
         return update(row, 1, carried);
       });
-  emitSoftmax(head, maxima, low, high);
-  return success();
+  return emitSoftmax(head, maxima, low, high);
 }
 
 //===----------------------------------------------------------------------===//

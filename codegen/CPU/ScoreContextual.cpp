@@ -27,7 +27,7 @@ Value ScoreSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
                  {entry.row, kernel.broadcast(entry.exists)});
   auto [first, isSame] = findSame(entry.row);
   Value row = first; // a structured binding cannot be captured
-  Value products =
+  Value found =
       kernel
           .choose(
               isSame, {kernel.vf32},
@@ -41,7 +41,7 @@ Value ScoreSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
                 return {kernel.gather(kernel.f32, base, places)};
               })
           .front();
-  return orNaN(products, entry);
+  return orNaN(found, entry);
 }
 
 //===----------------------------------------------------------------------===//
