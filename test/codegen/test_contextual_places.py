@@ -1,8 +1,9 @@
 """Contextual places in CPU kernels: products with tables, scans, weighted rows.
 
-Compared with the reference in float64. Tolerance: a scan adds up to 1000 gates and
-its result times a difference of products stands in the exponent, so an element may
-be off by some 1000 roundings of f32 of the largest (1e-4); bf16 keeps 8 bits.
+Compared with the reference in float64, by the root mean square of the error over
+that of the exact result: roundings of sums of up to 1000 terms in f32 (1e-5), 8 bits
+in bf16. With an interpolation the slope jumps at whole positions, which a rounding of
+a sum of gates may cross: a few gradients then are of the neighbour's slope (1e-3).
 """
 
 import pytest
@@ -10,7 +11,8 @@ import sextant
 import targets
 import torch
 
-TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 4e-2}
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 4e-2}
+JUMPS = 1e-3  # of an interpolation's slope
 TARGETS = {
     "cpu:avx2": torch.float32,
     "cpu:avx512": torch.float32,
@@ -90,9 +92,12 @@ def compare(target, use, shape, scale=1.0):
         result = got[name].double()
         finite = torch.isfinite(exact)
         assert torch.equal(torch.isfinite(result), finite), name
-        largest = max(1.0, float(exact[finite].abs().amax())) if finite.any() else 1.0
-        error = float((result - exact)[finite].abs().amax()) if finite.any() else 0.0
-        assert error <= TOLERANCE[dtype] * largest, (name, error, largest)
+        error, size = (
+            float(t[finite].detach().square().mean().sqrt()) if finite.any() else 0.0
+            for t in (result - exact, exact)
+        )
+        allowed = max(TOLERANCE[dtype], JUMPS if use.startswith("cope") else 0.0)
+        assert error <= allowed * max(size, 1e-2), (name, error, size)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "-".join(map(str, s[3:7])))
