@@ -344,6 +344,35 @@ static LogicalResult planSite(KernelPlan &plan, Operation &site) {
   return site.emitOpError("has no kernel on this target");
 }
 
+/// Axes of positions that payloads ask for must be there: kernels read them
+/// without a check.
+static LogicalResult verifyPositionAxes(pos::SitesOwnerInterface owner) {
+  OwnerOperands operands = getOwnerOperands(owner);
+  auto verify = [&](Operation *op, int64_t axis) -> LogicalResult {
+    for (Value positions : {operands.queryPositions, operands.keyPositions}) {
+      if (!positions || axis == 0)
+        continue;
+      int64_t axes = cast<RankedTensorType>(positions.getType()).getDimSize(2);
+      if (ShapedType::isDynamic(axes))
+        return op->emitOpError("asks for axis ")
+               << axis << ": positions must have a static number of axes";
+      if (axis >= axes)
+        return op->emitOpError("asks for axis ")
+               << axis << ", but the positions given have " << axes;
+    }
+    return success();
+  };
+  WalkResult result = owner.getSitesRegion().walk([&](Operation *op) {
+    LogicalResult verified = success();
+    if (auto coord = dyn_cast<pos::CoordOp>(op))
+      verified = verify(op, coord.getAxis());
+    else if (auto offset = dyn_cast<pos::OffsetOp>(op))
+      verified = verify(op, offset.getAxis());
+    return failed(verified) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
   KernelPlan plan;
   plan.owner = owner;
@@ -354,6 +383,8 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
     return owner.emitOpError("has uses of encodings: inline them first");
   if (owner.getSitesRegion().empty())
     return plan;
+  if (failed(verifyPositionAxes(owner)))
+    return failure();
   Block &sites = owner.getSitesRegion().front();
   for (Operation &site : sites) {
     if (isa<pos::SiteOpInterface>(site) && failed(planSite(plan, site)))

@@ -5,7 +5,8 @@ Usage: loops.py ENCODINGS TARGET DTYPE
 For each definition in the folder ENCODINGS that acts inside attention, compiles a
 forward and a backward with all its parameters and checks that
 
-* no kernel of an attention calls anything: no scalar math call inside a tile loop;
+* no kernel of an attention calls anything but memset: no scalar math call inside a
+  tile loop;
 * no product (an innermost loop of fused multiply-adds) moves a vector register to or
   from the stack.
 
@@ -18,7 +19,10 @@ import sys
 from pathlib import Path
 
 PARAM = re.compile(r'pos\.param "(\w+)" : (tensor<[^>]*>)([^\n]*(?:\n[ ]{4}[^\n]*)*)')
+ALL_HEADS = re.compile(r"pos\.score \{\s*\^bb0\(%\w+: tensor<")
 LABEL = re.compile(r"^(\.?\w+):")
+# Memory is cleared by a call, nothing is computed by one.
+CALL = re.compile(r"\s+call(?!q?\s+memset)")
 PRODUCT = re.compile(r"\bv(fn?madd\w*|dpbf16)ps\b")
 # A scalar of memory in all lanes (constants are relative to rip).
 SCALAR = re.compile(r"\(%r(?!ip)\w+[^)]*\)(?:\{1to16\}|, %[yz]mm\d+$)")
@@ -29,7 +33,9 @@ STACK = re.compile(r"%[yz]mm\d+.*\(%rsp|\(%rsp[^)]*\).*%[yz]mm\d+")
 def module(name: str, text: str, dtype: str) -> str:
     """An attention and its gradient that use the encoding `name`."""
     params = [(t, "frozen" not in rest and "f32" in t) for _, t, rest in PARAM.findall(text)]
-    rows, lse = f"tensor<?x?x?x64x{dtype}>", "tensor<?x?x?xf32>"
+    # A score of all heads has their number compiled in.
+    heads = 4 if ALL_HEADS.search(text) else "?"
+    rows, lse = f"tensor<?x{heads}x?x64x{dtype}>", f"tensor<?x{heads}x?xf32>"
     arguments = "".join(f", %p{i}: {t}" for i, (t, _) in enumerate(params))
     given = ""
     if params:
@@ -83,19 +89,20 @@ def innermost_loops(lines: list[str]):
             start = None
 
 
-def faults(assembly: str) -> list[str]:
+def faults(assembly: str, allows_spills: bool) -> list[str]:
     found = []
     products = 0
     for name, lines in functions(assembly):
         if not name.endswith(("_forward", "_main")):
             continue
-        found += [f"{name}:{line}" for line in lines if re.match(r"\s+call", line)]
+        found += [f"{name}:{line}" for line in lines if CALL.match(line)]
         for loop in innermost_loops(lines):
             scalars = [x for x in loop if BROADCAST.search(x) and SCALAR.search(x)]
             if sum(bool(PRODUCT.search(x)) for x in loop) < 12 or len(scalars) < 4:
                 continue
             products += 1
-            found += [f"{name}:{line}" for line in loop if STACK.search(line)]
+            if not allows_spills:
+                found += [f"{name}:{line}" for line in loop if STACK.search(line)]
     if products < 7:
         found.append(f"found {products} products, expected at least 7")
     return found
@@ -113,8 +120,11 @@ def main() -> int:
         run = subprocess.run(
             command, input=module(path.stem, text, dtype), text=True, capture_output=True
         )
-        wrong = faults(run.stdout) if run.returncode == 0 else [run.stderr]
-        print(f"{path.stem}: {'no calls, no spills' if not wrong else 'FAILED'}")
+        # Scores of all heads, before and after the payload, do not fit 16 registers.
+        spills = target == "cpu:avx2" and ALL_HEADS.search(text) is not None
+        wrong = faults(run.stdout, spills) if run.returncode == 0 else [run.stderr]
+        right = "no calls" if spills else "no calls, no spills"
+        print(f"{path.stem}: {'FAILED' if wrong else right}")
         for line in wrong:
             print("  " + line)
             status = 1

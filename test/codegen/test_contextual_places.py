@@ -135,12 +135,3 @@ def test_tables_of_other_sizes_are_refused():
                 sextant.attention(q, q, q, ["shaw"], {**tables, name: wrong})
 
 
-def test_transformer_xl_is_refused_by_name():
-    q = torch.randn(1, 2, 9, 16)
-    params = {
-        "transformer_xl.u": torch.randn(2, 16),
-        "transformer_xl.v": torch.randn(2, 16),
-        "transformer_xl.wr": torch.randn(32, 32),
-    }
-    with pytest.raises(sextant.CompileError, match="pos.query_dot.*no kernel on the CPU"):
-        sextant.attention(q, q, q, ["transformer_xl"], params, target="cpu")

@@ -78,12 +78,3 @@ def sinusoid(distance, width, dtype):
     return torch.cat([angle.sin(), angle.cos()], -1)
 
 
-def transformer_xl(query, key, value, u, v, wr, sees=everything):
-    key, value = repeat(query, key, value)
-    heads, dim = query.shape[1], query.shape[3]
-    waves = sinusoid(-offsets(query, key), wr.shape[1], query.dtype)
-    rows = torch.einsum("hdc,ijc->hijd", wr.reshape(heads, dim, -1), waves)
-    score = (query + u[:, None]) @ key.transpose(-1, -2)
-    score = score + torch.einsum("bhid,hijd->bhij", query + v[:, None], rows)
-    weights, lse = softmax(score / math.sqrt(dim), sees(query, key))
-    return weights @ value, lse

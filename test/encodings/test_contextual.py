@@ -108,14 +108,3 @@ def test_shaw_of_keys_only(draw, shape):
     check(draw, "shaw(reach=3, value_side=false)", ["shaw.ak", "shaw.av"], make, plain, shape, "causal")
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_transformer_xl(draw, shape, mask):
-    def make(draw, shape):
-        heads, dim = shape[1], shape[5]
-        return [
-            randn(draw, heads, dim), randn(draw, heads, dim), randn(draw, heads * dim, 6),
-        ]  # fmt: skip
-
-    names = [f"transformer_xl.{n}" for n in ("u", "v", "wr")]
-    check(draw, "transformer_xl(width=6)", names, make, contextual.transformer_xl, shape, mask)
