@@ -27,25 +27,10 @@ def in_attention(name: str) -> bool:
     return not definitions.signature([name]).operands - KERNEL_OPERANDS
 
 
-# Places that no kernel of the CPU computes. `test_places_without_a_kernel` holds
-# that each is an error that says so, on every CPU target: once a kernel computes a
-# place, that test fails and the place leaves this set.
-WITHOUT_CPU_KERNEL = {"score of all heads"}
-
-
-def compiles_for_cpu(name: str) -> bool:
-    return not WITHOUT_CPU_KERNEL & set(definitions.describe(name).places)
-
-
 def pytest_generate_tests(metafunc):
-    names = [n for n in installed() if in_attention(n)]
     if "encoding" in metafunc.fixturenames:
-        if {"cpu_target", "f32_target"} & set(metafunc.fixturenames):
-            names = [n for n in names if compiles_for_cpu(n)]
+        names = [n for n in installed() if in_attention(n)]
         metafunc.parametrize("encoding", names)
-    if "uncompiled_encoding" in metafunc.fixturenames:
-        names = [n for n in names if not compiles_for_cpu(n)]
-        metafunc.parametrize("uncompiled_encoding", names)
     if "row_encoding" in metafunc.fixturenames:
         names = [n for n in installed() if not in_attention(n)]
         metafunc.parametrize("row_encoding", names)

@@ -35,13 +35,6 @@ def test_bf16_matches_the_reference(encoding, cpu_target, shape, seed):
     compare(Case(encoding, **shape), cpu_target, torch.bfloat16, seed)
 
 
-def test_places_without_a_kernel(uncompiled_encoding, cpu_target, seed):
-    """What a target does not compute is an error that names the op."""
-    inputs = make_inputs(Case(uncompiled_encoding), seed).cast(torch.float32)
-    with pytest.raises(sextant.CompileError, match="'pos.score' op of all heads has no kernel"):
-        run(Case(uncompiled_encoding), inputs, cpu_target)
-
-
 def test_reference_matches_finite_differences(encoding, seed):
     """Exact derivatives of the definition: everything but kinks agrees to 1e-5."""
     case = Case(encoding, batch=1, heads=2, kv_heads=1, query=4, key=5, head_dim=4, value_dim=3)

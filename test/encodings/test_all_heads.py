@@ -203,13 +203,13 @@ def test_identical_heads_are_not_mixed(draw):
         ("dape(causal)", "is no score: @causal cannot be a host"),
         ("dape(talking_heads)", "of all heads: @talking_heads cannot be a host"),
         ("alibi(kerple_log)", "there is no 'pos.host' in @alibi"),
-        ("dape(kerple_log, kerple_log)", "two hosts called 'kerple_log'"),
+        ("dape(kerple_log, kerple_log)", 'two hosts are called "kerple_log"'),
     ],
 )
 def test_hosts_that_are_none(draw, use, message):
     x = normal(draw, 1, 2, 3, 8)
     with pytest.raises(sextant.CompileError, match=message):
-        params = initial(draw, [use], 2)
+        params = {n: t.double() for n, t in initial(draw, [use], 2).items()}
         sextant.attention(x, x, x, [use], params, target="reference")
 
 

@@ -139,7 +139,10 @@ class _Parser:
         if token.kind != "name" or after.text != "=":
             if token.kind in ("number", "string"):
                 self._fail(f"an option is written name={token.text}")
-            hosts.append(self._use(may_be_named=False))
+            host = self._use(may_be_named=False)
+            if any(host.instance == other.instance for other in hosts):
+                self._fail(f'two hosts are called "{host.instance}"', token.column)
+            hosts.append(host)
             return
         if token.text in options:
             self._fail(f'option "{token.text}" is given twice')
