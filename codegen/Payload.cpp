@@ -220,13 +220,14 @@ LogicalResult PayloadEmitter::emitElementwise(Operation &op) {
 
 /// Adds to `varied` the values of a body that are vectors, given the values
 /// from outside. Only reads and elementwise ops are left in a prepared body.
-static void findVectors(PayloadEmitter &emitter, Block &body,
+/// `outermost` is the region of the outermost sum.
+static void findVectors(PayloadEmitter &emitter, Block &body, Region &outermost,
                         DenseSet<Value> &varied) {
   auto isVector = [&](Value value) {
     if (varied.contains(value))
       return true;
     Operation *op = value.getDefiningOp();
-    bool outside = !body.getParent()->isAncestor(value.getParentRegion()) ||
+    bool outside = !outermost.isAncestor(value.getParentRegion()) ||
                    isa_and_nonnull<pos::ContextOpInterface>(op);
     if (!outside || isa<RankedTensorType>(value.getType()))
       return false;
@@ -234,7 +235,7 @@ static void findVectors(PayloadEmitter &emitter, Block &body,
   };
   for (Operation &op : body) {
     for (Region &region : op.getRegions()) {
-      findVectors(emitter, region.front(), varied);
+      findVectors(emitter, region.front(), outermost, varied);
       if (isVector(region.front().getTerminator()->getOperand(0)))
         varied.insert(op.getResult(0));
     }
@@ -271,7 +272,7 @@ LogicalResult PayloadEmitter::emitSum(pos::SumOp sum) {
   if (isa<VectorType>(count.getType()))
     return sum.emitOpError("count must not vary between keys");
   DenseSet<Value> varied;
-  findVectors(*this, body, varied);
+  findVectors(*this, body, *body.getParent(), varied);
   bool vector = varied.contains(term);
   if (!vector && term.getParentBlock() != &body)
     vector = isa<VectorType>(get(term).getType());
