@@ -4,6 +4,7 @@
 #include "codegen/KernelPlan.h"
 #include "codegen/GradientPaths.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace sextant;

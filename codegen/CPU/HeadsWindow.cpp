@@ -1,6 +1,7 @@
 //===- HeadsWindow.cpp - The offsets of one block, staged -----------------===//
 
 #include "codegen/CPU/HeadsWindow.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace sextant;
