@@ -69,12 +69,3 @@ def shaw(query, key, value, ak, av=None, sees=everything, reach=16):
     if av is not None:
         output = output + torch.einsum("bhij,ijd->bhid", weights, av[place])
     return output, lse
-
-
-def sinusoid(distance, width, dtype):
-    """[sin | cos] of Transformer-XL: frequencies 10000^(-2 m / width)."""
-    m = torch.arange(width // 2, dtype=dtype)
-    angle = distance.to(dtype)[..., None] * 10000.0 ** (-2 * m / width)
-    return torch.cat([angle.sin(), angle.cos()], -1)
-
-
