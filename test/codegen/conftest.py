@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-# numeric_contract.py is one for all folders of tests.
+# numeric_contract.py and attention_contract.py are one for all folders of tests.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 

@@ -1,18 +1,16 @@
 """Contextual places in CPU kernels: products with tables, scans, weighted rows.
 
-Compared with the reference in float64, by the root mean square of the error over
-that of the exact result: roundings of sums of up to 1000 terms in f32 (1e-5), 8 bits
-in bf16. With an interpolation the slope jumps at whole positions, which a rounding of
-a sum of gates may cross: a few gradients then are of the neighbour's slope (1e-3).
+Tolerance: C7, see numeric_contract.py. With an interpolation the slope jumps at whole
+positions, which a rounding of a sum of gates may cross, in plain code as in kernels:
+neighbours of the input show how far gradients move by that.
 """
 
+import attention_contract
 import pytest
 import sextant
 import targets
 import torch
 
-TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 4e-2}
-JUMPS = 1e-3  # of an interpolation's slope
 TARGETS = {
     "cpu:avx2": torch.float32,
     "cpu:avx512": torch.float32,
@@ -58,20 +56,6 @@ def params_of(use, heads, dim, value_dim):
     return {}
 
 
-def run(target, dtype, uses, tensors, params, seeds):
-    leaves = [t.to(dtype).requires_grad_() for t in tensors]
-    compute = torch.float64 if dtype == torch.float64 else torch.float32
-    own = {n: t.to(compute).requires_grad_() for n, t in params.items()}
-    output, lse = sextant.attention(*leaves, uses, own, return_lse=True, target=target)
-    seen = torch.isfinite(lse)
-    torch.autograd.backward(
-        [output, lse], [seeds[0].to(dtype), torch.where(seen, seeds[1].to(compute), 0.0)]
-    )
-    results = {"output": output, "lse": lse}
-    results |= {f"d{n}": t.grad for n, t in zip("qkv", leaves)}
-    return results | {f"d {n}": t.grad for n, t in own.items()}
-
-
 def compare(target, use, shape, scale=1.0):
     if not targets.available(target):
         pytest.skip(f"this machine has no {target}")
@@ -82,22 +66,10 @@ def compare(target, use, shape, scale=1.0):
         torch.randn(batch, kv_heads, keys, dim),
         torch.randn(batch, kv_heads, keys, value_dim),
     ]
-    tensors = [t.to(dtype) for t in tensors]
-    seeds = (torch.randn(batch, heads, queries, value_dim), torch.randn(batch, heads, queries))
-    seeds = (seeds[0].to(dtype), seeds[1])
-    params = params_of(use, heads, dim, value_dim)
-    want = run("reference", torch.float64, [*masks, use], tensors, params, seeds)
-    got = run(target, dtype, [*masks, use], tensors, params, seeds)
-    for name, exact in want.items():
-        result = got[name].double()
-        finite = torch.isfinite(exact)
-        assert torch.equal(torch.isfinite(result), finite), name
-        error, size = (
-            float(t[finite].detach().square().mean().sqrt()) if finite.any() else 0.0
-            for t in (result - exact, exact)
-        )
-        allowed = max(TOLERANCE[dtype], JUMPS if use.startswith("cope") else 0.0)
-        assert error <= allowed * max(size, 1e-2), (name, error, size)
+    inputs = attention_contract.Inputs.drawn(
+        *(t.to(dtype) for t in tensors), params_of(use, heads, dim, value_dim)
+    )
+    attention_contract.compare([*masks, use], inputs, target, dtype, (use, shape))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "-".join(map(str, s[3:7])))

@@ -1,13 +1,12 @@
 """Several value operands: the same probabilities applied to each, in one pass."""
 
+import attention_contract
 import pytest
 import sextant
 import torch
+from targets import available
 
-# f32 and bf16 sums of up to 129 terms of size 1, relative to the largest element.
-TOLERANCE = {torch.float64: 1e-12, torch.float32: 5e-6, torch.bfloat16: 2e-2}
 TARGETS = {
-    "reference": torch.float64,
     "cpu:avx2": torch.float32,
     "cpu:avx512": torch.float32,
     "cpu:avx512bf16": torch.bfloat16,
@@ -21,30 +20,40 @@ SHAPES = [
 ]
 
 
-def _separately(q, k, values, encodings):
-    """One attention per value, in float64."""
-    return [sextant.attention(q, k, v, encodings, target="reference") for v in values]
+def drawn(shape, dtype):
+    batch, heads, kv_heads, queries, keys, dim, value_dims, _ = shape
+    q, k = torch.randn(batch, heads, queries, dim), torch.randn(batch, kv_heads, keys, dim)
+    values = [torch.randn(batch, kv_heads, keys, d) for d in value_dims]
+    return attention_contract.Inputs.drawn(*(t.to(dtype) for t in (q, k)), [v.to(dtype) for v in values])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "-".join(map(str, s[6])))
+def test_equals_one_attention_per_value(shape):
+    """The reference: outputs side by side, dq and dk summed, in float64."""
+    inputs, encodings = drawn(shape, torch.float64), shape[7]
+    got = attention_contract.run(encodings, inputs, "reference")
+    q, k, *values = (t.requires_grad_() for t in (inputs.query, inputs.key, *inputs.values))
+    wanted = [sextant.attention(q, k, v, encodings, target="reference") for v in values]
+    lse = sextant.attention(q, k, values[0], encodings, return_lse=True, target="reference")[1]
+    gradients = torch.autograd.grad(
+        [*wanted, lse], (q, k, *values), [*inputs.output_grads, inputs.lse_grad]
+    )
+    numbers = range(len(values))
+    names = [*(f"output[{i}]" for i in numbers), "lse", "d query", "d key"]
+    names += [f"d value[{i}]" for i in numbers]
+    assert list(got) == names
+    for name, want in zip(names, [*wanted, lse, *gradients]):
+        torch.testing.assert_close(got[name], want, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "-".join(map(str, s[6])))
 @pytest.mark.parametrize("target", TARGETS)
-def test_equals_one_attention_per_value(target, shape):
+def test_matches_the_reference(target, shape):
+    """Tolerance: C7, see numeric_contract.py."""
+    if not available(target):
+        pytest.skip(f"{target} does not run here")
     dtype = TARGETS[target]
-    batch, heads, kv_heads, queries, keys, dim, value_dims, encodings = shape
-    tensors = [torch.randn(batch, heads, queries, dim), torch.randn(batch, kv_heads, keys, dim)]
-    tensors += [torch.randn(batch, kv_heads, keys, d) for d in value_dims]
-    given = [t.to(dtype).requires_grad_() for t in tensors]
-    exact = [t.detach().double().requires_grad_() for t in given]
-    outputs = sextant.attention(given[0], given[1], given[2:], encodings, target=target)
-    assert isinstance(outputs, tuple) and len(outputs) == len(value_dims)
-    wanted = _separately(exact[0], exact[1], exact[2:], encodings)
-    seeds = [torch.randn(o.shape).to(dtype) for o in outputs]
-    gradients = torch.autograd.grad(outputs, given, seeds)
-    exact_gradients = torch.autograd.grad(wanted, exact, [s.double() for s in seeds])
-    for got, want in zip([*outputs, *gradients], [*wanted, *exact_gradients]):
-        assert got.shape == want.shape and got.dtype == dtype
-        error = (got.double() - want).abs().max() / want.abs().max()
-        assert error <= TOLERANCE[dtype], error
+    attention_contract.compare(shape[7], drawn(shape, dtype), target, dtype)
 
 
 def test_one_of_the_outputs_is_not_used():

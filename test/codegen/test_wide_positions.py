@@ -2,11 +2,10 @@
 
 A table has 4 (Lq + Lk) entries. Where the offsets in use span more, a value is
 computed in the tiles, and its gradient is pulled back there. Both are compared
-with the reference in float64. Tolerance: sums over a few hundred scores in f32,
-and values whose argument is a distance up to 2^31, rounded to f32 at 2^-24;
-bf16 rounds the inputs of products at 2^-8.
+with the reference. Tolerance: C7, see numeric_contract.py.
 """
 
+import attention_contract
 import pytest
 import torch
 from targets import available
@@ -79,38 +78,10 @@ def compare(kernel, uses, params, shape, positions, given=("query", "key")):
         torch.randn(b, n, length, dim).to(dtype)
         for n, length, dim in ((h, lq, d), (hk, lk, d), (hk, lk, dv))
     )
-    grad = torch.randn(b, h, lq, dv).to(dtype)
     named = dict(zip(("query", "key"), positions))
     positions = {f"{side}_positions": named[side].int() for side in given}
-    trained = [n for n, t in params.items() if t.dtype.is_floating_point]
-
-    def run(where, kind, stored=None):
-        compute = torch.float64 if kind == torch.float64 else torch.float32
-        leaves = [t.to(kind).requires_grad_() for t in (q, k, v)]
-        own = {
-            n: t.to(compute).requires_grad_() if n in trained else t
-            for n, t in params.items()
-        }
-        leaves += [own[n] for n in trained]
-        out, lse = sextant.attention(
-            *leaves[:3], uses, own, target=where, return_lse=True, **positions
-        )
-        # A backward is given the output in its own type: its rounding acts on
-        # the gradients as a gradient of the lse does.
-        lse_grad = torch.zeros_like(lse)
-        if stored is not None:
-            lse_grad = ((out.detach() - stored.double()) * grad.double()).sum(-1)
-        both = (grad.to(kind), lse_grad)
-        return [out, *torch.autograd.grad((out, lse), leaves, both)]
-
-    got = run(target, dtype)
-    want = run("reference", torch.float64, got[0].detach())
-    allowed = 1e-4 if dtype == F32 else 6e-2
-    names = ["output", "query", "key", "value", *trained]
-    for name, a, b in zip(names, got, want):
-        scale = max(1.0, b.abs().max().item())
-        error = (a.double() - b).abs().max().item()
-        assert error <= allowed * scale, f"{name}: {error} of {scale}"
+    inputs = attention_contract.Inputs.drawn(q, k, v, params, positions)
+    attention_contract.compare(uses, inputs, target, dtype)
 
 
 def kerple(heads):

@@ -12,7 +12,7 @@ import pytest
 import sextant
 from sextant import backend, definitions
 
-# numeric_contract.py is one for all folders of tests.
+# numeric_contract.py and attention_contract.py are one for all folders of tests.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cases import KERNEL_OPERANDS  # noqa: E402

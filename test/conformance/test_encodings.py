@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import sextant
-from cases import Case, compare, extents_of, make_inputs, make_params, run
+from attention_contract import run
+from cases import Case, compare, extents_of, make_inputs, make_params
 from numeric_contract import Comparison
 from sextant import definitions
 
@@ -53,7 +54,7 @@ def test_reference_matches_finite_differences(encoding, seed):
             target="reference",
         )
 
-    leaves = [inputs.query, inputs.key, inputs.value]
+    leaves = [inputs.query, inputs.key, *inputs.values]
     leaves += [inputs.params[n] for n in trained]
     leaves = [t.detach().clone().requires_grad_() for t in leaves]
     assert torch.autograd.gradcheck(call, leaves, eps=1e-6, atol=1e-5)
@@ -63,7 +64,7 @@ def test_masked_rows_are_zeros(encoding, cpu_target, seed):
     """C4: a row that sees no key gives zeros, lse of -inf and no gradient."""
     case = Case(encoding, batch=1, heads=2, kv_heads=2, query=9, key=4, **AMONG)
     inputs = make_inputs(case, seed)
-    got = run(case, inputs.cast(torch.float32), cpu_target)
+    got = run(case.uses, inputs.cast(torch.float32), cpu_target)
     hidden = case.query - case.key
     assert (got["output"][:, :, :hidden] == 0).all()
     assert (got["lse"][:, :, :hidden] == -torch.inf).all()
@@ -80,7 +81,7 @@ def test_results_do_not_depend_on_threads(encoding, cpu_target, seed):
     try:
         for threads in (1, 2, 2, 3):
             torch.set_num_threads(threads)
-            results.append(run(case, inputs, cpu_target))
+            results.append(run(case.uses, inputs, cpu_target))
     finally:
         torch.set_num_threads(before)
     for other in results[1:]:
@@ -92,7 +93,7 @@ def test_empty_lengths(encoding, cpu_target, seed):
     """Lengths of 0 give empty or zero results, not errors."""
     for query, key in ((0, 5), (5, 0), (0, 0)):
         case = Case(encoding, query=query, key=key)
-        got = run(case, make_inputs(case, seed).cast(torch.float32), cpu_target)
+        got = run(case.uses, make_inputs(case, seed).cast(torch.float32), cpu_target)
         assert got["output"].shape == (2, 4, query, 16)
         assert (got["output"] == 0).all()
 

@@ -1,0 +1,199 @@
+"""Attention held to C7: one call of a kernel against the reference, all results.
+
+Nobody wrote PyTorch code for an encoding that is not known here. Plain code in f32 is
+the definition run literally in f32, one operation at a time; in bf16, which the
+reference does not have, it is the float64 result of operands moved by what bf16
+rounds. The rule itself is in numeric_contract.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+import sextant
+from numeric_contract import DRAWS, Comparison, neighbour
+from sextant import definitions
+
+
+@dataclass
+class Inputs:
+    """Tensors of a call in float64; `cast` gives them in another type."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    values: list[torch.Tensor]
+    output_grads: list[torch.Tensor]
+    lse_grad: torch.Tensor
+    params: dict[str, torch.Tensor] = field(default_factory=dict)
+    positions: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    @staticmethod
+    def drawn(query, key, values, params=None, positions=None) -> "Inputs":
+        """Operands as given, and gradients of the results drawn to fit them."""
+        values = list(values) if isinstance(values, Sequence) else [values]
+        rows = query.shape[:3]
+        return Inputs(
+            query.double(),
+            key.double(),
+            [v.double() for v in values],
+            [torch.randn(*rows, v.shape[-1]).to(query.dtype).double() for v in values],
+            torch.randn(rows).double(),
+            {n: _floating(t, torch.float64) for n, t in (params or {}).items()},
+            positions or {},
+        )
+
+    def each(self, rows: Callable, sums: Callable) -> "Inputs":
+        """`rows` of what has the type of the call, `sums` of what is f32 or wider."""
+        return replace(
+            self,
+            query=rows(self.query),
+            key=rows(self.key),
+            values=[rows(v) for v in self.values],
+            output_grads=[rows(g) for g in self.output_grads],
+            lse_grad=sums(self.lse_grad),
+            params={
+                n: sums(t) if t.dtype.is_floating_point else t
+                for n, t in self.params.items()
+            },
+        )
+
+    def cast(self, dtype: torch.dtype) -> "Inputs":
+        compute = torch.float64 if dtype == torch.float64 else torch.float32
+        return self.each(lambda t: t.to(dtype), lambda t: t.to(compute))
+
+    def neighbours(self, dtype: torch.dtype) -> "Inputs":
+        """Inputs next to these, exact in ``dtype``; see numeric_contract.py."""
+        return self.each(
+            lambda t: neighbour(t, dtype), lambda t: neighbour(t, torch.float32)
+        )
+
+    def rounded(self) -> "Inputs":
+        """Operands of bf16 moved by up to two roundings: one of their own, and one of
+        what plain code in bf16 makes of them and rounds again (scores, P, dP, dS)."""
+
+        def move(t: torch.Tensor) -> torch.Tensor:
+            noise = torch.rand(t.shape, dtype=torch.float64) * 2 - 1
+            return t * (1 + 2 * 2.0**-8 * noise)
+
+        return self.each(move, lambda t: t)
+
+
+def _floating(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    tensor = tensor.detach()
+    return tensor.to(dtype) if tensor.dtype.is_floating_point else tensor
+
+
+def _trained(uses) -> set[str]:
+    return {p.name for p in definitions.signature(uses).params if p.trained}
+
+
+def _forward_names(inputs: Inputs) -> list[str]:
+    single = len(inputs.values) == 1
+    names = ["output"] if single else [f"output[{i}]" for i in range(len(inputs.values))]
+    return [*names, "lse"]
+
+
+def _gradient_names(inputs: Inputs) -> list[str]:
+    single = len(inputs.values) == 1
+    names = ["value"] if single else [f"value[{i}]" for i in range(len(inputs.values))]
+    return [f"d {n}" for n in ("query", "key", *names)]
+
+
+def run(uses, inputs: Inputs, target: str) -> dict[str, torch.Tensor]:
+    """Outputs, lse and all gradients through autograd, in float64."""
+    leaves = [inputs.query, inputs.key, *inputs.values]
+    leaves = [t.detach().requires_grad_() for t in leaves]
+    trained = _trained(uses)
+    params = {
+        n: t.detach().clone().requires_grad_(n in trained)
+        for n, t in inputs.params.items()
+    }
+    outputs, lse = sextant.attention(
+        leaves[0],
+        leaves[1],
+        leaves[2:],
+        uses,
+        params,
+        return_lse=True,
+        target=target,
+        **inputs.positions,
+    )
+    # A row that sees no key has lse = -inf: its gradient must not poison others.
+    seen = torch.isfinite(lse)
+    torch.autograd.backward(
+        [*outputs, lse],
+        [*inputs.output_grads, torch.where(seen, inputs.lse_grad, 0.0)],
+    )
+    result = dict(zip(_forward_names(inputs), [*outputs, lse]))
+    result |= {n: t.grad for n, t in zip(_gradient_names(inputs), leaves)}
+    result |= {f"d {n}": t.grad for n, t in params.items() if n in trained}
+    return {n: t.detach().double() for n, t in result.items()}
+
+
+def forward(uses, inputs: Inputs) -> dict[str, torch.Tensor]:
+    """Outputs and log-sum-exp by the reference, in the type of the inputs; in float64."""
+    outputs, lse = sextant.attention(
+        inputs.query,
+        inputs.key,
+        inputs.values,
+        uses,
+        inputs.params,
+        return_lse=True,
+        target="reference",
+        **inputs.positions,
+    )
+    return {n: t.double() for n, t in zip(_forward_names(inputs), [*outputs, lse])}
+
+
+def backward(
+    uses, inputs: Inputs, stored: dict[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Gradients by the reference, in the type of the inputs, from the outputs and the
+    log-sum-exp that a forward stored; in float64."""
+    dtype, compute = inputs.query.dtype, inputs.lse_grad.dtype
+    *outputs, lse = (stored[n] for n in _forward_names(inputs))
+    spelled, texts = definitions.split(uses)
+    results = torch.ops.sextant.attention_backward(
+        inputs.query,
+        inputs.key,
+        inputs.values,
+        [o.to(dtype) for o in outputs],
+        lse.to(compute),
+        inputs.output_grads,
+        torch.where(torch.isfinite(lse), inputs.lse_grad, 0.0),
+        list(inputs.params.values()),
+        "\n".join(inputs.params),
+        "\n".join(spelled),
+        texts,
+        inputs.positions.get("query_positions"),
+        inputs.positions.get("key_positions"),
+        None,
+        "reference",
+    )
+    names = _gradient_names(inputs)
+    trained = _trained(uses)
+    gradients = dict(zip(names, results))
+    rest = zip(inputs.params, results[len(names) :])
+    gradients |= {f"d {n}": t for n, t in rest if n in trained}
+    return {n: t.double() for n, t in gradients.items()}
+
+
+def compare(uses, first: Inputs, target: str, dtype: torch.dtype, what: object = "") -> None:
+    """Holds outputs, log-sum-exp and all gradients to C7. Values of `first` are exact
+    in `dtype`."""
+    comparison = Comparison(dtype)
+    for draw in range(DRAWS):
+        inputs = first.neighbours(dtype) if draw else first
+        plain = inputs.cast(dtype) if dtype == torch.float32 else inputs.rounded()
+        got = run(uses, inputs.cast(dtype), target)
+        comparison.add(
+            got,
+            forward(uses, plain) | backward(uses, plain, got),
+            forward(uses, inputs) | backward(uses, inputs, got),
+        )
+        if comparison.holds():
+            break
+    comparison.check(f"{what or uses} on {target} in {dtype}:")
