@@ -183,22 +183,25 @@ Value KernelBuilder::advance(Value base, ArrayRef<Index> offsets, Type type) {
   return base;
 }
 
-void KernelBuilder::prefetch(Value base, ArrayRef<Index> offsets) {
+void KernelBuilder::prefetch(Value base, ArrayRef<Index> offsets, int64_t words,
+                             CacheLevel level) {
   int64_t displacement = 0;
-  auto addOffset = [&](LLVM::GEPArg offset) { // the address may be past the end
-    base = LLVM::GEPOp::create(builder, loc, pointer, f32, base,
+  auto add = [&](Value address, LLVM::GEPArg offset) { // may be past the end
+    return LLVM::GEPOp::create(builder, loc, pointer, f32, address,
                                ArrayRef<LLVM::GEPArg>{offset});
   };
   for (const Index &offset : offsets)
     if (offset.isConstant())
       displacement += offset.getConstant();
     else
-      addOffset(offset.getValue());
-  if (displacement)
-    addOffset(static_cast<int32_t>(displacement));
-  // Hint 2: into the second level, the first has no room to spare.
-  LLVM::Prefetch::create(builder, loc, base, /*rw=*/0, /*hint=*/2,
-                         /*cache=*/1);
+      base = add(base, offset.getValue());
+  for (int64_t word = 0; word < words; word += cacheLine) {
+    Value line = base;
+    if (displacement + word)
+      line = add(base, static_cast<int32_t>(displacement + word));
+    LLVM::Prefetch::create(builder, loc, line, /*rw=*/0,
+                           static_cast<uint32_t>(level), /*cache=*/1);
+  }
 }
 
 /// Memory is aligned to elements only: rows have any stride.

@@ -27,6 +27,13 @@ struct VectorTarget {
   int64_t alignment = 4;   ///< of vectors in memory, bytes
 };
 
+/// To which cache a prefetch brings a line; the values are LLVM's localities.
+/// The first has no room to spare but for what is read next.
+enum class CacheLevel : uint32_t { second = 2, first = 3 };
+
+/// f32 of a line of cache.
+constexpr int64_t cacheLine = 16;
+
 /// An i64 that is a constant of the compiler or a value of the kernel.
 class Index {
 public:
@@ -111,9 +118,10 @@ public:
   /// A scalar of memory in all lanes.
   mlir::Value loadBroadcast(mlir::Value base,
                             llvm::ArrayRef<Index> offsets = {});
-  /// Asks for the cache line of base plus the sum of `offsets`, which may lie
-  /// outside the memory of `base`.
-  void prefetch(mlir::Value base, llvm::ArrayRef<Index> offsets);
+  /// Asks for the lines of `words` f32 from base plus the sum of `offsets` on,
+  /// which may lie outside the memory of `base`.
+  void prefetch(mlir::Value base, llvm::ArrayRef<Index> offsets,
+                int64_t words = 1, CacheLevel level = CacheLevel::second);
   /// The first `count` (1 to width) lanes only; the others are zero.
   mlir::Value loadPart(mlir::VectorType type, mlir::Value pointer, Index count);
   void storePart(mlir::Value vector, mlir::Value pointer, Index count);

@@ -28,16 +28,23 @@ ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
   bool converts = element.isBF16() && !pairs;
   copiesKeys = !plan.keyRows.empty() || converts || (pairs && headDim % 2 != 0);
   copiesValues = !plan.valueRows.empty() || converts || !values.isSingle();
+  // Every item maps the rows of all keys again: more queries share that, as
+  // long as theirs and the output's rows leave half of a second cache to the
+  // block.
+  constexpr int64_t cacheWords = 512 * 1024 / 4;
+  if (!plan.keyRows.empty() || !plan.valueRows.empty())
+    maxPanels = std::clamp<int64_t>(
+        cacheWords / ((queryWords + outputRows) * panel), leastPanels, 12);
 }
 
 //===----------------------------------------------------------------------===//
 // Work items
 //===----------------------------------------------------------------------===//
 
-/// Panels of an item: up to six, fewer where a small problem would otherwise
-/// have few items, and such that the tiles of a head are even. Every item
-/// copies the keys and values again, so where they are copied items are larger.
-/// A function of the shape only.
+/// Panels of an item: up to `maxPanels`, fewer where a small problem would
+/// otherwise have few items, and such that the tiles of a head are even. Every
+/// item copies the keys and values again, so where they are copied items are
+/// larger. A function of the shape only.
 static Index getPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
                        const ForwardTask &task) {
   unsigned query = task.sites.query;

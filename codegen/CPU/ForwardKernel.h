@@ -33,6 +33,8 @@ struct ForwardTask {
               mlir::Type element, int64_t headDim,
               llvm::ArrayRef<int64_t> valueDims);
 
+  static constexpr int64_t leastPanels = 6;
+
   const KernelPlan &plan;
   mlir::Type element; ///< f32 or bf16
   /// Products are dots of pairs of bf16.
@@ -41,8 +43,8 @@ struct ForwardTask {
   int64_t headDim, valueDim;
   /// The register tile: rows (keys, or columns of V) by vectors of queries.
   int64_t rows, vectors, panel;
-  int64_t keys = 128;    ///< of a block
-  int64_t maxPanels = 6; ///< of an item
+  int64_t keys = 128;              ///< of a block
+  int64_t maxPanels = leastPanels; ///< of an item
   /// Tiles of scores [keys][panel] in scratch memory, and how far apart.
   int64_t scoreTiles = 1, scoreStride = 0;
   /// 32-bit words of a row of Q, of K and V as products read them, and rows of

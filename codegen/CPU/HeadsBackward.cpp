@@ -1,7 +1,6 @@
 //===- HeadsBackward.cpp - Backward of scores of all heads ----------------===//
 
 #include "codegen/CPU/HeadsBackward.h"
-#include "codegen/CPU/Prefetch.h"
 #include "codegen/CPU/RegisterTile.h"
 #include "codegen/HeadsPayload.h"
 #include "codegen/Payload.h"
@@ -282,10 +281,8 @@ void HeadsBackward::emitProduct(const Rows &rows, Value packed, int64_t dim,
     tileRows.push_back({kernel.advance(
         rows.base, {kernel.mul(kernel.add(group, r), rows.stride)})});
   for (int64_t r = shape.rows; r < 2 * shape.rows; ++r)
-    emitPrefetch(kernel,
-                 kernel.advance(rows.base, {kernel.mul(kernel.add(group, r),
-                                                       rows.stride)}),
-                 dim, CacheLevel::first);
+    kernel.prefetch(rows.base, {kernel.mul(kernel.add(group, r), rows.stride)},
+                    dim, CacheLevel::first);
   RegisterTile tile;
   tile.rows = tileRows;
   tile.base = packed;
@@ -524,8 +521,8 @@ void HeadsBackward::emitQueryGradient(Index low, Index high) {
     SmallVector<TileRow> tileRows;
     for (int64_t r = 0; r < shape.rows; ++r)
       tileRows.push_back({from, r * shape.keys});
-    emitPrefetch(kernel, kernel.advance(to, {shape.rows * row}),
-                 shape.rows * row, CacheLevel::first);
+    kernel.prefetch(to, {shape.rows * row}, shape.rows * row,
+                    CacheLevel::first);
     RegisterTile tile;
     tile.rows = tileRows;
     tile.vectorStep = row;

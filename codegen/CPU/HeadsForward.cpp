@@ -2,7 +2,6 @@
 
 #include "codegen/CPU/HeadsForward.h"
 #include "codegen/CPU/FlashForward.h"
-#include "codegen/CPU/Prefetch.h"
 #include "codegen/HeadsPayload.h"
 #include "codegen/Payload.h"
 #include "dialects/Exec/IR/Exec.h"
@@ -196,10 +195,9 @@ LogicalResult HeadsForwardItem::emitProducts(Index low, Index high) {
       }
       // Rows come from memory: every item reads all of them.
       for (int64_t row = task.rows; row < 2 * task.rows; ++row)
-        emitPrefetch(kernel,
-                     kernel.advance(keys, {kernel.mul(kernel.add(group, row),
-                                                      task.keyWords)}),
-                     task.headDim, CacheLevel::first);
+        kernel.prefetch(keys,
+                        {kernel.mul(kernel.add(group, row), task.keyWords)},
+                        task.headDim, CacheLevel::first);
       RegisterTile product;
       product.rows = rows;
       product.base = query;
@@ -334,10 +332,8 @@ LogicalResult HeadsForwardItem::emitHead(Index low, Index high) {
   auto update = [&](Index row, int64_t rows, ValueRange carried) {
     Values next;
     for (int64_t r = 0; r < rows; ++r)
-      emitPrefetch(kernel,
-                   kernel.advance(values, {kernel.mul(kernel.add(row, r),
-                                                      task.valueWords)}),
-                   task.valueDim, CacheLevel::first);
+      kernel.prefetch(values, {kernel.mul(kernel.add(row, r), task.valueWords)},
+                      task.valueDim, CacheLevel::first);
     Value from = scoresOf(head, row);
     for (int64_t v = 0; v < task.vectors; ++v) {
       // A tree: short chains.

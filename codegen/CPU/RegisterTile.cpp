@@ -8,9 +8,6 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// 32-bit words of a cache line.
-static constexpr int64_t cacheLine = 16;
-
 /// Asks for the lines of steps k0 .. k0 + steps - 1, a line of several steps
 /// once.
 static void emitPrefetches(KernelBuilder &kernel, const RegisterTile &tile,

@@ -13,6 +13,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import sys
 from pathlib import Path
 
@@ -57,7 +58,13 @@ def main() -> int:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--quick", action="store_true", help="small shapes, three rounds")
-    parser.add_argument("--output", type=Path, default=HERE / "results")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=HERE / "results",
+        metavar="FOLDER",
+        help="for DATE-PROCESSOR[-SECTIONS].md and .json (default: tools/bench/results)",
+    )
     arguments = parser.parse_args()
 
     torch.manual_seed(0)
@@ -85,9 +92,12 @@ def main() -> int:
                 text.append(_line(row))
                 rows.append(row)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "bench.md").write_text("\n".join(text) + "\n")
+    parts = [] if set(arguments.only) == set(SECTIONS) else arguments.only
+    stem = "-".join([str(datetime.date.today()), _processor(), *parts]).lower()
+    stem = re.sub("[^a-z0-9]+", "-", stem)
+    (arguments.output / f"{stem}.md").write_text("\n".join(text) + "\n")
     record = {"machine": text[0], "rows": [row.as_dict() for row in rows]}
-    (arguments.output / "bench.json").write_text(json.dumps(record, indent=1) + "\n")
+    (arguments.output / f"{stem}.json").write_text(json.dumps(record, indent=1) + "\n")
     missed = [row for row in rows if row.holds is False]
     print(f"\n{len(rows)} numbers, {len(missed)} below their goal")
     return 0
