@@ -2,6 +2,7 @@
 //----------------===//
 
 #include "codegen/ArgumentPoint.h"
+#include "codegen/PositionBounds.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -131,6 +132,17 @@ Index ArgumentPoint::getExtent(pos::Extent extent) {
 
 Value ArgumentPoint::extent(OpBuilder &, pos::Extent extent) {
   return kernel.toI32(getExtent(extent));
+}
+
+Value ArgumentPoint::bound(OpBuilder &, pos::Bound bound, pos::Side side,
+                           int64_t axis) {
+  bool isKey = side == pos::Side::key;
+  if (isKey ? layout.keyPositions : layout.queryPositions)
+    return loadBound(kernel, arguments.getPointer(*layout.bounds), bound, side,
+                     axis);
+  return kernel.toI32(getIndexBound(kernel, bound, side,
+                                    getExtent(pos::Extent::query),
+                                    getExtent(pos::Extent::key)));
 }
 
 Value ArgumentPoint::scale(OpBuilder &builder) {

@@ -35,7 +35,8 @@ struct PointLayout {
   llvm::DenseMap<unsigned, unsigned> params;         ///< by parameter operand
   llvm::DenseMap<unsigned, unsigned> paramGradients; ///< likewise, if wanted
   std::optional<unsigned> queryPositions, keyPositions;
-  unsigned firstScalar = 0; ///< batch, heads, kv_heads, query, key
+  std::optional<unsigned> bounds; ///< see PositionBounds.h
+  unsigned firstScalar = 0;       ///< batch, heads, kv_heads, query, key
 };
 
 /// Adds extents, positions and the parameters for which `needs` holds to the
@@ -62,6 +63,8 @@ public:
   mlir::Value head(mlir::OpBuilder &) override { return headValue; }
   mlir::Value batch(mlir::OpBuilder &) override { return batchValue; }
   mlir::Value extent(mlir::OpBuilder &builder, pos::Extent extent) override;
+  mlir::Value bound(mlir::OpBuilder &builder, pos::Bound bound, pos::Side side,
+                    int64_t axis) override;
   mlir::Value scale(mlir::OpBuilder &builder) override;
 
   /// An element outside of the parameter reads as NaN (0 for integers). The

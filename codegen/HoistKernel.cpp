@@ -75,6 +75,8 @@ Index HoistKernel::countItems(KernelBuilder &k, ArgumentBlock &arguments,
 LogicalResult HoistKernel::createFill(StringRef suffix) const {
   if (entry.extent)
     return createVectorFill(suffix);
+  if (pos::RunningSumOp sum = getRunningSum())
+    return createRunningFill(suffix, sum);
   LogicalResult result = success();
   bool hasRows = entry.form == HoistForm::RowLaneTable;
   auto blocks = [&](KernelBuilder &k, ArgumentBlock &arguments) {
@@ -146,6 +148,8 @@ LogicalResult HoistKernel::createPullback(StringRef suffix,
                                           bool itemPerHead) const {
   if (entry.extent)
     return createVectorPullback(suffix);
+  if (pos::RunningSumOp sum = getRunningSum())
+    return createRunningPullback(suffix, sum, itemPerHead);
   LogicalResult result = success();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return countItems(k, arguments,

@@ -34,6 +34,10 @@ struct HoistKernel {
   const KernelOperands &operands;
   const HeadsWeights *weights = nullptr; ///< for hoisted vectors
 
+  /// The running sum that the hoist is, or null. It has kernels of its own, one
+  /// item per batch element and head (RunningSumKernel.cpp).
+  pos::RunningSumOp getRunningSum() const;
+
   mlir::LogicalResult createFill(llvm::StringRef suffix) const;
   /// `itemPerHead`: heads touch separate gradients.
   mlir::LogicalResult createPullback(llvm::StringRef suffix,
@@ -51,6 +55,11 @@ private:
   // In HeadsTable.cpp: the same for a hoisted vector.
   mlir::LogicalResult createVectorFill(llvm::StringRef suffix) const;
   mlir::LogicalResult createVectorPullback(llvm::StringRef suffix) const;
+  mlir::LogicalResult createRunningFill(llvm::StringRef suffix,
+                                        pos::RunningSumOp sum) const;
+  mlir::LogicalResult createRunningPullback(llvm::StringRef suffix,
+                                            pos::RunningSumOp sum,
+                                            bool itemPerHead) const;
 };
 
 } // namespace sextant::codegen

@@ -4,6 +4,7 @@
 #include "codegen/HoistTable.h"
 #include "codegen/HoistKernel.h"
 #include "codegen/OffsetRange.h"
+#include "codegen/PositionBounds.h"
 #include "codegen/RowRanges.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -171,6 +172,8 @@ static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
     layout.range = operands.read(tables.range);
   if (entry.extent)
     layout.packed = operands.read(tables.packed);
+  if (tables.bounds)
+    layout.point.bounds = operands.read(tables.bounds);
   return layout;
 }
 
@@ -183,7 +186,8 @@ FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
                                              const HeadsWeights *weights,
                                              Value packed) {
   const KernelPlan &plan = lowering.plan;
-  HoistTables tables{options, {}, {}, {}, weights, packed};
+  HoistTables tables{options, {},      {},    launchBounds(lowering),
+                     {},      weights, packed};
   bool hasOffsets = llvm::any_of(plan.hoisted, [](const Hoisted &entry) {
     return entry.form == HoistForm::OffsetTable;
   });

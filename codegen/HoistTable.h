@@ -60,7 +60,8 @@ struct HoistTableOptions {
 struct HoistTables {
   HoistTableOptions options;
   llvm::SmallVector<mlir::Value> buffers; ///< as plan.hoisted; may be null
-  mlir::Value range; ///< see OffsetRange.h; null without positions
+  mlir::Value range;  ///< see OffsetRange.h; null without positions
+  mlir::Value bounds; ///< of positions, if a payload asks: PositionBounds.h
   llvm::SmallVector<mlir::Value> rowRanges; ///< see RowRanges.h
   /// For hoisted vectors, else null.
   const HeadsWeights *weights = nullptr;

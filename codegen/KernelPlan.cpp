@@ -369,6 +369,8 @@ static LogicalResult verifyPositionAxes(pos::SitesOwnerInterface owner) {
       verified = verify(op, coord.getAxis());
     else if (auto offset = dyn_cast<pos::OffsetOp>(op))
       verified = verify(op, offset.getAxis());
+    else if (auto bound = dyn_cast<pos::BoundOp>(op))
+      verified = verify(op, bound.getAxis());
     return failed(verified) ? WalkResult::interrupt() : WalkResult::advance();
   });
   return failure(result.wasInterrupted());

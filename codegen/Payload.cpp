@@ -119,6 +119,19 @@ LogicalResult PayloadEmitter::emitBlock(Block &block) {
   return success();
 }
 
+LogicalResult PayloadEmitter::emitAround(Block &body) {
+  auto sum = dyn_cast<pos::RunningSumOp>(body.getParentOp());
+  if (!sum)
+    return success();
+  for (Operation &op : *sum->getBlock()) {
+    if (&op == sum)
+      break;
+    if (failed(emitOp(op)))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult PayloadEmitter::emitConstant(Operation &op) {
   Attribute attr;
   if (!matchPattern(op.getResult(0), m_Constant(&attr)))
@@ -165,6 +178,8 @@ LogicalResult PayloadEmitter::emitOp(Operation &op) {
     return emitSum(sum);
   if (isa<pos::QueryDotOp, pos::ScanOp>(op))
     return emitContextual(op);
+  if (auto sum = dyn_cast<pos::RunningSumOp>(op))
+    return emitRunningSum(sum);
   if (OpTrait::hasElementwiseMappableTraits(&op) && op.getNumRegions() == 0)
     return emitElementwise(op);
   return op.emitOpError("has no kernel on this target");
@@ -271,6 +286,34 @@ LogicalResult PayloadEmitter::emitSum(pos::SumOp sum) {
     return failure();
   if (isa<VectorType>(count.getType()))
     return sum.emitOpError("count must not vary between keys");
+  return emitTerms(sum, count);
+}
+
+Value PayloadEmitter::getCount(pos::RunningSumOp sum) {
+  Value index = point.index(builder, sum.getSide());
+  if (!index || isa<VectorType>(index.getType())) {
+    sum.emitOpError("has no value at this place");
+    return {};
+  }
+  Value count = arith::AddIOp::create(builder, sum.getLoc(), index,
+                                      constantInt(sum.getLoc(), 1));
+  return arith::MaxSIOp::create(builder, sum.getLoc(), count,
+                                constantInt(sum.getLoc(), 0));
+}
+
+/// Term after term, as the definition says: kernels keep a running sum outside
+/// of their tiles.
+LogicalResult PayloadEmitter::emitRunningSum(pos::RunningSumOp sum) {
+  if (failed(prepare(sum.getBody().front())))
+    return failure();
+  Value count = getCount(sum);
+  return count ? emitTerms(sum, count) : failure();
+}
+
+LogicalResult PayloadEmitter::emitTerms(Operation *sum, Value count) {
+  Location loc = sum->getLoc();
+  Block &body = sum->getRegion(0).front();
+  Value term = body.getTerminator()->getOperand(0);
   DenseSet<Value> varied;
   findVectors(*this, body, *body.getParent(), varied);
   bool vector = varied.contains(term);
@@ -290,7 +333,7 @@ LogicalResult PayloadEmitter::emitSum(pos::SumOp sum) {
                                        get(term));
     scf::YieldOp::create(builder, loc, next);
   }
-  bind(sum.getResult(), loop.getResult(0));
+  bind(sum->getResult(0), loop.getResult(0));
   return success();
 }
 
@@ -325,7 +368,7 @@ FailureOr<SmallVector<Value>> codegen::emitPayload(OpBuilder &builder,
   for (auto [argument, value] :
        llvm::zip_equal(block.getArguments(), arguments))
     emitter.bind(argument, value);
-  if (failed(emitter.emitBlock(block)))
+  if (failed(emitter.emitAround(block)) || failed(emitter.emitBlock(block)))
     return failure();
   SmallVector<Value> results;
   for (Value value : block.getTerminator()->getOperands()) {

@@ -23,6 +23,10 @@ public:
   mlir::LogicalResult emitBlock(mlir::Block &block);
   mlir::LogicalResult emitOp(mlir::Operation &op);
 
+  /// Emits what the body of a running sum may use of the block around the sum,
+  /// for kernels that run along the sum themselves. Other blocks: nothing.
+  mlir::LogicalResult emitAround(mlir::Block &body);
+
   /// Emits now what a nested block (the body of a sum) needs from outside, so
   /// that it dominates all uses: context ops, hoisted values, constants.
   /// Values of `outermost` (the body's region by default) are not from outside.
@@ -44,6 +48,8 @@ public:
   /// A scalar constant of the compute type.
   mlir::Value constant(mlir::Location loc, double value);
   mlir::Value constantInt(mlir::Location loc, int64_t value);
+  /// The number of terms of a running sum at this point (i32), or null.
+  mlir::Value getCount(pos::RunningSumOp sum);
 
   mlir::OpBuilder &builder;
   SiteContext &point;
@@ -52,6 +58,9 @@ private:
   mlir::LogicalResult emitElementwise(mlir::Operation &op);
   mlir::LogicalResult emitContextual(mlir::Operation &op);
   mlir::LogicalResult emitSum(pos::SumOp sum);
+  mlir::LogicalResult emitRunningSum(pos::RunningSumOp sum);
+  /// A loop over the terms 0 .. count - 1 of a body that is prepared.
+  mlir::LogicalResult emitTerms(mlir::Operation *sum, mlir::Value count);
   mlir::LogicalResult emitConstant(mlir::Operation &op);
 
   mlir::IRMapping values;

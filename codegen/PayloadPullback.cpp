@@ -45,7 +45,8 @@ private:
   LogicalResult pullRead(pos::ReadOp read, Value ct);
   LogicalResult pullScan(pos::ScanOp scan, Value ct);
   LogicalResult pullSum(pos::SumOp sum, Value ct);
-  LogicalResult pullTerm(pos::SumOp sum, Value k, Value ct);
+  LogicalResult pullTerms(Operation *sum, Value count, Value ct);
+  LogicalResult pullTerm(Operation *sum, Value k, Value ct);
   Value guarded(Value ct);
   void addSeeds(Value seed);
 
@@ -83,8 +84,8 @@ bool Pullback::isActiveOp(Operation &op) {
     return point.wantsGradient(cast<BlockArgument>(read.getTensor()));
   if (isa<pos::QueryDotOp>(op)) // the query row has a gradient
     return true;
-  if (auto sum = dyn_cast<pos::SumOp>(op))
-    return isActive(sum.getBody().front().getTerminator()->getOperand(0));
+  if (isa<pos::SumOp, pos::RunningSumOp>(op))
+    return isActive(op.getRegion(0).front().getTerminator()->getOperand(0));
   return llvm::any_of(op.getOperands(),
                       [&](Value operand) { return isActive(operand); });
 }
@@ -118,6 +119,10 @@ LogicalResult Pullback::pullOp(Operation &op, Value ct) {
     return pullRead(read, ct);
   if (auto sum = dyn_cast<pos::SumOp>(op))
     return pullSum(sum, ct);
+  if (auto sum = dyn_cast<pos::RunningSumOp>(op)) {
+    Value count = forward.getCount(sum);
+    return count ? pullTerms(sum, count, ct) : failure();
+  }
   if (auto scan = dyn_cast<pos::ScanOp>(op))
     return pullScan(scan, ct);
   if (auto dot = dyn_cast<pos::QueryDotOp>(op)) {
@@ -186,8 +191,8 @@ Value Pullback::guarded(Value ct) {
 //===----------------------------------------------------------------------===//
 
 /// Pulls `ct` back through the term of number `k`, into `cotangents`.
-LogicalResult Pullback::pullTerm(pos::SumOp sum, Value k, Value ct) {
-  Block &body = sum.getBody().front();
+LogicalResult Pullback::pullTerm(Operation *sum, Value k, Value ct) {
+  Block &body = sum->getRegion(0).front();
   forward.bind(body.getArgument(0), k);
   if (failed(forward.emitBlock(body)))
     return failure();
@@ -218,7 +223,17 @@ LogicalResult Pullback::pullSum(pos::SumOp sum, Value ct) {
     cotangents = std::move(outside);
     return success();
   }
+  cotangents = std::move(outside);
+  return pullTerms(sum, forward.get(sum.getCount()), ct);
+}
 
+LogicalResult Pullback::pullTerms(Operation *sum, Value count, Value ct) {
+  Location loc = sum->getLoc();
+  Region &region = sum->getRegion(0);
+  Cotangents outside = std::move(cotangents);
+  auto isOutside = [&](Value value) {
+    return !region.isAncestor(value.getParentRegion());
+  };
   // Values from outside that the terms use: their cotangents run along.
   llvm::SetVector<Value> captured;
   region.walk([&](Operation *op) {
@@ -230,8 +245,7 @@ LogicalResult Pullback::pullSum(pos::SumOp sum, Value ct) {
                                          builder.getZeroAttr(ct.getType()));
   SmallVector<Value> init(captured.size(), zero);
   auto loop = scf::ForOp::create(builder, loc, forward.constantInt(loc, 0),
-                                 forward.get(sum.getCount()),
-                                 forward.constantInt(loc, 1), init);
+                                 count, forward.constantInt(loc, 1), init);
   {
     OpBuilder::InsertionGuard guard(builder);
     // Without iteration arguments the loop comes with its terminator.
@@ -282,6 +296,10 @@ LogicalResult Pullback::finish() {
       addSeeds(seed);
   if (failed(pullBlock(payload)))
     return failure();
+  // What a term of a running sum uses from around the sum.
+  if (auto sum = dyn_cast<pos::RunningSumOp>(payload.getParentOp());
+      sum && failed(pullBlock(*sum->getBlock())))
+    return failure();
   for (auto [value, ct] : cotangents)
     if (auto hoist = value.getDefiningOp<pos::HoistOp>())
       point.addToHoisted(builder, hoist, guarded(ct));
@@ -318,7 +336,7 @@ codegen::emitPullback(OpBuilder &builder, Block &block, ValueRange arguments,
   for (auto [argument, value] :
        llvm::zip_equal(block.getArguments(), arguments))
     forward.bind(argument, value);
-  if (failed(forward.emitBlock(block)))
+  if (failed(forward.emitAround(block)) || failed(forward.emitBlock(block)))
     return failure();
   return Pullback(forward, block, cotangents).run();
 }

@@ -1,6 +1,7 @@
 //===- ShapeChecks.cpp - Sizes that kernels rely on -----------------------===//
 
 #include "codegen/ShapeChecks.h"
+#include "codegen/KernelPlan.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -40,6 +41,7 @@ public:
   /// Parameters have the extents that payloads of all heads compiled in.
   void vectors(pos::SitesOwnerInterface owner);
   void positions(Value positions, Size batch, Size length, const Twine &name);
+  void requirements(pos::SitesOwnerInterface owner);
 
 private:
   static int64_t getStatic(Size size) {
@@ -108,6 +110,64 @@ void ShapeChecker::vectors(pos::SitesOwnerInterface owner) {
   });
 }
 
+/// Whether a row map of keys or values differs between heads.
+static bool differsBetweenKeyHeads(pos::RowsOp rows) {
+  bool ofKeys = llvm::any_of(
+      rows.getOf().getAsRange<pos::RowOperandAttr>(), [](auto operand) {
+        return operand.getValue() == pos::RowOperand::key ||
+               operand.getValue() == pos::RowOperand::value;
+      });
+  if (!ofKeys)
+    return false;
+  WalkResult result = rows.walk([](Operation *op) {
+    bool perHead = isa<pos::HeadOp>(op);
+    for (Value operand : op->getOperands())
+      if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
+        perHead |= llvm::any_of(
+            hoist.getAxes().getAsRange<pos::AxisAttr>(),
+            [](auto axis) { return axis.getValue() == pos::Axis::head; });
+    return perHead ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
+void ShapeChecker::requirements(pos::SitesOwnerInterface owner) {
+  codegen::OwnerOperands operands = codegen::getOwnerOperands(owner);
+  bool isAttention = !operands.values.empty();
+  owner.getSitesRegion().walk([&](pos::RowsOp rows) {
+    if (isAttention && differsBetweenKeyHeads(rows))
+      equal({operands.query, 1}, {operands.key, 1},
+            "a row map of keys differs between heads: grouped queries, which "
+            "share them, have no such map; heads of query and key");
+  });
+  owner.getSitesRegion().walk([&](pos::RequireExtentOp require) {
+    bool ofKey = require.getExtent() == pos::Extent::key ||
+                 require.getExtent() == pos::Extent::kv_heads;
+    Value tensor = ofKey ? operands.key : operands.query;
+    unsigned dim = 0;
+    switch (require.getExtent()) {
+    case pos::Extent::batch:
+      break;
+    case pos::Extent::heads:
+    case pos::Extent::kv_heads:
+      if (!isAttention)
+        return; // Rows outside of attention have one head.
+      dim = 1;
+      break;
+    case pos::Extent::query:
+    case pos::Extent::key:
+      dim = isAttention ? 2 : 1;
+      break;
+    default:
+      return; // Static: decided when the encoding was inlined.
+    }
+    Value most = arith::ConstantIndexOp::create(
+        builder, location, static_cast<int64_t>(require.getLimit()));
+    exec::CheckOp::create(builder, location, get({tensor, dim}),
+                          exec::Predicate::at_most, most, require.getMessage());
+  });
+}
+
 void ShapeChecker::positions(Value positions, Size batch, Size length,
                              const Twine &name) {
   if (!positions)
@@ -146,6 +206,7 @@ template <typename AttentionOp> void ShapeChecker::attention(AttentionOp op) {
     equal({getParam(rows.getTable()), 1}, {op.getValues()[0], 3},
           "a table of 'pos.weighted_rows' has other rows than the value");
   });
+  requirements(op);
 }
 
 void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
@@ -171,11 +232,13 @@ void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
       .Case([&](pos::MapRowsOp map) {
         Value input = map.getInput();
         checker.positions(map.getPositions(), {input, 0}, {input, 1}, "row");
+        checker.requirements(map);
       })
       .Case([&](pos::MapRowsBackwardOp map) {
         Value input = map.getInput();
         checker.sameShape(map.getResultGradient(), input,
                           "input and gradient differ in their shape");
         checker.positions(map.getPositions(), {input, 0}, {input, 1}, "row");
+        checker.requirements(map);
       });
 }

@@ -6,6 +6,7 @@
 #include "codegen/CPU/CPULowerings.h"
 #include "codegen/CPU/FlashForward.h"
 #include "codegen/CPU/HeadsBackward.h"
+#include "codegen/CPU/RowGradients.h"
 #include "codegen/CPU/RowProducts.h"
 
 using namespace mlir;
@@ -87,7 +88,7 @@ static Value allocatePartials(const Sizes &sizes, const BackwardTask &task,
                               pos::AttentionBackwardOp op) {
   const Lowering &lowering = sizes.lowering;
   Type element = lowering.builder.getF32Type();
-  Value entries;
+  Value entries, heads = lowering.getDim(op.getQuery(), 1);
   switch (hoisted.form) {
   case HoistForm::HeadScalar:
     entries = sizes.constant(1);
@@ -95,6 +96,8 @@ static Value allocatePartials(const Sizes &sizes, const BackwardTask &task,
     break;
   case HoistForm::OffsetTable:
     entries = gradient.sizes[2];
+    if (hoisted.extent)
+      heads = gradient.sizes[1];
     break;
   case HoistForm::QueryVector:
     entries = sizes.roundUp(gradient.sizes[2], task.shape.queries);
@@ -105,13 +108,16 @@ static Value allocatePartials(const Sizes &sizes, const BackwardTask &task,
     entries = sizes.roundUp(gradient.sizes[2], task.shape.keys);
     break;
   case HoistForm::RowLaneTable:
-    llvm_unreachable("row maps have no partial sums");
+    // So does a row; heads are those of the operand.
+    chunks = sizes.constant(1);
+    entries = sizes.mul(gradient.sizes[2], gradient.sizes[3]);
+    if (hoisted.operand != pos::RowOperand::query)
+      heads = lowering.getDim(op.getKey(), 1);
+    break;
   }
   return lowering.allocate(
       getDynamicType(4, element),
-      {chunks, lowering.getDim(op.getQuery(), 0),
-       hoisted.extent ? gradient.sizes[1] : lowering.getDim(op.getQuery(), 1),
-       entries},
+      {chunks, lowering.getDim(op.getQuery(), 0), heads, entries},
       /*zero=*/true);
 }
 
@@ -151,8 +157,9 @@ private:
   void allocateHoistPartials();
   void addWrites();
   LogicalResult launchMain();
+  SmallVector<Value> launchReadSums();
   Value launchProductPullbacks(ArrayRef<Value> paramGradients);
-  FailureOr<SmallVector<Value>> launchParamGradients();
+  LogicalResult launchHoistGradients(ArrayRef<Value> paramGradients);
 
   const Lowering &lowering;
   Sizes sizes;
@@ -180,14 +187,7 @@ static unsigned getTable(pos::WeightedRowsOp rows) {
 LogicalResult BackwardLowering::verify() {
   if (failed(verifyCPUOperands(lowering.plan)))
     return failure();
-  for (const Hoisted &hoisted : lowering.plan.hoisted)
-    if (hoisted.form == HoistForm::RowLaneTable && hoisted.wantsGradient) {
-      auto hoist = hoisted.op;
-      return hoist.emitOpError("a trained parameter stands behind a row map of "
-                               "attention, which has no gradient on this "
-                               "target");
-    }
-  return success();
+  return verifyRowGradients(lowering.plan);
 }
 
 /// Partial sums of the gradients of hoisted values. The row term's have one
@@ -338,23 +338,12 @@ LogicalResult BackwardLowering::launchMain() {
   return success();
 }
 
-/// Gradients of hoisted values and of parameters, from their partial sums.
-/// Those of parameters are summed in f64: each may be one number from all
-/// scores.
-FailureOr<SmallVector<Value>> BackwardLowering::launchParamGradients() {
-  SmallVector<Value> hoistGradients, paramGradients;
-  for (auto [number, hoisted] : llvm::enumerate(lowering.plan.hoisted)) {
-    hoistGradients.emplace_back();
-    if (!hoistPartials[number])
-      continue;
-    HoistGradientShape shape =
-        getHoistGradientShape(lowering, hoisted, tables.options);
-    hoistGradients.back() = lowering.allocate(shape.type, shape.sizes);
-    launchSum(lowering, ("sum_" + Twine(number)).str(), hoistPartials[number],
-              hoistGradients.back(), /*hasHeads=*/true);
-  }
+/// Gradients of parameters in f64 (each may be one number from all scores), so
+/// far the sums of what tiles read themselves; null where not wanted.
+SmallVector<Value> BackwardLowering::launchReadSums() {
+  SmallVector<Value> gradients;
   for (auto [number, param] : llvm::enumerate(op.getParams())) {
-    paramGradients.emplace_back();
+    gradients.emplace_back();
     if (!lowering.plan.paramWantsGradient[number])
       continue;
     auto type = cast<RankedTensorType>(param.getType());
@@ -363,21 +352,14 @@ FailureOr<SmallVector<Value>> BackwardLowering::launchParamGradients() {
       extents.push_back(lowering.getDim(param, dim));
     auto wide =
         RankedTensorType::get(type.getShape(), lowering.builder.getF64Type());
-    paramGradients.back() =
+    gradients.back() =
         lowering.allocate(wide, extents, /*zero=*/!readPartials[number]);
     if (readPartials[number])
       launchSum(lowering, ("sum_read_" + Twine(number)).str(),
-                readPartials[number], paramGradients.back(),
+                readPartials[number], gradients.back(),
                 /*hasHeads=*/false);
   }
-  if (failed(launchHoistPullbacks(lowering, tables, hoistGradients,
-                                  paramGradients)))
-    return failure();
-  for (auto [number, gradient] : llvm::enumerate(paramGradients))
-    if (gradient)
-      gradient =
-          launchNarrow(lowering, ("narrow_" + Twine(number)).str(), gradient);
-  return paramGradients;
+  return gradients;
 }
 
 /// Adds the gradients of tables to those of the parameters; gives the gradient
@@ -408,6 +390,24 @@ Value BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
   return rows;
 }
 
+/// Gradients of hoisted values, from their partial sums, and of the parameters
+/// behind them.
+LogicalResult
+BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
+  SmallVector<Value> gradients;
+  for (auto [number, hoisted] : llvm::enumerate(lowering.plan.hoisted)) {
+    gradients.emplace_back();
+    if (!hoistPartials[number])
+      continue;
+    HoistGradientShape shape =
+        getHoistGradientShape(lowering, hoisted, tables.options);
+    gradients.back() = lowering.allocate(shape.type, shape.sizes);
+    launchSum(lowering, ("sum_" + Twine(number)).str(), hoistPartials[number],
+              gradients.back(), /*hasHeads=*/true);
+  }
+  return launchHoistPullbacks(lowering, tables, gradients, paramGradients);
+}
+
 FailureOr<SmallVector<Value>> BackwardLowering::run() {
   if (failed(verify()))
     return failure();
@@ -425,18 +425,19 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   addWrites();
   if (failed(launchMain()))
     return failure();
-  FailureOr<SmallVector<Value>> paramGradients = launchParamGradients();
-  if (failed(paramGradients))
-    return failure();
-  Value unmapped = launchProductPullbacks(*paramGradients);
-  FailureOr<Value> queryGradient =
-      launchFinish(lowering, task.shape, tables, queryPartials, unmapped);
-  if (failed(queryGradient))
+  SmallVector<Value> paramGradients = launchReadSums();
+  Value unmapped = launchProductPullbacks(paramGradients);
+  // Rows have their gradients when they are pulled back through their maps,
+  // which gives the tables behind the maps theirs.
+  FailureOr<Value> queryGradient = launchFinish(
+      lowering, task.shape, tables, queryPartials, unmapped, hoistPartials);
+  if (failed(queryGradient) || failed(launchHoistGradients(paramGradients)))
     return failure();
   SmallVector<Value> results{*queryGradient, keyGradient};
   llvm::append_range(results, valueGradients);
   for (int32_t number : op.getParamGradients())
-    results.push_back((*paramGradients)[number]);
+    results.push_back(launchNarrow(lowering, ("narrow_" + Twine(number)).str(),
+                                   paramGradients[number]));
   return results;
 }
 

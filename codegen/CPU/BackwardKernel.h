@@ -30,7 +30,7 @@
 #include "codegen/CPU/BackwardSite.h"
 #include "codegen/CPU/GradientSums.h"
 #include "codegen/CPU/OffsetCells.h"
-#include "codegen/CPU/RowCopy.h"
+#include "codegen/CPU/RowGradients.h"
 #include "codegen/CPU/TileMask.h"
 #include "codegen/ScratchLayout.h"
 
@@ -135,7 +135,8 @@ protected:
   BackwardSite site;
   TileMask mask;
   OffsetCells cells;
-  RowSite querySite, keySite, valueSite;
+  RowSite querySite;
+  GradientRowSite keySite, valueSite;
   GradientSums sums;
 
   // Memory of the item.

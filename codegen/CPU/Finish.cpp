@@ -7,6 +7,7 @@
 
 #include "codegen/ArgumentPoint.h"
 #include "codegen/CPU/BackwardLaunches.h"
+#include "codegen/CPU/RowGradients.h"
 #include "codegen/CPU/RowPullback.h"
 
 using namespace mlir;
@@ -21,8 +22,8 @@ static constexpr int64_t rowsPerItem = 64, entriesPerItem = 1024;
 FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
                                                 const BackwardShape &shape,
                                                 const HoistTables &tables,
-                                                Value partials,
-                                                Value unmapped) {
+                                                Value partials, Value unmapped,
+                                                ArrayRef<Value> hoistPartials) {
   auto op = cast<pos::AttentionBackwardOp>(lowering.getOp());
   Value result =
       lowering.allocateLike(op.getQuery(), op.getQueryGradient().getType());
@@ -36,6 +37,14 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
     sites.values.push_back(operands.read(value));
   sites.append(lowering.plan, tables, operands.layout, operands.reads);
   unsigned target = operands.write(result);
+  SmallVector<SiteOperands::Number> rowGradients;
+  for (auto [hoisted, gradient] :
+       llvm::zip_equal(lowering.plan.hoisted, hoistPartials)) {
+    rowGradients.emplace_back();
+    if (gradient && hoisted.form == HoistForm::RowLaneTable &&
+        hoisted.operand == pos::RowOperand::query)
+      rowGradients.back() = operands.write(gradient);
+  }
   Type element = op.getQuery().getType().getElementType();
   LogicalResult status = success();
 
@@ -101,8 +110,9 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
                  Index end, Value scratch) {
     Index blocks = countBlocks(kernel, arguments);
     Index heads = arguments.getSize(target, 1);
-    RowSite site(kernel, arguments, lowering.plan, sites,
-                 pos::RowOperand::query);
+    GradientRowSite site(kernel, arguments, lowering.plan, sites,
+                         pos::RowOperand::query, rowGradients,
+                         /*isPartial=*/true);
     kernel.loop(begin, end, 1, [&](Value item) {
       Index batchHead = kernel.div(item, blocks);
       Index batch = kernel.div(batchHead, heads);

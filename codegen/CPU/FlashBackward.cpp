@@ -30,9 +30,11 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
             shape.rows, shape.vectors),
       querySite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::query),
-      keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key),
+      keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key,
+              task.tableGradients, /*isPartial=*/true),
       valueSite(kernel, arguments, task.plan, task.sites,
-                pos::RowOperand::value),
+                pos::RowOperand::value, task.tableGradients,
+                /*isPartial=*/true),
       sums(kernel, arguments, task, layout, scratch) {
   site.setCells(&cells);
   auto reserve = [&](int64_t words) {

@@ -3,6 +3,7 @@
 #include "codegen/CPU/KernelSite.h"
 #include "codegen/CPU/OffsetCells.h"
 #include "codegen/Payload.h"
+#include "codegen/PositionBounds.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -25,6 +26,7 @@ void SiteOperands::append(const KernelPlan &plan, const HoistTables &hoists,
   queryPositions = add(owner.queryPositions);
   keyPositions = add(owner.keyPositions);
   offsetRange = add(hoists.range);
+  bounds = add(hoists.bounds);
   for (Value table : hoists.buffers)
     tables.push_back(add(table));
   for (Value range : hoists.rowRanges)
@@ -88,6 +90,17 @@ Value KernelSite::extent(OpBuilder &, pos::Extent extent) {
     return size(operands.query, 0);
   }
   llvm_unreachable("unknown extent");
+}
+
+Value KernelSite::bound(OpBuilder &, pos::Bound bound, pos::Side side,
+                        int64_t axis) {
+  bool isKey = side == pos::Side::key;
+  if (isKey ? operands.keyPositions : operands.queryPositions)
+    return loadBound(kernel, arguments.getPointer(*operands.bounds), bound,
+                     side, axis);
+  return kernel.toI32(getIndexBound(kernel, bound, side,
+                                    arguments.getSize(operands.query, 2),
+                                    arguments.getSize(operands.key, 2)));
 }
 
 Value KernelSite::scale(OpBuilder &) { return kernel.constantF32(plan.scale); }

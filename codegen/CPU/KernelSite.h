@@ -25,6 +25,7 @@ struct SiteOperands {
   llvm::SmallVector<unsigned> values;
   Number queryPositions, keyPositions;
   Number offsetRange;               ///< see OffsetRange.h
+  Number bounds;                    ///< see PositionBounds.h
   llvm::SmallVector<Number> tables; ///< as plan.hoisted
   llvm::SmallVector<Number> ranges; ///< as getRowSources
   llvm::SmallVector<Number> params; ///< as the owner's parameters
@@ -69,6 +70,8 @@ public:
   mlir::Value batch(mlir::OpBuilder &) override;
   mlir::Value lane(mlir::OpBuilder &) override;
   mlir::Value extent(mlir::OpBuilder &, pos::Extent extent) override;
+  mlir::Value bound(mlir::OpBuilder &, pos::Bound bound, pos::Side side,
+                    int64_t axis) override;
   mlir::Value scale(mlir::OpBuilder &) override;
   mlir::Value offset(mlir::OpBuilder &, int64_t axis) override;
   mlir::FloatType getComputeType() override;

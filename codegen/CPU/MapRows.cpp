@@ -8,6 +8,7 @@
 
 #include "codegen/ArgumentPoint.h"
 #include "codegen/CPU/CPULowerings.h"
+#include "codegen/CPU/RowGradients.h"
 #include "codegen/CPU/RowPullback.h"
 #include "codegen/HoistTable.h"
 #include "dialects/Exec/IR/Exec.h"
@@ -146,45 +147,6 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
 // Backward
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// A point that adds the gradients of tables of rows where they belong.
-class GradientRowSite : public RowSite {
-public:
-  GradientRowSite(KernelBuilder &kernel, ArgumentBlock &arguments,
-                  const KernelPlan &plan, const SiteOperands &operands,
-                  pos::RowOperand operand,
-                  ArrayRef<SiteOperands::Number> gradients)
-      : RowSite(kernel, arguments, plan, operands, operand),
-        gradients(gradients) {}
-
-  bool wantsGradient(pos::HoistOp hoist) override {
-    const Hoisted *hoisted = plan.find(hoist, operand);
-    return hoisted && hoisted->wantsGradient;
-  }
-
-  void addToHoisted(OpBuilder &, pos::HoistOp hoist, Value cotangent) override {
-    const Hoisted *hoisted = plan.find(hoist, operand);
-    unsigned tensor = *gradients[hoisted - plan.hoisted.data()];
-    Index lanes = arguments.getSize(tensor, 3);
-    Value start = arguments.getAddress(
-        tensor, {hoisted->perBatch ? batchIndex : Index(0), 0, row});
-    if (!hoisted->axes.contains(pos::Axis::lane)) {
-      Value sum = kernel.sumLanes(kernel.broadcast(cotangent));
-      kernel.store(kernel.addF(kernel.loadF32(start), sum), start);
-      return;
-    }
-    Index count = kernel.min(kernel.sub(lanes, group), kernel.width());
-    Value place = kernel.advance(start, {group});
-    Value old = kernel.loadPart(kernel.vf32, place, count);
-    kernel.storePart(kernel.addF(old, kernel.broadcast(cotangent)), place,
-                     count);
-  }
-
-private:
-  ArrayRef<SiteOperands::Number> gradients;
-};
-} // namespace
-
 /// Adds the kernel and the launch; `gradients` has a tensor per hoist, or null.
 static FailureOr<Value> launchPullback(const Lowering &lowering,
                                        const HoistTables &tables,
@@ -218,7 +180,7 @@ static FailureOr<Value> launchPullback(const Lowering &lowering,
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value scratch) {
     GradientRowSite site(kernel, arguments, lowering.plan, sites,
-                         op.getOperand(), numbers);
+                         op.getOperand(), numbers, /*isPartial=*/false);
     auto emitRow = [&](Index batch, Index row) {
       RowCopy copy;
       copy.tensor = incoming;

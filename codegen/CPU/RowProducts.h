@@ -47,8 +47,8 @@ mlir::Value launchRowProducts(const Lowering &lowering, llvm::StringRef suffix,
 
 /// products_pull: from `partials`, gradients of the products [chunks, B, H,
 /// padded rows, padded table rows], adds to `rowGradient` [B, H, padded rows,
-/// padded dim] x f32 and to `tableGradient` (the table's shape); either may be
-/// null.
+/// padded dim] x f32 and to `tableGradient` (the table's shape) x f64; either
+/// may be null.
 void launchRowProductsPullback(const Lowering &lowering, llvm::StringRef suffix,
                                const RowProducts &products,
                                mlir::Value partials, mlir::Value rowGradient,

@@ -27,8 +27,8 @@ static void addTile(KernelBuilder &kernel, RegisterTile tile, Value base,
   });
 }
 
-/// table[...] += the sum of partial sums [B, H, padded table rows, row], over
-/// the batch and, unless each head has its part, over heads; in f64.
+/// table[...] (f64) += the sum of partial sums [B, H, padded table rows, row],
+/// over the batch and, unless each head has its part, over heads.
 static void launchTableSum(const Lowering &lowering, StringRef suffix,
                            const RowProducts &products, Value partials,
                            Value table) {
@@ -60,7 +60,7 @@ static void launchTableSum(const Lowering &lowering, StringRef suffix,
             return arith::ExtFOp::create(kernel.builder, kernel.loc, f64,
                                          value);
           };
-          Values sum{widen(kernel.load(kernel.f32, at))};
+          Values sum{kernel.load(f64, at)};
           sum = kernel.loop(0, batch, 1, sum, [&](Value b, ValueRange sums) {
             return kernel.loop(
                 part, high, 1, sums, [&](Value h, ValueRange now) -> Values {
@@ -71,9 +71,7 @@ static void launchTableSum(const Lowering &lowering, StringRef suffix,
                                                 now[0], widen(addend))};
                 });
           });
-          kernel.store(arith::TruncFOp::create(kernel.builder, kernel.loc,
-                                               kernel.f32, sum[0]),
-                       at);
+          kernel.store(sum[0], at);
         });
       });
     });

@@ -1,6 +1,7 @@
 //===- ReferenceRows.cpp - Scratch matrices, row maps in and out of attention
 //-=//
 
+#include "codegen/PositionBounds.h"
 #include "codegen/Reference/Reference.h"
 
 using namespace mlir;
@@ -192,7 +193,11 @@ void ReferenceKernel::pullRow(ArrayRef<RowMap> maps, const Matrix &gradient,
 
 PointLayout codegen::addReferenceReads(const Lowering &lowering,
                                        LaunchOperands &operands) {
-  return addPointOperands(lowering, operands, [](unsigned) { return true; });
+  PointLayout layout =
+      addPointOperands(lowering, operands, [](unsigned) { return true; });
+  if (Value bounds = launchBounds(lowering))
+    layout.bounds = operands.read(bounds);
+  return layout;
 }
 
 SmallVector<Value> codegen::addParamGradients(const Lowering &lowering,

@@ -89,6 +89,7 @@ static py::dict toPython(const SignatureFacts &facts) {
   result["params"] = toPython(facts.params);
   result["operands"] = facts.operands;
   result["all_heads"] = facts.allHeads;
+  result["requires_past"] = facts.requiresPast;
   return result;
 }
 

@@ -304,6 +304,7 @@ bindings::getSignature(Session &session, const Source &source,
           use.instance + "." + signature.params.back().name;
     }
     collectOperands(definition, operands);
+    signature.requiresPast |= !definition.getOps<pos::RequirePastOp>().empty();
     signature.allHeads |=
         llvm::any_of(definition.getOps<pos::ScoreOp>(), seesAllHeads);
   }

@@ -57,6 +57,7 @@ struct SignatureFacts {
   std::vector<ParamFacts> params;
   std::vector<std::string> operands; ///< whose rows are mapped
   bool allHeads = false;             ///< a score site sees all heads
+  bool requiresPast = false;         ///< needs a mask that hides later keys
 };
 
 /// How a parameter starts: `kind` is constant, normal, uniform, or values.

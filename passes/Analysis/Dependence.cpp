@@ -47,13 +47,17 @@ AxisSet Dependence::compute(Value value) {
   if (auto hoist = dyn_cast<pos::HoistOp>(op))
     return getAxes(hoist);
 
-  AxisSet set;
-  bool combines = op->hasTrait<OpTrait::ConstantLike>() ||
-                  OpTrait::hasElementwiseMappableTraits(op) ||
-                  isa<pos::ReadOp, pos::SumOp, pos::ContractOp, pos::ElementsOp,
-                      pos::ForHeadsOp, tensor::SplatOp>(op);
+  AxisSet set, running;
+  bool combines =
+      op->hasTrait<OpTrait::ConstantLike>() ||
+      OpTrait::hasElementwiseMappableTraits(op) ||
+      isa<pos::ReadOp, pos::SumOp, pos::RunningSumOp, pos::ContractOp,
+          pos::ElementsOp, pos::ForHeadsOp, tensor::SplatOp>(op);
+  if (auto sum = dyn_cast<pos::RunningSumOp>(op))
+    running = sum.getSide() == pos::Side::query ? Axis::query : Axis::key;
   if (!combines)
     set |= {Axis::score, Axis::row};
+  set |= running;
   for (Value operand : op->getOperands())
     set |= of(operand);
   // An op varies with everything that its regions compute or use.

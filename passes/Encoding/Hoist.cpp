@@ -243,6 +243,11 @@ static llvm::SetVector<Value> findParts(Value root, Block &payload,
     bool isPart = value != root && isHoistable(value, dependence) &&
                   dependence.of(value) != whole &&
                   !carriesGradient(value, payload);
+    // A kernel runs along the keys for a running sum and nothing beside it.
+    if (value != root && isa<pos::RunningSumOp>(op)) {
+      parts.insert(value);
+      continue;
+    }
     unsigned cost = 0;
     if (isPart)
       for (Operation *needed : getSlice(value, payload, {}))

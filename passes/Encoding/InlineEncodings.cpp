@@ -245,6 +245,54 @@ static LogicalResult verifySitesOnly(pos::EncodingOp definition) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Requirements
+//===----------------------------------------------------------------------===//
+
+/// What options and static extents decide is decided here; a check of an extent
+/// of the call goes along.
+static LogicalResult spliceRequire(pos::RequireOp require,
+                                   pos::SitesOwnerInterface owner, Block &block,
+                                   Evaluator &evaluator) {
+  auto value =
+      dyn_cast_or_null<IntegerAttr>(evaluator.evaluate(require.getValue()));
+  auto limit =
+      dyn_cast_or_null<IntegerAttr>(evaluator.evaluate(require.getLimit()));
+  if (value && limit) {
+    if (value.getInt() <= limit.getInt())
+      return success();
+    InFlightDiagnostic diag = owner->emitOpError()
+                              << require.getMessage() << ": " << value.getInt()
+                              << " at_most " << limit.getInt();
+    diag.attachNote(require.getLoc()) << "required here";
+    return diag;
+  }
+  auto extent = require.getValue().getDefiningOp<pos::ExtentOp>();
+  if (!limit || !extent)
+    return require.emitOpError("must be known at compile time, but for an "
+                               "extent as its value");
+  OpBuilder builder = OpBuilder::atBlockEnd(&block);
+  pos::RequireExtentOp::create(builder, require.getLoc(), extent.getExtent(),
+                               static_cast<int32_t>(limit.getInt()),
+                               require.getMessage());
+  return success();
+}
+
+/// Those of a use and of its hosts.
+static LogicalResult spliceRequirements(LinkedUse &use,
+                                        pos::SitesOwnerInterface owner,
+                                        Block &block) {
+  for (auto require : use.definition.getOps<pos::RequireOp>())
+    if (failed(spliceRequire(require, owner, block, *use.evaluator)))
+      return failure();
+  for (auto require : use.definition.getOps<pos::RequirePastOp>())
+    OpBuilder::atBlockEnd(&block).clone(*require);
+  for (LinkedUse &host : use.hosts)
+    if (failed(spliceRequirements(host, owner, block)))
+      return failure();
+  return success();
+}
+
 namespace {
 struct InlineEncodings : passes::impl::InlineEncodingsBase<InlineEncodings> {
   using InlineEncodingsBase::InlineEncodingsBase;
@@ -324,12 +372,15 @@ LogicalResult InlineEncodings::inlineInto(pos::SitesOwnerInterface owner,
   unsigned next = 0, count = 0;
   for (LinkedUse &use : uses)
     bindParams(use, sites, next, sizes);
-  for (LinkedUse &use : uses)
+  for (LinkedUse &use : uses) {
+    if (failed(spliceRequirements(use, owner, sites)))
+      return failure();
     for (auto site : use.definition.getOps<pos::SiteOpInterface>()) {
       if (failed(spliceWithHosts(site, use, sites, owner, sizes)))
         return failure();
       ++count;
     }
+  }
   numUses += uses.size();
   numSites += count;
   remark::passed(owner.getLoc(),

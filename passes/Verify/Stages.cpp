@@ -2,6 +2,8 @@
 
 #include "passes/Verify/Stages.h"
 #include "dialects/Pos/IR/Pos.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -55,13 +57,69 @@ static LogicalResult verifySitesFused(Block &sites) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Keys after the query
+//===----------------------------------------------------------------------===//
+
+static bool isIndexOf(Value value, pos::Side side) {
+  auto index = value.getDefiningOp<pos::IndexOp>();
+  return index && index.getSide() == side;
+}
+
+/// Whether a condition is false for every key after the query.
+static bool hidesLaterKeys(Value condition) {
+  Operation *op = condition.getDefiningOp();
+  if (isa_and_present<arith::AndIOp>(op))
+    return hidesLaterKeys(op->getOperand(0)) ||
+           hidesLaterKeys(op->getOperand(1));
+  auto compare = dyn_cast_if_present<arith::CmpIOp>(op);
+  if (!compare)
+    return false;
+  // As least <= most.
+  Value least = compare.getLhs(), most = compare.getRhs();
+  using Predicate = arith::CmpIPredicate;
+  Predicate predicate = compare.getPredicate();
+  if (predicate == Predicate::sge || predicate == Predicate::sgt)
+    std::swap(least, most);
+  else if (predicate != Predicate::sle && predicate != Predicate::slt &&
+           predicate != Predicate::eq)
+    return false;
+  if (isIndexOf(least, pos::Side::key) && isIndexOf(most, pos::Side::query))
+    return true;
+  auto distance = most.getDefiningOp<arith::SubIOp>();
+  return matchPattern(least, m_Zero()) && distance &&
+         isIndexOf(distance.getLhs(), pos::Side::query) &&
+         isIndexOf(distance.getRhs(), pos::Side::key);
+}
+
+static LogicalResult verifyPast(pos::SitesOwnerInterface owner) {
+  Block &sites = owner.getSitesRegion().front();
+  auto masks = sites.getOps<pos::MaskOp>();
+  for (auto require : sites.getOps<pos::RequirePastOp>()) {
+    if (!masks.empty() &&
+        hidesLaterKeys(
+            (*masks.begin()).getPayload().getTerminator()->getOperand(0)))
+      continue;
+    InFlightDiagnostic diag = owner->emitOpError()
+                              << require.getMessage()
+                              << ": some query may see a later key";
+    diag.attachNote(require.getLoc()) << "required here";
+    return diag;
+  }
+  return success();
+}
+
 LogicalResult passes::verifyFused(ModuleOp module) {
   if (failed(verifyInlined(module)))
     return failure();
   WalkResult result =
       module.walk([](pos::SitesOwnerInterface owner) -> WalkResult {
         Region &region = owner.getSitesRegion();
-        return region.empty() ? success() : verifySitesFused(region.front());
+        if (region.empty())
+          return success();
+        if (failed(verifySitesFused(region.front())))
+          return failure();
+        return verifyPast(owner);
       });
   return failure(result.wasInterrupted());
 }

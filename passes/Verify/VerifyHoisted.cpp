@@ -31,7 +31,7 @@ static LogicalResult verifyHoist(pos::HoistOp hoist, Dependence &dependence) {
 
 static LogicalResult verifyPayload(Block &payload, Dependence &dependence) {
   for (Operation &op : payload) {
-    if (isa<pos::ReadOp, pos::SumOp>(op) &&
+    if (isa<pos::ReadOp, pos::SumOp, pos::RunningSumOp>(op) &&
         isKeptOutsideTiles(dependence.of(op.getResult(0))))
       return op.emitOpError("is left in a payload, though it needs neither "
                             "score nor row");

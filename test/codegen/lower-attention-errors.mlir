@@ -161,3 +161,21 @@ func.func @missingAxis(%x: tensor<?x?x?x8xf32>, %p: tensor<1x?x1xi32>) -> tensor
   }
   return %o : tensor<?x?x?x8xf32>
 }
+
+// -----
+
+func.func @missingAxisOfBound(%x: tensor<?x?x?x8xf32>, %p: tensor<1x?x1xi32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x) query_positions(%p : tensor<1x?x1xi32>)
+    key_positions(%p : tensor<1x?x1xi32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    pos.mask {
+      // expected-error @below {{asks for axis 1, but the positions given have 1}}
+      %last = pos.bound greatest key axis 1
+      %zero = arith.constant 0 : i32
+      %v = arith.cmpi sle, %last, %zero : i32
+      pos.yield %v : i1
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}

@@ -393,3 +393,37 @@ func.func @f(%q: tensor<?x2x?x8xf32>) {
     -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
   return
 }
+
+// -----
+
+// What an encoding requires of its options.
+pos.encoding @long {
+  %length = arith.constant 7 : i32
+  %most = arith.constant 5 : i32
+  // expected-note @below {{required here}}
+  pos.require %length at_most %most, "too long"
+}
+func.func @f(%q: tensor<4x3x?x8xf32>) {
+  // expected-error @below {{too long: 7 at_most 5}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@long, "t">]
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}
+
+// -----
+
+// A value that only the call knows must be an extent itself.
+pos.encoding @sum {
+  %length = pos.extent key
+  %more = arith.addi %length, %length : i32
+  %most = arith.constant 5 : i32
+  // expected-error @below {{must be known at compile time, but for an extent as its value}}
+  pos.require %more at_most %most, "too long"
+}
+func.func @f(%q: tensor<4x3x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@sum, "t">]
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}

@@ -177,3 +177,46 @@ func.func @row_terms(%x: tensor<?x?x?x8xf32>) {
   }
   return
 }
+
+// -----
+
+// A mask must hide the keys after a query; comparing coordinates does not.
+func.func @later_keys(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{the map needs the past: some query may see a later key}}
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    // expected-note @below {{required here}}
+    pos.require_past "the map needs the past"
+    pos.mask {
+      %i = pos.coord query
+      %j = pos.coord key
+      %v = arith.cmpi sle, %j, %i : i32
+      pos.yield %v : i1
+    }
+  }
+  return
+}
+
+// -----
+
+// Any part of a conjunction may say it, as may a difference of indices.
+func.func @past_keys(%x: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    pos.require_past "the map needs the past"
+    pos.mask {
+      %zero = arith.constant 0 : i32
+      %size = arith.constant 9 : i32
+      %i = pos.index query
+      %j = pos.index key
+      %d = arith.subi %i, %j : i32
+      %near = arith.cmpi slt, %d, %size : i32
+      %past = arith.cmpi sge, %d, %zero : i32
+      %v = arith.andi %near, %past : i1
+      pos.yield %v : i1
+    }
+  }
+  return
+}

@@ -37,6 +37,9 @@ public:
   Value batch(OpBuilder &b) override { return zero(b); }
   Value lane(OpBuilder &) override { return {}; }
   Value extent(OpBuilder &b, pos::Extent) override { return zero(b); }
+  Value bound(OpBuilder &, pos::Bound, pos::Side, int64_t) override {
+    return {};
+  }
   Value scale(OpBuilder &) override { return {}; }
   Value hoisted(OpBuilder &, pos::HoistOp hoist) override {
     return rowValues[isOfKeys(hoist)];

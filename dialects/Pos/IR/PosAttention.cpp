@@ -68,7 +68,8 @@ static LogicalResult verifySitesRegion(SitesOwnerInterface op) {
            << op.getParamOperands().size() << " of their types, got "
            << region.front().getNumArguments();
   for (Operation &nested : region.front()) {
-    if (isa<SiteOpInterface, HoistOp, RowTermOp>(nested) ||
+    if (isa<SiteOpInterface, HoistOp, RowTermOp, RequireExtentOp,
+            RequirePastOp>(nested) ||
         nested.hasTrait<OpTrait::ConstantLike>())
       continue;
     InFlightDiagnostic diag =

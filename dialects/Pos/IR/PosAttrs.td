@@ -18,6 +18,12 @@ def Pos_SideAttr : EnumAttr<Pos_Dialect, Pos_Side, "side"> {
   let assemblyFormat = "$value";
 }
 
+def Pos_Bound : Pos_Enum<"Bound", "which end of a range", [
+  I32EnumAttrCase<"least", 0>, I32EnumAttrCase<"greatest", 1>]>;
+def Pos_BoundAttr : EnumAttr<Pos_Dialect, Pos_Bound, "bound"> {
+  let assemblyFormat = "$value";
+}
+
 def Pos_RowOperand : Pos_Enum<"RowOperand", "operand whose rows are mapped", [
   I32EnumAttrCase<"query", 0>, I32EnumAttrCase<"key", 1>,
   I32EnumAttrCase<"value", 2>, I32EnumAttrCase<"embedding", 3>,

@@ -99,6 +99,18 @@ ValueRange32 ExtentOp::emitRange(OpBuilder &builder, TileBounds &tile) {
   return single(tile.extent(builder, getExtent()));
 }
 
+AxisSet BoundOp::getDependence(bool) { return {}; }
+Value BoundOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.bound(builder, getBound(), getSide(), getAxis());
+}
+ValueRange32 BoundOp::emitRange(OpBuilder &, TileBounds &) { return {}; }
+
+LogicalResult BoundOp::verify() {
+  if (getSide() == Side::self)
+    return emitOpError("is of query or key, not of self (B1)");
+  return success();
+}
+
 AxisSet ScaleOp::getDependence(bool) { return {}; }
 Value ScaleOp::materialize(OpBuilder &builder, SitePoint &point) {
   return point.scale(builder);
@@ -125,14 +137,62 @@ LogicalResult ReadOp::verify() {
   return success();
 }
 
-LogicalResult SumOp::verifyRegions() {
-  Block &block = getBody().front();
+static LogicalResult verifyTerms(Operation *sum, Block &block) {
   if (block.getNumArguments() != 1 ||
       !block.getArgument(0).getType().isInteger(32))
-    return emitOpError("expected one block argument of type i32");
+    return sum->emitOpError("expected one block argument of type i32");
+  Type type = sum->getResult(0).getType();
   auto yield = dyn_cast<YieldOp>(block.getTerminator());
   if (!yield || yield.getNumOperands() != 1 ||
-      yield.getOperand(0).getType() != getType())
-    return emitOpError("body must yield (") << getType() << ")";
+      yield.getOperand(0).getType() != type)
+    return sum->emitOpError("body must yield (") << type << ")";
   return success();
+}
+
+LogicalResult SumOp::verifyRegions() {
+  return verifyTerms(*this, getBody().front());
+}
+
+/// Whether a value is the same for all rows of a batch element's head, as far
+/// as the ops that compute it say.
+static bool isSameForRows(Value value, Region &terms) {
+  if (terms.isAncestor(value.getParentRegion()))
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op) // A parameter, or what the payload of a site takes.
+    return isa<ShapedType>(value.getType());
+  if (auto hoist = dyn_cast<HoistOp>(op))
+    return llvm::all_of(hoist.getAxes().getAsRange<AxisAttr>(), [](auto axis) {
+      return axis.getValue() == Axis::batch || axis.getValue() == Axis::head;
+    });
+  AxisSet shared{Axis::batch, Axis::head};
+  if (auto context = dyn_cast<ContextOpInterface>(op);
+      context && !shared.contains(context.getDependence(true)))
+    return false;
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    return isSameForRows(operand, terms);
+  });
+}
+
+LogicalResult RunningSumOp::verifyRegions() {
+  if (getSide() == Side::self)
+    return emitOpError("runs to query or key, not to self (R1)");
+  if (failed(verifyTerms(*this, getBody().front())))
+    return failure();
+  AxisSet shared{Axis::batch, Axis::head};
+  WalkResult result = getBody().walk([&](Operation *op) {
+    auto context = dyn_cast<ContextOpInterface>(op);
+    bool varies = (context && !shared.contains(context.getDependence(true))) ||
+                  isa<RunningSumOp>(op) ||
+                  !llvm::all_of(op->getOperands(), [&](Value operand) {
+                    return isSameForRows(operand, getBody());
+                  });
+    if (!varies)
+      return WalkResult::advance();
+    InFlightDiagnostic diag = emitOpError(
+        "body must vary with its argument, batch and head only (R2)");
+    diag.attachNote(op->getLoc()) << "'" << op->getName() << "' does not";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }

@@ -50,6 +50,27 @@ def Pos_OffsetOp : Pos_ContextOp<"offset"> {
   let assemblyFormat = "(`axis` $axis^)? attr-dict";
 }
 
+def Pos_BoundOp : Pos_ContextOp<"bound"> {
+  let summary = "Least or greatest coordinate of a side in this call";
+  let description = [{
+    Over all rows of the side and the whole batch, of given positions or of
+    indices: one value per call, so that what follows from it (a frequency that
+    depends on the length in use, a centre) is a constant of the call. Outside
+    attention both sides are the input. Of a side without rows it is nothing
+    that a payload can see.
+
+    B1: the side is `query` or `key`.
+
+    ```mlir
+    %last = pos.bound greatest key
+    ```
+  }];
+  let arguments = (ins Pos_BoundAttr:$bound, Pos_SideAttr:$side,
+                       DefaultValuedAttr<I32Attr, "0">:$axis);
+  let assemblyFormat = "$bound $side (`axis` $axis^)? attr-dict";
+  let hasVerifier = 1;
+}
+
 def Pos_HeadOp : Pos_ContextOp<"head"> {
   let summary = "Head, counted among the heads of the operand at hand";
   let description = [{
@@ -140,6 +161,33 @@ def Pos_SumOp : Pos_Op<"sum", [Pure, SingleBlock]> {
   let results = (outs F32:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`to` $count $body attr-dict `:` type($result)";
+  let hasRegionVerifier = 1;
+}
+
+def Pos_RunningSumOp : Pos_Op<"running_sum", [Pure, SingleBlock]> {
+  let summary = "Sum of a payload over the keys up to the query or the key";
+  let description = [{
+    The argument of the body runs over the indices of keys 0 .. i, where i is
+    the index of the side; a query before the first key has the sum 0. Kernels
+    make it once per call, as a vector over the rows of the side, in one pass
+    (a prefix sum, and a suffix sum for its gradient).
+
+    R1: the side is `query` or `key`. R2: the body varies with its argument, the
+    batch and the head only.
+
+    ```mlir
+    %y = pos.running_sum to key {
+    ^bb0(%t: i32):
+      %b = pos.batch
+      %x = pos.read %gate[%b, %t] : tensor<?x?xf32>
+      pos.yield %x : f32
+    } : f32
+    ```
+  }];
+  let arguments = (ins Pos_SideAttr:$side);
+  let results = (outs F32:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`to` $side $body attr-dict `:` type($result)";
   let hasRegionVerifier = 1;
 }
 

@@ -97,6 +97,54 @@ def Pos_ParamOp : Pos_Op<"param", [Pure, HasParent<"EncodingOp">,
   let hasVerifier = 1;
 }
 
+def Pos_RequireOp : Pos_Op<"require", [MemoryEffects<[MemWrite]>]> {
+  let summary = "What must hold of options and extents where an encoding is used";
+  let description = [{
+    The value is at most the limit, else the use is an error: `message`,
+    followed by both. What options and static extents decide is decided at
+    inlining; the only value that may be open until the call is an extent
+    itself, which the program then checks as it does shapes.
+
+    ```mlir
+    %one = arith.constant 1 : i32
+    %length = pos.extent key
+    %most = arith.constant 32768 : i32
+    pos.require %length at_most %most, "keys beyond the range of the scale"
+    ```
+  }];
+  let arguments = (ins I32:$value, I32:$limit, StrAttr:$message);
+  let assemblyFormat = "$value `at_most` $limit `,` $message attr-dict";
+}
+
+def Pos_RequireExtentOp : Pos_Op<"require_extent", [MemoryEffects<[MemWrite]>]> {
+  let summary = "A requirement on an extent that only the call knows";
+  let description = [{
+    Made by inlining from `pos.require`; never written by an author.
+
+    ```mlir
+    pos.require_extent key at_most 32768, "keys beyond the range of the scale"
+    ```
+  }];
+  let arguments = (ins Pos_ExtentAttr:$extent, I32Attr:$limit, StrAttr:$message);
+  let assemblyFormat = "$extent `at_most` $limit `,` $message attr-dict";
+}
+
+def Pos_RequirePastOp : Pos_Op<"require_past", [MemoryEffects<[MemWrite]>]> {
+  let summary = "No query may see a key of a larger index";
+  let description = [{
+    Some mask of the attention must say so: its condition is, or is the
+    conjunction of others with, the comparison of the two indices (or of their
+    difference with 0). Else the use is an error with this message. Checked
+    once masks are fused and options are folded.
+
+    ```mlir
+    pos.require_past "the scale of a later key has no bound"
+    ```
+  }];
+  let arguments = (ins StrAttr:$message);
+  let assemblyFormat = "$message attr-dict";
+}
+
 def Pos_InputOp : Pos_Op<"input", [Pure, HasParent<"EncodingOp">]> {
   let summary = "Integer input of an encoding that the training loop feeds";
   let description = [{

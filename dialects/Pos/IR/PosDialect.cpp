@@ -101,7 +101,7 @@ namespace {
 struct PosFoldInterface : DialectFoldInterface {
   using DialectFoldInterface::DialectFoldInterface;
   bool shouldMaterializeInto(Region *region) const final {
-    return isa<SiteOpInterface, HoistOp, SumOp, ForHeadsOp>(
+    return isa<SiteOpInterface, HoistOp, SumOp, RunningSumOp, ForHeadsOp>(
         region->getParentOp());
   }
 };

@@ -15,8 +15,9 @@ using namespace sextant::pos;
 /// What a payload may compute with: context ops, reads, constants, and pure
 /// elementwise ops; in one whose argument is a vector, what makes vectors.
 static bool isPayloadOp(Operation &op) {
-  if (isa<ContextOpInterface, ReadOp, SumOp, ContractOp, ForHeadsOp, ElementsOp,
-          ScanOp, QueryDotOp, HostOp, tensor::SplatOp>(op))
+  if (isa<ContextOpInterface, ReadOp, SumOp, RunningSumOp, ContractOp,
+          ForHeadsOp, ElementsOp, ScanOp, QueryDotOp, HostOp, tensor::SplatOp>(
+          op))
     return true;
   if (op.hasTrait<OpTrait::ConstantLike>())
     return true;
@@ -62,6 +63,15 @@ static LogicalResult verifyPayloadOps(Operation *site, Block &block,
 
 /// A context op must ask about something that there is at the site.
 static LogicalResult verifyContextOps(SiteOpInterface site) {
+  WalkResult sums = site->walk([&](RunningSumOp op) {
+    Axis side = op.getSide() == Side::query ? Axis::query : Axis::key;
+    if (site.getPointAxes().contains(side))
+      return WalkResult::advance();
+    op.emitOpError("needs a place that has queries and keys");
+    return WalkResult::interrupt();
+  });
+  if (sums.wasInterrupted())
+    return failure();
   WalkResult result = site->walk([&](ContextOpInterface op) {
     AxisSet here = site.getPointAxes();
     if (op->getParentOfType<ForHeadsOp>())

@@ -58,6 +58,8 @@ public:
   virtual mlir::Value coord(mlir::OpBuilder &builder, Side side,
                             int64_t axis) = 0;
   virtual mlir::Value offset(mlir::OpBuilder &builder, int64_t axis) = 0;
+  virtual mlir::Value bound(mlir::OpBuilder &builder, Bound bound, Side side,
+                            int64_t axis) = 0;
   virtual mlir::Value head(mlir::OpBuilder &builder) = 0;
   virtual mlir::Value batch(mlir::OpBuilder &builder) = 0;
   virtual mlir::Value lane(mlir::OpBuilder &builder) = 0;

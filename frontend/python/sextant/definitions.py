@@ -100,7 +100,8 @@ class Signature:
 
     ``uses``: as ``#pos.use`` text. ``definitions``: text of traced encodings.
     ``operands``: those whose rows are mapped. ``all_heads``: a score site sees
-    all heads at once, so that the number of heads is compiled in.
+    all heads at once, so that the number of heads is compiled in. ``requires_past``:
+    some mask has to hide the keys after a query.
     """
 
     uses: tuple[str, ...]
@@ -108,6 +109,7 @@ class Signature:
     params: tuple[ParamInfo, ...]
     operands: frozenset[str]
     all_heads: bool
+    requires_past: bool
     spelled: tuple[str, ...]
 
     @property
@@ -198,7 +200,8 @@ def _resolve(spelled: tuple[str, ...], definitions: str, path_key) -> Signature:
     found = backend.compiler().signature(definitions, list(uses), path_key[0])
     params = tuple(ParamInfo(**p) for p in found["params"])
     return Signature(
-        uses, definitions, params, frozenset(found["operands"]), found["all_heads"], spelled
+        uses, definitions, params, frozenset(found["operands"]), found["all_heads"],
+        found["requires_past"], spelled,
     )
 
 

@@ -663,3 +663,65 @@ pos.encoding @query_dot_in_a_sum_of_a_mask {
     pos.yield %v : i1
   }
 }
+
+// -----
+
+// B1: a bound is that of a side.
+pos.encoding @bound_of_self {
+  pos.rows of [query] single {
+  ^bb0(%x: f32):
+    // expected-error @below {{is of query or key, not of self (B1)}}
+    %last = pos.bound greatest self
+    pos.yield %x : f32
+  }
+}
+
+// -----
+
+// R1: a running sum runs to a query or a key.
+pos.encoding @sum_to_self {
+  pos.score {
+  ^bb0(%s: f32):
+    // expected-error @below {{runs to query or key, not to self (R1)}}
+    %y = pos.running_sum to self {
+    ^bb0(%t: i32):
+      %x = arith.sitofp %t : i32 to f32
+      pos.yield %x : f32
+    } : f32
+    pos.yield %y : f32
+  }
+}
+
+// -----
+
+// R2: its terms do not vary with the row.
+pos.encoding @sum_of_rows {
+  pos.score {
+  ^bb0(%s: f32):
+    %i = pos.index query
+    // expected-error @below {{body must vary with its argument, batch and head only (R2)}}
+    %y = pos.running_sum to query {
+    ^bb0(%t: i32):
+      // expected-note @below {{'arith.addi' does not}}
+      %d = arith.addi %t, %i : i32
+      %x = arith.sitofp %d : i32 to f32
+      pos.yield %x : f32
+    } : f32
+    pos.yield %y : f32
+  }
+}
+
+// -----
+
+pos.encoding @sum_in_rows {
+  pos.rows of [query] single {
+  ^bb0(%x: f32):
+    // expected-error @below {{needs a place that has queries and keys}}
+    %y = pos.running_sum to query {
+    ^bb0(%t: i32):
+      %a = arith.sitofp %t : i32 to f32
+      pos.yield %a : f32
+    } : f32
+    pos.yield %y : f32
+  }
+}

@@ -295,3 +295,41 @@ func.func @map_rows(%x: tensor<?x?x128xf32>, %at: tensor<?x?x1xi32>) -> tensor<?
     : tensor<?x?x128xf32>, tensor<?x?x128xf32> -> tensor<?x?x128xf32>
   return %d : tensor<?x?x128xf32>
 }
+
+// Requirements, bounds of coordinates, running sums.
+// CHECK-LABEL: pos.encoding @along_keys
+pos.encoding @along_keys {
+  %keys = pos.extent key
+  %most = arith.constant 9 : i32
+  // CHECK: pos.require %{{[a-z0-9]+}} at_most %{{[a-z0-9_]+}}, "too many keys"
+  pos.require %keys at_most %most, "too many keys"
+  // CHECK: pos.require_past "later keys"
+  pos.require_past "later keys"
+  pos.score {
+  ^bb0(%s: f32):
+    // CHECK: pos.bound least query
+    %first = pos.bound least query
+    // CHECK: pos.bound greatest key axis 1
+    %last = pos.bound greatest key axis 1
+    // CHECK: pos.running_sum to key {
+    // CHECK-NEXT: ^bb0(%{{[a-z0-9]+}}: i32):
+    // CHECK: } : f32
+    %y = pos.running_sum to key {
+    ^bb0(%t: i32):
+      %x = arith.sitofp %t : i32 to f32
+      pos.yield %x : f32
+    } : f32
+    pos.yield %y : f32
+  }
+}
+
+// CHECK-LABEL: func.func @require_extent
+func.func @require_extent(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    // CHECK: pos.require_extent key at_most 9, "too many keys"
+    pos.require_extent key at_most 9, "too many keys"
+  }
+  return %o : tensor<?x?x?x8xf32>
+}

@@ -1,0 +1,30 @@
+//===- PositionBounds.h - The range of given positions ----------*- C++ -*-===//
+//
+// A small buffer that a launch before all others fills, where positions are
+// given and a payload asks: the least and the greatest coordinate per axis.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_POSITIONBOUNDS_H
+#define SEXTANT_CODEGEN_POSITIONBOUNDS_H
+
+#include "codegen/KernelFunction.h"
+#include "codegen/LowerAttention.h"
+
+namespace sextant::codegen {
+
+/// i32 [4 axes]: per axis, least and greatest coordinate of the query, then of
+/// the key; null if no payload asks, or if no positions are given.
+mlir::Value launchBounds(const Lowering &lowering);
+
+/// An entry of the buffer of `launchBounds` (i32).
+mlir::Value loadBound(KernelBuilder &kernel, mlir::Value buffer,
+                      pos::Bound bound, pos::Side side, int64_t axis);
+
+/// The bound of a side without given positions: that of its indices.
+Index getIndexBound(KernelBuilder &kernel, pos::Bound bound, pos::Side side,
+                    Index queries, Index keys);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_POSITIONBOUNDS_H
