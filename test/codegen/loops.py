@@ -43,7 +43,9 @@ def module(name: str, text: str, dtype: str) -> str:
         given = f"params({names} : {', '.join(t for t, _ in params)})"
     trained = [i for i, (_, is_trained) in enumerate(params) if is_trained]
     results = ", ".join([rows] * 3 + [params[i][0] for i in trained])
-    uses = f'uses [#pos.use<@{name}, "{name}">] {given}'
+    # An encoding may need a mask.
+    mask = '#pos.use<@causal, "past">, ' if "pos.require_past" in text else ""
+    uses = f'uses [{mask}#pos.use<@{name}, "{name}">] {given}'
     first, *others = ["%dq", "%dk", "%dv"] + [f"%d{i}" for i in trained]
     return f"""
 func.func @forward(%q: {rows}, %k: {rows}, %v: {rows}{arguments}) -> ({rows}, {lse}) {{

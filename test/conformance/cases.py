@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 import torch
 
 import attention_contract
@@ -37,7 +38,9 @@ class Case:
 
     @property
     def uses(self) -> list[str]:
-        return [*self.before, self.encoding, *self.after]
+        needs = definitions.signature([self.encoding]).requires_past
+        past = ["past=causal"] if needs and "past=causal" not in self.before else []
+        return [*past, *self.before, self.encoding, *self.after]
 
 
 def extents_of(case: Case) -> dict[str, int]:
@@ -113,8 +116,22 @@ def make_inputs(case: Case, seed: int, dtype: torch.dtype = torch.float32) -> In
     )
 
 
+def takes_groups(encoding: str) -> bool:
+    """Whether queries of several heads may share a head of keys. A row map of keys
+    that differs between heads says no when it is called."""
+    case = Case(encoding, batch=1, heads=2, kv_heads=1, query=2, key=2, head_dim=8, value_dim=8)
+    try:
+        attention_contract.run(case.uses, make_inputs(case, 0), "reference")
+    except sextant.RuntimeError as refusal:
+        assert "grouped queries" in str(refusal)
+        return False
+    return True
+
+
 def compare(case: Case, target: str, dtype: torch.dtype, seed: int) -> None:
     """Holds output, log-sum-exp and all gradients to C7."""
+    if case.heads != case.kv_heads and not takes_groups(case.encoding):
+        pytest.skip("refuses grouped queries, as it should")
     torch.manual_seed(seed)
     inputs = make_inputs(case, seed, dtype)
     attention_contract.compare(case.uses, inputs, target, dtype, case)

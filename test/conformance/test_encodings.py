@@ -5,7 +5,7 @@ import torch
 
 import sextant
 from attention_contract import run
-from cases import Case, compare, extents_of, make_inputs, make_params
+from cases import Case, compare, extents_of, make_inputs, make_params, takes_groups
 from numeric_contract import Comparison
 from sextant import definitions
 
@@ -38,7 +38,8 @@ def test_bf16_matches_the_reference(encoding, cpu_target, shape, seed):
 
 def test_reference_matches_finite_differences(encoding, seed):
     """Exact derivatives of the definition: everything but kinks agrees to 1e-5."""
-    case = Case(encoding, batch=1, heads=2, kv_heads=1, query=4, key=5, head_dim=4, value_dim=3)
+    heads = 1 if takes_groups(encoding) else 2
+    case = Case(encoding, batch=1, heads=2, kv_heads=heads, query=4, key=5, head_dim=4, value_dim=3)
     inputs = make_inputs(case, seed)
     trained = [p.name for p in definitions.signature([encoding]).params if p.trained]
     fixed = {n: t for n, t in inputs.params.items() if n not in trained}

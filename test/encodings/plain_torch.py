@@ -64,6 +64,15 @@ def swin(score, qpos, kpos, params, rows=7, columns=7):
     return score + params["table"][index[:, 0]].permute(0, 3, 1, 2)
 
 
+def forgetting(score, qpos, kpos, params):
+    """Sums over t = j + 1 .. i, by indices; the other way round beyond i."""
+    log_gate = torch.nn.functional.logsigmoid(params["gate"])
+    total = torch.cat([torch.zeros_like(log_gate[..., :1]), log_gate.cumsum(-1)], -1)
+    lq, lk = score.shape[-2:]
+    query = (torch.arange(lq) + lk - lq + 1).clamp(min=0)
+    return score + total[..., query, None] - total[..., None, 1:]
+
+
 # Row maps ---------------------------------------------------------------------
 
 
@@ -83,9 +92,51 @@ def turned(rows, angle, pairing, scale=1.0):
     return out
 
 
+def rope(rows, pos, is_query, kpos, pairing="half", base=10000.0, lanes=0, scaling="none",
+         factor=1.0, train_length=0):  # fmt: skip
+    width = lanes or rows.shape[-1]
+    t = torch.arange(width // 2, dtype=torch.float64)
+    temperature = 1.0
+    if scaling == "ntk":
+        base = base * factor ** (width / (width - 2))
+    if scaling == "ntk_dynamic":
+        length = float(kpos[..., 0].max()) + 1
+        if length > train_length:
+            stretch = factor * length / train_length - (factor - 1)
+            base = base * stretch ** (width / (width - 2))
+    frequency = base ** (-2 * t / width)
+    if scaling == "linear":
+        frequency = frequency / factor
+    if scaling == "yarn":
+        def pair(turns):
+            return width * math.log(train_length / (2 * math.pi * turns)) / (2 * math.log(base))
+
+        low, high = max(math.floor(pair(32)), 0), min(math.ceil(pair(1)), width - 1)
+        ramp = ((t - low) / (high - low if high != low else 0.001)).clamp(0, 1)
+        frequency = frequency * (1 - ramp + ramp / factor)
+        temperature = 0.1 * math.log(factor) + 1 if factor > 1 else 1.0
+    return turned(rows, pos[:, None, :, :1] * frequency, pairing, temperature)
+
+
+def xpos(rows, pos, is_query, kpos, scale_base=512, base=10000.0, pairing="interleaved"):
+    width = rows.shape[-1]
+    t = torch.arange(width // 2, dtype=torch.float64)
+    angle = pos[:, None, :, :1] * base ** (-2 * t / width)
+    zeta = (2 * t + 0.4 * width) / (1.4 * width)
+    middle = (kpos[..., 0].min() + kpos[..., 0].max()) / 2
+    scale = zeta ** ((pos[:, None, :, :1] - middle) / scale_base)
+    return turned(rows, angle, pairing, scale if is_query else 1 / scale)
+
+
 def rope_2d(rows, pos, is_query, kpos, theta=100.0, pairing="interleaved"):
     width = rows.shape[-1]
     t = torch.arange(width // 4, dtype=torch.float64)
     frequency = theta ** (-4 * t / width)
     angle = torch.cat([pos[:, None, :, 1:] * frequency, pos[:, None, :, :1] * frequency], -1)
     return turned(rows, angle, pairing)
+
+
+def rope_2d_mixed(rows, pos, is_query, kpos, params):
+    across, down = params["freqs"][:, None, :, None]
+    angle = pos[:, None, :, 1:] * across + pos[:, None, :, :1] * down
+    return turned(rows, angle, "interleaved")

@@ -51,3 +51,46 @@ func.func @linear(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
   return %o : tensor<?x?x?x8xf32>
 }
+
+// -----
+
+// The base grows with the factor; the frequency is still a function of the lane.
+// CHECK-LABEL: func @ntk
+// CHECK: pos.hoist [self, lane] {
+// CHECK: %[[POWER:.+]] = arith.divf
+// CHECK: %[[MORE:.+]] = math.powf %{{.+}}, %[[POWER]]
+// CHECK: %[[BASE:.+]] = arith.mulf %[[MORE]], %{{.+}}
+// CHECK: math.powf %[[BASE]], %{{.+}}
+func.func @ntk(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "rope", {scaling = "ntk", factor = 4.0}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return %o : tensor<?x?x?x8xf32>
+}
+
+// -----
+
+// The length in use is the largest coordinate of a key plus 1.
+// CHECK-LABEL: func @ntk_dynamic
+// CHECK: pos.hoist [self, lane] {
+// CHECK: pos.bound greatest key
+func.func @ntk_dynamic(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "rope", {scaling = "ntk_dynamic", factor = 2.0, train_length = 512}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return %o : tensor<?x?x?x8xf32>
+}
+
+// -----
+
+// Cosine and sine carry the temperature 0.1 log(4) + 1.
+// CHECK-LABEL: func @yarn
+// CHECK: %[[M:.+]] = arith.constant 1.13862944 : f32
+// CHECK: %[[COS:.+]] = math.cos
+// CHECK: arith.mulf %[[COS]], %[[M]]
+func.func @yarn(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "rope", {scaling = "yarn", factor = 4.0, train_length = 512}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return %o : tensor<?x?x?x8xf32>
+}

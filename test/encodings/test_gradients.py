@@ -6,6 +6,7 @@ a constant. The kernels' f32 is compared by test/conformance.
 """
 
 import functools
+import math
 import random
 
 import plain_torch
@@ -133,7 +134,107 @@ def test_swin(draw, rows, columns):
               positions=positions, **options)  # fmt: skip
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("shape", [(2, 3, 7, 11, 8), (1, 2, 9, 9, 8)])
+def test_forgetting(draw, causal, shape):
+    gate = {"gate": 2 * normal(draw, shape[0], shape[1], shape[3])}
+    check(draw, "forgetting", plain_torch.forgetting, gate, causal=causal, shape=shape)
+
+
+def test_forgetting_far(draw):
+    """Gates at 0 have the gradient of the sigmoid there; large ones stay finite."""
+    gate = {"gate": torch.tensor([0.0, -300.0, 300.0, 0.0, 1.0, 0.0], dtype=torch.float64)}
+    gate["gate"] = gate["gate"].reshape(1, 1, 6)
+    check(draw, "forgetting", plain_torch.forgetting, gate, shape=(1, 1, 6, 6, 8))
+
+
 # Row maps ---------------------------------------------------------------------
+
+ROPE = [
+    {"scaling": "ntk", "factor": 4.0},
+    {"scaling": "ntk_dynamic", "factor": 2.0, "train_length": 5},
+    {"scaling": "ntk_dynamic", "factor": 2.0, "train_length": 100, "pairing": "interleaved"},
+    {"scaling": "yarn", "factor": 8.0, "train_length": 64},
+    {"scaling": "yarn", "factor": 0.5, "train_length": 16},
+    {"scaling": "yarn", "factor": 4.0, "train_length": 16, "lanes": 8, "base": 500.0},
+]
+
+
+@pytest.mark.parametrize("options", ROPE)
+def test_rope_scalings(draw, options):
+    for positions in (None, (along(draw, 7, 2), along(draw, 11, 2))):
+        check(draw, spell("rope", options), plain_torch.rope, is_map=True, positions=positions,
+              shape=(2, 3, 7, 11, 24), **options)  # fmt: skip
+
+
+def test_yarn_temperature(draw):
+    """The score of the rotated lanes is multiplied by m^2: m on both rows."""
+    q, k = normal(draw, 1, 1, 1, 16), normal(draw, 1, 1, 1, 16)
+    zeros = torch.zeros(1, 1, 1, dtype=torch.int32)
+
+    def score(use):
+        at = dict(query_positions=zeros, key_positions=zeros)
+        return sextant.attention(q, k, k, [use], return_lse=True, target="reference", **at)[1]
+
+    for factor, squared in ((2, 1.143), (4, 1.297), (8, 1.459), (16, 1.631), (1, 1), (0.5, 1)):
+        yarn = score(f"rope(scaling=yarn, factor={float(factor)}, train_length=512)")
+        assert float(yarn / score("rope")) == pytest.approx(squared, abs=6e-4)
+
+
+def test_yarn_leaves_other_lanes(draw):
+    """Lanes that are not rotated have no temperature."""
+    q, k = normal(draw, 1, 1, 3, 16), normal(draw, 1, 1, 3, 16)
+    q[..., :8] = 0
+    use = "rope(scaling=yarn, factor=8.0, train_length=64, lanes=8)"
+    got = sextant.attention(q, k, k, [use], target="reference")
+    torch.testing.assert_close(got, sextant.attention(q, k, k, [], target="reference"))
+
+
+@pytest.mark.parametrize("options", [{}, {"scale_base": 16, "pairing": "half"}])
+def test_xpos(draw, options):
+    for positions in (None, (along(draw, 7, 2), along(draw, 11, 2))):
+        check(draw, spell("xpos", options), plain_torch.xpos, is_map=True, positions=positions,
+              **options)  # fmt: skip
+
+
+def test_xpos_far(draw):
+    """Among 16384 keys rows are scaled by up to e^20 either way; what f32 makes of
+    them is still the decay by the distance alone, forward and backward."""
+    queries, keys, dim = 64, 16384, 16
+    leaves = [normal(draw, 1, 1, n, dim).float() for n in (queries, keys, keys)]
+    both = [[t.to(dtype).requires_grad_() for t in leaves] for dtype in (torch.float32, torch.float64)]
+    got = sextant.attention(*both[0], ["causal", "xpos"], target="cpu")
+
+    q, k, v = both[1]
+    distance = torch.arange(keys - queries, keys)[:, None] - torch.arange(keys)
+    score = torch.zeros(queries, keys, dtype=torch.float64)
+    for t in range(dim // 2):
+        (a, b), (c, d) = q[0, 0, :, 2 * t : 2 * t + 2].T, k[0, 0, :, 2 * t : 2 * t + 2].T
+        angle = distance * 10000.0 ** (-2 * t / dim)
+        decay = ((2 * t + 0.4 * dim) / (1.4 * dim)) ** (distance / 512)
+        along, across = torch.outer(a, c) + torch.outer(b, d), torch.outer(a, d) - torch.outer(b, c)
+        score = score + decay * (along * angle.cos() + across * angle.sin())
+    score = (score / math.sqrt(dim)).masked_fill(distance < 0, -math.inf)
+    want = torch.softmax(score, -1) @ v
+    seed = normal(draw, *want.shape)
+    torch.autograd.backward(got, seed.float())
+    torch.autograd.backward(want, seed.float().double())
+    results = [(got, want), *((a.grad, b.grad) for a, b in zip(*both))]
+    for mine, exact in results:
+        size = float(exact.detach().abs().max())
+        torch.testing.assert_close(mine.double(), exact, rtol=1e-4, atol=2e-5 * size)
+
+
+def test_xpos_refuses(draw):
+    x = normal(draw, 1, 1, 300, 8).float()
+    with pytest.raises(sextant.CompileError, match="needs a mask such as causal"):
+        sextant.attention(x, x, x, ["xpos"], target="cpu")
+    with pytest.raises(sextant.CompileError, match="needs a mask such as causal"):
+        sextant.attention(x, x, x, ["xpos", "window(two_sided=true)"], target="cpu")
+    sextant.attention(x, x, x, ["xpos", "window"], target="cpu")
+    with pytest.raises(sextant.RuntimeError, match="beyond the safe range.*300.*256"):
+        sextant.attention(x, x, x, ["causal", "xpos(scale_base=4)"], target="cpu")
+
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
 def test_rope_2d(draw, pairing):
@@ -143,9 +244,29 @@ def test_rope_2d(draw, pairing):
               positions=(grid(draw, 7, batch), grid(draw, 11, batch)), **options)  # fmt: skip
 
 
+def test_rope_2d_mixed(draw):
+    freqs = {"freqs": normal(draw, 2, 3, 4)}
+    for batch in (1, 2):
+        check(draw, "rope_2d_mixed", plain_torch.rope_2d_mixed, freqs, is_map=True, causal=False,
+              positions=(grid(draw, 7, batch), grid(draw, 11, batch)))  # fmt: skip
+
+
+def test_initial_frequencies():
+    """Magnitudes are the axial ones; each half of the pairs has one direction, at
+    right angles to the other's."""
+    freqs = sextant.init_params(["rope_2d_mixed"], heads=3, head_dim=16, seed=0)
+    x, y = freqs["rope_2d_mixed.freqs"].double()
+    want = 10.0 ** (-torch.arange(4) / 4).double()
+    torch.testing.assert_close(torch.hypot(x, y), want.repeat(2).expand(3, 8), rtol=1e-6, atol=0)
+    direction = torch.atan2(y, x)
+    turn = torch.remainder(direction[:, 4:] - direction[:, :4], 2 * math.pi)
+    torch.testing.assert_close(turn, torch.full_like(turn, math.pi / 2), rtol=1e-5, atol=0)
+
+
 # Invariances ------------------------------------------------------------------
 
-RELATIVE = ["rope_2d", "swin", "kerple_multiplicative"]
+RELATIVE = ["rope_2d", "rope_2d_mixed", "swin", "kerple_multiplicative", "xpos"]
+RELATIVE += ["rope(scaling=yarn, factor=4.0, train_length=64)"]
 
 
 @pytest.mark.parametrize("target", ["reference", "cpu"])
@@ -166,3 +287,11 @@ def test_shift(draw, use, target):
     )
     tolerance = 1e-9 if target == "reference" else 2e-5
     torch.testing.assert_close(first, second, rtol=tolerance, atol=tolerance)
+
+
+def test_grouped_queries_need_a_shared_map(draw):
+    q, k = normal(draw, 1, 4, 5, 8).float(), normal(draw, 1, 2, 5, 8).float()
+    params = sextant.init_params(["rope_2d_mixed"], heads=4, head_dim=8, seed=1)
+    with pytest.raises(sextant.RuntimeError, match="grouped queries"):
+        sextant.attention(q, k, k, ["rope_2d_mixed"], params, target="cpu")
+    sextant.attention(q, k, k, ["rope_2d"], target="cpu")
