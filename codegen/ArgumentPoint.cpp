@@ -260,11 +260,32 @@ void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
     return addOne(element.offset, element.inside, cotangent);
   }
   assert(vector && "a vector of elements has a vector of cotangents");
-  kernel.loop(0, vector.getNumElements(), 1, [&](Value lane) {
-    auto extract = [&](Value from) -> Value {
-      return LLVM::ExtractElementOp::create(builder, loc, from, lane);
-    };
-    addOne(extract(element.offset), extract(element.inside),
-           extract(cotangent));
-  });
+  Value inside = kernel.broadcast(element.inside);
+  auto extract = [&](Value from, Value lane) -> Value {
+    return LLVM::ExtractElementOp::create(builder, loc, from, lane);
+  };
+  // Neighbours in memory, as lanes of a row mostly are, are added at once.
+  Value start = extract(element.offset, kernel.constantI32(0));
+  Value ascending = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::eq, element.offset,
+      kernel.lanes(kernel.fromI32(start)));
+  Value isRun = vector::ReductionOp::create(
+      builder, loc, vector::CombiningKind::AND,
+      arith::AndIOp::create(builder, loc, ascending, inside));
+  auto addRun = [&]() -> KernelBuilder::Values {
+    Value address = kernel.advance(base, {kernel.fromI32(start)}, type);
+    auto lanes = VectorType::get(vector.getShape(), type);
+    Value old = convert(kernel.load(lanes, address), wide);
+    Value sum = arith::AddFOp::create(builder, loc, old, cotangent);
+    kernel.store(convert(sum, type), address);
+    return {};
+  };
+  auto addLanes = [&]() -> KernelBuilder::Values {
+    kernel.loop(0, vector.getNumElements(), 1, [&](Value lane) {
+      addOne(extract(element.offset, lane), extract(inside, lane),
+             extract(cotangent, lane));
+    });
+    return {};
+  };
+  kernel.choose(isRun, TypeRange(), addRun, addLanes);
 }

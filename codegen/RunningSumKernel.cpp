@@ -3,8 +3,9 @@
 // A hoisted running sum is a vector over the rows of a side. One pass over the
 // keys of a head fills it; the gradient of a term is the sum of the vector's
 // gradient over all rows that the term reaches, so one pass from the last key
-// to the first pulls it back. Both sum in double: rows far apart differ by
-// little of what they share.
+// to the first pulls it back. Terms are computed as vectors of keys, by way of
+// scratch memory, and summed one after the other. Both sum in double: rows far
+// apart differ by little of what they share.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +27,7 @@ public:
       : ArgumentPoint(kernel, arguments, source.layout.point,
                       source.lowering.plan, kernel.builder.getF64Type()) {}
 
+  int64_t getLanes() override { return kernel.width(); }
   Value index(OpBuilder &, pos::Side) override { return {}; }
   Value coord(OpBuilder &, pos::Side, int64_t) override { return {}; }
   Value offset(OpBuilder &, int64_t) override { return {}; }
@@ -43,6 +45,12 @@ public:
     setHead(kernel.toI32(head));
   }
   Index getKeys() { return getExtent(pos::Extent::key); }
+  /// A vector of keys, clamped to those that exist.
+  Value getKeysAt(Index first) {
+    Value last = kernel.broadcast(kernel.toI32(kernel.sub(getKeys(), 1)));
+    return arith::MinSIOp::create(kernel.builder, kernel.loc,
+                                  kernel.lanes(first), last);
+  }
   /// Index of the first row of a side among the keys.
   Index getFirst(pos::Side side) {
     if (side == pos::Side::key)
@@ -61,7 +69,10 @@ pos::RunningSumOp HoistKernel::getRunningSum() const {
       .getDefiningOp<pos::RunningSumOp>();
 }
 
-static Index noScratch(KernelBuilder &, ArgumentBlock &) { return 0; }
+/// Memory for a vector of doubles.
+static Index getScratchBytes(KernelBuilder &k, ArgumentBlock &) {
+  return 8 * k.width();
+}
 
 static Value addF64(KernelBuilder &k, Value a, Value b) {
   return arith::AddFOp::create(k.builder, k.loc, a, b);
@@ -79,8 +90,9 @@ LogicalResult HoistKernel::createRunningFill(StringRef suffix,
     return k.mul(arguments.getSize(table, 0), arguments.getSize(table, 1));
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+                 Index end, Value terms) {
     HeadPoint point(k, arguments, *this);
+    Type f64 = k.builder.getF64Type();
     Index first = point.getFirst(sum.getSide());
     k.loop(begin, end, 1, [&](Value item) {
       Index heads = arguments.getSize(table, 1);
@@ -92,50 +104,60 @@ LogicalResult HoistKernel::createRunningFill(StringRef suffix,
                k.store(k.constantF32(0.0),
                        arguments.getAddress(table, {batch, head, row}));
              });
+      Index keys = point.getKeys();
+      auto addBlock = [&](Value block, ValueRange before) -> Values {
+        FailureOr<SmallVector<Value>> term = emitPayload(
+            k.builder, sum.getBody().front(), {point.getKeysAt(block)}, point);
+        if (failed(term)) {
+          result = failure();
+          return {before[0]};
+        }
+        k.store(k.broadcast(term->front()), terms);
+        Index count = k.min(k.width(), k.sub(keys, block));
+        return k.loop(
+            0, count, 1, before, [&](Value lane, ValueRange sofar) -> Values {
+              Value next = k.load(f64, k.advance(terms, {lane}, f64));
+              Value total = addF64(k, sofar[0], next);
+              Index key = k.add(block, lane);
+              k.when(k.compare(arith::CmpIPredicate::sge, key, first), [&] {
+                Value narrow =
+                    arith::TruncFOp::create(k.builder, k.loc, k.f32, total);
+                k.store(narrow, arguments.getAddress(
+                                    table, {batch, head, k.sub(key, first)}));
+              });
+              return {total};
+            });
+      };
       Values carried{getZero(k)};
-      k.loop(0, point.getKeys(), 1, carried,
-             [&](Value key, ValueRange sofar) -> Values {
-               FailureOr<SmallVector<Value>> term = emitPayload(
-                   k.builder, sum.getBody().front(), {k.toI32(key)}, point);
-               if (failed(term)) {
-                 result = failure();
-                 return {sofar[0]};
-               }
-               Value total = addF64(k, sofar[0], term->front());
-               k.when(k.compare(arith::CmpIPredicate::sge, key, first), [&] {
-                 Value narrow =
-                     arith::TruncFOp::create(k.builder, k.loc, k.f32, total);
-                 k.store(narrow, arguments.getAddress(
-                                     table, {batch, head, k.sub(key, first)}));
-               });
-               return {total};
-             });
+      k.loop(0, keys, k.width(), carried, addBlock);
     });
   };
   createKernel(lowering.kernels, lowering.getLoc(),
                lowering.getKernelName(suffix), operands, lowering.target.vector,
-               {items, noScratch, run});
+               {items, getScratchBytes, run});
   return result;
 }
 
 LogicalResult HoistKernel::createRunningPullback(StringRef suffix,
                                                  pos::RunningSumOp sum,
                                                  bool itemPerHead) const {
+  if (!layout.gradients.empty())
+    return sum.emitOpError("needs a hoisted value that is trained, which has "
+                           "no gradient here");
   LogicalResult result = success();
   unsigned table = layout.table;
   auto items = [&](KernelBuilder &, ArgumentBlock &arguments) {
     return itemPerHead ? arguments.getSize(table, 1) : Index(1);
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+                 Index end, Value terms) {
     HeadPoint point(k, arguments, *this);
+    Type f64 = k.builder.getF64Type();
     Index first = point.getFirst(sum.getSide());
     auto pullHead = [&](Index batch, Index head) {
       point.moveTo(batch, head);
-      Index keys = point.getKeys();
-      Values carried{getZero(k)};
-      k.loop(0, keys, 1, carried, [&](Value step, ValueRange after) -> Values {
-        Index key = k.sub(k.sub(keys, 1), step);
+      // The gradient of a key's row, 0 before the first row.
+      auto loadSeed = [&](Index key) -> Value {
         Value seed =
             k.choose(
                  k.compare(arith::CmpIPredicate::sge, key, first), k.f32,
@@ -145,14 +167,30 @@ LogicalResult HoistKernel::createRunningPullback(StringRef suffix,
                  },
                  [&]() -> Values { return {k.constantF32(0.0)}; })
                 .front();
-        Value wide = arith::ExtFOp::create(k.builder, k.loc,
-                                           k.builder.getF64Type(), seed);
-        Value total = addF64(k, after[0], wide);
+        return arith::ExtFOp::create(k.builder, k.loc, f64, seed);
+      };
+      Index keys = point.getKeys();
+      Index blocks = k.ceilDiv(keys, k.width());
+      auto pullBlock = [&](Value step, ValueRange after) -> Values {
+        Index block = k.mul(k.sub(k.sub(blocks, 1), step), k.width());
+        Index count = k.min(k.width(), k.sub(keys, block));
+        // Lanes past the last key have no gradient.
+        k.store(k.broadcast(getZero(k)), terms);
+        Values totals = k.loop(
+            0, count, 1, after, [&](Value lane, ValueRange sofar) -> Values {
+              Index place = k.sub(k.sub(count, 1), lane);
+              Value total = addF64(k, sofar[0], loadSeed(k.add(block, place)));
+              k.store(total, k.advance(terms, {place}, f64));
+              return {total};
+            });
+        Value cotangents = k.load(VectorType::get(k.width(), f64), terms);
         if (failed(emitPullback(k.builder, sum.getBody().front(),
-                                {k.toI32(key)}, {total}, point)))
+                                {point.getKeysAt(block)}, {cotangents}, point)))
           result = failure();
-        return {total};
-      });
+        return totals;
+      };
+      Values carried{getZero(k)};
+      k.loop(0, blocks, 1, carried, pullBlock);
     };
     auto pullHeads = [&](Index low, Index high) {
       k.loop(low, high, 1, [&](Value head) {
@@ -168,6 +206,6 @@ LogicalResult HoistKernel::createRunningPullback(StringRef suffix,
   };
   createKernel(lowering.kernels, lowering.getLoc(),
                lowering.getKernelName(suffix), operands, lowering.target.vector,
-               {items, noScratch, run});
+               {items, getScratchBytes, run});
   return result;
 }

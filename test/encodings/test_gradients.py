@@ -202,7 +202,8 @@ def test_xpos_far(draw):
     them is still the decay by the distance alone, forward and backward."""
     queries, keys, dim = 64, 16384, 16
     leaves = [normal(draw, 1, 1, n, dim).float() for n in (queries, keys, keys)]
-    both = [[t.to(dtype).requires_grad_() for t in leaves] for dtype in (torch.float32, torch.float64)]
+    both = [[t.to(dtype, copy=True).requires_grad_() for t in leaves]
+            for dtype in (torch.float32, torch.float64)]  # fmt: skip
     got = sextant.attention(*both[0], ["causal", "xpos"], target="cpu")
 
     q, k, v = both[1]

@@ -19,6 +19,16 @@ import sextant
 SHAPES = ((4, 12, 1024, 64), (1, 16, 4096, 128))
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 HOISTABLE = ("rope", "alibi", "t5_bias", "kerple_log", "sandwich")
+# What acts inside attention, and the share of our plain kernel's speed that it keeps.
+# Those of a grid see the keys as 32 rows of the grid.
+INSIDE = {
+    "rope_2d_mixed": 0.9,
+    "xpos": 0.9,
+    "forgetting": 0.9,
+    "swin(rows=32, columns=64)": 0.9,
+}
+ON_GRID = ("rope_2d_mixed", "swin(rows=32, columns=64)")
+GRID_ROWS = 32
 
 
 @dataclass(frozen=True)
@@ -179,6 +189,47 @@ def encodings(settings: Settings) -> Iterator[Row]:
                     )
 
 
+def _inside_call(use: str, shape, q, k, v):
+    """A call with causal and one encoding, and its trained parameters."""
+    batch, heads, length, dim = shape
+    given = {}
+    if use in ON_GRID:
+        columns = length // GRID_ROWS
+        index = torch.arange(length)
+        grid = torch.stack([index // columns, index % columns], -1).to(torch.int32)[None]
+        given = {"query_positions": grid, "key_positions": grid}
+    if use == "forgetting":  # its gates are made by the graph
+        params = {"forgetting.gate": torch.randn(batch, heads, length, requires_grad=True)}
+    else:
+        params = _parameters([use], shape)
+    trained = [p for p in params.values() if p.requires_grad]
+    return lambda: sextant.attention(q, k, v, ["causal", use], params, **given), trained
+
+
+def inside(settings: Settings) -> Iterator[Row]:
+    """Encodings that are rows, running sums or gathers, parameter gradients included,
+    against our own plain kernel."""
+    shape = (1, 4, 512, 64) if settings.is_quick else (1, 12, 2048, 64)
+    q, k, v, gradient = _inputs(shape, torch.float32)
+    plain = _both(lambda: sextant.attention(q, k, v, ["causal"]), (q, k, v), gradient)
+    candidates = {"plain": plain}
+    for use in INSIDE:
+        run, trained = _inside_call(use, shape, q, k, v)
+        candidates[use] = _both(run, (q, k, v, *trained), gradient)
+    rounds = Rounds(candidates, settings.rounds)
+    for use, goal in INSIDE.items():
+        ratio = rounds.ratio(use, "plain")
+        yield Row(
+            "encodings inside attention vs our plain kernel",
+            f"{shape} f32 causal {use} forward + backward",
+            settings.threads,
+            ratio.median,
+            goal=goal,
+            low=ratio.low,
+            high=ratio.high,
+        )
+
+
 def dense_bias(settings: Settings) -> Iterator[Row]:
     """A learned bias, against PyTorch with the bias as a mask that requires grad."""
     for shape in settings.shapes[:1]:
@@ -299,6 +350,7 @@ SECTIONS = {
     "attention": attention,
     "share": share,
     "encodings": encodings,
+    "inside": inside,
     "bias": dense_bias,
     "training": training,
     "compile": compiling,
