@@ -121,6 +121,15 @@ static passes::Evaluator makeEvaluator(pos::EncodingOp definition,
 // Arithmetic on options and extents, as text
 //===----------------------------------------------------------------------===//
 
+static std::string spell(Value value);
+
+/// A factor of a product: a sum stands in parentheses.
+static std::string spellFactor(Value value) {
+  std::string text = spell(value);
+  bool isSum = isa<arith::AddIOp, arith::SubIOp>(value.getDefiningOp());
+  return isSum ? "(" + text + ")" : text;
+}
+
 /// `value` as people write it; "..." where it has no short form.
 static std::string spell(Value value) {
   Operation *op = value.getDefiningOp();
@@ -142,9 +151,11 @@ static std::string spell(Value value) {
   if (auto select = dyn_cast<arith::SelectOp>(op))
     return spell(select.getTrueValue()) + " or " +
            spell(select.getFalseValue());
+  if (isa<arith::MulIOp>(op))
+    return spellFactor(op->getOperand(0)) + " * " +
+           spellFactor(op->getOperand(1));
   const char *sign = isa<arith::AddIOp>(op)   ? " + "
                      : isa<arith::SubIOp>(op) ? " - "
-                     : isa<arith::MulIOp>(op) ? " * "
                                               : nullptr;
   if (!sign)
     return "...";
@@ -216,10 +227,16 @@ static bool seesAllHeads(pos::ScoreOp score) {
       score.getBody().front().getArgument(0).getType());
 }
 
+/// Where the sites of a definition stand, and what its scores read of the query
+/// row and of other keys.
 static std::vector<std::string> getPlaces(pos::EncodingOp definition) {
   llvm::SetVector<StringRef> operands;
   collectOperands(definition, operands);
   std::vector<std::string> places;
+  auto add = [&](std::string place) {
+    if (!llvm::is_contained(places, place))
+      places.push_back(std::move(place));
+  };
   for (Operation &op : definition.getBody().front()) {
     if (!isa<pos::SiteOpInterface>(op))
       continue;
@@ -228,8 +245,11 @@ static std::vector<std::string> getPlaces(pos::EncodingOp definition) {
       place += " of all heads";
     if (isa<pos::RowsOp>(op))
       place += " of " + llvm::join(operands, ", ");
-    if (!llvm::is_contained(places, place))
-      places.push_back(place);
+    add(place);
+    op.walk([&](Operation *inner) {
+      if (isa<pos::QueryDotOp, pos::ScanOp>(inner))
+        add(inner->getName().stripDialect().str());
+    });
   }
   return places;
 }

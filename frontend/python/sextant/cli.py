@@ -228,15 +228,50 @@ def _report(options) -> None:
 def _add_encodings(commands) -> None:
     parser = commands.add_parser(
         "encodings",
-        help="list encodings, or describe one",
+        help="list encodings, describe one, or draw what it does",
         description="Encodings of the user's folder, of SEXTANT_PATH, and Sextant's "
-        "own.",
+        "own. With --plot a picture: bias or rotated score over distance by head, "
+        "visible keys, rows of embeddings; for scores that depend on the contents of "
+        "rows, what is added to the scores of a text.",
     )
-    parser.add_argument("name", nargs="?", help="an encoding to describe")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        help='an encoding to describe, or to draw: then also "dape(kerple_log, hidden=8)"',
+    )
+    parser.add_argument(
+        "--plot",
+        nargs="?",
+        const="",
+        metavar="FILE.png",
+        help="draw what it does (default file: its name, here)",
+    )
+    drawing = parser.add_argument_group("with --plot")
+    drawing.add_argument("--heads", type=int, default=4, help="attention heads (default 4)")
+    drawing.add_argument("--head-dim", type=int, default=64, help="their width (default 64)")
+    drawing.add_argument(
+        "--length", type=int, default=0, help="how far distances go, or rows of a text"
+    )
+    drawing.add_argument(
+        "--text", default="", help="rows are its letters; equal ones have equal rows"
+    )
+    drawing.add_argument(
+        "--seed", type=int, default=0, help="seed of initial parameters and of rows (default 0)"
+    )
+    drawing.add_argument(
+        "--run",
+        dest="folder",
+        metavar="FOLDER",
+        help="take the parameters that this run has trained",
+    )
+    drawing.add_argument("--layer", type=int, default=0, help="layer of the run (default 0)")
     parser.set_defaults(run=_encodings)
 
 
 def _encodings(options) -> None:
+    if options.plot is not None:
+        _plot(options)
+        return
     if options.name:
         info = definitions.describe(options.name)
         print(info)
@@ -246,6 +281,33 @@ def _encodings(options) -> None:
     width = max((len(e.name) for e in found), default=0)
     for encoding in found:
         print(f"{encoding.name:<{width}}  {encoding.formula}")
+
+
+def _plot(options) -> None:
+    from .plot import plot_encoding
+
+    if not options.name:
+        raise ValueError("--plot needs an encoding: sextant encodings NAME --plot [FILE.png]")
+    for name in ("heads", "head_dim"):
+        if (given := getattr(options, name)) < 1:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {given}")
+    if options.length < 0:
+        raise ValueError(f"--length must not be negative, got {options.length}")
+    settings = {"heads": options.heads, "head_dim": options.head_dim}
+    use = options.name
+    if options.folder:
+        from .training.runs import trained_params
+
+        use, settings = trained_params(options.folder, options.name, options.layer)
+    path = plot_encoding(
+        use,
+        options.plot,
+        length=options.length,
+        seed=options.seed,
+        text=options.text.encode("utf-8", "surrogateescape"),
+        **settings,
+    )
+    print(f"picture: {path}")
 
 
 # demo -----------------------------------------------------------------------

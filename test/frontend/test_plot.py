@@ -1,0 +1,278 @@
+"""`sextant encodings NAME --plot`: what is drawn, and the file."""
+
+import math
+import os
+import struct
+
+import pytest
+import torch
+
+import sextant
+from sextant import probe
+from sextant.cli import main
+from sextant.panels import Subject, initial_params, make_panels, printable
+from sextant.plot import default_name, plot_encoding, render
+from sextant.uses import parse_use
+
+pytest.importorskip("sextant._compiler")
+
+
+def subject_of(use, **settings):
+    subject = Subject(parse_use(use), {}, **settings)
+    subject.params = initial_params(subject)
+    return subject
+
+
+def panels_of(use, **settings):
+    return make_panels(subject_of(use, **settings))
+
+
+def size_of(data):
+    """Width and height of a PNG file."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", data[16:24])
+
+
+# Pictures ----------------------------------------------------------------------
+
+
+def every_encoding():
+    return [e.name for e in sextant.encodings()]
+
+
+@pytest.mark.parametrize("name", every_encoding())
+def test_every_encoding_has_a_picture(name):
+    """Whatever is installed: parameters of callers get example values, and what
+    adds nothing at first is moved."""
+    panels = panels_of(name, heads=2, head_dim=16, length=24)
+    width, height = size_of(render(panels, name))
+    assert width >= 400 and height >= 300
+    for panel in panels:
+        values = [y for _, _, y in panel.curves] or [panel.image]
+        shown = [v[v.isfinite()] for v in values]
+        assert all(len(v) for v in shown) and any((v != v[0]).any() for v in shown)
+
+
+def test_a_bias_is_drawn_by_head():
+    (panel,) = panels_of("alibi", heads=4, length=10)
+    slopes = [2.0 ** (-2 * (h + 1)) for h in range(4)]
+    assert [label for label, _, _ in panel.curves] == [f"head {h}" for h in range(4)]
+    for (_, x, y), slope in zip(panel.curves, slopes):
+        torch.testing.assert_close(y, -slope * x.double())
+
+
+def test_a_rotation_is_drawn_by_pair():
+    """cos(distance * frequency) for one lane of each pair; their mean for all."""
+    (panel,) = panels_of("rope", head_dim=8, length=12)
+    distance = torch.arange(12).double()
+    frequency = [10000.0 ** (-2 * t / 8) for t in range(4)]
+    assert [label for label, _, _ in panel.curves] == ["lane 0", "lane 1", "lane 2", "all lanes"]
+    for (_, _, y), f in zip(panel.curves[:3], frequency):
+        torch.testing.assert_close(y, (distance * f).cos(), atol=1e-6, rtol=0)
+    mean = sum((distance * f).cos() for f in frequency) / 4
+    torch.testing.assert_close(panel.curves[-1][2], mean, atol=1e-6, rtol=0)
+
+
+def test_a_mask_is_drawn_as_what_it_shows():
+    (panel,) = panels_of("window(size=4)", heads=1, head_dim=8, length=20)
+    offset = torch.arange(20)[:, None] - torch.arange(20)
+    torch.testing.assert_close(panel.image, ((offset >= 0) & (offset < 4)).double())
+
+
+def test_a_factor_is_drawn_beside_the_bias():
+    subject = subject_of("kerple_multiplicative", heads=2, length=30)
+    factor, bias = make_panels(subject)
+    r = {n: subject.params[f"kerple_multiplicative.r{n}"] for n in range(1, 5)}
+    for head in range(2):
+        x = torch.arange(1, 30).double()
+        want = torch.exp(-r[3][head] * x ** r[4][head]), -r[1][head] * x ** r[2][head]
+        for panel, values in zip((factor, bias), want):
+            torch.testing.assert_close(panel.curves[head][2][1:], values, atol=1e-8, rtol=1e-8)
+
+
+def test_a_map_of_scores_is_drawn_over_the_score():
+    (panel,) = panels_of("softcap(cap=5)", heads=2)
+    ((_, x, y),) = panel.curves
+    torch.testing.assert_close(y, 5 * torch.tanh(x.double() / 5), atol=1e-6, rtol=1e-6)
+
+
+def test_a_grid_is_drawn_by_head():
+    subject = subject_of("swin(rows=3, columns=2)", heads=2, length=4)
+    images = [panel.image for panel in make_panels(subject)]
+    assert len(images) == 2 and images[0].shape == (9, 9)
+    table = subject.params["swin.table"].reshape(5, 3, 2)
+    torch.testing.assert_close(images[1][2:7, 3:6], table[:, :, 1])
+
+
+def test_embeddings_are_drawn_as_they_become():
+    (panel,) = panels_of("sinusoidal", heads=1, head_dim=8, length=6)
+    assert panel.image.shape == (6, 8)
+    torch.testing.assert_close(panel.image[:, 0], torch.arange(6).double().sin(), atol=1e-6, rtol=0)
+
+
+def network(params, scores, bias):
+    w1, b1, w2, b2 = (params[f"dape.{n}"] for n in ("w1", "b1", "w2", "b2"))
+    units = torch.einsum("ug,gij->uij", w1, torch.cat([scores, bias])) + b1[:, None, None]
+    units = torch.nn.functional.leaky_relu(units, 0.01)
+    return torch.einsum("hu,uij->hij", w2, units) + b2[:, None, None]
+
+
+def test_scores_of_all_heads_are_drawn_for_a_text():
+    """What is added, head by head, against the formula; its host dashed beside."""
+    text = b"to be or not to be"
+    subject = subject_of("dape(kerple_log, hidden=5)", heads=3, head_dim=8, text=text)
+    first, *images = make_panels(subject)
+    assert first.letters == text.decode() and len(images) == 3
+    draw = torch.Generator().manual_seed(0)
+    rows = torch.randn(2, 3, 256, 8, generator=draw, dtype=torch.float64)
+    query, key = rows[:, :, list(text)]
+    scores = query @ key.transpose(-1, -2) / math.sqrt(8)
+    r1, r2 = (subject.params[f"dape.kerple_log.{n}"][:, None, None] for n in ("r1", "r2"))
+    index = torch.arange(len(text)).double()
+    bias = -r1 * torch.log1p(r2 * (index[:, None] - index).abs())
+    want = bias + network(subject.params, scores, bias)
+    visible = index[None] <= index[:, None]
+    for panel, head in zip(images, want):
+        torch.testing.assert_close(panel.image[visible], head[visible], atol=1e-6, rtol=1e-6)
+        assert panel.image[~visible].isnan().all()
+    for head in range(3):
+        torch.testing.assert_close(first.curves[head][2], want[head, -1], atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close(first.curves[3 + head][2], bias[head, -1], atol=1e-6, rtol=1e-6)
+
+
+def test_what_adds_nothing_at_first_is_moved():
+    subject = subject_of("cope", heads=2, head_dim=8, length=12)
+    assert "moved" in subject.note and subject.params["cope.table"].abs().max() > 0
+    assert subject_of("dape", heads=2).note == "initial parameters"
+
+
+def test_scores_are_read_off_whole_rows():
+    """Beside what an encoding adds to outputs, for more keys than lanes, grouped
+    queries and hidden keys."""
+    draw = torch.Generator().manual_seed(1)
+    query = torch.randn(4, 11, 3, generator=draw, dtype=torch.float64)
+    key = torch.randn(2, 11, 3, generator=draw, dtype=torch.float64)
+    params = sextant.init_params(["shaw(reach=2)"], heads=4, head_dim=3, dtype=torch.float64)
+    got = probe.mapped_scores(["causal", "shaw(reach=2)"], params, query, key)
+    offset = torch.arange(11)[None] - torch.arange(11)[:, None]
+    table = params["shaw.ak"][offset.clamp(-2, 2) + 2]
+    rows = key.repeat_interleave(2, 0)[:, None] + table
+    want = torch.einsum("hid,hijd->hij", query, rows) / math.sqrt(3)
+    visible = offset <= 0
+    torch.testing.assert_close(got[:, visible], want[:, visible], atol=1e-9, rtol=1e-9)
+    assert (got[:, ~visible] == -torch.inf).all()
+
+
+def test_an_encoding_of_the_search_path_is_drawn(tmp_path, monkeypatch):
+    @sextant.encoding
+    def near(score, at, slope: sextant.PerHead(init=sextant.constant_init(0.5))):
+        return score - slope[at.head] * sextant.sqrt(abs(at.offset))
+
+    (tmp_path / "near.mlir").write_text(near.text)
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    (panel,) = panels_of("near", heads=1, length=5)
+    torch.testing.assert_close(panel.curves[0][2], -0.5 * torch.arange(5).double().sqrt())
+
+
+# The command -------------------------------------------------------------------
+
+
+def test_command_names_the_file_after_the_use(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["encodings", "window(size=8)", "--plot", "--heads", "1"]) == 0
+    assert capsys.readouterr().out == "picture: window-size=8.png\n"
+    assert os.listdir(tmp_path) == ["window-size=8.png"]
+    assert main(["encodings", "dape(alibi)", "--plot", "out/d.png", "--text", "a\u00e9b\n"]) == 0
+    assert size_of((tmp_path / "out" / "d.png").read_bytes())
+
+
+def test_names_of_files():
+    assert default_name("alibi") == "alibi.png"
+    assert default_name('near=rope(scaling="linear", base=1e6)') == "near=rope-scaling=-linear-base=1e6.png"
+    assert default_name("dape(kerple_log, hidden=8)") == "dape-kerple_log-hidden=8.png"
+    assert printable(b"a\n\xc3z") == "a\u00b7\u00b7z"
+
+
+def test_pictures_are_the_same_bits(tmp_path):
+    a, b = (plot_encoding("alibi", tmp_path / n, length=9).read_bytes() for n in ("a.png", "b.png"))
+    assert a == b
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["kerple_lag", "--plot"], "kerple_log"),
+        (["--plot"], "--plot needs an encoding"),
+        (["alibi", "--plot", "a.svg"], "name the file a.png, got a.svg"),
+        (["alibi(", "--plot"], "expected"),
+        (["dape(softcap)", "--plot"], "is not additive in the score"),
+        (["alibi", "--plot", "--heads", "0"], "--heads must be at least 1, got 0"),
+        (["alibi", "--plot", "--length", "-1"], "--length must not be negative"),
+        (["dape", "--plot", "--text", "ab" * 300], "up to 512 bytes, got 600"),
+        (["alibi", "--plot", "file/a.png"], "cannot write file/a.png: "),
+        (["alibi", "--plot", "--run", "nowhere"], "nowhere"),
+        (["values_only", "--plot"], '"values_only" acts at weighted_rows'),
+    ],
+)
+def test_errors_name_the_cause(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    (tmp_path / "values_only.mlir").write_text(VALUES_ONLY)
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    assert main(["encodings", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("sextant: error: ") and message in error
+    assert sorted(os.listdir(tmp_path)) == ["file", "values_only.mlir"]
+
+
+VALUES_ONLY = """\
+pos.encoding @values_only attributes {formula = "o + table", paper = "none"} {
+  %dim = pos.extent value_dim
+  %rows = arith.constant 1 : i32
+  %zero = arith.constant 0.0 : f32
+  %table = pos.param "table" : tensor<?x?xf32> dims(%rows, %dim) init constant(%zero)
+  pos.weighted_rows %table : tensor<?x?xf32> {
+    %first = arith.constant 0 : i32
+    pos.yield %first : i32
+  }
+}
+"""
+
+
+def test_trained_parameters_are_drawn(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"The quick brown fox jumps over the lazy dog. " * 100)
+    run = str(tmp_path / "run")
+    train = ["train", run, "--data", str(text), "--layers", "2", "--width", "32", "--heads", "2"]
+    train += ["--length", "16", "--batch", "2", "--steps", "2", "--quiet"]
+    assert main([*train, "--encodings", "learned", "mine=dape(kerple_log, hidden=3)"]) == 0
+    from sextant.training.runs import trained_params
+
+    use, settings = trained_params(run, "mine", 1)
+    assert use == "mine=dape(kerple_log, hidden=3)" and settings["heads"] == 2
+    assert settings["params"]["mine.w1"].shape == (3, 4)
+    other = trained_params(run, "dape", 0)[1]["params"]
+    assert not torch.equal(other["mine.w1"], settings["params"]["mine.w1"])
+    assert set(trained_params(run, "learned", 0)[1]["params"]) == {"learned.table"}
+    capsys.readouterr()
+    picture = tmp_path / "a.png"
+    command = ["encodings", "mine", "--plot", str(picture), "--run", run, "--text", "the lazy"]
+    assert main(command) == 0 and size_of(picture.read_bytes())
+    assert main([*command, "--layer", "2"]) == 1
+    assert "has layers 0 to 1, got 2" in capsys.readouterr().err
+    assert main(["encodings", "ropes", "--plot", "--run", run]) == 1
+    assert 'has no encoding "ropes"' in capsys.readouterr().err
+
+
+def test_an_old_picture_outlives_a_failed_write(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "a.png"
+    plot_encoding("alibi", path, length=5)
+    before = path.read_bytes()
+
+    def fail(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    assert main(["encodings", "rope", "--plot", str(path)]) == 1
+    assert f"cannot write {path}: No space left on device" in capsys.readouterr().err
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.png"]
