@@ -159,40 +159,6 @@ def test_dape_among_others(draw, shape):
     compare(draw, use, score, params, shape)
 
 
-# Invariances -------------------------------------------------------------------
-
-
-def run(draw, uses, params, heads=4, lengths=(6, 8), dtype=torch.float64):
-    state = draw.get_state()
-    q, k, v = (normal(draw, 2, heads, n, 8).to(dtype) for n in (*lengths, lengths[1]))
-    draw.set_state(state)
-    q, k, v = (t.requires_grad_() for t in (q, k, v))
-    params = {n: t.to(dtype).detach() for n, t in params.items()}
-    out, lse = sextant.attention(
-        q, k, v, [*uses, "causal"], params, return_lse=True, target="reference"
-    )
-    (out.sin().sum() + lse.cos().sum()).backward()
-    return [t.detach() for t in (out, lse, q.grad, k.grad, v.grad)]
-
-
-@pytest.mark.parametrize("variant", ["concat_residual", "add_residual"])
-def test_dape_with_a_zero_network_is_its_host(draw, variant):
-    use = f"dape(kerple_log, variant={variant})"
-    params = initial(draw, [use], 4)
-    for name in ("w2", "b2"):
-        params[f"dape.{name}"].zero_()
-    host = {f"kerple_log.{r}": params[f"dape.kerple_log.{r}"] for r in ("r1", "r2")}
-    for a, b in zip(run(draw, [use], params), run(draw, ["kerple_log"], host)):
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-
-
-def test_identical_heads_are_not_mixed(draw):
-    """Talking heads start as the identity: as if they were not there."""
-    params = initial(draw, ["talking_heads"], 4)
-    for a, b in zip(run(draw, ["talking_heads"], params), run(draw, [], {})):
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-
-
 # Bad input ---------------------------------------------------------------------
 
 
@@ -213,9 +179,13 @@ def test_hosts_that_are_none(draw, use, message):
         sextant.attention(x, x, x, [use], params, target="reference")
 
 
-def test_wrong_head_count(draw):
+@pytest.mark.parametrize("use, name", [("talking_heads", "pre"), ("dape", "w1"), ("dape(alibi)", "w2")])
+def test_parameters_of_another_head_count(draw, use, name):
     x = normal(draw, 1, 2, 3, 8)
-    with pytest.raises(ValueError, match="talking_heads.pre"):
-        sextant.attention(
-            x, x, x, ["talking_heads"], {"talking_heads.pre": normal(draw, 3, 3)}, target="reference"
-        )
+    instance = use.split("(")[0]
+    params = initial(draw, [use], 2) | {
+        n: t for n, t in initial(draw, [use], 3).items() if n == f"{instance}.{name}"
+    }
+    params = {n: t.double() for n, t in params.items()}
+    with pytest.raises(ValueError, match=rf'"{instance}.{name}" must have shape .* got \('):
+        sextant.attention(x, x, x, [use], params, target="reference")

@@ -264,32 +264,6 @@ def test_initial_frequencies():
     torch.testing.assert_close(turn, torch.full_like(turn, math.pi / 2), rtol=1e-5, atol=0)
 
 
-# Invariances ------------------------------------------------------------------
-
-RELATIVE = ["rope_2d", "rope_2d_mixed", "swin", "kerple_multiplicative", "xpos"]
-RELATIVE += ["rope(scaling=yarn, factor=4.0, train_length=64)"]
-
-
-@pytest.mark.parametrize("target", ["reference", "cpu"])
-@pytest.mark.parametrize("use", RELATIVE)
-def test_shift(draw, use, target):
-    """Positions moved together give the same result."""
-    dtype = torch.float64 if target == "reference" else torch.float32
-    q, k, v = (normal(draw, 1, 2, 12, 16).to(dtype) for _ in range(3))
-    params = sextant.init_params([use], heads=2, head_dim=16, seed=1)
-    params = {n: t.to(dtype) for n, t in params.items()}
-    here = grid(draw, 12)
-    moved = here + torch.tensor([5, 11], dtype=torch.int32)
-    first, second = (
-        sextant.attention(
-            q, k, v, ["causal", use], params, target=target, query_positions=p, key_positions=p
-        )
-        for p in (here, moved)
-    )
-    tolerance = 1e-9 if target == "reference" else 2e-5
-    torch.testing.assert_close(first, second, rtol=tolerance, atol=tolerance)
-
-
 def test_grouped_queries_need_a_shared_map(draw):
     q, k = normal(draw, 1, 4, 5, 8).float(), normal(draw, 1, 2, 5, 8).float()
     params = sextant.init_params(["rope_2d_mixed"], heads=4, head_dim=8, seed=1)
