@@ -147,6 +147,20 @@ def test_same_bits_for_any_number_of_threads(target):
         assert torch.equal(a, b) and torch.equal(a, c)
 
 
+def test_parameters_of_another_head_count_are_refused(target):
+    """The number of heads is compiled in; what a program is given must fit it."""
+    program = sextant.compile(module("leaky", 4, 8, (16, 16), (), "f32"), target=target)
+    q = rows((1, 4, 5, 16))
+    params = parameters("leaky", 4, 8)
+    for number, wrong in enumerate([params[0][:, :6], params[1][:7], params[2][:3], params[3][:3]]):
+        given = [wrong if n == number else p for n, p in enumerate(params)]
+        with pytest.raises((RuntimeError, ValueError), match="w1|b1|w2|b2"):
+            program.run("forward", [q, q, q, *given])
+    three = rows((1, 3, 5, 16))
+    with pytest.raises((RuntimeError, ValueError), match="4"):
+        program.run("forward", [three, three, three, *params])
+
+
 @pytest.mark.parametrize("lengths", [(0, 7), (7, 0), (0, 0)], ids=str)
 def test_empty(lengths, target):
     lq, lk = lengths

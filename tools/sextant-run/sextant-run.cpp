@@ -10,7 +10,9 @@
 #include "tools/support/Model.h"
 #include "tools/support/Npy.h"
 #include "tools/support/RunOptions.h"
+#include "tools/support/TableReads.h"
 #include "tools/support/Values.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
@@ -115,6 +117,29 @@ static bool compare(const std::string &name, const Tensor &ours,
   return good;
 }
 
+static bool hasNaN(const Tensor &tensor) {
+  return llvm::any_of(tools::getValues(tensor),
+                      [](double value) { return std::isnan(value); });
+}
+
+/// Says where NaN may come from when no input has one: an index outside of a
+/// table reads NaN, on every target.
+static Status explainNaN(const Function &function, const Outputs &inputs,
+                         const Outputs &expected, const std::string &path,
+                         const codegen::CompileOptions &options) {
+  auto strange = llvm::find_if(expected, hasNaN);
+  if (strange == expected.end() || llvm::any_of(inputs, hasNaN))
+    return {};
+  std::string places;
+  for (const std::string &place : tools::findTableReads(path, options))
+    places += "\n  " + place;
+  std::string text = function.results[strange - expected.begin()] +
+                     " holds NaN, which no input does";
+  if (!places.empty())
+    text += "; an index outside of a table reads NaN, and these may have one:";
+  return makeError(text, places);
+}
+
 static Status writeOutputs(const std::string &folder, const Function &function,
                            const Outputs &outputs) {
   if (std::error_code error = llvm::sys::fs::create_directories(folder))
@@ -187,6 +212,10 @@ int main(int argc, char **argv) {
   Result<Outputs> expected = run(**reference, *number, *converted);
   if (!expected)
     return fail(expected.error().in("the reference").message());
+  if (Status status =
+          explainNaN(function, *inputs, *expected, path, options.compile);
+      !status)
+    return fail(status.error().message());
   bool good = true;
   for (size_t i = 0; i < outputs->size(); ++i)
     good &= compare(function.results[i], (*outputs)[i], (*expected)[i]);

@@ -1,0 +1,72 @@
+//===- TableReads.cpp - Where a model reads tables ------------------------===//
+
+#include "tools/support/TableReads.h"
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace sextant;
+
+/// Whether an index is inside of every dimension that is made for it.
+static bool isInside(Value index) {
+  if (auto argument = dyn_cast<BlockArgument>(index))
+    return isa<pos::SumOp>(argument.getOwner()->getParentOp());
+  return isa<pos::HeadOp, pos::BatchOp>(index.getDefiningOp());
+}
+
+static bool mayBeOutside(Operation *op) {
+  if (auto read = dyn_cast<pos::ReadOp>(op))
+    return !llvm::all_of(read.getIndices(), isInside);
+  if (auto dot = dyn_cast<pos::QueryDotOp>(op))
+    return !isInside(dot.getIndex());
+  return isa<pos::WeightedRowsOp>(op);
+}
+
+/// The place in the text, and the op.
+static std::string spell(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  op->getLoc()->walk([&](Location location) {
+    auto place = dyn_cast<FileLineColLoc>(location);
+    if (!place)
+      return WalkResult::advance();
+    stream << place.getFilename().getValue() << ':' << place.getLine() << ':'
+           << place.getColumn() << ": ";
+    return WalkResult::interrupt();
+  });
+  stream << '\'' << op->getName() << '\'';
+  return text;
+}
+
+std::vector<std::string>
+tools::findTableReads(const std::string &path,
+                      const codegen::CompileOptions &options) {
+  DialectRegistry registry;
+  codegen::registerCompilerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  ParserConfig config(&context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, config);
+  if (!module)
+    return {};
+  passes::LinkEncodingsOptions link;
+  link.searchPath = options.searchPath;
+  PassManager manager(&context);
+  manager.addPass(passes::createLinkEncodings(link));
+  manager.addPass(passes::createInlineEncodings());
+  if (failed(manager.run(*module)))
+    return {};
+  std::vector<std::string> found;
+  module->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (!mayBeOutside(op))
+      return;
+    std::string text = spell(op);
+    if (!llvm::is_contained(found, text))
+      found.push_back(text);
+  });
+  return found;
+}
