@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Keeps the README's table of encodings true.
+
+    scripts/encodings-table.py [--write] [README.md]
+
+Name, places and parameters of a row come from the definition; what is fused comes from
+lowering an attention with the encoding to kernels, for every CPU target of this
+machine. What an encoding does and its paper are written by hand and kept. Prints the
+table, or with --write puts it into the file. Needs `sextant` on PYTHONPATH
+(build/python).
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+HEAD = ("name", "what it does", "places", "parameters", "fused on CPUs", "paper")
+OUTSIDE = ("embedding", "query_input", "key_input", "value_input")
+DTYPES = ("f32", "bf16")
+SIZE = 64
+
+
+def places_of(info):
+    """`score`, `query_dot`; `rows` of query, key."""
+    return ", ".join(re.sub(r"^\w+", r"`\g<0>`", place) for place in info.places)
+
+
+def parameters_of(info):
+    kinds = [" (given)" if p.given else " (frozen)" if p.made else "" for p in info.parameters]
+    return ", ".join(f"`{p.name}`{kind}" for p, kind in zip(info.parameters, kinds))
+
+
+def texts(name, dtype, backward):
+    """Modules in which an encoding acts at all its places."""
+    from sextant import attention_text, definitions
+
+    found = definitions.signature([name])
+    types = tuple(
+        attention_text.ParamType(p.name, p.rank, p.element, p.trained) for p in found.params
+    )
+    outside = [operand for operand in OUTSIDE if operand in found.operands]
+    for operand in outside:
+        yield attention_text.map_rows_module(
+            dtype, SIZE, operand, found.uses, types, found.definitions, 2, backward
+        )
+    if not outside:
+        heads = 4 if found.all_heads else 0
+        key = attention_text.AttentionKey(
+            dtype, SIZE, (SIZE,), found.uses, types, found.definitions, 2, 2, None, heads
+        )
+        yield attention_text.attention_module(key, backward=backward)
+
+
+def is_lowered(name, target, backward):
+    """Whether all kernels of a target exist, in every type of operand."""
+    from sextant import CompileError, backend, definitions
+
+    try:
+        for dtype in DTYPES:
+            for text in texts(name, dtype, backward):
+                backend.compiler().compile(text, target, definitions.user_folder(), "kernel", name)
+    except CompileError:
+        return False
+    return True
+
+
+def fused_on(name):
+    """What is fused, by target where targets differ."""
+    from sextant import backend
+
+    targets = [t for t in backend.compiler().list_targets() if t.startswith("cpu:")]
+    found = {}
+    for target in targets:
+        if is_lowered(name, target, True):
+            what = "forward, backward"
+        else:
+            what = "forward" if is_lowered(name, target, False) else ""
+        found.setdefault(what, []).append(target.removeprefix("cpu:"))
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{w} ({', '.join(t)})" for w, t in found.items() if w)
+
+
+def rows_of(table):
+    """Cells of a table by the first one, without head and rule."""
+    lines = [line.strip().strip("|") for line in table.strip().splitlines()]
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines]
+    return cells[0], {row[0].strip("`"): dict(zip(cells[0], row)) for row in cells[2:]}
+
+
+def make_table(old):
+    """The table as it should be, with the words of the one that is there."""
+    import sextant
+
+    _, known = rows_of(old)
+    lines = [" | ".join(HEAD), "|".join("---" for _ in HEAD)]
+    # The package's own, not those of the user's folders.
+    own = {path.stem for path in (ROOT / "dialects/Pos/Encodings").rglob("*.mlir")}
+    for info in [e for e in sextant.encodings() if e.name in own]:
+        row = known.get(info.name, {})
+        cells = (
+            f"`{info.name}`",
+            row.get("what it does", ""),
+            places_of(info),
+            parameters_of(info),
+            fused_on(info.name),
+            row.get("paper", ""),
+        )
+        lines.append(" | ".join(cells))
+    return "".join(f"| {line} |\n" if i != 1 else f"|{line}|\n" for i, line in enumerate(lines))
+
+
+def find_table(page):
+    """Begin and end of the table in a page."""
+    found = re.search(r"^\| name \|.*?(?=^(?!\|))", page, re.DOTALL | re.MULTILINE)
+    if not found:
+        sys.exit("the page has no table that begins with | name |")
+    return found.span()
+
+
+def update(page):
+    """The page with the table as it should be."""
+    begin, end = find_table(page)
+    return page[:begin] + make_table(page[begin:end]) + page[end:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("page", nargs="?", type=pathlib.Path, default=ROOT / "README.md")
+    parser.add_argument("--write", action="store_true", help="change the file")
+    options = parser.parse_args()
+    page = update(options.page.read_text())
+    if options.write:
+        options.page.write_text(page)
+    else:
+        begin, end = find_table(page)
+        print(page[begin:end], end="")
+
+
+if __name__ == "__main__":
+    main()
