@@ -11,6 +11,7 @@ import time
 import pytest
 import torch
 
+import sextant
 from sextant.cli import main
 from sextant.training.checkpoint import read_checkpoint
 
@@ -20,6 +21,9 @@ TINY = [
     "--layers", "2", "--width", "32", "--heads", "2", "--length", "16", "--batch", "4",
     "--steps", "12", "--warmup", "2", "--save-every", "5", "--quiet",
 ]  # fmt: skip
+
+
+ADAPTIVE = "dape(kerple_log, hidden=4)"
 
 
 @pytest.fixture
@@ -54,7 +58,7 @@ def test_encodings_are_listed_and_described(capsys):
 
 def test_from_training_to_report(tmp_path, text_file, capsys):
     runs = []
-    for encodings in ([], ["kerple_log"], ["rope", "near=window(size=8)"]):
+    for encodings in ([], ["kerple_log"], ["rope", "near=window(size=8)"], [ADAPTIVE]):
         folder = tmp_path / "-".join(["run", *encodings])
         assert train(folder, text_file, "--encodings", *encodings) == 0
         runs.append(str(folder))
@@ -65,9 +69,56 @@ def test_from_training_to_report(tmp_path, text_file, capsys):
     assert all(0 < loss < 8 for loss in stored["all_tokens"].values())
     biases = torch.tensor(stored["biases"])
     assert biases.shape == (2, 2, 64) and (biases.diff() <= 0).all()
+    (shown,) = json.loads((tmp_path / f"run-{ADAPTIVE}" / "evaluation.json").read_text())["adaptive"]
+    assert shown["use"] == ADAPTIVE and len(shown["text"]) == 64
+    layers = shown["layers"]
+    assert len(layers) == 2 and all(len(heads) == 2 for heads in layers)
+    assert all([len(row) for row in head] == list(range(1, 65)) for heads in layers for head in heads)
+    assert stored["adaptive"] == []
     report = tmp_path / "report.html"
     assert main(["report", *runs, "-o", str(report)]) == 0
     assert "kerple_log" in report.read_text()
+    assert f"{ADAPTIVE}: {ADAPTIVE}" in report.read_text()
+
+
+@pytest.mark.parametrize("positions", [{}, {"max_position": 40}, {"max_position": 40, "positions_per": "model"}], ids=str)
+def test_rows_of_attention_are_those_of_the_model(tmp_path, text_file, positions):
+    """Query and key of the first layer by hand; what is added to its scores, by the
+    formula, at the positions that were drawn."""
+    from sextant import probe
+    from sextant.training.config import TrainConfig
+    from sextant.training.model import Model
+
+    config = TrainConfig(
+        encodings=("sinusoidal", ADAPTIVE), layers=2, width=32, heads=4, kv_heads=2, length=16, **positions
+    )
+    model = Model(config)
+    for tensor in model.params.values():
+        tensor.add_(0.02 * torch.randn(tensor.shape))
+    tokens = torch.randint(0, 256, (20,))
+    layers = model.attention_rows(tokens)
+    assert len(layers) == 2
+    query, key, at = layers[0]
+    assert (at is None) == (not positions)
+    p = {n.removeprefix("layers.0."): t for n, t in model.params.items()}
+    if not positions:
+        x = p["embedding.weight"][tokens][None]
+        x = sextant.map_rows(x, ["sinusoidal"])[0]
+        x = torch.nn.functional.layer_norm(x, (32,), p["norm1.weight"], p["norm1.bias"])
+        for name, got in (("query", query), ("key", key)):
+            want = torch.nn.functional.linear(x, p[f"{name}.weight"], p[f"{name}.bias"])
+            torch.testing.assert_close(got, want.unflatten(-1, (-1, 8)).transpose(0, 1), atol=1e-5, rtol=1e-5)
+    added = probe.added_scores(["causal", ADAPTIVE], 1, model.encoding_params(0), query, key, at)
+    scores = query.double() @ key.double().repeat_interleave(2, 0).transpose(-1, -2) / 8**0.5
+    place = torch.arange(20).double() if at is None else at[0, :, 0].double()
+    own = {n.rsplit(".", 1)[1]: t.double()[..., None, None] for n, t in p.items() if ".dape." in f".{n}"}
+    bias = -own["r1"] * torch.log1p(own["r2"] * (place[:, None] - place).abs())
+    inputs = torch.cat([scores, bias])
+    units = torch.einsum("ug,gij->uij", own["w1"][..., 0, 0], inputs) + own["b1"]
+    units = torch.nn.functional.leaky_relu(units, 0.01)
+    want = bias + torch.einsum("hu,uij->hij", own["w2"][..., 0, 0], units) + own["b2"]
+    visible = torch.ones(20, 20).tril().bool()
+    torch.testing.assert_close(added[:, visible], want[:, visible], atol=1e-5, rtol=1e-5)
 
 
 def test_loss_falls(tmp_path, text_file):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sextant import demo
+from sextant.cli import main
 
 pytest.importorskip("sextant._compiler")
 
@@ -16,9 +17,14 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "QUICK", small)
     text = tmp_path / "text.txt"
     text.write_bytes(b"The quick brown fox jumps over the lazy dog. " * 1000)
-    demo.run_demo(tmp_path / "out", quick=True, data=(str(text),))
+    names = ("alibi", "dape(kerple_log, hidden=3)")
+    assert set(demo.ENCODINGS) > {"none", "alibi"}
+    monkeypatch.setattr(demo, "ENCODINGS", names[:1])
+    command = ["demo", str(tmp_path / "out"), "--quick", "--data", str(text)]
+    assert main([*command, "--also", names[1], "--also", names[0]]) == 0
     printed = capsys.readouterr().out
-    for name in demo.ENCODINGS:
+    assert "2 encodings" in printed
+    for name in names:
         assert f"\n{name}" in printed
     assert "ms/step" in printed and ("does not hold" in printed or "holds" in printed)
     page = (tmp_path / "out" / "report.html").read_text()

@@ -30,9 +30,12 @@ def made_up_run(name, losses):
 def test_page_is_self_contained_and_complete(tmp_path):
     runs = [made_up_run(n, v) for n, v in LOSSES.items()]
     runs[3].biases = [[[-0.1 * d for d in range(64)]] * 4] * 4
+    rows = [[0.1 * (i - j) for j in range(i + 1)] for i in range(11)]
+    runs[2].adaptive = [{"use": "mine", "text": "<a> & words", "layers": [[rows] * 3] * 2}]
     findings = write_report(tmp_path / "report.html", runs)
     page = (tmp_path / "report.html").read_text()
-    assert page.count("<svg") == 5 and "<script" not in page
+    assert page.count("<svg") == 6 and "rope: mine" in page and "&lt;a&gt; &amp; words" in page
+    assert "<script" not in page
     assert not re.search(r'(src|href)="?https?:', page)
     for name, losses in LOSSES.items():
         assert f"<td>{name}</td>" in page
@@ -55,8 +58,22 @@ def test_orderings_decide():
     assert check_step_times({"alibi": 10.0}) is None
 
 
+def test_a_network_over_heads_is_held_to_its_host():
+    """On the last tokens, at 4x and 8x."""
+    table = {
+        "kerple_log": {4: 1.73, 8: 1.74},
+        "dape(kerple_log)": {4: 1.70, 8: 1.71},
+    }
+    (finding,) = check_orderings({n: {} for n in table}, table)
+    assert finding.holds and "dape(kerple_log) 1.70 (4x) 1.71 (8x)" in finding.numbers
+    table["dape(kerple_log)"][8] = 1.75
+    assert not check_orderings({n: {} for n in table}, table)[0].holds
+    assert check_orderings(table) == []
+
+
 def test_runs_are_read_back(tmp_path):
     run = made_up_run("alibi", LOSSES["alibi"])
+    run.adaptive = [{"use": "mine", "text": "a", "layers": [[[[0.5]]]]}]
     write_evaluation(tmp_path, run)
     log = [{"step": 0, "loss": 5.0, "ms": 9.0}, {"step": 1, "loss": 4.0, "ms": 7.0}]
     log.append({"step": 1, "loss": 3.5, "ms": 8.0})
@@ -64,6 +81,7 @@ def test_runs_are_read_back(tmp_path):
     (tmp_path / "log.jsonl").write_text(text)
     read = read_run(tmp_path)
     assert read.all_tokens == run.all_tokens and read.name == "alibi"
+    assert read.adaptive == run.adaptive
     assert read.steps == [(0, 5.0), (1, 3.5)] and read.step_ms == 8.0
 
 

@@ -316,19 +316,31 @@ def _plot(options) -> None:
 def _add_demo(commands) -> None:
     parser = commands.add_parser(
         "demo",
-        help="train, evaluate and compare six encodings",
-        description="Trains a GPT with each of six encodings, evaluates them beyond "
+        help="train, evaluate and compare some encodings",
+        description="Trains a GPT with each of some encodings, evaluates them beyond "
         "their training length, and writes a report.",
     )
     parser.add_argument("folder", nargs="?", default="demo", help="where files go")
     parser.add_argument(
         "--quick", action="store_true", help="a smaller setting, under three minutes"
     )
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="USE",
+        help='one more encoding, such as "dape(kerple_log)"; may be repeated',
+    )
     _add_data(parser)
     parser.set_defaults(run=_demo)
 
 
 def _demo(options) -> None:
-    from .demo import run_demo
+    from .demo import ENCODINGS, run_demo
 
-    run_demo(options.folder, quick=options.quick, data=tuple(options.data))
+    run_demo(
+        options.folder,
+        quick=options.quick,
+        data=tuple(options.data),
+        encodings=tuple(dict.fromkeys([*ENCODINGS, *options.also])),
+    )

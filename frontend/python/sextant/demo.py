@@ -1,4 +1,4 @@
-"""``make demo``: six encodings, trained, extrapolated and compared.
+"""``make demo``: some encodings, trained, extrapolated and compared.
 
 The setting is that of a plain PyTorch model with known losses (below); the demo
 says how far each encoding is from them.
@@ -18,6 +18,7 @@ from .training.data import load_text
 from .training.loop import train
 from .training.runs import evaluate_run
 
+# Uses of encodings; each is trained by itself.
 ENCODINGS = ("none", "sinusoidal", "rope", "alibi", "t5_bias", "kerple_log")
 
 # Losses of a plain PyTorch model at 1x, in nats per byte over all tokens, on the
@@ -37,8 +38,14 @@ QUICK = replace(FULL, steps=60, warmup=10)
 QUICK_VALIDATION = 16 * 1024
 
 
-def run_demo(folder: str | Path, *, quick: bool = False, data: Sequence[str] = ()) -> None:
-    """Trains, evaluates and reports into ``folder``.
+def run_demo(
+    folder: str | Path,
+    *,
+    quick: bool = False,
+    data: Sequence[str] = (),
+    encodings: Sequence[str] = ENCODINGS,
+) -> None:
+    """Trains, evaluates and reports into ``folder``, one run per use of an encoding.
 
     Runs that are there already are resumed. ``quick`` (also ``DEMO=quick``)
     takes fewer steps, which are not compared with the expected losses.
@@ -50,12 +57,12 @@ def run_demo(folder: str | Path, *, quick: bool = False, data: Sequence[str] = (
     if quick:
         text = replace(text, validation=text.validation[: QUICK_VALIDATION + 1])
     print(
-        f"{len(ENCODINGS)} encodings, {base.steps} steps of {base.batch} x "
+        f"{len(encodings)} encodings, {base.steps} steps of {base.batch} x "
         f"{base.length} bytes each, on {text.source}"
     )
     began = time.perf_counter()
     runs = []
-    for name in ENCODINGS:
+    for name in encodings:
         config = replace(base, encodings=() if name == "none" else (name,))
         run = folder / ("quick" if quick else "full") / name
         train(config, run, text=text)
@@ -74,13 +81,14 @@ def run_demo(folder: str | Path, *, quick: bool = False, data: Sequence[str] = (
 def _print_table(runs) -> None:
     multiples = sorted(runs[0].all_tokens)
     wide = 8 * len(multiples)
+    first = max(12, *(len(run.name) + 2 for run in runs))
     head = "".join(f"{f'{m}x':>8}" for m in multiples)
-    print(f"{'':12}{'all tokens':>{wide}}{f'last {runs[0].last} tokens':>{wide + 3}}")
-    print(f"{'':12}{head}   {head}   ms/step")
+    print(f"{'':{first}}{'all tokens':>{wide}}{f'last {runs[0].last} tokens':>{wide + 3}}")
+    print(f"{'':{first}}{head}   {head}   ms/step")
     for run in runs:
         everything = "".join(f"{run.all_tokens[m]:8.3f}" for m in multiples)
         end = "".join(f"{run.last_tokens[m]:8.3f}" for m in multiples)
-        print(f"{run.name:12}{everything}   {end}   {run.step_ms:7.1f}")
+        print(f"{run.name:{first}}{everything}   {end}   {run.step_ms:7.1f}")
 
 
 def _compare(runs) -> None:

@@ -136,6 +136,14 @@ def build(config: Config) -> str:
     return _Model(config).text()
 
 
+def build_rows(config: Config) -> str:
+    """The text of a module with one function, ``rows(tokens, ...) -> layers.0.query,
+    layers.0.key, layers.1.query, ...``: what enters each layer's attention, [batch,
+    heads, length, head dim], before its encodings act. Parameters are those of
+    `build`."""
+    return _Model(config).rows_text()
+
+
 def gpt(**settings) -> str:
     """As `build`, of a `Config` with these settings."""
     return build(Config(**settings))
@@ -151,6 +159,8 @@ class _Model:
         self.given: dict[str, Input] = {}
         # Names of the operands of every place, by the place's label.
         self.operands: dict[str, list[str]] = {}
+        # Query and key of every layer of the function at hand.
+        self.rows: dict[str, tuple[Value, Value]] = {}
         self._declare()
 
     # ---- parameters ---------------------------------------------------------
@@ -239,6 +249,17 @@ class _Model:
         parts += [self._loss(attributes), self._token_losses(), self._logits()]
         return f"module {{\n{''.join(parts)}}}\n"
 
+    def rows_text(self) -> str:
+        f = self._function("rows", ("tokens",))
+        self._forward(f)
+        named = [
+            (f"{layer}.{name}", value)
+            for layer, pair in self.rows.items()
+            for name, value in zip(("query", "key"), pair)
+        ]
+        parts = [self.definitions, *(p.text() for p in self.parameters.values()), f.text(named)]
+        return f"module {{\n{''.join(parts)}}}\n"
+
     def _positions(self, where: str) -> str | None:
         """Name of the positions that the embedding or a layer has."""
         if self.config.positions == "index":
@@ -312,6 +333,7 @@ class _Model:
         q = heads("query", c.heads)
         k = heads("key", c.key_heads)
         v = heads("value", c.key_heads)
+        self.rows[prefix] = (q, k)
         uses = self.placed[ATTENTION].uses if ATTENTION in self.placed else ()
         names = self.operands.get(f"{prefix}.{ATTENTION}", [])
         at = self._positions(prefix)

@@ -92,6 +92,48 @@ def biases(run: RunResult) -> str:
     return _svg(figure)
 
 
+def adaptive_biases(found: dict) -> str:
+    """What an encoding of all heads adds to the scores of a text: one row per layer,
+    first the last query by head, then all queries of each head. A row's mean is left
+    out, which the softmax does not see."""
+    letters, layers = found["text"], found["layers"]
+    heads = min(len(layers[0]), 8)
+    figure, axes = _figure(len(layers), 1 + heads, (3.6 + 1.7 * heads, 1.9 * len(layers)))
+    for row, layer in zip(axes, layers):
+        for head in range(heads):
+            last = _centred(layer[head][-1])
+            row[0].plot(last, label=f"head {head}", linewidth=1)
+            _triangle(row[1 + head], layer[head])
+        row[0].grid(alpha=0.3)
+        row[0].tick_params(labelsize="x-small")
+    for number, row in enumerate(axes):
+        row[0].set_ylabel(f"layer {number}", fontsize="small")
+    for head in range(heads):
+        axes[0][1 + head].set_title(f"head {head}", fontsize="small")
+    axes[0][0].set_title("last query", fontsize="small")
+    axes[0][0].legend(fontsize="xx-small")
+    for ax in axes[-1]:
+        ax.set_xlabel("key", fontsize="small")
+    axes[-1][0].set_xticks(range(len(letters)), letters, fontsize=4)
+    return _svg(figure)
+
+
+def _centred(row: Sequence[float]) -> list[float]:
+    mean = sum(row) / len(row)
+    return [value - mean for value in row]
+
+
+def _triangle(ax, rows: Sequence[Sequence[float]]) -> None:
+    """Rows that grow by one as an image, white at 0."""
+    size = len(rows)
+    shown = [_centred(row) + [float("nan")] * (size - len(row)) for row in rows]
+    most = max((abs(v) for row in shown for v in row if v == v), default=0.0) or 1.0
+    ax.imshow(shown, cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.text(size, 0, f"+-{most:.2g}", fontsize="x-small", ha="right", va="top")
+
+
 def step_times(runs: Sequence[RunResult]) -> str:
     """Time of a training step, as bars."""
     figure, axes = _figure(size=(6.4, 0.5 + 0.4 * len(runs)))

@@ -16,13 +16,14 @@ Losses = Mapping[str, Mapping[int, float]]
 @dataclass(frozen=True)
 class Ordering:
     """``needs``: encodings that must be among the runs. ``holds``: decides from
-    the losses of all tokens by encoding and multiple. ``numbers``: what is shown
-    beside it, as (encoding, multiple)."""
+    the losses by encoding and multiple, of all tokens, or with ``last`` of the last
+    tokens of each block. ``multiples``: of which losses are shown beside it."""
 
     text: str
     needs: tuple[str, ...]
     holds: Callable[[Losses], bool]
     multiples: tuple[int, ...]
+    last: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,13 +124,21 @@ ORDERINGS = (
         < r["sinusoidal"][4],
         (4,),
     ),
+    Ordering(
+        "At 4x and 8x, on the last tokens, dape(kerple_log) is better than kerple_log.",
+        ("dape(kerple_log)", "kerple_log"),
+        lambda r: all(r["dape(kerple_log)"][m] < r["kerple_log"][m] for m in (4, 8)),
+        (4, 8),
+        last=True,
+    ),
 )
 
 
-def check_orderings(losses: Losses) -> list[Finding]:
+def check_orderings(all_tokens: Losses, last_tokens: Losses | None = None) -> list[Finding]:
     """The orderings that these runs can show."""
     findings = []
     for ordering in ORDERINGS:
+        losses = (last_tokens or {}) if ordering.last else all_tokens
         if not all(n in losses for n in ordering.needs):
             continue
         if not all(m in losses[n] for n in ordering.needs for m in ordering.multiples):

@@ -32,7 +32,10 @@ def write_report(path: str | Path, runs: Sequence[RunResult]) -> list[Finding]:
     names = [run.name for run in runs]
     if len(set(names)) != len(names):
         raise ReportError(f"two runs have the same encodings: {', '.join(names)}")
-    findings = check_orderings({run.name: run.all_tokens for run in runs})
+    findings = check_orderings(
+        {run.name: run.all_tokens for run in runs},
+        {run.name: run.last_tokens for run in runs},
+    )
     times = check_step_times({run.name: run.step_ms for run in runs})
     if times:
         findings.append(times)
@@ -74,8 +77,29 @@ def render(runs: Sequence[RunResult], findings: Sequence[Finding]) -> str:
         )
     for run in shown:
         parts.append(f"<h3>{html.escape(run.name)}</h3>{figures.biases(run)}")
+    parts += _adaptive(runs)
     parts.append("</body></html>")
     return "\n".join(parts)
+
+
+def _adaptive(runs: Sequence[RunResult]) -> list[str]:
+    """What encodings of all heads add to the scores of a text."""
+    found = [(run, item) for run in runs for item in run.adaptive]
+    if not found:
+        return []
+    parts = [
+        "<h2>Data-adaptive biases</h2>",
+        "<p>What an encoding that sees the scores of all heads adds to them, for a piece of "
+        "held-out text: over keys (across) and queries (down), each row relative to its mean, "
+        "which the softmax does not see. A bias of position alone would have equal diagonals.</p>",
+    ]
+    for run, item in found:
+        parts.append(
+            f"<h3>{html.escape(run.name)}: {html.escape(item['use'])}</h3>"
+            f"<p class=small>text: <code>{html.escape(item['text'])}</code></p>"
+            f"{figures.adaptive_biases(item)}"
+        )
+    return parts
 
 
 def _setting(runs: Sequence[RunResult]) -> str:

@@ -29,7 +29,8 @@ class RunResult:
     training length, for the two protocols. ``steps``: (step, training loss).
     ``step_ms``: median time of a training step in milliseconds. ``biases``: by
     layer, an array [heads, distances] of what the encodings add to a score at
-    distance 0, 1, ...
+    distance 0, 1, ... ``adaptive``: what encodings of all heads add to the scores of
+    a text (`training.adaptive.adaptive_biases`).
     """
 
     name: str
@@ -41,6 +42,7 @@ class RunResult:
     step_ms: float = 0.0
     parameters: int = 0
     biases: list[list[list[float]]] = field(default_factory=list)
+    adaptive: list[dict] = field(default_factory=list)
 
 
 def write_evaluation(folder: Path, result: RunResult) -> None:
@@ -54,8 +56,8 @@ def write_evaluation(folder: Path, result: RunResult) -> None:
             "last": result.last,
             "parameters": result.parameters,
             "biases": result.biases,
-        },
-        indent=1,
+            "adaptive": result.adaptive,
+        }
     )
     try:
         replace_file(folder / EVALUATION, text.encode())
@@ -84,6 +86,7 @@ def read_run(folder: str | Path) -> RunResult:
             last=stored["last"],
             parameters=stored["parameters"],
             biases=stored["biases"],
+            adaptive=stored["adaptive"],
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ReportError(f"{folder / EVALUATION} lacks {error}") from None

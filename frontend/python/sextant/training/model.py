@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ..models.gpt import Config, build
-from ..program import compile
+from ..models.gpt import Config, build, build_rows
+from ..program import Program, compile
 from ..random_positions import random_positions
 from .config import TrainConfig
 
@@ -21,24 +21,22 @@ class Model:
 
     def __init__(self, config: TrainConfig):
         self.config = config
-        text = build(
-            Config(
-                style=config.style,
-                residual=config.residual,
-                vocabulary=VOCABULARY,
-                layers=config.layers,
-                width=config.width,
-                heads=config.heads,
-                kv_heads=config.kv_heads,
-                encodings=("causal", *config.encodings),
-                beta1=config.beta1,
-                beta2=config.beta2,
-                decay=config.weight_decay,
-                clip=config.clip,
-                positions=config.positions_per if config.max_position else "index",
-            )
+        self.shape = Config(
+            style=config.style,
+            residual=config.residual,
+            vocabulary=VOCABULARY,
+            layers=config.layers,
+            width=config.width,
+            heads=config.heads,
+            kv_heads=config.kv_heads,
+            encodings=("causal", *config.encodings),
+            beta1=config.beta1,
+            beta2=config.beta2,
+            decay=config.weight_decay,
+            clip=config.clip,
+            positions=config.positions_per if config.max_position else "index",
         )
-        self.program = compile(text, target=config.target, file="<gpt>")
+        self.program = compile(build(self.shape), target=config.target, file="<gpt>")
         self.params = self.program.init_params(config.seed)
         self.state = {}
         for name in self.program.arguments("train_step"):
@@ -67,20 +65,36 @@ class Model:
         }
         # Of the step alone, so that a run that goes on draws what it would have.
         draw = torch.Generator().manual_seed((self.config.seed << 32) + step)
-        known |= self._positions("train_step", tokens.shape[1], draw)
+        known |= self._positions(self.program, "train_step", tokens.shape[1], draw)
         return float(self._run("train_step", known)[0])
 
     def token_losses(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Losses (batch, length) in nats per byte."""
         known = {"tokens": tokens, "labels": labels}
-        known |= self._positions("token_losses", tokens.shape[1], self.evaluation)
+        known |= self._positions(self.program, "token_losses", tokens.shape[1], self.evaluation)
         return self._run("token_losses", known)[0]
 
+    def attention_rows(
+        self, tokens: torch.Tensor
+    ) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]]:
+        """By layer, query [heads, length, head dim] and key [kv heads, length, head
+        dim] of a text [length] before encodings act, and its positions if they are
+        drawn. Compiles a program of its own."""
+        program = compile(build_rows(self.shape), target=self.config.target, file="<gpt>")
+        drawn = self._positions(program, "rows", len(tokens), self.evaluation)
+        known = {"tokens": tokens.long()[None], **self.params, **drawn}
+        rows = program.run("rows", [known[name] for name in program.arguments("rows")])
+        at = [
+            drawn.get(f"layers.{layer}.positions", drawn.get("positions"))
+            for layer in range(self.config.layers)
+        ]
+        return [(q[0], k[0], p) for q, k, p in zip(rows[::2], rows[1::2], at)]
+
     def _positions(
-        self, function: str, length: int, draw: torch.Generator
+        self, program: Program, function: str, length: int, draw: torch.Generator
     ) -> dict[str, torch.Tensor]:
         """Random positions by the names of the function's arguments."""
-        names = [n for n in self.program.arguments(function) if n.endswith("positions")]
+        names = [n for n in program.arguments(function) if n.endswith("positions")]
         return {
             name: random_positions(length, self.config.max_position, draw)[None, :, None]
             for name in names

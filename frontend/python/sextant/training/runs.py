@@ -11,6 +11,7 @@ from ..errors import nearest
 from ..probe import bias_over_distance
 from ..report.results import RunResult, write_evaluation
 from ..uses import parse_uses
+from .adaptive import adaptive_biases
 from .data import DataError, Text, load_text
 from .evaluate import LAST, MULTIPLES, evaluate
 from .loop import load_model
@@ -59,6 +60,7 @@ def evaluate_run(
         last=last,
         parameters=model.size,
         biases=biases,
+        adaptive=adaptive_biases(model, text),
     )
     write_evaluation(folder, result)
     return result

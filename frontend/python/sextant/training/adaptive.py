@@ -1,0 +1,51 @@
+"""What encodings of all heads add to the scores of a text, in a trained model.
+
+The bias depends on the scores, so it is shown for a text: queries and keys come from
+the model, the rest is the definition, run literally.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .. import definitions, probe
+from ..panels import printable
+from .data import Text
+from .model import Model
+
+LENGTH = 64
+
+
+def adaptive_biases(model: Model, text: Text) -> list[dict]:
+    """For each use with a score of all heads, for the beginning of the held-out text:
+    ``use``, ``text``, and ``layers``, by layer and head a list of rows, of which row i
+    is what is added to the scores of keys 0 .. i."""
+    uses = [u for u in ("causal", *model.config.encodings) if probe.is_in_attention(u)]
+    shown = [i for i, use in enumerate(uses) if definitions.signature([use]).all_heads]
+    if not shown:
+        return []
+    tokens = text.validation[:LENGTH]
+    layers = model.attention_rows(tokens)
+    letters = printable(bytes(tokens.tolist()))
+    return [
+        {
+            "use": uses[index],
+            "text": letters,
+            "layers": [_rounded(_added(model, uses, index, *row)) for row in enumerate(layers)],
+        }
+        for index in shown
+    ]
+
+
+def _added(model: Model, uses: list[str], index: int, layer: int, rows) -> torch.Tensor:
+    query, key, positions = rows
+    params = model.encoding_params(layer)
+    return probe.added_scores(uses, index, params, query, key, positions)
+
+
+def _rounded(added: torch.Tensor) -> list[list[list[float]]]:
+    """Rows of what is visible: [heads][query][key]."""
+    return [
+        [[round(v, 4) for v in row[: i + 1]] for i, row in enumerate(head)]
+        for head in added.nan_to_num().tolist()
+    ]
