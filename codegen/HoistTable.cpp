@@ -21,9 +21,12 @@ using pos::RowOperand;
 // Shapes
 //===----------------------------------------------------------------------===//
 
-/// Groups of lanes that the row maps using a hoisted value run over.
+/// Groups of lanes that the row maps using a hoisted value run over, or columns
+/// that are made of it.
 static int64_t getNumGroups(const KernelPlan &plan, const Hoisted &entry) {
-  int64_t groups = 0;
+  int64_t groups = plan.countColumns(entry.op);
+  if (groups > 0)
+    return groups;
   for (const SmallVector<RowMap> *maps :
        {&plan.queryRows, &plan.keyRows, &plan.valueRows, &plan.inputRows})
     for (const RowMap &map : *maps)

@@ -15,7 +15,7 @@
 // | OffsetTable  | [B', H', T]         | see below                           |
 // | QueryVector  | [B', H', Lq]        | row of the query tensor             |
 // | KeyVector    | [B', H', Lk]        | row of the key tensor               |
-// | RowLaneTable | [B', H', L, lanes]  | row, group of lanes (`pos.lane`)    |
+// | RowLaneTable | [B', H', L, lanes]  | row, `pos.lane` (group or column)   |
 //
 // B' is the batch if the set holds `batch` and 1 otherwise, H' likewise the
 // heads of `Hoisted::operand`. A RowLaneTable has the rows of that operand. A

@@ -184,7 +184,9 @@ static FailureOr<HoistForm> getForm(pos::HoistOp hoist, AxisSet axes) {
     return HoistForm::QueryVector;
   if (rest == AxisSet(Axis::key))
     return HoistForm::KeyVector;
-  if (AxisSet{Axis::self, Axis::lane}.contains(rest))
+  if (AxisSet{Axis::self, Axis::lane}.contains(rest) ||
+      rest == AxisSet{Axis::query, Axis::lane} ||
+      rest == AxisSet{Axis::key, Axis::lane})
     return HoistForm::RowLaneTable;
   return hoist.emitOpError("over these axes has no kernel on this target");
 }
@@ -192,9 +194,17 @@ static FailureOr<HoistForm> getForm(pos::HoistOp hoist, AxisSet axes) {
 /// The operands whose sites need each hoisted value, by way of later hoists
 /// too.
 static DenseMap<Operation *, llvm::SmallSetVector<RowOperand, 4>>
-findUsers(Block &sites, std::optional<RowOperand> mapped) {
+findUsers(const KernelPlan &plan, Block &sites,
+          std::optional<RowOperand> mapped) {
   DenseMap<Operation *, llvm::SmallSetVector<RowOperand, 4>> users;
   for (Operation &site : llvm::reverse(sites)) {
+    if (auto columns = dyn_cast<pos::ColumnsOp>(site)) {
+      for (const RowColumns &part : plan.columns)
+        if (part.op == columns)
+          for (RowOperand operand : {RowOperand::query, RowOperand::key})
+            users[part.get(operand)].insert(operand);
+      continue;
+    }
     llvm::SmallSetVector<RowOperand, 4> operands;
     if (auto rows = dyn_cast<pos::RowsOp>(site)) {
       for (auto attr : rows.getOf().getAsRange<pos::RowOperandAttr>())
@@ -217,7 +227,7 @@ findUsers(Block &sites, std::optional<RowOperand> mapped) {
 }
 
 static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
-  auto users = findUsers(sites, getMappedOperand(plan.owner));
+  auto users = findUsers(plan, sites, getMappedOperand(plan.owner));
   DenseSet<Operation *> wanted;
   for (auto hoist : sites.getOps<pos::HoistOp>()) {
     Hoisted entry{hoist, HoistForm::HeadScalar, {}};
@@ -282,6 +292,21 @@ const Hoisted *KernelPlan::find(pos::HoistOp op, RowOperand operand) const {
   return nullptr;
 }
 
+int64_t KernelPlan::countColumns() const {
+  int64_t count = 0;
+  for (const RowColumns &part : columns)
+    count += part.count;
+  return count;
+}
+
+int64_t KernelPlan::countColumns(pos::HoistOp op) const {
+  int64_t count = 0;
+  for (const RowColumns &part : columns)
+    if (part.query == op || part.key == op)
+      count = std::max(count, part.count);
+  return count;
+}
+
 const Hoisted *KernelPlan::findRowTerm() const {
   // Accessors of ops are not const.
   pos::RowTermOp op = rowTerm;
@@ -311,6 +336,23 @@ static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
   return success();
 }
 
+static LogicalResult planColumns(KernelPlan &plan, pos::ColumnsOp columns) {
+  APInt count;
+  if (!matchPattern(columns.getCount(), m_ConstantInt(&count)))
+    return columns.emitOpError("count must be constant");
+  Operation *yield = columns.getPayload().getTerminator();
+  RowColumns part{columns, count.getSExtValue(),
+                  yield->getOperand(0).getDefiningOp<pos::HoistOp>(),
+                  yield->getOperand(1).getDefiningOp<pos::HoistOp>()};
+  if (part.count < 0)
+    return columns.emitOpError("appends ") << part.count << " columns";
+  if (!part.query || !part.key)
+    return columns.emitOpError("values are no 'pos.hoist': hoist first");
+  if (part.count > 0)
+    plan.columns.push_back(part);
+  return success();
+}
+
 static LogicalResult planSite(KernelPlan &plan, Operation &site) {
   std::optional<RowOperand> mapped = getMappedOperand(plan.owner);
   if (auto rows = dyn_cast<pos::RowsOp>(site))
@@ -333,6 +375,8 @@ static LogicalResult planSite(KernelPlan &plan, Operation &site) {
   }
   if (auto mask = dyn_cast<pos::MaskOp>(site))
     return setOnce(plan.mask, mask);
+  if (auto columns = dyn_cast<pos::ColumnsOp>(site))
+    return planColumns(plan, columns);
   if (auto rows = dyn_cast<pos::WeightedRowsOp>(site)) {
     APInt acts(1, 1);
     if (rows.getCondition() &&

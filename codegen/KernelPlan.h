@@ -20,7 +20,8 @@ enum class HoistForm {
   OffsetTable,  ///< {batch, head, offset} or less: one row per head
   QueryVector,  ///< {batch, head, query} or less
   KeyVector,    ///< {batch, head, key} or less
-  RowLaneTable, ///< {batch, head, self, lane} or less: for row maps
+  RowLaneTable, ///< {batch, head, self, lane} or less: for row maps; also
+                ///< {batch, head, query or key, lane}: appended columns
 };
 
 /// One hoisted value as one operand needs it: a row map of query and key has
@@ -56,6 +57,17 @@ struct RowMap {
   }
 };
 
+/// Columns that follow the lanes of query and key rows.
+struct RowColumns {
+  pos::ColumnsOp op;
+  int64_t count = 0;
+  pos::HoistOp query, key; ///< their values, RowLaneTables of these operands
+
+  pos::HoistOp get(pos::RowOperand operand) const {
+    return operand == pos::RowOperand::query ? query : key;
+  }
+};
+
 /// What an owner works on, by role. For row maps outside attention query and
 /// key both are the input (so are their positions); there are no values.
 struct OwnerOperands {
@@ -79,7 +91,8 @@ struct KernelPlan {
   /// In order of application. `inputRows` are those of the operand that a row
   /// map outside attention names.
   llvm::SmallVector<RowMap> queryRows, keyRows, valueRows, inputRows;
-  pos::ScoreOp score; ///< null: identity
+  pos::ScoreOp score;                    ///< null: identity
+  llvm::SmallVector<RowColumns> columns; ///< one after the other
   /// The number of heads where the score is of all heads at once, else 0.
   int64_t scoreHeads = 0;
   pos::MaskOp mask;       ///< null: everything is visible
@@ -104,6 +117,11 @@ struct KernelPlan {
   /// The entry of a hoisted value, null if no site of the operand needs it.
   const Hoisted *find(pos::HoistOp op,
                       pos::RowOperand operand = pos::RowOperand::query) const;
+  /// Columns of a row in all.
+  int64_t countColumns() const;
+  /// Whether appended columns are made of the hoisted value, and how many (of
+  /// the widest that are).
+  int64_t countColumns(pos::HoistOp op) const;
   /// The entry of the row term, a vector over query rows; null without one.
   const Hoisted *findRowTerm() const;
 };

@@ -52,7 +52,9 @@ Value TablePoint::index(OpBuilder &, Side side) {
     return getQueryIndex(getRow());
   if (entry.form == HoistForm::KeyVector && side == Side::key)
     return getRow();
-  if (entry.form == HoistForm::RowLaneTable && side == Side::self)
+  // Row maps ask for the row itself, appended columns by its side.
+  if (entry.form == HoistForm::RowLaneTable &&
+      (side == Side::self || side == getSide(entry.operand)))
     return getSide(entry.operand) == Side::key ? getRow()
                                                : getQueryIndex(getRow());
   return {};

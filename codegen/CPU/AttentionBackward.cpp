@@ -4,6 +4,7 @@
 #include "codegen/CPU/BackwardKernel.h"
 #include "codegen/CPU/BackwardLaunches.h"
 #include "codegen/CPU/CPULowerings.h"
+#include "codegen/CPU/Columns.h"
 #include "codegen/CPU/FlashForward.h"
 #include "codegen/CPU/HeadsBackward.h"
 #include "codegen/CPU/RowGradients.h"
@@ -88,7 +89,9 @@ static Value allocatePartials(const Sizes &sizes, const BackwardTask &task,
                               pos::AttentionBackwardOp op) {
   const Lowering &lowering = sizes.lowering;
   Type element = lowering.builder.getF32Type();
-  Value entries, heads = lowering.getDim(op.getQuery(), 1);
+  Value entries;
+  Value heads =
+      hoisted.extent ? gradient.sizes[1] : lowering.getDim(op.getQuery(), 1);
   switch (hoisted.form) {
   case HoistForm::HeadScalar:
     entries = sizes.constant(1);
@@ -96,8 +99,6 @@ static Value allocatePartials(const Sizes &sizes, const BackwardTask &task,
     break;
   case HoistForm::OffsetTable:
     entries = gradient.sizes[2];
-    if (hoisted.extent)
-      heads = gradient.sizes[1];
     break;
   case HoistForm::QueryVector:
     entries = sizes.roundUp(gradient.sizes[2], task.shape.queries);
@@ -130,7 +131,7 @@ public:
         op(cast<pos::AttentionBackwardOp>(lowering.plan.owner)),
         target(getTarget(lowering)),
         task(lowering.plan, target, op.getQuery().getType().getElementType(),
-             op.getQuery().getType().getDimSize(3),
+             getHeadParts(lowering.plan, op.getQuery()),
              getHeadDims(op.getValues())) {
     if (!lowering.plan.scoreHeads)
       return;
@@ -152,6 +153,8 @@ private:
   }
 
   LogicalResult verify();
+  bool isOfQueryColumns(const Hoisted &hoisted);
+  Value launchColumns(size_t number, const Hoisted &hoisted);
   RowStatistics launchStatistics();
   void addReads(const RowStatistics &statistics);
   void allocateHoistPartials();
@@ -190,13 +193,20 @@ LogicalResult BackwardLowering::verify() {
   return verifyRowGradients(lowering.plan);
 }
 
-/// Partial sums of the gradients of hoisted values. The row term's have one
-/// chunk more, which takes the gradient of the log-sum-exp.
+/// Whether the gradient of a value is a part of that of the query's rows.
+bool BackwardLowering::isOfQueryColumns(const Hoisted &hoisted) {
+  return hoisted.operand == pos::RowOperand::query &&
+         lowering.plan.countColumns(hoisted.op) > 0;
+}
+
+/// Partial sums of the gradients of hoisted values, but for those of columns of
+/// the query. The row term's have one chunk more, which takes the gradient of
+/// the log-sum-exp.
 void BackwardLowering::allocateHoistPartials() {
   const Hoisted *term = lowering.plan.findRowTerm();
   for (const Hoisted &hoisted : lowering.plan.hoisted) {
     hoistPartials.emplace_back();
-    if (!hoisted.wantsGradient)
+    if (!hoisted.wantsGradient || isOfQueryColumns(hoisted))
       continue;
     Value all = chunks;
     if (&hoisted == term)
@@ -338,6 +348,21 @@ LogicalResult BackwardLowering::launchMain() {
   return success();
 }
 
+/// The gradient of a table of columns of the query.
+Value BackwardLowering::launchColumns(size_t number, const Hoisted &hoisted) {
+  HoistGradientShape gradient =
+      getHoistGradientShape(lowering, hoisted, tables.options);
+  SmallVector<RowPart> parts;
+  for (auto [part, columns] : llvm::zip_equal(
+           task.shape.headParts.get().drop_front(), lowering.plan.columns))
+    if (columns.query == hoisted.op)
+      parts.push_back(part);
+  Value result = lowering.allocate(gradient.type, gradient.sizes);
+  launchColumnSum(lowering, ("columns_" + Twine(number)).str(), queryPartials,
+                  parts, result);
+  return result;
+}
+
 /// Gradients of parameters in f64 (each may be one number from all scores), so
 /// far the sums of what tiles read themselves; null where not wanted.
 SmallVector<Value> BackwardLowering::launchReadSums() {
@@ -397,6 +422,8 @@ BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
   SmallVector<Value> gradients;
   for (auto [number, hoisted] : llvm::enumerate(lowering.plan.hoisted)) {
     gradients.emplace_back();
+    if (hoisted.wantsGradient && isOfQueryColumns(hoisted))
+      gradients.back() = launchColumns(number, hoisted);
     if (!hoistPartials[number])
       continue;
     HoistGradientShape shape =

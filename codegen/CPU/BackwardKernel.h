@@ -28,6 +28,7 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARDKERNEL_H
 
 #include "codegen/CPU/BackwardSite.h"
+#include "codegen/CPU/Columns.h"
 #include "codegen/CPU/GradientSums.h"
 #include "codegen/CPU/OffsetCells.h"
 #include "codegen/CPU/RowGradients.h"
@@ -71,10 +72,11 @@ protected:
   mlir::LogicalResult beginTile();
   mlir::LogicalResult endTile();
   mlir::LogicalResult beginBlock();
-  mlir::LogicalResult copyRows(unsigned tensor, Index tensorHead, Index first,
-                               Index count, int64_t dim, int64_t row,
-                               llvm::ArrayRef<RowMap> maps, RowSite &rowSite,
-                               mlir::Value to);
+  RowCopy getCopy(unsigned tensor, Index tensorHead, Index first, Index count,
+                  int64_t dim, int64_t row, llvm::ArrayRef<RowMap> maps,
+                  RowSite &rowSite, mlir::Value to);
+  mlir::LogicalResult copyKeys(mlir::Value to);
+  mlir::LogicalResult copyQueries();
   mlir::LogicalResult copyParts(llvm::ArrayRef<unsigned> tensors,
                                 Index tensorHead, Index first, Index count,
                                 llvm::ArrayRef<RowMap> maps, RowSite &rowSite,
@@ -88,6 +90,7 @@ protected:
                                     llvm::ArrayRef<RowMap> maps,
                                     RowSite &rowSite, unsigned source,
                                     unsigned tensor);
+  void addColumnGradients();
 
   // In BackwardCell.cpp.
   mlir::LogicalResult emitCell(Index group, Index panel, bool isMasked);

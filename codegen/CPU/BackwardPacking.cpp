@@ -16,12 +16,12 @@ void BackwardKernel::clear(Value base, Index elements) {
   });
 }
 
-/// Copies rows first .. first + count - 1 of a tensor, mapped, to rows of `row`
+/// Rows first .. first + count - 1 of a tensor, mapped, to rows of `row`
 /// elements.
-LogicalResult BackwardKernel::copyRows(unsigned tensor, Index tensorHead,
-                                       Index first, Index count, int64_t dim,
-                                       int64_t row, ArrayRef<RowMap> maps,
-                                       RowSite &rowSite, Value to) {
+RowCopy BackwardKernel::getCopy(unsigned tensor, Index tensorHead, Index first,
+                                Index count, int64_t dim, int64_t row,
+                                ArrayRef<RowMap> maps, RowSite &rowSite,
+                                Value to) {
   RowCopy copy;
   copy.tensor = tensor;
   copy.batch = batch;
@@ -35,19 +35,42 @@ LogicalResult BackwardKernel::copyRows(unsigned tensor, Index tensorHead,
   copy.rowWords = getWords(row);
   copy.pairs = shape.dot;
   copy.mappedRow = mappedRow;
-  return emitRowCopy(kernel, arguments, copy, task.element);
+  return copy;
 }
 
-/// Likewise the tensors of a row of values, side by side.
+/// Copies the keys of the tile with their columns.
+LogicalResult BackwardKernel::copyKeys(Value to) {
+  RowCopy copy = getCopy(task.sites.key, kvHead, firstKey,
+                         kernel.mul(panelCount, shape.panel),
+                         shape.headParts.get().front().dim, shape.headRow,
+                         task.plan.keyRows, keySite, to);
+  return emitHeadCopy(kernel, arguments, task.plan, task.sites,
+                      pos::RowOperand::key, shape.headParts, copy,
+                      task.element);
+}
+
+/// Copies the queries of the block with their columns.
+LogicalResult BackwardKernel::copyQueries() {
+  RowCopy copy = getCopy(task.sites.query, head, firstQuery, groupEnd,
+                         shape.headParts.get().front().dim, shape.headRow,
+                         task.plan.queryRows, querySite, queries.rows);
+  return emitHeadCopy(kernel, arguments, task.plan, task.sites,
+                      pos::RowOperand::query, shape.headParts, copy,
+                      task.element);
+}
+
+/// Copies likewise the tensors of a row of values, side by side.
 LogicalResult BackwardKernel::copyParts(ArrayRef<unsigned> tensors,
                                         Index tensorHead, Index first,
                                         Index count, ArrayRef<RowMap> maps,
                                         RowSite &rowSite, Value to) {
-  for (auto [part, tensor] : llvm::zip_equal(shape.valueParts.get(), tensors))
-    if (failed(copyRows(tensor, tensorHead, first, count, part.dim,
-                        shape.valueRow, maps, rowSite,
-                        kernel.advance(to, {getWords(part.first)}))))
+  for (auto [part, tensor] : llvm::zip_equal(shape.valueParts.get(), tensors)) {
+    RowCopy copy =
+        getCopy(tensor, tensorHead, first, count, part.dim, shape.valueRow,
+                maps, rowSite, kernel.advance(to, {getWords(part.first)}));
+    if (failed(emitRowCopy(kernel, arguments, copy, task.element)))
       return failure();
+  }
   return success();
 }
 
@@ -100,8 +123,7 @@ LogicalResult BackwardKernel::beginTile() {
     return failure();
   packTile(rowsBuffer, getWords(shape.valueRow), 1.0, values.transposed);
   Value rows = shape.dot ? rowsBuffer : keyRows;
-  if (failed(copyRows(task.sites.key, kvHead, firstKey, total, shape.headDim,
-                      shape.headRow, task.plan.keyRows, keySite, rows)))
+  if (failed(copyKeys(rows)))
     return failure();
   // The scale cannot be folded into bf16.
   packTile(rows, getWords(shape.headRow), shape.dot ? 1.0 : task.plan.scale,
@@ -114,9 +136,7 @@ LogicalResult BackwardKernel::beginTile() {
 }
 
 LogicalResult BackwardKernel::beginBlock() {
-  if (failed(copyRows(task.sites.query, head, firstQuery, groupEnd,
-                      shape.headDim, shape.headRow, task.plan.queryRows,
-                      querySite, queries.rows)) ||
+  if (failed(copyQueries()) ||
       failed(copyParts(task.outputGradients, head, firstQuery, groupEnd, {},
                        querySite, outputGradients.rows)))
     return failure();
@@ -186,6 +206,33 @@ LogicalResult BackwardKernel::storeGradient(const RowPart &part, int64_t row,
   return result;
 }
 
+/// Adds the parts of the rows in `rowsBuffer` that belong to columns of keys to
+/// the partial sums of their tables' gradients.
+void BackwardKernel::addColumnGradients() {
+  for (auto [part, columns] :
+       llvm::zip_equal(shape.headParts.get().drop_front(), task.plan.columns)) {
+    const Hoisted *table = task.plan.find(columns.key, pos::RowOperand::key);
+    auto gradient = task.tableGradients[table - task.plan.hoisted.data()];
+    if (!gradient)
+      continue;
+    int64_t lanes = task.plan.countColumns(columns.key), dim = part.dim;
+    int64_t first = part.first;
+    kernel.loop(0, keyCount, 1, [&](Value number) {
+      Value from = kernel.advance(rowsBuffer,
+                                  {kernel.mul(number, shape.headRow), first});
+      Index entry = kernel.mul(kernel.add(firstKey, number), lanes);
+      Value to = arguments.getAddress(*gradient, {0, batch, kvHead, entry});
+      for (int64_t lane = 0; lane < dim; lane += kernel.width()) {
+        int64_t count = std::min<int64_t>(kernel.width(), dim - lane);
+        Value at = kernel.advance(to, {lane});
+        Value sum = kernel.addF(kernel.loadPart(kernel.vf32, at, count),
+                                kernel.loadVector(from, {lane}));
+        kernel.storePart(sum, at, count);
+      }
+    });
+  }
+}
+
 LogicalResult BackwardKernel::endTile() {
   transposeGradient(values.gradient, shape.valueRow, 1.0);
   for (auto [part, source, gradient] : llvm::zip_equal(
@@ -194,6 +241,8 @@ LogicalResult BackwardKernel::endTile() {
                              valueSite, source, gradient)))
       return failure();
   transposeGradient(keys.gradient, shape.headRow, task.plan.scale);
-  return storeGradient({shape.headDim, 0}, shape.headRow, task.plan.keyRows,
-                       keySite, task.sites.key, task.keyGradient);
+  addColumnGradients();
+  return storeGradient(shape.headParts.get().front(), shape.headRow,
+                       task.plan.keyRows, keySite, task.sites.key,
+                       task.keyGradient);
 }

@@ -15,11 +15,12 @@ namespace sextant::codegen {
 /// Lanes are keys. A tile of keys is cut into panels of one register tile's
 /// width; a block of queries into groups of one register tile's rows.
 struct BackwardShape {
-  BackwardShape(const VectorTarget &target, mlir::Type element, int64_t headDim,
+  BackwardShape(const VectorTarget &target, mlir::Type element,
+                llvm::ArrayRef<int64_t> headDims,
                 llvm::ArrayRef<int64_t> valueDims)
       : dot(target.hasBf16Dot && element.isBF16()),
-        valueParts(valueDims, target, dot), headDim(headDim),
-        valueDim(valueParts.getDim()) {
+        headParts(headDims, target, dot), valueParts(valueDims, target, dot),
+        headDim(headParts.getDim()), valueDim(valueParts.getDim()) {
     bool wide = target.registers >= 32;
     rows = wide ? 8 : 4;
     vectors = wide ? 2 : 3;
@@ -43,6 +44,7 @@ struct BackwardShape {
 
   /// Whether products contract pairs of bf16.
   bool dot;
+  RowParts headParts;  ///< of query and key: the operand, then columns
   RowParts valueParts; ///< the value operands, side by side
   int64_t headDim, valueDim;
   /// A register tile is rows x vectors; that of dQ is rows x rowVectors.

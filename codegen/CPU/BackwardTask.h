@@ -18,9 +18,9 @@ namespace sextant::codegen {
 /// the attention has no such tensor.
 struct BackwardTask {
   BackwardTask(const KernelPlan &plan, const VectorTarget &target,
-               mlir::Type element, int64_t headDim,
+               mlir::Type element, llvm::ArrayRef<int64_t> headDims,
                llvm::ArrayRef<int64_t> valueDims)
-      : plan(plan), shape(target, element, headDim, valueDims),
+      : plan(plan), shape(target, element, headDims, valueDims),
         element(element) {}
 
   const KernelPlan &plan;

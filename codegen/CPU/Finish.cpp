@@ -46,6 +46,7 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
       rowGradients.back() = operands.write(gradient);
   }
   Type element = op.getQuery().getType().getElementType();
+  int64_t dim = shape.headParts.get().front().dim;
   LogicalResult status = success();
 
   // Adds the partial sums of a row up in the order of the chunks.
@@ -75,7 +76,7 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
     pullback.batch = batch;
     pullback.head = head;
     pullback.row = query;
-    pullback.dim = shape.headDim;
+    pullback.dim = dim;
     pullback.maps = lowering.plan.queryRows;
     pullback.site = &site;
     pullback.gradient = scratch;
@@ -91,7 +92,7 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
                                scratch, {lane});
           });
     }
-    storeRow(kernel, scratch, shape.headDim,
+    storeRow(kernel, scratch, dim,
              arguments.getAddress(target, {batch, head, query}), element);
   };
 

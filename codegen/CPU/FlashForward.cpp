@@ -74,7 +74,8 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   Value query = op.getQuery(), key = op.getKey();
   Type element = cast<RankedTensorType>(query.getType()).getElementType();
   ForwardTask task(lowering.plan, lowering.target.vector, element,
-                   getHeadDims(query).front(), getHeadDims(op.getValues()));
+                   getHeadParts(lowering.plan, query),
+                   getHeadDims(op.getValues()));
   HoistTableOptions options;
   options.order = OffsetOrder::Descending;
   options.padding = 2 * task.panel;

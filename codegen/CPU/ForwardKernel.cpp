@@ -8,12 +8,12 @@ using namespace sextant;
 using namespace sextant::codegen;
 
 ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
-                         Type element, int64_t headDim,
+                         Type element, ArrayRef<int64_t> headDims,
                          ArrayRef<int64_t> valueDims)
     : plan(plan), element(element),
       pairs(target.hasBf16Dot && element.isBF16()),
-      values(valueDims, target, pairs), headDim(headDim),
-      valueDim(values.getDim()) {
+      headParts(headDims, target, pairs), values(valueDims, target, pairs),
+      headDim(headParts.getDim()), valueDim(values.getDim()) {
   // Both fill the registers but for a few: 16 of 32, and 12 of 16 with one for
   // a scalar and three for a row of vectors.
   bool isWide = target.registers >= 32;
@@ -26,7 +26,8 @@ ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
   outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);
   valueWords = pairs ? outputRows : getCopiedRowWords(target, valueDim, pairs);
   bool converts = element.isBF16() && !pairs;
-  copiesKeys = !plan.keyRows.empty() || converts || (pairs && headDim % 2 != 0);
+  copiesKeys = !plan.keyRows.empty() || converts || !headParts.isSingle() ||
+               (pairs && headDim % 2 != 0);
   copiesValues = !plan.valueRows.empty() || converts || !values.isSingle();
   // Every item maps the rows of all keys again: more queries share that, as
   // long as theirs and the output's rows leave half of a second cache to the

@@ -20,6 +20,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_FORWARDKERNEL_H
 #define SEXTANT_CODEGEN_CPU_FORWARDKERNEL_H
 
+#include "codegen/CPU/Columns.h"
 #include "codegen/CPU/RegisterTile.h"
 #include "codegen/CPU/RowCopy.h"
 #include "codegen/CPU/RowParts.h"
@@ -30,7 +31,7 @@ namespace sextant::codegen {
 /// Sizes that are fixed when the kernel is compiled, and its operands.
 struct ForwardTask {
   ForwardTask(const KernelPlan &plan, const VectorTarget &target,
-              mlir::Type element, int64_t headDim,
+              mlir::Type element, llvm::ArrayRef<int64_t> headDims,
               llvm::ArrayRef<int64_t> valueDims);
 
   static constexpr int64_t leastPanels = 6;
@@ -39,7 +40,8 @@ struct ForwardTask {
   mlir::Type element; ///< f32 or bf16
   /// Products are dots of pairs of bf16.
   bool pairs;
-  RowParts values; ///< the value operands, side by side
+  RowParts headParts; ///< of query and key: the operand, then columns
+  RowParts values;    ///< the value operands, side by side
   int64_t headDim, valueDim;
   /// The register tile: rows (keys, or columns of V) by vectors of queries.
   int64_t rows, vectors, panel;

@@ -30,6 +30,7 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
   Index step = arguments.getStride(query, 3);
   bool converts = task.element.isBF16() && !task.pairs;
   bool mustCopy = !task.plan.queryRows.empty() || converts ||
+                  !task.headParts.isSingle() ||
                   (task.pairs && task.headDim % 2 != 0);
   Value copied = at(scratch.rows);
   LogicalResult result = success();
@@ -40,14 +41,16 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
     rows.head = head;
     rows.first = first;
     rows.count = width;
-    rows.dim = task.headDim;
+    rows.dim = task.headParts.get().front().dim;
     rows.maps = task.plan.queryRows;
     rows.site = &querySite;
     rows.to = copied;
     rows.rowWords = task.keyWords;
     rows.pairs = task.pairs;
     rows.mappedRow = at(scratch.mappedRow);
-    result = emitRowCopy(kernel, arguments, rows, task.element);
+    result = emitHeadCopy(kernel, arguments, task.plan, task.sites,
+                          pos::RowOperand::query, task.headParts, rows,
+                          task.element);
   };
   Value isStrided;
   if (mustCopy) {
@@ -133,8 +136,15 @@ FailureOr<Value> ForwardItem::prepareRows(unsigned tensor, int64_t dim,
   copy.rowWords = rowWords;
   copy.pairs = task.pairs;
   copy.mappedRow = at(scratch.mappedRow);
+  auto emitCopy = [&] {
+    if (tensor != task.sites.key)
+      return emitRowCopy(kernel, arguments, copy, task.element);
+    return emitHeadCopy(kernel, arguments, task.plan, task.sites,
+                        pos::RowOperand::key, task.headParts, copy,
+                        task.element);
+  };
   if (alwaysCopies) {
-    if (failed(emitRowCopy(kernel, arguments, copy, task.element)))
+    if (failed(emitCopy()))
       return failure();
     return copy.to;
   }
@@ -152,9 +162,7 @@ FailureOr<Value> ForwardItem::prepareRows(unsigned tensor, int64_t dim,
                   copy.rowWords * (task.pairs ? 2 : 1));
   if (multiple != 1)
     copyUnlessEqual(kernel.rem(keyCount, multiple), 0);
-  kernel.when(mustCopy, [&] {
-    result = emitRowCopy(kernel, arguments, copy, task.element);
-  });
+  kernel.when(mustCopy, [&] { result = emitCopy(); });
   if (failed(result))
     return failure();
   Value inPlace = arguments.getAddress(tensor, {batch, kvHead, firstKey});
@@ -162,9 +170,9 @@ FailureOr<Value> ForwardItem::prepareRows(unsigned tensor, int64_t dim,
 }
 
 LogicalResult ForwardItem::prepareKeys() {
-  FailureOr<Value> rows =
-      prepareRows(task.sites.key, task.headDim, task.plan.keyRows, keySite,
-                  task.copiesKeys, task.rows, scratch.keys, task.keyWords);
+  FailureOr<Value> rows = prepareRows(
+      task.sites.key, task.headParts.get().front().dim, task.plan.keyRows,
+      keySite, task.copiesKeys, task.rows, scratch.keys, task.keyWords);
   if (succeeded(rows))
     keys = *rows;
   return rows;

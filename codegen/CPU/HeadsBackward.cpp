@@ -258,11 +258,8 @@ HeadsBackward::prepareRows(unsigned tensor, int64_t dim, int64_t row,
 FailureOr<HeadsBackward::Rows> HeadsBackward::prepareQueries() {
   ArrayRef<RowMap> maps = task.plan.queryRows;
   return prepareRows(task.sites.query, shape.headDim, shape.headRow,
-                     !maps.empty(), queries.rows, [&] {
-                       return copyRows(task.sites.query, head, firstQuery,
-                                       groupEnd, shape.headDim, shape.headRow,
-                                       maps, querySite, queries.rows);
-                     });
+                     !maps.empty() || !shape.headParts.isSingle(), queries.rows,
+                     [&] { return copyQueries(); });
 }
 
 FailureOr<HeadsBackward::Rows> HeadsBackward::prepareOutputGradients() {

@@ -15,9 +15,10 @@ static constexpr int64_t hiddenGroup = 0, maskedGroup = 1, visibleGroup = 2;
 
 HeadsForwardTask::HeadsForwardTask(const KernelPlan &plan,
                                    const VectorTarget &target, Type element,
-                                   int64_t headDim, ArrayRef<int64_t> valueDims,
+                                   ArrayRef<int64_t> headDims,
+                                   ArrayRef<int64_t> valueDims,
                                    const HeadsWeights &weights)
-    : ForwardTask(plan, target, element, headDim, valueDims), weights(weights),
+    : ForwardTask(plan, target, element, headDims, valueDims), weights(weights),
       heads(weights.getHeads()) {
   maxPanels = heads;
   scoreTiles = heads;
@@ -429,8 +430,8 @@ codegen::lowerHeadsForward(const Lowering &lowering) {
     inlineHoistedVectors(lowering.plan);
   HeadsWeights weights(lowering.plan, lowering.plan.scoreHeads);
   HeadsForwardTask task(lowering.plan, target, element,
-                        getHeadDims(query).front(), getHeadDims(op.getValues()),
-                        weights);
+                        getHeadParts(lowering.plan, query),
+                        getHeadDims(op.getValues()), weights);
   HoistTableOptions options;
   options.order = OffsetOrder::Descending;
   options.padding = task.tablePadding();

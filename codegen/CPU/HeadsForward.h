@@ -31,7 +31,7 @@ lowerHeadsForward(const Lowering &lowering);
 /// Sizes and operands on top of those of scalar scores.
 struct HeadsForwardTask : ForwardTask {
   HeadsForwardTask(const KernelPlan &plan, const VectorTarget &target,
-                   mlir::Type element, int64_t headDim,
+                   mlir::Type element, llvm::ArrayRef<int64_t> headDims,
                    llvm::ArrayRef<int64_t> valueDims,
                    const HeadsWeights &weights);
 

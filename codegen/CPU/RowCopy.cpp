@@ -131,7 +131,8 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
                                             const RowCopy &copy, Type element) {
   Index last = kernel.sub(arguments.getSize(copy.tensor, 2), 1);
   Index step = arguments.getStride(copy.tensor, 3);
-  bool isMapped = !copy.maps.empty();
+  // Pairs are made of f32 where rows are mapped, or are f32 themselves.
+  bool isMapped = !copy.maps.empty() || (copy.pairs && element.isF32());
   LogicalResult result = success();
   kernel.loop(0, copy.count, 1, [&](Value number) {
     Index row = kernel.min(kernel.add(copy.first, number), last);
@@ -143,7 +144,8 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
                      copy.pairs ? kernel.bf16 : kernel.f32, to);
     Value mapped = copy.pairs ? copy.mappedRow : to;
     copyRow(kernel, from, step, element, copy.dim, kernel.f32, mapped);
-    result = emitRowMaps(kernel, copy.maps, *copy.site, row, mapped);
+    if (!copy.maps.empty())
+      result = emitRowMaps(kernel, copy.maps, *copy.site, row, mapped);
     if (!copy.pairs)
       return;
     int64_t width = kernel.width();

@@ -57,7 +57,7 @@ struct RowCopy {
   int64_t rowWords = 0;
   /// Rows are bf16 in pairs, not f32.
   bool pairs = false;
-  /// Memory for a row of f32 while pairs are mapped.
+  /// Memory for a row of f32 while pairs are mapped, or made of f32.
   mlir::Value mappedRow;
 };
 

@@ -44,7 +44,8 @@ public:
 
   /// Stands at a score; rows are i64.
   void moveToPair(Index batch, Index head, Index queryRow, Index keyRow);
-  /// Stands at a row of an operand, of the operand's own head.
+  /// Stands at a row of an operand, of the operand's own head: `self`, and the
+  /// query or the key.
   void moveToRow(pos::RowOperand operand, Index batch, Index head, Index row);
   void setLane(Index lane);
 
@@ -118,7 +119,7 @@ public:
   mlir::Value loadElement(unsigned tensor, llvm::ArrayRef<Index> indices);
   void storeElement(unsigned tensor, llvm::ArrayRef<Index> indices,
                     mlir::Value value);
-  /// Row tensor[indices] to a row of a matrix, and back.
+  /// Row tensor[indices] to the first columns of a row of a matrix, and back.
   void loadRow(unsigned tensor, llvm::ArrayRef<Index> indices,
                const Matrix &matrix, Index row);
   void storeRow(unsigned tensor, llvm::ArrayRef<Index> indices,
@@ -130,6 +131,14 @@ public:
   /// which `original` holds; `work` has room for one row.
   void pullRow(llvm::ArrayRef<RowMap> maps, const Matrix &gradient, Index row,
                const Matrix &original, const Matrix &work);
+
+  /// Lanes of an operand's rows, and the columns appended to them.
+  Index getRowWidth(pos::RowOperand operand, unsigned tensor);
+  /// Writes the columns appended to a row of an operand, the last ones of a row
+  /// of the matrix. The point stands at the row.
+  void appendColumns(pos::RowOperand operand, const Matrix &matrix, Index row);
+  /// Takes the gradient of these columns.
+  void pullColumns(pos::RowOperand operand, const Matrix &gradient, Index row);
 
   /// Room for what contextual ops know of a row of `keys` keys.
   ContextualRow allocateContextual(Index width, Index keys);

@@ -40,9 +40,10 @@ static MappedRows allocateRows(ReferenceKernel &r, RowOperand operand,
                                unsigned tensor, unsigned gradientTensor,
                                ArrayRef<RowMap> maps, Index rowsInUse) {
   Index width = r.arguments.getSize(tensor, 3);
+  Index wide = r.getRowWidth(operand, tensor);
   MappedRows mapped{operand, tensor, gradientTensor, maps, {}, {}, {}, {}};
-  mapped.rows = r.allocate(rowsInUse, width);
-  mapped.gradient = r.allocate(rowsInUse, width);
+  mapped.rows = r.allocate(rowsInUse, wide);
+  mapped.gradient = r.allocate(rowsInUse, wide);
   mapped.original = r.allocate(1, width);
   mapped.work = r.allocate(1, width);
   return mapped;
@@ -55,6 +56,7 @@ static void loadMapped(ReferenceKernel &r, MappedRows &mapped, Index batch,
   r.point.moveToRow(mapped.operand, batch, head, row);
   r.loadRow(mapped.tensor, {batch, head, row}, mapped.rows, to);
   r.mapRow(mapped.maps, mapped.rows, to);
+  r.appendColumns(mapped.operand, mapped.rows, to);
   r.k.loop(0, mapped.rows.width, 1, [&](Value column) {
     r.store(mapped.gradient, to, column, r.constant(0.0));
   });
@@ -66,6 +68,7 @@ static void storeGradient(ReferenceKernel &r, MappedRows &mapped, Index batch,
                           Index head, Index row, Index from,
                           const Matrix *unmapped = nullptr) {
   r.point.moveToRow(mapped.operand, batch, head, row);
+  r.pullColumns(mapped.operand, mapped.gradient, from);
   r.loadRow(mapped.tensor, {batch, head, row}, mapped.original, 0);
   r.pullRow(mapped.maps, mapped.gradient, from, mapped.original, mapped.work);
   if (unmapped)
@@ -280,6 +283,8 @@ codegen::lowerReferenceBackward(const Lowering &lowering) {
     Index rows = k.mul(arguments.getSize(t.key, 2), 2);
     Index total = k.mul(arguments.getSize(t.query, 3), 4);
     total = k.add(total, k.mul(arguments.getSize(t.key, 3), k.add(rows, 2)));
+    // Columns of a query and of the keys, and their gradients.
+    total = k.add(total, k.mul(k.add(rows, 2), lowering.plan.countColumns()));
     for (unsigned value : t.values)
       total = k.add(total, k.mul(arguments.getSize(value, 3), k.add(rows, 3)));
     total = k.add(total, countContextual(k, lowering.plan,

@@ -30,10 +30,9 @@ Value ReferenceKernel::isVisible() {
 }
 
 Value ReferenceKernel::hide(Value score, Value visible) {
-  return visible
-             ? k.selectF(visible, score,
-                         constant(-std::numeric_limits<double>::infinity()))
-             : score;
+  return visible ? k.selectF(visible, score,
+                             constant(-std::numeric_limits<double>::infinity()))
+                 : score;
 }
 
 Value ReferenceKernel::finalScore(Value raw) {
@@ -75,11 +74,12 @@ struct ForwardTensors {
 static Matrix mapRows(ReferenceKernel &r, RowOperand operand, unsigned tensor,
                       ArrayRef<RowMap> maps, Index batch, Index head) {
   Index rows = r.arguments.getSize(tensor, 2);
-  Matrix matrix = r.allocate(rows, r.arguments.getSize(tensor, 3));
+  Matrix matrix = r.allocate(rows, r.getRowWidth(operand, tensor));
   r.k.loop(0, rows, 1, [&](Value row) {
     r.point.moveToRow(operand, batch, head, row);
     r.loadRow(tensor, {batch, head, row}, matrix, row);
     r.mapRow(maps, matrix, row);
+    r.appendColumns(operand, matrix, row);
   });
   return matrix;
 }
@@ -103,7 +103,7 @@ static void runHead(ReferenceKernel &r, const ForwardTensors &t, Index batch,
   }
   Matrix scores = r.allocate(1, keys);
   Index width = r.arguments.getSize(t.query, 3);
-  Matrix queryRow = r.allocate(1, width);
+  Matrix queryRow = r.allocate(1, r.getRowWidth(RowOperand::query, t.query));
   r.point.rows = &r;
   r.point.contextual = r.allocateContextual(width, keys);
   Value hidden = r.constant(-std::numeric_limits<double>::infinity());
@@ -115,6 +115,7 @@ static void runHead(ReferenceKernel &r, const ForwardTensors &t, Index batch,
     r.loadRow(t.query, {batch, head, i}, r.point.contextual.query, 0);
     r.clear(r.point.contextual.carry, plan.scans.size());
     r.mapRow(plan.queryRows, queryRow, 0);
+    r.appendColumns(RowOperand::query, queryRow, 0);
     Value largest =
         k.loop(0, keys, 1, {hidden},
                [&](Value step, ValueRange now) -> KernelBuilder::Values {
@@ -208,8 +209,9 @@ codegen::lowerReferenceAttention(const Lowering &lowering) {
   };
   auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     // Keys, values and scores; a row of the query and of each output.
-    Index perKey = k.add(arguments.getSize(t.key, 3), 1);
-    Index single = arguments.getSize(t.query, 3);
+    int64_t columns = lowering.plan.countColumns();
+    Index perKey = k.add(arguments.getSize(t.key, 3), columns + 1);
+    Index single = k.add(arguments.getSize(t.query, 3), columns);
     for (unsigned value : t.values) {
       perKey = k.add(perKey, arguments.getSize(value, 3));
       single = k.add(single, arguments.getSize(value, 3));

@@ -82,7 +82,7 @@ HeadRows AllHeads::loadAll(RowOperand operand, unsigned tensor,
                   r.arguments.getSize(tensor, 2),
                   {}};
   Index count = k.mul(mapped.heads, mapped.length);
-  Index width = r.arguments.getSize(tensor, 3);
+  Index width = r.getRowWidth(operand, tensor);
   mapped.rows = r.allocate(count, width);
   if (wantsGradient) {
     mapped.gradient = r.allocate(count, width);
@@ -94,6 +94,7 @@ HeadRows AllHeads::loadAll(RowOperand operand, unsigned tensor,
       r.point.moveToRow(operand, batch, head, row);
       r.loadRow(tensor, {batch, head, row}, mapped.rows, at);
       r.mapRow(maps, mapped.rows, at);
+      r.appendColumns(operand, mapped.rows, at);
     });
   });
   return mapped;
@@ -101,12 +102,13 @@ HeadRows AllHeads::loadAll(RowOperand operand, unsigned tensor,
 
 /// Pulls gradients of mapped rows back through the maps and stores them.
 void AllHeads::storeAll(HeadRows &mapped, unsigned gradientTensor) {
-  Matrix original = r.allocate(1, mapped.rows.width);
-  Matrix work = r.allocate(1, mapped.rows.width);
+  Index width = r.arguments.getSize(mapped.tensor, 3);
+  Matrix original = r.allocate(1, width), work = r.allocate(1, width);
   k.loop(0, mapped.heads, 1, [&](Value head) {
     k.loop(0, mapped.length, 1, [&](Value row) {
       Index at = mapped.at(k, head, row);
       r.point.moveToRow(mapped.operand, batch, head, row);
+      r.pullColumns(mapped.operand, mapped.gradient, at);
       r.loadRow(mapped.tensor, {batch, head, row}, original, 0);
       r.pullRow(mapped.maps, mapped.gradient, at, original, work);
       r.storeRow(gradientTensor, {batch, head, row}, mapped.gradient, at);

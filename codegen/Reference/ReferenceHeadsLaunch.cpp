@@ -41,6 +41,8 @@ static Index countScratch(KernelBuilder &k, ArgumentBlock &arguments,
                  k.add(k.mul(rows(tensor), copies), 2));
   };
   Index total = k.add(operand(t.query), operand(t.key));
+  total = k.add(total, k.mul(k.add(rows(t.query), rows(t.key)),
+                             copies * plan.countColumns()));
   for (unsigned value : t.values) {
     total = k.add(total, operand(value));
     total = k.add(total, k.mul(arguments.getSize(value, 3), plan.scoreHeads));

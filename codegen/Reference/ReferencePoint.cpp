@@ -34,6 +34,7 @@ void ReferencePoint::moveToRow(pos::RowOperand operand, Index batch, Index head,
       operand == pos::RowOperand::key || operand == pos::RowOperand::value
           ? Side::key
           : Side::query;
+  (selfSide == Side::key ? keyRow : queryRow) = selfRow;
 }
 
 void ReferencePoint::setLane(Index lane) { laneValue = kernel.toI32(lane); }

@@ -8,6 +8,8 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
+using pos::RowOperand;
+
 //===----------------------------------------------------------------------===//
 // Scratch
 //===----------------------------------------------------------------------===//
@@ -96,7 +98,8 @@ void ReferenceKernel::loadRow(unsigned tensor, ArrayRef<Index> indices,
                               const Matrix &matrix, Index row) {
   SmallVector<Index> at(indices);
   at.push_back(0);
-  k.loop(0, matrix.width, 1, [&](Value column) {
+  Index width = arguments.getSize(tensor, indices.size());
+  k.loop(0, width, 1, [&](Value column) {
     at.back() = column;
     store(matrix, row, column, loadElement(tensor, at));
   });
@@ -106,7 +109,8 @@ void ReferenceKernel::storeRow(unsigned tensor, ArrayRef<Index> indices,
                                const Matrix &matrix, Index row) {
   SmallVector<Index> at(indices);
   at.push_back(0);
-  k.loop(0, matrix.width, 1, [&](Value column) {
+  Index width = arguments.getSize(tensor, indices.size());
+  k.loop(0, width, 1, [&](Value column) {
     at.back() = column;
     storeElement(tensor, at, load(matrix, row, column));
   });
@@ -185,6 +189,54 @@ void ReferenceKernel::pullRow(ArrayRef<RowMap> maps, const Matrix &gradient,
         storeGroup(*this, map, gradient, row, group, *pulled);
     });
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Columns
+//===----------------------------------------------------------------------===//
+
+Index ReferenceKernel::getRowWidth(RowOperand operand, unsigned tensor) {
+  Index lanes = arguments.getSize(tensor, 3);
+  return operand == RowOperand::value
+             ? lanes
+             : k.add(lanes, point.getPlan().countColumns());
+}
+
+/// Calls `body` for every column of a row with its place in the matrix.
+static void
+forColumns(ReferenceKernel &r, RowOperand operand, const Matrix &matrix,
+           function_ref<void(const RowColumns &columns, Index place)> body) {
+  if (operand == RowOperand::value)
+    return;
+  const KernelPlan &plan = r.point.getPlan();
+  Index first = r.k.sub(matrix.width, plan.countColumns());
+  for (const RowColumns &columns : plan.columns) {
+    r.k.loop(0, columns.count, 1, [&](Value column) {
+      r.point.setLane(column);
+      body(columns, r.k.add(first, column));
+    });
+    first = r.k.add(first, columns.count);
+  }
+}
+
+void ReferenceKernel::appendColumns(RowOperand operand, const Matrix &matrix,
+                                    Index row) {
+  forColumns(*this, operand, matrix,
+             [&](const RowColumns &columns, Index place) {
+               Value value = point.hoisted(k.builder, columns.get(operand));
+               if (value)
+                 store(matrix, row, place, value);
+             });
+}
+
+void ReferenceKernel::pullColumns(RowOperand operand, const Matrix &gradient,
+                                  Index row) {
+  forColumns(
+      *this, operand, gradient, [&](const RowColumns &columns, Index place) {
+        pos::HoistOp hoist = columns.get(operand);
+        if (point.wantsGradient(hoist))
+          point.addToHoisted(k.builder, hoist, load(gradient, row, place));
+      });
 }
 
 //===----------------------------------------------------------------------===//

@@ -21,7 +21,9 @@ bool passes::isKeptOutsideTiles(AxisSet axes) {
   AxisSet rest = axes - AxisSet{Axis::batch, Axis::head};
   return rest.empty() || rest == AxisSet(Axis::offset) ||
          rest == AxisSet(Axis::query) || rest == AxisSet(Axis::key) ||
-         AxisSet{Axis::self, Axis::lane}.contains(rest);
+         AxisSet{Axis::self, Axis::lane}.contains(rest) ||
+         rest == AxisSet{Axis::query, Axis::lane} ||
+         rest == AxisSet{Axis::key, Axis::lane};
 }
 
 AxisSet Dependence::of(Value value) {

@@ -33,7 +33,7 @@ pos::AxisSet getAxes(pos::HoistOp hoist);
 
 /// Whether a kernel keeps values of such a set outside its tiles: a scalar of
 /// the head, a table over offsets, a vector over query or key rows, or a table
-/// over row and lane.
+/// over row and lane, of a row map or of appended columns.
 bool isKeptOutsideTiles(pos::AxisSet axes);
 
 } // namespace sextant::passes

@@ -3,9 +3,10 @@
 // Works backwards from what a payload yields. A value that is needed in place
 // is hoisted if a kernel can keep it outside its tiles and if computing it
 // costs more than loading it; otherwise its operands are needed in place. So
-// every hoist is maximal. Each `pos.for_heads` of a score of all heads is
-// worked on like a payload of one head. Masks keep their arithmetic on indices:
-// the classes of tiles are found by evaluating it over intervals.
+// every hoist is maximal. What `pos.columns` yields is hoisted whatever it is:
+// it is never computed in a tile. Each `pos.for_heads` of a score of all heads
+// is worked on like a payload of one head. Masks keep their arithmetic on
+// indices: the classes of tiles are found by evaluating it over intervals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -193,8 +194,12 @@ private:
   void hoistFrom(Block &payload, pos::SiteOpInterface site,
                  Dependence &dependence, Counts &counts);
 
-  /// Creates the hoist of a value of the payload, before the site.
-  pos::HoistOp createHoist(Value root, Block &payload,
+  /// Hoists both values of appended columns.
+  void hoistColumns(pos::ColumnsOp columns, Dependence &dependence,
+                    Counts &counts);
+
+  /// Creates the hoist of a value of the payload over `axes`, before the site.
+  pos::HoistOp createHoist(Value root, AxisSet axes, Block &payload,
                            pos::SiteOpInterface site, Dependence &dependence,
                            DenseMap<Value, Value> &nested, Counts &counts);
 };
@@ -228,10 +233,9 @@ static ArrayAttr getAxesAttr(AxisSet set, MLIRContext *context) {
 
 /// Parts of a hoisted value that are worth a hoist of their own: expensive,
 /// the same for many points of the whole, and without gradient.
-static llvm::SetVector<Value> findParts(Value root, Block &payload,
-                                        Dependence &dependence) {
+static llvm::SetVector<Value>
+findParts(Value root, AxisSet whole, Block &payload, Dependence &dependence) {
   llvm::SetVector<Value> parts;
-  AxisSet whole = dependence.of(root);
   if (whole.intersects({Axis::self, Axis::lane}))
     return parts;
   // From the root downwards, so that a part of a part is left inside it.
@@ -262,27 +266,26 @@ static llvm::SetVector<Value> findParts(Value root, Block &payload,
   return parts;
 }
 
-pos::HoistOp Hoist::createHoist(Value root, Block &payload,
+pos::HoistOp Hoist::createHoist(Value root, AxisSet axes, Block &payload,
                                 pos::SiteOpInterface site,
                                 Dependence &dependence,
                                 DenseMap<Value, Value> &nested,
                                 Counts &counts) {
-  llvm::SetVector<Value> parts = findParts(root, payload, dependence);
+  llvm::SetVector<Value> parts = findParts(root, axes, payload, dependence);
   IRMapping mapping;
   for (Value part : parts) {
     if (!nested.contains(part)) {
-      Value hoisted =
-          createHoist(part, payload, site, dependence, nested, counts)
-              .getResult();
+      Value hoisted = createHoist(part, dependence.of(part), payload, site,
+                                  dependence, nested, counts)
+                          .getResult();
       nested[part] = hoisted;
       ++counts.parts;
     }
     mapping.map(part, nested[part]);
   }
   OpBuilder builder(site);
-  auto hoist =
-      pos::HoistOp::create(builder, root.getLoc(), root.getType(),
-                           getAxesAttr(dependence.of(root), &getContext()));
+  auto hoist = pos::HoistOp::create(builder, root.getLoc(), root.getType(),
+                                    getAxesAttr(axes, &getContext()));
   builder.createBlock(&hoist.getBody());
   cloneSlice(builder, getSlice(root, payload, parts.getArrayRef()), site,
              mapping);
@@ -301,9 +304,34 @@ void Hoist::hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner,
     counts.invariants += moveInvariantsOut(sum);
 
   Dependence dependence(owner);
+  if (auto columns = dyn_cast<pos::ColumnsOp>(*site))
+    return hoistColumns(columns, dependence, counts);
   for (auto atHeads : payload.getOps<pos::ForHeadsOp>())
     hoistFrom(atHeads.getBody().front(), site, dependence, counts);
   hoistFrom(payload, site, dependence, counts);
+}
+
+void Hoist::hoistColumns(pos::ColumnsOp columns, Dependence &dependence,
+                         Counts &counts) {
+  auto site = cast<pos::SiteOpInterface>(*columns);
+  Block &payload = site.getPayload();
+  Operation *yield = payload.getTerminator();
+  for (unsigned number : {0, 1}) {
+    Axis side = number == 0 ? Axis::query : Axis::key;
+    Value root = yield->getOperand(number);
+    if (isa<pos::HoistOp>(root.getDefiningOp()))
+      continue;
+    // A constant may stand outside.
+    if (root.getParentBlock() != &payload)
+      root = OpBuilder(yield).clone(*root.getDefiningOp())->getResult(0);
+    DenseMap<Value, Value> nested;
+    pos::HoistOp hoist =
+        createHoist(root, dependence.of(root) | AxisSet{side, Axis::lane},
+                    payload, site, dependence, nested, counts);
+    yield->setOperand(number, hoist.getResult());
+    ++counts.hoists;
+  }
+  eraseDead(payload);
 }
 
 void Hoist::hoistFrom(Block &payload, pos::SiteOpInterface site,
@@ -327,8 +355,8 @@ void Hoist::hoistFrom(Block &payload, pos::SiteOpInterface site,
   });
   DenseMap<Value, Value> nested;
   for (Value root : ordered) {
-    pos::HoistOp hoist =
-        createHoist(root, payload, site, dependence, nested, counts);
+    pos::HoistOp hoist = createHoist(root, dependence.of(root), payload, site,
+                                     dependence, nested, counts);
     // What another hoist computes from the value stays inside that hoist.
     root.replaceUsesWithIf(hoist.getResult(), [&](OpOperand &use) {
       return inPlace.contains(payload.findAncestorOpInBlock(*use.getOwner()));

@@ -179,3 +179,36 @@ func.func @missingAxisOfBound(%x: tensor<?x?x?x8xf32>, %p: tensor<1x?x1xi32>) ->
   }
   return %o : tensor<?x?x?x8xf32>
 }
+
+// -----
+
+// Columns are tables, which hoisting makes.
+func.func @columns(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    %n = arith.constant 2 : i32
+    // expected-error @below {{'pos.columns' op values are no 'pos.hoist': hoist first}}
+    pos.columns %n {
+      %a = arith.constant 1.0 : f32
+      pos.yield %a, %a : f32, f32
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}
+
+// -----
+
+func.func @negative(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    %n = arith.constant -2 : i32
+    // expected-error @below {{'pos.columns' op appends -2 columns}}
+    pos.columns %n {
+      %a = arith.constant 1.0 : f32
+      pos.yield %a, %a : f32, f32
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}

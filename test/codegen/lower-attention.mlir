@@ -2,7 +2,7 @@
 // RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=reference | FileCheck %s --check-prefix=REFERENCE
 // RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=cpu:avx2 --remarks-filter=lower-attention -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
-// COUNT: remark: [Passed] lowered | Category:lower-attention | Ops=4, Structures=3
+// COUNT: remark: [Passed] lowered | Category:lower-attention | Ops=5, Structures=4
 
 !rows = tensor<?x?x?x32xf32>
 !lse = tensor<?x?x?xf32>
@@ -32,6 +32,31 @@ func.func @layers(%x: !rows) -> !rows {
 func.func @table(%x: !rows, %slopes: tensor<?xf32>) -> !rows {
   %a, %l0 = pos.attention %x, %x, (%x) uses [#pos.use<@alibi, "alibi">]
     params(%slopes : tensor<?xf32>) : !rows, !rows, (!rows) -> (!rows), !lse
+  return %a : !rows
+}
+
+// Both tables of appended columns are filled before rows are read with them.
+// CHECK-LABEL: func.func @columns
+// CHECK: exec.launch @kernels::@attention_3_hoist0 {{.*}}writes(%[[A:.+]] : tensor<1x?x?x5xf32>
+// CHECK: exec.launch @kernels::@attention_3_hoist1 {{.*}}writes(%[[B:.+]] : tensor<1x1x?x5xf32>
+// CHECK: exec.launch @kernels::@attention_3_forward reads({{.*}}%[[A]], %[[B]]
+func.func @columns(%x: !rows, %w: tensor<?x?xf32>) -> !rows {
+  %a, %l0 = pos.attention %x, %x, (%x) params(%w : tensor<?x?xf32>)
+    : !rows, !rows, (!rows) -> (!rows), !lse {
+  ^bb0(%p: tensor<?x?xf32>):
+    %n = arith.constant 5 : i32
+    pos.columns %n {
+      %h = pos.head
+      %t = pos.lane
+      %i = pos.index query
+      %j = pos.index key
+      %f = arith.sitofp %i : i32 to f32
+      %g = pos.read %p[%h, %t] : tensor<?x?xf32>
+      %y = arith.mulf %f, %g : f32
+      %z = arith.sitofp %j : i32 to f32
+      pos.yield %y, %z : f32, f32
+    }
+  }
   return %a : !rows
 }
 

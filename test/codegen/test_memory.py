@@ -44,15 +44,24 @@ def rise(call):
     return status("VmHWM") - before
 
 
+@sextant.columns(8)
+def lowrank(at, a: sextant.Param("key", 8, given=True), b: sextant.Param("key", 8, given=True)):
+    return a[at.query, at.lane], b[at.key, at.lane]
+
+
 def attention(length, uses, dense):
     torch.manual_seed(0)
     leaves = [torch.randn(1, 1, length, 16, requires_grad=True) for _ in range(3)]
-    params = sextant.init_params(uses, heads=1, head_dim=16, seed=0)
+    made = [n for n in uses if n != "lowrank"]
+    params = sextant.init_params(made, heads=1, head_dim=16, seed=0)
     params = {n: t.detach().requires_grad_(t.is_floating_point()) for n, t in params.items()}
+    if "lowrank" in uses:
+        params |= {n: torch.randn(length, 8, requires_grad=True) for n in ("lowrank.a", "lowrank.b")}
     for n, shape in GIVEN.items():
         if n.split(".")[0] in uses:
             params[n] = torch.ones(1, length, dtype=torch.int32)
     named = {}
+    uses = [lowrank if n == "lowrank" else n for n in uses]
     if positions:
         place = torch.arange(length, dtype=torch.int32)[None, :, None] * positions
         named = dict(query_positions=place, key_positions=place)
@@ -100,6 +109,7 @@ ENCODINGS = [
     ["sandwich", "causal", "softcap"],
     ["rope"],
     ["document", "padding"],
+    ["lowrank"],
     ["rope", "t5_bias", "document", "kerple_log"],
 ]
 

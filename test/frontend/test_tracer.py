@@ -69,6 +69,11 @@ def faded(x, at):
     return x * sextant.exp(-0.1 * at.row)
 
 
+@sextant.columns("2 * n")
+def embedded(at, table: sextant.Param("key", "2 * n"), *, n=4):
+    return table[at.query, at.lane], sextant.sin(at.coord("key") / (at.lane + 1.0))
+
+
 @sextant.encoding
 def everything(
     score,
@@ -96,7 +101,7 @@ def everything(
 
 @pytest.mark.parametrize(
     "encoding",
-    [rooted, near_or_first, mixer, turned, faded, everything],
+    [rooted, near_or_first, mixer, turned, faded, embedded, everything],
     ids=lambda e: e.name,
 )
 def test_the_compiler_reads_what_is_traced(encoding, sextant_opt):

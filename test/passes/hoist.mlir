@@ -107,6 +107,33 @@ func.func @vectors(%x: tensor<?x?x?x8xf32>, %r: tensor<?xf32>) {
 
 // -----
 
+// Both values of appended columns leave the payload, however cheap they are: as
+// tables over row and column.
+// CHECK-LABEL: func @columns
+func.func @columns(%x: tensor<?x?x?x8xf32>, %r: tensor<?x?xf32>) {
+  // CHECK: %[[A:.+]] = pos.hoist [head, query, lane] {
+  // CHECK: %[[B:.+]] = pos.hoist [key, lane] {
+  // CHECK-NEXT: arith.constant 1.0
+  // CHECK: pos.columns %{{.+}} {
+  // CHECK-NEXT: pos.yield %[[A]], %[[B]]
+  %o, %lse = pos.attention %x, %x, (%x) params(%r : tensor<?x?xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%p: tensor<?x?xf32>):
+    %n = arith.constant 3 : i32
+    %one = arith.constant 1.0 : f32
+    pos.columns %n {
+      %h = pos.head
+      %i = pos.index query
+      %a = pos.read %p[%h, %i] : tensor<?x?xf32>
+      pos.yield %a, %one : f32, f32
+    }
+  }
+  return
+}
+
+// -----
+
 // With given positions a coordinate varies with the batch. Row maps are hoisted
 // whole: the angle does not become a table of its own.
 // CHECK-LABEL: func @rows

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace sextant::pos;
@@ -243,6 +244,56 @@ AxisSet ScoreOp::getPointAxes() {
 }
 AxisSet ColumnsOp::getPointAxes() {
   return {Axis::batch, Axis::head, Axis::query, Axis::key, Axis::lane};
+}
+
+/// An op by which `value` varies with a row of `side`, or null.
+static Operation *findVarying(Value value, Axis side) {
+  auto varies = [&](Operation *op) {
+    if (auto context = dyn_cast<ContextOpInterface>(op))
+      return context.getDependence(/*hasPositions=*/false).contains(side);
+    auto hoist = dyn_cast<HoistOp>(op);
+    return hoist &&
+           llvm::any_of(hoist.getAxes().getAsRange<AxisAttr>(),
+                        [&](AxisAttr axis) { return axis.getValue() == side; });
+  };
+  llvm::SmallSetVector<Operation *, 16> slice;
+  auto follow = [&](Value used) {
+    if (Operation *op = used.getDefiningOp())
+      slice.insert(op);
+  };
+  follow(value);
+  for (size_t number = 0; number < slice.size(); ++number) {
+    Operation *op = slice[number];
+    if (varies(op))
+      return op;
+    if (isa<HoistOp>(op))
+      continue; // it says what it varies with
+    op->walk([&](Operation *nested) {
+      if (nested != op)
+        slice.insert(nested);
+      for (Value operand : nested->getOperands())
+        follow(operand);
+    });
+  }
+  return nullptr;
+}
+
+LogicalResult ColumnsOp::verifyRegions() {
+  // The interface has verified that there are two of them.
+  Operation *yield = getBody().front().getTerminator();
+  for (bool isQuery : {true, false}) {
+    Operation *op = findVarying(yield->getOperand(isQuery ? 0 : 1),
+                                isQuery ? Axis::key : Axis::query);
+    if (!op)
+      continue;
+    InFlightDiagnostic diag = emitOpError("the ")
+                              << (isQuery ? "query" : "key")
+                              << "'s column must not vary with the "
+                              << (isQuery ? "key" : "query");
+    diag.attachNote(op->getLoc()) << "it does so by this value";
+    return diag;
+  }
+  return success();
 }
 
 LogicalResult RowsOp::verify() {

@@ -53,9 +53,20 @@ def Pos_RowsOp : Pos_SiteOp<"rows", [AttrSizedOperandSegments],
 def Pos_ColumnsOp : Pos_SiteOp<"columns", [], ["getPointAxes"]> {
   let summary = "Appends columns to query and key rows";
   let description = [{
-    An extra contraction in the same product; the scale stays that of the
-    original head dim and row maps do not see the columns. The payload yields
-    the query's and the key's value of column `pos.lane`.
+    An extra contraction in the same product: with a and b of `count` columns
+    the score is scale (<q, k> + <a, b>). The scale stays that of the original
+    head dim and multiplies the columns as well; a payload that divides one side
+    by `pos.scale` has a term after the scale. Row maps do not see the columns.
+    Several sites append one after the other; a count of 0 appends nothing.
+
+    The payload yields the query's and the key's value of column `pos.lane`. The
+    first varies with the query, the second with the key, never with the row of
+    the other side. The head counts the operand's own heads: those of the query
+    in the first value, those of the key in the second. Columns that do not vary
+    with the batch (the head) are shared by it, and the gradients of what they
+    read are sums over it.
+
+    A product of learned position embeddings (SeqPE's bias form, 2025, section 3):
 
     ```mlir
     pos.columns %n {
@@ -70,6 +81,7 @@ def Pos_ColumnsOp : Pos_SiteOp<"columns", [], ["getPointAxes"]> {
   }];
   let arguments = (ins I32:$count);
   let assemblyFormat = "$count $body attr-dict";
+  let hasRegionVerifier = 1;
 }
 
 def Pos_ScoreOp : Pos_SiteOp<"score", [], ["getPointAxes"]> {

@@ -34,7 +34,7 @@ from .trace.functions import (
     where,
 )
 from .trace.parameters import Param, PerHead, constant_init, normal, uniform
-from .trace.tracer import Encoding, encoding, mask, rows
+from .trace.tracer import Encoding, columns, encoding, mask, rows
 from .uses import Use, parse_use
 
 __version__ = "0.1.0"
@@ -50,6 +50,7 @@ __all__ = [
     "Use",
     "abs",
     "attention",
+    "columns",
     "compile",
     "constant_init",
     "contract",

@@ -725,3 +725,51 @@ pos.encoding @sum_in_rows {
     pos.yield %y : f32
   }
 }
+
+// -----
+
+// A column belongs to one side.
+pos.encoding @column_of_both_sides {
+  %n = pos.option "n" : i32 = 4 : i32
+  // expected-error @below {{the query's column must not vary with the key}}
+  pos.columns %n {
+    %i = pos.index query
+    // expected-note @below {{it does so by this value}}
+    %j = pos.index key
+    %s = arith.addi %i, %j : i32
+    %a = arith.sitofp %s : i32 to f32
+    %b = arith.sitofp %j : i32 to f32
+    pos.yield %a, %b : f32, f32
+  }
+}
+
+// -----
+
+pos.encoding @column_of_the_other_side {
+  %n = pos.option "n" : i32 = 4 : i32
+  // expected-error @below {{the key's column must not vary with the query}}
+  pos.columns %n {
+    %a = arith.constant 1.0 : f32
+    %b = pos.sum to %n {
+    ^bb0(%k: i32):
+      // expected-note @below {{it does so by this value}}
+      %i = pos.coord query
+      %f = arith.sitofp %i : i32 to f32
+      pos.yield %f : f32
+    } : f32
+    pos.yield %a, %b : f32, f32
+  }
+}
+
+// -----
+
+pos.encoding @column_of_an_offset {
+  %n = pos.option "n" : i32 = 4 : i32
+  // expected-error @below {{payload asks for what there is not at this place}}
+  pos.columns %n {
+    // expected-note @below {{'pos.offset' of another side}}
+    %o = pos.offset
+    %a = arith.sitofp %o : i32 to f32
+    pos.yield %a, %a : f32, f32
+  }
+}

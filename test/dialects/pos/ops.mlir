@@ -67,8 +67,10 @@ pos.encoding @sites {
   pos.columns %n {
     %t = pos.lane
     %i = pos.index query
+    %j = pos.index key
     %a = pos.read %table[%i, %t] : tensor<?x?xf32>
-    pos.yield %a, %a : f32, f32
+    %b = pos.read %table[%j, %t] : tensor<?x?xf32>
+    pos.yield %a, %b : f32, f32
   }
   // CHECK: pos.score {
   // CHECK-NEXT: ^bb0(%{{[a-z0-9]+}}: tensor<?xf32>):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from ..errors import CompileError, nearest
 from ..uses import Use, parse_use
 from .builder import Builder, trace_error
-from .parameters import EXTENTS, Param, write_option, write_param
+from .parameters import EXTENTS, Param, write_dim, write_option, write_param
 from .values import F32, I1, I32, VECTOR, Value, lift, type_name
 
 _OPERANDS = (
@@ -96,7 +96,8 @@ class At:
 
     @property
     def lane(self) -> Value:
-        """Group of lanes that a row map works on, counted from 0 in its range."""
+        """Group of lanes that a row map works on, counted from 0 in its range; or
+        number of an appended column."""
         return _context(self.builder, "pos.lane", "lane")
 
     @property
@@ -231,6 +232,32 @@ def rows(
     return trace
 
 
+def columns(
+    count: int | str,
+    *,
+    formula: str = "",
+    paper: str = "",
+):
+    """Traces ``function(at, parameters..., *, options...) -> (a, b)`` into columns
+    appended to query and key rows: the score becomes scale * (<q, k> + <a, b>).
+
+    ``count``: how many, a whole number, an option, an extent, or arithmetic on
+    these as text. ``at.lane`` is the column. ``a`` varies with the query
+    (``at.query``, ``at.coord("query")``), ``b`` with the key; ``at.head`` counts
+    the heads of the query in ``a`` and those of the key in ``b``. What does not
+    vary with the batch or the head is shared by it, gradients are sums over it.
+
+    >>> @sextant.columns("width")
+    ... def low_rank(at, a: sextant.Param(512, "width"), b: sextant.Param(512, "width"), *, width=8):
+    ...     return a[at.query, at.lane], b[at.key, at.lane]
+    """
+
+    def trace(function: Callable) -> Encoding:
+        return _trace(function, _ColumnsSite(count), formula, paper)
+
+    return trace
+
+
 # What distinguishes the places ---------------------------------------------
 
 
@@ -239,7 +266,7 @@ class _ScoreSite:
         self.type = VECTOR if all_heads else F32
         self.leading = ("scores" if all_heads else "score",)
 
-    def write(self, builder: Builder, call: Callable[..., typing.Any]) -> None:
+    def write(self, builder: Builder, call: Callable[..., typing.Any], options) -> None:
         name = builder.name("s")
         with builder.region("pos.score", f"{name}: {self.type}"):
             extent = ""
@@ -252,7 +279,7 @@ class _ScoreSite:
 class _MaskSite:
     leading: tuple[str, ...] = ()
 
-    def write(self, builder: Builder, call: Callable[..., typing.Any]) -> None:
+    def write(self, builder: Builder, call: Callable[..., typing.Any], options) -> None:
         with builder.region("pos.mask"):
             _yield(builder, [call()], I1)
 
@@ -263,7 +290,7 @@ class _RowsSite:
         self.type = VECTOR if group == "whole" else F32
         self.leading = ("x", "y")[: _GROUPS[group]]
 
-    def write(self, builder: Builder, call: Callable[..., typing.Any]) -> None:
+    def write(self, builder: Builder, call: Callable[..., typing.Any], options) -> None:
         head = f"pos.rows of [{', '.join(self.operands)}] {self.group}"
         if self.lanes is not None:
             begin, end = (lift(builder, int(n)).name for n in self.lanes)
@@ -282,6 +309,23 @@ class _RowsSite:
                     f"a row map of {self.group} groups returns {len(names)} values"
                 )
             _yield(builder, results, self.type)
+
+
+class _ColumnsSite:
+    leading: tuple[str, ...] = ()
+
+    def __init__(self, count):
+        self.count = count
+
+    def write(self, builder: Builder, call: Callable[..., typing.Any], options) -> None:
+        count = write_dim(builder, self.count, options)
+        with builder.region(f"pos.columns {count.name}"):
+            results = call()
+            if not isinstance(results, (tuple, list)) or len(results) != 2:
+                raise trace_error(
+                    "columns return 2 values, the query's and the key's"
+                )
+            _yield(builder, results, F32)
 
 
 def _yield(builder: Builder, results, type: str) -> None:
@@ -369,7 +413,7 @@ def _write(function, site, formula: str, paper: str, located: bool) -> str:
             )
         params.append(write_param(builder, p.name, p.annotation, options))
     at = At(builder, site.type if isinstance(site, _ScoreSite) else "")
-    site.write(builder, lambda *data: function(*data, at, *params, **options))
+    site.write(builder, lambda *data: function(*data, at, *params, **options), options)
     return _assemble(function.__name__, builder, formula, paper)
 
 

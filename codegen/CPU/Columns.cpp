@@ -1,0 +1,127 @@
+//===- Columns.cpp - Columns appended to query and key rows ---------------===//
+
+#include "codegen/CPU/Columns.h"
+#include "codegen/ArgumentPoint.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+/// Rows of a table's gradient that an item adds up.
+static constexpr int64_t rowsPerItem = 64;
+
+SmallVector<int64_t> codegen::getHeadParts(const KernelPlan &plan,
+                                           Value operand) {
+  SmallVector<int64_t> parts = getHeadDims(operand);
+  for (const RowColumns &columns : plan.columns)
+    parts.push_back(columns.count);
+  return parts;
+}
+
+LogicalResult
+codegen::emitHeadCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
+                      const KernelPlan &plan, const SiteOperands &sites,
+                      pos::RowOperand operand, const RowParts &parts,
+                      const RowCopy &copy, Type element) {
+  if (failed(emitRowCopy(kernel, arguments, copy, element)))
+    return failure();
+  for (auto [part, columns] :
+       llvm::zip_equal(parts.get().drop_front(), plan.columns)) {
+    const Hoisted *table = plan.find(columns.get(operand), operand);
+    RowCopy next = copy;
+    next.tensor = *sites.tables[table - plan.hoisted.data()];
+    next.batch = table->perBatch ? copy.batch : Index(0);
+    next.head = table->perHead ? copy.head : Index(0);
+    next.dim = part.dim;
+    next.maps = {};
+    next.to =
+        kernel.advance(copy.to, {copy.pairs ? part.first / 2 : part.first});
+    if (failed(emitRowCopy(kernel, arguments, next, kernel.f32)))
+      return failure();
+  }
+  return success();
+}
+
+void codegen::launchColumnSum(const Lowering &lowering, StringRef suffix,
+                              Value partials, ArrayRef<RowPart> parts,
+                              Value result) {
+  LaunchOperands operands;
+  unsigned source = operands.read(partials);
+  unsigned target = operands.write(result);
+  int64_t columns = operands.layout.tensors[target].getDimSize(3);
+  auto countBlocks = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.ceilDiv(arguments.getSize(target, 2), rowsPerItem);
+  };
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.mul(
+        kernel.mul(arguments.getSize(target, 0), arguments.getSize(target, 1)),
+        countBlocks(kernel, arguments));
+  };
+  auto sumLanes = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                      Index batch, Index head, Index row, int64_t lane) {
+    // An extent of 1 stands for the sum over all of the partial sums'.
+    auto range = [&](unsigned dim, Index at) {
+      Value isOne = kernel.equal(arguments.getSize(target, dim - 1), 1);
+      return std::pair(kernel.select(isOne, 0, at),
+                       kernel.select(isOne, arguments.getSize(source, dim),
+                                     kernel.add(at, 1)));
+    };
+    auto batches = range(1, batch), heads = range(2, head);
+    auto wide = VectorType::get(kernel.width(), kernel.builder.getF64Type());
+    Value zero =
+        kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)));
+    auto add = [&](Index b, Index h, Index chunk, Value sum) -> Value {
+      Value from = arguments.getAddress(source, {chunk, b, h, row});
+      for (const RowPart &part : parts) {
+        if (lane >= part.dim)
+          continue;
+        // Lanes past a part are those of a padding, zeros.
+        Value addend = kernel.loadVector(from, {part.first + lane});
+        addend =
+            arith::ExtFOp::create(kernel.builder, kernel.loc, wide, addend);
+        sum = arith::AddFOp::create(kernel.builder, kernel.loc, sum, addend);
+      }
+      return sum;
+    };
+    Value sum = kernel.loop(
+        batches.first, batches.second, 1, zero,
+        [&](Value b, ValueRange sums) -> Values {
+          return kernel.loop(heads.first, heads.second, 1, sums,
+                             [&](Value h, ValueRange sums) -> Values {
+                               return kernel.loop(
+                                   0, arguments.getSize(source, 0), 1, sums,
+                                   [&](Value chunk, ValueRange sums) -> Values {
+                                     return {add(b, h, chunk, sums[0])};
+                                   });
+                             });
+        })[0];
+    sum = arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32, sum);
+    return kernel.mulF(sum, kernel.splatF32(lowering.plan.scale));
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    Index blocks = countBlocks(kernel, arguments);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index outer = kernel.div(item, blocks);
+      Index heads = arguments.getSize(target, 1);
+      Index batch = kernel.div(outer, heads), head = kernel.rem(outer, heads);
+      Index low = kernel.mul(kernel.rem(item, blocks), rowsPerItem);
+      Index high = kernel.min(kernel.add(low, rowsPerItem),
+                              arguments.getSize(target, 2));
+      kernel.loop(low, high, 1, [&](Value row) {
+        Value to = arguments.getAddress(target, {batch, head, row});
+        for (int64_t lane = 0; lane < columns; lane += kernel.width())
+          kernel.storePart(sumLanes(kernel, arguments, batch, head, row, lane),
+                           kernel.advance(to, {lane}),
+                           std::min<int64_t>(kernel.width(), columns - lane));
+      });
+    });
+  };
+  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName(suffix), operands.layout,
+               lowering.target.vector, {countItems, noScratch, run});
+  operands.launch(lowering, suffix);
+}
