@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -81,32 +82,54 @@ private:
 
 } // namespace
 
+/// A parameter as its caller knows it, read by an op: by the name of the
+/// function's argument, or counted from 0.
+static std::string describe(Value operand, unsigned number, Operation *op) {
+  std::string text = "parameter " + std::to_string(number);
+  auto argument = dyn_cast<BlockArgument>(operand);
+  if (auto function = argument ? dyn_cast<FunctionOpInterface>(
+                                     argument.getOwner()->getParentOp())
+                               : FunctionOpInterface())
+    for (StringRef key : {"nn.parameter", "exec.name"})
+      if (auto name = function.getArgAttrOfType<StringAttr>(
+              argument.getArgNumber(), key))
+        text = "parameter \"" + name.getValue().str() + "\"";
+  return text + " of '" + op->getName().getStringRef().str() + "'";
+}
+
 void ShapeChecker::vectors(pos::SitesOwnerInterface owner) {
   using exec::Predicate;
   auto extentOf = [](Value vector) {
     return cast<RankedTensorType>(vector.getType()).getDimSize(0);
   };
+  auto numberOf = [](Value param) {
+    return cast<BlockArgument>(param).getArgNumber();
+  };
   auto operandOf = [&](Value param) -> Value {
-    return owner.getParamOperands()[cast<BlockArgument>(param).getArgNumber()];
+    return owner.getParamOperands()[numberOf(param)];
+  };
+  auto lacks = [&](Value param, Operation *op, StringRef what) {
+    return describe(operandOf(param), numberOf(param), op) +
+           " does not have the " + what.str() + " compiled in";
   };
   owner.getSitesRegion().walk([&](Operation *op) {
     if (auto elements = dyn_cast<pos::ElementsOp>(op))
       return param({operandOf(elements.getParam()), 0},
                    extentOf(elements.getResult()), Predicate::equal,
-                   "a parameter does not have the elements compiled in");
+                   lacks(elements.getParam(), op, "elements"));
     auto contract = dyn_cast<pos::ContractOp>(op);
     if (!contract)
       return;
     Value matrix = operandOf(contract.getMatrix());
     param({matrix, 0}, extentOf(contract.getResult()), Predicate::equal,
-          "a parameter does not have the rows compiled in");
+          lacks(contract.getMatrix(), op, "rows"));
     APInt first(32, 0);
     bool isPart = static_cast<bool>(contract.getFirstColumn());
     if (isPart)
       matchPattern(contract.getFirstColumn(), m_ConstantInt(&first));
     param({matrix, 1}, first.getSExtValue() + extentOf(contract.getVector()),
           isPart ? Predicate::at_most : Predicate::equal,
-          "a parameter does not have the columns compiled in");
+          lacks(contract.getMatrix(), op, "columns"));
   });
 }
 

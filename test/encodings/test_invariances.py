@@ -110,7 +110,9 @@ def test_shift(draw, use, target):
         second = run(
             ["causal", use], params, rows, target, query_positions=moved, key_positions=moved
         )
-        same(second, first, target)
+        # Learned frequencies are no whole numbers: an angle of 5e7 is rounded at 2^-28.
+        is_far = target == "reference" and max(shift) > 1e6
+        same(second, first, target, factor=50 if is_far else 1)
 
 
 # Terms that the softmax does not see -------------------------------------------

@@ -81,7 +81,11 @@ def test_from_training_to_report(tmp_path, text_file, capsys):
     assert f"{ADAPTIVE}: {ADAPTIVE}" in report.read_text()
 
 
-@pytest.mark.parametrize("positions", [{}, {"max_position": 40}, {"max_position": 40, "positions_per": "model"}], ids=str)
+@pytest.mark.parametrize(
+    "positions",
+    [{}, {"max_position": 40}, {"max_position": 40, "positions_per": "model"}],
+    ids=["index", "layer", "model"],
+)
 def test_rows_of_attention_are_those_of_the_model(tmp_path, text_file, positions):
     """Query and key of the first layer by hand; what is added to its scores, by the
     formula, at the positions that were drawn."""
@@ -111,12 +115,12 @@ def test_rows_of_attention_are_those_of_the_model(tmp_path, text_file, positions
     added = probe.added_scores(["causal", ADAPTIVE], 1, model.encoding_params(0), query, key, at)
     scores = query.double() @ key.double().repeat_interleave(2, 0).transpose(-1, -2) / 8**0.5
     place = torch.arange(20).double() if at is None else at[0, :, 0].double()
-    own = {n.rsplit(".", 1)[1]: t.double()[..., None, None] for n, t in p.items() if ".dape." in f".{n}"}
-    bias = -own["r1"] * torch.log1p(own["r2"] * (place[:, None] - place).abs())
-    inputs = torch.cat([scores, bias])
-    units = torch.einsum("ug,gij->uij", own["w1"][..., 0, 0], inputs) + own["b1"]
+    w1, b1, w2, b2 = (p[f"attention.dape.{n}"].double() for n in ("w1", "b1", "w2", "b2"))
+    r1, r2 = (p[f"attention.dape.kerple_log.{n}"].double()[:, None, None] for n in ("r1", "r2"))
+    bias = -r1 * torch.log1p(r2 * (place[:, None] - place).abs())
+    units = torch.einsum("ug,gij->uij", w1, torch.cat([scores, bias])) + b1[:, None, None]
     units = torch.nn.functional.leaky_relu(units, 0.01)
-    want = bias + torch.einsum("hu,uij->hij", own["w2"][..., 0, 0], units) + own["b2"]
+    want = bias + torch.einsum("hu,uij->hij", w2, units) + b2[:, None, None]
     visible = torch.ones(20, 20).tril().bool()
     torch.testing.assert_close(added[:, visible], want[:, visible], atol=1e-5, rtol=1e-5)
 

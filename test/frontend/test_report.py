@@ -68,7 +68,7 @@ def test_a_network_over_heads_is_held_to_its_host():
     assert finding.holds and "dape(kerple_log) 1.70 (4x) 1.71 (8x)" in finding.numbers
     table["dape(kerple_log)"][8] = 1.75
     assert not check_orderings({n: {} for n in table}, table)[0].holds
-    assert check_orderings(table) == []
+    assert not any("dape" in f.text for f in check_orderings(table))
 
 
 def test_runs_are_read_back(tmp_path):

@@ -13,8 +13,8 @@ namespace sextant::tools {
 /// "FILE:LINE:COLUMN: 'op'", in their order; without reads that are inside by
 /// their form (of a head, of a batch element, of what a sum runs over). Nothing
 /// for a model that cannot be compiled.
-std::vector<std::string>
-findTableReads(const std::string &path, const codegen::CompileOptions &options);
+std::vector<std::string> findTableReads(const std::string &path,
+                                        const codegen::CompileOptions &options);
 
 } // namespace sextant::tools
 

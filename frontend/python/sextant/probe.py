@@ -25,6 +25,12 @@ def is_in_attention(encoding: EncodingLike) -> bool:
     return not signature([encoding]).operands - _INSIDE
 
 
+def _with_past(encodings: Iterable[EncodingLike]) -> list[EncodingLike]:
+    """The encodings, behind a mask where they ask for one."""
+    found = list(encodings)
+    return ["causal", *found] if signature(found).requires_past else found
+
+
 def pair_scores(
     encodings: Iterable[EncodingLike],
     params: Params,
@@ -46,7 +52,7 @@ def pair_scores(
         _, lse = attention(
             *rows,
             rows[1],
-            encodings,
+            _with_past(encodings),
             _in_double(params),
             query_positions=last[:, None].to(torch.int32),
             key_positions=(last - distances)[:, None].to(torch.int32),
@@ -108,7 +114,7 @@ def mapped_scores(
         output, lse = attention(
             *(t.double().expand(parts + 1, -1, -1, -1) for t in (query, key)),
             units[:, None].expand(-1, kv_heads, -1, -1),
-            encodings,
+            _with_past(encodings),
             _in_double(params),
             query_positions=positions,
             key_positions=positions,

@@ -104,7 +104,7 @@ def adaptive_biases(found: dict) -> str:
             last = _centred(layer[head][-1])
             row[0].plot(last, label=f"head {head}", linewidth=1)
             _triangle(row[1 + head], layer[head])
-        row[0].grid(alpha=0.3)
+        row[0].grid(alpha=0.3, axis="y")
         row[0].tick_params(labelsize="x-small")
     for number, row in enumerate(axes):
         row[0].set_ylabel(f"layer {number}", fontsize="small")
@@ -131,7 +131,7 @@ def _triangle(ax, rows: Sequence[Sequence[float]]) -> None:
     ax.imshow(shown, cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest")
     ax.set_xticks([])
     ax.set_yticks([])
-    ax.text(size, 0, f"+-{most:.2g}", fontsize="x-small", ha="right", va="top")
+    ax.text(size, 0, f"\u00b1{most:.2g}", fontsize="x-small", ha="right", va="top")
 
 
 def step_times(runs: Sequence[RunResult]) -> str:
