@@ -70,15 +70,20 @@ class Inputs:
             lambda t: neighbour(t, dtype), lambda t: neighbour(t, torch.float32)
         )
 
-    def rounded(self) -> "Inputs":
+    def rounded(self, params: bool = False) -> "Inputs":
         """Operands of bf16 moved by up to two roundings: one of their own, and one of
-        what plain code in bf16 makes of them and rounds again (scores, P, dP, dS)."""
+        what plain code in bf16 makes of them and rounds again (scores, P, dP, dS).
+        With ``params`` also parameters, of which plain code makes operands."""
 
         def move(t: torch.Tensor) -> torch.Tensor:
             noise = torch.rand(t.shape, dtype=torch.float64) * 2 - 1
             return t * (1 + 2 * 2.0**-8 * noise)
 
-        return self.each(move, lambda t: t)
+        moved = self.each(move, lambda t: t)
+        if params:
+            own = moved.params.items()
+            moved.params = {n: move(t) if t.dtype.is_floating_point else t for n, t in own}
+        return moved
 
 
 def _floating(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -181,13 +186,21 @@ def backward(
     return {n: t.double() for n, t in gradients.items()}
 
 
-def compare(uses, first: Inputs, target: str, dtype: torch.dtype, what: object = "") -> None:
+def compare(
+    uses,
+    first: Inputs,
+    target: str,
+    dtype: torch.dtype,
+    what: object = "",
+    rounds_params: bool = False,
+) -> None:
     """Holds outputs, log-sum-exp and all gradients to C7. Values of `first` are exact
-    in `dtype`."""
+    in `dtype`; with ``rounds_params`` parameters become operands of products, such as
+    columns of rows."""
     comparison = Comparison(dtype)
     for draw in range(DRAWS):
         inputs = first.neighbours(dtype) if draw else first
-        plain = inputs.cast(dtype) if dtype == torch.float32 else inputs.rounded()
+        plain = inputs.cast(dtype) if dtype == torch.float32 else inputs.rounded(rounds_params)
         got = run(uses, inputs.cast(dtype), target)
         comparison.add(
             got,
