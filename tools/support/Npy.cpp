@@ -3,10 +3,12 @@
 #include "tools/support/Npy.h"
 #include "runtime/cpu/HostDevice.h"
 #include "tools/support/Values.h"
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <string_view>
 
 using namespace sextant;
 using namespace sextant::runtime;
@@ -29,9 +31,12 @@ static std::string_view getEntry(std::string_view header,
   size_t colon = header.find(':', at);
   if (colon == std::string_view::npos)
     return {};
-  return header.substr(header.find_first_not_of(' ', colon + 1));
+  header.remove_prefix(colon + 1);
+  header.remove_prefix(std::min(header.find_first_not_of(' '), header.size()));
+  return header;
 }
 
+/// Sizes in parentheses; nothing for anything else, such as a negative size.
 static std::optional<std::vector<int64_t>> parseShape(std::string_view text) {
   size_t end = text.find(')');
   if (!text.starts_with('(') || end == std::string_view::npos)
@@ -43,6 +48,8 @@ static std::optional<std::vector<int64_t>> parseShape(std::string_view text) {
       digits += c;
       continue;
     }
+    if (c != ',' && c != ' ' && c != ')')
+      return std::nullopt;
     if (!digits.empty()) {
       if (digits.size() > 18)
         return std::nullopt;
