@@ -1,0 +1,149 @@
+"""Attention without encodings and with those that cost no products of their own:
+against `scaled_dot_product_attention`, the peak of the machine, a learned mask, and
+our own kernel without the encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from peak import peak
+from rows import DTYPES, Row, Settings, both, flops, forward, inputs
+from timing import Rounds
+
+import sextant
+
+HOISTABLE = ("rope", "alibi", "t5_bias", "kerple_log", "sandwich")
+
+
+def attention(settings: Settings) -> Iterator[Row]:
+    """Against `scaled_dot_product_attention`, and the share of the peak."""
+    goals = {("f32", False): 1.2, ("f32", True): 1.35, ("bf16", False): 1.7, ("bf16", True): 1.7}
+    for shape in settings.shapes:
+        for (dtype, is_causal), goal in goals.items():
+            q, k, v, gradient = inputs(shape, DTYPES[dtype])
+            encodings = ["causal"] if is_causal else []
+
+            def ours():
+                return sextant.attention(q, k, v, encodings)
+
+            def torchs():
+                return torch.nn.functional.scaled_dot_product_attention(
+                    q, k, v, is_causal=is_causal
+                )
+
+            work = f"{shape} {dtype} {'causal' if is_causal else 'full'}"
+            most = peak(dtype, settings.threads)
+            for phase, wrap, cost in (
+                ("forward", forward, 1.0),
+                ("forward + backward", lambda f: both(f, (q, k, v), gradient), 3.5),
+            ):
+                rounds = Rounds({"ours": wrap(ours), "torch": wrap(torchs)}, settings.rounds)
+                rate = cost * flops(shape, is_causal) / rounds.median("ours")
+                note = f"{rate / 1e9:.0f} GFLOP/s"
+                if most:
+                    note += f", {100 * rate / most:.0f} % of peak"
+                section = "attention vs scaled_dot_product_attention"
+                yield settings.ratio(
+                    section, f"{work} {phase}", rounds, "ours", "torch", goal, note
+                )
+
+
+def share(settings: Settings) -> Iterator[Row]:
+    """f32 forward, full, against the peak that is measured beside it."""
+    for dim, goal in ((64, 85.0), (128, 88.0)):
+        shape = (1, 8, 4096, dim)
+        q, k, v, _ = inputs(shape, torch.float32)
+        run = forward(lambda: sextant.attention(q, k, v))
+        shares = []
+        for _ in range(settings.rounds):
+            # Of both the best of a few runs, side by side.
+            most = peak("f32", settings.threads)
+            best = Rounds({"ours": run}, 3).best("ours")
+            shares.append(100 * flops(shape, False) / best / most)
+        shares.sort()
+        yield Row(
+            "share of the measured peak",
+            f"{shape} f32 full forward",
+            settings.threads,
+            shares[len(shares) // 2],
+            "%",
+            goal,
+            shares[0],
+            shares[-1],
+        )
+
+
+def encodings(settings: Settings) -> Iterator[Row]:
+    """Hoistable encodings, parameter gradients included, against our own plain
+    kernel."""
+    for shape in settings.shapes:
+        for base in ([], ["causal"]):
+            q, k, v, gradient = inputs(shape, torch.float32)
+            calls = {"forward": {}, "forward + backward": {}}
+            for name in ("plain", *HOISTABLE):
+                uses = base + ([name] if name != "plain" else [])
+                params = sextant.init_params(
+                    uses, heads=shape[1], head_dim=shape[3], seed=0, requires_grad=True
+                )
+                trained = [p for p in params.values() if p.requires_grad]
+
+                def run(uses=uses, params=params):
+                    return sextant.attention(q, k, v, uses, params)
+
+                calls["forward"][name] = forward(run)
+                calls["forward + backward"][name] = both(run, (q, k, v, *trained), gradient)
+            for phase, candidates in calls.items():
+                rounds = Rounds(candidates, settings.rounds)
+                for name in HOISTABLE:
+                    yield settings.ratio(
+                        "encodings vs our plain kernel",
+                        f"{shape} {'causal ' if base else ''}{name} {phase}",
+                        rounds,
+                        name,
+                        "plain",
+                        0.93,
+                    )
+
+
+def dense_bias(settings: Settings) -> Iterator[Row]:
+    """A learned bias, against PyTorch with the bias as a mask that requires grad."""
+    for shape in settings.shapes[:1]:
+        _, heads, length, dim = shape
+        for base in ([], ["causal"]):
+            q, k, v, gradient = inputs(shape, torch.float32)
+            r1 = torch.rand(heads).mul(2).requires_grad_()
+            r2 = torch.rand(heads).add(0.01).requires_grad_()
+            params = {"kerple_log.r1": r1, "kerple_log.r2": r2}
+            index = torch.arange(length)
+            distance = (index[:, None] - index[None, :]).abs().float()
+            hidden = torch.zeros(length, length)
+            if base:
+                hidden = hidden.masked_fill(index[None, :] > index[:, None], float("-inf"))
+
+            def ours():
+                return sextant.attention(q, k, v, base + ["kerple_log"], params)
+
+            def torchs():
+                bias = -r1[:, None, None] * torch.log1p(r2[:, None, None] * distance) + hidden
+                return torch.nn.functional.scaled_dot_product_attention(
+                    q, k, v, attn_mask=bias[None]
+                )
+
+            leaves = (q, k, v, r1, r2)
+            rounds = Rounds(
+                {"ours": both(ours, leaves, gradient), "torch": both(torchs, leaves, gradient)},
+                settings.few,
+            )
+            # Full attention does twice the products for the same dense bias.
+            most = peak("f32", settings.threads)
+            rate = 3.5 * flops(shape, bool(base)) / rounds.median("ours")
+            yield settings.ratio(
+                "learned bias vs a mask that requires grad",
+                f"{shape} {'causal ' if base else ''}kerple_log forward + backward",
+                rounds,
+                "ours",
+                "torch",
+                4.0 if base else None,
+                f"{100 * rate / most:.0f} % of peak",
+            )
