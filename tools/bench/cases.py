@@ -1,6 +1,7 @@
 """Every section of the benchmark: the table that the project promises."""
 
 from inside import against_torch, inside
+from memory import memory
 from plain import attention, dense_bias, encodings, share
 from whole import compiling, training
 
@@ -11,6 +12,7 @@ SECTIONS = {
     "inside": inside,
     "torch": against_torch,
     "bias": dense_bias,
+    "memory": memory,
     "training": training,
     "compile": compiling,
 }

@@ -17,18 +17,24 @@ import torch.nn.functional as F
 GRID_ROWS = 32
 
 
+def grid(length: int) -> torch.Tensor:
+    """Row and column of every position."""
+    index = torch.arange(length)
+    columns = max(1, length // GRID_ROWS)
+    return torch.stack([index // columns, index % columns], -1)
+
+
 def constants(shape) -> dict[str, torch.Tensor]:
     """Distances, the causal mask in two forms, and the grid of the positions."""
     length = shape[2]
     index = torch.arange(length)
     distance = index[:, None] - index[None, :]
-    columns = max(1, length // GRID_ROWS)
     return {
         "index": index,
         "distance": distance,
         "visible": distance >= 0,
         "hidden": torch.zeros(length, length).masked_fill(distance < 0, -math.inf),
-        "grid": torch.stack([index // columns, index % columns], -1),
+        "grid": grid(length),
     }
 
 

@@ -4,6 +4,7 @@ writes (eager.py)."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -77,10 +78,10 @@ class Problem:
             self.query, self.key = (t.detach().clone() for t in (self.query, self.key))
             self.query[..., -1], self.key[..., -1] = 1.0, work.gate * math.sqrt(dim)
             self.query.requires_grad_(), self.key.requires_grad_()
-        self.constants = eager.constants(shape)
+        self.shape = shape
         self.positions = {}
         if work.is_on_grid:
-            grid = self.constants["grid"].to(torch.int32)[None]
+            grid = eager.grid(length).to(torch.int32)[None]
             self.positions = {"query_positions": grid, "key_positions": grid}
         self.uses, self.values = [work.use], self.value
         if work.use == "two_values":
@@ -101,6 +102,10 @@ class Problem:
         self.params = {n: t.detach().requires_grad_(t.is_floating_point()) for n, t in params.items()}
         self.leaves = [self.query, self.key, self.value]
         self.leaves += [t for t in self.params.values() if t.requires_grad]
+
+    @functools.cached_property
+    def constants(self) -> dict[str, torch.Tensor]:
+        return eager.constants(self.shape)
 
     def ours(self) -> torch.Tensor:
         uses = ["causal", *self.uses]
