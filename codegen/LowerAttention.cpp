@@ -47,13 +47,13 @@ Value Lowering::allocate(RankedTensorType type, ValueRange sizes,
   return exec::AllocOp::create(builder, getLoc(), type, dynamic, zero);
 }
 
-Value Lowering::allocateLike(Value tensor, Type type) const {
+Value Lowering::allocateLike(Value tensor, Type type, bool zero) const {
   auto ranked = cast<RankedTensorType>(type);
   SmallVector<Value> sizes(ranked.getRank());
   for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
     if (ranked.isDynamicDim(dim))
       sizes[dim] = getDim(tensor, dim);
-  return allocate(ranked, sizes);
+  return allocate(ranked, sizes, zero);
 }
 
 std::string Lowering::getKernelName(StringRef suffix) const {

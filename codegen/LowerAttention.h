@@ -38,8 +38,9 @@ struct Lowering {
   /// index per dimension; those of static dimensions may be null).
   mlir::Value allocate(mlir::RankedTensorType type, mlir::ValueRange sizes,
                        bool zero = false) const;
-  /// Allocates a tensor with the type and the sizes of `tensor`.
-  mlir::Value allocateLike(mlir::Value tensor, mlir::Type type) const;
+  /// Allocates a tensor of `type` with the sizes of `tensor`.
+  mlir::Value allocateLike(mlir::Value tensor, mlir::Type type,
+                           bool zero = false) const;
   /// The symbol of the kernel `prefix` + `suffix`.
   mlir::SymbolRefAttr getKernel(llvm::StringRef suffix) const;
   /// Its name inside `kernels`.

@@ -371,14 +371,10 @@ SmallVector<Value> BackwardLowering::launchReadSums() {
     gradients.emplace_back();
     if (!lowering.plan.paramWantsGradient[number])
       continue;
-    auto type = cast<RankedTensorType>(param.getType());
-    SmallVector<Value> extents;
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      extents.push_back(lowering.getDim(param, dim));
-    auto wide =
-        RankedTensorType::get(type.getShape(), lowering.builder.getF64Type());
+    Type wide = cast<RankedTensorType>(param.getType())
+                    .clone(lowering.builder.getF64Type());
     gradients.back() =
-        lowering.allocate(wide, extents, /*zero=*/!readPartials[number]);
+        lowering.allocateLike(param, wide, /*zero=*/!readPartials[number]);
     if (readPartials[number])
       launchSum(lowering, ("sum_read_" + Twine(number)).str(),
                 readPartials[number], gradients.back(),

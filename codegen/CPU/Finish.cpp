@@ -237,10 +237,7 @@ Value sextant::codegen::launchNarrow(const Lowering &lowering, StringRef suffix,
   auto type = cast<RankedTensorType>(wide.getType());
   auto narrow =
       RankedTensorType::get(type.getShape(), lowering.builder.getF32Type());
-  SmallVector<Value> extents;
-  for (int64_t dim = 0; dim < type.getRank(); ++dim)
-    extents.push_back(lowering.getDim(wide, dim));
-  Value result = lowering.allocate(narrow, extents);
+  Value result = lowering.allocateLike(wide, narrow);
   LaunchOperands operands;
   unsigned source = operands.read(wide);
   unsigned target = operands.write(result);

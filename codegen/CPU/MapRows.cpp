@@ -255,11 +255,8 @@ sextant::codegen::lowerMapRowsBackward(const Lowering &lowering) {
     paramGradients.emplace_back();
     if (!lowering.plan.paramWantsGradient[number])
       continue;
-    auto type = cast<RankedTensorType>(param.getType());
-    SmallVector<Value> extents;
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      extents.push_back(lowering.getDim(param, dim));
-    paramGradients.back() = lowering.allocate(type, extents, /*zero=*/true);
+    paramGradients.back() =
+        lowering.allocateLike(param, param.getType(), /*zero=*/true);
   }
   if (failed(
           launchHoistPullbacks(lowering, *tables, gradients, paramGradients)))

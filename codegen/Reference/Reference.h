@@ -179,6 +179,26 @@ Index getScratchBytes(KernelBuilder &kernel, mlir::FloatType type,
 Index countContextual(KernelBuilder &kernel, const KernelPlan &plan,
                       Index width, Index keys);
 
+/// Numbers of the operands of an attention's launch; those of gradients in a
+/// backward only.
+struct AttentionTensors {
+  unsigned query = 0, key = 0, lse = 0;
+  llvm::SmallVector<unsigned> values, outputs;
+  unsigned lseGradient = 0, queryGradient = 0, keyGradient = 0;
+  llvm::SmallVector<unsigned> outputGradients, valueGradients;
+};
+
+/// Adds what a `pos.attention` reads and allocates what it writes, its results.
+llvm::SmallVector<mlir::Value> addForwardTensors(const Lowering &lowering,
+                                                 LaunchOperands &operands,
+                                                 AttentionTensors &tensors);
+/// Likewise for a `pos.attention_backward`; `layout` takes the gradients of
+/// parameters.
+llvm::SmallVector<mlir::Value> addBackwardTensors(const Lowering &lowering,
+                                                  LaunchOperands &operands,
+                                                  PointLayout &layout,
+                                                  AttentionTensors &tensors);
+
 /// Adds parameters, extents and positions to the reads of a launch.
 PointLayout addReferenceReads(const Lowering &lowering,
                               LaunchOperands &operands);

@@ -19,13 +19,6 @@ using namespace sextant::codegen;
 using pos::RowOperand;
 
 namespace {
-struct BackwardTensors {
-  unsigned query, key, lse, lseGradient;
-  SmallVector<unsigned> values, outputs, outputGradients;
-  unsigned queryGradient, keyGradient;
-  SmallVector<unsigned> valueGradients;
-};
-
 /// One operand of one head: mapped rows and the gradient of these.
 struct MappedRows {
   RowOperand operand;
@@ -101,7 +94,7 @@ static Value pullScore(ReferenceKernel &r, Value raw, Value cotangent) {
 }
 
 /// The row term, whose gradient is that of the row's log-sum-exp.
-static Value pullRowTerm(ReferenceKernel &r, const BackwardTensors &t,
+static Value pullRowTerm(ReferenceKernel &r, const AttentionTensors &t,
                          Index batch, Index head, Index i) {
   Value term = r.rowTerm(batch, head, i);
   pos::RowTermOp site = r.point.getPlan().rowTerm;
@@ -119,7 +112,7 @@ static Value pullRowTerm(ReferenceKernel &r, const BackwardTensors &t,
 }
 
 /// One query row against all keys.
-static void runQuery(ReferenceKernel &r, const BackwardTensors &t, Index batch,
+static void runQuery(ReferenceKernel &r, const AttentionTensors &t, Index batch,
                      Index head, Index i, MappedRows &query, MappedRows &key,
                      MutableArrayRef<MappedRows> values,
                      ArrayRef<Matrix> seeds) {
@@ -185,7 +178,7 @@ static void runQuery(ReferenceKernel &r, const BackwardTensors &t, Index batch,
 }
 
 /// All query heads that share a head of keys.
-static void runGroup(ReferenceKernel &r, const BackwardTensors &t, Index batch,
+static void runGroup(ReferenceKernel &r, const AttentionTensors &t, Index batch,
                      Index keyHead) {
   KernelBuilder &k = r.k;
   const KernelPlan &plan = r.point.getPlan();
@@ -226,47 +219,17 @@ static void runGroup(ReferenceKernel &r, const BackwardTensors &t, Index batch,
   });
 }
 
-/// Reads and writes of the launch, results of the op.
-static SmallVector<Value> addTensors(const Lowering &lowering,
-                                     pos::AttentionBackwardOp op,
-                                     LaunchOperands &operands,
-                                     PointLayout &layout, BackwardTensors &t) {
-  t.query = operands.read(op.getQuery());
-  t.key = operands.read(op.getKey());
-  t.lse = operands.read(op.getLse());
-  t.lseGradient = operands.read(op.getLseGradient());
-  for (auto [value, output, gradient] :
-       llvm::zip(op.getValues(), op.getOutputs(), op.getOutputGradients())) {
-    t.values.push_back(operands.read(value));
-    t.outputs.push_back(operands.read(output));
-    t.outputGradients.push_back(operands.read(gradient));
-  }
-  SmallVector<Value> results;
-  auto addResult = [&](Value like, Value result) {
-    results.push_back(lowering.allocateLike(like, result.getType()));
-    return operands.write(results.back());
-  };
-  t.queryGradient = addResult(op.getQuery(), op.getQueryGradient());
-  t.keyGradient = addResult(op.getKey(), op.getKeyGradient());
-  for (auto [value, gradient] :
-       llvm::zip(op.getValues(), op.getValueGradients()))
-    t.valueGradients.push_back(addResult(value, gradient));
-  results.append(
-      addParamGradients(lowering, operands, layout, op.getParamGradients()));
-  return results;
-}
-
 FailureOr<SmallVector<Value>>
 codegen::lowerReferenceBackward(const Lowering &lowering) {
   if (lowering.plan.scoreHeads)
     return lowerReferenceAllHeadsBackward(lowering);
-  pos::SitesOwnerInterface owner = lowering.plan.owner;
-  auto op = cast<pos::AttentionBackwardOp>(*owner);
-  FloatType type = getReferenceType(op.getQuery());
+  FloatType type =
+      getReferenceType(getOwnerOperands(lowering.plan.owner).query);
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);
-  BackwardTensors t;
-  SmallVector<Value> results = addTensors(lowering, op, operands, layout, t);
+  AttentionTensors t;
+  SmallVector<Value> results =
+      addBackwardTensors(lowering, operands, layout, t);
 
   // Gradients of parameters are sums over all heads: one item, in order.
   bool oneItem = !layout.paramGradients.empty();

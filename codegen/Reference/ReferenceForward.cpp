@@ -63,13 +63,6 @@ Value ReferenceKernel::rowTerm(Index batch, Index head, Index row) {
 // One head
 //===----------------------------------------------------------------------===//
 
-namespace {
-struct ForwardTensors {
-  unsigned query, key, lse;
-  SmallVector<unsigned> values, outputs;
-};
-} // namespace
-
 /// A matrix with the mapped rows of one head of an operand.
 static Matrix mapRows(ReferenceKernel &r, RowOperand operand, unsigned tensor,
                       ArrayRef<RowMap> maps, Index batch, Index head) {
@@ -84,7 +77,7 @@ static Matrix mapRows(ReferenceKernel &r, RowOperand operand, unsigned tensor,
   return matrix;
 }
 
-static void runHead(ReferenceKernel &r, const ForwardTensors &t, Index batch,
+static void runHead(ReferenceKernel &r, const AttentionTensors &t, Index batch,
                     Index head) {
   KernelBuilder &k = r.k;
   const KernelPlan &plan = r.point.getPlan();
@@ -178,30 +171,12 @@ FailureOr<SmallVector<Value>>
 codegen::lowerReferenceAttention(const Lowering &lowering) {
   if (lowering.plan.scoreHeads)
     return lowerReferenceAllHeads(lowering);
-  pos::SitesOwnerInterface owner = lowering.plan.owner;
-  auto op = cast<pos::AttentionOp>(*owner);
-  FloatType type = getReferenceType(op.getQuery());
+  FloatType type =
+      getReferenceType(getOwnerOperands(lowering.plan.owner).query);
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);
-  ForwardTensors t;
-  t.query = operands.read(op.getQuery());
-  t.key = operands.read(op.getKey());
-  for (Value value : op.getValues())
-    t.values.push_back(operands.read(value));
-  SmallVector<Value> results;
-  SmallVector<Value> sizes;
-  for (unsigned dim : {0u, 1u, 2u})
-    sizes.push_back(lowering.getDim(op.getQuery(), dim));
-  for (auto [value, result] : llvm::zip(op.getValues(), op.getOutputs())) {
-    SmallVector<Value> all(sizes);
-    all.push_back(lowering.getDim(value, 3));
-    results.push_back(
-        lowering.allocate(cast<RankedTensorType>(result.getType()), all));
-    t.outputs.push_back(operands.write(results.back()));
-  }
-  results.push_back(
-      lowering.allocate(cast<RankedTensorType>(op.getLse().getType()), sizes));
-  t.lse = operands.write(results.back());
+  AttentionTensors t;
+  SmallVector<Value> results = addForwardTensors(lowering, operands, t);
 
   bool failed = false;
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {

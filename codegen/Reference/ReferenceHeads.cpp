@@ -34,7 +34,7 @@ struct HeadRows {
 /// One element of the batch.
 class AllHeads {
 public:
-  AllHeads(ReferenceKernel &r, const AllHeadsTensors &t, Index batch)
+  AllHeads(ReferenceKernel &r, const AttentionTensors &t, Index batch)
       : r(r), k(r.k), plan(r.point.getPlan()), t(t), batch(batch),
         heads(plan.scoreHeads), queries(r.arguments.getSize(t.query, 2)),
         keys(r.arguments.getSize(t.key, 2)),
@@ -63,7 +63,7 @@ private:
   ReferenceKernel &r;
   KernelBuilder &k;
   const KernelPlan &plan;
-  const AllHeadsTensors &t;
+  const AttentionTensors &t;
   Index batch, heads, queries, keys, keyHeads, group;
   Value hidden;
 };
@@ -308,7 +308,7 @@ void AllHeads::runBackward() {
     storeAll(value, gradient);
 }
 
-void codegen::runAllHeads(ReferenceKernel &r, const AllHeadsTensors &tensors,
+void codegen::runAllHeads(ReferenceKernel &r, const AttentionTensors &tensors,
                           Index batch, bool isBackward) {
   AllHeads item(r, tensors, batch);
   if (isBackward)

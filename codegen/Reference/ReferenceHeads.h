@@ -7,16 +7,8 @@
 
 namespace sextant::codegen {
 
-/// Numbers of the launch's operands; those of gradients in a backward only.
-struct AllHeadsTensors {
-  unsigned query, key, lse;
-  llvm::SmallVector<unsigned> values, outputs;
-  unsigned lseGradient = 0, queryGradient = 0, keyGradient = 0;
-  llvm::SmallVector<unsigned> outputGradients, valueGradients;
-};
-
 /// Emits the kernel of one element of the batch.
-void runAllHeads(ReferenceKernel &r, const AllHeadsTensors &tensors,
+void runAllHeads(ReferenceKernel &r, const AttentionTensors &tensors,
                  Index batch, bool isBackward);
 
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>

@@ -29,7 +29,7 @@ static LogicalResult completeBodies(const KernelPlan &plan) {
 /// Elements of scratch memory: mapped rows of all heads (in a backward their
 /// gradients too), a row of scores per head, buffers of the payload.
 static Index countScratch(KernelBuilder &k, ArgumentBlock &arguments,
-                          const AllHeadsTensors &t, const KernelPlan &plan,
+                          const AttentionTensors &t, const KernelPlan &plan,
                           bool isBackward) {
   auto rows = [&](unsigned tensor) {
     return k.mul(arguments.getSize(tensor, 1), arguments.getSize(tensor, 2));
@@ -58,7 +58,7 @@ static Index countScratch(KernelBuilder &k, ArgumentBlock &arguments,
 static LogicalResult
 createBatchKernel(const Lowering &lowering, StringRef suffix,
                   const LaunchOperands &operands, const PointLayout &layout,
-                  const AllHeadsTensors &t, bool isBackward) {
+                  const AttentionTensors &t, bool isBackward) {
   FloatType type =
       getReferenceType(getOwnerOperands(lowering.plan.owner).query);
   bool oneItem = !layout.paramGradients.empty();
@@ -96,28 +96,10 @@ FailureOr<SmallVector<Value>>
 codegen::lowerReferenceAllHeads(const Lowering &lowering) {
   if (failed(completeBodies(lowering.plan)))
     return failure();
-  pos::SitesOwnerInterface owner = lowering.plan.owner;
-  auto op = cast<pos::AttentionOp>(*owner);
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);
-  AllHeadsTensors t;
-  t.query = operands.read(op.getQuery());
-  t.key = operands.read(op.getKey());
-  for (Value value : op.getValues())
-    t.values.push_back(operands.read(value));
-  SmallVector<Value> results, sizes;
-  for (unsigned dim : {0u, 1u, 2u})
-    sizes.push_back(lowering.getDim(op.getQuery(), dim));
-  for (auto [value, result] : llvm::zip(op.getValues(), op.getOutputs())) {
-    SmallVector<Value> all(sizes);
-    all.push_back(lowering.getDim(value, 3));
-    results.push_back(
-        lowering.allocate(cast<RankedTensorType>(result.getType()), all));
-    t.outputs.push_back(operands.write(results.back()));
-  }
-  results.push_back(
-      lowering.allocate(cast<RankedTensorType>(op.getLse().getType()), sizes));
-  t.lse = operands.write(results.back());
+  AttentionTensors t;
+  SmallVector<Value> results = addForwardTensors(lowering, operands, t);
   if (failed(createBatchKernel(lowering, "forward", operands, layout, t,
                                /*isBackward=*/false)))
     return failure();
@@ -128,33 +110,11 @@ FailureOr<SmallVector<Value>>
 codegen::lowerReferenceAllHeadsBackward(const Lowering &lowering) {
   if (failed(completeBodies(lowering.plan)))
     return failure();
-  pos::SitesOwnerInterface owner = lowering.plan.owner;
-  auto op = cast<pos::AttentionBackwardOp>(*owner);
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);
-  AllHeadsTensors t;
-  t.query = operands.read(op.getQuery());
-  t.key = operands.read(op.getKey());
-  t.lse = operands.read(op.getLse());
-  t.lseGradient = operands.read(op.getLseGradient());
-  for (auto [value, output, gradient] :
-       llvm::zip(op.getValues(), op.getOutputs(), op.getOutputGradients())) {
-    t.values.push_back(operands.read(value));
-    t.outputs.push_back(operands.read(output));
-    t.outputGradients.push_back(operands.read(gradient));
-  }
-  SmallVector<Value> results;
-  auto addResult = [&](Value like, Value result) {
-    results.push_back(lowering.allocateLike(like, result.getType()));
-    return operands.write(results.back());
-  };
-  t.queryGradient = addResult(op.getQuery(), op.getQueryGradient());
-  t.keyGradient = addResult(op.getKey(), op.getKeyGradient());
-  for (auto [value, gradient] :
-       llvm::zip(op.getValues(), op.getValueGradients()))
-    t.valueGradients.push_back(addResult(value, gradient));
-  results.append(
-      addParamGradients(lowering, operands, layout, op.getParamGradients()));
+  AttentionTensors t;
+  SmallVector<Value> results =
+      addBackwardTensors(lowering, operands, layout, t);
   if (failed(createBatchKernel(lowering, "backward", operands, layout, t,
                                /*isBackward=*/true)))
     return failure();

@@ -1,7 +1,6 @@
 //===- ReferenceRows.cpp - Scratch matrices, row maps in and out of attention
 //-=//
 
-#include "codegen/PositionBounds.h"
 #include "codegen/Reference/Reference.h"
 
 using namespace mlir;
@@ -237,37 +236,6 @@ void ReferenceKernel::pullColumns(RowOperand operand, const Matrix &gradient,
         if (point.wantsGradient(hoist))
           point.addToHoisted(k.builder, hoist, load(gradient, row, place));
       });
-}
-
-//===----------------------------------------------------------------------===//
-// Operands
-//===----------------------------------------------------------------------===//
-
-PointLayout codegen::addReferenceReads(const Lowering &lowering,
-                                       LaunchOperands &operands) {
-  PointLayout layout =
-      addPointOperands(lowering, operands, [](unsigned) { return true; });
-  if (Value bounds = launchBounds(lowering))
-    layout.bounds = operands.read(bounds);
-  return layout;
-}
-
-SmallVector<Value> codegen::addParamGradients(const Lowering &lowering,
-                                              LaunchOperands &operands,
-                                              PointLayout &layout,
-                                              ArrayRef<int32_t> numbers) {
-  SmallVector<Value> gradients;
-  pos::SitesOwnerInterface owner = lowering.plan.owner;
-  for (int32_t number : numbers) {
-    Value param = owner.getParamOperands()[number];
-    auto type = cast<RankedTensorType>(param.getType());
-    SmallVector<Value> sizes;
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      sizes.push_back(lowering.getDim(param, dim));
-    gradients.push_back(lowering.allocate(type, sizes, /*zero=*/true));
-    layout.paramGradients[number] = operands.write(gradients.back());
-  }
-  return gradients;
 }
 
 //===----------------------------------------------------------------------===//
