@@ -120,7 +120,10 @@ LogicalResult HeadsBackward::emitItem(Index item) {
   return result;
 }
 
-LogicalResult HeadsBackward::beginTile() {
+/// Stands at one head of the keys after the other: its sites, its panels of the
+/// tile.
+LogicalResult
+HeadsBackward::forEachKeyHead(function_ref<LogicalResult()> body) {
   LogicalResult result = success();
   kernel.loop(0, arguments.getSize(task.sites.key, 1), 1, [&](Value number) {
     kvHead = number;
@@ -130,27 +133,22 @@ LogicalResult HeadsBackward::beginTile() {
     values = {panelOf(valuesOfAll, kvHead, shape.valueRow),
               panelOf(valueGradients, kvHead, shape.valueRow)};
     if (failed(keySite.enterHead(batch, kvHead)) ||
-        failed(valueSite.enterHead(batch, kvHead)) ||
-        failed(BackwardKernel::beginTile()))
+        failed(valueSite.enterHead(batch, kvHead)) || failed(body()))
       result = failure();
   });
+  return result;
+}
+
+LogicalResult HeadsBackward::beginTile() {
+  LogicalResult result =
+      forEachKeyHead([&] { return BackwardKernel::beginTile(); });
   headsSite.clearSums();
   return result;
 }
 
 LogicalResult HeadsBackward::endTile() {
-  LogicalResult result = success();
-  kernel.loop(0, arguments.getSize(task.sites.key, 1), 1, [&](Value number) {
-    kvHead = number;
-    keys = {panelOf(keysOfAll, kvHead, shape.headRow),
-            panelOf(keyGradients, kvHead, shape.headRow)};
-    values = {panelOf(valuesOfAll, kvHead, shape.valueRow),
-              panelOf(valueGradients, kvHead, shape.valueRow)};
-    if (failed(keySite.enterHead(batch, kvHead)) ||
-        failed(valueSite.enterHead(batch, kvHead)) ||
-        failed(BackwardKernel::endTile()))
-      result = failure();
-  });
+  LogicalResult result =
+      forEachKeyHead([&] { return BackwardKernel::endTile(); });
   headsSite.storeSums();
   return result;
 }

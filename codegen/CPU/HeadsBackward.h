@@ -52,6 +52,8 @@ private:
   };
 
   mlir::LogicalResult enterHead(Index number);
+  mlir::LogicalResult
+  forEachKeyHead(llvm::function_ref<mlir::LogicalResult()> body);
   mlir::LogicalResult beginTile();
   mlir::LogicalResult endTile();
   mlir::LogicalResult emitBlock();
