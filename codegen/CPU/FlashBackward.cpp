@@ -320,19 +320,10 @@ void BackwardKernel::accumulate(const Packed &packed, const Streamed &streamed,
     Value at = kernel.advance(first, {lane});
     Value to = kernel.advance(gradient, {kernel.mul(lane, shape.panel)});
     SmallVector<TileRow> rows;
-    Values initial;
-    for (int64_t r = 0; r < shape.rows; ++r) {
-      rows.push_back({at, r});
-      for (int64_t v = 0; v < shape.vectors; ++v)
-        initial.push_back(
-            kernel.loadVector(to, {r * shape.panel + v * kernel.width()}));
-    }
-    tile.rows = rows;
-    Values result = emitTile(kernel, tile, initial);
     for (int64_t r = 0; r < shape.rows; ++r)
-      for (int64_t v = 0; v < shape.vectors; ++v)
-        kernel.storeVector(result[r * shape.vectors + v], to,
-                           {r * shape.panel + v * kernel.width()});
+      rows.push_back({at, r});
+    tile.rows = rows;
+    addTile(kernel, tile, to, shape.panel);
   });
 }
 
@@ -358,31 +349,13 @@ void BackwardKernel::emitQueryGradient() {
     RegisterTile tile;
     tile.rows = rows;
     tile.vectorStep = row;
+    tile.vectors = shape.rowVectors;
     tile.count = kernel.mul(kernel.sub(high, low), shape.panel / perStep);
     tile.isWhole = true;
     tile.pairs = shape.dot;
-    auto columns = [&](Index lane, int64_t vectors) {
-      tile.base = kernel.advance(keyRows, {kernel.mul(firstStep, row), lane});
-      tile.vectors = vectors;
-      Value at = kernel.advance(to, {lane});
-      Values initial;
-      for (int64_t r = 0; r < shape.rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v)
-          initial.push_back(
-              kernel.loadVector(at, {r * row + v * kernel.width()}));
-      Values result = emitTile(kernel, tile, initial);
-      for (int64_t r = 0; r < shape.rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v)
-          kernel.storeVector(result[r * vectors + v], at,
-                             {r * row + v * kernel.width()});
-    };
-    int64_t step = shape.rowVectors * kernel.width();
-    int64_t whole = row / step * step;
-    kernel.when(kernel.less(low, high), [&]() {
-      kernel.loop(0, whole, step,
-                  [&](Value lane) { columns(lane, shape.rowVectors); });
-      if (row != whole)
-        columns(whole, (row - whole) / kernel.width());
+    kernel.when(kernel.less(low, high), [&] {
+      tile.base = kernel.advance(keyRows, {kernel.mul(firstStep, row)});
+      addRows(kernel, tile, to, row);
     });
   });
 }

@@ -465,18 +465,10 @@ void HeadsBackward::accumulate(const Rows &rows, Value tile, Value gradient,
     Value at = kernel.advance(first, {lane});
     Value to = kernel.advance(gradient, {kernel.mul(lane, shape.keys)});
     SmallVector<TileRow> tileRows;
-    Values initial;
-    for (int64_t r = 0; r < shape.rows; ++r) {
+    for (int64_t r = 0; r < shape.rows; ++r)
       tileRows.push_back({at, r});
-      for (int64_t v = 0; v < shape.vectors; ++v)
-        initial.push_back(
-            kernel.loadVector(to, {r * shape.keys + v * kernel.width()}));
-    }
     product.rows = tileRows;
-    Values results = emitTile(kernel, product, initial);
-    for (auto [place, result] : llvm::enumerate(results))
-      kernel.storeVector(result, to,
-                         {static_cast<int64_t>(place) * kernel.width()});
+    addTile(kernel, product, to, shape.keys);
   });
 }
 
@@ -520,30 +512,11 @@ void HeadsBackward::emitQueryGradient(Index low, Index high) {
                     CacheLevel::first);
     RegisterTile tile;
     tile.rows = tileRows;
+    tile.base = panelOf(keyRowsOfAll, kvHead, row);
     tile.vectorStep = row;
+    tile.vectors = shape.rowVectors;
     tile.count = keyCount;
-    auto columns = [&](Index lane, int64_t vectors) {
-      tile.base = kernel.advance(panelOf(keyRowsOfAll, kvHead, row), {lane});
-      tile.vectors = vectors;
-      Value at = kernel.advance(to, {lane});
-      Values initial;
-      for (int64_t r = 0; r < shape.rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v)
-          initial.push_back(
-              kernel.loadVector(at, {r * row + v * kernel.width()}));
-      Values results = emitTile(kernel, tile, initial);
-      for (int64_t r = 0; r < shape.rows; ++r)
-        for (int64_t v = 0; v < vectors; ++v)
-          kernel.storeVector(results[r * vectors + v], at,
-                             {r * row + v * kernel.width()});
-    };
-    int64_t step = shape.rowVectors * kernel.width();
-    int64_t whole = row / step * step;
-    if (whole)
-      kernel.loop(0, whole, step,
-                  [&](Value lane) { columns(lane, shape.rowVectors); });
-    if (row != whole)
-      columns(whole, (row - whole) / kernel.width());
+    addRows(kernel, tile, to, row);
   });
 }
 

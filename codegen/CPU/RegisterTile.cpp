@@ -76,3 +76,33 @@ Values sextant::codegen::emitTile(KernelBuilder &kernel,
   int64_t rest = tile.count.getConstant() - whole.getConstant();
   return rest ? emitSteps(kernel, tile, whole, rest, values) : values;
 }
+
+void sextant::codegen::addTile(KernelBuilder &kernel, const RegisterTile &tile,
+                               Value to, int64_t stride) {
+  int64_t rows = tile.rows.size();
+  Values sums;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t v = 0; v < tile.vectors; ++v)
+      sums.push_back(kernel.loadVector(to, {r * stride + v * kernel.width()}));
+  sums = emitTile(kernel, tile, sums);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t v = 0; v < tile.vectors; ++v)
+      kernel.storeVector(sums[r * tile.vectors + v], to,
+                         {r * stride + v * kernel.width()});
+}
+
+void sextant::codegen::addRows(KernelBuilder &kernel, RegisterTile tile,
+                               Value to, int64_t length) {
+  int64_t step = tile.vectors * kernel.width();
+  int64_t whole = length / step * step;
+  Value base = tile.base;
+  auto addColumns = [&](Index lane) {
+    tile.base = kernel.advance(base, {lane});
+    addTile(kernel, tile, kernel.advance(to, {lane}), length);
+  };
+  if (whole)
+    kernel.loop(0, whole, step, addColumns);
+  tile.vectors = (length - whole) / kernel.width();
+  if (tile.vectors)
+    addColumns(whole);
+}

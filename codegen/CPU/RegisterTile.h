@@ -43,6 +43,16 @@ struct RegisterTile {
 KernelBuilder::Values emitTile(KernelBuilder &kernel, const RegisterTile &tile,
                                mlir::ValueRange initial);
 
+/// Adds the product to vectors in memory: that of row r and vector v is at
+/// to[r * stride + v * width].
+void addTile(KernelBuilder &kernel, const RegisterTile &tile, mlir::Value to,
+             int64_t stride);
+
+/// Likewise for whole rows of `length` elements, `tile.vectors` vectors at a
+/// time: `tile.base` and `to` are those of the first.
+void addRows(KernelBuilder &kernel, RegisterTile tile, mlir::Value to,
+             int64_t length);
+
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_CPU_REGISTERTILE_H

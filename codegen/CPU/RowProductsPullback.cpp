@@ -10,23 +10,6 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// to[r][lanes] += the product of `tile.rows` with vectors at `base`, for all
-/// lanes of a row.
-static void addTile(KernelBuilder &kernel, RegisterTile tile, Value base,
-                    int64_t row, Value to) {
-  kernel.loop(0, row, kernel.width(), [&](Value lane) {
-    tile.base = kernel.advance(base, {lane});
-    tile.vectors = 1;
-    Value at = kernel.advance(to, {lane});
-    Values initial;
-    for (size_t r = 0; r < tile.rows.size(); ++r)
-      initial.push_back(kernel.loadVector(at, {r * row}));
-    Values sums = emitTile(kernel, tile, initial);
-    for (auto [r, sum] : llvm::enumerate(sums))
-      kernel.storeVector(sum, at, {r * row});
-  });
-}
-
 /// table[...] (f64) += the sum of partial sums [B, H, padded table rows, row],
 /// over the batch and, unless each head has its part, over heads.
 static void launchTableSum(const Lowering &lowering, StringRef suffix,
@@ -149,11 +132,13 @@ void sextant::codegen::launchRowProductsPullback(
                 sums, {kernel.mul(kernel.add(row, r), entries)})});
           RegisterTile tile;
           tile.rows = group;
+          tile.base = table;
           tile.vectorStep = task.row;
+          tile.vectors = 1;
           tile.count = entries;
           tile.isWhole = true;
-          addTile(kernel, tile, table, task.row,
-                  kernel.advance(to, {kernel.mul(row, task.row)}));
+          addRows(kernel, tile, kernel.advance(to, {kernel.mul(row, task.row)}),
+                  task.row);
         });
       }
       if (tableGradient) {
@@ -166,11 +151,13 @@ void sextant::codegen::launchRowProductsPullback(
           RegisterTile tile;
           tile.rows = group;
           tile.rowStep = entries;
+          tile.base = rows;
           tile.vectorStep = task.row;
+          tile.vectors = 1;
           tile.count = unit;
           tile.isWhole = true;
-          addTile(kernel, tile, rows, task.row,
-                  kernel.advance(to, {kernel.mul(entry, task.row)}));
+          addRows(kernel, tile,
+                  kernel.advance(to, {kernel.mul(entry, task.row)}), task.row);
         });
       }
     };
