@@ -1,6 +1,6 @@
 //===- AttentionBackward.cpp - The launches of the backward ---------------===//
 
-#include "codegen/ArgumentPoint.h"
+#include "codegen/CPU/AttentionLaunch.h"
 #include "codegen/CPU/BackwardKernel.h"
 #include "codegen/CPU/BackwardLaunches.h"
 #include "codegen/CPU/CPULowerings.h"
@@ -338,13 +338,11 @@ LogicalResult BackwardLowering::launchMain() {
   if (failed(create(lowering.kernels, op.getLoc(),
                     lowering.getKernelName("main"), task, target)))
     return failure();
-  // Five products of 2 * d FLOP per score, as if nothing were hidden.
-  Value flops =
-      sizes.constant(2 * (3 * task.shape.headDim + 2 * task.shape.valueDim));
-  for (int64_t dim : {0, 1, 2})
-    flops = sizes.mul(flops, lowering.getDim(op.getQuery(), dim));
-  flops = sizes.mul(flops, lowering.getDim(op.getKey(), 2));
-  operands.launch(lowering, "main", flops);
+  // Five products of 2 * d FLOP per score.
+  operands.launch(
+      lowering, "main",
+      countFlops(lowering, op.getQuery(), op.getKey(),
+                 2 * (3 * task.shape.headDim + 2 * task.shape.valueDim)));
   return success();
 }
 

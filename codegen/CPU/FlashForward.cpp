@@ -1,11 +1,9 @@
 //===- FlashForward.cpp - Attention on the CPU ----------------------------===//
 
 #include "codegen/CPU/FlashForward.h"
-#include "codegen/CPU/ForwardKernel.h"
+#include "codegen/CPU/AttentionLaunch.h"
 #include "codegen/CPU/HeadsForward.h"
 #include "codegen/CPU/RowProducts.h"
-#include "dialects/Exec/IR/Exec.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -52,18 +50,6 @@ LogicalResult sextant::codegen::verifyCPUOperands(const KernelPlan &plan) {
   return success();
 }
 
-/// 4 B H Lq Lk d, as for any attention; tiles that a mask hides count as well.
-static Value countFlops(const Lowering &lowering, Value query, Value key,
-                        int64_t dims) {
-  OpBuilder &builder = lowering.builder;
-  Location loc = lowering.getLoc();
-  Value flops = arith::ConstantIndexOp::create(builder, loc, 2 * dims);
-  for (Value extent : {lowering.getDim(query, 0), lowering.getDim(query, 1),
-                       lowering.getDim(query, 2), lowering.getDim(key, 2)})
-    flops = arith::MulIOp::create(builder, loc, flops, extent);
-  return flops;
-}
-
 FailureOr<SmallVector<Value>>
 sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
@@ -71,7 +57,7 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
     return failure();
   if (lowering.plan.scoreHeads)
     return lowerHeadsForward(lowering);
-  Value query = op.getQuery(), key = op.getKey();
+  Value query = op.getQuery();
   Type element = cast<RankedTensorType>(query.getType()).getElementType();
   ForwardTask task(lowering.plan, lowering.target.vector, element,
                    getHeadParts(lowering.plan, query),
@@ -83,39 +69,21 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   if (failed(tables))
     return failure();
 
-  SmallVector<Value> reads{query, key};
-  llvm::append_range(reads, op.getValues());
-  task.sites.query = task.operands.add(query.getType());
-  task.sites.key = task.operands.add(key.getType());
-  for (Value value : op.getValues())
-    task.sites.values.push_back(task.operands.add(value.getType()));
-  task.sites.append(lowering.plan, *tables, task.operands, reads);
+  LaunchOperands operands;
+  addForwardReads(lowering, *tables, task, operands);
   for (auto [number, table] : llvm::enumerate(lowering.plan.queryTables)) {
     RowProducts products{query, op.getParams()[table.param], table.columns};
-    reads.push_back(launchRowProducts(lowering,
-                                      ("products_" + Twine(number)).str(),
-                                      products, ProductLayout::Lanes));
-    task.sites.queryProducts.push_back(
-        task.operands.add(reads.back().getType()));
+    task.sites.queryProducts.push_back(operands.read(
+        launchRowProducts(lowering, ("products_" + Twine(number)).str(),
+                          products, ProductLayout::Lanes)));
   }
-  SmallVector<Value> sizes{lowering.getDim(query, 0), lowering.getDim(query, 1),
-                           lowering.getDim(query, 2), Value()};
-  SmallVector<Value> results;
-  for (Value output : op.getOutputs()) {
-    results.push_back(
-        lowering.allocate(cast<RankedTensorType>(output.getType()), sizes));
-    task.outputs.push_back(task.operands.add(output.getType()));
-  }
-  results.push_back(
-      lowering.allocate(cast<RankedTensorType>(op.getLse().getType()), sizes));
-  task.lse = task.operands.add(op.getLse().getType());
+  addForwardWrites(lowering, task, operands);
   if (failed(createForwardKernel(lowering.kernels, lowering.getLoc(),
                                  lowering.getKernelName("forward"), task,
                                  lowering.target.vector)))
     return failure();
-  Value flops = countFlops(lowering, query, key, task.headDim + task.valueDim);
-  exec::LaunchOp::create(lowering.builder, lowering.getLoc(),
-                         lowering.getKernel("forward"), reads, results,
-                         ValueRange(), flops, Value());
-  return results;
+  operands.launch(lowering, "forward",
+                  countFlops(lowering, query, op.getKey(),
+                             2 * (task.headDim + task.valueDim)));
+  return operands.writes;
 }

@@ -1,10 +1,9 @@
 //===- HeadsForward.cpp - Forward of scores of all heads ------------------===//
 
 #include "codegen/CPU/HeadsForward.h"
-#include "codegen/CPU/FlashForward.h"
+#include "codegen/CPU/AttentionLaunch.h"
 #include "codegen/HeadsPayload.h"
 #include "codegen/Payload.h"
-#include "dialects/Exec/IR/Exec.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -406,22 +405,10 @@ static LogicalResult createHeadsForward(ModuleOp kernels, Location loc,
   return result;
 }
 
-/// Products and payloads of all pairs; tiles that a mask hides count as well.
-static Value countFlops(const Lowering &lowering, Value query, Value key,
-                        int64_t perPair) {
-  OpBuilder &builder = lowering.builder;
-  Location loc = lowering.getLoc();
-  Value flops = arith::ConstantIndexOp::create(builder, loc, perPair);
-  for (Value extent : {lowering.getDim(query, 0), lowering.getDim(query, 2),
-                       lowering.getDim(key, 2)})
-    flops = arith::MulIOp::create(builder, loc, flops, extent);
-  return flops;
-}
-
 FailureOr<SmallVector<Value>>
 codegen::lowerHeadsForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
-  Value query = op.getQuery(), key = op.getKey();
+  Value query = op.getQuery();
   Type element = cast<RankedTensorType>(query.getType()).getElementType();
   // Of bf16 everything is computed in f32.
   VectorTarget target = lowering.target.vector;
@@ -441,34 +428,16 @@ codegen::lowerHeadsForward(const Lowering &lowering) {
   if (failed(tables))
     return failure();
 
-  SmallVector<Value> reads{query, key};
-  llvm::append_range(reads, op.getValues());
-  task.sites.query = task.operands.add(query.getType());
-  task.sites.key = task.operands.add(key.getType());
-  for (Value value : op.getValues())
-    task.sites.values.push_back(task.operands.add(value.getType()));
-  task.sites.append(lowering.plan, *tables, task.operands, reads);
-  reads.push_back(packed);
-  task.packed = task.operands.add(packed.getType());
-  SmallVector<Value> sizes{lowering.getDim(query, 0), lowering.getDim(query, 1),
-                           lowering.getDim(query, 2), Value()};
-  SmallVector<Value> results;
-  for (Value output : op.getOutputs()) {
-    results.push_back(
-        lowering.allocate(cast<RankedTensorType>(output.getType()), sizes));
-    task.outputs.push_back(task.operands.add(output.getType()));
-  }
-  results.push_back(
-      lowering.allocate(cast<RankedTensorType>(op.getLse().getType()), sizes));
-  task.lse = task.operands.add(op.getLse().getType());
+  LaunchOperands operands;
+  addForwardReads(lowering, *tables, task, operands);
+  task.packed = operands.read(packed);
+  addForwardWrites(lowering, task, operands);
   if (failed(createHeadsForward(lowering.kernels, lowering.getLoc(),
                                 lowering.getKernelName("forward"), task,
                                 target)))
     return failure();
-  int64_t perPair = 2 * task.heads * (task.headDim + task.valueDim);
-  Value flops = countFlops(lowering, query, key, perPair);
-  exec::LaunchOp::create(lowering.builder, lowering.getLoc(),
-                         lowering.getKernel("forward"), reads, results,
-                         ValueRange(), flops, Value());
-  return results;
+  operands.launch(lowering, "forward",
+                  countFlops(lowering, query, op.getKey(),
+                             2 * (task.headDim + task.valueDim)));
+  return operands.writes;
 }

@@ -1,0 +1,28 @@
+//===- AttentionLaunch.h - What launches of attention share -----*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_CPU_ATTENTIONLAUNCH_H
+#define SEXTANT_CODEGEN_CPU_ATTENTIONLAUNCH_H
+
+#include "codegen/ArgumentPoint.h"
+#include "codegen/CPU/ForwardKernel.h"
+
+namespace sextant::codegen {
+
+/// FLOP (index) of a launch that costs `perScore` for each query and key of
+/// each head; keys that a mask hides count as well.
+mlir::Value countFlops(const Lowering &lowering, mlir::Value query,
+                       mlir::Value key, int64_t perScore);
+
+/// Adds what every forward of the `pos.attention` reads: query, key, values,
+/// and `tables` with the rest of what payloads read.
+void addForwardReads(const Lowering &lowering, const HoistTables &tables,
+                     ForwardTask &task, LaunchOperands &operands);
+
+/// Allocates the results of the `pos.attention` as what the launch writes, and
+/// completes the operands of `task`.
+void addForwardWrites(const Lowering &lowering, ForwardTask &task,
+                      LaunchOperands &operands);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_ATTENTIONLAUNCH_H
