@@ -11,24 +11,6 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// What the mask says of a group of queries and the tile of keys.
-static constexpr int64_t hiddenGroup = 0, maskedGroup = 1, visibleGroup = 2;
-
-/// A mask that differs between heads has no classes.
-static bool variesWithHead(const KernelPlan &plan) {
-  bool varies = false;
-  pos::MaskOp mask = plan.mask;
-  if (!mask)
-    return false;
-  mask->walk([&](Operation *op) {
-    varies |= isa<pos::HeadOp>(op);
-    for (Value operand : op->getOperands())
-      if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
-        varies |= plan.find(hoist)->perHead;
-  });
-  return varies;
-}
-
 HeadsBackward::HeadsBackward(KernelBuilder &kernel, ArgumentBlock &arguments,
                              const BackwardTask &task, ScratchLayout &layout,
                              Value scratch)
@@ -210,8 +192,9 @@ std::pair<Index, Index> HeadsBackward::classifyGroups() {
       [&](Value group, ValueRange carried) -> Values {
         Visibility cell =
             classifyRows(kernel.add(firstQuery, group), shape.rows);
-        Index kind = kernel.select(cell.all, visibleGroup, maskedGroup);
-        kind = kernel.select(cell.some, kind, hiddenGroup);
+        Index kind =
+            kernel.select(cell.all, TileKind::visible, TileKind::masked);
+        kind = kernel.select(cell.some, kind, TileKind::hidden);
         kernel.store(
             kernel.value(kind),
             kernel.advance(kinds, {kernel.div(group, shape.rows)}, kernel.i64));
@@ -364,7 +347,7 @@ LogicalResult HeadsBackward::emitVisibleLanes(Index low, Index high) {
           kernel.i64,
           kernel.advance(kinds, {kernel.div(row, shape.rows)}, kernel.i64));
       kernel.when(
-          kernel.equal(kind, visibleGroup),
+          kernel.equal(kind, TileKind::visible),
           [&] { setRow(number, row, kernel.splatF32(1)); },
           [&] {
             if (failed(maskRow(number, row)))

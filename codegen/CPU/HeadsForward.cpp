@@ -9,9 +9,6 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// What the mask says of a group of keys and a panel of queries.
-static constexpr int64_t hiddenGroup = 0, maskedGroup = 1, visibleGroup = 2;
-
 HeadsForwardTask::HeadsForwardTask(const KernelPlan &plan,
                                    const VectorTarget &target, Type element,
                                    ArrayRef<int64_t> headDims,
@@ -126,18 +123,6 @@ LogicalResult HeadsForwardItem::emitBlock() {
 // Classes of groups
 //===----------------------------------------------------------------------===//
 
-/// A mask that differs between heads has no classes.
-static bool variesWithHead(const KernelPlan &plan) {
-  bool varies = false;
-  plan.mask->walk([&](Operation *op) {
-    varies |= isa<pos::HeadOp>(op);
-    for (Value operand : op->getOperands())
-      if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
-        varies |= plan.find(hoist)->perHead;
-  });
-  return varies;
-}
-
 TileClass HeadsForwardItem::classifyKeys(Index first, Index count,
                                          int64_t unit) {
   if (!task.plan.mask || variesWithHead(task.plan))
@@ -157,10 +142,11 @@ std::pair<Index, Index> HeadsForwardItem::classifyGroups() {
         TileClass tile =
             classifyKeys(kernel.add(firstKey, group), task.rows, task.rows);
         Value isPossible = getPossible(tile);
-        Index kind = tile.certain ? kernel.select(tile.certain, visibleGroup,
-                                                  maskedGroup)
-                                  : Index(maskedGroup);
-        kind = kernel.select(isPossible, kind, hiddenGroup);
+        Index kind = tile.certain
+                         ? kernel.select(tile.certain, TileKind::visible,
+                                         TileKind::masked)
+                         : Index(TileKind::masked);
+        kind = kernel.select(isPossible, kind, TileKind::hidden);
         kernel.store(
             kernel.value(kind),
             kernel.advance(kinds, {kernel.div(group, task.rows)}, kernel.i64));
@@ -231,11 +217,11 @@ LogicalResult HeadsForwardItem::emitPayloads(Index low, Index high) {
         kernel.i64,
         kernel.advance(kinds, {kernel.div(group, task.rows)}, kernel.i64));
     kernel.when(
-        kernel.equal(kind, hiddenGroup),
+        kernel.equal(kind, TileKind::hidden),
         [&] { hideRows(group, kernel.add(group, task.rows)); },
         [&] {
           emitRows(group);
-          kernel.when(kernel.equal(kind, maskedGroup), [&] {
+          kernel.when(kernel.equal(kind, TileKind::masked), [&] {
             if (failed(maskGroup(group)))
               result = failure();
           });

@@ -131,3 +131,17 @@ TileClass TileMask::classify(const TileSide &query, const TileSide &key) {
                                         : ValueRange32();
                        });
 }
+
+bool codegen::variesWithHead(const KernelPlan &plan) {
+  pos::MaskOp mask = plan.mask;
+  if (!mask)
+    return false;
+  bool varies = false;
+  mask->walk([&](Operation *op) {
+    varies |= isa<pos::HeadOp>(op);
+    for (Value operand : op->getOperands())
+      if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
+        varies |= plan.find(hoist)->perHead;
+  });
+  return varies;
+}

@@ -22,6 +22,15 @@ struct TileSide {
   llvm::SmallVector<pos::ValueRange32> values;
 };
 
+/// What the mask says of a tile, as a kernel keeps it in memory (i64).
+struct TileKind {
+  static constexpr int64_t hidden = 0, masked = 1, visible = 2;
+};
+
+/// Whether the mask may differ between heads: a tile of all heads has no class
+/// then.
+bool variesWithHead(const KernelPlan &plan);
+
 class TileMask {
 public:
   /// `site` tells head and extents.
