@@ -27,25 +27,12 @@ using namespace sextant::codegen;
 Value BackwardSite::readProducts(unsigned products, Index rows, Value index) {
   Value base =
       arguments.getAddress(products, {batchIndex, headIndex, getQuery()});
-  TableEntry entry = toEntry(index, rows);
-  auto loadRow = [&](Value row) {
-    return kernel.loadBroadcast(base, {kernel.fromI32(row)});
-  };
-  if (!isa<VectorType>(index.getType()))
-    return orNaN(loadRow(entry.row),
-                 {entry.row, kernel.broadcast(entry.exists)});
-  auto [first, isSame] = findSame(entry.row);
-  Value row = first; // a structured binding cannot be captured
-  Value found =
-      kernel
-          .choose(
-              isSame, {kernel.vf32},
-              [&]() -> KernelBuilder::Values { return {loadRow(row)}; },
-              [&]() -> KernelBuilder::Values {
-                return {kernel.gather(kernel.f32, base, entry.row)};
-              })
-          .front();
-  return orNaN(found, entry);
+  return lookUp(
+      index, rows,
+      [&](Value row) {
+        return kernel.loadBroadcast(base, {kernel.fromI32(row)});
+      },
+      [&](Value each) { return kernel.gather(kernel.f32, base, each); });
 }
 
 void BackwardSite::addToProducts(unsigned sums, Index rows, Value index,

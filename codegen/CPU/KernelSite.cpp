@@ -267,6 +267,21 @@ Value KernelSite::orNaN(Value value, const TableEntry &entry) {
                                  : kernel.constantF32(nan));
 }
 
+Value KernelSite::lookUp(Value index, Index rows,
+                         function_ref<Value(Value)> load,
+                         function_ref<Value(Value)> gather) {
+  using Values = KernelBuilder::Values;
+  TableEntry entry = toEntry(index, rows);
+  if (!isa<VectorType>(index.getType()))
+    return orNaN(load(entry.row), {entry.row, kernel.broadcast(entry.exists)});
+  auto [first, isSame] = findSame(entry.row);
+  Value row = first; // a structured binding cannot be captured
+  Values found = kernel.choose(
+      isSame, {kernel.vf32}, [&]() -> Values { return {load(row)}; },
+      [&]() -> Values { return {gather(entry.row)}; });
+  return orNaN(found.front(), entry);
+}
+
 Index KernelSite::countRows(pos::QueryDotOp op) {
   auto table = cast<BlockArgument>(op.getTable());
   return arguments.getSize(*operands.params[table.getArgNumber()],

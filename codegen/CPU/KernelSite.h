@@ -102,6 +102,11 @@ protected:
   TableEntry toEntry(mlir::Value row, Index rows);
   /// The value, or NaN where the row does not exist.
   mlir::Value orNaN(mlir::Value value, const TableEntry &entry);
+  /// What a table has for row `index`, or NaN where it has no such row: one
+  /// `load` where all lanes ask for the same row (i32), else a `gather`.
+  mlir::Value lookUp(mlir::Value index, Index rows,
+                     llvm::function_ref<mlir::Value(mlir::Value row)> load,
+                     llvm::function_ref<mlir::Value(mlir::Value rows)> gather);
   /// Rows of the table of an op.
   Index countRows(pos::QueryDotOp op);
   /// The limit of a scan where it is a constant.

@@ -18,30 +18,17 @@ Value ScoreSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
   Index last = kernel.sub(arguments.getSize(products, 2), 1);
   Index group = kernel.min(kernel.div(getFirst(), width), last);
   Value base = arguments.getAddress(products, {batchIndex, headIndex, group});
-  TableEntry entry = toEntry(index, countRows(op));
-  auto loadRow = [&](Value row) {
+  auto load = [&](Value row) {
     return kernel.loadVector(base, {kernel.mul(kernel.fromI32(row), width)});
   };
-  if (!isa<VectorType>(index.getType()))
-    return orNaN(loadRow(entry.row),
-                 {entry.row, kernel.broadcast(entry.exists)});
-  auto [first, isSame] = findSame(entry.row);
-  Value row = first; // a structured binding cannot be captured
-  Value found =
-      kernel
-          .choose(
-              isSame, {kernel.vf32},
-              [&]() -> KernelBuilder::Values { return {loadRow(row)}; },
-              [&]() -> KernelBuilder::Values {
-                Value places =
-                    arith::MulIOp::create(kernel.builder, kernel.loc, entry.row,
-                                          kernel.splatI32(width));
-                places = arith::AddIOp::create(kernel.builder, kernel.loc,
-                                               places, kernel.lanes(0));
-                return {kernel.gather(kernel.f32, base, places)};
-              })
-          .front();
-  return orNaN(found, entry);
+  auto gather = [&](Value rows) {
+    Value places = arith::MulIOp::create(kernel.builder, kernel.loc, rows,
+                                         kernel.splatI32(width));
+    places = arith::AddIOp::create(kernel.builder, kernel.loc, places,
+                                   kernel.lanes(0));
+    return kernel.gather(kernel.f32, base, places);
+  };
+  return lookUp(index, countRows(op), load, gather);
 }
 
 //===----------------------------------------------------------------------===//
