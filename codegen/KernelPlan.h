@@ -47,13 +47,14 @@ struct RowMap {
   int64_t getNumGroups() const {
     return grouping == pos::Grouping::single ? end - begin : (end - begin) / 2;
   }
+  /// Lanes from one group to the next.
+  int64_t getGroupStep() const {
+    return grouping == pos::Grouping::interleaved ? 2 : 1;
+  }
   /// Lane of the row that is value `part` of group `group`.
   int64_t getLane(int64_t group, int64_t part) const {
-    if (grouping == pos::Grouping::half)
-      return begin + group + part * getNumGroups();
-    if (grouping == pos::Grouping::interleaved)
-      return begin + 2 * group + part;
-    return begin + group;
+    int64_t apart = grouping == pos::Grouping::half ? getNumGroups() : 1;
+    return begin + getGroupStep() * group + part * apart;
   }
 };
 

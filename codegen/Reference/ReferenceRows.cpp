@@ -122,14 +122,7 @@ void ReferenceKernel::storeRow(unsigned tensor, ArrayRef<Index> indices,
 /// Lane of the row that is value `part` of a group (C6).
 static Index getLane(KernelBuilder &k, const RowMap &map, Index group,
                      unsigned part) {
-  switch (map.grouping) {
-  case pos::Grouping::half:
-    return k.add(group, map.begin + part * map.getNumGroups());
-  case pos::Grouping::interleaved:
-    return k.add(k.mul(group, 2), map.begin + part);
-  default:
-    return k.add(group, map.begin);
-  }
+  return k.add(k.mul(group, map.getGroupStep()), map.getLane(0, part));
 }
 
 static SmallVector<Value> loadGroup(ReferenceKernel &r, const RowMap &map,
