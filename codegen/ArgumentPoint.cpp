@@ -39,6 +39,14 @@ void LaunchOperands::launch(const Lowering &lowering, StringRef suffix,
                          flops, /*bytes=*/Value());
 }
 
+void LaunchOperands::launch(const Lowering &lowering, StringRef suffix,
+                            const KernelBody &body) const {
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName(suffix), layout, lowering.target.vector,
+               body);
+  launch(lowering, suffix);
+}
+
 PointLayout codegen::addPointOperands(const Lowering &lowering,
                                       LaunchOperands &operands,
                                       function_ref<bool(unsigned)> needs) {

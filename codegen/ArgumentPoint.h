@@ -28,6 +28,9 @@ struct LaunchOperands {
   /// `flops` (index) is what the launch costs, for profiles.
   void launch(const Lowering &lowering, llvm::StringRef suffix,
               mlir::Value flops = nullptr) const;
+  /// Creates the kernel and launches it.
+  void launch(const Lowering &lowering, llvm::StringRef suffix,
+              const KernelBody &body) const;
 };
 
 /// Numbers of the operands that an ArgumentPoint needs.

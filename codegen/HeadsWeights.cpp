@@ -155,7 +155,6 @@ Value HeadsWeights::launch(const Lowering &lowering) const {
   unsigned target = operands.write(buffer);
 
   auto one = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
-  auto none = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
     auto element = [&](Value param, ArrayRef<Index> indices) {
@@ -196,9 +195,6 @@ Value HeadsWeights::launch(const Lowering &lowering) const {
       }
     });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName("weights"), operands.layout,
-               lowering.target.vector, {one, none, run});
-  operands.launch(lowering, "weights");
+  operands.launch(lowering, "weights", {one, noScratch, run});
   return buffer;
 }

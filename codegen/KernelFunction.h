@@ -59,6 +59,9 @@ struct KernelBody {
       run;
 };
 
+/// The bytes of a kernel without scratch memory.
+inline Index noScratch(KernelBuilder &, ArgumentBlock &) { return 0; }
+
 /// Adds the functions `name`, `name_items` and `name_scratch` to `kernels`. A
 /// kernel of that name that is already there stays: it is the same kernel.
 void createKernel(mlir::ModuleOp kernels, mlir::Location loc,

@@ -89,16 +89,12 @@ Value codegen::launchOffsetRange(const Lowering &lowering) {
       addPointOperands(lowering, operands, [](unsigned) { return false; });
   unsigned range = operands.write(result);
   auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
-  auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
     kernel.loop(begin, end, 1,
                 [&](Value) { emitRange(kernel, arguments, layout, range); });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName("range"), operands.layout,
-               lowering.target.vector, {items, scratch, run});
-  operands.launch(lowering, "range");
+  operands.launch(lowering, "range", {items, noScratch, run});
   return result;
 }
 

@@ -69,7 +69,6 @@ Value codegen::launchBounds(const Lowering &lowering) {
       addPointOperands(lowering, operands, [](unsigned) { return false; });
   unsigned number = operands.write(buffer);
   auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
-  auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto fill = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     Value base = arguments.getPointer(number);
     for (int64_t axis = 0; axis < axes; ++axis)
@@ -84,10 +83,7 @@ Value codegen::launchBounds(const Lowering &lowering) {
                  Index end, Value) {
     k.loop(begin, end, 1, [&](Value) { fill(k, arguments); });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName("bounds"), operands.layout,
-               lowering.target.vector, {items, scratch, run});
-  operands.launch(lowering, "bounds");
+  operands.launch(lowering, "bounds", {items, noScratch, run});
   return buffer;
 }
 

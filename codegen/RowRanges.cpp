@@ -122,7 +122,6 @@ static void createKernelOf(const Lowering &lowering, StringRef suffix,
     return kernel.mul(kernel.mul(size(arguments, 1), size(arguments, 2)),
                       parts(kernel, arguments));
   };
-  auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
     Index perHead = parts(kernel, arguments), heads = size(arguments, 2);
@@ -139,7 +138,7 @@ static void createKernelOf(const Lowering &lowering, StringRef suffix,
   };
   createKernel(lowering.kernels, lowering.getLoc(),
                lowering.getKernelName(suffix), operands, lowering.target.vector,
-               {items, scratch, run});
+               {items, noScratch, run});
 }
 
 //===----------------------------------------------------------------------===//

@@ -119,9 +119,5 @@ void codegen::launchColumnSum(const Lowering &lowering, StringRef suffix,
       });
     });
   };
-  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, {countItems, noScratch, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {countItems, noScratch, run});
 }

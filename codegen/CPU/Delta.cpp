@@ -153,7 +153,6 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
     });
   };
 
-  KernelBody body;
   auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index rows =
         kernel.mul(kernel.mul(arguments.getSize(numbers.negativeLse, 0),
@@ -161,18 +160,11 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
                    arguments.getSize(numbers.negativeLse, 2));
     return kernel.div(rows, shape.queries);
   };
-  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
     kernel.loop(begin, end, 1,
                 [&](Value item) { emitBlock(kernel, arguments, item); });
   };
-  body.items = countItems;
-  body.scratchBytes = noScratch;
-  body.run = run;
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName("delta"), operands.layout,
-               lowering.target.vector, body);
-  operands.launch(lowering, "delta");
+  operands.launch(lowering, "delta", {countItems, noScratch, run});
   return statistics;
 }

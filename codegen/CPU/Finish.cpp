@@ -128,13 +128,9 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
       });
     });
   };
-  KernelBody body{countItems, scratchBytes, run};
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName("finish"), operands.layout,
-               lowering.target.vector, body);
+  operands.launch(lowering, "finish", {countItems, scratchBytes, run});
   if (failed(status))
     return failure();
-  operands.launch(lowering, "finish");
   return result;
 }
 
@@ -219,17 +215,12 @@ void sextant::codegen::launchSum(const Lowering &lowering, StringRef suffix,
       kernel.storePart(sum, to, count);
     });
   };
-  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
     kernel.loop(begin, end, 1,
                 [&](Value item) { emitItem(kernel, arguments, item); });
   };
-  KernelBody body{countItems, noScratch, run};
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, body);
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {countItems, noScratch, run});
 }
 
 Value sextant::codegen::launchNarrow(const Lowering &lowering, StringRef suffix,
@@ -271,11 +262,6 @@ Value sextant::codegen::launchNarrow(const Lowering &lowering, StringRef suffix,
               count);
         });
   };
-  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
-  KernelBody body{countItems, noScratch, run};
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, body);
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {countItems, noScratch, run});
   return result;
 }

@@ -134,12 +134,9 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
       });
     });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName("map"), operands.layout,
-               lowering.target.vector, {countItems, scratchBytes, run});
+  operands.launch(lowering, "map", {countItems, scratchBytes, run});
   if (failed(status))
     return failure();
-  operands.launch(lowering, "map");
   return SmallVector<Value>{result};
 }
 
@@ -215,12 +212,9 @@ static FailureOr<Value> launchPullback(const Lowering &lowering,
       });
     });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName("pull"), operands.layout,
-               lowering.target.vector, {countItems, scratchBytes, run});
+  operands.launch(lowering, "pull", {countItems, scratchBytes, run});
   if (failed(status))
     return failure();
-  operands.launch(lowering, "pull");
   return result;
 }
 

@@ -193,9 +193,6 @@ Value sextant::codegen::launchRowProducts(const Lowering &lowering,
       });
     });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, {countItems, scratchBytes, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {countItems, scratchBytes, run});
   return result;
 }

@@ -22,7 +22,6 @@ static void launchTableSum(const Lowering &lowering, StringRef suffix,
   auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
     return arguments.getSize(task.table, task.columns ? 1 : 0);
   };
-  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
     Type f64 = kernel.builder.getF64Type();
@@ -59,10 +58,7 @@ static void launchTableSum(const Lowering &lowering, StringRef suffix,
       });
     });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, {countItems, noScratch, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {countItems, noScratch, run});
 }
 
 void sextant::codegen::launchRowProductsPullback(
@@ -173,10 +169,7 @@ void sextant::codegen::launchRowProductsPullback(
                   [&](Value first) { emitBlock(batch, head, first); });
     });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, {countItems, scratchBytes, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {countItems, scratchBytes, run});
   if (tableGradient)
     launchTableSum(lowering, (suffix + "_table").str(), products, tablePartials,
                    tableGradient);

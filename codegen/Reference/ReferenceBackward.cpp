@@ -270,10 +270,7 @@ codegen::lowerReferenceBackward(const Lowering &lowering) {
       k.loop(begin, end, 1, runItem);
     failed = point.failed;
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName("backward"), operands.layout,
-               lowering.target.vector, {items, scratch, run});
-  operands.launch(lowering, "backward");
+  operands.launch(lowering, "backward", {items, scratch, run});
   if (failed)
     return failure();
   return results;

@@ -207,10 +207,7 @@ codegen::lowerReferenceAttention(const Lowering &lowering) {
     });
     failed = point.failed;
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName("forward"), operands.layout,
-               lowering.target.vector, {items, scratch, run});
-  operands.launch(lowering, "forward");
+  operands.launch(lowering, "forward", {items, scratch, run});
   if (failed)
     return failure();
   return results;

@@ -85,10 +85,7 @@ createBatchKernel(const Lowering &lowering, StringRef suffix,
       k.loop(begin, end, 1, runItem);
     failed = point.failed;
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, {items, scratch, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {items, scratch, run});
   return failure(failed);
 }
 

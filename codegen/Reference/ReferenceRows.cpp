@@ -272,10 +272,7 @@ static LogicalResult createRowsKernel(
       k.loop(begin, end, 1, runRow);
     failed |= point.failed;
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, {items, scratch, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {items, scratch, run});
   return failure(failed);
 }
 
