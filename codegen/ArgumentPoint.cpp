@@ -1,5 +1,4 @@
-//===- ArgumentPoint.cpp - Payloads over a launch's operands
-//----------------===//
+//===- ArgumentPoint.cpp - Payloads over a launch's operands --------------===//
 
 #include "codegen/ArgumentPoint.h"
 #include "codegen/PositionBounds.h"

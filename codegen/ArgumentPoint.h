@@ -1,5 +1,4 @@
-//===- ArgumentPoint.h - Payloads over a launch's operands --------*- C++
-//-*-===//
+//===- ArgumentPoint.h - Payloads over a launch's operands ------*- C++ -*-===//
 //
 // What every site context of a launched kernel has in common: parameters,
 // positions and extents come out of the argument block. The tables of hoisted

@@ -1,5 +1,4 @@
-//===- Artifact.cpp - From exec to the bytes of a .sxt file
-//-----------------===//
+//===- Artifact.cpp - From exec to the bytes of a .sxt file ---------------===//
 
 #include "codegen/Artifact.h"
 #include "codegen/ArtifactFunction.h"

@@ -1,5 +1,4 @@
-//===- Artifact.h - From exec to the bytes of a .sxt file ---------*- C++
-//-*-===//
+//===- Artifact.h - From exec to the bytes of a .sxt file -------*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_ARTIFACT_H
 #define SEXTANT_CODEGEN_ARTIFACT_H

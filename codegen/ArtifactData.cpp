@@ -1,5 +1,4 @@
-//===- ArtifactData.cpp - Types and constants of an artifact
-//----------------===//
+//===- ArtifactData.cpp - Types and constants of an artifact --------------===//
 
 #include "codegen/ArtifactData.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -1,5 +1,4 @@
-//===- ArtifactData.h - Types and constants of an artifact --------*- C++
-//-*-===//
+//===- ArtifactData.h - Types and constants of an artifact ------*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_ARTIFACTDATA_H
 #define SEXTANT_CODEGEN_ARTIFACTDATA_H

@@ -1,5 +1,4 @@
-//===- ArtifactFunction.cpp - One exec function as instructions
-//-------------===//
+//===- ArtifactFunction.cpp - One exec function as instructions -----------===//
 //
 // Every tensor value gets a tensor register, every index value an integer
 // register; constants come first. The runtime checks what is written here

@@ -1,5 +1,4 @@
-//===- ArtifactFunction.h - One exec function as instructions -----*- C++
-//-*-===//
+//===- ArtifactFunction.h - One exec function as instructions ---*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_ARTIFACTFUNCTION_H
 #define SEXTANT_CODEGEN_ARTIFACTFUNCTION_H

@@ -1,4 +1,4 @@
-//===- Compile.cpp - From a model to an artifact ----------------------------===//
+//===- Compile.cpp - From a model to an artifact --------------------------===//
 
 #include "codegen/Compile.h"
 #include "codegen/Artifact.h"

@@ -1,5 +1,4 @@
-//===- Compile.h - From a model to an artifact --------------------*- C++
-//-*-===//
+//===- Compile.h - From a model to an artifact ------------------*- C++ -*-===//
 //
 // The compiler as one call: what tools and bindings use.
 //

@@ -1,5 +1,4 @@
-//===- HoistKernel.cpp - Kernels of the tables of hoisted values
-//------------===//
+//===- HoistKernel.cpp - Kernels of the tables of hoisted values ----------===//
 //
 // A buffer [B', H', (rows,) columns] is walked row by row, vectors along the
 // columns; a vector that reaches past the end works on clamped columns and is

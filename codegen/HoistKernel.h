@@ -1,5 +1,4 @@
-//===- HoistKernel.h - Kernels of the tables of hoisted values ----*- C++
-//-*-===//
+//===- HoistKernel.h - Kernels of the tables of hoisted values --*- C++ -*-===//
 //
 // Internal to codegen/HoistTable: the two kernels of a hoisted value, and the
 // operands that they share with their launches.

@@ -1,5 +1,4 @@
-//===- HoistTable.cpp - Launches of the tables of hoisted values
-//------------===//
+//===- HoistTable.cpp - Launches of the tables of hoisted values ----------===//
 
 #include "codegen/HoistTable.h"
 #include "codegen/HoistKernel.h"

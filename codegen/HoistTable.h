@@ -1,5 +1,4 @@
-//===- HoistTable.h - Tables of hoisted values and their pullback -*- C++
-//-*-===//
+//===- HoistTable.h - Tables of hoisted values, pullbacks -------*- C++ -*-===//
 //
 // Written once for every kernel. Before an attention kernel runs, one launch
 // per `pos.hoist` fills a buffer with its values; after a backward kernel has

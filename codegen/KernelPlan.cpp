@@ -1,5 +1,4 @@
-//===- KernelPlan.cpp - What a kernel needs to know of an attention
-//---------===//
+//===- KernelPlan.cpp - What a kernel needs to know of an attention -------===//
 
 #include "codegen/KernelPlan.h"
 #include "codegen/GradientPaths.h"

@@ -1,5 +1,4 @@
-//===- KernelPlan.h - What a kernel needs to know of an attention -*- C++
-//-*-===//
+//===- KernelPlan.h - What a kernel needs of an attention -------*- C++ -*-===//
 //
 // Reads a fused and hoisted attention (or its gradient): which places are in
 // use, in which form each hoisted value is kept, which gradients are wanted.

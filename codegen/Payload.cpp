@@ -1,5 +1,4 @@
-//===- Payload.cpp - Forward emission of payloads
-//---------------------------===//
+//===- Payload.cpp - Forward emission of payloads -------------------------===//
 //
 // Clones the ops of a payload at a site context. Values stay scalars until
 // they meet a vector of lanes. A sum of a few terms is unrolled, any other is

@@ -1,5 +1,4 @@
-//===- Payload.h - Payloads, emitted forwards and backwards -------*- C++
-//-*-===//
+//===- Payload.h - Payloads, emitted forwards and backwards -----*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_PAYLOAD_H
 #define SEXTANT_CODEGEN_PAYLOAD_H

@@ -1,5 +1,4 @@
-//===- PayloadEmitter.h - Forward emission of a payload -----------*- C++
-//-*-===//
+//===- PayloadEmitter.h - Forward emission of a payload ---------*- C++ -*-===//
 //
 // The state shared by forward emission and by pullbacks, which recompute
 // forward values; for targets that emit a payload op by op.

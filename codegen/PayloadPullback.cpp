@@ -1,5 +1,4 @@
-//===- PayloadPullback.cpp - Pullbacks of payloads
-//--------------------------===//
+//===- PayloadPullback.cpp - Pullbacks of payloads ------------------------===//
 //
 // Reverse mode on one block: forward values are emitted again, then the
 // derivative rule of each op runs in reverse order. Only values behind which

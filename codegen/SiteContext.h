@@ -1,5 +1,4 @@
-//===- SiteContext.h - The seam between payloads and kernels ------*- C++
-//-*-===//
+//===- SiteContext.h - The seam between payloads and kernels ----*- C++ -*-===//
 //
 // Everything that an encoding touches goes through this interface: a kernel
 // tells a payload where it stands and what was computed outside the tile, and

@@ -1,5 +1,4 @@
-//===- VectorFunctions.cpp - Elementary functions on vectors
-//----------------===//
+//===- VectorFunctions.cpp - Elementary functions on vectors --------------===//
 
 #include "codegen/VectorFunctions.h"
 #include "mlir/Dialect/Math/IR/Math.h"

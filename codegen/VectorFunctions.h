@@ -1,5 +1,4 @@
-//===- VectorFunctions.h - Elementary functions on vectors --------*- C++
-//-*-===//
+//===- VectorFunctions.h - Elementary functions on vectors ------*- C++ -*-===//
 //
 // Arithmetic for the functions of `math` on vectors of f32 and f64 (f16 and
 // bf16 have none): no call, no branch, any number of lanes. One code serves

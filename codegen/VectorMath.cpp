@@ -1,5 +1,4 @@
-//===- VectorMath.cpp - Math ops on vectors as arithmetic
-//-------------------===//
+//===- VectorMath.cpp - Math ops on vectors as arithmetic -----------------===//
 
 #include "codegen/VectorMath.h"
 #include "codegen/VectorFunctions.h"

@@ -1,5 +1,4 @@
-//===- VectorMath.h - Math ops on vectors as arithmetic -----------*- C++
-//-*-===//
+//===- VectorMath.h - Math ops on vectors as arithmetic ---------*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_VECTORMATH_H
 #define SEXTANT_CODEGEN_VECTORMATH_H

@@ -1,5 +1,4 @@
-//===- ArtifactCheck.cpp - The one semantic check of a program
-//--------------===//
+//===- ArtifactCheck.cpp - The one semantic check of a program ------------===//
 //
 // Follows each function's registers through its instructions. After this the
 // executor indexes without looking: tensors are live where they are used,

@@ -1,5 +1,4 @@
-//===- ArtifactFormat.h - Version and checksum of a .sxt file -----*- C++
-//-*-===//
+//===- ArtifactFormat.h - Version and checksum of a .sxt file ---*- C++ -*-===//
 //
 // Shared by the compiler that writes and the runtime that reads. The checksum
 // is FNV-1a with 64 bits, in the last 8 bytes. Each step is a bijection of the

@@ -1,5 +1,4 @@
-//===- ArtifactReader.cpp - From bytes to structs
-//---------------------------===//
+//===- ArtifactReader.cpp - From bytes to structs -------------------------===//
 //
 // FlatBuffers' verifier makes sure that every offset lies inside the buffer;
 // this file copies tables into structs. What the structs mean is checked in

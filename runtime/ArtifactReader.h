@@ -1,5 +1,4 @@
-//===- ArtifactReader.h - From bytes to a checked program ---------*- C++
-//-*-===//
+//===- ArtifactReader.h - From bytes to a checked program -------*- C++ -*-===//
 //
 // The first of three steps (parse, initialise, execute). What comes out has
 // been checked once: every index is in range, every register is written before

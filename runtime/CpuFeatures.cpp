@@ -1,5 +1,4 @@
-//===- CpuFeatures.cpp - What this machine can execute
-//----------------------===//
+//===- CpuFeatures.cpp - What this machine can execute --------------------===//
 
 #include "runtime/CpuFeatures.h"
 

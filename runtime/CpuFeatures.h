@@ -1,5 +1,4 @@
-//===- CpuFeatures.h - What this machine can execute --------------*- C++
-//-*-===//
+//===- CpuFeatures.h - What this machine can execute ------------*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_CPUFEATURES_H
 #define SEXTANT_RUNTIME_CPUFEATURES_H

@@ -1,5 +1,4 @@
-//===- Device.h - What a device does for a program ----------------*- C++
-//-*-===//
+//===- Device.h - What a device does for a program --------------*- C++ -*-===//
 //
 // A struct of few operations. A device lives as long as the process; `state`
 // is its own and is handed back at every call. Calls may come from several

@@ -1,5 +1,4 @@
-//===- Executor.cpp - The loop over a program's instructions
-//----------------===//
+//===- Executor.cpp - The loop over a program's instructions --------------===//
 //
 // ArtifactCheck.cpp has checked every number once; here only what depends on
 // the inputs is checked: sizes. A register's tensor always has the type that

@@ -1,5 +1,4 @@
-//===- Executor.h - Runs a function of a program ------------------*- C++
-//-*-===//
+//===- Executor.h - Runs a function of a program ----------------*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_EXECUTOR_H
 #define SEXTANT_RUNTIME_EXECUTOR_H

@@ -1,5 +1,4 @@
-//===- Initialize.cpp - Initial values of parameters
-//------------------------===//
+//===- Initialize.cpp - Initial values of parameters ----------------------===//
 //
 // Built with -ffp-contract=off: a fused multiply-add would round differently.
 //

@@ -1,5 +1,4 @@
-//===- Initialize.h - Initial values of parameters ----------------*- C++
-//-*-===//
+//===- Initialize.h - Initial values of parameters --------------*- C++ -*-===//
 //
 // Values depend on the seed, the parameter's name and the element's index, and
 // on nothing else: not on the order of parameters, on threads or on the

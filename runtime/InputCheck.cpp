@@ -1,5 +1,4 @@
-//===- InputCheck.cpp - Whether inputs fit a function
-//-----------------------===//
+//===- InputCheck.cpp - Whether inputs fit a function ---------------------===//
 
 #include "runtime/Executor.h"
 

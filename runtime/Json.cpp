@@ -1,5 +1,4 @@
-//===- Json.cpp - Writes JSON
-//-----------------------------------------------===//
+//===- Json.cpp - Writes JSON ---------------------------------------------===//
 
 #include "runtime/Json.h"
 #include <cmath>

@@ -1,5 +1,4 @@
-//===- Json.h - Writes JSON ---------------------------------------*- C++
-//-*-===//
+//===- Json.h - Writes JSON -------------------------------------*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_JSON_H
 #define SEXTANT_RUNTIME_JSON_H

@@ -1,5 +1,4 @@
-//===- Manifest.cpp - What an artifact says of itself
-//-----------------------===//
+//===- Manifest.cpp - What an artifact says of itself ---------------------===//
 
 #include "runtime/Manifest.h"
 #include "runtime/Json.h"

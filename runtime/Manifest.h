@@ -1,5 +1,4 @@
-//===- Manifest.h - What an artifact says of itself ---------------*- C++
-//-*-===//
+//===- Manifest.h - What an artifact says of itself -------------*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_MANIFEST_H
 #define SEXTANT_RUNTIME_MANIFEST_H

@@ -1,5 +1,4 @@
-//===- Profile.cpp - Times of a program's instructions
-//----------------------===//
+//===- Profile.cpp - Times of a program's instructions --------------------===//
 
 #include "runtime/Profile.h"
 #include "runtime/Json.h"

@@ -1,5 +1,4 @@
-//===- Profile.h - Times of a program's instructions --------------*- C++
-//-*-===//
+//===- Profile.h - Times of a program's instructions ------------*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_PROFILE_H
 #define SEXTANT_RUNTIME_PROFILE_H

@@ -1,5 +1,4 @@
-//===- Program.cpp - Loads an artifact
-//--------------------------------------===//
+//===- Program.cpp - Loads an artifact ------------------------------------===//
 
 #include "runtime/Program.h"
 #include "runtime/CpuFeatures.h"

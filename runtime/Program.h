@@ -1,5 +1,4 @@
-//===- Program.h - A loaded artifact ------------------------------*- C++
-//-*-===//
+//===- Program.h - A loaded artifact ----------------------------*- C++ -*-===//
 //
 // The second step (parse, initialise, execute): code in memory, names turned
 // into addresses. A program does not change after loading and may be run by

@@ -1,5 +1,4 @@
-//===- Result.h - Errors as values --------------------------------*- C++
-//-*-===//
+//===- Result.h - Errors as values ------------------------------*- C++ -*-===//
 //
 // The runtime is built without exceptions: what can fail returns a Result, and
 // a Result must be looked at. An error is one sentence for the user that names

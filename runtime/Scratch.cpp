@@ -1,5 +1,4 @@
-//===- Scratch.cpp - Memory that kernels work in
-//----------------------------===//
+//===- Scratch.cpp - Memory that kernels work in --------------------------===//
 
 #include "runtime/Scratch.h"
 #include <cstdlib>

@@ -1,5 +1,4 @@
-//===- Scratch.h - Memory that kernels work in --------------------*- C++
-//-*-===//
+//===- Scratch.h - Memory that kernels work in ------------------*- C++ -*-===//
 //
 // One buffer per worker of a launch, kept for the next launch: a training step
 // asks for the same sizes every time. Buffers of 2 MiB and more are aligned to

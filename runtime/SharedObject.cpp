@@ -1,5 +1,4 @@
-//===- SharedObject.cpp - Compiled code, loaded from memory
-//-----------------===//
+//===- SharedObject.cpp - Compiled code, loaded from memory ---------------===//
 //
 // memfd_create gives the code a file without a file system. The descriptor
 // stays open as long as the code is loaded: the loader recognises what is

@@ -1,5 +1,4 @@
-//===- SharedObject.h - Compiled code, loaded from memory ---------*- C++
-//-*-===//
+//===- SharedObject.h - Compiled code, loaded from memory -------*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_SHAREDOBJECT_H
 #define SEXTANT_RUNTIME_SHAREDOBJECT_H

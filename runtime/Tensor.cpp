@@ -1,5 +1,4 @@
-//===- Tensor.cpp - Shapes and element types
-//--------------------------------===//
+//===- Tensor.cpp - Shapes and element types ------------------------------===//
 
 #include "runtime/Tensor.h"
 

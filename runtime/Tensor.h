@@ -1,5 +1,4 @@
-//===- Tensor.h - A tensor as the runtime sees it -----------------*- C++
-//-*-===//
+//===- Tensor.h - A tensor as the runtime sees it ---------------*- C++ -*-===//
 //
 // An address, a shape and shared ownership of the memory. Views share the
 // owner; nothing here knows a device.

@@ -1,5 +1,4 @@
-//===- Trace.h - What an observer of an execution sees ------------*- C++
-//-*-===//
+//===- Trace.h - What an observer of an execution sees ----------*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_TRACE_H
 #define SEXTANT_RUNTIME_TRACE_H

@@ -1,5 +1,4 @@
-//===- View.cpp - Another shape of the same memory
-//--------------------------===//
+//===- View.cpp - Another shape of the same memory ------------------------===//
 
 #include "runtime/View.h"
 

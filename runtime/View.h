@@ -1,5 +1,4 @@
-//===- View.h - Another shape of the same memory ------------------*- C++
-//-*-===//
+//===- View.h - Another shape of the same memory ----------------*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_VIEW_H
 #define SEXTANT_RUNTIME_VIEW_H

@@ -1,5 +1,4 @@
-//===- Reference.h - The definition run literally -----------------*- C++
-//-*-===//
+//===- Reference.h - The definition run literally ---------------*- C++ -*-===//
 //
 // Internal to codegen/Reference: the oracle of every test. Scalar loops in the
 // order of contract C2, in f64 for f64 operands and in f32 otherwise; hoisted

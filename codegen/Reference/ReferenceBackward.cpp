@@ -1,5 +1,4 @@
-//===- ReferenceBackward.cpp - Gradient of attention by its definition
-//------===//
+//===- ReferenceBackward.cpp - Gradient of attention by its definition ----===//
 //
 // With p = exp(s - lse) and delta = sum(do * o) - dlse, the gradient of the
 // final score is p (do . v - delta); the payload's pullback turns it into that

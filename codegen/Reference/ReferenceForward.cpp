@@ -1,5 +1,4 @@
-//===- ReferenceForward.cpp - Attention by its definition
-//-------------------===//
+//===- ReferenceForward.cpp - Attention by its definition -----------------===//
 
 #include "codegen/Reference/Reference.h"
 #include "codegen/Reference/ReferenceHeads.h"

@@ -1,5 +1,4 @@
-//===- ReferencePoint.cpp - Where a payload of the reference stands
-//---------===//
+//===- ReferencePoint.cpp - Where a payload of the reference stands -------===//
 
 #include "codegen/Reference/Reference.h"
 

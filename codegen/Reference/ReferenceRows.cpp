@@ -1,5 +1,4 @@
-//===- ReferenceRows.cpp - Scratch matrices, row maps in and out of attention
-//-=//
+//===- ReferenceRows.cpp - Scratch matrices, row maps in and out ----------===//
 
 #include "codegen/Reference/Reference.h"
 

@@ -1,5 +1,4 @@
-//===- ArithDerivatives.cpp - Derivative rules of arith
-//---------------------===//
+//===- ArithDerivatives.cpp - Derivative rules of arith -------------------===//
 //
 // Ops with integer results need no rule: no cotangent reaches them, and one
 // that passes through a conversion from integers ends there.

@@ -1,5 +1,4 @@
-//===- DerivativeRules.cpp - The interface's generated definitions
-//----------===//
+//===- DerivativeRules.cpp - The interface's generated definitions --------===//
 
 #include "dialects/Interfaces/DerivativeRules.h"
 

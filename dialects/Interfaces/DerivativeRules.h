@@ -1,5 +1,4 @@
-//===- DerivativeRules.h - Derivatives of arith and math ops ------*- C++
-//-*-===//
+//===- DerivativeRules.h - Derivatives of arith and math ops ----*- C++ -*-===//
 
 #ifndef SEXTANT_DIALECTS_INTERFACES_DERIVATIVERULES_H
 #define SEXTANT_DIALECTS_INTERFACES_DERIVATIVERULES_H

@@ -1,5 +1,4 @@
-//===- MathDerivatives.cpp - Derivative rules of math
-//-----------------------===//
+//===- MathDerivatives.cpp - Derivative rules of math ---------------------===//
 //
 // Each rule says what it gives at a kink or a pole; 0 unless it says otherwise.
 //

@@ -1,5 +1,4 @@
-//===- RuleEmitter.h - Short forms for writing derivative rules ---*- C++
-//-*-===//
+//===- RuleEmitter.h - Short forms for writing derivative rules -*- C++ -*-===//
 //
 // A rule is a function of a RuleEmitter, which carries the forward values and
 // the cotangent and writes arithmetic of their type. `RuleModel` makes an

@@ -1,5 +1,4 @@
-//===- HostDevice.cpp - The host without LibTorch
-//---------------------------===//
+//===- HostDevice.cpp - The host without LibTorch -------------------------===//
 
 #include "runtime/cpu/HostDevice.h"
 #include <algorithm>

@@ -1,5 +1,4 @@
-//===- HostDevice.h - The host without LibTorch -------------------*- C++
-//-*-===//
+//===- HostDevice.h - The host without LibTorch -----------------*- C++ -*-===//
 //
 // malloc and a loop of std::thread: enough for command line tools and tests.
 // It has no dense operators.

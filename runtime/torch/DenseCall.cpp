@@ -1,5 +1,4 @@
-//===- DenseCall.cpp - Calls ATen operators
-//---------------------------------===//
+//===- DenseCall.cpp - Calls ATen operators -------------------------------===//
 //
 // A call's arguments are matched with the operator's schema once, at load; at
 // run time they are turned into the words that LibTorch's dispatcher takes.

@@ -1,5 +1,4 @@
-//===- DenseCall.h - Calls ATen operators -------------------------*- C++
-//-*-===//
+//===- DenseCall.h - Calls ATen operators -----------------------*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_TORCH_DENSECALL_H
 #define SEXTANT_RUNTIME_TORCH_DENSECALL_H

@@ -1,5 +1,4 @@
-//===- ScalarOperators.cpp - Operators that take Scalars
-//--------------------===//
+//===- ScalarOperators.cpp - Operators that take Scalars ------------------===//
 //
 // LibTorch's dispatcher takes no Scalars over the stable ABI. Each operator
 // here is done by one that needs none: by an entry of the C interface, or with

@@ -1,5 +1,4 @@
-//===- Schema.cpp - What an ATen operator takes and gives
-//-------------------===//
+//===- Schema.cpp - What an ATen operator takes and gives -----------------===//
 
 #include "runtime/torch/Schema.h"
 #include <algorithm>

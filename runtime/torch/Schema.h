@@ -1,5 +1,4 @@
-//===- Schema.h - What an ATen operator takes and gives -----------*- C++
-//-*-===//
+//===- Schema.h - What an ATen operator takes and gives ---------*- C++ -*-===//
 //
 // LibTorch's stable ABI calls operators by name with untyped words; whoever
 // calls must know the schema. Schemas.inc lists the schemas of the operators

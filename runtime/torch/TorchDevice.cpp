@@ -1,5 +1,4 @@
-//===- TorchDevice.cpp - The CPU as LibTorch has it
-//-------------------------===//
+//===- TorchDevice.cpp - The CPU as LibTorch has it -----------------------===//
 
 #include "runtime/torch/TorchDevice.h"
 #include "runtime/torch/DenseCall.h"

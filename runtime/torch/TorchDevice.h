@@ -1,5 +1,4 @@
-//===- TorchDevice.h - The CPU as LibTorch has it -----------------*- C++
-//-*-===//
+//===- TorchDevice.h - The CPU as LibTorch has it ---------------*- C++ -*-===//
 //
 // LibTorch's allocator, threads and operators, over its stable ABI.
 //

@@ -1,5 +1,4 @@
-//===- TorchOps.cpp - torch.ops.sextant
-//-------------------------------------===//
+//===- TorchOps.cpp - torch.ops.sextant -----------------------------------===//
 //
 // The door from Python: load an artifact, run its functions, ask what it is.
 // Programs are known by handles, which are never used again. An error becomes

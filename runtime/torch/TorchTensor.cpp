@@ -1,5 +1,4 @@
-//===- TorchTensor.cpp - Tensors of LibTorch and of the runtime
-//-------------===//
+//===- TorchTensor.cpp - Tensors of LibTorch and of the runtime -----------===//
 
 #include "runtime/torch/TorchTensor.h"
 #include <dlfcn.h>

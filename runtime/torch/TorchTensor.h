@@ -1,5 +1,4 @@
-//===- TorchTensor.h - Tensors of LibTorch and of the runtime -----*- C++
-//-*-===//
+//===- TorchTensor.h - Tensors of LibTorch and of the runtime ---*- C++ -*-===//
 
 #ifndef SEXTANT_RUNTIME_TORCH_TORCHTENSOR_H
 #define SEXTANT_RUNTIME_TORCH_TORCHTENSOR_H

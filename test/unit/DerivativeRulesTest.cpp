@@ -1,5 +1,4 @@
-//===- DerivativeRulesTest.cpp - Every rule against finite differences
-//------===//
+//===- DerivativeRulesTest.cpp - Every rule against finite differences ----===//
 //
 // A rule runs as the payload of a row map on the float64 reference: the whole
 // way that it goes in a kernel. Kinks and poles are compared with what the

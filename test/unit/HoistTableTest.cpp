@@ -1,5 +1,4 @@
-//===- HoistTableTest.cpp - Tables of hoisted values and their pullback
-//-----===//
+//===- HoistTableTest.cpp - Tables of hoisted values and their pullback ---===//
 //
 // Tables of every form against values computed here; pullbacks against finite
 // differences of the sum of table times gradient.

@@ -1,5 +1,4 @@
-//===- MaskFunctions.h - A mask as functions that a test calls ---*- C++
-//-*-===//
+//===- MaskFunctions.h - A mask as functions that a test calls --*- C++ -*-===//
 
 #ifndef SEXTANT_TEST_UNIT_MASKFUNCTIONS_H
 #define SEXTANT_TEST_UNIT_MASKFUNCTIONS_H

@@ -1,5 +1,4 @@
-//===- MaskTilesTest.cpp - Classes of tiles against every point
-//-------------===//
+//===- MaskTilesTest.cpp - Classes of tiles against every point -----------===//
 //
 // A tile called empty must hold no visible pair, a tile called full no hidden
 // one, for every tile of a small square. How often a class is decided is

@@ -1,5 +1,4 @@
-//===- ProgramRunner.cpp - Runs a module in the test's own process
-//----------===//
+//===- ProgramRunner.cpp - Runs a module in the test's own process --------===//
 
 #include "ProgramRunner.h"
 #include "codegen/LowerAttention.h"

@@ -1,5 +1,4 @@
-//===- ProgramRunner.h - Runs a module in the test's own process --*- C++
-//-*-===//
+//===- ProgramRunner.h - Runs a module in the test's process ----*- C++ -*-===//
 //
 // Compiles the kernels of a module and interprets its exec functions: what a
 // unit test of code generation needs, without artifact and runtime.

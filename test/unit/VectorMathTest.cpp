@@ -1,5 +1,4 @@
-//===- VectorMathTest.cpp - Accuracy of functions on vectors
-//----------------===//
+//===- VectorMathTest.cpp - Accuracy of functions on vectors --------------===//
 //
 // Functions of f32 are compared with libm in double, functions of f64 with
 // libm in long double (64 bits of mantissa): over random arguments of all

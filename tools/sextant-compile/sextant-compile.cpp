@@ -1,5 +1,4 @@
-//===- sextant-compile.cpp - Compiles a model to an artifact
-//----------------===//
+//===- sextant-compile.cpp - Compiles a model to an artifact --------------===//
 //
 // Exit codes: 0 done, 1 the input is at fault, 2 the command line is.
 //

@@ -1,5 +1,4 @@
-//===- sextant-opt.cpp - Runs Sextant's passes on a file
-//--------------------===//
+//===- sextant-opt.cpp - Runs Sextant's passes on a file ------------------===//
 
 #include "codegen/Compile.h"
 #include "codegen/LowerAttention.h"
