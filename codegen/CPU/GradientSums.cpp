@@ -211,11 +211,11 @@ LogicalResult GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
             [&](Value cotangent) { addToTable(site, to, cotangent); });
       },
       [&] {
-        site.setOffsets(KernelSite::Offsets::inPlace);
+        site.setOffsets(KernelSite::Offsets::InPlace);
         forEachVector([&](Value cotangent) {
           result = addInPlace(site, sink.hoisted->op, cotangent);
         });
-        site.setOffsets(KernelSite::Offsets::cells);
+        site.setOffsets(KernelSite::Offsets::Cells);
       });
   return result;
 }

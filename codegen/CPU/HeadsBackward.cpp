@@ -24,7 +24,7 @@ HeadsBackward::HeadsBackward(KernelBuilder &kernel, ArgumentBlock &arguments,
                      shape.queries + shape.keys, layout, scratch),
       headsSite(kernel, arguments, task, window, gradientWindow, layout,
                 scratch) {
-  site.setOffsets(KernelSite::Offsets::inPlace);
+  site.setOffsets(KernelSite::Offsets::InPlace);
   auto reserve = [&](int64_t words) {
     return kernel.advance(scratch, {layout.reserve(words)});
   };

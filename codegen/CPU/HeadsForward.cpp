@@ -33,7 +33,7 @@ HeadsForwardItem::HeadsForwardItem(KernelBuilder &kernel,
       headsSite(task.weights, task.packed, window, layout, memory, kernel,
                 arguments, task.plan, task.sites, task.vectors) {
   isAdditive = false;
-  site.setOffsets(KernelSite::Offsets::inPlace);
+  site.setOffsets(KernelSite::Offsets::InPlace);
   productScale = kernel.splatF32(llvm::numbers::log2e);
   maximumUnit = 1;
   kinds = at(layout.reserve(2 * task.keys / task.rows));

@@ -24,7 +24,7 @@ public:
             ScratchLayout &layout, mlir::Value scratch, Args &&...args)
       : SiteTy(std::forward<Args>(args)...), weights(weights), packed(packed),
         window(window), layout(layout), scratch(scratch) {
-    this->setOffsets(KernelSite::Offsets::inPlace);
+    this->setOffsets(KernelSite::Offsets::InPlace);
   }
 
   /// Where the first lane of the point is in the window.

@@ -162,9 +162,9 @@ Value KernelSite::hoisted(OpBuilder &, pos::HoistOp op) {
   if (hoisted->form == HoistForm::HeadScalar)
     return headScalars.lookup(op);
   if (hoisted->form == HoistForm::OffsetTable && operands.offsetRange) {
-    if (offsets == Offsets::cells)
+    if (offsets == Offsets::Cells)
       return cells->load(op, getCellPlace());
-    if (offsets == Offsets::inPlace) {
+    if (offsets == Offsets::InPlace) {
       FailureOr<Value> value = emitHoist(kernel.builder, op, *this);
       return succeeded(value) ? *value : Value();
     }

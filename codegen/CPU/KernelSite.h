@@ -55,9 +55,9 @@ public:
   mlir::LogicalResult enterHead(Index batch, Index head);
   /// Where hoisted values over offsets come from under given positions.
   enum class Offsets {
-    cells,  ///< scratch memory, see OffsetCells.h
-    tables, ///< the table of the value
-    inPlace ///< the value is computed where the site stands
+    Cells,  ///< scratch memory, see OffsetCells.h
+    Tables, ///< the table of the value
+    InPlace ///< the value is computed where the site stands
   };
   void setOffsets(Offsets source) { offsets = source; }
   /// Must outlive the site; none where no payload uses values over offsets.
@@ -137,7 +137,7 @@ protected:
   Index batchIndex = 0, headIndex = 0;
 
 private:
-  Offsets offsets = Offsets::cells;
+  Offsets offsets = Offsets::Cells;
   const OffsetCells *cells = nullptr;
   mlir::Value batchValue, headValue;
   llvm::DenseMap<mlir::Operation *, mlir::Value> headScalars;

@@ -61,7 +61,7 @@ OffsetCells::fillFrom(KernelSite &site, KernelSite::Offsets source,
       }
     });
   });
-  site.setOffsets(KernelSite::Offsets::cells);
+  site.setOffsets(KernelSite::Offsets::Cells);
   return result;
 }
 
@@ -73,8 +73,8 @@ OffsetCells::fill(KernelSite &site,
   LogicalResult fromTables = success(), inPlace = success();
   kernel.when(
       emitHasOffsetTables(kernel, arguments, *operands.offsetRange),
-      [&] { fromTables = fillFrom(site, KernelSite::Offsets::tables, moveTo); },
-      [&] { inPlace = fillFrom(site, KernelSite::Offsets::inPlace, moveTo); });
+      [&] { fromTables = fillFrom(site, KernelSite::Offsets::Tables, moveTo); },
+      [&] { inPlace = fillFrom(site, KernelSite::Offsets::InPlace, moveTo); });
   return success(succeeded(fromTables) && succeeded(inPlace));
 }
 
