@@ -43,9 +43,9 @@ mlir::Value launchNarrow(const Lowering &lowering, llvm::StringRef suffix,
                          mlir::Value wide);
 
 /// sum: `result` (f32 or f64, contiguous) from partial sums [chunks, B, H,
-/// entries], over the chunks in order, and over batch and heads where the
-/// result has one. A result of rank 2 or less than 4 without batch and heads is
-/// given by `hasHeads` = false: it is flat, and all of B and H are summed.
+/// entries], over the chunks in order. With `hasHeads` the first dimensions of
+/// the result are batch and heads, and what has an extent of 1 there is summed;
+/// else its elements are the entries, and all of B and H are summed.
 void launchSum(const Lowering &lowering, llvm::StringRef suffix,
                mlir::Value partials, mlir::Value result, bool hasHeads);
 

@@ -323,20 +323,20 @@ LogicalResult HeadsForwardItem::emitHead(Index low, Index high) {
     Value from = scoresOf(head, row);
     for (int64_t v = 0; v < task.vectors; ++v) {
       // A tree: short chains.
-      Values values;
+      Values scores;
       for (int64_t r = 0; r < rows; ++r)
-        values.push_back(
+        scores.push_back(
             kernel.loadVector(from, {r * task.panel + v * kernel.width()}));
-      values.push_back(carried[v]);
-      while (values.size() > 1) {
+      scores.push_back(carried[v]);
+      while (scores.size() > 1) {
         Values fewer;
-        for (size_t i = 0; i + 1 < values.size(); i += 2)
-          fewer.push_back(kernel.maxF(values[i], values[i + 1]));
-        if (values.size() % 2)
-          fewer.push_back(values.back());
-        values = fewer;
+        for (size_t i = 0; i + 1 < scores.size(); i += 2)
+          fewer.push_back(kernel.maxF(scores[i], scores[i + 1]));
+        if (scores.size() % 2)
+          fewer.push_back(scores.back());
+        scores = fewer;
       }
-      next.push_back(values.front());
+      next.push_back(scores.front());
     }
     return next;
   };

@@ -196,10 +196,6 @@ static LogicalResult lower(tensor::SplatOp op, OpBuilder &builder) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// Pass
-//===----------------------------------------------------------------------===//
-
 static void lower(nn::ParameterOp op, OpBuilder &builder) {
   auto init = static_cast<exec::Init>(op.getInit());
   auto parameter = exec::ParameterOp::create(
@@ -211,6 +207,10 @@ static void lower(nn::ParameterOp op, OpBuilder &builder) {
   if (op.getDecay())
     parameter->setAttr("decay", builder.getI64IntegerAttr(1));
 }
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
 
 namespace {
 class NnToExec : public passes::impl::NnToExecBase<NnToExec> {
