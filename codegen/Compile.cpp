@@ -41,6 +41,8 @@ static void buildPosPipeline(OpPassManager &passes,
                              const CompileOptions &options) {
   passes::EncodingPipelineOptions encoding;
   encoding.searchPath = options.searchPath;
+  // The reference runs definitions as they are written.
+  encoding.piecewiseLinear = options.target != "reference";
   passes::buildEncodingPipeline(passes, encoding);
 }
 

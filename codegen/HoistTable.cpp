@@ -1,6 +1,7 @@
 //===- HoistTable.cpp - Launches of the tables of hoisted values ----------===//
 
 #include "codegen/HoistTable.h"
+#include "codegen/HingeTable.h"
 #include "codegen/HoistKernel.h"
 #include "codegen/OffsetRange.h"
 #include "codegen/PositionBounds.h"
@@ -188,8 +189,8 @@ FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
                                              const HeadsWeights *weights,
                                              Value packed) {
   const KernelPlan &plan = lowering.plan;
-  HoistTables tables{options, {},      {},    launchBounds(lowering),
-                     {},      weights, packed};
+  HoistTables tables{options, {},      {},     launchBounds(lowering),
+                     {},      weights, packed, {}};
   bool hasOffsets = llvm::any_of(plan.hoisted, [](const Hoisted &entry) {
     return entry.form == HoistForm::OffsetTable;
   });
@@ -211,6 +212,11 @@ FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
       return failure();
     operands.launch(lowering, suffix);
   }
+  FailureOr<SmallVector<Value>> hinges =
+      launchHingeTables(lowering, tables.bounds);
+  if (failed(hinges))
+    return failure();
+  tables.hinges = *hinges;
   tables.rowRanges = launchRowRanges(lowering, tables.buffers);
   return tables;
 }

@@ -65,6 +65,7 @@ struct HoistTables {
   /// For hoisted vectors, else null.
   const HeadsWeights *weights = nullptr;
   mlir::Value packed;
+  llvm::SmallVector<mlir::Value> hinges; ///< see HingeTable.h
 };
 
 /// Creates the buffers, the launches that fill them and their kernels. Hoisted

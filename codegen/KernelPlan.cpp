@@ -261,6 +261,21 @@ static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
   return success();
 }
 
+static void planHinges(KernelPlan &plan, Block &sites) {
+  for (auto hinges : sites.getOps<pos::HingesOp>()) {
+    HingeFunction function{hinges};
+    hinges.walk([&](pos::ReadOp read) {
+      auto param = dyn_cast<BlockArgument>(read.getTensor());
+      if (param && param.getOwner() == &sites)
+        function.wantsGradient |= plan.paramWantsGradient[param.getArgNumber()];
+    });
+    plan.hinges.push_back(function);
+  }
+  if (plan.score)
+    llvm::append_range(plan.hingeSums,
+                       plan.score.getBody().front().getOps<pos::HingeSumOp>());
+}
+
 //===----------------------------------------------------------------------===//
 // The plan
 //===----------------------------------------------------------------------===//
@@ -271,6 +286,14 @@ RowTable codegen::getRowTable(pos::QueryDotOp op) {
 
 unsigned KernelPlan::findTable(pos::QueryDotOp op) const {
   return llvm::find(queryTables, getRowTable(op)) - queryTables.begin();
+}
+
+unsigned KernelPlan::findHinges(pos::HingeSumOp op) const {
+  return llvm::find_if(hinges,
+                       [&](const HingeFunction &function) {
+                         return function.op == op.getUnits();
+                       }) -
+         hinges.begin();
 }
 
 unsigned KernelPlan::findScan(pos::ScanOp op) const {
@@ -439,6 +462,7 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
       if (failed(setOnce(plan.rowTerm, term)))
         return failure();
   }
+  planHinges(plan, sites);
   if (failed(planHoists(plan, sites)) || failed(verifyGradientPaths(plan)))
     return failure();
   return plan;

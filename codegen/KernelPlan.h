@@ -85,6 +85,12 @@ struct RowTable {
 };
 RowTable getRowTable(pos::QueryDotOp op);
 
+/// A piecewise-linear function that the score payload uses.
+struct HingeFunction {
+  pos::HingesOp op;
+  bool wantsGradient = false; ///< some trained parameter stands behind it
+};
+
 struct KernelPlan {
   pos::SitesOwnerInterface owner;
   llvm::SmallVector<Hoisted> hoisted; ///< in order: later ones may use earlier
@@ -103,6 +109,9 @@ struct KernelPlan {
   llvm::SmallVector<pos::QueryDotOp> queryDots;
   llvm::SmallVector<RowTable> queryTables;
   llvm::SmallVector<pos::ScanOp> scans; ///< in one direction
+  llvm::SmallVector<HingeFunction> hinges;
+  /// Where the score payload uses them, in order.
+  llvm::SmallVector<pos::HingeSumOp> hingeSums;
   /// Per parameter operand: whether its gradient is asked for.
   llvm::SmallVector<bool> paramWantsGradient;
   double scale = 1.0;
@@ -110,6 +119,8 @@ struct KernelPlan {
 
   /// The place of an op's table among `queryTables`.
   unsigned findTable(pos::QueryDotOp op) const;
+  /// The place of an op's function among `hinges`.
+  unsigned findHinges(pos::HingeSumOp op) const;
   /// The place of a scan among `scans`.
   unsigned findScan(pos::ScanOp op) const;
   /// Whether keys come from the last to the first.

@@ -175,7 +175,7 @@ LogicalResult PayloadEmitter::emitOp(Operation &op) {
   }
   if (auto sum = dyn_cast<pos::SumOp>(op))
     return emitSum(sum);
-  if (isa<pos::QueryDotOp, pos::ScanOp>(op))
+  if (isa<pos::QueryDotOp, pos::ScanOp, pos::HingeSumOp>(op))
     return emitContextual(op);
   if (auto sum = dyn_cast<pos::RunningSumOp>(op))
     return emitRunningSum(sum);
@@ -191,6 +191,8 @@ LogicalResult PayloadEmitter::emitContextual(Operation &op) {
       return op.emitOpError("must read a parameter of the attention");
     if (Value index = get(dot.getIndex()))
       result = point.queryDot(builder, dot, index);
+  } else if (auto sum = dyn_cast<pos::HingeSumOp>(op)) {
+    result = point.hingeSum(builder, sum);
   } else {
     auto scan = cast<pos::ScanOp>(op);
     Value value = get(scan.getValue()), limit = get(scan.getLimit());
@@ -352,6 +354,14 @@ Value SiteContext::scan(OpBuilder &, pos::ScanOp op, Value, Value) {
   return {};
 }
 Value SiteContext::pullScan(OpBuilder &, pos::ScanOp, Value, Value) {
+  llvm_unreachable("a point without the op's value has no gradient of it");
+}
+
+Value SiteContext::hingeSum(OpBuilder &, pos::HingeSumOp op) {
+  op.emitOpError("has no kernel at this place");
+  return {};
+}
+Value SiteContext::pullHingeSum(OpBuilder &, pos::HingeSumOp, Value) {
   llvm_unreachable("a point without the op's value has no gradient of it");
 }
 

@@ -83,6 +83,8 @@ bool Pullback::isActiveOp(Operation &op) {
     return point.wantsGradient(cast<BlockArgument>(read.getTensor()));
   if (isa<pos::QueryDotOp>(op)) // the query row has a gradient
     return true;
+  if (auto sum = dyn_cast<pos::HingeSumOp>(op))
+    return point.wantsUnits(sum) || isActive(sum.getValue());
   if (isa<pos::SumOp, pos::RunningSumOp>(op))
     return isActive(op.getRegion(0).front().getTerminator()->getOperand(0));
   return llvm::any_of(op.getOperands(),
@@ -126,6 +128,13 @@ LogicalResult Pullback::pullOp(Operation &op, Value ct) {
     return pullScan(scan, ct);
   if (auto dot = dyn_cast<pos::QueryDotOp>(op)) {
     point.addToQueryDot(builder, dot, forward.get(dot.getIndex()), guarded(ct));
+    return success();
+  }
+  if (auto sum = dyn_cast<pos::HingeSumOp>(op)) {
+    Value pulled = point.pullHingeSum(builder, sum, guarded(ct));
+    if (!pulled)
+      return failure();
+    add(sum.getValue(), pulled);
     return success();
   }
   // A rule is one of a single result.

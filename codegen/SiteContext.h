@@ -62,6 +62,14 @@ public:
   virtual mlir::Value pullScan(mlir::OpBuilder &builder, pos::ScanOp op,
                                mlir::Value limit, mlir::Value cotangent);
 
+  /// A piecewise-linear function at this point.
+  virtual mlir::Value hingeSum(mlir::OpBuilder &builder, pos::HingeSumOp op);
+  /// Adds to the gradients of its units; the cotangent of its argument. Null,
+  /// with a diagnostic, on failure.
+  virtual mlir::Value pullHingeSum(mlir::OpBuilder &builder, pos::HingeSumOp op,
+                                   mlir::Value cotangent);
+  virtual bool wantsUnits(pos::HingeSumOp) { return false; }
+
   /// Whether anybody wants the gradient of this value: what a pullback can
   /// skip.
   virtual bool wantsGradient(pos::HoistOp hoist) = 0;

@@ -89,6 +89,47 @@ def DropRowConstants : Pass<"pos-drop-row-constants"> {
     Statistic<"numDropped", "terms-dropped", "Terms that left a payload">];
 }
 
+def PiecewiseLinear : Pass<"pos-piecewise-linear"> {
+  let summary = "Make sums of maxima of affine functions of one scalar tables of segments";
+  let description = [{
+    A sum in a score whose terms are p x + q + w max(l, r), with l and r affine in
+    one and the same scalar x of the (query, key) pair, and with coefficients that
+    vary with the index of the sum, the batch and the head only, becomes a
+    `pos.hinge_sum` of `pos.hinges`: a hidden layer of rectified units between one
+    input and a row of weights, leaky or not. Kernels then add up slopes and
+    intercepts once per call instead of units per score. max(l, r) is
+    r + max(l - r, 0).
+
+    What x is does not matter, but it must not need the score, and a sum that
+    `pos-hoist` can move out of the tiles as a whole stays. Other sums, those of
+    all heads, and counts that are not constant or exceed 1024 are left alone:
+    they compute the same, unit by unit.
+
+    Where x is a quotient by what `pos-hoist` keeps outside tiles, it becomes a
+    product with the reciprocal: half a unit in the last place of x, and no
+    division per score.
+
+    Results differ from those of the sums by rounding only. For targets whose
+    kernels know `pos.hinge_sum`; the reference computes the sums.
+
+    ```mlir
+    %f = pos.hinges {
+    ^bb0(%k: i32):
+      pos.yield %p, %q, %w, %a, %b : f32, f32, f32, f32, f32
+    } : tensor<32x5xf32>
+    pos.score {
+    ^bb0(%s: f32):
+      %y = pos.hinge_sum %f at %x : tensor<32x5xf32>
+      %t = arith.addf %s, %y : f32
+      pos.yield %t : f32
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::sextant::pos::PosDialect"];
+  let statistics = [
+    Statistic<"numSums", "sums-rewritten", "Sums that became functions of segments">];
+}
+
 def Hoist : Pass<"pos-hoist"> {
   let summary = "Move what needs neither score nor row out of payloads";
   let description = [{

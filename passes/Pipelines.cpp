@@ -23,6 +23,9 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
   pm.addPass(createVerifyFused());
   // Before hoisting: what is dropped needs no table of its own.
   pm.addPass(createDropRowConstants());
+  // Before hoisting, which then finds what the arguments are made of.
+  if (options.piecewiseLinear)
+    pm.addPass(createPiecewiseLinear());
   pm.addPass(createHoist());
   if (options.hoistVectors)
     pm.addPass(createHoistVectors());

@@ -17,6 +17,11 @@ struct EncodingPipelineOptions
       *this, "hoist-vectors",
       llvm::cl::desc("Make vectors of the offset once per call"),
       llvm::cl::init(true)};
+  Option<bool> piecewiseLinear{
+      *this, "piecewise-linear",
+      llvm::cl::desc("Make sums of rectified units tables of segments, which "
+                     "kernels of the CPU know"),
+      llvm::cl::init(false)};
 };
 
 /// From uses of encodings to fused sites with hoisted subexpressions.

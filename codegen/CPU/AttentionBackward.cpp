@@ -9,6 +9,7 @@
 #include "codegen/CPU/HeadsBackward.h"
 #include "codegen/CPU/RowGradients.h"
 #include "codegen/CPU/RowProducts.h"
+#include "codegen/HingeTable.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -162,6 +163,7 @@ private:
   LogicalResult launchMain();
   SmallVector<Value> launchReadSums();
   Value launchProductPullbacks(ArrayRef<Value> paramGradients);
+  SmallVector<Value> sumHingeMoments();
   LogicalResult launchHoistGradients(ArrayRef<Value> paramGradients);
 
   const Lowering &lowering;
@@ -177,6 +179,8 @@ private:
   SmallVector<Value> valueGradients;
   /// Per hoist, per parameter: partial sums or null.
   SmallVector<Value> hoistPartials, readPartials;
+  /// Per function of hinges: partial sums of moments or null.
+  SmallVector<Value> hingePartials;
   /// Per table of products of the query, per weighted rows.
   SmallVector<RowProducts> queryProducts, outputProducts;
   SmallVector<Value> queryProductPartials, bucketPartials;
@@ -290,6 +294,19 @@ void BackwardLowering::addWrites() {
     if (partials)
       task.tableGradients.back() = operands.write(partials);
   }
+  for (const HingeFunction &function : lowering.plan.hinges) {
+    hingePartials.emplace_back();
+    task.hingeMoments.emplace_back();
+    if (!function.wantsGradient)
+      continue;
+    int64_t moments = HingeLayout(function.op).countMoments();
+    constexpr int64_t dynamic = ShapedType::kDynamic;
+    hingePartials.back() = lowering.allocate(
+        RankedTensorType::get({dynamic, dynamic, dynamic, moments},
+                              lowering.builder.getF64Type()),
+        {chunks, batch, heads, Value()}, /*zero=*/true);
+    task.hingeMoments.back() = operands.write(hingePartials.back());
+  }
   // The gradients of products, and what scans keep.
   auto addSums = [&](const RowProducts &products) {
     return lowering.allocate(
@@ -344,6 +361,25 @@ LogicalResult BackwardLowering::launchMain() {
       countFlops(lowering, op.getQuery(), op.getKey(),
                  2 * (3 * task.shape.headDim + 2 * task.shape.valueDim)));
   return success();
+}
+
+/// Moments of functions of hinges, summed over the chunks.
+SmallVector<Value> BackwardLowering::sumHingeMoments() {
+  SmallVector<Value> moments;
+  for (auto [number, partials] : llvm::enumerate(hingePartials)) {
+    moments.emplace_back();
+    if (!partials)
+      continue;
+    auto type = cast<RankedTensorType>(partials.getType());
+    moments.back() =
+        lowering.allocate(RankedTensorType::get(type.getShape().drop_front(),
+                                                type.getElementType()),
+                          {lowering.getDim(op.getQuery(), 0),
+                           lowering.getDim(op.getQuery(), 1), Value()});
+    launchSum(lowering, ("sum_hinges_" + Twine(number)).str(), partials,
+              moments.back(), /*hasHeads=*/true);
+  }
+  return moments;
 }
 
 /// The gradient of a table of columns of the query.
@@ -452,7 +488,9 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   // which gives the tables behind the maps theirs.
   FailureOr<Value> queryGradient = launchFinish(
       lowering, task.shape, tables, queryPartials, unmapped, hoistPartials);
-  if (failed(queryGradient) || failed(launchHoistGradients(paramGradients)))
+  if (failed(queryGradient) || failed(launchHoistGradients(paramGradients)) ||
+      failed(launchHingePullbacks(lowering, tables.bounds, sumHingeMoments(),
+                                  paramGradients)))
     return failure();
   SmallVector<Value> results{*queryGradient, keyGradient};
   llvm::append_range(results, valueGradients);

@@ -66,7 +66,20 @@ LogicalResult BackwardKernel::emitCell(Index group, Index panel,
   }
   Values gradients = emitProduct(outputGradients, values, shape.valueDim,
                                  shape.valueRow, group, panel, initial);
-  return emitScoreGradients(gradients, group, panel, isMasked);
+  if (failed(emitScoreGradients(gradients, group, panel, isMasked)))
+    return failure();
+  addHingeMoments();
+  return success();
+}
+
+void BackwardKernel::addHingeMoments() {
+  if (site.getSweep() == BackwardSite::Sweep::Totals)
+    return;
+  SmallVector<Value> moments;
+  for (BackwardTask::Number tensor : task.hingeMoments)
+    moments.push_back(
+        tensor ? arguments.getAddress(*tensor, {chunk, batch, head}) : Value());
+  hinges.addMoments(moments);
 }
 
 /// Scans ask which keys are visible.

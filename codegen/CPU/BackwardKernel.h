@@ -30,6 +30,7 @@
 #include "codegen/CPU/BackwardSite.h"
 #include "codegen/CPU/Columns.h"
 #include "codegen/CPU/GradientSums.h"
+#include "codegen/CPU/HingeCells.h"
 #include "codegen/CPU/OffsetCells.h"
 #include "codegen/CPU/RowGradients.h"
 #include "codegen/CPU/TileMask.h"
@@ -99,6 +100,7 @@ protected:
   mlir::LogicalResult emitScoreGradients(mlir::ValueRange products, Index group,
                                          Index panel, bool isMasked);
   mlir::LogicalResult findVisible(bool isMasked);
+  void addHingeMoments();
   void clearCell(Index group, Index panel);
   mlir::FailureOr<mlir::Value> emitVisible();
   Values emitProduct(const Streamed &streamed, const Packed &packed,
@@ -138,6 +140,7 @@ protected:
   BackwardSite site;
   TileMask mask;
   OffsetCells cells;
+  HingeCells hinges;
   RowSite querySite;
   GradientRowSite keySite, valueSite;
   GradientSums sums;

@@ -1,6 +1,7 @@
 //===- BackwardSite.cpp - Where the backward emits score payloads ---------===//
 
 #include "codegen/CPU/BackwardSite.h"
+#include "codegen/CPU/HingeCells.h"
 #include "codegen/OffsetRange.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -107,6 +108,15 @@ bool BackwardSite::wantsGradient(pos::HoistOp hoist) {
 
 bool BackwardSite::wantsGradient(BlockArgument param) {
   return plan.paramWantsGradient[param.getArgNumber()];
+}
+
+Value BackwardSite::pullHingeSum(OpBuilder &, pos::HingeSumOp op,
+                                 Value cotangent) {
+  return hinges->pull(op, getCellPlace(), cotangent);
+}
+
+bool BackwardSite::wantsUnits(pos::HingeSumOp op) {
+  return plan.hinges[plan.findHinges(op)].wantsGradient;
 }
 
 void BackwardSite::addToHoisted(OpBuilder &, pos::HoistOp hoist,

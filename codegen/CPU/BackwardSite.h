@@ -63,6 +63,9 @@ public:
                  mlir::ValueRange indices, mlir::Value cotangent) override;
   bool wantsGradient(pos::HoistOp hoist) override;
   bool wantsGradient(mlir::BlockArgument param) override;
+  mlir::Value pullHingeSum(mlir::OpBuilder &, pos::HingeSumOp op,
+                           mlir::Value cotangent) override;
+  bool wantsUnits(pos::HingeSumOp op) override;
 
   // Contextual places, in BackwardContextual.cpp.
 

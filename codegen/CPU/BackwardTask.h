@@ -37,6 +37,9 @@ struct BackwardTask {
   /// Per hoist: the partial sums of its gradient. Per parameter: those of the
   /// gradient of direct reads.
   llvm::SmallVector<Number> tableGradients, readGradients;
+  /// Per plan.hinges: the partial sums of its moments, [chunks, B, H, moments]
+  /// x f64, where they are wanted.
+  llvm::SmallVector<Number> hingeMoments;
   /// [chunks, B, H, Lq rounded up to blocks, row of d] x f32, cleared by its
   /// item.
   unsigned queryGradient = 0;

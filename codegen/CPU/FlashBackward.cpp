@@ -28,6 +28,11 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
                            {layout.reserve(getCellHoists(task.plan).size() *
                                            shape.rows * shape.panel)}),
             shape.rows, shape.vectors),
+      hinges(
+          kernel, arguments, task.plan, task.sites,
+          kernel.advance(scratch, {layout.reserve(HingeCells::countWords(
+                                      task.plan, shape.rows * shape.panel))}),
+          shape.rows, shape.vectors, /*hasGradients=*/true),
       querySite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::query),
       keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key,
@@ -37,6 +42,7 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
                 /*isPartial=*/true),
       sums(kernel, arguments, task, layout, scratch) {
   site.setCells(&cells);
+  site.setHinges(&hinges);
   auto reserve = [&](int64_t words) {
     return kernel.advance(scratch, {layout.reserve(words)});
   };
@@ -249,9 +255,11 @@ Values BackwardKernel::emitGroup(Index group, Index panel,
   return kernel.choose(
       either(isWhole, cell.some), {kernel.i64, kernel.i64},
       [&]() -> Values {
-        if (failed(cells.fill(site, [&](Index row, Index vector) {
-              site.setPoint(row, vector);
-            })))
+        auto moveTo = [&](Index row, Index vector) {
+          site.setPoint(row, vector);
+        };
+        if (failed(cells.fill(site, moveTo)) ||
+            failed(hinges.fill(site, moveTo)))
           result = failure();
         kernel.when(
             either(isWhole, cell.all),

@@ -32,6 +32,7 @@ ForwardScratch::ForwardScratch(const ForwardTask &task,
       llvm::alignTo(std::max(task.headDim, task.valueDim), 2 * target.width));
   positions = reserve(ScoreSite::packedAxes * lanes);
   cells = reserve(getCellHoists(task.plan).size() * task.rows * task.panel);
+  hinges = reserve(HingeCells::countWords(task.plan, task.rows * task.panel));
   scans = reserve(task.plan.scans.size() * lanes);
   this->lanes = reserve(2 * target.width);
 }
@@ -44,6 +45,8 @@ ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
       site(kernel, arguments, task.plan, task.sites, task.vectors),
       cells(kernel, arguments, task.plan, task.sites, at(scratch.cells),
             task.rows, task.vectors),
+      hinges(kernel, arguments, task.plan, task.sites, at(scratch.hinges),
+             task.rows, task.vectors, /*hasGradients=*/false),
       mask(kernel, arguments, site, task.plan, task.sites),
       querySite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::query),
@@ -51,6 +54,7 @@ ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
       valueSite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::value) {
   site.setCells(&cells);
+  site.setHinges(&hinges);
   pos::ScoreOp score = task.plan.score;
   isAdditive = !score || codegen::isAdditive(score.getBody().front());
   if (task.pairs && !score && task.plan.scale > 0) {
@@ -212,6 +216,13 @@ void ForwardItem::hideGroup(Index group) {
 
 LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
                                      const TileClass &tile, Values &results) {
+  // Before the products, which then stay in registers until they are scores.
+  auto moveTo = [&](Index row, Index vector) {
+    site.setPoint(vector, kernel.add(kernel.add(firstKey, group), row), row);
+  };
+  LogicalResult result = cells.fill(site, moveTo);
+  if (succeeded(result))
+    result = hinges.fill(site, moveTo);
   Value first = kernel.advance(keys, {kernel.mul(group, task.keyWords)});
   SmallVector<TileRow> rows;
   for (int64_t row = 0; row < task.rows; ++row)
@@ -238,9 +249,6 @@ LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
                                                    isWhole, tile.certain)
                                  .getResult()
                            : kernel.constant(kernel.builder.getBoolAttr(false));
-  LogicalResult result = cells.fill(site, [&](Index row, Index vector) {
-    site.setPoint(vector, kernel.add(kernel.add(firstKey, group), row), row);
-  });
   auto finish = [&](bool isMasked) {
     Values next(maxima);
     if (failed(finishScores(products, group, isMasked, next)))

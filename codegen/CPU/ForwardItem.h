@@ -4,6 +4,7 @@
 #define SEXTANT_CODEGEN_CPU_FORWARDITEM_H
 
 #include "codegen/CPU/ForwardKernel.h"
+#include "codegen/CPU/HingeCells.h"
 #include "codegen/CPU/OffsetCells.h"
 #include "codegen/CPU/TileMask.h"
 
@@ -30,6 +31,7 @@ struct ForwardScratch {
   int64_t mappedRow; ///< one row of f32
   int64_t positions; ///< i32 [axes][panels * panel]
   int64_t cells;     ///< see OffsetCells.h, of a register tile
+  int64_t hinges;    ///< see HingeCells.h, of a register tile
   int64_t scans;     ///< running sums [scans][panels * panel]
   int64_t lanes;     ///< two vectors
   int64_t words;
@@ -114,6 +116,7 @@ protected:
   mlir::Value memory;
   ScoreSite site;
   OffsetCells cells;
+  HingeCells hinges;
   TileMask mask;
   RowSite querySite, keySite, valueSite;
   /// The factor that makes a product a score in base 2, where it is not folded

@@ -1,6 +1,7 @@
 //===- KernelSite.cpp - What payloads see inside CPU kernels --------------===//
 
 #include "codegen/CPU/KernelSite.h"
+#include "codegen/CPU/HingeCells.h"
 #include "codegen/CPU/OffsetCells.h"
 #include "codegen/Payload.h"
 #include "codegen/PositionBounds.h"
@@ -31,6 +32,8 @@ void SiteOperands::append(const KernelPlan &plan, const HoistTables &hoists,
     tables.push_back(add(table));
   for (Value range : hoists.rowRanges)
     ranges.push_back(add(range));
+  for (Value table : hoists.hinges)
+    hinges.push_back(*add(table));
   pos::SitesOwnerInterface op = plan.owner;
   Region &sites = op.getSitesRegion();
   for (auto [number, operand] : llvm::enumerate(op.getParamOperands())) {
@@ -174,6 +177,11 @@ Value KernelSite::hoisted(OpBuilder &, pos::HoistOp op) {
       arguments.getAddress(table, {hoisted->perBatch ? batchIndex : Index(0),
                                    hoisted->perHead ? headIndex : Index(0)});
   return loadHoisted(*hoisted, table, row);
+}
+
+Value KernelSite::hingeSum(OpBuilder &, pos::HingeSumOp op) {
+  assert(hinges && "a site of scores has the functions that they use");
+  return hinges->load(op, getCellPlace());
 }
 
 /// Loads `element` at base[indices] in the lanes that are inside, `nothing`

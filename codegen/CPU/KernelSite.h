@@ -15,6 +15,7 @@
 
 namespace sextant::codegen {
 
+class HingeCells;
 class OffsetCells;
 
 /// Numbers, among the operands of a launch, of what payloads read.
@@ -24,12 +25,13 @@ struct SiteOperands {
   unsigned query = 0, key = 0;
   llvm::SmallVector<unsigned> values;
   Number queryPositions, keyPositions;
-  Number offsetRange;               ///< see OffsetRange.h
-  Number bounds;                    ///< see PositionBounds.h
-  llvm::SmallVector<Number> tables; ///< as plan.hoisted
-  llvm::SmallVector<Number> ranges; ///< as getRowSources
-  llvm::SmallVector<Number> params; ///< as the owner's parameters
-  int64_t padding = 0;              ///< of offset tables
+  Number offsetRange;                 ///< see OffsetRange.h
+  Number bounds;                      ///< see PositionBounds.h
+  llvm::SmallVector<Number> tables;   ///< as plan.hoisted
+  llvm::SmallVector<Number> ranges;   ///< as getRowSources
+  llvm::SmallVector<Number> params;   ///< as the owner's parameters
+  llvm::SmallVector<unsigned> hinges; ///< as plan.hinges
+  int64_t padding = 0;                ///< of offset tables
   /// Products of query rows, as plan.queryTables, and of rows of the output's
   /// gradient, as plan.weightedRows (see RowProducts.h).
   llvm::SmallVector<unsigned> queryProducts, outputProducts;
@@ -62,6 +64,8 @@ public:
   void setOffsets(Offsets source) { offsets = source; }
   /// Must outlive the site; none where no payload uses values over offsets.
   void setCells(const OffsetCells *filled) { cells = filled; }
+  /// Likewise for functions of hinges.
+  void setHinges(HingeCells *filled) { hinges = filled; }
 
   /// The element of the batch and the head.
   std::pair<Index, Index> getPlace() const { return {batchIndex, headIndex}; }
@@ -79,6 +83,7 @@ public:
   mlir::Value hoisted(mlir::OpBuilder &, pos::HoistOp hoist) override;
   mlir::Value read(mlir::OpBuilder &, mlir::BlockArgument param,
                    mlir::ValueRange indices) override;
+  mlir::Value hingeSum(mlir::OpBuilder &, pos::HingeSumOp op) override;
   void addToHoisted(mlir::OpBuilder &, pos::HoistOp, mlir::Value) override {}
   void addToRead(mlir::OpBuilder &, mlir::BlockArgument, mlir::ValueRange,
                  mlir::Value) override {}
@@ -135,6 +140,7 @@ protected:
   const SiteOperands &operands;
   pos::RowOperand operand;
   Index batchIndex = 0, headIndex = 0;
+  HingeCells *hinges = nullptr;
 
 private:
   Offsets offsets = Offsets::Cells;

@@ -50,11 +50,11 @@ AxisSet Dependence::compute(Value value) {
     return getAxes(hoist);
 
   AxisSet set, running;
-  bool combines =
-      op->hasTrait<OpTrait::ConstantLike>() ||
-      OpTrait::hasElementwiseMappableTraits(op) ||
-      isa<pos::ReadOp, pos::SumOp, pos::RunningSumOp, pos::ContractOp,
-          pos::ElementsOp, pos::ForHeadsOp, tensor::SplatOp>(op);
+  bool combines = op->hasTrait<OpTrait::ConstantLike>() ||
+                  OpTrait::hasElementwiseMappableTraits(op) ||
+                  isa<pos::ReadOp, pos::SumOp, pos::RunningSumOp,
+                      pos::ContractOp, pos::ElementsOp, pos::ForHeadsOp,
+                      pos::HingesOp, pos::HingeSumOp, tensor::SplatOp>(op);
   if (auto sum = dyn_cast<pos::RunningSumOp>(op))
     running = sum.getSide() == pos::Side::query ? Axis::query : Axis::key;
   if (!combines)

@@ -77,39 +77,6 @@ static bool carriesGradient(Value root, Block &payload) {
 }
 
 //===----------------------------------------------------------------------===//
-// Sums
-//===----------------------------------------------------------------------===//
-
-/// Moves ops that do not need the index of a sum before it; constants follow
-/// as copies.
-static unsigned moveInvariantsOut(pos::SumOp sum) {
-  Block &body = sum.getBody().front();
-  unsigned moved = 0;
-  auto inside = [&](Value value) { return value.getParentBlock() == &body; };
-  auto isConstant = [](Value value) {
-    Operation *op = value.getDefiningOp();
-    return op && op->hasTrait<OpTrait::ConstantLike>();
-  };
-  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
-    if (op.hasTrait<OpTrait::ConstantLike>() || !isPure(&op) ||
-        op.getNumRegions() != 0)
-      continue;
-    if (llvm::any_of(op.getOperands(), [&](Value operand) {
-          return inside(operand) && !isConstant(operand);
-        }))
-      continue;
-    OpBuilder builder(sum);
-    for (OpOperand &operand : op.getOpOperands())
-      if (inside(operand.get()))
-        operand.set(
-            builder.clone(*operand.get().getDefiningOp())->getResult(0));
-    op.moveBefore(sum);
-    ++moved;
-  }
-  return moved;
-}
-
-//===----------------------------------------------------------------------===//
 // Terms
 //===----------------------------------------------------------------------===//
 

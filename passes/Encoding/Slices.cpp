@@ -67,6 +67,33 @@ void passes::moveScalarsIn(pos::ForHeadsOp atHeads, Block &payload) {
   }
 }
 
+unsigned passes::moveInvariantsOut(pos::SumOp sum) {
+  Block &body = sum.getBody().front();
+  unsigned moved = 0;
+  auto inside = [&](Value value) { return value.getParentBlock() == &body; };
+  auto isConstant = [](Value value) {
+    Operation *op = value.getDefiningOp();
+    return op && op->hasTrait<OpTrait::ConstantLike>();
+  };
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+    if (op.hasTrait<OpTrait::ConstantLike>() || !isPure(&op) ||
+        op.getNumRegions() != 0)
+      continue;
+    if (llvm::any_of(op.getOperands(), [&](Value operand) {
+          return inside(operand) && !isConstant(operand);
+        }))
+      continue;
+    OpBuilder builder(sum);
+    for (OpOperand &operand : op.getOpOperands())
+      if (inside(operand.get()))
+        operand.set(
+            builder.clone(*operand.get().getDefiningOp())->getResult(0));
+    op.moveBefore(sum);
+    ++moved;
+  }
+  return moved;
+}
+
 void passes::eraseDead(Block &block) {
   // The terminator is not dead.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))

@@ -29,6 +29,10 @@ void cloneSlice(mlir::OpBuilder &builder,
 /// vectors.
 void moveScalarsIn(pos::ForHeadsOp atHeads, mlir::Block &payload);
 
+/// Moves ops that do not need the index of a sum before it; constants follow as
+/// copies. Gives the number of ops moved.
+unsigned moveInvariantsOut(pos::SumOp sum);
+
 /// Erases ops of a block that nothing uses, the last first.
 void eraseDead(mlir::Block &block);
 

@@ -1,13 +1,13 @@
 // Canonicalisation and CSE between any two stages change no result: with and
 // without them the stages end in the same text, once both are canonical (but for
 // the order of constants).
-// RUN: sextant-opt %s --pos-link-encodings --pos-inline-encodings --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.plain
-// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-inline-encodings --canonicalize --cse --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --canonicalize --cse --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.between
+// RUN: sextant-opt %s --pos-link-encodings --pos-inline-encodings --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --pos-piecewise-linear --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.plain
+// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-inline-encodings --canonicalize --cse --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --canonicalize --cse --pos-piecewise-linear --canonicalize --cse --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.between
 // RUN: diff %t.plain %t.between
 // RUN: FileCheck %s < %t.between
 
 // Stage verifiers hold after them, too.
-// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-verify-linked --pos-inline-encodings --canonicalize --cse --pos-verify-inlined --pos-fuse-sites --canonicalize --cse --pos-verify-fused --pos-drop-row-constants --canonicalize --cse --pos-hoist --canonicalize --cse --pos-verify-hoisted -o /dev/null
+// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-verify-linked --pos-inline-encodings --canonicalize --cse --pos-verify-inlined --pos-fuse-sites --canonicalize --cse --pos-verify-fused --pos-drop-row-constants --canonicalize --cse --pos-piecewise-linear --canonicalize --cse --pos-hoist --canonicalize --cse --pos-verify-hoisted -o /dev/null
 
 // Nothing is deleted as dead, and no constant leaves a payload that uses it.
 // CHECK-LABEL: func @attention
@@ -57,6 +57,17 @@ func.func @row_term(%q: tensor<?x4x?x16xf32>, %level: tensor<4xf32>) -> (tensor<
   %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@level, "level">] params(%level : tensor<4xf32>)
     : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>) -> (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>
   return %o, %lse : tensor<?x4x?x16xf32>, tensor<?x4x?xf32>
+}
+
+// CHECK-LABEL: func @units
+// CHECK: pos.hinges
+// CHECK: pos.hinge_sum
+func.func @units(%q: tensor<?x4x?x16xf32>, %c: tensor<f32>, %m: tensor<f32>, %w1: tensor<32xf32>, %b1: tensor<32xf32>,
+    %w2: tensor<4x32xf32>, %b2: tensor<4xf32>) -> tensor<?x4x?x16xf32> {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@fire, "fire", {activation = "leaky_relu"}>]
+    params(%c, %m, %w1, %b1, %w2, %b2 : tensor<f32>, tensor<f32>, tensor<32xf32>, tensor<32xf32>, tensor<4x32xf32>, tensor<4xf32>)
+    : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>) -> (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>
+  return %o : tensor<?x4x?x16xf32>
 }
 
 // CHECK-LABEL: func @backward

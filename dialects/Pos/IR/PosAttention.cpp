@@ -68,13 +68,13 @@ static LogicalResult verifySitesRegion(SitesOwnerInterface op) {
            << op.getParamOperands().size() << " of their types, got "
            << region.front().getNumArguments();
   for (Operation &nested : region.front()) {
-    if (isa<SiteOpInterface, HoistOp, RowTermOp, RequireExtentOp,
+    if (isa<SiteOpInterface, HoistOp, HingesOp, RowTermOp, RequireExtentOp,
             RequirePastOp>(nested) ||
         nested.hasTrait<OpTrait::ConstantLike>())
       continue;
-    InFlightDiagnostic diag =
-        op->emitOpError("region may only hold sites, hoists, a row term and "
-                        "constants");
+    InFlightDiagnostic diag = op->emitOpError(
+        "region may only hold sites, hoists, hinges, a row term "
+        "and constants");
     diag.attachNote(nested.getLoc()) << "'" << nested.getName() << "' is none";
     return diag;
   }

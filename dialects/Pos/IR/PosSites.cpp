@@ -17,8 +17,8 @@ using namespace sextant::pos;
 /// elementwise ops; in one whose argument is a vector, what makes vectors.
 static bool isPayloadOp(Operation &op) {
   if (isa<ContextOpInterface, ReadOp, SumOp, RunningSumOp, ContractOp,
-          ForHeadsOp, ElementsOp, ScanOp, QueryDotOp, HostOp, tensor::SplatOp>(
-          op))
+          ForHeadsOp, ElementsOp, ScanOp, QueryDotOp, HingeSumOp, HostOp,
+          tensor::SplatOp>(op))
     return true;
   if (op.hasTrait<OpTrait::ConstantLike>())
     return true;
@@ -95,14 +95,14 @@ static bool takesVector(Block &payload) {
                       [](Type type) { return isa<RankedTensorType>(type); });
 }
 
-/// What scans keys or reads the query row belongs to one head.
+/// What scans keys, reads the query row or uses hinges belongs to one head.
 static LogicalResult verifyAllHeads(ScoreOp site) {
   WalkResult result = site.walk([&](Operation *op) {
-    if (!isa<ScanOp, QueryDotOp>(op))
+    if (!isa<ScanOp, QueryDotOp, HingeSumOp>(op))
       return WalkResult::advance();
     InFlightDiagnostic diag =
         site.emitOpError("payload of all heads can neither scan nor read the "
-                         "query row");
+                         "query row nor use hinges");
     diag.attachNote(op->getLoc()) << "'" << op->getName() << "' is of one head";
     return WalkResult::interrupt();
   });
@@ -359,4 +359,80 @@ LogicalResult HoistOp::verifyRegions() {
       yield.getOperand(0).getType() != getType())
     return emitOpError("body must yield (") << getType() << ")";
   return verifyPayloadOps(*this, block, /*hasVectors=*/true);
+}
+
+/// The body says f32 where kernels compute in f64, as all payloads do (C1).
+LogicalResult HingesOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (block.getNumArguments() != 1 ||
+      !block.getArgument(0).getType().isInteger(32))
+    return emitOpError("expected one block argument of type i32");
+  auto yield = block.empty() ? YieldOp() : dyn_cast<YieldOp>(block.back());
+  if (!yield || yield.getNumOperands() != 5 ||
+      !llvm::all_of(yield.getOperandTypes(),
+                    [](Type type) { return type.isF32(); }))
+    return emitOpError("body must yield five coefficients (f32)");
+  if (getType().isDynamicDim(0) || getType().getDimSize(0) < 1 ||
+      getType().getDimSize(1) != 5)
+    return emitOpError("expected a result of five coefficients of one unit or "
+                       "more, got ")
+           << getType();
+  WalkResult result = walk([&](ContextOpInterface op) {
+    AxisSet axes = op.getDependence(/*hasPositions=*/true);
+    if (AxisSet{Axis::batch, Axis::head}.contains(axes))
+      return WalkResult::advance();
+    InFlightDiagnostic diag =
+        emitOpError("may vary with the unit, the batch and the head only (H1)");
+    diag.attachNote(op.getLoc()) << "this varies with more";
+    return WalkResult::interrupt();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  return verifyPayloadOps(*this, block, /*hasVectors=*/false);
+}
+
+HingesOp HingeSumOp::getUnits() {
+  return getHinges().getDefiningOp<HingesOp>();
+}
+
+/// The op that brings the score or the row of the query into a value of a score
+/// payload (the score itself: the op that uses it), or null.
+static Operation *findRowUse(Value value, Block &payload) {
+  SmallVector<Operation *> reached;
+  DenseSet<Operation *> seen;
+  auto reach = [&](Value operand) {
+    Operation *op = operand.getDefiningOp();
+    if (op && op->getBlock() == &payload && seen.insert(op).second)
+      reached.push_back(op);
+  };
+  reach(value);
+  while (!reached.empty()) {
+    Operation *op = reached.pop_back_val();
+    if (isa<ScanOp, QueryDotOp>(op))
+      return op;
+    WalkResult result = op->walk([&](Operation *nested) {
+      if (llvm::is_contained(nested->getOperands(), payload.getArgument(0)))
+        return WalkResult::interrupt();
+      llvm::for_each(nested->getOperands(), reach);
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return op;
+  }
+  return nullptr;
+}
+
+LogicalResult HingeSumOp::verify() {
+  if (!getUnits())
+    return emitOpError("expected the units of a 'pos.hinges'");
+  Block &payload = *(*this)->getBlock();
+  Operation *use = getValue() == payload.getArgument(0)
+                       ? getOperation()
+                       : findRowUse(getValue(), payload);
+  if (!use)
+    return success();
+  InFlightDiagnostic diag =
+      emitOpError("argument must not need the score or the row (H2)");
+  diag.attachNote(use->getLoc()) << "'" << use->getName() << "' does";
+  return diag;
 }

@@ -287,4 +287,66 @@ def Pos_HoistOp : Pos_Op<"hoist", [Pure, SingleBlock,
   let hasRegionVerifier = 1;
 }
 
+def Pos_HingesOp : Pos_Op<"hinges", [Pure, SingleBlock,
+    ParentOneOf<["AttentionOp", "AttentionBackwardOp"]>]> {
+  let summary = "Units of a piecewise-linear function, one function per head";
+  let description = [{
+    The function is f(x) = sum_k (p x + q + w max(a x + b, 0)) over the units
+    k = 0 .. n-1; the body yields the coefficients p, q, w, a, b of unit k. The
+    result has one row of coefficients per unit, [n, 5], and is used by
+    `pos.hinge_sum`. Made by `pos-piecewise-linear` from sums, never written by an
+    author.
+
+    H1: the coefficients vary with the unit, the batch and the head only.
+
+    Kernels compute the coefficients in f64, once per call, and keep f as a
+    table: the knots -b/a in order and, between each two, a slope and an
+    intercept in f32. Of the gradients they keep moments per knot, from which
+    those of the coefficients follow at the end.
+
+    ```mlir
+    %f = pos.hinges {
+    ^bb0(%k: i32):
+      %h = pos.head
+      %zero = arith.constant 0.0 : f32
+      %a = pos.read %w1[%k] : tensor<?xf32>
+      %b = pos.read %b1[%k] : tensor<?xf32>
+      %w = pos.read %w2[%h, %k] : tensor<?x?xf32>
+      pos.yield %zero, %zero, %w, %a, %b : f32, f32, f32, f32, f32
+    } : tensor<32x5xf32>
+    ```
+  }];
+  let results = (outs 2DTensorOf<[F32]>:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$body attr-dict `:` type($result)";
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    int64_t getNumUnits() { return getType().getDimSize(0); }
+  }];
+}
+
+def Pos_HingeSumOp : Pos_Op<"hinge_sum", [Pure, HasParent<"ScoreOp">]> {
+  let summary = "A piecewise-linear function of a scalar";
+  let description = [{
+    f(x) of `pos.hinges`. At a knot the derivative is the mean of both sides, as
+    that of a maximum is (C10). Equal to the sum that it stands for but for
+    rounding, where `x` is finite.
+
+    H2: `x` needs neither the score nor the row, so no `pos.scan` and no
+    `pos.query_dot`: kernels compute it before the score.
+
+    ```mlir
+    %y = pos.hinge_sum %f at %x : tensor<32x5xf32>
+    ```
+  }];
+  let arguments = (ins 2DTensorOf<[F32]>:$hinges, F32:$value);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$hinges `at` $value attr-dict `:` type($hinges)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The units that the function is the sum of.
+    HingesOp getUnits();
+  }];
+}
+
 #endif // SEXTANT_POS_SITES_TD

@@ -208,7 +208,7 @@ func.func @region_arguments(%q: tensor<1x1x?x8xf32>, %p: tensor<?xf32>) {
 // -----
 
 func.func @foreign_in_region(%q: tensor<1x1x?x8xf32>) {
-  // expected-error @below {{region may only hold sites, hoists, a row term and constants}}
+  // expected-error @below {{region may only hold sites, hoists, hinges, a row term and constants}}
   %o, %lse = pos.attention %q, %q, (%q)
     : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
     -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32> {

@@ -335,3 +335,28 @@ func.func @require_extent(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
   }
   return %o : tensor<?x?x?x8xf32>
 }
+
+// CHECK-LABEL: func.func @hinges
+func.func @hinges(%q: tensor<?x?x?x8xf32>, %w: tensor<4xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %q, %q, (%q) params(%w : tensor<4xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    // CHECK: %[[F:.+]] = pos.hinges {
+    // CHECK: } : tensor<4x5xf32>
+    %f = pos.hinges {
+    ^bb0(%k: i32):
+      %c = pos.read %a[%k] : tensor<4xf32>
+      pos.yield %c, %c, %c, %c, %c : f32, f32, f32, f32, f32
+    } : tensor<4x5xf32>
+    pos.score {
+    ^bb0(%s: f32):
+      %j = pos.index key
+      %x = arith.sitofp %j : i32 to f32
+      // CHECK: pos.hinge_sum %[[F]] at %{{.+}} : tensor<4x5xf32>
+      %y = pos.hinge_sum %f at %x : tensor<4x5xf32>
+      %t = arith.addf %s, %y : f32
+      pos.yield %t : f32
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}
