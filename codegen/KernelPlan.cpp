@@ -281,7 +281,11 @@ static void planHinges(KernelPlan &plan, Block &sites) {
 //===----------------------------------------------------------------------===//
 
 RowTable codegen::getRowTable(pos::QueryDotOp op) {
-  return {cast<BlockArgument>(op.getTable()).getArgNumber(), op.getColumns()};
+  RowTable table{cast<BlockArgument>(op.getTable()).getArgNumber(),
+                 op.getColumns()};
+  if (op.getAddend())
+    table.addend = cast<BlockArgument>(op.getAddend()).getArgNumber();
+  return table;
 }
 
 unsigned KernelPlan::findTable(pos::QueryDotOp op) const {
@@ -294,6 +298,13 @@ unsigned KernelPlan::findHinges(pos::HingeSumOp op) const {
                          return function.op == op.getUnits();
                        }) -
          hinges.begin();
+}
+
+std::optional<unsigned> KernelPlan::findOffsetProduct(pos::SumOp op) const {
+  for (auto [number, product] : llvm::enumerate(offsetProducts))
+    if (product.sum == op)
+      return number;
+  return std::nullopt;
 }
 
 unsigned KernelPlan::findScan(pos::ScanOp op) const {
@@ -344,7 +355,14 @@ static LogicalResult setOnce(SiteTy &slot, SiteTy site) {
 }
 
 static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
+  if (!plan.hasPositions)
+    for (auto sum : score.getBody().front().getOps<pos::SumOp>())
+      if (std::optional<OffsetProduct> product = getOffsetProduct(sum))
+        plan.offsetProducts.push_back(*product);
   score.getBody().walk([&](pos::QueryDotOp dot) {
+    auto sum = dyn_cast<pos::SumOp>(dot->getParentOp());
+    if (sum && plan.findOffsetProduct(sum))
+      return;
     plan.queryDots.push_back(dot);
     if (isa<BlockArgument>(dot.getTable()) &&
         !llvm::is_contained(plan.queryTables, getRowTable(dot)))

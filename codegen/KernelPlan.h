@@ -81,6 +81,9 @@ OwnerOperands getOwnerOperands(pos::SitesOwnerInterface owner);
 struct RowTable {
   unsigned param = 0;   ///< number of the parameter
   bool columns = false; ///< its columns are the rows
+  /// Number of the parameter [heads, head dim] whose row of the head is added
+  /// to rows of the query.
+  std::optional<unsigned> addend = std::nullopt;
   bool operator==(const RowTable &) const = default;
 };
 RowTable getRowTable(pos::QueryDotOp op);
@@ -90,6 +93,17 @@ struct HingeFunction {
   pos::HingesOp op;
   bool wantsGradient = false; ///< some trained parameter stands behind it
 };
+
+/// A sum over the columns of a table, each product with the query row times a
+/// factor that varies with the column and the offset at most and has no
+/// gradient: the product of the query row with one row per offset.
+struct OffsetProduct {
+  pos::SumOp sum;
+  RowTable table;
+  mlir::Value factor; ///< of the term, a value of the score payload or the sum
+};
+/// What a sum of a score payload is, if it is such a product.
+std::optional<OffsetProduct> getOffsetProduct(pos::SumOp sum);
 
 struct KernelPlan {
   pos::SitesOwnerInterface owner;
@@ -105,9 +119,12 @@ struct KernelPlan {
   pos::RowTermOp rowTerm; ///< null: nothing cancels in the softmax
   llvm::SmallVector<pos::WeightedRowsOp> weightedRows;
   /// Contextual ops of the score payload, in order, and the tables that query
-  /// rows are multiplied with, once each.
+  /// rows are multiplied with, once each. Those of `offsetProducts` are left
+  /// out.
   llvm::SmallVector<pos::QueryDotOp> queryDots;
   llvm::SmallVector<RowTable> queryTables;
+  /// None under given positions, whose offsets have gaps.
+  llvm::SmallVector<OffsetProduct> offsetProducts;
   llvm::SmallVector<pos::ScanOp> scans; ///< in one direction
   llvm::SmallVector<HingeFunction> hinges;
   /// Where the score payload uses them, in order.
@@ -121,6 +138,8 @@ struct KernelPlan {
   unsigned findTable(pos::QueryDotOp op) const;
   /// The place of an op's function among `hinges`.
   unsigned findHinges(pos::HingeSumOp op) const;
+  /// The place of a sum among `offsetProducts`, if it is one.
+  std::optional<unsigned> findOffsetProduct(pos::SumOp op) const;
   /// The place of a scan among `scans`.
   unsigned findScan(pos::ScanOp op) const;
   /// Whether keys come from the last to the first.

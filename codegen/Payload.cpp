@@ -187,7 +187,9 @@ LogicalResult PayloadEmitter::emitOp(Operation &op) {
 LogicalResult PayloadEmitter::emitContextual(Operation &op) {
   Value result;
   if (auto dot = dyn_cast<pos::QueryDotOp>(op)) {
-    if (!isa<BlockArgument>(dot.getTable()))
+    Value addend = dot.getAddend();
+    if (!isa<BlockArgument>(dot.getTable()) ||
+        (addend && !isa<BlockArgument>(addend)))
       return op.emitOpError("must read a parameter of the attention");
     if (Value index = get(dot.getIndex()))
       result = point.queryDot(builder, dot, index);
@@ -255,13 +257,18 @@ static void findVectors(PayloadEmitter &emitter, Block &body, Region &outermost,
       if (isVector(region.front().getTerminator()->getOperand(0)))
         varied.insert(op.getResult(0));
     }
-    if (llvm::any_of(op.getOperands(), isVector))
+    bool isRow = isa<pos::QueryDotOp>(op) && emitter.point.getLanes() > 1;
+    if (isRow || llvm::any_of(op.getOperands(), isVector))
       for (Value result : op.getResults())
         varied.insert(result);
   }
 }
 
 LogicalResult PayloadEmitter::emitSum(pos::SumOp sum) {
+  if (Value known = point.sum(builder, sum)) {
+    bind(sum.getResult(), known);
+    return success();
+  }
   Location loc = sum.getLoc();
   Block &body = sum.getBody().front();
   Value term = body.getTerminator()->getOperand(0);

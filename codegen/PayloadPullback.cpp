@@ -118,8 +118,11 @@ LogicalResult Pullback::pullBlock(Block &block) {
 LogicalResult Pullback::pullOp(Operation &op, Value ct) {
   if (auto read = dyn_cast<pos::ReadOp>(op))
     return pullRead(read, ct);
-  if (auto sum = dyn_cast<pos::SumOp>(op))
+  if (auto sum = dyn_cast<pos::SumOp>(op)) {
+    if (point.addToSum(builder, sum, guarded(ct)))
+      return success();
     return pullSum(sum, ct);
+  }
   if (auto sum = dyn_cast<pos::RunningSumOp>(op)) {
     Value count = forward.getCount(sum);
     return count ? pullTerms(sum, count, ct) : failure();

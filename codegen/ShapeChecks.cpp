@@ -224,6 +224,13 @@ template <typename AttentionOp> void ShapeChecker::attention(AttentionOp op) {
     else
       equal({getParam(dot.getTable()), 1}, {query, 3},
             "a table of 'pos.query_dot' has other rows than the query");
+    if (dot.getAddend()) {
+      Value addend = getParam(dot.getAddend());
+      equal({addend, 0}, {query, 1},
+            "what 'pos.query_dot' adds to the query has other heads");
+      equal({addend, 1}, {query, 3},
+            "what 'pos.query_dot' adds has other rows than the query");
+    }
   });
   op.getBody().walk([&](pos::WeightedRowsOp rows) {
     equal({getParam(rows.getTable()), 1}, {op.getValues()[0], 3},

@@ -53,6 +53,14 @@ public:
   /// Adds to the gradients of the query row and of the table's row.
   virtual void addToQueryDot(mlir::OpBuilder &builder, pos::QueryDotOp op,
                              mlir::Value index, mlir::Value cotangent);
+  /// The value of a sum that the point knows as a whole; null where its terms
+  /// are to be added up here.
+  virtual mlir::Value sum(mlir::OpBuilder &, pos::SumOp) { return {}; }
+  /// Takes the cotangent of such a sum; false where its terms are pulled back
+  /// one by one.
+  virtual bool addToSum(mlir::OpBuilder &, pos::SumOp, mlir::Value) {
+    return false;
+  }
   /// The clamped running sum up to this point. Points follow each other in the
   /// direction of the scan, or know the sums already.
   virtual mlir::Value scan(mlir::OpBuilder &builder, pos::ScanOp op,

@@ -157,12 +157,14 @@ private:
   bool isOfQueryColumns(const Hoisted &hoisted);
   Value launchColumns(size_t number, const Hoisted &hoisted);
   RowStatistics launchStatistics();
-  void addReads(const RowStatistics &statistics);
+  LogicalResult addReads(const RowStatistics &statistics);
   void allocateHoistPartials();
   void addWrites();
   LogicalResult launchMain();
   SmallVector<Value> launchReadSums();
-  Value launchProductPullbacks(ArrayRef<Value> paramGradients);
+  SmallVector<Value> launchProductPullbacks(ArrayRef<Value> paramGradients);
+  void launchAddendGradient(const RowTable &table, StringRef suffix, Value rows,
+                            ArrayRef<Value> paramGradients);
   SmallVector<Value> sumHingeMoments();
   LogicalResult launchHoistGradients(ArrayRef<Value> paramGradients);
 
@@ -184,6 +186,9 @@ private:
   /// Per table of products of the query, per weighted rows.
   SmallVector<RowProducts> queryProducts, outputProducts;
   SmallVector<Value> queryProductPartials, bucketPartials;
+  /// Per product with rows of offsets.
+  SmallVector<OffsetRows> offsetRows;
+  SmallVector<Value> offsetQueryPartials, offsetRowPartials;
 };
 } // namespace
 
@@ -230,7 +235,7 @@ RowStatistics BackwardLowering::launchStatistics() {
   return launchDelta(lowering, task.shape, paddedQueries, term);
 }
 
-void BackwardLowering::addReads(const RowStatistics &statistics) {
+LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
   task.sites.query = operands.read(op.getQuery());
   task.sites.key = operands.read(op.getKey());
   for (Value value : op.getValues())
@@ -244,7 +249,8 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
     task.packed = operands.read(tables.packed);
   for (auto [number, table] : llvm::enumerate(lowering.plan.queryTables)) {
     queryProducts.push_back(
-        {op.getQuery(), op.getParams()[table.param], table.columns});
+        {op.getQuery(), op.getParams()[table.param], table.columns,
+         table.addend ? op.getParams()[*table.addend] : Value()});
     task.sites.queryProducts.push_back(operands.read(
         launchRowProducts(lowering, ("products_" + Twine(number)).str(),
                           queryProducts.back(), ProductLayout::Rows)));
@@ -256,6 +262,17 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
         launchRowProducts(lowering, ("output_products_" + Twine(number)).str(),
                           outputProducts.back(), ProductLayout::Rows)));
   }
+  for (size_t number = 0; number < lowering.plan.offsetProducts.size();
+       ++number) {
+    FailureOr<OffsetRows> rows =
+        launchOffsetRows(lowering, tables, number, /*transposes=*/true);
+    if (failed(rows))
+      return failure();
+    offsetRows.push_back(*rows);
+    task.offsetRows.push_back(operands.read(rows->rows));
+    task.offsetColumns.push_back(operands.read(rows->transposed));
+  }
+  return success();
 }
 
 /// Whether a score payload reads the parameter itself, or a value over offsets
@@ -326,6 +343,25 @@ void BackwardLowering::addWrites() {
       continue;
     bucketPartials.back() = addSums(products);
     task.bucketGradients.back() = operands.write(bucketPartials.back());
+  }
+  auto addOffsetSums = [&](Value rows) {
+    SmallVector<int64_t> shape(4, ShapedType::kDynamic);
+    shape.push_back(task.offsetShape.row);
+    return lowering.allocate(
+        RankedTensorType::get(shape, lowering.builder.getF32Type()),
+        {chunks, batch, heads, rows, Value()});
+  };
+  for (const OffsetProduct &product : lowering.plan.offsetProducts) {
+    offsetQueryPartials.push_back(addOffsetSums(paddedQueries));
+    task.offsetQueryGradients.push_back(
+        operands.write(offsetQueryPartials.back()));
+    offsetRowPartials.emplace_back();
+    task.offsetRowGradients.emplace_back();
+    if (!lowering.plan.paramWantsGradient[product.table.param])
+      continue;
+    offsetRowPartials.back() =
+        addOffsetSums(task.offsetShape.countEntries(lowering));
+    task.offsetRowGradients.back() = operands.write(offsetRowPartials.back());
   }
   if (size_t scans = lowering.plan.scans.size())
     task.scanState = operands.write(lowering.allocate(
@@ -417,24 +453,53 @@ SmallVector<Value> BackwardLowering::launchReadSums() {
   return gradients;
 }
 
-/// Adds the gradients of tables to those of the parameters; gives the gradient
-/// of the query rows as they entered, or null.
-Value BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
-  Value rows;
-  if (!queryProducts.empty())
-    rows = lowering.allocate(
-        RankedTensorType::get({ShapedType::kDynamic, ShapedType::kDynamic,
-                               ShapedType::kDynamic,
-                               queryProducts.front().getRowWidth(lowering)},
-                              lowering.builder.getF32Type()),
-        {lowering.getDim(op.getQuery(), 0), lowering.getDim(op.getQuery(), 1),
-         paddedQueries, Value()},
+/// What is added to query rows has the sum of their gradients.
+void BackwardLowering::launchAddendGradient(const RowTable &table,
+                                            StringRef suffix, Value rows,
+                                            ArrayRef<Value> paramGradients) {
+  if (table.addend && paramGradients[*table.addend])
+    launchRowSum(lowering, suffix, rows, paramGradients[*table.addend]);
+}
+
+/// Adds the gradients of tables to those of the parameters; gives the gradients
+/// of the query rows as they entered, sums of several.
+SmallVector<Value>
+BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
+  auto allocateRows = [&] {
+    SmallVector<int64_t> shape(4, ShapedType::kDynamic);
+    shape.push_back(queryProducts.front().getRowWidth(lowering));
+    return lowering.allocate(
+        RankedTensorType::get(shape, lowering.builder.getF32Type()),
+        {sizes.constant(1), lowering.getDim(op.getQuery(), 0),
+         lowering.getDim(op.getQuery(), 1), paddedQueries, Value()},
         /*zero=*/true);
+  };
+  SmallVector<Value> all;
+  Value common; // of tables to whose query rows nothing is added
   for (auto [number, products] : llvm::enumerate(queryProducts)) {
-    unsigned param = lowering.plan.queryTables[number].param;
-    launchRowProductsPullback(
-        lowering, ("products_pull_" + Twine(number)).str(), products,
-        queryProductPartials[number], rows, paramGradients[param]);
+    const RowTable &table = lowering.plan.queryTables[number];
+    Value rows = table.addend ? Value() : common;
+    if (!rows) {
+      rows = allocateRows();
+      all.push_back(rows);
+      if (!table.addend)
+        common = rows;
+    }
+    std::string suffix = ("products_pull_" + Twine(number)).str();
+    launchRowProductsPullback(lowering, suffix, products,
+                              queryProductPartials[number], rows,
+                              paramGradients[table.param]);
+    launchAddendGradient(table, suffix + "_addend", rows, paramGradients);
+  }
+  for (auto [number, product] : llvm::enumerate(lowering.plan.offsetProducts)) {
+    all.push_back(offsetQueryPartials[number]);
+    if (offsetRowPartials[number])
+      launchOffsetPullback(lowering, number, offsetRows[number],
+                           offsetRowPartials[number],
+                           paramGradients[product.table.param]);
+    launchAddendGradient(product.table,
+                         ("offset_addend_" + Twine(number)).str(), all.back(),
+                         paramGradients);
   }
   for (auto [number, site] : llvm::enumerate(lowering.plan.weightedRows))
     if (bucketPartials[number])
@@ -442,7 +507,7 @@ Value BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
                                 ("buckets_pull_" + Twine(number)).str(),
                                 outputProducts[number], bucketPartials[number],
                                 Value(), paramGradients[getTable(site)]);
-  return rows;
+  return all;
 }
 
 /// Gradients of hoisted values, from their partial sums, and of the parameters
@@ -478,12 +543,13 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
       sizes.roundUp(lowering.getDim(op.getQuery(), 2), task.shape.queries);
   chunks = getChunks(sizes, task.shape, op, weights.has_value());
   allocateHoistPartials();
-  addReads(launchStatistics());
+  if (failed(addReads(launchStatistics())))
+    return failure();
   addWrites();
   if (failed(launchMain()))
     return failure();
   SmallVector<Value> paramGradients = launchReadSums();
-  Value unmapped = launchProductPullbacks(paramGradients);
+  SmallVector<Value> unmapped = launchProductPullbacks(paramGradients);
   // Rows have their gradients when they are pulled back through their maps,
   // which gives the tables behind the maps theirs.
   FailureOr<Value> queryGradient = launchFinish(

@@ -262,6 +262,8 @@ void BackwardKernel::clearCell(Index group, Index panel) {
     tiles.append({probabilities, gradientTile});
   else if (sums.usesScoreGradients())
     tiles.push_back(gradientTile);
+  for (const OffsetBlock &block : offsetBlocks)
+    tiles.push_back(block.gradients);
   for (Value tile : tiles)
     clearRows(kernel.advance(tile, {kernel.mul(group, shape.stride),
                                     kernel.mul(panel, shape.panel)}),

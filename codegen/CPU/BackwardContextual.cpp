@@ -74,6 +74,26 @@ void BackwardSite::addToQueryDot(OpBuilder &, pos::QueryDotOp op, Value index,
                   index, cotangent);
 }
 
+Value BackwardSite::sum(OpBuilder &, pos::SumOp op) {
+  std::optional<unsigned> number = plan.findOffsetProduct(op);
+  if (!number)
+    return {};
+  return kernel.loadVector(
+      offsetProducts[*number],
+      {kernel.mul(row, offsetStride), kernel.mul(vector, kernel.width())});
+}
+
+bool BackwardSite::addToSum(OpBuilder &, pos::SumOp op, Value cotangent) {
+  std::optional<unsigned> number = plan.findOffsetProduct(op);
+  if (!number)
+    return false;
+  if (sweep != Sweep::Totals)
+    kernel.storeVector(kernel.broadcast(cotangent), offsetGradients[*number],
+                       {kernel.mul(row, task.shape.stride),
+                        kernel.mul(vector, kernel.width())});
+  return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Scans
 //===----------------------------------------------------------------------===//
@@ -224,12 +244,19 @@ Index BackwardKernel::inScanOrder(Index place, Index count, int64_t step) {
 LogicalResult BackwardKernel::emitSweeps(Index firstHead, Index group) {
   Index rows = arguments.getSize(task.queryGradient, 3);
   auto clearSums = [&](unsigned tensor) {
-    Index row = arguments.getSize(tensor, 4);
+    Index words =
+        kernel.mul(arguments.getSize(tensor, 3), arguments.getSize(tensor, 4));
     clear(arguments.getAddress(tensor, {chunk, batch, firstHead}),
-          kernel.mul(kernel.mul(group, rows), row));
+          kernel.mul(group, words));
   };
   for (unsigned tensor : task.queryProductGradients)
     clearSums(tensor);
+  clearOffsets();
+  for (unsigned tensor : task.offsetQueryGradients)
+    clearSums(tensor);
+  for (BackwardTask::Number tensor : task.offsetRowGradients)
+    if (tensor)
+      clearSums(*tensor);
   for (BackwardTask::Number tensor : task.bucketGradients)
     if (tensor)
       clearSums(*tensor);

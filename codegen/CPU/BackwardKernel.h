@@ -61,6 +61,13 @@ protected:
   struct Streamed {
     mlir::Value rows, columns;
   };
+  /// Of a block of queries and one of the products with rows of offsets.
+  struct OffsetBlock {
+    mlir::Value addend;   ///< a row
+    mlir::Value queries;  ///< rows as they entered, with the addend
+    mlir::Value products; ///< a window of entries per row, `windowStride` apart
+    mlir::Value gradients; ///< of the products, as a tile of scores
+  };
   /// Of a rectangle of scores: whether all of it exists and is visible, and
   /// whether some of it may be.
   struct Visibility {
@@ -118,6 +125,17 @@ protected:
   mlir::FailureOr<mlir::Value> addWeightedRows(mlir::Value gradient,
                                                mlir::Value p);
 
+  // In BackwardOffsets.cpp.
+  void reserveOffsets(ScratchLayout &layout, mlir::Value scratch);
+  void clearOffsets();
+  mlir::LogicalResult beginOffsetBlock();
+  Index getWindow(Index group);
+  void emitOffsetProducts(Index group, Index panel);
+  void emitOffsetGradients();
+  std::pair<Index, Index> getPanels(Index group);
+  void emitOffsetQueryGradient(size_t number);
+  void emitOffsetRowGradient(size_t number);
+
   // In FlashBackward.cpp.
   mlir::LogicalResult emitTiles(Index firstHead, Index group);
   mlir::LogicalResult emitHead();
@@ -157,6 +175,9 @@ protected:
   mlir::Value gradientTile; ///< dS as f32, for sums
   mlir::Value cellProbabilities, cellScores;
   mlir::Value lowPanels, highPanels; ///< i64 per group of rows
+  llvm::SmallVector<OffsetBlock> offsetBlocks;
+  int64_t windowStride = 0;
+  mlir::Value offsetEnds; ///< i64 per group: the first vector that is not there
 
   // Where the emitted code stands.
   Index batch = 0, kvHead = 0, chunk = 0, head = 0;

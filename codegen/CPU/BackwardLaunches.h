@@ -29,14 +29,15 @@ RowStatistics launchDelta(const Lowering &lowering, const BackwardShape &shape,
                           mlir::Value paddedRows, const RowTermBuffers &term);
 
 /// finish: dQ from its partial sums [chunks, B, H, rows, row], pulled back
-/// through the row maps of the query, plus `unmapped` [B, H, rows, row], the
-/// gradient of the rows as they entered (null: none). `hoistPartials` (per
-/// hoist, or null) takes the gradients of tables behind these maps, see
-/// RowGradients.h.
+/// through the row maps of the query, plus `unmapped`, sums of gradients of the
+/// rows as they entered, [chunks, B, H, rows, row] with rows of their own
+/// width. `hoistPartials` (per hoist, or null) takes the gradients of tables
+/// behind these maps, see RowGradients.h.
 mlir::FailureOr<mlir::Value>
 launchFinish(const Lowering &lowering, const BackwardShape &shape,
              const HoistTables &tables, mlir::Value partials,
-             mlir::Value unmapped, llvm::ArrayRef<mlir::Value> hoistPartials);
+             llvm::ArrayRef<mlir::Value> unmapped,
+             llvm::ArrayRef<mlir::Value> hoistPartials);
 
 /// narrow: an f32 tensor from an f64 one of the same shape; both contiguous.
 mlir::Value launchNarrow(const Lowering &lowering, llvm::StringRef suffix,

@@ -77,6 +77,18 @@ public:
                    mlir::Value limit) override;
   mlir::Value pullScan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value limit,
                        mlir::Value cotangent) override;
+  mlir::Value sum(mlir::OpBuilder &, pos::SumOp op) override;
+  bool addToSum(mlir::OpBuilder &, pos::SumOp op,
+                mlir::Value cotangent) override;
+  /// Where sums of the cell are that are products with rows of offsets, and
+  /// where their cotangents go: row r is r * stride on, in gradients r times
+  /// that of a tile of scores.
+  void setOffsetCell(llvm::ArrayRef<mlir::Value> products, int64_t stride,
+                     llvm::ArrayRef<mlir::Value> gradients) {
+    offsetProducts = llvm::to_vector(products);
+    offsetStride = stride;
+    offsetGradients = llvm::to_vector(gradients);
+  }
   /// Entry `index` of the row's products with a table of `rows` rows, and the
   /// sum that takes its gradient.
   mlir::Value readProducts(unsigned products, Index rows, mlir::Value index);
@@ -121,6 +133,8 @@ private:
   Sweep sweep = Sweep::Gradients;
   bool isSaturated = false, replays = false;
   mlir::Value visible, cellSums, lanesMemory;
+  llvm::SmallVector<mlir::Value> offsetProducts, offsetGradients;
+  int64_t offsetStride = 0;
   Index chunk = 0, kvHead = 0;
   Index firstQuery = 0, firstKey = 0, row = 0, vector = 0;
   llvm::SmallVector<HoistCotangent> cotangents;

@@ -10,6 +10,7 @@
 
 #include "codegen/CPU/BackwardShape.h"
 #include "codegen/CPU/KernelSite.h"
+#include "codegen/CPU/OffsetProducts.h"
 #include "codegen/HeadsWeights.h"
 
 namespace sextant::codegen {
@@ -21,11 +22,12 @@ struct BackwardTask {
                mlir::Type element, llvm::ArrayRef<int64_t> headDims,
                llvm::ArrayRef<int64_t> valueDims)
       : plan(plan), shape(target, element, headDims, valueDims),
-        element(element) {}
+        element(element), offsetShape(target, headDims.front()) {}
 
   const KernelPlan &plan;
   BackwardShape shape;
   mlir::Type element; ///< of q, k, v and their gradients
+  OffsetShape offsetShape;
   KernelOperands operands;
   SiteOperands sites; ///< query, key, value and what payloads read
 
@@ -53,6 +55,13 @@ struct BackwardTask {
   llvm::SmallVector<Number> bucketGradients;
   /// [3 * scans, B, H, Lq rounded up to blocks] x f32: see ScanState.
   unsigned scanState = 0;
+
+  /// As plan.offsetProducts: the rows of offsets, also transposed; sums of the
+  /// gradients of query rows [chunks, B, H, Lq rounded up to blocks, row], and
+  /// of rows of offsets [chunks, B, H, entries, row], where wanted. Cleared by
+  /// their item.
+  llvm::SmallVector<unsigned> offsetRows, offsetColumns, offsetQueryGradients;
+  llvm::SmallVector<Number> offsetRowGradients;
 
   /// Of a score payload of all heads, else null; and the operand that holds
   /// them.

@@ -22,14 +22,17 @@ static constexpr int64_t rowsPerItem = 64, entriesPerItem = 1024;
 FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
                                                 const BackwardShape &shape,
                                                 const HoistTables &tables,
-                                                Value partials, Value unmapped,
+                                                Value partials,
+                                                ArrayRef<Value> unmapped,
                                                 ArrayRef<Value> hoistPartials) {
   auto op = cast<pos::AttentionBackwardOp>(lowering.getOp());
   Value result =
       lowering.allocateLike(op.getQuery(), op.getQueryGradient().getType());
   LaunchOperands operands;
   unsigned source = operands.read(partials);
-  unsigned extra = unmapped ? operands.read(unmapped) : 0;
+  SmallVector<unsigned> extras;
+  for (Value rows : unmapped)
+    extras.push_back(operands.read(rows));
   SiteOperands sites;
   sites.query = operands.read(op.getQuery());
   sites.key = operands.read(op.getKey());
@@ -83,15 +86,17 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
     pullback.memory = kernel.advance(scratch, {shape.headRow});
     if (failed(emitRowPullback(kernel, arguments, pullback, element)))
       status = failure();
-    if (unmapped) {
-      Value from = arguments.getAddress(extra, {batch, head, query});
-      kernel.loop(
-          0, arguments.getSize(extra, 3), kernel.width(), [&](Value lane) {
-            kernel.storeVector(kernel.addF(kernel.loadVector(scratch, {lane}),
-                                           kernel.loadVector(from, {lane})),
-                               scratch, {lane});
-          });
-    }
+    // Lanes past the dim are nothing.
+    Index lanes = llvm::alignTo(dim, kernel.width());
+    for (unsigned extra : extras)
+      kernel.loop(0, arguments.getSize(extra, 0), 1, [&](Value chunk) {
+        Value from = arguments.getAddress(extra, {chunk, batch, head, query});
+        kernel.loop(0, lanes, kernel.width(), [&](Value lane) {
+          kernel.storeVector(kernel.addF(kernel.loadVector(scratch, {lane}),
+                                         kernel.loadVector(from, {lane})),
+                             scratch, {lane});
+        });
+      });
     storeRow(kernel, scratch, dim,
              arguments.getAddress(target, {batch, head, query}), element);
   };

@@ -74,6 +74,7 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
     Value sums = reserve(task.plan.scans.size() * shape.rows * shape.panel);
     site.setMemory(sums, reserve(2 * kernel.width()));
   }
+  reserveOffsets(layout, scratch);
   lowPanels = reserve(2 * groups);
   highPanels = reserve(2 * groups);
 }
@@ -198,7 +199,7 @@ LogicalResult BackwardKernel::emitHead() {
 }
 
 LogicalResult BackwardKernel::emitBlock(Value isWhole) {
-  if (failed(beginBlock()))
+  if (failed(beginBlock()) || failed(beginOffsetBlock()))
     return failure();
   Value none = kernel.constantI64(0);
   kernel.loop(0, groupEnd, shape.rows, [&](Value group) {
@@ -233,6 +234,7 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
   if (onlyTotals)
     return result;
   emitQueryGradient();
+  emitOffsetGradients();
   if (failed(sums.emitBlock(site, gradientTile,
                             {chunk, firstQuery, firstKey, groupEnd,
                              kernel.mul(panelCount, shape.panel)})))
@@ -261,6 +263,7 @@ Values BackwardKernel::emitGroup(Index group, Index panel,
         if (failed(cells.fill(site, moveTo)) ||
             failed(hinges.fill(site, moveTo)))
           result = failure();
+        emitOffsetProducts(group, panel);
         kernel.when(
             either(isWhole, cell.all),
             [&]() {

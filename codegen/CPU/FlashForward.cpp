@@ -17,10 +17,6 @@ LogicalResult sextant::codegen::verifyCPUOperands(const KernelPlan &plan) {
   if (!element.isF32() && !element.isBF16())
     return owner.emitOpError("kernels of the CPU compute f32 and bf16, not ")
            << element << "; the target 'reference' computes f64";
-  for (pos::QueryDotOp op : plan.queryDots)
-    if (isa<pos::SumOp>(op->getParentOp()))
-      return op.emitOpError("in a sum has no kernel on the CPU; the target "
-                            "'reference' computes it");
   for (pos::WeightedRowsOp op : plan.weightedRows)
     for (const Hoisted &hoisted : plan.hoisted)
       if (plan.hasPositions && hoisted.form == HoistForm::OffsetTable &&
@@ -72,10 +68,20 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
   LaunchOperands operands;
   addForwardReads(lowering, *tables, task, operands);
   for (auto [number, table] : llvm::enumerate(lowering.plan.queryTables)) {
-    RowProducts products{query, op.getParams()[table.param], table.columns};
+    RowProducts products{query, op.getParams()[table.param], table.columns,
+                         table.addend ? op.getParams()[*table.addend]
+                                      : Value()};
     task.sites.queryProducts.push_back(operands.read(
         launchRowProducts(lowering, ("products_" + Twine(number)).str(),
                           products, ProductLayout::Lanes)));
+  }
+  for (size_t number = 0; number < lowering.plan.offsetProducts.size();
+       ++number) {
+    FailureOr<OffsetRows> rows = launchOffsetRows(lowering, *tables, number,
+                                                  /*transposes=*/false);
+    if (failed(rows))
+      return failure();
+    task.offsetRows.push_back(operands.read(rows->rows));
   }
   addForwardWrites(lowering, task, operands);
   if (failed(createForwardKernel(lowering.kernels, lowering.getLoc(),

@@ -35,6 +35,15 @@ ForwardScratch::ForwardScratch(const ForwardTask &task,
   hinges = reserve(HingeCells::countWords(task.plan, task.rows * task.panel));
   scans = reserve(task.plan.scans.size() * lanes);
   this->lanes = reserve(2 * target.width);
+  const OffsetShape &offsets = task.offsetShape;
+  int64_t count = task.plan.offsetProducts.size();
+  offsetSize = (task.keys + task.panel) * task.panel;
+  offsetQueries = reserve(count * offsets.row * lanes);
+  offsetProducts = reserve(count * offsetSize);
+  offsetCells = reserve(count * task.rows * task.panel);
+  offsetRows = reserve(count ? target.width * offsets.row : 0);
+  offsetAddend = reserve(count ? offsets.row : 0);
+  offsetEnd = reserve(count ? 2 : 0);
 }
 
 ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
@@ -55,6 +64,7 @@ ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
                 pos::RowOperand::value) {
   site.setCells(&cells);
   site.setHinges(&hinges);
+  site.setOffsetCells(at(scratch.offsetCells), task.rows);
   pos::ScoreOp score = task.plan.score;
   isAdditive = !score || codegen::isAdditive(score.getBody().front());
   if (task.pairs && !score && task.plan.scale > 0) {
@@ -87,7 +97,7 @@ LogicalResult ForwardItem::emit(Index outer, Index tile, Index panels) {
     return failure();
   site.packPositions(firstQuery, kernel.mul(panelCount, task.panel),
                      task.maxPanels * task.panel, at(scratch.positions));
-  if (failed(packQueries()))
+  if (failed(packQueries()) || failed(packOffsetQueries()))
     return failure();
   clearBuckets();
 
@@ -137,6 +147,8 @@ LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
   }
   query = at(scratch.query, {kernel.mul(panel, task.queryWords * task.panel)});
   scanSums = statistics(scratch.scans, panel);
+  enterOffsetPanel(panel,
+                   kernel.add(firstQuery, kernel.mul(panel, task.panel)));
   LogicalResult result = success();
   Values last = kernel.loop(
       0, keyCount, task.rows, carried,
@@ -240,6 +252,7 @@ LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
   product.aheadStart = task.keys * task.keyWords;
   product.aheadStep = task.rows;
   Values zeros(task.rows * task.vectors, kernel.splatF32(0));
+  emitOffsetProducts(group);
   Values products = emitTile(kernel, product, zeros);
 
   Value isWhole = kernel.compare(arith::CmpIPredicate::sle,

@@ -34,6 +34,14 @@ struct ForwardScratch {
   int64_t hinges;    ///< see HingeCells.h, of a register tile
   int64_t scans;     ///< running sums [scans][panels * panel]
   int64_t lanes;     ///< two vectors
+  // Of products with rows of offsets (ForwardOffsets.cpp), one after the other.
+  int64_t offsetQueries;  ///< [panels][lanes of a row][panel]
+  int64_t offsetProducts; ///< [entries][panel], `offsetSize` words
+  int64_t offsetCells;    ///< [rows][panel]
+  int64_t offsetRows;     ///< a vector of query rows
+  int64_t offsetAddend;   ///< a row
+  int64_t offsetEnd;      ///< i64: the entry after those that are there
+  int64_t offsetSize;
   int64_t words;
 
   /// Buckets of `pos.weighted_rows` follow, one after the other: [panels][rows
@@ -101,6 +109,15 @@ protected:
   void emitOutput(mlir::Value output, int64_t rows, Index column,
                   mlir::ValueRange alpha, Index low, Index high);
 
+  // ForwardOffsets.cpp
+  mlir::LogicalResult packOffsetQueries();
+  mlir::Value getOffsetQueries(size_t number, Index panel);
+  mlir::Value getOffsetEnd();
+  void enterOffsetPanel(Index panel, Index firstRow);
+  void emitOffsetProducts(Index group);
+  void emitOffsetEntries(size_t number, Index low, Index high);
+  void emitOffsetDiagonals(size_t number, Index group);
+
   mlir::Value getPossible(const TileClass &tile);
   void whenPossible(const TileClass &tile, llvm::function_ref<void()> body);
 
@@ -135,6 +152,7 @@ protected:
   mlir::Value query;        ///< Q^T of the panel
   Index scoreOffset = 0;    ///< of the scores at hand, for several tiles
   mlir::Value scanSums;     ///< of the panel
+  Index offsetPanel = 0, firstEntry = 0; ///< of products with rows of offsets
 };
 
 } // namespace sextant::codegen

@@ -13,7 +13,8 @@ ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
     : plan(plan), element(element),
       pairs(target.hasBf16Dot && element.isBF16()),
       headParts(headDims, target, pairs), values(valueDims, target, pairs),
-      headDim(headParts.getDim()), valueDim(values.getDim()) {
+      headDim(headParts.getDim()), valueDim(values.getDim()),
+      offsetShape(target, headDims.front()) {
   // Both fill the registers but for a few: 16 of 32, and 12 of 16 with one for
   // a scalar and three for a row of vectors.
   bool isWide = target.registers >= 32;

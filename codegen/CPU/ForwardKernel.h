@@ -21,6 +21,7 @@
 #define SEXTANT_CODEGEN_CPU_FORWARDKERNEL_H
 
 #include "codegen/CPU/Columns.h"
+#include "codegen/CPU/OffsetProducts.h"
 #include "codegen/CPU/RegisterTile.h"
 #include "codegen/CPU/RowCopy.h"
 #include "codegen/CPU/RowParts.h"
@@ -55,9 +56,12 @@ struct ForwardTask {
   /// K or V can never be used in place.
   bool copiesKeys, copiesValues;
 
+  OffsetShape offsetShape;
+
   KernelOperands operands;
   SiteOperands sites;
-  llvm::SmallVector<unsigned> outputs; ///< one per value
+  llvm::SmallVector<unsigned> outputs;    ///< one per value
+  llvm::SmallVector<unsigned> offsetRows; ///< as plan.offsetProducts
   unsigned lse = 0;
 };
 

@@ -3,6 +3,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_PRODUCTKERNEL_H
 #define SEXTANT_CODEGEN_CPU_PRODUCTKERNEL_H
 
+#include "codegen/ArgumentPoint.h"
 #include "codegen/CPU/RowCopy.h"
 #include "codegen/CPU/RowProducts.h"
 #include "llvm/Support/MathExtras.h"
@@ -17,6 +18,10 @@ struct ProductKernel {
   mlir::Type element;
   int64_t dim, row; ///< of the rows, and padded
   unsigned rows = 0, table = 0;
+  std::optional<unsigned> addend;
+
+  /// Adds what is multiplied to the reads of a launch.
+  void addReads(const RowProducts &products, LaunchOperands &operands);
 
   /// The address of element (table row, lane) of a head's table.
   mlir::Value getTableElement(KernelBuilder &kernel, ArgumentBlock &arguments,
@@ -26,7 +31,8 @@ struct ProductKernel {
   void copyTable(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
                  Index padded, mlir::Value to, Index rowStep,
                  Index laneStep) const;
-  /// Copies rows first .. first + count - 1 to rows of `row` f32.
+  /// Copies rows first .. first + count - 1 to rows of `row` f32, and adds the
+  /// addend.
   void copyRows(KernelBuilder &kernel, ArgumentBlock &arguments, Index batch,
                 Index head, Index first, Index count, mlir::Value to) const;
 };

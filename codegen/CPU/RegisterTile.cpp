@@ -38,11 +38,12 @@ static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
   }
   if (tile.ahead)
     emitPrefetches(kernel, tile, k0, steps);
+  int64_t distance = tile.vectorDistance ? tile.vectorDistance : kernel.width();
   for (int64_t step = 0; step < steps; ++step) {
     Values vectors;
     for (int64_t v = 0; v < tile.vectors; ++v)
       vectors.push_back(kernel.loadVector(
-          base, {kernel.mul(step, tile.vectorStep), v * kernel.width()}));
+          base, {kernel.mul(step, tile.vectorStep), v * distance}));
     for (auto [r, row] : llvm::enumerate(tile.rows)) {
       Value scalar = kernel.loadBroadcast(
           pointers[row.pointer], {kernel.mul(step, tile.rowStep), row.offset});

@@ -26,6 +26,8 @@ struct RegisterTile {
   mlir::Value base;
   Index vectorStep = 1;
   int64_t vectors = 2;
+  /// From a vector of a step to the next; 0: the width.
+  int64_t vectorDistance = 0;
   Index count = 0;
   int64_t unroll = 4;
   /// Memory that a later product reads, or none: step k asks for the cache line

@@ -101,6 +101,23 @@ void ProductKernel::copyRows(KernelBuilder &kernel, ArgumentBlock &arguments,
   LogicalResult copied = emitRowCopy(kernel, arguments, copy, element);
   assert(succeeded(copied) && "rows without maps");
   (void)copied;
+  if (!addend)
+    return;
+  kernel.loop(0, dim, 1, [&](Value lane) {
+    Value more = kernel.loadF32(arguments.getAddress(*addend, {head, lane}));
+    kernel.loop(0, count, 1, [&](Value number) {
+      Value at = kernel.advance(to, {kernel.mul(number, row), lane});
+      kernel.store(kernel.addF(kernel.loadF32(at), more), at);
+    });
+  });
+}
+
+void ProductKernel::addReads(const RowProducts &products,
+                             LaunchOperands &operands) {
+  rows = operands.read(products.rows);
+  table = operands.read(products.table);
+  if (products.addend)
+    addend = operands.read(products.addend);
 }
 
 //===----------------------------------------------------------------------===//
@@ -128,8 +145,7 @@ Value sextant::codegen::launchRowProducts(const Lowering &lowering,
   Value result = lowering.allocate(getBufferType(lowering, shape), sizes);
   LaunchOperands operands;
   ProductKernel task(products, width);
-  task.rows = operands.read(products.rows);
-  task.table = operands.read(products.table);
+  task.addReads(products, operands);
   unsigned target = operands.write(result);
 
   auto getRows = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {

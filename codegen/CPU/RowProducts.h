@@ -27,10 +27,13 @@ enum class ProductLayout {
 };
 
 /// What is multiplied: rows [B, H, L, dim] with a table's rows [rows, dim], or
-/// its columns [dim, rows] or [heads * dim, rows] (a part for each head).
+/// its columns [dim, rows] or [heads * dim, rows] (a part for each head). To
+/// each row that of its head of `addend` [heads, dim] is added, if there is
+/// one.
 struct RowProducts {
   mlir::Value rows, table;
   bool columns = false;
+  mlir::Value addend = {};
 
   /// The number of a table's rows, and padded (type index).
   mlir::Value countTableRows(const Lowering &lowering) const;
@@ -46,9 +49,9 @@ mlir::Value launchRowProducts(const Lowering &lowering, llvm::StringRef suffix,
                               ProductLayout layout);
 
 /// products_pull: from `partials`, gradients of the products [chunks, B, H,
-/// padded rows, padded table rows], adds to `rowGradient` [B, H, padded rows,
-/// padded dim] x f32 and to `tableGradient` (the table's shape) x f64; either
-/// may be null.
+/// padded rows, padded table rows], adds to `rowGradient` [1, B, H, padded
+/// rows, padded dim] x f32 and to `tableGradient` (the table's shape) x f64;
+/// either may be null.
 void launchRowProductsPullback(const Lowering &lowering, llvm::StringRef suffix,
                                const RowProducts &products,
                                mlir::Value partials, mlir::Value rowGradient,

@@ -67,8 +67,7 @@ void sextant::codegen::launchRowProductsPullback(
   constexpr int64_t unit = productRowUnit, tileRows = 8;
   LaunchOperands operands;
   ProductKernel task(products, lowering.target.vector.width);
-  task.rows = operands.read(products.rows);
-  task.table = operands.read(products.table);
+  task.addReads(products, operands);
   unsigned source = operands.read(partials);
   unsigned rowTarget = 0, tableTarget = 0;
   Value tablePartials;
@@ -120,7 +119,7 @@ void sextant::codegen::launchRowProductsPullback(
             kernel.storeVector(sum, sums, {lane});
           });
       if (rowGradient) {
-        Value to = arguments.getAddress(rowTarget, {batch, head, first});
+        Value to = arguments.getAddress(rowTarget, {0, batch, head, first});
         kernel.loop(0, unit, tileRows, [&](Value row) {
           SmallVector<TileRow> group;
           for (int64_t r = 0; r < tileRows; ++r)

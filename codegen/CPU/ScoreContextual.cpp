@@ -31,6 +31,16 @@ Value ScoreSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
   return lookUp(index, countRows(op), load, gather);
 }
 
+Value ScoreSite::sum(OpBuilder &, pos::SumOp op) {
+  std::optional<unsigned> number = plan.findOffsetProduct(op);
+  if (!number)
+    return {};
+  int64_t panel = vectors * kernel.width();
+  return kernel.loadVector(offsetCells, {kernel.mul(row, panel),
+                                         kernel.mul(vector, kernel.width()),
+                                         *number * offsetRows * panel});
+}
+
 //===----------------------------------------------------------------------===//
 // Scans
 //===----------------------------------------------------------------------===//

@@ -39,6 +39,13 @@ public:
                        mlir::Value index) override;
   mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
                    mlir::Value limit) override;
+  mlir::Value sum(mlir::OpBuilder &, pos::SumOp op) override;
+  /// Where sums that are products with rows of offsets are, for a register tile
+  /// of `rows` keys: [products][rows][panel].
+  void setOffsetCells(mlir::Value memory, int64_t rows) {
+    offsetCells = memory;
+    offsetRows = rows;
+  }
   /// Running sums of scans are kept at [scans][capacity]; `place` is that of
   /// the panel of `vectors` vectors. Loads the sums.
   void enterScans(mlir::Value sums, int64_t capacity, int64_t vectors);
@@ -77,6 +84,8 @@ private:
   llvm::SmallVector<mlir::Value> carries; ///< [scans][vectors]
   mlir::Value visible;
   bool isSaturated = false;
+  mlir::Value offsetCells;
+  int64_t offsetRows = 0;
 };
 
 } // namespace sextant::codegen

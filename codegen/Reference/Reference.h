@@ -83,6 +83,7 @@ private:
                                             mlir::Value index, Index lane);
   mlir::Value getTableElement(pos::QueryDotOp op, mlir::Value index,
                               Index lane);
+  mlir::Value getQueryElement(pos::QueryDotOp op, Index lane);
 
   mlir::Value queryRow, keyRow, selfRow, laneValue;
   pos::Side selfSide = pos::Side::query;

@@ -37,12 +37,22 @@ Value ReferencePoint::getTableElement(pos::QueryDotOp op, Value index,
               getIndices(op, index, lane));
 }
 
+/// Lane `lane` of the query row with what the op adds to it.
+Value ReferencePoint::getQueryElement(pos::QueryDotOp op, Index lane) {
+  Value element = rows->load(contextual.query, 0, lane);
+  if (!op.getAddend())
+    return element;
+  return rows->add(element,
+                   read(kernel.builder, cast<BlockArgument>(op.getAddend()),
+                        {headValue, kernel.toI32(lane)}));
+}
+
 Value ReferencePoint::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
   ReferenceKernel &r = *rows;
   return kernel
       .loop(0, contextual.query.width, 1, {r.constant(0.0)},
             [&](Value lane, ValueRange sum) -> KernelBuilder::Values {
-              Value product = r.mul(r.load(contextual.query, 0, lane),
+              Value product = r.mul(getQueryElement(op, lane),
                                     getTableElement(op, index, lane));
               return {r.add(sum[0], product)};
             })
@@ -53,12 +63,15 @@ void ReferencePoint::addToQueryDot(OpBuilder &builder, pos::QueryDotOp op,
                                    Value index, Value cotangent) {
   ReferenceKernel &r = *rows;
   auto table = cast<BlockArgument>(op.getTable());
+  auto addend = cast_or_null<BlockArgument>(op.getAddend());
   kernel.loop(0, contextual.query.width, 1, [&](Value lane) {
-    r.addTo(contextual.gradient, 0, lane,
-            r.mul(cotangent, getTableElement(op, index, lane)));
+    Value pulled = r.mul(cotangent, getTableElement(op, index, lane));
+    r.addTo(contextual.gradient, 0, lane, pulled);
+    if (addend && wantsGradient(addend))
+      addToRead(builder, addend, {headValue, kernel.toI32(lane)}, pulled);
     if (wantsGradient(table))
       addToRead(builder, table, getIndices(op, index, lane),
-                r.mul(cotangent, r.load(contextual.query, 0, lane)));
+                r.mul(cotangent, getQueryElement(op, lane)));
   });
 }
 

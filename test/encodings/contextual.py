@@ -69,3 +69,20 @@ def shaw(query, key, value, ak, av=None, sees=everything, reach=16):
     if av is not None:
         output = output + torch.einsum("bhij,ijd->bhid", weights, av[place])
     return output, lse
+
+
+def transformer_xl(query, key, value, u, v, wr, sees=everything):
+    key, value = repeat(query, key, value)
+    heads, dim = u.shape
+    width = wr.shape[1]
+    visible = sees(query, key)
+    # Sinusoids of every distance that occurs, [sin | cos].
+    distance = -offsets(query, key)
+    frequency = 10000.0 ** (-2 * torch.arange(width // 2, dtype=u.dtype) / width)
+    angle = distance[..., None] * frequency
+    sinusoid = torch.cat([angle.sin(), angle.cos()], -1)
+    rows = torch.einsum("hdc,ijc->hijd", wr.view(heads, dim, width), sinusoid)
+    score = (query + u[:, None]) @ key.transpose(-1, -2)
+    score = score + torch.einsum("bhid,hijd->bhij", query + v[:, None], rows)
+    weights, lse = softmax(score / math.sqrt(dim), visible)
+    return weights @ value, lse

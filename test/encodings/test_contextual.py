@@ -108,3 +108,14 @@ def test_shaw_of_keys_only(draw, shape):
     check(draw, "shaw(reach=3, value_side=false)", ["shaw.ak", "shaw.av"], make, plain, shape, "causal")
 
 
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("width", [0, 6])
+def test_transformer_xl(draw, shape, mask, width):
+    def make(draw, shape):
+        heads, dim = shape[1], shape[5]
+        lanes = width or heads * dim
+        return [randn(draw, heads, dim), randn(draw, heads, dim), randn(draw, heads * dim, lanes)]
+
+    names = [f"transformer_xl.{name}" for name in ("u", "v", "wr")]
+    check(draw, f"transformer_xl(width={width})", names, make, contextual.transformer_xl, shape, mask)

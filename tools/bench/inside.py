@@ -59,6 +59,7 @@ WORKS = (
     Work("shaw", 0.5, eager.shaw, 3, 3),
     Work("cope", 0.5, eager.cope, 3, 3, "gates that exit early"),
     Work("cope", 0.4, eager.cope, 3, 3, "never exits", gate=-12.0),
+    Work("transformer_xl", 0.4, eager.transformer_xl, 3, 3),
     Work("two_values", 0.6, eager.two_values),
     Work("dape", 0.5, eager.dape, 12, 8, "kerple_log, width 32"),
     Work("dape(hidden=8)", 0.68, eager.dape, 12, 8, "kerple_log, width 8"),

@@ -229,17 +229,38 @@ def Pos_QueryDotOp : Pos_Op<"query_dot", [Pure, ParentOneOf<["ScoreOp", "SumOp"]
   let description = [{
     The table is [rows, head_dim] and is shared by the heads. With `columns` it
     is [head_dim, rows], shared as well, or [heads * head_dim, rows], a part for
-    each head. Row maps do not change the query row that it sees. A row outside
-    of the table reads as NaN. In a score payload only, in a sum there as well.
+    each head. Row maps do not change the query row that it sees; with `plus`
+    the head's row of a parameter [heads, head_dim] is added to it. A row
+    outside of the table reads as NaN. In a score payload only, in a sum there
+    as well.
 
     ```mlir
     %z = pos.query_dot %table[%index] : tensor<?x?xf32>
-    %y = pos.query_dot %table columns[%index] : tensor<?x?xf32>
+    %y = pos.query_dot %table columns[%index] plus %v : tensor<?x?xf32>, tensor<?x?xf32>
+    ```
+
+    A sum over columns, each times a factor that varies with the offset alone,
+    is the product of the query row with one row per offset. The CPU makes these
+    rows once per call and multiplies, per tile, with those of its offsets:
+
+    ```mlir
+    %x = pos.sum to %n {
+    ^bb0(%c: i32):
+      %z = pos.query_dot %table columns[%c] : tensor<?x?xf32>
+      %f = arith.mulf %distance, %frequency : f32
+      %w = math.sin %f : f32
+      %y = arith.mulf %z, %w : f32
+      pos.yield %y : f32
+    } : f32
     ```
   }];
-  let arguments = (ins 2DTensorOf<[F32, F64]>:$table, I32:$index, UnitAttr:$columns);
+  let arguments = (ins 2DTensorOf<[F32, F64]>:$table, I32:$index,
+                       Optional<2DTensorOf<[F32, F64]>>:$addend, UnitAttr:$columns);
   let results = (outs F32:$result);
-  let assemblyFormat = "$table (`columns` $columns^)? `[` $index `]` attr-dict `:` type($table)";
+  let assemblyFormat = [{
+    $table (`columns` $columns^)? `[` $index `]` (`plus` $addend^)? attr-dict `:`
+    type($table) (`,` type($addend)^)?
+  }];
 }
 
 def Pos_HostOp : Pos_Op<"host", [Pure]> {

@@ -135,6 +135,8 @@ pos.encoding @context {
     %d = pos.query_dot %table[%o] : tensor<?x?xf32>
     // CHECK: pos.query_dot %{{[a-z0-9]+}} columns[%{{[a-z0-9]+}}] : tensor<?x?xf32>
     %columns = pos.query_dot %table columns[%o] : tensor<?x?xf32>
+    // CHECK: pos.query_dot %[[T:[a-z0-9]+]][%{{[a-z0-9]+}}] plus %[[T]] : tensor<?x?xf32>, tensor<?x?xf32>
+    %plus = pos.query_dot %table[%o] plus %table : tensor<?x?xf32>, tensor<?x?xf32>
     // CHECK: pos.scan %{{[a-z0-9]+}} leftward until %[[SCALE]] : f32
     %l = pos.scan %s leftward until %k : f32
     // CHECK: pos.sum to %{{[a-z0-9]+}} {

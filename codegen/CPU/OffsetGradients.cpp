@@ -1,0 +1,293 @@
+//===- OffsetGradients.cpp - Gradients of one row per offset --------------===//
+//
+// The gradients of the rows, summed over chunks and batch, times the factors
+// are those of the table. Sums over entries are f32 inside of a span and f64
+// from span to span, in order: the same for any number of threads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/ArgumentPoint.h"
+#include "codegen/CPU/OffsetProducts.h"
+#include "codegen/CPU/RegisterTile.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+/// Blocks of entries whose sums are f32.
+static constexpr int64_t blocksOfSpan = 8;
+static constexpr int64_t block = OffsetShape::block;
+
+static Index noScratch(KernelBuilder &, ArgumentBlock &) { return 0; }
+
+static void create(const Lowering &lowering, StringRef suffix,
+                   const LaunchOperands &operands, const KernelBody &body) {
+  createKernel(lowering.kernels, lowering.getLoc(),
+               lowering.getKernelName(suffix), operands.layout,
+               lowering.target.vector, body);
+  operands.launch(lowering, suffix);
+}
+
+static Value extend(KernelBuilder &kernel, Value value) {
+  Type type = kernel.builder.getF64Type();
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    type = VectorType::get(vector.getShape(), type);
+  return arith::ExtFOp::create(kernel.builder, kernel.loc, type, value);
+}
+
+/// Adds `value` (f64) to the number at `pointer`.
+static void addWide(KernelBuilder &kernel, Value value, Value pointer) {
+  Value old = kernel.load(value.getType(), pointer);
+  kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc, old, value),
+               pointer);
+}
+
+//===----------------------------------------------------------------------===//
+// Sums of rows
+//===----------------------------------------------------------------------===//
+
+/// [chunks, B, H, entries, row] becomes [H, entries, row].
+static Value launchSumOfPartials(const Lowering &lowering, StringRef suffix,
+                                 const OffsetShape &shape, Value partials) {
+  LaunchOperands operands;
+  unsigned source = operands.read(partials);
+  auto type = RankedTensorType::get(
+      {ShapedType::kDynamic, ShapedType::kDynamic, shape.row},
+      lowering.builder.getF32Type());
+  Value result =
+      lowering.allocate(type, {lowering.getDim(partials, 2),
+                               lowering.getDim(partials, 3), Value()});
+  unsigned target = operands.write(result);
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.mul(arguments.getSize(target, 0),
+                      kernel.div(arguments.getSize(target, 1), block));
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    Index blocks = kernel.div(arguments.getSize(target, 1), block);
+    Index chunks = arguments.getSize(source, 0);
+    Index batches = arguments.getSize(source, 1);
+    auto wide = VectorType::get(kernel.width(), kernel.builder.getF64Type());
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index head = kernel.div(item, blocks);
+      Index first = kernel.mul(kernel.rem(item, blocks), block);
+      Value to = arguments.getAddress(target, {head, first});
+      kernel.loop(0, block * shape.row, kernel.width(), [&](Value lane) {
+        Values sum{
+            kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)))};
+        sum = kernel.loop(
+            0, chunks, 1, sum, [&](Value chunk, ValueRange outer) -> Values {
+              return kernel.loop(
+                  0, batches, 1, outer,
+                  [&](Value batch, ValueRange now) -> Values {
+                    Value from = arguments.getAddress(
+                        source, {chunk, batch, head, first});
+                    Value addend =
+                        extend(kernel, kernel.loadVector(from, {lane}));
+                    return {arith::AddFOp::create(kernel.builder, kernel.loc,
+                                                  now[0], addend)};
+                  });
+            });
+        Value narrow = arith::TruncFOp::create(kernel.builder, kernel.loc,
+                                               kernel.vf32, sum[0]);
+        kernel.storeVector(narrow, to, {lane});
+      });
+    });
+  };
+  create(lowering, suffix, operands, {countItems, noScratch, run});
+  return result;
+}
+
+void sextant::codegen::launchRowSum(const Lowering &lowering, StringRef suffix,
+                                    Value rows, Value gradient) {
+  LaunchOperands operands;
+  unsigned source = operands.read(rows);
+  unsigned target = operands.write(gradient);
+  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
+    return arguments.getSize(target, 0);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    Index lanes = arguments.getSize(target, 1);
+    auto wide = VectorType::get(kernel.width(), kernel.builder.getF64Type());
+    kernel.loop(begin, end, 1, [&](Value head) {
+      kernel.loop(0, lanes, kernel.width(), [&](Value lane) {
+        // Every row is padded to whole vectors.
+        auto add = [&](Index chunk, Index batch, Index row, Value sum) {
+          Value from =
+              arguments.getAddress(source, {chunk, batch, head, row, lane});
+          return arith::AddFOp::create(kernel.builder, kernel.loc, sum,
+                                       extend(kernel, kernel.loadVector(from)))
+              .getResult();
+        };
+        Values sum{
+            kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)))};
+        sum = kernel.loop(0, arguments.getSize(source, 0), 1, sum,
+                          [&](Value chunk, ValueRange outer) -> Values {
+                            return kernel.loop(
+                                0, arguments.getSize(source, 1), 1, outer,
+                                [&](Value batch, ValueRange inner) -> Values {
+                                  return kernel.loop(
+                                      0, arguments.getSize(source, 3), 1, inner,
+                                      [&](Value row, ValueRange now) -> Values {
+                                        return {add(chunk, batch, row, now[0])};
+                                      });
+                                });
+                          });
+        Index count = kernel.min(kernel.width(), kernel.sub(lanes, lane));
+        Value to = arguments.getAddress(target, {head, lane});
+        Value old = kernel.loadPart(wide, to, count);
+        kernel.storePart(
+            arith::AddFOp::create(kernel.builder, kernel.loc, old, sum[0]), to,
+            count);
+      });
+    });
+  };
+  create(lowering, suffix, operands, {countItems, noScratch, run});
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Operands of the product of gradients of rows and factors.
+struct TableProduct {
+  OffsetShape shape;
+  unsigned seen = 0, factors = 0, rows = 0, target = 0;
+
+  void emitItem(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
+                Index panel, Value sums) const;
+  Values emitSpan(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
+                  Index panel, Index lane, Index firstBlock) const;
+  void addToTable(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
+                  Index panel, Index lane, Value sums) const;
+};
+} // namespace
+
+/// Lanes lane .. lane + tileRows - 1 of the rows times a panel of columns, over
+/// the entries of a span.
+Values TableProduct::emitSpan(KernelBuilder &kernel, ArgumentBlock &arguments,
+                              Index head, Index panel, Index lane,
+                              Index firstBlock) const {
+  Index last = kernel.min(kernel.add(firstBlock, blocksOfSpan),
+                          arguments.getSize(seen, 0));
+  Values zeros(2 * shape.tileRows, kernel.splatF32(0.0));
+  return kernel.loop(
+      firstBlock, last, 1, zeros, [&](Value number, ValueRange carried) {
+        Value flag =
+            kernel.load(kernel.i32, arguments.getAddress(seen, {number}));
+        Value isSeen =
+            kernel.compare(arith::CmpIPredicate::ne, kernel.fromI32(flag), 0);
+        return kernel.choose(
+            isSeen, carried.getTypes(),
+            [&]() -> Values {
+              Index entry = kernel.mul(number, block);
+              Value from = arguments.getAddress(rows, {head, entry, lane});
+              SmallVector<TileRow> tileRows;
+              for (int64_t r = 0; r < shape.tileRows; ++r)
+                tileRows.push_back({from, r});
+              RegisterTile tile;
+              tile.rows = tileRows;
+              tile.rowStep = shape.row;
+              tile.base = arguments.getAddress(factors, {panel, entry});
+              tile.vectorStep = shape.lanes;
+              tile.count = block;
+              return emitTile(kernel, tile, carried);
+            },
+            [&]() -> Values { return Values(carried); });
+      });
+}
+
+/// table[part + lane + r][panel] += sums[r].
+void TableProduct::addToTable(KernelBuilder &kernel, ArgumentBlock &arguments,
+                              Index head, Index panel, Index lane,
+                              Value sums) const {
+  Type f64 = kernel.builder.getF64Type();
+  Index part =
+      kernel.select(kernel.equal(arguments.getSize(target, 0), shape.dim), 0,
+                    kernel.mul(head, shape.dim));
+  Index first = kernel.mul(panel, shape.lanes);
+  Index count =
+      kernel.min(shape.lanes, kernel.sub(arguments.getSize(target, 1), first));
+  kernel.loop(0, shape.tileRows, 1, [&](Value r) {
+    Index row = kernel.add(lane, r);
+    kernel.when(kernel.less(row, shape.dim), [&] {
+      kernel.loop(0, count, 1, [&](Value column) {
+        Value from =
+            kernel.advance(sums, {kernel.mul(r, shape.lanes), column}, f64);
+        addWide(kernel, kernel.load(f64, from),
+                arguments.getAddress(target, {kernel.add(part, row),
+                                              kernel.add(first, column)}));
+      });
+    });
+  });
+}
+
+void TableProduct::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
+                            Index head, Index panel, Value sums) const {
+  Type f64 = kernel.builder.getF64Type();
+  auto wide = VectorType::get(kernel.width(), f64);
+  Value zero =
+      kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)));
+  int64_t count = 2 * shape.tileRows;
+  auto placeOf = [&](int64_t vector) {
+    return kernel.advance(sums, {vector * kernel.width()}, f64);
+  };
+  kernel.loop(0, shape.dim, shape.tileRows, [&](Value lane) {
+    for (int64_t vector = 0; vector < count; ++vector)
+      kernel.store(zero, placeOf(vector));
+    kernel.loop(0, arguments.getSize(seen, 0), blocksOfSpan, [&](Value first) {
+      Values span = emitSpan(kernel, arguments, head, panel, lane, first);
+      for (int64_t vector = 0; vector < count; ++vector)
+        addWide(kernel, extend(kernel, span[vector]), placeOf(vector));
+    });
+    addToTable(kernel, arguments, head, panel, lane, sums);
+  });
+}
+
+void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
+                                            size_t number,
+                                            const OffsetRows &made,
+                                            Value partials,
+                                            Value tableGradient) {
+  auto query = cast<RankedTensorType>(
+      getOwnerOperands(lowering.plan.owner).query.getType());
+  OffsetShape shape(lowering.target.vector, query.getDimSize(3));
+  std::string suffix = ("offset_sum_" + Twine(number)).str();
+  Value summed = launchSumOfPartials(lowering, suffix, shape, partials);
+  LaunchOperands operands;
+  TableProduct task{shape};
+  task.seen = operands.read(made.seen);
+  task.factors = operands.read(made.factors);
+  task.rows = operands.read(summed);
+  task.target = operands.write(tableGradient);
+  // Heads that share a table are one item, in order.
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    Index parts = kernel.select(
+        kernel.equal(arguments.getSize(task.target, 0), shape.dim), 1,
+        arguments.getSize(task.rows, 0));
+    return kernel.mul(arguments.getSize(task.factors, 0), parts);
+  };
+  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(8 * shape.tileRows * shape.lanes);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    Index panels = arguments.getSize(task.factors, 0);
+    Index heads = arguments.getSize(task.rows, 0);
+    Value isShared = kernel.equal(arguments.getSize(task.target, 0), shape.dim);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      // Panels first: threads work on neighbouring ones of a head.
+      Index part = kernel.div(item, panels), panel = kernel.rem(item, panels);
+      Index last = kernel.select(isShared, heads, kernel.add(part, 1));
+      kernel.loop(part, last, 1, [&](Value head) {
+        task.emitItem(kernel, arguments, head, panel, scratch);
+      });
+    });
+  };
+  create(lowering, ("offset_table_" + Twine(number)).str(), operands,
+         {countItems, scratchBytes, run});
+}
