@@ -158,53 +158,54 @@ struct TableProduct {
   OffsetShape shape;
   unsigned seen = 0, factors = 0, rows = 0, target = 0;
 
+  /// Lanes of a row, whole register tiles of them.
+  int64_t countRows() const { return llvm::alignTo(shape.dim, shape.tileRows); }
+  /// Words of sums [rows][lanes]: f32 of a span and f64 of all entries.
+  int64_t countSums() const { return countRows() * shape.lanes; }
+
   void emitItem(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
-                Index panel, Value sums) const;
-  Values emitSpan(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
-                  Index panel, Index lane, Index firstBlock) const;
+                Index panel, Value wide, Value narrow) const;
+  void addBlock(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
+                Index panel, Index number, Value sums) const;
   void addToTable(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
-                  Index panel, Index lane, Value sums) const;
+                  Index panel, Value sums) const;
 };
 } // namespace
 
-/// Lanes lane .. lane + tileRows - 1 of the rows times a panel of columns, over
-/// the entries of a span.
-Values TableProduct::emitSpan(KernelBuilder &kernel, ArgumentBlock &arguments,
-                              Index head, Index panel, Index lane,
-                              Index firstBlock) const {
-  Index last = kernel.min(kernel.add(firstBlock, blocksOfSpan),
-                          arguments.getSize(seen, 0));
-  Values zeros(2 * shape.tileRows, kernel.splatF32(0.0));
-  return kernel.loop(
-      firstBlock, last, 1, zeros, [&](Value number, ValueRange carried) {
-        Value flag =
-            kernel.load(kernel.i32, arguments.getAddress(seen, {number}));
-        Value isSeen =
-            kernel.compare(arith::CmpIPredicate::ne, kernel.fromI32(flag), 0);
-        return kernel.choose(
-            isSeen, carried.getTypes(),
-            [&]() -> Values {
-              Index entry = kernel.mul(number, block);
-              Value from = arguments.getAddress(rows, {head, entry, lane});
-              SmallVector<TileRow> tileRows;
-              for (int64_t r = 0; r < shape.tileRows; ++r)
-                tileRows.push_back({from, r});
-              RegisterTile tile;
-              tile.rows = tileRows;
-              tile.rowStep = shape.row;
-              tile.base = arguments.getAddress(factors, {panel, entry});
-              tile.vectorStep = shape.lanes;
-              tile.count = block;
-              return emitTile(kernel, tile, carried);
-            },
-            [&]() -> Values { return Values(carried); });
-      });
+/// sums += all lanes of the rows times a panel of columns, over a block of
+/// entries.
+void TableProduct::addBlock(KernelBuilder &kernel, ArgumentBlock &arguments,
+                            Index head, Index panel, Index number,
+                            Value sums) const {
+  Index entry = kernel.mul(number, block);
+  kernel.loop(0, countRows(), shape.tileRows, [&](Value lane) {
+    Value from = arguments.getAddress(rows, {head, entry, lane});
+    Value to = kernel.advance(sums, {kernel.mul(lane, shape.lanes)});
+    SmallVector<TileRow> tileRows;
+    Values initial;
+    for (int64_t r = 0; r < shape.tileRows; ++r) {
+      tileRows.push_back({from, r});
+      for (int64_t v = 0; v < 2; ++v)
+        initial.push_back(
+            kernel.loadVector(to, {r * shape.lanes + v * kernel.width()}));
+    }
+    RegisterTile tile;
+    tile.rows = tileRows;
+    tile.rowStep = shape.row;
+    tile.base = arguments.getAddress(factors, {panel, entry});
+    tile.vectorStep = shape.lanes;
+    tile.count = block;
+    Values results = emitTile(kernel, tile, initial);
+    for (int64_t r = 0; r < shape.tileRows; ++r)
+      for (int64_t v = 0; v < 2; ++v)
+        kernel.storeVector(results[2 * r + v], to,
+                           {r * shape.lanes + v * kernel.width()});
+  });
 }
 
-/// table[part + lane + r][panel] += sums[r].
+/// table[part + row][panel] += sums[row].
 void TableProduct::addToTable(KernelBuilder &kernel, ArgumentBlock &arguments,
-                              Index head, Index panel, Index lane,
-                              Value sums) const {
+                              Index head, Index panel, Value sums) const {
   Type f64 = kernel.builder.getF64Type();
   Index part =
       kernel.select(kernel.equal(arguments.getSize(target, 0), shape.dim), 0,
@@ -212,40 +213,49 @@ void TableProduct::addToTable(KernelBuilder &kernel, ArgumentBlock &arguments,
   Index first = kernel.mul(panel, shape.lanes);
   Index count =
       kernel.min(shape.lanes, kernel.sub(arguments.getSize(target, 1), first));
-  kernel.loop(0, shape.tileRows, 1, [&](Value r) {
-    Index row = kernel.add(lane, r);
-    kernel.when(kernel.less(row, shape.dim), [&] {
-      kernel.loop(0, count, 1, [&](Value column) {
-        Value from =
-            kernel.advance(sums, {kernel.mul(r, shape.lanes), column}, f64);
-        addWide(kernel, kernel.load(f64, from),
-                arguments.getAddress(target, {kernel.add(part, row),
-                                              kernel.add(first, column)}));
-      });
+  kernel.loop(0, shape.dim, 1, [&](Value row) {
+    Value to = arguments.getAddress(target, {kernel.add(part, row), first});
+    Index step = arguments.getStride(target, 1);
+    kernel.loop(0, count, 1, [&](Value column) {
+      Value from =
+          kernel.advance(sums, {kernel.mul(row, shape.lanes), column}, f64);
+      addWide(kernel, kernel.load(f64, from),
+              kernel.advance(to, {kernel.mul(column, step)}, f64));
     });
   });
 }
 
 void TableProduct::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
-                            Index head, Index panel, Value sums) const {
+                            Index head, Index panel, Value wide,
+                            Value narrow) const {
   Type f64 = kernel.builder.getF64Type();
-  auto wide = VectorType::get(kernel.width(), f64);
-  Value zero =
-      kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)));
-  int64_t count = 2 * shape.tileRows;
-  auto placeOf = [&](int64_t vector) {
-    return kernel.advance(sums, {vector * kernel.width()}, f64);
-  };
-  kernel.loop(0, shape.dim, shape.tileRows, [&](Value lane) {
-    for (int64_t vector = 0; vector < count; ++vector)
-      kernel.store(zero, placeOf(vector));
-    kernel.loop(0, arguments.getSize(seen, 0), blocksOfSpan, [&](Value first) {
-      Values span = emitSpan(kernel, arguments, head, panel, lane, first);
-      for (int64_t vector = 0; vector < count; ++vector)
-        addWide(kernel, extend(kernel, span[vector]), placeOf(vector));
+  Value zero = kernel.constant(cast<TypedAttr>(
+      kernel.builder.getZeroAttr(VectorType::get(kernel.width(), f64))));
+  auto eachVector = [&](function_ref<void(Value, Value)> body) {
+    kernel.loop(0, countSums(), kernel.width(), [&](Value lane) {
+      body(kernel.advance(wide, {lane}, f64), kernel.advance(narrow, {lane}));
     });
-    addToTable(kernel, arguments, head, panel, lane, sums);
+  };
+  eachVector([&](Value at, Value) { kernel.store(zero, at); });
+  Index blocks = arguments.getSize(seen, 0);
+  kernel.loop(0, blocks, blocksOfSpan, [&](Value first) {
+    eachVector(
+        [&](Value, Value at) { kernel.storeVector(kernel.splatF32(0.0), at); });
+    Index last = kernel.min(kernel.add(first, blocksOfSpan), blocks);
+    kernel.loop(first, last, 1, [&](Value number) {
+      Value flag =
+          kernel.load(kernel.i32, arguments.getAddress(seen, {number}));
+      Value isSeen =
+          kernel.compare(arith::CmpIPredicate::ne, kernel.fromI32(flag), 0);
+      kernel.when(isSeen, [&] {
+        addBlock(kernel, arguments, head, panel, number, narrow);
+      });
+    });
+    eachVector([&](Value to, Value from) {
+      addWide(kernel, extend(kernel, kernel.loadVector(from)), to);
+    });
   });
+  addToTable(kernel, arguments, head, panel, wide);
 }
 
 void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
@@ -272,19 +282,21 @@ void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
     return kernel.mul(arguments.getSize(task.factors, 0), parts);
   };
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
-    return Index(8 * shape.tileRows * shape.lanes);
+    return Index((8 + 4) * task.countSums());
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value scratch) {
     Index panels = arguments.getSize(task.factors, 0);
     Index heads = arguments.getSize(task.rows, 0);
     Value isShared = kernel.equal(arguments.getSize(task.target, 0), shape.dim);
+    Value narrow = kernel.advance(scratch, {task.countSums()},
+                                  kernel.builder.getF64Type());
     kernel.loop(begin, end, 1, [&](Value item) {
       // Panels first: threads work on neighbouring ones of a head.
       Index part = kernel.div(item, panels), panel = kernel.rem(item, panels);
       Index last = kernel.select(isShared, heads, kernel.add(part, 1));
       kernel.loop(part, last, 1, [&](Value head) {
-        task.emitItem(kernel, arguments, head, panel, scratch);
+        task.emitItem(kernel, arguments, head, panel, scratch, narrow);
       });
     });
   };

@@ -379,6 +379,10 @@ static Value launchWeights(const Lowering &lowering, size_t number,
   return result;
 }
 
+/// Panels of columns that are added at once: with the factors of a block of
+/// entries they stay in the first cache.
+static constexpr int64_t panelsAtOnce = 2;
+
 static Value launchRows(const Lowering &lowering, size_t number,
                         const OffsetShape &shape, Value entries,
                         const OffsetRows &made, Value weights) {
@@ -395,51 +399,56 @@ static Value launchRows(const Lowering &lowering, size_t number,
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
-    // Entries first .. first + tileRows - 1, lanes of a panel of the row.
-    auto emitRegisters = [&](Index head, Index panel, Index first) {
-      Values sums(shape.tileRows * 2, kernel.splatF32(0.0));
+    // Adds the product of some columns for entries first .. first + tileRows -
+    // 1 and the lanes of a panel of the row.
+    auto addColumns = [&](Index head, Index panel, Index first, Index part) {
+      Value to = kernel.advance(arguments.getAddress(target, {head, first}),
+                                {kernel.mul(panel, shape.lanes)});
+      Values sums;
+      for (int64_t r = 0; r < shape.tileRows; ++r)
+        for (int64_t v = 0; v < 2; ++v)
+          sums.push_back(
+              kernel.loadVector(to, {r * shape.row + v * kernel.width()}));
+      Index end = kernel.min(kernel.add(part, panelsAtOnce),
+                             arguments.getSize(factors, 0));
       sums = kernel.loop(
-          0, arguments.getSize(factors, 0), 1, sums,
-          [&](Value part, ValueRange carried) {
+          part, end, 1, sums, [&](Value number, ValueRange carried) {
             SmallVector<TileRow> rows;
-            Value from = arguments.getAddress(factors, {part, first});
+            Value from = arguments.getAddress(factors, {number, first});
             for (int64_t r = 0; r < shape.tileRows; ++r)
               rows.push_back({from, r * shape.lanes});
             RegisterTile tile;
             tile.rows = rows;
             tile.base = arguments.getAddress(
-                packed, {head, panel, kernel.mul(part, shape.lanes)});
+                packed, {head, panel, kernel.mul(number, shape.lanes)});
             tile.vectorStep = shape.lanes;
             tile.count = shape.lanes;
             return emitTile(kernel, tile, carried);
           });
-      Value to = arguments.getAddress(target, {head, first});
       for (int64_t r = 0; r < shape.tileRows; ++r)
         for (int64_t v = 0; v < 2; ++v)
           kernel.storeVector(sums[2 * r + v], to,
-                             {kernel.mul(panel, shape.lanes),
-                              r * shape.row + v * kernel.width()});
+                             {r * shape.row + v * kernel.width()});
     };
     kernel.loop(begin, end, 1, [&](Value item) {
       Index first = kernel.mul(item, block);
       Value seen = isSeen(kernel, arguments, flags, item);
       kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value head) {
-        kernel.when(
-            seen,
-            [&] {
-              kernel.loop(0, shape.row / shape.lanes, 1, [&](Value panel) {
-                kernel.loop(
-                    first, kernel.add(first, block), shape.tileRows,
-                    [&](Value entry) { emitRegisters(head, panel, entry); });
-              });
-            },
-            [&] {
-              Value to = arguments.getAddress(target, {head, first});
-              kernel.loop(
-                  0, block * shape.row, kernel.width(), [&](Value lane) {
-                    kernel.storeVector(kernel.splatF32(0.0), to, {lane});
-                  });
-            });
+        Value to = arguments.getAddress(target, {head, first});
+        kernel.loop(0, block * shape.row, kernel.width(), [&](Value lane) {
+          kernel.storeVector(kernel.splatF32(0.0), to, {lane});
+        });
+        auto addBlock = [&](Value panel, Value part) {
+          kernel.loop(
+              first, kernel.add(first, block), shape.tileRows,
+              [&](Value entry) { addColumns(head, panel, entry, part); });
+        };
+        kernel.when(seen, [&] {
+          kernel.loop(0, shape.row / shape.lanes, 1, [&](Value panel) {
+            kernel.loop(0, arguments.getSize(factors, 0), panelsAtOnce,
+                        [&](Value part) { addBlock(panel, part); });
+          });
+        });
       });
     });
   };
