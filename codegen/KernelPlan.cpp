@@ -169,6 +169,51 @@ static LogicalResult planAttentionRows(KernelPlan &plan, pos::RowsOp rows) {
   return success();
 }
 
+static LogicalResult planTurn(KernelPlan &plan, pos::TurnRowsOp turn) {
+  OwnerOperands operands = getOwnerOperands(plan.owner);
+  APInt size;
+  if (!matchPattern(turn.getSize(), m_ConstantInt(&size)))
+    return turn.emitOpError("size of a block must be constant");
+  for (auto attr : turn.getOf().getAsRange<pos::RowOperandAttr>()) {
+    RowTurn entry{turn, attr.getValue(), size.getSExtValue()};
+    bool isKey = entry.operand == RowOperand::key;
+    Value rows = isKey ? operands.key : operands.query;
+    int64_t width = cast<RankedTensorType>(rows.getType()).getDimSize(3);
+    if (entry.size < 1 || entry.size > width)
+      return turn.emitOpError("blocks of ")
+             << entry.size << " lanes do not fit rows of " << width << " (T3)";
+    entry.blocks = width / entry.size;
+    if (const auto &maps = isKey ? plan.keyRows : plan.queryRows;
+        !maps.empty()) {
+      InFlightDiagnostic diag =
+          turn.emitOpError("comes before other row maps of the same rows: name "
+                           "its encoding first (T2)");
+      diag.attachNote(maps.front().op->getLoc()) << "this map is named earlier";
+      return diag;
+    }
+    turn.walk([&](pos::ContextOpInterface op) {
+      AxisSet axes = op.getDependence(/*hasPositions=*/false);
+      entry.perBatch |= axes.contains(Axis::batch);
+      entry.perHead |= axes.contains(Axis::head);
+    });
+    plan.turns.push_back(entry);
+  }
+  return success();
+}
+
+/// What reads the query row as it entered sees no row that has turned.
+static LogicalResult verifyTurns(const KernelPlan &plan) {
+  for (const RowTurn &turn : plan.turns)
+    if (turn.operand == RowOperand::query && !plan.queryDots.empty()) {
+      pos::QueryDotOp dot = plan.queryDots.front();
+      InFlightDiagnostic diag =
+          dot.emitOpError("reads a query row that turns (T2)");
+      diag.attachNote(turn.op->getLoc()) << "it turns here";
+      return diag;
+    }
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Hoisted values
 //===----------------------------------------------------------------------===//
@@ -417,6 +462,8 @@ static LogicalResult planSite(KernelPlan &plan, Operation &site) {
     return setOnce(plan.mask, mask);
   if (auto columns = dyn_cast<pos::ColumnsOp>(site))
     return planColumns(plan, columns);
+  if (auto turn = dyn_cast<pos::TurnRowsOp>(site))
+    return planTurn(plan, turn);
   if (auto rows = dyn_cast<pos::WeightedRowsOp>(site)) {
     APInt acts(1, 1);
     if (rows.getCondition() &&
@@ -481,7 +528,8 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
         return failure();
   }
   planHinges(plan, sites);
-  if (failed(planHoists(plan, sites)) || failed(verifyGradientPaths(plan)))
+  if (failed(verifyTurns(plan)) || failed(planHoists(plan, sites)) ||
+      failed(verifyGradientPaths(plan)))
     return failure();
   return plan;
 }

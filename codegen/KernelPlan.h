@@ -57,6 +57,15 @@ struct RowMap {
   }
 };
 
+/// A turn of the rows of one operand, ahead of their row maps.
+struct RowTurn {
+  pos::TurnRowsOp op;
+  pos::RowOperand operand = pos::RowOperand::query;
+  int64_t size = 0, blocks = 0; ///< lanes of a block, blocks of a row
+  /// What the matrices vary with; with given positions also with their batch.
+  bool perBatch = false, perHead = false;
+};
+
 /// Columns that follow the lanes of query and key rows.
 struct RowColumns {
   pos::ColumnsOp op;
@@ -111,6 +120,8 @@ struct KernelPlan {
   /// In order of application. `inputRows` are those of the operand that a row
   /// map outside attention names.
   llvm::SmallVector<RowMap> queryRows, keyRows, valueRows, inputRows;
+  /// In order of application, ahead of the row maps.
+  llvm::SmallVector<RowTurn> turns;
   pos::ScoreOp score;                    ///< null: identity
   llvm::SmallVector<RowColumns> columns; ///< one after the other
   /// The number of heads where the score is of all heads at once, else 0.

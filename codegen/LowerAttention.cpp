@@ -2,6 +2,7 @@
 
 #include "codegen/LowerAttention.h"
 #include "codegen/ShapeChecks.h"
+#include "codegen/TurnRows.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -173,9 +174,12 @@ private:
       return failure();
     OpBuilder builder(owner);
     emitShapeChecks(builder, owner);
-    FailureOr<SmallVector<Value>> results =
-        function(Lowering{builder, kernels, prefix, target, *plan});
-    if (failed(results))
+    Lowering lowering{builder, kernels, prefix, target, *plan};
+    TurnedRows turned(lowering);
+    if (failed(turned.apply()))
+      return failure();
+    FailureOr<SmallVector<Value>> results = function(lowering);
+    if (failed(results) || failed(turned.pullBack(*results)))
       return failure();
     owner->replaceAllUsesWith(*results);
     owner->erase();

@@ -133,16 +133,17 @@ void ShapeChecker::vectors(pos::SitesOwnerInterface owner) {
   });
 }
 
-/// Whether a row map of keys or values differs between heads.
-static bool differsBetweenKeyHeads(pos::RowsOp rows) {
-  bool ofKeys = llvm::any_of(
-      rows.getOf().getAsRange<pos::RowOperandAttr>(), [](auto operand) {
+/// Whether a map of the rows of keys or values, `of` which operands it says,
+/// differs between heads.
+static bool differsBetweenKeyHeads(Operation *map, ArrayAttr of) {
+  bool ofKeys =
+      llvm::any_of(of.getAsRange<pos::RowOperandAttr>(), [](auto operand) {
         return operand.getValue() == pos::RowOperand::key ||
                operand.getValue() == pos::RowOperand::value;
       });
   if (!ofKeys)
     return false;
-  WalkResult result = rows.walk([](Operation *op) {
+  WalkResult result = map->walk([](Operation *op) {
     bool perHead = isa<pos::HeadOp>(op);
     for (Value operand : op->getOperands())
       if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
@@ -157,8 +158,12 @@ static bool differsBetweenKeyHeads(pos::RowsOp rows) {
 void ShapeChecker::requirements(pos::SitesOwnerInterface owner) {
   codegen::OwnerOperands operands = codegen::getOwnerOperands(owner);
   bool isAttention = !operands.values.empty();
-  owner.getSitesRegion().walk([&](pos::RowsOp rows) {
-    if (isAttention && differsBetweenKeyHeads(rows))
+  owner.getSitesRegion().walk([&](Operation *op) {
+    auto rows = dyn_cast<pos::RowsOp>(op);
+    auto turn = dyn_cast<pos::TurnRowsOp>(op);
+    if (!isAttention || (!rows && !turn))
+      return;
+    if (differsBetweenKeyHeads(op, rows ? rows.getOf() : turn.getOf()))
       equal({operands.query, 1}, {operands.key, 1},
             "a row map of keys differs between heads: grouped queries, which "
             "share them, have no such map; heads of query and key");

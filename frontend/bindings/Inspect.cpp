@@ -217,9 +217,14 @@ static OptionFacts getFacts(pos::OptionOp option) {
 /// Operands whose rows a definition maps.
 static void collectOperands(pos::EncodingOp definition,
                             llvm::SetVector<StringRef> &operands) {
-  for (auto rows : definition.getOps<pos::RowsOp>())
-    for (auto operand : rows.getOf().getAsRange<pos::RowOperandAttr>())
+  auto collect = [&](ArrayAttr of) {
+    for (auto operand : of.getAsRange<pos::RowOperandAttr>())
       operands.insert(pos::stringifyRowOperand(operand.getValue()));
+  };
+  for (auto rows : definition.getOps<pos::RowsOp>())
+    collect(rows.getOf());
+  for (auto turn : definition.getOps<pos::TurnRowsOp>())
+    collect(turn.getOf());
 }
 
 static bool seesAllHeads(pos::ScoreOp score) {
@@ -243,7 +248,7 @@ static std::vector<std::string> getPlaces(pos::EncodingOp definition) {
     std::string place = op.getName().stripDialect().str();
     if (auto score = dyn_cast<pos::ScoreOp>(op); score && seesAllHeads(score))
       place += " of all heads";
-    if (isa<pos::RowsOp>(op))
+    if (isa<pos::RowsOp, pos::TurnRowsOp>(op))
       place += " of " + llvm::join(operands, ", ");
     add(place);
     op.walk([&](Operation *inner) {

@@ -139,7 +139,8 @@ struct Hoist : passes::impl::HoistBase<Hoist> {
       Counts counts;
       for (Operation &op :
            llvm::make_early_inc_range(owner.getSitesRegion().front()))
-        if (auto site = dyn_cast<pos::SiteOpInterface>(op))
+        if (auto site = dyn_cast<pos::SiteOpInterface>(op);
+            site && !site.isOutsideTiles())
           hoistFrom(site, owner, counts);
       numHoists += counts.hoists;
       numParts += counts.parts;

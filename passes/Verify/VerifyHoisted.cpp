@@ -58,7 +58,8 @@ struct VerifyHoisted : passes::impl::VerifyHoistedBase<VerifyHoisted> {
             LogicalResult checked = success();
             if (auto hoist = dyn_cast<pos::HoistOp>(op))
               checked = verifyHoist(hoist, dependence);
-            else if (auto site = dyn_cast<pos::SiteOpInterface>(op))
+            else if (auto site = dyn_cast<pos::SiteOpInterface>(op);
+                     site && !site.isOutsideTiles())
               checked = verifyPayload(site.getPayload(), dependence);
             if (failed(checked))
               return failure();

@@ -212,3 +212,68 @@ func.func @negative(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
   }
   return %o : tensor<?x?x?x8xf32>
 }
+
+// -----
+
+func.func @wide_turn(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    %n = arith.constant 9 : i32
+    // expected-error @below {{'pos.turn_rows' op blocks of 9 lanes do not fit rows of 8 (T3)}}
+    pos.turn_rows of [query] blocks %n {
+    ^bb0(%block: i32, %row: i32, %column: i32):
+      %z = arith.constant 0.0 : f32
+      pos.yield %z : f32
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}
+
+// -----
+
+func.func @late_turn(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    %n = arith.constant 4 : i32
+    // expected-note @below {{this map is named earlier}}
+    pos.rows of [query, key] single {
+    ^bb0(%v: f32):
+      pos.yield %v : f32
+    }
+    // expected-error @below {{'pos.turn_rows' op comes before other row maps of the same rows: name its encoding first (T2)}}
+    pos.turn_rows of [query] blocks %n {
+    ^bb0(%block: i32, %row: i32, %column: i32):
+      %z = arith.constant 0.0 : f32
+      pos.yield %z : f32
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}
+
+// -----
+
+func.func @turned_query(%x: tensor<?x?x?x8xf32>, %t: tensor<?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x) params(%t : tensor<?x8xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%table: tensor<?x8xf32>):
+    %n = arith.constant 4 : i32
+    // expected-note @below {{it turns here}}
+    pos.turn_rows of [query] blocks %n {
+    ^bb0(%block: i32, %row: i32, %column: i32):
+      %z = arith.constant 0.0 : f32
+      pos.yield %z : f32
+    }
+    pos.score {
+    ^bb0(%s: f32):
+      %j = pos.index key
+      // expected-error @below {{'pos.query_dot' op reads a query row that turns (T2)}}
+      %d = pos.query_dot %table[%j] : tensor<?x8xf32>
+      %u = arith.addf %s, %d : f32
+      pos.yield %u : f32
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}

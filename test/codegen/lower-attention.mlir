@@ -2,7 +2,7 @@
 // RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=reference | FileCheck %s --check-prefix=REFERENCE
 // RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=cpu:avx2 --remarks-filter=lower-attention -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
-// COUNT: remark: [Passed] lowered | Category:lower-attention | Ops=5, Structures=4
+// COUNT: remark: [Passed] lowered | Category:lower-attention | Ops=6, Structures=5
 
 !rows = tensor<?x?x?x32xf32>
 !lse = tensor<?x?x?xf32>
@@ -55,6 +55,26 @@ func.func @columns(%x: !rows, %w: tensor<?x?xf32>) -> !rows {
       %y = arith.mulf %f, %g : f32
       %z = arith.sitofp %j : i32 to f32
       pos.yield %y, %z : f32, f32
+    }
+  }
+  return %a : !rows
+}
+
+// Rows turn before the kernel reads them, on every target.
+// CHECK-LABEL: func.func @turns
+// CHECK: exec.launch @kernels::@attention_4_turn0 reads(%arg0 {{.*}}writes(%[[Q:.+]] :
+// CHECK: exec.launch @kernels::@attention_4_forward reads(%[[Q]], %arg0, %arg0
+// REFERENCE-LABEL: func.func @turns
+// REFERENCE: exec.launch @kernels::@attention_4_turn0 reads(%arg0 {{.*}}writes(%[[Q:.+]] :
+// REFERENCE: exec.launch @kernels::@attention_4_forward reads(%[[Q]], %arg0, %arg0
+func.func @turns(%x: !rows) -> !rows {
+  %a, %l0 = pos.attention %x, %x, (%x) : !rows, !rows, (!rows) -> (!rows), !lse {
+    %n = arith.constant 5 : i32
+    pos.turn_rows of [query] blocks %n {
+    ^bb0(%block: i32, %row: i32, %column: i32):
+      %p = pos.coord self
+      %f = arith.sitofp %p : i32 to f32
+      pos.yield %f : f32
     }
   }
   return %a : !rows

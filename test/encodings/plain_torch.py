@@ -140,3 +140,16 @@ def rope_2d_mixed(rows, pos, is_query, kpos, params):
     across, down = params["freqs"][:, None, :, None]
     angle = pos[:, None, :, 1:] * across + pos[:, None, :, :1] * down
     return turned(rows, angle, "interleaved")
+
+
+def liere(rows, pos, is_query, kpos, params, axes=2, block=0, per_head=False, unit=1.0):
+    gen = params["gen"].triu(1)
+    skew = gen - gen.mT
+    size = skew.shape[-1]
+    generator = torch.einsum("bla,ahnrc->bhlnrc", pos[..., :axes], skew) * unit
+    turn = torch.linalg.matrix_exp(generator.contiguous())
+    width = rows.shape[-1] // size * size
+    blocks = rows[..., :width].unflatten(-1, (-1, size))
+    turn = turn.expand(*rows.shape[:2], -1, -1, -1, -1)
+    moved = (turn @ blocks[..., None])[..., 0]
+    return torch.cat([moved.flatten(-2), rows[..., width:]], -1)

@@ -264,6 +264,71 @@ def test_initial_frequencies():
     torch.testing.assert_close(turn, torch.full_like(turn, math.pi / 2), rtol=1e-5, atol=0)
 
 
+# Axes, lanes of a block, whether heads differ, the worth of a step; 10 lanes a row.
+TURNS = [(2, 0, False, 0.1), (2, 4, True, 0.05), (1, 3, False, 0.02), (3, 5, True, 0.1), (1, 1, False, 1.0)]
+
+
+@pytest.mark.parametrize("axes, block, per_head, unit", TURNS)
+def test_liere(draw, axes, block, per_head, unit):
+    options = {"axes": axes, "block": block, "per_head": per_head, "unit": unit}
+    use = spell("liere", options).replace("True", "true").replace("False", "false")
+    size = block or 10
+    shape = (axes, 3 if per_head else 1, 10 // size, size, size)
+    params = {"gen": 2 * math.pi * torch.rand(shape, generator=draw, dtype=torch.float64)}
+    for batch in (1, 2):
+        positions = tuple(
+            torch.randint(0, 9, (batch, n, 3), generator=draw, dtype=torch.int32)
+            for n in (7, 11)
+        )
+        check(draw, use, plain_torch.liere, params, is_map=True, causal=False,
+              positions=positions, shape=(2, 3, 7, 11, 10), **options)  # fmt: skip
+    if axes == 1:
+        check(draw, use, plain_torch.liere, params, is_map=True, shape=(2, 3, 7, 11, 10),
+              **options)  # fmt: skip
+
+
+def test_initial_generators():
+    gen = sextant.init_params(["liere(per_head=true)"], heads=3, head_dim=16, seed=0)["liere.gen"]
+    assert gen.shape == (2, 3, 1, 16, 16)
+    assert 0 <= gen.min() < 0.3 and 6.0 < gen.max() <= 2 * math.pi
+    gen = sextant.init_params(["liere(block=8, axes=1)"], heads=3, head_dim=20, seed=0)["liere.gen"]
+    assert gen.shape == (1, 1, 2, 8, 8)
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_liere_of_one_axis_sees_differences(draw, target):
+    """exp(p A)^T exp(q A) = exp((q - p) A): a shift of all positions changes nothing."""
+    params = {"liere.gen": torch.rand(1, 1, 1, 16, 16, generator=draw)}
+    rows = [normal(draw, 2, 2, 9, 16).float() for _ in range(3)]
+    uses, start = ["liere(axes=1, unit=0.1)"], along(draw, 9)
+    results = []
+    for shift in (0, 117):
+        given = {f"{side}_positions": start + shift for side in ("query", "key")}
+        results.append(sextant.attention(*rows, uses, params, target=target, **given))
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
+
+
+def test_liere_refuses(draw):
+    q, k = normal(draw, 1, 4, 5, 8).float(), normal(draw, 1, 2, 5, 8).float()
+
+    def call(use, q=q, heads=4):
+        params = sextant.init_params([use], heads=heads, head_dim=8, seed=1)
+        return sextant.attention(q, k, k, [use], params, target="cpu")
+
+    call("liere")
+    with pytest.raises(sextant.RuntimeError, match="grouped queries"):
+        call("liere(per_head=true)")
+    with pytest.raises(sextant.CompileError, match="at most three axes.*4 at_most 3"):
+        call("liere(axes=4)")
+    for use in ("liere(axes=0)", "liere(block=9)"):
+        with pytest.raises(ValueError, match='"liere.gen".* an option is too small'):
+            call(use)
+    with pytest.raises(sextant.CompileError, match="comes before other row maps"):
+        params = sextant.init_params(["liere"], heads=4, head_dim=8, seed=1)
+        sextant.attention(q, k, k, ["rope", "liere"], params, target="cpu")
+    sextant.attention(q, k, k, ["liere", "rope"], params, target="cpu")
+
+
 def test_grouped_queries_need_a_shared_map(draw):
     q, k = normal(draw, 1, 4, 5, 8).float(), normal(draw, 1, 2, 5, 8).float()
     params = sextant.init_params(["rope_2d_mixed"], heads=4, head_dim=8, seed=1)

@@ -125,3 +125,24 @@ def test_biases_of_far_keys_do_not_underflow():
     params = {"kerple_power.r1": torch.tensor([2.0]), "kerple_power.r2": torch.tensor([2.0])}
     bias = probe.bias_over_distance(["kerple_power"], params, heads=1, head_dim=4, distances=512)
     torch.testing.assert_close(bias[0], -2.0 * torch.arange(512).double() ** 2)
+
+
+@pytest.mark.parametrize("target", ["reference", *CPU])
+def test_turns_stay_rotations_far_away(target):
+    """With unit 1 the fastest plane turns by some 10^5 rad at position 16384, of which
+    f32 keeps two digits. Angles are made in double: a row that turns keeps its length,
+    and what stands at one place keeps its product.
+
+    Rows are rounded to f32 once: a product of 32 terms is off by some 1e-6 of itself.
+    """
+    params = sextant.init_params(["liere"], heads=2, head_dim=32)
+    x, y = torch.randn(4, 2, 1, 32), torch.randn(4, 2, 1, 32)
+    at = torch.tensor([[0, 0], [1, 3], [777, 16384], [16384, 16384]], dtype=torch.int32)
+    at = at[:, None]
+    for q, k in ((x, x), (x, y)):
+        _, lse = sextant.attention(
+            q, k, k, ["liere"], params, query_positions=at, key_positions=at,
+            return_lse=True, target=target,
+        )  # fmt: skip
+        want = (q.double() * k.double()).sum(-1) / math.sqrt(32)
+        torch.testing.assert_close(lse.double(), want, atol=2e-5, rtol=2e-5)

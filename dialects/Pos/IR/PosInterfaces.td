@@ -42,6 +42,9 @@ def Pos_SiteOpInterface : OpInterface<"SiteOpInterface"> {
       "::sextant::pos::AxisSet", "getPointAxes", (ins), "",
       [{ using enum ::sextant::pos::Axis;
          return ::sextant::pos::AxisSet{batch, head, query, key, offset}; }]>,
+    InterfaceMethod<"Whether kernels evaluate the payload once per call, ahead "
+                    "of their tiles: nothing of it is worth keeping outside.",
+      "bool", "isOutsideTiles", (ins), "", [{ return false; }]>,
     InterfaceMethod<"Reads off operands what options chose, once the site stands "
                     "in an attention and its operands are constants.",
       "::llvm::LogicalResult", "resolveOperands", (ins), "",

@@ -229,6 +229,9 @@ SmallVector<Type> ColumnsOp::getYieldTypes() {
   Type f32 = Float32Type::get(getContext());
   return {f32, f32};
 }
+SmallVector<Type> TurnRowsOp::getYieldTypes() {
+  return {Float32Type::get(getContext())};
+}
 SmallVector<Type> WeightedRowsOp::getYieldTypes() {
   return {IntegerType::get(getContext(), 32)};
 }
@@ -237,6 +240,11 @@ AxisSet RowsOp::getArgumentAxes() { return Axis::row; }
 AxisSet RowsOp::getPointAxes() {
   return {Axis::batch, Axis::head, Axis::self, Axis::lane};
 }
+AxisSet TurnRowsOp::getArgumentAxes() { return Axis::lane; }
+AxisSet TurnRowsOp::getPointAxes() {
+  return {Axis::batch, Axis::head, Axis::self};
+}
+bool TurnRowsOp::isOutsideTiles() { return true; }
 /// All heads at once stand at no head.
 AxisSet ScoreOp::getPointAxes() {
   AxisSet pair{Axis::batch, Axis::query, Axis::key, Axis::offset};
@@ -315,6 +323,20 @@ LogicalResult RowsOp::verify() {
       return emitOpError("payload argument must be ")
              << (whole ? "tensor<?xf32>" : "f32") << " (C1) but is " << type;
   }
+  return success();
+}
+
+LogicalResult TurnRowsOp::verify() {
+  for (auto operand : getOf().getAsRange<RowOperandAttr>())
+    if (operand.getValue() != RowOperand::query &&
+        operand.getValue() != RowOperand::key)
+      return emitOpError("turns rows of query and key, not of ")
+             << stringifyRowOperand(operand.getValue()) << " (T1)";
+  TypeRange arguments = getBody().front().getArgumentTypes();
+  if (arguments.size() != 3 ||
+      llvm::any_of(arguments, [](Type type) { return !type.isInteger(32); }))
+    return emitOpError("payload must take block, row and column (i32, i32, "
+                       "i32) of the matrix's element");
   return success();
 }
 

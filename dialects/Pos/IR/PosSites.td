@@ -50,6 +50,47 @@ def Pos_RowsOp : Pos_SiteOp<"rows", [AttrSizedOperandSegments],
   let hasVerifier = 1;
 }
 
+def Pos_TurnRowsOp : Pos_SiteOp<"turn_rows", [],
+    ["getArgumentAxes", "getPointAxes", "isOutsideTiles"]> {
+  let summary = "Multiplies blocks of query and key rows by the exponential of a matrix";
+  let description = [{
+    With A the matrix of `size` rows and columns that the payload gives for a
+    row's block, the block x becomes exp(A) x. The payload takes the block, the
+    row and the column of A (i32) and yields that element. Blocks follow each
+    other from lane 0 on; lanes that fill no block stay as they are. The head
+    counts the operand's own heads.
+
+    T1: the operands are query and key. T2: turns come before other row maps of
+    the same rows, and a query that turns has no `pos.query_dot`. T3: `size` is 1
+    to the head dim.
+
+    Matrices and exponentials are made once per call and position, in double,
+    and are shared by batch and heads where A does not vary with them; the row is
+    rounded to its type once. Up to a norm of 2^50 of A the error of exp(A) is
+    that of its angles in double. The gradient is exact (that of the exponential
+    in the direction of the cotangent; Al-Mohy and Higham 2009, section 2), with
+    nothing kept from the forward.
+
+    A plane that turns by the position:
+
+    ```mlir
+    %two = arith.constant 2 : i32
+    pos.turn_rows of [query, key] blocks %two {
+    ^bb0(%block: i32, %row: i32, %column: i32):
+      %p = pos.coord self
+      %o = arith.subi %row, %column : i32
+      %pf = arith.sitofp %p : i32 to f32
+      %of = arith.sitofp %o : i32 to f32
+      %a = arith.mulf %pf, %of : f32
+      pos.yield %a : f32
+    }
+    ```
+  }];
+  let arguments = (ins Pos_RowOperandArrayAttr:$of, I32:$size);
+  let assemblyFormat = "`of` custom<RowOperands>($of) `blocks` $size $body attr-dict";
+  let hasVerifier = 1;
+}
+
 def Pos_ColumnsOp : Pos_SiteOp<"columns", [], ["getPointAxes"]> {
   let summary = "Appends columns to query and key rows";
   let description = [{

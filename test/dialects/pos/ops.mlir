@@ -36,7 +36,7 @@ pos.encoding @definition attributes {formula = "s", paper = "none"} {
   %digits = pos.input "digits" : tensor<?x?xi32>
 }
 
-// The sites: rows in each grouping, columns, scores, masks, weighted rows.
+// The sites: rows in each grouping, turns, columns, scores, masks, weighted rows.
 // CHECK-LABEL: pos.encoding @sites
 pos.encoding @sites {
   %n = pos.option "n" : i32 = 4 : i32
@@ -62,6 +62,14 @@ pos.encoding @sites {
   pos.rows of [query] whole {
   ^bb0(%x: tensor<?xf32>):
     pos.yield %x : tensor<?xf32>
+  }
+  // CHECK: pos.turn_rows of [query, key] blocks %{{[a-z0-9]+}} {
+  // CHECK-NEXT: ^bb0(%{{[a-z0-9]+}}: i32, %{{[a-z0-9]+}}: i32, %{{[a-z0-9]+}}: i32):
+  pos.turn_rows of [query, key] blocks %n {
+  ^bb0(%block: i32, %row: i32, %column: i32):
+    %p = pos.coord self
+    %f = arith.sitofp %p : i32 to f32
+    pos.yield %f : f32
   }
   // CHECK: pos.columns %{{[a-z0-9]+}} {
   pos.columns %n {
