@@ -32,7 +32,7 @@ class Case:
     value_dim: int = 16
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    positions: str = ""  # "", "shared" or "batch"
+    positions: str = ""  # "", "shared", "batch" or "random"
     transposed: bool = False
     label: str = ""
 
@@ -97,7 +97,12 @@ def make_inputs(case: Case, seed: int, dtype: torch.dtype = torch.float32) -> In
         return t.transpose(1, 2) if case.transposed else t
 
     positions = {}
-    if case.positions:
+    if case.positions == "random":
+        # One draw for queries and keys, two axes alike, wider than tables of offsets.
+        drawn = sextant.random_positions(max(case.query, case.key), 8192, draw)
+        for side, length in (("query", case.query), ("key", case.key)):
+            positions[f"{side}_positions"] = drawn[-length:, None].expand(-1, 2)[None]
+    elif case.positions:
         count = case.batch if case.positions == "batch" else 1
         for side, length in (("query", case.query), ("key", case.key)):
             # Two axes: what asks for one reads the first.

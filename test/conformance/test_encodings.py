@@ -23,6 +23,7 @@ SHAPES = [
     dict(query=40, key=40, transposed=True, **AMONG, label="transposed"),
     dict(query=21, key=34, positions="batch", label="positions"),
     dict(query=33, key=33, positions="shared", label="shared-positions"),
+    dict(query=29, key=33, positions="random", label="random-positions"),
 ]
 
 

@@ -72,6 +72,28 @@ def test_training_and_evaluation(per):
         models[0].token_losses(torch.zeros(1, 65).long(), torch.zeros(1, 65).long())
 
 
+HOSTS = ["alibi", "kerple_log", "t5_bias", "fire", "rope", "xpos", "sandwich", "cope", "shaw",
+         "dape(kerple_log)", "talking_heads", "learned(rows=256)", "sinusoidal"]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_any_host(host):
+    """A model with one draw per layer trains, and is evaluated beyond its length."""
+    config = TrainConfig(
+        encodings=(host,), layers=2, width=32, heads=2, length=12, batch=2,
+        max_position=256, positions_per="layer",
+    )  # fmt: skip
+    model = Model(config)
+    tokens = torch.arange(26).reshape(2, 13) % 5
+    losses = [model.step(tokens[:, :-1], tokens[:, 1:], 1e-2) for _ in range(3)]
+    assert losses[-1] < losses[0]
+    longer = torch.arange(101)[None] % 5
+    first, second = (model.token_losses(longer[:, :-1], longer[:, 1:]) for _ in range(2))
+    assert first.isfinite().all()
+    # What asks for no coordinate cannot tell two draws apart.
+    assert torch.equal(first, second) == (host in ("cope", "talking_heads"))
+
+
 def test_settings_that_do_not_fit():
     with pytest.raises(ValueError, match="max_position 8 is less than length 16"):
         TrainConfig(length=16, max_position=8)
