@@ -45,6 +45,7 @@ private:
   LogicalResult writeIntegerOp(Operation *op, artifact::IntegerKind kind);
   LogicalResult writeConstant(arith::ConstantOp op);
   LogicalResult writeDim(tensor::DimOp op);
+  LogicalResult writeElement(exec::ElementOp op);
   LogicalResult writeCast(tensor::CastOp op);
   LogicalResult writeAlloc(exec::AllocOp op);
   LogicalResult writeLaunch(exec::LaunchOp op);
@@ -194,6 +195,14 @@ LogicalResult FunctionWriter::writeDim(tensor::DimOp op) {
   uint32_t result = addInteger(op.getResult());
   add(op, artifact::Body::Dim,
       artifact::CreateDim(builder, source, axis.getInt(), result).Union());
+  return success();
+}
+
+LogicalResult FunctionWriter::writeElement(exec::ElementOp op) {
+  uint32_t source = getTensor(op.getSource());
+  uint32_t result = addInteger(op.getResult());
+  add(op, artifact::Body::Element,
+      artifact::CreateElement(builder, source, op.getNumber(), result).Union());
   return success();
 }
 
@@ -392,6 +401,7 @@ LogicalResult FunctionWriter::writeOp(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](arith::ConstantOp op) { return writeConstant(op); })
       .Case([&](tensor::DimOp op) { return writeDim(op); })
+      .Case([&](exec::ElementOp op) { return writeElement(op); })
       .Case([&](tensor::CastOp op) { return writeCast(op); })
       .Case([&](exec::AllocOp op) { return writeAlloc(op); })
       .Case([&](exec::LaunchOp op) { return writeLaunch(op); })

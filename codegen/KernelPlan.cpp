@@ -502,6 +502,8 @@ static LogicalResult verifyPositionAxes(pos::SitesOwnerInterface owner) {
       verified = verify(op, offset.getAxis());
     else if (auto bound = dyn_cast<pos::BoundOp>(op))
       verified = verify(op, bound.getAxis());
+    else if (auto span = dyn_cast<pos::RequireSpanOp>(op))
+      verified = verify(op, span.getAxis());
     return failed(verified) ? WalkResult::interrupt() : WalkResult::advance();
   });
   return failure(result.wasInterrupted());

@@ -1,6 +1,7 @@
 //===- LowerAttention.cpp - From attention to launches of kernels ---------===//
 
 #include "codegen/LowerAttention.h"
+#include "codegen/PositionBounds.h"
 #include "codegen/ShapeChecks.h"
 #include "codegen/TurnRows.h"
 #include "dialects/Exec/IR/Exec.h"
@@ -175,6 +176,7 @@ private:
     OpBuilder builder(owner);
     emitShapeChecks(builder, owner);
     Lowering lowering{builder, kernels, prefix, target, *plan};
+    emitSpanChecks(lowering);
     TurnedRows turned(lowering);
     if (failed(turned.apply()))
       return failure();

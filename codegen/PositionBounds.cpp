@@ -2,6 +2,8 @@
 
 #include "codegen/PositionBounds.h"
 #include "codegen/ArgumentPoint.h"
+#include "dialects/Exec/IR/Exec.h"
+#include "mlir/IR/Matchers.h"
 #include <limits>
 
 using namespace mlir;
@@ -57,9 +59,10 @@ static CoordRange findRange(KernelBuilder &k, ArgumentBlock &arguments,
 Value codegen::launchBounds(const Lowering &lowering) {
   int64_t axes = 0;
   pos::SitesOwnerInterface owner = lowering.plan.owner;
-  owner.getSitesRegion().walk([&](pos::BoundOp op) {
-    axes = std::max<int64_t>(axes, op.getAxis() + 1);
-  });
+  auto ask = [&](int64_t axis) { axes = std::max(axes, axis + 1); };
+  owner.getSitesRegion().walk([&](pos::BoundOp op) { ask(op.getAxis()); });
+  owner.getSitesRegion().walk(
+      [&](pos::RequireSpanOp op) { ask(op.getAxis()); });
   if (axes == 0 || !lowering.plan.hasPositions)
     return {};
   auto type = RankedTensorType::get({4 * axes}, lowering.builder.getI32Type());
@@ -85,6 +88,45 @@ Value codegen::launchBounds(const Lowering &lowering) {
   };
   operands.launch(lowering, "bounds", {items, noScratch, run});
   return buffer;
+}
+
+void codegen::emitSpanChecks(const Lowering &lowering) {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  OwnerOperands operands = getOwnerOperands(owner);
+  OpBuilder &builder = lowering.builder;
+  Location loc = lowering.getLoc();
+  unsigned lengthDim = operands.values.empty() ? 1 : 2;
+  Value bounds;
+  auto check = [&](pos::RequireSpanOp op) {
+    APInt limit;
+    matchPattern(op.getLimit(), m_ConstantInt(&limit));
+    Value span;
+    if (!lowering.plan.hasPositions) {
+      // Indices, aligned at the end.
+      span = arith::MaxSIOp::create(builder, loc,
+                                    lowering.getDim(operands.query, lengthDim),
+                                    lowering.getDim(operands.key, lengthDim));
+    } else {
+      if (!bounds)
+        bounds = launchBounds(lowering);
+      auto entry = [&](int64_t number) -> Value {
+        return exec::ElementOp::create(builder, loc, builder.getIndexType(),
+                                       bounds, 4 * op.getAxis() + number);
+      };
+      Value least = arith::MinSIOp::create(builder, loc, entry(0), entry(2));
+      Value greatest = arith::MaxSIOp::create(builder, loc, entry(1), entry(3));
+      Value steps = arith::SubIOp::create(builder, loc, greatest, least);
+      span = arith::AddIOp::create(
+          builder, loc, steps, arith::ConstantIndexOp::create(builder, loc, 1));
+    }
+    Value most =
+        arith::ConstantIndexOp::create(builder, loc, limit.getSExtValue());
+    exec::CheckOp::create(builder, loc, span, exec::Predicate::at_most, most,
+                          op.getMessage());
+  };
+  if (!owner.getSitesRegion().empty())
+    for (auto op : owner.getSitesRegion().front().getOps<pos::RequireSpanOp>())
+      check(op);
 }
 
 Value codegen::loadBound(KernelBuilder &kernel, Value buffer, Bound bound,

@@ -17,6 +17,10 @@ namespace sextant::codegen {
 /// the key; null if no payload asks, or if no positions are given.
 mlir::Value launchBounds(const Lowering &lowering);
 
+/// The checks of `pos.require_span`: an error of the call before its kernels
+/// run.
+void emitSpanChecks(const Lowering &lowering);
+
 /// An entry of the buffer of `launchBounds` (i32).
 mlir::Value loadBound(KernelBuilder &kernel, mlir::Value buffer,
                       pos::Bound bound, pos::Side side, int64_t axis);

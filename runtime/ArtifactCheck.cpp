@@ -43,6 +43,7 @@ private:
   Status visit(const Release &op);
   Status visit(const Check &op);
   Status visit(const Return &op);
+  Status visit(const Element &op);
 
   const Artifact &artifact;
   const Function &function;
@@ -143,6 +144,17 @@ Status FunctionChecker::visit(const Dim &op) {
   if (op.axis >= function.tensors[op.tensor].dims.size())
     return makeError("tensor register ", op.tensor, " has no dimension ",
                      op.axis);
+  return writeInteger(op.result);
+}
+
+Status FunctionChecker::visit(const Element &op) {
+  SEXTANT_CHECK(read(op.tensor));
+  const TensorType &type = function.tensors[op.tensor];
+  if (type.dtype != DType::I32 || type.dims.size() != 1)
+    return makeError("tensor register ", op.tensor, " is no vector of i32");
+  if (type.dims[0] <= static_cast<int64_t>(op.number))
+    return makeError("tensor register ", op.tensor, " has no element ",
+                     op.number);
   return writeInteger(op.result);
 }
 

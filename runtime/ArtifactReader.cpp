@@ -81,6 +81,11 @@ static Instruction readInstruction(const artifact::Instruction &table,
     result.body = Dim{op->tensor(), op->axis(), op->result()};
     return result;
   }
+  case artifact::Body::Element: {
+    const auto *op = table.body_as_Element();
+    result.body = Element{op->tensor(), op->number(), op->result()};
+    return result;
+  }
   case artifact::Body::Integer: {
     const auto *op = table.body_as_Integer();
     result.body = Integer{op->kind(), op->left(), op->right(), op->result()};

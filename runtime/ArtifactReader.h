@@ -82,10 +82,13 @@ struct Check {
 struct Return {
   Registers tensors;
 };
+struct Element {
+  uint32_t tensor, number, result;
+};
 
 struct Instruction {
   std::variant<Dim, Integer, Alloc, Constant, Launch, Dense, View, Release,
-               Check, Return>
+               Check, Return, Element>
       body;
   std::string label;
 };

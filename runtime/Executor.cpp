@@ -48,6 +48,7 @@ private:
   Status visit(const Release &op);
   Status visit(const Check &op);
   Status visit(const Return &op);
+  Status visit(const Element &op);
 
   void appendArgument(const Tensor &tensor);
   std::vector<int64_t> getShape(uint32_t tensor, const Registers &sizes) const;
@@ -75,6 +76,13 @@ private:
 
 Status Execution::visit(const Dim &op) {
   integers[op.result] = tensors[op.tensor].sizes[op.axis];
+  return {};
+}
+
+Status Execution::visit(const Element &op) {
+  const Tensor &tensor = tensors[op.tensor];
+  integers[op.result] =
+      static_cast<const int32_t *>(tensor.data)[op.number * tensor.strides[0]];
   return {};
 }
 

@@ -278,12 +278,28 @@ static LogicalResult spliceRequire(pos::RequireOp require,
   return success();
 }
 
+/// The limit is known where the encoding is used, the span at the call.
+static LogicalResult spliceRequireSpan(pos::RequireSpanOp require, Block &block,
+                                       Evaluator &evaluator) {
+  OpBuilder builder = OpBuilder::atBlockEnd(&block);
+  Value limit = createConstant(builder, require.getLimit(), evaluator);
+  if (!limit)
+    return require.emitOpError("limit must be known at compile time");
+  IRMapping mapping;
+  mapping.map(require.getLimit(), limit);
+  builder.clone(*require, mapping);
+  return success();
+}
+
 /// Those of a use and of its hosts.
 static LogicalResult spliceRequirements(LinkedUse &use,
                                         pos::SitesOwnerInterface owner,
                                         Block &block) {
   for (auto require : use.definition.getOps<pos::RequireOp>())
     if (failed(spliceRequire(require, owner, block, *use.evaluator)))
+      return failure();
+  for (auto require : use.definition.getOps<pos::RequireSpanOp>())
+    if (failed(spliceRequireSpan(require, block, *use.evaluator)))
       return failure();
   for (auto require : use.definition.getOps<pos::RequirePastOp>())
     OpBuilder::atBlockEnd(&block).clone(*require);

@@ -233,8 +233,32 @@ def test_xpos_refuses(draw):
     with pytest.raises(sextant.CompileError, match="needs a mask such as causal"):
         sextant.attention(x, x, x, ["xpos", "window(two_sided=true)"], target="cpu")
     sextant.attention(x, x, x, ["xpos", "window"], target="cpu")
-    with pytest.raises(sextant.RuntimeError, match="beyond the safe range.*300.*256"):
+    with pytest.raises(sextant.RuntimeError, match="safe range.*300.*256"):
         sextant.attention(x, x, x, ["causal", "xpos(scale_base=4)"], target="cpu")
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_xpos_looks_at_positions(draw, target):
+    """The span of the positions given counts, of queries and keys, not their number."""
+    x = normal(draw, 2, 1, 9, 8).float()
+    uses = ["causal", "xpos(scale_base=4)"]
+
+    def call(query, key):
+        given = {"query_positions": query, "key_positions": key}
+        out = sextant.attention(x, x, x, uses, target=target, **given)
+        assert out.isfinite().all()
+
+    near = torch.arange(9, dtype=torch.int32) * 31 - 100
+    far = near.clone()
+    far[8] = 156
+    call(near, near)
+    call(near[None], torch.stack([near, near])[..., None])
+    for query, key in ((near, far), (far, near), (far, far)):
+        with pytest.raises(sextant.RuntimeError, match="safe range.*257 and 256"):
+            call(query, key)
+    # Few keys, far from each other; many queries that are close.
+    with pytest.raises(sextant.RuntimeError, match="safe range.*100001 and 256"):
+        call(near, torch.cat([near[:8], torch.tensor([99900], dtype=torch.int32)]))
 
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])

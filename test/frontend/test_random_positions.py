@@ -73,7 +73,8 @@ def test_training_and_evaluation(per):
 
 
 HOSTS = ["alibi", "kerple_log", "t5_bias", "fire", "rope", "xpos", "sandwich", "cope", "shaw",
-         "dape(kerple_log)", "talking_heads", "learned(rows=256)", "sinusoidal"]  # fmt: skip
+         "dape(kerple_log)", "talking_heads", "learned(rows=256)", "sinusoidal",
+         "liere(axes=1, unit=0.01)"]  # fmt: skip
 
 
 @pytest.mark.parametrize("host", HOSTS)

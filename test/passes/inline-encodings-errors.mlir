@@ -427,3 +427,18 @@ func.func @f(%q: tensor<4x3x?x8xf32>) {
     -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
   return
 }
+
+// -----
+
+// How far apart coordinates may be is known when kernels are made.
+pos.encoding @span {
+  %length = pos.extent key
+  // expected-error @below {{limit must be known at compile time}}
+  pos.require_span at_most %length, "too far apart"
+}
+func.func @f(%q: tensor<4x3x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@span, "t">]
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}

@@ -99,6 +99,10 @@ static const Mutation mutations[] = {
      [](Artifact &a) { get<Dim>(a, 0).tensor = 77; }},
     {"tensor register 0 has no dimension 2",
      [](Artifact &a) { get<Dim>(a, 0).axis = 2; }},
+    {"tensor register 0 is no vector of i32",
+     [](Artifact &a) {
+       a.functions[0].instructions[0].body = Element{0, 0, 0};
+     }},
     {"integer register 0 is set twice",
      [](Artifact &a) { get<Dim>(a, 0).result = 0; }},
     {"integer register 3 is used before it is set",

@@ -53,6 +53,22 @@ static std::string getError(const Result<std::vector<Tensor>> &result) {
   return result ? "no error" : result.error().message();
 }
 
+// The size of the result is what a vector of integers holds.
+TEST(Executor, Elements) {
+  auto result = run(R"(
+      func.func @f() -> tensor<?xf32> {
+        %v = arith.constant dense<[4, -2, 9]> : tensor<3xi32>
+        %a = exec.element %v[2] : tensor<3xi32>
+        %b = exec.element %v[1] : tensor<3xi32>
+        %n = arith.addi %a, %b : index
+        %t = exec.alloc(%n) zero : tensor<?xf32>
+        return %t : tensor<?xf32>
+      })",
+                    {});
+  ASSERT_TRUE(static_cast<bool>(result)) << getError(result);
+  EXPECT_EQ((*result)[0].sizes[0], 7);
+}
+
 // The size of the result is what the integer ops compute from 7 and 3.
 TEST(Executor, Integers) {
   struct {

@@ -149,6 +149,23 @@ def Exec_ViewOp : Exec_Op<"view", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Exec_ElementOp : Exec_Op<"element", [MemoryEffects<[MemRead]>]> {
+  let summary = "One element of a vector of integers, as an integer";
+  let description = [{
+    What a launch has found out about the inputs becomes an integer of the
+    program: it waits for the launches before it. The vector is i32 and of a
+    static size, which `number` is below.
+
+    ```mlir
+    %n = exec.element %t[2] : tensor<4xi32>
+    ```
+  }];
+  let arguments = (ins RankedTensorOf<[I32]>:$source, I64Attr:$number);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$source `[` $number `]` attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
 def Exec_ReleaseOp : Exec_Op<"release", [MemoryEffects<[MemFree]>]> {
   let summary = "Drops tensors after their last use";
   let description = [{

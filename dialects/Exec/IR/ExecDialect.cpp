@@ -51,6 +51,16 @@ LogicalResult AllocOp::verify() {
   return success();
 }
 
+LogicalResult ElementOp::verify() {
+  auto type = cast<RankedTensorType>(getSource().getType());
+  if (type.getRank() != 1 || type.isDynamicDim(0))
+    return emitOpError("expected a vector of a static size, got ") << type;
+  if (getNumber() >= static_cast<uint64_t>(type.getDimSize(0)))
+    return emitOpError("expected an element of ")
+           << type << ", got number " << static_cast<int64_t>(getNumber());
+  return success();
+}
+
 /// The description of an operator's arguments must fit the operands.
 static LogicalResult verifyArgument(DenseOp op, size_t position,
                                     Attribute argument) {

@@ -3,9 +3,9 @@
 // counts from the middle of the keys' range, once per call, which the score does
 // not see but f32 does: rows of 64 scale_base keys span e^40 either way.
 //
-// Beyond 64 scale_base keys the use is an error. Of given positions only the
-// number of keys is checked: a wider span overflows to infinities and NaN. A key
-// after the query would grow without bound, so some mask must hide those.
+// Where the coordinates of queries and keys span more than 64 scale_base, the call
+// is an error. A key after the query would grow without bound, so some mask must
+// hide those.
 //
 // The paper's scale_base is 512, as here; others train with 2048. Its attention
 // by blocks at evaluation is a mask of its own and no part of this.
@@ -20,8 +20,7 @@ pos.encoding @xpos attributes {
   %one = arith.constant 1.0 : f32
   %spans = arith.constant 64 : i32
   %most = arith.muli %spans, %scale_base : i32
-  %keys = pos.extent key
-  pos.require %keys at_most %most, "the number of keys is beyond the safe range of the decay, 64 scale_base"
+  pos.require_span at_most %most, "positions span more than the safe range of the decay, 64 scale_base"
   pos.require_past "the decay needs a mask such as causal"
 
   pos.rows of [query] grouping(%pairing) lanes(%zero, %zero) {

@@ -69,7 +69,7 @@ static LogicalResult verifySitesRegion(SitesOwnerInterface op) {
            << region.front().getNumArguments();
   for (Operation &nested : region.front()) {
     if (isa<SiteOpInterface, HoistOp, HingesOp, RowTermOp, RequireExtentOp,
-            RequirePastOp>(nested) ||
+            RequireSpanOp, RequirePastOp>(nested) ||
         nested.hasTrait<OpTrait::ConstantLike>())
       continue;
     InFlightDiagnostic diag = op->emitOpError(

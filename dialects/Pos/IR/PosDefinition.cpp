@@ -45,7 +45,8 @@ LogicalResult EncodingOp::verifyRegions() {
         isPure(&op) && (op.hasTrait<OpTrait::ConstantLike>() ||
                         OpTrait::hasElementwiseMappableTraits(&op) ||
                         isa<ExtentOp, ScaleOp>(op));
-    if (!isa<SiteOpInterface, RequireOp, RequirePastOp>(op) && !arithmetic)
+    if (!isa<SiteOpInterface, RequireOp, RequireSpanOp, RequirePastOp>(op) &&
+        !arithmetic)
       return op.emitOpError("may not stand in an encoding");
   }
   return success();

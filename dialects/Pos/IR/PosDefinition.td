@@ -129,6 +129,23 @@ def Pos_RequireExtentOp : Pos_Op<"require_extent", [MemoryEffects<[MemWrite]>]> 
   let assemblyFormat = "$extent `at_most` $limit `,` $message attr-dict";
 }
 
+def Pos_RequireSpanOp : Pos_Op<"require_span", [MemoryEffects<[MemWrite]>]> {
+  let summary = "How far apart coordinates may be where an encoding is used";
+  let description = [{
+    From the least to the greatest coordinate of queries and keys of a call,
+    along one axis, there are at most `limit` (an option or a constant), else
+    the call is an error: `message`, followed by both. Given positions are
+    looked at; without them coordinates are indices.
+
+    ```mlir
+    %most = arith.constant 32768 : i32
+    pos.require_span at_most %most, "positions beyond the range of the scale"
+    ```
+  }];
+  let arguments = (ins I32:$limit, StrAttr:$message, DefaultValuedAttr<I32Attr, "0">:$axis);
+  let assemblyFormat = "(`axis` $axis^)? `at_most` $limit `,` $message attr-dict";
+}
+
 def Pos_RequirePastOp : Pos_Op<"require_past", [MemoryEffects<[MemWrite]>]> {
   let summary = "No query may see a key of a larger index";
   let description = [{

@@ -63,3 +63,20 @@ exec.parameter "w" : tensor<2xf32> init uniform [0.0]
 // A parameter's shape is static.
 // expected-error@+1 {{expected a tensor type of static shape, got 'tensor<?xf32>'}}
 exec.parameter "w" : tensor<?xf32> init constant [0.0]
+
+// -----
+
+// An element is one of a vector.
+func.func @number(%a: tensor<2xi32>) {
+  // expected-error@+1 {{expected an element of 'tensor<2xi32>', got number 2}}
+  %n = exec.element %a[2] : tensor<2xi32>
+  return
+}
+
+// -----
+
+func.func @sizes(%a: tensor<?xi32>) {
+  // expected-error@+1 {{expected a vector of a static size, got 'tensor<?xi32>'}}
+  %n = exec.element %a[0] : tensor<?xi32>
+  return
+}

@@ -340,6 +340,9 @@ func.func @require_extent(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
   %o, %lse = pos.attention %x, %x, (%x)
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    // CHECK: pos.require_span axis 1 at_most %{{.+}}, "too far apart"
+    %most = arith.constant 9 : i32
+    pos.require_span axis 1 at_most %most, "too far apart"
     // CHECK: pos.require_extent key at_most 9, "too many keys"
     pos.require_extent key at_most 9, "too many keys"
   }
