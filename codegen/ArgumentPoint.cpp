@@ -209,6 +209,22 @@ static TypedAttr getNothing(OpBuilder &builder, Type type) {
   return builder.getZeroAttr(type);
 }
 
+/// A vector's lanes as neighbours in memory, as lanes of a row mostly are: the
+/// offset of the first, and whether it is so in all of them, an i1.
+std::pair<Value, Value> ArgumentPoint::findRun(Element element) {
+  OpBuilder &builder = kernel.builder;
+  Value start = LLVM::ExtractElementOp::create(
+      builder, kernel.loc, element.offset, kernel.constantI32(0));
+  Value ascending = arith::CmpIOp::create(
+      builder, kernel.loc, arith::CmpIPredicate::eq, element.offset,
+      kernel.lanes(kernel.fromI32(start)));
+  Value isRun = vector::ReductionOp::create(
+      builder, kernel.loc, vector::CombiningKind::AND,
+      arith::AndIOp::create(builder, kernel.loc, ascending,
+                            kernel.broadcast(element.inside)));
+  return {start, isRun};
+}
+
 Value ArgumentPoint::load(Value base, Type type, Element element) {
   OpBuilder &builder = kernel.builder;
   Value nothing = kernel.constant(getNothing(builder, type));
@@ -223,14 +239,23 @@ Value ArgumentPoint::load(Value base, Type type, Element element) {
             [&]() -> KernelBuilder::Values { return {nothing}; })
         .front();
   int64_t lanes = cast<VectorType>(element.offset.getType()).getNumElements();
-  Value pointers = LLVM::GEPOp::create(
-      builder, kernel.loc, VectorType::get(lanes, kernel.pointer), type, base,
-      ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(element.offset)},
-      LLVM::GEPNoWrapFlags::none);
-  return LLVM::masked_gather::create(
-      builder, kernel.loc, VectorType::get(lanes, type), pointers,
-      element.inside, ValueRange{kernel.broadcast(nothing)},
-      builder.getI32IntegerAttr(type.getIntOrFloatBitWidth() / 8));
+  auto vector = VectorType::get(lanes, type);
+  auto [start, isRun] = findRun(element);
+  auto loadRun = [&, first = start]() -> KernelBuilder::Values {
+    Value address = kernel.advance(base, {kernel.fromI32(first)}, type);
+    return {kernel.load(vector, address)};
+  };
+  auto gather = [&]() -> KernelBuilder::Values {
+    Value pointers = LLVM::GEPOp::create(
+        builder, kernel.loc, VectorType::get(lanes, kernel.pointer), type, base,
+        ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(element.offset)},
+        LLVM::GEPNoWrapFlags::none);
+    return {LLVM::masked_gather::create(
+        builder, kernel.loc, vector, pointers, kernel.broadcast(element.inside),
+        ValueRange{kernel.broadcast(nothing)},
+        builder.getI32IntegerAttr(type.getIntOrFloatBitWidth() / 8))};
+  };
+  return kernel.choose(isRun, Type(vector), loadRun, gather).front();
 }
 
 Value ArgumentPoint::read(OpBuilder &, BlockArgument param,
@@ -271,16 +296,9 @@ void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
   auto extract = [&](Value from, Value lane) -> Value {
     return LLVM::ExtractElementOp::create(builder, loc, from, lane);
   };
-  // Neighbours in memory, as lanes of a row mostly are, are added at once.
-  Value start = extract(element.offset, kernel.constantI32(0));
-  Value ascending = arith::CmpIOp::create(
-      builder, loc, arith::CmpIPredicate::eq, element.offset,
-      kernel.lanes(kernel.fromI32(start)));
-  Value isRun = vector::ReductionOp::create(
-      builder, loc, vector::CombiningKind::AND,
-      arith::AndIOp::create(builder, loc, ascending, inside));
-  auto addRun = [&]() -> KernelBuilder::Values {
-    Value address = kernel.advance(base, {kernel.fromI32(start)}, type);
+  auto [start, isRun] = findRun(element);
+  auto addRun = [&, first = start]() -> KernelBuilder::Values {
+    Value address = kernel.advance(base, {kernel.fromI32(first)}, type);
     auto lanes = VectorType::get(vector.getShape(), type);
     Value old = convert(kernel.load(lanes, address), wide);
     Value sum = arith::AddFOp::create(builder, loc, old, cotangent);

@@ -73,7 +73,8 @@ public:
   /// element of the batch counts modulo the extent of the parameter.
   mlir::Value read(mlir::OpBuilder &builder, mlir::BlockArgument param,
                    mlir::ValueRange indices) override;
-  /// Lane after lane; what is outside of the parameter is dropped.
+  /// Neighbours at once, else lane after lane; what is outside of the parameter
+  /// is dropped.
   void addToRead(mlir::OpBuilder &builder, mlir::BlockArgument param,
                  mlir::ValueRange indices, mlir::Value cotangent) override;
   bool wantsGradient(mlir::BlockArgument param) override {
@@ -109,6 +110,7 @@ private:
     mlir::Value offset, inside;
   };
   Element locate(unsigned tensor, mlir::ValueRange indices);
+  std::pair<mlir::Value, mlir::Value> findRun(Element element);
   mlir::Value load(mlir::Value base, mlir::Type type, Element element);
   void match(mlir::Value &a, mlir::Value &b);
 };

@@ -10,6 +10,7 @@
 #include "codegen/CPU/RowGradients.h"
 #include "codegen/CPU/RowProducts.h"
 #include "codegen/HingeTable.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -68,8 +69,11 @@ static Value getChunks(const Sizes &sizes, const BackwardShape &shape,
   auto quotient = [&](int64_t total, Value by) {
     return sizes.ceilDiv(sizes.constant(total), sizes.max(by, one));
   };
-  Value wanted =
-      quotient(wantedItems, ofAllHeads ? batch : sizes.mul(batch, keyHeads));
+  // A copy of dQ is as wide as rows with their columns are: fewer of them.
+  int64_t items = wantedItems * shape.headParts.get().front().dim /
+                  std::max<int64_t>(shape.headDim, 1);
+  Value wanted = quotient(std::max<int64_t>(items, 1),
+                          ofAllHeads ? batch : sizes.mul(batch, keyHeads));
   Value most = quotient(mostCopies, sizes.mul(batch, heads));
   return sizes.max(one, sizes.min(tiles, sizes.min(wanted, most)));
 }
@@ -433,18 +437,39 @@ Value BackwardLowering::launchColumns(size_t number, const Hoisted &hoisted) {
   return result;
 }
 
-/// Gradients of parameters in f64 (each may be one number from all scores), so
-/// far the sums of what tiles read themselves; null where not wanted.
+/// Whether the parameter is read by row and lane only, element by element: few
+/// terms come together in its gradient.
+static bool isReadByRow(const KernelPlan &plan, BlockArgument param) {
+  return llvm::all_of(param.getUsers(), [&](Operation *user) {
+    auto read = dyn_cast<pos::ReadOp>(user);
+    auto hoist = user->getParentOfType<pos::HoistOp>();
+    if (!read || !hoist)
+      return false;
+    auto isIndexedBy = [&](auto isIndex) {
+      return llvm::any_of(read.getIndices(), [&](Value index) {
+        Operation *op = index.getDefiningOp();
+        return op && isIndex(op);
+      });
+    };
+    return isIndexedBy([](Operation *op) { return isa<pos::IndexOp>(op); }) &&
+           isIndexedBy([](Operation *op) { return isa<pos::LaneOp>(op); });
+  });
+}
+
+/// Gradients of parameters in f64 (each may be one number from all scores) or
+/// f32, so far the sums of what tiles read themselves; null where not wanted.
 SmallVector<Value> BackwardLowering::launchReadSums() {
   SmallVector<Value> gradients;
   for (auto [number, param] : llvm::enumerate(op.getParams())) {
     gradients.emplace_back();
     if (!lowering.plan.paramWantsGradient[number])
       continue;
-    Type wide = cast<RankedTensorType>(param.getType())
-                    .clone(lowering.builder.getF64Type());
+    Type element = lowering.builder.getF64Type();
+    if (isReadByRow(lowering.plan, op.getBody().getArgument(number)))
+      element = lowering.builder.getF32Type();
+    Type type = cast<RankedTensorType>(param.getType()).clone(element);
     gradients.back() =
-        lowering.allocateLike(param, wide, /*zero=*/!readPartials[number]);
+        lowering.allocateLike(param, type, /*zero=*/!readPartials[number]);
     if (readPartials[number])
       launchSum(lowering, ("sum_read_" + Twine(number)).str(),
                 readPartials[number], gradients.back(),
@@ -560,9 +585,13 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
     return failure();
   SmallVector<Value> results{*queryGradient, keyGradient};
   llvm::append_range(results, valueGradients);
-  for (int32_t number : op.getParamGradients())
-    results.push_back(launchNarrow(lowering, ("narrow_" + Twine(number)).str(),
-                                   paramGradients[number]));
+  for (int32_t number : op.getParamGradients()) {
+    Value gradient = paramGradients[number];
+    if (getElementTypeOrSelf(gradient.getType()).isF64())
+      gradient =
+          launchNarrow(lowering, ("narrow_" + Twine(number)).str(), gradient);
+    results.push_back(gradient);
+  }
   return results;
 }
 

@@ -11,6 +11,10 @@ using Values = KernelBuilder::Values;
 
 /// Rows of a table's gradient that an item adds up.
 static constexpr int64_t rowsPerItem = 64;
+/// Vectors of a row that are added up together, in registers.
+static constexpr int64_t vectorsAtOnce = 4;
+/// How many rows before they are added up they are asked for.
+static constexpr int64_t rowsAhead = 8;
 
 SmallVector<int64_t> codegen::getHeadParts(const KernelPlan &plan,
                                            Value operand) {
@@ -59,8 +63,11 @@ void codegen::launchColumnSum(const Lowering &lowering, StringRef suffix,
         kernel.mul(arguments.getSize(target, 0), arguments.getSize(target, 1)),
         countBlocks(kernel, arguments));
   };
-  auto sumLanes = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                      Index batch, Index head, Index row, int64_t lane) {
+  // Vectors [low, high) of a row at once: a row of the partial sums is read
+  // as one stream.
+  auto sumVectors = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                        Index batch, Index head, Index row, int64_t low,
+                        int64_t high) -> Values {
     // An extent of 1 stands for the sum over all of the partial sums'.
     auto range = [&](unsigned dim, Index at) {
       Value isOne = kernel.equal(arguments.getSize(target, dim - 1), 1);
@@ -72,33 +79,47 @@ void codegen::launchColumnSum(const Lowering &lowering, StringRef suffix,
     auto wide = VectorType::get(kernel.width(), kernel.builder.getF64Type());
     Value zero =
         kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)));
-    auto add = [&](Index b, Index h, Index chunk, Value sum) -> Value {
+    auto add = [&](Index b, Index h, Index chunk, ValueRange sums) -> Values {
       Value from = arguments.getAddress(source, {chunk, b, h, row});
-      for (const RowPart &part : parts) {
-        if (lane >= part.dim)
-          continue;
-        // Lanes past a part are those of a padding, zeros.
-        Value addend = kernel.loadVector(from, {part.first + lane});
-        addend =
-            arith::ExtFOp::create(kernel.builder, kernel.loc, wide, addend);
-        sum = arith::AddFOp::create(kernel.builder, kernel.loc, sum, addend);
-      }
-      return sum;
+      // Rows are read in pieces that are too far apart to be foreseen.
+      Index ahead = kernel.mul(arguments.getStride(source, 3), rowsAhead);
+      for (const RowPart &part : parts)
+        for (int64_t lane = low * kernel.width();
+             lane < std::min(high * kernel.width(), part.dim);
+             lane += cacheLine)
+          kernel.prefetch(from, {ahead, part.first + lane});
+      Values next(sums);
+      for (const RowPart &part : parts)
+        for (auto [number, sum] : llvm::enumerate(next)) {
+          int64_t lane = (low + number) * kernel.width();
+          if (lane >= part.dim)
+            continue;
+          // Lanes past a part are those of a padding, zeros.
+          Value addend = kernel.loadVector(from, {part.first + lane});
+          addend =
+              arith::ExtFOp::create(kernel.builder, kernel.loc, wide, addend);
+          sum = arith::AddFOp::create(kernel.builder, kernel.loc, sum, addend);
+        }
+      return next;
     };
-    Value sum = kernel.loop(
-        batches.first, batches.second, 1, zero,
+    Values sums = kernel.loop(
+        batches.first, batches.second, 1, Values(high - low, zero),
         [&](Value b, ValueRange sums) -> Values {
           return kernel.loop(heads.first, heads.second, 1, sums,
                              [&](Value h, ValueRange sums) -> Values {
                                return kernel.loop(
                                    0, arguments.getSize(source, 0), 1, sums,
-                                   [&](Value chunk, ValueRange sums) -> Values {
-                                     return {add(b, h, chunk, sums[0])};
+                                   [&](Value chunk, ValueRange sums) {
+                                     return add(b, h, chunk, sums);
                                    });
                              });
-        })[0];
-    sum = arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32, sum);
-    return kernel.mulF(sum, kernel.splatF32(lowering.plan.scale));
+        });
+    for (Value &sum : sums) {
+      sum =
+          arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32, sum);
+      sum = kernel.mulF(sum, kernel.splatF32(lowering.plan.scale));
+    }
+    return sums;
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
@@ -112,10 +133,17 @@ void codegen::launchColumnSum(const Lowering &lowering, StringRef suffix,
                               arguments.getSize(target, 2));
       kernel.loop(low, high, 1, [&](Value row) {
         Value to = arguments.getAddress(target, {batch, head, row});
-        for (int64_t lane = 0; lane < columns; lane += kernel.width())
-          kernel.storePart(sumLanes(kernel, arguments, batch, head, row, lane),
-                           kernel.advance(to, {lane}),
-                           std::min<int64_t>(kernel.width(), columns - lane));
+        int64_t vectors = llvm::divideCeil(columns, kernel.width());
+        for (int64_t low = 0; low < vectors; low += vectorsAtOnce) {
+          int64_t high = std::min(vectors, low + vectorsAtOnce);
+          Values sums =
+              sumVectors(kernel, arguments, batch, head, row, low, high);
+          for (auto [number, sum] : llvm::enumerate(sums)) {
+            int64_t lane = (low + number) * kernel.width();
+            kernel.storePart(sum, kernel.advance(to, {lane}),
+                             std::min<int64_t>(kernel.width(), columns - lane));
+          }
+        }
       });
     });
   };
