@@ -45,10 +45,42 @@ Values BackwardKernel::emitProduct(const Streamed &streamed,
 }
 
 /// A value of a row of queries, in all lanes.
-Value BackwardKernel::loadStatistics(unsigned tensor, Index group,
-                                     int64_t row) {
+Value BackwardKernel::loadStatistics(unsigned tensor, Index group, Index row) {
   Value base = arguments.getAddress(tensor, {batch, head});
   return kernel.loadBroadcast(base, {firstQuery, group, row});
+}
+
+/// Whether payloads stand in a loop over the rows of a cell and take products
+/// from memory. A payload with a scan is long, and it is written once for each
+/// sweep, with and without mask, and once more for rows that are done: unrolled
+/// as well, it would take seconds to compile.
+bool BackwardKernel::rollsRows() { return !task.plan.scans.empty(); }
+
+LogicalResult
+BackwardKernel::forRows(function_ref<LogicalResult(Index row)> body) {
+  LogicalResult result = success();
+  if (rollsRows()) {
+    kernel.loop(0, shape.rows, 1, [&](Value row) { result = body(row); });
+    return result;
+  }
+  for (int64_t row = 0; row < shape.rows; ++row)
+    if (failed(body(row)))
+      return failure();
+  return result;
+}
+
+void BackwardKernel::keepProducts(ValueRange products, Value memory) {
+  if (rollsRows())
+    for (auto [number, product] : llvm::enumerate(products))
+      kernel.storeVector(product, memory,
+                         {static_cast<int64_t>(number) * kernel.width()});
+}
+
+Values BackwardKernel::loadCell(Value memory) {
+  Values cell;
+  for (int64_t number = 0; number < shape.rows * shape.vectors; ++number)
+    cell.push_back(kernel.loadVector(memory, {number * kernel.width()}));
+  return cell;
 }
 
 LogicalResult BackwardKernel::emitCell(Index group, Index panel,
@@ -134,12 +166,14 @@ LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
   site.setReplays(false);
-  for (int64_t r = 0; r < shape.rows; ++r) {
+  keepProducts(products, cellScores);
+  auto emitRow = [&](Index r) -> LogicalResult {
     Value lse = loadStatistics(task.negativeLse, group, r);
     for (int64_t step = 0; step < shape.vectors; ++step) {
       int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
-      int64_t inCell = r * shape.panel + v * kernel.width();
-      Value score = products[r * shape.vectors + v];
+      Index inCell = kernel.add(kernel.mul(r, shape.panel), v * kernel.width());
+      Value score = rollsRows() ? kernel.loadVector(cellScores, {inCell})
+                                : products[r.getConstant() * shape.vectors + v];
       Value exponent;
       site.setPoint(r, v);
       if (failed(findVisible(isMasked)))
@@ -170,13 +204,19 @@ LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
       if (shape.dot)
         kernel.storeVector(p, cellProbabilities, {inCell});
       else
-        kernel.storeVector(p, probabilities,
-                           {cell, r * shape.stride + v * kernel.width()});
-      stored[r * shape.vectors + v] = p;
+        kernel.storeVector(
+            p, probabilities,
+            {cell, kernel.mul(r, shape.stride), v * kernel.width()});
+      if (!rollsRows())
+        stored[r.getConstant() * shape.vectors + v] = p;
     }
-  }
+    return success();
+  };
+  if (failed(forRows(emitRow)))
+    return failure();
   if (shape.dot)
-    storePairs(stored, probabilities, group, panel);
+    storePairs(rollsRows() ? loadCell(cellProbabilities) : stored,
+               probabilities, group, panel);
   return success();
 }
 
@@ -189,16 +229,19 @@ LogicalResult BackwardKernel::emitScoreGradients(ValueRange products,
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
   site.setReplays(true);
-  for (int64_t r = 0; r < shape.rows; ++r)
+  keepProducts(products, cellSlopes);
+  auto emitRow = [&](Index r) -> LogicalResult {
     for (int64_t step = 0; step < shape.vectors; ++step) {
       int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
-      int64_t inCell = r * shape.panel + v * kernel.width();
-      Index place = r * shape.stride + v * kernel.width();
+      Index inCell = kernel.add(kernel.mul(r, shape.panel), v * kernel.width());
+      Index place = kernel.add(kernel.mul(r, shape.stride), v * kernel.width());
       Value p = shape.dot ? kernel.loadVector(cellProbabilities, {inCell})
                           : kernel.loadVector(probabilities, {cell, place});
       site.setPoint(r, v);
-      FailureOr<Value> slope =
-          addWeightedRows(products[r * shape.vectors + v], p);
+      Value product = rollsRows()
+                          ? kernel.loadVector(cellSlopes, {inCell})
+                          : products[r.getConstant() * shape.vectors + v];
+      FailureOr<Value> slope = addWeightedRows(product, p);
       if (failed(slope) || failed(findVisible(isMasked)))
         return failure();
       Value gradient = kernel.mulF(*slope, p);
@@ -212,15 +255,24 @@ LogicalResult BackwardKernel::emitScoreGradients(ValueRange products,
         gradient = pulled->front() ? kernel.broadcast(pulled->front())
                                    : kernel.splatF32(0.0);
       }
-      stored[r * shape.vectors + v] = gradient;
+      if (!rollsRows())
+        stored[r.getConstant() * shape.vectors + v] = gradient;
+      else if (shape.dot)
+        kernel.storeVector(gradient, cellSlopes, {inCell});
       if (site.getSweep() == BackwardSite::Sweep::Totals)
         continue;
       sums.record(gradient, site.getCotangents(), cell, place);
       if (!shape.dot || sums.usesScoreGradients())
         kernel.storeVector(gradient, gradientTile, {cell, place});
     }
+    return success();
+  };
+  if (failed(forRows(emitRow)))
+    return failure();
   if (!shape.dot || site.getSweep() == BackwardSite::Sweep::Totals)
     return success();
+  if (rollsRows())
+    stored = loadCell(cellSlopes);
   storePairs(stored, scoreGradients, group, panel);
   // Neighbouring keys as pairs.
   Value to =

@@ -106,6 +106,11 @@ protected:
                                         Index panel, bool isMasked);
   mlir::LogicalResult emitScoreGradients(mlir::ValueRange products, Index group,
                                          Index panel, bool isMasked);
+  bool rollsRows();
+  void keepProducts(mlir::ValueRange products, mlir::Value memory);
+  Values loadCell(mlir::Value memory);
+  mlir::LogicalResult
+  forRows(llvm::function_ref<mlir::LogicalResult(Index row)> body);
   mlir::LogicalResult findVisible(bool isMasked);
   void addHingeMoments();
   void clearCell(Index group, Index panel);
@@ -113,7 +118,7 @@ protected:
   Values emitProduct(const Streamed &streamed, const Packed &packed,
                      int64_t dim, int64_t row, Index group, Index panel,
                      mlir::ValueRange initial);
-  mlir::Value loadStatistics(unsigned tensor, Index group, int64_t row);
+  mlir::Value loadStatistics(unsigned tensor, Index group, Index row);
   void storePairs(mlir::ValueRange cell, mlir::Value pairs, Index group,
                   Index panel);
   bool keepsScores();
@@ -173,7 +178,7 @@ protected:
   /// them.
   mlir::Value probabilities, scoreGradients, scoreGradientRows;
   mlir::Value gradientTile; ///< dS as f32, for sums
-  mlir::Value cellProbabilities, cellScores;
+  mlir::Value cellProbabilities, cellScores, cellSlopes;
   mlir::Value lowPanels, highPanels; ///< i64 per group of rows
   llvm::SmallVector<OffsetBlock> offsetBlocks;
   int64_t windowStride = 0;

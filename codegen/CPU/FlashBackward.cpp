@@ -68,6 +68,7 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
   scoreGradientRows = shape.dot ? reserve(pairs) : gradientTile;
   cellProbabilities = reserve(shape.rows * shape.panel);
   cellScores = reserve(shape.rows * shape.panel);
+  cellSlopes = reserve(rollsRows() ? shape.rows * shape.panel : 0);
   int64_t groups = shape.queries / shape.rows;
   if (!task.plan.queryTables.empty() || !task.plan.weightedRows.empty() ||
       !task.plan.scans.empty()) {

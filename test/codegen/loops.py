@@ -8,7 +8,8 @@ forward and a backward with all its parameters and checks that
 * no kernel of an attention calls anything but memset: no scalar math call inside a
   tile loop;
 * no product (an innermost loop of fused multiply-adds) moves a vector register to or
-  from the stack.
+  from the stack;
+* no function of an attention is so long that compiling it takes seconds.
 
 Prints one line per encoding; exits with 1 if a check fails.
 """
@@ -23,6 +24,7 @@ ALL_HEADS = re.compile(r"pos\.score \{\s*\^bb0\(%\w+: tensor<")
 LABEL = re.compile(r"^(\.?\w+):")
 # Memory is cleared by a call, nothing is computed by one.
 CALL = re.compile(r"\s+call(?!q?\s+memset)")
+MOST_LINES = 16000
 PRODUCT = re.compile(r"\bv(fn?madd\w*|dpbf16)ps\b")
 # A scalar of memory in all lanes (constants are relative to rip).
 SCALAR = re.compile(r"\(%r(?!ip)\w+[^)]*\)(?:\{1to16\}|, %[yz]mm\d+$)")
@@ -98,9 +100,13 @@ def faults(assembly: str, allows_spills: bool) -> list[str]:
         if not name.endswith(("_forward", "_main")):
             continue
         found += [f"{name}:{line}" for line in lines if CALL.match(line)]
+        if len(lines) > MOST_LINES:
+            found.append(f"{name}: {len(lines)} lines, expected at most {MOST_LINES}")
         for loop in innermost_loops(lines):
             scalars = [x for x in loop if BROADCAST.search(x) and SCALAR.search(x)]
-            if sum(bool(PRODUCT.search(x)) for x in loop) < 12 or len(scalars) < 4:
+            # A third of what a payload does at most, in a loop, is that.
+            multiplies = sum(bool(PRODUCT.search(x)) for x in loop)
+            if multiplies < max(12, len(loop) / 3) or len(scalars) < 4:
                 continue
             products += 1
             if not allows_spills:
