@@ -55,20 +55,12 @@ static Value toStored(KernelBuilder &k, TablePoint &point, Value value,
   return arith::TruncFOp::create(k.builder, k.loc, type, value);
 }
 
-/// Number of offsets that given positions span.
-static Index getSpan(KernelBuilder &k, ArgumentBlock &arguments,
-                     unsigned range) {
-  auto entryOf = [&](int64_t number) {
-    return k.fromI32(loadOffsetRange(k, arguments, range, number));
-  };
-  return k.add(k.sub(entryOf(1), entryOf(0)), 1);
-}
-
 Index HoistKernel::countItems(KernelBuilder &k, ArgumentBlock &arguments,
                               Index items) const {
   if (!layout.range)
     return items;
-  return k.select(emitHasOffsetTables(k, arguments, *layout.range), items, 0);
+  return k.select(OffsetRange(k, arguments, *layout.range).emitHasTables(),
+                  items, 0);
 }
 
 LogicalResult HoistKernel::createFill(StringRef suffix) const {
@@ -95,6 +87,9 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
     Type stored = arguments.getElementType(layout.table);
     auto [batch, heads, rows, columns] = getSizes(*this, arguments);
     Index headCount = heads, rowCount = rows, columnCount = columns;
+    // Under given positions only what is in use is filled.
+    if (layout.range)
+      columnCount = getColumnsInUse(k, arguments, columns).second;
     Index perHead = blocks(k, arguments);
     auto fillVector = [&](Index item, Index row, Index first, Index limit) {
       Index outer = k.div(item, perHead);
@@ -137,7 +132,9 @@ std::pair<Index, Index> HoistKernel::getColumnsInUse(KernelBuilder &k,
                                                      ArgumentBlock &arguments,
                                                      Index columns) const {
   if (entry.form == HoistForm::OffsetTable && layout.range)
-    return {0, k.min(columns, getSpan(k, arguments, *layout.range))};
+    return {0, k.min(columns,
+                     k.fromI32(
+                         OffsetRange(k, arguments, *layout.range).getCount()))};
   if (entry.form == HoistForm::OffsetTable)
     return {options.padding, k.sub(k.sub(columns, options.padding), 1)};
   return {0, columns};

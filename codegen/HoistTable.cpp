@@ -171,8 +171,8 @@ static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
   for (Operation *hoist : needs.hoists)
     layout.buffers[hoist] = operands.read(
         tables.buffers[getNumber(lowering.plan, hoist, entry.operand)]);
-  if (tables.range && entry.form == HoistForm::OffsetTable)
-    layout.range = operands.read(tables.range);
+  if (tables.offsets.range && entry.form == HoistForm::OffsetTable)
+    layout.range = operands.read(tables.offsets.range);
   if (entry.extent)
     layout.packed = operands.read(tables.packed);
   if (tables.bounds)
@@ -195,7 +195,7 @@ FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
     return entry.form == HoistForm::OffsetTable;
   });
   if (plan.hasPositions && hasOffsets)
-    tables.range = launchOffsetRange(lowering);
+    tables.offsets = launchOffsetRange(lowering, options.order);
   for (auto [number, entry] : llvm::enumerate(plan.hoisted)) {
     if (entry.form == HoistForm::HeadScalar) {
       tables.buffers.push_back({});

@@ -29,10 +29,10 @@
 // use, so a kernel may load past the edges by `padding` entries. A kernel
 // chooses the padding.
 //
-// With positions the buffer has T = 4 * (Lq + Lk) entries for the offsets
-// `first + x` (Ascending in either order: a kernel gathers), where `first` is
-// entry 0 of the buffer `range` (OffsetRange.h). Where that says that tables do
-// not hold the offsets in use, they are not filled and have no pullback.
+// With positions the buffer has T = 4 * (Lq + Lk) entries, of which those in
+// use come first, over the offsets of one or more axes: OffsetRange.h says
+// where the offsets of a score are. Where tables do not hold the offsets in
+// use, they are not filled and have no pullback.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,11 +55,16 @@ struct HoistTableOptions {
   int64_t padding = 0;
 };
 
+/// See OffsetRange.h; null without positions, or without values over offsets.
+struct OffsetBuffers {
+  mlir::Value range, queryCodes, keyCodes;
+};
+
 /// Buffers of the hoisted values of one attention.
 struct HoistTables {
   HoistTableOptions options;
   llvm::SmallVector<mlir::Value> buffers; ///< as plan.hoisted; may be null
-  mlir::Value range;  ///< see OffsetRange.h; null without positions
+  OffsetBuffers offsets;
   mlir::Value bounds; ///< of positions, if a payload asks: PositionBounds.h
   llvm::SmallVector<mlir::Value> rowRanges; ///< see RowRanges.h
   /// For hoisted vectors, else null.

@@ -1,41 +1,72 @@
 //===- OffsetRange.h - Offsets of given positions ---------------*- C++ -*-===//
 //
 // Under given positions the offsets in use are known when an attention runs.
-// One launch finds them, per call:
+// Tables run over the offsets of every axis that hoisted values ask for, the
+// last axis fastest. One launch finds, per call, the range:
 //
-//   i32 [3]: the smallest offset in use, the largest, and 1 if tables of
-//            offsets hold all between them, else 0 (the others say nothing
-//            then: they need not fit)
+//   i32 [2 + 3 * axes]: the number of entries in use (what lies between the
+//   smallest and the largest offset of each axis), 1 if tables hold them all
+//   (else 0: the rest says nothing then), and of each axis the smallest offset,
+//   the largest, and how many entries apart neighbours are;
 //
-// A table holds `getTableSize` offsets. Where it does not hold all, it is not
-// filled, and its values are computed in the tiles (codegen/CPU/OffsetCells.h).
+// and a code per row, so that the entry of a score is one difference:
+//
+//   Ascending (lanes are keys):     code of the key - code of the query
+//   Descending (lanes are queries): code of the query - code of the key
+//
+// Where neighbouring lanes are neighbours on the last axis so are their codes,
+// and their entries are one vector in memory.
+//
+// A table holds `offsetsPerRow` times the rows of both sides. Where that is not
+// enough, it is not filled, and its values are computed in the tiles
+// (codegen/CPU/OffsetCells.h).
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_OFFSETRANGE_H
 #define SEXTANT_CODEGEN_OFFSETRANGE_H
 
+#include "codegen/HoistTable.h"
 #include "codegen/KernelFunction.h"
-#include "codegen/LowerAttention.h"
 
 namespace sextant::codegen {
 
 /// Entries of a table of offsets per head, under given positions: four times
-/// the lengths of both sides.
+/// the lengths of both sides, which holds all offsets of a grid of up to three
+/// axes.
 inline constexpr int64_t offsetsPerRow = 4;
 
-/// Creates the buffer, the launch that fills it and its kernel. An offset is in
-/// use if an element of the batch has a query and a key of that offset, or of a
-/// smaller and of a larger one.
-mlir::Value launchOffsetRange(const Lowering &lowering);
+/// The axes that tables run over, in order; one at least.
+llvm::SmallVector<int64_t> getOffsetAxes(const KernelPlan &plan);
 
-/// An entry of the buffer, which is operand `range` of a kernel (i32).
-mlir::Value loadOffsetRange(KernelBuilder &kernel, ArgumentBlock &arguments,
-                            unsigned range, int64_t entry);
+/// Creates the buffers, the launch that fills them and its kernel. An offset is
+/// in use if an element of the batch has a query and a key of that offset, or
+/// of a smaller and of a larger one. Codes go on past the last row, which they
+/// repeat, for `codePadding` rows.
+OffsetBuffers launchOffsetRange(const Lowering &lowering, OffsetOrder order);
+inline constexpr int64_t codePadding = 64;
 
-/// Whether tables of offsets hold all offsets in use (i1).
-mlir::Value emitHasOffsetTables(KernelBuilder &kernel, ArgumentBlock &arguments,
-                                unsigned range);
+/// Entries of the buffer of the range, which is operand `range` of a kernel.
+class OffsetRange {
+public:
+  OffsetRange(KernelBuilder &kernel, ArgumentBlock &arguments, unsigned range)
+      : kernel(kernel), arguments(arguments), range(range) {}
+
+  mlir::Value getCount() { return load(0); } ///< i32
+  /// Whether tables of offsets hold all offsets in use (i1).
+  mlir::Value emitHasTables();
+  /// Of the axis at `place` of `getOffsetAxes` (i32).
+  mlir::Value getLeast(int64_t place) { return load(2 + 3 * place); }
+  mlir::Value getGreatest(int64_t place) { return load(3 + 3 * place); }
+  mlir::Value getStep(int64_t place) { return load(4 + 3 * place); }
+
+private:
+  mlir::Value load(int64_t entry);
+
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  unsigned range;
+};
 
 } // namespace sextant::codegen
 

@@ -69,25 +69,55 @@ Value TablePoint::coord(OpBuilder &builder, Side side, int64_t axis) {
   return given ? given : place;
 }
 
-Value TablePoint::offset(OpBuilder &builder, int64_t axis) {
-  if (entry.form != HoistForm::OffsetTable || axis != 0)
-    return {};
-  Location loc = kernel.loc;
-  Value low, high, value;
-  if (layout.range) {
-    low = loadOffsetRange(kernel, arguments, *layout.range, 0);
-    high = loadOffsetRange(kernel, arguments, *layout.range, 1);
-    value = addI(column, low);
-  } else {
-    Value queries = kernel.toI32(getExtent(pos::Extent::query));
-    Value keys = kernel.toI32(getExtent(pos::Extent::key));
-    Value one = kernel.constantI32(1);
-    low = subI(one, keys);
-    high = subI(queries, one);
-    Value step = subI(column, kernel.constantI32(options.padding));
-    value = options.order == OffsetOrder::Ascending ? addI(step, low)
-                                                    : subI(high, step);
+/// Quotient of i32 that are not negative, exact: those of doubles are apart
+/// enough.
+static Value divide(KernelBuilder &kernel, Value a, Value b) {
+  OpBuilder &builder = kernel.builder;
+  Type wide = VectorType::get(kernel.width(), builder.getF64Type());
+  auto toWide = [&](Value value) -> Value {
+    return arith::SIToFPOp::create(builder, kernel.loc, wide,
+                                   kernel.broadcast(value));
+  };
+  Value quotient =
+      arith::DivFOp::create(builder, kernel.loc, toWide(a), toWide(b));
+  return arith::FPToSIOp::create(builder, kernel.loc, kernel.vi32, quotient);
+}
+
+/// Entries run over the offsets of the axes, the last one fastest.
+Value TablePoint::offsetInRange(int64_t axis) {
+  SmallVector<int64_t> axes = getOffsetAxes(plan);
+  int64_t place = llvm::find(axes, axis) - axes.begin(), last = axes.size() - 1;
+  OffsetRange range(kernel, arguments, *layout.range);
+  Value step = range.getStep(place);
+  Value digit = arith::MinSIOp::create(
+      kernel.builder, kernel.loc, column,
+      kernel.broadcast(subI(range.getCount(), kernel.constantI32(1))));
+  if (place != 0) {
+    Value before = range.getStep(place - 1);
+    digit = subI(digit, mulI(divide(kernel, digit, before), before));
   }
+  if (place != last)
+    digit = divide(kernel, digit, step);
+  return options.order == OffsetOrder::Ascending
+             ? addI(digit, range.getLeast(place))
+             : subI(range.getGreatest(place), digit);
+}
+
+Value TablePoint::offset(OpBuilder &builder, int64_t axis) {
+  if (entry.form != HoistForm::OffsetTable)
+    return {};
+  if (layout.range)
+    return offsetInRange(axis);
+  // Coordinates are indices, on every axis.
+  Location loc = kernel.loc;
+  Value queries = kernel.toI32(getExtent(pos::Extent::query));
+  Value keys = kernel.toI32(getExtent(pos::Extent::key));
+  Value one = kernel.constantI32(1);
+  Value low = subI(one, keys), high = subI(queries, one);
+  // Entries of the padding hold the value of the nearest offset.
+  Value step = subI(column, kernel.constantI32(options.padding));
+  Value value = options.order == OffsetOrder::Ascending ? addI(step, low)
+                                                        : subI(high, step);
   value = arith::MaxSIOp::create(builder, loc, value, kernel.broadcast(low));
   return arith::MinSIOp::create(builder, loc, value, kernel.broadcast(high));
 }

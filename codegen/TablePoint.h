@@ -57,6 +57,8 @@ protected:
   /// The row of the operand (i32, scalar or vector) that the point stands for.
   mlir::Value getRow();
   Index getRowCount();
+  /// The offset on an axis, under given positions.
+  mlir::Value offsetInRange(int64_t axis);
 
   const Hoisted &entry;
   const HoistTableOptions &options;

@@ -279,12 +279,18 @@ LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
   return success();
 }
 
-/// Whether a score payload reads the parameter itself, or a value over offsets
-/// does that under given positions may be computed in the tile.
-static bool isReadInTile(const KernelPlan &plan, BlockArgument param) {
+/// Whether a score payload reads the parameter itself.
+static bool isReadInScore(const KernelPlan &plan, BlockArgument param) {
   return llvm::any_of(param.getUsers(), [&](Operation *user) {
-    if (plan.score && plan.score->isProperAncestor(user))
-      return !isa<pos::QueryDotOp>(user);
+    return plan.score && plan.score->isProperAncestor(user) &&
+           !isa<pos::QueryDotOp>(user);
+  });
+}
+
+/// Whether a value over offsets reads the parameter that under given positions
+/// may be computed in the tile.
+static bool isReadInPlace(const KernelPlan &plan, BlockArgument param) {
+  return llvm::any_of(param.getUsers(), [&](Operation *user) {
     auto hoist = user->getParentOfType<pos::HoistOp>();
     const Hoisted *hoisted = hoist ? plan.find(hoist) : nullptr;
     return plan.hasPositions && hoisted && hoisted->wantsGradient &&
@@ -374,9 +380,13 @@ void BackwardLowering::addWrites() {
   for (auto [number, param] : llvm::enumerate(op.getParams())) {
     readPartials.emplace_back();
     task.readGradients.emplace_back();
+    BlockArgument read = op.getBody().getArgument(number);
+    bool isInScore = isReadInScore(lowering.plan, read);
     if (!lowering.plan.paramWantsGradient[number] ||
-        !isReadInTile(lowering.plan, op.getBody().getArgument(number)))
+        (!isInScore && !isReadInPlace(lowering.plan, read)))
       continue;
+    // Scores of all heads never use tables under given positions.
+    bool isRare = !isInScore && !weights;
     Value entries = sizes.constant(1);
     auto type = cast<RankedTensorType>(param.getType());
     for (int64_t dim = 0; dim < type.getRank(); ++dim)
@@ -384,8 +394,10 @@ void BackwardLowering::addWrites() {
     readPartials.back() = lowering.allocate(
         getDynamicType(4, lowering.builder.getF64Type()),
         {chunks, batch, lowering.getDim(op.getKey(), 1), entries},
-        /*zero=*/true);
+        /*zero=*/!isRare);
     task.readGradients.back() = operands.write(readPartials.back());
+    if (isRare)
+      task.inPlaceGradients.push_back(*task.readGradients.back());
   }
 }
 
@@ -470,10 +482,13 @@ SmallVector<Value> BackwardLowering::launchReadSums() {
     Type type = cast<RankedTensorType>(param.getType()).clone(element);
     gradients.back() =
         lowering.allocateLike(param, type, /*zero=*/!readPartials[number]);
-    if (readPartials[number])
-      launchSum(lowering, ("sum_read_" + Twine(number)).str(),
-                readPartials[number], gradients.back(),
-                /*hasHeads=*/false);
+    if (!readPartials[number])
+      continue;
+    bool isRare =
+        llvm::is_contained(task.inPlaceGradients, *task.readGradients[number]);
+    launchSum(lowering, ("sum_read_" + Twine(number)).str(),
+              readPartials[number], gradients.back(),
+              /*hasHeads=*/false, isRare ? tables.offsets.range : Value());
   }
   return gradients;
 }

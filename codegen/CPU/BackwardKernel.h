@@ -142,6 +142,7 @@ protected:
   void emitOffsetRowGradient(size_t number);
 
   // In FlashBackward.cpp.
+  void clearInPlaceGradients();
   mlir::LogicalResult emitTiles(Index firstHead, Index group);
   mlir::LogicalResult emitHead();
   mlir::LogicalResult emitBlock(mlir::Value isWhole);

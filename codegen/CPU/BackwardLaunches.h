@@ -46,9 +46,12 @@ mlir::Value launchNarrow(const Lowering &lowering, llvm::StringRef suffix,
 /// sum: `result` (f32 or f64, contiguous) from partial sums [chunks, B, H,
 /// entries], over the chunks in order. With `hasHeads` the first dimensions of
 /// the result are batch and heads, and what has an extent of 1 there is summed;
-/// else its elements are the entries, and all of B and H are summed.
+/// else its elements are the entries, and all of B and H are summed. Partial
+/// sums that are there only where tables do not hold the offsets in use come
+/// with the range that says so (OffsetRange.h); the sum is 0 elsewhere.
 void launchSum(const Lowering &lowering, llvm::StringRef suffix,
-               mlir::Value partials, mlir::Value result, bool hasHeads);
+               mlir::Value partials, mlir::Value result, bool hasHeads,
+               mlir::Value unlessTables = {});
 
 } // namespace sextant::codegen
 

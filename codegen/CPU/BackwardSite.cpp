@@ -2,7 +2,6 @@
 
 #include "codegen/CPU/BackwardSite.h"
 #include "codegen/CPU/HingeCells.h"
-#include "codegen/OffsetRange.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -61,20 +60,22 @@ Index BackwardSite::getCellPlace() {
 // Hoisted values
 //===----------------------------------------------------------------------===//
 
+Value BackwardSite::getLaneCodes() {
+  return kernel.load(kernel.vi32, getCode(pos::Side::key, getKey()));
+}
+
+Value BackwardSite::getRowCode() {
+  return kernel.load(kernel.i32, getCode(pos::Side::query, getQuery()));
+}
+
 Value BackwardSite::loadHoisted(const Hoisted &hoisted, unsigned,
                                 Value headStart) {
   Type element = getStoredType(hoisted);
   Index lastQuery = kernel.sub(arguments.getSize(operands.query, 2), 1);
   switch (hoisted.form) {
   case HoistForm::OffsetTable: {
-    if (operands.offsetRange) {
-      Value first =
-          loadOffsetRange(kernel, arguments, *operands.offsetRange, 0);
-      Value entries = arith::SubIOp::create(kernel.builder, kernel.loc,
-                                            offset(kernel.builder, 0),
-                                            kernel.broadcast(first));
-      return fromStored(hoisted, kernel.gather(element, headStart, entries));
-    }
+    if (operands.offsetRange)
+      return loadAtOffsets(hoisted, headStart);
     Index start = kernel.sub(kernel.add(firstKey, lastQuery), firstQuery);
     Index inCell = kernel.sub(
         kernel.add(operands.padding, kernel.mul(vector, kernel.width())), row);

@@ -118,6 +118,9 @@ public:
   void setVisible(mlir::Value lanes) { visible = lanes; }
   void clearScans(ScanState state, Index rows);
 
+  mlir::Value getLaneCodes() override;
+  mlir::Value getRowCode() override;
+
 protected:
   Index getCellPlace() override;
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,

@@ -42,6 +42,9 @@ struct BackwardTask {
   /// Per plan.hinges: the partial sums of its moments, [chunks, B, H, moments]
   /// x f64, where they are wanted.
   llvm::SmallVector<Number> hingeMoments;
+  /// Those of `readGradients` that nothing adds to where tables hold the
+  /// offsets in use, and that an item clears where they do not.
+  llvm::SmallVector<unsigned> inPlaceGradients;
   /// [chunks, B, H, Lq rounded up to blocks, row of d] x f32, cleared by its
   /// item.
   unsigned queryGradient = 0;

@@ -9,6 +9,7 @@
 #include "codegen/CPU/BackwardLaunches.h"
 #include "codegen/CPU/RowGradients.h"
 #include "codegen/CPU/RowPullback.h"
+#include "codegen/OffsetRange.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -144,9 +145,13 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
 //===----------------------------------------------------------------------===//
 
 void sextant::codegen::launchSum(const Lowering &lowering, StringRef suffix,
-                                 Value partials, Value result, bool hasHeads) {
+                                 Value partials, Value result, bool hasHeads,
+                                 Value unlessTables) {
   LaunchOperands operands;
   unsigned source = operands.read(partials);
+  std::optional<unsigned> tableRange;
+  if (unlessTables)
+    tableRange = operands.read(unlessTables);
   unsigned target = operands.write(result);
   RankedTensorType resultType = operands.layout.tensors[target];
   Type element = operands.layout.tensors[source].getElementType();
@@ -183,6 +188,11 @@ void sextant::codegen::launchSum(const Lowering &lowering, StringRef suffix,
     };
     auto batches = range(1, extents[0], batch);
     auto heads = range(2, extents[1], head);
+    Index chunks = arguments.getSize(source, 0);
+    if (tableRange)
+      chunks = kernel.select(
+          OffsetRange(kernel, arguments, *tableRange).emitHasTables(), 0,
+          chunks);
     auto lanes = VectorType::get(kernel.width(), element);
     auto wide = VectorType::get(kernel.width(), kernel.builder.getF64Type());
     kernel.loop(first, last, kernel.width(), [&](Value entry) {
@@ -204,7 +214,7 @@ void sextant::codegen::launchSum(const Lowering &lowering, StringRef suffix,
                             heads.first, heads.second, 1, sums,
                             [&](Value h, ValueRange sums) -> Values {
                               return kernel.loop(
-                                  0, arguments.getSize(source, 0), 1, sums,
+                                  0, chunks, 1, sums,
                                   [&](Value chunk, ValueRange sums) -> Values {
                                     return {add(chunk, b, h, sums[0])};
                                   });

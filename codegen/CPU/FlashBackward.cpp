@@ -10,6 +10,7 @@
 
 #include "codegen/CPU/BackwardKernel.h"
 #include "codegen/CPU/RegisterTile.h"
+#include "codegen/OffsetRange.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -146,7 +147,32 @@ LogicalResult BackwardKernel::emitItem(Index item) {
   Index paddedQueries = arguments.getSize(task.queryGradient, 3);
   clear(arguments.getAddress(task.queryGradient, {chunk, batch, firstHead}),
         kernel.mul(kernel.mul(group, paddedQueries), shape.headRow));
+  clearInPlaceGradients();
   return emitSweeps(firstHead, group);
+}
+
+/// The item's partial sums of what is read where tables do not hold the
+/// offsets in use.
+void BackwardKernel::clearInPlaceGradients() {
+  if (task.inPlaceGradients.empty())
+    return;
+  auto lanes = VectorType::get(kernel.width(), kernel.builder.getF64Type());
+  Value zero =
+      kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(lanes)));
+  OffsetRange range(kernel, arguments, *task.sites.offsetRange);
+  kernel.when(
+      range.emitHasTables(), [] {},
+      [&] {
+        for (unsigned tensor : task.inPlaceGradients) {
+          Index entries = arguments.getSize(tensor, 3);
+          Value sums = arguments.getAddress(tensor, {chunk, batch, kvHead});
+          kernel.loop(0, entries, kernel.width(), [&](Value entry) {
+            kernel.storePart(
+                zero, kernel.advance(sums, {entry}, lanes.getElementType()),
+                kernel.min(kernel.width(), kernel.sub(entries, entry)));
+          });
+        }
+      });
 }
 
 /// All tiles of the chunk. With scans there is one chunk.

@@ -183,55 +183,137 @@ void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to,
   });
 }
 
-/// Offset table under given positions: entries are looked up score by score, or
-/// there is no table and the value is pulled back where it was computed.
+/// Offset table under given positions: there is a table, or the value is pulled
+/// back where it was computed.
 LogicalResult GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
                                          Value tile, Value to,
                                          const Rectangle &block) {
-  auto forEachVector = [&](function_ref<void(Value)> add) {
-    kernel.loop(0, block.rows, 1, [&](Value row) {
-      kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
-        site.enterCell(kernel.add(block.firstQuery, row),
-                       kernel.add(block.firstKey, column));
-        site.setPoint(0, 0);
-        Value cotangent =
-            kernel.loadVector(tile, {kernel.mul(row, shape.stride), column});
-        if (sink.source == Source::Negated)
-          cotangent =
-              arith::NegFOp::create(kernel.builder, kernel.loc, cotangent);
-        add(cotangent);
-      });
-    });
-  };
   LogicalResult result = success();
   kernel.when(
-      emitHasOffsetTables(kernel, arguments, *task.sites.offsetRange),
+      OffsetRange(kernel, arguments, *task.sites.offsetRange).emitHasTables(),
       [&] {
-        forEachVector(
-            [&](Value cotangent) { addToTable(site, to, cotangent); });
+        kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
+          addToTable(site, sink, kernel.advance(tile, {column}), to, block,
+                     column);
+        });
       },
       [&] {
         site.setOffsets(KernelSite::Offsets::InPlace);
-        forEachVector([&](Value cotangent) {
-          result = addInPlace(site, sink.hoisted->op, cotangent);
+        kernel.loop(0, block.rows, 1, [&](Value row) {
+          kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
+            moveTo(site, block, row, column);
+            Value cotangent = kernel.loadVector(
+                tile, {kernel.mul(row, shape.stride), column});
+            if (sink.source == Source::Negated)
+              cotangent =
+                  arith::NegFOp::create(kernel.builder, kernel.loc, cotangent);
+            result = addInPlace(site, sink.hoisted->op, cotangent);
+          });
         });
         site.setOffsets(KernelSite::Offsets::Cells);
       });
   return result;
 }
 
-void GradientSums::addToTable(BackwardSite &site, Value to, Value cotangent) {
-  Value first = loadOffsetRange(kernel, arguments, *task.sites.offsetRange, 0);
-  Value offsets = site.offset(kernel.builder, 0);
-  kernel.loop(0, kernel.width(), 1, [&](Value lane) {
-    auto extract = [&](Value vector) -> Value {
-      return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, vector,
-                                            lane);
-    };
-    Index entry =
-        kernel.sub(kernel.fromI32(extract(offsets)), kernel.fromI32(first));
-    Value at = kernel.advance(to, {entry});
-    kernel.store(kernel.addF(kernel.loadF32(at), extract(cotangent)), at);
+void GradientSums::moveTo(BackwardSite &site, const Rectangle &block, Index row,
+                          Index column) {
+  site.enterCell(kernel.add(block.firstQuery, row),
+                 kernel.add(block.firstKey, column));
+  site.setPoint(0, 0);
+}
+
+/// Stores lanes of f32 at base[indices], which are distinct.
+static void scatter(KernelBuilder &kernel, Value lanes, Value base,
+                    Value indices) {
+  OpBuilder &builder = kernel.builder;
+  Value pointers = LLVM::GEPOp::create(
+      builder, kernel.loc, VectorType::get(kernel.width(), kernel.pointer),
+      kernel.f32, base, ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(indices)},
+      LLVM::GEPNoWrapFlags::none);
+  LLVM::masked_scatter::create(
+      builder, kernel.loc, lanes, pointers,
+      kernel.constant(DenseElementsAttr::get(kernel.vi1, true)),
+      builder.getI32IntegerAttr(4));
+}
+
+/// Whether no two lanes are the same, an i1.
+Value GradientSums::areDistinct(Value lanes) {
+  int64_t width = kernel.width();
+  Value differ;
+  for (int64_t step = 1; step <= width / 2; ++step) {
+    SmallVector<int64_t> turned;
+    for (int64_t lane = 0; lane < width; ++lane)
+      turned.push_back((lane + step) % width);
+    Value other = arith::CmpIOp::create(kernel.builder, kernel.loc,
+                                        arith::CmpIPredicate::ne, lanes,
+                                        kernel.shuffle(lanes, lanes, turned));
+    differ = differ ? arith::AndIOp::create(kernel.builder, kernel.loc, differ,
+                                            other)
+                          .getResult()
+                    : other;
+  }
+  return vector::ReductionOp::create(kernel.builder, kernel.loc,
+                                     vector::CombiningKind::AND, differ);
+}
+
+/// Adds a column of vectors of the tile to its entries of the table.
+void GradientSums::addToTable(BackwardSite &site, const Sink &sink, Value tile,
+                              Value to, const Rectangle &block, Index column) {
+  auto load = [&](Index row) {
+    return kernel.loadVector(tile, {kernel.mul(row, shape.stride)});
+  };
+  auto getEntry = [&](Value code) {
+    return kernel.fromI32(arith::SubIOp::create(kernel.builder, kernel.loc,
+                                                code, site.getRowCode()));
+  };
+  // Entries of neighbouring rows mostly overlap, and a load has to wait for a
+  // store that overlaps with it: rows a vector apart follow each other.
+  auto addRun = [&](Value first) {
+    kernel.loop(0, kernel.min(block.rows, kernel.width()), 1, [&](Value start) {
+      kernel.loop(start, block.rows, kernel.width(), [&](Value row) {
+        moveTo(site, block, row, column);
+        addSum(load(row), sink, kernel.advance(to, {getEntry(first)}));
+      });
+    });
+  };
+  auto combine = [&](Value old, Value addend) {
+    return sink.source == Source::Negated ? kernel.subF(old, addend)
+                                          : kernel.addF(old, addend);
+  };
+  auto forRows = [&](function_ref<void(Value addends)> body) {
+    kernel.loop(0, block.rows, 1, [&](Value row) {
+      moveTo(site, block, row, column);
+      body(load(row));
+    });
+  };
+  auto addApart = [&](Value codes) {
+    forRows([&](Value addends) {
+      Value entries =
+          arith::SubIOp::create(kernel.builder, kernel.loc, codes,
+                                kernel.broadcast(site.getRowCode()));
+      Value old = kernel.gather(kernel.f32, to, entries);
+      scatter(kernel, combine(old, addends), to, entries);
+    });
+  };
+  auto addLanes = [&](Value codes) {
+    forRows([&](Value addends) {
+      kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+        auto extract = [&](Value vector) -> Value {
+          return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc,
+                                                vector, lane);
+        };
+        Value at = kernel.advance(to, {getEntry(extract(codes))});
+        kernel.store(combine(kernel.loadF32(at), extract(addends)), at);
+      });
+    });
+  };
+  moveTo(site, block, 0, column);
+  Value codes = site.getLaneCodes();
+  site.forCodes([&](Value run) {
+    if (run)
+      return addRun(run);
+    kernel.when(
+        areDistinct(codes), [&] { addApart(codes); }, [&] { addLanes(codes); });
   });
 }
 

@@ -62,7 +62,11 @@ private:
   mlir::LogicalResult addAtOffsets(BackwardSite &site, const Sink &sink,
                                    mlir::Value tile, mlir::Value to,
                                    const Rectangle &block);
-  void addToTable(BackwardSite &site, mlir::Value to, mlir::Value cotangent);
+  mlir::Value areDistinct(mlir::Value lanes);
+  void moveTo(BackwardSite &site, const Rectangle &block, Index row,
+              Index column);
+  void addToTable(BackwardSite &site, const Sink &sink, mlir::Value tile,
+                  mlir::Value to, const Rectangle &block, Index column);
   mlir::LogicalResult addInPlace(BackwardSite &site, pos::HoistOp hoist,
                                  mlir::Value cotangent);
   void addRows(const Sink &sink, mlir::Value tile, mlir::Value to,

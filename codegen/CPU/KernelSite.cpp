@@ -26,7 +26,9 @@ void SiteOperands::append(const KernelPlan &plan, const HoistTables &hoists,
   OwnerOperands owner = getOwnerOperands(plan.owner);
   queryPositions = add(owner.queryPositions);
   keyPositions = add(owner.keyPositions);
-  offsetRange = add(hoists.range);
+  offsetRange = add(hoists.offsets.range);
+  queryCodes = add(hoists.offsets.queryCodes);
+  keyCodes = add(hoists.offsets.keyCodes);
   bounds = add(hoists.bounds);
   for (Value table : hoists.buffers)
     tables.push_back(add(table));
@@ -49,6 +51,14 @@ LogicalResult KernelSite::enterHead(Index batch, Index head) {
   batchValue = kernel.toI32(batch);
   headValue = kernel.toI32(head);
   headScalars.clear();
+  auto getCodes = [&](unsigned codes) {
+    Index element = kernel.rem(batch, arguments.getSize(codes, 0));
+    return arguments.getAddress(codes, {element});
+  };
+  if (operands.offsetRange) {
+    queryCodes = getCodes(*operands.queryCodes);
+    keyCodes = getCodes(*operands.keyCodes);
+  }
   for (const Hoisted &hoisted : plan.hoisted) {
     if (hoisted.form != HoistForm::HeadScalar || hoisted.operand != operand)
       continue;
@@ -182,6 +192,45 @@ Value KernelSite::hoisted(OpBuilder &, pos::HoistOp op) {
 Value KernelSite::hingeSum(OpBuilder &, pos::HingeSumOp op) {
   assert(hinges && "a site of scores has the functions that they use");
   return hinges->load(op, getCellPlace());
+}
+
+Value KernelSite::getCode(pos::Side side, Index row) {
+  Value codes = side == pos::Side::key ? keyCodes : queryCodes;
+  return kernel.advance(codes, {row}, kernel.i32);
+}
+
+void KernelSite::forCodes(function_ref<void(Value run)> body) {
+  Value codes = getLaneCodes();
+  Value first = LLVM::ExtractElementOp::create(kernel.builder, kernel.loc,
+                                               codes, kernel.constantI32(0));
+  Value areNeighbours = arith::CmpIOp::create(
+      kernel.builder, kernel.loc, arith::CmpIPredicate::eq, codes,
+      kernel.lanes(kernel.fromI32(first)));
+  kernel.when(
+      holdsInAll(areNeighbours),
+      [&] {
+        run = first;
+        body(run);
+        run = {};
+      },
+      [&] { body({}); });
+}
+
+Value KernelSite::loadAtOffsets(const Hoisted &hoisted, Value headStart) {
+  Type type = getStoredType(hoisted);
+  auto minusRow = [&](Value codes) -> Value {
+    Value row = getRowCode();
+    if (isa<VectorType>(codes.getType()))
+      row = kernel.broadcast(row);
+    return arith::SubIOp::create(kernel.builder, kernel.loc, codes, row);
+  };
+  if (!run)
+    return fromStored(hoisted,
+                      kernel.gather(type, headStart, minusRow(getLaneCodes())));
+  Value first =
+      kernel.advance(headStart, {kernel.fromI32(minusRow(run))}, type);
+  return fromStored(hoisted,
+                    kernel.load(VectorType::get(kernel.width(), type), first));
 }
 
 /// Loads `element` at base[indices] in the lanes that are inside, `nothing`

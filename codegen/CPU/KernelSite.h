@@ -25,13 +25,13 @@ struct SiteOperands {
   unsigned query = 0, key = 0;
   llvm::SmallVector<unsigned> values;
   Number queryPositions, keyPositions;
-  Number offsetRange;                 ///< see OffsetRange.h
-  Number bounds;                      ///< see PositionBounds.h
-  llvm::SmallVector<Number> tables;   ///< as plan.hoisted
-  llvm::SmallVector<Number> ranges;   ///< as getRowSources
-  llvm::SmallVector<Number> params;   ///< as the owner's parameters
-  llvm::SmallVector<unsigned> hinges; ///< as plan.hinges
-  int64_t padding = 0;                ///< of offset tables
+  Number offsetRange, queryCodes, keyCodes; ///< see OffsetRange.h
+  Number bounds;                            ///< see PositionBounds.h
+  llvm::SmallVector<Number> tables;         ///< as plan.hoisted
+  llvm::SmallVector<Number> ranges;         ///< as getRowSources
+  llvm::SmallVector<Number> params;         ///< as the owner's parameters
+  llvm::SmallVector<unsigned> hinges;       ///< as plan.hinges
+  int64_t padding = 0;                      ///< of offset tables
   /// Products of query rows, as plan.queryTables, and of rows of the output's
   /// gradient, as plan.weightedRows (see RowProducts.h).
   llvm::SmallVector<unsigned> queryProducts, outputProducts;
@@ -67,6 +67,16 @@ public:
   /// Likewise for functions of hinges.
   void setHinges(HingeCells *filled) { hinges = filled; }
 
+  /// Under given positions, for a vector of lanes: emits `body` twice, where
+  /// the codes of the lanes (OffsetRange.h) are neighbours, with the first of
+  /// them, and where they may not be, with null. Inside, values come out of
+  /// tables accordingly.
+  void forCodes(llvm::function_ref<void(mlir::Value run)> body);
+  /// Codes of the lanes and of the row at the point: their difference is the
+  /// entry of a table.
+  virtual mlir::Value getLaneCodes() { return {}; }
+  virtual mlir::Value getRowCode() { return {}; }
+
   /// The element of the batch and the head.
   std::pair<Index, Index> getPlace() const { return {batchIndex, headIndex}; }
 
@@ -95,6 +105,11 @@ protected:
   /// start of the head's part of the buffer.
   virtual mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
                                   mlir::Value row) = 0;
+
+  /// Entries of a table over offsets under given positions.
+  mlir::Value loadAtOffsets(const Hoisted &hoisted, mlir::Value headStart);
+  /// The address of the code of a row.
+  mlir::Value getCode(pos::Side side, Index row);
 
   /// The place of the point in the memory of the cells.
   virtual Index getCellPlace() { return 0; }
@@ -144,6 +159,9 @@ protected:
 
 private:
   Offsets offsets = Offsets::Cells;
+  mlir::Value run; ///< see forCodes
+  /// Codes of row 0 of queries and keys, for the element of the batch.
+  mlir::Value queryCodes, keyCodes;
   const OffsetCells *cells = nullptr;
   mlir::Value batchValue, headValue;
   llvm::DenseMap<mlir::Operation *, mlir::Value> headScalars;

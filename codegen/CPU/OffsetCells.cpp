@@ -41,25 +41,32 @@ OffsetCells::fillFrom(KernelSite &site, KernelSite::Offsets source,
   LogicalResult result = success();
   site.setOffsets(source);
   int64_t panel = vectors * kernel.width();
-  kernel.loop(0, rows, 1, [&](Value row) {
-    kernel.loop(0, vectors, 1, [&](Value vector) {
-      moveTo(row, vector);
-      for (auto [number, hoisted] : llvm::enumerate(hoists)) {
-        Value value = site.hoisted(kernel.builder, hoisted->op);
-        if (!value) {
-          result = failure();
-          continue;
-        }
-        value = kernel.broadcast(value);
-        if (value.getType() == kernel.vi1)
-          value = arith::ExtUIOp::create(kernel.builder, kernel.loc,
-                                         kernel.vi32, value);
-        kernel.store(value,
-                     kernel.advance(memory, {kernel.mul(row, panel),
-                                             kernel.mul(vector, kernel.width()),
-                                             number * rows * panel}));
+  auto fillRow = [&](Value row, Value vector) {
+    moveTo(row, vector);
+    for (auto [number, hoisted] : llvm::enumerate(hoists)) {
+      Value value = site.hoisted(kernel.builder, hoisted->op);
+      if (!value) {
+        result = failure();
+        continue;
       }
-    });
+      value = kernel.broadcast(value);
+      if (value.getType() == kernel.vi1)
+        value = arith::ExtUIOp::create(kernel.builder, kernel.loc, kernel.vi32,
+                                       value);
+      kernel.store(value,
+                   kernel.advance(memory, {kernel.mul(row, panel),
+                                           kernel.mul(vector, kernel.width()),
+                                           number * rows * panel}));
+    }
+  };
+  kernel.loop(0, vectors, 1, [&](Value vector) {
+    auto fillRows = [&](Value) {
+      kernel.loop(0, rows, 1, [&](Value row) { fillRow(row, vector); });
+    };
+    if (source != KernelSite::Offsets::Tables)
+      return fillRows({});
+    moveTo(0, vector);
+    site.forCodes(fillRows);
   });
   site.setOffsets(KernelSite::Offsets::Cells);
   return result;
@@ -72,7 +79,7 @@ OffsetCells::fill(KernelSite &site,
     return success();
   LogicalResult fromTables = success(), inPlace = success();
   kernel.when(
-      emitHasOffsetTables(kernel, arguments, *operands.offsetRange),
+      OffsetRange(kernel, arguments, *operands.offsetRange).emitHasTables(),
       [&] { fromTables = fillFrom(site, KernelSite::Offsets::Tables, moveTo); },
       [&] { inPlace = fillFrom(site, KernelSite::Offsets::InPlace, moveTo); });
   return success(succeeded(fromTables) && succeeded(inPlace));

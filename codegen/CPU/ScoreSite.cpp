@@ -1,7 +1,6 @@
 //===- ScoreSite.cpp - Where the forward emits score payloads -------------===//
 
 #include "codegen/CPU/ScoreSite.h"
-#include "codegen/OffsetRange.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -84,23 +83,26 @@ Value ScoreSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
                                     kernel.i32));
 }
 
+Value ScoreSite::getLaneCodes() {
+  return kernel.load(kernel.vi32, getCode(pos::Side::query, getFirst()));
+}
+
+Value ScoreSite::getRowCode() {
+  return kernel.load(kernel.i32, getCode(pos::Side::key, key));
+}
+
 Value ScoreSite::loadHoisted(const Hoisted &hoisted, unsigned, Value start) {
   Type type = getStoredType(hoisted);
   switch (hoisted.form) {
   case HoistForm::OffsetTable: {
-    if (!operands.offsetRange) {
-      // Descending: entry padding + (Lk - 1 - key) + query.
-      Index entry = kernel.sub(arguments.getSize(operands.key, 2), key);
-      entry = kernel.add(entry, getFirst());
-      return loadEntry(
-          hoisted, kernel.advance(start, {entry, operands.padding - 1}, type),
-          kernel.width());
-    }
-    Value from = loadOffsetRange(kernel, arguments, *operands.offsetRange, 0);
-    Value entry = arith::SubIOp::create(
-        kernel.builder, kernel.loc, kernel.broadcast(offset(kernel.builder, 0)),
-        kernel.broadcast(from));
-    return fromStored(hoisted, kernel.gather(type, start, entry));
+    if (operands.offsetRange)
+      return loadAtOffsets(hoisted, start);
+    // Descending: entry padding + (Lk - 1 - key) + query.
+    Index entry = kernel.sub(arguments.getSize(operands.key, 2), key);
+    entry = kernel.add(entry, getFirst());
+    return loadEntry(hoisted,
+                     kernel.advance(start, {entry, operands.padding - 1}, type),
+                     kernel.width());
   }
   case HoistForm::QueryVector: {
     Index left = kernel.sub(arguments.getSize(operands.query, 2), getFirst());

@@ -61,6 +61,9 @@ public:
   void addToBuckets(mlir::Value buckets, int64_t panel, Index rows,
                     mlir::Value index, mlir::Value weights, mlir::Value memory);
 
+  mlir::Value getLaneCodes() override;
+  mlir::Value getRowCode() override;
+
 protected:
   Index getCellPlace() override;
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,

@@ -132,6 +132,78 @@ def test_other_definitions(kernel, uses):
     compare(kernel, uses, params, shape, drawn("some", 1, 40, 40))
 
 
+def grid(batch, extents, length):
+    """Places of a grid, row by row, the first `length` of them (it starts again)."""
+    index = torch.arange(length)
+    axes = []
+    for extent in reversed(extents):
+        axes.append(index % extent)
+        index = index // extent
+    return torch.stack(axes[::-1], -1)[None].repeat(batch, 1, 1)
+
+
+def on_grid(kind, batch, lq, lk):
+    if kind == "wide":  # neighbouring lanes are neighbours of a row
+        return grid(batch, (9, 64), lq), grid(batch, (9, 64), lk)
+    if kind == "narrow":  # rows shorter than a vector
+        return grid(batch, (40, 5), lq) - 3, grid(batch, (40, 5), lk)
+    if kind == "columns":  # down the columns
+        return grid(batch, (9, 17), lq).flip(-1), grid(batch, (9, 17), lk).flip(-1)
+    if kind == "shuffled":
+        places = grid(batch, (12, 12), lq + lk)[:, torch.randperm(lq + lk)]
+        return places[:, :lq], places[:, lq:]
+    if kind == "same":  # all lanes at one place
+        return grid(batch, (1, 1), lq), grid(batch, (1, 1), lk) + 4
+    # A table of one axis would hold this, one of both does not.
+    return grid(batch, (2, 64), lq) * 31, grid(batch, (2, 64), lk) * 31
+
+
+@sextant.encoding
+def plane(score, at, table: sextant.Param(5, 7, "heads")):
+    """Two axes, an entry per bits of each; scores are bounded, so not additive."""
+    y, x = at.offset, at.offset(1)
+    return sextant.tanh(score) + table[y & 3, x & 3, at.head]
+
+
+GRIDS = ["wide", "narrow", "columns", "shuffled", "same", "sparse"]
+
+
+@pytest.mark.parametrize("positions", GRIDS)
+def test_two_axes(kernel, positions):
+    shape = (2, 2, 1, 70, 129, 16, 16)
+    use = "swin(rows=4, columns=6)"
+    params = {"swin.table": torch.randn(7 * 11, 2)}
+    compare(kernel, [use], params, shape, on_grid(positions, 1, 70, 129))
+
+
+@pytest.mark.parametrize("positions", GRIDS)
+def test_two_axes_of_a_bounded_score(kernel, positions):
+    shape = (1, 2, 2, 33, 65, 16, 24)
+    params = {"plane.table": torch.randn(5, 7, 2)}
+    compare(kernel, [plane], params, shape, on_grid(positions, 1, 33, 65))
+
+
+@pytest.mark.parametrize("positions", ["wide", "narrow", "sparse"])
+def test_two_axes_of_each_element(kernel, positions):
+    """Positions differ in the batch; one axis and two in one score, and a mask."""
+    shape = (2, 2, 2, 65, 65, 16, 16)
+    both = on_grid(positions, 2, 65, 65)
+    both[0][1] += 1
+    both[1][1] = both[1][1].flip(0)
+    params = {"swin.table": torch.randn(13 * 13, 2)}
+    uses = ["swin", "alibi", "causal"]
+    params["alibi.slopes"] = torch.rand(2)
+    compare(kernel, uses, params, shape, both)
+
+
+@pytest.mark.parametrize("given", ["query", "key"])
+def test_two_axes_of_one_side(kernel, given):
+    shape = (1, 2, 2, 33, 101, 16, 16)
+    both = on_grid("wide", 1, 33, 101)
+    params = {"swin.table": torch.randn(13 * 13, 2)}
+    compare(kernel, ["swin"], params, shape, both, (given,))
+
+
 def test_lengths_of_one_program():
     """Whether there are tables is decided by each call."""
     q, k, v = (torch.randn(1, 1, 6, 8) for _ in range(3))

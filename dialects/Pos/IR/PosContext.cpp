@@ -42,14 +42,8 @@ ValueRange32 CoordOp::emitRange(OpBuilder &builder, TileBounds &tile) {
   return tile.coord(builder, getSide(), getAxis());
 }
 
-/// An offset on the first axis is the one that tables run over; on another
-/// axis it is an ordinary function of both rows.
-AxisSet OffsetOp::getDependence(bool hasPositions) {
-  if (getAxis() == 0)
-    return Axis::offset;
-  return hasPositions ? AxisSet{Axis::batch, Axis::query, Axis::key}
-                      : AxisSet{Axis::query, Axis::key};
-}
+/// Tables run over the offsets of all axes.
+AxisSet OffsetOp::getDependence(bool) { return Axis::offset; }
 Value OffsetOp::materialize(OpBuilder &builder, SitePoint &point) {
   return point.offset(builder, getAxis());
 }
