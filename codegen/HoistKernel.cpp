@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/HoistKernel.h"
+#include "codegen/HoistGroup.h"
 #include "codegen/OffsetRange.h"
 #include "codegen/Payload.h"
 #include "codegen/TablePoint.h"
@@ -63,12 +64,21 @@ Index HoistKernel::countItems(KernelBuilder &k, ArgumentBlock &arguments,
                   items, 0);
 }
 
+OwningOpRef<pos::HoistOp> HoistKernel::merge() const {
+  SmallVector<pos::HoistOp> hoists;
+  for (const HoistMember &member : members)
+    hoists.push_back(member.op);
+  return mergeBodies(hoists);
+}
+
 LogicalResult HoistKernel::createFill(StringRef suffix) const {
   if (entry.extent)
     return createVectorFill(suffix);
   if (pos::RunningSumOp sum = getRunningSum())
     return createRunningFill(suffix, sum);
   LogicalResult result = success();
+  OwningOpRef<pos::HoistOp> merged = merge();
+  Block &payload = merged->getBody().front();
   bool hasRows = entry.form == HoistForm::RowLaneTable;
   auto blocks = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     auto [batch, heads, rows, columns] = getSizes(*this, arguments);
@@ -96,13 +106,15 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
       Index count = k.min(k.width(), k.sub(limit, first));
       point.moveTo(k.div(outer, headCount), k.rem(outer, headCount), row, first,
                    count);
-      FailureOr<Value> value = emitHoist(k.builder, entry.op, point);
-      if (failed(value)) {
+      FailureOr<SmallVector<Value>> values =
+          emitPayload(k.builder, payload, {}, point);
+      if (failed(values)) {
         result = failure();
         return;
       }
-      Value vector = toStored(k, point, *value, stored);
-      k.storePart(vector, point.getAddress(layout.table, false), count);
+      for (auto [member, value] : llvm::zip_equal(members, *values))
+        k.storePart(toStored(k, point, value, stored),
+                    point.getAddress(member.table, false), count);
     };
     k.loop(begin, end, 1, [&](Value item) {
       Index block = k.rem(item, perHead);
@@ -147,6 +159,8 @@ LogicalResult HoistKernel::createPullback(StringRef suffix,
   if (pos::RunningSumOp sum = getRunningSum())
     return createRunningPullback(suffix, sum, itemPerHead);
   LogicalResult result = success();
+  OwningOpRef<pos::HoistOp> merged = merge();
+  Block &payload = merged->getBody().front();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return countItems(k, arguments,
                       itemPerHead ? getSizes(*this, arguments)[1] : Index(1));
@@ -164,14 +178,19 @@ LogicalResult HoistKernel::createPullback(StringRef suffix,
     auto pullVector = [&](Index batch, Index head, Index row, Index first) {
       Index count = isScalar ? Index(1) : k.min(k.width(), k.sub(high, first));
       point.moveTo(batch, head, row, first, count);
-      Value address = point.getAddress(layout.table, isScalar);
-      Value ct = isScalar ? k.load(k.f32, address)
-                          : k.loadPart(k.vf32, address, count);
-      if (compute.isF64())
-        ct = arith::ExtFOp::create(
-            k.builder, k.loc,
-            isScalar ? Type(compute) : VectorType::get(k.width(), compute), ct);
-      if (failed(pullbackHoist(k.builder, entry.op, ct, point)))
+      SmallVector<Value> cotangents;
+      for (const HoistMember &member : members) {
+        Value address = point.getAddress(member.table, isScalar);
+        Value ct = isScalar ? k.load(k.f32, address)
+                            : k.loadPart(k.vf32, address, count);
+        if (compute.isF64())
+          ct = arith::ExtFOp::create(
+              k.builder, k.loc,
+              isScalar ? Type(compute) : VectorType::get(k.width(), compute),
+              ct);
+        cotangents.push_back(ct);
+      }
+      if (failed(emitPullback(k.builder, payload, {}, cotangents, point)))
         result = failure();
     };
     Index headBegin = itemPerHead ? begin : Index(0);

@@ -11,6 +11,7 @@
 #include "codegen/ArgumentPoint.h"
 #include "codegen/HeadsWeights.h"
 #include "codegen/HoistTable.h"
+#include "mlir/IR/OwningOpRef.h"
 
 namespace sextant::codegen {
 
@@ -24,12 +25,20 @@ struct HoistLayout {
   unsigned table = 0;             ///< the buffer to fill, or its gradient
 };
 
-/// Everything that a kernel of one hoisted value is made from.
+/// One of the hoisted values that a kernel computes.
+struct HoistMember {
+  pos::HoistOp op;
+  unsigned table = 0; ///< its buffer, or the gradient of that
+};
+
+/// Everything that a kernel of a group of hoisted values is made from
+/// (HoistGroup.h).
 struct HoistKernel {
   const Lowering &lowering;
-  const Hoisted &entry;
+  const Hoisted &entry; ///< the first of the group
   const HoistTableOptions &options;
   const HoistLayout &layout;
+  llvm::ArrayRef<HoistMember> members;
   const KernelOperands &operands;
   const HeadsWeights *weights = nullptr; ///< for hoisted vectors
 
@@ -37,6 +46,8 @@ struct HoistKernel {
   /// item per batch element and head (RunningSumKernel.cpp).
   pos::RunningSumOp getRunningSum() const;
 
+  /// The payload of the group, see mergeBodies.
+  mlir::OwningOpRef<pos::HoistOp> merge() const;
   mlir::LogicalResult createFill(llvm::StringRef suffix) const;
   /// `itemPerHead`: heads touch separate gradients.
   mlir::LogicalResult createPullback(llvm::StringRef suffix,

@@ -2,6 +2,7 @@
 
 #include "codegen/HoistTable.h"
 #include "codegen/HingeTable.h"
+#include "codegen/HoistGroup.h"
 #include "codegen/HoistKernel.h"
 #include "codegen/OffsetRange.h"
 #include "codegen/PositionBounds.h"
@@ -20,19 +21,6 @@ using pos::RowOperand;
 //===----------------------------------------------------------------------===//
 // Shapes
 //===----------------------------------------------------------------------===//
-
-/// Groups of lanes that the row maps using a hoisted value run over, or columns
-/// that are made of it.
-static int64_t getNumGroups(const KernelPlan &plan, const Hoisted &entry) {
-  int64_t groups = plan.countColumns(entry.op);
-  if (groups > 0)
-    return groups;
-  for (const SmallVector<RowMap> *maps :
-       {&plan.queryRows, &plan.keyRows, &plan.valueRows, &plan.inputRows})
-    for (const RowMap &map : *maps)
-      groups = std::max(groups, map.getNumGroups());
-  return groups;
-}
 
 HoistGradientShape
 codegen::getHoistGradientShape(const Lowering &lowering, const Hoisted &entry,
@@ -87,7 +75,7 @@ codegen::getHoistGradientShape(const Lowering &lowering, const Hoisted &entry,
     shape.sizes.push_back(lowering.getDim(owner.key, lengthDim));
     break;
   case HoistForm::RowLaneTable: {
-    int64_t groups = getNumGroups(lowering.plan, entry);
+    int64_t groups = countTableColumns(lowering.plan, entry);
     dims.append({dynamic, groups});
     shape.sizes.append({lowering.getDim(operand, lengthDim), constant(groups)});
     break;
@@ -159,11 +147,14 @@ static unsigned getNumber(const KernelPlan &plan, Operation *hoist,
   return plan.find(cast<pos::HoistOp>(hoist), operand) - plan.hoisted.begin();
 }
 
-/// Adds what both kernels of a hoist read.
+/// Adds what both kernels of a group of hoists read.
 static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
-                            const Hoisted &entry, LaunchOperands &operands) {
+                            ArrayRef<unsigned> group,
+                            LaunchOperands &operands) {
+  const Hoisted &entry = lowering.plan.hoisted[group.front()];
   Needs needs;
-  collectNeeds(lowering.plan, entry, needs);
+  for (unsigned number : group)
+    collectNeeds(lowering.plan, lowering.plan.hoisted[number], needs);
   HoistLayout layout;
   layout.point = addPointOperands(lowering, operands, [&](unsigned number) {
     return needs.params.contains(number);
@@ -196,18 +187,23 @@ FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
   });
   if (plan.hasPositions && hasOffsets)
     tables.offsets = launchOffsetRange(lowering, options.order);
-  for (auto [number, entry] : llvm::enumerate(plan.hoisted)) {
-    if (entry.form == HoistForm::HeadScalar) {
-      tables.buffers.push_back({});
+  tables.buffers.resize(plan.hoisted.size());
+  for (ArrayRef<unsigned> group : groupHoists(plan)) {
+    const Hoisted &entry = plan.hoisted[group.front()];
+    if (entry.form == HoistForm::HeadScalar)
       continue;
-    }
     LaunchOperands operands;
-    HoistLayout layout = addReads(lowering, tables, entry, operands);
-    tables.buffers.push_back(allocateTable(lowering, entry, options));
-    layout.table = operands.write(tables.buffers.back());
-    std::string suffix = ("hoist" + Twine(number)).str();
-    HoistKernel kernel{lowering, entry,           options,
-                       layout,   operands.layout, weights};
+    HoistLayout layout = addReads(lowering, tables, group, operands);
+    SmallVector<HoistMember> members;
+    for (unsigned number : group) {
+      Value &buffer = tables.buffers[number];
+      buffer = allocateTable(lowering, plan.hoisted[number], options);
+      members.push_back({plan.hoisted[number].op, operands.write(buffer)});
+    }
+    layout.table = members.front().table;
+    std::string suffix = ("hoist" + Twine(group.front())).str();
+    HoistKernel kernel{lowering, entry,           options, layout,
+                       members,  operands.layout, weights};
     if (failed(kernel.createFill(suffix)))
       return failure();
     operands.launch(lowering, suffix);
@@ -252,22 +248,31 @@ LogicalResult codegen::launchHoistPullbacks(const Lowering &lowering,
                                             ArrayRef<Value> gradients,
                                             ArrayRef<Value> paramGradients) {
   const KernelPlan &plan = lowering.plan;
-  for (int64_t number = plan.hoisted.size() - 1; number >= 0; --number) {
-    const Hoisted &entry = plan.hoisted[number];
-    if (!entry.wantsGradient || !gradients[number])
+  SmallVector<SmallVector<unsigned>> groups = groupHoists(plan);
+  for (SmallVector<unsigned> &group : llvm::reverse(groups)) {
+    const Hoisted &entry = plan.hoisted[group.front()];
+    llvm::erase_if(group, [&](unsigned number) { return !gradients[number]; });
+    if (!entry.wantsGradient || group.empty())
       continue;
     LaunchOperands operands;
-    HoistLayout layout = addReads(lowering, tables, entry, operands);
-    layout.table = operands.read(gradients[number]);
-    Needs needs;
-    collectNeeds(plan, entry, needs);
-    // The needs of scalars are theirs to pull back, in their own launch.
-    Needs own;
-    entry.op->walk([&](Operation *op) {
-      Value tensor = getReadParam(op);
-      if (auto param = dyn_cast_or_null<BlockArgument>(tensor))
-        own.params.insert(param.getArgNumber());
-    });
+    HoistLayout layout = addReads(lowering, tables, group, operands);
+    SmallVector<HoistMember> members;
+    Needs needs, own;
+    bool isSeparate = true;
+    for (unsigned number : group) {
+      const Hoisted &member = plan.hoisted[number];
+      members.push_back({member.op, operands.read(gradients[number])});
+      collectNeeds(plan, member, needs);
+      isSeparate &= isSeparatePerHead(lowering, member, paramGradients);
+      // The needs of scalars are theirs to pull back, in their own launch.
+      auto op = member.op;
+      op->walk([&](Operation *nested) {
+        Value tensor = getReadParam(nested);
+        if (auto param = dyn_cast_or_null<BlockArgument>(tensor))
+          own.params.insert(param.getArgNumber());
+      });
+    }
+    layout.table = members.front().table;
     for (unsigned param : own.params)
       if (paramGradients[param])
         layout.point.paramGradients[param] =
@@ -278,11 +283,10 @@ LogicalResult codegen::launchHoistPullbacks(const Lowering &lowering,
         if (plan.hoisted[earlier].wantsGradient && gradients[earlier])
           layout.gradients[hoist] = operands.write(gradients[earlier]);
       }
-    std::string suffix = ("hoist" + Twine(number) + "_pullback").str();
-    HoistKernel kernel{lowering, entry,           tables.options,
-                       layout,   operands.layout, tables.weights};
-    if (failed(kernel.createPullback(
-            suffix, isSeparatePerHead(lowering, entry, paramGradients))))
+    std::string suffix = ("hoist" + Twine(group.front()) + "_pullback").str();
+    HoistKernel kernel{lowering, entry,           tables.options, layout,
+                       members,  operands.layout, tables.weights};
+    if (failed(kernel.createPullback(suffix, isSeparate)))
       return failure();
     operands.launch(lowering, suffix);
   }

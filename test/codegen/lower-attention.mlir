@@ -80,6 +80,20 @@ func.func @turns(%x: !rows) -> !rows {
   return %a : !rows
 }
 
+// Cosine and sine of an angle are filled by one launch per operand.
+// CHECK-LABEL: func.func @shared
+// CHECK: exec.launch @kernels::@attention_5_hoist0 {{.*}}writes(%[[C:[0-9a-z_]+]], %[[S:[0-9a-z_]+]] : tensor<?x?x?x16xf32>, tensor<?x?x?x16xf32>
+// CHECK: exec.launch @kernels::@attention_5_hoist1 {{.*}}writes(%{{[0-9a-z_]+}}, %{{[0-9a-z_]+}} : tensor<?x?x?x16xf32>, tensor<?x?x?x16xf32>
+// CHECK-NOT: hoist
+// CHECK: exec.launch @kernels::@attention_5_forward reads({{.*}}%[[C]], {{.*}}%[[S]],
+func.func @shared(%x: !rows, %f: tensor<?x?x?xf32>, %p: tensor<?x?x2xi32>) -> !rows {
+  %a, %l0 = pos.attention %x, %x, (%x) uses [#pos.use<@rope_2d_mixed, "rope">]
+    params(%f : tensor<?x?x?xf32>)
+    query_positions(%p : tensor<?x?x2xi32>) key_positions(%p : tensor<?x?x2xi32>)
+    : !rows, !rows, (!rows) -> (!rows), !lse
+  return %a : !rows
+}
+
 // CHECK: module @kernels
 // CHECK: llvm.func @attention_0_forward(
 // CHECK: llvm.func @attention_0_forward_items(
