@@ -129,9 +129,7 @@ static LogicalResult launchTable(const Lowering &lowering, pos::HingesOp op,
               arguments.getAddress(target, {batch, head}));
     });
   };
-  createKernel(lowering.kernels, op.getLoc(), lowering.getKernelName(suffix),
-               operands.layout, lowering.target.vector, {items, scratch, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {items, scratch, run});
   return result;
 }
 
@@ -252,9 +250,7 @@ static LogicalResult launchPullback(const Lowering &lowering, pos::HingesOp op,
       });
     });
   };
-  createKernel(lowering.kernels, op.getLoc(), lowering.getKernelName(suffix),
-               operands.layout, lowering.target.vector, {items, scratch, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {items, scratch, run});
   return result;
 }
 

@@ -105,10 +105,7 @@ LogicalResult TurnedRows::launchTurn(size_t number, Value input, Value output) {
     failed = emitter.failed;
   };
   std::string suffix = getSuffix(number);
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, {items, scratchBytes, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {items, scratchBytes, run});
   return failure(failed);
 }
 
@@ -235,10 +232,7 @@ FailureOr<Value> TurnedRows::launchPullback(size_t number, Value gradient) {
     failed = emitter.failed;
   };
   std::string suffix = getSuffix(number, "_pullback");
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, {items, scratchBytes, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {items, scratchBytes, run});
   if (failed)
     return failure();
   return result;
@@ -258,7 +252,6 @@ void TurnedRows::launchSum(unsigned param, Value result) {
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return k.ceilDiv(countElements(k, arguments), elementsPerItem);
   };
-  auto noScratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
     Type f64 = k.builder.getF64Type(),
@@ -286,10 +279,7 @@ void TurnedRows::launchSum(unsigned param, Value result) {
     });
   };
   std::string suffix = ("turn_sum" + Twine(param)).str();
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, {items, noScratch, run});
-  operands.launch(lowering, suffix);
+  operands.launch(lowering, suffix, {items, noScratch, run});
 }
 
 LogicalResult TurnedRows::pullBack(MutableArrayRef<Value> results) {

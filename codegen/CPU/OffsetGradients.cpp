@@ -20,16 +20,6 @@ using Values = KernelBuilder::Values;
 static constexpr int64_t blocksOfSpan = 8;
 static constexpr int64_t block = OffsetShape::block;
 
-static Index noScratch(KernelBuilder &, ArgumentBlock &) { return 0; }
-
-static void create(const Lowering &lowering, StringRef suffix,
-                   const LaunchOperands &operands, const KernelBody &body) {
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, body);
-  operands.launch(lowering, suffix);
-}
-
 static Value extend(KernelBuilder &kernel, Value value) {
   Type type = kernel.builder.getF64Type();
   if (auto vector = dyn_cast<VectorType>(value.getType()))
@@ -96,7 +86,7 @@ static Value launchSumOfPartials(const Lowering &lowering, StringRef suffix,
       });
     });
   };
-  create(lowering, suffix, operands, {countItems, noScratch, run});
+  operands.launch(lowering, suffix, {countItems, noScratch, run});
   return result;
 }
 
@@ -145,7 +135,7 @@ void sextant::codegen::launchRowSum(const Lowering &lowering, StringRef suffix,
       });
     });
   };
-  create(lowering, suffix, operands, {countItems, noScratch, run});
+  operands.launch(lowering, suffix, {countItems, noScratch, run});
 }
 
 //===----------------------------------------------------------------------===//
@@ -300,6 +290,6 @@ void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
       });
     });
   };
-  create(lowering, ("offset_table_" + Twine(number)).str(), operands,
-         {countItems, scratchBytes, run});
+  operands.launch(lowering, ("offset_table_" + Twine(number)).str(),
+                  {countItems, scratchBytes, run});
 }

@@ -82,17 +82,6 @@ static std::string getName(StringRef what, size_t number) {
   return ("offset_" + what + "_" + Twine(number)).str();
 }
 
-static void create(const Lowering &lowering, StringRef suffix,
-                   const LaunchOperands &operands, const KernelBody &body,
-                   Value flops = {}) {
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands.layout,
-               lowering.target.vector, body);
-  operands.launch(lowering, suffix, flops);
-}
-
-static Index noScratch(KernelBuilder &, ArgumentBlock &) { return 0; }
-
 //===----------------------------------------------------------------------===//
 // Offsets in use
 //===----------------------------------------------------------------------===//
@@ -186,8 +175,8 @@ static FailureOr<Value> launchSeen(const Lowering &lowering,
     };
     kernel.loop(begin, end, 1, [&](Value item) { emitItem(item); });
   };
-  create(lowering, getName("seen", number), operands,
-         {countItems, noScratch, run});
+  operands.launch(lowering, getName("seen", number),
+                  {countItems, noScratch, run});
   if (failed(status))
     return failure();
   return result;
@@ -319,8 +308,8 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
       });
     });
   };
-  create(lowering, getName("factors", number), operands,
-         {countItems, noScratch, run});
+  operands.launch(lowering, getName("factors", number),
+                  {countItems, noScratch, run});
   if (failed(status))
     return failure();
   return result;
@@ -374,8 +363,8 @@ static Value launchWeights(const Lowering &lowering, size_t number,
       });
     });
   };
-  create(lowering, getName("weights", number), operands,
-         {countItems, noScratch, run});
+  operands.launch(lowering, getName("weights", number),
+                  {countItems, noScratch, run});
   return result;
 }
 
@@ -452,8 +441,8 @@ static Value launchRows(const Lowering &lowering, size_t number,
       });
     });
   };
-  create(lowering, getName("rows", number), operands,
-         {countItems, noScratch, run});
+  operands.launch(lowering, getName("rows", number),
+                  {countItems, noScratch, run});
   return result;
 }
 
@@ -497,8 +486,8 @@ static Value launchTranspose(const Lowering &lowering, size_t number,
       });
     });
   };
-  create(lowering, getName("transpose", number), operands,
-         {countItems, noScratch, run});
+  operands.launch(lowering, getName("transpose", number),
+                  {countItems, noScratch, run});
   return result;
 }
 
