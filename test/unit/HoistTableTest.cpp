@@ -223,14 +223,20 @@ struct Fixture {
     return program->run("main", arguments, chunks);
   }
   double param(int number, int64_t at) { return arguments[7 + number].get(at); }
+  /// Entries of a table that hold values: under positions no more than the
+  /// offsets in use.
+  int64_t countEntries(const Tensor &table) {
+    return positions ? greatest() - least() + 1 : table.sizes[2];
+  }
+  int64_t least() const { return positions ? -7 - (3 * 36 + 5) : 1 - keys; }
+  int64_t greatest() const { return positions ? 2 * 52 - 7 - 5 : queries - 1; }
   /// Offset of an entry of a table; outside of those in use the nearest.
   int64_t offsetOf(int64_t entry) {
-    if (positions) // of the coordinates above
-      return std::min<int64_t>(-7 - (3 * 36 + 5) + entry, 2 * 52 - 7 - 5);
-    int64_t low = 1 - keys, high = queries - 1, step = entry - padding;
-    int64_t offset =
-        order == codegen::OffsetOrder::Ascending ? low + step : high - step;
-    return std::clamp(offset, low, high);
+    int64_t step = positions ? entry : entry - padding;
+    int64_t offset = order == codegen::OffsetOrder::Ascending
+                         ? least() + step
+                         : greatest() - step;
+    return std::clamp(offset, least(), greatest());
   }
   double entryOf(int table, int64_t head, int64_t entry) {
     int64_t offset = offsetOf(entry);
@@ -254,7 +260,7 @@ TEST_P(HoistTable, HoldsTheValues) {
   // A few roundings of f32 and 3 ulp of the functions.
   for (int table : {0, 1})
     for (int64_t h = 0; h < heads; ++h)
-      for (int64_t x = 0; x < entries; ++x)
+      for (int64_t x = 0; x < f.countEntries(tables[table]); ++x)
         EXPECT_NEAR(tables[table].get(h * entries + x), f.entryOf(table, h, x),
                     5e-6)
             << table << " " << h << " " << x;
@@ -288,8 +294,7 @@ TEST_P(HoistTable, PullsBackToTheParameters) {
   size_t first = results.size() - 4, seeds = f.arguments.size() - 3;
   int64_t entries = results[0].sizes[2];
   int64_t low = positions ? 0 : padding;
-  int64_t high =
-      positions ? 2 * 52 - 7 - 5 + 7 + 3 * 36 + 5 + 1 : entries - padding - 1;
+  int64_t high = positions ? f.countEntries(results[0]) : entries - padding - 1;
   std::vector<double> d1(heads), d2(heads), dTable(4 * heads);
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t x = low; x < high; ++x) {
@@ -314,7 +319,12 @@ TEST_P(HoistTable, PullsBackToTheParameters) {
     EXPECT_NEAR(results[first + 3].get(i),
                 f.arguments[seeds + 2].get(i) * (1 - t * t), 2e-6);
   }
-  for (size_t i = 0; i < results.size(); ++i)
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t x = 0; x < f.countEntries(results[0]); ++x)
+      for (size_t table : {0, 1})
+        EXPECT_EQ(results[table].get(h * entries + x),
+                  again[table].get(h * entries + x));
+  for (size_t i = 2; i < results.size(); ++i)
     EXPECT_EQ(results[i].values(), again[i].values()) << i;
 }
 
