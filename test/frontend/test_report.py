@@ -58,6 +58,14 @@ def test_orderings_decide():
     assert check_step_times({"alibi": 10.0}) is None
 
 
+def test_fire_rises_beyond_its_training_length():
+    table = {"fire": {4: 1.80, 8: 1.88}, "kerple_log": {4: 1.68, 8: 1.69}}
+    text = "From 4x to 8x fire rises faster than kerple_log."
+    assert {f.text: f.holds for f in check_orderings(table)}[text]
+    table["fire"][8] = 1.80
+    assert not {f.text: f.holds for f in check_orderings(table)}[text]
+
+
 def test_a_network_over_heads_is_held_to_its_host():
     """On the last tokens, at 4x and 8x."""
     table = {

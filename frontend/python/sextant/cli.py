@@ -329,7 +329,7 @@ def _add_demo(commands) -> None:
         action="append",
         default=[],
         metavar="USE",
-        help='one more encoding, such as "dape(kerple_log)"; may be repeated',
+        help='one more encoding, such as "dape(alibi)"; may be repeated',
     )
     _add_data(parser)
     parser.set_defaults(run=_demo)

@@ -19,7 +19,16 @@ from .training.loop import train
 from .training.runs import evaluate_run
 
 # Uses of encodings; each is trained by itself.
-ENCODINGS = ("none", "sinusoidal", "rope", "alibi", "t5_bias", "kerple_log")
+ENCODINGS = (
+    "none",
+    "sinusoidal",
+    "rope",
+    "alibi",
+    "t5_bias",
+    "kerple_log",
+    "fire",
+    "dape(kerple_log)",
+)
 
 # Losses of a plain PyTorch model at 1x, in nats per byte over all tokens, on the
 # default text. Sinusoidal depends on seed and initial weights most of all: plain

@@ -116,6 +116,12 @@ ORDERINGS = (
         (4, 8),
     ),
     Ordering(
+        "From 4x to 8x fire rises faster than kerple_log.",
+        ("fire", "kerple_log"),
+        lambda r: r["fire"][8] - r["fire"][4] > r["kerple_log"][8] - r["kerple_log"][4],
+        (4, 8),
+    ),
+    Ordering(
         "At 4x the order is kerple_log and alibi, then rope and none, then sinusoidal.",
         ("kerple_log", "alibi", "rope", "none", "sinusoidal"),
         lambda r: max(r["kerple_log"][4], r["alibi"][4])
