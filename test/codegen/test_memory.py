@@ -81,6 +81,8 @@ ENCODINGS = [
     ["causal", "rope_2d_mixed", "xpos", "forgetting"],
     ["swin", "fire"],
     ["shaw"],
+    ["transformer_xl"],
+    ["liere(axes=1)"],
     ["causal", "cope"],
     ["dape(kerple_log)"],
 ]
