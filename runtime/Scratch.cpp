@@ -1,12 +1,10 @@
 //===- Scratch.cpp - Memory that kernels work in --------------------------===//
 
 #include "runtime/Scratch.h"
+#include "runtime/HugePages.h"
 #include <cstdlib>
-#include <sys/mman.h>
 
 using namespace sextant::runtime;
-
-static constexpr int64_t hugePage = int64_t(2) << 20;
 
 void Scratch::Free::operator()(void *memory) const { std::free(memory); }
 
@@ -30,9 +28,7 @@ Status Scratch::reserve(int64_t workers, int64_t bytes) {
       return makeError("aligned_alloc: no memory for ", room,
                        " bytes of scratch per thread");
     buffer.bytes = room;
-    if (alignment == hugePage) // a hint: its failure changes nothing
-      (void)::madvise(buffer.data.get(), static_cast<size_t>(room),
-                      MADV_HUGEPAGE);
+    adviseHugePages(buffer.data.get(), room);
   }
   return {};
 }

@@ -1,6 +1,7 @@
 //===- HostDevice.cpp - The host without LibTorch -------------------------===//
 
 #include "runtime/cpu/HostDevice.h"
+#include "runtime/HugePages.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -23,6 +24,7 @@ Result<Tensor> sextant::runtime::allocateOnHost(DType dtype,
   if (!memory)
     return makeError("aligned_alloc: no memory for a tensor of shape ",
                      formatShape(sizes), " (", bytes, " bytes)");
+  adviseHugePages(memory, static_cast<int64_t>(room));
   if (zero)
     std::memset(memory, 0, bytes);
   Tensor tensor;

@@ -1,6 +1,7 @@
 //===- TorchDevice.cpp - The CPU as LibTorch has it -----------------------===//
 
 #include "runtime/torch/TorchDevice.h"
+#include "runtime/HugePages.h"
 #include "runtime/torch/DenseCall.h"
 #include "runtime/torch/TorchTensor.h"
 #include <cstring>
@@ -18,9 +19,12 @@ static Result<Tensor> allocate(void *, DType dtype,
                                       aoti_torch_device_type_cpu(), 0, &handle),
              "aoti_torch_empty_strided");
   Result<Tensor> result = fromTorch(torch::stable::Tensor(handle));
-  if (result && zero && result->data)
-    std::memset(result->data, 0,
-                static_cast<size_t>(result->elements() * getByteSize(dtype)));
+  if (!result || !result->data)
+    return result;
+  int64_t bytes = result->elements() * getByteSize(dtype);
+  adviseHugePages(result->data, bytes);
+  if (zero)
+    std::memset(result->data, 0, static_cast<size_t>(bytes));
   return result;
 } catch (const std::exception &error) {
   return makeError(error.what());
