@@ -112,13 +112,11 @@ static LogicalResult launchTable(const Lowering &lowering, pos::HingesOp op,
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {
-    HingePoint point(k, arguments, pointLayout, lowering.plan,
-                     k.builder.getF64Type());
+    HeadPoint point(k, arguments, pointLayout, lowering.plan);
     k.loop(begin, end, 1, [&](Value item) {
       Index heads = arguments.getSize(target, 1);
       Index batch = k.div(item, heads), head = k.rem(item, heads);
-      point.setBatch(k.toI32(batch));
-      point.setHead(k.toI32(head));
+      point.moveTo(batch, head);
       HingeUnits units(k, op, memory);
       FailureOr<Values> sums = units.emit(point);
       if (failed(sums)) {
@@ -160,7 +158,7 @@ codegen::launchHingeTables(const Lowering &lowering, Value bounds) {
 /// Adds the gradients of the units at one head to those of parameters. `passed`
 /// has room for what passes each knot, two numbers each.
 static LogicalResult pullUnits(HingeUnits &units, const HingeLayout &layout,
-                               Value moments, Value passed, HingePoint &point) {
+                               Value moments, Value passed, HeadPoint &point) {
   KernelBuilder &k = units.k;
   Type f64 = units.f64;
   auto getMoment = [&](HingeLayout::Moment moment, Index place) {
@@ -229,11 +227,9 @@ static LogicalResult launchPullback(const Lowering &lowering, pos::HingesOp op,
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {
-    HingePoint point(k, arguments, pointLayout, lowering.plan,
-                     k.builder.getF64Type());
+    HeadPoint point(k, arguments, pointLayout, lowering.plan);
     auto pullHead = [&](Index batch, Index head) {
-      point.setBatch(k.toI32(batch));
-      point.setHead(k.toI32(head));
+      point.moveTo(batch, head);
       HingeUnits units(k, op, memory);
       Value passed =
           k.advance(memory, {HingeUnits::numColumns * layout.units}, units.f64);

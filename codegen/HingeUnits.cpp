@@ -1,7 +1,6 @@
 //===- HingeUnits.cpp - Units of a piecewise-linear function --------------===//
 
 #include "codegen/HingeUnits.h"
-#include "codegen/Payload.h"
 #include <limits>
 
 using namespace mlir;
@@ -60,7 +59,7 @@ void HingeUnits::emitRank(Index unit) {
   k.store(found, getAddress(rank, unit));
 }
 
-FailureOr<Values> HingeUnits::emit(HingePoint &point) {
+FailureOr<Values> HingeUnits::emit(HeadPoint &point) {
   LogicalResult result = success();
   Values sums = k.loop(0, count, 1, {constant(0.0), constant(0.0)},
                        [&](Value unit, ValueRange carried) -> Values {

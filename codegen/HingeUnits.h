@@ -11,30 +11,10 @@
 #ifndef SEXTANT_CODEGEN_HINGEUNITS_H
 #define SEXTANT_CODEGEN_HINGEUNITS_H
 
-#include "codegen/ArgumentPoint.h"
+#include "codegen/HeadPoint.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace sextant::codegen {
-
-/// A point at a head, where coefficients are computed in f64.
-class HingePoint : public ArgumentPoint {
-public:
-  using ArgumentPoint::ArgumentPoint;
-
-  mlir::Value index(mlir::OpBuilder &, pos::Side) override { return {}; }
-  mlir::Value coord(mlir::OpBuilder &, pos::Side, int64_t) override {
-    return {};
-  }
-  mlir::Value offset(mlir::OpBuilder &, int64_t) override { return {}; }
-  mlir::Value lane(mlir::OpBuilder &) override { return {}; }
-  mlir::Value hoisted(mlir::OpBuilder &, pos::HoistOp hoist) override {
-    hoist.emitOpError("cannot be used by hinges");
-    return {};
-  }
-  void addToHoisted(mlir::OpBuilder &, pos::HoistOp, mlir::Value) override {}
-  bool wantsGradient(pos::HoistOp) override { return false; }
-  using ArgumentPoint::wantsGradient;
-};
 
 /// The units of one function at one head, in scratch memory.
 class HingeUnits {
@@ -47,7 +27,7 @@ public:
         f64(k.builder.getF64Type()) {}
 
   /// Fills the memory. Gives the sums of the coefficients p and q.
-  mlir::FailureOr<KernelBuilder::Values> emit(HingePoint &point);
+  mlir::FailureOr<KernelBuilder::Values> emit(HeadPoint &point);
 
   mlir::Value get(Column column, Index unit) {
     return k.load(f64, getAddress(column, unit));

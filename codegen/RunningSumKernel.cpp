@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/HeadPoint.h"
 #include "codegen/HoistKernel.h"
-#include "codegen/Payload.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -19,31 +19,12 @@ using namespace sextant::codegen;
 using Values = KernelBuilder::Values;
 
 namespace {
-/// A head of a batch element: all that the terms may ask about.
-class HeadPoint : public ArgumentPoint {
+/// Lanes are keys of a head.
+class KeysPoint : public HeadPoint {
 public:
-  HeadPoint(KernelBuilder &kernel, ArgumentBlock &arguments,
-            const HoistKernel &source)
-      : ArgumentPoint(kernel, arguments, source.layout.point,
-                      source.lowering.plan, kernel.builder.getF64Type()) {}
+  using HeadPoint::HeadPoint;
 
   int64_t getLanes() override { return kernel.width(); }
-  Value index(OpBuilder &, pos::Side) override { return {}; }
-  Value coord(OpBuilder &, pos::Side, int64_t) override { return {}; }
-  Value offset(OpBuilder &, int64_t) override { return {}; }
-  Value lane(OpBuilder &) override { return {}; }
-  Value hoisted(OpBuilder &builder, pos::HoistOp hoist) override {
-    FailureOr<Value> value = emitHoist(builder, hoist, *this);
-    return succeeded(value) ? *value : Value();
-  }
-  void addToHoisted(OpBuilder &, pos::HoistOp, Value) override {}
-  bool wantsGradient(pos::HoistOp) override { return false; }
-  using ArgumentPoint::wantsGradient;
-
-  void moveTo(Index batch, Index head) {
-    setBatch(kernel.toI32(batch));
-    setHead(kernel.toI32(head));
-  }
   Index getKeys() { return getExtent(pos::Extent::key); }
   /// A vector of keys, clamped to those that exist.
   Value getKeysAt(Index first) {
@@ -91,7 +72,7 @@ LogicalResult HoistKernel::createRunningFill(StringRef suffix,
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value terms) {
-    HeadPoint point(k, arguments, *this);
+    KeysPoint point(k, arguments, layout.point, lowering.plan);
     Type f64 = k.builder.getF64Type();
     Index first = point.getFirst(sum.getSide());
     k.loop(begin, end, 1, [&](Value item) {
@@ -151,7 +132,7 @@ LogicalResult HoistKernel::createRunningPullback(StringRef suffix,
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value terms) {
-    HeadPoint point(k, arguments, *this);
+    KeysPoint point(k, arguments, layout.point, lowering.plan);
     Type f64 = k.builder.getF64Type();
     Index first = point.getFirst(sum.getSide());
     auto pullHead = [&](Index batch, Index head) {

@@ -7,25 +7,23 @@
 #ifndef SEXTANT_CODEGEN_TURNEMITTER_H
 #define SEXTANT_CODEGEN_TURNEMITTER_H
 
-#include "codegen/ArgumentPoint.h"
+#include "codegen/HeadPoint.h"
 #include "codegen/MatrixExponential.h"
 
 namespace sextant::codegen {
 
 /// A row of an operand; gradients of parameters go to a range's own sums.
-class TurnPoint : public ArgumentPoint {
+class TurnPoint : public HeadPoint {
 public:
   TurnPoint(KernelBuilder &kernel, ArgumentBlock &arguments,
             const PointLayout &layout, const KernelPlan &plan,
             pos::RowOperand operand)
-      : ArgumentPoint(kernel, arguments, layout, plan,
-                      kernel.builder.getF64Type()),
+      : HeadPoint(kernel, arguments, layout, plan),
         side(operand == pos::RowOperand::key ? pos::Side::key
                                              : pos::Side::query) {}
 
   void moveTo(Index batch, Index head, Index at) {
-    setBatch(kernel.toI32(batch));
-    setHead(kernel.toI32(head));
+    HeadPoint::moveTo(batch, head);
     row = kernel.toI32(at);
   }
   void setRange(Index number) { range = kernel.toI32(number); }
@@ -38,15 +36,6 @@ public:
     mlir::Value given = getPosition(side, axis, row);
     return given ? given : index(builder, side);
   }
-  mlir::Value offset(mlir::OpBuilder &, int64_t) override { return {}; }
-  mlir::Value lane(mlir::OpBuilder &) override { return {}; }
-  mlir::Value hoisted(mlir::OpBuilder &, pos::HoistOp) override {
-    llvm_unreachable("nothing of a turn is hoisted");
-  }
-  void addToHoisted(mlir::OpBuilder &, pos::HoistOp, mlir::Value) override {}
-  bool wantsGradient(pos::HoistOp) override { return false; }
-  using ArgumentPoint::wantsGradient;
-
   void addToRead(mlir::OpBuilder &builder, mlir::BlockArgument param,
                  mlir::ValueRange indices, mlir::Value cotangent) override {
     llvm::SmallVector<mlir::Value> all{range};

@@ -37,7 +37,7 @@ HeadsBackward::HeadsBackward(KernelBuilder &kernel, ArgumentBlock &arguments,
   valueGradients = reserve(heads * value);
   scores = reserve(heads * tileStride);
   scoreGradients = reserve(heads * tileStride);
-  if (variesWithHead(task.plan))
+  if (variesWith(task.plan, pos::Axis::head))
     visibleStride = shape.queries * shape.keys;
   visible = reserve((visibleStride ? heads : 1) * shape.queries * shape.keys);
   lse = reserve(heads * shape.queries);
@@ -172,7 +172,7 @@ void HeadsBackward::loadStatistics() {
 
 BackwardKernel::Visibility HeadsBackward::classifyRows(Index first,
                                                        int64_t count) {
-  if (variesWithHead(task.plan)) {
+  if (variesWith(task.plan, pos::Axis::head)) {
     auto constant = [&](bool value) {
       return kernel.constant(kernel.builder.getBoolAttr(value));
     };

@@ -125,7 +125,7 @@ LogicalResult HeadsForwardItem::emitBlock() {
 
 TileClass HeadsForwardItem::classifyKeys(Index first, Index count,
                                          int64_t unit) {
-  if (!task.plan.mask || variesWithHead(task.plan))
+  if (!task.plan.mask || variesWith(task.plan, pos::Axis::head))
     return {};
   return mask.classify(rows, mask.enter(pos::Side::key, first, count, unit));
 }

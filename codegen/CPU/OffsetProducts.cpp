@@ -1,11 +1,10 @@
 //===- OffsetProducts.cpp - One row per offset ----------------------------===//
 
 #include "codegen/CPU/OffsetProducts.h"
-#include "codegen/ArgumentPoint.h"
 #include "codegen/CPU/RegisterTile.h"
 #include "codegen/CPU/RowCopy.h"
 #include "codegen/CPU/TileMask.h"
-#include "codegen/Payload.h"
+#include "codegen/HeadPoint.h"
 #include "codegen/PayloadEmitter.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -86,17 +85,6 @@ static std::string getName(StringRef what, size_t number) {
 // Offsets in use
 //===----------------------------------------------------------------------===//
 
-/// Whether a mask may differ between heads or elements of the batch.
-static bool variesWithHeads(pos::MaskOp mask) {
-  WalkResult found = mask.walk([](Operation *op) {
-    bool reads = isa<pos::HeadOp, pos::BatchOp, pos::ReadOp>(op);
-    for (Value operand : op->getOperands())
-      reads |= isa_and_nonnull<pos::HoistOp>(operand.getDefiningOp());
-    return reads ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  return found.wasInterrupted();
-}
-
 /// A block of offsets is seen if one of the squares of scores on its diagonals
 /// may be.
 static FailureOr<Value> launchSeen(const Lowering &lowering,
@@ -125,9 +113,12 @@ static FailureOr<Value> launchSeen(const Lowering &lowering,
     TileMask mask(kernel, arguments, site, plan, sites);
     Index queries = arguments.getSize(sites.query, 2);
     Index keys = arguments.getSize(sites.key, 2);
-    bool varies = plan.mask && variesWithHeads(plan.mask);
-    Index batches = varies ? arguments.getSize(sites.query, 0) : Index(1);
-    Index heads = varies ? arguments.getSize(sites.query, 1) : Index(1);
+    auto count = [&](pos::Axis axis, unsigned dim) {
+      return variesWith(plan, axis) ? arguments.getSize(sites.query, dim)
+                                    : Index(1);
+    };
+    Index batches = count(pos::Axis::batch, 0);
+    Index heads = count(pos::Axis::head, 1);
     // The block of the origin, less the rows of a tile.
     Index zero = kernel.add(kernel.ceilDiv(queries, block), 1);
     auto rowsOf = [&](pos::Side side, Index first, Index length) {
@@ -196,28 +187,15 @@ static Value isSeen(KernelBuilder &kernel, ArgumentBlock &arguments,
 namespace {
 /// Lanes are columns of the table, at one offset. Angles of any length are
 /// exact in f64.
-class FactorPoint : public ArgumentPoint {
+class FactorPoint : public HeadPoint {
 public:
-  FactorPoint(KernelBuilder &kernel, ArgumentBlock &arguments,
-              const PointLayout &layout, const KernelPlan &plan)
-      : ArgumentPoint(kernel, arguments, layout, plan,
-                      kernel.builder.getF64Type()) {}
+  using HeadPoint::HeadPoint;
 
-  void moveTo(Value offset) { offsetValue = offset; }
+  void setOffset(Value value) { offsetValue = value; }
   Index getLength(pos::Extent extent) { return getExtent(extent); }
 
   int64_t getLanes() override { return kernel.width(); }
-  Value index(OpBuilder &, pos::Side) override { return {}; }
-  Value coord(OpBuilder &, pos::Side, int64_t) override { return {}; }
-  Value lane(OpBuilder &) override { return {}; }
   Value offset(OpBuilder &, int64_t) override { return offsetValue; }
-  Value hoisted(OpBuilder &builder, pos::HoistOp hoist) override {
-    FailureOr<Value> value = emitHoist(builder, hoist, *this);
-    return succeeded(value) ? *value : Value();
-  }
-  void addToHoisted(OpBuilder &, pos::HoistOp, Value) override {}
-  bool wantsGradient(pos::HoistOp) override { return false; }
-  using ArgumentPoint::wantsGradient;
 
 private:
   Value offsetValue;
@@ -271,7 +249,7 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
           kernel.sub(kernel.sub(entry, origin), kernel.sub(keys, queries));
       offset = kernel.max(offset, kernel.sub(1, keys));
       offset = kernel.min(offset, kernel.sub(queries, 1));
-      point.moveTo(kernel.toI32(offset));
+      point.setOffset(kernel.toI32(offset));
       PayloadEmitter emitter(kernel.builder, point);
       Value columns = kernel.lanes(
           kernel.add(kernel.mul(panel, shape.lanes), v * kernel.width()));

@@ -132,16 +132,20 @@ TileClass TileMask::classify(const TileSide &query, const TileSide &key) {
                        });
 }
 
-bool codegen::variesWithHead(const KernelPlan &plan) {
+bool codegen::variesWith(const KernelPlan &plan, pos::Axis axis) {
+  assert((axis == pos::Axis::head || axis == pos::Axis::batch) &&
+         "tiles have all else");
   pos::MaskOp mask = plan.mask;
   if (!mask)
     return false;
-  bool varies = false;
+  bool isHead = axis == pos::Axis::head, varies = false;
   mask->walk([&](Operation *op) {
-    varies |= isa<pos::HeadOp>(op);
+    varies |= isHead ? isa<pos::HeadOp>(op) : isa<pos::BatchOp>(op);
     for (Value operand : op->getOperands())
-      if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
-        varies |= plan.find(hoist)->perHead;
+      if (auto hoist = operand.getDefiningOp<pos::HoistOp>()) {
+        const Hoisted *hoisted = plan.find(hoist);
+        varies |= isHead ? hoisted->perHead : hoisted->perBatch;
+      }
   });
   return varies;
 }

@@ -27,9 +27,9 @@ struct TileKind {
   static constexpr int64_t hidden = 0, masked = 1, visible = 2;
 };
 
-/// Whether the mask may differ between heads: a tile of all heads has no class
-/// then.
-bool variesWithHead(const KernelPlan &plan);
+/// Whether the mask may differ between heads (a tile of all heads has no class
+/// then) or elements of the batch.
+bool variesWith(const KernelPlan &plan, pos::Axis axis);
 
 class TileMask {
 public:

@@ -11,12 +11,6 @@ import targets
 import torch
 from numeric_contract import FLOOR
 
-TARGETS = {
-    "cpu:avx2": torch.float32,
-    "cpu:avx512": torch.float32,
-    "cpu:avx512bf16": torch.bfloat16,
-}
-
 
 @sextant.columns("width")
 def shared(
@@ -183,7 +177,7 @@ def compare(target, uses, params, shape, positions=None, draws=1.0):
     if not targets.available(target):
         pytest.skip(f"this machine has no {target}")
     batch, heads, kv_heads, queries, keys, dim, value_dim = shape
-    dtype = TARGETS[target]
+    dtype = targets.DTYPES[target]
     tensors = [
         draws * torch.randn(batch, heads, queries, dim),
         torch.randn(batch, kv_heads, keys, dim),
@@ -235,7 +229,7 @@ def test_positions(positions):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("target", list(TARGETS))
+@pytest.mark.parametrize("target", list(targets.DTYPES))
 def test_several_sites(target):
     shape = (2, 2, 2, 40, 40, 20, 16)
     params = params_of("own", 5, shape) | params_of("waves", 18, shape)
@@ -280,7 +274,7 @@ pos.encoding @same {
 """
 
 
-@pytest.mark.parametrize("target", list(TARGETS))
+@pytest.mark.parametrize("target", list(targets.DTYPES))
 def test_sites_that_read_the_same(target, tmp_path, monkeypatch):
     """One table with two gradients, and of more columns than one site appends."""
     (tmp_path / "same.mlir").write_text(SAME_TABLE)

@@ -11,20 +11,6 @@ import sextant
 import targets
 import torch
 
-TARGETS = {
-    "cpu:avx2": torch.float32,
-    "cpu:avx512": torch.float32,
-    "cpu:avx512bf16": torch.bfloat16,
-}
-# batch, heads, kv heads, queries, keys, head dim, value dim, masks
-SHAPES = [
-    (1, 1, 1, 1, 1, 16, 16, []),
-    (2, 2, 1, 63, 65, 24, 40, ["causal"]),
-    (1, 4, 2, 129, 300, 64, 64, ["causal", "window(size=90)"]),
-    (1, 1, 1, 1000, 1000, 32, 16, ["causal"]),
-    (1, 2, 2, 65, 40, 16, 16, ["causal"]),
-]
-
 # A scan from the first key on, and no encoding of the package does it.
 COUNT = """\
 pos.encoding @count {
@@ -60,7 +46,7 @@ def compare(target, use, shape, scale=1.0):
     if not targets.available(target):
         pytest.skip(f"this machine has no {target}")
     batch, heads, kv_heads, queries, keys, dim, value_dim, masks = shape
-    dtype = TARGETS[target]
+    dtype = targets.DTYPES[target]
     tensors = [
         scale * torch.randn(batch, heads, queries, dim),
         torch.randn(batch, kv_heads, keys, dim),
@@ -72,7 +58,7 @@ def compare(target, use, shape, scale=1.0):
     attention_contract.compare([*masks, use], inputs, target, dtype, (use, shape))
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "-".join(map(str, s[3:7])))
+@pytest.mark.parametrize("shape", targets.SHAPES, ids=lambda s: "-".join(map(str, s[3:7])))
 @pytest.mark.parametrize("use", ["cope", "cope(positions=4)", "shaw", "shaw(reach=3)"])
 @pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
 def test_matches_the_reference(target, use, shape):
@@ -94,7 +80,7 @@ def test_gates_that_are_open_or_shut(scale):
 def test_a_scan_from_the_first_key(target, tmp_path, monkeypatch):
     (tmp_path / "count.mlir").write_text(COUNT)
     monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
-    for shape in SHAPES[1:3]:
+    for shape in targets.SHAPES[1:3]:
         compare(target, "count", shape)
 
 

@@ -152,17 +152,10 @@ def draw(params, shape, dtype=torch.float32, value_dim=None, **more):
 
 
 def compare(target, params, use="units", before=(), after=(), shape=(1, 2, 2, 65, 65, 16), **more):
-    dtype = TARGETS[target]
+    dtype = targets.DTYPES[target]
     uses = [*before, use, *after]
     inputs = draw(params, shape, dtype, **more)
     attention_contract.compare(uses, inputs, target, dtype, uses)
-
-
-TARGETS = {
-    "cpu:avx2": torch.float32,
-    "cpu:avx512": torch.float32,
-    "cpu:avx512bf16": torch.bfloat16,
-}
 
 
 def skip_unless_available(target):
@@ -171,21 +164,21 @@ def skip_unless_available(target):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets.DTYPES)
 def test_equals_the_sum(target, kind):
     skip_unless_available(target)
     compare(target, parameters(kind, 2, 32), before=["causal"])
 
 
 @pytest.mark.parametrize("hidden,leaks", [(1, 0), (3, 1), (16, 0), (17, 1), (100, 0)])
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets.DTYPES)
 def test_any_number_of_units(target, hidden, leaks):
     skip_unless_available(target)
     use = f"units(hidden={hidden}, leaks={leaks})"
     compare(target, parameters("random", 2, hidden), use, shape=(2, 2, 2, 37, 50, 16))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets.DTYPES)
 def test_among_others(target):
     """Grouped queries, a window, a soft cap before and after, a second table."""
     skip_unless_available(target)
@@ -196,7 +189,7 @@ def test_among_others(target):
             shape=(1, 4, 2, 33, 40, 16))  # fmt: skip
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets.DTYPES)
 def test_among_documents(target):
     params = parameters("random", 2, 32)
     params["document.ids"] = torch.randint(0, 2, (2, 70)).cumsum(1).div(20, rounding_mode="floor").int()
@@ -204,7 +197,7 @@ def test_among_documents(target):
             value_dim=40)  # fmt: skip
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets.DTYPES)
 def test_before_a_scan(target):
     """The backward goes over the tiles twice."""
     params = parameters("random", 2, 32)
@@ -213,7 +206,7 @@ def test_before_a_scan(target):
             shape=(1, 2, 1, 70, 70, 16))  # fmt: skip
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets.DTYPES)
 @pytest.mark.parametrize("given", [False, True], ids=["index", "positions"])
 def test_a_layer_of_a_layer(target, given):
     steps = torch.randint(1, 5, (2, 80, 1)).cumsum(1).to(torch.int32)
@@ -240,7 +233,7 @@ def test_rewritten_is_not_rewritten(target, leaks):
         assert error <= 3e-5, f"{name}: {error:.1e}"
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets.DTYPES)
 def test_under_given_positions(target):
     skip_unless_available(target)
     steps = torch.randint(1, 5, (2, 60, 1)).cumsum(1).to(torch.int32)

@@ -10,20 +10,7 @@ import sextant
 import targets
 import torch
 
-TARGETS = {
-    "cpu:avx2": torch.float32,
-    "cpu:avx512": torch.float32,
-    "cpu:avx512bf16": torch.bfloat16,
-}
-# batch, heads, kv heads, queries, keys, head dim, value dim, masks
-SHAPES = [
-    (1, 1, 1, 1, 1, 16, 16, []),
-    (2, 2, 1, 63, 65, 24, 40, ["causal"]),
-    (1, 4, 2, 129, 300, 64, 64, ["causal", "window(size=90)"]),
-    (1, 1, 1, 1000, 1000, 32, 16, ["causal"]),
-    (1, 2, 2, 65, 40, 16, 16, ["causal"]),
-    (2, 2, 2, 200, 131, 128, 32, []),
-]
+SHAPES = [*targets.SHAPES, (2, 2, 2, 200, 131, 128, 32, [])]
 
 # One table for all heads and no addend. `reach` of a factor beyond the offset:
 # that of %far varies with the key as well, so its sum stays one of terms.
@@ -62,7 +49,7 @@ def compare(target, uses, shape, params, scale=1.0):
     if not targets.available(target):
         pytest.skip(f"this machine has no {target}")
     batch, heads, kv_heads, queries, keys, dim, value_dim, masks = shape
-    dtype = TARGETS[target]
+    dtype = targets.DTYPES[target]
     tensors = [
         scale * torch.randn(batch, heads, queries, dim),
         torch.randn(batch, kv_heads, keys, dim),
@@ -87,7 +74,7 @@ def test_matches_the_reference(target, shape):
     compare(target, ["transformer_xl(width=10)"], shape, params_of(shape, 10))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets.DTYPES)
 def test_a_wide_table(target):
     shape = (1, 2, 2, 70, 70, 48, 40, ["causal"])
     compare(target, ["transformer_xl"], shape, params_of(shape, 0), scale=0.25)

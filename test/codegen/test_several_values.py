@@ -4,13 +4,8 @@ import attention_contract
 import pytest
 import sextant
 import torch
-from targets import available
+from targets import DTYPES, available
 
-TARGETS = {
-    "cpu:avx2": torch.float32,
-    "cpu:avx512": torch.float32,
-    "cpu:avx512bf16": torch.bfloat16,
-}
 SHAPES = [
     # batch, heads, kv heads, queries, keys, head dim, value dims, encodings
     (1, 2, 1, 65, 65, 32, (32, 16), ["causal"]),
@@ -47,12 +42,12 @@ def test_equals_one_attention_per_value(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "-".join(map(str, s[6])))
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", DTYPES)
 def test_matches_the_reference(target, shape):
     """Tolerance: C7, see numeric_contract.py."""
     if not available(target):
         pytest.skip(f"{target} does not run here")
-    dtype = TARGETS[target]
+    dtype = DTYPES[target]
     attention_contract.compare(shape[7], drawn(shape, dtype), target, dtype)
 
 
