@@ -92,12 +92,16 @@ void TurnEmitter::storeBlock(Value from, unsigned tensor, ArrayRef<Index> row,
 
 void TurnEmitter::copyRest(unsigned from, unsigned to, ArrayRef<Index> row) {
   Type element = arguments.getElementType(from);
+  Type stored = arguments.getElementType(to);
   Index step = arguments.getStride(from, 3);
   Value source = arguments.getAddress(from, row);
   Value target = arguments.getAddress(to, row);
   k.loop(turn.blocks * turn.size, arguments.getSize(from, 3), 1,
          [&](Value lane) {
-           Value at = k.advance(source, {k.mul(lane, step)}, element);
-           k.store(k.load(element, at), k.advance(target, {lane}, element));
+           Value value = k.load(
+               element, k.advance(source, {k.mul(lane, step)}, element));
+           if (element != stored)
+             value = arith::TruncFOp::create(k.builder, k.loc, stored, value);
+           k.store(value, k.advance(target, {lane}, stored));
          });
 }

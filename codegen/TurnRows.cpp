@@ -52,6 +52,20 @@ static OpOperand &getRows(Operation *op, RowOperand operand) {
   return isKey ? attention.getKeyMutable() : attention.getQueryMutable();
 }
 
+/// Asks for gradients of turned rows in f32, whatever the rows are: those of a
+/// generator are sums of them times positions, over queries and over keys, that
+/// nearly cancel, and rounding the one and the other would be all that is left.
+static void widenGradient(Operation *op, RowOperand operand) {
+  auto attention = dyn_cast<pos::AttentionBackwardOp>(op);
+  if (!attention)
+    return;
+  Value gradient = operand == RowOperand::key ? attention.getKeyGradient()
+                                              : attention.getQueryGradient();
+  auto type = cast<RankedTensorType>(gradient.getType());
+  if (type.getElementType().isBF16())
+    gradient.setType(type.clone(Float32Type::get(op->getContext())));
+}
+
 static std::string getSuffix(size_t number, StringRef what = "") {
   return ("turn" + Twine(number) + what).str();
 }
@@ -118,6 +132,7 @@ LogicalResult TurnedRows::apply() {
       return failure();
     inputs.push_back(input);
     rows.set(output);
+    widenGradient(lowering.getOp(), turn.operand);
   }
   return success();
 }
@@ -158,7 +173,13 @@ FailureOr<Value> TurnedRows::launchPullback(size_t number, Value gradient) {
   PointLayout layout = addReads(lowering, turn, operands);
   unsigned source = operands.read(inputs[number]);
   unsigned incoming = operands.read(gradient);
-  Value result = lowering.allocateLike(inputs[number], gradient.getType());
+  auto before = ArrayRef(lowering.plan.turns).take_front(number);
+  bool isFirst = llvm::none_of(before, [&](const RowTurn &earlier) {
+    return earlier.operand == turn.operand;
+  });
+  Value result = lowering.allocateLike(
+      inputs[number],
+      isFirst ? inputs[number].getType() : gradient.getType());
   unsigned target = operands.write(result);
   for (auto [param, sums] : llvm::enumerate(partials))
     if (sums && reads(turn.op, param))

@@ -201,7 +201,8 @@ LogicalResult BackwardKernel::storeGradient(const RowPart &part, int64_t row,
     pullback.memory = mappedRow;
     result = emitRowPullback(kernel, arguments, pullback, task.element);
     storeRow(kernel, from, part.dim,
-             arguments.getAddress(tensor, {batch, kvHead, key}), task.element);
+             arguments.getAddress(tensor, {batch, kvHead, key}),
+             arguments.getElementType(tensor));
   });
   return result;
 }

@@ -99,7 +99,8 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
         });
       });
     storeRow(kernel, scratch, dim,
-             arguments.getAddress(target, {batch, head, query}), element);
+             arguments.getAddress(target, {batch, head, query}),
+             arguments.getElementType(target));
   };
 
   auto countBlocks = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
