@@ -52,6 +52,9 @@ static void buildExecPipeline(OpPassManager &passes,
   passes.addPass(passes::createDeriveBackward());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  // The reference takes every op as it is written.
+  if (options.target != "reference")
+    passes.addPass(passes::createFuseRowGathers());
   passes.addPass(passes::createNnToExec());
   LowerAttentionOptions lowering;
   lowering.target = options.target;

@@ -25,18 +25,13 @@ OwnerOperands codegen::getOwnerOperands(pos::SitesOwnerInterface owner) {
   if (auto attention = dyn_cast<pos::AttentionBackwardOp>(op))
     return {attention.getQuery(), attention.getKey(), attention.getValues(),
             attention.getQueryPositions(), attention.getKeyPositions()};
+  auto ofMap = [](auto map) -> OwnerOperands {
+    Value rows = map.getIndices() ? map.getIndices() : map.getInput();
+    return {rows, rows, {}, map.getPositions(), map.getPositions()};
+  };
   if (auto map = dyn_cast<pos::MapRowsOp>(op))
-    return {map.getInput(),
-            map.getInput(),
-            {},
-            map.getPositions(),
-            map.getPositions()};
-  auto map = cast<pos::MapRowsBackwardOp>(op);
-  return {map.getInput(),
-          map.getInput(),
-          {},
-          map.getPositions(),
-          map.getPositions()};
+    return ofMap(map);
+  return ofMap(cast<pos::MapRowsBackwardOp>(op));
 }
 
 /// The operand that a row map outside attention works on.
@@ -120,13 +115,11 @@ static LogicalResult planMappedRows(KernelPlan &plan, pos::RowsOp rows,
                                     RowOperand operand) {
   if (!mapsOperand(rows, operand))
     return success();
-  int64_t width =
-      cast<RankedTensorType>(getOwnerOperands(plan.owner).query.getType())
-          .getShape()
-          .back();
-  if (ShapedType::isDynamic(width))
+  std::optional<int64_t> width =
+      plan.owner.getStaticExtent(pos::Extent::head_dim);
+  if (!width)
     return plan.owner.emitOpError("rows must have a static width");
-  FailureOr<RowMap> map = resolveRows(rows, width);
+  FailureOr<RowMap> map = resolveRows(rows, *width);
   if (failed(map))
     return failure();
   plan.inputRows.push_back(*map);

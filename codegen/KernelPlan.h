@@ -78,7 +78,8 @@ struct RowColumns {
 };
 
 /// What an owner works on, by role. For row maps outside attention query and
-/// key both are the input (so are their positions); there are no values.
+/// key both are what has the batch and the length of the rows, the input or
+/// the indices into it (so are their positions); there are no values.
 struct OwnerOperands {
   mlir::Value query, key;
   mlir::ValueRange values;

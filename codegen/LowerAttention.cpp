@@ -2,6 +2,7 @@
 
 #include "codegen/LowerAttention.h"
 #include "codegen/PositionBounds.h"
+#include "codegen/RowIndices.h"
 #include "codegen/ShapeChecks.h"
 #include "codegen/TurnRows.h"
 #include "dialects/Exec/IR/Exec.h"
@@ -177,6 +178,7 @@ private:
     emitShapeChecks(builder, owner);
     Lowering lowering{builder, kernels, prefix, target, *plan};
     emitSpanChecks(lowering);
+    emitIndexChecks(lowering);
     TurnedRows turned(lowering);
     if (failed(turned.apply()))
       return failure();

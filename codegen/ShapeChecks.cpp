@@ -31,13 +31,6 @@ public:
   void multipleOf(Size left, Size right, const Twine &message) {
     check(left, exec::Predicate::multiple_of, right, message);
   }
-  /// Every dimension of `left` is that of `right`.
-  void sameShape(Value left, Value right, const Twine &message) {
-    int64_t rank = cast<RankedTensorType>(left.getType()).getRank();
-    for (int64_t dim = 0; dim < rank; ++dim)
-      equal({left, dim}, {right, dim}, message);
-  }
-
   template <typename AttentionOp> void attention(AttentionOp op);
   /// Parameters have the extents that payloads of all heads compiled in.
   void vectors(pos::SitesOwnerInterface owner);
@@ -265,15 +258,19 @@ void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
         rows(attention.getLseGradient(), "the gradient of lse");
       })
       .Case([&](pos::MapRowsOp map) {
-        Value input = map.getInput();
-        checker.positions(map.getPositions(), {input, 0}, {input, 1}, "row");
+        Value rows = getOwnerOperands(map).query;
+        checker.positions(map.getPositions(), {rows, 0}, {rows, 1}, "row");
         checker.requirements(map);
       })
       .Case([&](pos::MapRowsBackwardOp map) {
-        Value input = map.getInput();
-        checker.sameShape(map.getResultGradient(), input,
-                          "input and gradient differ in their shape");
-        checker.positions(map.getPositions(), {input, 0}, {input, 1}, "row");
+        Value rows = getOwnerOperands(map).query, input = map.getInput();
+        Value gradient = map.getResultGradient();
+        for (int64_t dim : {0, 1})
+          checker.equal({gradient, dim}, {rows, dim},
+                        "input and gradient differ in their shape");
+        checker.equal({gradient, 2}, {input, map.getIndices() ? 1 : 2},
+                      "input and gradient differ in their shape");
+        checker.positions(map.getPositions(), {rows, 0}, {rows, 1}, "row");
         checker.requirements(map);
       });
 }

@@ -1,7 +1,8 @@
 //===- MapRows.cpp - Row maps outside attention, and their gradient -------===//
 //
-// The input [B, L, C] is seen as [B, 1, L, C], so rows are copied and mapped as
-// those of attention are. Gradients of the tables behind the maps are summed
+// The input [B, L, C] is seen as [B, 1, L, C], and a table [V, C] that indices
+// take rows of as [1, 1, V, C], so rows are copied and mapped as those of
+// attention are. Gradients of the tables behind the maps are summed
 // over the batch, in order, by the item that owns the rows.
 //
 //===----------------------------------------------------------------------===//
@@ -11,6 +12,7 @@
 #include "codegen/CPU/RowGradients.h"
 #include "codegen/CPU/RowPullback.h"
 #include "codegen/HoistTable.h"
+#include "codegen/RowIndices.h"
 #include "dialects/Exec/IR/Exec.h"
 
 using namespace mlir;
@@ -33,14 +35,16 @@ static LogicalResult verifyElement(const Lowering &lowering, Value input) {
          << element << "; the target 'reference' computes f64";
 }
 
-/// [B, L, C] as [B, 1, L, C].
+/// [B, L, C] as [B, 1, L, C], [V, C] as [1, 1, V, C].
 static Value withHeads(const Lowering &lowering, Value rows) {
   auto type = cast<RankedTensorType>(rows.getType());
-  auto shape = type.getShape();
-  auto result = RankedTensorType::get({shape[0], 1, shape[1], shape[2]},
-                                      type.getElementType());
+  SmallVector<int64_t> shape(type.getShape());
+  if (shape.size() == 2)
+    shape.insert(shape.begin(), 1);
+  shape.insert(shape.begin() + 1, 1);
+  auto result = RankedTensorType::get(shape, type.getElementType());
   SmallVector<Value> sizes;
-  for (int64_t dim : {0, 1, 2})
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
     if (type.isDynamicDim(dim))
       sizes.push_back(lowering.getDim(rows, dim));
   return exec::ViewOp::create(lowering.builder, lowering.getLoc(), result, rows,
@@ -48,7 +52,7 @@ static Value withHeads(const Lowering &lowering, Value rows) {
 }
 
 static int64_t getWidth(Value rows) {
-  return cast<RankedTensorType>(rows.getType()).getDimSize(2);
+  return cast<RankedTensorType>(rows.getType()).getShape().back();
 }
 
 static int64_t getRowWords(const Lowering &lowering, Value rows) {
@@ -56,15 +60,37 @@ static int64_t getRowWords(const Lowering &lowering, Value rows) {
                            /*pairs=*/false);
 }
 
-/// The rows at hand are all operands of the sites.
+namespace {
+/// The rows before the maps, numbers of the kernel.
+struct SourceRows {
+  unsigned tensor = 0;
+  std::optional<unsigned> indices;
+};
+} // namespace
+
+static SourceRows addSource(const Lowering &lowering,
+                            LaunchOperands &operands) {
+  MappedRows mapped = *getMappedRows(lowering.plan.owner);
+  SourceRows source;
+  source.tensor = operands.read(withHeads(lowering, mapped.input));
+  if (mapped.indices)
+    source.indices = operands.read(mapped.indices);
+  return source;
+}
+
 static SiteOperands addSites(const Lowering &lowering,
                              const HoistTables &tables,
-                             LaunchOperands &operands, unsigned rows) {
+                             LaunchOperands &operands) {
   SiteOperands sites;
-  sites.query = sites.key = rows;
-  sites.values = {rows};
   sites.append(lowering.plan, tables, operands.layout, operands.reads);
   return sites;
+}
+
+/// The rows at hand are all operands of the sites; `rows` [B, 1, L, C] has
+/// their sizes.
+static void setRows(SiteOperands &sites, unsigned rows) {
+  sites.query = sites.key = rows;
+  sites.values = {rows};
 }
 
 /// Runs `body` for the rows of blocks [begin, end).
@@ -87,18 +113,19 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
   FailureOr<HoistTables> tables = launchHoists(lowering, HoistTableOptions());
   if (failed(tables))
     return failure();
-  Value result = lowering.allocateLike(op.getInput(), op.getResult().getType());
+  Value result = allocateMapped(lowering, op.getResult().getType());
   LaunchOperands operands;
-  unsigned source = operands.read(withHeads(lowering, op.getInput()));
-  SiteOperands sites = addSites(lowering, *tables, operands, source);
-  unsigned target = operands.write(result);
+  SourceRows source = addSource(lowering, operands);
+  SiteOperands sites = addSites(lowering, *tables, operands);
+  unsigned target = operands.write(withHeads(lowering, result));
+  setRows(sites, target);
   Type element = op.getInput().getType().getElementType();
   int64_t width = getWidth(op.getInput());
   int64_t words = getRowWords(lowering, op.getInput());
 
   LogicalResult status = success();
   auto countBlocks = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.ceilDiv(arguments.getSize(target, 1), rowsPerItem);
+    return kernel.ceilDiv(arguments.getSize(target, 2), rowsPerItem);
   };
   auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return kernel.mul(arguments.getSize(target, 0),
@@ -116,9 +143,10 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
       if (failed(site.enterHead(batch, 0)))
         status = failure();
       Index block = kernel.rem(item, blocks);
-      loopOverRows(kernel, block, arguments.getSize(target, 1), [&](Value row) {
+      loopOverRows(kernel, block, arguments.getSize(target, 2), [&](Value row) {
         RowCopy copy;
-        copy.tensor = source;
+        copy.tensor = source.tensor;
+        copy.indices = source.indices;
         copy.batch = batch;
         copy.first = row;
         copy.count = 1;
@@ -130,7 +158,7 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
         if (failed(emitRowCopy(kernel, arguments, copy, element)))
           status = failure();
         storeRow(kernel, scratch, width,
-                 arguments.getAddress(target, {batch, row}), element);
+                 arguments.getAddress(target, {batch, 0, row}), element);
       });
     });
   };
@@ -149,13 +177,13 @@ static FailureOr<Value> launchPullback(const Lowering &lowering,
                                        const HoistTables &tables,
                                        ArrayRef<Value> gradients) {
   auto op = cast<pos::MapRowsBackwardOp>(lowering.getOp());
-  Value result =
-      lowering.allocateLike(op.getInput(), op.getInputGradient().getType());
+  Value result = allocateMapped(lowering, op.getInputGradient().getType());
   LaunchOperands operands;
-  unsigned source = operands.read(withHeads(lowering, op.getInput()));
+  SourceRows source = addSource(lowering, operands);
   unsigned incoming =
       operands.read(withHeads(lowering, op.getResultGradient()));
-  SiteOperands sites = addSites(lowering, tables, operands, source);
+  SiteOperands sites = addSites(lowering, tables, operands);
+  setRows(sites, incoming);
   unsigned target = operands.write(result);
   SmallVector<SiteOperands::Number> numbers;
   for (Value gradient : gradients) {
@@ -188,7 +216,8 @@ static FailureOr<Value> launchPullback(const Lowering &lowering,
       copy.to = scratch;
       copy.rowWords = words;
       RowPullback pullback;
-      pullback.tensor = source;
+      pullback.tensor = source.tensor;
+      pullback.indices = source.indices;
       pullback.batch = batch;
       pullback.row = row;
       pullback.dim = width;

@@ -3,6 +3,7 @@
 #include "codegen/CPU/RowCopy.h"
 #include "codegen/CPU/RowGroups.h"
 #include "codegen/Payload.h"
+#include "codegen/RowIndices.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -129,7 +130,9 @@ static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
 LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
                                             ArgumentBlock &arguments,
                                             const RowCopy &copy, Type element) {
-  Index last = kernel.sub(arguments.getSize(copy.tensor, 2), 1);
+  Index length = copy.indices ? arguments.getSize(*copy.indices, 1)
+                              : arguments.getSize(copy.tensor, 2);
+  Index last = kernel.sub(length, 1);
   Index step = arguments.getStride(copy.tensor, 3);
   // Pairs are made of f32 where rows are mapped, or are f32 themselves.
   bool isMapped = !copy.maps.empty() || (copy.pairs && element.isF32());
@@ -137,7 +140,12 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
   kernel.loop(0, copy.count, 1, [&](Value number) {
     Index row = kernel.min(kernel.add(copy.first, number), last);
     Value from =
-        arguments.getAddress(copy.tensor, {copy.batch, copy.head, row});
+        copy.indices
+            ? arguments.getAddress(
+                  copy.tensor, {0, 0,
+                                loadRowIndex(kernel, arguments, *copy.indices,
+                                             copy.batch, row)})
+            : arguments.getAddress(copy.tensor, {copy.batch, copy.head, row});
     Value to = kernel.advance(copy.to, {kernel.mul(number, copy.rowWords)});
     if (!isMapped)
       return copyRow(kernel, from, step, element, copy.dim,

@@ -45,6 +45,9 @@ private:
 /// Rows of one head of a tensor [B, H, L, dim].
 struct RowCopy {
   unsigned tensor = 0;
+  /// Of an operand [B, L]: row r is row indices[batch, r] of the tensor, a
+  /// table [1, 1, V, dim].
+  std::optional<unsigned> indices;
   Index batch = 0, head = 0;
   /// Rows first .. first + count - 1; rows past the end repeat the last one.
   Index first = 0, count = 0;

@@ -39,6 +39,7 @@ LogicalResult sextant::codegen::emitRowPullback(KernelBuilder &kernel,
   for (size_t number = pullback.maps.size(); number-- > 0;) {
     RowCopy copy;
     copy.tensor = pullback.tensor;
+    copy.indices = pullback.indices;
     copy.batch = pullback.batch;
     copy.head = pullback.head;
     copy.first = pullback.row;

@@ -11,6 +11,7 @@ namespace sextant::codegen {
 struct RowPullback {
   /// The row, as it was before the maps: of tensor [B, H, L, dim].
   unsigned tensor = 0;
+  std::optional<unsigned> indices; ///< see RowCopy
   Index batch = 0, head = 0, row = 0;
   int64_t dim = 0;
   llvm::ArrayRef<RowMap> maps; ///< in order of application

@@ -5,6 +5,31 @@
 
 include "mlir/Pass/PassBase.td"
 
+def FuseRowGathers : Pass<"fuse-row-gathers", "::mlir::ModuleOp"> {
+  let summary = "Takes the rows of a table where they are mapped";
+  let description = [{
+    Where only `pos.map_rows` and `pos.map_rows_backward` use the rows [B, L, C]
+    that an `nn.embedding` takes from its table, they take them themselves: the
+    rows are neither stored nor held for the backward.
+
+    ```mlir
+    %e = nn.embedding %table, %tokens : (tensor<256x64xf32>, tensor<?x?xi64>) -> tensor<?x?x64xf32>
+    %y = pos.map_rows %e of embedding : tensor<?x?x64xf32> -> tensor<?x?x64xf32>
+    ```
+
+    becomes
+
+    ```mlir
+    %y = pos.map_rows %table[%tokens] of embedding
+      : tensor<256x64xf32>[tensor<?x?xi64>] -> tensor<?x?x64xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numFused", "num-fused", "Number of row maps that take their rows themselves">
+  ];
+  let dependentDialects = ["::sextant::pos::PosDialect"];
+}
+
 def NnToExec : Pass<"nn-to-exec", "::mlir::ModuleOp"> {
   let summary = "Replaces nn ops by calls of ATen";
   let description = [{

@@ -191,27 +191,67 @@ LogicalResult AttentionBackwardOp::verifyRegions() {
 // Row maps outside attention
 //===----------------------------------------------------------------------===//
 
-static std::optional<int64_t> rowsExtent(Extent extent, Value input) {
+/// Verifies `mapped` [B, L, C] against the input, [B, L, C] or the table [V, C]
+/// of the indices [B, L].
+static LogicalResult verifyMapped(Operation *op, Value input, Value indices,
+                                  Value mapped) {
+  auto rows = cast<RankedTensorType>(mapped.getType());
+  auto source = cast<RankedTensorType>(input.getType());
+  auto same = [&](RankedTensorType other, unsigned dim, unsigned otherDim,
+                  StringRef what) -> LogicalResult {
+    if (differ(rows.getDimSize(dim), other.getDimSize(otherDim)))
+      return op->emitOpError(what) << " differ: " << other << " and " << rows;
+    return success();
+  };
+  if (source.getElementType() != rows.getElementType())
+    return op->emitOpError("rows and mapped rows must share a dtype, got ")
+           << source.getElementType() << " and " << rows.getElementType();
+  if (!indices) {
+    if (source.getRank() != 3)
+      return op->emitOpError("expected rows [B, L, C], or indices into the "
+                             "table, got ")
+             << source;
+    for (unsigned dim : {0, 1, 2})
+      if (failed(same(source, dim, dim, "shapes of rows and mapped rows")))
+        return failure();
+    return success();
+  }
+  if (source.getRank() != 2)
+    return op->emitOpError("expected a table [V, C] of the rows that indices "
+                           "take, got ")
+           << source;
+  auto taken = cast<RankedTensorType>(indices.getType());
+  if (failed(same(source, 2, 1, "widths of table and mapped rows")) ||
+      failed(same(taken, 0, 0, "batch sizes of indices and mapped rows")) ||
+      failed(same(taken, 1, 1, "lengths of indices and mapped rows")))
+    return failure();
+  return success();
+}
+
+static std::optional<int64_t> rowsExtent(Extent extent, Value rows) {
   switch (extent) {
   case Extent::batch:
-    return fixed(input, 0);
+    return fixed(rows, 0);
   case Extent::heads:
   case Extent::kv_heads:
     return 1;
   case Extent::query:
   case Extent::key:
-    return fixed(input, 1);
+    return fixed(rows, 1);
   case Extent::head_dim:
   case Extent::value_dim:
   case Extent::model:
-    return fixed(input, 2);
+    return fixed(rows, 2);
   }
   llvm_unreachable("every extent is listed");
 }
 
 bool MapRowsOp::hasPositions() { return static_cast<bool>(getPositions()); }
 std::optional<int64_t> MapRowsOp::getStaticExtent(Extent extent) {
-  return rowsExtent(extent, getInput());
+  return rowsExtent(extent, getResult());
+}
+LogicalResult MapRowsOp::verify() {
+  return verifyMapped(*this, getInput(), getIndices(), getResult());
 }
 double MapRowsOp::getEffectiveScale() { return 1.0; }
 LogicalResult MapRowsOp::verifyRegions() { return verifySitesRegion(*this); }
@@ -220,7 +260,13 @@ bool MapRowsBackwardOp::hasPositions() {
   return static_cast<bool>(getPositions());
 }
 std::optional<int64_t> MapRowsBackwardOp::getStaticExtent(Extent extent) {
-  return rowsExtent(extent, getInput());
+  return rowsExtent(extent, getResultGradient());
+}
+LogicalResult MapRowsBackwardOp::verify() {
+  if (failed(
+          verifyMapped(*this, getInput(), getIndices(), getResultGradient())))
+    return failure();
+  return verifyMapped(*this, getInputGradient(), Value(), getResultGradient());
 }
 double MapRowsBackwardOp::getEffectiveScale() { return 1.0; }
 LogicalResult MapRowsBackwardOp::verifyRegions() {

@@ -10,6 +10,11 @@ include "dialects/Pos/IR/PosInterfaces.td"
 defvar Pos_Float = AnyTypeOf<[F32, F64, BF16, F16]>;
 def Pos_Rows : 4DTensorOf<[F32, F64, BF16, F16]>;
 def Pos_Positions : 3DTensorOf<[I32]>;
+def Pos_MappedRows : AnyTypeOf<[2DTensorOf<[F32, F64, BF16, F16]>,
+                                3DTensorOf<[F32, F64, BF16, F16]>],
+                               "rows [B, L, C] or a table of rows [V, C]",
+                               "::mlir::RankedTensorType">;
+def Pos_RowIndices : 2DTensorOf<[I32, I64]>;
 def Pos_Param : RankedTensorOf<[F32, F64, I32]>;
 
 class Pos_SitesOwnerOp<string mnemonic, list<Trait> traits = [],
@@ -113,18 +118,30 @@ def Pos_MapRowsOp : Pos_SitesOwnerOp<"map_rows",
     %y = pos.map_rows %x of embedding uses [#pos.use<@waves, "waves">]
       : tensor<?x?x128xf32> -> tensor<?x?x128xf32>
     ```
+
+    With `indices` [B, L] the rows are taken from a table [V, C] on the way: row
+    l of element b is row indices[b, l] of the input. An index that is not in
+    0 .. V - 1 stops the program. `fuse-row-gathers` makes this form, after
+    gradients are derived: it has none.
+
+    ```mlir
+    %y = pos.map_rows %table[%tokens] of embedding uses [#pos.use<@waves, "waves">]
+      : tensor<256x128xf32>[tensor<?x?xi64>] -> tensor<?x?x128xf32>
+    ```
   }];
-  let arguments = (ins 3DTensorOf<[F32, F64, BF16, F16]>:$input,
+  let arguments = (ins Pos_MappedRows:$input, Optional<Pos_RowIndices>:$indices,
     Pos_RowOperandAttr:$operand, Variadic<Pos_Param>:$params,
     Optional<Pos_Positions>:$positions, OptionalAttr<Pos_UseArrayAttr>:$uses);
   let results = (outs 3DTensorOf<[F32, F64, BF16, F16]>:$result);
   let regions = (region AnyRegion:$body);
   let assemblyFormat = [{
-    $input `of` $operand (`uses` $uses^)?
+    $input (`[` $indices^ `]`)? `of` $operand (`uses` $uses^)?
     (`params` `(` $params^ `:` type($params) `)`)?
     (`positions` `(` $positions^ `:` type($positions) `)`)?
-    attr-dict `:` type($input) `->` type($result) ($body^)?
+    attr-dict `:` type($input) (`[` type($indices)^ `]`)? `->` type($result)
+    ($body^)?
   }];
+  let hasVerifier = 1;
   let hasRegionVerifier = 1;
 }
 
@@ -132,7 +149,8 @@ def Pos_MapRowsBackwardOp : Pos_SitesOwnerOp<"map_rows_backward"> {
   let summary = "Gradient of row maps outside attention";
   let description = [{
     Takes what `pos.map_rows` took and the gradient of its result; gives the
-    gradient of the input and of the parameters that `paramGradients` lists.
+    gradient of the rows before the maps, [B, L, C] with `indices` too, and of the
+    parameters that `paramGradients` lists.
 
     ```mlir
     %dx = pos.map_rows_backward %x, %dy of embedding
@@ -140,7 +158,7 @@ def Pos_MapRowsBackwardOp : Pos_SitesOwnerOp<"map_rows_backward"> {
       : tensor<?x?x128xf32>, tensor<?x?x128xf32> -> tensor<?x?x128xf32>
     ```
   }];
-  let arguments = (ins 3DTensorOf<[F32, F64, BF16, F16]>:$input,
+  let arguments = (ins Pos_MappedRows:$input, Optional<Pos_RowIndices>:$indices,
     3DTensorOf<[F32, F64, BF16, F16]>:$resultGradient,
     Pos_RowOperandAttr:$operand, Variadic<Pos_Param>:$params,
     Optional<Pos_Positions>:$positions, OptionalAttr<Pos_UseArrayAttr>:$uses,
@@ -149,13 +167,15 @@ def Pos_MapRowsBackwardOp : Pos_SitesOwnerOp<"map_rows_backward"> {
     Variadic<Pos_Param>:$paramGradientResults);
   let regions = (region AnyRegion:$body);
   let assemblyFormat = [{
-    $input `,` $resultGradient `of` $operand (`uses` $uses^)?
+    $input (`[` $indices^ `]`)? `,` $resultGradient `of` $operand (`uses` $uses^)?
     (`params` `(` $params^ `:` type($params) `)`)?
     (`positions` `(` $positions^ `:` type($positions) `)`)?
     `gradients` $paramGradients
-    attr-dict `:` type($input) `,` type($resultGradient) `->`
-    type($inputGradient) (`,` type($paramGradientResults)^)? ($body^)?
+    attr-dict `:` type($input) (`[` type($indices)^ `]`)? `,`
+    type($resultGradient) `->` type($inputGradient)
+    (`,` type($paramGradientResults)^)? ($body^)?
   }];
+  let hasVerifier = 1;
   let hasRegionVerifier = 1;
 }
 

@@ -66,11 +66,14 @@ LogicalResult AttentionOp::buildGradients(OpBuilder &builder,
 
 LogicalResult MapRowsOp::buildGradients(OpBuilder &builder,
                                         Cotangents &cotangents) {
+  if (getIndices())
+    return emitOpError("with indices has no gradient: take the rows first, the "
+                       "compiler joins the two afterwards");
   SmallVector<int32_t> numbers = wantedParams(getParamsMutable(), cotangents);
   auto backward = MapRowsBackwardOp::create(
       builder, getLoc(), getInput().getType(), typesOf(getParams(), numbers),
-      getInput(), cotangents.of(cast<OpResult>(getResult())), getOperand(),
-      getParams(), getPositions(), getUsesAttr(),
+      getInput(), Value(), cotangents.of(cast<OpResult>(getResult())),
+      getOperand(), getParams(), getPositions(), getUsesAttr(),
       builder.getDenseI32ArrayAttr(numbers));
   copySites(getBody(), backward.getBody());
   if (cotangents.wants(getInputMutable()))

@@ -308,6 +308,18 @@ func.func @map_rows(%x: tensor<?x?x128xf32>, %at: tensor<?x?x1xi32>) -> tensor<?
   return %d : tensor<?x?x128xf32>
 }
 
+// Rows that indices take from a table.
+// CHECK-LABEL: func.func @map_taken_rows
+func.func @map_taken_rows(%table: tensor<?x128xbf16>, %i: tensor<2x?xi32>) -> tensor<2x?x128xbf16> {
+  // CHECK: pos.map_rows %{{[a-z0-9]+}}[%{{[a-z0-9]+}}] of embedding : tensor<?x128xbf16>[tensor<2x?xi32>] -> tensor<2x?x128xbf16>
+  %y = pos.map_rows %table[%i] of embedding
+    : tensor<?x128xbf16>[tensor<2x?xi32>] -> tensor<2x?x128xbf16>
+  // CHECK: pos.map_rows_backward %{{[a-z0-9]+}}[%{{[a-z0-9]+}}], %{{[a-z0-9]+}} of embedding gradients [] : tensor<?x128xbf16>[tensor<2x?xi32>], tensor<2x?x128xbf16> -> tensor<2x?x128xbf16>
+  %d = pos.map_rows_backward %table[%i], %y of embedding gradients []
+    : tensor<?x128xbf16>[tensor<2x?xi32>], tensor<2x?x128xbf16> -> tensor<2x?x128xbf16>
+  return %d : tensor<2x?x128xbf16>
+}
+
 // Requirements, bounds of coordinates, running sums.
 // CHECK-LABEL: pos.encoding @along_keys
 pos.encoding @along_keys {
