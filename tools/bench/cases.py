@@ -1,5 +1,6 @@
 """Every section of the benchmark: the table that the project promises."""
 
+from gathers import gathers
 from inside import against_torch, inside
 from memory import memory
 from plain import attention, dense_bias, encodings, share
@@ -11,6 +12,7 @@ SECTIONS = {
     "encodings": encodings,
     "inside": inside,
     "torch": against_torch,
+    "gathers": gathers,
     "bias": dense_bias,
     "memory": memory,
     "training": training,
