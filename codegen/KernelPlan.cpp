@@ -196,9 +196,11 @@ static LogicalResult planTurn(KernelPlan &plan, pos::TurnRowsOp turn) {
 
 /// What reads the query row as it entered sees no row that has turned.
 static LogicalResult verifyTurns(const KernelPlan &plan) {
+  pos::QueryDotOp dot;
+  if (plan.score)
+    plan.score->walk([&](pos::QueryDotOp op) { dot = op; });
   for (const RowTurn &turn : plan.turns)
-    if (turn.operand == RowOperand::query && !plan.queryDots.empty()) {
-      pos::QueryDotOp dot = plan.queryDots.front();
+    if (turn.operand == RowOperand::query && dot) {
       InFlightDiagnostic diag =
           dot.emitOpError("reads a query row that turns (T2)");
       diag.attachNote(turn.op->getLoc()) << "it turns here";
@@ -338,9 +340,9 @@ unsigned KernelPlan::findHinges(pos::HingeSumOp op) const {
          hinges.begin();
 }
 
-std::optional<unsigned> KernelPlan::findOffsetProduct(pos::SumOp op) const {
+std::optional<unsigned> KernelPlan::findOffsetProduct(Operation *op) const {
   for (auto [number, product] : llvm::enumerate(offsetProducts))
-    if (product.sum == op)
+    if (product.op == op)
       return number;
   return std::nullopt;
 }
@@ -394,12 +396,12 @@ static LogicalResult setOnce(SiteTy &slot, SiteTy site) {
 
 static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
   if (!plan.hasPositions)
-    for (auto sum : score.getBody().front().getOps<pos::SumOp>())
-      if (std::optional<OffsetProduct> product = getOffsetProduct(sum))
+    for (Operation &op : score.getBody().front())
+      if (std::optional<OffsetProduct> product = getOffsetProduct(&op))
         plan.offsetProducts.push_back(*product);
   score.getBody().walk([&](pos::QueryDotOp dot) {
-    auto sum = dyn_cast<pos::SumOp>(dot->getParentOp());
-    if (sum && plan.findOffsetProduct(sum))
+    if (plan.findOffsetProduct(dot) ||
+        plan.findOffsetProduct(dot->getParentOp()))
       return;
     plan.queryDots.push_back(dot);
     if (isa<BlockArgument>(dot.getTable()) &&

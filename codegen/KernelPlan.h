@@ -104,16 +104,18 @@ struct HingeFunction {
   bool wantsGradient = false; ///< some trained parameter stands behind it
 };
 
-/// A sum over the columns of a table, each product with the query row times a
-/// factor that varies with the column and the offset at most and has no
-/// gradient: the product of the query row with one row per offset.
+/// The product of the query row with one row per offset: a sum over the columns
+/// of a table, each product with the query row times a factor that varies with
+/// the column and the offset at most and has no gradient; or a product with the
+/// row of a table at an index that no more than two offsets share.
 struct OffsetProduct {
-  pos::SumOp sum;
+  mlir::Operation *op = nullptr; ///< a pos.sum or a pos.query_dot
   RowTable table;
   mlir::Value factor; ///< of the term, a value of the score payload or the sum
+  mlir::Value index;  ///< of the row; null for a sum, as the factor is here
 };
-/// What a sum of a score payload is, if it is such a product.
-std::optional<OffsetProduct> getOffsetProduct(pos::SumOp sum);
+/// What a sum or a product of a score payload is, if it is such a product.
+std::optional<OffsetProduct> getOffsetProduct(mlir::Operation *op);
 
 struct KernelPlan {
   pos::SitesOwnerInterface owner;
@@ -150,8 +152,8 @@ struct KernelPlan {
   unsigned findTable(pos::QueryDotOp op) const;
   /// The place of an op's function among `hinges`.
   unsigned findHinges(pos::HingeSumOp op) const;
-  /// The place of a sum among `offsetProducts`, if it is one.
-  std::optional<unsigned> findOffsetProduct(pos::SumOp op) const;
+  /// The place of a sum or a product among `offsetProducts`, if it is one.
+  std::optional<unsigned> findOffsetProduct(mlir::Operation *op) const;
   /// The place of a scan among `scans`.
   unsigned findScan(pos::ScanOp op) const;
   /// Whether keys come from the last to the first.

@@ -1,13 +1,16 @@
-//===- OffsetProduct.cpp - Sums that are products with rows of offsets ----===//
+//===- OffsetProduct.cpp - Products with one row per offset ---------------===//
 //
 // Recognised is a sum in a score payload whose term is the product of a
 // `pos.query_dot` at the sum's own column and a factor made of the column, the
-// offset, extents and constants. Any other sum stays one of its terms.
+// offset, extents and constants; and a `pos.query_dot` by itself whose index
+// tells the offset. Any other sum stays one of its terms, any other product one
+// with all rows of its table.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/KernelPlan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -61,7 +64,13 @@ static bool isOfExtents(Value value) {
                    llvm::all_of(op->getOperands(), isOfExtents);
 }
 
-std::optional<OffsetProduct> codegen::getOffsetProduct(pos::SumOp sum) {
+/// Whether the kernel can make rows of what the op reads.
+static bool readsParams(pos::QueryDotOp dot) {
+  return isa<BlockArgument>(dot.getTable()) &&
+         (!dot.getAddend() || isa<BlockArgument>(dot.getAddend()));
+}
+
+static std::optional<OffsetProduct> getSum(pos::SumOp sum) {
   Block &body = sum.getBody().front();
   Value column = body.getArgument(0);
   auto term =
@@ -72,12 +81,41 @@ std::optional<OffsetProduct> codegen::getOffsetProduct(pos::SumOp sum) {
                              std::pair(term.getRhs(), term.getLhs())}) {
     auto dot = row.getDefiningOp<pos::QueryDotOp>();
     if (!dot || dot->getBlock() != &body || !dot.getColumns() ||
-        dot.getIndex() != column || !isa<BlockArgument>(dot.getTable()) ||
-        (dot.getAddend() && !isa<BlockArgument>(dot.getAddend())))
+        dot.getIndex() != column || !readsParams(dot))
       continue;
     // Another use of the product would need it by itself.
     if (dot->hasOneUse() && isOfOffset(factor, column))
-      return OffsetProduct{sum, getRowTable(dot), factor};
+      return OffsetProduct{sum, getRowTable(dot), factor, Value()};
   }
   return std::nullopt;
+}
+
+/// Whether no more than two offsets give an integer the same value: it is the
+/// offset or its magnitude, with either sign, plus what is the same for all
+/// scores. One that is clipped or divided has few values, and a table few rows.
+static bool tellsOffset(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto hoist = dyn_cast<pos::HoistOp>(op))
+    return isOfOffset(hoist) &&
+           tellsOffset(hoist.getBody().front().getTerminator()->getOperand(0));
+  if (auto offset = dyn_cast<pos::OffsetOp>(op))
+    return offset.getAxis() == 0;
+  if (isa<math::AbsIOp>(op))
+    return tellsOffset(op->getOperand(0));
+  if (!isa<arith::AddIOp, arith::SubIOp>(op))
+    return false;
+  Value left = op->getOperand(0), right = op->getOperand(1);
+  return (tellsOffset(left) && isOfExtents(right)) ||
+         (isOfExtents(left) && tellsOffset(right));
+}
+
+std::optional<OffsetProduct> codegen::getOffsetProduct(Operation *op) {
+  if (auto sum = dyn_cast<pos::SumOp>(op))
+    return getSum(sum);
+  auto dot = dyn_cast<pos::QueryDotOp>(op);
+  if (!dot || !readsParams(dot) || !tellsOffset(dot.getIndex()))
+    return std::nullopt;
+  return OffsetProduct{dot, getRowTable(dot), Value(), dot.getIndex()};
 }

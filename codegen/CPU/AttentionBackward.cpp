@@ -166,7 +166,8 @@ private:
   void addWrites();
   LogicalResult launchMain();
   SmallVector<Value> launchReadSums();
-  SmallVector<Value> launchProductPullbacks(ArrayRef<Value> paramGradients);
+  FailureOr<SmallVector<Value>>
+  launchProductPullbacks(ArrayRef<Value> paramGradients);
   void launchAddendGradient(const RowTable &table, StringRef suffix, Value rows,
                             ArrayRef<Value> paramGradients);
   SmallVector<Value> sumHingeMoments();
@@ -503,7 +504,7 @@ void BackwardLowering::launchAddendGradient(const RowTable &table,
 
 /// Adds the gradients of tables to those of the parameters; gives the gradients
 /// of the query rows as they entered, sums of several.
-SmallVector<Value>
+FailureOr<SmallVector<Value>>
 BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
   auto allocateRows = [&] {
     SmallVector<int64_t> shape(4, ShapedType::kDynamic);
@@ -533,10 +534,11 @@ BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
   }
   for (auto [number, product] : llvm::enumerate(lowering.plan.offsetProducts)) {
     all.push_back(offsetQueryPartials[number]);
-    if (offsetRowPartials[number])
-      launchOffsetPullback(lowering, number, offsetRows[number],
-                           offsetRowPartials[number],
-                           paramGradients[product.table.param]);
+    if (offsetRowPartials[number] &&
+        failed(launchOffsetPullback(lowering, number, offsetRows[number],
+                                    offsetRowPartials[number],
+                                    paramGradients[product.table.param])))
+      return failure();
     launchAddendGradient(product.table,
                          ("offset_addend_" + Twine(number)).str(), all.back(),
                          paramGradients);
@@ -589,11 +591,14 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   if (failed(launchMain()))
     return failure();
   SmallVector<Value> paramGradients = launchReadSums();
-  SmallVector<Value> unmapped = launchProductPullbacks(paramGradients);
+  FailureOr<SmallVector<Value>> unmapped =
+      launchProductPullbacks(paramGradients);
+  if (failed(unmapped))
+    return failure();
   // Rows have their gradients when they are pulled back through their maps,
   // which gives the tables behind the maps theirs.
   FailureOr<Value> queryGradient = launchFinish(
-      lowering, task.shape, tables, queryPartials, unmapped, hoistPartials);
+      lowering, task.shape, tables, queryPartials, *unmapped, hoistPartials);
   if (failed(queryGradient) || failed(launchHoistGradients(paramGradients)) ||
       failed(launchHingePullbacks(lowering, tables.bounds, sumHingeMoments(),
                                   paramGradients)))

@@ -62,13 +62,32 @@ void BackwardSite::addToProducts(unsigned sums, Index rows, Value index,
       });
 }
 
+/// The product with the row of the cell's offset.
+Value BackwardSite::loadOffsetProduct(unsigned number) {
+  return kernel.loadVector(
+      offsetProducts[number],
+      {kernel.mul(row, offsetStride), kernel.mul(vector, kernel.width())});
+}
+
+void BackwardSite::storeOffsetGradient(unsigned number, Value cotangent) {
+  if (sweep != Sweep::Totals)
+    kernel.storeVector(kernel.broadcast(cotangent), offsetGradients[number],
+                       {kernel.mul(row, task.shape.stride),
+                        kernel.mul(vector, kernel.width())});
+}
+
 Value BackwardSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
+  if (std::optional<unsigned> number = plan.findOffsetProduct(op))
+    return orNaN(loadOffsetProduct(*number),
+                 toEntry(kernel.broadcast(index), countRows(op)));
   return readProducts(operands.queryProducts[plan.findTable(op)], countRows(op),
                       index);
 }
 
 void BackwardSite::addToQueryDot(OpBuilder &, pos::QueryDotOp op, Value index,
                                  Value cotangent) {
+  if (std::optional<unsigned> number = plan.findOffsetProduct(op))
+    return storeOffsetGradient(*number, cotangent);
   if (sweep != Sweep::Totals)
     addToProducts(task.queryProductGradients[plan.findTable(op)], countRows(op),
                   index, cotangent);
@@ -76,21 +95,14 @@ void BackwardSite::addToQueryDot(OpBuilder &, pos::QueryDotOp op, Value index,
 
 Value BackwardSite::sum(OpBuilder &, pos::SumOp op) {
   std::optional<unsigned> number = plan.findOffsetProduct(op);
-  if (!number)
-    return {};
-  return kernel.loadVector(
-      offsetProducts[*number],
-      {kernel.mul(row, offsetStride), kernel.mul(vector, kernel.width())});
+  return number ? loadOffsetProduct(*number) : Value();
 }
 
 bool BackwardSite::addToSum(OpBuilder &, pos::SumOp op, Value cotangent) {
   std::optional<unsigned> number = plan.findOffsetProduct(op);
   if (!number)
     return false;
-  if (sweep != Sweep::Totals)
-    kernel.storeVector(kernel.broadcast(cotangent), offsetGradients[*number],
-                       {kernel.mul(row, task.shape.stride),
-                        kernel.mul(vector, kernel.width())});
+  storeOffsetGradient(*number, cotangent);
   return true;
 }
 

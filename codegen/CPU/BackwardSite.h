@@ -80,9 +80,9 @@ public:
   mlir::Value sum(mlir::OpBuilder &, pos::SumOp op) override;
   bool addToSum(mlir::OpBuilder &, pos::SumOp op,
                 mlir::Value cotangent) override;
-  /// Where sums of the cell are that are products with rows of offsets, and
-  /// where their cotangents go: row r is r * stride on, in gradients r times
-  /// that of a tile of scores.
+  /// Where products of the cell with rows of offsets are, and where their
+  /// cotangents go: row r is r * stride on, in gradients r times that of a tile
+  /// of scores.
   void setOffsetCell(llvm::ArrayRef<mlir::Value> products, int64_t stride,
                      llvm::ArrayRef<mlir::Value> gradients) {
     offsetProducts = llvm::to_vector(products);
@@ -127,6 +127,8 @@ protected:
                           mlir::Value row) override;
 
 private:
+  mlir::Value loadOffsetProduct(unsigned number);
+  void storeOffsetGradient(unsigned number, mlir::Value cotangent);
   mlir::Value getScanState(ScanState state, unsigned scan, Index query);
   mlir::Value getCellSums(unsigned scan);
   mlir::Value scanLanes(mlir::Value lanes);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/ArgumentPoint.h"
+#include "codegen/CPU/OffsetPoint.h"
 #include "codegen/CPU/OffsetProducts.h"
 #include "codegen/CPU/RegisterTile.h"
 
@@ -233,11 +234,7 @@ void TableProduct::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
         [&](Value, Value at) { kernel.storeVector(kernel.splatF32(0.0), at); });
     Index last = kernel.min(kernel.add(first, blocksOfSpan), blocks);
     kernel.loop(first, last, 1, [&](Value number) {
-      Value flag =
-          kernel.load(kernel.i32, arguments.getAddress(seen, {number}));
-      Value isSeen =
-          kernel.compare(arith::CmpIPredicate::ne, kernel.fromI32(flag), 0);
-      kernel.when(isSeen, [&] {
+      kernel.when(isBlockSeen(kernel, arguments, seen, number), [&] {
         addBlock(kernel, arguments, head, panel, number, narrow);
       });
     });
@@ -248,16 +245,19 @@ void TableProduct::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
   addToTable(kernel, arguments, head, panel, wide);
 }
 
-void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
-                                            size_t number,
-                                            const OffsetRows &made,
-                                            Value partials,
-                                            Value tableGradient) {
+LogicalResult sextant::codegen::launchOffsetPullback(const Lowering &lowering,
+                                                     size_t number,
+                                                     const OffsetRows &made,
+                                                     Value partials,
+                                                     Value tableGradient) {
   auto query = cast<RankedTensorType>(
       getOwnerOperands(lowering.plan.owner).query.getType());
   OffsetShape shape(lowering.target.vector, query.getDimSize(3));
   std::string suffix = ("offset_sum_" + Twine(number)).str();
   Value summed = launchSumOfPartials(lowering, suffix, shape, partials);
+  if (lowering.plan.offsetProducts[number].index)
+    return launchTakenPullback(lowering, number, shape, made.seen, summed,
+                               tableGradient);
   LaunchOperands operands;
   TableProduct task{shape};
   task.seen = operands.read(made.seen);
@@ -292,4 +292,5 @@ void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
   };
   operands.launch(lowering, ("offset_table_" + Twine(number)).str(),
                   {countItems, scratchBytes, run});
+  return success();
 }

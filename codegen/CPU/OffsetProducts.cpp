@@ -1,12 +1,11 @@
 //===- OffsetProducts.cpp - One row per offset ----------------------------===//
 
 #include "codegen/CPU/OffsetProducts.h"
+#include "codegen/CPU/OffsetPoint.h"
 #include "codegen/CPU/RegisterTile.h"
 #include "codegen/CPU/RowCopy.h"
 #include "codegen/CPU/TileMask.h"
-#include "codegen/HeadPoint.h"
 #include "codegen/PayloadEmitter.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -173,45 +172,9 @@ static FailureOr<Value> launchSeen(const Lowering &lowering,
   return result;
 }
 
-/// Whether the block of entries is seen.
-static Value isSeen(KernelBuilder &kernel, ArgumentBlock &arguments,
-                    unsigned seen, Index number) {
-  Value flag = kernel.load(kernel.i32, arguments.getAddress(seen, {number}));
-  return kernel.compare(arith::CmpIPredicate::ne, kernel.fromI32(flag), 0);
-}
-
 //===----------------------------------------------------------------------===//
 // Factors
 //===----------------------------------------------------------------------===//
-
-namespace {
-/// Lanes are columns of the table, at one offset. Angles of any length are
-/// exact in f64.
-class FactorPoint : public HeadPoint {
-public:
-  using HeadPoint::HeadPoint;
-
-  void setOffset(Value value) { offsetValue = value; }
-  Index getLength(pos::Extent extent) { return getExtent(extent); }
-
-  int64_t getLanes() override { return kernel.width(); }
-  Value offset(OpBuilder &, int64_t) override { return offsetValue; }
-
-private:
-  Value offsetValue;
-};
-} // namespace
-
-/// The ops of the payload that a value is made of, operands first.
-static void collect(Value value, Block &payload,
-                    llvm::SetVector<Operation *> &ops) {
-  Operation *op = value.getDefiningOp();
-  if (!op || ops.contains(op) || !payload.findAncestorOpInBlock(*op))
-    return;
-  for (Value operand : op->getOperands())
-    collect(operand, payload, ops);
-  ops.insert(op);
-}
 
 static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
                                       const OffsetShape &shape, Value entries,
@@ -233,23 +196,14 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
-    FactorPoint point(kernel, arguments, layout, lowering.plan);
-    Index queries = point.getLength(pos::Extent::query);
-    Index keys = point.getLength(pos::Extent::key);
-    Index origin = shape.getOrigin(kernel, queries);
-    pos::SumOp sum = product.sum;
-    pos::ScoreOp score = lowering.plan.score;
+    OffsetPoint point(kernel, arguments, layout, lowering.plan);
+    auto sum = cast<pos::SumOp>(product.op);
     llvm::SetVector<Operation *> ops;
-    collect(product.factor, score.getBody().front(), ops);
-    collect(sum.getCount(), score.getBody().front(), ops);
+    point.collect(product.factor, ops);
+    point.collect(sum.getCount(), ops);
     // The factors of a vector of columns at one entry.
     auto emitVector = [&](Index panel, int64_t v, Index entry) {
-      // Beyond the offsets there are, the nearest.
-      Index offset =
-          kernel.sub(kernel.sub(entry, origin), kernel.sub(keys, queries));
-      offset = kernel.max(offset, kernel.sub(1, keys));
-      offset = kernel.min(offset, kernel.sub(queries, 1));
-      point.setOffset(kernel.toI32(offset));
+      point.moveToEntry(shape, entry);
       PayloadEmitter emitter(kernel.builder, point);
       Value columns = kernel.lanes(
           kernel.add(kernel.mul(panel, shape.lanes), v * kernel.width()));
@@ -276,7 +230,7 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
     };
     kernel.loop(begin, end, 1, [&](Value item) {
       Index first = kernel.mul(item, block);
-      kernel.when(isSeen(kernel, arguments, flags, item), [&] {
+      kernel.when(isBlockSeen(kernel, arguments, flags, item), [&] {
         // Entries inside: what depends on the column only is computed once.
         kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value panel) {
           for (int64_t v = 0; v < 2; ++v)
@@ -399,7 +353,7 @@ static Value launchRows(const Lowering &lowering, size_t number,
     };
     kernel.loop(begin, end, 1, [&](Value item) {
       Index first = kernel.mul(item, block);
-      Value seen = isSeen(kernel, arguments, flags, item);
+      Value seen = isBlockSeen(kernel, arguments, flags, item);
       kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value head) {
         Value to = arguments.getAddress(target, {head, first});
         kernel.loop(0, block * shape.row, kernel.width(), [&](Value lane) {
@@ -469,6 +423,20 @@ static Value launchTranspose(const Lowering &lowering, size_t number,
   return result;
 }
 
+/// The rows of a sum, and the factors that its gradient needs.
+static FailureOr<Value> launchSummedRows(const Lowering &lowering,
+                                         size_t number,
+                                         const OffsetShape &shape,
+                                         Value entries, OffsetRows &made) {
+  FailureOr<Value> factors =
+      launchFactors(lowering, number, shape, entries, made.seen);
+  if (failed(factors))
+    return failure();
+  made.factors = *factors;
+  Value weights = launchWeights(lowering, number, shape);
+  return launchRows(lowering, number, shape, entries, made, weights);
+}
+
 FailureOr<OffsetRows>
 sextant::codegen::launchOffsetRows(const Lowering &lowering,
                                    const HoistTables &tables, size_t number,
@@ -481,13 +449,13 @@ sextant::codegen::launchOffsetRows(const Lowering &lowering,
   if (failed(seen))
     return failure();
   result.seen = *seen;
-  FailureOr<Value> factors =
-      launchFactors(lowering, number, shape, entries, *seen);
-  if (failed(factors))
+  FailureOr<Value> rows =
+      lowering.plan.offsetProducts[number].index
+          ? launchTakenRows(lowering, number, shape, entries, *seen)
+          : launchSummedRows(lowering, number, shape, entries, result);
+  if (failed(rows))
     return failure();
-  result.factors = *factors;
-  Value weights = launchWeights(lowering, number, shape);
-  result.rows = launchRows(lowering, number, shape, entries, result, weights);
+  result.rows = *rows;
   if (transposes)
     result.transposed =
         launchTranspose(lowering, number, shape, entries, result.rows);

@@ -6,9 +6,11 @@
 //
 //   R[h, t] = sum_c table[h, :, c] factor(t, c)
 //
-// of the offset t. Launches make these rows once per call, in O(offsets); a
-// tile of scores needs as many neighbouring ones as it has rows and columns, so
-// its products are one product of matrices that is read along diagonals.
+// of the offset t; a product with a row of a table whose index tells the offset
+// is one with R[h, t] = table[index(t)], zeros where there is no such row.
+// Launches make these rows once per call, in O(offsets); a tile of scores needs
+// as many neighbouring ones as it has rows and columns, so its products are one
+// product of matrices that is read along diagonals.
 //
 // Buffers have an entry per offset: that of query row i and key row j is j - i
 // + `getOrigin`. Entries are more than there are offsets, so that tiles may
@@ -51,25 +53,40 @@ struct OffsetShape {
 
 /// What the rows of a call are made of, and the rows.
 struct OffsetRows {
-  mlir::Value seen;    ///< [blocks] x i32: whether some score has the offsets
-  mlir::Value factors; ///< [columns / lanes, entries, lanes]; of seen blocks
-  mlir::Value rows;    ///< [H, entries, row], zero where nothing is seen
+  mlir::Value seen; ///< [blocks] x i32: whether some score has the offsets
+  /// Of a sum: [columns / lanes, entries, lanes]; of seen blocks.
+  mlir::Value factors;
+  mlir::Value rows; ///< [H, entries, row], zero where nothing is seen
   /// [H, entries / width, row, width], or null: lanes are entries.
   mlir::Value transposed;
 };
 
-/// offsets_seen, offset_factors, offset_weights, offset_rows and, on demand,
-/// offset_transpose.
+/// offsets_seen, offset_factors and offset_weights (of a sum), offset_rows and,
+/// on demand, offset_transpose.
 mlir::FailureOr<OffsetRows> launchOffsetRows(const Lowering &lowering,
                                              const HoistTables &tables,
                                              size_t number, bool transposes);
 
+/// The rows of a product that takes them from its table: [H, entries, row].
+mlir::FailureOr<mlir::Value> launchTakenRows(const Lowering &lowering,
+                                             size_t number,
+                                             const OffsetShape &shape,
+                                             mlir::Value entries,
+                                             mlir::Value seen);
+/// Adds the gradients of these rows, sums over chunks and batch, to
+/// `tableGradient` (f64), in the order of heads and entries.
+mlir::LogicalResult launchTakenPullback(const Lowering &lowering, size_t number,
+                                        const OffsetShape &shape,
+                                        mlir::Value seen, mlir::Value rows,
+                                        mlir::Value tableGradient);
+
 /// offset_sum and offset_table: adds to `tableGradient` (the table's shape,
 /// f64) what follows from `partials`, gradients of R [chunks, B, H, entries,
 /// row]: sums in the order of chunks and batch, blocks of entries in order.
-void launchOffsetPullback(const Lowering &lowering, size_t number,
-                          const OffsetRows &rows, mlir::Value partials,
-                          mlir::Value tableGradient);
+mlir::LogicalResult launchOffsetPullback(const Lowering &lowering,
+                                         size_t number, const OffsetRows &rows,
+                                         mlir::Value partials,
+                                         mlir::Value tableGradient);
 
 /// Adds the sum of `rows` [chunks, B, H, rows, padded lanes] x f32 over all but
 /// head and lane to `gradient` [H, lanes] x f64.

@@ -12,7 +12,18 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
+/// The product with the row of the cell's offset.
+Value ScoreSite::loadOffsetProduct(unsigned number) {
+  int64_t panel = vectors * kernel.width();
+  return kernel.loadVector(offsetCells, {kernel.mul(row, panel),
+                                         kernel.mul(vector, kernel.width()),
+                                         number * offsetRows * panel});
+}
+
 Value ScoreSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
+  if (std::optional<unsigned> number = plan.findOffsetProduct(op))
+    return orNaN(loadOffsetProduct(*number),
+                 toEntry(kernel.broadcast(index), countRows(op)));
   unsigned products = operands.queryProducts[plan.findTable(op)];
   int64_t width = kernel.width();
   Index last = kernel.sub(arguments.getSize(products, 2), 1);
@@ -33,12 +44,7 @@ Value ScoreSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
 
 Value ScoreSite::sum(OpBuilder &, pos::SumOp op) {
   std::optional<unsigned> number = plan.findOffsetProduct(op);
-  if (!number)
-    return {};
-  int64_t panel = vectors * kernel.width();
-  return kernel.loadVector(offsetCells, {kernel.mul(row, panel),
-                                         kernel.mul(vector, kernel.width()),
-                                         *number * offsetRows * panel});
+  return number ? loadOffsetProduct(*number) : Value();
 }
 
 //===----------------------------------------------------------------------===//

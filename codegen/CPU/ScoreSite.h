@@ -40,8 +40,8 @@ public:
   mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
                    mlir::Value limit) override;
   mlir::Value sum(mlir::OpBuilder &, pos::SumOp op) override;
-  /// Where sums that are products with rows of offsets are, for a register tile
-  /// of `rows` keys: [products][rows][panel].
+  /// Where products with rows of offsets are, for a register tile of `rows`
+  /// keys: [products][rows][panel].
   void setOffsetCells(mlir::Value memory, int64_t rows) {
     offsetCells = memory;
     offsetRows = rows;
@@ -76,6 +76,7 @@ private:
   }
   /// The key, kept inside the tensor: tiles may reach past its end.
   Index getKey();
+  mlir::Value loadOffsetProduct(unsigned number);
 
   Index first = 0, place = 0, vector = 0, key = 0, row = 0;
   int64_t vectors; ///< of a panel

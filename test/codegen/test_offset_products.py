@@ -126,3 +126,127 @@ def test_addends_of_other_sizes_are_refused():
         for wrong in (params[name][:1], params[name][:, :5]):
             with pytest.raises((ValueError, sextant.CompileError, RuntimeError), match=name):
                 sextant.attention(q, q, q, ["transformer_xl(width=6)"], {**params, name: wrong})
+
+
+# A row of a table per offset: those before the token, either side of it, one
+# matrix of columns per head, with what is added to the query.
+TAKEN = """\
+pos.encoding @taken {
+  %rows = pos.option "rows" : i32 = 4 : i32
+  %d = pos.extent head_dim
+  %model = pos.extent model
+  %heads = pos.extent heads
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %e = pos.param "e" : tensor<?x?xf32> DIMS init normal(%zero, %one)
+  %v = pos.param "v" : tensor<?x?xf32> dims(%heads, %d) init normal(%zero, %one)
+  pos.score {
+  ^bb0(%s: f32):
+    %o = pos.offset
+    %none = arith.constant 0 : i32
+    %first = arith.constant 1 : i32
+    INDEX
+    %z = pos.query_dot %e FORM
+    %scale = pos.scale
+    %y = arith.mulf %z, %scale : f32
+    %t = arith.addf %s, %y : f32
+    pos.yield %t : f32
+  }
+}
+"""
+BACK = "%i = arith.subi %none, %o : i32"
+# Of keys less one, which the last query is from the first key.
+BOTH = (
+    "%k = pos.extent key\n    %most = arith.subi %k, %first : i32\n"
+    "    %i = arith.addi %o, %most : i32"
+)
+DISTANCE = "%i = math.absi %o : i32"
+ROWS = ("dims(%rows, %d)", "[%i] : tensor<?x?xf32>")
+COLUMNS = ("dims(%d, %rows)", "columns[%i] : tensor<?x?xf32>")
+PER_HEAD = ("dims(%model, %rows)", "columns[%i] plus %v : tensor<?x?xf32>, tensor<?x?xf32>")
+
+
+@pytest.fixture
+def taken(tmp_path, monkeypatch):
+    def write(index, dims, form):
+        text = TAKEN.replace("INDEX", index).replace("DIMS", dims).replace("FORM", form)
+        (tmp_path / "taken.mlir").write_text(text)
+        monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+
+    return write
+
+
+def taken_params(shape, dims, rows):
+    heads, dim = shape[1], shape[5]
+    sizes = {"%rows": rows, "%d": dim, "%model": heads * dim}
+    names = dims.removeprefix("dims(").removesuffix(")").split(", ")
+    table = torch.randn(*(sizes[n] for n in names))
+    return {"taken.e": table, "taken.v": torch.randn(heads, dim)}
+
+
+FORMS = {"rows": ROWS, "columns": COLUMNS, "per-head": PER_HEAD}
+INDICES = {
+    "back": (BACK, (1, 2, 1, 129, 300, 64, 64, ["causal", "window(size=90)"])),
+    "both": (BOTH, (2, 4, 2, 63, 65, 24, 40, ["causal"])),
+    "distance": (DISTANCE, (1, 2, 2, 65, 40, 16, 16, [])),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("target", targets.DTYPES)
+def test_rows_of_a_table(target, index, form, taken):
+    text, shape = INDICES[index]
+    dims, read = FORMS[form]
+    taken(text, dims, read)
+    rows = shape[3] + shape[4]
+    params = taken_params(shape, dims, rows)
+    compare(target, [f"taken(rows={rows})"], shape, params, scale=0.25)
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_one_row_of_a_table(index, taken):
+    taken(INDICES[index][0], *PER_HEAD)
+    shape = (1, 1, 1, 1, 1, 16, 16, [])
+    params = taken_params(shape, PER_HEAD[0], 1)
+    compare("cpu:avx512", ["taken(rows=1)"], shape, params)
+
+
+@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+def test_rows_of_a_table_without_a_mask(target, taken):
+    taken(BOTH, *ROWS)
+    shape = (1, 2, 2, 200, 131, 40, 32, [])
+    # Offsets of queries before the keys begin at 1 - keys; 199 lie beyond 0.
+    compare(target, ["taken(rows=330)"], shape, taken_params(shape, ROWS[0], 330), scale=0.25)
+
+
+def test_beyond_the_table_there_are_no_numbers(taken):
+    """Rows of the table end at distance 9: later queries see none, as on the reference;
+    with a window that long there is no such offset, and gradients are numbers."""
+    taken(BACK, *ROWS)
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 40, 16) for _ in range(3))
+    params = taken_params((1, 2, 2, 40, 40, 16), ROWS[0], 10)
+    uses = ["causal", "taken(rows=10)"]
+    for target in ("reference", "cpu"):
+        out = sextant.attention(q, k, v, uses, params, target=target)
+        assert out[:, :, :10].isfinite().all()
+        assert out[:, :, 10:].isnan().all()
+    uses = ["causal", "window(size=10)", "taken(rows=10)"]
+    shape = (1, 2, 2, 40, 40, 16, 16, uses[:2])
+    compare("cpu:avx512", uses[2:], shape, params)
+
+
+def test_turned_queries_have_no_rows_of_offsets(taken):
+    taken(BACK, *ROWS)
+    q = torch.randn(1, 2, 4, 16)
+    params = taken_params((1, 2, 2, 4, 4, 16), ROWS[0], 8)
+    uses = ["causal", "liere(axes=1)", "taken(rows=8)"]
+    params |= sextant.init_params(["liere(axes=1)"], heads=2, head_dim=16)
+    with pytest.raises(sextant.CompileError, match=r"query row that turns \(T2\)"):
+        sextant.attention(q, q, q, uses, params)
+    del params["taken.e"], params["taken.v"]
+    uses = ["causal", "liere(axes=1)", "transformer_xl(width=6)"]
+    params |= params_of((1, 2, 2, 4, 4, 16), 6)
+    with pytest.raises(sextant.CompileError, match=r"query row that turns \(T2\)"):
+        sextant.attention(q, q, q, uses, params)

@@ -294,6 +294,11 @@ def Pos_QueryDotOp : Pos_Op<"query_dot", [Pure, ParentOneOf<["ScoreOp", "SumOp"]
       pos.yield %y : f32
     } : f32
     ```
+
+    So is a product by itself whose index tells the offset: the offset or its
+    magnitude, with either sign, plus what is the same for all scores. Any other
+    index (one that is clipped, or depends on contents) takes one of the products
+    with all rows of the table, made once per query.
   }];
   let arguments = (ins 2DTensorOf<[F32, F64]>:$table, I32:$index,
                        Optional<2DTensorOf<[F32, F64]>>:$addend, UnitAttr:$columns);
