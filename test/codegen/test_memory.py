@@ -85,6 +85,10 @@ ENCODINGS = [
     ["liere(axes=1)"],
     ["causal", "cope"],
     ["dape(kerple_log)"],
+    ["long=rope(scaling=ntk_dynamic, factor=4.0, train_length=64)",
+     "short=rope(scaling=yarn, factor=4.0, train_length=64)", "rope_2d", "kerple_multiplicative"],
+    ["liere(axes=1, block=8)"],
+    ["talking_heads", "dape(alibi, fire)"],
 ]
 
 

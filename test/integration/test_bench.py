@@ -1,5 +1,7 @@
-"""The peers of the benchmark compute what is compared with them."""
+"""The peers of the benchmark compute what is compared with them, and its options do
+what they say."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -8,9 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
+import bench  # noqa: E402
+from cases import SECTIONS  # noqa: E402
 from gathers import ENCODINGS, Embedding  # noqa: E402
 from inside import WORKS, Problem  # noqa: E402
-from rows import inputs  # noqa: E402
+from rows import Settings, inputs  # noqa: E402
 
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
@@ -40,3 +44,64 @@ def test_embeddings_with_positions_are_the_same(encoding):
         *_, tokens, positions = embedding.run(program, "gradients")
         for mine, other in zip((tokens, positions), embedding.torch_gradients()):
             torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5)
+
+
+def test_every_work_has_its_own_name():
+    """`--match` could not tell two of one name apart."""
+    names = [work.name for work in WORKS]
+    assert len(set(names)) == len(names)
+
+
+def test_match_holds_any_of_its_texts():
+    settings = Settings(1, 3, match=("liere", "vs eager"))
+    assert settings.wants("liere forward")
+    assert settings.wants("rope forward vs eager")
+    assert not settings.wants("rope forward vs compiled")
+    assert Settings(1, 3).wants("anything")
+
+
+def run(folder, *arguments):
+    """Rows that the benchmark writes under `folder`."""
+    options = ["--quick", "--threads", "1", "--output", str(folder)]
+    assert bench.main([*arguments, *options]) == 0
+    (record,) = folder.glob("*.json")
+    return record.name, json.loads(record.read_text())["rows"]
+
+
+def test_match_measures_what_it_names(tmp_path):
+    name, rows = run(tmp_path, "--only", "inside", "--match", "swin", "rope_2d forward")
+    works = ["rope_2d", "swin"]
+    assert [r["work"] for r in rows] == [
+        f"(1, 4, 512, 64) f32 causal {work} forward + backward" for work in works
+    ]
+    # Only what the project promises has a goal.
+    assert [r["goal"] for r in rows] == [None, 0.9]
+    assert rows[0]["holds"] is None
+    assert name.endswith("-inside-swin-rope-2d-forward.json")
+
+
+def test_match_chooses_one_of_the_peers(tmp_path):
+    _, rows = run(tmp_path, "--only", "torch", "--match", "xpos forward + backward vs eager")
+    (row,) = rows
+    assert row["goal"] == 1.1
+
+
+def test_match_reaches_the_other_sections(tmp_path):
+    only = [name for name in SECTIONS if name not in ("inside", "torch")]
+    texts = ["causal rope forward", "f32 causal forward + backward", "learned forward vs PyTorch"]
+    _, rows = run(tmp_path, "--only", *only, "--match", *texts)
+    shape = "(1, 4, 512, 64)"
+    assert [r["work"] for r in rows] == [
+        f"{shape} f32 causal forward + backward",
+        f"{shape} causal rope forward",
+        f"{shape} causal rope forward + backward",
+        "(2, 128, 64) of 256 rows f32 learned forward vs PyTorch",
+    ]
+
+
+def test_match_without_a_work_is_an_error(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        bench.main(["--only", "inside", "memory", "--match", "lierre", "--output", str(tmp_path)])
+    assert stop.value.code == 2
+    assert "--match: no work of inside, memory holds 'lierre'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -1,9 +1,11 @@
 """make bench: ratios against PyTorch and our own plain kernel.
 
-Usage: bench.py [--only SECTION...] [--threads N...] [--rounds N] [--quick]
+Usage: bench.py [--only SECTION...] [--match TEXT...] [--threads N...] [--rounds N]
+                [--quick] [--output FOLDER]
 
 Prints a table and writes it, with a JSON of the same numbers, to `--output`
-(tools/bench/results by default).
+(tools/bench/results by default). `--match` measures only works whose text in the
+table's first column holds one of the texts.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import os
 import platform
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 # Idle workers of either side would otherwise spin on the core that is measured.
@@ -53,9 +56,16 @@ def _line(row: Row) -> str:
 HEAD = "| work | threads | median | spread | goal | holds | |\n|---|---|---|---|---|---|---|"
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument(
+        "--match",
+        nargs="+",
+        default=[],
+        metavar="TEXT",
+        help="only works whose text in the first column holds one of these",
+    )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--quick", action="store_true", help="small shapes, three rounds")
@@ -64,9 +74,9 @@ def main() -> int:
         type=Path,
         default=HERE / "results",
         metavar="FOLDER",
-        help="for DATE-PROCESSOR[-SECTIONS].md and .json (default: tools/bench/results)",
+        help="for DATE-PROCESSOR[-SECTIONS][-MATCHES].md and .json (default: tools/bench/results)",
     )
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments)
 
     torch.manual_seed(0)
     rows: list[Row] = []
@@ -80,9 +90,9 @@ def main() -> int:
         title = None
         for threads in counts:
             torch.set_num_threads(threads)
-            settings = Settings(threads, arguments.rounds)
+            settings = Settings(threads, arguments.rounds, match=tuple(arguments.match))
             if arguments.quick:
-                settings = Settings(threads, 3, ((1, 4, 512, 64),), is_quick=True)
+                settings = replace(settings, rounds=3, shapes=((1, 4, 512, 64),), is_quick=True)
             for row in SECTIONS[name](settings):
                 if row.section != title:
                     title = row.section
@@ -92,9 +102,12 @@ def main() -> int:
                 print(_line(row), flush=True)
                 text.append(_line(row))
                 rows.append(row)
+    if arguments.match and not rows:
+        texts = " or ".join(map(repr, arguments.match))
+        parser.error(f"--match: no work of {', '.join(arguments.only)} holds {texts}")
     arguments.output.mkdir(parents=True, exist_ok=True)
     parts = [] if set(arguments.only) == set(SECTIONS) else arguments.only
-    stem = "-".join([str(datetime.date.today()), _processor(), *parts]).lower()
+    stem = "-".join([str(datetime.date.today()), _processor(), *parts, *arguments.match]).lower()
     stem = re.sub("[^a-z0-9]+", "-", stem)
     (arguments.output / f"{stem}.md").write_text("\n".join(text) + "\n")
     record = {"machine": text[0], "rows": [row.as_dict() for row in rows]}

@@ -100,13 +100,22 @@ def gathers(settings: Settings) -> Iterator[Row]:
     """Against the same rows taken first, and against eager PyTorch."""
     size = (2, 128, 64, 256) if settings.is_quick else (8, 1024, 768, 50304)
     for encoding in ENCODINGS:
-        embedding = Embedding(encoding, *size)
+        embedding = None
         for function, phase in (("forward", "forward"), ("gradients", "with gradients")):
-            rounds = Rounds(embedding.candidates(function), settings.rounds)
-            for other, text in (("separate", "rows taken first"), ("torch", "PyTorch")):
+            works = {
+                other: f"{size[:3]} of {size[3]} rows f32 {encoding} {phase} vs {text}"
+                for other, text in (("separate", "rows taken first"), ("torch", "PyTorch"))
+            }
+            works = {other: work for other, work in works.items() if settings.wants(work)}
+            if not works:
+                continue
+            embedding = embedding or Embedding(encoding, *size)
+            candidates = embedding.candidates(function)
+            rounds = Rounds({n: candidates[n] for n in ("fused", *works)}, settings.rounds)
+            for other, work in works.items():
                 yield settings.ratio(
                     "rows of the embedding taken where they are mapped",
-                    f"{size[:3]} of {size[3]} rows f32 {encoding} {phase} vs {text}",
+                    work,
                     rounds,
                     "fused",
                     other,

@@ -31,39 +31,56 @@ def embedded(
 
 @dataclass(frozen=True)
 class Work:
-    """One encoding: the share of our plain kernel's speed that it keeps at least, and
-    how many times as fast as PyTorch it is."""
+    """One encoding: what a PyTorch user writes for it, how many times as fast as that
+    it is at least, eager and compiled, and the share of our plain kernel's speed that
+    it keeps, where one is promised."""
 
-    use: str
-    plain: float
+    name: str
     torchs: Callable
+    plain: float | None = None
     eager: float = 1.1
     compiled: float = 1.1
-    label: str = ""
-    is_on_grid: bool = False
+    use: str = ""  # unless it is the name; may hold {columns} and {trained} of the length
+    places: str = ""  # "grid" or "random": positions that are not the index
     gate: float = 0.0  # what is added to every score
-
-    @property
-    def name(self) -> str:
-        return f"{self.use}{', ' if self.label else ''}{self.label}"
+    is_slow: bool = False  # seconds per call, so fewer rounds
 
 
-GRID = {"is_on_grid": True}
+GRID = {"places": "grid"}
+NTK = f"scaling=ntk, factor={eager.FACTOR}"
+DYNAMIC = f"scaling=ntk_dynamic, factor={eager.FACTOR}, train_length={{trained}}"
+YARN = f"scaling=yarn, factor={eager.FACTOR}, train_length={{trained}}"
+LEAKY = "threshold=64.0, activation=leaky_relu"
+DAPE = {"eager": 12, "compiled": 8}
 WORKS = (
-    Work("rope_2d_mixed", 0.9, eager.rope_2d_mixed, **GRID),
-    Work("xpos", 0.9, eager.xpos),
-    Work("forgetting", 0.9, eager.forgetting),
-    Work("swin", 0.9, eager.swin, **GRID),
-    Work("fire", 0.8, eager.fire, 3, 3),
-    Work("columns", 0.6, eager.columns),
-    Work("shaw", 0.5, eager.shaw, 3, 3),
-    Work("cope", 0.5, eager.cope, 3, 3, "gates that exit early"),
-    Work("cope", 0.4, eager.cope, 3, 3, "never exits", gate=-12.0),
-    Work("transformer_xl", 0.4, eager.transformer_xl, 3, 3),
-    Work("two_values", 0.6, eager.two_values),
-    Work("dape", 0.5, eager.dape, 12, 8, "kerple_log, width 32"),
-    Work("dape(hidden=8)", 0.68, eager.dape, 12, 8, "kerple_log, width 8"),
-    Work("talking_heads", 0.72, eager.talking_heads),
+    Work("rope, ntk", eager.rope_ntk, use=f"rope({NTK})"),
+    Work("rope, ntk_dynamic", eager.rope_ntk_dynamic, use=f"rope({DYNAMIC})"),
+    Work("rope, yarn", eager.rope_yarn, use=f"rope({YARN})"),
+    Work("rope, random positions", eager.rope, use="rope", places="random"),
+    Work("alibi, random positions", eager.alibi, use="alibi", places="random"),
+    Work("rope_2d", eager.rope_2d, **GRID),
+    Work("rope_2d_mixed", eager.rope_2d_mixed, 0.9, **GRID),
+    Work("xpos", eager.xpos, 0.9),
+    Work("liere", eager.liere, use=f"liere(unit={eager.UNIT})", is_slow=True, **GRID),
+    Work("liere, blocks of 8", eager.liere, use=f"liere(block=8, unit={eager.UNIT})", **GRID),
+    Work("forgetting", eager.forgetting, 0.9),
+    Work("swin", eager.swin, 0.9, use=f"swin(rows={eager.GRID_ROWS}, columns={{columns}})", **GRID),
+    Work("kerple_multiplicative", eager.kerple_multiplicative),
+    Work("fire", eager.fire, 0.8, 3, 3),
+    Work("fire, leaky_relu", eager.fire_leaky, 0.8, 3, 3, use=f"fire({LEAKY})"),
+    Work("columns", eager.columns, 0.6),
+    Work("shaw", eager.shaw, 0.5, 3, 3),
+    Work("cope, gates that exit early", eager.cope, 0.5, 3, 3, use="cope"),
+    Work("cope, never exits", eager.cope, 0.4, 3, 3, use="cope", gate=-12.0),
+    Work("transformer_xl", eager.transformer_xl, 0.4, 3, 3),
+    Work("two_values", eager.two_values, 0.6),
+    Work("dape(kerple_log)", eager.dape_kerple_log, 0.5, **DAPE),
+    Work("dape(kerple_log, hidden=8)", eager.dape_kerple_log, 0.68, **DAPE),
+    Work("dape(kerple_log, variant=concat)", eager.dape_concat, **DAPE),
+    Work("dape(alibi)", eager.dape_alibi, **DAPE),
+    Work("dape(fire)", eager.dape_fire, **DAPE),
+    Work("dape(variant=add_residual)", eager.dape, **DAPE),
+    Work("talking_heads", eager.talking_heads, 0.72),
 )
 
 
@@ -80,37 +97,36 @@ class Problem:
             self.query[..., -1], self.key[..., -1] = 1.0, work.gate * math.sqrt(dim)
             self.query.requires_grad_(), self.key.requires_grad_()
         self.shape = shape
-        self.positions = {}
-        if work.is_on_grid:
-            grid = eager.grid(length).to(torch.int32)[None]
-            self.positions = {"query_positions": grid, "key_positions": grid}
-        self.uses, self.values = [work.use], self.value
-        if work.use == "two_values":
-            self.uses, params = [], {"second": torch.randn_like(self.value)}
+        self.place, self.positions = None, {}
+        if work.places == "random":
+            self.place = sextant.random_positions(length, 4 * length)
+        if work.places:
+            at = eager.grid(length).int() if work.places == "grid" else self.place[:, None]
+            self.positions = {"query_positions": at[None], "key_positions": at[None]}
+        self.uses = []
+        if work.name == "two_values":
+            params = {"second": torch.randn_like(self.value)}
             self.gradient = torch.cat([self.gradient, torch.randn_like(self.gradient)], -1)
-        elif work.use == "columns":
+        elif work.name == "columns":
             self.uses = [embedded(width=dim)]
             params = {f"embedded.{n}": torch.randn(heads, length, dim) * 0.1 for n in ("a", "b")}
-        elif work.use == "forgetting":  # its gates are made by the graph
-            params = {"forgetting.gate": torch.randn(batch, heads, length)}
         else:
-            if work.use == "swin":
-                self.uses = [f"swin(rows={eager.GRID_ROWS}, columns={length // eager.GRID_ROWS})"]
-            elif work.use.startswith("dape"):
-                options = work.use.removeprefix("dape").strip("()")
-                self.uses = [f"dape(kerple_log{', ' if options else ''}{options})"]
+            numbers = {"columns": eager.columns_of(length), "trained": eager.trained(length)}
+            self.uses = [(work.use or work.name).format(**numbers)]
             params = sextant.init_params(self.uses, heads=heads, head_dim=dim, seed=0)
+            if work.name == "forgetting":  # its gates are made by the graph
+                params["forgetting.gate"] = torch.randn(batch, heads, length)
         self.params = {n: t.detach().requires_grad_(t.is_floating_point()) for n, t in params.items()}
         self.leaves = [self.query, self.key, self.value]
         self.leaves += [t for t in self.params.values() if t.requires_grad]
 
     @functools.cached_property
     def constants(self) -> dict[str, torch.Tensor]:
-        return eager.constants(self.shape)
+        return eager.constants(self.shape, self.place)
 
     def ours(self) -> torch.Tensor:
         uses = ["causal", *self.uses]
-        if self.work.use == "two_values":
+        if self.work.name == "two_values":
             values = (self.value, self.params["second"])
             return torch.cat(sextant.attention(self.query, self.key, values, uses), -1)
         return sextant.attention(
@@ -135,14 +151,18 @@ def inside(settings: Settings) -> Iterator[Row]:
     """Against our own plain kernel, causal."""
     shape = settings.inside
     for work in WORKS:
+        text = f"{shape} f32 causal {work.name} forward + backward"
+        if not settings.wants(text):
+            continue
         tensors = inputs(shape, torch.float32)
         problem = Problem(work, shape, tensors)
         q, k, v, gradient = tensors
         plain = both(lambda: sextant.attention(q, k, v, ["causal"]), (q, k, v), gradient)
-        rounds = Rounds({"ours": problem.call(problem.ours), "plain": plain}, settings.rounds)
+        count = settings.few if work.is_slow else settings.rounds
+        rounds = Rounds({"ours": problem.call(problem.ours), "plain": plain}, count)
         yield settings.ratio(
             "encodings inside attention vs our plain kernel",
-            f"{shape} f32 causal {work.name} forward + backward",
+            text,
             rounds,
             "ours",
             "plain",
@@ -154,20 +174,26 @@ def against_torch(settings: Settings) -> Iterator[Row]:
     """Against the same encoding in PyTorch, eager and compiled."""
     shape = settings.inside
     for work in WORKS:
+        texts = {
+            other: f"{shape} f32 causal {work.name} forward + backward vs {other}"
+            for other in ("eager", "compiled")
+        }
+        texts = {other: text for other, text in texts.items() if settings.wants(text)}
+        if not texts:
+            continue
         problem = Problem(work, shape, inputs(shape, torch.float32))
         problem.check()
         torch._dynamo.reset()
         compiled = torch.compile(work.torchs, dynamic=False)
-        candidates = {
-            "ours": problem.call(problem.ours),
-            "eager": problem.call(lambda: problem.torchs(work.torchs)),
-            "compiled": problem.call(lambda: problem.torchs(compiled)),
-        }
+        peers = {"eager": work.torchs, "compiled": compiled}
+        candidates = {"ours": problem.call(problem.ours)}
+        for other in texts:
+            candidates[other] = problem.call(lambda other=other: problem.torchs(peers[other]))
         rounds = Rounds(candidates, settings.few)
-        for other in ("eager", "compiled"):
+        for other, text in texts.items():
             yield settings.ratio(
                 "encodings inside attention vs the same in PyTorch",
-                f"{shape} f32 causal {work.name} forward + backward vs {other}",
+                text,
                 rounds,
                 "ours",
                 other,

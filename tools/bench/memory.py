@@ -41,13 +41,16 @@ def memory(settings: Settings) -> Iterator[Row]:
         return
     short, long = (n // 8 if settings.is_quick else n for n in (SHORT, LONG))
     for number, work in enumerate(WORKS):
+        text = f"(1, {HEADS}, {long}, {DIM}) f32 causal {work.name} forward + backward"
+        if not settings.wants(text):
+            continue
         done = run_counted(PROGRAM, *map(str, (number, HEADS, DIM, short, long)))
         if done.returncode:
             raise SystemExit(f"bench: {work.name}: {done.stderr}")
         less, most = json.loads(done.stdout)
         yield Row(
             f"peak memory beyond the inputs, at {long} over at {short}",
-            f"(1, {HEADS}, {long}, {DIM}) f32 causal {work.name} forward + backward",
+            text,
             1,
             most / less,
             goal=2.2,

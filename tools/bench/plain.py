@@ -33,11 +33,13 @@ def attention(settings: Settings) -> Iterator[Row]:
                 )
 
             work = f"{shape} {dtype} {'causal' if is_causal else 'full'}"
-            most = peak(dtype, settings.threads)
             for phase, wrap, cost in (
                 ("forward", forward, 1.0),
                 ("forward + backward", lambda f: both(f, (q, k, v), gradient), 3.5),
             ):
+                if not settings.wants(f"{work} {phase}"):
+                    continue
+                most = peak(dtype, settings.threads)
                 rounds = Rounds({"ours": wrap(ours), "torch": wrap(torchs)}, settings.rounds)
                 rate = cost * flops(shape, is_causal) / rounds.median("ours")
                 note = f"{rate / 1e9:.0f} GFLOP/s"
@@ -53,6 +55,9 @@ def share(settings: Settings) -> Iterator[Row]:
     """f32 forward, full, against the peak that is measured beside it."""
     for dim, goal in ((64, 85.0), (128, 88.0)):
         shape = (1, 8, 4096, dim)
+        work = f"{shape} f32 full forward"
+        if not settings.wants(work):
+            continue
         q, k, v, _ = inputs(shape, torch.float32)
         run = forward(lambda: sextant.attention(q, k, v))
         shares = []
@@ -64,7 +69,7 @@ def share(settings: Settings) -> Iterator[Row]:
         shares.sort()
         yield Row(
             "share of the measured peak",
-            f"{shape} f32 full forward",
+            work,
             settings.threads,
             shares[len(shares) // 2],
             "%",
@@ -94,11 +99,18 @@ def encodings(settings: Settings) -> Iterator[Row]:
                 calls["forward"][name] = forward(run)
                 calls["forward + backward"][name] = both(run, (q, k, v, *trained), gradient)
             for phase, candidates in calls.items():
-                rounds = Rounds(candidates, settings.rounds)
-                for name in HOISTABLE:
+                works = {
+                    name: f"{shape} {'causal ' if base else ''}{name} {phase}" for name in HOISTABLE
+                }
+                works = {name: work for name, work in works.items() if settings.wants(work)}
+                if not works:
+                    continue
+                chosen = {name: candidates[name] for name in ("plain", *works)}
+                rounds = Rounds(chosen, settings.rounds)
+                for name, work in works.items():
                     yield settings.ratio(
                         "encodings vs our plain kernel",
-                        f"{shape} {'causal ' if base else ''}{name} {phase}",
+                        work,
                         rounds,
                         name,
                         "plain",
@@ -111,6 +123,9 @@ def dense_bias(settings: Settings) -> Iterator[Row]:
     for shape in settings.shapes[:1]:
         _, heads, length, dim = shape
         for base in ([], ["causal"]):
+            work = f"{shape} {'causal ' if base else ''}kerple_log forward + backward"
+            if not settings.wants(work):
+                continue
             q, k, v, gradient = inputs(shape, torch.float32)
             r1 = torch.rand(heads).mul(2).requires_grad_()
             r2 = torch.rand(heads).add(0.01).requires_grad_()
@@ -140,7 +155,7 @@ def dense_bias(settings: Settings) -> Iterator[Row]:
             rate = 3.5 * flops(shape, bool(base)) / rounds.median("ours")
             yield settings.ratio(
                 "learned bias vs a mask that requires grad",
-                f"{shape} {'causal ' if base else ''}kerple_log forward + backward",
+                work,
                 rounds,
                 "ours",
                 "torch",

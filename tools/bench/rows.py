@@ -43,6 +43,12 @@ class Settings:
     rounds: int
     shapes: tuple = SHAPES
     is_quick: bool = False
+    match: tuple[str, ...] = ()
+
+    def wants(self, work: str) -> bool:
+        """Whether a row of this work is asked for: it holds one of the texts of
+        `match`, if there are any. Asked before the work is measured."""
+        return not self.match or any(text in work for text in self.match)
 
     @property
     def inside(self) -> tuple[int, int, int, int]:

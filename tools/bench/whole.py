@@ -19,11 +19,15 @@ def training(settings: Settings) -> Iterator[Row]:
     if settings.is_quick:
         size = {"layers": 2, "width": 128, "heads": 4, "length": 256}
     for encoding, goal in (("alibi", 1.1), ("kerple_log", 1.5)):
+        numbers = f"{size['layers']} layers, width {size['width']}, length {size['length']}"
+        work = f"{numbers}, {encoding}"
+        if not settings.wants(work):
+            continue
         ours, eager = gpt.steps(encoding, **size)
         rounds = Rounds({"ours": ours, "torch": eager}, settings.few)
         yield settings.ratio(
             "training step of a GPT vs eager PyTorch",
-            f"{size['layers']} layers, width {size['width']}, length {size['length']}, {encoding}",
+            work,
             rounds,
             "ours",
             "torch",
@@ -55,6 +59,10 @@ def compiling(settings: Settings) -> Iterator[Row]:
     """One attention with an empty disk cache, and once more in that process from the
     disk cache; both run the kernel as well."""
     for phase, goal in (("forward", 0.5), ("both", 0.9)):
+        name = "forward" if phase == "forward" else "forward and backward"
+        works = ((f"{name}, cold", goal), (f"{name}, from the disk cache", 0.010))
+        if not any(settings.wants(work) for work, _ in works):
+            continue
         times = []
         for _ in range(3):
             with tempfile.TemporaryDirectory() as cache:
@@ -66,12 +74,13 @@ def compiling(settings: Settings) -> Iterator[Row]:
                     text=True,
                 )
             times.append([float(x) for x in run.stdout.split()])
-        name = "forward" if phase == "forward" else "forward and backward"
-        for column, work, limit in ((0, "cold", goal), (1, "from the disk cache", 0.010)):
+        for column, (work, limit) in enumerate(works):
+            if not settings.wants(work):
+                continue
             values = sorted(t[column] for t in times)
             yield Row(
                 "compile one attention",
-                f"{name}, {work}",
+                work,
                 1,
                 values[1],
                 "s",
