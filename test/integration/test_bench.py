@@ -14,6 +14,7 @@ import bench  # noqa: E402
 from cases import SECTIONS  # noqa: E402
 from gathers import ENCODINGS, Embedding  # noqa: E402
 from inside import WORKS, Problem  # noqa: E402
+from rewrites import REWRITES, Pair  # noqa: E402
 from rows import Settings, inputs  # noqa: E402
 
 
@@ -105,3 +106,16 @@ def test_match_without_a_work_is_an_error(tmp_path, capsys):
     assert stop.value.code == 2
     assert "--match: no work of inside, memory holds 'lierre'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=lambda rewrite: rewrite.name)
+def test_what_is_not_rewritten_is_the_same(rewrite, tmp_path, monkeypatch):
+    """Outputs, and the gradients of every input and parameter: f32 sums of 64 terms."""
+    rewrite.write(tmp_path)
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    shape = (2, 4, 64, 16)
+    pair = Pair(rewrite, shape, inputs(shape, torch.float32))
+    torch.testing.assert_close(pair.run(rewrite.use), pair.run(rewrite.kept), rtol=1e-3, atol=1e-3)
+    for mine, other in zip(pair.call(rewrite.use)(), pair.call(rewrite.kept)(), strict=True):
+        size = max(1.0, float(other.abs().max()))
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3 * size)

@@ -4,6 +4,7 @@ from gathers import gathers
 from inside import against_torch, inside
 from memory import memory
 from plain import attention, dense_bias, encodings, share
+from rewrites import rewrites
 from whole import compiling, training
 
 SECTIONS = {
@@ -12,6 +13,7 @@ SECTIONS = {
     "encodings": encodings,
     "inside": inside,
     "torch": against_torch,
+    "rewrites": rewrites,
     "gathers": gathers,
     "bias": dense_bias,
     "memory": memory,
