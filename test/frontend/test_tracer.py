@@ -74,6 +74,11 @@ def embedded(at, table: sextant.Param("key", "2 * n"), *, n=4):
     return table[at.query, at.lane], sextant.sin(at.coord("key") / (at.lane + 1.0))
 
 
+@sextant.turn_rows(of="key", block="2 * n")
+def spun(block, row, column, at, table: sextant.Param("head_dim // (2 * n)"), *, n=2):
+    return table[block] * (at.row + at.coord(axis=1)) * (row - column)
+
+
 @sextant.encoding
 def everything(
     score,
@@ -101,7 +106,7 @@ def everything(
 
 @pytest.mark.parametrize(
     "encoding",
-    [rooted, near_or_first, mixer, turned, faded, embedded, everything],
+    [rooted, near_or_first, mixer, turned, faded, embedded, spun, everything],
     ids=lambda e: e.name,
 )
 def test_the_compiler_reads_what_is_traced(encoding, sextant_opt):
@@ -171,6 +176,33 @@ def test_a_host_is_of_a_score():
             return at.host < 0
 
 
+def test_what_there_is_not_at_a_place():
+    """An error at the line of the function, before anything is compiled."""
+    with pytest.raises(CompileError, match="at.head has no meaning in a score of all heads"):
+
+        @sextant.encoding(all_heads=True)
+        def own(scores, at, m: sextant.PerHead):
+            return scores * m[at.head]
+
+    with pytest.raises(CompileError, match=r"at.offset has no meaning in a map of rows.*at.coord\(\)"):
+
+        @sextant.rows(of="value", group="single")
+        def relative(x, at):
+            return x * at.offset
+
+    with pytest.raises(CompileError, match="at.lane has no meaning in a map of rows; the argument is the whole row"):
+
+        @sextant.rows(of="value", group="whole")
+        def numbered(x, at):
+            return x * at.lane
+
+    with pytest.raises(CompileError, match="at.lane has no meaning in a mask"):
+
+        @sextant.mask
+        def wide(at):
+            return at.lane < 3
+
+
 def test_equal_ops_are_written_once():
     @sextant.encoding
     def twice(score, at):
@@ -214,6 +246,9 @@ def _score(body):
         (lambda s, at, m, t: s + sextant.exp(2.0), "takes a traced value"),
         (lambda s, at, m, t: [x for x in s], "sextant.sum"),
         (lambda s, at, m, t: s + (at.head + 2**40), "32-bit"),
+        (lambda s, at, m, t: s + at.row, "at.row has no meaning in a score; use at.query"),
+        (lambda s, at, m, t: s + at.coord(), r"at.coord\(\) has no meaning in a score"),
+        (lambda s, at, m, t: s * at.lane, "scores have none"),
     ],
 )
 def test_errors_teach(body, message):
@@ -235,6 +270,12 @@ def test_signature_errors():
         @sextant.encoding
         def g(score):
             return score
+
+    with pytest.raises(CompileError, match=r"are \(score, at\), got \(at, slope\)"):
+
+        @sextant.encoding
+        def early(at, slope: sextant.PerHead):
+            return at.offset * slope[at.head]
 
     with pytest.raises(CompileError, match='unknown dim "hed"; did you mean "heads"'):
 

@@ -34,7 +34,7 @@ from .trace.functions import (
     where,
 )
 from .trace.parameters import Param, PerHead, constant_init, normal, uniform
-from .trace.tracer import Encoding, columns, encoding, mask, rows
+from .trace.tracer import Encoding, columns, encoding, mask, rows, turn_rows
 from .uses import Use, parse_use
 
 __version__ = "0.1.0"
@@ -84,6 +84,7 @@ __all__ = [
     "tanh",
     "to_float",
     "to_int",
+    "turn_rows",
     "uniform",
     "where",
 ]

@@ -211,7 +211,7 @@ def check_params(
             if size < 1 and dim not in _MAY_BE_EMPTY:
                 raise ValueError(
                     f'parameter "{param.name}" of [{listed}] would have the shape '
-                    f"{shapes[param.name]}: an option is too small"
+                    f"{shapes[param.name]}: an option is too small or too large"
                 )
     return {
         name: _check_param(known[name], tensor, shapes[name], extents["batch"], compute)

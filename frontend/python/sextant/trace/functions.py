@@ -2,7 +2,7 @@
 
 Each takes traced values (or Python numbers beside them) and writes one op. They
 work element by element on vectors. None runs on tensors: they are for functions
-under `sextant.encoding`, `sextant.mask` and `sextant.rows`.
+that a decorator such as `sextant.encoding` traces.
 """
 
 from __future__ import annotations

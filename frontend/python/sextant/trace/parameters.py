@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import nearest
 from .builder import Builder, trace_error
-from .values import F32, I1, I32, VECTOR, Value, constant, lift, spell_float, type_name
+from .values import F32, I1, I32, KINDS, VECTOR, Value, constant, lift, spell_float, type_name
 
 EXTENTS = (
     "heads",
@@ -279,7 +279,10 @@ def _dim_value(builder: Builder, node: ast.expr, options, text: str) -> Value:
         return constant(builder, node.value, I32)
     if isinstance(node, ast.Name):
         if node.id in options:
-            return lift(builder, options[node.id]).as_integer("a dim")
+            option = lift(builder, options[node.id])
+            if option.type != I32:
+                raise trace_error(f'a dim is an integer, option "{node.id}" is {KINDS[option.type]}')
+            return option
         if node.id in EXTENTS:
             return Value(builder, builder.pure(f"pos.extent {node.id}", node.id), I32)
         known = [*EXTENTS, *options]

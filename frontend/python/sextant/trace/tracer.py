@@ -20,114 +20,20 @@ from dataclasses import dataclass, field
 
 from ..errors import CompileError, nearest
 from ..uses import Use, parse_use
-from .builder import Builder, trace_error
-from .parameters import EXTENTS, Param, write_dim, write_option, write_param
-from .values import F32, I1, I32, VECTOR, Value, lift, type_name
-
-_OPERANDS = (
-    "query",
-    "key",
-    "value",
-    "embedding",
-    "query_input",
-    "key_input",
-    "value_input",
+from .at import At
+from .builder import Builder
+from .parameters import Param, write_option, write_param
+from .sites import (
+    GROUPS,
+    ColumnsSite,
+    MaskSite,
+    RowsSite,
+    ScoreSite,
+    Site,
+    TurnRowsSite,
+    check_operands,
 )
-_GROUPS = {"half": 2, "interleaved": 2, "single": 1, "whole": 1}
-
-
-class Offset(Value):
-    """Key's position minus the query's; ``at.offset(axis)`` is another axis."""
-
-    __slots__ = ()
-
-    def __call__(self, axis: int = 0) -> Value:
-        return _context(self.builder, f"pos.offset axis {axis}" if axis else "pos.offset", "offset")
-
-
-class At:
-    """Where a payload stands. All are integers, except `scale`."""
-
-    def __init__(self, builder: Builder, score_type: str = ""):
-        self.builder = builder
-        self._score_type = score_type
-
-    @property
-    def host(self) -> Value:
-        """What the hosts that a use names add to the score (0 without hosts): a
-        number, or a vector where the function sees all heads."""
-        if not self._score_type:
-            raise trace_error("at.host has a meaning in a score only")
-        extent = ""
-        if self._score_type == VECTOR:
-            extent = self.builder.pure("pos.extent heads", "heads")
-        name = self.builder.pure(f"pos.host : {self._score_type}", "host")
-        return Value(self.builder, name, self._score_type, extent)
-
-    @property
-    def offset(self) -> Offset:
-        """Key's position minus the query's: negative for keys before."""
-        return Offset(self.builder, self.builder.pure("pos.offset", "offset"), I32)
-
-    @property
-    def head(self) -> Value:
-        """The head, counted among the heads of the operand at hand."""
-        return _context(self.builder, "pos.head", "head")
-
-    @property
-    def query(self) -> Value:
-        """Index of the query; queries and keys are aligned at the end."""
-        return _context(self.builder, "pos.index query", "query")
-
-    @property
-    def key(self) -> Value:
-        """Index of the key."""
-        return _context(self.builder, "pos.index key", "key")
-
-    @property
-    def row(self) -> Value:
-        """Index of the row that a row map works on."""
-        return _context(self.builder, "pos.index self", "row")
-
-    @property
-    def batch(self) -> Value:
-        """Element of the batch."""
-        return _context(self.builder, "pos.batch", "batch")
-
-    @property
-    def lane(self) -> Value:
-        """Group of lanes that a row map works on, counted from 0 in its range; or
-        number of an appended column."""
-        return _context(self.builder, "pos.lane", "lane")
-
-    @property
-    def scale(self) -> Value:
-        """Factor on the product of query and key: 1 / sqrt(head_dim) unless given."""
-        return Value(self.builder, self.builder.pure("pos.scale", "scale"), F32)
-
-    def coord(self, side: str = "self", axis: int = 0) -> Value:
-        """Position of the "query", the "key", or the mapped row ("self")."""
-        if side not in ("self", "query", "key"):
-            raise trace_error(
-                f"at.coord has no side {side!r}{nearest(str(side), ['self', 'query', 'key'])}"
-            )
-        end = f" axis {axis}" if axis else ""
-        return _context(self.builder, f"pos.coord {side}{end}", "position")
-
-    def extent(self, name: str) -> Value:
-        """An extent of the attention: heads, kv_heads, head_dim, value_dim, model,
-        query, key or batch."""
-        if name not in EXTENTS:
-            raise trace_error(f"unknown extent {name!r}{nearest(str(name), EXTENTS)}")
-        return _context(self.builder, f"pos.extent {name}", name)
-
-    def __getattr__(self, name: str):
-        known = [n for n in dir(type(self)) if not n.startswith("_")]
-        raise trace_error(f'"at" has no "{name}"{nearest(name, known)}')
-
-
-def _context(builder: Builder, text: str, hint: str) -> Value:
-    return Value(builder, builder.pure(text, hint), I32)
+from .values import type_name
 
 
 @dataclass(frozen=True)
@@ -187,7 +93,7 @@ def encoding(
     """
 
     def trace(function: Callable) -> Encoding:
-        return _trace(function, _ScoreSite(all_heads), formula, paper)
+        return _trace(function, ScoreSite(all_heads), formula, paper)
 
     return trace(function) if function is not None else trace
 
@@ -197,7 +103,7 @@ def mask(function: Callable | None = None, *, formula: str = "", paper: str = ""
     says which keys a query sees: true is visible."""
 
     def trace(function: Callable) -> Encoding:
-        return _trace(function, _MaskSite(), formula, paper)
+        return _trace(function, MaskSite(), formula, paper)
 
     return trace(function) if function is not None else trace
 
@@ -217,19 +123,55 @@ def rows(
     ``of``: among query, key, value, embedding, query_input, key_input,
     value_input. ``lanes``: the range [begin, end); an end of 0 is the head dim.
     """
-    operands = (of,) if isinstance(of, str) else tuple(of)
-    for operand in operands:
-        if operand not in _OPERANDS:
-            raise CompileError(
-                f'rows of an unknown operand "{operand}"{nearest(operand, _OPERANDS)}'
-            )
-    if group not in _GROUPS:
-        raise CompileError(f'unknown group "{group}"{nearest(group, _GROUPS)}')
+    operands = check_operands(of)
+    if group not in GROUPS:
+        raise CompileError(f'unknown group "{group}"{nearest(group, GROUPS)}')
 
     def trace(function: Callable) -> Encoding:
-        return _trace(function, _RowsSite(operands, group, lanes), formula, paper)
+        return _trace(function, RowsSite(operands, group, lanes), formula, paper)
 
     return trace
+
+
+def turn_rows(
+    function: Callable | None = None,
+    *,
+    of: str | Sequence[str] = ("query", "key"),
+    block: int | str = "head_dim",
+    formula: str = "",
+    paper: str = "",
+):
+    """Traces ``function(block, row, column, at, parameters..., *, options...) -> a``
+    into a turn of query and key rows: block x of a row becomes exp(A) x, where
+    ``a``, a number, is the element of the matrix A at (row, column). All three
+    arguments are integers that count from 0.
+
+    ``of``: query, key or both. ``block``: lanes of a block, a whole number, an
+    option, an extent, or arithmetic on these as text; by default the head is one
+    block. Blocks follow each other from lane 0 on, head_dim // block of them;
+    lanes that fill none stay as they are. A may vary with ``at.row``,
+    ``at.coord()``, ``at.batch`` and ``at.head``, which counts the operand's own
+    heads; rows that share an A share its exponential.
+
+    A skew A (a[r, c] = -a[c, r]) is a rotation (Ostmeier et al. 2024, LieRE,
+    section 4). If it is the position times a matrix that does not vary with it,
+    the score depends on the difference of the positions only.
+
+    Raises `CompileError` for operands that do not turn and for what there is not in
+    a turn (a score, an offset, the other side). What a call decides is an error
+    when it compiles: a block wider than a head, a turn that is named after another
+    map of the same rows, a ``query_dot`` of a query that turns.
+
+    >>> @sextant.turn_rows(block="size")
+    ... def turned(block, row, column, at, g: sextant.Param("head_dim // size", "size", "size"), *, size=8):
+    ...     return at.coord() * (g[block, row, column] - g[block, column, row])
+    """
+    operands = check_operands(of, ("query", "key"))
+
+    def trace(function: Callable) -> Encoding:
+        return _trace(function, TurnRowsSite(operands, block), formula, paper)
+
+    return trace(function) if function is not None else trace
 
 
 def columns(
@@ -253,101 +195,15 @@ def columns(
     """
 
     def trace(function: Callable) -> Encoding:
-        return _trace(function, _ColumnsSite(count), formula, paper)
+        return _trace(function, ColumnsSite(count), formula, paper)
 
     return trace
-
-
-# What distinguishes the places ---------------------------------------------
-
-
-class _ScoreSite:
-    def __init__(self, all_heads: bool):
-        self.type = VECTOR if all_heads else F32
-        self.leading = ("scores" if all_heads else "score",)
-
-    def write(self, builder: Builder, call: Callable[..., typing.Any], options) -> None:
-        name = builder.name("s")
-        with builder.region("pos.score", f"{name}: {self.type}"):
-            extent = ""
-            if self.type == VECTOR:
-                extent = builder.pure("pos.extent heads", "heads")
-            result = call(Value(builder, name, self.type, extent))
-            _yield(builder, [result], self.type)
-
-
-class _MaskSite:
-    leading: tuple[str, ...] = ()
-
-    def write(self, builder: Builder, call: Callable[..., typing.Any], options) -> None:
-        with builder.region("pos.mask"):
-            _yield(builder, [call()], I1)
-
-
-class _RowsSite:
-    def __init__(self, operands, group, lanes):
-        self.operands, self.group, self.lanes = operands, group, lanes
-        self.type = VECTOR if group == "whole" else F32
-        self.leading = ("x", "y")[: _GROUPS[group]]
-
-    def write(self, builder: Builder, call: Callable[..., typing.Any], options) -> None:
-        head = f"pos.rows of [{', '.join(self.operands)}] {self.group}"
-        if self.lanes is not None:
-            begin, end = (lift(builder, int(n)).name for n in self.lanes)
-            head += f" lanes({begin}, {end})"
-        names = [builder.name(n) for n in self.leading]
-        arguments = ", ".join(f"{n}: {self.type}" for n in names)
-        with builder.region(head, arguments):
-            extent = ""
-            if self.type == VECTOR:
-                extent = builder.pure("pos.extent head_dim", "head_dim")
-            results = call(*(Value(builder, n, self.type, extent) for n in names))
-            if len(names) == 1:
-                results = (results,)
-            if not isinstance(results, (tuple, list)) or len(results) != len(names):
-                raise trace_error(
-                    f"a row map of {self.group} groups returns {len(names)} values"
-                )
-            _yield(builder, results, self.type)
-
-
-class _ColumnsSite:
-    leading: tuple[str, ...] = ()
-
-    def __init__(self, count):
-        self.count = count
-
-    def write(self, builder: Builder, call: Callable[..., typing.Any], options) -> None:
-        count = write_dim(builder, self.count, options)
-        with builder.region(f"pos.columns {count.name}"):
-            results = call()
-            if not isinstance(results, (tuple, list)) or len(results) != 2:
-                raise trace_error(
-                    "columns return 2 values, the query's and the key's"
-                )
-            _yield(builder, results, F32)
-
-
-def _yield(builder: Builder, results, type: str) -> None:
-    values = []
-    for result in results:
-        if result is None:
-            raise trace_error("the function returns nothing", hint="add a return")
-        value = lift(builder, result, type if type != I1 else "")
-        if type != I1:
-            value = value.as_number()
-        if value.type != type:
-            want = {I1: "a condition", F32: "a number", VECTOR: "a vector"}[type]
-            raise trace_error(f"the function must return {want}, got {value!r}")
-        values.append(value)
-    names = ", ".join(v.name for v in values)
-    builder.line(f"pos.yield {names} : {', '.join([type] * len(values))}")
 
 
 # Tracing --------------------------------------------------------------------
 
 
-def _trace(function: Callable, site, formula: str, paper: str) -> Encoding:
+def _trace(function: Callable, site: Site, formula: str, paper: str) -> Encoding:
     if not callable(function):
         raise CompileError(f"expected a function, got {type_name(function)}")
     if not getattr(function, "__name__", "").isidentifier():
@@ -386,7 +242,20 @@ def _at_function(function: Callable, message: str) -> CompileError:
     )
 
 
-def _write(function, site, formula: str, paper: str, located: bool) -> str:
+def _check_leading(function: Callable, positional: list[inspect.Parameter], site: Site) -> None:
+    """What a site gives stands first, then ``at``, then parameters."""
+    leading = [*site.leading, "at"]
+    names = [p.name for p in positional]
+    first = positional[: len(leading)]
+    misplaced = "at" in names and names.index("at") != len(leading) - 1
+    if len(first) < len(leading) or misplaced or any(isinstance(p.annotation, Param) for p in first):
+        raise _at_function(
+            function,
+            f"its first arguments are ({', '.join(leading)}), got ({', '.join(names)})",
+        )
+
+
+def _write(function, site: Site, formula: str, paper: str, located: bool) -> str:
     builder = Builder(located)
     signature = list(_signature(function).parameters.values())
     positional = [p for p in signature if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -394,9 +263,7 @@ def _write(function, site, formula: str, paper: str, located: bool) -> str:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise _at_function(function, f"*{p.name} has no meaning in an encoding")
     leading = len(site.leading) + 1
-    if len(positional) < leading:
-        want = ", ".join([*site.leading, "at"])
-        raise _at_function(function, f"its first arguments are ({want})")
+    _check_leading(function, positional, site)
     options = {
         p.name: _write_option(builder, function, p)
         for p in signature
@@ -412,7 +279,7 @@ def _write(function, site, formula: str, paper: str, located: bool) -> str:
                 "keyword-only (after a *)",
             )
         params.append(write_param(builder, p.name, p.annotation, options))
-    at = At(builder, site.type if isinstance(site, _ScoreSite) else "")
+    at = At(builder, site.place)
     site.write(builder, lambda *data: function(*data, at, *params, **options), options)
     return _assemble(function.__name__, builder, formula, paper)
 

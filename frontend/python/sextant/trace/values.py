@@ -15,7 +15,8 @@ from .builder import Builder, trace_error
 
 F32, I32, I1, VECTOR = "f32", "i32", "i1", "tensor<?xf32>"
 
-_KIND = {
+# What messages call a value.
+KINDS = {
     F32: "a number",
     I32: "an integer",
     I1: "a condition",
@@ -207,10 +208,10 @@ class Value:
         )
 
     def __getitem__(self, index) -> NoReturn:
-        raise trace_error(f"{_KIND[self.type]} has no elements to index")
+        raise trace_error(f"{KINDS[self.type]} has no elements to index")
 
     def __call__(self, *args, **kwargs) -> NoReturn:
-        raise trace_error(f"{_KIND[self.type]} is not a function")
+        raise trace_error(f"{KINDS[self.type]} is not a function")
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -246,7 +247,7 @@ class Value:
         """Itself as i32, where ``what`` needs an integer."""
         if self.type != I32:
             raise trace_error(
-                f"{what} must be an integer, got {_KIND[self.type]}",
+                f"{what} must be an integer, got {KINDS[self.type]}",
                 hint="use sextant.to_int(x), which rounds towards zero",
             )
         return self
@@ -416,7 +417,7 @@ def bits(sign: str, left, right) -> Value:
     a, b = unify(left, right)
     if a.type in (F32, VECTOR):
         raise trace_error(
-            f"{sign} combines conditions or integers, got {_KIND[a.type]}",
+            f"{sign} combines conditions or integers, got {KINDS[a.type]}",
             hint="comparisons beside & and | need parentheses: (a < b) & (c < d)",
         )
     return op(_BITS[sign], a, b)
