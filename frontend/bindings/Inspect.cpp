@@ -2,9 +2,8 @@
 
 #include "frontend/bindings/Inspect.h"
 #include "dialects/Pos/IR/Pos.h"
+#include "frontend/bindings/Spelling.h"
 #include "mlir/AsmParser/AsmParser.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/Analysis/Evaluate.h"
 #include "passes/Encoding/FoldOptions.h"
@@ -12,7 +11,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -115,51 +113,6 @@ static passes::Evaluator makeEvaluator(pos::EncodingOp definition,
     return found->second;
   };
   return passes::Evaluator(definition, passes::Evaluator::withExtents(lookup));
-}
-
-//===----------------------------------------------------------------------===//
-// Arithmetic on options and extents, as text
-//===----------------------------------------------------------------------===//
-
-static std::string spell(Value value);
-
-/// A factor of a product: a sum stands in parentheses.
-static std::string spellFactor(Value value) {
-  std::string text = spell(value);
-  bool isSum = isa<arith::AddIOp, arith::SubIOp>(value.getDefiningOp());
-  return isSum ? "(" + text + ")" : text;
-}
-
-/// `value` as people write it; "..." where it has no short form.
-static std::string spell(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (auto option = dyn_cast<pos::OptionOp>(op))
-    return option.getName().str();
-  if (auto extent = dyn_cast<pos::ExtentOp>(op))
-    return pos::stringifyExtent(extent.getExtent()).str();
-  APInt integer;
-  if (matchPattern(value, m_ConstantInt(&integer)))
-    return std::to_string(integer.getSExtValue());
-  FloatAttr real;
-  if (matchPattern(value, m_Constant(&real))) {
-    std::string text;
-    llvm::raw_string_ostream(text)
-        << llvm::format("%g", real.getValueAsDouble());
-    return text;
-  }
-  // An option chooses: what it may be.
-  if (auto select = dyn_cast<arith::SelectOp>(op))
-    return spell(select.getTrueValue()) + " or " +
-           spell(select.getFalseValue());
-  if (isa<arith::MulIOp>(op))
-    return spellFactor(op->getOperand(0)) + " * " +
-           spellFactor(op->getOperand(1));
-  const char *sign = isa<arith::AddIOp>(op)   ? " + "
-                     : isa<arith::SubIOp>(op) ? " - "
-                                              : nullptr;
-  if (!sign)
-    return "...";
-  return spell(op->getOperand(0)) + sign + spell(op->getOperand(1));
 }
 
 //===----------------------------------------------------------------------===//

@@ -25,6 +25,27 @@ def test_every_encoding_says_what_it_is():
     assert slopes.made and not slopes.trained
 
 
+def test_descriptions_read_as_they_are_written():
+    text = str(sextant.describe("dape"))
+    assert "option slope = 0.01\n" in text
+    assert "w1 [hidden, heads or heads * 2] f32, trained, starts as uniform(" in text
+    assert "b2 [heads] f32, trained, starts as uniform(-1 / sqrt(hidden), 1 / sqrt(hidden))" in text
+    text = str(sextant.describe("t5_bias"))
+    assert "option bidirectional = false" in text
+    assert "thresholds [(buckets // 2 or buckets) - (buckets // 2 or buckets) // 2]" in text
+    assert "starts as normal(0, 1 / sqrt(model)), one for all layers" in text
+    assert "liere.mlir" in sextant.describe("liere").file
+    assert "head_dim // (head_dim or block)" in str(sextant.describe("liere"))
+    assert "gate [batch, heads, key] f32, given at every call, with a gradient" in str(
+        sextant.describe("forgetting")
+    )
+    assert "r2 [heads] f32, trained, starts as uniform(0, 2), at least 0.01, at most 2" in str(
+        sextant.describe("kerple_power")
+    )
+    for encoding in sextant.encodings():
+        assert "..." not in str(encoding)
+
+
 def test_slopes_of_alibi():
     made = sextant.init_params(["alibi"], heads=12, head_dim=64, frozen=True)
     want = [2.0**-e for e in range(1, 9)] + [2.0 ** -(e + 0.5) for e in range(4)]
@@ -74,6 +95,25 @@ def test_a_users_file_is_found_without_rebuilding(tmp_path, monkeypatch):
     (user / "mine.mlir").write_text((tmp_path / "nearby.mlir").read_text().replace("@nearby", "@mine"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     assert sextant.describe("mine").file == str(user / "mine.mlir")
+
+
+def test_sizes_of_dims_are_spelled_as_they_were_written(tmp_path, monkeypatch):
+    @sextant.mask
+    def sized(
+        at,
+        table: sextant.Param("2 * reach + 1", "head_dim // size", "heads * (reach - 1)"),
+        other: sextant.Param("2 * (head_dim // size)", "(model + 1) // size"),
+        *,
+        reach=4,
+        size=8,
+    ):
+        return at.key < 3
+
+    (tmp_path / "sized.mlir").write_text(sized.text)
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    table, other = sextant.describe("sized").parameters
+    assert table.dims == ("2 * reach + 1", "head_dim // size", "heads * (reach - 1)")
+    assert other.dims == ("2 * (head_dim // size)", "(model + 1) // size")
 
 
 def test_errors_in_a_users_file_point_at_line_and_column(tmp_path, monkeypatch):

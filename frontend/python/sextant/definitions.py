@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import os
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import backend
 from .trace.tracer import Encoding
-from .uses import Option, Use, parse_uses
+from .uses import Option, Use, parse_uses, spell_option
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,20 @@ class ParamInfo:
         return bool(self.init) and not self.trained
 
     @property
+    def kind(self) -> str:
+        """Where its values come from, and what holds for them, in words."""
+        if self.given:
+            return "given at every call" + (", with a gradient" if self.trained else "")
+        words = [f"{'trained' if self.trained else 'frozen'}, starts as {self.init}"]
+        if self.floor is not None:
+            words.append(f"at least {self.floor:g}")
+        if self.ceiling is not None:
+            words.append(f"at most {self.ceiling:g}")
+        if self.scope == "model":
+            words.append("one for all layers")
+        return ", ".join(words)
+
+    @property
     def rank(self) -> int:
         return len(self.dims)
 
@@ -85,12 +100,11 @@ class EncodingInfo:
         lines.append(f"  places: {', '.join(self.places) or 'none'}")
         for option in self.options:
             choices = f" of {', '.join(option.choices)}" if option.choices else ""
-            lines.append(f"  option {option.name} = {option.default}{choices}")
+            default = spell_option(option.default)
+            lines.append(f"  option {option.name} = {default}{choices}")
         for p in self.parameters:
-            kind = "trained" if p.trained else "frozen" if p.made else "given"
             shape = ", ".join(p.dims)
-            init = f", starts as {p.init}" if p.init else ""
-            lines.append(f"  parameter {p.name} [{shape}] {p.element}, {kind}{init}")
+            lines.append(f"  parameter {p.name} [{shape}] {p.element}, {p.kind}")
         return "\n".join(lines)
 
 
@@ -225,12 +239,21 @@ def describe(name: str | Encoding) -> EncodingInfo:
         definitions, label = name.text, name.name
     found = backend.compiler().describe(definitions, label, path_key()[0])
     options = tuple(
-        OptionInfo(o["name"], o["type"], o["default"], tuple(o["choices"]))
+        OptionInfo(o["name"], o["type"], _decimal(o["default"]), tuple(o["choices"]))
         for o in found.pop("options")
     )
     parameters = tuple(ParamInfo(**p) for p in found.pop("params"))
     found["places"] = tuple(found["places"])
     return EncodingInfo(options=options, parameters=parameters, **found)
+
+
+def _decimal(value: Option) -> Option:
+    """A number of f32 as the shortest decimal that stands for it: 0.01."""
+    if not isinstance(value, float):
+        return value
+    stored = struct.pack("f", value)
+    decimals = (float(f"{value:.{digits}g}") for digits in range(1, 10))
+    return next((d for d in decimals if struct.pack("f", d) == stored), value)
 
 
 def encodings() -> list[EncodingInfo]:

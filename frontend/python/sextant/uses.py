@@ -48,7 +48,7 @@ class Use:
         if self.instance != self.encoding:
             head = f"{self.instance}={head}"
         items = [str(host) for host in self.hosts]
-        items += [f"{k}={_spell(v)}" for k, v in self.options.items()]
+        items += [f"{k}={spell_option(v)}" for k, v in self.options.items()]
         return f"{head}({', '.join(items)})" if items else head
 
 
@@ -74,7 +74,8 @@ def parse_uses(texts: list[str] | tuple[str, ...]) -> list[Use]:
     return uses
 
 
-def _spell(value: Option) -> str:
+def spell_option(value: Option) -> str:
+    """An option's value as a use has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, (int, str)) else repr(value)
