@@ -324,7 +324,7 @@ def _mask_panel(subject: Subject) -> Panel:
     length = _own_length(subject)
     rows = _zeros(subject)[0][:, None].expand(-1, length, -1)
     visible = probe.mapped_scores([str(subject.use)], subject.params, rows, rows)[0] > -torch.inf
-    return Panel("visible keys (head 0)", "key", "query", image=visible.double())
+    return Panel("visible keys are white (head 0)", "key", "query", image=visible.double())
 
 
 def _rows_panel(subject: Subject, operand: str) -> Panel:

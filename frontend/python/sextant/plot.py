@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from pathlib import Path
 
 import torch
@@ -75,16 +76,18 @@ def render(panels: list[Panel], headline: str) -> bytes:
     """The panels, at most three beside each other, as a PNG file."""
     from matplotlib.figure import Figure
 
-    columns = min(len(panels), 3)
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(max(4.2 * columns, 7.0), 3.4 * rows + 0.8), layout="constrained")
+    width = max(4.2 * columns, 7.0)
+    figure = Figure(figsize=(width, 3.4 * rows + 0.8), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax, panel in zip(axes, panels):
         draw_panel(figure, ax, panel)
     for spare in axes[len(panels) :]:
         spare.axis("off")
+    lines = [w for line in headline.splitlines() for w in textwrap.wrap(line, int(13.5 * width))]
     # Formulas hold signs that matplotlib would read as mathematics.
-    figure.suptitle(headline, fontsize="medium", wrap=True, parse_math=False)
+    figure.suptitle("\n".join(lines), fontsize="medium", parse_math=False)
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=120, metadata={"Software": None})
     return stream.getvalue()
@@ -108,14 +111,20 @@ def draw_panel(figure, ax, panel: Panel) -> None:
 
 def _draw_curves(ax, panel: Panel) -> None:
     for number, (label, x, y) in enumerate(panel.curves):
-        style = "--" if label.startswith("hosts") else "-"
-        color = f"C{int(label.rsplit(' ', 1)[1]) % 10}" if "head " in label else f"C{number % 10}"
+        style, color = "-", f"C{number % 10}"
+        if "head " in label:
+            color = f"C{int(label.rsplit(' ', 1)[1]) % 10}"
         if label == "all lanes":
             color = "black"
+        if label.startswith("hosts"):  # in the heads' colours: one entry says what they are
+            style, label = "--", "dashed: hosts" if label.endswith(" 0") else "_"
         ax.plot(x.tolist(), y.tolist(), style, color=color, label=label, linewidth=1.2)
     ax.grid(alpha=0.3)
     if any(label for label, _, _ in panel.curves):
-        ax.legend(fontsize="x-small", ncols=1 + len(panel.curves) // 6)
+        place = {}
+        if len(ax.get_legend_handles_labels()[0]) > 5:  # many leave no place among them
+            place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        ax.legend(fontsize="x-small", **place)
 
 
 def _draw_image(figure, ax, panel: Panel) -> None:
@@ -129,5 +138,7 @@ def _draw_image(figure, ax, panel: Panel) -> None:
         most = float(finite.max()) if len(finite) else 1.0
         limits = {"cmap": "RdBu_r", "vmin": -(most or 1.0), "vmax": most or 1.0}
     drawn = ax.imshow(image.numpy(), aspect="auto", interpolation="nearest", extent=edges, **limits)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.get_major_locator().set_params(integer=True)
     if panel.centred:
         figure.colorbar(drawn, ax=ax).ax.tick_params(labelsize="x-small")
