@@ -115,6 +115,10 @@ LogicalResult sextant::pos::detail::verifySite(Operation *op) {
   auto yield = payload.empty() ? YieldOp() : dyn_cast<YieldOp>(payload.back());
   if (!yield)
     return op->emitOpError("payload must end in 'pos.yield'");
+  // What other sites are given they check themselves.
+  if (isa<MaskOp, ColumnsOp, WeightedRowsOp>(op) && payload.getNumArguments())
+    return op->emitOpError("payload must take no values but takes ")
+           << payload.getNumArguments();
   SmallVector<Type> want = site.getYieldTypes();
   if (yield.getOperandTypes() != TypeRange(want)) {
     InFlightDiagnostic diag = op->emitOpError("payload must yield (");

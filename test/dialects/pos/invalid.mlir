@@ -773,3 +773,26 @@ pos.encoding @column_of_an_offset {
     pos.yield %a, %a : f32, f32
   }
 }
+
+// -----
+
+// A mask sees no score, so it cannot be of all heads.
+pos.encoding @mask_of_scores {
+  // expected-error @below {{'pos.mask' op payload must take no values but takes 1}}
+  pos.mask {
+  ^bb0(%s: tensor<?xf32>):
+    %v = arith.constant true
+    pos.yield %v : i1
+  }
+}
+
+// -----
+
+pos.encoding @columns_of_rows {
+  %n = arith.constant 2 : i32
+  // expected-error @below {{'pos.columns' op payload must take no values but takes 2}}
+  pos.columns %n {
+  ^bb0(%x: f32, %y: f32):
+    pos.yield %x, %y : f32, f32
+  }
+}
