@@ -132,6 +132,7 @@ def test_errors_in_a_users_file_point_at_line_and_column(tmp_path, monkeypatch):
     "use, message",
     [
         ("cusal", "nearest are 'causal'"),
+        ("kerple", "nearest are 'kerple_log', 'kerple_power', 'kerple_multiplicative'"),
         ("rope(bse=3)", "base"),
         ("rope(pairing=halv)", "'half'"),
         ("rope(lanes=wide)", "lanes"),
