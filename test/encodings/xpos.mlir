@@ -3,7 +3,7 @@
 // Rotation and decay are one table per operand, centred on the range of the keys.
 // The number of keys is checked when the program runs.
 // CHECK-LABEL: func @xpos
-// CHECK: pos.require_span at_most %{{.+}}, "positions span more than the safe range of the decay, 64 scale_base"
+// CHECK: pos.require_span at_most %{{.+}}, "positions of xpos span more than the safe range of its decay, 64 scale_base"
 // CHECK: pos.hoist [self, lane] {
 // CHECK-DAG: pos.bound least key
 // CHECK-DAG: pos.bound greatest key

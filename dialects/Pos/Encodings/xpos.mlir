@@ -20,7 +20,7 @@ pos.encoding @xpos attributes {
   %one = arith.constant 1.0 : f32
   %spans = arith.constant 64 : i32
   %most = arith.muli %spans, %scale_base : i32
-  pos.require_span at_most %most, "positions span more than the safe range of the decay, 64 scale_base"
+  pos.require_span at_most %most, "positions of xpos span more than the safe range of its decay, 64 scale_base"
   pos.require_past "the decay needs a mask such as causal"
 
   pos.rows of [query] grouping(%pairing) lanes(%zero, %zero) {
