@@ -52,6 +52,11 @@ def test_encodings_are_listed_and_described(capsys):
     assert main(["encodings", "kerple_log"]) == 0
     described = capsys.readouterr().out
     assert "parameter r1 [heads] f32, trained, starts as uniform(0, 2)" in described
+    assert main(["encodings", "dape(kerple_log, hidden=8)"]) == 0
+    out = capsys.readouterr().out
+    assert "option hidden = 32" in out and "parameter r1 [heads]" in out
+    assert main(["encodings", "rope(bas=3)"]) == 1
+    assert "no option 'bas'" in capsys.readouterr().err
     assert main(["encodings", "kerple_lag"]) == 1
     assert "kerple_log" in capsys.readouterr().err
 

@@ -14,6 +14,7 @@ from dataclasses import fields
 from . import definitions
 from .errors import CompileError, RuntimeError
 from .training.config import TrainConfig
+from .uses import parse_use
 
 _HELP = {
     "style": "block of the model: gpt2 or llama",
@@ -237,7 +238,7 @@ def _add_encodings(commands) -> None:
     parser.add_argument(
         "name",
         nargs="?",
-        help='an encoding to describe, or to draw: then also "dape(kerple_log, hidden=8)"',
+        help='an encoding to describe or to draw, such as rope or "dape(kerple_log, hidden=8)"',
     )
     parser.add_argument(
         "--plot",
@@ -273,9 +274,12 @@ def _encodings(options) -> None:
         _plot(options)
         return
     if options.name:
-        info = definitions.describe(options.name)
-        print(info)
-        print(f"  file: {info.file}")
+        use = parse_use(options.name)
+        definitions.signature([options.name])  # what is wrong with options and hosts
+        for name in (use.encoding, *(host.encoding for host in use.hosts)):
+            info = definitions.describe(name)
+            print(info)
+            print(f"  file: {info.file}")
         return
     found = definitions.encodings()
     width = max((len(e.name) for e in found), default=0)
