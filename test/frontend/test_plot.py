@@ -11,7 +11,7 @@ import sextant
 from sextant import probe
 from sextant.cli import main
 from sextant.panels import Subject, initial_params, make_panels, printable
-from sextant.plot import default_name, plot_encoding, render
+from sextant.plot import default_name, draw_panel, plot_encoding, render
 from sextant.uses import parse_use
 
 pytest.importorskip("sextant._compiler")
@@ -102,6 +102,23 @@ def test_a_grid_is_drawn_by_head():
     assert len(images) == 2 and images[0].shape == (9, 9)
     table = subject.params["swin.table"].reshape(5, 3, 2)
     torch.testing.assert_close(images[1][2:7, 3:6], table[:, :, 1])
+
+
+def test_legends_and_headlines_have_room():
+    """Four panels stand in two rows; hosts have one entry, in the colours of heads."""
+    from matplotlib.figure import Figure
+
+    panels = panels_of("swin(rows=2, columns=2)", heads=4, length=3)
+    width, height = size_of(render(panels, "a long headline " * 30))
+    assert width == round(8.4 * 120) and height == round(7.6 * 120)
+    first, *_ = panels_of("dape(kerple_log, hidden=5)", heads=3, head_dim=8, length=8)
+    figure = Figure()
+    ax = figure.subplots()
+    draw_panel(figure, ax, first)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["head 0", "head 1", "head 2", "dashed: hosts"]
+    colors = [line.get_color() for line in ax.get_lines()]
+    assert colors == ["C0", "C1", "C2"] * 2
 
 
 def test_embeddings_are_drawn_as_they_become():
