@@ -168,8 +168,12 @@ static LogicalResult planTurn(KernelPlan &plan, pos::TurnRowsOp turn) {
   if (!matchPattern(turn.getSize(), m_ConstantInt(&size)))
     return turn.emitOpError("size of a block must be constant");
   for (auto attr : turn.getOf().getAsRange<pos::RowOperandAttr>()) {
-    RowTurn entry{turn, attr.getValue(), size.getSExtValue()};
-    bool isKey = entry.operand == RowOperand::key;
+    RowOperand operand = attr.getValue();
+    bool isKey = operand == RowOperand::key;
+    if (plan.turns.empty() || plan.turns.back().op != turn ||
+        llvm::is_contained(plan.turns.back().operands, operand))
+      plan.turns.push_back({turn, {}, size.getSExtValue()});
+    RowTurn &entry = plan.turns.back();
     Value rows = isKey ? operands.key : operands.query;
     int64_t width = cast<RankedTensorType>(rows.getType()).getDimSize(3);
     if (entry.size < 1 || entry.size > width)
@@ -189,7 +193,7 @@ static LogicalResult planTurn(KernelPlan &plan, pos::TurnRowsOp turn) {
       entry.perBatch |= axes.contains(Axis::batch);
       entry.perHead |= axes.contains(Axis::head);
     });
-    plan.turns.push_back(entry);
+    entry.operands.push_back(operand);
   }
   return success();
 }
@@ -200,7 +204,7 @@ static LogicalResult verifyTurns(const KernelPlan &plan) {
   if (plan.score)
     plan.score->walk([&](pos::QueryDotOp op) { dot = op; });
   for (const RowTurn &turn : plan.turns)
-    if (turn.operand == RowOperand::query && dot) {
+    if (llvm::is_contained(turn.operands, RowOperand::query) && dot) {
       InFlightDiagnostic diag =
           dot.emitOpError("reads a query row that turns (T2)");
       diag.attachNote(turn.op->getLoc()) << "it turns here";

@@ -57,10 +57,10 @@ struct RowMap {
   }
 };
 
-/// A turn of the rows of one operand, ahead of their row maps.
+/// A turn of the rows of query, of key or of both, ahead of their row maps.
 struct RowTurn {
   pos::TurnRowsOp op;
-  pos::RowOperand operand = pos::RowOperand::query;
+  llvm::SmallVector<pos::RowOperand, 2> operands; ///< each once
   int64_t size = 0, blocks = 0; ///< lanes of a block, blocks of a row
   /// What the matrices vary with; with given positions also with their batch.
   bool perBatch = false, perHead = false;

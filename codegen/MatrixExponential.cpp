@@ -10,19 +10,36 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// Terms of the polynomial after the identity, and the norm that they hold for:
-/// 2^-normBits. More squarings than the last would need a norm that leaves its
-/// angles without digits.
-static constexpr int64_t degree = 10, normBits = 3, maxSquarings = 60;
+/// More squarings than the last would need a norm that leaves its angles
+/// without digits.
+static constexpr int64_t maxSquarings = 60;
 
-/// Rows and vectors of a product that are in registers at once.
-static constexpr int64_t rowsAtOnce = 4;
+/// The polynomial of degree 18 as five sums B of 1, X, X^2, X^3 and X^6:
+/// with P = B[0] B[4] + B[3] it is B[1] + (B[2] + P) P.
+static constexpr int64_t numPowers = 5;
+static constexpr double coefficients[numPowers][numPowers] = {
+    {0.0, -1.00365581030144618291e-01, -8.02924648241156932449e-03,
+     -8.92138498045729985177e-04, 0.0},
+    {0.0, 3.97849749499645077844e-01, 1.36783778460411720168e+00,
+     4.98289622525382669416e-01, -6.37898194594723280150e-04},
+    {-1.09676396052962061844e+01, 1.68015813878906206114e+00,
+     5.71779846478865511061e-02, -6.98210122488052056106e-03,
+     3.34975017086070470649e-05},
+    {-9.04316832390810593223e-02, -6.76404519071381882256e-02,
+     6.75961301770459654925e-02, 2.95552570429315521194e-02,
+     -1.39180257516060693404e-05},
+    {0.0, 0.0, -9.23364619367118555360e-02, -1.69364939002081722752e-02,
+     -1.40086798182036094347e-05},
+};
 
 MatrixExponential::MatrixExponential(KernelBuilder &kernel, int64_t size)
-    : kernel(kernel), size(size),
-      lanes(std::max<int64_t>(kernel.width() / 2, 1)),
-      stride(llvm::alignTo(size, std::max<int64_t>(lanes, rowsAtOnce))),
-      f64(kernel.builder.getF64Type()), vector(VectorType::get(lanes, f64)) {}
+    : kernel(kernel), size(size), product(kernel, size),
+      f64(kernel.builder.getF64Type()) {}
+
+int64_t MatrixExponential::getElements() const {
+  constexpr int64_t elementsPerLine = 8;
+  return llvm::alignTo(size * getStride(), elementsPerLine);
+}
 
 //===----------------------------------------------------------------------===//
 // Elements
@@ -33,174 +50,197 @@ Value MatrixExponential::constant(double value) {
 }
 
 Value MatrixExponential::broadcast(Value scalar) {
-  return vector::BroadcastOp::create(kernel.builder, kernel.loc, vector,
-                                     scalar);
+  return vector::BroadcastOp::create(kernel.builder, kernel.loc,
+                                     product.getVector(), scalar);
 }
 
 Value MatrixExponential::load(Value matrix, Index row, Index column) {
   return kernel.load(
-      f64, kernel.advance(matrix, {kernel.mul(row, stride), column}, f64));
-}
-
-Value MatrixExponential::loadVector(Value matrix, Index row, Index column) {
-  return kernel.load(
-      vector, kernel.advance(matrix, {kernel.mul(row, stride), column}, f64));
+      f64, kernel.advance(matrix, {kernel.mul(row, getStride()), column}, f64));
 }
 
 void MatrixExponential::store(Value value, Value matrix, Index row,
                               Index column) {
-  kernel.store(value,
-               kernel.advance(matrix, {kernel.mul(row, stride), column}, f64));
+  kernel.store(value, kernel.advance(
+                          matrix, {kernel.mul(row, getStride()), column}, f64));
 }
 
-void MatrixExponential::clear(Value address, int64_t count) {
+Value MatrixExponential::getVector(Value matrix, Index element) {
+  return kernel.load(product.getVector(),
+                     kernel.advance(matrix, {element}, f64));
+}
+
+void MatrixExponential::setVector(Value value, Value matrix, Index element) {
+  kernel.store(value, kernel.advance(matrix, {element}, f64));
+}
+
+void MatrixExponential::forEachVector(function_ref<void(Index)> body) {
+  kernel.loop(0, size * getStride(), product.getLanes(),
+              [&](Value element) { body(element); });
+}
+
+void MatrixExponential::clear(Value matrix, Index rows) {
   Value zero = broadcast(constant(0.0));
-  kernel.loop(0, count, lanes, [&](Value element) {
-    kernel.store(zero, kernel.advance(address, {element}, f64));
+  kernel.loop(0, kernel.mul(rows, getStride()), product.getLanes(),
+              [&](Value element) { setVector(zero, matrix, element); });
+}
+
+void MatrixExponential::add(Value matrix, Value to) {
+  forEachVector([&](Index element) {
+    setVector(kernel.addF(getVector(to, element), getVector(matrix, element)),
+              to, element);
   });
 }
 
-void MatrixExponential::scale(Value from, Value factor, Value to,
-                              bool addsIdentity) {
-  Value factors = broadcast(factor);
-  kernel.loop(0, getElements(), lanes, [&](Value element) {
-    Value old = kernel.load(vector, kernel.advance(from, {element}, f64));
-    kernel.store(kernel.mulF(old, factors), kernel.advance(to, {element}, f64));
-  });
-  if (addsIdentity)
-    kernel.loop(0, size, 1, [&](Value i) {
-      store(kernel.addF(load(to, i, i), constant(1.0)), to, i, i);
-    });
-}
-
-/// The largest sum of a row's magnitudes.
+/// The largest sum of a column's magnitudes.
 Value MatrixExponential::getNorm(Value matrix) {
-  Value zero = constant(0.0);
-  return kernel.loop(
-      0, size, 1, {zero}, [&](Value row, ValueRange largest) -> Values {
+  Value zero = broadcast(constant(0.0));
+  Value largest = kernel.loop(
+      0, getStride(), product.getLanes(), {zero},
+      [&](Value column, ValueRange largest) -> Values {
         Value sum = kernel.loop(
-            0, size, 1, {zero}, [&](Value column, ValueRange sums) -> Values {
-              Value magnitude = math::AbsFOp::create(kernel.builder, kernel.loc,
-                                                     load(matrix, row, column));
-              return {kernel.addF(sums[0], magnitude)};
+            0, size, 1, {zero}, [&](Value row, ValueRange sums) -> Values {
+              Value elements = getVector(
+                  matrix, kernel.add(kernel.mul(row, getStride()), column));
+              Value magnitudes =
+                  math::AbsFOp::create(kernel.builder, kernel.loc, elements);
+              return {kernel.addF(sums[0], magnitudes)};
             })[0];
-        Value isLarger =
-            kernel.compareF(arith::CmpFPredicate::OGT, sum, largest[0]);
-        return {kernel.selectF(isLarger, sum, largest[0])};
+        return {kernel.maxF(sum, largest[0])};
       })[0];
+  return vector::ReductionOp::create(kernel.builder, kernel.loc,
+                                     vector::CombiningKind::MAXNUMF, largest);
 }
 
 //===----------------------------------------------------------------------===//
 // Products
 //===----------------------------------------------------------------------===//
 
-void MatrixExponential::multiply(Value a, Value b, Value c, int64_t rows,
-                                 bool adds) {
-  int64_t perBlock = rows == 1 ? 1 : rowsAtOnce;
-  int64_t vectors = stride / lanes;
-  int64_t atOnce = kernel.target.registers >= 32 ? 4 : 2;
-  kernel.loop(0, rows, perBlock, [&](Value row) {
-    for (int64_t first = 0; first < vectors; first += atOnce) {
-      int64_t count = std::min(atOnce, vectors - first);
-      auto columnOf = [&](int64_t i) { return Index((first + i) * lanes); };
-      Values sums;
-      for (int64_t r = 0; r < perBlock; ++r)
-        for (int64_t i = 0; i < count; ++i)
-          sums.push_back(adds ? loadVector(c, kernel.add(row, r), columnOf(i))
-                              : broadcast(constant(0.0)));
-      sums = kernel.loop(0, size, 1, sums, [&](Value k, ValueRange old) {
-        Values next, columns;
-        for (int64_t i = 0; i < count; ++i)
-          columns.push_back(loadVector(b, k, columnOf(i)));
-        for (int64_t r = 0; r < perBlock; ++r) {
-          Value factor = broadcast(load(a, kernel.add(row, r), k));
-          // Contracted to one instruction where the target has it.
-          for (int64_t i = 0; i < count; ++i)
-            next.push_back(kernel.addF(old[r * count + i],
-                                       kernel.mulF(factor, columns[i])));
-        }
-        return next;
-      });
-      for (int64_t r = 0; r < perBlock; ++r)
-        for (int64_t i = 0; i < count; ++i)
-          store(sums[r * count + i], c, kernel.add(row, r), columnOf(i));
-    }
-  });
+void MatrixExponential::multiply(ArrayRef<MatrixProduct::Term> terms,
+                                 Value result, bool adds) {
+  product.multiply(terms, result, size, size, adds);
 }
 
-void MatrixExponential::multiplyRow(Value row, Value matrix, Value result) {
-  multiply(row, matrix, result, 1, /*adds=*/false);
+void MatrixExponential::multiplyRows(Value rows, Index count, Value matrix,
+                                     Value result) {
+  product.multiply({product.term(rows, matrix)}, result, count, size);
 }
 
-void MatrixExponential::addRow(Value factor, Value row, Value address) {
-  Value factors = broadcast(factor);
-  kernel.loop(0, stride, lanes, [&](Value column) {
-    Value to = kernel.advance(address, {column}, f64);
-    Value addend = kernel.mulF(
-        factors, kernel.load(vector, kernel.advance(row, {column}, f64)));
-    kernel.store(kernel.addF(kernel.load(vector, to), addend), to);
-  });
+void MatrixExponential::addOuterProducts(Value a, Value b, Index count,
+                                         Value sum) {
+  product.multiply({{a, 1, getStride(), b}}, sum, size, count, /*adds=*/true);
 }
 
 //===----------------------------------------------------------------------===//
 // The exponential
 //===----------------------------------------------------------------------===//
 
-void MatrixExponential::run(Value matrix, Value result, Value work,
-                            const Derivative *derivative) {
+/// Halves the matrix, and the direction where there is one, until the norm is
+/// at most 1; gives how often, which the norm's exponent says.
+Index MatrixExponential::scale(Value matrix, Value direction) {
   OpBuilder &builder = kernel.builder;
   Location loc = kernel.loc;
-  // The norm's exponent says how often to halve.
   Value bits =
       arith::BitcastOp::create(builder, loc, kernel.i64, getNorm(matrix));
   Value biased =
       arith::ShRUIOp::create(builder, loc, bits, kernel.constantI64(52));
   constexpr int64_t bias = 1023;
-  Index squarings = kernel.min(
-      kernel.max(kernel.sub(biased, bias - 1 - normBits), 0), maxSquarings);
+  Index squarings =
+      kernel.min(kernel.max(kernel.sub(biased, bias - 1), 0), maxSquarings);
   Value power = arith::ShLIOp::create(builder, loc,
                                       kernel.value(kernel.sub(bias, squarings)),
                                       kernel.constantI64(52));
-  Value halved = arith::BitcastOp::create(builder, loc, f64, power);
-  scale(matrix, halved, matrix, /*addsIdentity=*/false);
-  if (derivative)
-    scale(derivative->direction, halved, derivative->direction, false);
-
-  // Horner's rule: P <- I + X P / k for k = degree - 1 .. 1.
-  Value last = constant(1.0 / degree);
-  scale(matrix, last, result, /*addsIdentity=*/true);
-  if (derivative)
-    scale(derivative->direction, last, derivative->result, false);
-  kernel.loop(1, degree, 1, [&](Value step) {
-    Value k = arith::SIToFPOp::create(builder, loc, f64,
-                                      kernel.value(kernel.sub(degree, step)));
-    Value factor = kernel.divF(constant(1.0), k);
-    if (derivative) {
-      multiply(derivative->direction, result, derivative->work, stride, false);
-      multiply(matrix, derivative->result, derivative->work, stride, true);
-      scale(derivative->work, factor, derivative->result, false);
-    }
-    multiply(matrix, result, work, stride, false);
-    scale(work, factor, result, /*addsIdentity=*/true);
+  Value halved = broadcast(arith::BitcastOp::create(builder, loc, f64, power));
+  forEachVector([&](Index element) {
+    setVector(kernel.mulF(getVector(matrix, element), halved), matrix, element);
+    if (direction)
+      setVector(kernel.mulF(getVector(direction, element), halved), direction,
+                element);
   });
-
-  Value one = constant(1.0);
-  kernel.loop(0, squarings, 1, [&](Value) {
-    if (derivative) {
-      multiply(derivative->result, result, derivative->work, stride, false);
-      multiply(result, derivative->result, derivative->work, stride, true);
-      scale(derivative->work, one, derivative->result, false);
-    }
-    multiply(result, result, work, stride, false);
-    scale(work, one, result, false);
-  });
+  return squarings;
 }
 
-void MatrixExponential::exponential(Value matrix, Value result, Value work) {
-  run(matrix, result, work, nullptr);
+/// Of X, X^2, X^3 and X^6 makes the sums, B[1], B[2], B[3], B[4] and B[0].
+void MatrixExponential::combine(Work work, bool addsIdentity) {
+  constexpr int64_t sumAt[numPowers] = {1, 2, 3, 4, 0};
+  forEachVector([&](Index element) {
+    Values powers;
+    for (Value power : work.drop_back())
+      powers.push_back(getVector(power, element));
+    for (auto [place, matrix] : llvm::enumerate(work)) {
+      Value sum;
+      for (auto [at, power] : llvm::enumerate(powers)) {
+        double factor = coefficients[sumAt[place]][at + 1];
+        if (factor == 0.0)
+          continue;
+        Value part = kernel.mulF(power, broadcast(constant(factor)));
+        sum = sum ? kernel.addF(sum, part) : part;
+      }
+      setVector(sum, matrix, element);
+    }
+  });
+  if (addsIdentity)
+    kernel.loop(0, size, 1, [&](Value i) {
+      for (auto [place, matrix] : llvm::enumerate(work))
+        if (double one = coefficients[sumAt[place]][0])
+          store(kernel.addF(load(matrix, i, i), constant(one)), matrix, i, i);
+    });
 }
 
-void MatrixExponential::exponential(Value matrix, Value result, Value work,
-                                    const Derivative &derivative) {
-  run(matrix, result, work, &derivative);
+/// Makes T(X) of X, in place, and its derivative of the direction.
+void MatrixExponential::evaluate(Work work, Work directions) {
+  Value x = work[0], x2 = work[1], x3 = work[2], x6 = work[3];
+  auto times = [&](Value a, Value b) { return product.term(a, b); };
+  multiply({times(x, x)}, x2);
+  multiply({times(x2, x)}, x3);
+  multiply({times(x3, x3)}, x6);
+  if (!directions.empty()) {
+    Value d = directions[0], d2 = directions[1], d3 = directions[2];
+    multiply({times(d, x), times(x, d)}, d2);
+    multiply({times(d2, x), times(x2, d)}, d3);
+    multiply({times(d3, x3), times(x3, d3)}, directions[3]);
+    combine(directions, /*addsIdentity=*/false);
+  }
+  combine(work, /*addsIdentity=*/true);
+
+  Value sum = work[0], factor = work[1], p = work[2], b4 = work[3],
+        b0 = work[4];
+  multiply({times(b0, b4)}, p, /*adds=*/true);
+  add(p, factor);
+  multiply({times(factor, p)}, sum, /*adds=*/true);
+  if (directions.empty())
+    return;
+  Value dFactor = directions[1], dP = directions[2];
+  multiply({times(directions[4], b4), times(b0, directions[3])}, dP, true);
+  add(dP, dFactor);
+  multiply({times(dFactor, p), times(factor, dP)}, directions[0], true);
+}
+
+MatrixExponential::WithDerivative MatrixExponential::run(Work work,
+                                                         Work directions) {
+  bool isDerived = !directions.empty();
+  Index squarings = scale(work[0], isDerived ? directions[0] : Value());
+  evaluate(work, directions);
+  // What a square is made of and where it goes change places.
+  Values places{work[0], work[1]};
+  if (isDerived)
+    places.append({directions[0], directions[1]});
+  places = kernel.loop(
+      0, squarings, 1, places, [&](Value, ValueRange places) -> Values {
+        Value root = places[0], square = places[1];
+        multiply({product.term(root, root)}, square);
+        if (!isDerived)
+          return {square, root};
+        Value d = places[2];
+        multiply({product.term(d, root), product.term(root, d)}, places[3]);
+        return {square, root, places[3], d};
+      });
+  return {places[0], isDerived ? places[2] : Value()};
+}
+
+Value MatrixExponential::exponential(Work work) { return run(work, {}).result; }
+
+MatrixExponential::WithDerivative
+MatrixExponential::exponential(Work work, Work directions) {
+  return run(work, directions);
 }

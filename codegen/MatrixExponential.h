@@ -1,68 +1,74 @@
 //===- MatrixExponential.h - Exponentials of small matrices -----*- C++ -*-===//
 //
 // Scaling and squaring with a Taylor polynomial, in double, in scratch memory:
-// exp(A) = T(A / 2^s)^(2^s), where s makes the norm at most 1/8 and the terms
-// past the tenth are below 2^-57. The derivative in a direction runs along with
-// it (Al-Mohy and Higham 2009, section 2), so nothing is kept for a pullback.
+// exp(A) = T(A / 2^s)^(2^s), where s makes the norm at most 1 and the terms
+// past the eighteenth are below 2^-56. T takes five products (Bader, Blanes and
+// Casas 2019, section 3). The derivative in a direction runs along with it
+// (Al-Mohy and Higham 2009, section 2), so nothing is kept for a pullback.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_MATRIXEXPONENTIAL_H
 #define SEXTANT_CODEGEN_MATRIXEXPONENTIAL_H
 
-#include "codegen/KernelBuilder.h"
+#include "codegen/MatrixProduct.h"
 
 namespace sextant::codegen {
 
-/// Writes the loops for matrices of one size. A matrix stands row by row in
-/// memory, rows padded to `stride` elements and as many rows; the padding is
-/// zero before and after.
+/// Writes the loops for matrices of one size, laid out as `MatrixProduct` says.
 class MatrixExponential {
 public:
   MatrixExponential(KernelBuilder &kernel, int64_t size);
 
-  /// Elements (f64) of a matrix, and of one of its rows.
-  int64_t getElements() const { return stride * stride; }
-  int64_t getStride() const { return stride; }
+  /// Elements (f64) of a matrix, of whole lines of cache, and of a row.
+  int64_t getElements() const;
+  int64_t getStride() const { return product.getStride(); }
 
   mlir::Value load(mlir::Value matrix, Index row, Index column);
   void store(mlir::Value value, mlir::Value matrix, Index row, Index column);
-  /// `count` elements from an address on, a multiple of a vector of them.
-  void clear(mlir::Value address, int64_t count);
-  /// address[0 .. stride - 1] += factor * row[0 .. stride - 1].
-  void addRow(mlir::Value factor, mlir::Value row, mlir::Value address);
-  /// result = row * matrix, for a padded row.
-  void multiplyRow(mlir::Value row, mlir::Value matrix, mlir::Value result);
+  /// The first `rows` rows.
+  void clear(mlir::Value matrix, Index rows);
 
-  /// result = exp(matrix). `matrix` is scaled in place; `work` is one matrix.
-  void exponential(mlir::Value matrix, mlir::Value result, mlir::Value work);
+  /// result = rows * matrix for `count` rows. There is memory for a multiple of
+  /// `MatrixProduct::rowsAtOnce` of them.
+  void multiplyRows(mlir::Value rows, Index count, mlir::Value matrix,
+                    mlir::Value result);
+  /// sum += the sum over `count` rows of a^T b.
+  void addOuterProducts(mlir::Value a, mlir::Value b, Index count,
+                        mlir::Value sum);
 
-  /// A direction, scaled in place, the derivative of the exponential in it, and
-  /// memory for one matrix.
-  struct Derivative {
-    mlir::Value direction, result, work;
+  /// Matrices that an exponential, or that and its derivative, works on.
+  static constexpr int64_t workMatrices = 5;
+  /// The first holds A (the direction), the others are free; what they hold
+  /// afterwards is undefined, but for the result, which is one of them.
+  using Work = llvm::ArrayRef<mlir::Value>;
+
+  mlir::Value exponential(Work work);
+  struct WithDerivative {
+    mlir::Value result, derivative;
   };
-  void exponential(mlir::Value matrix, mlir::Value result, mlir::Value work,
-                   const Derivative &derivative);
+  WithDerivative exponential(Work work, Work directions);
 
 private:
-  mlir::Value loadVector(mlir::Value matrix, Index row, Index column);
   mlir::Value constant(double value);
   mlir::Value broadcast(mlir::Value scalar);
+  /// Runs `body` for every vector of a matrix.
+  void forEachVector(llvm::function_ref<void(Index)> body);
+  mlir::Value getVector(mlir::Value matrix, Index element);
+  void setVector(mlir::Value value, mlir::Value matrix, Index element);
+  void multiply(llvm::ArrayRef<MatrixProduct::Term> terms, mlir::Value result,
+                bool adds = false);
   mlir::Value getNorm(mlir::Value matrix);
-  /// c = a b, or c += a b; `rows` of a, 1 or a multiple of four.
-  void multiply(mlir::Value a, mlir::Value b, mlir::Value c, int64_t rows,
-                bool adds);
-  /// to = factor * from, plus the identity if asked for.
-  void scale(mlir::Value from, mlir::Value factor, mlir::Value to,
-             bool addsIdentity);
-  void run(mlir::Value matrix, mlir::Value result, mlir::Value work,
-           const Derivative *derivative);
+  Index scale(mlir::Value matrix, mlir::Value direction);
+  void add(mlir::Value matrix, mlir::Value to);
+  void combine(Work work, bool addsIdentity);
+  void evaluate(Work work, Work directions);
+  WithDerivative run(Work work, Work directions);
 
   KernelBuilder &kernel;
-  int64_t size, lanes, stride;
+  int64_t size;
+  MatrixProduct product;
   mlir::FloatType f64;
-  mlir::VectorType vector;
 };
 
 } // namespace sextant::codegen

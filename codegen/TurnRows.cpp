@@ -66,6 +66,11 @@ static void widenGradient(Operation *op, RowOperand operand) {
     gradient.setType(type.clone(Float32Type::get(op->getContext())));
 }
 
+/// Where the gradient of an operand's rows stands among results.
+static size_t getPlace(RowOperand operand) {
+  return operand == RowOperand::key ? 1 : 0;
+}
+
 static std::string getSuffix(size_t number, StringRef what = "") {
   return ("turn" + Twine(number) + what).str();
 }
@@ -74,46 +79,53 @@ static std::string getSuffix(size_t number, StringRef what = "") {
 // Forward
 //===----------------------------------------------------------------------===//
 
-LogicalResult TurnedRows::launchTurn(size_t number, Value input, Value output) {
+LogicalResult TurnedRows::launchTurn(size_t number, ValueRange outputs) {
   const RowTurn &turn = lowering.plan.turns[number];
   LaunchOperands operands;
   PointLayout layout = addReads(lowering, turn, operands);
-  unsigned source = operands.read(input);
-  unsigned target = operands.write(output);
+  SmallVector<unsigned, 2> sources, targets;
+  for (Value input : inputs[number])
+    sources.push_back(operands.read(input));
+  for (Value output : outputs)
+    targets.push_back(operands.write(output));
   bool failed = false;
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    TurnEmitter emitter(lowering, turn, k, arguments, layout, source, Value());
+    TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, Value());
     return k.mul(k.mul(emitter.countBatches(), emitter.countHeads()),
-                 arguments.getSize(source, 2));
+                 emitter.countRows());
   };
   auto scratchBytes = [&](KernelBuilder &k, ArgumentBlock &) {
-    return Index(TurnEmitter::getScratchBytes(k, turn, 3));
+    return Index(
+        TurnEmitter::getScratchBytes(k, turn, MatrixExponential::workMatrices));
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value scratch) {
-    TurnEmitter emitter(lowering, turn, k, arguments, layout, source, scratch);
+    TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, scratch);
     MatrixExponential &matrix = emitter.matrix;
-    Value generator = emitter.takeMatrix(), power = emitter.takeMatrix();
-    Value work = emitter.takeMatrix();
-    Value row = emitter.takeRow(), result = emitter.takeRow();
-    k.loop(begin, end, 1, [&](Value item) {
-      Index length = arguments.getSize(source, 2);
-      Index outer = k.div(item, length), at = k.rem(item, length);
-      Index heads = emitter.countHeads();
-      Index batch = k.div(outer, heads), head = k.rem(outer, heads);
-      emitter.point.moveTo(batch, head, at);
-      k.loop(0, turn.blocks, 1, [&](Value block) {
-        // A row times the transpose is the matrix times the row.
-        emitter.fill(generator, block, /*isTransposed=*/true);
-        matrix.exponential(generator, power, work);
-        emitter.loopOverRows(batch, head, [&](Index b, Index h) {
-          emitter.loadBlock(source, {b, h, at}, block, row);
-          matrix.multiplyRow(row, power, result);
-          emitter.storeBlock(result, target, {b, h, at}, block);
+    SmallVector<Value> work =
+        emitter.takeMatrices(MatrixExponential::workMatrices);
+    Value rows = emitter.takeChunk(), turned = emitter.takeChunk();
+    auto turnBlock = [&](Index block) {
+      // A row times the transpose is the matrix times the row.
+      emitter.fill(work.front(), block, /*isTransposed=*/true);
+      Value power = matrix.exponential(work);
+      for (size_t operand = 0; operand < sources.size(); ++operand)
+        emitter.forEachChunk(operand, [&](Index first, Index count) {
+          emitter.loadBlocks(sources[operand], operand, first, count, block,
+                             rows);
+          matrix.multiplyRows(rows, count, power, turned);
+          emitter.storeBlocks(turned, targets[operand], operand, first, count,
+                              block);
         });
-      });
-      emitter.loopOverRows(batch, head, [&](Index b, Index h) {
-        emitter.copyRest(source, target, {b, h, at});
+    };
+    k.loop(begin, end, 1, [&](Value item) {
+      Index length = emitter.countRows(), heads = emitter.countHeads();
+      Index outer = k.div(item, length), at = k.rem(item, length);
+      Index batch = k.div(outer, heads), head = k.rem(outer, heads);
+      emitter.forEachMatrix(batch, head, at, [&] {
+        k.loop(0, turn.blocks, 1, turnBlock);
+        for (size_t operand = 0; operand < sources.size(); ++operand)
+          emitter.copyRest(sources[operand], targets[operand], operand);
       });
     });
     failed = emitter.failed;
@@ -125,14 +137,19 @@ LogicalResult TurnedRows::launchTurn(size_t number, Value input, Value output) {
 
 LogicalResult TurnedRows::apply() {
   for (auto [number, turn] : llvm::enumerate(lowering.plan.turns)) {
-    OpOperand &rows = getRows(lowering.getOp(), turn.operand);
-    Value input = rows.get();
-    Value output = lowering.allocateLike(input, input.getType());
-    if (failed(launchTurn(number, input, output)))
+    SmallVector<Value, 2> outputs;
+    inputs.emplace_back();
+    for (RowOperand operand : turn.operands) {
+      Value input = getRows(lowering.getOp(), operand).get();
+      inputs.back().push_back(input);
+      outputs.push_back(lowering.allocateLike(input, input.getType()));
+    }
+    if (failed(launchTurn(number, outputs)))
       return failure();
-    inputs.push_back(input);
-    rows.set(output);
-    widenGradient(lowering.getOp(), turn.operand);
+    for (auto [operand, output] : llvm::zip_equal(turn.operands, outputs)) {
+      getRows(lowering.getOp(), operand).set(output);
+      widenGradient(lowering.getOp(), operand);
+    }
   }
   return success();
 }
@@ -167,20 +184,34 @@ void TurnedRows::allocatePartials() {
   }
 }
 
-FailureOr<Value> TurnedRows::launchPullback(size_t number, Value gradient) {
+/// Gradients have the type of their rows again once no turn is left.
+Value TurnedRows::allocatePulled(size_t number, size_t operand,
+                                 Value gradient) {
+  RowOperand rows = lowering.plan.turns[number].operands[operand];
+  auto before = ArrayRef(lowering.plan.turns).take_front(number);
+  bool isFirst = llvm::none_of(before, [&](const RowTurn &earlier) {
+    return llvm::is_contained(earlier.operands, rows);
+  });
+  Value input = inputs[number][operand];
+  return lowering.allocateLike(input,
+                               isFirst ? input.getType() : gradient.getType());
+}
+
+LogicalResult TurnedRows::launchPullback(size_t number,
+                                         MutableArrayRef<Value> rowGradients) {
   const RowTurn &turn = lowering.plan.turns[number];
   LaunchOperands operands;
   PointLayout layout = addReads(lowering, turn, operands);
-  unsigned source = operands.read(inputs[number]);
-  unsigned incoming = operands.read(gradient);
-  auto before = ArrayRef(lowering.plan.turns).take_front(number);
-  bool isFirst = llvm::none_of(before, [&](const RowTurn &earlier) {
-    return earlier.operand == turn.operand;
-  });
-  Value result = lowering.allocateLike(
-      inputs[number],
-      isFirst ? inputs[number].getType() : gradient.getType());
-  unsigned target = operands.write(result);
+  SmallVector<unsigned, 2> sources, incoming, targets;
+  for (auto [operand, input] : llvm::zip_equal(turn.operands, inputs[number])) {
+    sources.push_back(operands.read(input));
+    incoming.push_back(operands.read(rowGradients[getPlace(operand)]));
+  }
+  for (auto [place, operand] : llvm::enumerate(turn.operands)) {
+    Value &gradient = rowGradients[getPlace(operand)];
+    gradient = allocatePulled(number, place, gradient);
+    targets.push_back(operands.write(gradient));
+  }
   for (auto [param, sums] : llvm::enumerate(partials))
     if (sums && reads(turn.op, param))
       layout.paramGradients[param] = operands.write(sums);
@@ -189,64 +220,69 @@ FailureOr<Value> TurnedRows::launchPullback(size_t number, Value gradient) {
   auto items = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(numRanges);
   };
+  constexpr int64_t workMatrices = MatrixExponential::workMatrices;
   auto scratchBytes = [&](KernelBuilder &k, ArgumentBlock &) {
-    return Index(TurnEmitter::getScratchBytes(k, turn, isTrained ? 6 : 3));
+    return Index(TurnEmitter::getScratchBytes(
+        k, turn, isTrained ? 2 * workMatrices : workMatrices));
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value scratch) {
-    TurnEmitter emitter(lowering, turn, k, arguments, layout, source, scratch);
+    TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, scratch);
     MatrixExponential &matrix = emitter.matrix;
-    Value generator = emitter.takeMatrix(), power = emitter.takeMatrix();
-    Value work = emitter.takeMatrix();
-    MatrixExponential::Derivative derivative;
+    SmallVector<Value> work = emitter.takeMatrices(workMatrices), directions;
     if (isTrained)
-      derivative = {emitter.takeMatrix(), emitter.takeMatrix(),
-                    emitter.takeMatrix()};
-    Value row = emitter.takeRow(), other = emitter.takeRow();
-    auto pullBlock = [&](Index batch, Index head, Index at, Index block) {
-      emitter.fill(generator, block, /*isTransposed=*/false);
-      if (isTrained) {
-        // exp(A) has the gradient sum dy x^T; the derivative of exp at A in
-        // the transposed direction is the transposed gradient of A.
-        matrix.clear(derivative.direction, matrix.getElements());
-        emitter.loopOverRows(batch, head, [&](Index b, Index h) {
-          emitter.loadBlock(source, {b, h, at}, block, row);
-          emitter.loadBlock(incoming, {b, h, at}, block, other);
-          k.loop(0, turn.size, 1, [&](Value lane) {
-            Index start = k.mul(lane, matrix.getStride());
-            matrix.addRow(matrix.load(row, 0, lane), other,
-                          k.advance(derivative.direction, {start},
-                                    k.builder.getF64Type()));
-          });
-        });
-        matrix.exponential(generator, power, work, derivative);
-        emitter.pullMatrix(derivative.result, block);
-      } else {
-        matrix.exponential(generator, power, work);
-      }
-      // The gradient as a row times the matrix.
-      emitter.loopOverRows(batch, head, [&](Index b, Index h) {
-        emitter.loadBlock(incoming, {b, h, at}, block, other);
-        matrix.multiplyRow(other, power, row);
-        emitter.storeBlock(row, target, {b, h, at}, block);
+      directions = emitter.takeMatrices(workMatrices);
+    Value rows = emitter.takeChunk(), others = emitter.takeChunk();
+    // exp(A) has the gradient sum dy x^T; the derivative of exp at A in the
+    // transposed direction is the transposed gradient of A.
+    auto addDirection = [&](size_t operand, Index block) {
+      emitter.forEachChunk(operand, [&](Index first, Index count) {
+        emitter.loadBlocks(sources[operand], operand, first, count, block,
+                           rows);
+        emitter.loadBlocks(incoming[operand], operand, first, count, block,
+                           others);
+        matrix.addOuterProducts(rows, others, count, directions.front());
       });
     };
+    auto pullBlock = [&](Index block) {
+      emitter.fill(work.front(), block, /*isTransposed=*/false);
+      Value power;
+      if (isTrained) {
+        matrix.clear(directions.front(), turn.size);
+        for (size_t operand = 0; operand < sources.size(); ++operand)
+          addDirection(operand, block);
+        auto [result, derivative] = matrix.exponential(work, directions);
+        emitter.pullMatrix(derivative, block);
+        power = result;
+      } else {
+        power = matrix.exponential(work);
+      }
+      // The gradient as a row times the matrix.
+      for (size_t operand = 0; operand < sources.size(); ++operand)
+        emitter.forEachChunk(operand, [&](Index first, Index count) {
+          emitter.loadBlocks(incoming[operand], operand, first, count, block,
+                             others);
+          matrix.multiplyRows(others, count, power, rows);
+          emitter.storeBlocks(rows, targets[operand], operand, first, count,
+                              block);
+        });
+    };
     k.loop(begin, end, 1, [&](Value range) {
-      Index length = arguments.getSize(source, 2);
+      Index length = emitter.countRows();
       Index perRange = k.ceilDiv(length, numRanges);
       Index first = k.min(k.mul(range, perRange), length);
       Index last = k.min(k.add(first, perRange), length);
       emitter.point.setRange(range);
+      auto pullAt = [&](Index batch, Index head, Index at) {
+        emitter.forEachMatrix(batch, head, at, [&] {
+          k.loop(0, turn.blocks, 1, pullBlock);
+          for (size_t operand = 0; operand < sources.size(); ++operand)
+            emitter.copyRest(incoming[operand], targets[operand], operand);
+        });
+      };
       k.loop(0, emitter.countBatches(), 1, [&](Value batch) {
         k.loop(0, emitter.countHeads(), 1, [&](Value head) {
-          k.loop(first, last, 1, [&](Value at) {
-            emitter.point.moveTo(batch, head, at);
-            k.loop(0, turn.blocks, 1,
-                   [&](Value block) { pullBlock(batch, head, at, block); });
-            emitter.loopOverRows(batch, head, [&](Index b, Index h) {
-              emitter.copyRest(incoming, target, {b, h, at});
-            });
-          });
+          k.loop(first, last, 1, [&](Value at) { pullAt(batch, head, at); });
         });
       });
     });
@@ -254,9 +290,7 @@ FailureOr<Value> TurnedRows::launchPullback(size_t number, Value gradient) {
   };
   std::string suffix = getSuffix(number, "_pullback");
   operands.launch(lowering, suffix, {items, scratchBytes, run});
-  if (failed)
-    return failure();
-  return result;
+  return failure(failed);
 }
 
 void TurnedRows::launchSum(unsigned param, Value result) {
@@ -308,14 +342,9 @@ LogicalResult TurnedRows::pullBack(MutableArrayRef<Value> results) {
   if (!op || inputs.empty())
     return success();
   allocatePartials();
-  for (size_t number = inputs.size(); number-- > 0;) {
-    bool isKey = lowering.plan.turns[number].operand == RowOperand::key;
-    Value &gradient = results[isKey ? 1 : 0];
-    FailureOr<Value> pulled = launchPullback(number, gradient);
-    if (failed(pulled))
+  for (size_t number = inputs.size(); number-- > 0;)
+    if (failed(launchPullback(number, results)))
       return failure();
-    gradient = *pulled;
-  }
   // Gradients of parameters stand behind those of query, key and values.
   size_t first = results.size() - op.getParamGradients().size();
   for (auto [place, param] : llvm::enumerate(op.getParamGradients()))

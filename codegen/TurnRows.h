@@ -4,7 +4,8 @@
 // before the kernels of the attention, which see rows that have turned already;
 // after the kernels of the backward, another one turns the gradients of these
 // rows back. An item makes the matrix of a position and its exponential in
-// scratch memory and multiplies all rows that share it:
+// scratch memory and multiplies all rows that share it, those of query and of
+// key where the coordinates are the same:
 //
 // | launch        | items                          | per item              |
 // |---------------|--------------------------------|-----------------------|
@@ -14,7 +15,8 @@
 // | turn sum      | elements of a parameter        | sum over the ranges   |
 //
 // batch' and head' are 1 where A does not vary with them (given positions: the
-// batch of these). Nothing quadratic and no table of matrices is kept.
+// batch of these). Rows are counted from the end, as many as the longer operand
+// has. Nothing quadratic and no table of matrices is kept.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,15 +41,18 @@ public:
   mlir::LogicalResult pullBack(llvm::MutableArrayRef<mlir::Value> results);
 
 private:
-  mlir::LogicalResult launchTurn(size_t number, mlir::Value input,
-                                 mlir::Value output);
-  mlir::FailureOr<mlir::Value> launchPullback(size_t number,
-                                              mlir::Value gradient);
+  mlir::LogicalResult launchTurn(size_t number, mlir::ValueRange outputs);
+  /// Replaces the gradients of query and key rows.
+  mlir::LogicalResult launchPullback(size_t number,
+                                     llvm::MutableArrayRef<mlir::Value> rows);
+  mlir::Value allocatePulled(size_t number, size_t operand,
+                             mlir::Value gradient);
   void allocatePartials();
   void launchSum(unsigned param, mlir::Value result);
 
   const Lowering &lowering;
-  llvm::SmallVector<mlir::Value> inputs; ///< as plan.turns
+  /// By turn of the plan and operand of the turn.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value, 2>> inputs;
   /// By parameter: sums [ranges, sizes of the parameter] of its gradient, or
   /// null.
   llvm::SmallVector<mlir::Value> partials;

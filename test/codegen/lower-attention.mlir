@@ -2,7 +2,7 @@
 // RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=reference | FileCheck %s --check-prefix=REFERENCE
 // RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=cpu:avx2 --remarks-filter=lower-attention -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
-// COUNT: remark: [Passed] lowered | Category:lower-attention | Ops=7, Structures=6
+// COUNT: remark: [Passed] lowered | Category:lower-attention | Ops=8, Structures=7
 
 !rows = tensor<?x?x?x32xf32>
 !lse = tensor<?x?x?xf32>
@@ -91,6 +91,24 @@ func.func @shared(%x: !rows, %f: tensor<?x?x?xf32>, %p: tensor<?x?x2xi32>) -> !r
     params(%f : tensor<?x?x?xf32>)
     query_positions(%p : tensor<?x?x2xi32>) key_positions(%p : tensor<?x?x2xi32>)
     : !rows, !rows, (!rows) -> (!rows), !lse
+  return %a : !rows
+}
+
+// One launch turns the rows of both operands.
+// CHECK-LABEL: func.func @turns_of_both
+// CHECK: exec.launch @kernels::@attention_6_turn0 reads(%arg0, %arg0 {{.*}}writes(%[[Q:[0-9a-z_]+]], %[[K:[0-9a-z_]+]] :
+// CHECK-NOT: turn1
+// CHECK: exec.launch @kernels::@attention_6_forward reads(%[[Q]], %[[K]], %arg0
+func.func @turns_of_both(%x: !rows) -> !rows {
+  %a, %l0 = pos.attention %x, %x, (%x) : !rows, !rows, (!rows) -> (!rows), !lse {
+    %n = arith.constant 5 : i32
+    pos.turn_rows of [query, key] blocks %n {
+    ^bb0(%block: i32, %row: i32, %column: i32):
+      %p = pos.coord self
+      %f = arith.sitofp %p : i32 to f32
+      pos.yield %f : f32
+    }
+  }
   return %a : !rows
 }
 

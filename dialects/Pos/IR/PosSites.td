@@ -64,9 +64,10 @@ def Pos_TurnRowsOp : Pos_SiteOp<"turn_rows", [],
     the same rows, and a query that turns has no `pos.query_dot`. T3: `size` is 1
     to the head dim.
 
-    Matrices and exponentials are made once per call and position, in double,
-    and are shared by batch and heads where A does not vary with them; the row is
-    rounded to its type once. Up to a norm of 2^50 of A the error of exp(A) is
+    Matrices and exponentials are made once per call and position, in double. They
+    are shared by batch and heads where A does not vary with them, and by a query
+    and a key of one index (the two lengths end together) whose coordinates are
+    the same; the row is rounded to its type once. Up to a norm of 2^50 of A the error of exp(A) is
     that of its angles in double. The gradient is exact (that of the exponential
     in the direction of the cotangent; Al-Mohy and Higham 2009, section 2), with
     nothing kept from the forward.
