@@ -305,8 +305,9 @@ LogicalResult HeadsBackward::emitProducts(Index low, Index high) {
 // Masks
 //===----------------------------------------------------------------------===//
 
-/// Stores which lanes a row sees. Scores and gradients of the others become
-/// zero, so that whatever stands there reaches no sum.
+/// Stores which lanes a row sees. Gradients of the others become zero, so that
+/// whatever stands there reaches no sum, and so do scores, unless other heads
+/// see them: their payloads read the scores of all heads.
 LogicalResult HeadsBackward::maskRow(Index number, Index row) {
   for (int64_t v = 0; v < shape.vectors; ++v) {
     int64_t lane = v * kernel.width();
@@ -318,17 +319,18 @@ LogicalResult HeadsBackward::maskRow(Index number, Index row) {
     Value zero = kernel.splatF32(0);
     kernel.storeVector(kernel.selectF(*seen, kernel.splatF32(1), zero),
                        visibleOf(number, row), {lane});
-    auto clearHidden = [&](Index head) {
-      for (Value tiles : {scores, scoreGradients}) {
-        Value at = kernel.advance(scoresOf(tiles, head, row), {lane});
-        kernel.storeVector(kernel.selectF(*seen, kernel.loadVector(at), zero),
-                           at);
-      }
+    auto clearHidden = [&](Value tiles, Index head) {
+      Value at = kernel.advance(scoresOf(tiles, head, row), {lane});
+      kernel.storeVector(kernel.selectF(*seen, kernel.loadVector(at), zero),
+                         at);
     };
     if (visibleStride)
-      clearHidden(number);
+      clearHidden(scoreGradients, number);
     else
-      kernel.loop(0, heads, 1, [&](Value head) { clearHidden(head); });
+      kernel.loop(0, heads, 1, [&](Value head) {
+        clearHidden(scores, head);
+        clearHidden(scoreGradients, head);
+      });
   }
   return success();
 }
@@ -373,9 +375,23 @@ LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
   Value lseOfRow = kernel.advance(lse, {row});
   pos::ScoreOp op = task.plan.score;
   Block &body = op.getBody().front();
-  Values arguments;
-  for (int64_t h = 0; h < heads; ++h)
-    arguments.push_back(kernel.loadVector(score, {h * tileStride}));
+  // Which heads see the point, and of a point that one sees all scores.
+  Values isSeen, arguments;
+  Value isSeenByOne, zero = kernel.splatF32(0);
+  for (int64_t h = 0; h < (visibleStride ? heads : 1); ++h) {
+    isSeen.push_back(
+        kernel.compareF(arith::CmpFPredicate::UNE,
+                        kernel.loadVector(seen, {h * visibleStride}), zero));
+    isSeenByOne = !h ? isSeen.back()
+                     : arith::OrIOp::create(kernel.builder, kernel.loc,
+                                            isSeenByOne, isSeen.back())
+                           .getResult();
+  }
+  for (int64_t h = 0; h < heads; ++h) {
+    Value argument = kernel.loadVector(score, {h * tileStride});
+    arguments.push_back(
+        visibleStride ? kernel.selectF(isSeenByOne, argument, zero) : argument);
+  }
   Values seeds;
   // P = exp(score - lse). The difference is taken before the change of base,
   // whose rounding is then relative to the difference.
@@ -384,16 +400,11 @@ LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
         emitter.getAll(body.getTerminator()->getOperand(0));
     if (failed(results))
       return failure();
-    Value zero = kernel.splatF32(0), isSeen;
     for (int64_t h = 0; h < heads; ++h) {
-      if (!isSeen || visibleStride)
-        isSeen =
-            kernel.compareF(arith::CmpFPredicate::UNE,
-                            kernel.loadVector(seen, {h * visibleStride}), zero);
       Value exponent = kernel.addF(
           (*results)[h], kernel.loadBroadcast(lseOfRow, {h * shape.queries}));
       Value p = kernel.exp2(kernel.mulF(exponent, kernel.splatF32(log2e)));
-      p = kernel.selectF(isSeen, p, zero);
+      p = kernel.selectF(isSeen[visibleStride ? h : 0], p, zero);
       kernel.storeVector(p, score, {h * tileStride});
       seeds.push_back(
           kernel.mulF(p, kernel.loadVector(gradient, {h * tileStride})));

@@ -8,6 +8,7 @@ everything is computed in f32, so what remains is the rounding of inputs to grad
 
 import resource
 
+import attention_contract
 import pytest
 import torch
 from heads_text import module, parameters, plain
@@ -102,6 +103,23 @@ def test_rows_in_place(target):
 def test_window_skips_tiles(target):
     case = ("leaky", 8, 8, 8, 1, 300, 300, (32, 32), ("window",))
     check(run(case, target), 1e-5)
+
+
+@sextant.mask
+def staggered(at):
+    """Each head sees one key more than the head before it."""
+    return at.key - at.query <= at.head
+
+
+@pytest.mark.parametrize("lengths", [(7, 7), (40, 65)], ids=str)
+@pytest.mark.parametrize("score", ["talking_heads", "dape(kerple_log, hidden=5)"])
+def test_masks_that_differ_between_heads(score, lengths, target):
+    """A score that its own head does not see has its part in those of the others."""
+    params = sextant.init_params([score], heads=3, head_dim=16)
+    params = {n: t + 0.3 * torch.rand(t.shape) for n, t in params.items()}
+    operands = [rows((2, 3, n, 16)) for n in (lengths[0], lengths[1], lengths[1])]
+    inputs = attention_contract.Inputs.drawn(*operands, params)
+    attention_contract.compare([score, staggered], inputs, target, torch.float32)
 
 
 @pytest.mark.parametrize("case", [CASES[1], CASES[9]], ids=str)
