@@ -38,12 +38,17 @@ RowCopy BackwardKernel::getCopy(unsigned tensor, Index tensorHead, Index first,
   return copy;
 }
 
+// A column that was read outside of a parameter is NaN. Where it is seen, so
+// are the log-sum-exp of the row and all that follows from it; where it is
+// hidden it must not reach the products of gradients, in which it meets zeros.
+
 /// Copies the keys of the tile with their columns.
 LogicalResult BackwardKernel::copyKeys(Value to) {
   RowCopy copy = getCopy(task.sites.key, kvHead, firstKey,
                          kernel.mul(panelCount, shape.panel),
                          shape.headParts.get().front().dim, shape.headRow,
                          task.plan.keyRows, keySite, to);
+  copy.clearsNaN = true;
   return emitHeadCopy(kernel, arguments, task.plan, task.sites,
                       pos::RowOperand::key, shape.headParts, copy,
                       task.element);
@@ -54,6 +59,7 @@ LogicalResult BackwardKernel::copyQueries() {
   RowCopy copy = getCopy(task.sites.query, head, firstQuery, groupEnd,
                          shape.headParts.get().front().dim, shape.headRow,
                          task.plan.queryRows, querySite, queries.rows);
+  copy.clearsNaN = true;
   return emitHeadCopy(kernel, arguments, task.plan, task.sites,
                       pos::RowOperand::query, shape.headParts, copy,
                       task.element);

@@ -29,7 +29,9 @@ codegen::emitHeadCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
                       const KernelPlan &plan, const SiteOperands &sites,
                       pos::RowOperand operand, const RowParts &parts,
                       const RowCopy &copy, Type element) {
-  if (failed(emitRowCopy(kernel, arguments, copy, element)))
+  RowCopy rows = copy;
+  rows.clearsNaN = false;
+  if (failed(emitRowCopy(kernel, arguments, rows, element)))
     return failure();
   for (auto [part, columns] :
        llvm::zip_equal(parts.get().drop_front(), plan.columns)) {

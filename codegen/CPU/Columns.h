@@ -22,7 +22,7 @@ llvm::SmallVector<int64_t> getHeadParts(const KernelPlan &plan,
                                         mlir::Value operand);
 
 /// Copies rows of query or key, `parts` behind each other. `copy` says which
-/// rows, and how the first part is mapped.
+/// rows, and how the first part is mapped; it clears NaN in columns only.
 mlir::LogicalResult emitHeadCopy(KernelBuilder &kernel,
                                  ArgumentBlock &arguments,
                                  const KernelPlan &plan,

@@ -98,10 +98,16 @@ int64_t sextant::codegen::getCopiedRowWords(const VectorTarget &target,
 /// Copies `dim` elements of a row as they are, or as f32, and fills the last
 /// vector with zeros.
 static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
-                    int64_t dim, Type stored, Value to) {
+                    int64_t dim, Type stored, bool clearsNaN, Value to) {
   int64_t lanes = kernel.width() * 32 / stored.getIntOrFloatBitWidth();
   auto convert = [&](Value value) {
-    return element == stored ? value : kernel.extend(value);
+    value = element == stored ? value : kernel.extend(value);
+    if (!clearsNaN)
+      return value;
+    Value zero = kernel.constant(
+        cast<TypedAttr>(kernel.builder.getZeroAttr(value.getType())));
+    return kernel.selectF(
+        kernel.compareF(arith::CmpFPredicate::ORD, value, value), value, zero);
   };
   auto contiguous = [&] {
     for (int64_t lane = 0; lane < dim; lane += lanes) {
@@ -149,9 +155,10 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
     Value to = kernel.advance(copy.to, {kernel.mul(number, copy.rowWords)});
     if (!isMapped)
       return copyRow(kernel, from, step, element, copy.dim,
-                     copy.pairs ? kernel.bf16 : kernel.f32, to);
+                     copy.pairs ? kernel.bf16 : kernel.f32, copy.clearsNaN, to);
     Value mapped = copy.pairs ? copy.mappedRow : to;
-    copyRow(kernel, from, step, element, copy.dim, kernel.f32, mapped);
+    copyRow(kernel, from, step, element, copy.dim, kernel.f32, copy.clearsNaN,
+            mapped);
     if (!copy.maps.empty())
       result = emitRowMaps(kernel, copy.maps, *copy.site, row, mapped);
     if (!copy.pairs)

@@ -62,6 +62,8 @@ struct RowCopy {
   bool pairs = false;
   /// Memory for a row of f32 while pairs are mapped, or made of f32.
   mlir::Value mappedRow;
+  /// NaN becomes zero; of f32 only.
+  bool clearsNaN = false;
 };
 
 /// 32-bit words of a copied row, padding included.

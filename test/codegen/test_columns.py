@@ -401,3 +401,37 @@ def test_a_negative_count_is_refused():
 
     with pytest.raises(sextant.CompileError, match="appends -2 columns"):
         sextant.attention(q, q, q, [some(n=-2)])
+
+
+@sextant.columns("width")
+def table(
+    at,
+    a: sextant.Param("key", "width", given=True),
+    b: sextant.Param("rows", "width"),
+    speed: sextant.PerHead,
+    *,
+    width=3,
+    rows=20,
+):
+    """Tables without a row for each index: NaN where they are read outside."""
+    return a[at.query, at.lane] * sextant.cos(speed[at.head] * at.query), b[at.key, at.lane]
+
+
+@sextant.mask
+def in_table(at, *, rows=20):
+    return (at.key <= at.query) & (at.key < rows)
+
+
+@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize("lengths", [(2, 1), (40, 33), (50, 18)], ids=str)
+def test_columns_that_nothing_sees_may_be_nan(target, lengths):
+    """Queries before the first key and keys past the table: neither the operands nor
+    what else columns are made of gets a NaN."""
+    if not targets.available(target):
+        pytest.skip(f"{target} does not run here")
+    queries, keys = lengths
+    q, k, v = (torch.randn(2, 2, n, 16) for n in (queries, keys, keys))
+    params = {"a": torch.randn(keys, 3), "b": torch.randn(20, 3), "speed": torch.rand(2)}
+    params = {f"table.{n}": t for n, t in params.items()}
+    inputs = attention_contract.Inputs.drawn(q, k, v, params)
+    attention_contract.compare([in_table, table], inputs, target, torch.float32)
