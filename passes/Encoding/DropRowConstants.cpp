@@ -70,6 +70,29 @@ static ArrayAttr getAxesAttr(AxisSet set, MLIRContext *context) {
   return ArrayAttr::get(context, axes);
 }
 
+/// Gives running sums in a hoist hoists of their own: a kernel runs along the
+/// keys for a running sum and nothing beside it.
+static void separateRunningSums(pos::HoistOp hoist, Dependence &dependence) {
+  Block &body = hoist.getBody().front();
+  Value result = body.getTerminator()->getOperand(0);
+  for (auto sum : body.getOps<pos::RunningSumOp>()) {
+    Value value = sum.getResult();
+    if (value == result)
+      continue;
+    OpBuilder builder(hoist);
+    auto own = pos::HoistOp::create(
+        builder, sum.getLoc(), value.getType(),
+        getAxesAttr(dependence.of(value), builder.getContext()));
+    builder.createBlock(&own.getBody());
+    IRMapping mapping;
+    for (Operation *op : getSlice(value, body, {}))
+      builder.clone(*op, mapping);
+    pos::YieldOp::create(builder, sum.getLoc(), mapping.lookup(value));
+    value.replaceAllUsesWith(own.getResult());
+  }
+  eraseDead(body);
+}
+
 /// Before the score site, the hoist of the sum of terms, and of the row term
 /// that there already is (or null).
 static pos::HoistOp createHoist(pos::ScoreOp score, ArrayRef<ScoreTerm> terms,
@@ -100,6 +123,7 @@ static pos::HoistOp createHoist(pos::ScoreOp score, ArrayRef<ScoreTerm> terms,
   }
   pos::YieldOp::create(builder, loc, sum);
   eraseDead(hoist.getBody().front());
+  separateRunningSums(hoist, dependence);
   return hoist;
 }
 

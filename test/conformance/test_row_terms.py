@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import sextant
+from cases import Case, compare
 
 ROWS = 128
 
@@ -156,6 +157,15 @@ def test_a_soft_cap_sees_the_term(target, seed):
     plain = run(row_bias, inputs, target, torch.float32)
     assert not torch.allclose(got["output"], plain["output"], atol=1e-3)
     assert want["table"].abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "after", [("fire(hidden=4)",), ("other=forgetting", row_bias)], ids=["level", "two-sums"]
+)
+def test_running_sums_beside_terms(after, f32_target, seed):
+    """Kernels of running sums make nothing beside them."""
+    case = Case("forgetting", query=34, key=40, before=("past=causal",), after=after)
+    compare(case, f32_target, torch.float32, seed)
 
 
 def test_bf16_rows(cpu_target, seed):

@@ -171,3 +171,38 @@ func.func @gradient(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>) {
   }
   return
 }
+
+// -----
+
+// A running sum keeps a hoist of its own: its kernel makes nothing beside it.
+// CHECK-LABEL: func @running_sum
+// CHECK: %[[SUM:.+]] = pos.hoist [batch, query] {
+// CHECK:   %[[R:.+]] = pos.running_sum to query
+// CHECK:   pos.yield %[[R]]
+// CHECK: %[[TERM:.+]] = pos.hoist [batch, head, query] {
+// CHECK-NOT: pos.running_sum
+// CHECK:   arith.addf %[[SUM]], %
+// CHECK: pos.row_term %[[TERM]]
+// COUNT: Terms=2
+func.func @running_sum(%x: tensor<?x?x?x8xf32>, %g: tensor<?x?xf32>, %p: tensor<?xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) params(%g, %p : tensor<?x?xf32>, tensor<?xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%gate: tensor<?x?xf32>, %level: tensor<?xf32>):
+    pos.score {
+    ^bb0(%s: f32):
+      %b = pos.batch
+      %r = pos.running_sum to query {
+      ^bb0(%t: i32):
+        %y = pos.read %gate[%b, %t] : tensor<?x?xf32>
+        pos.yield %y : f32
+      } : f32
+      %h = pos.head
+      %l = pos.read %level[%h] : tensor<?xf32>
+      %u = arith.addf %s, %r : f32
+      %v = arith.addf %u, %l : f32
+      pos.yield %v : f32
+    }
+  }
+  return
+}
