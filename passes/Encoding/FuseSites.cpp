@@ -46,6 +46,19 @@ static Type getScoreType(pos::ScoreOp score) {
   return score.getPayload().getArgument(0).getType();
 }
 
+/// What scans keys or reads the query row has no form for all heads.
+static LogicalResult checkIsWidened(pos::ScoreOp scalar, pos::ScoreOp all) {
+  WalkResult result = scalar.walk([&](Operation *op) {
+    if (!isa<pos::ScanOp, pos::QueryDotOp>(op))
+      return WalkResult::advance();
+    op->emitOpError("has no kernel beside a score of all heads")
+            .attachNote(all.getLoc())
+        << "this score sees all heads";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 /// A scalar score as a score of all heads, of type `heads`.
 static pos::ScoreOp widen(pos::ScoreOp scalar, Type heads) {
   OpBuilder builder(scalar);
@@ -81,7 +94,10 @@ struct FuseSites : passes::impl::FuseSitesBase<FuseSites> {
         owners.push_back(owner);
     });
     for (pos::SitesOwnerInterface owner : owners) {
-      auto [scores, masks] = fuse(owner.getSitesRegion().front());
+      auto fused = fuse(owner.getSitesRegion().front());
+      if (failed(fused))
+        return signalPassFailure();
+      auto [scores, masks] = *fused;
       numScores += scores;
       numMasks += masks;
       remark::passed(owner.getLoc(),
@@ -92,7 +108,7 @@ struct FuseSites : passes::impl::FuseSitesBase<FuseSites> {
 
 private:
   /// Gives the numbers of scores and masks that were merged into another.
-  std::pair<unsigned, unsigned> fuse(Block &sites) {
+  FailureOr<std::pair<unsigned, unsigned>> fuse(Block &sites) {
     unsigned scores = 0, masks = 0;
     pos::ScoreOp score;
     pos::MaskOp mask;
@@ -100,11 +116,16 @@ private:
       if (auto next = dyn_cast<pos::ScoreOp>(op)) {
         if (score) {
           if (isa<RankedTensorType>(getScoreType(next)) &&
-              getScoreType(score).isF32())
+              getScoreType(score).isF32()) {
+            if (failed(checkIsWidened(score, next)))
+              return failure();
             score = widen(score, getScoreType(next));
-          else if (isa<RankedTensorType>(getScoreType(score)) &&
-                   getScoreType(next).isF32())
+          } else if (isa<RankedTensorType>(getScoreType(score)) &&
+                     getScoreType(next).isF32()) {
+            if (failed(checkIsWidened(next, score)))
+              return failure();
             next = widen(next, getScoreType(score));
+          }
           compose(score, next);
           ++scores;
         }
@@ -117,7 +138,7 @@ private:
         mask = next;
       }
     }
-    return {scores, masks};
+    return std::pair(scores, masks);
   }
 };
 } // namespace

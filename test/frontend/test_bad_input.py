@@ -119,6 +119,18 @@ def test_encoding_and_param_errors(encodings, params, kind, message):
         sextant.attention(rows(), rows(), rows(), encodings, tensors)
 
 
+def test_one_mistake_is_said_once():
+    """Though it stands in the forward and in the backward."""
+    params = sextant.init_params(
+        ["cope", "talking_heads"], heads=4, head_dim=8, requires_grad=True
+    )
+    with pytest.raises(CompileError) as caught:
+        sextant.attention(rows(), rows(), rows(), ["cope", "talking_heads"], params)
+    assert caught.value.message.endswith("has no kernel beside a score of all heads")
+    assert [n.message for n in caught.value.notes] == ["this score sees all heads"]
+    assert caught.value.notes[0].file.endswith("talking_heads.mlir")
+
+
 @pytest.mark.parametrize(
     "positions, kind, message",
     [

@@ -43,7 +43,9 @@ class _Compiler:
 def compile_error(diagnostics: list[dict]) -> CompileError:
     """One exception of the compiler's diagnostics: the first error leads, the
     others follow as notes."""
-    errors = [d for d in diagnostics if d["severity"] == "error"] or diagnostics
+    # What is wrong with an encoding is wrong in the forward and in the backward.
+    once = [d for i, d in enumerate(diagnostics) if d not in diagnostics[:i]]
+    errors = [d for d in once if d["severity"] == "error"] or once
     if not errors:
         return CompileError("the compiler failed without saying why")
     first = errors[0]
