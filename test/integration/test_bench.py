@@ -11,11 +11,11 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
 import bench  # noqa: E402
-from cases import SECTIONS  # noqa: E402
 from gathers import ENCODINGS, Embedding  # noqa: E402
 from inside import WORKS, Problem  # noqa: E402
 from rewrites import REWRITES, Pair  # noqa: E402
 from rows import Settings, inputs  # noqa: E402
+from sections import SECTIONS  # noqa: E402
 
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)

@@ -26,8 +26,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import torch  # noqa: E402
-from cases import SECTIONS  # noqa: E402
 from rows import Row, Settings  # noqa: E402
+from sections import SECTIONS  # noqa: E402
 
 
 def _processor() -> str:

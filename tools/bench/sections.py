@@ -2,8 +2,8 @@
 
 from gathers import gathers
 from inside import against_torch, inside
+from kernels import attention, dense_bias, encodings, share
 from memory import memory
-from plain import attention, dense_bias, encodings, share
 from rewrites import rewrites
 from whole import compiling, training
 
