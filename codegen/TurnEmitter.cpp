@@ -127,13 +127,18 @@ Block &TurnEmitter::getPayload() {
 Index TurnEmitter::countBatches() {
   if (turn.perBatch)
     return arguments.getSize(rows.front(), 0);
-  Index count = 1;
+  Index most = 1, least = 1;
   for (pos::RowOperand operand : turn.operands)
     if (std::optional<unsigned> positions = operand == pos::RowOperand::key
                                                 ? layout.keyPositions
-                                                : layout.queryPositions)
-      count = k.max(count, arguments.getSize(*positions, 0));
-  return count;
+                                                : layout.queryPositions) {
+      Index size = arguments.getSize(*positions, 0);
+      least = k.max(k.min(most, size), 1);
+      most = k.max(most, size);
+    }
+  // Of 2 and 3 elements both repeat together in the batch alone.
+  return k.select(k.equal(k.rem(most, least), 0), most,
+                  arguments.getSize(rows.front(), 0));
 }
 
 Index TurnEmitter::countHeads() {

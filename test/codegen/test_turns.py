@@ -34,6 +34,8 @@ def positions_of(kind, shape):
         both[1][:, 1::2, 0] = both[0][:, 1::2, 0]  # apart on one axis only
     if kind == "wider":  # the positions of one side have a batch
         both[1] = both[1].repeat(batch, 1, 1)
+    if kind == "divisors":  # of a batch of 6
+        both = [torch.randint(-5, 9, (n, longest, 2), dtype=torch.int32) for n in (2, 3)]
     given = {
         "query_positions": both[0][:, longest - queries :].contiguous(),
         "key_positions": both[1][:, longest - keys :].contiguous(),
@@ -57,7 +59,8 @@ def turn(rows, at, gen, unit):
 def attention(query, key, value, given, gen, unit):
     def place(name, length, last):
         if name in given:
-            return given[name].double()
+            times = query.shape[0] // given[name].shape[0]
+            return given[name].double().repeat(times, 1, 1)
         return (torch.arange(length) + last - length).double()[None, :, None].expand(1, -1, 2)
 
     queries, keys = query.shape[2], key.shape[2]
@@ -101,6 +104,11 @@ def generator(heads, blocks, size):
 def test_rows_of_one_place_share_a_matrix(shape, kind):
     use = f"liere(block=4, unit={UNIT})"
     against_plain(shape, kind, use, generator(1, 2, 4), 9)
+
+
+def test_positions_of_two_and_of_three_elements():
+    use = f"liere(block=4, unit={UNIT})"
+    against_plain((6, 1, 1, 5, 7), "divisors", use, generator(1, 2, 4), 8)
 
 
 @pytest.mark.parametrize("kind", ["index", "same", "mixed"])
