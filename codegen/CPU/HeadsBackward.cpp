@@ -375,22 +375,23 @@ LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
   Value lseOfRow = kernel.advance(lse, {row});
   pos::ScoreOp op = task.plan.score;
   Block &body = op.getBody().front();
-  // Which heads see the point, and of a point that one sees all scores.
-  Values isSeen, arguments;
-  Value isSeenByOne, zero = kernel.splatF32(0);
-  for (int64_t h = 0; h < (visibleStride ? heads : 1); ++h) {
-    isSeen.push_back(
-        kernel.compareF(arith::CmpFPredicate::UNE,
-                        kernel.loadVector(seen, {h * visibleStride}), zero));
-    isSeenByOne = !h ? isSeen.back()
+  Value zero = kernel.splatF32(0);
+  auto loadSeen = [&](int64_t h) {
+    return kernel.compareF(arith::CmpFPredicate::UNE,
+                           kernel.loadVector(seen, {h * visibleStride}), zero);
+  };
+  // Where masks differ, what one head sees takes the scores of all.
+  Value isSeenByOne;
+  for (int64_t h = 0; visibleStride && h < heads; ++h)
+    isSeenByOne = !h ? loadSeen(h)
                      : arith::OrIOp::create(kernel.builder, kernel.loc,
-                                            isSeenByOne, isSeen.back())
+                                            isSeenByOne, loadSeen(h))
                            .getResult();
-  }
+  Values arguments;
   for (int64_t h = 0; h < heads; ++h) {
     Value argument = kernel.loadVector(score, {h * tileStride});
     arguments.push_back(
-        visibleStride ? kernel.selectF(isSeenByOne, argument, zero) : argument);
+        isSeenByOne ? kernel.selectF(isSeenByOne, argument, zero) : argument);
   }
   Values seeds;
   // P = exp(score - lse). The difference is taken before the change of base,
@@ -400,11 +401,15 @@ LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
         emitter.getAll(body.getTerminator()->getOperand(0));
     if (failed(results))
       return failure();
+    // Loaded again: the payload leaves no register free.
+    Value isSeen;
     for (int64_t h = 0; h < heads; ++h) {
+      if (!isSeen || visibleStride)
+        isSeen = loadSeen(h);
       Value exponent = kernel.addF(
           (*results)[h], kernel.loadBroadcast(lseOfRow, {h * shape.queries}));
       Value p = kernel.exp2(kernel.mulF(exponent, kernel.splatF32(log2e)));
-      p = kernel.selectF(isSeen[visibleStride ? h : 0], p, zero);
+      p = kernel.selectF(isSeen, p, zero);
       kernel.storeVector(p, score, {h * tileStride});
       seeds.push_back(
           kernel.mulF(p, kernel.loadVector(gradient, {h * tileStride})));
