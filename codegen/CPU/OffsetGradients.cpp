@@ -253,7 +253,7 @@ LogicalResult sextant::codegen::launchOffsetPullback(const Lowering &lowering,
   auto query = cast<RankedTensorType>(
       getOwnerOperands(lowering.plan.owner).query.getType());
   OffsetShape shape(lowering.target.vector, query.getDimSize(3));
-  std::string suffix = ("offset_sum_" + Twine(number)).str();
+  std::string suffix = getOffsetSuffix("sum", number);
   Value summed = launchSumOfPartials(lowering, suffix, shape, partials);
   if (lowering.plan.offsetProducts[number].index)
     return launchTakenPullback(lowering, number, shape, made.seen, summed,
@@ -290,7 +290,7 @@ LogicalResult sextant::codegen::launchOffsetPullback(const Lowering &lowering,
       });
     });
   };
-  operands.launch(lowering, ("offset_table_" + Twine(number)).str(),
+  operands.launch(lowering, getOffsetSuffix("table", number),
                   {countItems, scratchBytes, run});
   return success();
 }

@@ -28,6 +28,10 @@ void OffsetPoint::collect(Value value,
   ops.insert(op);
 }
 
+std::string codegen::getOffsetSuffix(StringRef what, size_t number) {
+  return ("offset_" + what + "_" + Twine(number)).str();
+}
+
 Value codegen::isBlockSeen(KernelBuilder &kernel, ArgumentBlock &arguments,
                            unsigned seen, Index number) {
   Value flag = kernel.load(kernel.i32, arguments.getAddress(seen, {number}));

@@ -31,6 +31,9 @@ private:
   mlir::Value offsetValue;
 };
 
+/// What the launches of a product are called.
+std::string getOffsetSuffix(llvm::StringRef what, size_t number);
+
 /// Whether a block of entries is seen: `seen` is a number of the kernel.
 mlir::Value isBlockSeen(KernelBuilder &kernel, ArgumentBlock &arguments,
                         unsigned seen, Index number);

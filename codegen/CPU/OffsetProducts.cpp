@@ -76,10 +76,6 @@ static Value getTable(const Lowering &lowering, size_t number) {
   return owner.getParamOperands()[table.param];
 }
 
-static std::string getName(StringRef what, size_t number) {
-  return ("offset_" + what + "_" + Twine(number)).str();
-}
-
 //===----------------------------------------------------------------------===//
 // Offsets in use
 //===----------------------------------------------------------------------===//
@@ -165,7 +161,7 @@ static FailureOr<Value> launchSeen(const Lowering &lowering,
     };
     kernel.loop(begin, end, 1, [&](Value item) { emitItem(item); });
   };
-  operands.launch(lowering, getName("seen", number),
+  operands.launch(lowering, getOffsetSuffix("seen", number),
                   {countItems, noScratch, run});
   if (failed(status))
     return failure();
@@ -240,7 +236,7 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
       });
     });
   };
-  operands.launch(lowering, getName("factors", number),
+  operands.launch(lowering, getOffsetSuffix("factors", number),
                   {countItems, noScratch, run});
   if (failed(status))
     return failure();
@@ -295,7 +291,7 @@ static Value launchWeights(const Lowering &lowering, size_t number,
       });
     });
   };
-  operands.launch(lowering, getName("weights", number),
+  operands.launch(lowering, getOffsetSuffix("weights", number),
                   {countItems, noScratch, run});
   return result;
 }
@@ -373,7 +369,7 @@ static Value launchRows(const Lowering &lowering, size_t number,
       });
     });
   };
-  operands.launch(lowering, getName("rows", number),
+  operands.launch(lowering, getOffsetSuffix("rows", number),
                   {countItems, noScratch, run});
   return result;
 }
@@ -418,7 +414,7 @@ static Value launchTranspose(const Lowering &lowering, size_t number,
       });
     });
   };
-  operands.launch(lowering, getName("transpose", number),
+  operands.launch(lowering, getOffsetSuffix("transpose", number),
                   {countItems, noScratch, run});
   return result;
 }

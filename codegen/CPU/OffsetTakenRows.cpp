@@ -73,10 +73,6 @@ struct TakenTable {
 };
 } // namespace
 
-static std::string getName(StringRef what, size_t number) {
-  return ("offset_" + what + "_" + Twine(number)).str();
-}
-
 /// Copies `dim` elements, `step` apart, and fills the row up with zeros.
 static void copyRow(KernelBuilder &kernel, Value from, Index step,
                     const OffsetShape &shape, Value to) {
@@ -156,7 +152,7 @@ FailureOr<Value> sextant::codegen::launchTakenRows(const Lowering &lowering,
                   [&](Value entry) { emitEntry(entry, isSeen); });
     });
   };
-  operands.launch(lowering, getName("rows", number),
+  operands.launch(lowering, getOffsetSuffix("rows", number),
                   {countItems, noScratch, run});
   if (failed(status))
     return failure();
@@ -229,7 +225,7 @@ LogicalResult sextant::codegen::launchTakenPullback(const Lowering &lowering,
       });
     });
   };
-  operands.launch(lowering, getName("table", number),
+  operands.launch(lowering, getOffsetSuffix("table", number),
                   {countItems, noScratch, run});
   return status;
 }

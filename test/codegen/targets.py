@@ -1,8 +1,10 @@
 """Which targets this machine can run."""
 
+import pytest
 import torch
 
 import sextant
+from attention_contract import Inputs
 
 # Targets of the CPU, and what tensors they are tested with.
 DTYPES = {
@@ -28,3 +30,17 @@ def available(target):
     except (sextant.CompileError, RuntimeError):
         return False
     return True
+
+
+def drawn(target, shape, params, positions=None, draws=1.0):
+    """Inputs of a shape (batch, heads, kv heads, queries, keys, head dim, value dim) in
+    the target's dtype; skips the test where the target is not available."""
+    if not available(target):
+        pytest.skip(f"this machine has no {target}")
+    batch, heads, kv_heads, queries, keys, dim, value_dim = shape
+    tensors = [
+        draws * torch.randn(batch, heads, queries, dim),
+        torch.randn(batch, kv_heads, keys, dim),
+        torch.randn(batch, kv_heads, keys, value_dim),
+    ]
+    return Inputs.drawn(*(t.to(DTYPES[target]) for t in tensors), params, positions or {})

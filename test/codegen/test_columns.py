@@ -174,21 +174,10 @@ def test_the_reference_is_plain_attention(names, positions):
 
 
 def compare(target, uses, params, shape, positions=None, draws=1.0):
-    if not targets.available(target):
-        pytest.skip(f"this machine has no {target}")
-    batch, heads, kv_heads, queries, keys, dim, value_dim = shape
-    dtype = targets.DTYPES[target]
-    tensors = [
-        draws * torch.randn(batch, heads, queries, dim),
-        torch.randn(batch, kv_heads, keys, dim),
-        torch.randn(batch, kv_heads, keys, value_dim),
-    ]
-    inputs = attention_contract.Inputs.drawn(
-        *(t.to(dtype) for t in tensors), params, positions or {}
-    )
+    inputs = targets.drawn(target, shape, params, positions, draws)
     # Columns are operands of products: plain code rounds them as it does q and k.
     what = (list(map(str, uses)), shape)
-    attention_contract.compare(uses, inputs, target, dtype, what, rounds_params=True)
+    attention_contract.compare(uses, inputs, target, targets.DTYPES[target], what, rounds_params=True)
 
 
 CASES = [

@@ -7,6 +7,14 @@ import sextant
 
 ROWS = 50
 # Rows of a table, mapped; what the map adds is a parameter or a table of sines.
+TAKEN = """\
+  %x = nn.embedding %w, %i
+    : (tensor<{vocabulary}x{width}x{dtype}>, tensor<?x?x{index}>) -> tensor<?x?x{width}x{dtype}>
+  %y = pos.map_rows %x of embedding
+    uses [#pos.use<@learned, "learned", {{rows = {rows} : i32}}>, #pos.use<@sinusoidal, "waves">]
+    params(%r : tensor<{rows}x{width}xf32>) {positions}
+    : tensor<?x?x{width}x{dtype}> -> tensor<?x?x{width}x{dtype}>
+"""
 MODEL = """
 nn.parameter "table" : tensor<{vocabulary}x{width}x{dtype}> init constant [0.0]
 nn.parameter "rows" : tensor<{rows}x{width}xf32> init constant [0.0]
@@ -15,13 +23,7 @@ func.func @forward(%i: tensor<?x?x{index}> {{exec.name = "i"}},
                    %w: tensor<{vocabulary}x{width}x{dtype}> {{nn.parameter = "table"}},
                    %r: tensor<{rows}x{width}xf32> {{nn.parameter = "rows"}})
     -> tensor<?x?x{width}x{dtype}> {{
-  %x = nn.embedding %w, %i
-    : (tensor<{vocabulary}x{width}x{dtype}>, tensor<?x?x{index}>) -> tensor<?x?x{width}x{dtype}>
-  %y = pos.map_rows %x of embedding
-    uses [#pos.use<@learned, "learned", {{rows = {rows} : i32}}>, #pos.use<@sinusoidal, "waves">]
-    params(%r : tensor<{rows}x{width}xf32>) {positions}
-    : tensor<?x?x{width}x{dtype}> -> tensor<?x?x{width}x{dtype}>
-  return %y : tensor<?x?x{width}x{dtype}>
+{taken}  return %y : tensor<?x?x{width}x{dtype}>
 }}
 func.func @loss(%i: tensor<?x?x{index}> {{exec.name = "i"}},
                 %p: tensor<?x?x1xi32> {{exec.name = "p"}},
@@ -29,13 +31,7 @@ func.func @loss(%i: tensor<?x?x{index}> {{exec.name = "i"}},
                 %w: tensor<{vocabulary}x{width}x{dtype}> {{nn.parameter = "table"}},
                 %r: tensor<{rows}x{width}xf32> {{nn.parameter = "rows"}}) -> tensor<{dtype}>
     attributes {{nn.gradients = @gradients}} {{
-  %x = nn.embedding %w, %i
-    : (tensor<{vocabulary}x{width}x{dtype}>, tensor<?x?x{index}>) -> tensor<?x?x{width}x{dtype}>
-  %y = pos.map_rows %x of embedding
-    uses [#pos.use<@learned, "learned", {{rows = {rows} : i32}}>, #pos.use<@sinusoidal, "waves">]
-    params(%r : tensor<{rows}x{width}xf32>) {positions}
-    : tensor<?x?x{width}x{dtype}> -> tensor<?x?x{width}x{dtype}>
-  %z = nn.mul %y, %weights
+{taken}  %z = nn.mul %y, %weights
     : (tensor<?x?x{width}x{dtype}>, tensor<?x?x{width}x{dtype}>) -> tensor<?x?x{width}x{dtype}>
   %loss = nn.sum %z over [0, 1, 2] : (tensor<?x?x{width}x{dtype}>) -> tensor<{dtype}>
   return %loss : tensor<{dtype}>
@@ -48,14 +44,15 @@ TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 2**-7}
 
 
 def model(width, vocabulary=11, dtype="f32", index="i64", positions=False):
-    return MODEL.format(
-        width=width,
-        vocabulary=vocabulary,
-        rows=ROWS,
-        dtype=dtype,
-        index=index,
-        positions="positions(%p : tensor<?x?x1xi32>)" if positions else "",
-    )
+    settings = {
+        "width": width,
+        "vocabulary": vocabulary,
+        "rows": ROWS,
+        "dtype": dtype,
+        "index": index,
+        "positions": "positions(%p : tensor<?x?x1xi32>)" if positions else "",
+    }
+    return MODEL.format(taken=TAKEN.format(**settings), **settings)
 
 
 def waves(position, width):

@@ -122,20 +122,16 @@ def params_of(encoding, shape):
 
 
 def compare(target, uses, shape, params, positions=None, draws=1.0):
-    if not targets.available(target):
-        pytest.skip(f"this machine has no {target}")
-    batch, heads, kv_heads, queries, keys, dim, value_dim = shape
-    dtype = targets.DTYPES[target]
-    tensors = [
-        draws * torch.randn(batch, heads, queries, dim),
-        torch.randn(batch, kv_heads, keys, dim),
-        torch.randn(batch, kv_heads, keys, value_dim),
-    ]
-    inputs = attention_contract.Inputs.drawn(*(t.to(dtype) for t in tensors), params, positions)
+    inputs = targets.drawn(target, shape, params, positions, draws)
     # The matrices are operands of products: plain code in bf16 rounds what they are made
     # of, as it does q and k.
     attention_contract.compare(
-        uses, inputs, target, dtype, (list(map(str, uses)), shape), rounds_params=True
+        uses,
+        inputs,
+        target,
+        targets.DTYPES[target],
+        (list(map(str, uses)), shape),
+        rounds_params=True,
     )
 
 
