@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 import sextant
-from numeric_contract import DRAWS, Comparison, neighbour
+from numeric_contract import DRAWS, Comparison, neighbour, nudged
 from sextant import definitions
 
 
@@ -69,6 +69,14 @@ class Inputs:
         return self.each(
             lambda t: neighbour(t, dtype), lambda t: neighbour(t, torch.float32)
         )
+
+    def nudged(self, draw: int) -> "Inputs":
+        """Inputs that f32 hardly tells from these, in float64; see numeric_contract.py."""
+
+        def move(t: torch.Tensor) -> torch.Tensor:
+            return nudged(t, draw)
+
+        return self.each(move, move)
 
     def rounded(self, params: bool = False) -> "Inputs":
         """Operands of bf16 moved by up to two roundings: one of their own, and one of
@@ -197,16 +205,17 @@ def compare(
     """Holds outputs, log-sum-exp and all gradients to C7. Values of `first` are exact
     in `dtype`; with ``rounds_params`` parameters become operands of products, such as
     columns of rows."""
+
+    def reference(inputs: Inputs, stored: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return forward(uses, inputs) | backward(uses, inputs, stored)
+
     comparison = Comparison(dtype)
     for draw in range(DRAWS):
         inputs = first.neighbours(dtype) if draw else first
         plain = inputs.cast(dtype) if dtype == torch.float32 else inputs.rounded(rounds_params)
         got = run(uses, inputs.cast(dtype), target)
-        comparison.add(
-            got,
-            forward(uses, plain) | backward(uses, plain, got),
-            forward(uses, inputs) | backward(uses, inputs, got),
-        )
+        comparison.add(got, reference(plain, got), reference(inputs, got))
         if comparison.holds():
             break
+        comparison.add_nudged(reference(first.nudged(draw), comparison.first))
     comparison.check(f"{what or uses} on {target} in {dtype}:")

@@ -1,9 +1,7 @@
 """Scores of all heads on the CPU, forward and backward, against float64.
 
-Tolerances: f32 sums of a few hundred terms of size one, relative to the largest
-element; lse and the gradients of parameters are sums over all scores. Of bf16
-everything is computed in f32, so what remains is the rounding of inputs to gradients
-(the output is given in bf16) and of results to 8 bits.
+Tolerance: C7, see numeric_contract.py; plain is the formula of heads_text.py in f32,
+or for bf16 in float64 on operands moved by what bf16 rounds.
 """
 
 import resource
@@ -12,6 +10,8 @@ import attention_contract
 import pytest
 import torch
 from heads_text import module, parameters, plain
+from attention_contract import Inputs
+from numeric_contract import DRAWS, Comparison
 from plain_attention import causal
 
 import sextant
@@ -55,54 +55,85 @@ def rows(shape, dtype=torch.float32):
     return torch.randn(b, n, h, d).transpose(1, 2).to(dtype)
 
 
-def run(case, target, dtype=torch.float32, contiguous=False):
-    """Results of ours, and of float64 on the same input."""
+def drawn(kind, heads, kv_heads, hidden, batch, lq, lk, dims, dtype):
+    operands = [rows((batch, n, m, d), dtype) for n, m, d in
+                ((heads, lq, dims[0]), (kv_heads, lk, dims[0]), (kv_heads, lk, dims[1]))]  # fmt: skip
+    params = {str(n): p for n, p in enumerate(parameters(kind, heads, hidden))}
+    return Inputs.drawn(*operands, params)
+
+
+def names(inputs):
+    return ["d query", "d key", "d value", *(f"d parameter {n}" for n in inputs.params)]
+
+
+def kernel(program, inputs, arrange, positions=()):
+    """Results of a program of heads_text.py, by name."""
+    operands = [arrange(t) for t in (inputs.query, inputs.key, *inputs.values)]
+    params = list(inputs.params.values())
+    out, lse = program.run("forward", [*operands, *params, *positions])
+    grads = [arrange(inputs.output_grads[0]), inputs.lse_grad.masked_fill(lse == -torch.inf, 0.0)]
+    got = program.run("backward", [*operands, out, lse, *grads, *params, *positions])
+    return {"output": out, "lse": lse, **dict(zip(names(inputs), got))}
+
+
+def formula(kind, inputs, stored, positions=None, **settings):
+    """The same by the plain formula, in the type of the inputs; gradients from the
+    output that a forward stored, as the backward has it."""
+    leaves = [inputs.query, inputs.key, *inputs.values, *inputs.params.values()]
+    leaves = [t.detach().requires_grad_() for t in leaves]
+    if positions:
+        settings["positions"] = [p[..., 0].to(inputs.query.dtype) for p in positions]
+    out, lse = plain(kind, *leaves[:3], leaves[3:], **settings)
+    dead = lse == -torch.inf
+    out = out.masked_fill(dead[..., None], 0.0)
+    do = inputs.output_grads[0]
+    moved = ((stored["output"].to(out.dtype) - out.detach()) * do).sum(-1)
+    loss = (out * do).sum() + (lse.masked_fill(dead, 0.0) * (inputs.lse_grad - moved)).sum()
+    gradients = torch.autograd.grad(loss, leaves)
+    return {"output": out.detach(), "lse": lse.detach(), **dict(zip(names(inputs), gradients))}
+
+
+def compare(case, target, dtype=torch.float32, contiguous=False, positions=None):
+    """Holds a case to C7; `positions` are those of queries and keys."""
     kind, heads, kv_heads, hidden, batch, lq, lk, dims, extra = case
     name = "bf16" if dtype == torch.bfloat16 else "f32"
-    program = sextant.compile(module(kind, heads, hidden, dims, extra, name), target=target)
-    inputs = [rows((batch, heads, lq, dims[0]), dtype)]
-    inputs += [rows((batch, kv_heads, lk, d), dtype) for d in dims]
-    if contiguous:
-        inputs = [t.contiguous() for t in inputs]
-    params = parameters(kind, heads, hidden)
-    out, lse = program.run("forward", [*inputs, *params])
-    do, dlse = rows(out.shape, dtype), torch.randn(lse.shape)
-    got = program.run("backward", [*inputs, out, lse, do, dlse, *params])
-
-    leaves = [t.double().requires_grad_() for t in (*inputs, *params)]
+    text = module(kind, heads, hidden, dims, extra, name, positions=bool(positions))
+    program = sextant.compile(text, target=target)
     mask = MASKS.get(extra[0]) if extra else None
-    exact, exact_lse = plain(kind, *leaves[:3], leaves[3:], mask, "rope" in extra)
-    dead = exact_lse == -torch.inf
-    exact = exact.masked_fill(dead[..., None], 0.0)
-    finite = exact_lse.masked_fill(dead, 0.0)
-    # The output that the backward is given was rounded to its type.
-    rounding = ((out.double() - exact.detach()) * do.double()).sum(-1)
-    loss = (exact * do).sum() + (finite * (dlse - rounding)).sum()
-    wanted = torch.autograd.grad(loss, leaves)
-    assert torch.equal(lse == -torch.inf, dead)
-    return [(out, exact), (lse.masked_fill(dead, 0.0), finite), *zip(got, wanted)]
+    settings = {"mask": mask, "rope": "rope" in extra, "positions": positions}
+    first = drawn(kind, heads, kv_heads, hidden, batch, lq, lk, dims, dtype)
 
+    def arrange(tensor):
+        """Rows with the strides of a projection, or without gaps."""
+        t = tensor if contiguous else tensor.transpose(1, 2)
+        return t.contiguous() if contiguous else t.contiguous().transpose(1, 2)
 
-def check(results, tolerance):
-    names = ["output", "lse", "dq", "dk", "dv", *range(9)]
-    for name, (got, wanted) in zip(names, results):
-        size = max(1.0, wanted.abs().max().item())
-        error = (got.double() - wanted).abs().max().item() / size
-        assert error <= tolerance, f"{name}: {error:.2e}"
+    comparison = Comparison(dtype)
+    for draw in range(DRAWS):
+        inputs = first.neighbours(dtype) if draw else first
+        got = kernel(program, inputs.cast(dtype), arrange, positions or ())
+        literal = inputs.cast(dtype) if dtype == torch.float32 else inputs.rounded()
+        exact = formula(kind, inputs, got, **settings)
+        comparison.add(got, formula(kind, literal, got, **settings), exact)
+        if comparison.holds():
+            break
+        near = formula(kind, first.nudged(draw), comparison.first, **settings)
+        comparison.add_nudged(near)
+    comparison.check(f"{case} on {target}:")
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_shapes(case, target):
-    check(run(case, target), 1e-5)
+    compare(case, target)
 
 
 def test_rows_in_place(target):
-    check(run(("leaky", 4, 4, 8, 2, 128, 128, (32, 32), ("causal",)), target, contiguous=True), 1e-5)
+    compare(("leaky", 4, 4, 8, 2, 128, 128, (32, 32), ("causal",)), target, contiguous=True)
 
 
 def test_window_skips_tiles(target):
     case = ("leaky", 8, 8, 8, 1, 300, 300, (32, 32), ("window",))
-    check(run(case, target), 1e-5)
+    compare(case, target)
 
 
 @sextant.mask
@@ -118,30 +149,20 @@ def test_masks_that_differ_between_heads(score, lengths, target):
     params = sextant.init_params([score], heads=3, head_dim=16)
     params = {n: t + 0.3 * torch.rand(t.shape) for n, t in params.items()}
     operands = [rows((2, 3, n, 16)) for n in (lengths[0], lengths[1], lengths[1])]
-    inputs = attention_contract.Inputs.drawn(*operands, params)
+    inputs = Inputs.drawn(*operands, params)
     attention_contract.compare([score, staggered], inputs, target, torch.float32)
 
 
 @pytest.mark.parametrize("case", [CASES[1], CASES[9]], ids=str)
 def test_bf16_is_computed_in_f32(case, target):
-    check(run(case, target, torch.bfloat16), 2e-2)
+    compare(case, target, torch.bfloat16)
 
 
 def test_positions(target):
-    kind, heads, hidden, length = "leaky", 4, 8, 90
-    text = module(kind, heads, hidden, (16, 16), ("causal",), positions=True)
-    program = sextant.compile(text, target=target)
-    inputs = [rows((2, heads, length, 16)) for _ in range(3)]
-    params = parameters(kind, heads, hidden)
+    length = 90
     given = [torch.randint(-50, 50, (2, length, 1), dtype=torch.int32) for _ in range(2)]
-    out, lse = program.run("forward", [*inputs, *params, *given])
-    do, dlse = torch.randn_like(out), torch.randn_like(lse)
-    got = program.run("backward", [*inputs, out, lse, do, dlse, *params, *given])
-    leaves = [t.double().requires_grad_() for t in (*inputs, *params)]
-    positions = [p[..., 0].double() for p in given]
-    exact, exact_lse = plain(kind, *leaves[:3], leaves[3:], causal, positions=positions)
-    wanted = torch.autograd.grad((exact * do).sum() + (exact_lse * dlse).sum(), leaves)
-    check([(out, exact), (lse, exact_lse), *zip(got, wanted)], 1e-5)
+    case = ("leaky", 4, 4, 8, 2, length, length, (16, 16), ("causal",))
+    compare(case, target, positions=given)
 
 
 def test_same_bits_for_any_number_of_threads(target):

@@ -8,7 +8,7 @@
 // CHECK: %[[LIMIT:.+]] = arith.constant 1.500000e+01 : f32
 // CHECK: %[[P:.+]] = pos.scan %{{.+}} leftward until %[[LIMIT]] : f32
 // CHECK: math.floor %[[P]]
-// CHECK: math.ceil %[[P]]
+// CHECK: arith.minsi
 // CHECK: pos.query_dot %[[TABLE]] columns[%{{.+}}]
 // CHECK: pos.query_dot %[[TABLE]] columns[%{{.+}}]
 func.func @cope(%x: tensor<?x?x?x8xf32>, %t: tensor<8x16xf32>) -> tensor<?x?x?x8xf32> {

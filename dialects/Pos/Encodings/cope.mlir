@@ -1,7 +1,9 @@
 // Contextual position encoding: a key's position is the sum of the gates from
 // that key to the query, so tokens that matter are counted. Between two whole
 // positions the bias is interpolated. Without a causal mask the count starts at
-// the last key. The bias is not scaled; the gate sees the score so far.
+// the last key. The bias is not scaled; the gate sees the score so far. The released
+// code interpolates to ceil(p): the same values, but no slope at whole p, which sums of
+// f32 do reach. Here the slope at a whole p is that to its right.
 pos.encoding @cope attributes {
   formula = "s + interpolation at p_ij of q_i table, p_ij = min(sum of sigmoid(s_it) over j <= t <= i, positions - 1)",
   paper = "Golovneva et al. 2024, Contextual Position Encoding, section 4"
@@ -25,9 +27,9 @@ pos.encoding @cope attributes {
     %gate = arith.divf %one, %denominator : f32
     %p = pos.scan %gate leftward until %limit : f32
     %low = math.floor %p : f32
-    %high = math.ceil %p : f32
     %i = arith.fptosi %low : f32 to i32
-    %j = arith.fptosi %high : f32 to i32
+    %next = arith.addi %i, %first : i32
+    %j = arith.minsi %next, %last : i32
     %a = pos.query_dot %table columns[%i] : tensor<?x?xf32>
     %b = pos.query_dot %table columns[%j] : tensor<?x?xf32>
     %w = arith.subf %p, %low : f32

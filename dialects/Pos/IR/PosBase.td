@@ -39,12 +39,15 @@ def Pos_Dialect : Dialect {
       op in the same type, plus 1e-6 (f32) or 1e-3 (bf16) of the tensor's
       largest magnitude, or of 1 if that is larger; gradients included. Errors
       are a tensor's largest differences from float64 on the same operands; that
-      of PyTorch is the largest over the input and 31 neighbours of it (every
+      of PyTorch is the largest over the input and 99 neighbours of it (every
       element moved by up to 1/64). Relative, because one rounding of a large
       number is more than any constant. With neighbours, because the error of a
       single number, such as the gradient of a scalar, is random: of two equally
       good methods the first is off by more than twice the second in three
-      inputs of ten. On the same operands, because a backward is given output
+      inputs of ten. The error of a kernel is the least over that for the input
+      and those for inputs within 2^-19 of it, which sums of f32 can be off by:
+      where a gradient jumps, at a kink, they cannot tell the side of a point.
+      On the same operands, because a backward is given output
       and log-sum-exp as they are stored. The rounding of the output is an error
       of the forward; in bf16 it moves the gradient of a parameter, which sums
       it over all rows, further than PyTorch is off, which keeps probabilities.
