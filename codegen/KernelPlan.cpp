@@ -4,6 +4,7 @@
 #include "codegen/GradientPaths.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -398,6 +399,33 @@ static LogicalResult setOnce(SiteTy &slot, SiteTy site) {
   return success();
 }
 
+/// Whether a value is made of another, also by what regions of its ops use.
+static bool isMadeOf(Value value, Value part) {
+  llvm::SetVector<Value> slice;
+  slice.insert(value);
+  for (size_t number = 0; number < slice.size(); ++number) {
+    if (slice[number] == part)
+      return true;
+    if (Operation *op = slice[number].getDefiningOp())
+      op->walk([&](Operation *nested) {
+        slice.insert_range(nested->getOperands());
+      });
+  }
+  return false;
+}
+
+/// The cotangent of a scan needs those of the scans that its result goes into,
+/// for all keys: their totals come first.
+static void planScanLevels(KernelPlan &plan) {
+  size_t count = plan.scans.size();
+  plan.scanLevels.assign(count, 0);
+  for (size_t first = count; first-- > 0;)
+    for (size_t second = first + 1; second < count; ++second)
+      if (isMadeOf(plan.scans[second].getValue(), plan.scans[first]))
+        plan.scanLevels[first] =
+            std::max(plan.scanLevels[first], plan.scanLevels[second] + 1);
+}
+
 static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
   if (!plan.hasPositions)
     for (Operation &op : score.getBody().front())
@@ -417,6 +445,7 @@ static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
     if (scan.getDirection() != plan.scans.front().getDirection())
       return scan.emitOpError("runs against another scan of this attention");
   }
+  planScanLevels(plan);
   return success();
 }
 

@@ -140,6 +140,8 @@ struct KernelPlan {
   /// None under given positions, whose offsets have gaps.
   llvm::SmallVector<OffsetProduct> offsetProducts;
   llvm::SmallVector<pos::ScanOp> scans; ///< in one direction
+  /// Per scan: how many scans, each of what the one before gives, follow on it.
+  llvm::SmallVector<unsigned> scanLevels;
   llvm::SmallVector<HingeFunction> hinges;
   /// Where the score payload uses them, in order.
   llvm::SmallVector<pos::HingeSumOp> hingeSums;

@@ -173,12 +173,16 @@ Value BackwardSite::pullScan(OpBuilder &, pos::ScanOp op, Value limit,
   if (isSaturated)
     return zero;
   unsigned number = plan.findScan(op);
+  unsigned level = plan.scanLevels[number];
+  // What it needs of other scans is not there yet.
+  if (sweep == Sweep::Totals && level > totalsLevel)
+    return zero;
   Value isBelow = kernel.compareF(arith::CmpFPredicate::OLT,
                                   kernel.loadVector(getCellSums(number)),
                                   kernel.broadcast(limit));
   Value pulled = kernel.selectF(isBelow, kernel.broadcast(cotangent), zero);
   Value totalAt = getScanState(ScanState::Total, number, getQuery());
-  if (sweep == Sweep::Totals) {
+  if (sweep == Sweep::Totals && level == totalsLevel) {
     kernel.store(kernel.addF(kernel.loadF32(totalAt), kernel.sumLanes(pulled)),
                  totalAt);
     return zero;
@@ -286,9 +290,15 @@ LogicalResult BackwardKernel::emitSweeps(Index firstHead, Index group) {
   using State = BackwardSite::ScanState;
   if (failed(clear({State::Carry, State::Total, State::Passed})))
     return failure();
-  site.setSweep(BackwardSite::Sweep::Totals);
-  if (failed(emitTiles(firstHead, group)) || failed(clear({State::Carry})))
-    return failure();
+  unsigned levels = *llvm::max_element(task.plan.scanLevels) + 1;
+  for (unsigned level = 0; level < levels; ++level) {
+    site.setSweep(BackwardSite::Sweep::Totals, level);
+    if (failed(emitTiles(firstHead, group)) || failed(clear({State::Carry})))
+      return failure();
+    // Scans of lower levels have passed their cotangents on.
+    if (level > 0 && failed(clear({State::Passed})))
+      return failure();
+  }
   site.setSweep(BackwardSite::Sweep::Gradients);
   return emitTiles(firstHead, group);
 }

@@ -98,9 +98,13 @@ public:
   /// Per row and scan: the sum of the values so far; the sum of all cotangents
   /// and that of the keys passed so far.
   enum class ScanState { Carry, Total, Passed };
-  /// What the sweep over the tiles is for: with scans there are two.
+  /// What the sweep over the tiles is for: with scans there is one for the
+  /// totals of each level of scans, from 0 on, before that for the gradients.
   enum class Sweep { Gradients, Totals };
-  void setSweep(Sweep value) { sweep = value; }
+  void setSweep(Sweep value, unsigned level = 0) {
+    sweep = value;
+    totalsLevel = level;
+  }
   Sweep getSweep() const { return sweep; }
   /// Memory for the sums of a cell, [scans][rows][panel], and two vectors.
   void setMemory(mlir::Value sums, mlir::Value lanes) {
@@ -136,6 +140,7 @@ private:
 
   const BackwardTask &task;
   Sweep sweep = Sweep::Gradients;
+  unsigned totalsLevel = 0;
   bool isSaturated = false, replays = false;
   mlir::Value visible, cellSums, lanesMemory;
   llvm::SmallVector<mlir::Value> offsetProducts, offsetGradients;

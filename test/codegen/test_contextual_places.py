@@ -84,6 +84,16 @@ def test_a_scan_from_the_first_key(target, tmp_path, monkeypatch):
         compare(target, "count", shape)
 
 
+@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+def test_a_scan_of_what_a_scan_gives(target):
+    """The gates of the second use see the bias of the first, so the gradient of the
+    first scan needs that of the second, of all keys."""
+    tables = {"cope.table": torch.randn(24, 9), "again.table": torch.randn(24, 6)}
+    inputs = targets.drawn(target, (2, 2, 1, 63, 165, 24, 40), tables)
+    uses = ["causal", "cope(positions=9)", "again=cope(positions=6)"]
+    attention_contract.compare(uses, inputs, target, targets.DTYPES[target], uses)
+
+
 def test_tables_of_other_sizes_are_refused():
     q = torch.randn(1, 1, 12, 16)
     tables = {"shaw.ak": torch.randn(33, 16), "shaw.av": torch.randn(33, 16)}
