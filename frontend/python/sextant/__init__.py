@@ -15,12 +15,15 @@ from .random_positions import random_positions
 from .rowmaps import map_rows
 from .trace.functions import (
     abs,
+    ceil,
+    clamp,
     contract,
     cos,
     exp,
     floor,
     log,
     log1p,
+    logsigmoid,
     maximum,
     minimum,
     relu,
@@ -34,7 +37,8 @@ from .trace.functions import (
     where,
 )
 from .trace.parameters import Param, PerHead, constant_init, normal, uniform
-from .trace.tracer import Encoding, columns, encoding, mask, rows, turn_rows
+from .trace.requirements import require, require_past, require_span
+from .trace.tracer import Encoding, columns, encoding, mask, rows, turn_rows, weighted_rows
 from .uses import Use, parse_use
 
 __version__ = "0.1.0"
@@ -50,6 +54,8 @@ __all__ = [
     "Use",
     "abs",
     "attention",
+    "ceil",
+    "clamp",
     "columns",
     "compile",
     "constant_init",
@@ -65,6 +71,7 @@ __all__ = [
     "load",
     "log",
     "log1p",
+    "logsigmoid",
     "map_rows",
     "mask",
     "maximum",
@@ -76,6 +83,9 @@ __all__ = [
     "project_",
     "random_positions",
     "relu",
+    "require",
+    "require_past",
+    "require_span",
     "rows",
     "sigmoid",
     "sin",
@@ -86,5 +96,6 @@ __all__ = [
     "to_int",
     "turn_rows",
     "uniform",
+    "weighted_rows",
     "where",
 ]

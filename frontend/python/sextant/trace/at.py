@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..errors import nearest
+from . import running, table_rows
 from .builder import Builder, trace_error
 from .parameters import EXTENTS
+from .table_rows import TableRow
 from .values import F32, I32, VECTOR, Value
 
 
@@ -35,10 +39,12 @@ class Offset(Value):
 
 
 class At:
-    """Where a payload stands. All are integers, except `scale` and `host`.
+    """Where a payload stands. All are integers, except `scale` and `host`, and what
+    depends on contents: `query_dot`, `scan` and `running_sum` are numbers.
 
     What there is not at a place is an error there: `row` and `lane` belong to
-    maps of rows, `offset`, `query` and `key` to scores and masks.
+    maps of rows, `offset`, `query` and `key` to scores and masks, `query_dot` and
+    `scan` to the score of one head.
     """
 
     def __init__(self, builder: Builder, place: Place):
@@ -47,10 +53,28 @@ class At:
 
     def _require(self, axis: str, spelling: str) -> None:
         place = self._place
+        body = self.builder.nested
+        if body.endswith("running sum") and axis in ("offset", "query", "key"):
+            raise trace_error(
+                f"{spelling} has no meaning in {body}",
+                hint="the argument of the function is the index of the key",
+            )
         if axis not in place.axes:
             raise trace_error(
                 f"{spelling} has no meaning in {place.what}", hint=place.instead.get(axis, "")
             )
+
+    def _require_score(self, spelling: str, nested: tuple[str, ...] = ()) -> None:
+        """An error where ``spelling`` does not stand in a score of one head, itself or
+        in a body among ``nested``."""
+        body = self.builder.nested
+        if self._place.score == F32 and (not body or body in nested):
+            return
+        place = body if self._place.score == F32 else self._place.what
+        hint = "it belongs to a score of one head: @sextant.encoding without all_heads"
+        if self._place.score == F32:
+            hint = "make it before, outside of the function of the sum"
+        raise trace_error(f"{spelling} has no meaning in {place}", hint=hint)
 
     @property
     def host(self) -> Value:
@@ -59,6 +83,8 @@ class At:
         type_ = self._place.score
         if not type_:
             raise trace_error("at.host has a meaning in a score only")
+        if self.builder.nested.endswith("running sum"):
+            raise trace_error(f"at.host has no meaning in {self.builder.nested}")
         extent = ""
         if type_ == VECTOR:
             extent = self.builder.pure("pos.extent heads", "heads")
@@ -121,6 +147,75 @@ class At:
         self._require(side, "at.coord()" if side == "self" else f'at.coord("{side}")')
         end = f" axis {axis}" if axis else ""
         return _context(self.builder, f"pos.coord {side}{end}", "position")
+
+    def least_coord(self, side: str, axis: int = 0) -> Value:
+        """Least position of all rows of the "query" or the "key" in this call and the
+        whole batch: one integer per call, everywhere."""
+        return self._bound("least", side, axis)
+
+    def greatest_coord(self, side: str, axis: int = 0) -> Value:
+        """Greatest position of a side, as `least_coord`.
+
+        >>> middle = (at.least_coord("key") + at.greatest_coord("key")) / 2
+        """
+        return self._bound("greatest", side, axis)
+
+    def _bound(self, bound: str, side: str, axis: int) -> Value:
+        if side not in ("query", "key"):
+            raise trace_error(
+                f"at.{bound}_coord is one of the query or the key, not of "
+                f"{side!r}{nearest(str(side), ['query', 'key'])}"
+            )
+        end = f" axis {axis}" if axis else ""
+        return _context(self.builder, f"pos.bound {bound} {side}{end}", bound)
+
+    def query_dot(self, row: TableRow, plus: TableRow | None = None) -> Value:
+        """The query row times a row or a column of a table, a number without the scale:
+        ``at.query_dot(table[i])`` of a parameter of (rows, head_dim) and
+        ``at.query_dot(table[:, i])`` of one of (head_dim, columns), which all heads
+        share; a parameter of ("heads * head_dim", columns) has a part for each head.
+
+        The index is any integer of the score: clipped, or made of contents. One
+        outside of the table gives NaN. The query row is as it entered attention, maps
+        of rows do not change it; ``plus=v[at.head]`` adds the head's row of a
+        parameter of (heads, head_dim) to it. In a score of one head, also in
+        `sextant.sum`.
+
+        >>> score + at.scale * at.query_dot(table[sextant.clamp(at.offset, -8, 8) + 8])
+        """
+        self._require_score("at.query_dot", ("a sextant.sum",))
+        return table_rows.query_dot(self.builder, row, plus, self.head if plus is not None else None)
+
+    def scan(self, value, until=math.inf, direction: str = "leftward") -> Value:
+        """The sum of ``value``, a number that is not negative, over the visible keys of
+        a row from its last key ("leftward") or its first ("rightward") to the key at
+        hand, that one included, and at most ``until``: a number or an option, at which
+        no gradient passes any more. Hidden keys count 0. In a score of one head;
+        all scans of an attention run in one direction.
+
+        The smaller ``until`` is, the more keys are computed without it.
+
+        >>> p = at.scan(sextant.sigmoid(score), until=positions - 1)
+        """
+        self._require_score("at.scan")
+        return running.scan(self.builder, value, until, direction)
+
+    def running_sum(self, function: Callable[[Value], Value], side: str) -> Value:
+        """function(0) + ... + function(i), where i is the index of the "query" or of
+        the "key" and ``function`` takes the index of a key: what the keys up to there
+        have of their own (parameters, `batch`, `head`), without a score. It is made
+        once per call for all rows.
+
+        >>> gone = lambda t: sextant.logsigmoid(gate[at.batch, at.head, t])
+        >>> score + at.running_sum(gone, "query") - at.running_sum(gone, "key")
+        """
+        place, body = self._place, self.builder.nested
+        if body or not {"query", "key"} <= place.axes:
+            raise trace_error(
+                f"at.running_sum has no meaning in {body or place.what}",
+                hint="" if body else place.instead.get("key", ""),
+            )
+        return running.running_sum(self.builder, function, side)
 
     def extent(self, name: str) -> Value:
         """An extent of the attention: heads, kv_heads, head_dim, value_dim, model,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..errors import CompileError
@@ -16,12 +18,17 @@ from ..errors import CompileError
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _CONTEXTLIB = contextlib.__file__
 
+# How `Builder.sources` begins the text of a block argument.
+ARGUMENT = "argument of "
+
 
 @dataclass
 class _Scope:
-    """A region being written: what is defined in it, by the text that made it."""
+    """A region being written: what is defined in it, by the text that made it, and,
+    for a body inside a payload, what messages call it."""
 
     made: dict[str, str] = field(default_factory=dict)
+    what: str = ""
 
 
 class Builder:
@@ -33,6 +40,7 @@ class Builder:
         self._scopes = [_Scope()]
         self._depth = 1
         self._taken: set[str] = set()
+        self._ops: dict[str, str] = {}
 
     @property
     def indent(self) -> str:
@@ -63,15 +71,25 @@ class Builder:
     def line(self, text: str) -> None:
         """An op on a line of its own."""
         self.lines.append(f"{self.indent}{text}{self._location()}")
+        result, is_value, op = text.partition(" = ")
+        if is_value:
+            self._ops[result] = op
 
     @contextlib.contextmanager
-    def region(self, head: str, arguments: str = "", tail: str = ""):
-        """An op with a region: ``head {`` ... ``} tail``."""
+    def region(self, head: str, arguments: str = "", tail: str = "", what: str = ""):
+        """An op with a region: ``head {`` ... ``} tail``.
+
+        ``what``: for a body inside a payload, what messages call it.
+        """
+        first = len(self.lines)
         self.lines.append(f"{self.indent}{head} {{")
+        result, is_value, op = head.rpartition(" = ")
+        for name in re.findall(r"%\w+", arguments):
+            self._ops[name] = f"{ARGUMENT}{op}"
         if arguments:
             self.lines.append(f"{self.indent}^bb0({arguments}):")
         self._depth += 1
-        self._scopes.append(_Scope())
+        self._scopes.append(_Scope(what=what))
         location = self._location()
         try:
             yield
@@ -79,6 +97,23 @@ class Builder:
             self._scopes.pop()
             self._depth -= 1
         self.lines.append(f"{self.indent}}}{' ' + tail if tail else ''}{location}")
+        if is_value:
+            self._ops[result] = "\n".join([op, *self.lines[first + 1 :]])
+
+    @property
+    def nested(self) -> str:
+        """What messages call the innermost body inside the payload, or empty."""
+        return next((s.what for s in reversed(self._scopes) if s.what), "")
+
+    def sources(self, name: str) -> Iterator[str]:
+        """Texts of all ops that a value is made of, its own first; that of a block
+        argument is `ARGUMENT` and the text of the op whose body takes it."""
+        names = [name]
+        for made_of in names:  # grows while it is walked
+            op = self._ops.get(made_of)
+            if op is not None:
+                yield op
+                names += [n for n in re.findall(r"%\w+", op) if n not in names]
 
     def _location(self) -> str:
         if not self._locations:

@@ -81,6 +81,12 @@ def sigmoid(x) -> Value:
     return 1.0 / (exp(-_number(x, "sigmoid")) + 1.0)
 
 
+def logsigmoid(x) -> Value:
+    """log(sigmoid(x)), exact where sigmoid(x) is nearly 0 or 1."""
+    x = _number(x, "logsigmoid")
+    return binary("min", x, 0.0) - log1p(exp(-abs(x)))
+
+
 def relu(x) -> Value:
     """max(x, 0)."""
     return binary("max", _number(x, "relu"), 0.0)
@@ -99,6 +105,24 @@ def minimum(a, b) -> Value:
 def floor(x) -> Value:
     """The largest whole number not above x, as a number."""
     return op("math.floor", _number(x, "floor"))
+
+
+def ceil(x) -> Value:
+    """The smallest whole number not below x, as a number."""
+    return op("math.ceil", _number(x, "ceil"))
+
+
+def clamp(x, low=None, high=None) -> Value:
+    """x, but at least low and at most high; of integers, an integer.
+
+    >>> sextant.clamp(at.offset, -reach, reach)
+    """
+    if low is None and high is None:
+        raise trace_error("sextant.clamp takes a least or a greatest value, or both")
+    for sign, bound in (("max", low), ("min", high)):
+        if bound is not None:
+            x = binary(sign, x, bound)
+    return x
 
 
 def to_int(x) -> Value:
@@ -155,7 +179,7 @@ def sum(function: Callable[[Value], Value], count) -> Value:
     result = builder.name("sum")
     k = builder.name("k")
     with builder.region(
-        f"{result} = pos.sum to {count.name}", f"{k}: i32", f": {F32}"
+        f"{result} = pos.sum to {count.name}", f"{k}: i32", f": {F32}", what="a sextant.sum"
     ):
         value = lift(builder, function(Value(builder, k, I32)), F32).as_number()
         if value.type != F32:

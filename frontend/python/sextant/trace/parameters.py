@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import nearest
 from .builder import Builder, trace_error
+from .table_rows import TableRow
 from .values import F32, I1, I32, KINDS, VECTOR, Value, constant, lift, spell_float, type_name
 
 EXTENTS = (
@@ -112,7 +113,8 @@ PerHead = Param("heads")
 class TracedParam:
     """A parameter inside a traced function: indexing it reads an element.
 
-    Without dims it is a number; with one dim it is also a vector beside vectors.
+    Without dims it is a number; with one dim it is also a vector beside vectors; with
+    two dims ``table[i]`` is a row and ``table[:, i]`` a column.
     """
 
     __array_ufunc__ = None
@@ -126,22 +128,32 @@ class TracedParam:
         element = "i32" if param.integer else "f32"
         self.tensor = f"tensor<{'?x' * len(param.dims)}{element}>"
 
-    def __getitem__(self, index) -> Value:
+    @property
+    def dims_text(self) -> str:
+        """The dims as they are written."""
+        return ", ".join(map(str, self.param.dims))
+
+    def __getitem__(self, index) -> Value | TableRow:
         indices = index if isinstance(index, tuple) else (index,)
+        if len(self.param.dims) == 2 and not self.param.integer:
+            whole = [_is_whole(i) for i in indices]
+            if whole in ([False], [False, True], [True, False]):
+                at = self._index(indices[whole.index(False)])
+                return TableRow(self, at, is_column=whole[0])
         if len(indices) != len(self.param.dims):
             raise trace_error(
                 f'parameter "{self.label}" has {len(self.param.dims)} dim(s) '
-                f"({', '.join(map(str, self.param.dims))}), got {len(indices)} index(es)"
+                f"({self.dims_text}), got {len(indices)} index(es)"
             )
-        names = []
-        for i in indices:
-            if isinstance(i, slice) or i is None or i is Ellipsis:
-                raise trace_error(
-                    f'parameter "{self.label}" is read one element at a time',
-                    hint="use sextant.sum(lambda k: ...) to run over a dim",
-                )
-            names.append(lift(self.builder, i).as_integer("an index").name)
-        return self._read(names)
+        return self._read([self._index(i).name for i in indices])
+
+    def _index(self, index) -> Value:
+        if isinstance(index, slice) or index is None or index is Ellipsis:
+            raise trace_error(
+                f'parameter "{self.label}" is read one element at a time',
+                hint="use sextant.sum(lambda k: ...) to run over a dim",
+            )
+        return lift(self.builder, index).as_integer("an index")
 
     def _read(self, names: list[str]) -> Value:
         text = f"pos.read {self.name}[{', '.join(names)}] : {self.tensor}"
@@ -177,6 +189,11 @@ class TracedParam:
         )
 
 
+def _is_whole(index) -> bool:
+    # Not compared: an end may be a traced value.
+    return isinstance(index, slice) and all(e is None for e in (index.start, index.stop, index.step))
+
+
 def _forward(name: str):
     def method(self, *operands):
         return getattr(self.as_value(), name)(*operands)
@@ -184,11 +201,14 @@ def _forward(name: str):
     return method
 
 
-for _name in (
+_NUMERIC = (
     "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow "
     "rpow neg pos abs eq ne lt le gt ge and rand or ror xor rxor invert lshift "
-    "rshift bool float int index iter"
-).split():
+    "rshift bool float int index"
+).split()
+for _name in _NUMERIC:
+    setattr(TableRow, f"__{_name}__", _forward(f"__{_name}__"))
+for _name in [*_NUMERIC, "iter"]:
     setattr(TracedParam, f"__{_name}__", _forward(f"__{_name}__"))
 
 

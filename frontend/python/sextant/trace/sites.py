@@ -14,7 +14,8 @@ from ..errors import CompileError, nearest
 from .at import Place
 from .builder import Builder, trace_error
 from .parameters import write_dim
-from .values import F32, I1, I32, KINDS, VECTOR, Value, lift
+from .table_rows import TableRow
+from .values import F32, I1, I32, KINDS, VECTOR, Value, lift, type_name
 
 Call = Callable[..., typing.Any]
 
@@ -183,7 +184,40 @@ class ColumnsSite:
             _yield(builder, results, F32)
 
 
-Site = ScoreSite | MaskSite | RowsSite | TurnRowsSite | ColumnsSite
+class WeightedRowsSite:
+    """A row of a table that is added to the value of a key."""
+
+    leading: tuple[str, ...] = ()
+    place = Place("weighted rows", _PAIR, _NO_ROW)
+
+    def write(self, builder: Builder, call: Call, options) -> None:
+        first = len(builder.lines)
+        with builder.region("pos.weighted_rows"):
+            row = call()
+            want = "weighted rows return a row of a parameter of two dims, table[i]"
+            if not isinstance(row, TableRow):
+                raise trace_error(f"{want}, got {_kind(row)}")
+            if row.is_column:
+                raise trace_error(f"{want}, got a column, {row.text}")
+            row.check_lanes(("value_dim",), "the row of a value")
+            builder.line(f"pos.yield {row.index.name} : i32")
+        # Which table it is, the function said last.
+        table = row.table
+        builder.lines[first] = f"{builder.indent}pos.weighted_rows {table.name} : {table.tensor} {{"
+
+
+Site = ScoreSite | MaskSite | RowsSite | TurnRowsSite | ColumnsSite | WeightedRowsSite
+
+
+def _kind(result) -> str:
+    """What a function returned, for messages."""
+    if result is None:
+        return "nothing"
+    if isinstance(result, (tuple, list)):
+        return f"{len(result)} values"
+    if hasattr(result, "matrix_operand"):
+        return "a parameter"
+    return KINDS[result.type] if isinstance(result, Value) else type_name(result)
 
 
 def _yield(builder: Builder, results, type: str) -> None:

@@ -8,7 +8,9 @@
 
 A function is called once, with objects that write down what is done with them.
 Arguments after ``at`` are parameters (annotated with `Param`), keyword-only
-arguments are options.
+arguments are options. All decorators take ``formula`` and ``paper``, texts of the
+definition, and ``requires``, what has to hold where it is used (`require`,
+`require_span`, `require_past`, one or a list).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from ..uses import Use, parse_use
 from .at import At
 from .builder import Builder
 from .parameters import Param, write_option, write_param
+from .requirements import Requirement, check_requirements, write_requirement
 from .sites import (
     GROUPS,
     ColumnsSite,
@@ -31,9 +34,13 @@ from .sites import (
     ScoreSite,
     Site,
     TurnRowsSite,
+    WeightedRowsSite,
     check_operands,
 )
 from .values import type_name
+
+
+Requires = Requirement | Sequence[Requirement]
 
 
 @dataclass(frozen=True)
@@ -85,25 +92,34 @@ def encoding(
     all_heads: bool = False,
     formula: str = "",
     paper: str = "",
+    requires: Requires = (),
 ):
     """Traces ``function(score, at, parameters..., *, options...)`` into an
     encoding that maps the scaled score at (batch, head, query, key).
 
-    With ``all_heads`` the function sees the vector of all heads' scores.
+    With ``all_heads`` the function sees the vector of all heads' scores. A score of
+    one head may depend on contents: ``at.query_dot`` (the query row times a table's
+    row), ``at.scan`` (a sum over visible keys), ``at.running_sum``.
     """
 
     def trace(function: Callable) -> Encoding:
-        return _trace(function, ScoreSite(all_heads), formula, paper)
+        return _trace(function, ScoreSite(all_heads), formula, paper, requires)
 
     return trace(function) if function is not None else trace
 
 
-def mask(function: Callable | None = None, *, formula: str = "", paper: str = ""):
+def mask(
+    function: Callable | None = None,
+    *,
+    formula: str = "",
+    paper: str = "",
+    requires: Requires = (),
+):
     """Traces ``function(at, parameters..., *, options...)`` into an encoding that
     says which keys a query sees: true is visible."""
 
     def trace(function: Callable) -> Encoding:
-        return _trace(function, MaskSite(), formula, paper)
+        return _trace(function, MaskSite(), formula, paper, requires)
 
     return trace(function) if function is not None else trace
 
@@ -115,6 +131,7 @@ def rows(
     lanes: tuple[int, int] | None = None,
     formula: str = "",
     paper: str = "",
+    requires: Requires = (),
 ):
     """Traces a row map of operands: ``function(x, y, at, ...) -> (x', y')`` for
     groups "half" (lane t with t + n/2) and "interleaved" (2t with 2t + 1), and
@@ -128,7 +145,7 @@ def rows(
         raise CompileError(f'unknown group "{group}"{nearest(group, GROUPS)}')
 
     def trace(function: Callable) -> Encoding:
-        return _trace(function, RowsSite(operands, group, lanes), formula, paper)
+        return _trace(function, RowsSite(operands, group, lanes), formula, paper, requires)
 
     return trace
 
@@ -140,6 +157,7 @@ def turn_rows(
     block: int | str = "head_dim",
     formula: str = "",
     paper: str = "",
+    requires: Requires = (),
 ):
     """Traces ``function(block, row, column, at, parameters..., *, options...) -> a``
     into a turn of query and key rows: block x of a row becomes exp(A) x, where
@@ -169,7 +187,7 @@ def turn_rows(
     operands = check_operands(of, ("query", "key"))
 
     def trace(function: Callable) -> Encoding:
-        return _trace(function, TurnRowsSite(operands, block), formula, paper)
+        return _trace(function, TurnRowsSite(operands, block), formula, paper, requires)
 
     return trace(function) if function is not None else trace
 
@@ -179,6 +197,7 @@ def columns(
     *,
     formula: str = "",
     paper: str = "",
+    requires: Requires = (),
 ):
     """Traces ``function(at, parameters..., *, options...) -> (a, b)`` into columns
     appended to query and key rows: the score becomes scale * (<q, k> + <a, b>).
@@ -195,15 +214,41 @@ def columns(
     """
 
     def trace(function: Callable) -> Encoding:
-        return _trace(function, ColumnsSite(count), formula, paper)
+        return _trace(function, ColumnsSite(count), formula, paper, requires)
 
     return trace
+
+
+def weighted_rows(
+    function: Callable | None = None,
+    *,
+    formula: str = "",
+    paper: str = "",
+    requires: Requires = (),
+):
+    """Traces ``function(at, parameters..., *, options...) -> table[i]`` into rows of a
+    table that are added to values: o_i = sum_j P_ij (v_j + table[i]), with the row
+    that the function returns at (query i, key j).
+
+    The table is a parameter of (rows, value_dim), shared by the heads. The index is an
+    integer made of ``at`` and of parameters, without the score; one outside of the
+    table gives NaN.
+
+    >>> @sextant.weighted_rows
+    ... def value_side(at, av: sextant.Param("2 * reach + 1", "value_dim"), *, reach=16):
+    ...     return av[sextant.clamp(at.offset, -reach, reach) + reach]
+    """
+
+    def trace(function: Callable) -> Encoding:
+        return _trace(function, WeightedRowsSite(), formula, paper, requires)
+
+    return trace(function) if function is not None else trace
 
 
 # Tracing --------------------------------------------------------------------
 
 
-def _trace(function: Callable, site: Site, formula: str, paper: str) -> Encoding:
+def _trace(function: Callable, site: Site, formula: str, paper: str, requires: Requires) -> Encoding:
     if not callable(function):
         raise CompileError(f"expected a function, got {type_name(function)}")
     if not getattr(function, "__name__", "").isidentifier():
@@ -212,7 +257,8 @@ def _trace(function: Callable, site: Site, formula: str, paper: str) -> Encoding
         )
     if not formula and function.__doc__:
         formula = function.__doc__.strip().split("\n")[0]
-    texts = [_write(function, site, formula, paper, located) for located in (False, True)]
+    needs = check_requirements(requires)
+    texts = [_write(function, site, formula, paper, needs, located) for located in (False, True)]
     name = function.__name__
     return Encoding(name, *texts, _option_names(function), Use(name, name))
 
@@ -255,7 +301,7 @@ def _check_leading(function: Callable, positional: list[inspect.Parameter], site
         )
 
 
-def _write(function, site: Site, formula: str, paper: str, located: bool) -> str:
+def _write(function, site: Site, formula: str, paper: str, requires, located: bool) -> str:
     builder = Builder(located)
     signature = list(_signature(function).parameters.values())
     positional = [p for p in signature if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -269,6 +315,8 @@ def _write(function, site: Site, formula: str, paper: str, located: bool) -> str
         for p in signature
         if p.kind is p.KEYWORD_ONLY
     }
+    for one in requires:
+        write_requirement(builder, one, options)
     params = []
     for p in positional[leading:]:
         if not isinstance(p.annotation, Param):

@@ -1,0 +1,99 @@
+"""Rows and columns of tables: what a parameter of two dims gives for one index.
+
+`table[i]` is a row, `table[:, i]` a column. Neither is a value of a payload: a row is
+multiplied with the query row (`at.query_dot`) or added to the values that a query
+sums (`sextant.weighted_rows`).
+"""
+
+from __future__ import annotations
+
+from .builder import Builder, trace_error
+from .values import F32, Value
+
+# How the dim is written along which a row or a column meets the query row.
+_QUERY = ("head_dim",)
+_QUERY_OF_EACH_HEAD = ("head_dim", "model", "heads * head_dim", "head_dim * heads")
+
+
+class TableRow:
+    """A row (or a column) of a parameter of two dims, at an integer index.
+
+    Indexed itself it is an element: ``table[i][j]`` is ``table[i, j]``.
+    """
+
+    __array_ufunc__ = None
+
+    def __init__(self, table, index: Value, is_column: bool = False):
+        self.builder: Builder = table.builder
+        self.table = table
+        self.index = index
+        self.is_column = is_column
+
+    @property
+    def text(self) -> str:
+        """How it is written: ``table[i]`` or ``table[:, i]``."""
+        return f"{self.table.label}[{':, ' if self.is_column else ''}i]"
+
+    @property
+    def lanes(self) -> str:
+        """The dim that runs along it."""
+        return str(self.table.param.dims[0 if self.is_column else 1])
+
+    def __getitem__(self, index) -> Value:
+        return self.table[(index, self.index) if self.is_column else (self.index, index)]
+
+    def __iter__(self):
+        raise trace_error(
+            f"{self.text} cannot be iterated over",
+            hint="use sextant.sum(lambda k: ..., n)",
+        )
+
+    def as_value(self) -> Value:
+        """A row is no operand: an error that says what it is for."""
+        table, kind = self.table, "column" if self.is_column else "row"
+        element = f"{table.label}[j, i]" if self.is_column else f"{table.label}[i, j]"
+        raise trace_error(
+            f'parameter "{table.label}" has 2 dim(s) ({table.dims_text}), so {self.text} is '
+            f"a {kind} of it, not a number",
+            hint=f"{element} is a number, at.query_dot({self.text}) the {kind} times the query row",
+        )
+
+    def check_lanes(self, wanted: tuple[str, ...], what: str) -> None:
+        """An error where its lanes are written as another dim than one of ``wanted``;
+        whole numbers are left to the compiler."""
+        if self.lanes in wanted or self.lanes.isdigit():
+            return
+        kind, other = "row", f"{self.table.label}[:, i] is a column"
+        turned = self.table.param.dims[0]
+        if self.is_column:
+            kind, other = "column", f"{self.table.label}[i] is a row"
+            turned = self.table.param.dims[1]
+        hint = f"{other}, of {turned} elements" if str(turned) in wanted else ""
+        raise trace_error(
+            f"{what} has {wanted[0]} elements, {self.text} has {self.lanes}: a {kind} of "
+            f'"{self.table.label}" ({self.table.dims_text})',
+            hint=hint,
+        )
+
+
+def query_dot(builder: Builder, row, plus, head: Value | None) -> Value:
+    """``row`` times the query row, to which the head's row ``plus`` is added."""
+    if not isinstance(row, TableRow):
+        raise trace_error(
+            "at.query_dot takes a row or a column of a parameter of two dims",
+            hint="write at.query_dot(table[i]) or at.query_dot(table[:, i])",
+        )
+    row.check_lanes(_QUERY_OF_EACH_HEAD if row.is_column else _QUERY, "the query row")
+    operands, types = "", row.table.tensor
+    if plus is not None:
+        if not isinstance(plus, TableRow) or plus.is_column or plus.index.name != head.name:
+            raise trace_error(
+                "what at.query_dot adds to the query row is the row of its head, of a "
+                "parameter of (heads, head_dim)",
+                hint="write at.query_dot(row, plus=v[at.head])",
+            )
+        plus.check_lanes(_QUERY, "the query row")
+        operands, types = f" plus {plus.table.name}", f"{types}, {plus.table.tensor}"
+    columns = " columns" if row.is_column else ""
+    text = f"pos.query_dot {row.table.name}{columns}[{row.index.name}]{operands} : {types}"
+    return Value(builder, builder.pure(text, "v"), F32)
