@@ -33,8 +33,9 @@ def drawn(seed):
 @sextant.encoding
 def contextual(score, at, table: sextant.Param("head_dim", "positions"), *, positions=64):
     place = at.scan(sextant.sigmoid(score), until=positions - 1)
-    low, high = sextant.floor(place), sextant.ceil(place)
-    below, above = (at.query_dot(table[:, sextant.to_int(n)]) for n in (low, high))
+    low = sextant.to_int(sextant.floor(place))
+    high = sextant.minimum(low + 1, positions - 1)
+    below, above = (at.query_dot(table[:, n]) for n in (low, high))
     return score + (below + (place - low) * (above - below))
 
 
@@ -289,3 +290,16 @@ def test_an_element_of_a_row_is_an_element_of_the_table():
         return score + t[at.head][1] - t[at.head, 1] + t[:, 2][at.head] - t[at.head, 2]
 
     assert both.text.count("pos.read") == 2
+
+
+def test_ceil():
+    @sextant.encoding
+    def stairs(score, at):
+        part = at.offset * 0.3
+        return score + sextant.ceil(part) - sextant.floor(part)
+
+    q = torch.randn(1, 1, 40, 8)
+    part = (torch.arange(40) - torch.arange(40)[:, None]) * 0.3
+    score = q @ q.mT / 8**0.5 + part.ceil() - part.floor()
+    got = sextant.attention(q, q, q, [stairs])
+    torch.testing.assert_close(got, torch.softmax(score, -1) @ q, rtol=1e-5, atol=1e-5)
