@@ -28,6 +28,10 @@ public:
   virtual int64_t getHeadCount() = 0;
   /// Moves the point to a head, for the body of `pos.for_heads`.
   virtual mlir::LogicalResult enterHead(int64_t head) = 0;
+  /// Stand around the pullbacks of such a body at all heads: gradients that are
+  /// not of one head may be summed until the end.
+  virtual void beginHeads() {}
+  virtual void endHeads() {}
 
   /// Weights and parameters, as they were packed.
   virtual const HeadsWeights &getWeights() = 0;

@@ -132,6 +132,8 @@ bool HeadsPullback::isActiveOp(Operation &op) {
     forHeads.getBody().walk([&](Operation *nested) {
       if (auto read = dyn_cast<pos::ReadOp>(nested))
         found |= wants(read.getTensor());
+      if (auto sum = dyn_cast<pos::HingeSumOp>(nested))
+        found |= site.wantsUnits(sum);
       for (Value operand : nested->getOperands())
         if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
           found |= site.wantsGradient(hoist);
@@ -241,6 +243,7 @@ LogicalResult HeadsPullback::pullForHeads(pos::ForHeadsOp op,
       return failure();
     inputs.push_back(*elements);
   }
+  point.beginHeads();
   for (auto [head, cotangent] : llvm::enumerate(given)) {
     if (failed(point.enterHead(head)))
       return failure();
@@ -254,6 +257,7 @@ LogicalResult HeadsPullback::pullForHeads(pos::ForHeadsOp op,
     for (auto [sum, value] : llvm::zip_equal(sums, *values))
       sum.push_back(value ? kernel.broadcast(value) : kernel.splatF32(0));
   }
+  point.endHeads();
   for (auto [input, sum] : llvm::zip_equal(op.getInputs(), sums))
     add(cotangents, input, sum);
   return success();

@@ -317,8 +317,8 @@ static void planHinges(KernelPlan &plan, Block &sites) {
     plan.hinges.push_back(function);
   }
   if (plan.score)
-    llvm::append_range(plan.hingeSums,
-                       plan.score.getBody().front().getOps<pos::HingeSumOp>());
+    plan.score.walk(
+        [&](pos::HingeSumOp sum) { plan.hingeSums.push_back(sum); });
 }
 
 //===----------------------------------------------------------------------===//

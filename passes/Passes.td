@@ -101,9 +101,11 @@ def PiecewiseLinear : Pass<"pos-piecewise-linear"> {
     r + max(l - r, 0).
 
     What x is does not matter, but it must not need the score, and a sum that
-    `pos-hoist` can move out of the tiles as a whole stays. Other sums, those of
-    all heads, and counts that are not constant or exceed 1024 are left alone:
-    they compute the same, unit by unit.
+    `pos-hoist` can move out of the tiles as a whole stays. In a score of all
+    heads the bodies of `pos.for_heads` are payloads of one head here, hosts
+    among them; what they use of scalars around them is computed in them, and x
+    must not need their inputs. Other sums, and counts that are not constant or
+    exceed 1024, are left alone: they compute the same, unit by unit.
 
     Where x is a quotient by what `pos-hoist` keeps outside tiles, it becomes a
     product with the reciprocal: half a unit in the last place of x, and no

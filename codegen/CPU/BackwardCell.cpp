@@ -111,7 +111,7 @@ void BackwardKernel::addHingeMoments() {
   for (BackwardTask::Number tensor : task.hingeMoments)
     moments.push_back(
         tensor ? arguments.getAddress(*tensor, {chunk, batch, head}) : Value());
-  hinges.addMoments(moments);
+  hinges.addMoments(batch, head, moments);
 }
 
 /// Scans ask which keys are visible.

@@ -113,7 +113,7 @@ bool BackwardSite::wantsGradient(BlockArgument param) {
 
 Value BackwardSite::pullHingeSum(OpBuilder &, pos::HingeSumOp op,
                                  Value cotangent) {
-  return hinges->pull(op, getCellPlace(), cotangent);
+  return hinges->pull(op, headIndex, getCellPlace(), cotangent);
 }
 
 bool BackwardSite::wantsUnits(pos::HingeSumOp op) {

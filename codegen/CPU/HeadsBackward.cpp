@@ -25,6 +25,7 @@ HeadsBackward::HeadsBackward(KernelBuilder &kernel, ArgumentBlock &arguments,
       headsSite(kernel, arguments, task, window, gradientWindow, layout,
                 scratch) {
   site.setOffsets(KernelSite::Offsets::InPlace);
+  headsSite.setHinges(&hinges);
   auto reserve = [&](int64_t words) {
     return kernel.advance(scratch, {layout.reserve(words)});
   };
@@ -364,11 +365,17 @@ LogicalResult HeadsBackward::emitVisibleLanes(Index low, Index high) {
 // Payloads
 //===----------------------------------------------------------------------===//
 
-LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
-  using llvm::numbers::log2e;
+/// `group` is the first row that functions of hinges were computed for.
+void HeadsBackward::moveTo(Index group, Index row, Index lane) {
   headsSite.enterCell(kernel.add(firstQuery, row), kernel.add(firstKey, lane));
   headsSite.setPoint(0, 0);
   headsSite.setEntry(kernel.add(kernel.sub(shape.queries - 1, row), lane));
+  headsSite.setCellPlace(
+      kernel.add(kernel.mul(kernel.sub(row, group), shape.keys), lane));
+}
+
+LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
+  using llvm::numbers::log2e;
   Value score = kernel.advance(scoresOf(scores, 0, row), {lane});
   Value gradient = kernel.advance(scoresOf(scoreGradients, 0, row), {lane});
   Value seen = kernel.advance(visibleOf(0, row), {lane});
@@ -428,19 +435,52 @@ LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
   return headsSite.getStatus();
 }
 
+/// Rows [group, end); gradients of matrices are kept since row `step`.
+void HeadsBackward::emitRows(Index step, Index group, Index end,
+                             LogicalResult &result) {
+  kernel.loop(group, end, 1, [&](Value row) {
+    kernel.loop(0, shape.keys, kernel.width(), [&](Value lane) {
+      headsSite.setStep(
+          kernel.add(kernel.mul(kernel.sub(row, step), shape.keys), lane));
+      moveTo(group, row, lane);
+      if (failed(emitPoint(row, lane)))
+        result = failure();
+    });
+  });
+}
+
+/// Rows [step, end).
+LogicalResult HeadsBackward::emitGroups(Index step, Index end) {
+  LogicalResult result = success();
+  if (task.plan.hingeSums.empty()) {
+    emitRows(step, step, end, result);
+    return result;
+  }
+  kernel.loop(step, end, shape.rows, [&](Value group) {
+    Index last = kernel.min(kernel.add(group, shape.rows), end);
+    auto moveToVector = [&](Index row, Index vector) {
+      moveTo(group, kernel.add(group, row), kernel.mul(vector, kernel.width()));
+    };
+    if (failed(hinges.fill(headsSite, moveToVector, kernel.sub(last, group)))) {
+      result = failure();
+      return;
+    }
+    emitRows(step, group, last, result);
+    kernel.loop(0, heads, 1, [&](Value number) {
+      head = number;
+      addHingeMoments();
+    });
+  });
+  return result;
+}
+
 LogicalResult HeadsBackward::emitPayloads(Index low, Index high) {
   LogicalResult result = success();
   Index end = kernel.min(high, queryCount);
   kernel.loop(low, end, HeadsGradients::rows, [&](Value first) {
     Index last = kernel.min(kernel.add(first, HeadsGradients::rows), end);
-    kernel.loop(first, last, 1, [&](Value row) {
-      kernel.loop(0, shape.keys, kernel.width(), [&](Value lane) {
-        headsSite.setStep(
-            kernel.add(kernel.mul(kernel.sub(row, first), shape.keys), lane));
-        if (failed(emitPoint(row, lane)))
-          result = failure();
-      });
-    });
+    if (failed(emitGroups(first, last)))
+      result = failure();
     headsSite.addProducts(kernel.mul(kernel.sub(last, first), shape.keys));
   });
   return result;

@@ -10,6 +10,9 @@
 //       for each head: S = Q K^T, dP - delta
 //       for each query, for each vector of keys: the payload again, P, and the
 //         pullback of P (dP - delta); P replaces S, dS replaces dP
+//       with hinges, around each group of queries: their functions of all
+//       heads,
+//         and the moments of these
 //       every 16 queries: sums of the gradients of matrices
 //       for each head: dV^T += dO^T P; dK^T += Q^T dS; dQ += dS K
 //       the window of gradients
@@ -72,6 +75,10 @@ private:
   mlir::LogicalResult emitVisibleLanes(Index low, Index high);
   mlir::LogicalResult maskRow(Index number, Index row);
   mlir::LogicalResult emitPayloads(Index low, Index high);
+  mlir::LogicalResult emitGroups(Index step, Index end);
+  void emitRows(Index step, Index group, Index end,
+                mlir::LogicalResult &result);
+  void moveTo(Index group, Index row, Index lane);
   mlir::LogicalResult emitPoint(Index row, Index lane);
   mlir::LogicalResult emitGradients(Index low, Index high);
   void accumulate(const Rows &rows, mlir::Value scores, mlir::Value gradient,

@@ -34,6 +34,7 @@ HeadsForwardItem::HeadsForwardItem(KernelBuilder &kernel,
                 arguments, task.plan, task.sites, task.vectors) {
   isAdditive = false;
   site.setOffsets(KernelSite::Offsets::InPlace);
+  headsSite.setHinges(&hinges);
   productScale = kernel.splatF32(llvm::numbers::log2e);
   maximumUnit = 1;
   kinds = at(layout.reserve(2 * task.keys / task.rows));
@@ -203,16 +204,11 @@ LogicalResult HeadsForwardItem::emitProducts(Index low, Index high) {
 
 LogicalResult HeadsForwardItem::emitPayloads(Index low, Index high) {
   LogicalResult result = success();
-  auto emitRows = [&](Index group) {
-    Index end = kernel.min(kernel.add(group, task.rows), keyCount);
-    kernel.loop(group, end, 1, [&](Value row) {
-      if (failed(emitRow(row)))
-        result = failure();
-    });
-  };
   kernel.loop(low, high, task.rows, [&](Value group) {
-    if (!task.plan.mask)
-      return emitRows(group);
+    if (!task.plan.mask) {
+      result = emitRows(group);
+      return;
+    }
     Index kind = kernel.load(
         kernel.i64,
         kernel.advance(kinds, {kernel.div(group, task.rows)}, kernel.i64));
@@ -220,7 +216,7 @@ LogicalResult HeadsForwardItem::emitPayloads(Index low, Index high) {
         kernel.equal(kind, TileKind::hidden),
         [&] { hideRows(group, kernel.add(group, task.rows)); },
         [&] {
-          emitRows(group);
+          result = emitRows(group);
           kernel.when(kernel.equal(kind, TileKind::masked), [&] {
             if (failed(maskGroup(group)))
               result = failure();
@@ -245,15 +241,37 @@ void HeadsForwardItem::hideRows(Index low, Index high) {
   });
 }
 
+/// The payload at a group of keys.
+LogicalResult HeadsForwardItem::emitRows(Index group) {
+  Index end = kernel.min(kernel.add(group, task.rows), keyCount);
+  auto moveToVector = [&](Index row, Index vector) {
+    moveTo(group, kernel.add(group, row), kernel.mul(vector, kernel.width()));
+  };
+  if (failed(hinges.fill(headsSite, moveToVector, kernel.sub(end, group))))
+    return failure();
+  LogicalResult result = success();
+  kernel.loop(group, end, 1, [&](Value row) {
+    if (failed(emitRow(group, row)))
+      result = failure();
+  });
+  return result;
+}
+
+void HeadsForwardItem::moveTo(Index group, Index keyInBlock, Index lane) {
+  headsSite.enterPanel(kernel.add(firstQuery, lane), lane);
+  headsSite.setPoint(0, kernel.add(firstKey, keyInBlock), 0);
+  headsSite.setEntry(kernel.add(kernel.sub(task.keys - 1, keyInBlock), lane));
+  headsSite.setCellPlace(
+      kernel.add(kernel.mul(kernel.sub(keyInBlock, group), task.panel), lane));
+}
+
 /// The payload at one key and all queries of the panel.
-LogicalResult HeadsForwardItem::emitRow(Index keyInBlock) {
+LogicalResult HeadsForwardItem::emitRow(Index group, Index keyInBlock) {
   LogicalResult result = success();
   pos::ScoreOp score = task.plan.score;
   Block &body = score.getBody().front();
   kernel.loop(0, task.panel, kernel.width(), [&](Value lane) {
-    headsSite.enterPanel(kernel.add(firstQuery, lane), lane);
-    headsSite.setPoint(0, kernel.add(firstKey, keyInBlock), 0);
-    headsSite.setEntry(kernel.add(kernel.sub(task.keys - 1, keyInBlock), lane));
+    moveTo(group, keyInBlock, lane);
     Value row = kernel.advance(scoresOf(0, keyInBlock), {lane});
     Values scores;
     for (int64_t number = 0; number < task.heads; ++number)

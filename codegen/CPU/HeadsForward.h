@@ -7,8 +7,9 @@
 //   for each block of keys that some query of the panel sees:
 //     the window of its offsets
 //     for each head: S = K Q^T
-//     for each key, for each vector of queries: the payload, S of all heads in
-//       registers; then the mask
+//     for each group of keys: functions of hinges of all heads; for each key,
+//       for each vector of queries: the payload, S of all heads in registers;
+//       then the mask
 //     for each head: maximum, P = exp2, O^T = O^T * alpha + V^T P
 //   O^T of all heads, divided by the sums
 //
@@ -56,7 +57,9 @@ private:
   std::pair<Index, Index> classifyGroups();
   mlir::LogicalResult emitProducts(Index low, Index high);
   mlir::LogicalResult emitPayloads(Index low, Index high);
-  mlir::LogicalResult emitRow(Index keyInBlock);
+  mlir::LogicalResult emitRows(Index group);
+  mlir::LogicalResult emitRow(Index group, Index keyInBlock);
+  void moveTo(Index group, Index keyInBlock, Index lane);
   mlir::LogicalResult maskGroup(Index group);
   mlir::LogicalResult emitHead(Index low, Index high);
   void hideRows(Index low, Index high);

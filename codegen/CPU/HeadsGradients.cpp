@@ -25,8 +25,23 @@ void HeadsGradients::addToHoisted(OpBuilder &, pos::HoistOp hoist,
   const Hoisted *hoisted = plan.find(hoist);
   if (!hoisted || !hoisted->wantsGradient)
     return;
-  Index row = hoisted->perHead ? headIndex : Index(0);
   Value lanes = kernel.broadcast(cotangent);
+  if (!isAmongHeads || hoisted->perHead)
+    return addToTable(hoist, lanes);
+  Value &sum = shared[hoist];
+  sum = sum ? kernel.addF(sum, lanes) : lanes;
+}
+
+void HeadsGradients::endHeads() {
+  isAmongHeads = false;
+  auto sums = shared.takeVector();
+  for (auto [hoist, sum] : sums)
+    addToTable(cast<pos::HoistOp>(hoist), sum);
+}
+
+void HeadsGradients::addToTable(pos::HoistOp hoist, Value lanes) {
+  const Hoisted *hoisted = plan.find(hoist);
+  Index row = hoisted->perHead ? headIndex : Index(0);
   unsigned tensor = *task.tableGradients[hoisted - plan.hoisted.data()];
   auto addVector = [&](Value at) {
     kernel.storeVector(kernel.addF(kernel.loadVector(at), lanes), at);

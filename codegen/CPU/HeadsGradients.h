@@ -18,6 +18,7 @@
 
 #include "codegen/CPU/BackwardSite.h"
 #include "codegen/CPU/HeadsSite.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace sextant::codegen {
 
@@ -39,6 +40,8 @@ public:
   /// Whether all gradients had rules.
   mlir::LogicalResult getStatus() const { return status; }
 
+  void beginHeads() override { isAmongHeads = true; }
+  void endHeads() override;
   void addToHoisted(mlir::OpBuilder &, pos::HoistOp hoist,
                     mlir::Value cotangent) override;
   void addToElements(pos::HoistOp hoist, Index first,
@@ -58,6 +61,8 @@ public:
   void storeSums();
 
 private:
+  void addToTable(pos::HoistOp hoist, mlir::Value lanes);
+
   using Places = llvm::DenseMap<mlir::Value, int64_t>;
   /// Vectors of lanes, one per element of a gradient.
   struct Sums {
@@ -81,6 +86,9 @@ private:
   const BackwardTask &task;
   HeadsWindow &gradients;
   Index step = 0;
+  /// Cotangents of values that heads share, summed over the heads so far.
+  llvm::MapVector<mlir::Operation *, mlir::Value> shared;
+  bool isAmongHeads = false;
   mlir::LogicalResult status = mlir::success();
   Places results, elements, sums;
 };

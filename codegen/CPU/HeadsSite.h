@@ -29,6 +29,8 @@ public:
 
   /// Where the first lane of the point is in the window.
   void setEntry(Index inWindow) { entry = inWindow; }
+  /// Its place among the points that functions of hinges were computed for.
+  void setCellPlace(Index place) { cellPlace = place; }
 
   using HeadsContext::Values;
   KernelBuilder &getKernel() override { return this->kernel; }
@@ -67,6 +69,7 @@ public:
   void recordOperand(pos::ContractOp, Index, mlir::ValueRange) override {}
 
 protected:
+  Index getCellPlace() override { return cellPlace; }
   /// A vector of lanes of one row of a table, which the window holds: under
   /// given positions there is none, and the payload has no hoisted vector.
   mlir::Value loadRow(pos::HoistOp hoist, Index row) {
@@ -78,7 +81,7 @@ protected:
   HeadsWindow &window;
   ScratchLayout &layout;
   mlir::Value scratch;
-  Index entry = 0;
+  Index entry = 0, cellPlace = 0;
   llvm::DenseMap<mlir::Value, int64_t> buffers;
 };
 

@@ -18,10 +18,29 @@ HingeCells::HingeCells(KernelBuilder &kernel, ArgumentBlock &arguments,
                        bool hasGradients)
     : kernel(kernel), arguments(arguments), plan(plan), operands(operands),
       memory(memory), rows(rows), vectors(vectors), hasGradients(hasGradients),
-      reaches(plan.hingeSums.size()), tables(plan.hingeSums.size()) {}
+      isPulled(plan.hingeSums.size()), reaches(plan.hingeSums.size()),
+      tables(plan.hingeSums.size()) {
+  for (pos::HingeSumOp op : plan.hingeSums)
+    shared.push_back(findShared(op));
+}
+
+/// Words of one column from one head to the next: a line more, so that points
+/// of different heads do not share a set of the cache.
+int64_t HingeCells::getHeadStride(const KernelPlan &plan, int64_t elements) {
+  return plan.scoreHeads ? elements + cacheLine : elements;
+}
+
+/// Of one function: columns and, of all heads, where segments begin and end.
+int64_t HingeCells::countFunctionWords(const KernelPlan &plan,
+                                       int64_t elements) {
+  int64_t heads = std::max<int64_t>(plan.scoreHeads, 1);
+  int64_t stride = getHeadStride(plan, elements);
+  return numColumns * heads * stride +
+         llvm::alignTo(4 * plan.scoreHeads, cacheLine);
+}
 
 int64_t HingeCells::countWords(const KernelPlan &plan, int64_t elements) {
-  return plan.hingeSums.size() * numColumns * elements;
+  return plan.hingeSums.size() * countFunctionWords(plan, elements);
 }
 
 //===----------------------------------------------------------------------===//
@@ -36,22 +55,30 @@ HingeLayout HingeCells::getLayout(unsigned number) const {
   return HingeLayout(plan.hinges[plan.findHinges(plan.hingeSums[number])].op);
 }
 
-Value HingeCells::getTable(unsigned number, KernelSite &site) {
-  auto [batch, head] = site.getPlace();
+Value HingeCells::getTable(unsigned number, Index batch, Index head) {
   unsigned table = operands.hinges[plan.findHinges(plan.hingeSums[number])];
   return arguments.getAddress(table, {batch, head});
 }
 
-Value HingeCells::at(unsigned number, Column column, Index place) const {
-  int64_t elements = rows * vectors * kernel.width();
+int64_t HingeCells::getStart(unsigned number) const {
+  return number * countFunctionWords(plan, rows * vectors * kernel.width());
+}
+
+Value HingeCells::at(unsigned number, Index head, Column column,
+                     Index place) const {
+  int64_t stride = getHeadStride(plan, rows * vectors * kernel.width());
+  Index inColumn = place;
+  int64_t heads = std::max<int64_t>(plan.scoreHeads, 1);
+  if (plan.scoreHeads && !(column == argument && shared[number].argument))
+    inColumn = kernel.add(place, kernel.mul(head, stride));
   return kernel.advance(memory,
-                        {place, (number * numColumns + column) * elements});
+                        {inColumn, getStart(number) + column * heads * stride});
 }
 
 HingeCells::Values HingeCells::forEachVector(ValueRange initial,
                                              KernelBuilder::LoopBody body) {
   int64_t panel = vectors * kernel.width();
-  return kernel.loop(0, rows * panel, panel, initial,
+  return kernel.loop(0, kernel.mul(rowCount, panel), panel, initial,
                      [&](Value row, ValueRange carried) -> Values {
                        Values now(carried);
                        for (int64_t v = 0; v < vectors; ++v) {
@@ -103,14 +130,14 @@ Value HingeCells::reduce(Value vector, CmpFPredicate predicate) {
 }
 
 FailureOr<HingeCells::Values>
-HingeCells::fillArguments(unsigned number, KernelSite &site,
-                          function_ref<void(Index row, Index vector)> moveTo) {
+HingeCells::fillArguments(unsigned number, KernelSite &site, MoveTo moveTo) {
   pos::HingeSumOp op = plan.hingeSums[number];
   constexpr double infinity = std::numeric_limits<double>::infinity();
   int64_t panel = vectors * kernel.width();
+  Index head = site.getPlace().second;
   LogicalResult emitted = success();
   Values range = kernel.loop(
-      0, rows, 1, {kernel.splatF32(infinity), kernel.splatF32(-infinity)},
+      0, rowCount, 1, {kernel.splatF32(infinity), kernel.splatF32(-infinity)},
       [&](Value row, ValueRange carried) -> Values {
         Value least = carried[0], most = carried[1];
         for (int64_t v = 0; v < vectors; ++v) {
@@ -125,7 +152,7 @@ HingeCells::fillArguments(unsigned number, KernelSite &site,
           least = pick(CmpFPredicate::OLT, x, least);
           most = pick(CmpFPredicate::OGT, x, most);
           kernel.storeVector(
-              x, at(number, argument,
+              x, at(number, head, argument,
                     kernel.add(kernel.mul(row, panel), v * kernel.width())));
         }
         return {least, most};
@@ -160,29 +187,37 @@ Value HingeCells::countKnots(Value table, const HingeLayout &layout,
   return total[0];
 }
 
-LogicalResult HingeCells::fill(KernelSite &site,
-                               function_ref<void(Index, Index)> moveTo) {
-  for (unsigned number = 0; number < plan.hingeSums.size(); ++number) {
-    FailureOr<Values> range = fillArguments(number, site, moveTo);
-    if (failed(range))
+HingeCells::Reach HingeCells::findReach(unsigned number, Value table,
+                                        ValueRange range) {
+  HingeLayout layout = getLayout(number);
+  Index low = countKnots(table, layout, CmpFPredicate::OLT, range.front());
+  // Padding is above no finite number. Where all are NaN, any segment will do.
+  Index high =
+      kernel.min(countKnots(table, layout, CmpFPredicate::OLE, range.back()),
+                 layout.units);
+  low = kernel.min(low, layout.units);
+  high = kernel.max(high, low);
+  return {kernel.value(low), kernel.value(high), kernel.equal(low, high)};
+}
+
+LogicalResult HingeCells::fillHead(unsigned number, KernelSite &site,
+                                   MoveTo moveTo) {
+  FailureOr<Values> range = fillArguments(number, site, moveTo);
+  if (failed(range))
+    return failure();
+  auto [batch, head] = site.getPlace();
+  tables[number] = getTable(number, batch, head);
+  reaches[number] = findReach(number, tables[number], *range);
+  emitValues({number, head, tables[number], reaches[number]});
+  return success();
+}
+
+LogicalResult HingeCells::fill(KernelSite &site, MoveTo moveTo, Index count) {
+  rowCount = count;
+  for (unsigned number = 0; number < plan.hingeSums.size(); ++number)
+    if (failed(plan.scoreHeads ? fillAllHeads(number, site, moveTo)
+                               : fillHead(number, site, moveTo)))
       return failure();
-    HingeLayout layout = getLayout(number);
-    Value table = getTable(number, site);
-    Index low = countKnots(table, layout, CmpFPredicate::OLT, range->front());
-    // Padding is above no finite number. Where all are NaN, any segment will
-    // do.
-    Index high =
-        kernel.min(countKnots(table, layout, CmpFPredicate::OLE, range->back()),
-                   layout.units);
-    low = kernel.min(low, layout.units);
-    high = kernel.max(high, low);
-    reaches[number] = {kernel.value(low), kernel.value(high),
-                       kernel.equal(low, high)};
-    tables[number] = table;
-    kernel.when(
-        reaches[number].isOne, [&] { emitLine(number, table); },
-        [&] { emitSegments(number, table); });
-  }
   return success();
 }
 
@@ -190,29 +225,37 @@ LogicalResult HingeCells::fill(KernelSite &site,
 // Values
 //===----------------------------------------------------------------------===//
 
-void HingeCells::emitLine(unsigned number, Value table) {
+void HingeCells::emitValues(const Place &place) {
+  kernel.when(
+      place.reach.isOne, [&] { emitLine(place); },
+      [&] { emitSegments(place); });
+}
+
+void HingeCells::emitLine(const Place &of) {
+  const auto &[number, head, table, reach] = of;
   HingeLayout layout = getLayout(number);
-  Index low = reaches[number].low;
+  Index low = reach.low;
   Value slopes = kernel.loadBroadcast(table, {low, layout.slopes});
   Value intercepts = kernel.loadBroadcast(table, {low, layout.intercepts});
   forEachVector({}, [&](Value place, ValueRange) -> Values {
-    Value x = kernel.loadVector(at(number, argument, place));
+    Value x = kernel.loadVector(at(number, head, argument, place));
     kernel.storeVector(kernel.fma(x, slopes, intercepts),
-                       at(number, result, place));
+                       at(number, head, result, place));
     if (hasGradients)
-      kernel.storeVector(slopes, at(number, slope, place));
+      kernel.storeVector(slopes, at(number, head, slope, place));
     return {};
   });
 }
 
-void HingeCells::emitSegments(unsigned number, Value table) {
+void HingeCells::emitSegments(const Place &of) {
+  const auto &[number, head, table, reach] = of;
   HingeLayout layout = getLayout(number);
-  Index low = reaches[number].low, high = reaches[number].high;
+  Index low = reach.low, high = reach.high;
   Value slopes = kernel.loadBroadcast(table, {low, layout.slopes});
   Value intercepts = kernel.loadBroadcast(table, {low, layout.intercepts});
   Value half = kernel.splatF32(0.5), zero = kernel.splatF32(0.0);
   forEachVector({}, [&](Value place, ValueRange) -> Values {
-    Value x = kernel.loadVector(at(number, argument, place));
+    Value x = kernel.loadVector(at(number, head, argument, place));
     Values initial{slopes, intercepts};
     if (hasGradients) // on a knot, the mean of both sides
       initial.push_back(slopes);
@@ -237,27 +280,28 @@ void HingeCells::emitSegments(unsigned number, Value table) {
           return next;
         });
     kernel.storeVector(kernel.fma(x, line[0], line[1]),
-                       at(number, result, place));
+                       at(number, head, result, place));
     if (hasGradients)
-      kernel.storeVector(line[2], at(number, slope, place));
+      kernel.storeVector(line[2], at(number, head, slope, place));
     return {};
   });
 }
 
-Value HingeCells::load(pos::HingeSumOp op, Index place) const {
-  return kernel.loadVector(at(find(op), result, place));
+Value HingeCells::load(pos::HingeSumOp op, Index head, Index place) const {
+  return kernel.loadVector(at(find(op), head, result, place));
 }
 
 //===----------------------------------------------------------------------===//
 // Gradients
 //===----------------------------------------------------------------------===//
 
-Value HingeCells::pull(pos::HingeSumOp op, Index place, Value ct) {
+Value HingeCells::pull(pos::HingeSumOp op, Index head, Index place, Value ct) {
   unsigned number = find(op);
+  isPulled[number] = true;
   ct = kernel.broadcast(ct);
   if (plan.hinges[plan.findHinges(op)].wantsGradient)
-    kernel.storeVector(ct, at(number, cotangent, place));
-  return kernel.mulF(ct, kernel.loadVector(at(number, slope, place)));
+    kernel.storeVector(ct, at(number, head, cotangent, place));
+  return kernel.mulF(ct, kernel.loadVector(at(number, head, slope, place)));
 }
 
 /// Adds the lanes of a vector to a moment, in f64.
@@ -283,16 +327,18 @@ static KernelBuilder::Values addPoint(KernelBuilder &kernel, ValueRange sums,
 }
 
 /// All points lie in the lowest segment at least.
-void HingeCells::addAllMoments(unsigned number, Value moments) {
+void HingeCells::addAllMoments(const Place &of, Value moments) {
+  unsigned number = of.number;
   HingeLayout layout = getLayout(number);
   Value zero = kernel.splatF32(0.0);
   Values sums =
       forEachVector({zero, zero}, [&](Value place, ValueRange now) -> Values {
-        return addPoint(kernel, now,
-                        kernel.loadVector(at(number, argument, place)),
-                        kernel.loadVector(at(number, cotangent, place)));
+        return addPoint(
+            kernel, now,
+            kernel.loadVector(at(number, of.head, argument, place)),
+            kernel.loadVector(at(number, of.head, cotangent, place)));
       });
-  Index low = reaches[number].low;
+  Index low = of.reach.low;
   addTo(kernel, moments,
         kernel.add(low, layout.getMoment(HingeLayout::segmentSum)), sums[0]);
   addTo(kernel, moments,
@@ -301,15 +347,16 @@ void HingeCells::addAllMoments(unsigned number, Value moments) {
 }
 
 /// Knots inside the range of the tile: some points lie above, some do not.
-void HingeCells::addKnotMoments(unsigned number, Value table, Value moments) {
+void HingeCells::addKnotMoments(const Place &of, Value moments) {
+  unsigned number = of.number;
   HingeLayout layout = getLayout(number);
   Value zero = kernel.splatF32(0.0), half = kernel.splatF32(0.5);
-  kernel.loop(reaches[number].low, reaches[number].high, 1, [&](Value knot) {
-    Value here = kernel.loadBroadcast(table, {knot, layout.knots});
+  kernel.loop(of.reach.low, of.reach.high, 1, [&](Value knot) {
+    Value here = kernel.loadBroadcast(of.table, {knot, layout.knots});
     Values sums =
         forEachVector({zero, zero}, [&](Value place, ValueRange now) -> Values {
-          Value x = kernel.loadVector(at(number, argument, place));
-          Value ct = kernel.loadVector(at(number, cotangent, place));
+          Value x = kernel.loadVector(at(number, of.head, argument, place));
+          Value ct = kernel.loadVector(at(number, of.head, cotangent, place));
           Value isAbove = kernel.compareF(CmpFPredicate::OGT, x, here);
           Value isOn = kernel.compareF(CmpFPredicate::OEQ, x, here);
           Value part = kernel.selectF(
@@ -324,12 +371,17 @@ void HingeCells::addKnotMoments(unsigned number, Value table, Value moments) {
   });
 }
 
-void HingeCells::addMoments(ArrayRef<Value> moments) {
+void HingeCells::addMoments(Index batch, Index head, ArrayRef<Value> moments) {
   for (unsigned number = 0; number < plan.hingeSums.size(); ++number) {
     Value to = moments[plan.findHinges(plan.hingeSums[number])];
-    if (!to)
+    if (!to || !isPulled[number])
       continue;
-    addAllMoments(number, to);
-    addKnotMoments(number, tables[number], to);
+    Place place{number, head, tables[number], reaches[number]};
+    if (plan.scoreHeads) {
+      place.table = getTable(number, batch, head);
+      place.reach = loadReach(number, head);
+    }
+    addAllMoments(place, to);
+    addKnotMoments(place, to);
   }
 }

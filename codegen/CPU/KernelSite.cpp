@@ -191,7 +191,7 @@ Value KernelSite::hoisted(OpBuilder &, pos::HoistOp op) {
 
 Value KernelSite::hingeSum(OpBuilder &, pos::HingeSumOp op) {
   assert(hinges && "a site of scores has the functions that they use");
-  return hinges->load(op, getCellPlace());
+  return hinges->load(op, headIndex, getCellPlace());
 }
 
 Value KernelSite::getCode(pos::Side side, Index row) {

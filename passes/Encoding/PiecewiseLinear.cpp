@@ -5,6 +5,8 @@
 // with query and key, affine functions of it with coefficients that do not, and
 // at most one maximum. Its coefficients become the body of a `pos.hinges`,
 // built op by op along the term. Whatever else a term does, it stays a sum.
+// Each `pos.for_heads` of a score of all heads is worked on like a payload of
+// one head.
 //
 //===----------------------------------------------------------------------===//
 
@@ -217,6 +219,26 @@ static Value divideOutside(Value argument, Dependence &dependence) {
   return arith::MulFOp::create(builder, loc, quotient.getLhs(), inverse);
 }
 
+/// Whether a value is computed with arguments of the payload: a kernel does not
+/// have them where it computes x.
+static bool needsArguments(Value value, Block &payload) {
+  auto isArgument = [&](Value operand) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    return argument && argument.getOwner() == &payload;
+  };
+  if (!value.getDefiningOp())
+    return isArgument(value);
+  return llvm::any_of(getSlice(value, payload, {}), [&](Operation *op) {
+    return op
+        ->walk([&](Operation *nested) {
+          return llvm::any_of(nested->getOperands(), isArgument)
+                     ? WalkResult::interrupt()
+                     : WalkResult::advance();
+        })
+        .wasInterrupted();
+  });
+}
+
 /// Replaces the sum if it is one of units. Gives whether it is.
 static bool rewrite(pos::SumOp sum, pos::ScoreOp site, Dependence &dependence) {
   APInt count;
@@ -233,7 +255,8 @@ static bool rewrite(pos::SumOp sum, pos::ScoreOp site, Dependence &dependence) {
   TermForm term(sum, units->getArgument(0), dependence, builder);
   FailureOr<Form> form =
       term.find(sum.getBody().front().getTerminator()->getOperand(0));
-  if (failed(form) || !form->w || !form->a || !term.getArgument()) {
+  if (failed(form) || !form->w || !form->a || !term.getArgument() ||
+      needsArguments(term.getArgument(), *sum->getBlock())) {
     hinges.erase();
     return false;
   }
@@ -264,9 +287,7 @@ struct PiecewiseLinear : passes::impl::PiecewiseLinearBase<PiecewiseLinear> {
   void runOnOperation() override {
     SmallVector<pos::ScoreOp> scores;
     getOperation()->walk([&](pos::ScoreOp score) {
-      if (isa<pos::AttentionOp, pos::AttentionBackwardOp>(
-              score->getParentOp()) &&
-          score.getPayload().getArgument(0).getType().isF32())
+      if (isa<pos::AttentionOp, pos::AttentionBackwardOp>(score->getParentOp()))
         scores.push_back(score);
     });
     for (pos::ScoreOp score : scores)
@@ -275,21 +296,34 @@ struct PiecewiseLinear : passes::impl::PiecewiseLinearBase<PiecewiseLinear> {
 
 private:
   void runOnScore(pos::ScoreOp score) {
-    auto owner = cast<pos::SitesOwnerInterface>(score->getParentOp());
     Block &payload = score.getPayload();
-    SmallVector<pos::SumOp> sums(payload.getOps<pos::SumOp>());
-    unsigned count = 0;
-    for (pos::SumOp sum : sums) {
-      moveInvariantsOut(sum);
-      Dependence dependence(owner);
-      count += rewrite(sum, score, dependence);
+    SmallVector<Block *> blocks;
+    if (payload.getArgument(0).getType().isF32())
+      blocks.push_back(&payload);
+    for (auto atHeads : payload.getOps<pos::ForHeadsOp>()) {
+      moveScalarsIn(atHeads, payload);
+      blocks.push_back(&atHeads.getBody().front());
     }
-    if (sums.empty())
-      return;
+    bool hasSums = false;
+    unsigned count = 0;
+    for (Block *block : blocks) {
+      SmallVector<pos::SumOp> sums(block->getOps<pos::SumOp>());
+      for (pos::SumOp sum : sums) {
+        moveInvariantsOut(sum);
+        Dependence dependence(
+            cast<pos::SitesOwnerInterface>(score->getParentOp()));
+        count += rewrite(sum, score, dependence);
+      }
+      if (!sums.empty())
+        eraseDead(*block);
+      hasSums |= !sums.empty();
+    }
     eraseDead(payload);
+    if (!hasSums)
+      return;
     numSums += count;
     remark::passed(
-        owner.getLoc(),
+        score->getParentOp()->getLoc(),
         remark::RemarkOpts::name("rewritten").category(getArgument()))
         << remark::metric("Sums", count);
   }

@@ -70,6 +70,20 @@ func.func @units(%q: tensor<?x4x?x16xf32>, %c: tensor<f32>, %m: tensor<f32>, %w1
   return %o : tensor<?x4x?x16xf32>
 }
 
+// CHECK-LABEL: func @units_of_a_host
+// CHECK: pos.hinges
+// CHECK: pos.for_heads
+// CHECK: pos.hinge_sum
+func.func @units_of_a_host(%q: tensor<?x4x?x16xf32>, %c: tensor<f32>, %m: tensor<f32>, %w1: tensor<32xf32>, %b1: tensor<32xf32>,
+    %w2: tensor<4x32xf32>, %b2: tensor<4xf32>, %n1: tensor<8x8xf32>, %n2: tensor<8xf32>, %n3: tensor<4x8xf32>)
+    -> tensor<?x4x?x16xf32> {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@dape, "dape", {hidden = 8 : i32}, [#pos.use<@fire, "fire">]>]
+    params(%n1, %n2, %n3, %b2, %c, %m, %w1, %b1, %w2, %b2 : tensor<8x8xf32>, tensor<8xf32>, tensor<4x8xf32>, tensor<4xf32>,
+      tensor<f32>, tensor<f32>, tensor<32xf32>, tensor<32xf32>, tensor<4x32xf32>, tensor<4xf32>)
+    : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>) -> (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>
+  return %o : tensor<?x4x?x16xf32>
+}
+
 // CHECK-LABEL: func @backward
 // CHECK: pos.score
 func.func @backward(%q: tensor<?x4x?x16xf32>, %l: tensor<?x4x?xf32>, %r1: tensor<4xf32>, %r2: tensor<4xf32>)

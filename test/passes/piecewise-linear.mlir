@@ -168,3 +168,68 @@ func.func @others(%x: tensor<?x?x?x8xf32>, %v1: tensor<?xf32>) {
   }
   return
 }
+
+// -----
+
+// In a score of all heads the bodies of `pos.for_heads`, which compute what they use
+// of scalars around them. A sum that needs an input stays, whatever the input is.
+// COUNT: Sums=1
+// CHECK-LABEL: func @all_heads
+// CHECK: ^bb0(%[[W1:.+]]: tensor<7xf32>):
+// CHECK-NEXT: %[[F:.+]] = pos.hinges {
+// CHECK: } : tensor<7x5xf32>
+// CHECK: pos.for_heads() {
+// CHECK-NOT: pos.sum
+// CHECK: %[[X:.+]] = arith.mulf
+// CHECK: %[[Y:.+]] = pos.hinge_sum %[[F]] at %[[X]] : tensor<7x5xf32>
+// CHECK-NEXT: pos.yield %[[Y]]
+// CHECK: pos.for_heads(
+// CHECK-NOT: pos.hinge_sum
+// CHECK: pos.sum
+func.func @all_heads(%x: tensor<?x2x?x8xf32>, %v1: tensor<7xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) params(%v1 : tensor<7xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>) -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+  ^bb0(%w1: tensor<7xf32>):
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %n = arith.constant 7 : i32
+      %zero = arith.constant 0.0 : f32
+      %i = pos.index query
+      %j = pos.index key
+      %if = arith.sitofp %i : i32 to f32
+      %jf = arith.sitofp %j : i32 to f32
+      %q = arith.mulf %if, %jf : f32
+      %b = pos.for_heads () {
+        %y = pos.sum to %n {
+        ^bb0(%k: i32):
+          %a = pos.read %w1[%k] : tensor<7xf32>
+          %z = arith.mulf %a, %q : f32
+          %r = arith.maximumf %z, %zero : f32
+          pos.yield %r : f32
+        } : f32
+        pos.yield %y : f32
+      } : () -> tensor<2xf32>
+      %p = pos.for_heads () {
+        %h = pos.head
+        %hf = arith.sitofp %h : i32 to f32
+        %hq = arith.mulf %q, %hf : f32
+        pos.yield %hq : f32
+      } : () -> tensor<2xf32>
+      %c = pos.for_heads (%p) {
+      ^bb0(%e: f32):
+        %y = pos.sum to %n {
+        ^bb0(%k: i32):
+          %a = pos.read %w1[%k] : tensor<7xf32>
+          %z = arith.mulf %a, %e : f32
+          %r = arith.maximumf %z, %zero : f32
+          pos.yield %r : f32
+        } : f32
+        pos.yield %y : f32
+      } : (tensor<2xf32>) -> tensor<2xf32>
+      %t = arith.addf %s, %b : tensor<2xf32>
+      %u = arith.addf %t, %c : tensor<2xf32>
+      pos.yield %u : tensor<2xf32>
+    }
+  }
+  return
+}

@@ -79,7 +79,7 @@ WORKS = (
     Work("dape(kerple_log, hidden=8)", eager.dape_kerple_log, 0.68, **DAPE),
     Work("dape(kerple_log, variant=concat)", eager.dape_concat, **OTHER_DAPE),
     Work("dape(alibi)", eager.dape_alibi, **OTHER_DAPE),
-    Work("dape(fire)", eager.dape_fire, **OTHER_DAPE),
+    Work("dape(fire)", eager.dape_fire, 0.4, **OTHER_DAPE),
     Work("dape(variant=add_residual)", eager.dape, **OTHER_DAPE),
     Work("talking_heads", eager.talking_heads, 0.72),
 )

@@ -95,14 +95,13 @@ static bool takesVector(Block &payload) {
                       [](Type type) { return isa<RankedTensorType>(type); });
 }
 
-/// What scans keys, reads the query row or uses hinges belongs to one head.
+/// What scans keys or reads the query row belongs to one head.
 static LogicalResult verifyAllHeads(ScoreOp site) {
   WalkResult result = site.walk([&](Operation *op) {
-    if (!isa<ScanOp, QueryDotOp, HingeSumOp>(op))
+    if (!isa<ScanOp, QueryDotOp>(op))
       return WalkResult::advance();
-    InFlightDiagnostic diag =
-        site.emitOpError("payload of all heads can neither scan nor read the "
-                         "query row nor use hinges");
+    InFlightDiagnostic diag = site.emitOpError(
+        "payload of all heads can neither scan nor read the query row");
     diag.attachNote(op->getLoc()) << "'" << op->getName() << "' is of one head";
     return WalkResult::interrupt();
   });
@@ -421,8 +420,13 @@ HingesOp HingeSumOp::getUnits() {
   return getHinges().getDefiningOp<HingesOp>();
 }
 
-/// The op that brings the score or the row of the query into a value of a score
-/// payload (the score itself: the op that uses it), or null.
+static bool isArgumentOf(Value value, Block &payload) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && argument.getOwner() == &payload;
+}
+
+/// The op that brings the score, an input or the row of the query into a value
+/// of a payload (an argument itself: the op that uses it), or null.
 static Operation *findRowUse(Value value, Block &payload) {
   SmallVector<Operation *> reached;
   DenseSet<Operation *> seen;
@@ -437,7 +441,9 @@ static Operation *findRowUse(Value value, Block &payload) {
     if (isa<ScanOp, QueryDotOp>(op))
       return op;
     WalkResult result = op->walk([&](Operation *nested) {
-      if (llvm::is_contained(nested->getOperands(), payload.getArgument(0)))
+      if (llvm::any_of(nested->getOperands(), [&](Value operand) {
+            return isArgumentOf(operand, payload);
+          }))
         return WalkResult::interrupt();
       llvm::for_each(nested->getOperands(), reach);
       return WalkResult::advance();
@@ -452,7 +458,12 @@ LogicalResult HingeSumOp::verify() {
   if (!getUnits())
     return emitOpError("expected the units of a 'pos.hinges'");
   Block &payload = *(*this)->getBlock();
-  Operation *use = getValue() == payload.getArgument(0)
+  Operation *parent = payload.getParentOp();
+  if (!isa<ScoreOp>(isa<ForHeadsOp>(parent) ? parent->getParentOp() : parent) ||
+      (isa<ScoreOp>(parent) && takesVector(payload)))
+    return emitOpError("expected a score of one head, or 'pos.for_heads' in a "
+                       "score of all heads (H3)");
+  Operation *use = isArgumentOf(getValue(), payload)
                        ? getOperation()
                        : findRowUse(getValue(), payload);
   if (!use)

@@ -393,15 +393,21 @@ def Pos_HingesOp : Pos_Op<"hinges", [Pure, SingleBlock,
   }];
 }
 
-def Pos_HingeSumOp : Pos_Op<"hinge_sum", [Pure, HasParent<"ScoreOp">]> {
+def Pos_HingeSumOp : Pos_Op<"hinge_sum", [Pure,
+    ParentOneOf<["ScoreOp", "ForHeadsOp"]>]> {
   let summary = "A piecewise-linear function of a scalar";
   let description = [{
     f(x) of `pos.hinges`. At a knot the derivative is the mean of both sides, as
     that of a maximum is (C10). Equal to the sum that it stands for but for
     rounding, where `x` is finite.
 
-    H2: `x` needs neither the score nor the row, so no `pos.scan` and no
-    `pos.query_dot`: kernels compute it before the score.
+    H2: `x` needs neither the score nor the row, so no `pos.scan`, no
+    `pos.query_dot` and no input of a `pos.for_heads`: kernels compute it before
+    the score.
+
+    H3: in a score of all heads it stands in the body of a `pos.for_heads`, whose
+    head says which function it is. Where neither `x` nor the coefficients a and b
+    need the head, kernels find the segments once for all heads.
 
     ```mlir
     %y = pos.hinge_sum %f at %x : tensor<32x5xf32>

@@ -109,3 +109,80 @@ func.func @sum_at_a_scan(%q: tensor<?x?x?x8xf32>) {
   }
   return
 }
+
+// -----
+
+func.func @sum_at_an_input(%q: tensor<?x2x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>) -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+    %f = pos.hinges {
+    ^bb0(%k: i32):
+      %c = arith.sitofp %k : i32 to f32
+      pos.yield %c, %c, %c, %c, %c : f32, f32, f32, f32, f32
+    } : tensor<4x5xf32>
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %t = pos.for_heads (%s) {
+      ^bb0(%x: f32):
+        // expected-note @below {{'math.absf' does}}
+        %u = math.absf %x : f32
+        // expected-error @below {{argument must not need the score or the row (H2)}}
+        %y = pos.hinge_sum %f at %u : tensor<4x5xf32>
+        pos.yield %y : f32
+      } : (tensor<2xf32>) -> tensor<2xf32>
+      pos.yield %t : tensor<2xf32>
+    }
+  }
+  return
+}
+
+// -----
+
+// H3
+func.func @sum_of_no_head(%q: tensor<?x2x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>) -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+    %f = pos.hinges {
+    ^bb0(%k: i32):
+      %c = arith.sitofp %k : i32 to f32
+      pos.yield %c, %c, %c, %c, %c : f32, f32, f32, f32, f32
+    } : tensor<4x5xf32>
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %one = arith.constant 1.0 : f32
+      // expected-error @below {{expected a score of one head, or 'pos.for_heads' in a score of all heads (H3)}}
+      %y = pos.hinge_sum %f at %one : tensor<4x5xf32>
+      %t = tensor.splat %y : tensor<2xf32>
+      pos.yield %t : tensor<2xf32>
+    }
+  }
+  return
+}
+
+// -----
+
+func.func @sum_of_a_hoist(%q: tensor<?x2x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>) -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+    %f = pos.hinges {
+    ^bb0(%k: i32):
+      %c = arith.sitofp %k : i32 to f32
+      pos.yield %c, %c, %c, %c, %c : f32, f32, f32, f32, f32
+    } : tensor<4x5xf32>
+    %b = pos.hoist [offset] {
+      %t = pos.for_heads () {
+        %one = arith.constant 1.0 : f32
+        // expected-error @below {{expected a score of one head, or 'pos.for_heads' in a score of all heads (H3)}}
+        %y = pos.hinge_sum %f at %one : tensor<4x5xf32>
+        pos.yield %y : f32
+      } : () -> tensor<2xf32>
+      pos.yield %t : tensor<2xf32>
+    } : tensor<2xf32>
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %t = arith.addf %s, %b : tensor<2xf32>
+      pos.yield %t : tensor<2xf32>
+    }
+  }
+  return
+}
