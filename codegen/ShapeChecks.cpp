@@ -182,10 +182,13 @@ void ShapeChecker::requirements(pos::SitesOwnerInterface owner) {
     default:
       return; // Static: decided when the encoding was inlined.
     }
-    Value most = arith::ConstantIndexOp::create(
+    Value low = get({tensor, dim});
+    Value high = arith::ConstantIndexOp::create(
         builder, location, static_cast<int64_t>(require.getLimit()));
-    exec::CheckOp::create(builder, location, get({tensor, dim}),
-                          exec::Predicate::at_most, most, require.getMessage());
+    if (require.getRelation() == pos::Relation::at_least)
+      std::swap(low, high);
+    exec::CheckOp::create(builder, location, low, exec::Predicate::at_most,
+                          high, require.getMessage());
   });
 }
 

@@ -66,6 +66,7 @@ static py::dict toPython(const OptionFacts &option) {
   result["type"] = option.type;
   result["default"] = option.value;
   result["choices"] = option.choices;
+  result["range"] = option.range;
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "passes/Analysis/Evaluate.h"
 #include "passes/Encoding/FoldOptions.h"
 #include "passes/Encoding/Library.h"
+#include "passes/Encoding/Requirements.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -104,15 +105,21 @@ linkUses(Session &session, const Source &source,
   return linked;
 }
 
-static passes::Evaluator makeEvaluator(pos::EncodingOp definition,
-                                       const Extents &extents) {
+/// Values of a use whose requirements hold for these extents.
+static FailureOr<passes::Evaluator> makeEvaluator(LinkedUse &use,
+                                                  const Extents &extents) {
   auto lookup = [&extents](pos::Extent extent) -> std::optional<int64_t> {
     auto found = extents.find(pos::stringifyExtent(extent).str());
     if (found == extents.end())
       return std::nullopt;
     return found->second;
   };
-  return passes::Evaluator(definition, passes::Evaluator::withExtents(lookup));
+  passes::Evaluator evaluator(*use.definition,
+                              passes::Evaluator::withExtents(lookup));
+  if (failed(passes::verifyRequirements(
+          *use.definition, evaluator, use.instance, use.definition->getLoc())))
+    return failure();
+  return evaluator;
 }
 
 //===----------------------------------------------------------------------===//
@@ -161,6 +168,7 @@ static OptionFacts getFacts(pos::OptionOp option) {
     facts.value = integer.getInt();
   else
     facts.value = cast<FloatAttr>(value).getValueAsDouble();
+  facts.range = option.describeRange();
   if (std::optional<ArrayAttr> choices = option.getChoices())
     for (StringAttr choice : choices->getAsRange<StringAttr>())
       facts.choices.push_back(choice.getValue().str());
@@ -312,11 +320,13 @@ std::optional<Shapes> bindings::getShapes(Session &session,
     return std::nullopt;
   Shapes shapes;
   for (LinkedUse &use : *linked) {
-    passes::Evaluator evaluator = makeEvaluator(*use.definition, extents);
+    FailureOr<passes::Evaluator> evaluator = makeEvaluator(use, extents);
+    if (failed(evaluator))
+      return std::nullopt;
     for (auto param : (*use.definition).getOps<pos::ParamOp>()) {
       std::vector<int64_t> &shape =
           shapes[use.instance + "." + param.getName().str()];
-      if (failed(getShape(param, evaluator, shape)))
+      if (failed(getShape(param, *evaluator, shape)))
         return std::nullopt;
     }
   }
@@ -360,10 +370,12 @@ bindings::getInitialValues(Session &session, const Source &source,
   if (!linked)
     return std::nullopt;
   for (LinkedUse &use : *linked) {
-    passes::Evaluator evaluator = makeEvaluator(*use.definition, extents);
+    FailureOr<passes::Evaluator> evaluator = makeEvaluator(use, extents);
+    if (failed(evaluator))
+      return std::nullopt;
     for (auto param : (*use.definition).getOps<pos::ParamOp>())
       if (use.instance + "." + param.getName().str() == name)
-        return ::getInitialValues(param, evaluator);
+        return ::getInitialValues(param, *evaluator);
   }
   session.addError("no parameter is called \"" + name + "\"");
   return std::nullopt;

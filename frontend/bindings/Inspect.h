@@ -29,6 +29,7 @@ struct OptionFacts {
   std::string type; ///< i32, f32 or i1
   std::variant<bool, int64_t, double, std::string> value;
   std::vector<std::string> choices;
+  std::string range; ///< "at least 1 and at most 3", or empty
 };
 
 struct ParamFacts {

@@ -4,10 +4,19 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Encoding/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::passes;
+
+/// An error at the user that begins with the option and its encoding.
+static InFlightDiagnostic emitOptionError(pos::OptionOp option, Location user) {
+  return emitError(user, "option '")
+         << option.getName() << "' of @"
+         << option->getParentOfType<pos::EncodingOp>().getSymName() << " ";
+}
 
 /// The place of `name` among the choices of an option.
 static FailureOr<TypedAttr> chooseByName(pos::OptionOp option, StringAttr name,
@@ -20,8 +29,8 @@ static FailureOr<TypedAttr> chooseByName(pos::OptionOp option, StringAttr name,
       return TypedAttr(builder.getI32IntegerAttr(i));
     choices.push_back(choice.str());
   }
-  return emitError(user, "option '") << option.getName() << "' has no choice "
-                                     << name << nearestNames(name, choices);
+  return emitOptionError(option, user)
+         << "has no choice " << name << nearestNames(name, choices);
 }
 
 /// Converts a number where its value is kept, or gives null.
@@ -44,6 +53,22 @@ static TypedAttr convertNumber(Attribute value, Type type) {
   return FloatAttr::get(type, real.getValueAsDouble());
 }
 
+/// A number without its type, and what the option would make of it if that is
+/// another: -1; 1e+39 (inf in f32).
+static std::string spellNumber(Attribute given, TypedAttr converted) {
+  auto spell = [](double number) {
+    SmallString<16> text;
+    llvm::raw_svector_ostream(text) << llvm::format("%g", number);
+    return text.str().str();
+  };
+  auto number = dyn_cast<FloatAttr>(given);
+  if (!number)
+    return std::to_string(cast<IntegerAttr>(given).getInt());
+  std::string text = spell(number.getValueAsDouble());
+  std::string kept = spell(cast<FloatAttr>(converted).getValueAsDouble());
+  return text == kept ? text : text + " (" + kept + " in f32)";
+}
+
 FailureOr<TypedAttr> passes::getOptionValue(pos::OptionOp option,
                                             Attribute value, Location user) {
   if (!value)
@@ -51,13 +76,21 @@ FailureOr<TypedAttr> passes::getOptionValue(pos::OptionOp option,
   if (option.getChoices()) {
     if (auto name = dyn_cast<StringAttr>(value))
       return chooseByName(option, name, user);
-    return emitError(user, "option '")
-           << option.getName() << "' takes the name of a choice, got " << value;
+    return emitOptionError(option, user)
+           << "takes the name of a choice, got " << value;
   }
-  if (TypedAttr converted = convertNumber(value, option.getType()))
-    return converted;
-  return emitError(user, "option '") << option.getName() << "' takes "
-                                     << option.getType() << ", got " << value;
+  TypedAttr converted = convertNumber(value, option.getType());
+  if (!converted)
+    return emitOptionError(option, user)
+           << "takes " << option.getType() << ", got " << value;
+  if (!option.isInRange(converted)) {
+    auto real = dyn_cast<FloatAttr>(converted);
+    bool isFinite = !real || real.getValue().isFinite();
+    return emitOptionError(option, user)
+           << "is " << spellNumber(value, converted) << ", but must be "
+           << (isFinite ? option.describeRange() : "finite");
+  }
+  return converted;
 }
 
 FailureOr<SmallVector<TypedAttr>>

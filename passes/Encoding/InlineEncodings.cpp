@@ -13,6 +13,7 @@
 #include "mlir/IR/Verifier.h"
 #include "passes/Analysis/Evaluate.h"
 #include "passes/Encoding/Hosts.h"
+#include "passes/Encoding/Requirements.h"
 #include "passes/Encoding/Vectors.h"
 #include "passes/Passes.h"
 
@@ -245,66 +246,12 @@ static LogicalResult verifySitesOnly(pos::EncodingOp definition) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// Requirements
-//===----------------------------------------------------------------------===//
-
-/// What options and static extents decide is decided here; a check of an extent
-/// of the call goes along.
-static LogicalResult spliceRequire(pos::RequireOp require,
-                                   pos::SitesOwnerInterface owner, Block &block,
-                                   Evaluator &evaluator) {
-  auto value =
-      dyn_cast_or_null<IntegerAttr>(evaluator.evaluate(require.getValue()));
-  auto limit =
-      dyn_cast_or_null<IntegerAttr>(evaluator.evaluate(require.getLimit()));
-  if (value && limit) {
-    if (value.getInt() <= limit.getInt())
-      return success();
-    InFlightDiagnostic diag = owner->emitOpError()
-                              << require.getMessage() << ": " << value.getInt()
-                              << " at_most " << limit.getInt();
-    diag.attachNote(require.getLoc()) << "required here";
-    return diag;
-  }
-  auto extent = require.getValue().getDefiningOp<pos::ExtentOp>();
-  if (!limit || !extent)
-    return require.emitOpError("must be known at compile time, but for an "
-                               "extent as its value");
-  OpBuilder builder = OpBuilder::atBlockEnd(&block);
-  pos::RequireExtentOp::create(builder, require.getLoc(), extent.getExtent(),
-                               static_cast<int32_t>(limit.getInt()),
-                               require.getMessage());
-  return success();
-}
-
-/// The limit is known where the encoding is used, the span at the call.
-static LogicalResult spliceRequireSpan(pos::RequireSpanOp require, Block &block,
-                                       Evaluator &evaluator) {
-  OpBuilder builder = OpBuilder::atBlockEnd(&block);
-  Value limit = createConstant(builder, require.getLimit(), evaluator);
-  if (!limit)
-    return require.emitOpError("limit must be known at compile time");
-  IRMapping mapping;
-  mapping.map(require.getLimit(), limit);
-  builder.clone(*require, mapping);
-  return success();
-}
-
-/// Those of a use and of its hosts.
-static LogicalResult spliceRequirements(LinkedUse &use,
-                                        pos::SitesOwnerInterface owner,
-                                        Block &block) {
-  for (auto require : use.definition.getOps<pos::RequireOp>())
-    if (failed(spliceRequire(require, owner, block, *use.evaluator)))
-      return failure();
-  for (auto require : use.definition.getOps<pos::RequireSpanOp>())
-    if (failed(spliceRequireSpan(require, block, *use.evaluator)))
-      return failure();
-  for (auto require : use.definition.getOps<pos::RequirePastOp>())
-    OpBuilder::atBlockEnd(&block).clone(*require);
+/// Adds what a use and its hosts require and what is not decided yet.
+static LogicalResult spliceRequirementsOf(LinkedUse &use, Block &block) {
+  if (failed(spliceRequirements(use.definition, *use.evaluator, block)))
+    return failure();
   for (LinkedUse &host : use.hosts)
-    if (failed(spliceRequirements(host, owner, block)))
+    if (failed(spliceRequirementsOf(host, block)))
       return failure();
   return success();
 }
@@ -353,6 +300,9 @@ static FailureOr<LinkedUse> getLinkedUse(pos::UseAttr use, StringRef prefix,
                    std::make_unique<Evaluator>(definition, extents),
                    {},
                    {}};
+  if (failed(verifyRequirements(definition, *linked.evaluator, linked.name,
+                                owner.getLoc())))
+    return failure();
   if (ArrayAttr hosts = use.getHosts())
     for (auto attr : hosts.getAsRange<pos::UseAttr>()) {
       FailureOr<LinkedUse> host =
@@ -389,7 +339,7 @@ LogicalResult InlineEncodings::inlineInto(pos::SitesOwnerInterface owner,
   for (LinkedUse &use : uses)
     bindParams(use, sites, next, sizes);
   for (LinkedUse &use : uses) {
-    if (failed(spliceRequirements(use, owner, sites)))
+    if (failed(spliceRequirementsOf(use, sites)))
       return failure();
     for (auto site : use.definition.getOps<pos::SiteOpInterface>()) {
       if (failed(spliceWithHosts(site, use, sites, owner, sizes)))

@@ -34,3 +34,26 @@ func.func @positions(%q: tensor<2x2x?x8xf32>, %p: tensor<1x?x2xi32>) -> tensor<2
     -> (tensor<2x2x?x8xf32>), tensor<2x2x?xf32>
   return %o : tensor<2x2x?x8xf32>
 }
+
+pos.encoding @between {
+  %keys = pos.extent key
+  %few = arith.constant 3 : i32
+  %many = arith.constant 7 : i32
+  pos.require %keys at_least %few, "too few keys"
+  pos.require %keys at_most %many, "too many keys"
+}
+
+// Lengths that only the call knows.
+// CHECK-LABEL: func.func @lengths
+// CHECK: %[[KEYS:.+]] = tensor.dim %arg1
+// CHECK: %[[FEW:.+]] = arith.constant 3 : index
+// CHECK: exec.check %[[FEW]] at_most %[[KEYS]], "too few keys"
+// CHECK: %[[KEYS2:.+]] = tensor.dim %arg1
+// CHECK: %[[MANY:.+]] = arith.constant 7 : index
+// CHECK: exec.check %[[KEYS2]] at_most %[[MANY]], "too many keys"
+func.func @lengths(%q: tensor<2x2x1x8xf32>, %k: tensor<2x2x?x8xf32>) -> tensor<2x2x1x8xf32> {
+  %o, %lse = pos.attention %q, %k, (%k) uses [#pos.use<@between, "between">]
+    : tensor<2x2x1x8xf32>, tensor<2x2x?x8xf32>, (tensor<2x2x?x8xf32>)
+    -> (tensor<2x2x1x8xf32>), tensor<2x2x1xf32>
+  return %o : tensor<2x2x1x8xf32>
+}

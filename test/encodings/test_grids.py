@@ -90,7 +90,7 @@ def test_class_tokens_are_left_alone(draw):
 
 def test_a_grid_beyond_its_table():
     table = torch.zeros(12, WIDTH)
-    with pytest.raises(sextant.CompileError, match="more cells than the table.*20 at_most 12"):
+    with pytest.raises(sextant.CompileError, match="more cells than the table.*got 20, but must be at most 12"):
         sextant.map_rows(
             torch.zeros(1, 3, WIDTH), ["learned(rows=12, grid_rows=4, grid_columns=5)"],
             {"learned.table": table},

@@ -32,6 +32,7 @@ def test_descriptions_read_as_they_are_written():
     assert "b2 [heads] f32, trained, starts as uniform(-1 / sqrt(hidden), 1 / sqrt(hidden))" in text
     text = str(sextant.describe("t5_bias"))
     assert "option bidirectional = false" in text
+    assert "option buckets = 32, at least 2 and at most 65536\n" in text
     assert "thresholds [(buckets // 2 or buckets) - (buckets // 2 or buckets) // 2]" in text
     assert "starts as normal(0, 1 / sqrt(model)), one for all layers" in text
     assert "liere.mlir" in sextant.describe("liere").file

@@ -130,6 +130,21 @@ def test_options_and_instance_names():
         mixer(hiden=4)
 
 
+@sextant.mask
+def near(at, *, size: sextant.Range(at_least=1, at_most=9) = 4, unit: sextant.Range(above=0) = 1.0):
+    return abs(at.offset) * unit < size
+
+
+def test_ranges_of_options():
+    assert 'pos.option "size" : i32 = 4 : i32 at_least 1 at_most 9' in near.text
+    assert "option size = 4, at least 1 and at most 9" in str(sextant.describe(near))
+    says = "'size' of @near is 10, but must be at least 1 and at most 9"
+    with pytest.raises(CompileError, match=says):
+        sextant.init_params([near(size=10)], heads=1, head_dim=8)
+    with pytest.raises(CompileError, match="'unit' of @near is 0, but must be above 0"):
+        sextant.init_params([near(unit=0.0)], heads=1, head_dim=8)
+
+
 @sextant.encoding(all_heads=True)
 def hosted(scores, at, w: sextant.Param("heads", "2 * heads"), pull: sextant.Param("heads")):
     heads = at.extent("heads")

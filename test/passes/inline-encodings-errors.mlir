@@ -404,8 +404,38 @@ pos.encoding @long {
   pos.require %length at_most %most, "too long"
 }
 func.func @f(%q: tensor<4x3x?x8xf32>) {
-  // expected-error @below {{too long: 7 at_most 5}}
+  // expected-error @below {{use 't' of @long: too long: got 7, but must be at most 5}}
   %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@long, "t">]
+    : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
+    -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
+  return
+}
+
+// -----
+
+// The same from below, of a host.
+pos.encoding @adds {
+  pos.score {
+  ^bb0(%s: f32):
+    %b = pos.host : f32
+    %t = arith.addf %s, %b : f32
+    pos.yield %t : f32
+  }
+}
+pos.encoding @short {
+  %length = pos.extent heads
+  %least = arith.constant 5 : i32
+  // expected-note @below {{required here}}
+  pos.require %length at_least %least, "too short"
+  pos.score {
+  ^bb0(%s: f32):
+    pos.yield %s : f32
+  }
+}
+func.func @f(%q: tensor<4x3x?x8xf32>) {
+  // expected-error @below {{use 'a.t' of @short: too short: got 3, but must be at least 5}}
+  %o, %lse = pos.attention %q, %q, (%q)
+    uses [#pos.use<@adds, "a", {}, [#pos.use<@short, "t">]>]
     : tensor<4x3x?x8xf32>, tensor<4x3x?x8xf32>, (tensor<4x3x?x8xf32>)
     -> (tensor<4x3x?x8xf32>), tensor<4x3x?xf32>
   return

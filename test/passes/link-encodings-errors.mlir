@@ -31,7 +31,7 @@ func.func @no_options(%x: tensor<?x?x?x8xf32>) {
 // -----
 
 func.func @choice(%x: tensor<?x?x?x8xf32>) {
-  // expected-error @below {{option 'pairing' has no choice "hal"; the nearest are 'half', 'interleaved'}}
+  // expected-error @below {{option 'pairing' of @rope has no choice "hal"; the nearest are 'half', 'interleaved'}}
   %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "r", {pairing = "hal"}>]
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
@@ -41,7 +41,7 @@ func.func @choice(%x: tensor<?x?x?x8xf32>) {
 // -----
 
 func.func @choice_by_number(%x: tensor<?x?x?x8xf32>) {
-  // expected-error @below {{option 'pairing' takes the name of a choice, got 1 : i32}}
+  // expected-error @below {{option 'pairing' of @rope takes the name of a choice, got 1 : i32}}
   %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "r", {pairing = 1 : i32}>]
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
@@ -51,7 +51,7 @@ func.func @choice_by_number(%x: tensor<?x?x?x8xf32>) {
 // -----
 
 func.func @option_type(%x: tensor<?x?x?x8xf32>) {
-  // expected-error @below {{option 'size' takes 'i32', got 1.500000e+00 : f64}}
+  // expected-error @below {{option 'size' of @window takes 'i32', got 1.500000e+00 : f64}}
   %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@window, "w", {size = 1.5}>]
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
@@ -117,6 +117,50 @@ func.func @unknown_host(%x: tensor<?x?x?x8xf32>) {
 func.func @misnamed(%x: tensor<?x?x?x8xf32>) {
   // expected-error-re @below {{expected @misnamed in {{.*}}misnamed.mlir, which does not define it}}
   %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@misnamed, "m">]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// Numbers beyond the range of an option.
+func.func @option_below(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'size' of @window is -1, but must be at least 1}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@window, "w", {size = -1}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// Zero is not above zero.
+func.func @option_not_above(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'base' of @rope is 0, but must be above 0}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "r", {base = 0.0}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// All limits are told.
+func.func @option_multiple(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'width' of @sandwich is 5, but must be at least 2 and at most 65536 and a multiple of 2}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@sandwich, "s", {width = 5}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// An f32 is finite though no range is declared; 1e39 is none.
+func.func @option_finite(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'slope' of @tilt is 1e+39 (inf in f32), but must be finite}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@tilt, "t", {slope = 1.0e39 : f64}>]
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
   return

@@ -8,7 +8,7 @@ pos.encoding @cope attributes {
   formula = "s + interpolation at p_ij of q_i table, p_ij = min(sum of sigmoid(s_it) over j <= t <= i, positions - 1)",
   paper = "Golovneva et al. 2024, Contextual Position Encoding, section 4"
 } {
-  %positions = pos.option "positions" : i32 = 64 : i32
+  %positions = pos.option "positions" : i32 = 64 : i32 at_least 1 at_most 16777216
   %head_dim = pos.extent head_dim
   %zero = arith.constant 0.0 : f32
 

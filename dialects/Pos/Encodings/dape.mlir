@@ -20,7 +20,7 @@ pos.encoding @dape attributes {
   paper = "Zheng et al. 2024, DAPE: Data-Adaptive Positional Encoding, section 3"
 } {
   %variant = pos.option "variant" : i32 = "concat_residual" of ["concat_residual", "concat", "add_residual"]
-  %hidden = pos.option "hidden" : i32 = 32 : i32
+  %hidden = pos.option "hidden" : i32 = 32 : i32 at_least 1 at_most 65536
   %slope = pos.option "slope" : f32 = 0.01 : f32
   %heads = pos.extent heads
   %zero = arith.constant 0 : i32

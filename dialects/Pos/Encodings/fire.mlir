@@ -12,8 +12,8 @@ pos.encoding @fire attributes {
   formula = "s + (w2 relu(w1 x + b1) + b2)_h, x = psi(|i - j|) / (psi(max(i, |mult threshold|)) + 1e-6), psi(u) = log(1 + |c| u)",
   paper = "Li et al. 2024, Functional Interpolation for Relative Positions, section 3"
 } {
-  %threshold = pos.option "threshold" : f32 = 512.0 : f32
-  %hidden = pos.option "hidden" : i32 = 32 : i32
+  %threshold = pos.option "threshold" : f32 = 512.0 : f32 at_least 0
+  %hidden = pos.option "hidden" : i32 = 32 : i32 at_least 1 at_most 65536
   %activation = pos.option "activation" : i32 = "relu" of ["relu", "leaky_relu"]
   %heads = pos.extent heads
   %zero = arith.constant 0 : i32

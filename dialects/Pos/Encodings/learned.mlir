@@ -13,12 +13,15 @@ pos.encoding @learned attributes {
   formula = "x + table[p]; longer than train_length: x + table[max((p + 1/2) train_length / L - 1/2, 0)], interpolated; on a grid: bicubic",
   paper = "Gehring et al. 2017, Convolutional Sequence to Sequence Learning, section 3.1"
 } {
-  %rows = pos.option "rows" : i32 = 1024 : i32
-  %train_length = pos.option "train_length" : i32 = 0 : i32
-  %grid_rows = pos.option "grid_rows" : i32 = 0 : i32
-  %grid_columns = pos.option "grid_columns" : i32 = 0 : i32
+  %rows = pos.option "rows" : i32 = 1024 : i32 at_least 1
+  %train_length = pos.option "train_length" : i32 = 0 : i32 at_least 0
+  %grid_rows = pos.option "grid_rows" : i32 = 0 : i32 at_least 0 at_most 32768
+  %grid_columns = pos.option "grid_columns" : i32 = 0 : i32 at_least 0 at_most 32768
   %cells = arith.muli %grid_rows, %grid_columns : i32
   pos.require %cells at_most %rows, "the grid has more cells than the table has rows"
+  pos.require %grid_rows at_most %cells, "grid_columns is 0, but grid_rows is not"
+  pos.require %grid_columns at_most %cells, "grid_rows is 0, but grid_columns is not"
+  pos.require %train_length at_most %rows, "train_length is more than the table has rows"
   %width = pos.extent model
   %zerof = arith.constant 0.0 : f32
   %deviation = arith.constant 0.02 : f32

@@ -16,20 +16,18 @@ pos.encoding @liere attributes {
   formula = "block x of q and k becomes exp(unit sum_a p_a (G_a - G_a^T)) x, G_a = gen[a] above its diagonal",
   paper = "Ostmeier et al. 2024, LieRE: Generalizing Rotary Position Encodings, section 4"
 } {
-  %axes = pos.option "axes" : i32 = 2 : i32
-  %block = pos.option "block" : i32 = 0 : i32
+  %axes = pos.option "axes" : i32 = 2 : i32 at_least 1 at_most 3
+  %block = pos.option "block" : i32 = 0 : i32 at_least 0
   %per_head = pos.option "per_head" : i1 = false
   %unit = pos.option "unit" : f32 = 1.0 : f32
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
-  %three = arith.constant 3 : i32
-  pos.require %axes at_most %three, "positions have at most three axes here"
-  pos.require %one at_most %axes, "positions have at least one axis"
 
   %dim = pos.extent head_dim
   %heads = pos.extent heads
   %whole = arith.cmpi eq, %block, %zero : i32
   %size = arith.select %whole, %dim, %block : i32
+  pos.require %size at_most %dim, "a block has more lanes than the head"
   // Exact for numbers of lanes; a division of integers has no meaning for a 0.
   %dimf = arith.sitofp %dim : i32 to f32
   %sizef = arith.sitofp %size : i32 to f32

@@ -17,11 +17,11 @@ pos.encoding @rope attributes {
   paper = "Su et al. 2021, RoFormer, section 3.2; linear: Chen et al. 2023, Extending Context Window, section 3; ntk, yarn: Peng et al. 2023, YaRN, sections 3.1 to 3.4"
 } {
   %pairing = pos.option "pairing" : i32 = "half" of ["half", "interleaved"]
-  %base = pos.option "base" : f32 = 10000.0 : f32
-  %lanes = pos.option "lanes" : i32 = 0 : i32
+  %base = pos.option "base" : f32 = 10000.0 : f32 above 0
+  %lanes = pos.option "lanes" : i32 = 0 : i32 at_least 0 multiple_of 2
   %scaling = pos.option "scaling" : i32 = "none" of ["none", "linear", "ntk", "ntk_dynamic", "yarn"]
-  %factor = pos.option "factor" : f32 = 1.0 : f32
-  %train_length = pos.option "train_length" : i32 = 0 : i32
+  %factor = pos.option "factor" : f32 = 1.0 : f32 above 0
+  %train_length = pos.option "train_length" : i32 = 0 : i32 at_least 0
   %zero = arith.constant 0 : i32
   %linear = arith.constant 1 : i32
   %ntk = arith.constant 2 : i32
@@ -40,7 +40,7 @@ pos.encoding @rope attributes {
   %first_length = arith.constant 1 : i32
   %needs_length = arith.cmpi sge, %scaling, %ntk_dynamic : i32
   %least_length = arith.select %needs_length, %first_length, %train_length : i32
-  pos.require %least_length at_most %train_length, "this scaling needs the option train_length"
+  pos.require %train_length at_least %least_length, "this scaling needs the option train_length"
 
   %trained = arith.sitofp %train_length : i32 to f32
   %long = arith.cmpf ogt, %factor, %one : f32

@@ -7,7 +7,7 @@ pos.encoding @rope_2d attributes {
   formula = "pair t of q and k turns by x theta^(-4 t / d), pair t + d/4 by y theta^(-4 t / d), t < d/4",
   paper = "Heo et al. 2024, Rotary Position Embedding for Vision Transformer, section 3.2, axial frequency"
 } {
-  %theta = pos.option "theta" : f32 = 100.0 : f32
+  %theta = pos.option "theta" : f32 = 100.0 : f32 above 0
   %pairing = pos.option "pairing" : i32 = "interleaved" of ["half", "interleaved"]
   %zero = arith.constant 0 : i32
 

@@ -11,7 +11,7 @@ pos.encoding @rope_2d_mixed attributes {
   formula = "pair t of q and k of head h turns by x freqs[0, h, t] + y freqs[1, h, t]",
   paper = "Heo et al. 2024, Rotary Position Embedding for Vision Transformer, section 3.2, mixed learnable frequency"
 } {
-  %theta = pos.option "theta" : f32 = 10.0 : f32
+  %theta = pos.option "theta" : f32 = 10.0 : f32 above 0
   %heads = pos.extent heads
   %dim = pos.extent head_dim
   %two = arith.constant 2 : i32

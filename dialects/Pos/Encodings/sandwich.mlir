@@ -4,7 +4,7 @@ pos.encoding @sandwich attributes {
   formula = "s + 1 / r_h sum_(t < width / 2) cos((i - j) 10000^(-2 t / width)), r_h = 8 (h + 1) / H",
   paper = "Chi et al. 2023, Dissecting Transformer Length Extrapolation, section 5"
 } {
-  %width = pos.option "width" : i32 = 128 : i32
+  %width = pos.option "width" : i32 = 128 : i32 at_least 2 at_most 65536 multiple_of 2
   %two = arith.constant 2 : i32
   %terms = arith.divsi %width, %two : i32
 

@@ -5,7 +5,7 @@ pos.encoding @shaw attributes {
   formula = "scale q_i (k_j + ak_c), o_i = sum_j P_ij (v_j + av_c), c = clip(j - i, -reach, reach) + reach",
   paper = "Shaw et al. 2018, Self-Attention with Relative Position Representations, section 3.2"
 } {
-  %reach = pos.option "reach" : i32 = 16 : i32
+  %reach = pos.option "reach" : i32 = 16 : i32 at_least 0 at_most 1073741823
   %value_side = pos.option "value_side" : i1 = true
   %head_dim = pos.extent head_dim
   %value_dim = pos.extent value_dim

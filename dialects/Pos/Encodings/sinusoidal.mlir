@@ -4,7 +4,7 @@ pos.encoding @sinusoidal attributes {
   formula = "x + (sin(p w_t), cos(p w_t)), w_t = base^(-2 t / C)",
   paper = "Vaswani et al. 2017, Attention Is All You Need, section 3.5"
 } {
-  %base = pos.option "base" : f32 = 10000.0 : f32
+  %base = pos.option "base" : f32 = 10000.0 : f32 above 0
   %layout = pos.option "layout" : i32 = "interleaved" of ["halves", "interleaved"]
   pos.rows of [embedding] grouping(%layout) {
   ^bb0(%x: f32, %y: f32):

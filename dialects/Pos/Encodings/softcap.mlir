@@ -3,7 +3,7 @@ pos.encoding @softcap attributes {
   formula = "cap tanh(s / cap)",
   paper = "Gemma Team 2024, Gemma 2, section 2"
 } {
-  %cap = pos.option "cap" : f32 = 50.0 : f32
+  %cap = pos.option "cap" : f32 = 50.0 : f32 above 0
   pos.score {
   ^bb0(%s: f32):
     %x = arith.divf %s, %cap : f32

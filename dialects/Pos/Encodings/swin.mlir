@@ -5,8 +5,8 @@ pos.encoding @swin attributes {
   formula = "s + table[(dy + rows - 1)(2 columns - 1) + dx + columns - 1, h], (dy, dx) = query - key",
   paper = "Liu et al. 2021, Swin Transformer, section 3.2, relative position bias"
 } {
-  %rows = pos.option "rows" : i32 = 7 : i32
-  %columns = pos.option "columns" : i32 = 7 : i32
+  %rows = pos.option "rows" : i32 = 7 : i32 at_least 1 at_most 16384
+  %columns = pos.option "columns" : i32 = 7 : i32 at_least 1 at_most 16384
   %heads = pos.extent heads
   %one = arith.constant 1 : i32
   %two = arith.constant 2 : i32

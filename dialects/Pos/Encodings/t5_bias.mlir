@@ -7,8 +7,8 @@ pos.encoding @t5_bias attributes {
   formula = "s + table[bucket(i - j), h]; times_sqrt_dim: the bias times sqrt(d)",
   paper = "Raffel et al. 2020, T5, section 2.1"
 } {
-  %buckets = pos.option "buckets" : i32 = 32 : i32
-  %max_distance = pos.option "max_distance" : i32 = 128 : i32
+  %buckets = pos.option "buckets" : i32 = 32 : i32 at_least 2 at_most 65536
+  %max_distance = pos.option "max_distance" : i32 = 128 : i32 at_least 2 at_most 16777216
   %bidirectional = pos.option "bidirectional" : i1 = false
   %times_sqrt_dim = pos.option "times_sqrt_dim" : i1 = false
   %heads = pos.extent heads
@@ -24,6 +24,9 @@ pos.encoding @t5_bias attributes {
   %side = arith.select %bidirectional, %half, %buckets : i32
   %exact = arith.divsi %side, %two : i32
   %spread = arith.subi %side, %exact : i32
+  %beyond = arith.addi %exact, %one : i32
+  pos.require %side at_least %two, "a direction needs two buckets, half of them for one distance each"
+  pos.require %max_distance at_least %beyond, "max_distance is not beyond the buckets of one distance each"
 
   %modelf = arith.sitofp %model : i32 to f32
   %root = math.sqrt %modelf : f32

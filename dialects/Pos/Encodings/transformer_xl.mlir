@@ -10,7 +10,7 @@ pos.encoding @transformer_xl attributes {
   formula = "scale ((q_i + u) k_j + (q_i + v) (wr r_(i - j))), r_t = (sin(t w_m), cos(t w_m)), w_m = 10000^(-2 m / width)",
   paper = "Dai et al. 2019, Transformer-XL, section 3.3"
 } {
-  %width = pos.option "width" : i32 = 0 : i32
+  %width = pos.option "width" : i32 = 0 : i32 at_least 0 at_most 65536 multiple_of 2
   %heads = pos.extent heads
   %head_dim = pos.extent head_dim
   %zero = arith.constant 0 : i32

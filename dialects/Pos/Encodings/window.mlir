@@ -4,7 +4,7 @@ pos.encoding @window attributes {
   formula = "key j is visible to query i if 0 <= i - j < size; two_sided: if |i - j| < size",
   paper = "Beltagy et al. 2020, Longformer, section 3.1"
 } {
-  %size = pos.option "size" : i32 = 256 : i32
+  %size = pos.option "size" : i32 = 256 : i32 at_least 1
   %two_sided = pos.option "two_sided" : i1 = false
   pos.mask {
     %i = pos.index query

@@ -13,8 +13,8 @@ pos.encoding @xpos attributes {
   formula = "pair t of q turns by p w_t and is scaled by z_t^(p / scale_base), of k by z_t^(-p / scale_base); w_t = base^(-2 t / d), z_t = (2 t + 0.4 d) / (1.4 d)",
   paper = "Sun et al. 2022, A Length-Extrapolatable Transformer, section 3.1"
 } {
-  %scale_base = pos.option "scale_base" : i32 = 512 : i32
-  %base = pos.option "base" : f32 = 10000.0 : f32
+  %scale_base = pos.option "scale_base" : i32 = 512 : i32 at_least 1 at_most 33554431
+  %base = pos.option "base" : f32 = 10000.0 : f32 above 0
   %pairing = pos.option "pairing" : i32 = "interleaved" of ["half", "interleaved"]
   %zero = arith.constant 0 : i32
   %one = arith.constant 1.0 : f32

@@ -64,6 +64,12 @@ def Pos_ScopeAttr : EnumAttr<Pos_Dialect, Pos_Scope, "scope"> {
   let assemblyFormat = "$value";
 }
 
+def Pos_Relation : Pos_Enum<"Relation", "what an encoding requires of two numbers", [
+  I32EnumAttrCase<"at_most", 0>, I32EnumAttrCase<"at_least", 1>]>;
+def Pos_RelationAttr : EnumAttr<Pos_Dialect, Pos_Relation, "relation"> {
+  let assemblyFormat = "$value";
+}
+
 def Pos_Direction : Pos_Enum<"Direction", "direction of a scan over keys", [
   I32EnumAttrCase<"leftward", 0>, I32EnumAttrCase<"rightward", 1>]>;
 def Pos_DirectionAttr : EnumAttr<Pos_Dialect, Pos_Direction, "direction"> {

@@ -3,7 +3,10 @@
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include <cmath>
+#include <functional>
 
 using namespace mlir;
 using namespace sextant::pos;
@@ -52,7 +55,57 @@ LogicalResult EncodingOp::verifyRegions() {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+bool OptionOp::isInRange(TypedAttr number) {
+  double value = 0;
+  if (auto real = dyn_cast<FloatAttr>(number))
+    value = real.getValueAsDouble();
+  else
+    value = static_cast<double>(cast<IntegerAttr>(number).getInt());
+  auto holds = [&](std::optional<int64_t> limit, auto relation) {
+    return !limit || relation(value, static_cast<double>(*limit));
+  };
+  return std::isfinite(value) && holds(getAbove(), std::greater<>()) &&
+         holds(getAtLeast(), std::greater_equal<>()) &&
+         holds(getAtMost(), std::less_equal<>()) &&
+         holds(getMultipleOf(), [](double of, double factor) {
+           return std::fmod(of, factor) == 0;
+         });
+}
+
+std::string OptionOp::describeRange() {
+  SmallVector<std::string> parts;
+  auto add = [&](StringRef words, std::optional<int64_t> limit) {
+    if (limit)
+      parts.push_back((words + " " + Twine(*limit)).str());
+  };
+  add("above", getAbove());
+  add("at least", getAtLeast());
+  add("at most", getAtMost());
+  add("a multiple of", getMultipleOf());
+  return llvm::join(parts, " and ");
+}
+
+static LogicalResult verifyRange(OptionOp option) {
+  if (option.describeRange().empty())
+    return success();
+  if (option.getChoices() || option.getType().isInteger(1))
+    return option.emitOpError("only a number has a range");
+  if (option.getAbove() && option.getAtLeast())
+    return option.emitOpError("has two lower limits: above and at_least");
+  if (option.getMultipleOf() &&
+      (*option.getMultipleOf() < 1 || !option.getType().isInteger(32)))
+    return option.emitOpError("multiple_of takes a positive number and is for "
+                              "options of type i32");
+  return success();
+}
+
 LogicalResult OptionOp::verify() {
+  if (failed(verifyRange(*this)))
+    return failure();
   Type type = getType();
   Attribute value = getValue();
   if (auto choice = dyn_cast<StringAttr>(value)) {
@@ -68,8 +121,17 @@ LogicalResult OptionOp::verify() {
   if (got != type)
     return emitOpError("default of type ")
            << got << " for an option of type " << type;
+  if (!isInRange(cast<TypedAttr>(value))) {
+    std::string range = describeRange();
+    return emitOpError("default ")
+           << value << " must be " << (range.empty() ? "finite" : range);
+  }
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
 
 LogicalResult ParamOp::verify() {
   auto type = cast<RankedTensorType>(getType());

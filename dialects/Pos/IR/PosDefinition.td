@@ -49,17 +49,36 @@ def Pos_OptionOp : Pos_Op<"option", [Pure, HasParent<"EncodingOp">]> {
     A number, or one of a list of names whose value is the name's place in the
     list. A use may override the default; linking folds it to a constant.
 
+    A number may have a range, in whole numbers: it is greater than `above`, at
+    least `at_least`, at most `at_most`, a multiple of `multiple_of` (i32 only).
+    An f32 is finite in any case. Another value is an error at the use. What
+    relates an option to others or to extents is said by `pos.require`.
+
     ```mlir
-    %size = pos.option "size" : i32 = 256 : i32
+    %size = pos.option "size" : i32 = 256 : i32 at_least 1
+    %base = pos.option "base" : f32 = 10000.0 : f32 above 0
+    %width = pos.option "width" : i32 = 128 : i32 at_least 2 at_most 65536 multiple_of 2
     %pairing = pos.option "pairing" : i32 = "half" of ["half", "interleaved"]
     ```
   }];
   let arguments = (ins StrAttr:$name, AnyAttrOf<[I32Attr, F32Attr, I1Attr, StrAttr]>:$value,
-                       OptionalAttr<StrArrayAttr>:$choices);
+                       OptionalAttr<StrArrayAttr>:$choices, OptionalAttr<I64Attr>:$above,
+                       OptionalAttr<I64Attr>:$at_least, OptionalAttr<I64Attr>:$at_most,
+                       OptionalAttr<I64Attr>:$multiple_of);
   let results = (outs AnyTypeOf<[I32, F32, I1]>:$result);
-  let assemblyFormat =
-      "$name `:` type($result) `=` $value (`of` $choices^)? attr-dict";
+  let assemblyFormat = [{
+    $name `:` type($result) `=` $value (`of` $choices^)? (`above` $above^)?
+    (`at_least` $at_least^)? (`at_most` $at_most^)? (`multiple_of` $multiple_of^)?
+    attr-dict
+  }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether a number of the option's type lies in its range.
+    bool isInRange(::mlir::TypedAttr number);
+
+    /// The range in words, "at least 1 and at most 3"; empty if there is none.
+    std::string describeRange();
+  }];
 }
 
 def Pos_ParamOp : Pos_Op<"param", [Pure, HasParent<"EncodingOp">,
@@ -100,10 +119,11 @@ def Pos_ParamOp : Pos_Op<"param", [Pure, HasParent<"EncodingOp">,
 def Pos_RequireOp : Pos_Op<"require", [MemoryEffects<[MemWrite]>]> {
   let summary = "What must hold of options and extents where an encoding is used";
   let description = [{
-    The value is at most the limit, else the use is an error: `message`,
-    followed by both. What options and static extents decide is decided at
-    inlining; the only value that may be open until the call is an extent
-    itself, which the program then checks as it does shapes.
+    The value is at most, or at least, the limit; else the use is an error:
+    `message`, followed by both. What options and static extents decide is
+    decided at inlining; the only value that may be open until the call is an
+    extent itself, which the program then checks as it does shapes. The range of
+    a single option stands in the option.
 
     ```mlir
     %one = arith.constant 1 : i32
@@ -112,8 +132,8 @@ def Pos_RequireOp : Pos_Op<"require", [MemoryEffects<[MemWrite]>]> {
     pos.require %length at_most %most, "keys beyond the range of the scale"
     ```
   }];
-  let arguments = (ins I32:$value, I32:$limit, StrAttr:$message);
-  let assemblyFormat = "$value `at_most` $limit `,` $message attr-dict";
+  let arguments = (ins I32:$value, Pos_RelationAttr:$relation, I32:$limit, StrAttr:$message);
+  let assemblyFormat = "$value $relation $limit `,` $message attr-dict";
 }
 
 def Pos_RequireExtentOp : Pos_Op<"require_extent", [MemoryEffects<[MemWrite]>]> {
@@ -125,8 +145,9 @@ def Pos_RequireExtentOp : Pos_Op<"require_extent", [MemoryEffects<[MemWrite]>]> 
     pos.require_extent key at_most 32768, "keys beyond the range of the scale"
     ```
   }];
-  let arguments = (ins Pos_ExtentAttr:$extent, I32Attr:$limit, StrAttr:$message);
-  let assemblyFormat = "$extent `at_most` $limit `,` $message attr-dict";
+  let arguments = (ins Pos_ExtentAttr:$extent, Pos_RelationAttr:$relation, I32Attr:$limit,
+                       StrAttr:$message);
+  let assemblyFormat = "$extent $relation $limit `,` $message attr-dict";
 }
 
 def Pos_RequireSpanOp : Pos_Op<"require_span", [MemoryEffects<[MemWrite]>]> {

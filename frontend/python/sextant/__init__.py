@@ -36,7 +36,7 @@ from .trace.functions import (
     to_int,
     where,
 )
-from .trace.parameters import Param, PerHead, constant_init, normal, uniform
+from .trace.parameters import Param, PerHead, Range, constant_init, normal, uniform
 from .trace.requirements import require, require_past, require_span
 from .trace.tracer import Encoding, columns, encoding, mask, rows, turn_rows, weighted_rows
 from .uses import Use, parse_use
@@ -50,6 +50,7 @@ __all__ = [
     "Param",
     "PerHead",
     "Program",
+    "Range",
     "RuntimeError",
     "Use",
     "abs",

@@ -7,6 +7,7 @@ and remembers it, since one list of encodings is asked about many times.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import struct
 from collections.abc import Iterable
@@ -21,12 +22,14 @@ from .uses import Option, Use, parse_uses, spell_option
 @dataclass(frozen=True)
 class OptionInfo:
     """An option: ``type`` is "i32", "f32" or "i1"; ``choices`` are the names it
-    may have, if it is one of a list of names."""
+    may have, if it is one of a list of names; ``range`` says in words which
+    numbers it may be ("at least 1 and at most 3"), or is empty."""
 
     name: str
     type: str
     default: Option
     choices: tuple[str, ...] = ()
+    range: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,10 @@ class EncodingInfo:
             lines.append(f"  source: {self.paper}")
         lines.append(f"  places: {', '.join(self.places) or 'none'}")
         for option in self.options:
-            choices = f" of {', '.join(option.choices)}" if option.choices else ""
+            allowed = f" of {', '.join(option.choices)}" if option.choices else ""
+            allowed += f", {option.range}" if option.range else ""
             default = spell_option(option.default)
-            lines.append(f"  option {option.name} = {default}{choices}")
+            lines.append(f"  option {option.name} = {default}{allowed}")
         for p in self.parameters:
             shape = ", ".join(p.dims)
             lines.append(f"  parameter {p.name} [{shape}] {p.element}, {p.kind}")
@@ -181,7 +185,9 @@ def _attribute(value: Option) -> str:
     if isinstance(value, int):
         return f"{value} : i32" if -(2**31) <= value < 2**31 else f"{value} : i64"
     if isinstance(value, float):
-        return f"{value!r} : f32" if "." in repr(value) else f"{value:.17e} : f32"
+        # In f64: what f32 cannot hold is told as it was given.
+        bits = struct.pack(">d", value).hex()
+        return f"{value:.17e} : f64" if math.isfinite(value) else f"0x{bits} : f64"
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -239,7 +245,9 @@ def describe(name: str | Encoding) -> EncodingInfo:
         definitions, label = name.text, name.name
     found = backend.compiler().describe(definitions, label, path_key()[0])
     options = tuple(
-        OptionInfo(o["name"], o["type"], _decimal(o["default"]), tuple(o["choices"]))
+        OptionInfo(
+            o["name"], o["type"], _decimal(o["default"]), tuple(o["choices"]), o["range"]
+        )
         for o in found.pop("options")
     )
     parameters = tuple(ParamInfo(**p) for p in found.pop("params"))

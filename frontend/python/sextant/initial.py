@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable, MutableMapping
 
 import torch
@@ -73,6 +75,7 @@ def values(
             param.name,
             extents,
         )
+        _check_size(param.name, shape)
         if kind == "values":
             tensor = torch.tensor(numbers, dtype=torch.float64).reshape(tuple(shape))
         else:
@@ -82,6 +85,17 @@ def values(
             )
         result[param.name] = tensor.to(dtype)
     return result
+
+
+def _check_size(name: str, shape: list[int]) -> None:
+    """A size that options made too large is an error before memory runs out."""
+    needed = 4 * math.prod(shape)
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise MemoryError(
+            f'parameter "{name}" of shape {tuple(shape)} takes {needed / 2**30:.0f} GiB, '
+            f"this machine has {there / 2**30:.0f}"
+        )
 
 
 _frozen: dict[tuple, torch.Tensor] = {}

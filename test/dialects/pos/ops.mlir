@@ -11,6 +11,10 @@ pos.encoding @definition attributes {formula = "s", paper = "none"} {
   %size = pos.option "size" : i32 = 256 : i32
   // CHECK: %[[RATE:.+]] = pos.option "rate" : f32 = 5.000000e-01 : f32
   %rate = pos.option "rate" : f32 = 0.5 : f32
+  // CHECK: pos.option "near" : i32 = 4 : i32 at_least -2 at_most 8 multiple_of 2
+  %near = pos.option "near" : i32 = 4 : i32 at_least -2 at_most 8 multiple_of 2
+  // CHECK: pos.option "base" : f32 = 1.000000e+04 : f32 above 0
+  %base = pos.option "base" : f32 = 10000.0 : f32 above 0
   // CHECK: pos.option "causal" : i1 = true
   %causal = pos.option "causal" : i1 = true
   // CHECK: pos.option "pairing" : i32 = "half" of ["half", "interleaved"]
@@ -327,6 +331,8 @@ pos.encoding @along_keys {
   %most = arith.constant 9 : i32
   // CHECK: pos.require %{{[a-z0-9]+}} at_most %{{[a-z0-9_]+}}, "too many keys"
   pos.require %keys at_most %most, "too many keys"
+  // CHECK: pos.require %{{[a-z0-9]+}} at_least %{{[a-z0-9_]+}}, "too few keys"
+  pos.require %keys at_least %most, "too few keys"
   // CHECK: pos.require_past "later keys"
   pos.require_past "later keys"
   pos.score {
@@ -357,6 +363,8 @@ func.func @require_extent(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
     pos.require_span axis 1 at_most %most, "too far apart"
     // CHECK: pos.require_extent key at_most 9, "too many keys"
     pos.require_extent key at_most 9, "too many keys"
+    // CHECK: pos.require_extent batch at_least 2, "too few"
+    pos.require_extent batch at_least 2, "too few"
   }
   return %o : tensor<?x?x?x8xf32>
 }

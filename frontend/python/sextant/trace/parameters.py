@@ -110,6 +110,29 @@ PerHead = Param("heads")
 """One trained number per head."""
 
 
+@dataclass(frozen=True)
+class Range:
+    """Numbers that an option may be, as the annotation of a keyword-only argument.
+
+    Limits are whole numbers: greater than ``above``, ``at_least``, ``at_most``, a
+    ``multiple_of`` (whole numbers only). Another value is an error where the
+    encoding is used.
+
+    >>> def near(at, *, size: sextant.Range(at_least=1) = 64): ...
+    """
+
+    above: int | None = None
+    at_least: int | None = None
+    at_most: int | None = None
+    multiple_of: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The limits as `pos.option` spells them."""
+        limits = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
+        return "".join(f" {name} {limit}" for name, limit in limits if limit is not None)
+
+
 class TracedParam:
     """A parameter inside a traced function: indexing it reads an element.
 
@@ -256,7 +279,9 @@ class Choice:
         return bool(self._value)
 
 
-def write_option(builder: Builder, label: str, default, choices: tuple[str, ...]):
+def write_option(
+    builder: Builder, label: str, default, choices: tuple[str, ...], allowed: Range
+):
     """Declares an option and gives what the traced function sees of it."""
     name = builder.name(label)
     head = f'{name} = pos.option "{label}"'
@@ -272,10 +297,10 @@ def write_option(builder: Builder, label: str, default, choices: tuple[str, ...]
         builder.line(f"{head} : i1 = {'true' if default else 'false'}")
         return Value(builder, name, I1)
     if isinstance(default, int):
-        builder.line(f"{head} : i32 = {default} : i32")
+        builder.line(f"{head} : i32 = {default} : i32{allowed.text}")
         return Value(builder, name, I32)
     if isinstance(default, float):
-        builder.line(f"{head} : f32 = {spell_float(default)} : f32")
+        builder.line(f"{head} : f32 = {spell_float(default)} : f32{allowed.text}")
         return Value(builder, name, F32)
     raise trace_error(
         f'option "{label}" must default to a number, true or false, or a name of '

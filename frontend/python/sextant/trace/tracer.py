@@ -24,7 +24,7 @@ from ..errors import CompileError, nearest
 from ..uses import Use, parse_use
 from .at import At
 from .builder import Builder
-from .parameters import Param, write_option, write_param
+from .parameters import Param, Range, write_option, write_param
 from .requirements import Requirement, check_requirements, write_requirement
 from .sites import (
     GROUPS,
@@ -338,7 +338,10 @@ def _write_option(builder: Builder, function, parameter: inspect.Parameter):
     choices: tuple[str, ...] = ()
     if typing.get_origin(parameter.annotation) is typing.Literal:
         choices = typing.get_args(parameter.annotation)
-    return write_option(builder, parameter.name, parameter.default, choices)
+    allowed = parameter.annotation
+    if not isinstance(allowed, Range):
+        allowed = Range()
+    return write_option(builder, parameter.name, parameter.default, choices, allowed)
 
 
 def _assemble(name: str, builder: Builder, formula: str, paper: str) -> str:
