@@ -1,0 +1,140 @@
+"""Draws random compositions as Python source.
+
+The source is what runs and what a failure prints. Nothing here knows an encoding:
+names, options and places are read off the declarations.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import sextant
+from cases import KERNEL_OPERANDS
+from compositions import POSITIONS
+from sextant import definitions
+from sextant.uses import spell_option
+from traced_sites import draw_traced
+
+
+def _option(rng: random.Random, option: definitions.OptionInfo) -> object:
+    if option.choices:
+        return rng.choice(option.choices)
+    if option.type == "i1":
+        return rng.choice([True, False])
+    if option.type == "i32":
+        return rng.choice([option.default, option.default // 2, 1, 2, 3, 4, 8, 16, 40])
+    return option.default * rng.choice([0.5, 0.75, 1.0, 2.0, 4.0])
+
+
+class Drawing:
+    """One composition in the making."""
+
+    def __init__(self, seed: int, installed: list[definitions.EncodingInfo]):
+        self.rng = random.Random(seed)
+        acts = [e for e in installed if _acts_in_attention(e.name)]
+        self.installed = acts
+        self.masks = [e.name for e in acts if e.places == ("mask",)]
+        # Those that add to the score: what a host is, though not all of them may be one.
+        self.hosts = [e.name for e in acts if e.places == ("score",)]
+        self.sources: list[str] = []
+        self.rounds_params = False
+        self.turns = False
+        self.positions = ""
+        if self.rng.random() < 0.45:
+            self.positions = self.rng.choice(list(POSITIONS))
+        self.axes = self.rng.choice([1, 2, 2, 3]) if self.positions else 1
+
+    def use(self, number: int) -> str:
+        """An expression for one use."""
+        rng, chance = self.rng, self.rng.random()
+        if chance < 0.3:
+            return self.traced(f"traced{number}")
+        if chance < 0.4 and self.masks:
+            return repr(f"u{number}={rng.choice(self.masks)}")
+        info = rng.choice(self.installed)
+        self.turns |= any(place.startswith("turn_rows") for place in info.places)
+        items = []
+        if _takes_hosts(info) and rng.random() < 0.8:
+            items += rng.sample(self.hosts, rng.choice([1, 1, 2]))
+        for option in info.options:
+            if rng.random() < 0.4:
+                value = spell_option(_option(rng, option))
+                items.append(f"{option.name}={value}")
+        return repr(f"u{number}={info.name}" + (f"({', '.join(items)})" if items else ""))
+
+    def traced(self, name: str) -> str:
+        made = draw_traced(self.rng, name, self.axes)
+        self.sources.append(made.source)
+        self.rounds_params |= made.columns
+        if not made.takes_hosts or self.rng.random() < 0.2:
+            return name
+        hosts = self.rng.sample(self.hosts, self.rng.choice([1, 1, 2]))
+        return f"{name}({', '.join(map(repr, hosts))})"
+
+    def shape(self) -> dict[str, object]:
+        rng = self.rng
+        groups, kv_heads = rng.choice([1, 1, 1, 2, 3]), rng.choice([1, 2, 2, 3, 8])
+        head_dim = rng.choice([4, 8, 16, 16, 17, 24, 32, 40, 64, 80, 128])
+        if self.turns:  # By dense matrices of lanes.
+            head_dim = min(head_dim, 32)
+        value_dims = [head_dim] if rng.random() < 0.5 else [rng.choice([1, 3, 8, 24, 64, 72, 128])]
+        if rng.random() < 0.15:
+            value_dims.append(rng.choice([1, 8, 24]))
+        lengths = [0, 1, 2, 7, 16, 31, 33, 63, 64, 65, 100, 129, 300]
+        query = rng.choice(lengths)
+        key = query if rng.random() < 0.5 else rng.choice(lengths)
+        batch = rng.choice([1, 2, 2, 3])
+        # What the reference holds of one value of all scores: the test is to be short.
+        while batch * groups * kv_heads * query * key > 60_000:
+            if batch * groups > 1:
+                batch, groups = 1, 1
+            elif kv_heads > 1:
+                kv_heads = 1
+            else:
+                query, key = min(query, 129), min(key, 129)
+        return dict(batch=batch, heads=kv_heads * groups, kv_heads=kv_heads, query=query,
+                    key=key, head_dim=head_dim, value_dims=value_dims)  # fmt: skip
+
+
+def _acts_in_attention(name: str) -> bool:
+    return not definitions.signature([name]).operands - KERNEL_OPERANDS
+
+
+def _takes_hosts(info: definitions.EncodingInfo) -> bool:
+    return "pos.host" in Path(info.file).read_text()
+
+
+def _requires_past(use: str) -> bool:
+    if not use.startswith("'"):
+        return False
+    try:
+        return definitions.signature([use.strip("'")]).requires_past
+    except sextant.CompileError:
+        return False  # It is refused where it is used.
+
+
+def draw(seed: int, targets: list[str]) -> str:
+    """A composition as Python source: definitions, then `composition = ...`."""
+    drawing = Drawing(seed, sextant.encodings())
+    rng = drawing.rng
+    uses = [drawing.use(i) for i in range(rng.choice([1, 2, 2, 3, 3, 4]))]
+    if rng.random() < 0.5 or any(_requires_past(use) for use in uses):
+        uses.insert(rng.randrange(len(uses) + 1), '"past=causal"')
+    target = rng.choice(targets)
+    is_narrow = rng.random() < (0.6 if target.endswith("bf16") else 0.25)
+    fields = dict(
+        **drawing.shape(),
+        target=target,
+        dtype="bf16" if is_narrow else "f32",
+        seed=rng.randrange(2**31),
+        positions=drawing.positions,
+        axes=drawing.axes,
+        order=rng.choice([(0, 1, 2, 3), (0, 1, 2, 3), (0, 2, 1, 3), (0, 1, 3, 2), (2, 0, 1, 3)]),
+        magnitude=rng.choice([1.0] * 8 + [0.0, 8.0]),
+        rounds_params=drawing.rounds_params,
+    )
+    head = "import sextant\nfrom compositions import Composition\n"
+    words = ",\n".join(f"    {name}={value!r}" for name, value in fields.items())
+    call = f"composition = Composition(\n    uses=[{', '.join(uses)}],\n{words},\n)\n"
+    return "\n\n".join([head, *drawing.sources, call])

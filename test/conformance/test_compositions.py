@@ -1,0 +1,99 @@
+"""Random compositions of encodings against the reference.
+
+SEXTANT_COMPOSITIONS says how many compile and are compared (30: a minute on a core).
+A composition that fails is printed as Python: with test/ and test/conformance on the
+path, and `composition.compare()` at its end, it fails again.
+"""
+
+import os
+import re
+
+import pytest
+
+import sextant
+from drawn_compositions import draw
+from sextant import backend
+
+COUNT = int(os.environ.get("SEXTANT_COMPOSITIONS", "30"))
+# One in five is refused; twenty in a row never are.
+TRIES = 20
+
+# What may be refused, and by which words: most compositions are drawn without a look
+# at what fits.
+LEGAL = [
+    # Options and the shape.
+    r"option '\w+' of @\w+ is \S+, but must be",
+    r"use '[\w.]+' of @\w+: .* but must be at (least|most)",
+    r"an option is too small or too large",
+    r"maps pairs of lanes, got \d+ lanes",
+    r"lanes \[\d+, \d+\) lie outside the \d+ lanes of a row",
+    r"blocks of \d+ lanes do not fit",
+    r"needs values of one width",
+    r"heads: grouped queries, which share them, have no such map",
+    # Positions.
+    r"asks for axis \d, but the positions given have",
+    r"span more than the safe range",
+    r"some query may see a later key",
+    # Encodings that do not go together.
+    r"is not additive in the score: it cannot be a host",
+    r"comes before other row maps of the same rows",
+    r"reads a query row that turns",
+    r"payload of all heads can neither scan nor read the query row",
+    r"expects parent op .*'pos.score",
+]  # fmt: skip
+# What no kernel computes, though the reference does.
+WITHOUT_KERNEL = [
+    r"has no kernel beside a score of all heads",
+    r"is trained and stands behind a row map, but is no table over its rows",
+    r"behind which a trained parameter stands has no gradient on this target",
+    r"'pos.running_sum' op has no value at this place",
+]
+
+
+def is_legal(error: Exception) -> bool:
+    return any(re.search(words, str(error)) for words in LEGAL + WITHOUT_KERNEL)
+
+
+def compares(source: str) -> bool:
+    """Runs a composition; whether it was compared: it may be refused, or have no
+    defined result."""
+    scope: dict = {}
+    try:
+        exec(compile(source, "<composition>", "exec"), scope)
+        scope["composition"].compare()
+    except (sextant.CompileError, sextant.RuntimeError, ValueError) as refusal:
+        if not is_legal(refusal):
+            raise
+        print(f"refused: {refusal}".splitlines()[0])
+        return False
+    except AssertionError:
+        if scope["composition"].is_defined():
+            raise
+        print("without a defined result")
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return {"drawn": 0, "compared": 0}
+
+
+@pytest.mark.parametrize("number", range(COUNT))
+def test_a_composition(number, seed, counts):
+    targets = [t for t in backend.compiler().list_targets() if t.startswith("cpu:")]
+    for attempt in range(TRIES):
+        source = draw((seed * 1_000_003 + number) * TRIES + attempt, targets)
+        print(source)
+        counts["drawn"] += 1
+        if compares(source):
+            counts["compared"] += 1
+            return
+    pytest.fail(f"{TRIES} compositions in a row were refused or have no defined result")
+
+
+def test_most_are_compared(counts):
+    """Else the others would say little. Eight in ten are, so fewer than half of forty
+    means that something is refused which was not."""
+    if counts["drawn"] >= 40:
+        assert 2 * counts["compared"] >= counts["drawn"], counts
