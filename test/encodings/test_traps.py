@@ -146,3 +146,14 @@ def test_turns_stay_rotations_far_away(target):
         )  # fmt: skip
         want = (q.double() * k.double()).sum(-1) / math.sqrt(32)
         torch.testing.assert_close(lse.double(), want, atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_closed_gates_have_gradients(target):
+    """Scores of -100: the exponential of minus a score overflows f32."""
+    query, key = torch.full((1, 2, 40, 16), -10.0), 2.4 + 0.2 * torch.rand(1, 2, 40, 16)
+    leaves = [t.requires_grad_() for t in (query, key, torch.randn(1, 2, 40, 16))]
+    table = torch.randn(16, 64, requires_grad=True)
+    out = sextant.attention(*leaves, ["causal", "cope"], {"cope.table": table}, target=target)
+    out.square().sum().backward()
+    assert all(t.grad.isfinite().all() for t in (*leaves, table))

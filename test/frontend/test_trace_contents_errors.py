@@ -165,7 +165,7 @@ def test_requirements_of_a_use():
 
     rows = torch.randn(1, 1, 16, 8)
     sextant.attention(rows, rows, rows, [bounded])
-    with pytest.raises(CompileError, match="n is too large: 9 at_most 8") as info:
+    with pytest.raises(CompileError, match="n is too large: got 9, but must be at most 8") as info:
         sextant.attention(rows, rows, rows, [bounded(n=9)])
     assert __file__ in str(info.value)
     with pytest.raises(RuntimeError, match=r'keys "beyond" the table \(16 and 12\)'):

@@ -21,10 +21,15 @@ pos.encoding @cope attributes {
     %first = arith.constant 1 : i32
     %last = arith.subi %positions, %first : i32
     %limit = arith.sitofp %last : i32 to f32
+    // The sigmoid, smooth at 0, of exponentials that do not overflow.
+    %none = arith.constant 0.0 : f32
+    %open = arith.cmpf oge, %s, %none : f32
     %minus = arith.negf %s : f32
-    %odds = math.exp %minus : f32
+    %down = arith.select %open, %minus, %s : f32
+    %odds = math.exp %down : f32
+    %numerator = arith.select %open, %one, %odds : f32
     %denominator = arith.addf %odds, %one : f32
-    %gate = arith.divf %one, %denominator : f32
+    %gate = arith.divf %numerator, %denominator : f32
     %p = pos.scan %gate leftward until %limit : f32
     %low = math.floor %p : f32
     %i = arith.fptosi %low : f32 to i32

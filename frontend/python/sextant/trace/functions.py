@@ -77,14 +77,18 @@ def tanh(x) -> Value:
 
 
 def sigmoid(x) -> Value:
-    """1 / (1 + exp(-x))."""
-    return 1.0 / (exp(-_number(x, "sigmoid")) + 1.0)
+    """1 / (1 + exp(-x)), with no exponential that overflows."""
+    x = _number(x, "sigmoid")
+    open_ = x >= 0.0
+    down = exp(where(open_, -x, x))
+    return where(open_, 1.0, down) / (down + 1.0)
 
 
 def logsigmoid(x) -> Value:
-    """log(sigmoid(x)), exact where sigmoid(x) is nearly 0 or 1."""
+    """log(sigmoid(x)), exact where sigmoid(x) is nearly 0 or 1, smooth at 0."""
     x = _number(x, "logsigmoid")
-    return binary("min", x, 0.0) - log1p(exp(-abs(x)))
+    open_ = x >= 0.0
+    return where(open_, 0.0, x) - log1p(exp(where(open_, -x, x)))
 
 
 def relu(x) -> Value:
