@@ -281,7 +281,7 @@ def test_spellings():
     assert "pos.running_sum to query {" in forget.text
     assert "pos.bound least key" in query_decay.text
     assert 'pos.require_past "the decay needs a mask such as causal"' in query_decay.text
-    assert f'pos.scan %v_4 leftward until %v_6 : f32 loc("{__file__}":' in contextual.located
+    assert f'pos.scan %v_7 leftward until %v_9 : f32 loc("{__file__}":' in contextual.located
 
 
 def test_an_element_of_a_row_is_an_element_of_the_table():
