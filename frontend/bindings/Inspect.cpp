@@ -105,7 +105,14 @@ linkUses(Session &session, const Source &source,
   return linked;
 }
 
-/// Values of a use whose requirements hold for these extents.
+/// Whether an extent is another from call to call of one program.
+static bool isOfTheCall(pos::Extent extent) {
+  return extent == pos::Extent::batch || extent == pos::Extent::query ||
+         extent == pos::Extent::key;
+}
+
+/// Values of a use whose requirements hold; those on extents of the call are
+/// for the program to check.
 static FailureOr<passes::Evaluator> makeEvaluator(LinkedUse &use,
                                                   const Extents &extents) {
   auto lookup = [&extents](pos::Extent extent) -> std::optional<int64_t> {
@@ -114,12 +121,15 @@ static FailureOr<passes::Evaluator> makeEvaluator(LinkedUse &use,
       return std::nullopt;
     return found->second;
   };
-  passes::Evaluator evaluator(*use.definition,
-                              passes::Evaluator::withExtents(lookup));
+  auto fixed = [&](pos::Extent extent) -> std::optional<int64_t> {
+    return isOfTheCall(extent) ? std::nullopt : lookup(extent);
+  };
+  using passes::Evaluator;
+  Evaluator ofProgram(*use.definition, Evaluator::withExtents(fixed));
   if (failed(passes::verifyRequirements(
-          *use.definition, evaluator, use.instance, use.definition->getLoc())))
+          *use.definition, ofProgram, use.instance, use.definition->getLoc())))
     return failure();
-  return evaluator;
+  return Evaluator(*use.definition, Evaluator::withExtents(lookup));
 }
 
 //===----------------------------------------------------------------------===//
