@@ -91,15 +91,12 @@ class Composition:
         return not any(t.isnan().any() for t in found.values())
 
 
-# Each gives [batch or 1, length, axes].
-
-
-
 def _grid(_, length, axes, __):
     i = torch.arange(length)
     return torch.stack([i // 7, i % 7, i // 49][:axes], -1)[None]
 
 
+# Each gives [batch or 1, length, axes].
 POSITIONS = {
     "shared": lambda b, n, axes, g: torch.randint(1, 4, (1, n, axes), generator=g).cumsum(1),
     "batch": lambda b, n, axes, g: torch.randint(1, 4, (b, n, axes), generator=g).cumsum(1),
