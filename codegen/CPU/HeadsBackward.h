@@ -11,8 +11,7 @@
 //       for each query, for each vector of keys: the payload again, P, and the
 //         pullback of P (dP - delta); P replaces S, dS replaces dP
 //       with hinges, around each group of queries: their functions of all
-//       heads,
-//         and the moments of these
+//         heads, and the moments of these
 //       every 16 queries: sums of the gradients of matrices
 //       for each head: dV^T += dO^T P; dK^T += Q^T dS; dQ += dS K
 //       the window of gradients

@@ -43,6 +43,7 @@ LEGAL = [
     r"reads a query row that turns",
     r"payload of all heads can neither scan nor read the query row",
     r"expects parent op .*'pos.score",
+    r"at.head has no meaning in a score of all heads",
 ]  # fmt: skip
 # What no kernel computes, though the reference does.
 WITHOUT_KERNEL = [
@@ -50,6 +51,7 @@ WITHOUT_KERNEL = [
     r"is trained and stands behind a row map, but is no table over its rows",
     r"behind which a trained parameter stands has no gradient on this target",
     r"'pos.running_sum' op has no value at this place",
+    r"'pos.contract' op of units that are used again after it has no gradient",
 ]
 
 
