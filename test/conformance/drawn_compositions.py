@@ -40,6 +40,7 @@ class Drawing:
         self.sources: list[str] = []
         self.rounds_params = False
         self.turns = False
+        self.trains_rows = False
         self.positions = ""
         if self.rng.random() < 0.45:
             self.positions = self.rng.choice(list(POSITIONS))
@@ -54,6 +55,7 @@ class Drawing:
             return repr(f"u{number}={rng.choice(self.masks)}")
         info = rng.choice(self.installed)
         self.turns |= any(place.startswith("turn_rows") for place in info.places)
+        self.trains_rows |= _trains_rows(info)
         items = []
         if _takes_hosts(info) and rng.random() < 0.8:
             items += rng.sample(self.hosts, rng.choice([1, 1, 2]))
@@ -67,6 +69,7 @@ class Drawing:
         made = draw_traced(self.rng, name, self.axes)
         self.sources.append(made.source)
         self.rounds_params |= made.columns
+        self.trains_rows |= made.rows
         if not made.takes_hosts or self.rng.random() < 0.2:
             return name
         hosts = self.rng.sample(self.hosts, self.rng.choice([1, 1, 2]))
@@ -101,6 +104,15 @@ def _acts_in_attention(name: str) -> bool:
     return not definitions.signature([name]).operands - KERNEL_OPERANDS
 
 
+def _trains_rows(info: definitions.EncodingInfo) -> bool:
+    """Whether parameters turn or map rows. Their gradient is a difference of sums over
+    queries and keys, times positions: rounding the rows' gradients to bf16, as plain
+    code does as well, moves it further than rounding operands, which is what stands
+    for plain code in attention_contract.py."""
+    maps = any(place.startswith(("rows of", "turn_rows")) for place in info.places)
+    return maps and any(p.trained for p in definitions.signature([info.name]).params)
+
+
 def _takes_hosts(info: definitions.EncodingInfo) -> bool:
     return "pos.host" in Path(info.file).read_text()
 
@@ -126,7 +138,7 @@ def draw(seed: int, targets: list[str]) -> str:
     fields = dict(
         **drawing.shape(),
         target=target,
-        dtype="bf16" if is_narrow else "f32",
+        dtype="bf16" if is_narrow and not drawing.trains_rows else "f32",
         seed=rng.randrange(2**31),
         positions=drawing.positions,
         axes=drawing.axes,

@@ -11,12 +11,13 @@ from traced_sources import KEY, QUERY, ROW, Source
 @dataclass
 class Traced:
     """Source of one encoding. `takes_hosts`: it reads what hosts add. `columns`: its
-    parameters become operands of products."""
+    parameters become operands of products. `rows`: they map rows."""
 
     name: str
     source: str
     takes_hosts: bool = False
     columns: bool = False
+    rows: bool = False
 
 
 def _score(draw: Source) -> tuple[str, str, str]:
@@ -107,4 +108,5 @@ def draw_traced(rng: random.Random, name: str, axes: int) -> Traced:
     decorator, given, body = SITES[site](draw)
     params = "".join(f", {n}: {annotation}" for n, annotation in draw.params.items())
     source = f"{decorator}\ndef {name}({given}{params}):\n    return {body}\n"
-    return Traced(name, source, "at.host" in body, site == "columns")
+    maps_rows = site == "rows" and bool(draw.params)
+    return Traced(name, source, "at.host" in body, site == "columns", maps_rows)
