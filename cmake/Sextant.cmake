@@ -2,14 +2,51 @@
 
 set(SEXTANT_WARNINGS -Wall -Wextra -Werror -Wno-unused-parameter)
 
+# Upstream's headers, parsed once for all MLIR-facing code: they are four fifths
+# of the time that a file of ours takes to compile. Only headers of MLIR and LLVM
+# stand here, so that no edit of ours makes it again. A file still includes what
+# it uses: cmake -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without it.
+add_library(SextantUpstream OBJECT ${CMAKE_CURRENT_LIST_DIR}/Upstream.cpp)
+target_compile_options(SextantUpstream PRIVATE ${SEXTANT_WARNINGS} -fno-exceptions)
+target_precompile_headers(SextantUpstream PRIVATE
+  <mlir/Bytecode/BytecodeOpInterface.h>
+  <mlir/Dialect/Arith/IR/Arith.h>
+  <mlir/Dialect/Func/IR/FuncOps.h>
+  <mlir/Dialect/LLVMIR/LLVMDialect.h>
+  <mlir/Dialect/Math/IR/Math.h>
+  <mlir/Dialect/SCF/IR/SCF.h>
+  <mlir/Dialect/Tensor/IR/Tensor.h>
+  <mlir/Dialect/Vector/IR/VectorOps.h>
+  <mlir/IR/Builders.h>
+  <mlir/IR/BuiltinOps.h>
+  <mlir/IR/DialectImplementation.h>
+  <mlir/IR/IRMapping.h>
+  <mlir/IR/Matchers.h>
+  <mlir/IR/OpImplementation.h>
+  <mlir/IR/TypeUtilities.h>
+  <mlir/Parser/Parser.h>
+  <mlir/Pass/Pass.h>
+  <mlir/Pass/PassManager.h>
+  <llvm/ADT/MapVector.h>
+  <llvm/ADT/SetVector.h>
+  <llvm/ADT/StringExtras.h>
+  <llvm/ADT/TypeSwitch.h>
+  <llvm/Support/MathExtras.h>)
+
+# Flags of MLIR-facing code, the same for libraries and tools: RTTI on, exceptions
+# off, as in LLVM's Debian packages.
+function(sextant_use_upstream name)
+  target_compile_options(${name} PRIVATE ${SEXTANT_WARNINGS} -fno-exceptions)
+  target_precompile_headers(${name} REUSE_FROM SextantUpstream)
+endfunction()
+
 # sextant_add_library(name sources... [DEPENDS targets...] [LINK libraries...])
-# A static library of MLIR-facing code: RTTI on, exceptions off, as in LLVM's
-# Debian packages. The global property SEXTANT_LIBRARIES lists them all, for
-# tools and tests that want every dialect and pass.
+# A static library of MLIR-facing code. The global property SEXTANT_LIBRARIES lists
+# them all, for tools and tests that want every dialect and pass.
 function(sextant_add_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
-  target_compile_options(${name} PRIVATE ${SEXTANT_WARNINGS} -fno-exceptions)
+  sextant_use_upstream(${name})
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
@@ -21,7 +58,11 @@ endfunction()
 function(sextant_add_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
-  target_compile_options(${name} PRIVATE ${SEXTANT_WARNINGS} -fno-exceptions)
+  # Code of an executable may know that it is one (-fPIE), which a precompiled
+  # header of libraries does not.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIC)
+  sextant_use_upstream(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
 endfunction()
 

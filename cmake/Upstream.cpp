@@ -1,0 +1,1 @@
+// Owns the precompiled header of Sextant.cmake, which wants a source file.
