@@ -126,8 +126,10 @@ Value KernelBuilder::exp2(Value x, bool isForBf16) {
       1.546144469857e-04};
   ArrayRef<double> coefficients =
       isForBf16 ? ArrayRef(shortSeries) : ArrayRef(longSeries);
+  // 2^-127 has no exponent bits: it is 0, and what lies above it and below
+  // 2^-126 is denormal, which is read as 0. NaN stays, as the second operand.
   if (!target.hasScalef)
-    x = maxF(splatF32(-126.0), x); // NaN stays: it is the second operand
+    x = maxF(splatF32(-127.0), x);
   Value rounded = math::RoundEvenOp::create(builder, loc, x);
   Value fraction = subF(x, rounded);
   Value power = splatF32(coefficients.back());

@@ -1,6 +1,7 @@
 //===- KernelFunction.cpp - The three functions of a kernel ---------------===//
 
 #include "codegen/KernelFunction.h"
+#include "codegen/FloatMode.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -66,7 +67,7 @@ Value ArgumentBlock::getAddress(unsigned tensor, ArrayRef<Index> indices) {
 
 /// Adds a function of the given type, with an entry block, and calls `body`
 /// with a builder of its instructions.
-static void createFunction(
+static LLVM::LLVMFuncOp createFunction(
     ModuleOp kernels, Location loc, const Twine &name, Type result,
     ArrayRef<Type> arguments, const VectorTarget &target,
     function_ref<SmallVector<Value>(KernelBuilder &, ValueRange)> body) {
@@ -85,6 +86,7 @@ static void createFunction(
   SmallVector<Value> results = body(kernel, entry.getArguments());
   builder.setInsertionPointToEnd(&entry);
   LLVM::ReturnOp::create(builder, loc, results);
+  return function;
 }
 
 void sextant::codegen::createKernel(ModuleOp kernels, Location loc,
@@ -97,14 +99,27 @@ void sextant::codegen::createKernel(ModuleOp kernels, Location loc,
   MLIRContext *context = kernels.getContext();
   Type pointer = LLVM::LLVMPointerType::get(context);
   Type i64 = IntegerType::get(context, 64);
-  createFunction(kernels, loc, name, LLVM::LLVMVoidType::get(context),
-                 {pointer, i64, i64, pointer}, target,
-                 [&](KernelBuilder &kernel, ValueRange arguments) {
-                   ArgumentBlock block(kernel, arguments[0], operands);
-                   body.run(kernel, block, arguments[1], arguments[2],
-                            arguments[3]);
-                   return SmallVector<Value>{};
-                 });
+  auto createRun = [&](const Twine &name, auto run) {
+    return createFunction(kernels, loc, name, LLVM::LLVMVoidType::get(context),
+                          {pointer, i64, i64, pointer}, target,
+                          [&](KernelBuilder &kernel, ValueRange arguments) {
+                            run(kernel, arguments);
+                            return SmallVector<Value>{};
+                          });
+  };
+  auto emitRange = [&](KernelBuilder &kernel, ValueRange arguments) {
+    ArgumentBlock block(kernel, arguments[0], operands);
+    body.run(kernel, block, arguments[1], arguments[2], arguments[3]);
+  };
+  if (std::optional<uint32_t> mode = getFloatMode(kernels)) {
+    LLVM::LLVMFuncOp range = createRun(name + Twine("_range"), emitRange);
+    range.setLinkage(LLVM::Linkage::Internal);
+    createRun(name, [&](KernelBuilder &kernel, ValueRange arguments) {
+      emitCallInMode(kernel, *mode, range, arguments);
+    });
+  } else {
+    createRun(name, emitRange);
+  }
   for (auto [suffix, number] :
        {std::pair("_items", body.items), {"_scratch", body.scratchBytes}})
     createFunction(kernels, loc, name + Twine(suffix), i64, {pointer}, target,

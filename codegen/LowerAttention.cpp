@@ -1,6 +1,7 @@
 //===- LowerAttention.cpp - From attention to launches of kernels ---------===//
 
 #include "codegen/LowerAttention.h"
+#include "codegen/FloatMode.h"
 #include "codegen/PositionBounds.h"
 #include "codegen/RowIndices.h"
 #include "codegen/ShapeChecks.h"
@@ -113,11 +114,13 @@ static LoweringFunction select(const TargetLowerings &lowerings,
       .Default([](auto) { return nullptr; });
 }
 
-static ModuleOp getKernels(ModuleOp module) {
+static ModuleOp getKernels(ModuleOp module, const Target &target) {
   if (auto kernels = module.lookupSymbol<ModuleOp>(kernelsName))
     return kernels;
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  return ModuleOp::create(builder, module.getLoc(), kernelsName);
+  auto kernels = ModuleOp::create(builder, module.getLoc(), kernelsName);
+  setFloatMode(kernels, target);
+  return kernels;
 }
 
 namespace {
@@ -140,7 +143,7 @@ public:
     module.walk([&](pos::SitesOwnerInterface op) { owners.push_back(op); });
     if (owners.empty())
       return;
-    ModuleOp kernels = getKernels(module);
+    ModuleOp kernels = getKernels(module, *parsed);
     llvm::StringMap<std::string> prefixes;
     for (pos::SitesOwnerInterface owner : owners) {
       auto [entry, isNew] = prefixes.try_emplace(getStructure(owner));

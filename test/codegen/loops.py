@@ -5,8 +5,8 @@ Usage: loops.py ENCODINGS TARGET DTYPE
 For each definition in the folder ENCODINGS that acts inside attention, compiles a
 forward and a backward with all its parameters and checks that
 
-* no kernel of an attention calls anything but memset: no scalar math call inside a
-  tile loop;
+* no items of a kernel of an attention call anything but memset: no scalar math call
+  inside a tile loop;
 * no product (an innermost loop of fused multiply-adds) moves a vector register to or
   from the stack;
 * no function of an attention is so long that compiling it takes seconds.
@@ -97,7 +97,7 @@ def faults(assembly: str, allows_spills: bool) -> list[str]:
     found = []
     products = 0
     for name, lines in functions(assembly):
-        if not name.endswith(("_forward", "_main")):
+        if not name.endswith(("_forward_range", "_main_range")):
             continue
         found += [f"{name}:{line}" for line in lines if CALL.match(line)]
         if len(lines) > MOST_LINES:

@@ -112,7 +112,19 @@ func.func @turns_of_both(%x: !rows) -> !rows {
   return %a : !rows
 }
 
-// CHECK: module @kernels
+// The items run in a mode of their own, which the caller does not see; the
+// reference runs in that of its caller.
+// CHECK: module @kernels attributes {exec.float_mode = 40896 : i32}
+// CHECK: llvm.func internal @attention_0_forward_range(
+// CHECK-SAME: no_inline
 // CHECK: llvm.func @attention_0_forward(
+// CHECK: llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%[[BEFORE:.+]])
+// CHECK-NEXT: llvm.store %c40896_i32, %[[DURING:.+]] {
+// CHECK-NEXT: llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%[[DURING]])
+// CHECK-NEXT: llvm.call @attention_0_forward_range(
+// CHECK-NEXT: llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%[[BEFORE]])
+// CHECK-NEXT: llvm.return
+// REFERENCE: module @kernels {
+// REFERENCE-NOT: mxcsr
 // CHECK: llvm.func @attention_0_forward_items(
 // CHECK: llvm.func @attention_0_forward_scratch(
