@@ -15,19 +15,61 @@
 using namespace sextant;
 using namespace sextant::runtime;
 
+namespace {
+
+/// Copies tables into structs. Offsets of a damaged file may lead to one table
+/// from many places, so what is copied is counted: a file of our own stands for
+/// a few times its size, and one that stands for far more is refused.
+class Reader {
+public:
+  explicit Reader(size_t fileBytes) : left(64 * fileBytes + (1 << 20)) {}
+
+  Artifact read(const artifact::Artifact &table);
+  bool sawUnknownInstruction() const { return unknown; }
+  bool isSpent() const { return spent; }
+
+private:
+  /// Whether `count` more elements of `size` bytes may be copied.
+  bool take(size_t count, size_t size) {
+    spent |= count > left / size;
+    left -= spent ? left : count * size;
+    return !spent;
+  }
+
+  std::string readText(const flatbuffers::String *text);
+  template <typename T>
+  std::vector<T> readNumbers(const flatbuffers::Vector<T> *numbers);
+  template <typename Out, typename Table, typename Read>
+  std::vector<Out>
+  readTables(const flatbuffers::Vector<flatbuffers::Offset<Table>> *tables,
+             Read read);
+  std::vector<std::string> readTexts(
+      const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *);
+  TensorType readType(const artifact::TensorType &type);
+  Instruction readInstruction(const artifact::Instruction &table);
+  Dense readDense(const artifact::Dense &table);
+  Function readFunction(const artifact::Function &table);
+  Parameter readParameter(const artifact::Parameter &table);
+
+  size_t left;
+  bool spent = false, unknown = false;
+};
+
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // Pieces
 //===----------------------------------------------------------------------===//
 
-static std::string readText(const flatbuffers::String *text) {
-  return text ? text->str() : std::string();
+std::string Reader::readText(const flatbuffers::String *text) {
+  return text && take(text->size(), 1) ? text->str() : std::string();
 }
 
 /// By memcpy: the verifier lets numbers through that are not aligned.
 template <typename T>
-static std::vector<T> readNumbers(const flatbuffers::Vector<T> *numbers) {
+std::vector<T> Reader::readNumbers(const flatbuffers::Vector<T> *numbers) {
   static_assert(std::endian::native == std::endian::little);
-  if (!numbers || numbers->size() == 0)
+  if (!numbers || numbers->size() == 0 || !take(numbers->size(), sizeof(T)))
     return {};
   std::vector<T> result(numbers->size());
   std::memcpy(result.data(), numbers->Data(), result.size() * sizeof(T));
@@ -35,16 +77,25 @@ static std::vector<T> readNumbers(const flatbuffers::Vector<T> *numbers) {
 }
 
 template <typename Out, typename Table, typename Read>
-static std::vector<Out>
-readTables(const flatbuffers::Vector<flatbuffers::Offset<Table>> *tables,
-           Read read) {
+std::vector<Out> Reader::readTables(
+    const flatbuffers::Vector<flatbuffers::Offset<Table>> *tables, Read read) {
   std::vector<Out> result;
-  if (!tables)
+  if (!tables || !take(tables->size(), sizeof(Out)))
     return result;
   result.reserve(tables->size());
-  for (const Table *table : *tables)
+  for (const Table *table : *tables) {
+    if (spent)
+      break;
     result.push_back(read(*table));
+  }
   return result;
+}
+
+std::vector<std::string> Reader::readTexts(
+    const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>
+        *texts) {
+  return readTables<std::string>(
+      texts, [&](const flatbuffers::String &text) { return readText(&text); });
 }
 
 template <typename T>
@@ -52,7 +103,7 @@ static std::optional<T> readOptional(flatbuffers::Optional<T> value) {
   return value.has_value() ? std::optional<T>(*value) : std::nullopt;
 }
 
-static TensorType readType(const artifact::TensorType &type) {
+TensorType Reader::readType(const artifact::TensorType &type) {
   return {type.dtype(), readNumbers(type.dims())};
 }
 
@@ -65,14 +116,18 @@ readBytes(const flatbuffers::Vector<uint8_t> *bytes) {
 // Instructions
 //===----------------------------------------------------------------------===//
 
-static DenseArgument readArgument(const artifact::DenseArgument &argument) {
-  return {argument.kind(), argument.number(), readNumbers(argument.numbers()),
-          argument.real(), readText(argument.text())};
+Dense Reader::readDense(const artifact::Dense &table) {
+  auto readArgument = [&](const artifact::DenseArgument &argument) {
+    return DenseArgument{argument.kind(), argument.number(),
+                         readNumbers(argument.numbers()), argument.real(),
+                         readText(argument.text())};
+  };
+  return {readText(table.op()),
+          readTables<DenseArgument>(table.arguments(), readArgument),
+          readNumbers(table.outputs())};
 }
 
-/// Sets `known` to false for a kind of instruction that this runtime lacks.
-static Instruction readInstruction(const artifact::Instruction &table,
-                                   bool &known) {
+Instruction Reader::readInstruction(const artifact::Instruction &table) {
   Instruction result;
   result.label = readText(table.label());
   switch (table.body_type()) {
@@ -111,14 +166,9 @@ static Instruction readInstruction(const artifact::Instruction &table,
                          readOptional(op->bytes())};
     return result;
   }
-  case artifact::Body::Dense: {
-    const auto *op = table.body_as_Dense();
-    result.body =
-        Dense{readText(op->op()),
-              readTables<DenseArgument>(op->arguments(), readArgument),
-              readNumbers(op->outputs())};
+  case artifact::Body::Dense:
+    result.body = readDense(*table.body_as_Dense());
     return result;
-  }
   case artifact::Body::View: {
     const auto *op = table.body_as_View();
     result.body =
@@ -141,7 +191,7 @@ static Instruction readInstruction(const artifact::Instruction &table,
   case artifact::Body::NONE:
     break;
   }
-  known = false;
+  unknown = true;
   return result;
 }
 
@@ -149,28 +199,29 @@ static Instruction readInstruction(const artifact::Instruction &table,
 // The artifact
 //===----------------------------------------------------------------------===//
 
-static Function readFunction(const artifact::Function &table, bool &known) {
+Function Reader::readFunction(const artifact::Function &table) {
   Function result;
   result.name = readText(table.name());
   result.arguments = readTables<Argument>(
-      table.arguments(), [](const artifact::Argument &argument) {
+      table.arguments(), [&](const artifact::Argument &argument) {
         return Argument{readText(argument.name()),
                         readNumbers(argument.dims())};
       });
-  auto text = [](const flatbuffers::String &name) { return name.str(); };
-  result.dimNames = readTables<std::string>(table.dim_names(), text);
-  result.results = readTables<std::string>(table.results(), text);
-  result.tensors = readTables<TensorType>(table.tensors(), readType);
+  result.dimNames = readTexts(table.dim_names());
+  result.results = readTexts(table.results());
+  result.tensors = readTables<TensorType>(
+      table.tensors(),
+      [&](const artifact::TensorType &type) { return readType(type); });
   result.constants = readNumbers(table.constants());
   result.integers = table.integers();
   result.instructions = readTables<Instruction>(
       table.instructions(), [&](const artifact::Instruction &instruction) {
-        return readInstruction(instruction, known);
+        return readInstruction(instruction);
       });
   return result;
 }
 
-static Parameter readParameter(const artifact::Parameter &table) {
+Parameter Reader::readParameter(const artifact::Parameter &table) {
   Parameter result;
   result.name = readText(table.name());
   result.type = readType(*table.type());
@@ -182,15 +233,108 @@ static Parameter readParameter(const artifact::Parameter &table) {
   result.floor = readOptional(table.floor());
   result.ceiling = readOptional(table.ceiling());
   result.settings = readTables<std::pair<std::string, std::string>>(
-      table.settings(), [](const artifact::Setting &setting) {
+      table.settings(), [&](const artifact::Setting &setting) {
         return std::pair(readText(setting.name()), readText(setting.value()));
       });
   return result;
 }
 
+Artifact Reader::read(const artifact::Artifact &table) {
+  Artifact result;
+  result.compiler = readText(table.compiler());
+  result.target = readText(table.target());
+  result.objects =
+      readTables<Object>(table.objects(), [&](const artifact::Object &object) {
+        return Object{readTexts(object.features()), readBytes(object.code())};
+      });
+  result.kernels = readTables<KernelName>(
+      table.kernels(), [&](const artifact::Kernel &kernel) {
+        return KernelName{readText(kernel.name()), kernel.object()};
+      });
+  result.functions = readTables<Function>(
+      table.functions(), [&](const artifact::Function &function) {
+        return readFunction(function);
+      });
+  result.parameters = readTables<Parameter>(
+      table.parameters(), [&](const artifact::Parameter &parameter) {
+        return readParameter(parameter);
+      });
+  result.data = readTables<Data>(table.data(), [&](const artifact::Data &data) {
+    return Data{readType(*data.type()), readBytes(data.bytes())};
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// The verifier's work
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The verifier goes through a list of texts again for every table that has it.
+/// Counts the texts of all tables with lists, each once and before anything is
+/// verified: more than the file has room for means that tables share a list.
+class TextCounter {
+public:
+  explicit TextCounter(std::span<const uint8_t> bytes)
+      : verifier(bytes.data(), bytes.size(), getLimits(bytes.size())) {}
+
+  static flatbuffers::Verifier::Options getLimits(size_t fileBytes) {
+    flatbuffers::Verifier::Options limits;
+    // A table takes at least four bytes; no two places share one.
+    limits.max_tables = static_cast<flatbuffers::uoffset_t>(fileBytes / 4);
+    return limits;
+  }
+
+  size_t count(const uint8_t *bytes) {
+    using artifact::Artifact, artifact::Function, artifact::Object;
+    if (verifier.VerifyOffset(0) == 0)
+      return 0; // the verifier will say so
+    const auto &root = *flatbuffers::GetRoot<flatbuffers::Table>(bytes);
+    if (!root.VerifyTableStart(verifier))
+      return 0;
+    return count(root, Artifact::VT_OBJECTS, {Object::VT_FEATURES}) +
+           count(root, Artifact::VT_FUNCTIONS,
+                 {Function::VT_DIM_NAMES, Function::VT_RESULTS});
+  }
+
+private:
+  using Offsets = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Table>>;
+
+  const Offsets *getList(const flatbuffers::Table &table, uint16_t field) {
+    if (!table.VerifyOffset(verifier, field))
+      return nullptr;
+    const auto *list = table.GetPointer<const Offsets *>(field);
+    return verifier.VerifyVector(list) ? list : nullptr;
+  }
+
+  size_t count(const flatbuffers::Table &root, uint16_t tables,
+               std::initializer_list<uint16_t> fields) {
+    size_t texts = 0;
+    const Offsets *list = getList(root, tables);
+    for (uint32_t i = 0; list && i < list->size(); ++i) {
+      const flatbuffers::Table &table = *list->Get(i);
+      if (!table.VerifyTableStart(verifier))
+        return texts;
+      for (uint16_t field : fields)
+        if (const Offsets *inner = getList(table, field))
+          texts += inner->size();
+      verifier.EndTable();
+    }
+    return texts;
+  }
+
+  flatbuffers::Verifier verifier;
+};
+
+} // namespace
+
 Result<Artifact> runtime::parseProgram(std::span<const uint8_t> bytes) {
   if (bytes.size() < 8 || !artifact::ArtifactBufferHasIdentifier(bytes.data()))
     return makeError("this is not a Sextant artifact (no identifier SXT1)");
+  if (bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE)
+    return makeError("an artifact of ", bytes.size(),
+                     " bytes is longer than the format allows");
   Artifact result;
   // FlatBuffers reads in place: the copy is aligned and lives with the result.
   size_t room = (bytes.size() + 63) / 64 * 64;
@@ -200,43 +344,33 @@ Result<Artifact> runtime::parseProgram(std::span<const uint8_t> bytes) {
     return makeError("aligned_alloc: no memory for an artifact of ",
                      bytes.size(), " bytes");
   std::memcpy(result.buffer.get(), bytes.data(), bytes.size());
-  flatbuffers::Verifier verifier(result.buffer.get(), bytes.size());
+  std::span<const uint8_t> aligned(result.buffer.get(), bytes.size());
+  auto damaged = [&](const char *reason) {
+    return makeError("the artifact is damaged: ", reason, " its ", bytes.size(),
+                     " bytes");
+  };
+  if (TextCounter(aligned).count(aligned.data()) > bytes.size() / 4)
+    return damaged("lists of texts take more room than");
+  flatbuffers::Verifier verifier(aligned.data(), aligned.size(),
+                                 TextCounter::getLimits(aligned.size()));
   if (!artifact::VerifyArtifactBuffer(verifier))
-    return makeError("the artifact is damaged: FlatBuffers' verifier rejects "
-                     "its ",
-                     bytes.size(), " bytes");
+    return damaged("FlatBuffers' verifier rejects");
 
   const artifact::Artifact &table = *artifact::GetArtifact(result.buffer.get());
-  result.compiler = readText(table.compiler());
   if (table.format() != artifactFormat)
     return makeError("the artifact has format ", table.format(), " (made by ",
-                     result.compiler, "); this runtime reads format ",
-                     artifactFormat, ": compile it again");
-  result.target = readText(table.target());
-  result.objects =
-      readTables<Object>(table.objects(), [](const artifact::Object &object) {
-        return Object{
-            readTables<std::string>(
-                object.features(),
-                [](const flatbuffers::String &name) { return name.str(); }),
-            readBytes(object.code())};
-      });
-  result.kernels = readTables<KernelName>(
-      table.kernels(), [](const artifact::Kernel &kernel) {
-        return KernelName{readText(kernel.name()), kernel.object()};
-      });
-  bool known = true;
-  result.functions = readTables<Function>(
-      table.functions(), [&](const artifact::Function &function) {
-        return readFunction(function, known);
-      });
-  if (!known)
+                     table.compiler() ? table.compiler()->str() : "",
+                     "); this runtime reads format ", artifactFormat,
+                     ": compile it again");
+  Reader reader(bytes.size());
+  auto buffer = std::move(result.buffer);
+  result = reader.read(table);
+  result.buffer = std::move(buffer);
+  if (reader.isSpent())
+    return damaged("its tables stand for far more than");
+  if (reader.sawUnknownInstruction())
     return makeError("the artifact has an instruction of a kind that this "
                      "runtime does not know");
-  result.parameters = readTables<Parameter>(table.parameters(), readParameter);
-  result.data = readTables<Data>(table.data(), [](const artifact::Data &data) {
-    return Data{readType(*data.type()), readBytes(data.bytes())};
-  });
   if (Status status = checkArtifact(result); !status)
     return status.error();
   return result;

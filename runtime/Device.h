@@ -22,6 +22,10 @@ struct ResolvedOperator {
                              std::span<const Tensor> outputs) const {
     return -1;
   }
+  /// Whether a call changes an argument in place, and whether its results may
+  /// share the argument's memory.
+  virtual bool writes(size_t argument) const { return false; }
+  virtual bool shares(size_t argument) const { return false; }
 };
 
 struct Device {

@@ -360,19 +360,6 @@ Status Execution::visit(const Dense &op) {
 // The loop
 //===----------------------------------------------------------------------===//
 
-/// What an instruction is called in errors: its label, kernel or operator.
-static std::string describe(const Artifact &artifact,
-                            const Instruction &instruction) {
-  std::string name;
-  if (const auto *launch = std::get_if<Launch>(&instruction.body))
-    name = " (kernel " + artifact.kernels[launch->kernel].name + ")";
-  else if (const auto *dense = std::get_if<Dense>(&instruction.body))
-    name = " (" + dense->op + ")";
-  if (!instruction.label.empty())
-    name += " at " + instruction.label;
-  return name;
-}
-
 Result<std::vector<Tensor>> Execution::run(Trace &trace) {
   for (instruction = 0; instruction < function.instructions.size();
        ++instruction) {
@@ -384,9 +371,8 @@ Result<std::vector<Tensor>> Execution::run(Trace &trace) {
     if (!status && std::holds_alternative<Check>(current.body))
       return status.error().in("'" + function.name + "'");
     if (!status)
-      return status.error().in("'" + function.name + "', instruction " +
-                               std::to_string(instruction) +
-                               describe(program.getArtifact(), current));
+      return status.error().in("'" + function.name + "', " +
+                               program.describe(number, instruction));
     trace.end(function, instruction, cost);
   }
   return std::move(results);
@@ -399,5 +385,12 @@ Result<std::vector<Tensor>> runtime::execute(const Program &program,
   const Function &function = program.getArtifact().functions[number];
   if (Status status = checkInputs(function, inputs); !status)
     return status.error();
+  if (Status status =
+          checkChangedArguments(function, program.getChanged(number), inputs,
+                                [&](size_t instruction) {
+                                  return program.describe(number, instruction);
+                                });
+      !status)
+    return status.error().in("'" + function.name + "'");
   return Execution(program, number, inputs).run(trace);
 }

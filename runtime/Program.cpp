@@ -41,8 +41,7 @@ Status Program::resolveOperators() {
       const auto *dense = std::get_if<Dense>(&function.instructions[i].body);
       if (!dense)
         continue;
-      std::string where =
-          "function '" + function.name + "', instruction " + std::to_string(i);
+      std::string where = "function '" + function.name + "', " + describe(f, i);
       if (!device.resolve)
         return makeError(where, ": the device '", device.name,
                          "' has no dense operators, but the program calls ",
@@ -50,9 +49,13 @@ Status Program::resolveOperators() {
       Result<std::unique_ptr<ResolvedOperator>> resolved =
           device.resolve(device.state, *dense);
       if (!resolved)
-        return resolved.error().in(where + ": " + dense->op);
+        return resolved.error().in(where);
       operators[f][i] = std::move(*resolved);
     }
+    changed.push_back(findChangedArguments(
+        function, [&](size_t i) -> const ResolvedOperator & {
+          return getOperator(f, i);
+        }));
   }
   return {};
 }
@@ -68,6 +71,19 @@ Result<std::unique_ptr<Program>> Program::load(std::span<const uint8_t> bytes,
   if (Status status = program->resolveOperators(); !status)
     return status.error();
   return program;
+}
+
+std::string Program::describe(size_t function, size_t instruction) const {
+  const Instruction &given =
+      artifact.functions[function].instructions[instruction];
+  std::string text = "instruction " + std::to_string(instruction);
+  if (const auto *launch = std::get_if<Launch>(&given.body))
+    text += " (kernel " + artifact.kernels[launch->kernel].name + ")";
+  else if (const auto *dense = std::get_if<Dense>(&given.body))
+    text += " (" + dense->op + ")";
+  if (!given.label.empty())
+    text += " at " + given.label;
+  return text;
 }
 
 Result<size_t> Program::find(std::string_view function) const {

@@ -9,7 +9,7 @@
 #ifndef SEXTANT_RUNTIME_PROGRAM_H
 #define SEXTANT_RUNTIME_PROGRAM_H
 
-#include "runtime/Device.h"
+#include "runtime/InPlace.h"
 #include "runtime/SharedObject.h"
 
 namespace sextant::runtime {
@@ -38,6 +38,13 @@ public:
                                       size_t instruction) const {
     return *operators[function][instruction];
   }
+  /// The arguments that a function changes in place.
+  std::span<const ChangedArgument> getChanged(size_t function) const {
+    return changed[function];
+  }
+  /// What an instruction is called in errors: its number, kernel or operator,
+  /// and label.
+  std::string describe(size_t function, size_t instruction) const;
 
 private:
   Program(Artifact artifact, const Device &device)
@@ -51,6 +58,7 @@ private:
   std::vector<Kernel> kernels;
   /// Per function and instruction; null where the instruction is not dense.
   std::vector<std::vector<std::unique_ptr<ResolvedOperator>>> operators;
+  std::vector<std::vector<ChangedArgument>> changed; ///< per function
 };
 
 } // namespace sextant::runtime

@@ -3,6 +3,7 @@
 #include "runtime/Scratch.h"
 #include "runtime/HugePages.h"
 #include <cstdlib>
+#include <pthread.h>
 
 using namespace sextant::runtime;
 
@@ -48,6 +49,13 @@ void ScratchPool::give(std::unique_ptr<Scratch> scratch) {
 }
 
 ScratchPool &ScratchPool::get() {
-  static ScratchPool pool;
-  return pool;
+  // A child of a fork has the mutex as it was, but not the thread that held it.
+  // Never destroyed: threads may outlive static objects.
+  static ScratchPool *const pool = [] {
+    static ScratchPool *const made = new ScratchPool;
+    pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); },
+                   [] { made->mutex.unlock(); });
+    return made;
+  }();
+  return *pool;
 }

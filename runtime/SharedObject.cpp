@@ -1,12 +1,13 @@
 //===- SharedObject.cpp - Compiled code, loaded from memory ---------------===//
 //
-// memfd_create gives the code a file without a file system. The descriptor
-// stays open as long as the code is loaded: the loader recognises what is
-// loaded by its path, and a descriptor's number must not be used again.
+// memfd_create gives the code a file without a file system. It is closed once
+// the code is mapped, so that loaded programs hold no descriptors.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/SharedObject.h"
+#include "runtime/ElfCheck.h"
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
@@ -27,7 +28,23 @@ static Status writeAll(int file, std::span<const uint8_t> bytes) {
   return {};
 }
 
+/// A path of the descriptor that was never used before. The loader takes what
+/// has a known path for loaded, and the numbers of closed descriptors come
+/// again; so each load spells the path in its own way: a hexadecimal digit d of
+/// its number is d + 1 slashes and a dot.
+static std::string spellPath(int file) {
+  static std::atomic<uint64_t> loads = 0;
+  std::string path = "/proc/self/fd";
+  for (uint64_t number = loads.fetch_add(1) + 1; number; number /= 16) {
+    path.append(number % 16 + 1, '/');
+    path += '.';
+  }
+  return path + "/" + std::to_string(file);
+}
+
 Result<SharedObject> SharedObject::load(std::span<const uint8_t> code) {
+  if (Status status = checkElf(code); !status)
+    return status.error();
   int file = ::memfd_create("sextant-kernels", MFD_CLOEXEC);
   if (file < 0)
     return makeError("memfd_create: ", std::strerror(errno));
@@ -35,26 +52,25 @@ Result<SharedObject> SharedObject::load(std::span<const uint8_t> code) {
     ::close(file);
     return status.error();
   }
-  std::string path = "/proc/self/fd/" + std::to_string(file);
+  std::string path = spellPath(file);
   void *handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ::close(file);
   if (!handle) {
-    const char *reason = ::dlerror();
-    ::close(file);
-    return makeError("dlopen of the artifact's kernels: ",
-                     reason ? reason : "no reason given");
+    const char *text = ::dlerror();
+    std::string reason = text ? text : "no reason given";
+    if (reason.starts_with(path + ": "))
+      reason.erase(0, path.size() + 2);
+    return makeError("dlopen of the artifact's kernels: ", reason);
   }
-  return SharedObject(handle, file);
+  return SharedObject(handle);
 }
 
 SharedObject::SharedObject(SharedObject &&other) noexcept
-    : handle(std::exchange(other.handle, nullptr)),
-      file(std::exchange(other.file, -1)) {}
+    : handle(std::exchange(other.handle, nullptr)) {}
 
 SharedObject::~SharedObject() {
   if (handle)
     ::dlclose(handle);
-  if (file >= 0)
-    ::close(file);
 }
 
 Result<void *> SharedObject::find(const std::string &symbol) const {

@@ -21,9 +21,8 @@ public:
   Result<void *> find(const std::string &symbol) const;
 
 private:
-  SharedObject(void *handle, int file) : handle(handle), file(file) {}
+  explicit SharedObject(void *handle) : handle(handle) {}
   void *handle;
-  int file;
 };
 
 } // namespace sextant::runtime

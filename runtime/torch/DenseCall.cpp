@@ -24,6 +24,12 @@ struct TorchOperator : ResolvedOperator {
 
   int64_t countFlops(const Dense &call, std::span<const Tensor> tensors,
                      std::span<const Tensor> outputs) const override;
+  bool writes(size_t argument) const override {
+    return schema.arguments[argument].written;
+  }
+  bool shares(size_t argument) const override {
+    return schema.arguments[argument].shared;
+  }
 };
 
 } // namespace
@@ -288,11 +294,54 @@ sextant::runtime::callOperator(const Schema &schema,
   return results;
 }
 
+/// Operators that change several lists of tensors (fused optimizers) go through
+/// the memory of each place of the lists with one index: ATen does not look at
+/// shapes and strides there.
+static Status checkLists(const Schema &schema, const Dense &call,
+                         std::span<const Tensor> tensors) {
+  const std::vector<int64_t> *first = nullptr;
+  const char *firstName = nullptr;
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    const std::vector<int64_t> &list = call.arguments[i].numbers;
+    const std::string &name = schema.arguments[i].name;
+    if (schema.arguments[i].type != SchemaType::Tensors ||
+        !schema.arguments[i].written || list.empty())
+      continue;
+    if (!first) {
+      first = &list;
+      firstName = name.c_str();
+      continue;
+    }
+    if (list.size() != first->size())
+      return makeError(name, " has ", list.size(), " tensors but ", firstName,
+                       " has ", first->size());
+    for (size_t place = 0; place < list.size(); ++place) {
+      const Tensor &tensor = tensors[static_cast<size_t>(list[place])];
+      const Tensor &expected = tensors[static_cast<size_t>((*first)[place])];
+      std::string which = "tensor " + std::to_string(place) + " of ";
+      if (tensor.dtype != expected.dtype ||
+          !std::equal(tensor.shape().begin(), tensor.shape().end(),
+                      expected.shape().begin(), expected.shape().end()))
+        return makeError(which, name, " is ", getName(tensor.dtype), " ",
+                         formatShape(tensor.shape()), " but that of ",
+                         firstName, " is ", getName(expected.dtype), " ",
+                         formatShape(expected.shape()));
+      for (const Tensor *each : {&tensor, &expected})
+        if (!each->isContiguous())
+          return makeError(which, each == &tensor ? name : firstName,
+                           " is not contiguous");
+    }
+  }
+  return {};
+}
+
 Result<std::vector<Tensor>>
 sextant::runtime::callDense(void *, const ResolvedOperator &resolved,
                             const Dense &call, std::span<const Tensor> tensors,
                             std::span<const int64_t> integers) try {
   const auto &op = static_cast<const TorchOperator &>(resolved);
+  if (Status status = checkLists(op.schema, call, tensors); !status)
+    return status.error();
   CallArguments arguments;
   arguments.reserve(op.schema.arguments.size());
   for (const DenseArgument &argument : call.arguments)

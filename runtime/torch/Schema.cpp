@@ -84,6 +84,8 @@ static Result<SchemaArgument> parseArgument(std::string_view text) {
   if (space == std::string_view::npos)
     return makeError("'", std::string(text), "' is not an argument");
   argument.name = std::string(text.substr(space + 1));
+  argument.shared = text.starts_with("Tensor(");
+  argument.written = argument.shared && text.find('!') < text.find(')');
   std::string type = simplifyType(text.substr(0, space));
   argument.optional = type.ends_with('?');
   if (argument.optional)

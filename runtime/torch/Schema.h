@@ -32,7 +32,9 @@ enum class SchemaType {
 
 struct SchemaArgument {
   SchemaType type;
-  bool optional; ///< the type ends in "?"
+  bool optional;        ///< the type ends in "?"
+  bool written = false; ///< the call changes it: "Tensor(a!)"
+  bool shared = false;  ///< results may share its memory: "Tensor(a)"
   std::string name;
   std::optional<std::string> fallback; ///< the default, as text
 };

@@ -17,7 +17,32 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <pthread.h>
 #include <torch/csrc/stable/library.h>
+
+namespace {
+
+/// A string argument. LibTorch's own conversion to std::string allocates a
+/// string and never deletes it: 32 bytes a call, and what the text takes
+/// beside.
+struct Text {
+  std::string value;
+};
+
+} // namespace
+
+template <> struct torch::stable::detail::ToImpl<Text> {
+  static Text call(StableIValue word, uint64_t, bool) {
+    auto handle = to<StringHandle>(word);
+    size_t length;
+    const char *data;
+    STABLE_TORCH_ERROR_CODE_CHECK(torch_string_length(handle, &length));
+    STABLE_TORCH_ERROR_CODE_CHECK(torch_string_c_str(handle, &data));
+    Text text{std::string(data, length)};
+    STABLE_TORCH_ERROR_CODE_CHECK(torch_delete_string(handle));
+    return text;
+  }
+};
 
 using namespace sextant::runtime;
 using StableTensor = torch::stable::Tensor;
@@ -70,8 +95,36 @@ static int64_t load(StableTensor bytes) {
 /// Runs that are under way keep their program.
 static void unload(int64_t handle) {
   std::shared_ptr<const Program> program = getProgram(handle);
-  std::lock_guard lock(programsMutex);
+  std::lock_guard lock(programsMutex); // released before the program
   getPrograms().erase(handle);
+}
+
+/// A child of a fork has the mutex as it was, but not the thread that held it.
+[[maybe_unused]] static const int forkHandlers =
+    pthread_atfork([] { programsMutex.lock(); }, [] { programsMutex.unlock(); },
+                   [] { programsMutex.unlock(); });
+
+//===----------------------------------------------------------------------===//
+// Tensors that are made here
+//===----------------------------------------------------------------------===//
+
+static Tensor allocateTensor(DType dtype, std::span<const int64_t> sizes) {
+  if (sizes.size() > maxRank || countElements(dtype, sizes) < 0)
+    raise(makeError("a tensor cannot have the shape ", formatShape(sizes)));
+  const Device &device = getTorchDevice();
+  Result<Tensor> tensor = device.allocate(device.state, dtype, sizes, false);
+  if (!tensor)
+    raise(tensor.error());
+  return std::move(*tensor);
+}
+
+/// A text as its bytes: LibTorch copies a string that an operator gives back
+/// and deletes none of the two.
+static StableTensor makeText(const std::string &text) {
+  int64_t bytes[] = {static_cast<int64_t>(text.size())};
+  Tensor tensor = allocateTensor(DType::U8, bytes);
+  std::copy(text.begin(), text.end(), static_cast<uint8_t *>(tensor.data));
+  return toTorch(tensor);
 }
 
 //===----------------------------------------------------------------------===//
@@ -127,67 +180,49 @@ static size_t findFunction(const Program &program, const std::string &name) {
   return *number;
 }
 
-static std::vector<StableTensor> run(int64_t handle, std::string function,
+static std::vector<StableTensor> run(int64_t handle, Text function,
                                      std::vector<StableTensor> inputs) {
   std::shared_ptr<const Program> program = getProgram(handle);
   Trace nothing;
-  return runWith(*program, findFunction(*program, function), inputs, nothing);
+  return runWith(*program, findFunction(*program, function.value), inputs,
+                 nothing);
 }
 
-static std::tuple<std::vector<StableTensor>, std::string>
-profile(int64_t handle, std::string function,
-        std::vector<StableTensor> inputs) {
+static std::tuple<std::vector<StableTensor>, StableTensor>
+profile(int64_t handle, Text function, std::vector<StableTensor> inputs) {
   std::shared_ptr<const Program> program = getProgram(handle);
-  size_t number = findFunction(*program, function);
+  size_t number = findFunction(*program, function.value);
   Profile trace(program->getArtifact());
   std::vector<StableTensor> outputs = runWith(*program, number, inputs, trace);
   return {std::move(outputs),
-          trace.format(program->getArtifact().functions[number])};
+          makeText(trace.format(program->getArtifact().functions[number]))};
 }
 
 //===----------------------------------------------------------------------===//
 // Asking
 //===----------------------------------------------------------------------===//
 
-static std::string manifest(int64_t handle) {
-  return formatManifest(getProgram(handle)->getArtifact());
+static StableTensor manifest(int64_t handle) {
+  return makeText(formatManifest(getProgram(handle)->getArtifact()));
 }
 
-static std::string functions(int64_t handle) {
-  JsonWriter json;
-  json.beginArray();
-  for (const Function &function : getProgram(handle)->getArtifact().functions)
-    json.value(std::string_view(function.name));
-  return json.endArray().text();
-}
-
-static std::string operators() {
+static StableTensor operators() {
   JsonWriter json;
   json.beginArray();
   for (const std::string &text : getSchemaTexts())
     json.value(std::string_view(text));
-  return json.endArray().text();
+  return makeText(json.endArray().text());
 }
 
 //===----------------------------------------------------------------------===//
 // Initial values
 //===----------------------------------------------------------------------===//
 
-static Tensor allocateTensor(DType dtype, std::span<const int64_t> sizes) {
-  if (sizes.size() > maxRank || countElements(dtype, sizes) < 0)
-    raise(makeError("a tensor cannot have the shape ", formatShape(sizes)));
-  const Device &device = getTorchDevice();
-  Result<Tensor> tensor = device.allocate(device.state, dtype, sizes, false);
-  if (!tensor)
-    raise(tensor.error());
-  return std::move(*tensor);
-}
-
-static StableTensor initialize(int64_t handle, std::string name, int64_t seed) {
+static StableTensor initialize(int64_t handle, Text name, int64_t seed) {
   std::shared_ptr<const Program> program = getProgram(handle);
   const Artifact &artifact = program->getArtifact();
   for (const Parameter &parameter : artifact.parameters) {
-    if (parameter.name != name)
+    if (parameter.name != name.value)
       continue;
     Tensor tensor = allocateTensor(parameter.type.dtype, parameter.type.dims);
     if (Status status = initializeParameter(
@@ -196,39 +231,39 @@ static StableTensor initialize(int64_t handle, std::string name, int64_t seed) {
       raise(status.error());
     return toTorch(tensor);
   }
-  raise(makeError("the program has no parameter '", name, "'"));
+  raise(makeError("the program has no parameter '", name.value, "'"));
 }
 
-static StableTensor sample(std::string distribution, double first,
-                           double second, std::vector<int64_t> sizes,
-                           std::string name, int64_t seed) {
+static StableTensor sample(Text distribution, double first, double second,
+                           std::vector<int64_t> sizes, Text name,
+                           int64_t seed) {
   using sextant::artifact::Init;
   double infinity = std::numeric_limits<double>::infinity();
   Distribution values{Init::Constant, first, second, -infinity, infinity};
-  if (distribution == "normal")
+  if (distribution.value == "normal")
     values.kind = Init::Normal;
-  else if (distribution == "uniform")
+  else if (distribution.value == "uniform")
     values.kind = Init::Uniform;
-  else if (distribution != "constant")
-    raise(makeError("there is no distribution '", distribution,
+  else if (distribution.value != "constant")
+    raise(makeError("there is no distribution '", distribution.value,
                     "': constant, normal and uniform are"));
   Tensor tensor = allocateTensor(DType::F32, sizes);
   if (Status status =
-          fillTensor(tensor, values, name, static_cast<uint64_t>(seed));
+          fillTensor(tensor, values, name.value, static_cast<uint64_t>(seed));
       !status)
     raise(status.error());
   return toTorch(tensor);
 }
 
+// Texts are given as tensors of bytes (makeText).
 STABLE_TORCH_LIBRARY(sextant, library) {
   library.def("load(Tensor bytes) -> int");
   library.def("unload(int handle) -> ()");
   library.def("run(int handle, str function, Tensor[] inputs) -> Tensor[]");
   library.def("profile(int handle, str function, Tensor[] inputs) -> "
-              "(Tensor[], str)");
-  library.def("manifest(int handle) -> str");
-  library.def("functions(int handle) -> str");
-  library.def("operators() -> str");
+              "(Tensor[], Tensor)");
+  library.def("manifest(int handle) -> Tensor");
+  library.def("operators() -> Tensor");
   library.def("initialize(int handle, str name, int seed) -> Tensor");
   library.def("sample(str distribution, float first, float second, "
               "int[] sizes, str name, int seed) -> Tensor");
@@ -240,7 +275,6 @@ STABLE_TORCH_LIBRARY_IMPL(sextant, CompositeExplicitAutograd, library) {
   library.impl("run", TORCH_BOX(&run));
   library.impl("profile", TORCH_BOX(&profile));
   library.impl("manifest", TORCH_BOX(&manifest));
-  library.impl("functions", TORCH_BOX(&functions));
   library.impl("operators", TORCH_BOX(&operators));
   library.impl("initialize", TORCH_BOX(&initialize));
   library.impl("sample", TORCH_BOX(&sample));

@@ -70,7 +70,10 @@ sextant::runtime::fromTorch(const torch::stable::Tensor &tensor) {
   checkTorch(aoti_torch_get_device_type(handle, &device),
              "aoti_torch_get_device_type");
   if (device != aoti_torch_device_type_cpu())
-    return makeError("a tensor is not on the CPU");
+    return makeError("a tensor is not on the CPU but on another device ",
+                     "(PyTorch's number ", device,
+                     "; tensors on the meta device have no values): pass one "
+                     "on the CPU");
   const int32_t *dtypes = getTorchDTypes();
   int number = 0;
   while (number <= static_cast<int>(DType::MAX) && dtypes[number] != dtype)

@@ -25,10 +25,15 @@ class Program:
 
     def profile(self, function, *inputs):
         outputs, text = torch.ops.sextant.profile(self.handle, function, list(inputs))
-        return outputs, json.loads(text)
+        return outputs, decode(text)
 
     def manifest(self):
-        return json.loads(torch.ops.sextant.manifest(self.handle))
+        return decode(torch.ops.sextant.manifest(self.handle))
+
+
+def decode(text):
+    """JSON that an operator gives as bytes."""
+    return json.loads(bytes(text.tolist()))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import builtins
 import functools
+import os
+import threading
 import weakref
 from pathlib import Path
 from types import ModuleType
@@ -16,24 +18,55 @@ import torch
 
 from .errors import CompileError, Note, RuntimeError
 
-_PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parent
 
 
 class _Compiler:
-    """Calls of ``sextant._compiler`` whose failures are `CompileError`."""
+    """Calls of ``sextant._compiler`` whose failures are `CompileError`.
+
+    A child of a fork has the compiler's locks as they were, but not the threads
+    that would release them. So a fork waits until no other thread is inside of the
+    compiler.
+    """
 
     def __init__(self, module: ModuleType):
         self._module = module
+        self._mine = threading.local()
+        self._reset()
+        os.register_at_fork(
+            before=self._wait, after_in_parent=self._release, after_in_child=self._reset
+        )
+
+    def _reset(self) -> None:
+        self._inside = threading.Condition(threading.RLock())
+        self._calls = getattr(self._mine, "calls", 0)
+
+    def _wait(self) -> None:
+        self._inside.acquire()
+        mine = getattr(self._mine, "calls", 0)
+        self._inside.wait_for(lambda: self._calls == mine)
+
+    def _release(self) -> None:
+        self._inside.release()
+
+    def _count(self, change: int) -> None:
+        with self._inside:
+            self._calls += change
+            self._mine.calls = getattr(self._mine, "calls", 0) + change
+            self._inside.notify_all()
 
     def __getattr__(self, name: str):
         function = getattr(self._module, name)
 
         @functools.wraps(function)
         def call(*arguments, **keywords):
+            self._count(1)
             try:
                 return function(*arguments, **keywords)
             except self._module.Failure as failure:
                 error = compile_error(failure.args[0])
+            finally:
+                self._count(-1)
             raise error
 
         setattr(self, name, call)
@@ -82,7 +115,7 @@ def compiler() -> _Compiler:
 @functools.cache
 def operators():
     """Loads the runtime's operators into torch."""
-    library = _PACKAGE / "libsextant_torch.so"
+    library = PACKAGE / "libsextant_torch.so"
     if not library.exists():
         raise ImportError(
             f"Sextant's runtime {library} is missing; build with `make build`"
@@ -117,15 +150,21 @@ class Artifact:
 
     def profile(self, function: str, inputs: list[torch.Tensor]):
         """As `run`, and what each instruction took, as JSON."""
-        return self._call(self._operators.profile.default, function, inputs)
+        results, text = self._call(self._operators.profile.default, function, inputs)
+        return results, _decode(text)
 
     def manifest(self) -> str:
         """What the artifact says of itself, as JSON."""
-        return self._call(self._operators.manifest.default)
+        return _decode(self._call(self._operators.manifest.default))
 
     def initialize(self, name: str, seed: int) -> torch.Tensor:
         """The initial value of a parameter."""
         return self._call(self._operators.initialize.default, name, seed)
+
+
+def _decode(text: torch.Tensor) -> str:
+    """A text that the runtime gives as its bytes."""
+    return bytes(text.tolist()).decode("utf-8", "replace")
 
 
 def _reason(error: Exception) -> str:

@@ -119,7 +119,9 @@ class Signature:
     ``uses``: as ``#pos.use`` text. ``definitions``: text of traced encodings.
     ``operands``: those whose rows are mapped. ``all_heads``: a score site sees
     all heads at once, so that the number of heads is compiled in. ``requires_past``:
-    some mask has to hide the keys after a query.
+    some mask has to hide the keys after a query. ``files``: the definitions that
+    the uses name, as they were (path, time, size, number): one that is edited makes
+    another signature.
     """
 
     uses: tuple[str, ...]
@@ -129,6 +131,7 @@ class Signature:
     all_heads: bool
     requires_past: bool
     spelled: tuple[str, ...]
+    files: tuple[tuple, ...]
 
     @property
     def by_name(self) -> dict[str, ParamInfo]:
@@ -199,9 +202,36 @@ def user_folder() -> str:
     return str(Path(data).expanduser() / "sextant" / "encodings")
 
 
-def path_key() -> tuple[str, str]:
-    """What the meaning of a name depends on besides the name."""
-    return user_folder(), os.environ.get("SEXTANT_PATH", "")
+@functools.lru_cache(maxsize=1024)
+def _used_names(spelled: tuple[str, ...]) -> tuple[str, ...]:
+    """The encodings that uses and their hosts name, each once."""
+    names: dict[str, None] = {}
+
+    def add(uses: Iterable[Use]) -> None:
+        for use in uses:
+            names[use.encoding] = None
+            add(use.hosts)
+
+    add(parse_uses(spelled))
+    return tuple(names)
+
+
+def _files(spelled: tuple[str, ...]) -> tuple[tuple, ...]:
+    """The files of the search path that uses name, as they are now. A definition
+    may be edited, or another may come before it on the path, at any time."""
+    listed = os.environ.get("SEXTANT_PATH", "").split(":")
+    folders = [user_folder(), *filter(None, listed), str(backend.PACKAGE / "encodings")]
+    found = []
+    for name in _used_names(spelled):
+        for folder in folders:
+            path = f"{folder}/{name}.mlir"
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue
+            found.append((path, status.st_mtime_ns, status.st_size, status.st_ino))
+            break
+    return tuple(found)
 
 
 def signature(encodings: Iterable[EncodingLike]) -> Signature:
@@ -211,30 +241,32 @@ def signature(encodings: Iterable[EncodingLike]) -> Signature:
 
 def resolve(spelled: tuple[str, ...], definitions: str) -> Signature:
     """As `signature`, of spellings and definitions; remembered."""
-    return _resolve(spelled, definitions, path_key())
+    return _resolve(spelled, definitions, user_folder(), _files(spelled))
 
 
 @functools.lru_cache(maxsize=1024)
-def _resolve(spelled: tuple[str, ...], definitions: str, path_key) -> Signature:
+def _resolve(
+    spelled: tuple[str, ...], definitions: str, folder: str, files: tuple[tuple, ...]
+) -> Signature:
     uses = tuple(use_attribute(use) for use in parse_uses(spelled))
-    found = backend.compiler().signature(definitions, list(uses), path_key[0])
+    found = backend.compiler().signature(definitions, list(uses), folder)
     params = tuple(ParamInfo(**p) for p in found["params"])
     return Signature(
         uses, definitions, params, frozenset(found["operands"]), found["all_heads"],
-        found["requires_past"], spelled,
+        found["requires_past"], spelled, files,
     )
 
 
 @functools.lru_cache(maxsize=4096)
-def _shapes(signature: Signature, path_key, extents: tuple[tuple[str, int], ...]):
+def _shapes(signature: Signature, folder: str, extents: tuple[tuple[str, int], ...]):
     return backend.compiler().shapes(
-        signature.definitions, list(signature.uses), path_key[0], dict(extents)
+        signature.definitions, list(signature.uses), folder, dict(extents)
     )
 
 
 def shapes(signature: Signature, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
     """Shape of every parameter for given extents (heads, head_dim, batch, ...)."""
-    found = _shapes(signature, path_key(), tuple(sorted(extents.items())))
+    found = _shapes(signature, user_folder(), tuple(sorted(extents.items())))
     return {name: tuple(shape) for name, shape in found.items()}
 
 
@@ -243,7 +275,7 @@ def describe(name: str | Encoding) -> EncodingInfo:
     definitions, label = "", name
     if isinstance(name, Encoding):
         definitions, label = name.text, name.name
-    found = backend.compiler().describe(definitions, label, path_key()[0])
+    found = backend.compiler().describe(definitions, label, user_folder())
     options = tuple(
         OptionInfo(
             o["name"], o["type"], _decimal(o["default"]), tuple(o["choices"]), o["range"]
@@ -267,4 +299,4 @@ def _decimal(value: Option) -> Option:
 def encodings() -> list[EncodingInfo]:
     """All encodings that are installed: the user's, those of ``SEXTANT_PATH``, the
     package's own, sorted by name."""
-    return [describe(name) for name in backend.compiler().list_encodings(path_key()[0])]
+    return [describe(name) for name in backend.compiler().list_encodings(user_folder())]

@@ -1,11 +1,15 @@
 """Compiled attentions, one per dtype, head dims, encodings and target.
 
-Batch, heads, lengths and offsets are not compiled in: a `Plan` serves them all.
+Batch, heads, lengths and offsets are not compiled in: a `Plan` serves them all. The
+most recently used ones are kept; one that comes back later is read from the cache on
+disk, in milliseconds.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
@@ -17,9 +21,23 @@ from .definitions import Signature
 
 DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float64: "f64", torch.float16: "f16"}
 
-_lock = threading.Lock()
-_plans: dict[Hashable, "Plan"] = {}
+# Loaded code takes a few mappings of the process, of which it has 65530.
+MOST_PLANS = 512
+
+_plans: OrderedDict[Hashable, "Plan"] = OrderedDict()  # the last used one is last
 _compiles = 0
+
+
+def _make_locks() -> None:
+    """Of which there are two: a compile takes long, and calls whose plan is there do
+    not wait for it. A child of a fork has its own: the thread that held one may not
+    exist there."""
+    global _compiling, _looking
+    _compiling, _looking = threading.Lock(), threading.Lock()
+
+
+_make_locks()
+os.register_at_fork(after_in_child=_make_locks)
 
 
 def compile_count() -> int:
@@ -86,19 +104,38 @@ def remembered(
 ) -> Plan:
     """The plan with this key, made from the text that ``write`` gives."""
     global _compiles
-    key = (key, definitions.path_key())
-    plan = _plans.get(key)
+    key = (key, signature.files)
+    plan = _find(key)
     if plan is not None and (plan.both or not both):
         return plan
-    with _lock:
-        plan = _plans.get(key)
+    with _compiling:
+        plan = _find(key)
         if plan is None or (both and not plan.both):
             data = backend.compiler().compile(
                 write(both), target, definitions.user_folder(), "artifact", "<attention>"
             )
             _compiles += 1
-            plan = _plans[key] = Plan(signature, backend.Artifact(data), both)
+            plan = Plan(signature, backend.Artifact(data), both)
+            _keep(key, plan)
     return plan
+
+
+def _find(key: Hashable) -> Plan | None:
+    with _looking:
+        plan = _plans.get(key)
+        if plan is not None:
+            _plans.move_to_end(key)
+        return plan
+
+
+def _keep(key: Hashable, plan: Plan) -> None:
+    """Remembers a plan instead of those that were not used for the longest time.
+    Calls that are under way keep theirs."""
+    with _looking:
+        _plans[key] = plan
+        _plans.move_to_end(key)
+        dropped = [_plans.popitem(last=False) for _ in range(len(_plans) - MOST_PLANS)]
+    del dropped  # unloaded outside the lock
 
 
 def in_order(

@@ -60,8 +60,9 @@ class Program:
     def train_step(
         self, inputs: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]
     ) -> list[torch.Tensor]:
-        """Runs the function ``train_step``: the loss, then the new parameters and
-        moments in the order of its results."""
+        """Runs the function ``train_step``: gives its results, the loss first. Parameters
+        and moments are changed in place, so they must be contiguous and share no
+        memory."""
         return self.run("train_step", inputs)
 
     def profile(

@@ -1,0 +1,35 @@
+//===- InPlace.h - Arguments that a function changes ------------*- C++ -*-===//
+
+#ifndef SEXTANT_RUNTIME_INPLACE_H
+#define SEXTANT_RUNTIME_INPLACE_H
+
+#include "runtime/Device.h"
+#include <functional>
+
+namespace sextant::runtime {
+
+/// An argument that instructions change, itself or through a view, and the
+/// first that does.
+struct ChangedArgument {
+  size_t argument;
+  size_t instruction;
+};
+
+/// The arguments that a function changes, in their order. `getOperator` gives
+/// the operator of a dense instruction.
+std::vector<ChangedArgument> findChangedArguments(
+    const Function &function,
+    const std::function<const ResolvedOperator &(size_t instruction)>
+        &getOperator);
+
+/// Whether what is changed is contiguous and shares no memory with another
+/// argument: operators that work in place go through memory, whatever the
+/// strides. `describe` names an instruction.
+Status checkChangedArguments(
+    const Function &function, std::span<const ChangedArgument> changed,
+    std::span<const Tensor> inputs,
+    const std::function<std::string(size_t instruction)> &describe);
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_INPLACE_H

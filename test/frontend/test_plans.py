@@ -1,0 +1,163 @@
+"""Compiled plans: which are kept, when they are made again, and forks."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sextant = pytest.importorskip("sextant")
+
+from sextant import backend, plans
+
+TILT = """
+pos.encoding @tilt {{
+  pos.score {{
+  ^bb0(%s: f32):
+    %c = arith.constant {slope} : f32
+    %o = pos.offset
+    %d = arith.sitofp %o : i32 to f32
+    %b = arith.mulf %c, %d : f32
+    %t = arith.addf %s, %b : f32
+    pos.yield %t : f32
+  }}
+}}
+"""
+
+
+def attend(q, *encodings):
+    return sextant.attention(q, q, q, list(encodings), target="reference")
+
+
+@pytest.fixture
+def q():
+    return torch.randn(1, 2, 5, 8, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of definitions on the search path, behind that of the user."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path / "mine"))
+    (tmp_path / "mine").mkdir()
+    return tmp_path / "mine"
+
+
+def write_tilt(folder, slope):
+    """A definition of another slope with as many bytes; its time is set, since two
+    writes may fall into one tick of the file system's clock."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "tilt.mlir"
+    path.write_text(TILT.format(slope=f"{slope:.2f}"))
+    os.utime(path, ns=(write_tilt.clock, write_tilt.clock))
+    write_tilt.clock += 1_000_000
+
+
+write_tilt.clock = time.time_ns()
+
+
+def expected(q, slope):
+    offset = torch.arange(5) - torch.arange(5)[:, None]
+    scores = q @ q.mT / 8**0.5 + slope * offset
+    return scores.softmax(-1) @ q
+
+
+def test_an_edited_definition_counts(q, folder):
+    # Rounding of f32; a slope that is not the one asked for is 0.1 away.
+    close = dict(atol=1e-5, rtol=1e-5)
+    write_tilt(folder, 0.25)
+    torch.testing.assert_close(attend(q, "tilt"), expected(q, 0.25), **close)
+    count = plans.compile_count()
+    attend(q, "tilt")
+    assert plans.compile_count() == count
+    write_tilt(folder, 0.75)
+    torch.testing.assert_close(attend(q, "tilt"), expected(q, 0.75), **close)
+    # A file that comes earlier on the path hides it, and goes again.
+    earlier = folder.parent / "data" / "sextant" / "encodings"
+    write_tilt(earlier, -0.5)
+    torch.testing.assert_close(attend(q, "tilt"), expected(q, -0.5), **close)
+    (earlier / "tilt.mlir").unlink()
+    torch.testing.assert_close(attend(q, "tilt"), expected(q, 0.75), **close)
+
+
+def count_mappings():
+    return len(Path("/proc/self/maps").read_text().splitlines())
+
+
+def test_the_least_recently_used_plan_goes(q, monkeypatch):
+    monkeypatch.setattr(plans, "MOST_PLANS", 2)
+    windows = [f"window(size={n})" for n in (2, 3, 4)]
+    results = [attend(q, w) for w in windows]
+    assert len(plans._plans) == 2
+    count = plans.compile_count()
+    attend(q, windows[1])  # the last but one: still there, and now the last
+    assert plans.compile_count() == count
+    for window, result in zip(windows, results):  # the first was dropped
+        assert torch.equal(attend(q, window), result)
+    assert plans.compile_count() > count
+
+
+def test_hundreds_of_programs(q):
+    """A loaded program holds no descriptor, and unloading gives its mappings back."""
+    data = backend.compiler().compile(
+        """
+func.func @f(%q: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %q, %q, (%q) uses [] : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>,
+    (tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return %o : tensor<?x?x?x8xf32>
+}""", "reference", "", "artifact", "<test>")
+    expected = backend.Artifact(data).run("f", [q])[0]
+    descriptors, mappings = len(os.listdir("/proc/self/fd")), count_mappings()
+    programs = [backend.Artifact(data) for _ in range(300)]
+    assert len(os.listdir("/proc/self/fd")) <= descriptors + 1
+    assert count_mappings() >= mappings + 300  # each has its own code
+    for program in programs:
+        assert torch.equal(program.run("f", [q])[0], expected)
+    programs.clear()
+    del program
+    assert count_mappings() < mappings + 100
+
+
+def test_fork_while_a_thread_compiles(q):
+    """Children compile, load and run, whatever the parent's threads hold."""
+    stop = threading.Event()
+
+    def work():
+        number = 10
+        while not stop.is_set():
+            attend(q, f"window(size={number})")
+            number += 1
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for attempt in range(8):
+            child = os.fork()
+            if child == 0:
+                try:
+                    attend(q, f"window(size={1000 + attempt})")
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            assert wait_for(child, 60) == 0, f"child {attempt} hangs or fails"
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def wait_for(child, seconds):
+    """The exit code of a process; it is killed when it takes longer."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None

@@ -1,0 +1,68 @@
+"""Calls of torch.ops.sextant give back what they take: bytes in use, counted by
+the C library, do not grow with their number."""
+
+import ctypes
+import gc
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+
+
+class Mallinfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in FIELDS.split()]
+
+
+@pytest.fixture(scope="module")
+def bytes_in_use():
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        pytest.skip("the C library counts no bytes (mallinfo2)")
+    libc.mallinfo2.restype = Mallinfo
+
+    def count():
+        gc.collect()
+        info = libc.mallinfo2()
+        return info.uordblks + info.hblkhd
+
+    return count
+
+
+@pytest.fixture(scope="module")
+def calls(load_artifact, scale, ops):
+    program = load_artifact(scale)
+    image = torch.frombuffer(bytearray(scale), dtype=torch.uint8)
+    inputs = [torch.ones(2, 3), torch.ones(3)]
+
+    def fail():
+        try:
+            ops.run(program.handle, "triple", inputs)
+        except RuntimeError:
+            return
+        raise AssertionError("there is no such function")
+
+    return {
+        "run": lambda: ops.run(program.handle, "double", inputs),
+        "fail": fail,
+        "profile": lambda: ops.profile(program.handle, "double", inputs),
+        "manifest": lambda: ops.manifest(program.handle),
+        "operators": ops.operators,
+        "initialize": lambda: ops.initialize(program.handle, "w", 1),
+        "sample": lambda: ops.sample("normal", 0.0, 1.0, [3], "name", 1),
+        "load": lambda: ops.unload(ops.load(image)),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["run", "fail", "profile", "manifest", "operators", "initialize", "sample", "load"])
+def test_no_bytes_are_lost(calls, bytes_in_use, name):
+    call, count = calls[name], 400
+    for _ in range(50):
+        call()
+    before = bytes_in_use()
+    for _ in range(count):
+        call()
+    # The smallest allocation is 24 bytes; other threads may hold a few.
+    assert (bytes_in_use() - before) / count < 12
