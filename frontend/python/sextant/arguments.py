@@ -232,6 +232,9 @@ def _check_param(
                 f'parameter "{param.name}" holds integers, got {tensor.dtype}'
             )
         tensor = _to_int32(f'parameter "{param.name}"', tensor)
+    elif tensor.dtype in (torch.bfloat16, torch.float16):
+        # Of a module that was moved to a narrow type.
+        tensor = tensor.to(compute)
     elif tensor.dtype != compute:
         raise TypeError(
             f'parameter "{param.name}" must be {compute} beside these operands, got '

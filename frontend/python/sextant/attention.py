@@ -8,7 +8,7 @@ from numbers import Real
 
 import torch
 
-from . import arguments, plans
+from . import arguments, attention_operators  # noqa: F401 (registers the operators)
 from .definitions import EncodingLike, split
 
 
@@ -88,10 +88,11 @@ def attention(
     gradient = torch.is_grad_enabled() and any(
         t.requires_grad for t in (query, key, *values, *tensors)
     )
-    *outputs, lse = torch.ops.sextant.attention(
+    operator = torch.ops.sextant.attention if is_single else torch.ops.sextant.attention_values
+    output, lse = operator(
         query,
         key,
-        values,
+        value if is_single else values,
         tensors,
         "\n".join(named),
         "\n".join(spelled),
@@ -102,110 +103,8 @@ def attention(
         target,
         gradient,
     )
-    output = outputs[0] if is_single else tuple(outputs)
+    output = output if is_single else tuple(output)
     return (output, lse) if return_lse else output
 
 
 _NUMBERS = (Real, torch.SymFloat, torch.SymInt)
-_SCHEMA = (
-    "(Tensor query, Tensor key, Tensor[] values, {extra}Tensor[] params, str names, "
-    "str uses, str definitions, Tensor? query_positions, Tensor? key_positions, "
-    "float? scale, str target{last}) -> Tensor[]"
-)
-
-
-def _attention_impl(
-    query, key, values, params, names, uses, definitions, qpos, kpos, scale, target, gradient
-):
-    call = arguments.prepare(
-        query, key, values, params, names, uses, definitions, qpos, kpos, scale, target
-    )
-    plan = plans.plan_for(call.request, gradient)
-    inputs = [query, key, *values, *call.operands(plan.signature)]
-    return list(plan.artifact.run("forward", inputs))
-
-
-def _attention_fake(
-    query, key, values, params, names, uses, definitions, qpos, kpos, scale, target, gradient
-):
-    arguments.check_rows(query, key, values)
-    batch, heads, length, _ = query.shape
-    lse_type = torch.float64 if query.dtype == torch.float64 else torch.float32
-    outputs = [query.new_empty((batch, heads, length, v.shape[-1])) for v in values]
-    return [*outputs, query.new_empty((batch, heads, length), dtype=lse_type)]
-
-
-def _backward_impl(
-    query, key, values, outputs, lse, output_grads, lse_grad, params, names, uses,
-    definitions, qpos, kpos, scale, target,
-):  # fmt: skip
-    call = arguments.prepare(
-        query, key, values, params, names, uses, definitions, qpos, kpos, scale, target
-    )
-    plan = plans.plan_for(call.request, True)
-    inputs = [query, key, *values, *outputs, lse, *output_grads, lse_grad]
-    inputs += call.operands(plan.signature)
-    results = plan.artifact.run("backward", inputs)
-    own, rest = results[: 2 + len(values)], results[2 + len(values) :]
-    return [*own, *plans.in_order(plan.signature, call.names, params, rest)]
-
-
-def _backward_fake(
-    query, key, values, outputs, lse, output_grads, lse_grad, params, names, uses,
-    definitions, qpos, kpos, scale, target,
-):  # fmt: skip
-    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (query, key, *values, *params)]
-
-
-def _setup(ctx, inputs, output):
-    query, key, values, params, names, uses, definitions, qpos, kpos, scale, target, _ = inputs
-    ctx.positions = (qpos is not None, kpos is not None)
-    positions = [p for p in (qpos, kpos) if p is not None]
-    ctx.number = len(values)
-    ctx.save_for_backward(query, key, *values, *output, *positions, *params)
-    ctx.settings = (names, uses, definitions, scale, target)
-
-
-def _autograd(ctx, gradients):
-    query, key, *rest = ctx.saved_tensors
-    values, rest = rest[: ctx.number], rest[ctx.number :]
-    outputs, rest = rest[: ctx.number], rest[ctx.number :]
-    lse = rest.pop(0)
-    *output_grads, lse_grad = gradients
-    qpos = rest.pop(0) if ctx.positions[0] else None
-    kpos = rest.pop(0) if ctx.positions[1] else None
-    names, uses, definitions, scale, target = ctx.settings
-    dq, dk, *grads = torch.ops.sextant.attention_backward(
-        query, key, values, outputs, lse, output_grads, lse_grad, rest, names, uses,
-        definitions, qpos, kpos, scale, target,
-    )  # fmt: skip
-    dvs, grads = grads[: ctx.number], grads[ctx.number :]
-    params = [
-        grad if tensor.dtype.is_floating_point else None
-        for grad, tensor in zip(grads, rest)
-    ]
-    return dq, dk, dvs, params, *[None] * 8
-
-
-def _register() -> None:
-    forward = torch.library.custom_op(
-        "sextant::attention",
-        _attention_impl,
-        mutates_args=(),
-        schema=_SCHEMA.format(extra="", last=", bool gradient"),
-    )
-    forward.register_fake(_attention_fake)
-    forward.register_autograd(_autograd, setup_context=_setup)
-    backward = torch.library.custom_op(
-        "sextant::attention_backward",
-        _backward_impl,
-        mutates_args=(),
-        schema=_SCHEMA.format(
-            extra="Tensor[] outputs, Tensor lse, Tensor[] output_grads, Tensor lse_grad, ",
-            last="",
-        ),
-    )
-    backward.register_fake(_backward_fake)
-
-
-_register()

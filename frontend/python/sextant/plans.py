@@ -144,11 +144,11 @@ def in_order(
     params: list[torch.Tensor],
     gradients: list[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """Gradients in the order of the caller's params; zeros for what is not
-    trained."""
+    """Gradients in the order and the types of the caller's params; zeros for what is
+    not trained."""
     trained = [p.name for p in signature.params if p.trained]
     by_name = dict(zip(trained, gradients))
     return [
-        by_name[name] if name in by_name else torch.zeros_like(tensor)
+        by_name[name].to(tensor.dtype) if name in by_name else torch.zeros_like(tensor)
         for name, tensor in zip(names, params)
     ]

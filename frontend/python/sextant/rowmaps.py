@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-from . import arguments, definitions, plans
+from . import arguments, definitions, operators, plans
 from .attention_text import ParamType, map_rows_module
 from .definitions import EncodingLike, split
 from .errors import nearest
+from .operators import Operator
 
 OPERANDS = ("embedding", "query_input", "key_input", "value_input")
 
@@ -104,7 +105,7 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
     return plan, call
 
 
-def _impl(input, params, names, uses, texts, operand, positions, target, gradient):
+def _forward(input, params, names, uses, texts, operand, positions, target, gradient):
     plan, call = _prepare(
         input, params, names, uses, texts, operand, positions, target, gradient
     )
@@ -112,11 +113,11 @@ def _impl(input, params, names, uses, texts, operand, positions, target, gradien
     return plan.artifact.run("forward", operands)[0]
 
 
-def _fake(input, params, names, uses, texts, operand, positions, target, gradient):
+def _forward_shapes(input, *_):
     return torch.empty(input.shape, dtype=input.dtype, device=input.device)
 
 
-def _backward_impl(
+def _backward(
     input, gradient, params, names, uses, texts, operand, positions, target
 ):
     plan, call = _prepare(
@@ -127,48 +128,73 @@ def _backward_impl(
     return [result, *plans.in_order(plan.signature, call.names, params, rest)]
 
 
-def _backward_fake(
-    input, gradient, params, names, uses, texts, operand, positions, target
-):
+def _backward_shapes(input, gradient, params, *_):
     return [
         torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (input, *params)
     ]
 
 
-def _setup(ctx, inputs, output):
-    input, params, names, uses, texts, operand, positions, target, _ = inputs
-    ctx.has_positions = positions is not None
-    ctx.save_for_backward(input, *([positions] if ctx.has_positions else []), *params)
-    ctx.settings = (names, uses, texts, operand, target)
-
-
-def _autograd(ctx, gradient):
-    input, *params = ctx.saved_tensors
-    positions = params.pop(0) if ctx.has_positions else None
-    names, uses, texts, operand, target = ctx.settings
+def _gradient(inputs, results, gradients):
+    input, params, *settings, _ = inputs
     result, *rest = torch.ops.sextant.map_rows_backward(
-        input, gradient, params, names, uses, texts, operand, positions, target
+        input, gradients[0], params, *settings
     )
-    grads = [g if p.dtype.is_floating_point else None for g, p in zip(rest, params)]
-    return result, grads, *[None] * 7
+    own = [g if p.dtype.is_floating_point else None for g, p in zip(rest, params)]
+    return result, own, *[None] * (len(settings) + 1)
+
+
+def _batched(size, inputs, has):
+    """The new axis joins the batch; a call for each element where it is one of
+    parameters."""
+    input, params, names, uses, texts, operand, positions, target, gradient = inputs
+    if any(has[1]):
+        return operators.one_by_one(torch.ops.sextant.map_rows, size, inputs, has)
+    batch = input.shape[1] if has[0] else input.shape[0]
+    result = torch.ops.sextant.map_rows(
+        operators.fold(input, has[0], size), params, names, uses, texts, operand,
+        operators.fold_positions(positions, has[6], size, batch), target, gradient,
+    )  # fmt: skip
+    return [operators.unfold(result, size)]
+
+
+def _backward_batched(size, inputs, has):
+    input, gradient, params, *_, positions, target = inputs
+    # Gradients of parameters are sums over the batch: they cannot be taken apart again.
+    if params:
+        return operators.one_by_one(torch.ops.sextant.map_rows_backward, size, inputs, has)
+    batch = input.shape[1] if has[0] else input.shape[0]
+    input, gradient = (operators.fold(t, h, size) for t, h in zip((input, gradient), has))
+    (result,) = torch.ops.sextant.map_rows_backward(
+        input, gradient, params, *inputs[3:7],
+        operators.fold_positions(positions, has[7], size, batch), target,
+    )  # fmt: skip
+    return [operators.unfold(result, size)]
 
 
 def _register() -> None:
-    forward = torch.library.custom_op(
-        "sextant::map_rows",
-        _impl,
-        mutates_args=(),
-        schema=_SCHEMA.format(extra="", last=", bool gradient", results="Tensor"),
+    label = "sextant.map_rows"
+    operators.register(
+        Operator(
+            "map_rows" + _SCHEMA.format(extra="", last=", bool gradient", results="Tensor"),
+            label,
+            _forward,
+            _forward_shapes,
+            _batched,
+            lambda inputs, results: results[0],
+            _gradient,
+        )
     )
-    forward.register_fake(_fake)
-    forward.register_autograd(_autograd, setup_context=_setup)
-    backward = torch.library.custom_op(
-        "sextant::map_rows_backward",
-        _backward_impl,
-        mutates_args=(),
-        schema=_SCHEMA.format(extra="Tensor gradient, ", last="", results="Tensor[]"),
+    operators.register(
+        Operator(
+            "map_rows_backward"
+            + _SCHEMA.format(extra="Tensor gradient, ", last="", results="Tensor[]"),
+            label,
+            _backward,
+            _backward_shapes,
+            _backward_batched,
+            lambda inputs, results: results,
+        )
     )
-    backward.register_fake(_backward_fake)
 
 
 _register()

@@ -1,0 +1,214 @@
+"""The operators behind `sextant.attention`.
+
+``torch.ops.sextant.attention`` takes one value and has fixed results, (output, lse), so
+that sharding rules can be written for it; ``attention_values`` takes a list of values and
+gives (outputs, lse). Both share ``attention_backward``, whose results are the gradients of
+query, key, values and parameters in one list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from . import arguments, definitions, operators, plans
+from .operators import Operator
+
+_SETTINGS = (
+    "Tensor[] params, str names, str uses, str definitions, Tensor? query_positions, "
+    "Tensor? key_positions, float? scale, str target"
+)
+# Results beside the outputs that have no derivative, last in the list.
+_CONSTANT = 0
+
+
+def _listed(values: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [values] if isinstance(values, torch.Tensor) else list(values)
+
+
+def _structured(inputs, results):
+    """What comes once for a value as a tensor or a list, as value is one; then the
+    rest."""
+    values = inputs[2]
+    if isinstance(values, torch.Tensor):
+        return tuple(results)
+    return results[: len(values)], *results[len(values) :]
+
+
+def _forward(*inputs):
+    query, key, values, params, *settings, gradient = inputs
+    values = _listed(values)
+    call = arguments.prepare(query, key, values, params, *settings)
+    plan = plans.plan_for(call.request, gradient)
+    operands = [query, key, *values, *call.operands(plan.signature)]
+    return _structured(inputs, list(plan.artifact.run("forward", operands)))
+
+
+def _forward_shapes(*inputs):
+    query, key, values, params, *settings, _ = inputs
+    values = _listed(values)
+    arguments.check_rows(query, key, values)
+    batch, heads, length, _ = query.shape
+    compute = torch.float64 if query.dtype == torch.float64 else torch.float32
+    outputs = [query.new_empty((batch, heads, length, v.shape[-1])) for v in values]
+    lse = query.new_empty((batch, heads, length), dtype=compute)
+    return _structured(inputs, [*outputs, lse])
+
+
+def _backward(query, key, values, results, gradients, params, *settings):
+    call = arguments.prepare(query, key, values, params, *settings)
+    plan = plans.plan_for(call.request, True)
+    operands = [query, key, *values, *results, *gradients]
+    operands += call.operands(plan.signature)
+    computed = plan.artifact.run("backward", operands)
+    own, rest = computed[: 2 + len(values)], computed[2 + len(values) :]
+    return [*own, *plans.in_order(plan.signature, call.names, params, rest)]
+
+
+def _backward_shapes(query, key, values, results, gradients, params, *settings):
+    like = (query, key, *values, *params)
+    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in like]
+
+
+def _gradient(inputs, results, gradients):
+    query, key, values, params, *settings, _ = inputs
+    listed = _listed(values)
+    count = len(results) - _CONSTANT
+    gradients = [
+        torch.zeros_like(result) if gradient is None else gradient
+        for result, gradient in zip(results[:count], gradients)
+    ]
+    dq, dk, *rest = torch.ops.sextant.attention_backward(
+        query, key, listed, results, gradients, params, *settings
+    )
+    own, rest = rest[: len(listed)], rest[len(listed) :]
+    rest = [g if p.dtype.is_floating_point else None for g, p in zip(rest, params)]
+    own = own[0] if isinstance(values, torch.Tensor) else own
+    return dq, dk, own, rest, *[None] * (len(settings) + 1)
+
+
+# ---- torch.vmap: the new axis joins the batch, which every tensor but a parameter has ----
+
+
+def _declared(uses: str, texts: str) -> dict[str, definitions.ParamInfo]:
+    return definitions.resolve(tuple(uses.split("\n")) if uses else (), texts).by_name
+
+
+def _folded(size: int, batch: int, params, settings, has_params, has_settings):
+    """Parameters and settings for a batch of ``size`` times as many elements, or None
+    where a parameter of the new axis has no batch to join."""
+    names, uses, texts, *positions, scale, target = settings
+    declared = _declared(uses, texts)
+    tensors = []
+    for name, tensor, has in zip(names.split("\n"), params, has_params):
+        if not has:
+            tensors.append(tensor)
+        elif name in declared and declared[name].dims[:1] == ("batch",):
+            tensors.append(operators.fold(tensor, True, size, batch))
+        else:
+            return None
+    positions = [
+        operators.fold_positions(p, h, size, batch)
+        for p, h in zip(positions, has_settings[3:5])
+    ]
+    return tensors, [names, uses, texts, *positions, scale, target]
+
+
+def _forward_batched(size, inputs, has):
+    query, key, values, params, *settings, gradient = inputs
+    is_single = isinstance(values, torch.Tensor)
+    op = torch.ops.sextant.attention if is_single else torch.ops.sextant.attention_values
+    batch = query.shape[1] if has[0] else query.shape[0]
+    folded = _folded(size, batch, params, settings, has[3], has[4:-1])
+    if folded is None:
+        return operators.one_by_one(op, size, inputs, has)
+    query, key = (operators.fold(t, h, size) for t, h in zip(inputs[:2], has[:2]))
+    if is_single:
+        values = operators.fold(values, has[2], size)
+    else:
+        values = [operators.fold(v, h, size) for v, h in zip(values, has[2])]
+    results = op(query, key, values, folded[0], *folded[1], gradient)
+    return [operators.unfold(r, size) for r in operators.leaves(results)]
+
+
+def _backward_batched(size, inputs, has):
+    *rows, params, names, uses, texts, _, _, _, _ = inputs
+    declared = _declared(uses, texts)
+    op = torch.ops.sextant.attention_backward
+    batch = rows[0].shape[1] if has[0] else rows[0].shape[0]
+    folded = None
+    # A gradient of a parameter without batch is a sum over the batch: it cannot be
+    # taken apart again.
+    if not any(declared[n].trained for n in names.split("\n") if n in declared):
+        folded = _folded(size, batch, params, inputs[6:], has[5], has[6:])
+    if folded is None:
+        return operators.one_by_one(op, size, inputs, has)
+    query, key = (operators.fold(t, h, size) for t, h in zip(rows[:2], has[:2]))
+    lists = [
+        [operators.fold(t, h, size) for t, h in zip(tensors, flags)]
+        for tensors, flags in zip(rows[2:], has[2:5])
+    ]
+    count = 2 + len(rows[2])
+    results = op(query, key, *lists, folded[0], *folded[1])
+    # Parameters that are not trained have no gradient: what stands for one is zeros.
+    zeros = [
+        torch.zeros_like(p) if h else torch.zeros_like(p).expand(size, *p.shape)
+        for p, h in zip(params, has[5])
+    ]
+    return [*(operators.unfold(r, size) for r in results[:count]), *zeros]
+
+
+# ---- Autocast ----
+
+
+def _autocast(*inputs):
+    """Rows in the type of autocast, as its products of matrices are; the reference,
+    which has no bf16, in f32. Types that autocast leaves alone elsewhere stay."""
+    query, key, values, *rest = inputs
+    wanted = torch.get_autocast_dtype("cpu")
+    if str(rest[-2]).startswith("reference"):
+        wanted = torch.float32
+
+    def cast(tensor: torch.Tensor) -> torch.Tensor:
+        kept = not tensor.is_floating_point() or tensor.dtype == torch.float64
+        return tensor if kept else tensor.to(wanted)
+
+    values = cast(values) if isinstance(values, torch.Tensor) else [cast(v) for v in values]
+    return cast(query), cast(key), values, *rest
+
+
+def _register() -> None:
+    label = "sextant.attention"
+    for name, value, output in (
+        ("attention", "Tensor value", "Tensor output"),
+        ("attention_values", "Tensor[] values", "Tensor[] outputs"),
+    ):
+        operators.register(
+            Operator(
+                f"{name}(Tensor query, Tensor key, {value}, {_SETTINGS}, bool gradient) "
+                f"-> ({output}, Tensor lse)",
+                label,
+                _forward,
+                _forward_shapes,
+                _forward_batched,
+                _structured,
+                _gradient,
+                constant=_CONSTANT,
+                autocast=_autocast,
+            )
+        )
+    operators.register(
+        Operator(
+            "attention_backward(Tensor query, Tensor key, Tensor[] values, Tensor[] results, "
+            f"Tensor[] gradients, {_SETTINGS}) -> Tensor[]",
+            label,
+            _backward,
+            _backward_shapes,
+            _backward_batched,
+            lambda inputs, results: results,
+        )
+    )
+
+
+_register()

@@ -1,0 +1,248 @@
+"""Operators of PyTorch with derivatives, batching and autocast.
+
+Eager code, `torch.compile`, `torch.func.grad` and `torch.vmap` come by the same door: an
+operator with a kernel below autograd, an autograd function above, and a rule of batching.
+The function is one of a single level, since functorch itself calls the operator level by
+level; `torch.library.register_autograd` makes one that functorch refuses. Forward mode and second derivatives are
+refused: PyTorch's own answer to a missing formula is a tangent of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
+from torch.utils import _pytree as pytree
+
+_library = torch.library.Library("sextant", "FRAGMENT")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What PyTorch is told of an operator.
+
+    ``schema``: as PyTorch writes it, with the name. ``label``: what the user calls.
+    ``kernel``, ``fake``: what computes, and what gives shapes alone. ``gradient``:
+    from arguments, results (one list) and their gradients to gradients of the
+    arguments, a list where the argument is one; None where the operator is itself a
+    derivative. ``constant``: how many results, the last ones, have no derivative.
+    ``batched``: the rule of `torch.vmap`, from its extent, arguments with the new axis in
+    front and flags of those that have it, to a list of results with it in front.
+    ``structure``: from arguments and the list of results to what the schema says.
+    ``autocast``: from arguments to arguments in the types of autocast.
+    """
+
+    schema: str
+    label: str
+    kernel: Callable
+    fake: Callable
+    batched: Callable[[int, Sequence, Sequence], Sequence]
+    structure: Callable[[Sequence, list], Any]
+    gradient: Callable[[Sequence, list, Sequence], Sequence] | None = None
+    constant: int = 0
+    autocast: Callable[..., Sequence] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.schema.split("(", 1)[0]
+
+
+def register(operator: Operator) -> None:
+    """Makes ``torch.ops.sextant.<name>`` of it."""
+    _library.define(operator.schema, tags=(torch.Tag.pt2_compliant_tag,))
+    op = getattr(torch.ops.sextant, operator.name).default
+    qualified = f"sextant::{operator.name}"
+    _library.impl(
+        operator.name, torch._disable_dynamo(operator.kernel), "CompositeExplicitAutograd"
+    )
+    torch.library.register_fake(qualified, operator.fake, lib=_library)
+    function = _function(operator, op)
+
+    def differentiable(keyset, *arguments):
+        arguments = _with_defaults(op, arguments)
+        flat, spec = pytree.tree_flatten(list(arguments))
+        tensors = [t for t in flat if isinstance(t, torch.Tensor)]
+        if not _is_differentiated(tensors):
+            with torch._C._AutoDispatchBelowAutograd():
+                return op.redispatch(
+                    keyset & torch._C._after_autograd_keyset, *arguments
+                )
+        # functorch comes here once per level, with the tensors of that level.
+        with enable_single_level_autograd_function():
+            results = function.apply(keyset, spec, *flat)
+        return operator.structure(arguments, list(results))
+
+    _library.impl(operator.name, differentiable, "Autograd", with_keyset=True)
+
+    def batched(info, in_dims, *arguments):
+        arguments = _with_defaults(op, arguments)
+        flat, spec = pytree.tree_flatten(list(arguments))
+        dims = _flat_dims(in_dims, arguments)
+        results = _batched(operator, info.batch_size, dims, flat, spec)
+        out_dims = operator.structure(arguments, [0] * len(results))
+        return operator.structure(arguments, results), out_dims
+
+    torch.library.register_vmap(qualified, batched, lib=_library)
+    if operator.autocast is not None:
+        below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+        def autocast(_keyset, *arguments):
+            arguments = operator.autocast(*_with_defaults(op, arguments))
+            with torch._C._ExcludeDispatchKeyGuard(below):
+                return op(*arguments)
+
+        _library.impl(operator.name, autocast, "AutocastCPU", with_keyset=True)
+
+
+def _with_defaults(op, arguments: Sequence) -> tuple:
+    """All arguments: the dispatcher leaves out those that have their default."""
+    rest = op._schema.arguments[len(arguments) :]
+    return (*arguments, *(a.default_value for a in rest))
+
+
+def _is_differentiated(tensors: list[torch.Tensor]) -> bool:
+    """Whether somebody asks for a derivative, backward or forward."""
+    if torch._C._are_functorch_transforms_active():
+        return True
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return True
+    return forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(t).tangent is not None for t in tensors
+    )
+
+
+def _flat_dims(in_dims: Sequence, arguments: Sequence) -> list[int | None]:
+    dims: list[int | None] = []
+    in_dims = [*in_dims, *[None] * (len(arguments) - len(in_dims))]
+    for dim, argument in zip(in_dims, arguments):
+        count = len(pytree.tree_leaves(argument))
+        if isinstance(dim, (list, tuple)):
+            dims += dim
+        else:
+            dims += [dim] * count
+    return dims
+
+
+def _batched(operator: Operator, size: int, dims, flat, spec) -> list[torch.Tensor]:
+    """Results with the new axis in front."""
+    front = [
+        leaf if dim is None else leaf.movedim(dim, 0) for leaf, dim in zip(flat, dims)
+    ]
+    has = [dim is not None for dim in dims]
+    results = operator.batched(
+        size, pytree.tree_unflatten(front, spec), pytree.tree_unflatten(has, spec)
+    )
+    return list(results)
+
+
+def leaves(tree) -> list:
+    """The tensors of what an operator returns, in order."""
+    return pytree.tree_leaves(tree)
+
+
+def _function(operator: Operator, op) -> type[_SingleLevelFunction]:
+    """The operator as PyTorch differentiates it at one level of functorch: (keys of the
+    dispatcher, structure of the arguments, their leaves) to the list of results."""
+
+    class Differentiable(_SingleLevelFunction):
+        @staticmethod
+        def forward(keyset, spec, *flat):
+            arguments = pytree.tree_unflatten(list(flat), spec)
+            # The levels below differentiate, too.
+            with (
+                torch._C._AutoDispatchBelowAutograd(),
+                torch.enable_grad(),
+                forward_ad._set_fwd_grad_enabled(True),
+            ):
+                results = op.redispatch(
+                    keyset & torch._C._after_autograd_keyset, *arguments
+                )
+            return tuple(pytree.tree_leaves(results))
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            _, spec, *flat = inputs
+            ctx.set_materialize_grads(False)
+            ctx.spec, ctx.results = spec, len(output)
+            tensors = [t for t in flat if isinstance(t, torch.Tensor)]
+            ctx.others = [None if isinstance(t, torch.Tensor) else (t,) for t in flat]
+            if operator.constant:
+                ctx.mark_non_differentiable(*output[-operator.constant :])
+            if operator.gradient is not None:
+                ctx.save_for_backward(*tensors, *output)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            if operator.gradient is None:
+                raise NotImplementedError(
+                    f"{operator.label} has no second derivative: leave out create_graph=True, "
+                    "or write this attention with PyTorch's operations"
+                )
+            saved = list(ctx.saved_tensors)
+            results = saved[len(saved) - ctx.results :]
+            tensors = iter(saved)
+            flat = [next(tensors) if other is None else other[0] for other in ctx.others]
+            arguments = pytree.tree_unflatten(flat, ctx.spec)
+            own = []
+            for argument, gradient in zip(
+                arguments, operator.gradient(arguments, results, gradients)
+            ):
+                if isinstance(argument, (list, tuple)):
+                    own += gradient
+                else:
+                    own.append(gradient)
+            return None, None, *own
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            raise NotImplementedError(
+                f"{operator.label} has no forward-mode derivative: use reverse mode "
+                "(torch.func.vjp, jacrev, grad, or backward)"
+            )
+
+    Differentiable.__name__ = Differentiable.__qualname__ = f"Differentiable_{operator.name}"
+    return Differentiable
+
+
+def one_by_one(op, size: int, arguments: Sequence, has: Sequence) -> list[torch.Tensor]:
+    """`torch.vmap` of what no reshape can express: a call for each element."""
+    flat, spec = pytree.tree_flatten(list(arguments))
+    flags = pytree.tree_leaves(list(has))
+    calls = []
+    for element in range(size):
+        leaves = [t[element] if flag else t for t, flag in zip(flat, flags)]
+        calls.append(pytree.tree_leaves(op(*pytree.tree_unflatten(leaves, spec))))
+    return [torch.stack(results) for results in zip(*calls)]
+
+
+def fold(tensor: torch.Tensor, has: bool, size: int, batch: int | None = None) -> torch.Tensor:
+    """[size, batch, ...] as [size * batch, ...]. A batch that is a divisor of
+    ``batch`` counts modulo itself, so that without an axis of its own it needs nothing;
+    without ``batch`` the tensor is spread over the new axis."""
+    if not has:
+        if batch is not None:
+            return tensor
+        tensor = tensor.expand(size, *tensor.shape)
+    elif batch is not None and tensor.shape[1] != batch:
+        own = tensor.shape[1]
+        tensor = tensor.unsqueeze(1).expand(size, batch // own, *tensor.shape[1:])
+        return tensor.reshape(size * batch, *tensor.shape[3:])
+    return tensor.reshape(size * tensor.shape[1], *tensor.shape[2:])
+
+
+def fold_positions(positions, has: bool, size: int, batch: int):
+    """As `fold`, of (length), (batch, length) or (batch, length, axes)."""
+    if not has:
+        return positions
+    given = positions[:, None] if positions.dim() == 2 else positions
+    return fold(given, True, size, batch)
+
+
+def unfold(tensor: torch.Tensor, size: int) -> torch.Tensor:
+    """The inverse, of a result."""
+    return tensor.reshape(size, tensor.shape[0] // max(size, 1), *tensor.shape[1:])
