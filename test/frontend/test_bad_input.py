@@ -101,7 +101,7 @@ def test_shape_errors(change, kind, message):
         (["prefix"], {}, ValueError, '"prefix.length" .* is given at every call'),
         (["alibi"], {"alibi.slope": 1}, ValueError, 'did you mean "alibi.slopes"'),
         (["alibi"], {"alibi.slopes": 3}, ValueError, r"must have shape \(4,\) \[heads\], got \(3,\)"),
-        (["alibi"], {"alibi.slopes": "bf16"}, TypeError, "must be torch.float32"),
+        (["alibi"], {"alibi.slopes": "f64"}, TypeError, "must be torch.float32"),
         (["document"], {"document.ids": 4}, TypeError, "holds integers"),
         (["sinusoidal"], {}, ValueError, "sextant.map_rows"),
         (["alibi", "alibi"], {}, CompileError, "two encodings are called"),
@@ -112,7 +112,7 @@ def test_shape_errors(change, kind, message):
 )
 def test_encoding_and_param_errors(encodings, params, kind, message):
     tensors = {
-        name: torch.ones(4).bfloat16() if size == "bf16" else torch.ones(size)
+        name: torch.ones(4).double() if size == "f64" else torch.ones(size)
         for name, size in params.items()
     }
     with pytest.raises(kind, match=message):
