@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 """Runs every test of a build directory: lit, GoogleTest, pytest, in this order.
 
-    test/run.py [--build DIR] [--only lit,unit,pytest] [NAME...]
+    test/run.py [--build DIR] [--only lit,unit,pytest] [--workers N] [NAME...]
 
 NAME restricts a run to tests whose path or name contains it. Each runner shows
-its progress; the last line is `N passed, N failed` over all of them (`N skipped`
-apart), and the exit code is non-zero when anything failed. Unit tests and pytest
-run when the build has made what they need.
+its progress; the closing lines are the ten slowest files and `N passed, N failed`
+over all runners (`N skipped` apart), and the exit code is non-zero when anything
+failed: a test, a runner that crashed, one whose part is not built though the build
+was configured for it, a test that ran longer than its limit.
+
+Tests run on as many workers as there are processors for this process, each with one
+thread that waits without spinning, unless OMP_NUM_THREADS and OMP_WAIT_POLICY say
+otherwise. A worker takes tests in order and, at the end, half of what another has
+left; both share the cache of compiled kernels in the build folder.
 """
 
 import argparse
@@ -23,21 +29,26 @@ import tempfile
 import time
 import xml.etree.ElementTree
 
-SECONDS_PER_TEST = 900
+# Of one test on a busy machine; the longest takes a tenth of it on an idle one.
+SECONDS_PER_TEST = 600
 SECONDS_PER_RUNNER = 3600
+SLOWEST = 10
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 
 
 class Count:
-    """Tests that passed, were skipped, and the names of those that failed."""
+    """Tests that passed, were skipped, the names of those that failed, and the seconds
+    that the tests of each file took."""
 
     def __init__(self):
         self.passed, self.skipped, self.failed = 0, 0, []
+        self.seconds = collections.Counter()
 
     def add(self, other):
         self.passed += other.passed
         self.skipped += other.skipped
         self.failed += other.failed
+        self.seconds += other.seconds
 
     def __str__(self):
         line = f"{self.passed} passed, {len(self.failed)} failed"
@@ -52,6 +63,18 @@ def runner_failed(name, why):
     return count
 
 
+def not_built(build, name, option, what):
+    """A part that the build was configured without is skipped; one that is missing
+    otherwise is a failure."""
+    cache = build / "CMakeCache.txt"
+    if option and cache.exists() and f"{option}:BOOL=OFF" in cache.read_text():
+        print(f"{name}: skipped, the build has {option}=OFF", flush=True)
+        count = Count()
+        count.skipped = 1
+        return count
+    return runner_failed(name, f"{what} is not built; run cmake --build {build} first")
+
+
 def call(command, **options):
     """The exit code of a command; one that does not end is ended, and says so."""
     try:
@@ -60,7 +83,15 @@ def call(command, **options):
         return f"timeout after {SECONDS_PER_RUNNER} s"
 
 
-def run_lit(build, names, scratch):
+def judge(name, count, code, allowed):
+    """Counts a runner that ended with a code which its report does not explain as one
+    more failure: it crashed after some tests, or before it found any."""
+    if code not in allowed and not count.failed:
+        count.add(runner_failed(name, f"ended with {code}, though no test failed"))
+    return count
+
+
+def run_lit(build, names, scratch, workers):
     site = build / "test"
     if not (site / "lit.site.cfg.py").exists():
         return runner_failed("lit", f"{site} is not configured; run cmake first")
@@ -75,28 +106,28 @@ def run_lit(build, names, scratch):
     command += ["-sv", "--no-progress-bar"] if not sys.stdout.isatty() else ["-sv"]
     if importlib.util.find_spec("psutil"):
         command += ["--timeout", str(SECONDS_PER_TEST)]
-    command += ["-o", str(report), str(site)]
+    command += ["-j", str(workers), "-o", str(report), str(site)]
     if names:
         command += ["--filter", "|".join(map(re.escape, names)), "--allow-empty-runs"]
-    code = call(command)
+    code = call(command, env=test_environment(build))
     if not report.exists():
         return runner_failed("lit", f"ended with {code} and no report")
     count = Count()
     for test in json.loads(report.read_text())["tests"]:
+        count.seconds[test["name"].rpartition(" :: ")[2]] += test.get("elapsed") or 0
         if test["code"] in ("PASS", "FLAKYPASS", "XFAIL"):
             count.passed += 1
         elif test["code"] in ("UNSUPPORTED", "SKIPPED", "EXCLUDED"):
             count.skipped += test["code"] != "EXCLUDED"
         else:
             count.failed.append(test["name"])
-    return count
+    return judge("lit", count, code, {0})
 
 
-def run_unit(build, names, scratch):
+def run_unit(build, names, scratch, workers):
     binary = build / "bin" / "sextant-unit-tests"
     if not binary.exists():
-        print("not built")
-        return Count()
+        return not_built(build, "unit", None, binary)
     report = scratch / "unit.json"
     command = [str(binary), f"--gtest_output=json:{report}", "--gtest_brief=1"]
     if names:
@@ -113,21 +144,35 @@ def run_unit(build, names, scratch):
                 count.skipped += 1
             elif test["status"] == "RUN":
                 count.passed += 1
-    return count
+            seconds = float(test.get("time", "0s").removesuffix("s"))
+            count.seconds[f"unit/{suite['name']}"] += seconds
+    return judge("unit", count, code, {0})
 
 
-def run_pytest(build, names, scratch):
+def file_of(case):
+    """test/codegen/test_x.py of the class name test.codegen.test_x.TestY."""
+    parts = case.get("classname", "").split(".")
+    while len(parts) > 1 and not parts[-1].startswith("test_"):
+        parts.pop()
+    return "/".join(parts) + ".py"
+
+
+def run_pytest(build, names, scratch, workers):
     files = sorted(map(str, (SOURCE / "test").rglob("test_*.py")))
     if names:
         files = [file for file in files if any(name in file for name in names)]
     if not (build / "python" / "sextant").exists():
-        print("not built")
-        return Count()
+        return not_built(build, "pytest", "SEXTANT_ENABLE_PYTHON", "the package sextant")
     if not files:
         return Count()
     report = scratch / "pytest.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "--tb=short"]
     command += ["-p", "no:cacheprovider", f"--junitxml={report}"]
+    # A kernel that does not end never returns to Python: the thread of the limit ends
+    # the worker, which counts as a failure of its test, and another one goes on.
+    command += [f"--timeout={SECONDS_PER_TEST}", "--timeout-method=thread"]
+    if len(files) > 1 and workers > 1:
+        command += ["-n", str(workers), "--dist=worksteal"]
     code = call(command + files, env=test_environment(build), cwd=SOURCE)
     if not report.exists():
         return runner_failed("pytest", f"ended with {code} and no report")
@@ -140,12 +185,15 @@ def run_pytest(build, names, scratch):
             count.skipped += 1
         else:
             count.passed += 1
-    return count
+        count.seconds[file_of(case)] += float(case.get("time", 0))
+    # 5: every file skipped itself when it was read.
+    return judge("pytest", count, code, {0} if count.passed else {0, 5})
 
 
 def test_environment(build):
-    """The environment of unit tests and pytest, the same as lit's."""
-    environment = dict(os.environ)
+    """The environment of all tests. One thread per worker that does not spin at
+    barriers: workers share the processors, maybe with others."""
+    environment = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", **os.environ}
     environment["PYTHONPATH"] = str(build / "python")
     environment["PATH"] = f"{build / 'bin'}{os.pathsep}{environment['PATH']}"
     environment["XDG_CACHE_HOME"] = str(build / "test" / "cache")
@@ -160,6 +208,9 @@ def main():
     parser = argparse.ArgumentParser(description="runs Sextant's tests")
     parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build")
     parser.add_argument("--only", default=",".join(RUNNERS), help="runners, with commas")
+    parser.add_argument(
+        "--workers", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time"
+    )
     parser.add_argument("names", nargs="*", help="parts of names of tests")
     options = parser.parse_args()
     chosen = options.only.split(",")
@@ -172,9 +223,12 @@ def main():
         for name in chosen:
             print(f"== {name}", flush=True)
             start = time.monotonic()
-            count = RUNNERS[name](build, options.names, pathlib.Path(scratch))
+            count = RUNNERS[name](build, options.names, pathlib.Path(scratch), options.workers)
             lines[name] = f"{count} ({time.monotonic() - start:.0f} s)"
             total.add(count)
+    print("== slowest files")
+    for name, seconds in total.seconds.most_common(SLOWEST):
+        print(f"{seconds:7.1f} s  {name}")
     print("== all")
     for name, line in lines.items():
         print(f"{name}: {line}")

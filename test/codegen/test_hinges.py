@@ -8,6 +8,7 @@ import torch
 
 import attention_contract
 from attention_contract import Inputs
+from threads import threads
 
 # One scalar of query and key (a ratio, so that no table over offsets holds it), units
 # whose coefficients are read in different ways, a factor per head, and two sums.
@@ -134,10 +135,8 @@ def parameters(kind, heads, hidden):
 
 
 @pytest.fixture(autouse=True)
-def definition(tmp_path, monkeypatch):
-    for name, text in (("units", DEFINITION), ("kept", KEPT), ("layers", LAYERS)):
-        (tmp_path / f"{name}.mlir").write_text(text)
-    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+def definition(search_path):
+    search_path({"units": DEFINITION, "kept": KEPT, "layers": LAYERS})
 
 
 def draw(params, shape, dtype=torch.float32, value_dim=None, **more):
@@ -158,22 +157,17 @@ def compare(target, params, use="units", before=(), after=(), shape=(1, 2, 2, 65
     attention_contract.compare(uses, inputs, target, dtype, uses)
 
 
-def skip_unless_available(target):
-    if not targets.available(target):
-        pytest.skip(f"this machine has no {target}")
-
-
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("target", targets.DTYPES)
+@pytest.mark.parametrize("target", targets.CPU)
 def test_equals_the_sum(target, kind):
-    skip_unless_available(target)
     compare(target, parameters(kind, 2, 32), before=["causal"])
 
 
-@pytest.mark.parametrize("hidden,leaks", [(1, 0), (3, 1), (16, 0), (17, 1), (100, 0)])
-@pytest.mark.parametrize("target", targets.DTYPES)
-def test_any_number_of_units(target, hidden, leaks):
-    skip_unless_available(target)
+@pytest.mark.parametrize(
+    "target, units", targets.in_turn([(1, 0), (3, 1), (16, 0), (17, 1), (100, 0), (9, 1)])
+)
+def test_any_number_of_units(target, units):
+    hidden, leaks = units
     use = f"units(hidden={hidden}, leaks={leaks})"
     compare(target, parameters("random", 2, hidden), use, shape=(2, 2, 2, 37, 50, 16))
 
@@ -181,7 +175,6 @@ def test_any_number_of_units(target, hidden, leaks):
 @pytest.mark.parametrize("target", targets.DTYPES)
 def test_among_others(target):
     """Grouped queries, a window, a soft cap before and after, a second table."""
-    skip_unless_available(target)
     params = parameters("random", 4, 32)
     compare(target, params, before=["causal"], after=["window(size=20)"],
             shape=(2, 4, 2, 50, 70, 24))  # fmt: skip
@@ -230,7 +223,6 @@ def test_rewritten_is_not_rewritten(target, leaks):
 
 @pytest.mark.parametrize("target", targets.DTYPES)
 def test_under_given_positions(target):
-    skip_unless_available(target)
     steps = torch.randint(1, 5, (2, 60, 1)).cumsum(1).to(torch.int32)
     given = {"query_positions": steps[:, -33:].contiguous(), "key_positions": steps}
     compare(target, parameters("random", 2, 32), shape=(2, 2, 2, 33, 60, 16), positions=given)
@@ -249,12 +241,11 @@ def test_same_bits_from_run_to_run():
     q = torch.randn(1, 4, 200, 16)
     params = parameters("random", 4, 32)
     results = []
-    for threads in (1, 2, 3):
-        torch.set_num_threads(threads)
+    for count in (1, 2, 3):
         leaves = [t.clone().requires_grad_() for t in (q, *params.values())]
         named = dict(zip(params, leaves[1:]))
-        output = sextant.attention(leaves[0], q, q, ["causal", "units"], named)
-        results.append(torch.autograd.grad(output.square().sum(), leaves))
-    torch.set_num_threads(1)
+        with threads(count):
+            output = sextant.attention(leaves[0], q, q, ["causal", "units"], named)
+            results.append(torch.autograd.grad(output.square().sum(), leaves))
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other))

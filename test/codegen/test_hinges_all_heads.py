@@ -92,12 +92,9 @@ HOSTS = ["fire", "fire(hidden=3, activation=leaky_relu, threshold=8.0)",
 
 
 @pytest.fixture(autouse=True)
-def definitions(tmp_path, monkeypatch):
-    texts = {"units": DEFINITION, "kept": KEPT, "layers": LAYERS, "own": OWN, "inside": INSIDE,
-             "compared": COMPARED}
-    for name, text in texts.items():
-        (tmp_path / f"{name}.mlir").write_text(text)
-    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+def definitions(search_path):
+    search_path({"units": DEFINITION, "kept": KEPT, "layers": LAYERS, "own": OWN,
+                 "inside": INSIDE, "compared": COMPARED})  # fmt: skip
 
 
 def draw(uses, shape, dtype=torch.float32, value_dim=None, positions=None):
@@ -116,15 +113,13 @@ def draw(uses, shape, dtype=torch.float32, value_dim=None, positions=None):
 
 
 def compare(target, uses, shape, **more):
-    if not targets.available(target):
-        pytest.skip(f"this machine has no {target}")
+    targets.require(target)
     dtype = targets.DTYPES[target]
     inputs = draw(uses, shape, dtype, **more)
     attention_contract.compare(uses, inputs, target, dtype, uses)
 
 
-@pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("target", targets.DTYPES)
+@pytest.mark.parametrize("target, host", targets.in_turn(HOSTS))
 def test_hosts(target, host):
     compare(target, ["causal", f"dape({host}, hidden=6)"], (2, 3, 3, 37, 50, 16))
 
@@ -135,21 +130,19 @@ def test_other_places_of_hosts(variant):
     compare("cpu:avx2", uses, (1, 4, 2, 33, 40, 24))
 
 
-@pytest.mark.parametrize("shape", [
+@pytest.mark.parametrize("target, shape", targets.in_turn([
     (1, 2, 2, 1, 1, 16), (2, 4, 2, 1, 129, 32), (2, 1, 1, 65, 65, 16), (1, 3, 1, 63, 65, 40),
     (1, 2, 2, 129, 65, 64),
-], ids=str)  # fmt: skip
-@pytest.mark.parametrize("target", targets.DTYPES)
+]), ids=str)  # fmt: skip
 def test_shapes(target, shape):
     compare(target, ["causal", "dape(fire, hidden=5)"], shape, value_dim=24)
 
 
-@pytest.mark.parametrize("uses", [
+@pytest.mark.parametrize("target, uses", targets.in_turn([
     ["talking_heads", "fire"], ["fire", "talking_heads"], ["units", "talking_heads", "own"],
     ["softcap(cap=3.0)", "units", "dape(fire, hidden=4)"],
     ["inside"], ["inside", "layers", "window(size=20)"],
-], ids=str)  # fmt: skip
-@pytest.mark.parametrize("target", targets.DTYPES)
+]), ids=str)  # fmt: skip
 def test_beside_and_inside(target, uses):
     compare(target, ["causal", *uses], (1, 4, 2, 40, 50, 16))
 
@@ -165,8 +158,7 @@ def test_masks_that_differ_between_heads(target):
     compare(target, ["dape(units, hidden=5)", staggered], (2, 3, 3, 40, 65, 16))
 
 
-@pytest.mark.parametrize("host", ["fire", "layers", "units"])
-@pytest.mark.parametrize("target", targets.DTYPES)
+@pytest.mark.parametrize("target, host", targets.in_turn(["fire", "layers", "units"]))
 def test_under_given_positions(target, host):
     steps = torch.randint(1, 5, (2, 60, 1)).cumsum(1).to(torch.int32)
     given = {"query_positions": steps[:, -33:].contiguous(), "key_positions": steps}

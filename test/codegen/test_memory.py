@@ -1,7 +1,7 @@
 """Memory of attention is linear in the length, forward and backward.
 
-Measured in a process of its own, whose heap blocks are counted
-(tools/bench/live_bytes.c): how far the bytes that live rise at most above what they
+Measured in processes of their own, whose heap blocks are counted
+(tools/bench/live_bytes.c), several attentions in one: how far the bytes that live rise at most above what they
 were before. A call needs tens of bytes per row and lane here, so doubling the length
 has to double the rise; one byte per score would quadruple it. A narrow window makes
 the products cheap and leaves every allocation as it is.
@@ -32,7 +32,7 @@ def lowrank(at, a: sextant.Param("key", 8, given=True), b: sextant.Param("key", 
     return a[at.query, at.lane], b[at.key, at.lane]
 
 
-def attention(length, uses, dense):
+def attention(length, uses, positions, dense):
     torch.manual_seed(0)
     leaves = [torch.randn(1, 1, length, 16, requires_grad=True) for _ in range(3)]
     made = [n for n in uses if n != "lowrank"]
@@ -56,16 +56,14 @@ def attention(length, uses, dense):
     out.sum().backward()
 
 
-uses, positions, dense, lengths = json.loads(sys.argv[1])
-attention(lengths[0] // 64, uses, False)  # compiles
-print(json.dumps(rises([lambda n=n: attention(n, uses, dense) for n in lengths])))
+cases, lengths = json.loads(sys.argv[1])
+found = []
+for uses, positions, dense in cases:
+    attention(lengths[0] // 64, uses, positions, False)  # compiles
+    calls = [lambda n=n: attention(n, uses, positions, dense) for n in lengths]
+    found.append(rises(calls))
+print(json.dumps(found))
 """
-
-
-def measure(uses, positions=0, dense=False):
-    done = run_counted(PROGRAM, json.dumps([uses, positions, dense, [SHORT, LONG]]))
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 # Every form of hoisted value, alone and together, and every place.
@@ -92,23 +90,22 @@ ENCODINGS = [
 ]
 
 
-def holds(*arguments, **keywords):
-    short, long = measure(*arguments, **keywords)
-    print(f"{short / 2**20:.1f} MB, {long / 2**20:.1f} MB: {long / short:.2f}")
-    assert short > 2**22, "too little to measure"
-    return long <= FACTOR * short
+# Uses, the gap of given positions (one with a table, one with values made in the tiles),
+# and whether something dense is added.
+CASES = [(uses, 0, False) for uses in ENCODINGS]
+CASES += [(["t5_bias", "kerple_log"], gap, False) for gap in (1, 10**5)]
+# The measure itself: it fails where it has to.
+NOTICED = (["alibi"], 0, True)
+PROCESSES = 3
 
 
-@pytest.mark.parametrize("uses", ENCODINGS, ids="-".join)
-def test_peak_is_linear(uses):
-    assert holds(uses)
-
-
-@pytest.mark.parametrize("gap", [1, 10**5], ids=["table", "in-tile"])
-def test_peak_is_linear_under_positions(gap):
-    assert holds(["t5_bias", "kerple_log"], gap)
-
-
-def test_a_byte_per_score_is_noticed():
-    """The measure itself: it fails where it has to."""
-    assert not holds(["alibi"], dense=True)
+@pytest.mark.parametrize("part", range(PROCESSES))
+def test_peak_is_linear(part):
+    cases = [*CASES[part::PROCESSES], NOTICED]
+    done = run_counted(PROGRAM, json.dumps([cases, [SHORT, LONG]]))
+    assert done.returncode == 0, done.stderr
+    for case, (short, long) in zip(cases, json.loads(done.stdout), strict=True):
+        text = f"{case}: {short / 2**20:.1f} MB, {long / 2**20:.1f} MB: {long / short:.2f}"
+        print(text)
+        assert short > 2**22, f"{text}: too little to measure"
+        assert (long <= FACTOR * short) == (case != NOTICED), text

@@ -2,7 +2,6 @@
 
 import pytest
 import sextant
-import targets
 import torch
 
 DEFINITION = """\
@@ -35,11 +34,8 @@ pos.encoding @waves_of_waves {
 
 @pytest.mark.parametrize("terms", [3, 9])
 @pytest.mark.parametrize("target", ["reference", "cpu:avx2", "cpu:avx512"])
-def test_matches_plain_torch(target, terms, tmp_path, monkeypatch):
-    if not targets.available(target):
-        pytest.skip(f"this machine has no {target}")
-    (tmp_path / "waves_of_waves.mlir").write_text(DEFINITION)
-    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+def test_matches_plain_torch(target, terms, search_path):
+    search_path({"waves_of_waves": DEFINITION})
     dtype = torch.float64 if target == "reference" else torch.float32
     q, k, v = (torch.randn(1, 2, 21, 16, dtype=dtype).requires_grad_() for _ in range(3))
     w = (0.1 * torch.randn(terms, terms, dtype=dtype)).requires_grad_()

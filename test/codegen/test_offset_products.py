@@ -9,6 +9,7 @@ import pytest
 import sextant
 import targets
 import torch
+from threads import threads
 
 SHAPES = [*targets.SHAPES, (2, 2, 2, 200, 131, 128, 32, [])]
 
@@ -46,8 +47,7 @@ pos.encoding @shared {
 
 
 def compare(target, uses, shape, params, scale=1.0):
-    if not targets.available(target):
-        pytest.skip(f"this machine has no {target}")
+    targets.require(target)
     batch, heads, kv_heads, queries, keys, dim, value_dim, masks = shape
     dtype = targets.DTYPES[target]
     tensors = [
@@ -99,10 +99,9 @@ def test_hidden_tiles_between_seen_ones():
 
 @pytest.mark.parametrize("place", ["offset", "coord key"])
 @pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
-def test_one_table_for_all_heads(target, place, tmp_path, monkeypatch):
+def test_one_table_for_all_heads(target, place, search_path):
     """With factors of the offset, and of the key, whose sum is one of terms."""
-    (tmp_path / "shared.mlir").write_text(TEXT.replace("PLACE", place))
-    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    search_path({"shared": TEXT.replace("PLACE", place)})
     shape = (2, 4, 2, 90, 100, 24, 16, ["causal"])
     for count in (5, 12):  # unrolled, and a loop
         params = {"shared.w": torch.randn(24, count)}
@@ -111,12 +110,11 @@ def test_one_table_for_all_heads(target, place, tmp_path, monkeypatch):
     compare(target, ["a=shared", "b=shared(count=9)"], shape, two)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_far_offsets(threads):
+def test_far_offsets():
     """Angles are exact: output of the last rows of a long sequence."""
-    torch.set_num_threads(threads)
     shape = (1, 1, 1, 40, 9000, 16, 16, ["causal"])
-    compare("cpu:avx512", ["transformer_xl(width=8)"], shape, params_of(shape, 8))
+    with threads(2):
+        compare("cpu:avx512", ["transformer_xl(width=8)"], shape, params_of(shape, 8))
 
 
 def test_addends_of_other_sizes_are_refused():
@@ -167,11 +165,10 @@ PER_HEAD = ("dims(%model, %rows)", "columns[%i] plus %v : tensor<?x?xf32>, tenso
 
 
 @pytest.fixture
-def taken(tmp_path, monkeypatch):
+def taken(search_path):
     def write(index, dims, form):
         text = TAKEN.replace("INDEX", index).replace("DIMS", dims).replace("FORM", form)
-        (tmp_path / "taken.mlir").write_text(text)
-        monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+        search_path({"taken": text})
 
     return write
 

@@ -4,7 +4,7 @@ import attention_contract
 import pytest
 import sextant
 import torch
-from targets import DTYPES, available
+from targets import DTYPES, require
 
 SHAPES = [
     # batch, heads, kv heads, queries, keys, head dim, value dims, encodings
@@ -45,8 +45,7 @@ def test_equals_one_attention_per_value(shape):
 @pytest.mark.parametrize("target", DTYPES)
 def test_matches_the_reference(target, shape):
     """Tolerance: C7, see numeric_contract.py."""
-    if not available(target):
-        pytest.skip(f"{target} does not run here")
+    require(target)
     dtype = DTYPES[target]
     attention_contract.compare(shape[7], drawn(shape, dtype), target, dtype)
 

@@ -163,8 +163,7 @@ def test_near_keys_alone_in_bf16():
     cancels, so the rounding of turned rows is most of the error, which the model of
     plain code in attention_contract.py leaves out."""
     target = "cpu:avx512bf16"
-    if not targets.available(target):
-        pytest.skip(f"this machine has no {target}")
+    targets.require(target)
     (_, heads, _, queries, keys, dim, value_dim), others = NEAR
     slopes = torch.rand(heads)
     gen = params_of(dense, NEAR[0])["dense.gen"]

@@ -6,7 +6,6 @@ else is float64 rounding.
 """
 
 import math
-import random
 
 import pytest
 
@@ -15,13 +14,6 @@ sextant = pytest.importorskip("sextant")
 
 TOLERANCE = 1e-6
 VARIANTS = ["concat_residual", "concat", "add_residual"]
-
-
-@pytest.fixture
-def draw():
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(draw, *shape):

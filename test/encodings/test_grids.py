@@ -3,7 +3,6 @@ gradients. In float64 on the reference constants of the definition are exact in 
 only rounding is left; kernels in f32 compute tables in double and round them once.
 """
 
-import random
 
 import pytest
 
@@ -16,13 +15,6 @@ WIDTH = 10
 GRIDS = [((3, 4), (7, 9)), ((6, 7), (4, 3)), ((5, 3), (2, 8)), ((4, 4), (4, 4)), ((1, 1), (3, 2)),
          ((14, 14), (16, 24))]  # fmt: skip
 TARGETS = {"reference": (torch.float64, 1e-12), "cpu": (torch.float32, 1e-5)}
-
-
-@pytest.fixture
-def draw():
-    seed = random.randrange(2**31)
-    print(f"seed {seed}")
-    return torch.Generator().manual_seed(seed)
 
 
 def cells(rows, columns):

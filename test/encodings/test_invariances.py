@@ -5,7 +5,6 @@ On the reference in float64 and on the kernels in f32; each test says how far f3
 be off. Inputs are fresh per run; the seed is printed.
 """
 
-import random
 import re
 from pathlib import Path
 
@@ -21,13 +20,6 @@ CPU = [t for t in backend.compiler().list_targets() if t in ("cpu:avx2", "cpu:av
 TARGETS = ["reference", *CPU]
 # Sums of 16 products and of 40 probabilities of order 1, rounded in another order.
 TOLERANCE = {"reference": 1e-9, **{t: 2e-5 for t in CPU}}
-
-
-@pytest.fixture
-def draw():
-    seed = random.randrange(2**31)
-    print(f"seed {seed}")
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(draw, *shape):

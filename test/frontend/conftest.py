@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("SEXTANT_BUILD", ROOT / "build"))
+BUILD = Path(os.environ.get("SEXTANT_BUILD_DIR", ROOT / "build"))
 
 
 @pytest.fixture(scope="session")
@@ -25,11 +25,3 @@ def sextant_opt():
         return done.stdout
 
     return run
-
-
-@pytest.fixture
-def seed():
-    """A fresh seed for random inputs, printed so that a failure can be rerun."""
-    value = int(os.environ.get("SEXTANT_SEED") or int.from_bytes(os.urandom(4), "big"))
-    print(f"SEXTANT_SEED={value}")
-    return value

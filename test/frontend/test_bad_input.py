@@ -22,11 +22,6 @@ def kerple(heads=4):
     return {f"kerple_log.{n}": torch.rand(heads) + 0.5 for n in ("r1", "r2")}
 
 
-@pytest.fixture(autouse=True)
-def seeded(seed):
-    torch.manual_seed(seed)
-
-
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.parametrize("where", ["query", "key", "value", "kerple_log.r1", "output_grad"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

@@ -5,26 +5,15 @@ in float64, op by op the same but for the order of a few, so 1e-9 is between the
 values of order 1 to 100. Kernels are held to C7 (numeric_contract.py).
 """
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
+import attention_contract
 import pytest
+import targets
 import torch
 
 import sextant
 
-# targets.py stands with the tests of kernels.
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "codegen")]
-
-import attention_contract  # noqa: E402
-import targets  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def drawn(seed):
-    torch.manual_seed(seed)
 
 
 # Functions of the meaning of installed encodings ------------------------------

@@ -37,9 +37,7 @@ def artifact(tmp_path_factory):
 
 
 @pytest.fixture
-def random_source():
-    seed = int(os.environ.get("SEXTANT_SEED") or int.from_bytes(os.urandom(4), "big"))
-    print(f"SEXTANT_SEED={seed}")
+def random_source(seed):
     return random.Random(seed)
 
 

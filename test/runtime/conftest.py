@@ -83,11 +83,3 @@ def load(load_artifact, compile_text):
 def scale(compile_text):
     """The bytes of a small artifact with a kernel."""
     return compile_text((HERE / "Inputs" / "scale.mlir").read_text())
-
-
-@pytest.fixture
-def generator():
-    """Fresh random numbers; the seed is printed so that a failure can be rerun."""
-    seed = int(os.environ.get("SEXTANT_SEED") or int.from_bytes(os.urandom(4), "big"))
-    print(f"SEXTANT_SEED={seed}")
-    return torch.Generator().manual_seed(seed)
