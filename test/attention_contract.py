@@ -1,9 +1,10 @@
 """Attention held to C7: one call of a kernel against the reference, all results.
 
 Nobody wrote PyTorch code for an encoding that is not known here. Plain code in f32 is
-the definition run literally in f32, one operation at a time; in bf16, which the
-reference does not have, it is the float64 result of operands moved by what bf16
-rounds. The rule itself is in numeric_contract.py.
+the definition run literally in f32, one operation at a time, and so it is for kernels
+that compute operands of bf16 in f32. For products of bf16, which the reference does not
+have, it is the float64 result of operands moved by one rounding, which stands for those
+of scores, P and dS. The rule itself is in numeric_contract.py.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 import sextant
-from numeric_contract import DRAWS, Comparison, neighbour, nudged
+from numeric_contract import DRAWS, ROUNDING, Comparison, neighbour, nudged, products_of
 from sextant import definitions
 
 
@@ -29,6 +30,7 @@ class Inputs:
     lse_grad: torch.Tensor
     params: dict[str, torch.Tensor] = field(default_factory=dict)
     positions: dict[str, torch.Tensor] = field(default_factory=dict)
+    scale: float | None = None
 
     @staticmethod
     def drawn(query, key, values, params=None, positions=None) -> "Inputs":
@@ -78,14 +80,14 @@ class Inputs:
 
         return self.each(move, move)
 
-    def rounded(self, params: bool = False) -> "Inputs":
-        """Operands of bf16 moved by up to two roundings: one of their own, and one of
-        what plain code in bf16 makes of them and rounds again (scores, P, dP, dS).
-        With ``params`` also parameters, of which plain code makes operands."""
+    def rounded(self, roundings: int = 1, params: bool = False) -> "Inputs":
+        """Operands moved by up to some roundings to bf16. One moves a sum of products as
+        far as the rounding of the other operand does, P or dS, which plain code in bf16
+        rounds. With ``params`` also parameters, of which plain code makes operands."""
 
         def move(t: torch.Tensor) -> torch.Tensor:
             noise = torch.rand(t.shape, dtype=torch.float64) * 2 - 1
-            return t * (1 + 2 * 2.0**-8 * noise)
+            return t * (1 + roundings * ROUNDING * noise)
 
         moved = self.each(move, lambda t: t)
         if params:
@@ -116,7 +118,7 @@ def _gradient_names(inputs: Inputs) -> list[str]:
 
 
 def run(uses, inputs: Inputs, target: str) -> dict[str, torch.Tensor]:
-    """Outputs, lse and all gradients through autograd, in float64."""
+    """Outputs, lse and all gradients through autograd, in their own types."""
     leaves = [inputs.query, inputs.key, *inputs.values]
     leaves = [t.detach().requires_grad_() for t in leaves]
     trained = _trained(uses)
@@ -130,6 +132,7 @@ def run(uses, inputs: Inputs, target: str) -> dict[str, torch.Tensor]:
         leaves[2:],
         uses,
         params,
+        scale=inputs.scale,
         return_lse=True,
         target=target,
         **inputs.positions,
@@ -143,22 +146,25 @@ def run(uses, inputs: Inputs, target: str) -> dict[str, torch.Tensor]:
     result = dict(zip(_forward_names(inputs), [*outputs, lse]))
     result |= {n: t.grad for n, t in zip(_gradient_names(inputs), leaves)}
     result |= {f"d {n}": t.grad for n, t in params.items() if n in trained}
-    return {n: t.detach().double() for n, t in result.items()}
+    return {n: t.detach() for n, t in result.items()}
 
 
 def forward(uses, inputs: Inputs) -> dict[str, torch.Tensor]:
-    """Outputs and log-sum-exp by the reference, in the type of the inputs; in float64."""
+    """Outputs and log-sum-exp by the reference, in the type of the inputs; in float64.
+    The operand that asks for a gradient makes it compile both directions at once."""
     outputs, lse = sextant.attention(
-        inputs.query,
+        inputs.query.detach().requires_grad_(),
         inputs.key,
         inputs.values,
         uses,
         inputs.params,
+        scale=inputs.scale,
         return_lse=True,
         target="reference",
         **inputs.positions,
     )
-    return {n: t.double() for n, t in zip(_forward_names(inputs), [*outputs, lse])}
+    found = zip(_forward_names(inputs), [*outputs, lse])
+    return {n: t.detach().double() for n, t in found}
 
 
 def backward(
@@ -181,7 +187,7 @@ def backward(
         texts,
         inputs.positions.get("query_positions"),
         inputs.positions.get("key_positions"),
-        None,
+        inputs.scale,
         "reference",
     )
     names = _gradient_names(inputs)
@@ -207,12 +213,24 @@ def compare(
     def reference(inputs: Inputs, stored: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return forward(uses, inputs) | backward(uses, inputs, stored)
 
-    comparison = Comparison(dtype)
+    signature = definitions.signature(uses)
+    # Rows that are mapped, and their gradients before they are pulled back, are rounded
+    # once more.
+    roundings = 2 if signature.operands else 1
+    products = products_of(target, dtype, signature.all_heads)
+    rounds = products == torch.bfloat16
+    comparison = Comparison(products)
     for draw in range(DRAWS):
-        inputs = first.neighbours(dtype) if draw else first
-        plain = inputs.cast(dtype) if dtype == torch.float32 else inputs.rounded(rounds_params)
-        got = run(uses, inputs.cast(dtype), target)
-        comparison.add(got, reference(plain, got), reference(inputs, got))
+        # Other roundings come with other inputs in f32, with other draws of them in bf16.
+        if not draw or not rounds:
+            inputs = first.neighbours(dtype) if draw else first
+            got = run(uses, inputs.cast(dtype), target)
+            exact = reference(inputs, got)
+        if rounds:
+            plain = inputs.rounded(roundings, rounds_params)
+        else:
+            plain = inputs.cast(torch.float32)
+        comparison.add(got, reference(plain, got), exact)
         if comparison.holds():
             break
         comparison.add_nudged(reference(first.nudged(draw), comparison.first))

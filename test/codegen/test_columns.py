@@ -192,10 +192,10 @@ def with_alibi(masks, params, heads):
     return params | ({"alibi.slopes": torch.rand(heads)} if "alibi" in masks else {})
 
 
-@pytest.mark.parametrize("shape, others", CASES, ids=lambda c: "-".join(map(str, c)))
+@pytest.mark.parametrize("target, case", targets.in_turn(CASES, targets.F32), ids=str)
 @pytest.mark.parametrize("name", ["shared", "own", "waves"])
-@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
-def test_matches_the_reference(target, name, shape, others):
+def test_matches_the_reference(target, name, case):
+    shape, others = case
     width = {1: 1, 63: 7, 129: 64, 65: 16}[shape[3]]
     params = with_alibi(others, params_of(name, width, shape), shape[1])
     compare(target, [*others, use_of(name, width)], params, shape)
@@ -264,10 +264,9 @@ pos.encoding @same {
 
 
 @pytest.mark.parametrize("target", list(targets.DTYPES))
-def test_sites_that_read_the_same(target, tmp_path, monkeypatch):
+def test_sites_that_read_the_same(target, search_path):
     """One table with two gradients, and of more columns than one site appends."""
-    (tmp_path / "same.mlir").write_text(SAME_TABLE)
-    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    search_path({"same": SAME_TABLE})
     params = {"same.a": torch.randn(50, 5), "same.b": torch.randn(50, 5)}
     compare(target, ["same"], params, (2, 2, 2, 50, 50, 16, 16), draws=0.3)
 
@@ -296,8 +295,7 @@ def test_other_places_beside_it():
 
 
 def test_transposed_operands_and_one_query():
-    if not targets.available("cpu:avx512"):
-        pytest.skip("this machine has no cpu:avx512")
+    targets.require("cpu:avx512")
     params = params_of("shared", 7, (2, 3, 3, 33, 33))
     q, k, v = (torch.randn(2, 33, 3, 20).transpose(1, 2) for _ in range(3))
     use = use_of("shared", 7)
@@ -351,7 +349,7 @@ def test_a_bias_of_two_columns_is_alibi():
     got = sextant.attention(q, k, v, ["causal", slope], {"slope.m": m * 32**0.5})
     want = sextant.attention(q, k, v, ["causal", "alibi"], {"alibi.slopes": m})
     # Terms of 45 that cancel in f32 leave 45 times its rounding.
-    torch.testing.assert_close(got, want, rtol=0, atol=90 * FLOOR[torch.float32])
+    torch.testing.assert_close(got, want, rtol=0, atol=90 * FLOOR)
 
 
 @pytest.mark.parametrize(
@@ -416,8 +414,7 @@ def in_table(at, *, rows=20):
 def test_columns_that_nothing_sees_may_be_nan(target, lengths):
     """Queries before the first key and keys past the table: neither the operands nor
     what else columns are made of gets a NaN."""
-    if not targets.available(target):
-        pytest.skip(f"{target} does not run here")
+    targets.require(target)
     queries, keys = lengths
     q, k, v = (torch.randn(2, 2, n, 16) for n in (queries, keys, keys))
     params = {"a": torch.randn(keys, 3), "b": torch.randn(20, 3), "speed": torch.rand(2)}

@@ -43,8 +43,7 @@ def params_of(use, heads, dim, value_dim):
 
 
 def compare(target, use, shape, scale=1.0):
-    if not targets.available(target):
-        pytest.skip(f"this machine has no {target}")
+    targets.require(target)
     batch, heads, kv_heads, queries, keys, dim, value_dim, masks = shape
     dtype = targets.DTYPES[target]
     tensors = [
@@ -58,9 +57,8 @@ def compare(target, use, shape, scale=1.0):
     attention_contract.compare([*masks, use], inputs, target, dtype, (use, shape))
 
 
-@pytest.mark.parametrize("shape", targets.SHAPES, ids=lambda s: "-".join(map(str, s[3:7])))
+@pytest.mark.parametrize("target, shape", targets.in_turn(targets.SHAPES, targets.F32), ids=str)
 @pytest.mark.parametrize("use", ["cope", "cope(positions=4)", "shaw", "shaw(reach=3)"])
-@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
 def test_matches_the_reference(target, use, shape):
     compare(target, use, shape)
 
@@ -77,9 +75,8 @@ def test_gates_that_are_open_or_shut(scale):
 
 
 @pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
-def test_a_scan_from_the_first_key(target, tmp_path, monkeypatch):
-    (tmp_path / "count.mlir").write_text(COUNT)
-    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+def test_a_scan_from_the_first_key(target, search_path):
+    search_path({"count": COUNT})
     for shape in targets.SHAPES[1:3]:
         compare(target, "count", shape)
 
@@ -103,3 +100,28 @@ def test_tables_of_other_sizes_are_refused():
                 sextant.attention(q, q, q, ["shaw"], {**tables, name: wrong})
 
 
+
+
+@sextant.encoding
+def counted(score, at, gate: sextant.Param("batch", "heads", "key", given=True)):
+    """The sum of gates from the key to the query, at most 8."""
+    return score + 0.1 * at.scan(gate[at.batch, at.head, at.key], until=8)
+
+
+@pytest.mark.parametrize("target", targets.F32)
+def test_gates_behind_a_saturated_scan_are_not_computed(target):
+    """An early exit saves work and changes nothing, so what it skips has to be made
+    visible: gates that are no numbers, far behind the eight that count."""
+    length, far = 600, 200
+    rows = [torch.randn(2, 2, n, 16) for n in (16, length, length)]
+    results = []
+    for behind in (1.0, torch.nan):
+        gate = torch.ones(2, 2, length)
+        gate[:, :, :far] = behind
+        leaves = [t.clone().requires_grad_() for t in (*rows, gate)]
+        out = sextant.attention(
+            *leaves[:3], ["causal", counted], {"counted.gate": leaves[3]}, target=target
+        )
+        results.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
+    for plain, skipped in zip(*results):
+        assert torch.equal(plain, skipped)

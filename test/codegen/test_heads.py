@@ -1,13 +1,15 @@
 """Scores of all heads on the CPU, forward and backward, against float64.
 
-Tolerance: C7, see numeric_contract.py; plain is the formula of heads_text.py in f32,
-or for bf16 in float64 on operands moved by what bf16 rounds.
+Tolerance: C7, see numeric_contract.py; plain is the formula of heads_text.py in f32.
 """
 
-import resource
+import json
+import sys
+from pathlib import Path
 
 import attention_contract
 import pytest
+import targets
 import torch
 from heads_text import module, parameters, plain
 from attention_contract import Inputs
@@ -15,14 +17,15 @@ from numeric_contract import DRAWS, Comparison
 from plain_attention import causal
 
 import sextant
-from sextant import backend
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
+
+from live_bytes import run_counted  # noqa: E402
 
 pytest.importorskip("sextant._compiler")
 
-TARGETS = [t for t in backend.compiler().list_targets() if t in ("cpu:avx2", "cpu:avx512")]
 
-
-@pytest.fixture(params=TARGETS)
+@pytest.fixture(params=targets.F32)
 def target(request):
     return request.param
 
@@ -108,13 +111,13 @@ def compare(case, target, dtype=torch.float32, contiguous=False, positions=None)
         t = tensor if contiguous else tensor.transpose(1, 2)
         return t.contiguous() if contiguous else t.contiguous().transpose(1, 2)
 
-    comparison = Comparison(dtype)
+    comparison = Comparison(torch.float32)
     for draw in range(DRAWS):
         inputs = first.neighbours(dtype) if draw else first
         got = kernel(program, inputs.cast(dtype), arrange, positions or ())
-        literal = inputs.cast(dtype) if dtype == torch.float32 else inputs.rounded()
         exact = formula(kind, inputs, got, **settings)
-        comparison.add(got, formula(kind, literal, got, **settings), exact)
+        literal = formula(kind, inputs.cast(torch.float32), got, **settings)
+        comparison.add(got, literal, exact)
         if comparison.holds():
             break
         near = formula(kind, first.nudged(draw), comparison.first, **settings)
@@ -224,14 +227,33 @@ def test_scores_of_hidden_keys_reach_nothing(target):
     assert out[:, :, 69].isnan().all()
 
 
+MEMORY = """
+import json, sys
+import torch, sextant
+from live_bytes import rises
+torch.set_num_threads(1)
+text, target, heads, lengths, params = json.loads(sys.argv[1])
+program = sextant.compile(text, target=target)
+params = [torch.tensor(p) for p in params]
+
+
+def call(length):
+    rows = [torch.randn(1, heads, length, 16) for _ in range(3)]
+    out, lse = program.run("forward", [*rows, *params])
+    program.run("backward", [*rows, out, lse, out, lse, *params])
+
+
+print(json.dumps(rises([lambda n=n: call(n) for n in lengths])))
+"""
+
+
 def test_memory_grows_with_the_length_only(target):
-    heads, length = 4, 8192
-    program = sextant.compile(module("leaky", heads, 4, (16, 16), ("causal",)), target=target)
-    inputs = [rows((1, heads, length, 16)) for _ in range(3)]
-    params = parameters("leaky", heads, 4)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    out, lse = program.run("forward", [*inputs, *params])
-    program.run("backward", [*inputs, out, lse, out, lse, *params])
-    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    # The scores of one head alone would be 256 MiB.
-    assert grown < 160 * 2**20
+    """Blocks that live at the worst moment, in a process of its own. Twice the length
+    takes twice the memory, where a score of each pair would take four times as much."""
+    heads = 4
+    text = module("leaky", heads, 4, (16, 16), ("causal",))
+    params = [p.tolist() for p in parameters("leaky", heads, 4)]
+    done = run_counted(MEMORY, json.dumps([text, target, heads, [2048, 4096], params]))
+    assert done.returncode == 0, done.stderr
+    short, long = json.loads(done.stdout)
+    assert 2**20 < short and long <= 2.2 * short, (short, long)

@@ -32,8 +32,9 @@ class Case:
     value_dim: int = 16
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    positions: str = ""  # "", "shared", "batch" or "random"
+    positions: str = ""  # "", "shared", "batch", "divisor" or "random"
     transposed: bool = False
+    scale: float | None = None
     label: str = ""
 
     @property
@@ -103,7 +104,7 @@ def make_inputs(case: Case, seed: int, dtype: torch.dtype = torch.float32) -> In
         for side, length in (("query", case.query), ("key", case.key)):
             positions[f"{side}_positions"] = drawn[-length:, None].expand(-1, 2)[None]
     elif case.positions:
-        count = case.batch if case.positions == "batch" else 1
+        count = {"shared": 1, "divisor": case.batch // 2}.get(case.positions, case.batch)
         for side, length in (("query", case.query), ("key", case.key)):
             # Two axes: what asks for one reads the first.
             steps = torch.randint(1, 4, (count, length, 2), generator=draw)
@@ -118,6 +119,7 @@ def make_inputs(case: Case, seed: int, dtype: torch.dtype = torch.float32) -> In
         ),
         make_params(case.uses, extents_of(case), draw),
         positions,
+        case.scale,
     )
 
 

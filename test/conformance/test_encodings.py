@@ -1,21 +1,30 @@
-"""Every encoding, on every backend, against the reference and finite differences."""
+"""Every encoding, on every backend, against the reference."""
 
 import pytest
 import torch
-from torch.autograd.gradcheck import GradcheckError
 
 import sextant
+import targets
 from attention_contract import run
-from cases import Case, compare, extents_of, make_inputs, make_params, takes_groups
+from cases import Case, compare, extents_of, make_inputs, make_params
 from numeric_contract import Comparison
 from sextant import definitions
+from threads import threads
 
-# Shapes in three groups; those of a group run the same compiled kernel.
+# Shapes in three groups; those of a group run the same compiled kernel. 300 keys are
+# several tiles and chunks of any target, and rescale what was summed before.
 AMONG = dict(
-    before=("past=causal",), after=("near=window(size=9)",), head_dim=24, value_dim=8
+    before=("past=causal",),
+    after=("near=window(size=9)",),
+    head_dim=24,
+    value_dim=8,
+    scale=0.3,
 )
+SQUARE = dict(label="square")
+LONG = dict(query=300, key=300, batch=1, heads=2, kv_heads=2, label="long")
 SHAPES = [
-    dict(label="square"),
+    SQUARE,
+    LONG,
     dict(query=34, key=21, label="more-queries"),
     dict(query=1, key=1, batch=1, heads=1, kv_heads=1, label="single"),
     dict(query=1, key=65, label="decode"),
@@ -23,9 +32,13 @@ SHAPES = [
     dict(query=17, key=50, heads=6, kv_heads=2, **AMONG, label="grouped"),
     dict(query=40, key=40, transposed=True, **AMONG, label="transposed"),
     dict(query=21, key=34, positions="batch", label="positions"),
+    dict(query=21, key=34, batch=4, positions="divisor", label="positions-of-half-the-batch"),
     dict(query=33, key=33, positions="shared", label="shared-positions"),
     dict(query=29, key=33, positions="random", label="random-positions"),
 ]
+# In f32 units operands of bf16 are converted on the way and all else is the same code:
+# these stand for the others there (a plain score, a row map, rows of tables, a network).
+REPRESENTATIVES = ["t5_bias", "rope", "shaw", "fire", "dape"]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
@@ -33,52 +46,23 @@ def test_f32_matches_the_reference(encoding, f32_target, shape, seed):
     compare(Case(encoding, **shape), f32_target, torch.float32, seed)
 
 
-@pytest.mark.parametrize("shape", SHAPES[:1] + SHAPES[4:7], ids=lambda s: s["label"])
-def test_bf16_matches_the_reference(encoding, cpu_target, shape, seed):
-    compare(Case(encoding, **shape), cpu_target, torch.bfloat16, seed)
+@pytest.mark.parametrize("shape", [SQUARE, LONG, *SHAPES[5:8]], ids=lambda s: s["label"])
+@pytest.mark.parametrize("target", targets.DOT)
+def test_bf16_matches_the_reference(encoding, target, shape, seed):
+    compare(Case(encoding, **shape), target, torch.bfloat16, seed)
 
 
-def differs(encoding, seed):
-    """What finite differences say against the gradients of the reference, if anything."""
-    heads = 1 if takes_groups(encoding) else 2
-    case = Case(encoding, batch=1, heads=2, kv_heads=heads, query=4, key=5, head_dim=4, value_dim=3)
-    inputs = make_inputs(case, seed)
-    trained = [p.name for p in definitions.signature([encoding]).params if p.trained]
-    fixed = {n: t for n, t in inputs.params.items() if n not in trained}
-
-    def call(query, key, value, *params):
-        return sextant.attention(
-            query,
-            key,
-            value,
-            case.uses,
-            {**fixed, **dict(zip(trained, params))},
-            return_lse=True,
-            target="reference",
-        )
-
-    leaves = [inputs.query, inputs.key, *inputs.values]
-    leaves += [inputs.params[n] for n in trained]
-    leaves = [t.detach().clone().requires_grad_() for t in leaves]
-    try:
-        torch.autograd.gradcheck(call, leaves, eps=1e-6, atol=1e-5)
-    except GradcheckError as difference:
-        return str(difference)
-    return ""
+@pytest.mark.parametrize("shape", [SQUARE, LONG], ids=lambda s: s["label"])
+@pytest.mark.parametrize("name", REPRESENTATIVES)
+def test_bf16_in_f32_units(name, f32_target, shape, seed):
+    compare(Case(name, **shape), f32_target, torch.bfloat16, seed)
 
 
-def test_reference_matches_finite_differences(encoding, seed):
-    """Exact derivatives of the definition agree to 1e-5, but where a difference spans
-    a kink: one in some thousand inputs does, so one of two must agree."""
-    first = differs(encoding, seed)
-    assert not first or not differs(encoding, seed + 1), first
-
-
-def test_masked_rows_are_zeros(encoding, cpu_target, seed):
+def test_masked_rows_are_zeros(encoding, f32_target, seed):
     """C4: a row that sees no key gives zeros, lse of -inf and no gradient."""
     case = Case(encoding, batch=1, heads=2, kv_heads=2, query=9, key=4, **AMONG)
     inputs = make_inputs(case, seed)
-    got = run(case.uses, inputs.cast(torch.float32), cpu_target)
+    got = run(case.uses, inputs.cast(torch.float32), f32_target)
     hidden = case.query - case.key
     assert (got["output"][:, :, :hidden] == 0).all()
     assert (got["lse"][:, :, :hidden] == -torch.inf).all()
@@ -86,33 +70,47 @@ def test_masked_rows_are_zeros(encoding, cpu_target, seed):
     assert not any(t.isnan().any() for t in got.values())
 
 
-def test_results_do_not_depend_on_threads(encoding, cpu_target, seed):
-    """C9: the same bits from run to run and for any number of threads."""
-    case = Case(encoding, query=100, key=100, **AMONG)
-    inputs = make_inputs(case, seed).cast(torch.float32)
-    before = torch.get_num_threads()
+def same_bits(case, target, dtype, seed, counts):
+    inputs = make_inputs(case, seed, dtype).cast(dtype)
     results = []
-    try:
-        for threads in (1, 2, 2, 3):
-            torch.set_num_threads(threads)
-            results.append(run(case.uses, inputs, cpu_target))
-    finally:
-        torch.set_num_threads(before)
+    for count in counts:
+        with threads(count):
+            results.append(run(case.uses, inputs, target))
     for other in results[1:]:
         for name, tensor in results[0].items():
             assert torch.equal(tensor, other[name]), name
 
 
-def test_empty_lengths(encoding, cpu_target, seed):
+def test_results_do_not_depend_on_threads(encoding, f32_target, seed):
+    """C9: the same bits from run to run and for any number of threads."""
+    case = Case(encoding, query=100, key=100, **AMONG)
+    same_bits(case, f32_target, torch.float32, seed, (1, 2, 2, 3))
+
+
+@pytest.mark.parametrize("target", targets.DOT)
+def test_bf16_does_not_depend_on_threads(encoding, target, seed):
+    case = Case(encoding, query=100, key=100, **AMONG)
+    same_bits(case, target, torch.bfloat16, seed, (1, 2, 3))
+
+
+@pytest.mark.parametrize("target", targets.CPU)
+@pytest.mark.parametrize("name", ["t5_bias", "shaw", "dape"])
+def test_a_thousand_repetitions_give_the_same_bits(name, target, seed):
+    """C9, where an order that depends on time would show once in a while."""
+    case = Case(name, batch=1, query=100, key=100, **AMONG)
+    same_bits(case, target, targets.DTYPES[target], seed, [2] * 1000)
+
+
+def test_empty_lengths(encoding, f32_target, seed):
     """Lengths of 0 give empty or zero results, not errors."""
     for query, key in ((0, 5), (5, 0), (0, 0)):
         case = Case(encoding, query=query, key=key)
-        got = run(case.uses, make_inputs(case, seed).cast(torch.float32), cpu_target)
+        got = run(case.uses, make_inputs(case, seed).cast(torch.float32), f32_target)
         assert got["output"].shape == (2, 4, query, 16)
         assert (got["output"] == 0).all()
 
 
-def test_row_maps_match_the_reference(row_encoding, cpu_target, seed):
+def test_row_maps_match_the_reference(row_encoding, f32_target, seed):
     """Encodings of embeddings: values and gradients, against the reference."""
     draw = torch.Generator().manual_seed(seed)
     case = Case(row_encoding, batch=3, heads=1, kv_heads=1, query=19, key=19, head_dim=12)
@@ -139,5 +137,5 @@ def test_row_maps_match_the_reference(row_encoding, cpu_target, seed):
     want = named(both(torch.float64, "reference"))
     plain = named(both(torch.float32, "reference"))
     comparison = Comparison(torch.float32)
-    comparison.add(named(both(torch.float32, cpu_target)), plain, want)
+    comparison.add(named(both(torch.float32, f32_target)), plain, want)
     comparison.check(f"results 0: y, 1: dx, then parameters; {row_encoding}:")

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 import sextant
-from cases import Case, compare
+from cases import KERNEL_OPERANDS, Case, compare
 from sextant import definitions
+from sextant.uses import spell_option
+from targets import available
 
 # By encoding and option: values that are refused, and whole numbers at the edge of
 # what is accepted.
@@ -152,3 +154,29 @@ def test_a_table_beyond_all_memory(use):
 def test_the_edge_of_a_range(use, seed):
     # Causal: without its threshold fire divides by 1e-6 for keys after the first query.
     compare(Case(use, before=("past=causal",)), "cpu", torch.float32, seed)
+
+
+# What the others ask for.
+WITH = {"rope": {"factor": 2.0, "train_length": 16}}
+
+
+def other_choices():
+    """Every choice of every option that is not its default."""
+    for info in sextant.encodings():
+        if definitions.signature([info.name]).operands - KERNEL_OPERANDS:
+            continue
+        for option in info.options:
+            values = option.choices or ([False, True] if option.type == "i1" else [])
+            for value in values:
+                if value != option.default:
+                    settings = {**WITH.get(info.name, {}), option.name: value}
+                    given = ", ".join(f"{n}={spell_option(v)}" for n, v in settings.items())
+                    yield f"{info.name}({given})"
+
+
+@pytest.mark.parametrize("use", list(other_choices()))
+def test_every_choice(use, seed):
+    for target in ["cpu:avx2", "cpu:avx512bf16"]:
+        if available(target):
+            dtype = torch.bfloat16 if target.endswith("bf16") else torch.float32
+            compare(Case(use, query=100, key=130, batch=1), target, dtype, seed)

@@ -7,7 +7,6 @@ a constant. The kernels' f32 is compared by test/conformance.
 
 import functools
 import math
-import random
 
 import plain_torch
 import pytest
@@ -18,13 +17,6 @@ sextant = pytest.importorskip("sextant")
 TOLERANCE = 2e-6
 
 
-@pytest.fixture
-def draw():
-    seed = random.randrange(2**31)
-    print(f"seed {seed}")
-    return torch.Generator().manual_seed(seed)
-
-
 def normal(draw, *shape):
     return torch.randn(shape, generator=draw, dtype=torch.float64)
 
@@ -33,9 +25,20 @@ def indices(length, keys, axes):
     return (torch.arange(length) + keys - length).double()[None, :, None].expand(1, length, axes)
 
 
-def check(draw, use, plain, params=None, *, is_map=False, causal=True, positions=None,
-          shape=(2, 3, 7, 11, 8), **options):  # fmt: skip
-    """``shape``: B, H, Lq, Lk, d; ``positions``: a pair of int32 (B or 1, L, axes)."""
+# B, H, Lq, Lk, d. Formulas of distances are true at large ones, too.
+SHORT, LONG = (2, 3, 7, 11, 8), (1, 3, 40, 300, 8)
+
+
+def check(draw, use, plain, params=None, *, positions=None, shape=None, **more):
+    """At a short shape, and at a long one if there are no positions of one shape.
+    ``positions``: a pair of int32 (B or 1, L, axes)."""
+    shapes = [SHORT, LONG] if positions is None else [SHORT]
+    for each in [shape] if shape else shapes:
+        check_at(each, draw, use, plain, params, positions=positions, **more)
+
+
+def check_at(shape, draw, use, plain, params, *, is_map=False, causal=True, positions=None,
+             **options):  # fmt: skip
     batch, heads, lq, lk, dim = shape
     name = use.split("(")[0]
     leaves = [normal(draw, batch, heads, n, d) for n, d in ((lq, dim), (lk, dim), (lk, dim + 3))]

@@ -1,5 +1,6 @@
 """The demo's driver, with a setting of a few seconds."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -27,5 +28,10 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
     for name in names:
         assert f"\n{name}" in printed
     assert "ms/step" in printed and ("does not hold" in printed or "holds" in printed)
+    # What is printed and drawn is what the runs stored.
     page = (tmp_path / "out" / "report.html").read_text()
     assert page.count("<svg") >= 5
+    for name in names:
+        found = json.loads((tmp_path / "out" / "quick" / name / "evaluation.json").read_text())
+        for length, loss in found["all_tokens"].items():
+            assert 0 < loss < 8 and f"{loss:.3f}" in page, (name, length, loss)

@@ -7,7 +7,6 @@ make in PyTorch's own float32 as well.
 
 import dataclasses
 import itertools
-import random
 
 import plain_gpt
 import pytest
@@ -17,7 +16,6 @@ import sextant
 from sextant.models import gpt
 
 GRADIENT = 1e-4
-SEED = random.randrange(1 << 30)
 
 CASES = {
     "gpt2-none": gpt.Config(encodings=("causal",), layers=2, width=32, heads=2),
@@ -52,7 +50,6 @@ SHAPES = [(2, 24), (1, 1), (3, 17), (1, 40)]
 def case(request):
     name, target = request.param
     config = dataclasses.replace(CASES[name], adam_epsilon=1e-5, decay=0.3)
-    print(f"seed {SEED}")
     return config, sextant.compile(gpt.build(config), target=target)
 
 
@@ -84,11 +81,11 @@ def doubled(params):
     return {n: p.double().requires_grad_() for n, p in params.items()}
 
 
-def test_gradients_equal_autograd(case):
+def test_gradients_equal_autograd(case, seed):
     config, program = case
-    params = perturbed(program, SEED)
+    params = perturbed(program, seed)
     for number, (batch, length) in enumerate(SHAPES):
-        tokens, labels = sample(config, batch, length, SEED + number)
+        tokens, labels = sample(config, batch, length, seed + number)
         got = dict(
             zip(
                 program.results("gradients"),
@@ -108,10 +105,10 @@ def test_gradients_equal_autograd(case):
             assert error <= bound, f"{name} at {batch} x {length}: {error} > {bound}"
 
 
-def test_losses_and_logits(case):
+def test_losses_and_logits(case, seed):
     config, program = case
-    params = perturbed(program, SEED)
-    tokens, labels = sample(config, 2, 19, SEED)
+    params = perturbed(program, seed)
+    tokens, labels = sample(config, 2, 19, seed)
     (logits,) = program.run("logits", {"tokens": tokens, **params})
     (losses,) = program.run("token_losses", {"tokens": tokens, "labels": labels, **params})
     want = plain_gpt.forward(config, doubled(params), tokens)
@@ -122,12 +119,12 @@ def test_losses_and_logits(case):
     assert (losses.double().flatten() - each).abs().max() < 1e-4
 
 
-def test_training_steps_equal_torch(case):
+def test_training_steps_equal_torch(case, seed):
     """Five steps of AdamW with clipping and a learning rate that changes. Its
     epsilon is well above the rounding of gradients that are zero in exact
     arithmetic (a bias on keys), which AdamW would else blow up."""
     config, program = case
-    params = perturbed(program, SEED)
+    params = perturbed(program, seed)
     weights = {n: p.clone().requires_grad_() for n, p in trained(program, params).items()}
     matrix = {n: n.endswith(".weight") and p.dim() == 2 for n, p in weights.items()}
     decayed = [p for n, p in weights.items() if matrix[n]]
@@ -146,7 +143,7 @@ def test_training_steps_equal_torch(case):
         state[f"{name}:second_moment"] = torch.zeros_like(p)
     for step in range(5):
         rate = 1e-3 * (step + 1)
-        tokens, labels = sample(config, 2, 16, SEED + step)
+        tokens, labels = sample(config, 2, 16, seed + step)
         state["learning_rate"].fill_(rate)
         values = dict(
             zip(
@@ -174,14 +171,32 @@ def test_training_steps_equal_torch(case):
         assert (params[name] - p).abs().max().item() < 2e-4, name
 
 
-def test_accumulated_gradients_make_the_same_step(case):
+def test_a_training_step_keeps_parameters_in_their_bounds(seed):
+    """Of the definition, floor and ceiling: what starts outside is inside after a step."""
+    config = gpt.Config(encodings=("causal", "kerple_power"), layers=1, width=16, heads=4)
+    program = sextant.compile(gpt.build(config), target="cpu")
+    params = perturbed(program, seed)
+    (exponent,) = [n for n in params if n.endswith("kerple_power.r2")]
+    params[exponent].copy_(torch.tensor([-3.0, 0.5, 1.5, 5.0]))
+    state = {"step": torch.tensor(1.0), "learning_rate": torch.tensor(1e-3)}
+    for name, p in trained(program, params).items():
+        state[f"{name}:first_moment"] = torch.zeros_like(p)
+        state[f"{name}:second_moment"] = torch.zeros_like(p)
+    tokens, labels = sample(config, 2, 16, seed)
+    program.run("train_step", {"tokens": tokens, "labels": labels, **params, **state})
+    low, *middle, high = params[exponent].tolist()
+    assert low == pytest.approx(0.01) and high == 2.0
+    assert middle == pytest.approx([0.5, 1.5], abs=1e-2)
+
+
+def test_accumulated_gradients_make_the_same_step(case, seed):
     """`update` of the mean of two half batches' gradients is `train_step` of the
     whole batch, up to the rounding of another order of sums. It leaves the
     gradients alone."""
     config, program = case
-    tokens, labels = sample(config, 4, 12, SEED)
+    tokens, labels = sample(config, 4, 12, seed)
     labels = labels.abs() % config.vocabulary
-    start = perturbed(program, SEED)
+    start = perturbed(program, seed)
     names = list(trained(program, start))
 
     def fresh():

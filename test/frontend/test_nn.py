@@ -1,0 +1,41 @@
+"""`sextant.nn.Attention` by hand, and the bounds of parameters."""
+
+import torch
+
+import sextant
+
+
+def test_module_is_attention_of_its_projections():
+    """Queries, keys and values are those of their own projections, heads side by side."""
+    layer = sextant.nn.Attention(24, 4, ["causal", "kerple_log"], kv_heads=2, head_dim=6)
+    x = torch.randn(3, 11, 24, requires_grad=True)
+
+    def rows(projection, heads):
+        y = torch.nn.functional.linear(x, projection.weight, projection.bias)
+        return y.unflatten(-1, (heads, 6)).transpose(1, 2)
+
+    query, key, value = rows(layer.query, 4), rows(layer.key, 2), rows(layer.value, 2)
+    key, value = (t.repeat_interleave(2, 1) for t in (key, value))
+    distance = torch.arange(11)[:, None] - torch.arange(11)
+    r1, r2 = (layer.encoding_params()[f"kerple_log.{n}"][:, None, None] for n in ("r1", "r2"))
+    bias = (r1 * torch.log1p(r2 * distance.abs())).masked_fill(distance < 0, torch.inf)
+    weights = torch.softmax(query @ key.transpose(-1, -2) / 6**0.5 - bias, -1)
+    want = layer.output((weights @ value).transpose(1, 2).flatten(2))
+    got = layer(x)
+    # Sums of 24 products of order 1, and of probabilities.
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+    leaves = [x, *layer.parameters()]
+    seed = torch.randn_like(want)
+    for a, b in zip(torch.autograd.grad(got, leaves, seed), torch.autograd.grad(want, leaves, seed)):
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+
+
+def test_bounds_are_applied_on_both_sides():
+    layer = sextant.nn.Attention(16, 4, ["causal", "kerple_power"])
+    r1, r2 = layer.kerple_power_r1, layer.kerple_power_r2
+    with torch.no_grad():
+        r1.copy_(torch.tensor([-1.0, 0.005, 0.5, 7.0]))
+        r2.copy_(torch.tensor([-1.0, 1.9, 2.0, 7.0]))
+    layer.project_()
+    assert torch.equal(r1.data, torch.tensor([0.01, 0.01, 0.5, 7.0]))
+    assert torch.equal(r2.data, torch.tensor([0.01, 1.9, 2.0, 2.0]))
