@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages (scripts/packages.txt) and a Python
-# environment in BUILD/venv (scripts/requirements.txt). Says what it installs,
-# does nothing when all is there, and names what is missing when it cannot go on.
+# environment in BUILD/venv (scripts/requirements.txt) with the command `sextant`.
+# Says what it installs, does nothing when all is there, and names what is missing
+# when it cannot go on.
 #
 #   scripts/setup.sh [BUILD]
 set -euo pipefail
@@ -62,6 +63,18 @@ install_python() {
   echo "$want" >"$venv/.installed"
 }
 
+# The command `sextant`, as an installed package has it.
+install_command() {
+  local command=$build/venv/bin/sextant
+  cat >"$command.new" <<'END'
+#!/bin/sh
+exec "$(dirname "$(readlink -f "$0")")/python" -m sextant "$@"
+END
+  chmod +x "$command.new"
+  mv "$command.new" "$command"
+}
+
 mkdir -p "$build"
 install_packages
 install_python
+install_command
