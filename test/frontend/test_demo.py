@@ -35,3 +35,17 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
         found = json.loads((tmp_path / "out" / "quick" / name / "evaluation.json").read_text())
         for length, loss in found["all_tokens"].items():
             assert 0 < loss < 8 and f"{loss:.3f}" in page, (name, length, loss)
+    assert "seeds</th><td>0: one seed" in page and str(text) in page
+    capsys.readouterr()
+    # What is wrong with the last is said before anything is trained.
+    before = sorted((tmp_path / "out" / "quick").iterdir())
+    assert main([*command, "--also", "softcap(cap=2)", "--also", "ropes"]) == 1
+    assert "unknown encoding @ropes" in capsys.readouterr().err
+    assert sorted((tmp_path / "out" / "quick").iterdir()) == before
+    # A second seed; the first is there already.
+    assert main([*command, "--seeds", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 encodings, 2 seeds" in printed
+    folders = [path.name for path in (tmp_path / "out" / "quick").iterdir()]
+    assert sorted(folders) == sorted(["alibi", "alibi.seed1", names[1]])
+    assert "&plusmn;" in (tmp_path / "out" / "report.html").read_text()

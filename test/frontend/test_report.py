@@ -5,9 +5,11 @@ import re
 
 import pytest
 
-from sextant.report import RunResult, read_run, write_report
+from sextant.report import RunResult, figures, read_run, write_report
+from sextant.report.groups import group
 from sextant.report.orderings import check_orderings, check_step_times
 from sextant.report.results import ReportError, write_evaluation
+from sextant.revision import revision
 
 # Losses of the plain PyTorch model that the demo is compared with.
 LOSSES = {
@@ -19,9 +21,18 @@ LOSSES = {
 }
 
 
-def made_up_run(name, losses):
+def made_up_run(name, losses, seed=0, **settings):
     table = dict(zip((1, 2, 4, 8), losses))
-    run = RunResult(name, {"encodings": [name], "layers": 4}, table, table, parameters=1000)
+    config = {"encodings": [name], "layers": 4, "seed": seed, **settings}
+    run = RunResult(name, config, table, table, parameters=1000)
+    run.provenance = {
+        "source": "a <text>",
+        "text": "0123456789abcdef",
+        "saved": "2031-05-04T03:02:01+00:00",
+        "revision": "0.1.0 (fedcba)",
+        "step": 100,
+        "extended": [],
+    }
     run.steps = [(s, 5.0 - s / 100) for s in range(100)]
     run.step_ms = 20.0
     return run
@@ -46,36 +57,119 @@ def test_page_is_self_contained_and_complete(tmp_path):
 
 def test_orderings_decide():
     table = {n: dict(zip((1, 2, 4, 8), v)) for n, v in LOSSES.items()}
+    table = {n: [losses] for n, losses in table.items()}
     by_text = {f.text: f.holds for f in check_orderings(table)}
     assert by_text["At 2x rope is worse than within its training length."]
     assert by_text["From 4x to 8x alibi stays flat."]
     assert not any("t5_bias" in text for text in by_text)
-    table["rope"][2] = 1.5
+    table["rope"][0][2] = 1.5
     by_text = {f.text: f.holds for f in check_orderings(table)}
     assert not by_text["At 2x rope is worse than within its training length."]
-    assert check_step_times({"alibi": 10.0, "kerple_log": 10.5}).holds
-    assert not check_step_times({"alibi": 10.0, "kerple_log": 12.0}).holds
-    assert check_step_times({"alibi": 10.0}) is None
+    assert check_step_times({"alibi": [10.0], "kerple_log": [10.5]}).holds
+    assert check_step_times({"alibi": [10.0], "kerple_log": [12.0]}).holds is False
+    assert check_step_times({"alibi": [10.0], "kerple_log": [10.5, 12.0]}).holds is None
+    assert check_step_times({"alibi": [10.0]}) is None
+
+
+def test_a_verdict_is_what_every_choice_of_seeds_says():
+    text = "At 2x rope is worse than within its training length."
+
+    def verdict(*losses):
+        found = check_orderings({"rope": [dict(zip((1, 2), pair)) for pair in losses]})
+        return next(f.verdict for f in found if f.text == text)
+
+    assert verdict((1.6, 1.7)) == "holds (one seed)"
+    assert verdict((1.6, 1.5)) == "does not hold (one seed)"
+    assert verdict((1.6, 1.7), (1.5, 1.55)) == "holds"
+    assert verdict((1.6, 1.5), (1.5, 1.45)) == "does not hold"
+    assert verdict((1.6, 1.7), (1.5, 1.45)) == "within the spread of the seeds"
+    # A difference between encodings is held against every pair of seeds.
+    runs = {"rope": [{1: 1.60}, {1: 1.70}], "alibi": [{1: 1.75}, {1: 1.65}], "none": [{1: 2.0}] * 2}
+    (finding,) = [f for f in check_orderings(runs) if "rope is better than alibi" in f.text]
+    assert finding.holds is None and "rope 1.65 (1x)" in finding.numbers
+
+
+def test_many_seeds_are_drawn_from():
+    runs = {n: [{m: v for m, v in zip((1, 2, 4, 8), losses)}] * 9 for n, losses in LOSSES.items()}
+    found = check_orderings(runs)
+    assert found and all(f.holds is not None and f.seeds == 9 for f in found)
+
+
+def test_seeds_are_shown_with_their_spread(tmp_path):
+    runs = [made_up_run(n, v) for n, v in LOSSES.items()]
+    runs += [made_up_run("rope", [v + 0.1 for v in LOSSES["rope"]], seed=4)]
+    write_report(tmp_path / "report.html", runs)
+    page = (tmp_path / "report.html").read_text()
+    assert "1.690 &plusmn; 0.050" in page and "<th>seeds</th>" in page
+    assert "0, 4: one seed does not show how far another would be from it" in page
+    write_report(tmp_path / "report.html", [r for r in runs if r.name == "rope"])
+    assert "one seed)" not in (page := (tmp_path / "report.html").read_text())
+    assert "one seed does not" not in page
+
+
+def test_page_says_where_it_is_from(tmp_path):
+    runs = [made_up_run("rope", LOSSES["rope"]), made_up_run("alibi", LOSSES["alibi"], steps=7)]
+    runs[0].provenance["extended"] = [[400, 400]]
+    runs[1].notes = ["the text has changed"]
+    write_report(tmp_path / "report.html", runs)
+    page = (tmp_path / "report.html").read_text()
+    for part in (
+        "a &lt;text&gt; (SHA-256 0123456789ab)",
+        "2031-05-04, by Sextant 0.1.0 (fedcba)",
+        "steps: rope None, alibi 7",
+        "rope: after step 400, from 400 steps on",
+        "alibi: the text has changed",
+        f"UTC, by Sextant {revision()}",
+        "layers = 4",
+    ):
+        assert part in page
+
+
+def test_a_small_screen_scrolls_tables_and_figures(tmp_path):
+    write_report(tmp_path / "r.html", [made_up_run(n, v) for n, v in LOSSES.items()])
+    page = (tmp_path / "r.html").read_text()
+    assert '<meta name=viewport content="width=device-width, initial-scale=1">' in page
+    for tag in ("<table", "<svg"):
+        starts = [m.start() for m in re.finditer(tag, page)]
+        assert starts and all(page[:s].endswith("<div class=scroll>") for s in starts)
+    assert page.count('role="img" aria-label="') == page.count("<svg")
+
+
+def test_curves_differ_without_colours_and_legends_lie_beside_them(monkeypatch):
+    shown = []
+    monkeypatch.setattr(figures, "_svg", shown.append)
+    groups = group([made_up_run(f"e{i}", LOSSES["rope"]) for i in range(9)])
+    figures.extrapolation(groups, "all_tokens", "all tokens")
+    figures.training_curves(groups)
+    for figure in shown:
+        figure.canvas.draw()
+        (ax,), (legend,) = figure.axes, figure.legends
+        assert not legend.get_window_extent().overlaps(ax.get_window_extent())
+        assert len(legend.get_texts()) == 9
+        looks = [(l.get_color(), l.get_linestyle()) for l in ax.get_lines()]
+        assert len(set(looks)) == 9
+    markers = [l.get_marker() for l in shown[0].axes[0].get_lines()]
+    assert len(set(markers)) == 8
 
 
 def test_fire_rises_beyond_its_training_length():
-    table = {"fire": {4: 1.80, 8: 1.88}, "kerple_log": {4: 1.68, 8: 1.69}}
+    table = {"fire": [{4: 1.80, 8: 1.88}], "kerple_log": [{4: 1.68, 8: 1.69}]}
     text = "From 4x to 8x fire rises faster than kerple_log."
     assert {f.text: f.holds for f in check_orderings(table)}[text]
-    table["fire"][8] = 1.80
+    table["fire"][0][8] = 1.80
     assert not {f.text: f.holds for f in check_orderings(table)}[text]
 
 
 def test_a_network_over_heads_is_held_to_its_host():
     """On the last tokens, at 4x and 8x."""
     table = {
-        "kerple_log": {4: 1.73, 8: 1.74},
-        "dape(kerple_log)": {4: 1.70, 8: 1.71},
+        "kerple_log": [{4: 1.73, 8: 1.74}],
+        "dape(kerple_log)": [{4: 1.70, 8: 1.71}],
     }
-    (finding,) = check_orderings({n: {} for n in table}, table)
+    (finding,) = check_orderings({n: [{}] for n in table}, table)
     assert finding.holds and "dape(kerple_log) 1.70 (4x) 1.71 (8x)" in finding.numbers
-    table["dape(kerple_log)"][8] = 1.75
-    assert not check_orderings({n: {} for n in table}, table)[0].holds
+    table["dape(kerple_log)"][0][8] = 1.75
+    assert not check_orderings({n: [{}] for n in table}, table)[0].holds
     assert not any("dape" in f.text for f in check_orderings(table))
 
 
@@ -103,9 +197,28 @@ def test_errors_name_the_cause(tmp_path):
     with pytest.raises(ReportError, match="lacks 'name'"):
         read_run(tmp_path)
     run = made_up_run("alibi", LOSSES["alibi"])
-    with pytest.raises(ReportError, match="same encodings"):
+    write_evaluation(tmp_path, made_up_run("alibi", LOSSES["alibi"]))
+    stored = json.loads((tmp_path / "evaluation.json").read_text())
+    for part, name in (("config", "seed"), ("provenance", "revision")):
+        less = {**stored, part: {k: v for k, v in stored[part].items() if k != name}}
+        (tmp_path / "evaluation.json").write_text(json.dumps(less))
+        with pytest.raises(ReportError, match=f"lacks '{name}'"):
+            read_run(tmp_path)
+    with pytest.raises(ReportError, match="same encodings and seed: alibi, seed 0"):
         write_report(tmp_path / "r.html", [run, run])
+    other = made_up_run("alibi", LOSSES["alibi"], seed=1, lr=0.1)
+    with pytest.raises(ReportError, match="alibi, differ in lr: None and 0.1; only seeds may"):
+        write_report(tmp_path / "r.html", [run, other])
+    other = made_up_run("rope", LOSSES["rope"])
+    other.provenance["text"] = "another"
+    with pytest.raises(ReportError, match="runs on different texts cannot be compared"):
+        write_report(tmp_path / "r.html", [run, other])
+    run.all_tokens[1] = float("nan")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_evaluation(tmp_path, run)
+    run = made_up_run("alibi", LOSSES["alibi"])
     with pytest.raises(ReportError, match="at least one run"):
         write_report(tmp_path / "r.html", [])
-    with pytest.raises(ReportError, match="No such file"):
-        write_report(tmp_path / "no" / "r.html", [run])
+    (tmp_path / "file").touch()
+    with pytest.raises(ReportError, match="cannot write .*file/r.html: "):
+        write_report(tmp_path / "file" / "r.html", [run])

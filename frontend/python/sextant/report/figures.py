@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
+from ..curves import in_buckets, line, marker, show_in_buckets
+from .groups import Group
 from .results import RunResult
 
 
-def _figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.4, 3.6)):
+def _figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.6, 3.8)):
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.fonttype"] = "none"
+    # Letters as shapes: a reader's own fonts may be wider than the room for them.
+    matplotlib.rcParams["svg.fonttype"] = "path"
     matplotlib.rcParams["svg.hashsalt"] = "sextant"
     from matplotlib.figure import Figure
 
@@ -28,36 +31,51 @@ def _svg(figure) -> str:
     return text[text.index("<svg") :]
 
 
-def extrapolation(runs: Sequence[RunResult], protocol: str, title: str) -> str:
-    """Loss over the multiple of the training length, one line per run."""
+def _legend(figure, ax) -> None:
+    """Beside the axes, never on the curves."""
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
+
+
+def extrapolation(groups: Sequence[Group], protocol: str, title: str) -> str:
+    """Loss over the multiple of the training length, one line per list of encodings;
+    of several seeds the mean, and from the least to the greatest as an area."""
     figure, axes = _figure()
     ax = axes[0][0]
-    for run in runs:
-        losses = getattr(run, protocol)
-        multiples = sorted(losses)
-        ax.plot(multiples, [losses[m] for m in multiples], marker="o", label=run.name)
+    ticks = set()
+    for index, group in enumerate(groups):
+        multiples = sorted({m for run in group.runs for m in getattr(run, protocol)})
+        ticks.update(multiples)
+        by_multiple = [group.losses(protocol, m) for m in multiples]
+        means = [sum(losses) / len(losses) for losses in by_multiple]
+        style = line(index)
+        ax.plot(multiples, means, marker=marker(index), label=group.name, **style)
+        if len(group.runs) > 1:
+            least, most = [min(x) for x in by_multiple], [max(x) for x in by_multiple]
+            ax.fill_between(multiples, least, most, color=style["color"], alpha=0.2, linewidth=0)
     ax.set_xscale("log", base=2)
-    ticks = sorted({m for run in runs for m in getattr(run, protocol)})
-    ax.set_xticks(ticks, [f"{m}x" for m in ticks])
+    ax.set_xticks(sorted(ticks), [f"{m}x" for m in sorted(ticks)])
     ax.set_xlabel("length, in training lengths")
     ax.set_ylabel("loss (nats per byte)")
     ax.set_title(title)
     ax.grid(alpha=0.3)
-    ax.legend(fontsize="small")
+    _legend(figure, ax)
     return _svg(figure)
 
 
-def training_curves(runs: Sequence[RunResult]) -> str:
-    """Training loss over steps."""
+def training_curves(groups: Sequence[Group]) -> str:
+    """Training loss over steps, one line per run."""
     figure, axes = _figure()
     ax = axes[0][0]
-    for run in runs:
-        if run.steps:
-            ax.plot(*zip(*_smooth(run.steps)), label=run.name)
+    for index, group in enumerate(groups):
+        label = group.name
+        for run in group.runs:
+            if run.steps:
+                ax.plot(*zip(*_smooth(run.steps)), label=label, linewidth=1.2, **line(index))
+                label = "_"
     ax.set_xlabel("step")
     ax.set_ylabel("training loss (nats per byte)")
     ax.grid(alpha=0.3)
-    ax.legend(fontsize="small")
+    _legend(figure, ax)
     return _svg(figure)
 
 
@@ -76,19 +94,26 @@ def biases(run: RunResult) -> str:
     layers = len(run.biases)
     columns = min(layers, 4)
     rows = -(-layers // columns)
-    figure, axes = _figure(rows, columns, (3.0 * columns, 2.4 * rows))
+    figure, axes = _figure(rows, columns, (2.8 * columns + 1.2, 2.4 * rows))
     for layer, heads in enumerate(run.biases):
         ax = axes[layer // columns][layer % columns]
+        # One axis for all heads: buckets of distance are those of every head.
+        steps = any(in_buckets(values) for values in heads)
         for head, values in enumerate(heads):
             # At distance 0 every bias is a constant of the row: show differences.
-            ax.plot([v - values[0] for v in values], label=f"head {head}", linewidth=1)
+            shown = [v - values[0] for v in values]
+            drawn = "steps-post" if steps else "default"
+            ax.plot(shown, label=f"head {head}", linewidth=1, drawstyle=drawn, **line(head))
+        if steps:
+            show_in_buckets(ax, max(map(len, heads)))
         ax.set_title(f"layer {layer}", fontsize="small")
         ax.set_xlabel("distance", fontsize="small")
+        ax.tick_params(labelsize="x-small")
         ax.grid(alpha=0.3)
     for spare in range(layers, rows * columns):
         axes[spare // columns][spare % columns].axis("off")
     axes[0][0].set_ylabel("bias, relative to distance 0", fontsize="small")
-    axes[0][0].legend(fontsize="x-small")
+    _legend(figure, axes[0][0])
     return _svg(figure)
 
 
@@ -98,11 +123,11 @@ def adaptive_biases(found: dict) -> str:
     out, which the softmax does not see."""
     letters, layers = found["text"], found["layers"]
     heads = min(len(layers[0]), 8)
-    figure, axes = _figure(len(layers), 1 + heads, (3.6 + 1.7 * heads, 1.9 * len(layers)))
+    figure, axes = _figure(len(layers), 1 + heads, (4.8 + 1.7 * heads, 1.9 * len(layers)))
     for row, layer in zip(axes, layers):
         for head in range(heads):
             last = _centred(layer[head][-1])
-            row[0].plot(last, label=f"head {head}", linewidth=1)
+            row[0].plot(last, label=f"head {head}", linewidth=1, **line(head))
             _triangle(row[1 + head], layer[head])
         row[0].grid(alpha=0.3, axis="y")
         row[0].tick_params(labelsize="x-small")
@@ -111,7 +136,7 @@ def adaptive_biases(found: dict) -> str:
     for head in range(heads):
         axes[0][1 + head].set_title(f"head {head}", fontsize="small")
     axes[0][0].set_title("last query", fontsize="small")
-    axes[0][0].legend(fontsize="xx-small")
+    _legend(figure, axes[0][0])
     for ax in axes[-1]:
         ax.set_xlabel("key", fontsize="small")
     axes[-1][0].set_xticks(range(len(letters)), letters, fontsize=4)
@@ -134,13 +159,13 @@ def _triangle(ax, rows: Sequence[Sequence[float]]) -> None:
     ax.text(size, 0, f"\u00b1{most:.2g}", fontsize="x-small", ha="right", va="top")
 
 
-def step_times(runs: Sequence[RunResult]) -> str:
-    """Time of a training step, as bars."""
-    figure, axes = _figure(size=(6.4, 0.5 + 0.4 * len(runs)))
+def step_times(groups: Sequence[Group]) -> str:
+    """Time of a training step, as bars; of several seeds the mean of their medians."""
+    timed = [group for group in groups if group.step_ms][::-1]
+    figure, axes = _figure(size=(7.6, 0.8 + 0.4 * len(timed)))
     ax = axes[0][0]
-    names = [run.name for run in runs][::-1]
-    times = [run.step_ms for run in runs][::-1]
-    bars = ax.barh(names, times)
+    times = [sum(group.step_ms) / len(group.step_ms) for group in timed]
+    bars = ax.barh([group.name for group in timed], times, color=line(0)["color"])
     ax.bar_label(bars, fmt="%.0f", padding=3)
     ax.set_xlabel("time per training step (ms, median)")
     return _svg(figure)

@@ -10,14 +10,17 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..errors import RunError
 from ..files import replace_file
 
 EVALUATION = "evaluation.json"
 LOG = "log.jsonl"
 CHECKPOINT = "checkpoint.safetensors"
+# What a run's provenance names.
+_ORIGIN = ("source", "text", "saved", "revision", "extended")
 
 
-class ReportError(Exception):
+class ReportError(RunError):
     """A run's folder lacks what a report needs."""
 
 
@@ -30,7 +33,10 @@ class RunResult:
     ``step_ms``: median time of a training step in milliseconds. ``biases``: by
     layer, an array [heads, distances] of what the encodings add to a score at
     distance 0, 1, ... ``adaptive``: what encodings of all heads add to the scores of
-    a text (`training.adaptive.adaptive_biases`).
+    a text (`training.adaptive.adaptive_biases`). ``provenance``: of the training, its
+    text (``source`` and digest ``text``), when it was ``saved``, ``revision`` of
+    Sextant, and how it was ``extended``. ``notes``: in what the evaluation differs
+    from the training.
     """
 
     name: str
@@ -43,6 +49,8 @@ class RunResult:
     parameters: int = 0
     biases: list[list[list[float]]] = field(default_factory=list)
     adaptive: list[dict] = field(default_factory=list)
+    provenance: dict = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def write_evaluation(folder: Path, result: RunResult) -> None:
@@ -57,7 +65,10 @@ def write_evaluation(folder: Path, result: RunResult) -> None:
             "parameters": result.parameters,
             "biases": result.biases,
             "adaptive": result.adaptive,
-        }
+            "provenance": result.provenance,
+            "notes": result.notes,
+        },
+        allow_nan=False,
     )
     try:
         replace_file(folder / EVALUATION, text.encode())
@@ -87,9 +98,14 @@ def read_run(folder: str | Path) -> RunResult:
             parameters=stored["parameters"],
             biases=stored["biases"],
             adaptive=stored["adaptive"],
+            provenance=stored["provenance"],
+            notes=stored["notes"],
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ReportError(f"{folder / EVALUATION} lacks {error}") from None
+    for name, known in (("seed", result.config), *((n, result.provenance) for n in _ORIGIN)):
+        if name not in known:
+            raise ReportError(f"{folder / EVALUATION} lacks {name!r}")
     result.steps, result.step_ms = _read_log(folder / LOG)
     return result
 

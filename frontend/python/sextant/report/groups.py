@@ -1,0 +1,71 @@
+"""Runs of a report, those of one list of encodings together: they differ in the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .results import ReportError, RunResult
+
+# What may differ between the runs of a group.
+_FREE = {"seed", "data", "target"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of the same settings but for the seed, in the order of seeds."""
+
+    name: str
+    runs: tuple[RunResult, ...]
+
+    @property
+    def seeds(self) -> list[int]:
+        return [run.config["seed"] for run in self.runs]
+
+    def losses(self, protocol: str, multiple: int) -> list[float]:
+        """By seed; without the runs that were not evaluated there."""
+        found = (getattr(run, protocol).get(multiple) for run in self.runs)
+        return [loss for loss in found if loss is not None]
+
+    @property
+    def step_ms(self) -> list[float]:
+        return [run.step_ms for run in self.runs if run.step_ms]
+
+
+def group(runs: Sequence[RunResult]) -> list[Group]:
+    """Groups in the order of their first runs; a `ReportError` for runs that cannot be
+    compared."""
+    if not runs:
+        raise ReportError("a report needs at least one run")
+    _check_texts(runs)
+    names = dict.fromkeys(run.name for run in runs)
+    return [_group(name, [run for run in runs if run.name == name]) for name in names]
+
+
+def _group(name: str, runs: Sequence[RunResult]) -> Group:
+    ordered = sorted(runs, key=lambda run: run.config["seed"])
+    for before, after in zip(ordered, ordered[1:]):
+        if before.config["seed"] == after.config["seed"]:
+            raise ReportError(
+                f"two runs have the same encodings and seed: {name}, seed "
+                f"{after.config['seed']}; name one of them"
+            )
+        for key in sorted(before.config.keys() | after.config.keys()):
+            one, other = before.config.get(key), after.config.get(key)
+            if key not in _FREE and one != other:
+                raise ReportError(
+                    f"two runs of the same encodings, {name}, differ in {key}: {one} and "
+                    f"{other}; only seeds may differ"
+                )
+    return Group(name, tuple(ordered))
+
+
+def _check_texts(runs: Sequence[RunResult]) -> None:
+    first = runs[0]
+    for run in runs[1:]:
+        if run.provenance["text"] != first.provenance["text"]:
+            raise ReportError(
+                f"runs on different texts cannot be compared: {first.name} is of "
+                f"{first.provenance['source']}, {run.name} of {run.provenance['source']}; "
+                "write a report of each text"
+            )
