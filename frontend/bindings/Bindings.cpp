@@ -79,6 +79,7 @@ static py::dict toPython(const EncodingFacts &facts) {
   result["formula"] = facts.formula;
   result["paper"] = facts.paper;
   result["file"] = facts.file;
+  result["text"] = facts.text;
   result["places"] = facts.places;
   result["options"] = options;
   result["params"] = toPython(facts.params);
@@ -184,6 +185,16 @@ PYBIND11_MODULE(_compiler, m) {
       },
       py::arg("definitions"), py::arg("uses"), py::arg("search_path"),
       "Parameters of a list of uses, in the order of operands.");
+  m.def(
+      "count_axes",
+      [](const std::string &definitions, const Uses &uses,
+         const std::string &searchPath) {
+        return run([&](Session &session) {
+          return countAxes(session, {definitions, searchPath}, uses);
+        });
+      },
+      py::arg("definitions"), py::arg("uses"), py::arg("search_path"),
+      "How many axes of positions a list of uses reads.");
   m.def(
       "shapes",
       [](const std::string &definitions, const Uses &uses,

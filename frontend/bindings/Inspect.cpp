@@ -5,6 +5,8 @@
 #include "frontend/bindings/Spelling.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 #include "passes/Analysis/Evaluate.h"
 #include "passes/Encoding/FoldOptions.h"
 #include "passes/Encoding/Library.h"
@@ -247,6 +249,27 @@ static std::string getFile(Operation *op) {
   return file;
 }
 
+/// How many axes of positions a definition with folded options reads. What its
+/// options leave unused does not count.
+static FailureOr<int64_t> countAxes(pos::EncodingOp definition) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(definition.getLoc());
+  module->push_back(definition.clone());
+  PassManager passes(definition.getContext());
+  passes.addPass(createCanonicalizerPass());
+  if (failed(passes.run(*module)))
+    return failure();
+  int64_t last = 0;
+  module->walk([&](Operation *op) {
+    if (auto coord = dyn_cast<pos::CoordOp>(op))
+      last = std::max<int64_t>(last, coord.getAxis());
+    else if (auto offset = dyn_cast<pos::OffsetOp>(op))
+      last = std::max<int64_t>(last, offset.getAxis());
+    else if (auto bound = dyn_cast<pos::BoundOp>(op))
+      last = std::max<int64_t>(last, bound.getAxis());
+  });
+  return last + 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Questions
 //===----------------------------------------------------------------------===//
@@ -276,6 +299,10 @@ std::optional<EncodingFacts> bindings::describe(Session &session,
   facts.formula = getText(definition, "formula");
   facts.paper = getText(definition, "paper");
   facts.file = getFile(definition);
+  // Without aliases, so that the text stands alone.
+  llvm::raw_string_ostream text(facts.text);
+  definition->print(text, OpPrintingFlags().useLocalScope());
+  text << '\n';
   facts.places = getPlaces(definition);
   for (auto option : definition.getOps<pos::OptionOp>())
     facts.options.push_back(getFacts(option));
@@ -307,6 +334,22 @@ bindings::getSignature(Session &session, const Source &source,
   for (StringRef operand : operands)
     signature.operands.push_back(operand.str());
   return signature;
+}
+
+std::optional<int64_t>
+bindings::countAxes(Session &session, const Source &source,
+                    const std::vector<std::string> &uses) {
+  auto linked = linkUses(session, source, uses);
+  if (!linked)
+    return std::nullopt;
+  int64_t most = 1;
+  for (LinkedUse &use : *linked) {
+    FailureOr<int64_t> axes = ::countAxes(*use.definition);
+    if (failed(axes))
+      return std::nullopt;
+    most = std::max(most, *axes);
+  }
+  return most;
 }
 
 static LogicalResult getShape(pos::ParamOp param, passes::Evaluator &evaluator,

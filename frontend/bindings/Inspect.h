@@ -48,6 +48,7 @@ struct EncodingFacts {
   std::string formula;
   std::string paper;
   std::string file;
+  std::string text; ///< as printed, without comments and locations
   std::vector<std::string> places;
   std::vector<OptionFacts> options;
   std::vector<ParamFacts> params;
@@ -81,6 +82,10 @@ std::optional<EncodingFacts> describe(Session &session, const Source &source,
 std::optional<SignatureFacts>
 getSignature(Session &session, const Source &source,
              const std::vector<std::string> &uses);
+
+/// How many axes of positions the uses read, at least 1.
+std::optional<int64_t> countAxes(Session &session, const Source &source,
+                                 const std::vector<std::string> &uses);
 
 /// Shape of every parameter. An extent that is not given is an error.
 std::optional<Shapes> getShapes(Session &session, const Source &source,

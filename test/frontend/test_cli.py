@@ -1,5 +1,6 @@
 """The command line: lists, a small run from training to report, errors."""
 
+import builtins
 import errno
 import json
 import os
@@ -34,6 +35,7 @@ def text_file(tmp_path):
 
 
 def train(folder, text_file, *more):
+    """Trains a tiny model; gives the exit code."""
     return main(["train", str(folder), "--data", str(text_file), *TINY, *more])
 
 
@@ -63,7 +65,7 @@ def test_encodings_are_listed_and_described(capsys):
 
 def test_from_training_to_report(tmp_path, text_file, capsys):
     runs = []
-    for encodings in ([], ["kerple_log"], ["rope", "near=window(size=8)"], [ADAPTIVE]):
+    for encodings in (["none"], ["kerple_log"], ["rope", "near=window(size=8)"], [ADAPTIVE]):
         folder = tmp_path / "-".join(["run", *encodings])
         assert train(folder, text_file, "--encodings", *encodings) == 0
         runs.append(str(folder))
@@ -175,7 +177,7 @@ def test_an_interrupted_run_resumes_bitwise(tmp_path, text_file):
 
 def test_a_killed_run_resumes_bitwise(tmp_path, text_file):
     command = [sys.executable, "-m", "sextant", "train", str(tmp_path / "killed")]
-    command += ["--data", str(text_file), *TINY, "--steps", "400"]
+    command += ["--data", str(text_file), *TINY, "--steps", "150"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     checkpoint = tmp_path / "killed" / "checkpoint.safetensors"
     deadline = time.monotonic() + 120
@@ -186,8 +188,8 @@ def test_a_killed_run_resumes_bitwise(tmp_path, text_file):
     process.wait()
     step = read_checkpoint(checkpoint).step
     assert step > 0 and step % 5 == 0
-    assert subprocess.run(command).returncode == 0
-    assert train(tmp_path / "whole", text_file, "--steps", "400") == 0
+    for name in ("killed", "whole"):
+        assert train(tmp_path / name, text_file, "--steps", "150") == 0
     assert same(tensors_of(tmp_path / "killed"), tensors_of(tmp_path / "whole"))
 
 
@@ -217,6 +219,50 @@ def test_a_full_disk_loses_nothing(tmp_path, text_file, capsys, monkeypatch):
     assert [json.loads(e)["step"] for e in entries] == list(range(12))
 
 
+def test_unexpected_errors_are_one_line_and_debug_shows_where(capsys, monkeypatch):
+    from sextant import cli
+
+    def fail(*arguments):
+        raise KeyError("lost")
+
+    monkeypatch.setattr(cli.definitions, "encodings", fail)
+    assert main(["encodings"]) == 1
+    assert capsys.readouterr().err == (
+        "sextant: error: KeyError: 'lost'; with --debug, where it comes from\n"
+    )
+    for arguments in (["--debug", "encodings"], ["encodings", "--debug"]):
+        assert main(arguments) == 1
+        error = capsys.readouterr().err
+        assert error.startswith("Traceback") and 'raise KeyError("lost")' in error
+    monkeypatch.setenv("SEXTANT_DEBUG", "1")
+    assert main(["encodings"]) == 1
+    assert capsys.readouterr().err.startswith("Traceback")
+
+
+def test_pytorchs_errors_are_told_without_its_stack(capsys, monkeypatch):
+    from sextant import cli
+
+    def fail(*arguments):
+        raise builtins.RuntimeError("can't allocate memory\nException raised from alloc (a.cpp)")
+
+    monkeypatch.setattr(cli.definitions, "encodings", fail)
+    assert main(["encodings"]) == 1
+    assert capsys.readouterr().err == "sextant: error: can't allocate memory\n"
+
+
+def test_a_pipe_is_no_text(tmp_path, text_file, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert train(tmp_path / "run", text_file, "--data", str(tmp_path / "pipe")) == 1
+    assert "it is a pipe; a text is an ordinary file" in capsys.readouterr().err
+
+
+def test_version_names_the_commit(capsys):
+    with pytest.raises(SystemExit) as info:
+        main(["--version"])
+    assert info.value.code == 0
+    assert capsys.readouterr().out.startswith(f"sextant {sextant.__version__}")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_log_that_cannot_be_written_is_named(tmp_path, text_file, capsys):
     folder = tmp_path / "run"
@@ -239,6 +285,14 @@ def test_a_log_that_cannot_be_written_is_named(tmp_path, text_file, capsys):
         (["--lr", "nan"], "lr must be finite and not negative, got nan"),
         (["--data", "/"], "cannot read /: Is a directory"),
         (["--target", "cpu:avx1024"], "cpu:avx2"),
+        (["--seed", "1" + "0" * 23], "seed must not be negative and less than 2^31"),
+        (["--steps", "1" + "0" * 400], "got a number of 401 digits"),
+        (["--batch", "1000000000"], "take a smaller batch, length, width or number of layers"),
+        (["--width", "2000000000"], "a model of 2 layers of width 2000000000"),
+        (["--data", "/dev/zero"], "cannot read /dev/zero: it is a device; a text is an ordinary"),
+        (["--encodings", "document"], '"document" needs the tensor "document.ids" [batch, key]'),
+        (["--encodings", "rope_2d"], '"rope_2d" reads positions of 2 axes'),
+        (["--encodings", "none", "rope"], '"none" means no encoding and stands alone, got rope'),
     ],
 )
 def test_errors_name_the_cause(tmp_path, text_file, capsys, arguments, message):

@@ -4,9 +4,22 @@ import pytest
 import torch
 
 import sextant
-from sextant import CompileError
+from sextant import CompileError, definitions
 
 pytest.importorskip("sextant._compiler")
+
+
+def test_axes_that_options_leave_unused_do_not_count():
+    for use, axes in (
+        ("rope", 1),
+        ("rope_2d", 2),
+        ("liere(axes=1)", 1),
+        ("liere", 2),
+        ("liere(axes=3)", 3),
+        ("learned(rows=16)", 1),
+        ("dape(swin(rows=2, columns=2))", 2),
+    ):
+        assert definitions.axes(["causal", use]) == axes, use
 
 
 def test_every_encoding_says_what_it_is():

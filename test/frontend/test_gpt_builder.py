@@ -90,6 +90,16 @@ def test_settings_that_make_no_model(settings, message):
         gpt.Config(**settings)
 
 
+@pytest.mark.parametrize("dim", ["key", "query", "batch"])
+def test_parameters_of_the_size_of_a_call_are_refused(dim):
+    @sextant.encoding
+    def sized(score, at, table: sextant.Param(dim, init=sextant.constant_init(0.5))):
+        return score + table[0]
+
+    with pytest.raises(ValueError, match=rf'"sized.table" \[{dim}\] has the size of a call'):
+        gpt.gpt(encodings=("causal", sized))
+
+
 def test_unknown_encodings_list_the_nearest():
     with pytest.raises(sextant.CompileError, match="ropee.*rope"):
         gpt.gpt(encodings=("ropee",))

@@ -10,8 +10,9 @@ import torch
 import sextant
 from sextant import probe
 from sextant.cli import main
+from sextant.curves import COLORS, in_buckets
 from sextant.panels import Subject, initial_params, make_panels, printable
-from sextant.plot import default_name, draw_panel, plot_encoding, render
+from sextant.plot import default_name, draw_panel, panels_of, plot_encodings, render
 from sextant.uses import parse_use
 
 pytest.importorskip("sextant._compiler")
@@ -23,7 +24,7 @@ def subject_of(use, **settings):
     return subject
 
 
-def panels_of(use, **settings):
+def drawn(use, **settings):
     return make_panels(subject_of(use, **settings))
 
 
@@ -44,7 +45,7 @@ def every_encoding():
 def test_every_encoding_has_a_picture(name):
     """Whatever is installed: parameters of callers get example values, and what
     adds nothing at first is moved."""
-    panels = panels_of(name, heads=2, head_dim=16, length=24)
+    panels = drawn(name, heads=2, head_dim=16, length=24)
     width, height = size_of(render(panels, name))
     assert width >= 400 and height >= 300
     for panel in panels:
@@ -54,27 +55,76 @@ def test_every_encoding_has_a_picture(name):
 
 
 def test_a_bias_is_drawn_by_head():
-    (panel,) = panels_of("alibi", heads=4, length=10)
+    (panel,) = drawn("alibi", heads=4, length=10)
     slopes = [2.0 ** (-2 * (h + 1)) for h in range(4)]
     assert [label for label, _, _ in panel.curves] == [f"head {h}" for h in range(4)]
     for (_, x, y), slope in zip(panel.curves, slopes):
         torch.testing.assert_close(y, -slope * x.double())
 
 
-def test_a_rotation_is_drawn_by_pair():
-    """cos(distance * frequency) for one lane of each pair; their mean for all."""
-    (panel,) = panels_of("rope", head_dim=8, length=12)
+def test_a_rotation_is_drawn_by_lane():
+    """cos(distance * frequency) for both lanes of each pair; their mean for all."""
+    lanes, mean = drawn("rope", head_dim=8, length=12)
     distance = torch.arange(12).double()
-    frequency = [10000.0 ** (-2 * t / 8) for t in range(4)]
-    assert [label for label, _, _ in panel.curves] == ["lane 0", "lane 1", "lane 2", "all lanes"]
-    for (_, _, y), f in zip(panel.curves[:3], frequency):
-        torch.testing.assert_close(y, (distance * f).cos(), atol=1e-6, rtol=0)
-    mean = sum((distance * f).cos() for f in frequency) / 4
-    torch.testing.assert_close(panel.curves[-1][2], mean, atol=1e-6, rtol=0)
+    frequency = torch.tensor([10000.0 ** (-2 * t / 8) for t in range(4)]).double()
+    want = (frequency[:, None] * distance).cos()
+    assert lanes.centred and lanes.step == 1
+    torch.testing.assert_close(lanes.image, want.repeat(2, 1), atol=1e-6, rtol=0)
+    ((_, _, y),) = mean.curves
+    torch.testing.assert_close(y, want.mean(0), atol=1e-6, rtol=0)
+
+
+def test_a_rotation_by_two_axes_is_drawn_along_both():
+    first, _, second, _ = drawn("rope_2d", head_dim=8, heads=1, length=5)
+    assert second.x == "distance on the second axis"
+    assert (first.image[:4] - second.image[4:]).abs().max() < 1e-6 or (
+        first.image - second.image
+    ).abs().max() > 0.1
+
+
+def test_a_map_of_many_distances_leaves_some_out():
+    lanes, mean = drawn("rope", head_dim=4, heads=1, length=1500)
+    assert lanes.image.shape == (4, 500) and lanes.step == 3
+    assert len(mean.curves[0][1]) == 1500
+
+
+def test_buckets_are_drawn_on_a_logarithmic_axis():
+    from matplotlib.figure import Figure
+
+    assert in_buckets([1, 2, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5])
+    assert not in_buckets(list(range(64))) and not in_buckets([1] * 16)
+    assert not in_buckets([0] * 8 + [1] * 8 + [2] * 8 + [3] * 8)
+    subject = subject_of("t5_bias", heads=2, length=200)
+    subject.params["t5_bias.table"].copy_(torch.arange(64.0).reshape(32, 2))
+    (panel,) = make_panels(subject)
+    figure = Figure()
+    ax = figure.subplots()
+    draw_panel(figure, ax, panel)
+    assert ax.get_xscale() == "symlog"
+    (linear,) = drawn("alibi", heads=2, length=200)
+    assert not linear.buckets
+
+
+def test_several_uses_share_a_picture(tmp_path, monkeypatch, capsys):
+    """Biases in one panel first, then each use by itself."""
+    subjects = [subject_of(use, heads=2, length=9) for use in ("alibi", "rope", "kerple_log")]
+    panels = panels_of(subjects)
+    assert [p.title for p in panels] == [
+        "bias of head 0",
+        "alibi: bias",
+        "rope: score of equal rows by lane, head 0",
+        "rope: all lanes, head 0",
+        "kerple_log: bias",
+    ]
+    assert [label for label, _, _ in panels[0].curves] == ["alibi", "kerple_log"]
+    assert torch.equal(panels[0].curves[1][2], panels[4].curves[0][2])
+    monkeypatch.chdir(tmp_path)
+    assert main(["encodings", "alibi", "kerple_log", "--plot", "--length", "9"]) == 0
+    assert capsys.readouterr().out == "picture: alibi+kerple_log.png\n"
 
 
 def test_a_mask_is_drawn_as_what_it_shows():
-    (panel,) = panels_of("window(size=4)", heads=1, head_dim=8, length=20)
+    (panel,) = drawn("window(size=4)", heads=1, head_dim=8, length=20)
     offset = torch.arange(20)[:, None] - torch.arange(20)
     torch.testing.assert_close(panel.image, ((offset >= 0) & (offset < 4)).double())
 
@@ -91,7 +141,7 @@ def test_a_factor_is_drawn_beside_the_bias():
 
 
 def test_a_map_of_scores_is_drawn_over_the_score():
-    (panel,) = panels_of("softcap(cap=5)", heads=2)
+    (panel,) = drawn("softcap(cap=5)", heads=2)
     ((_, x, y),) = panel.curves
     torch.testing.assert_close(y, 5 * torch.tanh(x.double() / 5), atol=1e-6, rtol=1e-6)
 
@@ -108,21 +158,23 @@ def test_legends_and_headlines_have_room():
     """Four panels stand in two rows; hosts have one entry, in the colours of heads."""
     from matplotlib.figure import Figure
 
-    panels = panels_of("swin(rows=2, columns=2)", heads=4, length=3)
+    panels = drawn("swin(rows=2, columns=2)", heads=4, length=3)
     width, height = size_of(render(panels, "a long headline " * 30))
     assert width == round(8.4 * 120) and height == round(7.6 * 120)
-    first, *_ = panels_of("dape(kerple_log, hidden=5)", heads=3, head_dim=8, length=8)
+    first, *_ = drawn("dape(kerple_log, hidden=5)", heads=3, head_dim=8, length=8)
     figure = Figure()
     ax = figure.subplots()
     draw_panel(figure, ax, first)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["head 0", "head 1", "head 2", "dashed: hosts"]
+    assert labels == ["head 0", "head 1", "head 2", "dotted: hosts"]
     colors = [line.get_color() for line in ax.get_lines()]
-    assert colors == ["C0", "C1", "C2"] * 2
+    assert colors == list(COLORS[:3]) * 2
+    figure.canvas.draw()
+    assert not ax.get_legend().get_window_extent().overlaps(ax.get_window_extent())
 
 
 def test_embeddings_are_drawn_as_they_become():
-    (panel,) = panels_of("sinusoidal", heads=1, head_dim=8, length=6)
+    (panel,) = drawn("sinusoidal", heads=1, head_dim=8, length=6)
     assert panel.image.shape == (6, 8)
     torch.testing.assert_close(panel.image[:, 0], torch.arange(6).double().sin(), atol=1e-6, rtol=0)
 
@@ -187,7 +239,7 @@ def test_an_encoding_of_the_search_path_is_drawn(tmp_path, monkeypatch):
 
     (tmp_path / "near.mlir").write_text(near.text)
     monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
-    (panel,) = panels_of("near", heads=1, length=5)
+    (panel,) = drawn("near", heads=1, length=5)
     torch.testing.assert_close(panel.curves[0][2], -0.5 * torch.arange(5).double().sqrt())
 
 
@@ -211,7 +263,7 @@ def test_names_of_files():
 
 
 def test_pictures_are_the_same_bits(tmp_path):
-    a, b = (plot_encoding("alibi", tmp_path / n, length=9).read_bytes() for n in ("a.png", "b.png"))
+    a, b = (plot_encodings(["alibi"], tmp_path / n, length=9).read_bytes() for n in ("a.png", "b.png"))
     assert a == b
 
 
@@ -225,6 +277,10 @@ def test_pictures_are_the_same_bits(tmp_path):
         (["dape(softcap)", "--plot"], "is not additive in the score"),
         (["alibi", "--plot", "--heads", "0"], "--heads must be at least 1, got 0"),
         (["alibi", "--plot", "--length", "-1"], "--length must not be negative"),
+        (["alibi", "--plot", "--length", "1000000000"], "--length must be at most 65536"),
+        (["alibi", "--plot", "--heads", "1000000000"], "--heads times --head-dim must be at most"),
+        (["alibi", "--plot", "--seed", "1" + "0" * 23], "--seed must be at least 0 and less than"),
+        (["sinusoidal", "--plot", "--length", "65536"], "an image of 65536 x 256"),
         (["dape", "--plot", "--text", "ab" * 300], "up to 512 bytes, got 600"),
         (["alibi", "--plot", "file/a.png"], "cannot write file/a.png: "),
         (["alibi", "--plot", "--run", "nowhere"], "nowhere"),
@@ -263,14 +319,15 @@ def test_trained_parameters_are_drawn(tmp_path, capsys):
     train = ["train", run, "--data", str(text), "--layers", "2", "--width", "32", "--heads", "2"]
     train += ["--length", "16", "--batch", "2", "--steps", "2", "--quiet"]
     assert main([*train, "--encodings", "learned", "mine=dape(kerple_log, hidden=3)"]) == 0
-    from sextant.training.runs import trained_params
+    from sextant.training.runs import open_run, trained_params
 
-    use, settings = trained_params(run, "mine", 1)
+    with open_run(run) as opened:
+        (use, plain), settings = trained_params(*opened, ["mine", "learned"], 1)
+        (_,), other = trained_params(*opened, ["dape"], 0)
     assert use == "mine=dape(kerple_log, hidden=3)" and settings["heads"] == 2
-    assert settings["params"]["mine.w1"].shape == (3, 4)
-    other = trained_params(run, "dape", 0)[1]["params"]
-    assert not torch.equal(other["mine.w1"], settings["params"]["mine.w1"])
-    assert set(trained_params(run, "learned", 0)[1]["params"]) == {"learned.table"}
+    assert plain == "learned" and set(settings["params"][1]) == {"learned.table"}
+    first, second = (found["params"][0]["mine.w1"] for found in (settings, other))
+    assert first.shape == (3, 4) and not torch.equal(first, second)
     capsys.readouterr()
     picture = tmp_path / "a.png"
     command = ["encodings", "mine", "--plot", str(picture), "--run", run, "--text", "the lazy"]
@@ -283,7 +340,7 @@ def test_trained_parameters_are_drawn(tmp_path, capsys):
 
 def test_an_old_picture_outlives_a_failed_write(tmp_path, monkeypatch, capsys):
     path = tmp_path / "a.png"
-    plot_encoding("alibi", path, length=5)
+    plot_encodings(["alibi"], path, length=5)
     before = path.read_bytes()
 
     def fail(handle):

@@ -12,6 +12,7 @@ from .errors import CompileError, Note, RuntimeError
 from .initial import init_params, project_
 from .program import Program, compile, emit, load
 from .random_positions import random_positions
+from .revision import VERSION as __version__
 from .rowmaps import map_rows
 from .trace.functions import (
     abs,
@@ -41,7 +42,6 @@ from .trace.requirements import require, require_past, require_span
 from .trace.tracer import Encoding, columns, encoding, mask, rows, turn_rows, weighted_rows
 from .uses import Use, parse_use
 
-__version__ = "0.1.0"
 
 __all__ = [
     "CompileError",

@@ -1,19 +1,24 @@
 """The command line: ``sextant train | eval | report | encodings | demo``.
 
-Exit codes: 0 done, 1 failed (a line on stderr says why), 2 wrong arguments, 130
-interrupted (the checkpoint is usable).
+Exit codes: 0 done, 1 failed (a line on stderr says why), 2 wrong arguments, 130 and
+143 interrupted by ctrl-C and SIGTERM (the checkpoint is usable).
 """
 
 from __future__ import annotations
 
 import argparse
+import builtins
+import os
 import sys
+import traceback
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 
 from . import definitions
-from .errors import CompileError, RuntimeError
+from .errors import CompileError, RunError
 from .training.config import TrainConfig
+from .training.interruption import Interrupted
 from .uses import parse_use
 
 _HELP = {
@@ -43,43 +48,52 @@ _HELP = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
     options = _parser().parse_args(arguments)
-    # Late: what reads and writes runs imports much.
-    from .report.results import ReportError
-    from .training.checkpoint import CheckpointError
-    from .training.data import DataError
-    from .training.loop import Interrupted, TrainingError
-
-    expected = (
-        CompileError,
-        RuntimeError,
-        ReportError,
-        CheckpointError,
-        DataError,
-        TrainingError,
-        ImportError,
-        OSError,
-        ValueError,
-        TypeError,
-    )
     try:
         return options.run(options) or 0
     except Interrupted as interrupted:
         print(f"sextant: {interrupted}", file=sys.stderr)
-        return 130
+        return 128 + interrupted.signal
     except KeyboardInterrupt:
         print("sextant: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 1
-    except expected as error:
-        print(f"sextant: error: {error}", file=sys.stderr)
+    except Exception as error:  # whatever it is, what a user can do about it is a line
+        if getattr(options, "debug", False) or os.environ.get("SEXTANT_DEBUG"):
+            traceback.print_exc()
+        print(f"sextant: error: {_message(error)}", file=sys.stderr)
         return 1
 
 
+# Errors whose text stands by itself.
+_TOLD = (CompileError, RunError, ImportError, ValueError, TypeError, MemoryError)
+
+
+def _message(error: Exception) -> str:
+    """What went wrong, without where in the program."""
+    text = str(error).strip()
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, builtins.RuntimeError):  # PyTorch's have its stack behind them
+        text = text.split("\nException raised from", 1)[0]
+        return text.removeprefix("[enforce fail at ").strip() or type(error).__name__
+    if text and isinstance(error, _TOLD):
+        return text
+    if isinstance(error, MemoryError):
+        return "out of memory; take smaller sizes"
+    return f"{type(error).__name__}: {text}; with --debug, where it comes from".replace(": ;", ";")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="sextant",
         description="Trains and evaluates small GPTs with any positional encodings.",
+        epilog="`sextant COMMAND --help` lists a command's arguments. Environment: SEXTANT_PATH, "
+        "folders of encodings; SEXTANT_DEBUG, as --debug; XDG_CACHE_HOME, where compiled "
+        "kernels are kept (sextant/ in it).",
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="print version and commit, and exit"
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_train(commands)
@@ -90,28 +104,54 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Parser(argparse.ArgumentParser):
+    """Every command takes --debug, before its name or behind it."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.add_argument(
+            "--debug",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="show the whole traceback of an error",
+        )
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser, *arguments):
+        from .revision import revision
+
+        print(f"sextant {revision()}")
+        parser.exit()
+
+
 # train ----------------------------------------------------------------------
 
 
 def _add_train(commands) -> None:
     parser = commands.add_parser(
-        "train", help="train a GPT on byte text", description="Trains a GPT on bytes."
+        "train",
+        help="train a GPT on byte text",
+        description="Trains a GPT on bytes. A folder that holds a run goes on with it: "
+        "settings come from the run, and need not be given again; --steps may be raised, "
+        "which extends it. Ctrl-C and SIGTERM end after the step at hand and save it.",
     )
     parser.add_argument("folder", help="where the run's files go")
     parser.add_argument(
         "--encodings",
         nargs="*",
-        default=[],
+        default=argparse.SUPPRESS,
         metavar="USE",
-        help='encodings besides causal, such as rope or "window(size=64)"',
+        help='encodings besides causal, such as rope or "window(size=64)"; none for NoPE '
+        "(default none)",
     )
-    _add_data(parser)
+    _add_data(parser, argparse.SUPPRESS)
     for field in fields(TrainConfig):
         if field.name in _HELP:
             parser.add_argument(
                 "--" + field.name.replace("_", "-"),
                 type=type(field.default),
-                default=field.default,
+                default=argparse.SUPPRESS,
                 help=f"{_HELP[field.name]} (default {field.default})",
             )
     parser.add_argument(
@@ -120,31 +160,51 @@ def _add_train(commands) -> None:
     parser.add_argument(
         "--fresh", action="store_true", help="do not resume from a checkpoint"
     )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check settings, text and encodings, say what would be trained, and stop",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_train)
 
 
-def _add_data(parser) -> None:
+def _add_data(parser, default) -> None:
     parser.add_argument(
         "--data",
         nargs="+",
-        default=[],
+        default=default,
         metavar="FILE",
         help="text to train on (default: the sources of Python's standard library)",
     )
 
 
 def _train(options) -> None:
-    from .training.loop import train
+    from .report.results import CHECKPOINT
+    from .training.loop import plan, train
+    from .training.state import read_state
 
     if options.save_every < 1:
         raise ValueError(f"--save-every must be at least 1, got {options.save_every}")
-    settings = {f.name: getattr(options, f.name) for f in fields(TrainConfig)}
+    given = {f.name: getattr(options, f.name) for f in fields(TrainConfig) if f.name in options}
+    # A run goes on from anywhere.
+    given["data"] = [os.path.abspath(path) for path in given.get("data", [])]
+    path = Path(options.folder) / CHECKPOINT
+    resume = not options.fresh and path.exists()
+    if resume:
+        if not given["data"]:
+            del given["data"]
+        config = replace(read_state(path).config, **given)
+    else:
+        config = TrainConfig(**given)
+    if options.dry_run:
+        print("\n".join(plan(config, options.folder, resume=resume)))
+        return
     train(
-        TrainConfig(**settings),
+        config,
         options.folder,
         save_every=options.save_every,
-        resume=not options.fresh,
+        resume=resume,
         progress=not options.quiet,
     )
     print(f"trained; evaluate with: sextant eval {options.folder}")
@@ -158,7 +218,9 @@ def _add_eval(commands) -> None:
         "eval",
         help="evaluate at multiples of the training length",
         description="Losses on held-out text, in two protocols: all tokens of "
-        "non-overlapping blocks, and the last tokens of each block.",
+        "non-overlapping blocks, and the last tokens of each block. A run is evaluated from "
+        "what its folder holds, wherever that is; what of text and definitions is another "
+        "here than in the training is said.",
     )
     parser.add_argument("folders", nargs="+", help="runs")
     parser.add_argument(
@@ -190,6 +252,8 @@ def _eval(options) -> None:
             target=options.target,
             progress=not options.quiet,
         )
+        for note in result.notes:
+            print(f"sextant: note: {folder}: {note}", file=sys.stderr)
         print(f"{result.name}: nats per byte")
         for label, losses in (
             ("all tokens", result.all_tokens),
@@ -207,7 +271,8 @@ def _add_report(commands) -> None:
         "report",
         help="write an HTML report of evaluated runs",
         description="Table, curves, learned biases, step times, and whether the "
-        "orderings of the literature hold in these runs.",
+        "orderings of the literature hold in these runs. Runs of the same encodings with "
+        "several seeds are shown with their spread, and decide only beyond it.",
     )
     parser.add_argument("folders", nargs="+", help="evaluated runs")
     parser.add_argument("-o", "--output", default="report.html", help="the file")
@@ -219,7 +284,7 @@ def _report(options) -> None:
 
     findings = write_report(options.output, [read_run(f) for f in options.folders])
     for finding in findings:
-        print(f"{'holds' if finding.holds else 'FAILS'}: {finding.text}")
+        print(f"{finding.verdict}: {finding.text}")
     print(f"report: {options.output}")
 
 
@@ -236,9 +301,11 @@ def _add_encodings(commands) -> None:
         "rows, what is added to the scores of a text.",
     )
     parser.add_argument(
-        "name",
-        nargs="?",
-        help='an encoding to describe or to draw, such as rope or "dape(kerple_log, hidden=8)"',
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="encodings to describe, or to draw in one picture, such as rope or "
+        '"dape(kerple_log, hidden=8)"',
     )
     parser.add_argument(
         "--plot",
@@ -273,13 +340,14 @@ def _encodings(options) -> None:
     if options.plot is not None:
         _plot(options)
         return
-    if options.name:
-        use = parse_use(options.name)
-        definitions.signature([options.name])  # what is wrong with options and hosts
+    for text in options.names:
+        use = parse_use(text)
+        definitions.signature([text])  # what is wrong with options and hosts
         for name in (use.encoding, *(host.encoding for host in use.hosts)):
             info = definitions.describe(name)
             print(info)
             print(f"  file: {info.file}")
+    if options.names:
         return
     found = definitions.encodings()
     width = max((len(e.name) for e in found), default=0)
@@ -287,31 +355,48 @@ def _encodings(options) -> None:
         print(f"{encoding.name:<{width}}  {encoding.formula}")
 
 
-def _plot(options) -> None:
-    from .plot import plot_encoding
+_LONGEST = 2**16
+_WIDEST = 2**14
 
-    if not options.name:
+
+def _plot(options) -> None:
+    from .plot import plot_encodings
+
+    if not options.names:
         raise ValueError("--plot needs an encoding: sextant encodings NAME --plot [FILE.png]")
     for name in ("heads", "head_dim"):
         if (given := getattr(options, name)) < 1:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {given}")
+    if options.heads * options.head_dim > _WIDEST:
+        raise ValueError(
+            f"--heads times --head-dim must be at most {_WIDEST}, got "
+            f"{options.heads * options.head_dim}"
+        )
     if options.length < 0:
         raise ValueError(f"--length must not be negative, got {options.length}")
-    settings = {"heads": options.heads, "head_dim": options.head_dim}
-    use = options.name
-    if options.folder:
-        from .training.runs import trained_params
+    if options.length > _LONGEST:
+        raise ValueError(f"--length must be at most {_LONGEST}, got {options.length}")
+    if not 0 <= options.seed < 2**31:
+        raise ValueError(f"--seed must be at least 0 and less than 2^31, got {options.seed}")
 
-        use, settings = trained_params(options.folder, options.name, options.layer)
-    path = plot_encoding(
-        use,
-        options.plot,
-        length=options.length,
-        seed=options.seed,
-        text=options.text.encode("utf-8", "surrogateescape"),
-        **settings,
-    )
-    print(f"picture: {path}")
+    def draw(uses: Sequence[str], settings: dict) -> None:
+        path = plot_encodings(
+            uses,
+            options.plot,
+            length=options.length,
+            seed=options.seed,
+            text=options.text.encode("utf-8", "surrogateescape"),
+            **settings,
+        )
+        print(f"picture: {path}")
+
+    if not options.folder:
+        draw(options.names, {"heads": options.heads, "head_dim": options.head_dim})
+        return
+    from .training.runs import open_run, trained_params
+
+    with open_run(options.folder) as (model, run):
+        draw(*trained_params(model, run, options.names, options.layer))
 
 
 # demo -----------------------------------------------------------------------
@@ -335,16 +420,27 @@ def _add_demo(commands) -> None:
         metavar="USE",
         help='one more encoding, such as "dape(alibi)"; may be repeated',
     )
-    _add_data(parser)
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="train each N times, with seeds 0 to N - 1, to see the spread (default 1; the time "
+        "is N times as long)",
+    )
+    _add_data(parser, [])
     parser.set_defaults(run=_demo)
 
 
 def _demo(options) -> None:
     from .demo import ENCODINGS, run_demo
 
+    if not 1 <= options.seeds <= 1000:
+        raise ValueError(f"--seeds must be at least 1 and at most 1000, got {options.seeds}")
     run_demo(
         options.folder,
         quick=options.quick,
-        data=tuple(options.data),
+        seeds=options.seeds,
+        data=tuple(os.path.abspath(path) for path in options.data),
         encodings=tuple(dict.fromkeys([*ENCODINGS, *options.also])),
     )

@@ -6,15 +6,19 @@ and remembers it, since one list of encodings is asked about many times.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import math
 import os
 import struct
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import backend
+from .errors import CompileError
 from .trace.tracer import Encoding
 from .uses import Option, Use, parse_uses, spell_option
 
@@ -85,7 +89,8 @@ class EncodingInfo:
     """An encoding that is installed.
 
     ``places``: where it acts ("score", "mask", "rows of query, key", ...).
-    ``file``: its definition. ``parameters`` have names without instance.
+    ``file``: its definition; ``text``: that as the compiler prints it, without
+    comments. ``parameters`` have names without instance.
     """
 
     name: str
@@ -95,6 +100,7 @@ class EncodingInfo:
     options: tuple[OptionInfo, ...]
     parameters: tuple[ParamInfo, ...]
     file: str
+    text: str
 
     def __str__(self) -> str:
         lines = [self.name + (f": {self.formula}" if self.formula else "")]
@@ -194,12 +200,45 @@ def _attribute(value: Option) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def user_folder() -> str:
-    """The folder of the user's own encodings,
-    ``$XDG_DATA_HOME/sextant/encodings``. It is searched first; then come those of
-    ``SEXTANT_PATH`` (separated by colons), then the package's own."""
+# Folders of definitions that go before all others (`defined`).
+_own_folders: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar(
+    "_own_folders", default=()
+)
+
+
+def first_folders() -> str:
+    """The folders that are searched first, separated by colons: the user's own
+    encodings, ``$XDG_DATA_HOME/sextant/encodings``, inside `defined` behind its texts.
+    Then come those of ``SEXTANT_PATH``, then the package's own."""
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return str(Path(data).expanduser() / "sextant" / "encodings")
+    user = Path(data).expanduser() / "sextant" / "encodings"
+    return ":".join([*_own_folders.get(), str(user)])
+
+
+@contextlib.contextmanager
+def defined(texts: Mapping[str, str]) -> Iterator[None]:
+    """Inside, the names of ``texts`` mean these definitions."""
+    with tempfile.TemporaryDirectory(prefix="sextant-definitions-") as folder:
+        for name, text in texts.items():
+            (Path(folder) / f"{name}.mlir").write_text(text)
+        token = _own_folders.set((folder, *_own_folders.get()))
+        try:
+            yield
+        finally:
+            _own_folders.reset(token)
+
+
+def texts(encodings: Iterable[str]) -> dict[str, str]:
+    """The definitions that uses name, hosts among them, by name."""
+    return {name: describe(name).text for name in sorted(_used_names(tuple(encodings)))}
+
+
+def text_of(name: str) -> str | None:
+    """The definition that a name has; None if it has none that can be read."""
+    try:
+        return describe(name).text
+    except CompileError:
+        return None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -220,7 +259,8 @@ def _files(spelled: tuple[str, ...]) -> tuple[tuple, ...]:
     """The files of the search path that uses name, as they are now. A definition
     may be edited, or another may come before it on the path, at any time."""
     listed = os.environ.get("SEXTANT_PATH", "").split(":")
-    folders = [user_folder(), *filter(None, listed), str(backend.PACKAGE / "encodings")]
+    own = first_folders().split(":")
+    folders = [*own, *filter(None, listed), str(backend.PACKAGE / "encodings")]
     found = []
     for name in _used_names(spelled):
         for folder in folders:
@@ -241,7 +281,7 @@ def signature(encodings: Iterable[EncodingLike]) -> Signature:
 
 def resolve(spelled: tuple[str, ...], definitions: str) -> Signature:
     """As `signature`, of spellings and definitions; remembered."""
-    return _resolve(spelled, definitions, user_folder(), _files(spelled))
+    return _resolve(spelled, definitions, first_folders(), _files(spelled))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -257,6 +297,14 @@ def _resolve(
     )
 
 
+def axes(encodings: Iterable[EncodingLike]) -> int:
+    """How many axes of positions a list of encodings reads, at least 1."""
+    found = signature(encodings)
+    return backend.compiler().count_axes(
+        found.definitions, list(found.uses), first_folders()
+    )
+
+
 @functools.lru_cache(maxsize=4096)
 def _shapes(signature: Signature, folder: str, extents: tuple[tuple[str, int], ...]):
     return backend.compiler().shapes(
@@ -266,7 +314,7 @@ def _shapes(signature: Signature, folder: str, extents: tuple[tuple[str, int], .
 
 def shapes(signature: Signature, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
     """Shape of every parameter for given extents (heads, head_dim, batch, ...)."""
-    found = _shapes(signature, user_folder(), tuple(sorted(extents.items())))
+    found = _shapes(signature, first_folders(), tuple(sorted(extents.items())))
     return {name: tuple(shape) for name, shape in found.items()}
 
 
@@ -275,7 +323,7 @@ def describe(name: str | Encoding) -> EncodingInfo:
     definitions, label = "", name
     if isinstance(name, Encoding):
         definitions, label = name.text, name.name
-    found = backend.compiler().describe(definitions, label, user_folder())
+    found = backend.compiler().describe(definitions, label, first_folders())
     options = tuple(
         OptionInfo(
             o["name"], o["type"], _decimal(o["default"]), tuple(o["choices"]), o["range"]
@@ -299,4 +347,4 @@ def _decimal(value: Option) -> Option:
 def encodings() -> list[EncodingInfo]:
     """All encodings that are installed: the user's, those of ``SEXTANT_PATH``, the
     package's own, sorted by name."""
-    return [describe(name) for name in backend.compiler().list_encodings(user_folder())]
+    return [describe(name) for name in backend.compiler().list_encodings(first_folders())]

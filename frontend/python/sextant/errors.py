@@ -60,6 +60,10 @@ class RuntimeError(builtins.RuntimeError):
     """A compiled program cannot be loaded or run."""
 
 
+class RunError(Exception):
+    """A run cannot be trained, read, evaluated or reported on."""
+
+
 def _place(file: str, line: int, column: int) -> str:
     if not file and not line:
         return ""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from pathlib import Path
+
+_UNFINISHED = ".unfinished"
 
 
 def replace_file(path: str | Path, data: bytes) -> None:
     """Writes a file atomically: afterwards it is the old one or the new one.
 
     The data goes to a temporary file beside its place, which is synced and renamed,
-    so a full disk or a killed process leaves what was there before. Makes the
-    folder. Raises `OSError`, and then leaves no temporary file behind. A link stays
-    one; a device or a pipe is written to.
+    so a full disk or a killed process leaves what was there before. Temporary files
+    that killed processes left of this file are removed. Makes the folder. Raises
+    `OSError`, and then leaves no temporary file behind. A link stays one; a device
+    or a pipe is written to.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -23,13 +27,14 @@ def replace_file(path: str | Path, data: bytes) -> None:
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        remove_unfinished(path)
+        handle, temporary = _temporary(path)
         os.fchmod(handle, 0o644)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.replace(temporary, path)
         temporary = ""
         _sync_folder(path.parent)
     finally:
@@ -38,6 +43,43 @@ def replace_file(path: str | Path, data: bytes) -> None:
                 os.unlink(temporary)
             except OSError:
                 pass
+
+
+def remove_unfinished(path: str | Path) -> None:
+    """Removes temporary files of ``path`` whose writers are gone.
+
+    A writer holds a lock on its file for as long as it lives, so what can be locked
+    is left over. Where files cannot be locked, or removed, they stay.
+    """
+    path = Path(path)
+    for name in os.listdir(path.parent):
+        if not (name.startswith(f".{path.name}.") and name.endswith(_UNFINISHED)):
+            continue
+        try:
+            handle = os.open(path.parent / name, os.O_RDWR)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path.parent / name)
+        except OSError:
+            pass
+        finally:
+            os.close(handle)
+
+
+def _temporary(path: Path) -> tuple[int, str]:
+    """A new temporary file of ``path``, locked for as long as it is open."""
+    while True:
+        handle, name = tempfile.mkstemp(_UNFINISHED, f".{path.name}.", path.parent)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:  # no locks here: nobody else can tell that it is left over
+            return handle, name
+        # Somebody may have taken it for left over before it was locked.
+        if os.fstat(handle).st_nlink:
+            return handle, name
+        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, MutableMapping
 
 import torch
 
 from . import backend, definitions
 from .definitions import EncodingLike, ParamInfo, Signature
+from .memory import gibibytes, memory_limit
 
 
 def init_params(
@@ -71,7 +71,7 @@ def values(
         kind, numbers, shape = backend.compiler().initial_values(
             signature.definitions,
             list(signature.uses),
-            definitions.user_folder(),
+            definitions.first_folders(),
             param.name,
             extents,
         )
@@ -90,11 +90,10 @@ def values(
 def _check_size(name: str, shape: list[int]) -> None:
     """A size that options made too large is an error before memory runs out."""
     needed = 4 * math.prod(shape)
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > there:
+    if needed > memory_limit():
         raise MemoryError(
-            f'parameter "{name}" of shape {tuple(shape)} takes {needed / 2**30:.0f} GiB, '
-            f"this machine has {there / 2**30:.0f}"
+            f'parameter "{name}" of shape {tuple(shape)} takes {gibibytes(needed)}, '
+            f"there are {gibibytes(memory_limit())}"
         )
 
 

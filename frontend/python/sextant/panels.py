@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from . import definitions, initial, probe
+from .curves import in_buckets
 from .definitions import ParamInfo
 from .rowmaps import OPERANDS, map_rows
 from .uses import Use
@@ -24,13 +25,21 @@ _MOVED = 0.1
 _MASK_LENGTH = 384
 _TEXT_LENGTH = 64
 _DISTANCES = 256
+# Columns of a map of lanes, and pairs of rows that are computed at a time.
+_COLUMNS = 512
+_PAIRS = 2**15
+# Entries of an image, and of all heads' scores, at most.
+_ENTRIES = 2**22
+ADDED = "added to the score"
 
 
 @dataclass
 class Panel:
     """Part of a picture: curves (label, x, y), or an image [rows, columns] whose
     first entries stand at ``corner`` (x, y). ``centred``: its colours are symmetric
-    around 0. ``letters``: what the columns, and a square image's rows, are."""
+    around 0. ``letters``: what the columns, and a square image's rows, are.
+    ``step``: how far the columns of an image stand apart. ``buckets``: the curves are
+    constant over growing stretches of x."""
 
     title: str
     x: str
@@ -40,6 +49,8 @@ class Panel:
     corner: tuple[int, int] = (0, 0)
     centred: bool = False
     letters: str = ""
+    step: int = 1
+    buckets: bool = False
 
 
 @dataclass
@@ -198,8 +209,9 @@ def _score_panels(subject: Subject) -> list[Panel]:
     flat = _pairs(subject, second)
     if (flat != flat[:, :1]).any():
         return _grid_panels(subject)
-    x = first[:, 0]
-    return [Panel("bias", "distance", "added to the score", _heads(bias, x))]
+    buckets = any(in_buckets(row.tolist()) for row in bias)
+    curves = _heads(bias, first[:, 0])
+    return [Panel("bias", "distance", ADDED, curves, buckets=buckets)]
 
 
 def _curved_panels(subject: Subject, distances: torch.Tensor) -> list[Panel]:
@@ -212,7 +224,7 @@ def _curved_panels(subject: Subject, distances: torch.Tensor) -> list[Panel]:
         if all(torch.allclose(v, bias + s * factor) for s, v in levels.items()):
             return [
                 Panel("factor", "distance", "factor on the score", _heads(factor, x)),
-                Panel("bias", "distance", "added to the score", _heads(bias, x)),
+                Panel("bias", "distance", ADDED, _heads(bias, x)),
             ]
         return [
             Panel(
@@ -254,32 +266,53 @@ def _grid_panels(subject: Subject) -> list[Panel]:
 
 
 def _rotation_panels(subject: Subject) -> list[Panel]:
-    """Scores <R(i) x, R(j) x> over distance, for x of one lane and of all lanes."""
-    length = subject.length_or(_DISTANCES)
-    lanes = [0] + [2**n for n in range(subject.head_dim.bit_length()) if 2**n < subject.head_dim]
+    """Scores <R(i) x, R(j) x> over distance: of rows x of one lane as a map of lanes and
+    distances, and of the row of all lanes."""
+    length, dim = subject.length_or(_DISTANCES), subject.head_dim
+    step = -(-length // _COLUMNS)
     panels = []
     for axis, along in enumerate(("distance", "distance on the second axis")):
         distances = probe.along(length, axis)
-        curves = []
-        for lane in lanes:
-            curve = _self_score(subject, distances, [lane])
-            if not any(torch.allclose(curve, known) for _, _, known in curves):
-                curves.append((f"lane {lane}", distances[:, axis], curve))
-        total = _self_score(subject, distances, list(range(subject.head_dim)))
-        curves.append(("all lanes", distances[:, axis], total))
-        if axis == 0 or any((y - y[0]).abs().max() > 1e-9 for _, _, y in curves):
-            panels.append(Panel("rotation, head 0", along, "score of equal rows", curves))
+        total = _self_scores(subject, distances, torch.full((1, dim), dim**-0.5))[0]
+        lanes = _self_scores(subject, distances[::step], torch.eye(dim))
+        if axis and not bool(((lanes - lanes[:, :1]).abs() > 1e-9).any()):
+            continue
+        panels += [
+            Panel(
+                "score of equal rows by lane, head 0",
+                along,
+                "lane",
+                image=lanes,
+                centred=True,
+                step=step,
+            ),
+            Panel(
+                "all lanes, head 0",
+                along,
+                "score of equal rows",
+                [("", distances[:, axis], total)],
+            ),
+        ]
     return panels
 
 
-def _self_score(subject: Subject, distances: torch.Tensor, lanes: list[int]) -> torch.Tensor:
-    x = _zeros(subject)
-    x[..., lanes] = len(lanes) ** -0.5
-    uses, params = [str(subject.use)], subject.params
-    return probe.pair_scores(uses, params, x, x, distances, scale=1.0)[0]
+def _self_scores(
+    subject: Subject, distances: torch.Tensor, rows: torch.Tensor
+) -> torch.Tensor:
+    """[rows, distances] of the scores of each row with itself, in head 0."""
+    uses, params, count = [str(subject.use)], subject.params, len(distances)
+    at_once = max(_PAIRS // count, 1)
+    parts = []
+    for some in rows.split(at_once):
+        x = some[:, None, None].expand(-1, count, subject.heads, -1).flatten(0, 1)
+        # All pairs are seen from one place, whatever is computed with them.
+        scores = probe.pair_scores(uses, params, x, x, distances.repeat(len(some), 1), scale=1.0)
+        parts.append(scores[0].unflatten(0, (len(some), count)))
+    return torch.cat(parts)
 
 
 def _added(subject: Subject) -> torch.Tensor:
+    _check_image(subject.heads * _own_length(subject), _own_length(subject))
     uses = ["past=causal", str(subject.use)]
     return probe.added_scores(uses, 1, subject.params, *_rows(subject))
 
@@ -296,7 +329,7 @@ def _content_panels(subject: Subject) -> list[Panel]:
     if hosts is not None:
         curves += [(f"hosts, head {h}", x, row.flip(0)) for h, row in enumerate(hosts)]
     what = "text" if subject.text else "random rows"
-    panels = [Panel(f"last query, {what}", "key", "added to the score", curves, letters=letters)]
+    panels = [Panel(f"last query, {what}", "key", ADDED, curves, letters=letters)]
     return panels + [
         Panel(f"added, head {h}", "key", "query", image=image, centred=True, letters=letters)
         for h, image in enumerate(added[:4])
@@ -320,8 +353,17 @@ def _hosts_bias(subject: Subject, length: int) -> torch.Tensor | None:
     )
 
 
+def _check_image(rows: int, columns: int) -> None:
+    if rows * columns > _ENTRIES:
+        raise ValueError(
+            f"an image of {rows} x {columns} has more than {_ENTRIES} entries; take a smaller "
+            "--length"
+        )
+
+
 def _mask_panel(subject: Subject) -> Panel:
     length = _own_length(subject)
+    _check_image(length, length)
     rows = _zeros(subject)[0][:, None].expand(-1, length, -1)
     visible = probe.mapped_scores([str(subject.use)], subject.params, rows, rows)[0] > -torch.inf
     return Panel("visible keys are white (head 0)", "key", "query", image=visible.double())
@@ -331,6 +373,7 @@ def _rows_panel(subject: Subject, operand: str) -> Panel:
     """What rows of zeros become, or rows of ones where those stay zeros."""
     width = subject.heads * subject.head_dim
     length = subject.length_or(_DISTANCES)
+    _check_image(length, width)
     uses, params = [str(subject.use)], subject.params
     for start, title in ((0.0, "rows of zeros"), (1.0, "rows of ones")):
         x = torch.full((1, length, width), start, dtype=torch.float64)

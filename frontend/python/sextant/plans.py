@@ -112,7 +112,7 @@ def remembered(
         plan = _find(key)
         if plan is None or (both and not plan.both):
             data = backend.compiler().compile(
-                write(both), target, definitions.user_folder(), "artifact", "<attention>"
+                write(both), target, definitions.first_folders(), "artifact", "<attention>"
             )
             _compiles += 1
             plan = Plan(signature, backend.Artifact(data), both)

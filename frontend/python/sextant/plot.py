@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import re
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from . import definitions
+from .curves import line, show_in_buckets
 from .files import replace_file
-from .panels import Panel, Subject, initial_params, make_panels
+from .panels import ADDED, Panel, Subject, initial_params, make_panels
 from .uses import parse_use
 
 LONGEST_TEXT = 512
@@ -22,8 +24,8 @@ def default_name(use: str) -> str:
     return re.sub(r"[^\w.=+]+", "-", use).strip("-") + ".png"
 
 
-def plot_encoding(
-    use: str,
+def plot_encodings(
+    uses: Sequence[str],
     path: str | Path = "",
     *,
     heads: int = 4,
@@ -31,45 +33,65 @@ def plot_encoding(
     length: int = 0,
     seed: int = 0,
     text: bytes = b"",
-    params: dict[str, torch.Tensor] | None = None,
+    params: Sequence[dict[str, torch.Tensor]] | None = None,
     note: str = "",
 ) -> Path:
-    """Draws what a use of an encoding does into a PNG file and gives its path.
+    """Draws what uses of encodings do into a PNG file and gives its path.
 
     Args:
-      use: as in a list of encodings, with options and hosts.
+      uses: as in a list of encodings, with options and hosts; each by itself.
       path: the file; by default `default_name` in the current folder.
       length: how far distances go, or how long a text is; 0 chooses.
       seed: of initial parameters and of the rows that letters stand for.
       text: bytes; equal ones have equal rows. Without it each row is another.
-      params: the encoding's parameters by public name, such as those of a trained
+      params: of each use, the parameters by public name, such as those of a trained
         model, which ``note`` names; initial values without it.
 
     Raises `CompileError` for an unknown encoding, `ValueError` where nothing can be
     drawn, `OSError` when the file cannot be written.
     """
-    path = Path(path or default_name(use))
+    path = Path(path or default_name("+".join(uses)))
     if path.suffix.lower() != ".png":
         raise ValueError(f"pictures are PNG: name the file {path.with_suffix('.png')}, got {path}")
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"a text has up to {LONGEST_TEXT} bytes, got {len(text)}")
-    subject = Subject(parse_use(use), {}, heads, head_dim, length, seed, text)
-    if params is None:
-        subject.params = initial_params(subject)
-    else:
-        subject.params, subject.note = dict(params), note
-    panels = make_panels(subject)
+    subjects = [Subject(parse_use(use), {}, heads, head_dim, length, seed, text) for use in uses]
+    for index, subject in enumerate(subjects):
+        if params is None:
+            subject.params = initial_params(subject)
+        else:
+            subject.params, subject.note = dict(params[index]), note
+    data = render(panels_of(subjects), _headline(subjects))
     try:
-        replace_file(path, render(panels, _headline(subject)))
+        replace_file(path, data)
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror}") from None
     return path
 
 
-def _headline(subject: Subject) -> str:
-    formula = definitions.describe(subject.use.encoding).formula
-    note = f" ({subject.note})" if subject.params else ""
-    return f"{subject.use}{note}\n{formula}".strip()
+def panels_of(subjects: Sequence[Subject]) -> list[Panel]:
+    """The panels of one or more uses; of several, their biases side by side first."""
+    if len(subjects) == 1:
+        return make_panels(subjects[0])
+    found = [(str(subject.use), panel) for subject in subjects for panel in make_panels(subject)]
+    biases = [(use, p) for use, p in found if p.y == ADDED and p.x == "distance"]
+    for use, panel in found:
+        panel.title = f"{use}: {panel.title}"
+    panels = [panel for _, panel in found]
+    if len(biases) > 1:
+        curves = [(use, *panel.curves[0][1:]) for use, panel in biases]
+        panels.insert(0, Panel("bias of head 0", "distance", ADDED, curves))
+    return panels
+
+
+def _headline(subjects: Sequence[Subject]) -> str:
+    """The uses, where their parameters are from, and of a single one its formula."""
+    notes = dict.fromkeys(subject.note for subject in subjects if subject.params)
+    note = f" ({'; '.join(notes)})" if notes else ""
+    headline = ", ".join(str(subject.use) for subject in subjects) + note
+    if len(subjects) > 1:
+        return headline
+    return f"{headline}\n{definitions.describe(subjects[0].use.encoding).formula}".strip()
 
 
 def render(panels: list[Panel], headline: str) -> bytes:
@@ -111,27 +133,26 @@ def draw_panel(figure, ax, panel: Panel) -> None:
 
 def _draw_curves(ax, panel: Panel) -> None:
     for number, (label, x, y) in enumerate(panel.curves):
-        style, color = "-", f"C{number % 10}"
-        if "head " in label:
-            color = f"C{int(label.rsplit(' ', 1)[1]) % 10}"
-        if label == "all lanes":
-            color = "black"
+        index = int(label.rsplit(" ", 1)[1]) if "head " in label else number
+        style = line(index)
         if label.startswith("hosts"):  # in the heads' colours: one entry says what they are
-            style, label = "--", "dashed: hosts" if label.endswith(" 0") else "_"
-        ax.plot(x.tolist(), y.tolist(), style, color=color, label=label, linewidth=1.2)
+            style["linestyle"], label = ":", "dotted: hosts" if label.endswith(" 0") else "_"
+        if panel.buckets:
+            style["drawstyle"] = "steps-post"
+        ax.plot(x.tolist(), y.tolist(), label=label or "_", linewidth=1.2, **style)
+    if panel.buckets:
+        show_in_buckets(ax, max(len(x) for _, x, _ in panel.curves))
     ax.grid(alpha=0.3)
-    if any(label for label, _, _ in panel.curves):
-        place = {}
-        if len(ax.get_legend_handles_labels()[0]) > 5:  # many leave no place among them
-            place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-        ax.legend(fontsize="x-small", **place)
+    if ax.get_legend_handles_labels()[0]:  # beside the curves, never on them
+        ax.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _draw_image(figure, ax, panel: Panel) -> None:
     image = panel.image
     height, width = image.shape
     left, top = panel.corner
-    edges = (left - 0.5, left + width - 0.5, top + height - 0.5, top - 0.5)
+    right, half = left + (width - 1) * panel.step, 0.5 * panel.step
+    edges = (left - half, right + half, top + height - 0.5, top - 0.5)
     limits = {"cmap": "Greys_r"}
     if panel.centred:
         finite = image[image.isfinite()].abs()

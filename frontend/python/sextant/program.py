@@ -130,7 +130,7 @@ def compile(text: str, *, target: str = "cpu", file: str = "<text>") -> Program:
     """
     return Program(
         backend.compiler().compile(
-            text, target, definitions.user_folder(), "artifact", file
+            text, target, definitions.first_folders(), "artifact", file
         )
     )
 
@@ -139,7 +139,7 @@ def emit(text: str, stage: str, *, target: str = "cpu", file: str = "<text>") ->
     """The text of a stage of compilation: "pos", "exec", "kernel", "llvm" or
     "asm"."""
     return backend.compiler().compile(
-        text, target, definitions.user_folder(), stage, file
+        text, target, definitions.first_folders(), stage, file
     )
 
 

@@ -64,6 +64,7 @@ def parameters(
     """The parameters of some encodings, named below ``prefix``, and the tensors
     that the caller gives at every call (ids, lengths), under their own names."""
     made, given = [], []
+    _check_sizes(signature, extents)
     for info in signature.params:
         if info.given:
             given.append(Input(info.name, (None,) * info.rank, info.element))
@@ -72,13 +73,29 @@ def parameters(
     return made, given
 
 
+# Extents that differ from call to call; a model's parameters do not.
+_OF_THE_CALL = ("batch", "query", "key")
+
+
+def _check_sizes(signature: Signature, extents: dict[str, int]) -> None:
+    sizes = [
+        definitions.shapes(signature, extents | dict.fromkeys(_OF_THE_CALL, n)) for n in (1, 2)
+    ]
+    for info in signature.params:
+        if not info.given and sizes[0][info.name] != sizes[1][info.name]:
+            raise ValueError(
+                f'parameter "{info.name}" [{", ".join(info.dims)}] has the size of a call, which '
+                "a model's parameters cannot have: give it a fixed size, by an option say"
+            )
+
+
 def _parameter(
     signature: Signature, info: ParamInfo, prefix: str, extents: dict[str, int]
 ) -> Parameter:
     kind, numbers, shape = backend.compiler().initial_values(
         signature.definitions,
         list(signature.uses),
-        definitions.user_folder(),
+        definitions.first_folders(),
         info.name,
         extents,
     )

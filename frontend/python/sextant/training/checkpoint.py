@@ -1,7 +1,6 @@
 """Checkpoints: safetensors files that are written whole or not at all.
 
-A checkpoint holds parameters, optimizer state and, as metadata, the settings, the
-step and the digest of the text.
+What a run keeps in one is said in `state`.
 """
 
 from __future__ import annotations
@@ -16,18 +15,19 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from ..errors import RunError
 from ..files import replace_file
 
-FORMAT = "sextant-checkpoint-1"
+FORMAT = "sextant-checkpoint-2"
 
 
-class CheckpointError(Exception):
+class CheckpointError(RunError):
     """A checkpoint cannot be read or written."""
 
 
 @dataclass
 class Checkpoint:
-    """``tensors`` by name (``param/...`` and ``state/...``), and ``metadata``
+    """``tensors`` by name (``param/...``, ``state/...``, ``text/...``), and ``metadata``
     (text values; ``step`` counts the steps that are done)."""
 
     tensors: dict[str, torch.Tensor]
@@ -77,7 +77,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
             f"{path} is not a checkpoint of this version: expected format "
-            f"{FORMAT}, got {metadata.get('format', 'none')}"
+            f"{FORMAT}, got {metadata.get('format', 'none')}; train anew with --fresh"
         )
     if metadata.get("checksum") != checksum(tensors, metadata):
         raise CheckpointError(f"checkpoint {path} is damaged: its checksum is wrong")

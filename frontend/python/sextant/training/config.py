@@ -9,13 +9,16 @@ from pathlib import Path
 
 from ..errors import nearest
 
+# Stands for the empty list of encodings (NoPE).
+NONE = "none"
+
 
 @dataclass
 class TrainConfig:
     """What defines a run: two runs of equal settings give the same weights.
 
-    ``encodings``: uses in order (causal comes by itself). ``style``: "gpt2" or
-    "llama". ``length``: tokens of a training block. ``warmup``: steps of linear
+    ``encodings``: uses in order (causal comes by itself; "none" alone is the empty
+    list). ``style``: "gpt2" or "llama". ``length``: tokens of a training block. ``warmup``: steps of linear
     warm-up; then the rate falls linearly to ``final`` times its peak ``lr``.
     ``residual``: initial scale of the residual stream's weights, "scaled" or "plain"
     (`models.gpt.Config`). ``clip``: bound on the global norm of the gradients.
@@ -48,7 +51,18 @@ class TrainConfig:
 
     def __post_init__(self):
         self.encodings = tuple(self.encodings)
+        if self.encodings == (NONE,):
+            self.encodings = ()
+        if NONE in self.encodings:
+            others = ", ".join(e for e in self.encodings if e != NONE)
+            raise ValueError(f'"{NONE}" means no encoding and stands alone, got {others} with it')
         self.data = tuple(str(Path(d)) for d in self.data)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(field.default, int) and not 0 <= value < 2**31:
+                raise ValueError(
+                    f"{field.name} must not be negative and less than 2^31, got {_short(value)}"
+                )
         for name in ("layers", "width", "heads", "length", "batch", "steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -68,7 +82,7 @@ class TrainConfig:
             raise ValueError(
                 f'unknown residual "{self.residual}"{nearest(self.residual, ["scaled", "plain"])}'
             )
-        for name in ("lr", "clip", "weight_decay", "warmup"):
+        for name in ("lr", "clip", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(
                     f"{name} must be finite and not negative, got {getattr(self, name)}"
@@ -91,7 +105,7 @@ class TrainConfig:
     @property
     def name(self) -> str:
         """A short name: the encodings, or "none"."""
-        return "+".join(self.encodings) or "none"
+        return "+".join(self.encodings) or NONE
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -114,3 +128,7 @@ class TrainConfig:
             if name not in known:
                 raise ValueError(f'unknown setting "{name}"{nearest(name, known)}')
         return cls(**values)
+
+
+def _short(value: int) -> str:
+    return str(value) if abs(value) < 10**20 else f"a number of {len(str(abs(value)))} digits"

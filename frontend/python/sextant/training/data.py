@@ -7,7 +7,10 @@ site-packages. The last 5 % of a text are held out.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import stat
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +18,15 @@ from pathlib import Path
 
 import torch
 
+from ..errors import RunError
+from ..memory import gibibytes, memory_limit
+
 HELD_OUT = 0.05
 VALIDATION_BYTES = 64 * 1024
 _EXCLUDED = {"test", "tests", "site-packages", "dist-packages", "__pycache__"}
 
 
-class DataError(Exception):
+class DataError(RunError):
     """A text cannot be read, or is too short for what is asked."""
 
 
@@ -57,13 +63,41 @@ def load_text(files: Sequence[str | Path] = (), minimum: int = 1) -> Text:
                 "the sources of Python's standard library are not on this machine; "
                 "name a text with --data FILE..."
             )
-    parts = []
+    return split_text(_read(paths), source, minimum)
+
+
+def _read(paths: Sequence[Path]) -> bytes:
+    """The bytes of files, which are ordinary ones: a resumed run reads them again,
+    and a device may have no end."""
+    parts, total = [], 0
     for path in paths:
         try:
-            parts.append(path.read_bytes())
+            # Without a writer, opening a pipe would wait for ever.
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                if stat.S_ISDIR(mode):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                if not stat.S_ISREG(mode):
+                    raise DataError(
+                        f"cannot read {path}: it is {_kind(mode)}; a text is an ordinary file, "
+                        "which a resumed run can read again"
+                    )
+                total += os.fstat(file.fileno()).st_size
+                # The parts, the whole, and the tensors made of it.
+                if 3 * total > memory_limit():
+                    raise DataError(
+                        f"{path} makes a text of {gibibytes(total)}, of which three copies do "
+                        f"not fit into {gibibytes(memory_limit())} of memory; name a part of it"
+                    )
+                parts.append(file.read())
         except OSError as error:
             raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-    return split_text(b"".join(parts), source, minimum)
+    return b"".join(parts)
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def split_text(raw: bytes, source: str, minimum: int = 1) -> Text:

@@ -7,12 +7,13 @@ context. Losses are in nats per byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from tqdm import tqdm
 
-from .config import TrainConfig
+from ..errors import RunError
 from .data import Text, blocks
 from .model import Model
 
@@ -21,24 +22,33 @@ LAST = 64
 _TOKENS_AT_ONCE = 8192
 
 
+class EvaluationError(RunError):
+    """A model gives no losses."""
+
+
 def mean_losses(
-    model: Model, data: torch.Tensor, length: int, last: int
+    model: Model,
+    data: torch.Tensor,
+    length: int,
+    last: int,
+    after_tokens: Callable[[int], object] | None = None,
 ) -> tuple[float, float]:
     """Mean loss over blocks of ``length``: of all tokens, and of the last ``last``
-    of each block."""
+    of each block. ``after_tokens`` is called with numbers of tokens that are done."""
     tokens, labels = blocks(data, length)
     rows = max(_TOKENS_AT_ONCE // length, 1)
-    parts = [
-        model.token_losses(tokens[start : start + rows], labels[start : start + rows])
-        for start in range(0, len(tokens), rows)
-    ]
+    parts = []
+    for start in range(0, len(tokens), rows):
+        own = slice(start, start + rows)
+        parts.append(model.token_losses(tokens[own], labels[own]))
+        if after_tokens:
+            after_tokens(parts[-1].numel())
     losses = torch.cat(parts).double()
     return float(losses.mean()), float(losses[:, -last:].mean())
 
 
 def evaluate(
     model: Model,
-    config: TrainConfig,
     text: Text,
     *,
     multiples: Sequence[int] = MULTIPLES,
@@ -46,12 +56,20 @@ def evaluate(
     progress: bool = True,
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Losses of all tokens and of the last tokens, by multiple of the training
-    length. Multiples for which the text is too short are an error."""
+    length. Multiples for which the text is too short are an error, and so is a loss
+    that is not finite."""
+    config = model.config
     all_tokens, last_tokens = {}, {}
-    bar = tqdm(multiples, desc=f"{config.name}: evaluate", disable=not progress, leave=False)
-    for multiple in bar:
-        length = multiple * config.length
-        all_tokens[multiple], last_tokens[multiple] = mean_losses(
-            model, text.validation, length, min(last, length)
-        )
+    lengths = {multiple: multiple * config.length for multiple in multiples}
+    total = sum((len(text.validation) - 1) // n * n for n in lengths.values())
+    name = f"{config.name}: evaluate"
+    with tqdm(total=total, desc=name, unit="byte", disable=not progress, leave=False) as bar:
+        for multiple, length in lengths.items():
+            means = mean_losses(model, text.validation, length, min(last, length), bar.update)
+            if not all(map(math.isfinite, means)):
+                raise EvaluationError(
+                    f"{config.name}: the loss at {multiple}x the training length is {means[0]}: "
+                    "the model's numbers are too large; a lower learning rate may help"
+                )
+            all_tokens[multiple], last_tokens[multiple] = means
     return all_tokens, last_tokens

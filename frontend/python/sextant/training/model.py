@@ -4,12 +4,64 @@ from __future__ import annotations
 
 import torch
 
+from .. import definitions
+from ..errors import RunError
+from ..memory import gibibytes, memory_limit
 from ..models.gpt import Config, build, build_rows
 from ..program import Program, compile
 from ..random_positions import random_positions
 from .config import TrainConfig
 
 VOCABULARY = 256
+
+
+class ModelError(RunError):
+    """Settings of which no model can be trained here."""
+
+
+def uses_of(config: TrainConfig) -> tuple[str, ...]:
+    """The encodings of a model, with the mask that comes by itself."""
+    return ("causal", *config.encodings)
+
+
+def check_uses(config: TrainConfig) -> None:
+    """An encoding that needs more than a text and its places is a `ModelError`."""
+    for use in uses_of(config):
+        if (axes := definitions.axes([use])) > 1:
+            raise ModelError(
+                f'"{use}" reads positions of {axes} axes, such as rows and columns of an image; '
+                "a text has one. Give such positions to sextant.attention as query_positions "
+                "and key_positions"
+            )
+        for param in definitions.signature([use]).params:
+            if param.given:
+                raise ModelError(
+                    f'"{use}" needs the tensor "{param.name}" [{", ".join(param.dims)}] of '
+                    f"{param.element} at every call, which a training on text does not have. "
+                    "To train with it, compile sextant.models.gpt.gpt(encodings=[...]) and "
+                    f'give "{param.name}" to Program.run("train_step", ...)'
+                )
+
+
+def check_memory(config: TrainConfig) -> None:
+    """Settings whose training cannot fit into memory are a `ModelError`."""
+    needed, limit = training_bytes(config), memory_limit()
+    if needed > limit:
+        raise ModelError(
+            f"a model of {config.layers} layers of width {config.width} and a step of batch "
+            f"{config.batch} x length {config.length} take about {gibibytes(needed)}, there are "
+            f"{gibibytes(limit)}; take a smaller batch, length, width or number of layers"
+        )
+
+
+def training_bytes(config: TrainConfig) -> int:
+    """About what a training takes at least: weights with gradients and two moments, and
+    per token what the backward needs of the forward."""
+    weights = config.layers * 12 * config.width**2 + VOCABULARY * config.width
+    # Of a layer: input and norm, q, k, v, output, norm, and the MLP's two wide rows;
+    # of the head: logits, and their logarithms of probabilities.
+    token = config.layers * 15 * config.width + 2 * VOCABULARY
+    return 4 * (4 * weights + config.batch * config.length * token)
 
 
 class Model:
@@ -29,7 +81,7 @@ class Model:
             width=config.width,
             heads=config.heads,
             kv_heads=config.kv_heads,
-            encodings=("causal", *config.encodings),
+            encodings=uses_of(config),
             beta1=config.beta1,
             beta2=config.beta2,
             decay=config.weight_decay,

@@ -1,4 +1,8 @@
-"""Evaluation of a run's folder: losses and biases, written beside the checkpoint."""
+"""Evaluation of a run's folder: losses and biases, written beside the checkpoint.
+
+A run is evaluated from what it stores: settings, parameters, definitions and the
+held-out text, so its folder can be anywhere.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ from ..probe import bias_over_distance
 from ..report.results import RunResult, write_evaluation
 from ..uses import parse_uses
 from .adaptive import adaptive_biases
-from .data import DataError, Text, load_text
+from .data import DataError
 from .evaluate import LAST, MULTIPLES, evaluate
-from .loop import load_model
-from .model import Model
+from .model import Model, uses_of
+from .state import Run, open_run
 
 
 def evaluate_run(
@@ -25,22 +29,40 @@ def evaluate_run(
     last: int = LAST,
     target: str | None = None,
     progress: bool = True,
-    text: Text | None = None,
 ) -> RunResult:
-    """Evaluates the checkpoint of ``folder`` and writes ``evaluation.json``."""
+    """Evaluates the checkpoint of ``folder`` and writes ``evaluation.json``. The
+    result's notes say what is not here as it was in the training."""
     folder = Path(folder)
-    model, config, _ = load_model(folder, target)
-    longest = max(multiples) * config.length
-    if text is None:
-        text = load_text(config.data)
-    if len(text.validation) < longest + 1:
-        raise DataError(
-            f"the validation text has {len(text.validation)} bytes; {max(multiples)} x "
-            f"{config.length} tokens need {longest + 1}"
+    with open_run(folder, target) as (model, run):
+        config, text = run.config, run.held_out()
+        longest = max(multiples) * config.length
+        if len(text.validation) < longest + 1:
+            raise DataError(
+                f"the validation text has {len(text.validation)} bytes; {max(multiples)} x "
+                f"{config.length} tokens need {longest + 1}"
+            )
+        all_tokens, last_tokens = evaluate(
+            model, text, multiples=multiples, last=last, progress=progress
         )
-    all_tokens, last_tokens = evaluate(
-        model, config, text, multiples=multiples, last=last, progress=progress
-    )
+        result = RunResult(
+            name=config.name,
+            config=asdict(config),
+            all_tokens=all_tokens,
+            last_tokens=last_tokens,
+            last=last,
+            parameters=model.size,
+            biases=_biases(model),
+            adaptive=adaptive_biases(model, text),
+            provenance=run.provenance,
+            notes=run.notes(),
+        )
+    write_evaluation(folder, result)
+    return result
+
+
+def _biases(model: Model) -> list[list[list[float]]]:
+    """By layer with a bias and by head, what is added at distance 0, 1, ..."""
+    config = model.config
     biases = []
     for layer in range(config.layers):
         bias = bias_over_distance(
@@ -52,38 +74,36 @@ def evaluate_run(
         )
         if bias is not None:
             biases.append([[round(v, 5) for v in row] for row in bias.tolist()])
-    result = RunResult(
-        name=config.name,
-        config=asdict(config),
-        all_tokens=all_tokens,
-        last_tokens=last_tokens,
-        last=last,
-        parameters=model.size,
-        biases=biases,
-        adaptive=adaptive_biases(model, text),
-    )
-    write_evaluation(folder, result)
-    return result
+    return biases
 
 
-def trained_params(folder: str | Path, name: str, layer: int) -> tuple[str, dict]:
-    """One of a run's encodings, by its name or instance: its use as text, and what
-    `sextant.plot.plot_encoding` draws of it: heads, head_dim, params, note."""
-    model, config, step = load_model(folder)
-    uses = {use.instance: use for use in parse_uses(("causal", *config.encodings))}
-    use = uses.get(name) or next((u for u in uses.values() if name in (u.encoding, str(u))), None)
-    if use is None:
-        raise ValueError(f'the run {folder} has no encoding "{name}"{nearest(name, uses)}')
+def trained_params(
+    model: Model, run: Run, names: Sequence[str], layer: int
+) -> tuple[list[str], dict]:
+    """Some of a run's encodings, by name or instance: their uses as text, and what
+    `sextant.plot.plot_encodings` draws of them: heads, head_dim, params, note."""
+    config, folder = run.config, run.path.parent
     if not 0 <= layer < config.layers:
         raise ValueError(f"the run {folder} has layers 0 to {config.layers - 1}, got {layer}")
-    names = definitions.signature([str(use)]).by_name
-    params = {n: t for n, t in _all_params(model, layer).items() if n in names}
-    return str(use), {
+    uses = [_use_in(run, name) for name in names]
+    known = _all_params(model, layer)
+    return uses, {
         "heads": config.heads,
         "head_dim": config.width // config.heads,
-        "params": params,
-        "note": f"{folder}, layer {layer}, step {step}",
+        "params": [
+            {n: known[n] for n in definitions.signature([use]).by_name if n in known}
+            for use in uses
+        ],
+        "note": f"{folder}, layer {layer}, step {run.step}",
     }
+
+
+def _use_in(run: Run, name: str) -> str:
+    uses = {use.instance: use for use in parse_uses(uses_of(run.config))}
+    for use in ([uses[name]] if name in uses else uses.values()):
+        if name in (use.instance, use.encoding, str(use)):
+            return str(use)
+    raise ValueError(f'the run {run.path.parent} has no encoding "{name}"{nearest(name, uses)}')
 
 
 def _all_params(model: Model, layer: int) -> dict:

@@ -1,0 +1,70 @@
+"""The log of a run: a line of JSON for each step."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from ..errors import RunError
+from ..files import replace_file
+
+
+class LogError(RunError):
+    """A log cannot be written."""
+
+
+class Log:
+    """The log of a run, one entry per line; what is not written is a
+    `LogError` that names the file."""
+
+    def __init__(self, path: Path, start: int):
+        """Opens the log and drops entries of steps from ``start`` on, which a killed
+        run left."""
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if start and path.exists():
+                lines = path.read_text(errors="replace").splitlines()
+                kept = [line for line in lines if _step_of(line) < start]
+                replace_file(path, "".join(line + "\n" for line in kept).encode())
+            self._file = path.open("a" if start else "w")
+        except OSError as error:
+            raise self._error(error) from None
+
+    def _error(self, error: OSError) -> LogError:
+        return LogError(
+            f"cannot write {self.path}: {error.strerror}; the last checkpoint, if any, "
+            "is untouched"
+        )
+
+    def add(self, entry: dict) -> None:
+        try:
+            self._file.write(json.dumps(entry) + "\n")
+        except OSError as error:
+            raise self._error(error) from None
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise self._error(error) from None
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, kind, *details) -> bool:
+        try:
+            self._file.close()
+        except OSError as error:
+            if kind is None:
+                raise self._error(error) from None
+        return False
+
+
+def _step_of(line: str) -> float:
+    """The step of an entry; infinite for a line that was cut short."""
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf

@@ -1,0 +1,215 @@
+"""What a run stores: enough to go on, and to be evaluated anywhere.
+
+Besides parameters and the optimizer's state, a checkpoint holds the settings, the
+held-out text, the digest of the whole text, and the definitions of its encodings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from .. import definitions
+from ..errors import RunError
+from ..report.results import CHECKPOINT
+from ..revision import revision
+from .checkpoint import Checkpoint, CheckpointError, read_checkpoint, write_checkpoint
+from .config import TrainConfig
+from .data import DataError, Text, load_text
+from .model import Model, uses_of
+
+_HELD_OUT = "text/validation"
+
+
+class NotFiniteError(RunError):
+    """A parameter, or what the optimizer knows of it, is NaN or infinite."""
+
+
+def save(
+    model: Model, text: Text, found: "Definitions", step: int, path: Path, extended: list
+) -> None:
+    """Writes the state of a run after ``step`` steps, unless a number of it is not
+    finite: then the checkpoint before stays, and the error names the tensor."""
+    tensors = {f"param/{n}": t for n, t in model.params.items()}
+    tensors |= {f"state/{n}": t for n, t in model.state.items()}
+    if bad := not_finite(tensors):
+        raise NotFiniteError(
+            f"after step {step}, {bad}; {path} keeps what it held before, if anything; "
+            "a lower learning rate may help"
+        )
+    tensors[_HELD_OUT] = text.validation
+    metadata = {
+        "config": model.config.dump(),
+        "step": str(step),
+        "text": text.digest,
+        "source": text.source,
+        "definitions": json.dumps(found.texts),
+        "extended": json.dumps(extended),
+        "revision": revision(),
+        "saved": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    }
+    write_checkpoint(path, Checkpoint(tensors, metadata))
+
+
+def not_finite(tensors: dict[str, torch.Tensor]) -> str:
+    """Says which tensor holds what is not finite; empty when all are."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not (fine := torch.isfinite(tensor)).all():
+            kind, _, rest = name.partition("/")
+            what = "parameter" if kind == "param" else "the optimizer's"
+            count = int((~fine).sum())
+            return f'{what} "{rest}" is not finite ({count} of {tensor.numel()} elements)'
+    return ""
+
+
+# Definitions -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Texts of a run's definitions by name, and what of them is another than what is
+    installed here."""
+
+    texts: dict[str, str]
+    changed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def installed(cls, config: TrainConfig) -> "Definitions":
+        return cls(definitions.texts(uses_of(config)))
+
+    @classmethod
+    def stored(cls, texts: dict[str, str]) -> "Definitions":
+        here = {name: definitions.text_of(name) for name in texts}
+        return cls(
+            texts,
+            tuple(n for n in texts if here[n] not in (None, texts[n])),
+            tuple(n for n in texts if here[n] is None),
+        )
+
+    def used(self) -> contextlib.AbstractContextManager:
+        """Inside, names mean these texts."""
+        own = {n: self.texts[n] for n in (*self.changed, *self.missing)}
+        return definitions.defined(own) if own else contextlib.nullcontext()
+
+    @property
+    def notes(self) -> list[str]:
+        notes = [f'the definition of "{n}" has changed since the training' for n in self.changed]
+        notes += [f'"{n}" is not installed here, or its file is damaged' for n in self.missing]
+        return [f"{note}: the run's own definition is used" for note in notes]
+
+
+# Reading -----------------------------------------------------------------------------
+
+
+@dataclass
+class Run:
+    """A run that was read: ``step`` finished steps; ``text`` is the held-out part with
+    the digest of the whole. ``extended``: pairs of the step at which the number of
+    steps was raised, and that number before. ``notes`` say in what the run differs
+    from what is here."""
+
+    config: TrainConfig
+    checkpoint: Checkpoint
+    path: Path
+    definitions: Definitions
+    extended: list[list[int]]
+
+    @property
+    def step(self) -> int:
+        return self.checkpoint.step
+
+    @property
+    def digest(self) -> str:
+        return self.checkpoint.metadata["text"]
+
+    @property
+    def source(self) -> str:
+        return self.checkpoint.metadata["source"]
+
+    @property
+    def provenance(self) -> dict:
+        """Where the run is from, as a report names it."""
+        stored = self.checkpoint.metadata
+        names = ("source", "revision", "saved")
+        return {n: stored[n] for n in names} | {
+            "text": self.digest,
+            "step": self.step,
+            "extended": self.extended,
+        }
+
+    def held_out(self) -> Text:
+        """The held-out text that the run stores; of the rest only the digest."""
+        validation = self.checkpoint.tensors[_HELD_OUT]
+        return Text(torch.empty(0, dtype=torch.uint8), validation, self.source, self.digest)
+
+    def notes(self) -> list[str]:
+        return [*self.definitions.notes, *self._text_notes()]
+
+    def _text_notes(self) -> list[str]:
+        end = "the held-out part that the run stores is used"
+        try:
+            text = load_text(self.config.data)
+        except DataError as error:
+            return [f"the text is not here ({error}): {end}"]
+        if text.digest != self.digest:
+            return [f"the text, {self.source}, has changed since the training: {end}"]
+        return []
+
+    def load_into(self, model: Model) -> None:
+        """Copies parameters and the optimizer's state into a model of the same
+        settings."""
+        for label, own in (("param", model.params), ("state", model.state)):
+            stored = self.checkpoint.part(label)
+            if set(stored) != set(own):
+                missing = ", ".join(sorted(set(own) ^ set(stored))[:4])
+                raise CheckpointError(f"{self.path} does not fit the model: {missing} ...")
+            for name, tensor in stored.items():
+                if tensor.shape != own[name].shape or tensor.dtype != own[name].dtype:
+                    raise CheckpointError(
+                        f"{self.path} does not fit the model: {name} is {tuple(tensor.shape)}, "
+                        f"expected {tuple(own[name].shape)}"
+                    )
+                own[name].copy_(tensor)
+
+
+def read_state(path: str | Path) -> Run:
+    """A run's checkpoint, by its file or folder; raises `CheckpointError`."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / CHECKPOINT
+    checkpoint = read_checkpoint(path)
+    stored = checkpoint.metadata
+    try:
+        config = TrainConfig.load(stored["config"])
+        found = Definitions.stored(json.loads(stored["definitions"]))
+        run = Run(config, checkpoint, path, found, json.loads(stored["extended"]))
+        if _HELD_OUT not in checkpoint.tensors or not run.provenance:
+            raise KeyError(_HELD_OUT)
+    except KeyError as error:
+        raise CheckpointError(
+            f"{path} is not a checkpoint of a training run: it lacks {error}"
+        ) from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path} has settings of another version: {error}") from None
+    if bad := not_finite({n: t for n, t in checkpoint.tensors.items() if n != _HELD_OUT}):
+        raise CheckpointError(f"{path} is of a run that failed: {bad}")
+    return run
+
+
+@contextlib.contextmanager
+def open_run(path: str | Path, target: str | None = None) -> Iterator[tuple[Model, Run]]:
+    """A run and its model. Inside, names of encodings mean what they meant in the
+    training."""
+    run = read_state(path)
+    config = replace(run.config, target=target) if target else run.config
+    with run.definitions.used():
+        model = Model(config)
+        run.load_into(model)
+        yield model, run
