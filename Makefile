@@ -6,13 +6,14 @@
 #   DEMO=quick make demo a much shorter run of the same
 #   make build           tools in build/bin, `sextant` importable in build/venv
 #   make bench           ratios against PyTorch, table and JSON
+#   make mutants         breaks one line at a time: which test sees it (test/mutants.md)
 #   make docs            op and pass reference in build/docs
 #   make format          clang-format over the tree
 
 BUILD  := build
 PYTHON := $(BUILD)/venv/bin/python
 
-.PHONY: setup configure build test demo bench docs format clean
+.PHONY: setup configure build test demo bench mutants docs format clean
 
 setup:
 	@scripts/setup.sh $(BUILD)
@@ -31,6 +32,9 @@ demo: build
 
 bench: build
 	@$(PYTHON) tools/bench/bench.py $(BENCH_FLAGS)
+
+mutants: build
+	@$(PYTHON) test/mutants.py --build $(BUILD) --write
 
 docs: configure
 	@cmake --build $(BUILD) --target docs

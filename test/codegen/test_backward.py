@@ -7,7 +7,7 @@ import pytest
 import targets
 import torch
 from numeric_contract import DRAWS, Comparison, neighbour, products_of
-from plain_attention import causal, gradients, gradients_of_stored
+from plain_attention import attention, causal, gradients, gradients_of_stored
 
 import sextant
 
@@ -58,14 +58,14 @@ def operands(shape, dtype=F32, factor=1.0):
 
 
 def compare(
-    rows, grads, target, encodings=(), params=None, score=None, given=None, **settings
+    rows, grads, target, encodings=(), params=None, score=None, given=None, fixed=None, **settings
 ):
-    """Holds the gradients of sextant.attention to C7, on what its forward stored.
+    """Holds sextant.attention to C7, gradients on what its forward stored.
 
     `score(params)` gives the score function of the plain versions, `given` what
-    else sextant.attention takes.
+    else sextant.attention takes, `fixed` parameters that have no gradient.
     """
-    params = params or {}
+    params, fixed = params or {}, fixed or {}
     dtype = rows[0].dtype
 
     def settings_for(leaves):
@@ -76,11 +76,16 @@ def compare(
         return sextant.attention(
             *leaves[:3],
             encodings,
-            dict(zip(params, leaves[3:])),
+            dict(zip(params, leaves[3:])) | fixed,
             return_lse=True,
             target=target,
             **(given or {}),
         )
+
+    def forward(leaves):
+        with torch.no_grad():
+            found = attention(*leaves[:3], **settings_for(leaves))
+        return dict(zip(["output", "lse"], found))
 
     def leaves_of(tensors, convert=lambda t: t):
         return [convert(t).detach().requires_grad_() for t in tensors]
@@ -103,7 +108,10 @@ def compare(
         exact = leaves_of(leaves, torch.Tensor.double)
         others = [t.double() for t in others]
         want = gradients_of_stored(exact, settings_for(exact), *others)
-        comparison.add(named(got), named(theirs), named(want))
+        results = dict(zip(["output", "lse"], (t.detach() for t in stored)))
+        comparison.add(
+            named(got) | results, named(theirs) | forward(plain), named(want) | forward(exact)
+        )
         if comparison.holds():
             break
     comparison.check(f"gradients at {[tuple(t.shape) for t in rows]}:")

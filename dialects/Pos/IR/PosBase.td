@@ -36,11 +36,14 @@ def Pos_Dialect : Dialect {
       `interleaved` (lane 2t with lane 2t + 1) or `whole` (all lanes at once).
       `pos.lane` is t, counted inside the range; for `whole` there is no lane.
     * **C7** A kernel's error is at most twice that of plain PyTorch for the same
-      op in the same type, plus 1e-6 (f32) or 1e-3 (bf16) of the tensor's
-      largest magnitude, or of 1 if that is larger; gradients included. Errors
-      are a tensor's largest differences from float64 on the same operands; that
-      of PyTorch is the largest over the input and 99 neighbours of it (every
-      element moved by up to 1/64). Relative, because one rounding of a large
+      op in the same type, plus 1e-6 of the tensor's largest magnitude, or of 1
+      if that is larger; gradients included. Results of bf16 may be off by the
+      one rounding that stores them besides. Errors are the largest differences
+      from float64 on the same operands, of a tensor, or of each row where
+      operands of products are bf16 (kernels that convert rows of bf16 and
+      compute in f32 are held to f32); that of PyTorch is the largest over the
+      input and 99 neighbours of it (every element moved by up to 1/64, or with
+      roundings drawn anew). Relative, because one rounding of a large
       number is more than any constant. With neighbours, because the error of a
       single number, such as the gradient of a scalar, is random: of two equally
       good methods the first is off by more than twice the second in three
@@ -52,8 +55,8 @@ def Pos_Dialect : Dialect {
       of the forward; in bf16 it moves the gradient of a parameter, which sums
       it over all rows, further than PyTorch is off, which keeps probabilities.
       Where an encoding has no PyTorch code, plain is its definition run
-      literally in f32, one operation at a time, or for bf16 what two roundings
-      of the operands change.
+      literally in f32, one operation at a time, or for products of bf16 what
+      one rounding of the operands changes (two of rows that a map changes).
     * **C8** Query, key and value share a dtype; floating-point parameters and
       the log-sum-exp are f32; gradients have the dtype of what they belong to.
     * **C9** Results are the same bits from run to run and for any number of

@@ -1,0 +1,344 @@
+"""Faults for mutants.py: what is written otherwise, and the tests that could see it.
+
+Tests are `pytest:FILE [WORDS of -k]`, `unit:FILTER` or `lit:PART OF A NAME`; the first
+that fails ends a mutant, so the narrowest stands first.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+EXACT = "pytest:conformance/test_exact.py"
+ENCODINGS = "pytest:conformance/test_encodings.py"
+OF_OFFSETS = "pytest:codegen/test_wide_positions.py"
+
+# Faults that a reading of the tests believed to be seen by none. -------------------
+
+READING = [
+    Mutant(
+        "positions of a batch that they divide",
+        "codegen/CPU/KernelSite.cpp",
+        "Index batch = kernel.rem(batchIndex, arguments.getSize(positions, 0));",
+        "Index batch = kernel.min(\n"
+        "      batchIndex, kernel.sub(arguments.getSize(positions, 0), 1));",
+        (f"{ENCODINGS} half-the-batch and alibi and avx2",),
+    ),
+    Mutant(
+        "the backward scales by the head dim alone",
+        "codegen/CPU/Finish.cpp",
+        "sum = kernel.mulF(sum, kernel.splatF32(lowering.plan.scale));",
+        "sum = kernel.mulF(sum, kernel.splatF32(std::pow(double(dim), -0.5)));",
+        (f"{EXACT} alibi and avx2",),
+    ),
+    Mutant(
+        "scans never saturate, forward",
+        "codegen/CPU/ScoreContextual.cpp",
+        "return holdsInAll(all);",
+        "return {};",
+        ("pytest:codegen/test_contextual_places.py saturated and avx2",),
+    ),
+    Mutant(
+        "scans never saturate, backward",
+        "codegen/CPU/BackwardContextual.cpp",
+        "return holdsInAll(all);",
+        "return {};",
+        ("pytest:codegen/test_contextual_places.py saturated and avx2",),
+    ),
+    Mutant(
+        "a table of offsets takes one entry more",
+        "codegen/OffsetRange.cpp",
+        "Index beyond = kernel.add(size, 1), count = 1, start = 0;",
+        "Index beyond = kernel.add(size, 2), count = 1, start = 0;",
+        (f"{OF_OFFSETS} last_entry",),
+    ),
+    Mutant(
+        "edges of a tile of its own are cleared once",
+        "codegen/CPU/GradientSums.cpp",
+        "if (isOwn || !edgesAreClear)",
+        "if (!edgesAreClear)",
+        ("pytest:codegen/test_backward.py several_tables",),
+    ),
+    Mutant(
+        "evaluation takes the first tokens of a block",
+        "frontend/python/sextant/training/evaluate.py",
+        "losses[:, -last:]",
+        "losses[:, :last]",
+        ("pytest:frontend/test_evaluate.py",),
+    ),
+    Mutant(
+        "the module takes values as keys",
+        "frontend/python/sextant/nn.py",
+        "heads_of(self.key(x), self.kv_heads),",
+        "heads_of(self.value(x), self.kv_heads),",
+        ("pytest:frontend/test_nn.py",),
+    ),
+    Mutant(
+        "a ceiling is not applied",
+        "frontend/python/sextant/initial.py",
+        "clamp_(param.floor, param.ceiling)",
+        "clamp_(param.floor, None)",
+        ("pytest:frontend/test_nn.py bounds",),
+    ),
+    Mutant(
+        "sums of bf16 start from what a thread left",
+        "codegen/CPU/BackwardPacking.cpp",
+        "clear(keys.gradient, kernel.mul(total, shape.headRow));",
+        "if (!shape.dot)\n    clear(keys.gradient, kernel.mul(total, shape.headRow));",
+        (f"{ENCODINGS} bf16_does_not and alibi", f"{ENCODINGS} bf16_matches and alibi"),
+    ),
+    Mutant(
+        "delta is a percent too small",
+        "codegen/CPU/BackwardCell.cpp",
+        "Value delta = loadStatistics(task.negativeDelta, group, r);",
+        "Value delta = kernel.mulF(loadStatistics(task.negativeDelta, group, r),\n"
+        "                              kernel.splatF32(0.99));",
+        (f"{EXACT} alibi and avx512bf16", f"{EXACT} alibi and avx2"),
+    ),
+]
+
+# Kernels. ---------------------------------------------------------------------------
+
+KERNELS = [
+    Mutant(
+        "delta has the other sign",
+        "codegen/CPU/Delta.cpp",
+        "negative = kernel.subF(negative, product);",
+        "negative = kernel.addF(negative, product);",
+        (f"{EXACT} alibi and avx2",),
+    ),
+    Mutant(
+        "a row term has no gradient through the log-sum-exp",
+        "codegen/CPU/Delta.cpp",
+        "load(numbers.lseGradient), zero),",
+        "zero, zero),",
+        ("pytest:conformance/test_row_terms.py gradient_of_a_dropped",),
+    ),
+    Mutant(
+        "gradients of f32 from the short exponential",
+        "codegen/CPU/BackwardCell.cpp",
+        "/*isForBf16=*/shape.dot);",
+        "/*isForBf16=*/true);",
+        (
+            "pytest:codegen/test_backward.py offset_tables and avx2",
+            f"{ENCODINGS} f32_matches and avx2 and (kerple_log or t5_bias or forgetting)",
+        ),
+    ),
+    Mutant(
+        "the logarithm lacks a term",
+        "codegen/KernelBuilderVector.cpp",
+        "for (int odd : {7, 5, 3, 1})",
+        "for (int odd : {5, 3, 1})",
+        (f"{ENCODINGS} f32_matches and avx2 and alibi",),
+    ),
+    Mutant(
+        "the exponential rounds down",
+        "codegen/KernelBuilderVector.cpp",
+        "Value rounded = math::RoundEvenOp::create(builder, loc, x);",
+        "Value rounded = math::FloorOp::create(builder, loc, x);",
+        (f"{ENCODINGS} f32_matches and avx2 and alibi",),
+    ),
+    Mutant(
+        "heads of a group take turns",
+        "codegen/CPU/ForwardItem.cpp",
+        "kvHead = kernel.div(head, kernel.div(heads, arguments.getSize(key, 1)));",
+        "kvHead = kernel.rem(head, arguments.getSize(key, 1));",
+        (f"{EXACT} alibi and avx2",),
+    ),
+    Mutant(
+        "a strict comparison of a tile is not strict",
+        "codegen/MaskTiles.cpp",
+        "case CmpIPredicate::sgt:\n    return emitCompare(CmpIPredicate::slt, b, a);",
+        "case CmpIPredicate::sgt:\n    return emitCompare(CmpIPredicate::sle, b, a);",
+        ("unit:MaskTiles*", "pytest:codegen/test_hidden_tiles.py values"),
+    ),
+    Mutant(
+        "a tile's last row is left out",
+        "codegen/CPU/TileMask.cpp",
+        "rows.last = kernel.sub(kernel.add(first, count), 1);",
+        "rows.last = kernel.sub(kernel.add(first, count), 2);",
+        ("pytest:codegen/test_flash_forward.py shapes and avx2-float32",),
+    ),
+    Mutant(
+        "indices of queries start at 0",
+        "codegen/CPU/KernelSite.cpp",
+        "return kernel.add(row, kernel.sub(arguments.getSize(operands.key, 2),\n"
+        "                                    arguments.getSize(operands.query, 2)));",
+        "return kernel.add(row, 0);",
+        (f"{EXACT} alibi and avx2",),
+    ),
+    Mutant(
+        "columns of one element of the batch",
+        "codegen/CPU/Columns.cpp",
+        "auto batches = range(1, batch), heads = range(2, head);",
+        "auto batches = range(1, batch), heads = range(2, batch);",
+        ("pytest:codegen/test_columns.py matches_the_reference and avx2 and own",),
+    ),
+    Mutant(
+        "rows of pairs hold one row twice",
+        "codegen/CPU/BackwardPacking.cpp",
+        "kernel.loadVector(from, {word + words}));",
+        "kernel.loadVector(from, {word}));",
+        (f"{EXACT} alibi and avx512bf16",),
+    ),
+    Mutant(
+        "cells of offsets are those of one vector",
+        "codegen/CPU/OffsetCells.cpp",
+        "kernel.mul(vector, kernel.width()),\n",
+        "kernel.mul(vector, 0),\n",
+        (f"{OF_OFFSETS} values_and and avx2",),
+    ),
+    Mutant(
+        "the exponential drops the low part of ln 2",
+        "codegen/VectorFunctions.cpp",
+        "return {whole, number, fma(whole, constant(-low), rest)};",
+        "return {whole, number, rest};",
+        ("unit:VectorMath*",),
+    ),
+    Mutant(
+        "keys that are past the end are seen",
+        "codegen/CPU/BackwardCell.cpp",
+        "kernel.sub(arguments.getSize(task.sites.key, 2), site.getKey()));",
+        "kernel.sub(kernel.add(arguments.getSize(task.sites.key, 2), 1),\n"
+        "                 site.getKey()));",
+        ("pytest:codegen/test_backward.py shapes and avx2 and float32",),
+    ),
+]
+
+# Passes and dialects. ----------------------------------------------------------------
+
+PASSES = [
+    Mutant(
+        "a maximum keeps its left constant",
+        "passes/Encoding/PiecewiseLinear.cpp",
+        "form.b = addValues(left->q, right->q, /*isNegated=*/true, loc);",
+        "form.b = addValues(left->q, right->q, /*isNegated=*/false, loc);",
+        ("pytest:codegen/test_hinges.py layer_of_a_layer and avx2",),
+    ),
+    Mutant(
+        "a term that is subtracted is added",
+        "passes/Analysis/ScoreTerms.cpp",
+        "result.terms.push_back({sub.getRhs(), /*isNegated=*/true});",
+        "result.terms.push_back({sub.getRhs(), /*isNegated=*/false});",
+        ("pytest:conformance/test_row_terms.py gradient_of_a_dropped",),
+    ),
+    Mutant(
+        "a tensor in use is overwritten",
+        "passes/Schedule/Memory.cpp",
+        "if (isUsedAfter(views, owner))",
+        "if (false && isUsedAfter(views, owner))",
+        ("lit:passes/Schedule", "pytest:integration/test_gpt.py gradients_equal and cpu"),
+    ),
+    Mutant(
+        "a tensor is released before its views",
+        "passes/Schedule/ExecRelease.cpp",
+        "for (Value view : collectViews(tensor))",
+        "for (Value view : {tensor})",
+        ("lit:passes/Schedule", "pytest:integration/test_gpt.py gradients_equal and cpu"),
+    ),
+    Mutant(
+        "decay acts on the other parameters",
+        "passes/Gradient/TrainingStep.cpp",
+        "decayed ? optimizer.getDecay() : builder.getF64FloatAttr(0.0),",
+        "!decayed ? optimizer.getDecay() : builder.getF64FloatAttr(0.0),",
+        ("pytest:integration/test_gpt.py training_steps and cpu",),
+    ),
+    Mutant(
+        "gradients are clipped at 1",
+        "passes/Gradient/TrainingStep.cpp",
+        "builder.getF64FloatAttr(1.0 / clip));",
+        "builder.getF64FloatAttr(1.0));",
+        ("pytest:integration/test_gpt.py training_steps and cpu", "lit:passes/Gradient"),
+    ),
+    Mutant(
+        "a training step forgets ceilings",
+        "passes/Gradient/TrainingStep.cpp",
+        "definition.getCeilingAttr());",
+        "FloatAttr());",
+        ("pytest:integration/test_gpt.py in_their_bounds",),
+    ),
+    Mutant(
+        "a second use of a value has no gradient",
+        "passes/Gradient/ReverseMode.cpp",
+        "sum = sum ? Value(nn::AddOp::create(builder, loc, sum, cotangent))\n"
+        "              : cotangent;",
+        "sum = cotangent;",
+        ("pytest:integration/test_nn_derivatives.py",),
+    ),
+    Mutant(
+        "a clamp gives to the other bound",
+        "dialects/Interfaces/MathDerivatives.cpp",
+        "return {inside, e.where(below, e.ct), e.where(above, e.ct)};",
+        "return {inside, e.where(above, e.ct), e.where(below, e.ct)};",
+        ("unit:DerivativeRules*",),
+    ),
+    Mutant(
+        "the derivative of log1p is that of log",
+        "dialects/Interfaces/MathDerivatives.cpp",
+        "return pullLogOf(e, e.add(e.in(0), e.constant(1.0)), 1.0);",
+        "return pullLogOf(e, e.in(0), 1.0);",
+        ("pytest:conformance/test_finite_differences.py kerple_log", "unit:DerivativeRules*"),
+    ),
+]
+
+# Runtime. ---------------------------------------------------------------------------
+
+RUNTIME = [
+    Mutant(
+        "random words are used twice",
+        "runtime/Initialize.cpp",
+        "if (i % 4 == 0) {",
+        "if (i % 8 == 0) {",
+        ("unit:Initialize*",),
+    ),
+    Mutant(
+        "initial values pass their ceiling",
+        "runtime/Initialize.cpp",
+        "std::min(std::max(value, distribution.floor), distribution.ceiling));",
+        "std::max(value, distribution.floor));",
+        ("unit:Initialize*",),
+    ),
+    Mutant(
+        "a view of a stretch that ends is taken for one",
+        "runtime/View.cpp",
+        "source.strides[dim - 1] != stretch * baseStride);",
+        "source.strides[dim - 1] < stretch * baseStride);",
+        ("unit:View*",),
+    ),
+    Mutant(
+        "a workspace that is too small is kept",
+        "runtime/Scratch.cpp",
+        "if (buffer.bytes >= bytes)",
+        "if (buffer.bytes > 0)",
+        ("unit:*", "pytest:codegen/test_flash_forward.py avx2-float32"),
+    ),
+]
+
+# Python: training and calls. ----------------------------------------------------------
+
+FRONTEND = [
+    Mutant(
+        "every step draws the same batch",
+        "frontend/python/sextant/training/data.py",
+        "torch.Generator().manual_seed(_mix(seed, step))",
+        "torch.Generator().manual_seed(_mix(seed, 0))",
+        ("pytest:frontend/test_data.py",),
+    ),
+    Mutant(
+        "random positions are not in order",
+        "frontend/python/sextant/random_positions.py",
+        "drawn.sort().values",
+        "drawn",
+        ("pytest:frontend/test_random_positions.py",),
+    ),
+]
+
+MUTANTS = [*READING, *KERNELS, *PASSES, *RUNTIME, *FRONTEND]
+assert len({m.name for m in MUTANTS}) == len(MUTANTS)
