@@ -134,6 +134,7 @@ def run(uses, inputs: Inputs, target: str) -> dict[str, torch.Tensor]:
         params,
         scale=inputs.scale,
         return_lse=True,
+        enable_gqa=True,
         target=target,
         **inputs.positions,
     )
@@ -160,6 +161,7 @@ def forward(uses, inputs: Inputs) -> dict[str, torch.Tensor]:
         inputs.params,
         scale=inputs.scale,
         return_lse=True,
+        enable_gqa=True,
         target="reference",
         **inputs.positions,
     )

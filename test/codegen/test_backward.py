@@ -78,6 +78,7 @@ def compare(
             encodings,
             dict(zip(params, leaves[3:])) | fixed,
             return_lse=True,
+            enable_gqa=True,
             target=target,
             **(given or {}),
         )
@@ -191,7 +192,7 @@ def test_same_bits_for_any_number_of_threads(target):
         return gradients(
             leaves,
             lambda: sextant.attention(
-                *rows, encodings, params, return_lse=True, target=target
+                *rows, encodings, params, return_lse=True, enable_gqa=True, target=target
             ),
             do,
             dlse,
@@ -228,7 +229,7 @@ def test_empty(lengths, target):
         leaves,
         gradients(
             leaves,
-            lambda: sextant.attention(*rows, return_lse=True, target=target),
+            lambda: sextant.attention(*rows, return_lse=True, enable_gqa=True, target=target),
             do,
             dlse,
         ),

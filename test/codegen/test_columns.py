@@ -163,8 +163,9 @@ def test_the_reference_is_plain_attention(names, positions):
     )
     uses = ["causal", *(use_of(name, 3) for name in names)]
     got = sextant.attention(
-        *tensors[:3], uses, params, return_lse=True, scale=scale, target="reference", **given
-    )
+        *tensors[:3], uses, params, return_lse=True, scale=scale, enable_gqa=True,
+        target="reference", **given,
+    )  # fmt: skip
     seeds = [torch.randn_like(t) for t in want]
     for mine, theirs in zip(got, want):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)

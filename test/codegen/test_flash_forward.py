@@ -57,7 +57,9 @@ def check(q, k, v, uses, target, mask=None, scale=None):
 
     for draw in range(DRAWS):
         rows = [neighbour(t, t.dtype).to(t.dtype) if draw else t for t in (q, k, v)]
-        out, lse = sextant.attention(*rows, uses, scale=scale, return_lse=True, target=target)
+        out, lse = sextant.attention(
+            *rows, uses, scale=scale, return_lse=True, enable_gqa=True, target=target
+        )
         assert out.dtype == q.dtype and lse.dtype == torch.float32
         exact = plain([t.double() for t in rows])
         comparison.add({"output": out, "lse": lse}, plain([t.to(products) for t in rows]), exact)

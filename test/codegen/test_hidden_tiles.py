@@ -86,7 +86,9 @@ def test_rows_of_the_other_part_do_not_matter(kernel, encoding):
 
     def run():
         leaves = [t.clone().requires_grad_() for t in (q, k, v)]
-        out = sextant.attention(*leaves, uses, params, target=target, **positions)
+        out = sextant.attention(
+            *leaves, uses, params, enable_gqa=True, target=target, **positions
+        )
         return [out, *torch.autograd.grad(out, leaves, grad)]
 
     want = run()

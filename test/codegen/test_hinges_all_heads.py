@@ -184,7 +184,7 @@ def test_a_weight_that_is_not_finite_shows():
     inputs = draw(uses, (1, 2, 2, 20, 20, 16)).cast(torch.float32)
     inputs.params["units.w"][0, 3] = torch.nan
     values = (inputs.query, inputs.key, inputs.values[0])
-    assert sextant.attention(*values, uses, inputs.params).isnan().all()
+    assert sextant.attention(*values, uses, inputs.params, enable_gqa=True).isnan().all()
 
 
 @pytest.mark.parametrize("uses", [["compared"], ["compared", "talking_heads"]], ids=str)

@@ -28,8 +28,9 @@ def test_equals_one_attention_per_value(shape):
     inputs, encodings = drawn(shape, torch.float64), shape[7]
     got = attention_contract.run(encodings, inputs, "reference")
     q, k, *values = (t.requires_grad_() for t in (inputs.query, inputs.key, *inputs.values))
-    wanted = [sextant.attention(q, k, v, encodings, target="reference") for v in values]
-    lse = sextant.attention(q, k, values[0], encodings, return_lse=True, target="reference")[1]
+    how = dict(enable_gqa=True, target="reference")
+    wanted = [sextant.attention(q, k, v, encodings, **how) for v in values]
+    lse = sextant.attention(q, k, values[0], encodings, return_lse=True, **how)[1]
     gradients = torch.autograd.grad(
         [*wanted, lse], (q, k, *values), [*inputs.output_grads, inputs.lse_grad]
     )

@@ -291,7 +291,8 @@ def test_what_a_call_refuses():
     q, k = torch.randn(1, 4, 5, 16), torch.randn(1, 2, 5, 16)
 
     def call(uses, **params):
-        return sextant.attention(q, k, k, uses, {n.replace("_", "."): p for n, p in params.items()})
+        named = {n.replace("_", "."): p for n, p in params.items()}
+        return sextant.attention(q, k, k, uses, named, enable_gqa=True)
 
     with pytest.raises(ValueError, match=r"shape \(0, 17, 17\): an option is too small or too large"):
         call([dense(size=17)], dense_gen=torch.zeros(0, 17, 17))

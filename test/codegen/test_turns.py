@@ -82,7 +82,8 @@ def against_plain(shape, kind, use, gen, dim):
     tensors = [*leaves, gen.requires_grad_()]
     want = attention(*leaves, given, gen, UNIT)
     got = sextant.attention(
-        *leaves, [use], {"liere.gen": gen}, return_lse=True, target="reference", **given
+        *leaves, [use], {"liere.gen": gen}, return_lse=True, enable_gqa=True,
+        target="reference", **given,
     )
     seeds = [torch.randn_like(t) for t in want]
     for mine, theirs in zip(got, want):

@@ -89,6 +89,7 @@ def run(encoding, inputs, target, dtype, after=(), use_lse=True, use_output=True
         ["causal", encoding, *after],
         {f"{encoding.name}.{n}": t for n, t in params.items()},
         return_lse=True,
+        enable_gqa=True,
         target=target,
         **given,
     )

@@ -88,8 +88,9 @@ def compare(draw, uses, score, params, shape=(2, 3, 3, 7, 9, 8), causal=True):
             out = attention(q, k, v, lambda s: score(s, own), causal)
         else:
             out = sextant.attention(
-                q, k, v, uses + ["causal"] * causal, own, return_lse=True, target="reference"
-            )
+                q, k, v, uses + ["causal"] * causal, own, return_lse=True, enable_gqa=True,
+                target="reference",
+            )  # fmt: skip
         torch.autograd.backward(out, seeds)
         named = {"output": out[0], "lse": out[1], "dq": q.grad, "dk": k.grad, "dv": v.grad}
         results.append(named | {f"d {n}": t.grad for n, t in own.items()})

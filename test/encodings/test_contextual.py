@@ -53,7 +53,7 @@ def check(draw, use, names, make, plain, shape, mask):
     def compiled(query, key, value, *params):
         return sextant.attention(
             query, key, value, [*uses, use], dict(zip(names, params)), return_lse=True,
-            target="reference",
+            enable_gqa=True, target="reference",
         )  # fmt: skip
 
     def expected(*tensors):

@@ -340,20 +340,20 @@ def test_liere_refuses(draw):
 
     def call(use, q=q, heads=4):
         params = sextant.init_params([use], heads=heads, head_dim=8, seed=1)
-        return sextant.attention(q, k, k, [use], params, target="cpu")
+        return sextant.attention(q, k, k, [use], params, enable_gqa=True, target="cpu")
 
     call("liere")
     with pytest.raises(sextant.RuntimeError, match="grouped queries"):
         call("liere(per_head=true)")
     with pytest.raises(sextant.CompileError, match="comes before other row maps"):
         params = sextant.init_params(["liere"], heads=4, head_dim=8, seed=1)
-        sextant.attention(q, k, k, ["rope", "liere"], params, target="cpu")
-    sextant.attention(q, k, k, ["liere", "rope"], params, target="cpu")
+        sextant.attention(q, k, k, ["rope", "liere"], params, enable_gqa=True, target="cpu")
+    sextant.attention(q, k, k, ["liere", "rope"], params, enable_gqa=True, target="cpu")
 
 
 def test_grouped_queries_need_a_shared_map(draw):
     q, k = normal(draw, 1, 4, 5, 8).float(), normal(draw, 1, 2, 5, 8).float()
     params = sextant.init_params(["rope_2d_mixed"], heads=4, head_dim=8, seed=1)
     with pytest.raises(sextant.RuntimeError, match="grouped queries"):
-        sextant.attention(q, k, k, ["rope_2d_mixed"], params, target="cpu")
-    sextant.attention(q, k, k, ["rope_2d"], target="cpu")
+        sextant.attention(q, k, k, ["rope_2d_mixed"], params, enable_gqa=True, target="cpu")
+    sextant.attention(q, k, k, ["rope_2d"], enable_gqa=True, target="cpu")

@@ -56,7 +56,7 @@ def check_at(shape, rng, uses, scores, masks, maps, params, positions):
         }
     got, got_lse = sextant.attention(
         torch.from_numpy(q), torch.from_numpy(k), torch.from_numpy(v), uses, tensors,
-        return_lse=True, target="reference", **given,
+        return_lse=True, enable_gqa=True, target="reference", **given,
     )  # fmt: skip
     np.testing.assert_allclose(got.numpy(), want, rtol=TOLERANCE, atol=TOLERANCE)
     np.testing.assert_allclose(got_lse.numpy(), want_lse, rtol=TOLERANCE, atol=TOLERANCE)

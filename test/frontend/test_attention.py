@@ -43,7 +43,7 @@ def test_forward_and_backward_equal_plain_pytorch():
     q, k, v = rows(heads=6), rows(heads=2, length=24), rows(heads=2, length=24, dim=5)
     params = kerple(6)
     leaves = [t.requires_grad_() for t in (q, k, v, *params.values())]
-    out = sextant.attention(q, k, v, ENCODINGS, params)
+    out = sextant.attention(q, k, v, ENCODINGS, params, enable_gqa=True)
     want = plain_kerple(q, k, v, params)
     torch.testing.assert_close(out, want, atol=1e-5, rtol=1e-5)
     grad = torch.randn_like(out)
@@ -123,7 +123,7 @@ def test_one_compile_serves_all_shapes():
         batch, heads, length = 1 + count % 3, 2 * (1 + count % 4), 1 + 7 * count
         q = rows(batch, heads, length, 12).requires_grad_()
         k = rows(batch, 2, length + count % 5, 12)
-        out = sextant.attention(q, k, k, ["causal", "alibi"])
+        out = sextant.attention(q, k, k, ["causal", "alibi"], enable_gqa=True)
         out.sum().backward()
         assert out.shape == q.shape and q.grad.shape == q.shape
     assert plans.compile_count() - before == 1
@@ -231,3 +231,32 @@ def test_module_trains():
     again = sextant.nn.Attention(32, 4, ["causal", "kerple_log"], kv_heads=2)
     again.load_state_dict(layer.state_dict())
     torch.testing.assert_close(again(x), layer(x))
+
+
+def test_initial_values_of_a_module_follow_the_generator():
+    make = lambda: sextant.nn.Attention(32, 4, ["kerple_log", "t5_bias"])  # noqa: E731
+    torch.manual_seed(11)
+    first, second = make(), make()
+    torch.manual_seed(11)
+    again = make()
+    for name, value in first.named_parameters():
+        assert torch.equal(value, again.get_parameter(name)), name
+        assert not torch.equal(value, second.get_parameter(name)), name
+
+
+def test_a_module_built_on_the_meta_device():
+    with torch.device("meta"):
+        layer = sextant.nn.Attention(32, 4, ["causal", "kerple_log"])
+    assert {p.device.type for p in layer.parameters()} == {"meta"}
+    layer.to_empty(device="cpu")
+    with torch.no_grad():
+        for value in layer.parameters():
+            value.fill_(torch.nan)
+    torch.manual_seed(3)
+    layer.reset_parameters()
+    torch.manual_seed(3)
+    linear = torch.nn.Linear(32, 32)
+    assert torch.equal(layer.query.weight, linear.weight)
+    r1 = layer.kerple_log_r1
+    assert (r1 >= 0.01).all() and (r1 <= 2.0).all() and len(r1.unique()) == 4
+    assert layer(torch.randn(2, 5, 32)).isfinite().all()

@@ -83,7 +83,44 @@ def test_nan_inputs_are_propagated():
 def test_shape_errors(change, kind, message):
     tensors = {n: change.get(n, lambda t: t)(rows()) for n in ("query", "key", "value")}
     with pytest.raises(kind, match=message):
-        sextant.attention(**tensors)
+        sextant.attention(**tensors, enable_gqa=True)
+
+
+def test_heads_and_lengths_in_the_wrong_order_are_no_grouped_queries():
+    q, k = torch.randn(2, 8, 4, 16), torch.randn(2, 2, 4, 16)  # (batch, length, heads, dim)
+    with pytest.raises(ValueError, match=r"query has 8 heads and key has 2: enable_gqa=True.*"
+                       r"if these are lengths, transpose\(1, 2\)"):  # fmt: skip
+        sextant.attention(q, k, k)
+    assert sextant.attention(q, k, k, enable_gqa=True).shape == q.shape
+    with pytest.raises(TypeError, match="enable_gqa must be True or False, got 1"):
+        sextant.attention(q, k, k, enable_gqa=1)
+
+
+@pytest.mark.parametrize("what", ["params", "query_positions", "key_positions"])
+def test_operands_on_another_device(what):
+    """Of which the kernel would read nothing."""
+    q = rows()
+    other = dict(params={"alibi.slopes": torch.ones(4)}, query_positions=torch.arange(16),
+                 key_positions=torch.arange(16))  # fmt: skip
+    away = {n: t.to("meta") for n, t in other["params"].items()}
+    wrong = away if what == "params" else other[what].to("meta")
+    label = 'parameter "alibi.slopes"' if what == "params" else what
+    with pytest.raises(ValueError, match=f"{label} is on meta, query is on cpu"):
+        sextant.attention(q, q, q, ["alibi"], **(other | {what: wrong}))
+
+
+def test_operands_of_row_maps_on_another_device():
+    x, table = torch.randn(2, 5, 8), torch.randn(1024, 8)
+    with pytest.raises(ValueError, match='parameter "learned.table" is on meta, input is on cpu'):
+        sextant.map_rows(x, ["learned"], {"learned.table": table.to("meta")})
+    with pytest.raises(ValueError, match="positions is on meta, input is on cpu"):
+        sextant.map_rows(x, ["sinusoidal"], positions=torch.arange(5).to("meta"))
+
+
+def test_everything_on_the_meta_device_has_shapes_alone():
+    q = rows().to("meta")
+    out, lse = sextant.attention(q, q, q, ["alibi"], return_lse=True)
+    assert out.device.type == "meta" and lse.shape == (2, 4, 16)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +183,8 @@ def test_position_errors(positions, kind, message):
         (dict(encodings=None), "encodings is a list, got NoneType"),
         (dict(encodings="causal"), "encodings is a list, got str"),
         (dict(encodings=[3]), "got int"),
+        (dict(encodings={"causal", "alibi"}), "for its order counts, got set"),
+        (dict(return_lse="no"), "return_lse must be True or False, got 'no'"),
         (dict(encodings=["alibi"], params=[1]), "params must map names to tensors, got list"),
         (dict(encodings=["alibi"], params={3: torch.ones(2)}), "must be strings, got 3"),
         (dict(target=3), "target must be a string, got int"),
@@ -169,8 +208,20 @@ def test_other_arguments():
         sextant.attention(rows(), rows(), rows(), ["alibi"], {"alibi.slopes": 0.5})
     with pytest.raises(ValueError, match="scale must be a finite number, got nan"):
         sextant.attention(rows(), rows(), rows(), scale=math.nan)
-    with pytest.raises(ValueError, match="scale must be a finite number, got 'x'"):
-        sextant.attention(rows(), rows(), rows(), scale="x")
+    for wrong in ("x", True, torch.ones(2).numpy()):
+        with pytest.raises(ValueError, match="scale must be a finite number, got"):
+            sextant.attention(rows(), rows(), rows(), scale=wrong)
+    with pytest.raises(TypeError, match=r"value\[1\] must be a tensor, got ndarray"):
+        sextant.attention(rows(), rows(), [rows(), rows().numpy()])
+    with pytest.raises(TypeError, match="query_positions must be a tensor, got ndarray"):
+        sextant.attention(
+            rows(), rows(), rows(), ["alibi"], query_positions=torch.arange(16).numpy()
+        )
+    for nameless in ("", " "):
+        with pytest.raises(ValueError, match="an encoding has a name"):
+            sextant.attention(rows(), rows(), rows(), ["causal", nameless])
+    with pytest.raises(ValueError, match="a parameter of params has an empty name"):
+        sextant.attention(rows(), rows(), rows(), [], {"": torch.ones(2)})
 
 
 def test_target_errors():
@@ -196,6 +247,8 @@ def test_positions_must_be_tensors():
         ((5, 8), {}, ValueError, r"input must be \(batch, length, width\), got shape \(5, 8\)"),
         ((2, 5, 7), {}, CompileError, "maps pairs of lanes, got 7"),
         ((2, 5, 8), dict(of="key"), ValueError, 'unknown operand "key"'),
+        ((2, 5, 8), dict(of=["key"]), TypeError, "of must be a string, got list"),
+        ((2, 5, 8), dict(target=None), TypeError, "target must be a string, got NoneType"),
         ((2, 5, 8), dict(positions=torch.arange(4)), ValueError, "with length 5"),
         ((2, 5, 8), dict(params={"a.b": torch.ones(1)}), ValueError, 'a parameter "a.b"'),
         ((2, 5, 8), dict(encodings=["learned"]), ValueError, '"learned.table" .* is missing'),
@@ -211,6 +264,39 @@ def test_module_input():
     for shape in ((3, 32), (2, 3, 31)):
         with pytest.raises(ValueError, match=r"x must be \(batch, length, 32\)"):
             layer(torch.randn(shape))
+    with pytest.raises(TypeError, match="x must be a tensor, got ndarray"):
+        layer(torch.randn(2, 3, 32).numpy())
+    with pytest.raises(TypeError, match="params must map names to tensors, got list"):
+        layer(torch.randn(2, 3, 32), given=[1])
+
+
+@pytest.mark.parametrize(
+    "arguments, kind, message",
+    [
+        (dict(width=32, heads=0), ValueError, "heads must be at least 1, got 0"),
+        (dict(width=32, heads=4.0), TypeError, "heads must be a whole number, got 4.0"),
+        (dict(width=32, heads=4, kv_heads=0), ValueError, "kv_heads must be at least 1"),
+        (dict(width=32, heads=4, kv_heads=3), ValueError, "not a multiple of kv_heads 3"),
+        (dict(width=30, heads=4), ValueError, "width 30 is not a multiple of heads 4"),
+        (dict(width=32, heads=4, encodings="causal"), TypeError, "encodings is a list, got str"),
+    ],
+)
+def test_arguments_of_the_module(arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        sextant.nn.Attention(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, kind, message",
+    [
+        (dict(heads="4"), TypeError, "heads must be a whole number, got '4'"),
+        (dict(heads=-1), ValueError, "heads must not be negative, got -1"),
+        (dict(dtype=torch.int32), TypeError, "floating-point type, got torch.int32"),
+    ],
+)
+def test_arguments_of_initial_values(arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        sextant.init_params(["alibi"], **{"heads": 4, "head_dim": 8, **arguments})
 
 
 MODEL = """

@@ -147,7 +147,9 @@ def results(inputs, uses, params, seed):
     """Output, log-sum-exp and all gradients by the reference."""
     leaves = [t.clone().requires_grad_() for t in (*inputs, *params.values())]
     own = dict(zip(params, leaves[3:]))
-    output, lse = sextant.attention(*leaves[:3], uses, own, return_lse=True, target="reference")
+    output, lse = sextant.attention(
+        *leaves[:3], uses, own, return_lse=True, enable_gqa=True, target="reference"
+    )
     seen = torch.where(torch.isfinite(lse), lse, 0.0)
     return [output, lse, *torch.autograd.grad((output * seed).sum() + seen.sum(), leaves)]
 

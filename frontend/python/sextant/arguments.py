@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from . import definitions, initial
+from .checks import check_devices
 from .definitions import ParamInfo, Signature
 from .errors import nearest
 from .plans import Request
@@ -15,16 +16,6 @@ from .plans import Request
 _INT32 = torch.iinfo(torch.int32)
 _MAY_BE_EMPTY = ("batch", "query", "key")
 _INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8, torch.bool)
-
-
-def check_tensor(label: str, value) -> None:
-    """A tensor where one is expected, under a name of one line."""
-    if not isinstance(value, torch.Tensor):
-        raise TypeError(f"{label} must be a tensor, got {type(value).__name__}")
-    if value.layout != torch.strided:
-        raise TypeError(f"{label} must be a dense tensor, got {value.layout}")
-    if "\n" in label:
-        raise ValueError(f"the name of a parameter has one line, got {label!r}")
 
 
 def named_params(params) -> dict[str, torch.Tensor]:
@@ -38,7 +29,32 @@ def named_params(params) -> dict[str, torch.Tensor]:
     for name in params:
         if not isinstance(name, str):
             raise TypeError(f"the names of params must be strings, got {name!r}")
+        if not name:
+            raise ValueError("a parameter of params has an empty name")
     return dict(params)
+
+
+def operands_of(names: str, params, query_positions, key_positions):
+    """What stands beside query, key and value, with the words for each."""
+    listed = names.split("\n") if names else []
+    return [
+        *((f'parameter "{name}"', param) for name, param in zip(listed, params)),
+        ("query_positions", query_positions),
+        ("key_positions", key_positions),
+    ]
+
+
+def check_groups(query: torch.Tensor, key: torch.Tensor, enable_gqa: bool) -> None:
+    """Grouped queries are asked for: heads and lengths are easily exchanged."""
+    if query.dim() != 4 or key.dim() != 4 or enable_gqa or query.shape[1] == key.shape[1]:
+        return
+    swapped = ""
+    if query.shape[2] == key.shape[2]:
+        swapped = "; if these are lengths, transpose(1, 2) gives (batch, heads, length, head dim)"
+    raise ValueError(
+        f"query has {query.shape[1]} heads and key has {key.shape[1]}: enable_gqa=True "
+        f"asks for grouped queries{swapped}"
+    )
 
 
 def check_rows(query: torch.Tensor, key: torch.Tensor, values: list[torch.Tensor]) -> None:
@@ -55,10 +71,7 @@ def check_rows(query: torch.Tensor, key: torch.Tensor, values: list[torch.Tensor
                 f"query, key and value share a dtype: {name} is {tensor.dtype}, query "
                 f"is {query.dtype}"
             )
-        if tensor.device != query.device:
-            raise ValueError(
-                f"{name} is on {tensor.device}, query is on {query.device}"
-            )
+    check_devices("query", query, [("key", key), *named])
     batch, heads, _, head_dim = query.shape
     for name, value in named:
         if key.shape[0] != batch or value.shape[0] != batch:
@@ -113,6 +126,7 @@ def prepare(
 ) -> Call:
     """Checks a call against its encodings."""
     check_rows(query, key, values)
+    check_devices("query", query, operands_of(names, params, qpos, kpos))
     check_device_and_dtype(query, target)
     spelled = tuple(uses.split("\n")) if uses else ()
     signature = definitions.resolve(spelled, texts)

@@ -9,6 +9,7 @@ from numbers import Real
 import torch
 
 from . import arguments, attention_operators  # noqa: F401 (registers the operators)
+from .checks import check_flag, check_tensor
 from .definitions import EncodingLike, split
 
 
@@ -23,6 +24,7 @@ def attention(
     key_positions: torch.Tensor | None = None,
     scale: float | None = None,
     return_lse: bool = False,
+    enable_gqa: bool = False,
     target: str = "cpu",
 ):
     """Softmax attention with positional encodings, fused and differentiable.
@@ -30,8 +32,8 @@ def attention(
     Args:
       query: (batch, heads, query length, head dim); f32 or bf16 on ``cpu``, f32 or
         f64 on ``reference``. Any strides.
-      key: (batch, kv heads, key length, head dim). ``heads`` is a multiple of
-        ``kv heads`` (grouped queries). Same dtype as query.
+      key: (batch, kv heads, key length, head dim). As many heads as query has, or
+        with ``enable_gqa`` a divisor of them. Same dtype as query.
       value: (batch, kv heads, key length, value dim), or a sequence of such tensors
         (value dims may differ): the same probabilities are applied to each, in one
         pass. Same dtype as query.
@@ -39,7 +41,8 @@ def attention(
         ``"near=window(size=64)"``) or as what `sextant.encoding` returns. Nothing
         is implied: causal attention names ``"causal"``.
       params: tensors by public name (``"kerple_log.r1"``), f32 (f64 for f64
-        operands), or int32 for integer ones. Gradients flow into trained ones.
+        operands; bf16 and f16 are widened), or int32 for integer ones. Gradients
+        flow into trained ones.
         A missing frozen one is made from its definition; a missing trained or
         given one is an error, as is one that no encoding declares.
       query_positions, key_positions: integer coordinates, (length), (batch, length)
@@ -49,6 +52,8 @@ def attention(
         (`scaled_dot_product_attention` aligns ``is_causal`` at the start).
       scale: factor on the product of query and key; 1 / sqrt(head dim) if None.
       return_lse: also return the log-sum-exp of each row's scores.
+      enable_gqa: key and value may have fewer heads than query, each for a group of
+        its heads (grouped queries).
       target: "cpu" (the best that this machine has), "cpu:avx2", "cpu:avx512",
         "cpu:avx512bf16", or "reference" (the definition run literally; slow).
 
@@ -62,6 +67,9 @@ def attention(
       CompileError: an encoding is unknown, wrong, or has no kernel.
       TypeError, ValueError: tensors that do not fit, with the expected shape.
       RuntimeError: the compiled program cannot run.
+
+    `torch.compile`, `torch.func.grad`, `torch.vmap` and autocast work as with PyTorch's
+    own operators; forward mode and second derivatives are refused.
     """
     spelled, definitions = split(encodings)
     named = arguments.named_params(params)
@@ -71,20 +79,24 @@ def attention(
         raise ValueError("value must hold at least one tensor")
     labels = ["value"] if is_single else [f"value[{i}]" for i in range(len(values))]
     for label, tensor in (("query", query), ("key", key), *zip(labels, values)):
-        arguments.check_tensor(label, tensor)
+        check_tensor(label, tensor)
     for label, positions in (
         ("query_positions", query_positions),
         ("key_positions", key_positions),
     ):
         if positions is not None:
-            arguments.check_tensor(label, positions)
+            check_tensor(label, positions)
     for name, tensor in named.items():
-        arguments.check_tensor(f'params["{name}"]', tensor)
+        check_tensor(f'params["{name}"]', tensor)
     tensors = list(named.values())
-    if scale is not None and not (isinstance(scale, _NUMBERS) and math.isfinite(scale)):
+    is_number = isinstance(scale, _NUMBERS) and not isinstance(scale, bool)
+    if scale is not None and not (is_number and math.isfinite(scale)):
         raise ValueError(f"scale must be a finite number, got {scale!r}")
     if not isinstance(target, str):
         raise TypeError(f"target must be a string, got {type(target).__name__}")
+    check_flag("return_lse", return_lse)
+    check_flag("enable_gqa", enable_gqa)
+    arguments.check_groups(query, key, enable_gqa)
     gradient = torch.is_grad_enabled() and any(
         t.requires_grad for t in (query, key, *values, *tensors)
     )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 
 from . import arguments, definitions, operators, plans
+from .checks import check_devices
 from .operators import Operator
 
 _SETTINGS = (
@@ -46,9 +47,10 @@ def _forward(*inputs):
 
 
 def _forward_shapes(*inputs):
-    query, key, values, params, *settings, _ = inputs
+    query, key, values, params, names, _, _, *positions, _, _, _ = inputs
     values = _listed(values)
     arguments.check_rows(query, key, values)
+    check_devices("query", query, arguments.operands_of(names, params, *positions))
     batch, heads, length, _ = query.shape
     compute = torch.float64 if query.dtype == torch.float64 else torch.float32
     outputs = [query.new_empty((batch, heads, length, v.shape[-1])) for v in values]
@@ -98,7 +100,7 @@ def _declared(uses: str, texts: str) -> dict[str, definitions.ParamInfo]:
 def _folded(size: int, batch: int, params, settings, has_params, has_settings):
     """Parameters and settings for a batch of ``size`` times as many elements, or None
     where a parameter of the new axis has no batch to join."""
-    names, uses, texts, *positions, scale, target = settings
+    names, uses, texts, *positions = settings[:5]
     declared = _declared(uses, texts)
     tensors = []
     for name, tensor, has in zip(names.split("\n"), params, has_params):
@@ -112,7 +114,7 @@ def _folded(size: int, batch: int, params, settings, has_params, has_settings):
         operators.fold_positions(p, h, size, batch)
         for p, h in zip(positions, has_settings[3:5])
     ]
-    return tensors, [names, uses, texts, *positions, scale, target]
+    return tensors, [names, uses, texts, *positions, *settings[5:]]
 
 
 def _forward_batched(size, inputs, has):
@@ -133,7 +135,7 @@ def _forward_batched(size, inputs, has):
 
 
 def _backward_batched(size, inputs, has):
-    *rows, params, names, uses, texts, _, _, _, _ = inputs
+    *rows, params, names, uses, texts = inputs[:9]
     declared = _declared(uses, texts)
     op = torch.ops.sextant.attention_backward
     batch = rows[0].shape[1] if has[0] else rows[0].shape[0]

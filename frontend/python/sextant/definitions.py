@@ -13,7 +13,7 @@ import math
 import os
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,18 +147,27 @@ class Signature:
 EncodingLike = str | Encoding
 
 
-def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
-    """The spellings of a list of encodings, and the definitions that come with
-    traced ones."""
+def listed(encodings: Iterable[EncodingLike]) -> list[EncodingLike]:
+    """The encodings of a list; what is none is an error."""
     if isinstance(encodings, (str, Encoding)):
         raise TypeError(
             f"encodings is a list, got {type(encodings).__name__}: write [{encodings!s}]"
         )
     if not isinstance(encodings, Iterable):
         raise TypeError(f"encodings is a list, got {type(encodings).__name__}")
+    if isinstance(encodings, (Set, Mapping)):
+        raise TypeError(
+            f"encodings is a list, for its order counts, got {type(encodings).__name__}"
+        )
+    return list(encodings)
+
+
+def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
+    """The spellings of a list of encodings, and the definitions that come with
+    traced ones."""
     spelled: list[str] = []
     definitions: dict[str, str] = {}
-    for encoding in encodings:
+    for encoding in listed(encodings):
         if isinstance(encoding, Encoding):
             spelled.append(encoding.spelling)
             known = definitions.setdefault(encoding.name, encoding.located)
@@ -167,6 +176,8 @@ def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
                     f'two traced encodings are called "{encoding.name}"; rename one'
                 )
         elif isinstance(encoding, str):
+            if not encoding.strip():
+                raise ValueError(f"an encoding has a name, got {encoding!r}")
             # One use is one line: calls pass lists of them as lines.
             spelled.append(" ".join(encoding.splitlines()))
         else:

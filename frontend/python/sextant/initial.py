@@ -8,6 +8,7 @@ from collections.abc import Iterable, MutableMapping
 import torch
 
 from . import backend, definitions
+from .checks import check_count
 from .definitions import EncodingLike, ParamInfo, Signature
 from .memory import gibibytes, memory_limit
 
@@ -48,8 +49,9 @@ def init_params(
         "key": length or 0,
     }
     for name, value in extents.items():
-        if value < 0:
-            raise ValueError(f"{name} must not be negative, got {value}")
+        check_count(name, value, least=0)
+    if dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        raise TypeError(f"parameters are of a floating-point type, got {dtype}")
     wanted = [p for p in found.params if not p.given and (p.trained or frozen)]
     params = values(found, wanted, extents, seed, dtype)
     project(params, found)
@@ -77,7 +79,8 @@ def values(
         )
         _check_size(param.name, shape)
         if kind == "values":
-            tensor = torch.tensor(numbers, dtype=torch.float64).reshape(tuple(shape))
+            tensor = torch.tensor(numbers, dtype=torch.float64, device="cpu")
+            tensor = tensor.reshape(tuple(shape))
         else:
             first, second = (*numbers, 0.0)[:2]
             tensor = backend.operators().sample(

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 import torch
 
+from .arguments import named_params
 from .attention import attention
-from .definitions import EncodingLike
+from .checks import check_count, check_tensor
+from .definitions import EncodingLike, listed
 from .initial import init_params, project_
 
 
@@ -20,11 +22,13 @@ class Attention(torch.nn.Module):
       width: of x and y; a multiple of ``heads`` unless ``head_dim`` is given.
       heads, kv_heads: heads of queries and of keys and values (grouped queries).
       encodings: as in `sextant.attention`. Their trained parameters become
-        parameters of the module, named ``<instance>_<param>``, initialised from
-        ``seed``; frozen ones are made from their definitions.
+        parameters of the module, named ``<instance>_<param>``; frozen ones are made
+        from their definitions.
       bias: whether the four projections have one.
 
-    After each optimizer step call `project_`, which applies floors and ceilings.
+    Initial values are drawn from PyTorch's generator; after ``to_empty``, as for a
+    module that was built on the meta device, `reset_parameters` draws them. After each
+    optimizer step call `project_`, which applies floors and ceilings.
     """
 
     def __init__(
@@ -36,41 +40,56 @@ class Attention(torch.nn.Module):
         kv_heads: int | None = None,
         head_dim: int | None = None,
         bias: bool = True,
-        seed: int = 0,
         target: str = "cpu",
         device=None,
         dtype=None,
     ):
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
+        for label, count in (("width", width), ("heads", heads), ("kv_heads", kv_heads)):
+            check_count(label, count)
         if head_dim is None:
             if width % heads:
                 raise ValueError(f"width {width} is not a multiple of heads {heads}")
             head_dim = width // heads
+        check_count("head_dim", head_dim)
         if heads % kv_heads:
             raise ValueError(f"heads {heads} is not a multiple of kv_heads {kv_heads}")
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
         self.target = target
-        self.encodings = list(encodings)
+        self.encodings = listed(encodings)
         make = {"bias": bias, "device": device, "dtype": dtype}
         self.query = torch.nn.Linear(width, heads * head_dim, **make)
         self.key = torch.nn.Linear(width, kv_heads * head_dim, **make)
         self.value = torch.nn.Linear(width, kv_heads * head_dim, **make)
         self.output = torch.nn.Linear(heads * head_dim, width, **make)
         compute = torch.float64 if dtype == torch.float64 else torch.float32
-        initial = init_params(
-            self.encodings,
-            heads=heads,
-            head_dim=head_dim,
-            kv_heads=kv_heads,
-            model=width,
-            seed=seed,
-            dtype=compute,
-        )
+        initial = self._initial_params(compute)
         self._attributes = {name: name.replace(".", "_") for name in initial}
         for name, tensor in initial.items():
-            tensor = tensor.to(device=device)
+            tensor = tensor.to(device=self.query.weight.device)
             self.register_parameter(self._attributes[name], torch.nn.Parameter(tensor))
+
+    def _initial_params(self, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+        """Initial values of the encodings' parameters, another draw at each call."""
+        seed = torch.randint(2**62, (), dtype=torch.int64, device="cpu")
+        return init_params(
+            self.encodings,
+            heads=self.heads,
+            head_dim=self.head_dim,
+            kv_heads=self.kv_heads,
+            model=self.query.in_features,
+            seed=int(seed),
+            dtype=dtype,
+        )
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draws the initial values of all parameters again."""
+        for linear in (self.query, self.key, self.value, self.output):
+            linear.reset_parameters()
+        for name, tensor in self._initial_params(torch.float64).items():
+            getattr(self, self._attributes[name]).copy_(tensor)
 
     def encoding_params(self) -> dict[str, torch.nn.Parameter]:
         """Trained parameters of the encodings by public name."""
@@ -94,6 +113,7 @@ class Attention(torch.nn.Module):
         every call, such as ``{"document.ids": ids}``.
         """
         width = self.query.in_features
+        check_tensor("x", x)
         if x.dim() != 3 or x.shape[-1] != width:
             raise ValueError(
                 f"x must be (batch, length, {width}), got shape {tuple(x.shape)}"
@@ -108,9 +128,10 @@ class Attention(torch.nn.Module):
             heads_of(self.key(x), self.kv_heads),
             heads_of(self.value(x), self.kv_heads),
             self.encodings,
-            {**self.encoding_params(), **(given or {})},
+            {**self.encoding_params(), **named_params(given)},
             query_positions=positions,
             key_positions=positions,
+            enable_gqa=self.kv_heads != self.heads,
             target=self.target,
         )
         return self.output(attended.transpose(1, 2).reshape(batch, length, -1))

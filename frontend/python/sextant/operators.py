@@ -3,8 +3,9 @@
 Eager code, `torch.compile`, `torch.func.grad` and `torch.vmap` come by the same door: an
 operator with a kernel below autograd, an autograd function above, and a rule of batching.
 The function is one of a single level, since functorch itself calls the operator level by
-level; `torch.library.register_autograd` makes one that functorch refuses. Forward mode and second derivatives are
-refused: PyTorch's own answer to a missing formula is a tangent of zeros.
+level; `torch.library.register_autograd` makes one that functorch refuses. Forward mode
+and second derivatives are refused: PyTorch's own answer to a missing formula is a tangent
+of zeros.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ def pair_scores(
             key_positions=(last - distances)[:, None].to(torch.int32),
             scale=scale,
             return_lse=True,
+            enable_gqa=True,
             target="reference",
         )
     return lse[:, :, 0].T.contiguous()
@@ -119,6 +120,7 @@ def mapped_scores(
             query_positions=positions,
             key_positions=positions,
             return_lse=True,
+            enable_gqa=True,
             target="reference",
         )
     probabilities = (output[:-1] - output[-1:]).movedim(0, -2).flatten(-2)[..., :count]

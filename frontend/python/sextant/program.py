@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from . import backend, definitions
-from .arguments import check_tensor
+from .checks import check_tensor
 from .errors import nearest
 from .files import replace_file
 

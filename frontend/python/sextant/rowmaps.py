@@ -8,6 +8,7 @@ import torch
 
 from . import arguments, definitions, operators, plans
 from .attention_text import ParamType, map_rows_module
+from .checks import check_devices, check_tensor
 from .definitions import EncodingLike, split
 from .errors import nearest
 from .operators import Operator
@@ -43,15 +44,19 @@ def map_rows(
     Returns:
       A tensor like input.
     """
+    if not isinstance(of, str):
+        raise TypeError(f"of must be a string, got {type(of).__name__}")
+    if not isinstance(target, str):
+        raise TypeError(f"target must be a string, got {type(target).__name__}")
     if of not in OPERANDS:
         raise ValueError(f'unknown operand "{of}"{nearest(of, OPERANDS)}')
     spelled, texts = split(encodings)
     named = arguments.named_params(params)
-    arguments.check_tensor("input", input)
+    check_tensor("input", input)
     if positions is not None:
-        arguments.check_tensor("positions", positions)
+        check_tensor("positions", positions)
     for name, tensor in named.items():
-        arguments.check_tensor(f'params["{name}"]', tensor)
+        check_tensor(f'params["{name}"]', tensor)
     tensors = list(named.values())
     gradient = torch.is_grad_enabled() and any(
         t.requires_grad for t in (input, *tensors)
@@ -62,12 +67,19 @@ def map_rows(
     )  # fmt: skip
 
 
+def _check_devices(input, params, names, positions) -> None:
+    listed = names.split("\n") if names else []
+    operands = [(f'parameter "{name}"', param) for name, param in zip(listed, params)]
+    check_devices("input", input, [*operands, ("positions", positions)])
+
+
 def _prepare(input, params, names, uses, texts, operand, positions, target, both):
     """The plan of a call, and its operands beside input (and its gradient)."""
     if input.dim() != 3:
         raise ValueError(
             f"input must be (batch, length, width), got shape {tuple(input.shape)}"
         )
+    _check_devices(input, params, names, positions)
     arguments.check_device_and_dtype(input, target)
     spelled = tuple(uses.split("\n")) if uses else ()
     signature = definitions.resolve(spelled, texts)
@@ -113,7 +125,8 @@ def _forward(input, params, names, uses, texts, operand, positions, target, grad
     return plan.artifact.run("forward", operands)[0]
 
 
-def _forward_shapes(input, *_):
+def _forward_shapes(input, params, names, _uses, _texts, _operand, positions, *_):
+    _check_devices(input, params, names, positions)
     return torch.empty(input.shape, dtype=input.dtype, device=input.device)
 
 

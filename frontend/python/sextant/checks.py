@@ -1,0 +1,42 @@
+"""Checks of single arguments, whose errors name the argument."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import torch
+
+
+def check_tensor(label: str, value) -> None:
+    """A tensor where one is expected, under a name of one line."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{label} must be a tensor, got {type(value).__name__}")
+    if value.layout != torch.strided:
+        raise TypeError(f"{label} must be a dense tensor, got {value.layout}")
+    if "\n" in label:
+        raise ValueError(f"the name of a parameter has one line, got {label!r}")
+
+
+def check_flag(label: str, value) -> None:
+    """A bool where one is expected."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{label} must be True or False, got {value!r}")
+
+
+def check_count(label: str, value, least: int = 1) -> None:
+    """A whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, (Integral, torch.SymInt)):
+        raise TypeError(f"{label} must be a whole number, got {value!r}")
+    if value < least:
+        words = "must not be negative" if least == 0 else f"must be at least {least}"
+        raise ValueError(f"{label} {words}, got {value}")
+
+
+def check_devices(first: str, tensor: torch.Tensor, others) -> None:
+    """All operands are where the first one is: ``others`` are pairs of a label and a
+    tensor or None."""
+    for label, other in others:
+        if other is not None and other.device != tensor.device:
+            raise ValueError(
+                f"{label} is on {other.device}, {first} is on {tensor.device}: move it there"
+            )
