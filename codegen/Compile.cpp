@@ -19,6 +19,7 @@
 #include "passes/Gradient/Gradient.h"
 #include "passes/Pipelines.h"
 #include "passes/Schedule/Schedule.h"
+#include "runtime/ArtifactReader.h"
 #include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
@@ -117,12 +118,21 @@ static std::string print(Operation *op) {
   return text;
 }
 
-llvm::Expected<std::string>
-codegen::compileToStage(ModuleOp module, const CompileOptions &options,
-                        CompileStage stage) {
-  llvm::Expected<Target> target = parseTarget(options.target);
+llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
+                                                    const CompileOptions &given,
+                                                    CompileStage stage) {
+  llvm::Expected<Target> target = parseTarget(given.target, getRowType(module));
   if (!target)
     return target.takeError();
+  if (stage == CompileStage::Artifact &&
+      module.getOps<func::FuncOp>().empty()) {
+    module.emitError("expected a function (func.func): a program without one "
+                     "has nothing to run");
+    return llvm::createStringError("the model does not compile");
+  }
+  // What follows knows no `cpu`.
+  CompileOptions options = given;
+  options.target = target->name;
   if (llvm::Error error = runPasses(module, options, stage))
     return std::move(error);
   if (stage == CompileStage::Pos || stage == CompileStage::Exec)
@@ -177,16 +187,24 @@ static std::string makeKey(ModuleOp module, const CompileOptions &options,
   return key.finish();
 }
 
+/// Whether the runtime would take it; what it refuses is compiled again.
+static bool isReadable(llvm::StringRef bytes) {
+  return static_cast<bool>(runtime::readArtifact(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}));
+}
+
 llvm::Expected<std::string>
 codegen::compileToArtifact(ModuleOp module, const CompileOptions &options) {
-  llvm::Expected<Target> target = parseTarget(options.target);
+  llvm::Expected<Target> target =
+      parseTarget(options.target, getRowType(module));
   if (!target)
     return target.takeError();
   if (!options.useCache)
     return compileToStage(module, options, CompileStage::Artifact);
   DiskCache cache = DiskCache::getDefault();
   std::string key = makeKey(module, options, *target);
-  if (std::optional<std::string> bytes = cache.find(key))
+  if (std::optional<std::string> bytes = cache.find(key);
+      bytes && isReadable(*bytes))
     return std::move(*bytes);
   llvm::Expected<std::string> bytes =
       compileToStage(module, options, CompileStage::Artifact);

@@ -2,18 +2,17 @@
 
 #include "codegen/DiskCache.h"
 #include "codegen/Artifact.h"
+#include "codegen/PrivateFiles.h"
 #include "runtime/ArtifactFormat.h"
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/SHA256.h"
 #include <cstring>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 using namespace sextant::codegen;
 namespace fs = llvm::sys::fs;
@@ -23,79 +22,58 @@ namespace path = llvm::sys::path;
 // Files
 //===----------------------------------------------------------------------===//
 
-DiskCache DiskCache::getDefault() {
-  llvm::SmallString<128> folder;
-  std::optional<std::string> base =
-      llvm::sys::Process::GetEnv("XDG_CACHE_HOME");
-  if (base && path::is_absolute(*base))
-    folder = *base;
-  else if (path::home_directory(folder))
-    path::append(folder, ".cache");
-  else
-    return DiskCache("");
-  path::append(folder, "sextant");
-  return DiskCache(folder.str().str());
+/// An entry is what was stored, its key, and a checksum of both.
+static constexpr llvm::StringLiteral entrySuffix = ".entry";
+
+static std::string getName(llvm::StringRef key) {
+  return (key + entrySuffix).str();
 }
 
-std::string DiskCache::getPath(llvm::StringRef key) const {
-  return folder + "/" + key.str() + ".sxt";
+DiskCache DiskCache::getDefault() { return DiskCache(getCacheFolder()); }
+
+static uint64_t sum(llvm::StringRef bytes) {
+  return sextant::runtime::computeChecksum(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
 }
 
-/// Whether the last bytes are the checksum of those before.
-static bool isWhole(llvm::StringRef bytes) {
-  using namespace sextant::runtime;
-  if (bytes.size() < checksumBytes)
+/// Cuts key and checksum off an entry that is whole and the key's own.
+static bool unseal(std::string &entry, llvm::StringRef key) {
+  uint64_t expected;
+  if (entry.size() < key.size() + sizeof(expected))
     return false;
-  uint64_t sum;
-  size_t body = bytes.size() - checksumBytes;
-  std::memcpy(&sum, bytes.data() + body, checksumBytes);
-  return sum == computeChecksum(
-                    {reinterpret_cast<const uint8_t *>(bytes.data()), body});
+  size_t body = entry.size() - sizeof(expected);
+  std::memcpy(&expected, entry.data() + body, sizeof(expected));
+  if (expected != sum(llvm::StringRef(entry).take_front(body)))
+    return false;
+  entry.resize(body);
+  if (!llvm::StringRef(entry).ends_with(key))
+    return false;
+  entry.resize(body - key.size());
+  return true;
 }
 
 /// Marks a file as used now; failure only makes it older than it is.
 static void touch(const std::string &file) {
-  llvm::Expected<fs::file_t> handle =
-      fs::openNativeFileForWrite(file, fs::CD_OpenExisting, fs::OF_None);
-  if (!handle) {
-    llvm::consumeError(handle.takeError());
-    return;
-  }
-  (void)fs::setLastAccessAndModificationTime(*handle,
-                                             std::chrono::system_clock::now());
-  (void)fs::closeFile(*handle);
+  (void)::utimensat(AT_FDCWD, file.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
 }
 
 std::optional<std::string> DiskCache::find(llvm::StringRef key) const {
-  if (folder.empty())
+  if (!makePrivateFolder(folder))
     return std::nullopt;
-  std::string file = getPath(key);
-  auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
-  if (!buffer || !isWhole((*buffer)->getBuffer()))
+  std::string file = folder + "/" + getName(key);
+  std::optional<std::string> entry = readPrivateFile(file, limit);
+  if (!entry || !unseal(*entry, key))
     return std::nullopt;
   touch(file);
-  return (*buffer)->getBuffer().str();
+  return entry;
 }
 
 void DiskCache::store(llvm::StringRef key, llvm::StringRef bytes) const {
-  if (folder.empty() || fs::create_directories(folder))
-    return;
-  int handle;
-  llvm::SmallString<128> temporary;
-  if (fs::createUniqueFile(folder + "/" + key + "-%%%%%%.tmp", handle,
-                           temporary))
-    return;
-  llvm::raw_fd_ostream stream(handle, /*shouldClose=*/true);
-  stream << bytes;
-  stream.close();
-  bool failed = stream.has_error();
-  stream.clear_error();
-  if (failed || fs::rename(temporary, getPath(key))) {
-    (void)fs::remove(temporary);
-    return;
-  }
-  evict();
+  std::string entry = (bytes + key).str();
+  uint64_t checksum = sum(entry);
+  entry.append(reinterpret_cast<const char *>(&checksum), sizeof(checksum));
+  if (writePrivateFile(folder, getName(key), entry))
+    evict();
 }
 
 void DiskCache::evict() const {
@@ -114,11 +92,12 @@ void DiskCache::evict() const {
     if (!status || status->type() != fs::file_type::regular_file)
       continue;
     llvm::StringRef extension = path::extension(it->path());
-    // What a killed process left behind.
-    if (extension == ".tmp" &&
-        status->getLastModificationTime() + std::chrono::hours(1) < now)
+    // What a killed process left behind, and what earlier versions kept.
+    if ((extension == ".tmp" &&
+         status->getLastModificationTime() + std::chrono::hours(1) < now) ||
+        extension == ".sxt")
       (void)fs::remove(it->path());
-    if (extension != ".sxt")
+    if (extension != entrySuffix)
       continue;
     files.push_back(
         {it->path(), status->getLastModificationTime(), status->getSize()});

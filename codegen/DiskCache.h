@@ -1,9 +1,10 @@
 //===- DiskCache.h - Compiled artifacts, kept between processes -*- C++ -*-===//
 //
 // One folder of files named by the hash of everything that went into them:
-// $XDG_CACHE_HOME/sextant, or ~/.cache/sextant. Files appear whole (by rename);
-// when they exceed the limit, those not used for longest go. A cache that
-// cannot be read or written is no error: compiling goes on without it.
+// $XDG_CACHE_HOME/sextant, or ~/.cache/sextant, closed to other users
+// (codegen/PrivateFiles.h). Files appear whole; when they exceed the limit,
+// those not used for longest go. A cache that cannot be read or written is no
+// error: compiling goes on without it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,12 +26,12 @@ public:
   explicit DiskCache(std::string folder, uint64_t limit = defaultLimit)
       : folder(std::move(folder)), limit(limit) {}
 
-  /// The file of `key`, and marks it as used now. Damaged files do not count.
+  /// What was stored for `key`, and marks it as used now. Files that are
+  /// damaged, or of another key under this one's name, do not count.
   std::optional<std::string> find(llvm::StringRef key) const;
   void store(llvm::StringRef key, llvm::StringRef bytes) const;
 
 private:
-  std::string getPath(llvm::StringRef key) const;
   void evict() const;
 
   std::string folder; ///< empty: no cache

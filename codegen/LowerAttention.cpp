@@ -16,6 +16,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/Verify/Stages.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -123,6 +125,18 @@ static ModuleOp getKernels(ModuleOp module, const Target &target) {
   return kernels;
 }
 
+RowType codegen::getRowType(ModuleOp module) {
+  bool hasBF16 = module
+                     .walk([](pos::SitesOwnerInterface owner) {
+                       Type rows = getOwnerOperands(owner).query.getType();
+                       return getElementTypeOrSelf(rows).isBF16()
+                                  ? WalkResult::interrupt()
+                                  : WalkResult::advance();
+                     })
+                     .wasInterrupted();
+  return hasBF16 ? RowType::BF16 : RowType::F32;
+}
+
 namespace {
 class LowerAttention
     : public codegen::impl::LowerAttentionBase<LowerAttention> {
@@ -131,7 +145,7 @@ public:
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    llvm::Expected<Target> parsed = parseTarget(target);
+    llvm::Expected<Target> parsed = parseTarget(target, getRowType(module));
     if (!parsed) {
       module.emitError() << llvm::toString(parsed.takeError());
       return signalPassFailure();

@@ -10,14 +10,28 @@
 #ifndef SEXTANT_RUNTIME_ARTIFACTFORMAT_H
 #define SEXTANT_RUNTIME_ARTIFACTFORMAT_H
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace sextant::runtime {
 
 /// The format that this compiler writes and this runtime reads.
 inline constexpr uint32_t artifactFormat = 1;
+
+/// The identifier of FlatBuffers, which follows the first offset.
+inline constexpr std::string_view artifactIdentifier = "SXT1";
+
+/// Whether these are the first bytes of an artifact.
+inline bool hasArtifactIdentifier(std::span<const uint8_t> bytes) {
+  constexpr size_t offsetBytes = 4;
+  size_t size = artifactIdentifier.size();
+  return bytes.size() >= offsetBytes + size &&
+         std::equal(artifactIdentifier.begin(), artifactIdentifier.end(),
+                    bytes.begin() + offsetBytes);
+}
 
 inline constexpr size_t checksumBytes = 8;
 

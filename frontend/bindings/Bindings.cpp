@@ -158,6 +158,16 @@ PYBIND11_MODULE(_compiler, m) {
       "exec, kernel, llvm, asm).");
   m.def("list_targets", &listTargets, "Targets that this machine can run.");
   m.def(
+      "machine",
+      [](int64_t threads) {
+        return run([&](Session &session) {
+          return describeMachine(session, threads);
+        });
+      },
+      py::arg("threads"),
+      "Peaks of this machine, measured now, its caches and what the target cpu "
+      "means on it, as JSON.");
+  m.def(
       "list_encodings",
       [](const std::string &searchPath) {
         return run([&](Session &session) {

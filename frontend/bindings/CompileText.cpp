@@ -2,6 +2,7 @@
 
 #include "frontend/bindings/CompileText.h"
 #include "codegen/Compile.h"
+#include "codegen/Machine.h"
 #include "codegen/Target.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
@@ -61,4 +62,18 @@ std::vector<std::string> bindings::listTargets() {
   for (StringRef name : codegen::getHostTargets())
     names.push_back(name.str());
   return names;
+}
+
+std::optional<std::string> bindings::describeMachine(Session &session,
+                                                     int64_t threads) {
+  if (threads < 1) {
+    session.addError("at least one thread is needed, got " +
+                     std::to_string(threads));
+    return std::nullopt;
+  }
+  llvm::Expected<codegen::Machine> machine = codegen::describeMachine(threads);
+  if (machine)
+    return codegen::formatJson(*machine);
+  session.addError(llvm::toString(machine.takeError()));
+  return std::nullopt;
 }

@@ -24,6 +24,10 @@ std::optional<std::string> compileText(Session &session,
 /// Names of the targets that this machine can run.
 std::vector<std::string> listTargets();
 
+/// What this machine can do with so many threads, as JSON (see
+/// codegen/Machine.h).
+std::optional<std::string> describeMachine(Session &session, int64_t threads);
+
 } // namespace sextant::bindings
 
 #endif // SEXTANT_FRONTEND_BINDINGS_COMPILETEXT_H

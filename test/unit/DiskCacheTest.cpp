@@ -1,12 +1,13 @@
 //===- DiskCacheTest.cpp - The cache of artifacts -------------------------===//
 
 #include "codegen/DiskCache.h"
-#include "runtime/ArtifactFormat.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
+#include <fstream>
 #include <thread>
+#include <unistd.h>
 
 using namespace sextant::codegen;
 namespace fs = llvm::sys::fs;
@@ -25,19 +26,14 @@ protected:
 };
 } // namespace
 
-/// A file of some bytes with its checksum.
-static std::string makeFile(size_t bytes, char content) {
-  std::string file(bytes, content);
-  uint64_t sum = sextant::runtime::computeChecksum(
-      {reinterpret_cast<const uint8_t *>(file.data()), file.size()});
-  file.append(reinterpret_cast<const char *>(&sum), sizeof(sum));
-  return file;
+static std::string makeBytes(size_t bytes, char content) {
+  return std::string(bytes, content);
 }
 
 TEST_F(DiskCacheTest, KeepsWhatIsStored) {
   DiskCache cache(folder + "/deep/er");
   EXPECT_EQ(cache.find("a"), std::nullopt);
-  std::string file = makeFile(100, 'x');
+  std::string file = makeBytes(100, 'x');
   cache.store("a", file);
   EXPECT_EQ(cache.find("a"), file);
   EXPECT_EQ(cache.find("b"), std::nullopt);
@@ -45,22 +41,42 @@ TEST_F(DiskCacheTest, KeepsWhatIsStored) {
 
 TEST_F(DiskCacheTest, IgnoresDamagedFiles) {
   DiskCache cache(folder);
-  cache.store("a", makeFile(100, 'x').substr(0, 50));
-  EXPECT_EQ(cache.find("a"), std::nullopt);
-  std::error_code error;
-  llvm::raw_fd_ostream(folder + "/b.sxt", error) << "";
-  EXPECT_EQ(cache.find("b"), std::nullopt);
+  cache.store("a", makeBytes(100, 'x'));
+  ASSERT_NE(cache.find("a"), std::nullopt);
+  std::string file = folder + "/a.entry";
+  uint64_t size;
+  ASSERT_FALSE(fs::file_size(file, size));
+  // Every cut, and every changed byte.
+  for (uint64_t at = 0; at < size; ++at) {
+    cache.store("a", makeBytes(100, 'x'));
+    std::fstream stream(file, std::ios::in | std::ios::out);
+    stream.seekp(static_cast<std::streamoff>(at)).put('?');
+    stream.close();
+    EXPECT_EQ(cache.find("a"), std::nullopt) << at;
+    cache.store("a", makeBytes(100, 'x'));
+    ASSERT_EQ(::truncate(file.c_str(), static_cast<off_t>(at)), 0);
+    EXPECT_EQ(cache.find("a"), std::nullopt) << at;
+  }
+}
+
+TEST_F(DiskCacheTest, AnEntryIsBoundToItsKey) {
+  DiskCache cache(folder);
+  cache.store("aa", makeBytes(100, 'x'));
+  ASSERT_FALSE(fs::rename(folder + "/aa.entry", folder + "/bb.entry"));
+  EXPECT_EQ(cache.find("bb"), std::nullopt);
+  ASSERT_FALSE(fs::rename(folder + "/bb.entry", folder + "/aa.entry"));
+  EXPECT_EQ(cache.find("aa"), makeBytes(100, 'x'));
 }
 
 TEST_F(DiskCacheTest, DropsWhatWasNotUsedForLongest) {
-  DiskCache cache(folder, 350); // three files of 108 bytes
+  DiskCache cache(folder, 350); // three entries of 109 bytes
   for (const char *key : {"a", "b", "c"}) {
-    cache.store(key, makeFile(100, *key));
+    cache.store(key, makeBytes(100, *key));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_NE(cache.find("a"), std::nullopt); // now b is the oldest
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  cache.store("d", makeFile(100, 'd'));
+  cache.store("d", makeBytes(100, 'd'));
   EXPECT_EQ(cache.find("b"), std::nullopt);
   for (const char *key : {"a", "c", "d"})
     EXPECT_NE(cache.find(key), std::nullopt) << key;
@@ -69,7 +85,7 @@ TEST_F(DiskCacheTest, DropsWhatWasNotUsedForLongest) {
 TEST_F(DiskCacheTest, WithoutFolderKeepsNothing) {
   for (const char *path : {"", "/proc/no/such/folder"}) {
     DiskCache cache(path);
-    cache.store("a", makeFile(10, 'x'));
+    cache.store("a", makeBytes(10, 'x'));
     EXPECT_EQ(cache.find("a"), std::nullopt);
   }
 }

@@ -9,6 +9,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "tools/support/CommandLine.h"
+#include "tools/support/InputFile.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -53,17 +54,17 @@ int main(int argc, char **argv) {
       stages, [&](const auto &entry) { return entry.first == emit; });
   if (stage == std::end(stages))
     commandLine.fail("unknown stage '" + emit + "'");
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> buffer =
-      openInputFile(inputFile, &message);
-  if (!buffer)
-    return fail(message);
+  sextant::runtime::Result<std::string> text =
+      sextant::tools::readInputFile(inputFile);
+  if (!text)
+    return fail(text.error().message());
 
   DialectRegistry registry;
   registerCompilerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(*text, inputFile),
+                             llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
@@ -75,6 +76,7 @@ int main(int argc, char **argv) {
   if (!result)
     return fail(llvm::toString(result.takeError()));
 
+  std::string message;
   std::unique_ptr<llvm::ToolOutputFile> output = openOutputFile(path, &message);
   if (!output)
     return fail(message);

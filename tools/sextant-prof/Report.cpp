@@ -75,11 +75,11 @@ static double getRate(int64_t amount, double seconds) {
 std::string tools::formatTable(const Report &report) {
   std::string text =
       format("%s on %s, %lld threads, median of %lld runs: %.3f ms\n"
-             "measured peak: %sFLOP/s (f32 multiply-adds), %sB/s (memory)\n\n",
+             "measured peak: %sFLOP/s (%s), %sB/s (memory)\n\n",
              report.function.c_str(), report.target.c_str(),
              static_cast<long long>(report.threads),
              static_cast<long long>(report.runs), report.seconds * 1e3,
-             formatScaled(report.peak.flops).c_str(),
+             formatScaled(report.peak.flops).c_str(), report.peak.unit.c_str(),
              formatScaled(report.peak.bytes).c_str());
   text += format("%4s  %-40s %10s %6s %9s %9s %9s %8s %9s %8s\n", "#",
                  "kernel or operator", "time ms", "share", "FLOP", "FLOP/s",
@@ -119,6 +119,7 @@ std::string tools::formatJson(const Report &report) {
       .entry("runs", report.runs)
       .entry("seconds", report.seconds)
       .entry("peak_flops", report.peak.flops)
+      .entry("peak_unit", std::string_view(report.peak.unit))
       .entry("peak_bytes", report.peak.bytes);
   json.key("instructions").beginArray();
   for (const Row &row : report.rows) {

@@ -4,7 +4,8 @@
 #define SEXTANT_TOOLS_SEXTANT_PROF_REPORT_H
 
 #include "runtime/Profile.h"
-#include "tools/sextant-prof/Peak.h"
+#include <string>
+#include <vector>
 
 namespace sextant::tools {
 
@@ -14,6 +15,13 @@ struct Row {
   std::string kind, name, label;
   double seconds; ///< median of the runs
   runtime::Cost cost;
+};
+
+/// Measured limits of all threads together.
+struct Peak {
+  double flops;     ///< of the fastest unit that the target multiplies with
+  std::string unit; ///< what that is
+  double bytes;     ///< per second, read from memory
 };
 
 /// What a profile found.

@@ -4,6 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/Machine.h"
+#include "codegen/Target.h"
 #include "runtime/Executor.h"
 #include "runtime/cpu/HostDevice.h"
 #include "tools/sextant-prof/Report.h"
@@ -11,6 +13,7 @@
 #include "tools/support/RunOptions.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 
@@ -28,10 +31,31 @@ static double now() {
       .count();
 }
 
-/// The width that a target's kernels compute with.
-static int getVectorBits(const std::string &target) {
-  return target.find("avx2") != std::string::npos ? 256
-                                                  : tools::getVectorBits();
+/// Of the units that kernels of the artifact multiply with, the fastest. The
+/// reference is set against what its own machine could do.
+static tools::Peak measurePeak(const Artifact &artifact,
+                               const Function &function, int64_t threads) {
+  using namespace codegen;
+  bool hasBF16 = std::any_of(
+      function.tensors.begin(), function.tensors.end(),
+      [](const auto &tensor) { return tensor.dtype == DType::BF16; });
+  std::vector<Unit> units;
+  llvm::Expected<Target> target = parseTarget(artifact.target);
+  if (target && target->kind == TargetKind::CPU) {
+    units = {getUnit(*target, RowType::F32)};
+    if (hasBF16)
+      units.push_back(getUnit(*target, RowType::BF16));
+  } else {
+    llvm::consumeError(target.takeError());
+    units = {Unit::MultiplyAdd256, Unit::MultiplyAdd512};
+  }
+  tools::Peak peak{0.0, "", measureBytes(threads)};
+  for (Unit unit : units)
+    if (double flops = measureFlops(unit, threads); flops > peak.flops) {
+      peak.flops = flops;
+      peak.unit = getName(unit);
+    }
+  return peak;
 }
 
 static Status writeFile(const std::string &path, const std::string &text) {
@@ -43,11 +67,20 @@ static Status writeFile(const std::string &path, const std::string &text) {
   return {};
 }
 
+static int printMachine(int64_t threads, bool json) {
+  llvm::Expected<codegen::Machine> machine = codegen::describeMachine(threads);
+  if (!machine)
+    return fail(llvm::toString(machine.takeError()));
+  llvm::outs() << (json ? codegen::formatJson(*machine)
+                        : codegen::formatTable(*machine));
+  return 0;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   tools::RunOptions options;
   std::string traceFile;
-  bool json = false;
+  bool json = false, machine = false;
   int64_t runs = 10, warmup = 2;
   tools::CommandLine commandLine(
       "sextant-prof", "MODEL.mlir|ARTIFACT.sxt",
@@ -60,11 +93,18 @@ int main(int argc, char **argv) {
   commandLine.addFlag("json", json, "print JSON instead of a table");
   commandLine.addValue("trace", traceFile, "FILE",
                        "write a trace for ui.perfetto.dev");
+  commandLine.addFlagAlone("machine", machine,
+                           "print what this machine can do and what 'cpu' "
+                           "means on it, instead of a profile");
   std::string path = commandLine.parse(argc, argv);
   if (runs < 1 || warmup < 0)
     commandLine.fail("at least one run is needed");
   if (options.threads > 0)
     setHostThreads(options.threads);
+  const Device &device = getHostDevice();
+  int64_t threads = device.threads(device.state);
+  if (machine)
+    return printMachine(threads, json);
 
   Result<std::unique_ptr<Program>> program =
       tools::loadModel(path, options.compile);
@@ -93,15 +133,13 @@ int main(int argc, char **argv) {
     if (run >= 0)
       times.push_back(now() - begin);
   }
-  const Device &device = getHostDevice();
-  int64_t threads = device.threads(device.state);
   tools::Report report{
       function.name,
       artifact.target,
       runs,
       threads,
       tools::getMedian(times),
-      tools::measurePeak(threads, getVectorBits(artifact.target)),
+      measurePeak(artifact, function, threads),
       tools::makeRows(artifact, function, profile.getEvents())};
   llvm::outs() << (json ? tools::formatJson(report)
                         : tools::formatTable(report));

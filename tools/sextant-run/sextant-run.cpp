@@ -7,6 +7,7 @@
 
 #include "runtime/Executor.h"
 #include "runtime/cpu/HostDevice.h"
+#include "tools/support/InputFile.h"
 #include "tools/support/Model.h"
 #include "tools/support/Npy.h"
 #include "tools/support/RunOptions.h"
@@ -170,10 +171,12 @@ int main(int argc, char **argv) {
   commandLine.addFlag("check", wantsCheck,
                       "compare with the reference target (of a model)");
   std::string path = commandLine.parse(argc, argv);
-  if (wantsCheck && tools::isArtifact(path))
-    commandLine.fail("--check needs a model, not an artifact");
   if (wantsCheck && path == "-")
     commandLine.fail("--check compiles the model twice: it needs a file");
+  if (wantsCheck)
+    if (Result<std::string> file = tools::readInputFile(path);
+        file && tools::isArtifact(*file))
+      commandLine.fail("--check needs a model, not an artifact");
   if (options.threads > 0)
     setHostThreads(options.threads);
 

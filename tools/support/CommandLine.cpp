@@ -18,6 +18,12 @@ void CommandLine::addFlag(const char *name, bool &value, const char *help) {
   options.push_back({name, "", help, &value, nullptr, nullptr, nullptr});
 }
 
+void CommandLine::addFlagAlone(const char *name, bool &value,
+                               const char *help) {
+  addFlag(name, value, help);
+  options.back().isAlone = true;
+}
+
 void CommandLine::addValue(const char *name, std::string &value,
                            const char *valueName, const char *help) {
   options.push_back({name, valueName, help, nullptr, &value, nullptr, nullptr});
@@ -83,6 +89,7 @@ void CommandLine::set(const Option &option, const std::string &value) const {
 
 std::string CommandLine::parse(int argc, char **argv) const {
   std::vector<std::string> positionals;
+  const Option *alone = nullptr;
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
     if (argument.size() < 2 || argument[0] != '-') {
@@ -102,6 +109,8 @@ std::string CommandLine::parse(int argc, char **argv) const {
       if (hasValue)
         fail("--" + option.name + " takes no value");
       *option.flag = true;
+      if (option.isAlone)
+        alone = &option;
       continue;
     }
     if (!hasValue) {
@@ -111,6 +120,10 @@ std::string CommandLine::parse(int argc, char **argv) const {
     }
     set(option, value);
   }
+  if (alone && !positionals.empty())
+    fail("--" + alone->name + " takes no " + positional);
+  if (alone)
+    return "";
   if (positionals.size() != 1)
     fail(positionals.empty() ? "give " + positional
                              : "one " + positional + " is enough");

@@ -23,6 +23,8 @@ public:
   /// Options write to variables, which hold the defaults. `-name=value`,
   /// `--name=value` and `--name value` are the same.
   void addFlag(const char *name, bool &value, const char *help);
+  /// A flag with which the positional argument is left out.
+  void addFlagAlone(const char *name, bool &value, const char *help);
   void addValue(const char *name, std::string &value, const char *valueName,
                 const char *help);
   void addNumber(const char *name, int64_t &value, const char *help);
@@ -30,8 +32,8 @@ public:
   void addList(const char *name, std::vector<std::string> &values,
                const char *valueName, const char *help);
 
-  /// Gives the positional argument. Ends the process after --help (0) and on a
-  /// wrong command line (2).
+  /// Gives the positional argument, "" where a flag stands alone. Ends the
+  /// process after --help (0) and on a wrong command line (2).
   std::string parse(int argc, char **argv) const;
 
   /// Prints the message and how to get help; ends the process with 2.
@@ -44,6 +46,7 @@ private:
     std::string *text = nullptr;
     int64_t *number = nullptr;
     std::vector<std::string> *list = nullptr;
+    bool isAlone = false;
   };
   const Option &find(const std::string &name) const;
   void set(const Option &option, const std::string &value) const;

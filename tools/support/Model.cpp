@@ -4,6 +4,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/cpu/HostDevice.h"
+#include "tools/support/InputFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -12,27 +13,20 @@ using namespace sextant;
 using runtime::makeError;
 using runtime::Program;
 using runtime::Result;
-using Bytes = std::unique_ptr<llvm::MemoryBuffer>;
 
-static Result<Bytes> readFile(const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path);
-  if (!buffer)
-    return makeError(path, ": ", buffer.getError().message());
-  return std::move(*buffer);
-}
-
-static Result<std::string> compile(Bytes text,
+static Result<std::string> compile(const std::string &text,
+                                   const std::string &path,
                                    const codegen::CompileOptions &options) {
   DialectRegistry registry;
   codegen::registerCompilerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
-  std::string name = text->getBufferIdentifier().str();
-  sources.AddNewSourceBuffer(std::move(text), llvm::SMLoc());
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text, path),
+                             llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(sources, &context);
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
-    return makeError(name, " cannot be parsed");
+    return makeError(path, " cannot be parsed");
   llvm::Expected<std::string> bytes =
       codegen::compileToArtifact(*module, options);
   if (!bytes)
@@ -46,26 +40,31 @@ static Result<std::unique_ptr<Program>> load(llvm::StringRef bytes) {
       runtime::getHostDevice());
 }
 
-bool tools::isArtifact(const std::string &path) {
-  return path.ends_with(".sxt");
+static Result<std::unique_ptr<Program>>
+compileAndLoad(const std::string &text, const std::string &path,
+               const codegen::CompileOptions &options) {
+  Result<std::string> bytes = compile(text, path, options);
+  if (!bytes)
+    return bytes.error();
+  return load(*bytes);
 }
 
 Result<std::unique_ptr<Program>>
 tools::loadModel(const std::string &path,
                  const codegen::CompileOptions &options) {
-  Result<Bytes> file = readFile(path);
+  Result<std::string> file = readInputFile(path);
   if (!file)
     return file.error();
-  if (isArtifact(path)) {
-    Result<std::unique_ptr<Program>> program = load((*file)->getBuffer());
-    if (!program)
-      return program.error().in(path);
-    return program;
+  if (!isArtifact(*file) && !path.ends_with(".sxt")) {
+    if (file->find('\0') != std::string::npos)
+      return makeError(path, " is neither a model (text of MLIR) nor an "
+                             "artifact (a .sxt file)");
+    return compileAndLoad(*file, path, options);
   }
-  Result<std::string> bytes = compile(std::move(*file), options);
-  if (!bytes)
-    return bytes.error();
-  return load(*bytes);
+  Result<std::unique_ptr<Program>> program = load(*file);
+  if (!program)
+    return program.error().in(path);
+  return program;
 }
 
 /// The reference computes in f32 and f64 only: a model of bf16 is checked with
@@ -84,14 +83,13 @@ static std::string replaceBF16(llvm::StringRef text) {
 
 Result<std::unique_ptr<Program>>
 tools::loadReference(const std::string &path, codegen::CompileOptions options) {
-  Result<Bytes> file = readFile(path);
+  Result<std::string> file = readInputFile(path);
   if (!file)
     return file.error();
   options.target = "reference";
-  std::string text = replaceBF16((*file)->getBuffer());
-  Result<std::string> bytes =
-      compile(llvm::MemoryBuffer::getMemBufferCopy(text, path), options);
-  if (!bytes)
-    return bytes.error().in("the reference");
-  return load(*bytes);
+  Result<std::unique_ptr<Program>> program =
+      compileAndLoad(replaceBF16(*file), path, options);
+  if (!program)
+    return program.error().in("the reference");
+  return program;
 }

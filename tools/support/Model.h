@@ -8,17 +8,14 @@
 
 namespace sextant::tools {
 
-/// Loads a .sxt file on the host device, or compiles a model (any other file)
-/// first. Diagnostics of the compiler go to stderr.
+/// Loads an artifact on the host device, whatever its file is called, or
+/// compiles a model first. Diagnostics of the compiler go to stderr.
 runtime::Result<std::unique_ptr<runtime::Program>>
 loadModel(const std::string &path, const codegen::CompileOptions &options);
 
 /// Compiles the model for the reference target, with f32 in the place of bf16.
 runtime::Result<std::unique_ptr<runtime::Program>>
 loadReference(const std::string &path, codegen::CompileOptions options);
-
-/// Whether the file is an artifact, by its name.
-bool isArtifact(const std::string &path);
 
 } // namespace sextant::tools
 

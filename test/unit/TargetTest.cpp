@@ -1,0 +1,142 @@
+//===- TargetTest.cpp - Which target `cpu` means --------------------------===//
+
+#include "codegen/Target.h"
+#include "codegen/PrivateFiles.h"
+#include "codegen/UnitRecord.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "gtest/gtest.h"
+#include <cstdlib>
+
+using namespace sextant::codegen;
+namespace fs = llvm::sys::fs;
+
+static bool runs(llvm::StringRef name) {
+  return llvm::is_contained(getHostTargets(), name);
+}
+
+static std::string choose(const UnitRates &rates, RowType rows) {
+  llvm::Expected<Target> target = chooseTarget(rates, rows);
+  return target ? target->name : llvm::toString(target.takeError());
+}
+
+namespace {
+/// Rates in the order of units: multiply-adds of 256 and 512 bits, dots.
+struct Case {
+  UnitRates rates;
+  const char *f32, *bf16;
+};
+
+/// Puts the environment variable back.
+class TargetTest : public testing::Test {
+protected:
+  void SetUp() override {
+    if (const char *value = std::getenv("SEXTANT_TARGET"))
+      before = value;
+  }
+  void TearDown() override {
+    if (before)
+      ::setenv("SEXTANT_TARGET", before->c_str(), 1);
+    else
+      ::unsetenv("SEXTANT_TARGET");
+  }
+
+  std::optional<std::string> before;
+};
+} // namespace
+
+TEST_F(TargetTest, TheFasterUnitIsChosen) {
+  if (!runs("cpu:avx512bf16"))
+    GTEST_SKIP() << "this machine has no dot products of bf16";
+  const Case cases[] = {
+      // Dots at half the rate of multiply-adds, and at twice theirs.
+      {{50e9, 100e9, 50e9}, "cpu:avx512", "cpu:avx512"},
+      {{58e9, 58e9, 117e9}, "cpu:avx512", "cpu:avx512bf16"},
+      // Alike within the noise: what has more registers, and loads less.
+      {{105e9, 100e9, 97e9}, "cpu:avx512", "cpu:avx512bf16"},
+      // Wide vectors that are emulated.
+      {{100e9, 50e9, 25e9}, "cpu:avx2", "cpu:avx2"},
+      {{100e9, 50e9, 200e9}, "cpu:avx2", "cpu:avx512bf16"},
+  };
+  for (const Case &expected : cases) {
+    EXPECT_EQ(choose(expected.rates, RowType::F32), expected.f32);
+    EXPECT_EQ(choose(expected.rates, RowType::BF16), expected.bf16);
+  }
+}
+
+TEST_F(TargetTest, WhatThisMachineLacksIsNotChosen) {
+  // Whatever the rates say.
+  for (RowType rows : {RowType::F32, RowType::BF16}) {
+    std::string name = choose({1.0, 1e3, 1e6}, rows);
+    EXPECT_TRUE(runs(name) || getHostTargets().size() == 1) << name;
+  }
+}
+
+TEST_F(TargetTest, TheProbeSeesTheUnitsOfThisMachine) {
+  UnitRates rates = probeUnits();
+  for (Unit unit : allUnits) {
+    double rate = rates[static_cast<size_t>(unit)];
+    EXPECT_EQ(rate > 1e8, hasUnit(unit)) << getName(unit) << ": " << rate;
+    EXPECT_LT(rate, 1e13) << getName(unit);
+  }
+}
+
+TEST_F(TargetTest, TheEnvironmentNamesWhatCpuMeans) {
+  for (llvm::StringRef name : getHostTargets()) {
+    ::setenv("SEXTANT_TARGET", name.str().c_str(), 1);
+    llvm::Expected<Target> target = parseTarget("cpu", RowType::BF16);
+    ASSERT_TRUE(bool(target)) << llvm::toString(target.takeError());
+    EXPECT_EQ(target->name, name);
+    // A target that is named stays what it is.
+    target = parseTarget("reference");
+    ASSERT_TRUE(bool(target)) << llvm::toString(target.takeError());
+    EXPECT_EQ(target->name, "reference");
+  }
+  ::setenv("SEXTANT_TARGET", "z80", 1);
+  llvm::Expected<Target> target = parseTarget("cpu");
+  ASSERT_FALSE(bool(target));
+  EXPECT_EQ(llvm::toString(target.takeError()),
+            "SEXTANT_TARGET: unknown target 'z80', expected one of " +
+                llvm::join(getHostTargets(), ", "));
+  for (const char *name : {"", "cpu"}) {
+    ::setenv("SEXTANT_TARGET", name, 1);
+    llvm::Expected<Target> measured = parseTarget("cpu");
+    if (getHostTargets().size() == 1) {
+      EXPECT_FALSE(bool(measured));
+      llvm::consumeError(measured.takeError());
+      continue;
+    }
+    ASSERT_TRUE(bool(measured)) << llvm::toString(measured.takeError());
+    EXPECT_TRUE(runs(measured->name));
+  }
+}
+
+TEST_F(TargetTest, ARecordIsKeptAndADamagedOneMeasuredAgain) {
+  llvm::SmallString<128> path;
+  ASSERT_FALSE(fs::createUniqueDirectory("sextant-record", path));
+  std::string folder = path.str().str(), file = getRecordPath(folder);
+  UnitRates first = readOrProbeUnits(folder);
+  // A second probe would differ in its last digits.
+  EXPECT_EQ(readOrProbeUnits(folder), first);
+  std::optional<std::string> text = readPrivateFile(file, 4096);
+  ASSERT_NE(text, std::nullopt);
+  std::string other = *text;
+  other.replace(other.find("family"), 6, "FAMILY");
+  for (const std::string &damaged :
+       {std::string(), std::string("{"), text->substr(0, text->size() / 2),
+        std::string("{}"), std::string("[1]"), other, std::string(4096, 'x'),
+        std::string(100000, '[')}) {
+    ASSERT_TRUE(writePrivateFile(
+        folder, llvm::StringRef(file).rsplit('/').second, damaged));
+    UnitRates again = readOrProbeUnits(folder);
+    for (Unit unit : allUnits)
+      EXPECT_EQ(again[static_cast<size_t>(unit)] > 0, hasUnit(unit));
+    EXPECT_EQ(readOrProbeUnits(folder), again) << "the record is not mended";
+  }
+  // Without a folder it is measured, and kept nowhere.
+  EXPECT_EQ(getRecordPath(""), "");
+  UnitRates unkept = readOrProbeUnits("");
+  EXPECT_EQ(unkept[0] > 0, hasUnit(allUnits[0]));
+  (void)fs::remove_directories(folder);
+}
