@@ -5,6 +5,7 @@
 #include "codegen/DiskCache.h"
 #include "codegen/LowerAttention.h"
 #include "codegen/ObjectCode.h"
+#include "codegen/TargetChoice.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "dialects/Interfaces/DerivativeRules.h"
 #include "dialects/Nn/IR/Nn.h"

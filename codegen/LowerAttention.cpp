@@ -5,6 +5,7 @@
 #include "codegen/PositionBounds.h"
 #include "codegen/RowIndices.h"
 #include "codegen/ShapeChecks.h"
+#include "codegen/TargetChoice.h"
 #include "codegen/TurnRows.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,7 +17,6 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Remarks.h"
-#include "mlir/IR/TypeUtilities.h"
 #include "passes/Verify/Stages.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -125,18 +125,6 @@ static ModuleOp getKernels(ModuleOp module, const Target &target) {
   return kernels;
 }
 
-RowType codegen::getRowType(ModuleOp module) {
-  bool hasBF16 = module
-                     .walk([](pos::SitesOwnerInterface owner) {
-                       Type rows = getOwnerOperands(owner).query.getType();
-                       return getElementTypeOrSelf(rows).isBF16()
-                                  ? WalkResult::interrupt()
-                                  : WalkResult::advance();
-                     })
-                     .wasInterrupted();
-  return hasBF16 ? RowType::BF16 : RowType::F32;
-}
-
 namespace {
 class LowerAttention
     : public codegen::impl::LowerAttentionBase<LowerAttention> {
@@ -157,6 +145,9 @@ public:
     module.walk([&](pos::SitesOwnerInterface op) { owners.push_back(op); });
     if (owners.empty())
       return;
+    if (failed(passes::requireStage(module, passes::Stage::Hoisted,
+                                    getArgument())))
+      return signalPassFailure();
     ModuleOp kernels = getKernels(module, *parsed);
     llvm::StringMap<std::string> prefixes;
     for (pos::SitesOwnerInterface owner : owners) {
@@ -181,9 +172,6 @@ private:
   static LogicalResult lower(pos::SitesOwnerInterface owner, ModuleOp kernels,
                              StringRef prefix, const Target &target,
                              const TargetLowerings &lowerings) {
-    if (owner.getPendingUses())
-      return owner.emitOpError(
-          "expected uses of encodings to be inlined before lowering");
     LoweringFunction function = select(lowerings, owner);
     if (!function)
       return owner.emitOpError("target ")

@@ -51,10 +51,6 @@ struct Lowering {
 using LoweringFunction =
     mlir::FailureOr<llvm::SmallVector<mlir::Value>> (*)(const Lowering &);
 
-/// What `cpu` is chosen for: a module is compiled for one target, that of bf16
-/// where any of its rows are, since of f32 the wider one computes the same.
-RowType getRowType(mlir::ModuleOp module);
-
 /// What a kind of target does with each kind of op.
 struct TargetLowerings {
   LoweringFunction attention = nullptr;

@@ -2,7 +2,7 @@
 
 #include "codegen/Machine.h"
 #include "codegen/PrivateFiles.h"
-#include "codegen/Target.h"
+#include "codegen/TargetChoice.h"
 #include "codegen/UnitRecord.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"

@@ -4,7 +4,6 @@
 #define SEXTANT_CODEGEN_TARGET_H
 
 #include "codegen/KernelBuilder.h"
-#include "codegen/Peak.h"
 #include "llvm/Support/Error.h"
 #include <string>
 
@@ -25,24 +24,11 @@ struct Target {
   llvm::SmallVector<llvm::StringRef> required;
 };
 
-/// What the rows that attention multiplies are made of.
-enum class RowType { F32, BF16 };
+/// `reference`, `cpu` (the best that this machine runs), `cpu:avx2`,
+/// `cpu:avx512` or `cpu:avx512bf16`. The error of an unknown name lists them.
+llvm::Expected<Target> parseTarget(llvm::StringRef name);
 
-/// `reference`, `cpu:avx2`, `cpu:avx512`, `cpu:avx512bf16`, or `cpu`: the
-/// target that SEXTANT_TARGET names, or else the one whose unit for rows of
-/// this type this machine was measured to run fastest. Errors of unknown names
-/// list them.
-llvm::Expected<Target> parseTarget(llvm::StringRef name,
-                                   RowType rows = RowType::F32);
-
-/// What `cpu` means by measured rates alone; an error where this machine runs
-/// no target of the CPU.
-llvm::Expected<Target> chooseTarget(const UnitRates &rates, RowType rows);
-
-/// The unit that a target of the CPU multiplies rows with.
-Unit getUnit(const Target &target, RowType rows);
-
-/// The names of targets that this machine can run, without `cpu`.
+/// The names that `parseTarget` takes and this machine can run.
 llvm::SmallVector<llvm::StringRef> getHostTargets();
 
 } // namespace sextant::codegen

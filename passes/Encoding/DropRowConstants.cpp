@@ -14,6 +14,7 @@
 #include "passes/Analysis/ScoreTerms.h"
 #include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
+#include "passes/Verify/Stages.h"
 
 namespace sextant::passes {
 #define GEN_PASS_DEF_DROPROWCONSTANTS
@@ -174,6 +175,8 @@ struct DropRowConstants : passes::impl::DropRowConstantsBase<DropRowConstants> {
   using DropRowConstantsBase::DropRowConstantsBase;
 
   void runOnOperation() override {
+    if (failed(requireStage(getOperation(), Stage::Fused, getArgument())))
+      return signalPassFailure();
     SmallVector<pos::SitesOwnerInterface> owners;
     getOperation()->walk([&](pos::SitesOwnerInterface owner) {
       if (owner.hasScores() && !owner.getSitesRegion().empty())

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
+#include "passes/Verify/Stages.h"
 
 namespace sextant::passes {
 #define GEN_PASS_DEF_FUSESITES
@@ -88,6 +89,9 @@ struct FuseSites : passes::impl::FuseSitesBase<FuseSites> {
   using FuseSitesBase::FuseSitesBase;
 
   void runOnOperation() override {
+    if (failed(passes::requireStage(getOperation(), passes::Stage::Inlined,
+                                    getArgument())))
+      return signalPassFailure();
     SmallVector<pos::SitesOwnerInterface> owners;
     getOperation()->walk([&](pos::SitesOwnerInterface owner) {
       if (!owner.getSitesRegion().empty())

@@ -19,6 +19,7 @@
 #include "passes/Analysis/ScoreTerms.h"
 #include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
+#include "passes/Verify/Stages.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace sextant::passes {
@@ -130,6 +131,8 @@ struct Hoist : passes::impl::HoistBase<Hoist> {
   using HoistBase::HoistBase;
 
   void runOnOperation() override {
+    if (failed(requireStage(getOperation(), Stage::Fused, getArgument())))
+      return signalPassFailure();
     SmallVector<pos::SitesOwnerInterface> owners;
     getOperation()->walk([&](pos::SitesOwnerInterface owner) {
       if (!owner.getSitesRegion().empty())

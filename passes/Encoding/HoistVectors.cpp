@@ -14,6 +14,7 @@
 #include "passes/Analysis/Dependence.h"
 #include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
+#include "passes/Verify/Stages.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace sextant::passes {
@@ -87,6 +88,8 @@ struct HoistVectors : passes::impl::HoistVectorsBase<HoistVectors> {
   using HoistVectorsBase::HoistVectorsBase;
 
   void runOnOperation() override {
+    if (failed(requireStage(getOperation(), Stage::Fused, getArgument())))
+      return signalPassFailure();
     SmallVector<pos::ScoreOp> scores;
     getOperation()->walk([&](pos::ScoreOp score) {
       Type type = score.getPayload().getArgument(0).getType();

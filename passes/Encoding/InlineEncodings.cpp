@@ -289,7 +289,9 @@ static FailureOr<LinkedUse> getLinkedUse(pos::UseAttr use, StringRef prefix,
       symbols.lookup<pos::EncodingOp>(use.getEncoding().getValue());
   if (!definition)
     return owner->emitOpError("uses ")
-           << use.getEncoding() << ", which is not linked";
+           << use.getEncoding()
+           << ", which is not linked: inlining comes after "
+              "pos-link-encodings";
   if (failed(verifySitesOnly(definition)))
     return failure();
   auto extents = Evaluator::withExtents([owner](pos::Extent extent) mutable {

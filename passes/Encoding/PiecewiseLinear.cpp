@@ -17,6 +17,7 @@
 #include "passes/Analysis/Dependence.h"
 #include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
+#include "passes/Verify/Stages.h"
 
 namespace sextant::passes {
 #define GEN_PASS_DEF_PIECEWISELINEAR
@@ -285,6 +286,8 @@ struct PiecewiseLinear : passes::impl::PiecewiseLinearBase<PiecewiseLinear> {
   using PiecewiseLinearBase::PiecewiseLinearBase;
 
   void runOnOperation() override {
+    if (failed(requireStage(getOperation(), Stage::Fused, getArgument())))
+      return signalPassFailure();
     SmallVector<pos::ScoreOp> scores;
     getOperation()->walk([&](pos::ScoreOp score) {
       if (isa<pos::AttentionOp, pos::AttentionBackwardOp>(score->getParentOp()))

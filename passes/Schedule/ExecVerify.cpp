@@ -1,6 +1,8 @@
 //===- ExecVerify.cpp - Functions are lists of instructions ---------------===//
 
 #include "dialects/Exec/IR/Exec.h"
+#include "dialects/Nn/IR/Nn.h"
+#include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -36,8 +38,15 @@ verifyRelease(exec::ReleaseOp release,
 static LogicalResult verifyBlock(Block &block) {
   llvm::DenseMap<Value, Operation *> released;
   for (Operation &op : block) {
-    if (!isInstruction(op))
-      return op.emitOpError("is not an instruction of the exec level");
+    if (!isInstruction(op)) {
+      InFlightDiagnostic diag =
+          op.emitOpError("is not an instruction of the exec level");
+      if (isa<pos::SitesOwnerInterface>(op))
+        diag << ": lower-attention comes before";
+      else if (isa_and_present<nn::NnDialect>(op.getDialect()))
+        diag << ": nn-to-exec comes before";
+      return diag;
+    }
     for (Value operand : op.getOperands())
       if (Operation *release = released.lookup(operand)) {
         InFlightDiagnostic diag =

@@ -3,10 +3,13 @@
 #include "passes/Verify/Stages.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Analysis/Dependence.h"
 
 using namespace mlir;
 using namespace sextant;
+using namespace sextant::passes;
 
 static LogicalResult verifySiteResolved(pos::SiteOpInterface site) {
   if (failed(pos::detail::verifyOperandsConstant(site)))
@@ -16,8 +19,8 @@ static LogicalResult verifySiteResolved(pos::SiteOpInterface site) {
   return success();
 }
 
-LogicalResult passes::verifyInlined(ModuleOp module) {
-  WalkResult result = module.walk([](Operation *op) -> WalkResult {
+static LogicalResult verifyInlined(Operation *root) {
+  WalkResult result = root->walk([](Operation *op) -> WalkResult {
     if (isa<pos::EncodingOp, pos::HostOp>(op))
       return op->emitOpError("is left after inlining");
     if (auto owner = dyn_cast<pos::SitesOwnerInterface>(op))
@@ -27,6 +30,17 @@ LogicalResult passes::verifyInlined(ModuleOp module) {
       return verifySiteResolved(site);
     return success();
   });
+  return failure(result.wasInterrupted());
+}
+
+/// Asks `verify` for every op that has sites.
+static LogicalResult
+forRegions(Operation *root,
+           function_ref<LogicalResult(pos::SitesOwnerInterface)> verify) {
+  WalkResult result =
+      root->walk([&](pos::SitesOwnerInterface owner) -> WalkResult {
+        return owner.getSitesRegion().empty() ? success() : verify(owner);
+      });
   return failure(result.wasInterrupted());
 }
 
@@ -92,7 +106,7 @@ static bool hidesLaterKeys(Value condition) {
          isIndexOf(distance.getRhs(), pos::Side::key);
 }
 
-static LogicalResult verifyPast(pos::SitesOwnerInterface owner) {
+static LogicalResult verifyOwnPast(pos::SitesOwnerInterface owner) {
   Block &sites = owner.getSitesRegion().front();
   auto masks = sites.getOps<pos::MaskOp>();
   for (auto require : sites.getOps<pos::RequirePastOp>()) {
@@ -109,17 +123,100 @@ static LogicalResult verifyPast(pos::SitesOwnerInterface owner) {
   return success();
 }
 
-LogicalResult passes::verifyFused(ModuleOp module) {
-  if (failed(verifyInlined(module)))
-    return failure();
-  WalkResult result =
-      module.walk([](pos::SitesOwnerInterface owner) -> WalkResult {
-        Region &region = owner.getSitesRegion();
-        if (region.empty())
-          return success();
-        if (failed(verifySitesFused(region.front())))
-          return failure();
-        return verifyPast(owner);
-      });
-  return failure(result.wasInterrupted());
+LogicalResult passes::verifyPast(Operation *root) {
+  return forRegions(root, verifyOwnPast);
+}
+
+//===----------------------------------------------------------------------===//
+// Hoists
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyHoist(pos::HoistOp hoist, Dependence &dependence) {
+  pos::AxisSet axes = getAxes(hoist);
+  if (!isKeptOutsideTiles(axes))
+    return hoist.emitOpError("has axes that no kernel keeps outside its tiles");
+  if (auto vector = dyn_cast<RankedTensorType>(hoist.getType());
+      vector &&
+      (axes != pos::AxisSet(pos::Axis::offset) || !vector.hasStaticShape()))
+    return hoist.emitOpError("of a vector is a table over offsets of a static "
+                             "extent");
+  Value yielded = hoist.getBody().front().getTerminator()->getOperand(0);
+  if (!axes.contains(dependence.of(yielded)))
+    return hoist.emitOpError("varies with more than its axes");
+  return success();
+}
+
+static LogicalResult verifyPayload(Block &payload, Dependence &dependence) {
+  for (Operation &op : payload) {
+    if (isa<pos::ReadOp, pos::SumOp, pos::RunningSumOp>(op) &&
+        isKeptOutsideTiles(dependence.of(op.getResult(0))))
+      return op.emitOpError("is left in a payload, though it needs neither "
+                            "score nor row");
+    if (auto atHeads = dyn_cast<pos::ForHeadsOp>(op))
+      if (failed(verifyPayload(atHeads.getBody().front(), dependence)))
+        return failure();
+  }
+  return success();
+}
+
+static LogicalResult verifySitesHoisted(pos::SitesOwnerInterface owner) {
+  Dependence dependence(owner);
+  for (Operation &op : owner.getSitesRegion().front()) {
+    LogicalResult checked = success();
+    if (auto hoist = dyn_cast<pos::HoistOp>(op))
+      checked = verifyHoist(hoist, dependence);
+    else if (auto site = dyn_cast<pos::SiteOpInterface>(op);
+             site && !site.isOutsideTiles())
+      checked = verifyPayload(site.getPayload(), dependence);
+    if (failed(checked))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+static constexpr std::pair<Stage, StringLiteral> makers[] = {
+    {Stage::Inlined, "pos-inline-encodings"},
+    {Stage::Fused, "pos-fuse-sites"},
+    {Stage::Hoisted, "pos-hoist"},
+};
+
+static LogicalResult verifyOne(Operation *root, Stage stage) {
+  switch (stage) {
+  case Stage::Inlined:
+    return verifyInlined(root);
+  case Stage::Fused:
+    return forRegions(root, [](pos::SitesOwnerInterface owner) {
+      return verifySitesFused(owner.getSitesRegion().front());
+    });
+  case Stage::Hoisted:
+    return forRegions(root, verifySitesHoisted);
+  }
+  llvm_unreachable("unknown stage");
+}
+
+LogicalResult passes::verifyStage(Operation *root, Stage stage) {
+  for (auto [one, maker] : makers)
+    if (one <= stage && failed(verifyOne(root, one)))
+      return failure();
+  return success();
+}
+
+LogicalResult passes::requireStage(Operation *root, Stage stage,
+                                   StringRef pass) {
+  for (auto [one, maker] : makers) {
+    if (one > stage)
+      break;
+    ScopedDiagnosticHandler handler(
+        root->getContext(), [&, maker = maker](Diagnostic &diagnostic) {
+          diagnostic.attachNote() << pass << " comes after " << maker;
+          return failure(); // others print it
+        });
+    if (failed(verifyOne(root, one)))
+      return failure();
+  }
+  return success();
 }

@@ -1,6 +1,8 @@
 //===- Stages.h - What may exist after each stage ---------------*- C++ -*-===//
 //
-// Each stage keeps what the one before it promises.
+// Each stage keeps what the one before it promises, and a pass that takes one
+// for granted asks for it: run out of order, passes would drop sites or read
+// them wrongly.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,8 +13,24 @@
 
 namespace sextant::passes {
 
-mlir::LogicalResult verifyInlined(mlir::ModuleOp module);
-mlir::LogicalResult verifyFused(mlir::ModuleOp module);
+/// What the passes bring about, in this order.
+enum class Stage {
+  Inlined, ///< no encodings, only sites: pos-inline-encodings
+  Fused,   ///< one site of a kind: pos-fuse-sites
+  Hoisted, ///< what needs neither score nor row is hoisted: pos-hoist
+};
+
+/// Verifies what `stage` and those before it promise of what `root` holds.
+mlir::LogicalResult verifyStage(mlir::Operation *root, Stage stage);
+
+/// Likewise at the start of `pass`, which takes the stage for granted: the
+/// error names the pass that is missing before it.
+mlir::LogicalResult requireStage(mlir::Operation *root, Stage stage,
+                                 llvm::StringRef pass);
+
+/// What a fused module promises besides: where it is required, no query sees a
+/// later key.
+mlir::LogicalResult verifyPast(mlir::Operation *root);
 
 } // namespace sextant::passes
 

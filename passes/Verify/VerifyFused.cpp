@@ -15,7 +15,8 @@ struct VerifyFused : passes::impl::VerifyFusedBase<VerifyFused> {
   using VerifyFusedBase::VerifyFusedBase;
 
   void runOnOperation() override {
-    if (failed(passes::verifyFused(getOperation())))
+    if (failed(passes::verifyStage(getOperation(), passes::Stage::Fused)) ||
+        failed(passes::verifyPast(getOperation())))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }

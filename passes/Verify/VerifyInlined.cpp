@@ -15,7 +15,7 @@ struct VerifyInlined : passes::impl::VerifyInlinedBase<VerifyInlined> {
   using VerifyInlinedBase::VerifyInlinedBase;
 
   void runOnOperation() override {
-    if (failed(passes::verifyInlined(getOperation())))
+    if (failed(passes::verifyStage(getOperation(), passes::Stage::Inlined)))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }

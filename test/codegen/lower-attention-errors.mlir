@@ -26,7 +26,8 @@ func.func @half(%x: tensor<?x?x?x8xf16>) -> tensor<?x?x?x8xf16> {
 
 // Encodings come in before.
 func.func @uses(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
-  // expected-error @below {{expected uses of encodings to be inlined before lowering}}
+  // expected-error @below {{has uses of encodings after inlining}}
+  // expected-note @below {{lower-attention comes after pos-inline-encodings}}
   %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@causal, "causal">]
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>

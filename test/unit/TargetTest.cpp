@@ -1,6 +1,6 @@
 //===- TargetTest.cpp - Which target `cpu` means --------------------------===//
 
-#include "codegen/Target.h"
+#include "codegen/TargetChoice.h"
 #include "codegen/PrivateFiles.h"
 #include "codegen/UnitRecord.h"
 #include "llvm/ADT/SmallString.h"

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Machine.h"
-#include "codegen/Target.h"
+#include "codegen/TargetChoice.h"
 #include "runtime/Executor.h"
 #include "runtime/cpu/HostDevice.h"
 #include "tools/sextant-prof/Report.h"
