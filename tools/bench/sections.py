@@ -5,6 +5,7 @@ from inside import against_torch, inside
 from kernels import attention, dense_bias, encodings, share
 from memory import memory
 from rewrites import rewrites
+from waits import waiting
 from whole import compiling, training
 
 SECTIONS = {
@@ -18,5 +19,6 @@ SECTIONS = {
     "bias": dense_bias,
     "memory": memory,
     "training": training,
+    "waits": waiting,
     "compile": compiling,
 }

@@ -5,6 +5,11 @@
 >>> out = sextant.attention(q, k, v, ["causal", "kerple_log"], params)
 """
 
+from . import processors
+
+# Before anything imports torch.
+processors.prepare_command()
+
 from . import models, nn
 from .attention import attention
 from .definitions import describe, encodings
