@@ -179,11 +179,12 @@ def test_positions_shift_nothing_in_a_relative_encoding():
         torch.testing.assert_close(got, want, atol=1e-6, rtol=1e-6)
 
 
-def test_scale():
+@pytest.mark.parametrize("scale", [0.3, 1e-5, 2, 2.5e-17])
+def test_scale(scale):
     q, k, v = (rows() for _ in range(3))
-    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.3)
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)
     torch.testing.assert_close(
-        sextant.attention(q, k, v, scale=0.3), want, atol=1e-5, rtol=1e-5
+        sextant.attention(q, k, v, scale=scale), want, atol=1e-5, rtol=1e-5
     )
 
 

@@ -339,3 +339,9 @@ def test_programs_in_files(tmp_path):
         sextant.load(tmp_path / "none.sxt")
     with pytest.raises(OSError, match="No space left"):
         program.save("/dev/full")
+
+
+@pytest.mark.parametrize("text", ["", "module {}", "// nothing"])
+def test_a_program_without_a_function(text):
+    with pytest.raises(sextant.CompileError, match="expected a function"):
+        sextant.compile(text)

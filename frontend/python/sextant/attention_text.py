@@ -93,7 +93,8 @@ def _extras(key: AttentionKey) -> tuple[list[tuple[str, str]], str]:
 
 
 def _scale(key: AttentionKey) -> str:
-    return "" if key.scale is None else f" scale {float(key.scale)!r}"
+    # A float of MLIR has a dot, which repr leaves out of 1e-05.
+    return "" if key.scale is None else f" scale {float(key.scale):.17e}"
 
 
 def _head(name: str, arguments: list[tuple[str, str]], results: list[str]) -> str:
