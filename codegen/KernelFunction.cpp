@@ -2,6 +2,8 @@
 
 #include "codegen/KernelFunction.h"
 #include "codegen/FloatMode.h"
+=======
+#include "codegen/KernelNumber.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -89,6 +91,23 @@ static LLVM::LLVMFuncOp createFunction(
   return function;
 }
 
+void sextant::codegen::createNumber(
+    ModuleOp kernels, Location loc, const Twine &name,
+    const KernelOperands &operands, const VectorTarget &target,
+    function_ref<Index(KernelBuilder &, ArgumentBlock &)> number) {
+  SmallString<32> storage;
+  if (kernels.lookupSymbol(name.toStringRef(storage)))
+    return;
+  MLIRContext *context = kernels.getContext();
+  createFunction(kernels, loc, name, IntegerType::get(context, 64),
+                 {LLVM::LLVMPointerType::get(context)}, target,
+                 [&](KernelBuilder &kernel, ValueRange arguments) {
+                   ArgumentBlock block(kernel, arguments[0], operands);
+                   Index result = number(kernel, block);
+                   return SmallVector<Value>{kernel.value(result)};
+                 });
+}
+
 void sextant::codegen::createKernel(ModuleOp kernels, Location loc,
                                     StringRef name,
                                     const KernelOperands &operands,
@@ -120,12 +139,8 @@ void sextant::codegen::createKernel(ModuleOp kernels, Location loc,
   } else {
     createRun(name, emitRange);
   }
-  for (auto [suffix, number] :
-       {std::pair("_items", body.items), {"_scratch", body.scratchBytes}})
-    createFunction(kernels, loc, name + Twine(suffix), i64, {pointer}, target,
-                   [&](KernelBuilder &kernel, ValueRange arguments) {
-                     ArgumentBlock block(kernel, arguments[0], operands);
-                     Index result = number(kernel, block);
-                     return SmallVector<Value>{kernel.value(result)};
-                   });
+  createNumber(kernels, loc, name + "_items", operands, target, body.items);
+  createNumber(kernels, loc, name + "_scratch", operands, target,
+               body.scratchBytes);
+>>>>>>> 25d10b4 (Count the work of what a mask shows)
 }

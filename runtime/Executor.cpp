@@ -374,6 +374,10 @@ Result<std::vector<Tensor>> Execution::run(Trace &trace) {
       return status.error().in("'" + function.name + "', " +
                                program.describe(number, instruction));
     trace.end(function, instruction, cost);
+    const auto *launch = std::get_if<Launch>(&current.body);
+    if (launch && trace.countsWork())
+      if (auto flops = program.getKernel(launch->kernel).flops)
+        trace.count(flops(arguments.data()));
   }
   return std::move(results);
 }

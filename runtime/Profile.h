@@ -21,6 +21,8 @@ public:
   void begin(const Function &function, size_t instruction) override;
   void end(const Function &function, size_t instruction,
            const Cost &cost) override;
+  bool countsWork() const override { return true; }
+  void count(int64_t flops) override { events.back().cost.flops = flops; }
 
   const std::vector<ProfileEvent> &getEvents() const { return events; }
   void clear() { events.clear(); }

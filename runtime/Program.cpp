@@ -27,7 +27,9 @@ Status Program::loadKernels() {
     kernels.push_back(
         {reinterpret_cast<decltype(Kernel::run)>(addresses[0]),
          reinterpret_cast<decltype(Kernel::items)>(addresses[1]),
-         reinterpret_cast<decltype(Kernel::scratch)>(addresses[2])});
+         reinterpret_cast<decltype(Kernel::scratch)>(addresses[2]),
+         reinterpret_cast<decltype(Kernel::flops)>(
+             objects[kernel.object].findIfAny(kernel.name + "_flops"))});
   }
   return {};
 }

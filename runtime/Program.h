@@ -20,6 +20,8 @@ struct Kernel {
               void *scratch);
   int64_t (*items)(const int64_t *arguments);
   int64_t (*scratch)(const int64_t *arguments);
+  /// FLOP where they depend on the arguments; null where the launch says.
+  int64_t (*flops)(const int64_t *arguments);
 };
 
 class Program {

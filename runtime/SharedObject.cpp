@@ -73,8 +73,12 @@ SharedObject::~SharedObject() {
     ::dlclose(handle);
 }
 
+void *SharedObject::findIfAny(const std::string &symbol) const {
+  return ::dlsym(handle, symbol.c_str());
+}
+
 Result<void *> SharedObject::find(const std::string &symbol) const {
-  void *address = ::dlsym(handle, symbol.c_str());
+  void *address = findIfAny(symbol);
   if (!address)
     return makeError("dlsym: the artifact's kernels have no symbol '", symbol,
                      "'");

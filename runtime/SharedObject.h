@@ -19,6 +19,8 @@ public:
 
   /// The address of a symbol, or an error that names it.
   Result<void *> find(const std::string &symbol) const;
+  /// The address of a symbol, null where there is none.
+  void *findIfAny(const std::string &symbol) const;
 
 private:
   explicit SharedObject(void *handle) : handle(handle) {}

@@ -22,6 +22,10 @@ public:
   virtual void begin(const Function &function, size_t instruction) {}
   virtual void end(const Function &function, size_t instruction,
                    const Cost &cost) {}
+  /// Whether `count` is wanted, which takes time to find out.
+  virtual bool countsWork() const { return false; }
+  /// After the end of a launch whose work depends on its arguments: its FLOP.
+  virtual void count(int64_t flops) {}
 };
 
 } // namespace sextant::runtime

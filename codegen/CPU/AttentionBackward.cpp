@@ -409,11 +409,9 @@ LogicalResult BackwardLowering::launchMain() {
                     lowering.getKernelName("main"), task, target)))
     return failure();
   // Five products of 2 * d FLOP per score.
-  operands.launch(
-      lowering, "main",
-      countFlops(lowering, op.getQuery(), op.getKey(),
-                 2 * (3 * task.shape.headDim + 2 * task.shape.valueDim)));
-  return success();
+  return launchAttention(
+      lowering, operands, "main", task.sites,
+      2 * (3 * task.shape.headDim + 2 * task.shape.valueDim));
 }
 
 /// Moments of functions of hinges, summed over the chunks.

@@ -8,10 +8,14 @@
 
 namespace sextant::codegen {
 
-/// FLOP (index) of a launch that costs `perScore` for each query and key of
-/// each head; keys that a mask hides count as well.
-mlir::Value countFlops(const Lowering &lowering, mlir::Value query,
-                       mlir::Value key, int64_t perScore);
+/// Launches a kernel of attention that costs `perScore` FLOP for each query and
+/// key of each head. Under a mask a profile counts those that are visible: the
+/// kernel has a function for it, `_flops`.
+mlir::LogicalResult launchAttention(const Lowering &lowering,
+                                    const LaunchOperands &operands,
+                                    llvm::StringRef suffix,
+                                    const SiteOperands &sites,
+                                    int64_t perScore);
 
 /// Adds what every forward of the `pos.attention` reads: query, key, values,
 /// and `tables` with the rest of what payloads read.

@@ -88,8 +88,8 @@ sextant::codegen::lowerFlashForward(const Lowering &lowering) {
                                  lowering.getKernelName("forward"), task,
                                  lowering.target.vector)))
     return failure();
-  operands.launch(lowering, "forward",
-                  countFlops(lowering, query, op.getKey(),
-                             2 * (task.headDim + task.valueDim)));
+  if (failed(launchAttention(lowering, operands, "forward", task.sites,
+                             2 * (task.headDim + task.valueDim))))
+    return failure();
   return operands.writes;
 }

@@ -440,8 +440,8 @@ codegen::lowerHeadsForward(const Lowering &lowering) {
                                 lowering.getKernelName("forward"), task,
                                 target)))
     return failure();
-  operands.launch(lowering, "forward",
-                  countFlops(lowering, query, op.getKey(),
-                             2 * (task.headDim + task.valueDim)));
+  if (failed(launchAttention(lowering, operands, "forward", task.sites,
+                             2 * (task.headDim + task.valueDim))))
+    return failure();
   return operands.writes;
 }
