@@ -2,7 +2,6 @@
 
 #include "codegen/KernelFunction.h"
 #include "codegen/FloatMode.h"
-=======
 #include "codegen/KernelNumber.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -142,5 +141,4 @@ void sextant::codegen::createKernel(ModuleOp kernels, Location loc,
   createNumber(kernels, loc, name + "_items", operands, target, body.items);
   createNumber(kernels, loc, name + "_scratch", operands, target,
                body.scratchBytes);
->>>>>>> 25d10b4 (Count the work of what a mask shows)
 }
