@@ -59,7 +59,7 @@ def register(operator: Operator) -> None:
     op = getattr(torch.ops.sextant, operator.name).default
     qualified = f"sextant::{operator.name}"
     _library.impl(
-        operator.name, torch._disable_dynamo(operator.kernel), "CompositeExplicitAutograd"
+        operator.name, _kept_from_dynamo(operator.kernel), "CompositeExplicitAutograd"
     )
     torch.library.register_fake(qualified, operator.fake, lib=_library)
     function = _function(operator, op)
@@ -98,6 +98,18 @@ def register(operator: Operator) -> None:
                 return op(*arguments)
 
         _library.impl(operator.name, autocast, "AutocastCPU", with_keyset=True)
+
+
+def _kept_from_dynamo(kernel: Callable) -> Callable:
+    """``kernel``, which `torch.compile` leaves alone with all that it calls.
+
+    `torch._disable_dynamo` says the same, but imports PyTorch's compiler at the first
+    call, which takes longer than to compile a kernel.
+    """
+    frames = torch._C._dynamo.eval_frame
+    skip = frames._FrameAction.SKIP
+    frames.set_code_exec_strategy(kernel.__code__, frames._FrameExecStrategy(skip, skip))
+    return kernel
 
 
 def _with_defaults(op, arguments: Sequence) -> tuple:
