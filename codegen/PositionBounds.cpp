@@ -4,6 +4,7 @@
 #include "codegen/ArgumentPoint.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 #include <limits>
 
 using namespace mlir;
@@ -56,15 +57,20 @@ static CoordRange findRange(KernelBuilder &k, ArgumentBlock &arguments,
   return {both[0], both[1]};
 }
 
-Value codegen::launchBounds(const Lowering &lowering) {
+/// The number of axes whose bounds somebody asks for: a payload, or a check.
+static int64_t countAxes(pos::SitesOwnerInterface owner) {
   int64_t axes = 0;
-  pos::SitesOwnerInterface owner = lowering.plan.owner;
   auto ask = [&](int64_t axis) { axes = std::max(axes, axis + 1); };
-  owner.getSitesRegion().walk([&](pos::BoundOp op) { ask(op.getAxis()); });
-  owner.getSitesRegion().walk(
-      [&](pos::RequireSpanOp op) { ask(op.getAxis()); });
-  if (axes == 0 || !lowering.plan.hasPositions)
-    return {};
+  Region &sites = owner.getSitesRegion();
+  sites.walk([&](pos::BoundOp op) { ask(op.getAxis()); });
+  sites.walk([&](pos::RequireSpanOp op) { ask(op.getAxis()); });
+  sites.walk([&](pos::OffsetOp op) { ask(op.getAxis()); });
+  return axes;
+}
+
+/// Every launch of an op fills the same buffer, so they share a kernel.
+static Value fillBounds(const Lowering &lowering) {
+  int64_t axes = countAxes(lowering.plan.owner);
   auto type = RankedTensorType::get({4 * axes}, lowering.builder.getI32Type());
   Value buffer = lowering.allocate(type, {});
   LaunchOperands operands;
@@ -90,43 +96,104 @@ Value codegen::launchBounds(const Lowering &lowering) {
   return buffer;
 }
 
+Value codegen::launchBounds(const Lowering &lowering) {
+  bool asked = false;
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  owner.getSitesRegion().walk([&](pos::BoundOp) { asked = true; });
+  return asked && lowering.plan.hasPositions ? fillBounds(lowering) : Value();
+}
+
+namespace {
+
+/// Checks of the coordinates in use, as integers of the program.
+class SpanChecker {
+public:
+  explicit SpanChecker(const Lowering &lowering)
+      : lowering(lowering), builder(lowering.builder), loc(lowering.getLoc()) {}
+
+  void require(pos::RequireSpanOp op);
+  /// An offset is computed with 32 bits, on every target.
+  void offsets(int64_t axis);
+
+private:
+  Value get(Bound bound, Side side, int64_t axis) {
+    if (!bounds)
+      bounds = fillBounds(lowering);
+    int64_t entry = 4 * axis + (side == Side::key ? 2 : 0) +
+                    (bound == Bound::greatest ? 1 : 0);
+    return exec::ElementOp::create(builder, loc, builder.getIndexType(), bounds,
+                                   entry);
+  }
+  Value constant(int64_t number) {
+    return arith::ConstantIndexOp::create(builder, loc, number);
+  }
+  void atMost(Value span, int64_t most, const Twine &message) {
+    exec::CheckOp::create(builder, loc, span, exec::Predicate::at_most,
+                          constant(most), message.str());
+  }
+
+  const Lowering &lowering;
+  OpBuilder &builder;
+  Location loc;
+  Value bounds;
+};
+
+} // namespace
+
+void SpanChecker::require(pos::RequireSpanOp op) {
+  APInt limit;
+  matchPattern(op.getLimit(), m_ConstantInt(&limit));
+  Value span;
+  if (!lowering.plan.hasPositions) {
+    // Indices, aligned at the end.
+    OwnerOperands operands = getOwnerOperands(lowering.plan.owner);
+    unsigned lengthDim = operands.values.empty() ? 1 : 2;
+    span = arith::MaxSIOp::create(builder, loc,
+                                  lowering.getDim(operands.query, lengthDim),
+                                  lowering.getDim(operands.key, lengthDim));
+  } else {
+    auto both = [&](Bound bound) {
+      return std::pair(get(bound, Side::query, op.getAxis()),
+                       get(bound, Side::key, op.getAxis()));
+    };
+    auto [queryLeast, keyLeast] = both(Bound::least);
+    auto [queryGreatest, keyGreatest] = both(Bound::greatest);
+    Value least = arith::MinSIOp::create(builder, loc, queryLeast, keyLeast);
+    Value greatest =
+        arith::MaxSIOp::create(builder, loc, queryGreatest, keyGreatest);
+    Value steps = arith::SubIOp::create(builder, loc, greatest, least);
+    span = arith::AddIOp::create(builder, loc, steps, constant(1));
+  }
+  atMost(span, limit.getSExtValue(), op.getMessage());
+}
+
+void SpanChecker::offsets(int64_t axis) {
+  auto check = [&](Side from, Side to, const Twine &which) {
+    Value span =
+        arith::SubIOp::create(builder, loc, get(Bound::greatest, to, axis),
+                              get(Bound::least, from, axis));
+    atMost(span, std::numeric_limits<int32_t>::max(),
+           which + " positions do not fit 32 bits as a difference (axis " +
+               Twine(axis) + ")");
+  };
+  check(Side::query, Side::key, "key minus query");
+  check(Side::key, Side::query, "query minus key");
+}
+
 void codegen::emitSpanChecks(const Lowering &lowering) {
   pos::SitesOwnerInterface owner = lowering.plan.owner;
-  OwnerOperands operands = getOwnerOperands(owner);
-  OpBuilder &builder = lowering.builder;
-  Location loc = lowering.getLoc();
-  unsigned lengthDim = operands.values.empty() ? 1 : 2;
-  Value bounds;
-  auto check = [&](pos::RequireSpanOp op) {
-    APInt limit;
-    matchPattern(op.getLimit(), m_ConstantInt(&limit));
-    Value span;
-    if (!lowering.plan.hasPositions) {
-      // Indices, aligned at the end.
-      span = arith::MaxSIOp::create(builder, loc,
-                                    lowering.getDim(operands.query, lengthDim),
-                                    lowering.getDim(operands.key, lengthDim));
-    } else {
-      if (!bounds)
-        bounds = launchBounds(lowering);
-      auto entry = [&](int64_t number) -> Value {
-        return exec::ElementOp::create(builder, loc, builder.getIndexType(),
-                                       bounds, 4 * op.getAxis() + number);
-      };
-      Value least = arith::MinSIOp::create(builder, loc, entry(0), entry(2));
-      Value greatest = arith::MaxSIOp::create(builder, loc, entry(1), entry(3));
-      Value steps = arith::SubIOp::create(builder, loc, greatest, least);
-      span = arith::AddIOp::create(
-          builder, loc, steps, arith::ConstantIndexOp::create(builder, loc, 1));
-    }
-    Value most =
-        arith::ConstantIndexOp::create(builder, loc, limit.getSExtValue());
-    exec::CheckOp::create(builder, loc, span, exec::Predicate::at_most, most,
-                          op.getMessage());
-  };
-  if (!owner.getSitesRegion().empty())
-    for (auto op : owner.getSitesRegion().front().getOps<pos::RequireSpanOp>())
-      check(op);
+  Region &sites = owner.getSitesRegion();
+  if (sites.empty())
+    return;
+  SpanChecker checker(lowering);
+  for (auto op : sites.front().getOps<pos::RequireSpanOp>())
+    checker.require(op);
+  if (!lowering.plan.hasPositions)
+    return;
+  llvm::SmallSetVector<int64_t, 2> axes;
+  sites.walk([&](pos::OffsetOp op) { axes.insert(op.getAxis()); });
+  for (int64_t axis : axes)
+    checker.offsets(axis);
 }
 
 Value codegen::loadBound(KernelBuilder &kernel, Value buffer, Bound bound,

@@ -1,7 +1,8 @@
 //===- PositionBounds.h - The range of given positions ----------*- C++ -*-===//
 //
 // A small buffer that a launch before all others fills, where positions are
-// given and a payload asks: the least and the greatest coordinate per axis.
+// given and a payload or a check asks: the least and the greatest coordinate
+// per axis.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +18,8 @@ namespace sextant::codegen {
 /// the key; null if no payload asks, or if no positions are given.
 mlir::Value launchBounds(const Lowering &lowering);
 
-/// The checks of `pos.require_span`: an error of the call before its kernels
-/// run.
+/// The checks of `pos.require_span`, and that offsets of given positions fit 32
+/// bits: an error of the call before its kernels run.
 void emitSpanChecks(const Lowering &lowering);
 
 /// An entry of the buffer of `launchBounds` (i32).

@@ -61,8 +61,8 @@ def drawn(kind, batch, lq, lk):
         key = steps(lk, 1)
         key[:, lk // 2] = 2**30
         return steps(lq, 1), key
-    # The ends of i32; offsets wrap as in the definition.
-    return steps(lq, 1) - 2**31, 2**31 - 1 - steps(lk, 1)
+    # Offsets are nearly all of i32.
+    return steps(lq, 1) - 2**30, 2**30 - 1 - steps(lk, 1)
 
 
 KINDS = ["near", "apart", "gaps", "shuffled", "outlier", "ends"]
@@ -79,6 +79,33 @@ def compare(kernel, uses, params, shape, positions, given=("query", "key")):
     positions = {f"{side}_positions": named[side].int() for side in given}
     inputs = attention_contract.Inputs.drawn(q, k, v, params, positions)
     attention_contract.compare(uses, inputs, target, dtype)
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu:avx2"])
+def test_offsets_that_do_not_fit(target):
+    """What 32 bits do not hold would make the farthest positions neighbours."""
+    if not available(target):
+        pytest.skip(f"{target} does not run here")
+    q = torch.randn(1, 2, 3, 8, requires_grad=True)
+    low, high = torch.tensor([-(2**31), 0, 1]), torch.tensor([-1, 0, 2**31 - 1])
+
+    def attend(queries, keys, uses, params):
+        return sextant.attention(
+            q, q, q, uses, params, query_positions=queries, key_positions=keys, target=target
+        )
+
+    for queries, keys, which in ((low, high, "key minus query"), (high, low, "query minus key")):
+        with pytest.raises(RuntimeError) as error:
+            attend(queries, keys, ["kerple_log"], kerple(2))
+        assert str(error.value) == (
+            f"'forward': {which} positions do not fit 32 bits as a difference (axis 0) "
+            "(4294967295 and 2147483647)"
+        )
+    # At the limit, and where nothing looks at an offset.
+    near, far = torch.tensor([-(2**30), 0, 1]), torch.tensor([-1, 0, 2**30 - 1])
+    attend(near, far, ["kerple_log"], kerple(2)).sum().backward()
+    assert q.grad.isfinite().all()
+    attend(low, high, ["rope"], {})
 
 
 def kerple(heads):
