@@ -2,6 +2,7 @@
 numbers that are none go where they must and no further."""
 
 import math
+import os
 
 import pytest
 import torch
@@ -323,6 +324,16 @@ def test_inputs_of_programs(inputs, kind, message):
     program = sextant.compile(MODEL)
     with pytest.raises(kind, match=message):
         program.run("double", inputs)
+
+
+def test_files_that_have_no_end(tmp_path):
+    """Nothing waits for a pipe's writer, or reads a device for ever."""
+    pipe = tmp_path / "pipe.sxt"
+    os.mkfifo(pipe)
+    for path, what in ((pipe, "a pipe"), ("/dev/zero", "a device"), (tmp_path, "a folder")):
+        with pytest.raises(OSError) as error:
+            sextant.load(path)
+        assert str(error.value) == f"{path} is {what}, not a file"
 
 
 def test_programs_in_files(tmp_path):

@@ -4,10 +4,35 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 _UNFINISHED = ".unfinished"
+
+
+def read_file(path: str | Path) -> bytes:
+    """The bytes of a regular file; of nothing that may have no end, or wait for a
+    writer. A file that is cut while it is read is a short one."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            kind = next((text for is_kind, text in _KINDS if is_kind(mode)), "something else")
+            raise OSError(f"{os.fspath(path)} is {kind}, not a file")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
+
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 def replace_file(path: str | Path, data: bytes) -> None:

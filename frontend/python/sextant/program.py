@@ -10,7 +10,7 @@ import torch
 from . import backend, definitions
 from .checks import check_tensor
 from .errors import nearest
-from .files import replace_file
+from .files import read_file, replace_file
 
 
 class Program:
@@ -144,6 +144,6 @@ def emit(text: str, stage: str, *, target: str = "cpu", file: str = "<text>") ->
 
 
 def load(path) -> Program:
-    """A program from a .sxt file."""
-    with open(path, "rb") as file:
-        return Program(file.read())
+    """A program from a .sxt file, which runs the file's machine code: load what you
+    would run."""
+    return Program(read_file(path))
