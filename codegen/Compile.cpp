@@ -12,6 +12,7 @@
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Pass/PassManager.h"
@@ -20,7 +21,11 @@
 #include "passes/Gradient/Gradient.h"
 #include "passes/Pipelines.h"
 #include "passes/Schedule/Schedule.h"
+<<<<<<< HEAD
 #include "runtime/ArtifactReader.h"
+=======
+#include "runtime/LaunchHash.h"
+>>>>>>> cc49955 (Hold launches to what their kernels were compiled for, and run mutants)
 #include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
@@ -119,10 +124,42 @@ static std::string print(Operation *op) {
   return text;
 }
 
+<<<<<<< HEAD
 llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
                                                     const CompileOptions &given,
                                                     CompileStage stage) {
   llvm::Expected<Target> target = parseTarget(given.target, getRowType(module));
+=======
+/// Puts the names of the launches among the symbols of the kernels: the runtime
+/// looks for them (LaunchHash.h). They are made from the artifact as it is
+/// read, which for this once has no code.
+static LogicalResult addLaunchSymbols(ModuleOp module, ModuleOp kernels,
+                                      StringRef target) {
+  FailureOr<std::string> bytes =
+      writeArtifact(module, CompiledObject{"none yet", {}}, target);
+  if (failed(bytes))
+    return failure();
+  auto artifact = runtime::readArtifact(
+      {reinterpret_cast<const uint8_t *>(bytes->data()), bytes->size()});
+  if (!artifact)
+    return module.emitError("the program cannot be read back: ")
+           << artifact.error().message();
+  OpBuilder builder = OpBuilder::atBlockEnd(kernels.getBody());
+  Type byte = builder.getI8Type();
+  for (const runtime::Function &function : artifact->functions)
+    for (const auto &launch : findLaunchSymbols(*artifact, function))
+      if (!kernels.lookupSymbol(launch.symbol))
+        LLVM::GlobalOp::create(builder, kernels.getLoc(), byte,
+                               /*isConstant=*/true, LLVM::Linkage::External,
+                               launch.symbol, builder.getI8IntegerAttr(0));
+  return success();
+}
+
+llvm::Expected<std::string>
+codegen::compileToStage(ModuleOp module, const CompileOptions &options,
+                        CompileStage stage) {
+  llvm::Expected<Target> target = parseTarget(options.target);
+>>>>>>> cc49955 (Hold launches to what their kernels were compiled for, and run mutants)
   if (!target)
     return target.takeError();
   if (stage == CompileStage::Artifact &&
@@ -144,6 +181,9 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
     return kernels ? print(kernels) : std::string();
   CompiledObject object;
   if (kernels) {
+    if (stage == CompileStage::Artifact &&
+        failed(addLaunchSymbols(module, kernels, target->name)))
+      return llvm::createStringError("cannot write the artifact");
     CodeForm form = stage == CompileStage::LLVM       ? CodeForm::LLVM
                     : stage == CompileStage::Assembly ? CodeForm::Assembly
                                                       : CodeForm::SharedObject;

@@ -19,7 +19,7 @@
 namespace sextant::runtime {
 
 /// The format that this compiler writes and this runtime reads.
-inline constexpr uint32_t artifactFormat = 1;
+inline constexpr uint32_t artifactFormat = 2;
 
 /// The identifier of FlatBuffers, which follows the first offset.
 inline constexpr std::string_view artifactIdentifier = "SXT1";

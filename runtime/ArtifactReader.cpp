@@ -27,6 +27,7 @@ public:
   Artifact read(const artifact::Artifact &table);
   bool sawUnknownInstruction() const { return unknown; }
   bool isSpent() const { return spent; }
+  bool sawForeignText() const { return foreign; }
 
 private:
   /// Whether `count` more elements of `size` bytes may be copied.
@@ -52,7 +53,7 @@ private:
   Parameter readParameter(const artifact::Parameter &table);
 
   size_t left;
-  bool spent = false, unknown = false;
+  bool spent = false, unknown = false, foreign = false;
 };
 
 } // namespace
@@ -61,8 +62,41 @@ private:
 // Pieces
 //===----------------------------------------------------------------------===//
 
+/// Whether a text is UTF-8, as errors and manifests that name it have to be:
+/// each first byte is followed by as many others as it says. No zero ends it
+/// early.
+static bool isUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    auto first = static_cast<unsigned char>(text[i]);
+    size_t length = first < 0x80                     ? 1
+                    : first >= 0xc2 && first < 0xe0  ? 2
+                    : first >= 0xe0 && first < 0xf0  ? 3
+                    : first >= 0xf0 && first <= 0xf4 ? 4
+                                                     : 0;
+    if (first == 0 || length == 0 || length > text.size() - i)
+      return false;
+    uint32_t point = length == 1 ? first : first & (0x7f >> length);
+    for (size_t k = 1; k < length; ++k) {
+      auto next = static_cast<unsigned char>(text[i + k]);
+      if ((next & 0xc0) != 0x80)
+        return false;
+      point = point << 6 | (next & 0x3f);
+    }
+    static constexpr uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (point < least[length] || point > 0x10ffff ||
+        (point >= 0xd800 && point < 0xe000))
+      return false;
+    i += length;
+  }
+  return true;
+}
+
 std::string Reader::readText(const flatbuffers::String *text) {
-  return text && take(text->size(), 1) ? text->str() : std::string();
+  if (!text || !take(text->size(), 1))
+    return {};
+  std::string result = text->str();
+  foreign |= !isUtf8(result);
+  return result;
 }
 
 /// By memcpy: the verifier lets numbers through that are not aligned.
@@ -359,7 +393,9 @@ Result<Artifact> runtime::parseProgram(std::span<const uint8_t> bytes) {
   const artifact::Artifact &table = *artifact::GetArtifact(result.buffer.get());
   if (table.format() != artifactFormat)
     return makeError("the artifact has format ", table.format(), " (made by ",
-                     table.compiler() ? table.compiler()->str() : "",
+                     table.compiler() && isUtf8(table.compiler()->str())
+                         ? table.compiler()->str()
+                         : "somebody else",
                      "); this runtime reads format ", artifactFormat,
                      ": compile it again");
   Reader reader(bytes.size());
@@ -368,6 +404,8 @@ Result<Artifact> runtime::parseProgram(std::span<const uint8_t> bytes) {
   result.buffer = std::move(buffer);
   if (reader.isSpent())
     return damaged("its tables stand for far more than");
+  if (reader.sawForeignText())
+    return damaged("a name that is no text of UTF-8 is among");
   if (reader.sawUnknownInstruction())
     return makeError("the artifact has an instruction of a kind that this "
                      "runtime does not know");

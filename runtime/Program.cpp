@@ -2,6 +2,7 @@
 
 #include "runtime/Program.h"
 #include "runtime/CpuFeatures.h"
+#include "runtime/LaunchHash.h"
 
 using namespace sextant::runtime;
 
@@ -31,6 +32,20 @@ Status Program::loadKernels() {
          reinterpret_cast<decltype(Kernel::flops)>(
              objects[kernel.object].findIfAny(kernel.name + "_flops"))});
   }
+  return {};
+}
+
+Status Program::checkLaunches() const {
+  for (size_t f = 0; f < artifact.functions.size(); ++f)
+    for (const LaunchSymbol &launch :
+         findLaunchSymbols(artifact, artifact.functions[f])) {
+      uint32_t object = artifact.kernels[launch.kernel].object;
+      if (!objects[object].find(launch.symbol))
+        return makeError("the artifact is damaged: function '",
+                         artifact.functions[f].name, "', ",
+                         describe(f, launch.instruction),
+                         ": the kernel was not compiled for these operands");
+    }
   return {};
 }
 
@@ -69,6 +84,8 @@ Result<std::unique_ptr<Program>> Program::load(std::span<const uint8_t> bytes,
     return artifact.error();
   std::unique_ptr<Program> program(new Program(std::move(*artifact), device));
   if (Status status = program->loadKernels(); !status)
+    return status.error();
+  if (Status status = program->checkLaunches(); !status)
     return status.error();
   if (Status status = program->resolveOperators(); !status)
     return status.error();

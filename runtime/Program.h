@@ -52,6 +52,7 @@ private:
   Program(Artifact artifact, const Device &device)
       : artifact(std::move(artifact)), device(device) {}
   Status loadKernels();
+  Status checkLaunches() const;
   Status resolveOperators();
 
   Artifact artifact;

@@ -21,7 +21,7 @@ META = "give it values first"
 @pytest.mark.parametrize(
     "label, change",
     [
-        ('params["kerple_log.r2"]', {"kerple_log.r2": torch.ones(2, device="meta")}),
+        ('parameter "kerple_log.r2"', {"kerple_log.r2": torch.ones(2, device="meta")}),
         ("query_positions", {"query_positions": torch.zeros(3, dtype=torch.int32, device="meta")}),
         ("key_positions", {"key_positions": torch.zeros(3, dtype=torch.int32, device="meta")}),
         ("key", {"key": torch.ones(1, 2, 3, 8, device="meta")}),
@@ -44,5 +44,5 @@ def test_all_operands_on_the_meta_device():
 
 def test_row_maps():
     table = {"learned.table": torch.ones(4, 8, device="meta")}
-    with pytest.raises(ValueError, match='table"] is on meta, input is on cpu: ' + META):
+    with pytest.raises(ValueError, match='table" is on meta, input is on cpu: ' + META):
         sextant.map_rows(torch.ones(1, 4, 8), ["learned(rows=4)"], table)

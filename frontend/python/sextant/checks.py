@@ -36,7 +36,11 @@ def check_devices(first: str, tensor: torch.Tensor, others) -> None:
     """All operands are where the first one is: ``others`` are pairs of a label and a
     tensor or None."""
     for label, other in others:
-        if other is not None and other.device != tensor.device:
-            raise ValueError(
-                f"{label} is on {other.device}, {first} is on {tensor.device}: move it there"
-            )
+        if other is None or other.device == tensor.device:
+            continue
+        cure = (
+            "give it values first (to_empty and reset_parameters, or load them)"
+            if other.is_meta
+            else f'move it with .to("{tensor.device}")'
+        )
+        raise ValueError(f"{label} is on {other.device}, {first} is on {tensor.device}: {cure}")
