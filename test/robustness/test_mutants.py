@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 sextant = pytest.importorskip("sextant")
 
 import fuzz_artifacts
+import targets
 
 ROOT = Path(__file__).resolve().parents[2]
 FACTOR = float(os.environ.get("SEXTANT_FUZZ") or 1)
@@ -52,17 +53,13 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture
-def seed():
-    number = int(os.environ.get("SEXTANT_SEED") or int.from_bytes(os.urandom(4), "big"))
-    print(f"SEXTANT_SEED={number}")
-    return number
-
-
 @pytest.mark.skipif(not shutil.which("flatc"), reason="flatc is missing")
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.timeout(300 * max(FACTOR, 1))
 def test_mutants(name, seed, tmp_path):
     write, target = PROGRAMS[name]
+    if target != "reference" and not targets.available(target):
+        pytest.skip(f"this machine has no {target}")
     artifact = sextant.compile(write(), target=target).artifact
     library = sextant.backend.PACKAGE / "libsextant_torch.so"
     (alone,) = fuzz_artifacts.run_all(library, [_write(tmp_path / "whole.sxt", artifact)])
