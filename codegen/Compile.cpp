@@ -21,11 +21,7 @@
 #include "passes/Gradient/Gradient.h"
 #include "passes/Pipelines.h"
 #include "passes/Schedule/Schedule.h"
-<<<<<<< HEAD
-#include "runtime/ArtifactReader.h"
-=======
 #include "runtime/LaunchHash.h"
->>>>>>> cc49955 (Hold launches to what their kernels were compiled for, and run mutants)
 #include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
@@ -124,12 +120,6 @@ static std::string print(Operation *op) {
   return text;
 }
 
-<<<<<<< HEAD
-llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
-                                                    const CompileOptions &given,
-                                                    CompileStage stage) {
-  llvm::Expected<Target> target = parseTarget(given.target, getRowType(module));
-=======
 /// Puts the names of the launches among the symbols of the kernels: the runtime
 /// looks for them (LaunchHash.h). They are made from the artifact as it is
 /// read, which for this once has no code.
@@ -155,11 +145,10 @@ static LogicalResult addLaunchSymbols(ModuleOp module, ModuleOp kernels,
   return success();
 }
 
-llvm::Expected<std::string>
-codegen::compileToStage(ModuleOp module, const CompileOptions &options,
-                        CompileStage stage) {
-  llvm::Expected<Target> target = parseTarget(options.target);
->>>>>>> cc49955 (Hold launches to what their kernels were compiled for, and run mutants)
+llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
+                                                    const CompileOptions &given,
+                                                    CompileStage stage) {
+  llvm::Expected<Target> target = parseTarget(given.target, getRowType(module));
   if (!target)
     return target.takeError();
   if (stage == CompileStage::Artifact &&

@@ -35,6 +35,46 @@ func.func @positions(%q: tensor<2x2x?x8xf32>, %p: tensor<1x?x2xi32>) -> tensor<2
   return %o : tensor<2x2x?x8xf32>
 }
 
+pos.encoding @apart {
+  pos.score {
+  ^bb0(%s: f32):
+    %o = pos.offset axis 1
+    %d = arith.sitofp %o : i32 to f32
+    %t = arith.addf %s, %d : f32
+    pos.yield %t : f32
+  }
+}
+
+// An offset has 32 bits: the greatest of one side less the least of the other, both
+// ways, of the axis that is read. Offsets of indices always fit.
+// CHECK-LABEL: func.func @offsets
+// CHECK: exec.launch @kernels::@{{.+}}_bounds {{.*}}writes(%[[BOUNDS:.+]] : tensor<8xi32>)
+// CHECK-DAG: %[[KEY:.+]] = exec.element %[[BOUNDS]][7]
+// CHECK-DAG: %[[QUERY:.+]] = exec.element %[[BOUNDS]][4]
+// CHECK: %[[SPAN:.+]] = arith.subi %[[KEY]], %[[QUERY]]
+// CHECK: exec.check %[[SPAN]] at_most %{{.+}}, "key minus query positions do not fit 32 bits as a difference (axis 1)"
+// CHECK-DAG: %[[QUERY2:.+]] = exec.element %[[BOUNDS]][5]
+// CHECK-DAG: %[[KEY2:.+]] = exec.element %[[BOUNDS]][6]
+// CHECK: %[[SPAN2:.+]] = arith.subi %[[QUERY2]], %[[KEY2]]
+// CHECK: exec.check %[[SPAN2]] at_most %{{.+}}, "query minus key positions do not fit 32 bits as a difference (axis 1)"
+func.func @offsets(%q: tensor<2x2x?x8xf32>, %p: tensor<1x?x2xi32>) -> tensor<2x2x?x8xf32> {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@apart, "apart">]
+    query_positions(%p : tensor<1x?x2xi32>) key_positions(%p : tensor<1x?x2xi32>)
+    : tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>, (tensor<2x2x?x8xf32>)
+    -> (tensor<2x2x?x8xf32>), tensor<2x2x?xf32>
+  return %o : tensor<2x2x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @offsets_of_indices
+// CHECK-NOT: do not fit 32 bits
+// CHECK: return
+func.func @offsets_of_indices(%q: tensor<2x2x?x8xf32>) -> tensor<2x2x?x8xf32> {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@apart, "apart">]
+    : tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>, (tensor<2x2x?x8xf32>)
+    -> (tensor<2x2x?x8xf32>), tensor<2x2x?xf32>
+  return %o : tensor<2x2x?x8xf32>
+}
+
 pos.encoding @between {
   %keys = pos.extent key
   %few = arith.constant 3 : i32
