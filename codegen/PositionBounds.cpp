@@ -153,8 +153,8 @@ void SpanChecker::require(pos::RequireSpanOp op) {
                                   lowering.getDim(operands.key, lengthDim));
   } else {
     auto both = [&](Bound bound) {
-      return std::pair(get(bound, Side::query, op.getAxis()),
-                       get(bound, Side::key, op.getAxis()));
+      Value query = get(bound, Side::query, op.getAxis());
+      return std::pair(query, get(bound, Side::key, op.getAxis()));
     };
     auto [queryLeast, keyLeast] = both(Bound::least);
     auto [queryGreatest, keyGreatest] = both(Bound::greatest);
@@ -169,9 +169,9 @@ void SpanChecker::require(pos::RequireSpanOp op) {
 
 void SpanChecker::offsets(int64_t axis) {
   auto check = [&](Side from, Side to, const Twine &which) {
-    Value span =
-        arith::SubIOp::create(builder, loc, get(Bound::greatest, to, axis),
-                              get(Bound::least, from, axis));
+    Value greatest = get(Bound::greatest, to, axis);
+    Value least = get(Bound::least, from, axis);
+    Value span = arith::SubIOp::create(builder, loc, greatest, least);
     atMost(span, std::numeric_limits<int32_t>::max(),
            which + " positions do not fit 32 bits as a difference (axis " +
                Twine(axis) + ")");
