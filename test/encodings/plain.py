@@ -198,9 +198,9 @@ def sinusoidal(x, coords, base=10000.0, layout="interleaved"):
 
 
 def learned(x, coords, table, train_length=0):
-    """Beyond train_length: linear interpolation, corners not aligned (as
-    torch.nn.functional.interpolate does it)."""
-    length = x.shape[1]
+    """Beyond train_length: linear interpolation over the greatest position plus one,
+    corners not aligned (as torch.nn.functional.interpolate does it)."""
+    length = coords.max() + 1
     if not train_length or length <= train_length:
         return x + table[np.clip(coords, 0, len(table) - 1)]
     source = np.maximum((coords + 0.5) * train_length / length - 0.5, 0)

@@ -293,6 +293,8 @@ def test_learned(rng, train_length):
     wanted = functools.partial(plain.learned, table=table, train_length=train_length)
     use = f"learned(rows=16, train_length={train_length})"
     check_embedding(rng, use, wanted, {"learned.table": table})
+    positions = rng.integers(0, 12, (1, 9)).astype(np.int32)
+    check_embedding(rng, use, wanted, {"learned.table": table}, positions=positions)
 
 
 def test_nothing_is_left_out():

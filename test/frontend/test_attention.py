@@ -261,3 +261,16 @@ def test_a_module_built_on_the_meta_device():
     r1 = layer.kerple_log_r1
     assert (r1 >= 0.01).all() and (r1 <= 2.0).all() and len(r1.unique()) == 4
     assert layer(torch.randn(2, 5, 32)).isfinite().all()
+
+
+def test_a_learned_table_stretches_to_the_greatest_position():
+    """Not to how many rows the call has."""
+    table = {"learned.table": torch.randn(8, 6)}
+    use, x = ["learned(rows=8, train_length=8)"], torch.randn(2, 16, 6)
+    whole = sextant.map_rows(x, use, table)
+    part = torch.tensor([0, 3, 15])
+    torch.testing.assert_close(
+        sextant.map_rows(x[:, part], use, table, positions=part), whole[:, part]
+    )
+    near = sextant.map_rows(x, use, table, positions=torch.arange(16) // 2)
+    torch.testing.assert_close(near, x + table["learned.table"][torch.arange(16) // 2])

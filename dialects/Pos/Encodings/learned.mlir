@@ -1,7 +1,7 @@
-// A learned vector per position, added to the embedding. Longer sequences than
-// `train_length` (if it is not 0) stretch the table's first train_length rows
-// over their length by linear interpolation; without it, positions outside the
-// table take its nearest row.
+// A learned vector per position, added to the embedding. Sequences that reach
+// farther than `train_length` (if it is not 0) stretch the table's first
+// train_length rows over their length L, the greatest position plus one, by linear
+// interpolation; without it, positions outside the table take its nearest row.
 //
 // For images `grid_rows` and `grid_columns` say that the table is a grid, row by
 // row, and positions are (row, column). The grid of a call reaches to its greatest
@@ -47,7 +47,8 @@ pos.encoding @learned attributes {
     %row = arith.minsi %at_least, %last_row : i32
     %direct = pos.read %table[%row, %t] : tensor<?x?xf32>
 
-    %length = pos.extent query
+    %greatest = pos.bound greatest key
+    %length = arith.addi %greatest, %one : i32
     %longer = arith.cmpi sgt, %length, %train_length : i32
     %stretched = arith.andi %may, %longer : i1
     %pf = arith.sitofp %p : i32 to f32
