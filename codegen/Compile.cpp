@@ -22,7 +22,9 @@
 #include "passes/Pipelines.h"
 #include "passes/Schedule/Schedule.h"
 #include "runtime/LaunchHash.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/TargetParser/Host.h"
+#include <cstdlib>
 
 using namespace mlir;
 using namespace sextant;
@@ -36,6 +38,19 @@ void codegen::registerCompilerDialects(DialectRegistry &registry) {
   registerCompileDialects(registry);
 }
 
+/// The options with what the environment asks for besides.
+static llvm::Expected<CompileOptions> addEnvironment(CompileOptions options) {
+  const char *checks = std::getenv("SEXTANT_CHECK");
+  for (StringRef check : llvm::split(checks ? checks : "", ',')) {
+    if (check == "reads")
+      options.checkReads = true;
+    else if (!check.empty())
+      return llvm::createStringError("SEXTANT_CHECK is \"" + check +
+                                     "\": known is \"reads\"");
+  }
+  return options;
+}
+
 //===----------------------------------------------------------------------===//
 // Passes
 //===----------------------------------------------------------------------===//
@@ -44,8 +59,9 @@ static void buildPosPipeline(OpPassManager &passes,
                              const CompileOptions &options) {
   passes::EncodingPipelineOptions encoding;
   encoding.searchPath = options.searchPath;
-  // The reference runs definitions as they are written.
-  encoding.piecewiseLinear = options.target != "reference";
+  // The reference runs definitions as they are written, and so do checks.
+  encoding.piecewiseLinear =
+      options.target != "reference" && !options.checkReads;
   passes::buildEncodingPipeline(passes, encoding);
 }
 
@@ -61,6 +77,7 @@ static void buildExecPipeline(OpPassManager &passes,
   passes.addPass(passes::createNnToExec());
   LowerAttentionOptions lowering;
   lowering.target = options.target;
+  lowering.checkReads = options.checkReads;
   passes.addPass(createLowerAttention(lowering));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -82,6 +99,9 @@ struct PipelineOptions : public PassPipelineOptions<PipelineOptions> {
   Option<std::string> searchPath{
       *this, "search-path",
       llvm::cl::desc("Folders of encodings, separated by colons")};
+  Option<bool> checkReads{
+      *this, "check-reads", llvm::cl::init(false),
+      llvm::cl::desc("Stop a call whose payloads read outside of a parameter")};
 };
 } // namespace
 
@@ -92,6 +112,7 @@ void codegen::registerCompilePipeline() {
         CompileOptions options;
         options.target = given.target;
         options.searchPath = given.searchPath;
+        options.checkReads = given.checkReads;
         buildCompilePipeline(passes, options);
       });
 }
@@ -148,7 +169,10 @@ static LogicalResult addLaunchSymbols(ModuleOp module, ModuleOp kernels,
 llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
                                                     const CompileOptions &given,
                                                     CompileStage stage) {
-  llvm::Expected<Target> target = parseTarget(given.target, getRowType(module));
+  llvm::Expected<CompileOptions> all = addEnvironment(given);
+  if (!all)
+    return all.takeError();
+  llvm::Expected<Target> target = parseTarget(all->target, getRowType(module));
   if (!target)
     return target.takeError();
   if (stage == CompileStage::Artifact &&
@@ -158,7 +182,7 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
     return llvm::createStringError("the model does not compile");
   }
   // What follows knows no `cpu`.
-  CompileOptions options = given;
+  CompileOptions options = *all;
   options.target = target->name;
   if (llvm::Error error = runPasses(module, options, stage))
     return std::move(error);
@@ -205,6 +229,7 @@ static std::string makeKey(ModuleOp module, const CompileOptions &options,
   key.add(target.name);
   key.add(target.cpu);
   key.add(target.features);
+  key.add(options.checkReads ? "check-reads" : "");
   key.add(llvm::sys::getHostCPUName()); // code is tuned for it
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -224,7 +249,11 @@ static bool isReadable(llvm::StringRef bytes) {
 }
 
 llvm::Expected<std::string>
-codegen::compileToArtifact(ModuleOp module, const CompileOptions &options) {
+codegen::compileToArtifact(ModuleOp module, const CompileOptions &given) {
+  llvm::Expected<CompileOptions> all = addEnvironment(given);
+  if (!all)
+    return all.takeError();
+  const CompileOptions &options = *all;
   llvm::Expected<Target> target =
       parseTarget(options.target, getRowType(module));
   if (!target)

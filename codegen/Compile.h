@@ -18,6 +18,9 @@ struct CompileOptions {
   std::string target = "cpu"; ///< see parseTarget
   std::string searchPath;     ///< folders of encodings, separated by colons
   bool useCache = true;       ///< look into the disk cache, and fill it
+  /// Stop a call whose payloads read outside of a parameter, see
+  /// `lower-attention`. Also asked for by SEXTANT_CHECK=reads.
+  bool checkReads = false;
 };
 
 /// What a compilation stops at.

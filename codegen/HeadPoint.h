@@ -24,6 +24,7 @@ public:
   }
 
   mlir::Value index(mlir::OpBuilder &, pos::Side) override { return {}; }
+  mlir::Value tensorRow(mlir::OpBuilder &, pos::Side) override { return {}; }
   mlir::Value coord(mlir::OpBuilder &, pos::Side, int64_t) override {
     return {};
   }

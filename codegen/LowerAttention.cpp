@@ -158,7 +158,8 @@ public:
                             .str();
       else
         ++numShared;
-      if (failed(lower(owner, kernels, entry->second, *parsed, lowerings)))
+      if (failed(lower(owner, kernels, entry->second, *parsed, lowerings,
+                       checkReads)))
         return signalPassFailure();
       ++numLowered;
     }
@@ -171,7 +172,8 @@ public:
 private:
   static LogicalResult lower(pos::SitesOwnerInterface owner, ModuleOp kernels,
                              StringRef prefix, const Target &target,
-                             const TargetLowerings &lowerings) {
+                             const TargetLowerings &lowerings,
+                             bool checkReads) {
     LoweringFunction function = select(lowerings, owner);
     if (!function)
       return owner.emitOpError("target ")
@@ -184,6 +186,8 @@ private:
     Lowering lowering{builder, kernels, prefix, target, *plan};
     emitSpanChecks(lowering);
     emitIndexChecks(lowering);
+    if (checkReads && failed(emitReadChecks(builder, kernels, prefix, owner)))
+      return failure();
     TurnedRows turned(lowering);
     if (failed(turned.apply()))
       return failure();

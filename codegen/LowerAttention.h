@@ -63,6 +63,13 @@ struct TargetLowerings {
 TargetLowerings getReferenceLowerings();
 TargetLowerings getCPULowerings();
 
+/// Emits, ahead of a forward op of any target, a launch and checks that name
+/// the reads of its payloads that lie outside of a parameter.
+mlir::LogicalResult emitReadChecks(mlir::OpBuilder &builder,
+                                   mlir::ModuleOp kernels,
+                                   llvm::StringRef prefix,
+                                   pos::SitesOwnerInterface owner);
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "codegen/LowerAttention.h.inc"

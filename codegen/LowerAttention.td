@@ -14,10 +14,17 @@ def LowerAttention : Pass<"lower-attention", "::mlir::ModuleOp"> {
     the same structure (the layers of a model) share their kernels.
 
     What a target cannot compute is an error that names the op.
+
+    With `check-reads` every attention and row map is preceded by a launch that
+    runs the payloads literally, whatever the target, and by a check of the
+    indices at which each read asks for elements: of all rows, and of the scores
+    that a query sees. It costs as much as the reference.
   }];
   let options = [
     Option<"target", "target", "std::string", "\"cpu\"",
-           "reference, cpu, cpu:avx2, cpu:avx512 or cpu:avx512bf16">
+           "reference, cpu, cpu:avx2, cpu:avx512 or cpu:avx512bf16">,
+    Option<"checkReads", "check-reads", "bool", "false",
+           "Stop a call whose payloads read outside of a parameter">
   ];
   let statistics = [
     Statistic<"numLowered", "num-lowered", "Number of ops replaced">,

@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Payload.h"
+#include "codegen/IntegerArithmetic.h"
 #include "codegen/PayloadEmitter.h"
+#include "dialects/Pos/IR/Literals.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -136,8 +138,12 @@ LogicalResult PayloadEmitter::emitConstant(Operation &op) {
   if (!matchPattern(op.getResult(0), m_Constant(&attr)))
     return failure();
   Type type = convert(op.getResult(0).getType());
-  if (auto number = dyn_cast<FloatAttr>(attr))
-    attr = builder.getFloatAttr(type, number.getValueAsDouble());
+  if (auto number = dyn_cast<FloatAttr>(attr)) {
+    auto exact = type.isF64() ? dyn_cast_or_null<FloatAttr>(pos::getExact(&op))
+                              : FloatAttr();
+    attr =
+        builder.getFloatAttr(type, (exact ? exact : number).getValueAsDouble());
+  }
   auto typed = dyn_cast<TypedAttr>(attr);
   if (!typed || !type.isIntOrFloat())
     return op.emitOpError("is not a scalar constant");
@@ -167,6 +173,7 @@ LogicalResult PayloadEmitter::emitOp(Operation &op) {
       if (!indices.back())
         return failure();
     }
+    point.noteRead(read, indices);
     Value value = point.read(builder, param, indices);
     if (!value)
       return failure();
@@ -226,6 +233,10 @@ LogicalResult PayloadEmitter::emitElementwise(Operation &op) {
   for (OpResult result : clone->getResults()) {
     Type type = convert(result.getType());
     result.setType(anyVector ? toLanes(type) : type);
+  }
+  if (op.getNumResults() == 1) {
+    values.map(op.getResult(0), insertDefined(builder, clone, op));
+    return success();
   }
   builder.insert(clone);
   values.map(op.getResults(), clone->getResults());

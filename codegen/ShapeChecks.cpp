@@ -11,6 +11,7 @@
 
 using namespace mlir;
 using namespace sextant;
+using namespace sextant::codegen;
 
 namespace {
 
@@ -75,9 +76,8 @@ private:
 
 } // namespace
 
-/// A parameter as its caller knows it, read by an op: by the name of the
-/// function's argument, or counted from 0.
-static std::string describe(Value operand, unsigned number, Operation *op) {
+std::string codegen::describeParam(Value operand, unsigned number,
+                                   Operation *op) {
   std::string text = "parameter " + std::to_string(number);
   auto argument = dyn_cast<BlockArgument>(operand);
   if (auto function = argument ? dyn_cast<FunctionOpInterface>(
@@ -102,7 +102,7 @@ void ShapeChecker::vectors(pos::SitesOwnerInterface owner) {
     return owner.getParamOperands()[numberOf(param)];
   };
   auto lacks = [&](Value param, Operation *op, StringRef what) {
-    return describe(operandOf(param), numberOf(param), op) +
+    return describeParam(operandOf(param), numberOf(param), op) +
            " does not have the " + what.str() + " compiled in";
   };
   owner.getSitesRegion().walk([&](Operation *op) {

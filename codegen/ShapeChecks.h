@@ -11,6 +11,11 @@ namespace sextant::codegen {
 /// states and its types leave open: kernels index by them without looking.
 void emitShapeChecks(mlir::OpBuilder &builder, mlir::Operation *op);
 
+/// A parameter as its caller knows it, read by an op: by the name of the
+/// function's argument, or counted from 0.
+std::string describeParam(mlir::Value operand, unsigned number,
+                          mlir::Operation *op);
+
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_SHAPECHECKS_H

@@ -34,6 +34,10 @@ public:
   virtual mlir::Value read(mlir::OpBuilder &builder, mlir::BlockArgument param,
                            mlir::ValueRange indices) = 0;
 
+  /// Called with the indices at which an op of the payload reads, before it
+  /// does.
+  virtual void noteRead(mlir::Operation *, mlir::ValueRange) {}
+
   /// Adds to the gradient of a hoisted value at this point. The cotangent is
   /// per lane, also where the value is the same in all lanes.
   virtual void addToHoisted(mlir::OpBuilder &builder, pos::HoistOp hoist,

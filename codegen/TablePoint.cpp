@@ -60,6 +60,10 @@ Value TablePoint::index(OpBuilder &, Side side) {
   return {};
 }
 
+Value TablePoint::tensorRow(OpBuilder &builder, Side side) {
+  return index(builder, side) ? getRow() : Value();
+}
+
 Value TablePoint::coord(OpBuilder &builder, Side side, int64_t axis) {
   Value place = index(builder, side);
   if (!place)

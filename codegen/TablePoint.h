@@ -26,6 +26,7 @@ public:
 
   int64_t getLanes() override { return isScalar() ? 1 : kernel.width(); }
   mlir::Value index(mlir::OpBuilder &builder, pos::Side side) override;
+  mlir::Value tensorRow(mlir::OpBuilder &builder, pos::Side side) override;
   mlir::Value coord(mlir::OpBuilder &builder, pos::Side side,
                     int64_t axis) override;
   mlir::Value offset(mlir::OpBuilder &builder, int64_t axis) override;

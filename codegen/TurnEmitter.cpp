@@ -25,8 +25,12 @@ TurnPoint::TurnPoint(KernelBuilder &kernel, ArgumentBlock &arguments,
     : HeadPoint(kernel, arguments, layout, plan), turn(turn),
       coordinates(turn.operands.size()) {
   for (Coordinates &of : coordinates)
-    pos::TurnRowsOp(turn.op).walk(
-        [&](pos::CoordOp op) { of.insert({op.getAxis(), Value()}); });
+    pos::TurnRowsOp(turn.op).walk([&](Operation *op) {
+      if (auto coord = dyn_cast<pos::CoordOp>(op))
+        of.insert({coord.getAxis(), Value()});
+      else if (isa<pos::TensorRowOp>(op))
+        of.insert({tensorRowAxis, Value()});
+    });
 }
 
 void TurnPoint::moveTo(Index batch, Index head, Index fromEnd) {
@@ -38,6 +42,10 @@ void TurnPoint::moveTo(Index batch, Index head, Index fromEnd) {
                                                     : pos::Extent::query);
     Value place = kernel.toI32(kernel.sub(length, fromEnd));
     for (auto &[axis, value] : of) {
+      if (axis == tensorRowAxis) {
+        value = place;
+        continue;
+      }
       Value given = getPosition(side, axis, place);
       value = given ? given : row;
     }

@@ -32,6 +32,9 @@ public:
   void setRange(Index number) { range = kernel.toI32(number); }
 
   mlir::Value index(mlir::OpBuilder &, pos::Side) override { return row; }
+  mlir::Value tensorRow(mlir::OpBuilder &, pos::Side) override {
+    return current.lookup(tensorRowAxis);
+  }
   mlir::Value coord(mlir::OpBuilder &, pos::Side, int64_t axis) override {
     return current.lookup(axis);
   }
@@ -40,6 +43,8 @@ public:
 
 private:
   using Coordinates = llvm::MapVector<int64_t, mlir::Value>; ///< by axis
+  /// Stands for the row of the operand's tensor among its coordinates.
+  static constexpr int64_t tensorRowAxis = -1;
 
   const RowTurn &turn;
   mlir::Value row, range;

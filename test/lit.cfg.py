@@ -17,7 +17,7 @@ config.environment["PATH"] = os.pathsep.join(path + [config.environment["PATH"]]
 config.environment["PYTHONPATH"] = os.path.join(config.sextant_build, "python")
 # Kernels compiled by tests are not left in the user's cache.
 config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cache")
-for name in ("HOME", "OMP_NUM_THREADS", "OMP_WAIT_POLICY"):
+for name in ("HOME", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "SEXTANT_SEED"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 

@@ -462,7 +462,7 @@ static bool isReadByRow(const KernelPlan &plan, BlockArgument param) {
         return op && isIndex(op);
       });
     };
-    return isIndexedBy([](Operation *op) { return isa<pos::IndexOp>(op); }) &&
+    return isIndexedBy([](Operation *op) { return isa<pos::IndexOp, pos::TensorRowOp>(op); }) &&
            isIndexedBy([](Operation *op) { return isa<pos::LaneOp>(op); });
   });
 }

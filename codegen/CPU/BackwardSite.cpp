@@ -19,6 +19,11 @@ Value BackwardSite::index(OpBuilder &, pos::Side side) {
   return kernel.toI32(toIndex(side, getQuery()));
 }
 
+Value BackwardSite::tensorRow(OpBuilder &builder, pos::Side side) {
+  return side == pos::Side::key ? index(builder, side)
+                                : kernel.toI32(getQuery());
+}
+
 /// Under given positions of one side, rows of the other side past its end
 /// repeat the last one as well: no offset lies outside of those in use.
 Value BackwardSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {

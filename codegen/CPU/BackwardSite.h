@@ -56,6 +56,7 @@ public:
   llvm::ArrayRef<HoistCotangent> getCotangents() const { return cotangents; }
 
   mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
+  mlir::Value tensorRow(mlir::OpBuilder &, pos::Side side) override;
   mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
   void addToHoisted(mlir::OpBuilder &, pos::HoistOp hoist,
                     mlir::Value cotangent) override;

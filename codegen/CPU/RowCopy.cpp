@@ -18,6 +18,8 @@ Value RowSite::index(OpBuilder &, pos::Side) {
   return kernel.toI32(toIndex(getSide(), row));
 }
 
+Value RowSite::tensorRow(OpBuilder &, pos::Side) { return kernel.toI32(row); }
+
 Value RowSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
   SiteOperands::Number positions = getSide() == pos::Side::query
                                        ? operands.queryPositions

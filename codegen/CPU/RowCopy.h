@@ -25,6 +25,7 @@ public:
   }
 
   mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
+  mlir::Value tensorRow(mlir::OpBuilder &, pos::Side side) override;
   mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
   mlir::Value lane(mlir::OpBuilder &) override;
 

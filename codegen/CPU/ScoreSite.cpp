@@ -55,6 +55,11 @@ Value ScoreSite::index(OpBuilder &, pos::Side side) {
   return kernel.lanes(toIndex(pos::Side::query, getFirst()));
 }
 
+Value ScoreSite::tensorRow(OpBuilder &builder, pos::Side side) {
+  return side == pos::Side::key ? index(builder, side)
+                                : kernel.lanes(getFirst());
+}
+
 /// Under given positions of one side, rows of the other side past its end
 /// repeat the last one as well: no offset lies outside of those in use.
 Value ScoreSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {

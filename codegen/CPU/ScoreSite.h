@@ -31,6 +31,7 @@ public:
   void setPoint(Index vector, Index key, Index row);
 
   mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
+  mlir::Value tensorRow(mlir::OpBuilder &, pos::Side side) override;
   mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
 
   // Contextual places, in ScoreContextual.cpp.

@@ -12,6 +12,7 @@
 
 #include "codegen/ArgumentPoint.h"
 #include "codegen/Payload.h"
+#include "codegen/Reference/ReadLog.h"
 
 namespace sextant::codegen {
 
@@ -49,6 +50,9 @@ public:
   void setLane(Index lane);
 
   mlir::Value index(mlir::OpBuilder &builder, pos::Side side) override;
+  mlir::Value tensorRow(mlir::OpBuilder &, pos::Side side) override {
+    return getRow(side);
+  }
   mlir::Value coord(mlir::OpBuilder &builder, pos::Side side,
                     int64_t axis) override;
   mlir::Value offset(mlir::OpBuilder &builder, int64_t axis) override;
@@ -68,6 +72,15 @@ public:
                    mlir::Value limit) override;
   mlir::Value pullScan(mlir::OpBuilder &builder, pos::ScanOp op,
                        mlir::Value limit, mlir::Value cotangent) override;
+
+  /// Takes note of what reads ask for, in a launch that checks them: where
+  /// `counts` (i1) holds, or always if that is null.
+  const ReadLog *log = nullptr;
+  mlir::Value counts;
+  void noteRead(mlir::Operation *op, mlir::ValueRange indices) override {
+    if (log)
+      log->note(kernel, arguments, op, indices, batchValue, counts);
+  }
 
   /// Whose scratch memory `contextual` is in.
   ReferenceKernel *rows = nullptr;
@@ -208,12 +221,13 @@ llvm::SmallVector<mlir::Value>
 addParamGradients(const Lowering &lowering, LaunchOperands &operands,
                   PointLayout &layout, llvm::ArrayRef<int32_t> numbers);
 
+// With a log, the launch does its work in one item and fills the log.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-lowerReferenceAttention(const Lowering &lowering);
+lowerReferenceAttention(const Lowering &lowering, ReadLog *log = nullptr);
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerReferenceBackward(const Lowering &lowering);
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-lowerReferenceMapRows(const Lowering &lowering);
+lowerReferenceMapRows(const Lowering &lowering, ReadLog *log = nullptr);
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerReferenceMapRowsBackward(const Lowering &lowering);
 

@@ -49,6 +49,7 @@ Value ReferencePoint::getQueryElement(pos::QueryDotOp op, Index lane) {
 
 Value ReferencePoint::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
   ReferenceKernel &r = *rows;
+  noteRead(op, index);
   return kernel
       .loop(0, contextual.query.width, 1, {r.constant(0.0)},
             [&](Value lane, ValueRange sum) -> KernelBuilder::Values {
@@ -140,8 +141,10 @@ Index ReferenceKernel::toKey(Index step, Index keys) {
 Value ReferenceKernel::getBucket(pos::WeightedRowsOp op) {
   FailureOr<SmallVector<Value>> index =
       emitPayload(k.builder, op.getBody().front(), {}, point);
-  if (succeeded(index))
+  if (succeeded(index)) {
+    point.noteRead(op, index->front());
     return index->front();
+  }
   point.failed = true;
   return k.constantI32(0);
 }

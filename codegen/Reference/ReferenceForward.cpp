@@ -12,8 +12,10 @@ using namespace sextant::codegen;
 using pos::RowOperand;
 
 TargetLowerings codegen::getReferenceLowerings() {
-  return {lowerReferenceAttention, lowerReferenceBackward,
-          lowerReferenceMapRows, lowerReferenceMapRowsBackward};
+  return {[](const Lowering &op) { return lowerReferenceAttention(op); },
+          lowerReferenceBackward,
+          [](const Lowering &op) { return lowerReferenceMapRows(op); },
+          lowerReferenceMapRowsBackward};
 }
 
 Value ReferenceKernel::isVisible() {
@@ -39,8 +41,10 @@ Value ReferenceKernel::finalScore(Value raw) {
   point.visible = isVisible();
   Value score = raw;
   if (pos::ScoreOp site = point.getPlan().score) {
+    point.counts = point.visible;
     FailureOr<SmallVector<Value>> values =
         emitPayload(k.builder, site.getBody().front(), {score}, point);
+    point.counts = {};
     if (failed(values)) {
       point.failed = true;
       return score;
@@ -167,19 +171,24 @@ static void runHead(ReferenceKernel &r, const AttentionTensors &t, Index batch,
 //===----------------------------------------------------------------------===//
 
 FailureOr<SmallVector<Value>>
-codegen::lowerReferenceAttention(const Lowering &lowering) {
+codegen::lowerReferenceAttention(const Lowering &lowering, ReadLog *log) {
   if (lowering.plan.scoreHeads)
-    return lowerReferenceAllHeads(lowering);
+    return lowerReferenceAllHeads(lowering, log);
   FloatType type =
       getReferenceType(getOwnerOperands(lowering.plan.owner).query);
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);
   AttentionTensors t;
   SmallVector<Value> results = addForwardTensors(lowering, operands, t);
+  if (log)
+    log->addTo(operands);
 
   bool failed = false;
-  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+  auto countHeads = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return k.mul(arguments.getSize(t.query, 0), arguments.getSize(t.query, 1));
+  };
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return log ? Index(1) : countHeads(k, arguments);
   };
   auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     // Keys, values and scores; a row of the query and of each output.
@@ -199,11 +208,16 @@ codegen::lowerReferenceAttention(const Lowering &lowering) {
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {
     ReferencePoint point(k, arguments, layout, lowering.plan, type);
-    k.loop(begin, end, 1, [&](Value item) {
+    point.log = log;
+    auto runItem = [&](Value item) {
       ReferenceKernel r(k, arguments, point, memory);
       Index heads = arguments.getSize(t.query, 1);
       runHead(r, t, k.div(item, heads), k.rem(item, heads));
-    });
+    };
+    if (log)
+      k.loop(0, countHeads(k, arguments), 1, runItem);
+    else
+      k.loop(begin, end, 1, runItem);
     failed = point.failed;
   };
   operands.launch(lowering, "forward", {items, scratch, run});

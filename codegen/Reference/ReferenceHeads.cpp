@@ -49,6 +49,7 @@ private:
   HeadRows loadAll(RowOperand operand, unsigned tensor, ArrayRef<RowMap> maps,
                    bool wantsGradient);
   void storeAll(HeadRows &mapped, unsigned gradientTensor);
+  Value isVisibleToAny(Value i, Value j);
   void scoreAll(VectorPayload &payload, const HeadRows &query,
                 const HeadRows &key, Value i, Value j, const Matrix &scores,
                 Index column);
@@ -116,6 +117,21 @@ void AllHeads::storeAll(HeadRows &mapped, unsigned gradientTensor) {
   });
 }
 
+/// Whether some head sees the key; null: all do.
+Value AllHeads::isVisibleToAny(Value i, Value j) {
+  if (!plan.mask)
+    return {};
+  Value nobody = k.constant(k.builder.getBoolAttr(false));
+  return k
+      .loop(0, heads, 1, {nobody},
+            [&](Value head, ValueRange now) -> KernelBuilder::Values {
+              r.point.moveToPair(batch, head, i, j);
+              return {arith::OrIOp::create(k.builder, k.loc, now[0],
+                                           r.isVisible())};
+            })
+      .front();
+}
+
 /// Final scores of all heads at (i, j), to column `column` of one row per head.
 void AllHeads::scoreAll(VectorPayload &payload, const HeadRows &query,
                         const HeadRows &key, Value i, Value j,
@@ -126,10 +142,13 @@ void AllHeads::scoreAll(VectorPayload &payload, const HeadRows &query,
     r.store(payload.getArgument(), 0, head,
             r.mul(product, r.constant(plan.scale)));
   });
+  if (r.point.log)
+    r.point.counts = isVisibleToAny(i, j);
   r.point.moveToPair(batch, 0, i, j);
   r.point.setHead(Value());
   if (failed(payload.emit()))
     r.point.failed = true;
+  r.point.counts = {};
   k.loop(0, heads, 1, [&](Value head) {
     r.point.moveToPair(batch, head, i, j);
     Value score = r.load(payload.getResult(), 0, head);

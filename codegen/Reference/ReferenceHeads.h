@@ -11,8 +11,11 @@ namespace sextant::codegen {
 void runAllHeads(ReferenceKernel &r, const AttentionTensors &tensors,
                  Index batch, bool isBackward);
 
+/// Makes bodies of `pos.for_heads` complete payloads of their own.
+mlir::LogicalResult completeBodies(const KernelPlan &plan);
+
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-lowerReferenceAllHeads(const Lowering &lowering);
+lowerReferenceAllHeads(const Lowering &lowering, ReadLog *log);
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerReferenceAllHeadsBackward(const Lowering &lowering);
 

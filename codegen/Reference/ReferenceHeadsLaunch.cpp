@@ -8,8 +8,7 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// Makes bodies of `pos.for_heads` complete payloads of their own.
-static LogicalResult completeBodies(const KernelPlan &plan) {
+LogicalResult codegen::completeBodies(const KernelPlan &plan) {
   if (pos::RowTermOp term = plan.rowTerm)
     return term.emitOpError("has no kernel beside a score of all heads");
   auto complete = [](Block &payload) {
@@ -58,10 +57,11 @@ static Index countScratch(KernelBuilder &k, ArgumentBlock &arguments,
 static LogicalResult
 createBatchKernel(const Lowering &lowering, StringRef suffix,
                   const LaunchOperands &operands, const PointLayout &layout,
-                  const AttentionTensors &t, bool isBackward) {
+                  const AttentionTensors &t, bool isBackward,
+                  const ReadLog *log = nullptr) {
   FloatType type =
       getReferenceType(getOwnerOperands(lowering.plan.owner).query);
-  bool oneItem = !layout.paramGradients.empty();
+  bool oneItem = log || !layout.paramGradients.empty();
   bool failed = false;
   auto items = [&](KernelBuilder &, ArgumentBlock &arguments) {
     return oneItem ? Index(1) : arguments.getSize(t.query, 0);
@@ -73,6 +73,7 @@ createBatchKernel(const Lowering &lowering, StringRef suffix,
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {
     ReferencePoint point(k, arguments, layout, lowering.plan, type);
+    point.log = log;
     auto runItem = [&](Value batch) {
       ReferenceKernel r(k, arguments, point, memory);
       runAllHeads(r, t, batch, isBackward);
@@ -90,15 +91,17 @@ createBatchKernel(const Lowering &lowering, StringRef suffix,
 }
 
 FailureOr<SmallVector<Value>>
-codegen::lowerReferenceAllHeads(const Lowering &lowering) {
+codegen::lowerReferenceAllHeads(const Lowering &lowering, ReadLog *log) {
   if (failed(completeBodies(lowering.plan)))
     return failure();
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);
   AttentionTensors t;
   SmallVector<Value> results = addForwardTensors(lowering, operands, t);
+  if (log)
+    log->addTo(operands);
   if (failed(createBatchKernel(lowering, "forward", operands, layout, t,
-                               /*isBackward=*/false)))
+                               /*isBackward=*/false, log)))
     return failure();
   return results;
 }

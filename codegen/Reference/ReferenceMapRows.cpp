@@ -35,9 +35,10 @@ static SourceRows addSource(const MappedRows &mapped,
 static LogicalResult createRowsKernel(
     const Lowering &lowering, StringRef suffix, const LaunchOperands &operands,
     const PointLayout &layout, unsigned rowsLike, unsigned scratchRows,
-    function_ref<void(ReferenceKernel &, Index batch, Index row)> body) {
+    function_ref<void(ReferenceKernel &, Index batch, Index row)> body,
+    const ReadLog *log = nullptr) {
   FloatType type = getReferenceType(getMappedRows(lowering.plan.owner)->input);
-  bool oneItem = !layout.paramGradients.empty();
+  bool oneItem = log || !layout.paramGradients.empty();
   bool failed = false;
   auto rows = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return k.mul(arguments.getSize(rowsLike, 0),
@@ -53,6 +54,7 @@ static LogicalResult createRowsKernel(
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {
     ReferencePoint point(k, arguments, layout, lowering.plan, type);
+    point.log = log;
     ReferenceKernel r(k, arguments, point, memory);
     Index length = arguments.getSize(rowsLike, 1);
     auto runRow = [&](Value number) {
@@ -72,7 +74,7 @@ static LogicalResult createRowsKernel(
 }
 
 FailureOr<SmallVector<Value>>
-codegen::lowerReferenceMapRows(const Lowering &lowering) {
+codegen::lowerReferenceMapRows(const Lowering &lowering, ReadLog *log) {
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   auto op = cast<pos::MapRowsOp>(*owner);
   LaunchOperands operands;
@@ -80,6 +82,8 @@ codegen::lowerReferenceMapRows(const Lowering &lowering) {
   SourceRows input = addSource(*getMappedRows(owner), operands);
   Value result = allocateMapped(lowering, op.getResult().getType());
   unsigned output = operands.write(result);
+  if (log)
+    log->addTo(operands);
   LogicalResult created = createRowsKernel(
       lowering, "rows", operands, layout, output, 1,
       [&](ReferenceKernel &r, Index batch, Index row) {
@@ -87,7 +91,8 @@ codegen::lowerReferenceMapRows(const Lowering &lowering) {
         r.loadRow(input.tensor, input.at(r, batch, row), work, 0);
         r.mapRow(lowering.plan.inputRows, work, 0);
         r.storeRow(output, {batch, row}, work, 0);
-      });
+      },
+      log);
   if (failed(created))
     return failure();
   return SmallVector<Value>{result};

@@ -8,6 +8,7 @@
 
 #include "codegen/Reference/ReferenceVectors.h"
 #include "dialects/Interfaces/DerivativeRules.h"
+#include "dialects/Pos/IR/Literals.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -169,6 +170,8 @@ LogicalResult VectorPayload::emitVector(Operation &op,
 
 void VectorPayload::emitConstant(Operation &op, DenseElementsAttr elements) {
   const Buffer &buffer = of(op.getResult(0));
+  if (auto exact = dyn_cast_or_null<DenseElementsAttr>(pos::getExact(&op)))
+    elements = exact; // rounded where it is stored in f32
   auto valueOf = [](Attribute element) {
     if (auto number = dyn_cast<FloatAttr>(element))
       return number.getValueAsDouble();

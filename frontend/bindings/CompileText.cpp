@@ -5,7 +5,7 @@
 #include "codegen/Machine.h"
 #include "codegen/Target.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "mlir/Parser/Parser.h"
+#include "passes/Encoding/ParseText.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -33,8 +33,8 @@ bindings::compileText(Session &session, const CompileRequest &request) {
                      "\"; known are pos, exec, kernel, llvm, asm, artifact");
     return std::nullopt;
   }
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
-      request.text, ParserConfig(session.getContext()), request.file);
+  OwningOpRef<ModuleOp> module =
+      passes::parseText(request.text, request.file, session.getContext());
   if (!module)
     return std::nullopt;
   codegen::CompileOptions options;

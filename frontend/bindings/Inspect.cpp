@@ -9,8 +9,11 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/Analysis/Evaluate.h"
 #include "passes/Encoding/FoldOptions.h"
+#include "passes/Encoding/Hosts.h"
 #include "passes/Encoding/Library.h"
+#include "passes/Encoding/ParseText.h"
 #include "passes/Encoding/Requirements.h"
+#include "passes/Encoding/Specialize.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -34,8 +37,7 @@ public:
     MLIRContext *context = session.getContext();
     OwningOpRef<ModuleOp> text;
     if (!source.definitions.empty()) {
-      text = parseSourceString<ModuleOp>(
-          source.definitions, ParserConfig(context), "<definitions>");
+      text = passes::parseText(source.definitions, "<definitions>", context);
       if (!text)
         return nullptr;
     }
@@ -69,14 +71,17 @@ static LogicalResult linkUse(pos::UseAttr use, const std::string &prefix,
   Location user = UnknownLoc::get(use.getContext());
   auto definition =
       definitions.library.find(use.getEncoding().getValue(), user);
-  if (failed(definition))
+  if (failed(definition) || failed(passes::verifyHosts(use, *definition, user)))
     return failure();
   auto values = passes::getOptionValues(*definition, use.getOptions(), user);
   if (failed(values))
     return failure();
+  FailureOr<OwningOpRef<pos::EncodingOp>> copy =
+      passes::specialize(*definition, *values, user);
+  if (failed(copy))
+    return failure();
   LinkedUse entry{prefix + use.getInstance().getValue().str(),
-                  (*definition).clone()};
-  passes::foldOptions(*entry.definition, *values);
+                  std::move(*copy)};
   std::string inner = entry.instance + ".";
   linked.push_back(std::move(entry));
   if (ArrayAttr hosts = use.getHosts())

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Analysis/Evaluate.h"
+#include "dialects/Pos/IR/Literals.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Builders.h"
 
@@ -28,6 +30,10 @@ static void computeInDouble(Operation *op) {
   replacer.recursivelyReplaceElementsIn(op, /*replaceAttrs=*/true,
                                         /*replaceLocs=*/false,
                                         /*replaceTypes=*/true);
+  op->walk([](arith::ConstantOp constant) {
+    if (auto exact = dyn_cast_or_null<FloatAttr>(pos::getExact(constant)))
+      constant.setValueAttr(exact);
+  });
 }
 
 Evaluator::Evaluator(pos::EncodingOp definition, Resolver resolver)
@@ -54,6 +60,32 @@ Evaluator::Resolver Evaluator::withExtents(
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
+
+/// What folders leave alone: integer ops where a processor has no value for
+/// them, with the value that the text of `pos.encoding` states.
+static Attribute foldUndefined(Operation &op, ArrayRef<Attribute> operands) {
+  if (operands.size() != 2)
+    return {};
+  auto left = dyn_cast_or_null<IntegerAttr>(operands[0]);
+  auto right = dyn_cast_or_null<IntegerAttr>(operands[1]);
+  if (!left || !right)
+    return {};
+  APInt a = left.getValue(), b = right.getValue();
+  auto give = [&](APInt value) -> Attribute {
+    return IntegerAttr::get(left.getType(), value);
+  };
+  APInt zero = APInt::getZero(a.getBitWidth());
+  if (isa<arith::ShLIOp, arith::ShRUIOp>(op))
+    return give(zero);
+  if (isa<arith::ShRSIOp>(op))
+    return give(a.isNegative() ? APInt::getAllOnes(a.getBitWidth()) : zero);
+  if (isa<arith::RemSIOp, arith::RemUIOp>(op))
+    return give(b.isZero() ? a : zero);
+  if (isa<arith::DivSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp,
+          arith::DivUIOp, arith::CeilDivUIOp>(op))
+    return give(b.isZero() ? zero : a); // the least integer by -1 wraps
+  return {};
+}
 
 Attribute Evaluator::lookup(Value value) {
   if (Attribute known = values.lookup(value))
@@ -86,6 +118,11 @@ LogicalResult Evaluator::run(Operation &op) {
   for (int attempt = 0; attempt < 3 && folded.empty(); ++attempt)
     if (failed(op.fold(operands, folded)))
       break;
+  if (folded.empty())
+    if (Attribute value = foldUndefined(op, operands)) {
+      values[op.getResult(0)] = value;
+      return success();
+    }
   if (folded.size() != op.getNumResults() || folded.empty()) {
     unknown = &op;
     return failure();

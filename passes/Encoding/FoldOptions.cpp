@@ -1,6 +1,7 @@
 //===- FoldOptions.cpp - Values of an encoding's options ------------------===//
 
 #include "passes/Encoding/FoldOptions.h"
+#include "dialects/Pos/IR/Literals.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Encoding/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"
@@ -69,10 +70,29 @@ static std::string spellNumber(Attribute given, TypedAttr converted) {
   return text == kept ? text : text + " (" + kept + " in f32)";
 }
 
+/// The number of f64 that an option of f32 is given where f32 does not hold it,
+/// else what it was converted to.
+static TypedAttr keepNumber(TypedAttr exact, Attribute given,
+                            TypedAttr converted) {
+  auto rounded = dyn_cast<FloatAttr>(converted);
+  if (!rounded)
+    return converted;
+  double number = rounded.getValueAsDouble();
+  if (auto kept = dyn_cast_or_null<FloatAttr>(exact))
+    number = kept.getValueAsDouble();
+  else if (auto real = dyn_cast<FloatAttr>(given))
+    number = real.getValueAsDouble();
+  else
+    number =
+        static_cast<double>(cast<IntegerAttr>(given).getValue().getSExtValue());
+  if (number == rounded.getValueAsDouble())
+    return converted;
+  return FloatAttr::get(Float64Type::get(converted.getContext()), number);
+}
+
 FailureOr<TypedAttr> passes::getOptionValue(pos::OptionOp option,
-                                            Attribute value, Location user) {
-  if (!value)
-    value = option.getValue();
+                                            Attribute given, Location user) {
+  Attribute value = given ? given : Attribute(option.getValue());
   if (option.getChoices()) {
     if (auto name = dyn_cast<StringAttr>(value))
       return chooseByName(option, name, user);
@@ -90,7 +110,7 @@ FailureOr<TypedAttr> passes::getOptionValue(pos::OptionOp option,
            << "is " << spellNumber(value, converted) << ", but must be "
            << (isFinite ? option.describeRange() : "finite");
   }
-  return converted;
+  return keepNumber(given ? nullptr : pos::getExact(option), value, converted);
 }
 
 FailureOr<SmallVector<TypedAttr>>
@@ -122,7 +142,7 @@ void passes::foldOptions(pos::EncodingOp encoding, ArrayRef<TypedAttr> values) {
   for (auto [option, value] : llvm::zip_equal(options, values)) {
     builder.setInsertionPoint(option);
     option.replaceAllUsesWith(
-        arith::ConstantOp::create(builder, option.getLoc(), value).getResult());
+        pos::createConstant(builder, option.getLoc(), option.getType(), value));
     option.erase();
   }
 }

@@ -9,8 +9,8 @@ namespace sextant::passes {
 
 /// The constant that `option` stands for when a use gives it `value` (null: the
 /// default). Choices are given by name; numbers are converted where the value
-/// is kept and must lie in the option's range. Fails with a diagnostic at
-/// `user`.
+/// is kept and must lie in the option's range. A number for an option of f32
+/// that f32 does not hold is one of f64. Fails with a diagnostic at `user`.
 mlir::FailureOr<mlir::TypedAttr> getOptionValue(pos::OptionOp option,
                                                 mlir::Attribute value,
                                                 mlir::Location user);

@@ -9,10 +9,30 @@
 #include "passes/Encoding/Hosts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Analysis/ScoreTerms.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::passes;
+
+LogicalResult passes::verifyHosts(pos::UseAttr use, pos::EncodingOp definition,
+                                  Location user) {
+  if (!use.getHosts() || use.getHosts().empty())
+    return success();
+  StringRef instance = use.getInstance().getValue();
+  WalkResult host =
+      definition.walk([](pos::HostOp) { return WalkResult::interrupt(); });
+  if (!host.wasInterrupted())
+    return emitError(user, "use '")
+           << instance << "' names hosts, but there is no 'pos.host' in @"
+           << definition.getSymName();
+  llvm::StringSet<> names;
+  for (auto attr : use.getHosts().getAsRange<pos::UseAttr>())
+    if (!names.insert(attr.getInstance().getValue()).second)
+      return emitError(user, "use '") << instance << "' has two hosts called '"
+                                      << attr.getInstance().getValue() << "'";
+  return success();
+}
 
 LogicalResult passes::verifyHost(pos::EncodingOp definition) {
   for (auto site : definition.getOps<pos::SiteOpInterface>()) {

@@ -14,6 +14,11 @@ mlir::LogicalResult joinHosts(pos::ScoreOp score,
                               llvm::ArrayRef<pos::ScoreOp> hosts,
                               pos::SitesOwnerInterface owner);
 
+/// Hosts are for definitions that ask for them; their instances' names differ.
+/// Fails with a diagnostic at `user`.
+mlir::LogicalResult verifyHosts(pos::UseAttr use, pos::EncodingOp definition,
+                                mlir::Location user);
+
 /// Fails with a diagnostic at the site by which a definition cannot be a host:
 /// one that is no scalar score.
 mlir::LogicalResult verifyHost(pos::EncodingOp definition);

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Pos/IR/Literals.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -139,10 +140,8 @@ static Value createConstant(OpBuilder &builder, Value value,
   Attribute known = evaluator.evaluate(value);
   if (!known)
     return {};
-  auto constant = cast<TypedAttr>(known);
-  if (auto real = dyn_cast<FloatAttr>(known))
-    constant = FloatAttr::get(value.getType(), real.getValueAsDouble());
-  return arith::ConstantOp::create(builder, value.getLoc(), constant);
+  return pos::createConstant(builder, value.getLoc(), value.getType(),
+                             cast<TypedAttr>(known));
 }
 
 /// Gives `value` of a definition inside a payload: as a constant, or by
@@ -161,6 +160,39 @@ static Value bring(OpBuilder &builder, Value value, Evaluator &evaluator,
   }
   mapping.map(value, result);
   return result;
+}
+
+/// Makes constants of what a payload computes from constants with f32: in f64,
+/// before the folders of f32 see it. `copies` maps the site to its copy.
+static void foldConstants(pos::SiteOpInterface site, const IRMapping &copies,
+                          Evaluator &evaluator) {
+  DenseSet<Value> computed;
+  auto isKnown = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || computed.contains(value))
+      return op != nullptr;
+    return op->hasTrait<OpTrait::ConstantLike>() ||
+           (op->getBlock() == site->getBlock() && evaluator.evaluate(value));
+  };
+  auto isFloat = [](Value value) { return value.getType().isF32(); };
+  site->walk([&](Operation *op) {
+    if (op->getNumResults() != 1 || op->getNumOperands() == 0 ||
+        op->getNumRegions() != 0 ||
+        !op->getResult(0).getType().isIntOrFloat() ||
+        !OpTrait::hasElementwiseMappableTraits(op) ||
+        !llvm::all_of(op->getOperands(), isKnown))
+      return;
+    Value result = op->getResult(0);
+    computed.insert(result);
+    if (!isFloat(result) && llvm::none_of(op->getOperands(), isFloat))
+      return;
+    Operation *copy = copies.lookup(result).getDefiningOp();
+    OpBuilder builder(copy);
+    if (Value constant = createConstant(builder, result, evaluator))
+      copy->getResult(0).replaceAllUsesWith(constant);
+    else
+      computed.erase(result);
+  });
 }
 
 /// Clones a site to the end of the owner's block. `params` maps the
@@ -205,6 +237,7 @@ static FailureOr<pos::SiteOpInterface> spliceSite(pos::SiteOpInterface site,
       if (operand.get().getParentRegion()->getParentOp() == definition)
         operand.set(bring(builder, operand.get(), evaluator, captured));
   });
+  foldConstants(site, mapping, evaluator);
   for (Operation *constant : llvm::reverse(constants))
     if (constant->use_empty())
       constant->erase();

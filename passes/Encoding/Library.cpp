@@ -5,8 +5,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Parser/Parser.h"
 #include "passes/Encoding/NearestNames.h"
+#include "passes/Encoding/ParseText.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -32,8 +32,7 @@ FailureOr<pos::EncodingOp> Library::find(StringRef name, Location user) {
   if (!path)
     return emitError(user, "unknown encoding @")
            << name << nearestNames(name, list());
-  OwningOpRef<ModuleOp> file =
-      parseSourceFile<ModuleOp>(*path, ParserConfig(context));
+  OwningOpRef<ModuleOp> file = parseTextFile(*path, context);
   if (!file)
     return emitError(user, "encoding @") << name << ": cannot use " << *path;
   for (auto encoding : file->getOps<pos::EncodingOp>()) {

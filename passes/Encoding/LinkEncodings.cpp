@@ -13,7 +13,9 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Encoding/FoldOptions.h"
+#include "passes/Encoding/Hosts.h"
 #include "passes/Encoding/Library.h"
+#include "passes/Encoding/Specialize.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -40,26 +42,6 @@ struct LinkedUse {
   std::vector<LinkedUse> hosts;
 };
 } // namespace
-
-/// Hosts are for encodings that ask for them; their instances' names differ.
-static LogicalResult verifyHosts(pos::UseAttr use, pos::EncodingOp definition,
-                                 Location user) {
-  if (!use.getHosts() || use.getHosts().empty())
-    return success();
-  StringRef instance = use.getInstance().getValue();
-  WalkResult host =
-      definition.walk([](pos::HostOp) { return WalkResult::interrupt(); });
-  if (!host.wasInterrupted())
-    return emitError(user, "use '")
-           << instance << "' names hosts, but there is no 'pos.host' in @"
-           << definition.getSymName();
-  llvm::StringSet<> names;
-  for (auto attr : use.getHosts().getAsRange<pos::UseAttr>())
-    if (!names.insert(attr.getInstance().getValue()).second)
-      return emitError(user, "use '") << instance << "' has two hosts called '"
-                                      << attr.getInstance().getValue() << "'";
-  return success();
-}
 
 /// The use, naming its copy and those of its hosts.
 static pos::UseAttr getLinkedAttr(const LinkedUse &linked) {
@@ -117,8 +99,11 @@ FailureOr<pos::EncodingOp> LinkEncodings::getCopy(pos::UseAttr use,
   auto &copy = copies[{definition->getSymNameAttr(),
                        ArrayAttr::get(&getContext(), key)}];
   if (!copy) {
-    copy = definition->clone();
-    foldOptions(*copy, *values);
+    FailureOr<OwningOpRef<pos::EncodingOp>> special =
+        specialize(*definition, *values, user);
+    if (failed(special))
+      return failure();
+    copy = std::move(*special);
     ++numLinked;
     numOptionsFolded += values->size();
     remark::passed(user,

@@ -21,8 +21,7 @@ def shared(
     width=7,
 ):
     """One table for all elements of the batch and all heads."""
-    first = at.extent("key") - at.extent("query")
-    return a[at.query - first, at.lane], b[at.key, at.lane]
+    return a[at.query_row, at.lane], b[at.key, at.lane]
 
 
 @sextant.columns("width")
@@ -34,9 +33,8 @@ def own(
     width=7,
 ):
     """Columns of each element of the batch and each head, after the scale."""
-    first = at.extent("key") - at.extent("query")
-    i = at.query - first
-    return a[at.batch, at.head, i, at.lane] / at.scale, b[at.batch, at.head, at.key, at.lane]
+    query = a[at.batch, at.head, at.query_row, at.lane] / at.scale
+    return query, b[at.batch, at.head, at.key, at.lane]
 
 
 @sextant.columns("width")
@@ -228,8 +226,7 @@ def test_several_sites(target):
 
 @sextant.columns(4)
 def twice(at, a: sextant.Param("query", 4, given=True)):
-    i = at.query - at.extent("key") + at.extent("query")
-    return a[i, at.lane], a[at.key, at.lane]
+    return a[at.query_row, at.lane], a[at.key, at.lane]
 
 
 def test_one_parameter_on_both_sides():
@@ -246,7 +243,7 @@ pos.encoding @same {
   %b = pos.param "b" : tensor<?x?xf32> dims(%q, %five)
   pos.columns %two {
     %t = pos.lane
-    %i = pos.index query
+    %i = pos.tensor_row query
     %j = pos.index key
     %x = pos.read %a[%i, %t] : tensor<?x?xf32>
     %y = pos.read %b[%j, %t] : tensor<?x?xf32>
@@ -254,7 +251,7 @@ pos.encoding @same {
   }
   pos.columns %five {
     %t = pos.lane
-    %i = pos.index query
+    %i = pos.tensor_row query
     %j = pos.index key
     %x = pos.read %a[%i, %t] : tensor<?x?xf32>
     %y = pos.read %b[%j, %t] : tensor<?x?xf32>
@@ -311,7 +308,7 @@ def test_transposed_operands_and_one_query():
 
 @sextant.columns(0)
 def nothing(at, a: sextant.Param("query", 1, given=True)):
-    return a[at.query, 0], 1.0
+    return a[at.query_row, 0], 1.0
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])

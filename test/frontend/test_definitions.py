@@ -111,6 +111,17 @@ def test_a_users_file_is_found_without_rebuilding(tmp_path, monkeypatch):
     assert sextant.describe("mine").file == str(user / "mine.mlir")
 
 
+def test_one_wrong_file_is_left_out(tmp_path, monkeypatch):
+    """With a warning that names it; where it is used, that is an error."""
+    (tmp_path / "broken.mlir").write_text("pos.encoding @broken { nonsense }")
+    names = [e.name for e in sextant.encodings()]
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    with pytest.warns(UserWarning, match=r'"broken" is left out: .*broken\.mlir:1:'):
+        assert [e.name for e in sextant.encodings()] == names
+    with pytest.raises(CompileError, match=r"broken\.mlir:1:"):
+        sextant.init_params(["broken"], heads=2, head_dim=16)
+
+
 def test_sizes_of_dims_are_spelled_as_they_were_written(tmp_path, monkeypatch):
     @sextant.mask
     def sized(

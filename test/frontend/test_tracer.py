@@ -3,6 +3,7 @@
 import math
 import typing
 
+import numpy
 import pytest
 import torch
 
@@ -227,6 +228,86 @@ def test_equal_ops_are_written_once():
     assert twice.text.count("arith.mulf") == 1
 
 
+KEPT = []
+
+
+def kept_from_before(score):
+    """What a closure keeps of the first of a function's calls."""
+    KEPT.append(score)
+    return KEPT[0] + score
+
+
+def taken_out_of_a_sum(score, at):
+    box = []
+
+    def term(k):
+        box.append(k * at.head)
+        return box[-1]
+
+    return score + sextant.sum(term, 4) + box[0]
+
+
+def test_numbers_of_numpy():
+    """They are Python's numbers, on both sides of an operator."""
+
+    @sextant.encoding
+    def theirs(score, at):
+        both = numpy.float64(0.1) * score + score * numpy.float32(2) + at.head * numpy.int64(3)
+        return sextant.where(numpy.bool_(True), both, score)
+
+    @sextant.encoding
+    def ours(score, at):
+        both = 0.1 * score + score * 2.0 + at.head * 3
+        return sextant.where(True, both, score)
+
+    assert theirs.text.split("{", 1)[1] == ours.text.split("{", 1)[1]
+
+
+def test_calls_of_encodings():
+    """Hosts go by position, options by name; everything else says what to write."""
+
+    @sextant.encoding
+    def near(score, at, *, reach=4):
+        return score - sextant.minimum(abs(at.offset), reach)
+
+    q = torch.ones(1, 1, 2, 4)
+    for call, message in (
+        (lambda: near(q, q, q), r"got Tensor; an encoding computes inside attention.*\[near\]"),
+        (lambda: near(5), r"got int; options go by name: near\(reach=\.\.\.\)"),
+        (lambda: near(reech=5), 'no option "reech"; did you mean "reach"'),
+        (lambda: near(reach=[1]), "is a number, true or false"),
+        (lambda: near("alibi"), "takes no hosts: its function does not ask for at.host"),
+        (lambda: near(near), "a host is the name of an installed encoding"),
+    ):
+        with pytest.raises(CompileError, match=message):
+            call()
+    assert str(near(reach=5)) == "near(reach=5)"
+
+
+def test_a_name_means_one_encoding():
+    """A traced function called as an installed encoding stands for itself alone: where a
+    text names the installed one, too, that is an error."""
+
+    @sextant.encoding
+    def alibi(score, at):
+        return score * 0.0
+
+    q = torch.randn(1, 1, 3, 4)
+    out = sextant.attention(q, q, q, [alibi, "causal"])
+    assert torch.allclose(out[0, 0, 2], q[0, 0].mean(0), atol=1e-5)
+    for uses in (["b=alibi", alibi], [alibi, "dape(alibi)"], [hosted("alibi"), alibi]):
+        with pytest.raises(CompileError, match='"alibi" names a traced function.*rename'):
+            sextant.attention(q, q, q, uses)
+
+
+def test_tracebacks_are_short():
+    """From the line of the decorator to the error there are few frames of ours."""
+    with pytest.raises(CompileError) as info:
+        _score(lambda s, at, m, t: math.sqrt(s))()
+    assert len(info.traceback) <= 5
+    assert info.value.__cause__ is None and info.value.__suppress_context__
+
+
 def _score(body):
     def f(score, at, slope: sextant.PerHead, table: sextant.Param("heads", 3)):
         return body(score, at, slope, table)
@@ -264,6 +345,25 @@ def _score(body):
         (lambda s, at, m, t: s + at.row, "at.row has no meaning in a score; use at.query"),
         (lambda s, at, m, t: s + at.coord(), r"at.coord\(\) has no meaning in a score"),
         (lambda s, at, m, t: s * at.lane, "scores have none"),
+        (lambda s, at, m, t: numpy.sqrt(s), r"numpy's sqrt cannot be traced; write sextant\.sqrt"),
+        (lambda s, at, m, t: numpy.where(s > 0, s, 0), r"numpy's where.*sextant\.where"),
+        (lambda s, at, m, t: numpy.maximum(s, 0), r"numpy's maximum.*sextant\.maximum"),
+        (lambda s, at, m, t: numpy.clip(s, 0, 1), r"numpy's clip.*sextant\.clamp"),
+        (lambda s, at, m, t: numpy.ones(3) * s, "numpy's multiply.*tensors come in as parameters"),
+        (lambda s, at, m, t: numpy.ones(3)[at.head], "index by it.*tensors come in as parameters"),
+        (lambda s, at, m, t: torch.ones(3)[at.head], "torch's indexing.*come in as parameters"),
+        (lambda s, at, m, t: torch.where(s > 0, s, s), r"torch's where.*sextant\.where"),
+        (lambda s, at, m, t: s * torch.tensor(2.0), r"by \.item\(\)"),
+        (lambda s, at, m, t: s.exp(), r'has no "exp"; write sextant\.exp\(x\)'),
+        (lambda s, at, m, t: s.clamp(0, 1), r"write sextant\.clamp"),
+        (lambda s, at, m, t: at.head.float(), r"an integer of.*write sextant\.to_float"),
+        (lambda s, at, m, t: s.shape[0], 'has no "shape"'),
+        (lambda s, at, m, t: s + m.exp(), r"index it to read an element; write sextant\.exp"),
+        (lambda s, at, m, t: s + [1, 2][at.head], "comes in as a parameter"),
+        (lambda s, at, m, t: s + {0: 1}[at.head], "no key of a dict"),
+        (lambda s, at, m, t: s + [1.0], "lists come in as parameters"),
+        (lambda s, at, m, t: kept_from_before(s), "of another traced function"),
+        (lambda s, at, m, t: taken_out_of_a_sum(s, at), "made inside a sextant.sum is used outside"),
     ],
 )
 def test_errors_teach(body, message):

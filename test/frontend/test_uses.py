@@ -65,3 +65,15 @@ def test_two_uses_need_two_names():
     with pytest.raises(CompileError, match=r'as in "other=window\(size=5\)"'):
         parse_uses(["window(size=4)", "causal", "window(size=5)"])
     assert len(parse_uses(["window(size=4)", "far=window(size=5)"])) == 2
+
+
+def test_hosts_nest_so_deep():
+    """An error of ours, at the column, with the part of the text around it."""
+    deepest = "dape(" * 16 + "alibi" + ")" * 16
+    assert str(parse_use(deepest)) == deepest
+    for depth in (17, 5000):
+        with pytest.raises(CompileError, match="hosts stand in hosts more than 16 deep") as info:
+            parse_use("dape(" * depth + "alibi" + ")" * depth)
+        assert len(str(info.value)) < 500
+        guilty, caret = info.value.excerpt.split("\n")
+        assert guilty[: caret.index("^")].endswith("dape(")

@@ -165,3 +165,42 @@ func.func @option_finite(%x: tensor<?x?x?x8xf32>) {
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
   return
 }
+
+// -----
+
+// An option that the others switch off: the choice that does it is named.
+func.func @no_effect(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'factor' of @rope has no effect with pairing=half, scaling=none: leave it out, or change what it depends on}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "r", {factor = 2.0}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// What only feeds a requirement that holds anyway has no effect either.
+func.func @not_required(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'train_length' of @rope has no effect with pairing=half, scaling=linear}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@rope, "r", {scaling = "linear", factor = 2.0, train_length = 64 : i32}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+pos.encoding @unread {
+  %size = pos.option "size" : i32 = 4 : i32
+  pos.mask {
+    %v = arith.constant true
+    pos.yield %v : i1
+  }
+}
+func.func @never_read(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'size' of @unread has no effect: leave it out}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@unread, "u", {size = 5 : i32}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}

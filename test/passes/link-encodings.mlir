@@ -130,3 +130,62 @@ func.func @hosts(%x: tensor<?x2x?x8xf32>) {
     -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
   return
 }
+
+// -----
+
+// Parameters and sites that options leave unused are not there; those that the
+// definition itself does not use stay.
+// CHECK-LABEL: func @unused
+// CHECK: pos.encoding @sides
+// CHECK: pos.param "key"
+// CHECK-NOT: pos.param
+// CHECK-NOT: pos.weighted_rows
+// CHECK: pos.encoding @sides_0
+// CHECK: pos.param "key"
+// CHECK: pos.param "value"
+// CHECK: pos.param "spare"
+// CHECK: pos.weighted_rows
+pos.encoding @sides {
+  %values = pos.option "values" : i1 = true
+  %gain = pos.option "gain" : f32 = 1.0 : f32
+  %n = arith.constant 4 : i32
+  %width = pos.extent value_dim
+  %key = pos.param "key" : tensor<?xf32> dims(%n)
+  %value = pos.param "value" : tensor<?x?xf32> dims(%n, %width)
+  %spare = pos.param "spare" : tensor<?xf32> dims(%n)
+  pos.score {
+  ^bb0(%s: f32):
+    %zero = arith.constant 0 : i32
+    %a = pos.read %key[%zero] : tensor<?xf32>
+    %b = arith.mulf %a, %gain : f32
+    %t = arith.addf %s, %b : f32
+    pos.yield %t : f32
+  }
+  pos.weighted_rows %value when %values : tensor<?x?xf32> {
+    %zero = arith.constant 0 : i32
+    pos.yield %zero : i32
+  }
+}
+func.func @unused(%x: tensor<?x?x?x8xf32>, %p: tensor<4xf32>, %v: tensor<4x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@sides, "a", {values = false}>]
+    params(%p : tensor<4xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  %o2, %lse2 = pos.attention %x, %x, (%x) uses [#pos.use<@sides, "b">]
+    params(%p, %v, %p : tensor<4xf32>, tensor<4x8xf32>, tensor<4xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// What an option is given is kept where f32 does not hold it.
+// CHECK-LABEL: func @exact
+// CHECK: arith.constant {pos.exact = 1.000000e-01 : f64} 1.000000e-01 : f32
+func.func @exact(%x: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@tilt, "t", {slope = 0.1}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}

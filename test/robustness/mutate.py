@@ -9,10 +9,11 @@ A mutation makes one to three changes in a piece of a file (files are cut at
 function with an attention and its gradient that use it, so that the passes have
 work to do. Many
 mutations share one process; when it ends by a signal, they are run one by one,
-and the guilty ones are printed.
+and the guilty ones are printed. SEXTANT_SEED draws others.
 """
 
 import argparse
+import os
 import pathlib
 import random
 import re
@@ -161,7 +162,8 @@ def main():
         for piece in path.read_text().split(SEPARATOR):
             pieces.append(with_user(piece) if options.encodings else piece)
     words = sorted({word for piece in pieces for word in TOKEN.findall(piece) if word.strip()})
-    random_source = random.Random(options.seed)
+    drawn = int(os.environ.get("SEXTANT_SEED") or 0)
+    random_source = random.Random(drawn << 8 | options.seed)
     mutants = [mutate(random_source.choice(pieces), words, random_source)
                for _ in range(options.count)]
 
@@ -175,7 +177,7 @@ def main():
             if crashed(code):
                 guilty += 1
                 print(f"crash or hang, exit code {code}, of:\n{mutant}\n{message[-3000:]}\n")
-    print(f"seed {options.seed}: {len(mutants)} mutations of {len(pieces)} pieces, "
+    print(f"SEXTANT_SEED={drawn}, seed {options.seed}: {len(mutants)} mutations of {len(pieces)} pieces, "
           f"{guilty} crashes")
     return 1 if guilty else 0
 

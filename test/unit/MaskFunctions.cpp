@@ -27,6 +27,9 @@ public:
   Value index(OpBuilder &, pos::Side side) override {
     return side == pos::Side::query ? query : key;
   }
+  Value tensorRow(OpBuilder &b, pos::Side side) override {
+    return index(b, side);
+  }
   Value coord(OpBuilder &b, pos::Side side, int64_t) override {
     return index(b, side);
   }

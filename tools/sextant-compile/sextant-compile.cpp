@@ -6,8 +6,8 @@
 
 #include "codegen/Compile.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
+#include "passes/Encoding/ParseText.h"
 #include "tools/support/CommandLine.h"
 #include "tools/support/InputFile.h"
 #include "llvm/Support/InitLLVM.h"
@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(*text, inputFile),
                              llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(sources, &context);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  OwningOpRef<ModuleOp> module = sextant::passes::parseText(sources, &context);
   if (!module)
     return 1;
   llvm::Expected<std::string> result =

@@ -2,7 +2,7 @@
 
 #include "tools/support/Model.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
+#include "passes/Encoding/ParseText.h"
 #include "runtime/cpu/HostDevice.h"
 #include "tools/support/InputFile.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -24,7 +24,7 @@ static Result<std::string> compile(const std::string &text,
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text, path),
                              llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(sources, &context);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  OwningOpRef<ModuleOp> module = passes::parseText(sources, &context);
   if (!module)
     return makeError(path, " cannot be parsed");
   llvm::Expected<std::string> bytes =

@@ -1,6 +1,6 @@
 // Relative position representations: a learned row per clipped offset is added
 // to the key (before the scale) and to the value. Tables are shared by heads.
-// Without the value side av has one row, which nothing reads.
+// Without the value side there is no av.
 pos.encoding @shaw attributes {
   formula = "scale q_i (k_j + ak_c), o_i = sum_j P_ij (v_j + av_c), c = clip(j - i, -reach, reach) + reach",
   paper = "Shaw et al. 2018, Self-Attention with Relative Position Representations, section 3.2"
@@ -14,12 +14,11 @@ pos.encoding @shaw attributes {
   %zero = arith.constant 0.0 : f32
   %sides = arith.muli %reach, %two : i32
   %rows = arith.addi %sides, %one : i32
-  %value_rows = arith.select %value_side, %rows, %one : i32
 
   %deviation = arith.constant 0.02 : f32
   %ak = pos.param "ak" : tensor<?x?xf32> dims(%rows, %head_dim)
     init normal(%zero, %deviation)
-  %av = pos.param "av" : tensor<?x?xf32> dims(%value_rows, %value_dim)
+  %av = pos.param "av" : tensor<?x?xf32> dims(%rows, %value_dim)
     init normal(%zero, %deviation)
 
   pos.score {

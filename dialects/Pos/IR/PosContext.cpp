@@ -31,6 +31,18 @@ ValueRange32 IndexOp::emitRange(OpBuilder &builder, TileBounds &tile) {
   return tile.index(builder, getSide());
 }
 
+AxisSet TensorRowOp::getDependence(bool hasPositions) {
+  return axisOf(getSide());
+}
+Value TensorRowOp::materialize(OpBuilder &builder, SitePoint &point) {
+  return point.tensorRow(builder, getSide());
+}
+/// Reads at a row are bounded as vectors over rows are, whatever they read.
+ValueRange32 TensorRowOp::emitRange(OpBuilder &builder, TileBounds &tile) {
+  return getSide() == Side::key ? tile.index(builder, Side::key)
+                                : ValueRange32();
+}
+
 AxisSet CoordOp::getDependence(bool hasPositions) {
   AxisSet set = axisOf(getSide());
   return hasPositions ? set | Axis::batch : set;

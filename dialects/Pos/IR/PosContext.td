@@ -12,14 +12,30 @@ class Pos_ContextOp<string mnemonic> : Pos_Op<mnemonic, [Pure,
 }
 
 def Pos_IndexOp : Pos_ContextOp<"index"> {
-  let summary = "Row of the query or key tensor";
+  let summary = "Index of the query, the key or the mapped row";
   let description = [{
     Queries and keys are aligned at the end: the index of the first query is
     the key length minus the query length (as in decoding). `self` is the row
-    of the operand that a row map works on.
+    of the operand that a row map works on. What has a row per query of the call
+    is read at `pos.tensor_row`.
 
     ```mlir
     %j = pos.index key
+    ```
+  }];
+  let arguments = (ins Pos_SideAttr:$side);
+  let assemblyFormat = "$side attr-dict";
+}
+
+def Pos_TensorRowOp : Pos_ContextOp<"tensor_row"> {
+  let summary = "Row of a side's own tensor, counted from its first";
+  let description = [{
+    What a parameter with a dimension `pos.extent query` is read at: it has a
+    row for each query of the call, while `pos.index query` counts from the
+    first key. Of keys it is their index.
+
+    ```mlir
+    %i = pos.tensor_row query
     ```
   }];
   let arguments = (ins Pos_SideAttr:$side);

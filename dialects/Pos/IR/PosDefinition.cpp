@@ -22,6 +22,48 @@ static StringAttr nameOf(Operation &op) {
   return {};
 }
 
+/// Whether a value counts queries by their index: the query's own, or that of a
+/// row which a site maps.
+static bool isQueryIndex(Value value) {
+  auto index = value.getDefiningOp<IndexOp>();
+  if (!index || index.getSide() == Side::key)
+    return false;
+  if (index.getSide() == Side::query)
+    return true;
+  ArrayAttr operands;
+  if (auto rows = index->getParentOfType<RowsOp>())
+    operands = rows.getOf();
+  else if (auto turn = index->getParentOfType<TurnRowsOp>())
+    operands = turn.getOf();
+  return operands &&
+         llvm::any_of(operands.getAsRange<RowOperandAttr>(),
+                      [](RowOperandAttr operand) {
+                        return operand.getValue() == RowOperand::query;
+                      });
+}
+
+/// E1, of a read of a parameter.
+static LogicalResult verifyRowsOfQueries(ReadOp read) {
+  auto param = read.getTensor().getDefiningOp<ParamOp>();
+  if (!param)
+    return success();
+  for (auto [number, dim, index] :
+       llvm::enumerate(param.getDims(), read.getIndices())) {
+    auto extent = dim.getDefiningOp<ExtentOp>();
+    if (!extent || extent.getExtent() != Extent::query || !isQueryIndex(index))
+      continue;
+    InFlightDiagnostic diag =
+        read.emitOpError("dimension ")
+        << number << " of '" << param.getName()
+        << "' has one row per query of the call, but the index of a query "
+           "counts from the first key: read it at 'pos.tensor_row "
+        << stringifySide(index.getDefiningOp<IndexOp>().getSide()) << "' (E1)";
+    diag.attachNote(param.getLoc()) << "declared here";
+    return diag;
+  }
+  return success();
+}
+
 LogicalResult EncodingOp::verifyRegions() {
   llvm::StringMap<Location> names;
   for (Operation &op : getBody().front()) {
@@ -52,7 +94,9 @@ LogicalResult EncodingOp::verifyRegions() {
         !arithmetic)
       return op.emitOpError("may not stand in an encoding");
   }
-  return success();
+  WalkResult reads =
+      walk([](ReadOp read) { return WalkResult(verifyRowsOfQueries(read)); });
+  return failure(reads.wasInterrupted());
 }
 
 //===----------------------------------------------------------------------===//

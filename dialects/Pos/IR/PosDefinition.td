@@ -15,6 +15,20 @@ def Pos_EncodingOp : Pos_Op<"encoding", [Symbol, SymbolTable, IsolatedFromAbove,
     compile-time arithmetic on options and extents (dims, initial values).
     The discardable attributes `formula` and `paper` (strings) document it.
 
+    Arithmetic on integers has a value everywhere, the same at compile time, in
+    initial values and on every target: it wraps; a quotient by 0 is 0 and the
+    remainder is what was divided; what is shifted left, or right without its
+    sign, by less than 0 or more than 31 bits is 0, and right with its sign 0 or
+    -1.
+
+    A literal of type f32 means the decimal number that is written: what is
+    computed in f64 (the reference on f64 operands, compile-time arithmetic)
+    takes it in f64. `pos.exact` on a constant or an option keeps that number
+    where f32 does not hold it.
+
+    E1: what has a dimension `pos.extent query` is not read at the index of a
+    query there: its rows are counted by `pos.tensor_row`.
+
     ```mlir
     pos.encoding @slopes attributes {formula = "s - m_h |i - j|", paper = "Press et al. 2022"} {
       %heads = pos.extent heads

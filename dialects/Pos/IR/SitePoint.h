@@ -55,6 +55,8 @@ class SitePoint {
 public:
   virtual ~SitePoint() = default;
   virtual mlir::Value index(mlir::OpBuilder &builder, Side side) = 0;
+  /// The row of the side's own tensor; of a key, its index.
+  virtual mlir::Value tensorRow(mlir::OpBuilder &builder, Side side) = 0;
   virtual mlir::Value coord(mlir::OpBuilder &builder, Side side,
                             int64_t axis) = 0;
   virtual mlir::Value offset(mlir::OpBuilder &builder, int64_t axis) = 0;

@@ -13,14 +13,17 @@ import math
 import os
 import struct
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from . import backend
 from .errors import CompileError
 from .trace.tracer import Encoding
-from .uses import Option, Use, parse_uses, spell_option
+from .uses import Option, Use, parse_use, parse_uses, spell_option
 
 
 @dataclass(frozen=True)
@@ -166,10 +169,12 @@ def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
     """The spellings of a list of encodings, and the definitions that come with
     traced ones."""
     spelled: list[str] = []
+    by_name: list[str] = []
     definitions: dict[str, str] = {}
     for encoding in listed(encodings):
         if isinstance(encoding, Encoding):
             spelled.append(encoding.spelling)
+            by_name += encoding.hosts
             known = definitions.setdefault(encoding.name, encoding.located)
             if known != encoding.located:
                 raise ValueError(
@@ -180,12 +185,36 @@ def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
                 raise ValueError(f"an encoding has a name, got {encoding!r}")
             # One use is one line: calls pass lists of them as lines.
             spelled.append(" ".join(encoding.splitlines()))
+            by_name.append(spelled[-1])
         else:
             raise TypeError(
                 "an encoding is a name or what @sextant.encoding returns, got "
                 f"{type(encoding).__name__}"
             )
+    if definitions:
+        _check_apart(tuple(definitions), tuple(by_name))
     return tuple(spelled), "".join(definitions.values())
+
+
+@torch.compiler.assume_constant_result
+def _check_apart(traced: tuple[str, ...], by_name: tuple[str, ...]) -> None:
+    """A name means one encoding: where a traced function has the name of an installed
+    one, no text of a list (``by_name``) may name that."""
+    named = {name for text in by_name for name in _names(parse_use(text))}
+    installed = backend.compiler().list_encodings(first_folders()) if named else []
+    for name in traced:
+        if name in named and name in installed:
+            raise CompileError(
+                f'"{name}" names a traced function of this list and an installed encoding; '
+                "rename the function"
+            )
+
+
+def _names(use: Use) -> Iterable[str]:
+    """The encodings that a use and its hosts name."""
+    yield use.encoding
+    for host in use.hosts:
+        yield from _names(host)
 
 
 def use_attribute(use: Use) -> str:
@@ -285,6 +314,12 @@ def _files(spelled: tuple[str, ...]) -> tuple[tuple, ...]:
     return tuple(found)
 
 
+def checks() -> str:
+    """What compiled programs look after besides, ``SEXTANT_CHECK``: with "reads" every
+    read of a definition outside of a parameter is an error that names it."""
+    return os.environ.get("SEXTANT_CHECK", "")
+
+
 def signature(encodings: Iterable[EncodingLike]) -> Signature:
     """Resolves a list of encodings; a `CompileError` names what is wrong."""
     return resolve(*split(encodings))
@@ -357,5 +392,13 @@ def _decimal(value: Option) -> Option:
 
 def encodings() -> list[EncodingInfo]:
     """All encodings that are installed: the user's, those of ``SEXTANT_PATH``, the
-    package's own, sorted by name."""
-    return [describe(name) for name in backend.compiler().list_encodings(first_folders())]
+    package's own, sorted by name. One whose file is wrong is left out, with a warning;
+    where it is used, that is an error."""
+    found = []
+    for name in backend.compiler().list_encodings(first_folders()):
+        try:
+            found.append(describe(name))
+        except CompileError as error:
+            first = str(error).splitlines()[0]
+            warnings.warn(f'encoding "{name}" is left out: {first}', stacklevel=2)
+    return found

@@ -104,7 +104,7 @@ def remembered(
 ) -> Plan:
     """The plan with this key, made from the text that ``write`` gives."""
     global _compiles
-    key = (key, signature.files)
+    key = (key, signature.files, definitions.checks())
     plan = _find(key)
     if plan is not None and (plan.both or not both):
         return plan

@@ -81,6 +81,12 @@ def spell_option(value: Option) -> str:
     return str(value) if isinstance(value, (int, str)) else repr(value)
 
 
+# Hosts in hosts: what no score of anybody needs is a mistake.
+_MOST_NESTED = 16
+# Characters of a use that an error shows.
+_EXCERPT = 100
+
+
 @dataclass(frozen=True)
 class _Token:
     kind: str
@@ -94,6 +100,7 @@ class _Parser:
     def __init__(self, text: str):
         self.text = text
         self.at = 0
+        self.depth = 0
         self.tokens = self._split()
 
     def _split(self) -> list[_Token]:
@@ -127,9 +134,13 @@ class _Parser:
         options: dict[str, Option] = {}
         hosts: list[Use] = []
         if self._take("(") and not self._take(")"):
+            self.depth += 1
+            if self.depth > _MOST_NESTED:
+                self._fail(f"hosts stand in hosts more than {_MOST_NESTED} deep")
             while True:
                 self._item(options, hosts)
                 if self._take(")"):
+                    self.depth -= 1
                     break
                 if not self._take(","):
                     self._fail('expected "," or ")"' + self._got())
@@ -188,10 +199,12 @@ class _Parser:
 
     def _fail(self, message: str, column: int | None = None):
         column = self._peek().column if column is None else column
+        first = max(0, column - 1 - _EXCERPT // 2)
+        shown = self.text[first : first + _EXCERPT]
         raise CompileError(
             f"in a use of an encoding: {message}",
             file="<encodings>",
             line=1,
             column=column,
-            excerpt=f"  {self.text}\n  {' ' * (column - 1)}^",
+            excerpt=f"  {shown}\n  {' ' * (column - 1 - first)}^",
         )

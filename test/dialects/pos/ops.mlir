@@ -125,6 +125,8 @@ pos.encoding @context {
   ^bb0(%s: f32):
     // CHECK: pos.index query
     %i = pos.index query
+    // CHECK: pos.tensor_row query
+    %r = pos.tensor_row query
     // CHECK: pos.coord key{{$}}
     %c = pos.coord key
     // CHECK: pos.offset{{$}}

@@ -105,9 +105,20 @@ class At:
 
     @property
     def query(self) -> Value:
-        """Index of the query; queries and keys are aligned at the end."""
+        """Index of the query; queries and keys are aligned at the end. A parameter
+        with a dim "query" is read at `query_row`."""
         self._require("query", "at.query")
         return _context(self.builder, "pos.index query", "query")
+
+    @property
+    def query_row(self) -> Value:
+        """Row of the query's tensor, counted from 0: where a parameter with a dim
+        "query" has what belongs to the query.
+
+        >>> at.key < length[at.batch, at.query_row]
+        """
+        self._require("query", "at.query_row")
+        return _context(self.builder, "pos.tensor_row query", "query_row")
 
     @property
     def key(self) -> Value:
@@ -120,6 +131,13 @@ class At:
         """Index of the row that is mapped or turned."""
         self._require("self", "at.row")
         return _context(self.builder, "pos.index self", "row")
+
+    @property
+    def tensor_row(self) -> Value:
+        """The row that is mapped or turned, counted from 0 in its own tensor: where a
+        parameter with a dim "query" has what belongs to a row of the query."""
+        self._require("self", "at.tensor_row")
+        return _context(self.builder, "pos.tensor_row self", "tensor_row")
 
     @property
     def batch(self) -> Value:

@@ -24,10 +24,11 @@ ARGUMENT = "argument of "
 
 @dataclass
 class _Scope:
-    """A region being written: what is defined in it, by the text that made it, and,
-    for a body inside a payload, what messages call it."""
+    """A region being written: what is defined in it, by the text that made it, the
+    names of all its values, and, for a body inside a payload, what messages call it."""
 
     made: dict[str, str] = field(default_factory=dict)
+    values: set[str] = field(default_factory=set)
     what: str = ""
 
 
@@ -41,6 +42,8 @@ class Builder:
         self._depth = 1
         self._taken: set[str] = set()
         self._ops: dict[str, str] = {}
+        # Values of regions that are written, with what messages call the region.
+        self._past: dict[str, str] = {}
 
     @property
     def indent(self) -> str:
@@ -70,10 +73,25 @@ class Builder:
 
     def line(self, text: str) -> None:
         """An op on a line of its own."""
-        self.lines.append(f"{self.indent}{text}{self._location()}")
         result, is_value, op = text.partition(" = ")
+        self._check_operands(op if is_value else text)
+        self.lines.append(f"{self.indent}{text}{self._location()}")
         if is_value:
-            self._ops[result] = op
+            self._define(result, op)
+
+    def _define(self, name: str, op: str) -> None:
+        self._ops[name] = op
+        self._scopes[-1].values.add(name)
+
+    def _check_operands(self, text: str) -> None:
+        """A value is used in the region that makes it, or in one inside."""
+        for name in re.findall(r"%\w+", text):
+            if name in self._past and not any(name in s.values for s in self._scopes):
+                what = self._past[name]
+                raise trace_error(
+                    f"a value that is made inside {what} is used outside of it",
+                    hint="what the function returns is what comes out",
+                )
 
     @contextlib.contextmanager
     def region(self, head: str, arguments: str = "", tail: str = "", what: str = ""):
@@ -82,23 +100,25 @@ class Builder:
         ``what``: for a body inside a payload, what messages call it.
         """
         first = len(self.lines)
-        self.lines.append(f"{self.indent}{head} {{")
         result, is_value, op = head.rpartition(" = ")
-        for name in re.findall(r"%\w+", arguments):
-            self._ops[name] = f"{ARGUMENT}{op}"
+        self._check_operands(op)
+        self.lines.append(f"{self.indent}{head} {{")
         if arguments:
             self.lines.append(f"{self.indent}^bb0({arguments}):")
         self._depth += 1
         self._scopes.append(_Scope(what=what))
+        for name in re.findall(r"%\w+", arguments):
+            self._define(name, f"{ARGUMENT}{op}")
         location = self._location()
         try:
             yield
         finally:
-            self._scopes.pop()
+            scope = self._scopes.pop()
+            self._past.update(dict.fromkeys(scope.values, what or "the function of a site"))
             self._depth -= 1
         self.lines.append(f"{self.indent}}}{' ' + tail if tail else ''}{location}")
         if is_value:
-            self._ops[result] = "\n".join([op, *self.lines[first + 1 :]])
+            self._define(result, "\n".join([op, *self.lines[first + 1 :]]))
 
     @property
     def nested(self) -> str:

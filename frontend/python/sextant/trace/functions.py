@@ -160,7 +160,7 @@ def where(condition, a, b) -> Value:
     if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
         kind = F32 if isinstance(a, float) or isinstance(b, float) else ""
         a, b = lift(builder, a, kind), lift(builder, b, kind)
-    a, b = unify(a, b)
+    a, b = (lift(builder, v) for v in unify(a, b))
     text = f"arith.select {condition.name}, {a.name}, {b.name} : {a.type}"
     return Value(builder, builder.pure(text, "v"), a.type, a.extent)
 

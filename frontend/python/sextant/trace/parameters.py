@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import nearest
 from .builder import Builder, trace_error
+from .foreign import Foreign, instead_of
 from .table_rows import TableRow
 from .values import F32, I1, I32, KINDS, VECTOR, Value, constant, lift, spell_float, type_name
 
@@ -133,14 +134,12 @@ class Range:
         return "".join(f" {name} {limit}" for name, limit in limits if limit is not None)
 
 
-class TracedParam:
+class TracedParam(Foreign):
     """A parameter inside a traced function: indexing it reads an element.
 
     Without dims it is a number; with one dim it is also a vector beside vectors; with
     two dims ``table[i]`` is a row and ``table[:, i]`` a column.
     """
-
-    __array_ufunc__ = None
 
     def __init__(self, builder: Builder, label: str, name: str, param: Param, extents: list[str]):
         self.builder = builder
@@ -168,7 +167,20 @@ class TracedParam:
                 f'parameter "{self.label}" has {len(self.param.dims)} dim(s) '
                 f"({self.dims_text}), got {len(indices)} index(es)"
             )
-        return self._read([self._index(i).name for i in indices])
+        names = [self._index(i).name for i in indices]
+        for dim, name in zip(self.param.dims, names):
+            self._check_rows(dim, name)
+        return self._read(names)
+
+    def _check_rows(self, dim: str | int, index: str) -> None:
+        """A dim "query" has one row per query of a call."""
+        op = next(self.builder.sources(index), "")
+        if dim == "query" and op == "pos.index query":
+            raise trace_error(
+                f'dim "query" of parameter "{self.label}" has one row per query of the '
+                "call, but at.query counts from the first key",
+                hint="index it with at.query_row",
+            )
 
     def _index(self, index) -> Value:
         if isinstance(index, slice) or index is None or index is Ellipsis:
@@ -204,11 +216,11 @@ class TracedParam:
         return self.name, self.tensor, self.extents[0]
 
     def __getattr__(self, attribute):
-        if attribute in ("type",):
+        if attribute == "type" or attribute.startswith("__"):
             raise AttributeError(attribute)
         raise trace_error(
             f'parameter "{self.label}" has no attribute "{attribute}"',
-            hint="index it to read an element",
+            hint="; ".join(filter(None, ["index it to read an element", instead_of(attribute)])),
         )
 
 

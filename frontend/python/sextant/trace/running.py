@@ -18,6 +18,7 @@ _SPELLINGS = {
     "pos.offset": "at.offset",
     "pos.index query": "at.query",
     "pos.index key": "at.key",
+    "pos.tensor_row query": "at.query_row",
     "pos.coord query": 'at.coord("query")',
     "pos.coord key": 'at.coord("key")',
     "pos.head": "at.head",

@@ -8,6 +8,7 @@ sums (`sextant.weighted_rows`).
 from __future__ import annotations
 
 from .builder import Builder, trace_error
+from .foreign import Foreign
 from .values import F32, Value
 
 # How the dim is written along which a row or a column meets the query row.
@@ -15,13 +16,11 @@ _QUERY = ("head_dim",)
 _QUERY_OF_EACH_HEAD = ("head_dim", "model", "heads * head_dim", "head_dim * heads")
 
 
-class TableRow:
+class TableRow(Foreign):
     """A row (or a column) of a parameter of two dims, at an integer index.
 
     Indexed itself it is an element: ``table[i][j]`` is ``table[i, j]``.
     """
-
-    __array_ufunc__ = None
 
     def __init__(self, table, index: Value, is_column: bool = False):
         self.builder: Builder = table.builder

@@ -59,17 +59,40 @@ class Encoding:
     options: tuple[str, ...]
     use: Use
     spelling: str = field(init=False, default="")
+    hosts: tuple[str, ...] = field(init=False, default=())
 
     def __call__(self, *hosts: str, **options) -> "Encoding":
-        for name in options:
+        for name, value in options.items():
             if name not in self.options:
+                has = nearest(name, self.options) if self.options else "; it has none"
+                raise CompileError(f'encoding "{self.name}" has no option "{name}"{has}')
+            if not isinstance(value, (bool, int, float, str)):
                 raise CompileError(
-                    f'encoding "{self.name}" has no option "{name}"'
-                    f"{nearest(name, self.options)}"
+                    f'option "{name}" of encoding "{self.name}" is a number, true or false, or '
+                    f"the name of a choice, got {type_name(value)}"
                 )
+        named = self.use.hosts + tuple(map(self._host, hosts))
+        if named and "pos.host" not in self.text:
+            raise CompileError(
+                f'encoding "{self.name}" takes no hosts: its function does not ask for at.host'
+            )
         merged = {**self.use.options, **options}
-        named = self.use.hosts + tuple(parse_use(host) for host in hosts)
         return self._with(Use(self.name, self.use.instance, merged, named))
+
+    def _host(self, host) -> Use:
+        """The use that a positional argument of a call names."""
+        if isinstance(host, str):
+            return parse_use(host)
+        cure = (
+            f'an encoding computes inside attention: sextant.attention(q, k, v, [{self.name}])'
+            if type_name(host) in ("Tensor", "Parameter", "ndarray", "Value")
+            else f"options go by name: {self.name}({next(iter(self.options), 'size')}=...)"
+            if isinstance(host, (bool, int, float))
+            else "a host is the name of an installed encoding, such as \"alibi\""
+        )
+        raise CompileError(
+            f'encoding "{self.name}" is called with hosts and options, got {type_name(host)}; {cure}'
+        )
 
     def named(self, instance: str) -> "Encoding":
         """The same under another instance name."""
@@ -81,6 +104,7 @@ class Encoding:
     def __post_init__(self):
         # Kept as text, so that a compiled caller (torch.compile) reads a constant.
         object.__setattr__(self, "spelling", str(self.use))
+        object.__setattr__(self, "hosts", tuple(map(str, self.use.hosts)))
 
     def __str__(self) -> str:
         return self.spelling
@@ -258,7 +282,11 @@ def _trace(function: Callable, site: Site, formula: str, paper: str, requires: R
     if not formula and function.__doc__:
         formula = function.__doc__.strip().split("\n")[0]
     needs = check_requirements(requires)
-    texts = [_write(function, site, formula, paper, needs, located) for located in (False, True)]
+    try:
+        texts = [_write(function, site, formula, paper, needs, located) for located in (False, True)]
+    except CompileError as error:
+        # Its place says more than the frames of this package.
+        raise error.with_traceback(None) from None
     name = function.__name__
     return Encoding(name, *texts, _option_names(function), Use(name, name))
 

@@ -9,9 +9,11 @@ operators on it write ops. What Python would have to know at once (``if``,
 from __future__ import annotations
 
 import math
+import numbers
 from typing import NoReturn
 
 from .builder import Builder, trace_error
+from .foreign import Foreign, has_array, no_attribute
 
 F32, I32, I1, VECTOR = "f32", "i32", "i1", "tensor<?xf32>"
 
@@ -51,14 +53,17 @@ _NO_CHOICE = (
 )
 
 
-class Value:
+# What modules of this package ask whether an operand has it.
+_ASKED = ("as_value", "matrix_operand")
+
+
+class Value(Foreign):
     """An SSA value; see the module's text.
 
     ``extent`` is the SSA name (i32) of a vector's length.
     """
 
     __slots__ = ("builder", "name", "type", "extent")
-    __array_ufunc__ = None  # numpy leaves operators to us
 
     def __init__(self, builder: Builder, name: str, type: str, extent: str = ""):
         self.builder = builder
@@ -143,7 +148,11 @@ class Value:
     def __ge__(self, other):
         return compare(">=", self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> NoReturn:
+        raise trace_error(
+            "a value of a traced encoding is not known yet: it is no key of a dict or a set",
+            hint="what it would look up comes in as a parameter",
+        )
 
     def __and__(self, other):
         return bits("&", self, other)
@@ -187,7 +196,8 @@ class Value:
     def __int__(self) -> NoReturn:
         raise trace_error(
             "a value of a traced encoding is not known yet: it has no int",
-            hint="use sextant.to_int(x), or sextant.sum(f, n) to run over 0 .. n-1",
+            hint="use sextant.to_int(x), or sextant.sum(f, n) to run over 0 .. n-1; what it "
+            "would index, a list or an array, comes in as a parameter",
         )
 
     __index__ = __int__
@@ -213,19 +223,10 @@ class Value:
     def __call__(self, *args, **kwargs) -> NoReturn:
         raise trace_error(f"{KINDS[self.type]} is not a function")
 
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        name = getattr(function, "__name__", "this function")
-        raise trace_error(
-            f"torch's {name} cannot be traced",
-            hint=f"use sextant.{name} if there is one",
-        )
-
-    def __array__(self, *args, **kwargs) -> NoReturn:
-        raise trace_error(
-            "numpy cannot compute with a value of a traced encoding",
-            hint="use sextant's functions and Python numbers",
-        )
+    def __getattr__(self, name: str):
+        if name in _ASKED:
+            raise AttributeError(name)
+        raise no_attribute(KINDS[self.type], name)
 
     def __repr__(self) -> str:
         return f"<traced {self.type} {self.name}>"
@@ -288,16 +289,23 @@ def spell_float(value: float) -> str:
 def lift(builder: Builder, value, type: str = "") -> Value:
     """A Python number or a value as a `Value`; numbers take ``type`` if it
     suits them."""
-    if isinstance(value, Value):
-        return value
     if hasattr(value, "as_value"):  # a parameter
-        return value.as_value()
-    if isinstance(value, bool):
-        return constant(builder, value, I1)
-    if isinstance(value, int):
-        return constant(builder, value, F32 if type in (F32, VECTOR) else I32)
-    if isinstance(value, float):
-        return constant(builder, value, F32)
+        value = value.as_value()
+    if isinstance(value, Value):
+        if value.builder is not builder:
+            raise trace_error(
+                "a value of another traced function, or of an earlier call of this one, "
+                "has no meaning here",
+                hint="make it anew: a function is traced more than once, and what it keeps "
+                "outside of itself (a list, a global) does not hold",
+            )
+        return value
+    if isinstance(value, bool) or type_name(value) == "bool":  # NumPy's is no bool
+        return constant(builder, bool(value), I1)
+    if isinstance(value, numbers.Integral):
+        return constant(builder, int(value), F32 if type in (F32, VECTOR) else I32)
+    if isinstance(value, numbers.Real):
+        return constant(builder, float(value), F32)
     raise trace_error(
         f"a payload computes with numbers and traced values, got {type_name(value)}",
         hint=_foreign_hint(value),
@@ -310,8 +318,12 @@ def type_name(value) -> str:
 
 
 def _foreign_hint(value) -> str:
-    if type_name(value) in ("Tensor", "Parameter", "ndarray"):
+    if has_array([value]):
         return "tensors come in as parameters: def f(score, at, table: sextant.Param(...))"
+    if type_name(value) in ("Tensor", "Parameter"):
+        return "a tensor without dims gives its number by .item()"
+    if isinstance(value, (list, tuple, dict)):
+        return "lists come in as parameters: def f(score, at, table: sextant.Param(...))"
     if callable(value):
         return "call it"
     return ""
@@ -335,9 +347,10 @@ def unify(*values) -> list[Value]:
     builder = builder_of(*values)
     hint = ""
     for value in values:
-        kind = getattr(value, "type", F32 if isinstance(value, float) else "")
         if hasattr(value, "as_value"):
-            kind = value.as_value().type
+            value = value.as_value()
+        is_real = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
+        kind = value.type if isinstance(value, Value) else F32 if is_real else ""
         if kind in (F32, VECTOR):
             hint = F32
     lifted = [lift(builder, v, hint) for v in values]

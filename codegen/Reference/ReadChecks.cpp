@@ -1,0 +1,119 @@
+//===- ReadChecks.cpp - Reads outside of parameters, named ----------------===//
+//
+// A launch ahead of an attention or a row map of any target runs a copy of the
+// op literally, as the reference does, and throws its results away: what counts
+// is at which indices its payloads read. Vectors of lanes that end past a row
+// and tiles that hide a key compute more than the definition says; here only
+// what it says is looked at.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/Reference/ReadLog.h"
+#include "codegen/Reference/Reference.h"
+#include "codegen/Reference/ReferenceHeads.h"
+#include "codegen/TurnRows.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using pos::RowOperand;
+
+/// Elements of the matrices of a turn, at one row of one of its operands.
+static void runTurn(ReferenceKernel &r, const RowTurn &turn) {
+  KernelBuilder &k = r.k;
+  Block &payload = pos::TurnRowsOp(turn.op).getBody().front();
+  k.loop(0, turn.blocks, 1, [&](Value block) {
+    k.loop(0, turn.size, 1, [&](Value row) {
+      k.loop(0, turn.size, 1, [&](Value column) {
+        Value place[] = {k.toI32(block), k.toI32(row), k.toI32(column)};
+        r.point.failed |=
+            failed(emitPayload(k.builder, payload, place, r.point));
+      });
+    });
+  });
+}
+
+/// Payloads of turns are outside of the reference's kernels.
+static LogicalResult launchTurns(const Lowering &lowering, ReadLog &log) {
+  if (lowering.plan.turns.empty())
+    return success();
+  OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
+  LaunchOperands operands;
+  PointLayout layout = addReferenceReads(lowering, operands);
+  unsigned query = operands.read(owner.query), key = operands.read(owner.key);
+  log.addTo(operands);
+  bool failed = false;
+  auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index, Index,
+                 Value memory) {
+    ReferencePoint point(k, arguments, layout, lowering.plan,
+                         getReferenceType(owner.query));
+    point.log = &log;
+    ReferenceKernel r(k, arguments, point, memory);
+    for (const RowTurn &turn : lowering.plan.turns)
+      for (RowOperand operand : turn.operands) {
+        unsigned rows = operand == RowOperand::key ? key : query;
+        k.loop(0, arguments.getSize(rows, 0), 1, [&](Value batch) {
+          k.loop(0, arguments.getSize(rows, 1), 1, [&](Value head) {
+            k.loop(0, arguments.getSize(rows, 2), 1, [&](Value row) {
+              point.moveToRow(operand, batch, head, row);
+              runTurn(r, turn);
+            });
+          });
+        });
+      }
+    failed = point.failed;
+  };
+  operands.launch(lowering, "turns", {items, noScratch, run});
+  log.emitChecks();
+  return failure(failed);
+}
+
+static LogicalResult launchSites(const Lowering &lowering, ReadLog &log) {
+  TurnedRows turned(lowering);
+  if (failed(turned.apply()))
+    return failure();
+  FailureOr<SmallVector<Value>> results =
+      isa<pos::MapRowsOp>(lowering.getOp())
+          ? lowerReferenceMapRows(lowering, &log)
+          : lowerReferenceAttention(lowering, &log);
+  if (failed(results))
+    return failure();
+  log.emitChecks();
+  return success();
+}
+
+/// Lowers the copy of an op.
+static LogicalResult lowerCopy(pos::SitesOwnerInterface copy,
+                               OpBuilder &builder, ModuleOp kernels,
+                               StringRef prefix) {
+  FailureOr<KernelPlan> plan = planKernel(copy);
+  if (failed(plan))
+    return failure();
+  llvm::Expected<Target> target = parseTarget("reference");
+  if (!target)
+    return copy.emitOpError(llvm::toString(target.takeError()));
+  Lowering lowering{builder, kernels, prefix, *target, *plan};
+  if (plan->scoreHeads && failed(completeBodies(*plan)))
+    return failure();
+  ReadLog ofTurns(lowering), ofSites(lowering);
+  if (ofSites.empty())
+    return success();
+  if (failed(launchTurns(lowering, ofTurns)))
+    return failure();
+  return launchSites(lowering, ofSites);
+}
+
+LogicalResult codegen::emitReadChecks(OpBuilder &builder, ModuleOp kernels,
+                                      StringRef prefix,
+                                      pos::SitesOwnerInterface owner) {
+  if (!isa<pos::AttentionOp, pos::MapRowsOp>(*owner))
+    return success(); // The forward has been checked.
+  auto copy = cast<pos::SitesOwnerInterface>(builder.clone(*owner));
+  OpBuilder before(copy);
+  LogicalResult result =
+      lowerCopy(copy, before, kernels, (prefix + "reads_").str());
+  copy->erase();
+  return result;
+}

@@ -1,0 +1,125 @@
+//===- ReadLog.cpp - Which elements payloads ask for ----------------------===//
+
+#include "codegen/Reference/ReadLog.h"
+#include "codegen/ShapeChecks.h"
+#include "dialects/Exec/IR/Exec.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Location.h"
+#include <limits>
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+ReadLog::ReadLog(const Lowering &lowering) : lowering(lowering) {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  owner.getSitesRegion().walk([&](Operation *op) {
+    if (auto read = dyn_cast<pos::ReadOp>(op))
+      for (unsigned dim = 0; dim < read.getIndices().size(); ++dim)
+        add(op, read.getTensor(), dim);
+    else if (auto dot = dyn_cast<pos::QueryDotOp>(op))
+      add(op, dot.getTable(), dot.getColumns() ? 1 : 0);
+    else if (auto rows = dyn_cast<pos::WeightedRowsOp>(op))
+      add(op, rows.getTable(), 0);
+  });
+}
+
+void ReadLog::add(Operation *op, Value table, unsigned dim) {
+  firstEntry.try_emplace(op, entries.size());
+  entries.push_back({op, cast<BlockArgument>(table).getArgNumber(), dim});
+}
+
+void ReadLog::addTo(LaunchOperands &operands) {
+  auto type = RankedTensorType::get({2 * static_cast<int64_t>(entries.size())},
+                                    lowering.builder.getI32Type());
+  buffer = lowering.allocate(type, {}, /*zero=*/true);
+  tensor = operands.write(buffer);
+}
+
+void ReadLog::note(KernelBuilder &kernel, ArgumentBlock &arguments,
+                   Operation *op, ValueRange indices, Value batch,
+                   Value counts) const {
+  OpBuilder &builder = kernel.builder;
+  Location loc = kernel.loc;
+  int64_t entry = firstEntry.at(op);
+  auto noteAll = [&] {
+    Value base = arguments.getPointer(tensor);
+    for (auto [number, index] : llvm::enumerate(indices)) {
+      if (index == batch)
+        continue;
+      int64_t place = 2 * (entry + static_cast<int64_t>(number));
+      auto update = [&](int64_t at, Value value, auto combine) {
+        Value address = kernel.advance(base, {at}, kernel.i32);
+        kernel.store(combine(kernel.load(kernel.i32, address), value), address);
+      };
+      update(place, index, [&](Value a, Value b) -> Value {
+        return arith::MinSIOp::create(builder, loc, a, b);
+      });
+      Value most = kernel.constantI32(std::numeric_limits<int32_t>::max() - 1);
+      Value held = arith::MinSIOp::create(builder, loc, index, most);
+      Value extent =
+          arith::AddIOp::create(builder, loc, held, kernel.constantI32(1));
+      update(place + 1, extent, [&](Value a, Value b) -> Value {
+        return arith::MaxSIOp::create(builder, loc, a, b);
+      });
+    }
+  };
+  if (counts)
+    kernel.when(counts, noteAll);
+  else
+    noteAll();
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
+
+/// "file:line:column: ", the innermost place of an op in a text.
+static std::string describePlace(Operation *op) {
+  std::string place;
+  op->getLoc()->walk([&](Location location) {
+    auto found = dyn_cast<FileLineColLoc>(location);
+    if (!found)
+      return WalkResult::advance();
+    place = (found.getFilename().getValue() + ":" + Twine(found.getLine()) +
+             ":" + Twine(found.getColumn()) + ": ")
+                .str();
+    return WalkResult::interrupt();
+  });
+  return place;
+}
+
+void ReadLog::emitCheck(size_t number) const {
+  OpBuilder &builder = lowering.builder;
+  Location loc = lowering.getLoc();
+  const Entry &entry = entries[number];
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  Value param = owner.getParamOperands()[entry.param];
+  auto constant = [&](int64_t value) -> Value {
+    return arith::ConstantIndexOp::create(builder, loc, value);
+  };
+  auto load = [&](size_t place) -> Value {
+    return exec::ElementOp::create(builder, loc, builder.getIndexType(), buffer,
+                                   place);
+  };
+  auto minusOne = [&](Value value) -> Value {
+    return arith::SubIOp::create(builder, loc, value, constant(1));
+  };
+  std::string who =
+      describePlace(entry.op) + "'" + entry.op->getName().getStringRef().str() +
+      "' of " + describeParam(param, entry.param, lowering.getOp()) + " reads ";
+  std::string where = " dimension " + std::to_string(entry.dim);
+  exec::CheckOp::create(
+      builder, loc, constant(0), exec::Predicate::at_most, load(2 * number),
+      who + "before" + where + ": its first index and the least that is read");
+  exec::CheckOp::create(builder, loc, minusOne(load(2 * number + 1)),
+                        exec::Predicate::at_most,
+                        minusOne(lowering.getDim(param, entry.dim)),
+                        who + "beyond" + where +
+                            ": the greatest index that is read and its last");
+}
+
+void ReadLog::emitChecks() const {
+  for (size_t number = 0; number < entries.size(); ++number)
+    emitCheck(number);
+}

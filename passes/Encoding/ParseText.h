@@ -1,0 +1,26 @@
+//===- ParseText.h - Modules and definitions as they are written -*- C++ -*-===//
+
+#ifndef SEXTANT_PASSES_ENCODING_PARSETEXT_H
+#define SEXTANT_PASSES_ENCODING_PARSETEXT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/SourceMgr.h"
+
+namespace sextant::passes {
+
+/// Parses a module, or definitions that stand alone, and keeps the numbers of
+/// its f32 literals where f32 does not hold them (`pos.exact`). Null, with
+/// diagnostics, where the text is wrong.
+mlir::OwningOpRef<mlir::ModuleOp> parseText(const llvm::SourceMgr &sources,
+                                            mlir::MLIRContext *context);
+mlir::OwningOpRef<mlir::ModuleOp> parseText(llvm::StringRef text,
+                                            llvm::StringRef name,
+                                            mlir::MLIRContext *context);
+/// Null, with a diagnostic, where the file cannot be read.
+mlir::OwningOpRef<mlir::ModuleOp> parseTextFile(llvm::StringRef path,
+                                                mlir::MLIRContext *context);
+
+} // namespace sextant::passes
+
+#endif // SEXTANT_PASSES_ENCODING_PARSETEXT_H

@@ -1,0 +1,118 @@
+"""Integers have a value everywhere (text of `pos.encoding`): quotients by 0, the least
+integer by -1, shifts by any distance. The same on every target, at compile time and in
+initial values; Python's operators on traced values agree where Python has a value."""
+
+import pytest
+import sextant
+import targets
+import torch
+
+LEAST = -(2**31)
+NUMBERS = [LEAST, LEAST + 1, -7, -1, 0, 1, 2, 7, 31, 32, 33, 2**31 - 1]
+
+
+def wrap(value):
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def quotient(a, b):
+    return 0 if b == 0 else wrap(a // b)
+
+
+def remainder(a, b):
+    return a - quotient(a, b) * b if b else a
+
+
+def left(a, n):
+    return wrap(a << n) if 0 <= n < 32 else 0
+
+
+def right(a, n):
+    return a >> n if 0 <= n < 32 else -1 if a < 0 else 0
+
+
+FUNCTIONS = [
+    (lambda a, b: a // b, quotient),
+    (lambda a, b: a % b, remainder),
+    (lambda a, b: a << b, left),
+    (lambda a, b: a >> b, right),
+]
+
+
+@sextant.encoding
+def computed(
+    score,
+    at,
+    a: sextant.Param("key", integer=True),
+    b: sextant.Param("key", integer=True),
+    *,
+    which=0,
+):
+    """The result as two numbers that f32 holds: its low half and its high half."""
+    results = [f(a[at.key], b[at.key]) for f, _ in FUNCTIONS]
+    value = results[0]
+    for number, other in enumerate(results[1:], 1):
+        value = sextant.where(which % 4 == number, other, value)
+    half = sextant.where(which < 4, value & 65535, value >> 16)
+    return sextant.to_float(half) + score * 0.0
+
+
+@pytest.mark.parametrize("target", ["reference", *targets.DTYPES])
+def test_every_target_agrees(target):
+    """All pairs of sharp numbers, as given at the call: one key per pair, one query per
+    key that sees it alone, so that its log-sum-exp is the score."""
+    if not targets.available(target):
+        pytest.skip(f"this machine has no {target}")
+    pairs = [(a, b) for a in NUMBERS for b in NUMBERS]
+    a, b = (torch.tensor(t, dtype=torch.int32) for t in zip(*pairs))
+    count = len(pairs)
+    dtype = targets.DTYPES.get(target, torch.float32)
+    q = torch.zeros(1, 1, count, 16, dtype=dtype)
+    for which in range(8):
+        uses = [computed(which=which) if which else computed, "window(size=1)", "causal"]
+        params = {"computed.a": a, "computed.b": b}
+        _, lse = sextant.attention(q, q, q, uses, params, target=target, return_lse=True)
+        exact = torch.tensor([FUNCTIONS[which % 4][1](*pair) for pair in pairs])
+        want = exact & 65535 if which < 4 else exact >> 16
+        # Halves are whole numbers below 2^16: exact but for the logarithm of 1.
+        assert torch.equal(lse.flatten().round().long(), want), which
+
+
+@pytest.mark.parametrize("divisor", [0, -1, 1, 33, LEAST])
+def test_initial_values_agree(divisor):
+    """Regions of initial values, evaluated in the compiler, with an option as divisor."""
+    rows = torch.arange(-3, 4)
+
+    def start(f):
+        return lambda i: sextant.to_float(f(i - 3, sextant.to_int(i * 0) + divisor))
+
+    for f, python in FUNCTIONS:
+
+        @sextant.encoding
+        def begun(score, at, start: sextant.Param(7, init=start(f), frozen=True)):
+            return score + start[at.head]
+
+        got = sextant.init_params([begun], heads=1, head_dim=16)["begun.start"]
+        want = torch.tensor([float(python(int(i), divisor)) for i in rows])
+        torch.testing.assert_close(got, want.to(got.dtype))
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_an_option_may_be_zero(target):
+    """Divisors that linking knows: guarded by a condition, or not."""
+
+    @sextant.encoding
+    def stepped(score, at, *, step=4):
+        guarded = sextant.where(step > 0, at.key // step, at.key)
+        return score + (at.key // step + guarded % step) * 1.0
+
+    q = torch.zeros(1, 1, 9, 16)
+    for step in (4, 0, -1):
+        _, lse = sextant.attention(
+            q, q, q, [stepped(step=step), "window(size=1)", "causal"], target=target, return_lse=True
+        )
+        want = []
+        for key in range(9):
+            guarded = quotient(key, step) if step > 0 else key
+            want.append(quotient(key, step) + remainder(guarded, step))
+        torch.testing.assert_close(lse.flatten(), torch.tensor(want, dtype=torch.float32))
