@@ -257,7 +257,7 @@ void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
           rows(output, "output");
         for (Value gradient : attention.getOutputGradients())
           rows(gradient, "the output's gradient");
-        rows(attention.getLse(), "lse");
+        rows(attention.getStatistics(), "statistics");
         rows(attention.getLseGradient(), "the gradient of lse");
       })
       .Case([&](pos::MapRowsOp map) {

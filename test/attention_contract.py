@@ -173,16 +173,19 @@ def backward(
     uses, inputs: Inputs, stored: dict[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
     """Gradients by the reference, in the type of the inputs, from the outputs and the
-    log-sum-exp that a forward stored; in float64."""
+    log-sum-exp that a forward stored; in float64. The statistics of a softmax are the
+    log-sum-exp itself, where the exponentials of a row are shifted by it."""
     dtype, compute = inputs.query.dtype, inputs.lse_grad.dtype
     *outputs, lse = (stored[n] for n in _forward_names(inputs))
     spelled, texts = definitions.split(uses)
+    seen = torch.isfinite(lse)
+    statistics = torch.stack([lse, seen], -1)
     results = torch.ops.sextant.attention_backward(
         inputs.query,
         inputs.key,
         inputs.values,
-        [*(o.to(dtype) for o in outputs), lse.to(compute)],
-        [*inputs.output_grads, torch.where(torch.isfinite(lse), inputs.lse_grad, 0.0)],
+        [*(o.to(dtype) for o in outputs), lse.to(compute), statistics.to(compute)],
+        [*inputs.output_grads, torch.where(seen, inputs.lse_grad, 0.0)],
         list(inputs.params.values()),
         "\n".join(inputs.params),
         "\n".join(spelled),

@@ -232,12 +232,10 @@ void BackwardLowering::allocateHoistPartials() {
 }
 
 RowStatistics BackwardLowering::launchStatistics() {
-  RowTermBuffers term;
-  if (const Hoisted *hoisted = lowering.plan.findRowTerm()) {
-    size_t number = hoisted - lowering.plan.hoisted.data();
-    term = {hoisted, tables.buffers[number], hoistPartials[number]};
-  }
-  return launchDelta(lowering, task.shape, paddedQueries, term);
+  Value termPartials;
+  if (const Hoisted *term = lowering.plan.findRowTerm())
+    termPartials = hoistPartials[term - lowering.plan.hoisted.data()];
+  return launchDelta(lowering, task.shape, paddedQueries, termPartials);
 }
 
 LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
@@ -247,7 +245,8 @@ LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
     task.sites.values.push_back(operands.read(value));
   for (Value gradient : op.getOutputGradients())
     task.outputGradients.push_back(operands.read(gradient));
-  task.negativeLse = operands.read(statistics.negativeLse);
+  task.negativeShift = operands.read(statistics.negativeShift);
+  task.inverseSum = operands.read(statistics.inverseSum);
   task.negativeDelta = operands.read(statistics.negativeDelta);
   task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
   if (weights)

@@ -133,5 +133,7 @@ void codegen::addForwardWrites(const Lowering &lowering, ForwardTask &task,
   for (Value output : op.getOutputs())
     task.outputs.push_back(allocate(output));
   task.lse = allocate(op.getLse());
+  if (Value statistics = op.getStatistics())
+    task.statistics = allocate(statistics);
   task.operands = operands.layout;
 }

@@ -10,8 +10,6 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-static constexpr double log2e = llvm::numbers::log2e;
-
 //===----------------------------------------------------------------------===//
 // Products along lanes: S and dP
 //===----------------------------------------------------------------------===//
@@ -131,8 +129,7 @@ LogicalResult BackwardKernel::findVisible(bool isMasked) {
 
 /// Whether the score payload's pullback needs the score.
 bool BackwardKernel::keepsScores() {
-  pos::ScoreOp score = task.plan.score;
-  return score && !isAdditive(score.getBody().front());
+  return task.plan.score && !form.isAdditive;
 }
 
 FailureOr<Value> BackwardKernel::emitVisible() {
@@ -154,47 +151,46 @@ FailureOr<Value> BackwardKernel::emitVisible() {
       .getResult();
 }
 
-/// P = exp(score - lse). The difference is taken before the change of base,
-/// whose rounding is then relative to the difference, not to the lse.
+/// P = exp(score - shift) / sum, of the score that the forward had.
 LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
                                                 Index group, Index panel,
                                                 bool isMasked) {
-  pos::ScoreOp scoreOp = task.plan.score;
-  // In f32 the scale is in K^T.
-  double scale = shape.dot ? task.plan.scale : 1.0;
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
   site.setReplays(false);
   keepProducts(products, cellScores);
   auto emitRow = [&](Index r) -> LogicalResult {
-    Value lse = loadStatistics(task.negativeLse, group, r);
+    Value negativeShift = loadStatistics(task.negativeShift, group, r);
+    Value inverseSum = loadStatistics(task.inverseSum, group, r);
     for (int64_t step = 0; step < shape.vectors; ++step) {
       int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
       Index inCell = kernel.add(kernel.mul(r, shape.panel), v * kernel.width());
-      Value score = rollsRows() ? kernel.loadVector(cellScores, {inCell})
-                                : products[r.getConstant() * shape.vectors + v];
-      Value exponent;
+      Value product = rollsRows()
+                          ? kernel.loadVector(cellScores, {inCell})
+                          : products[r.getConstant() * shape.vectors + v];
       site.setPoint(r, v);
       if (failed(findVisible(isMasked)))
         return failure();
-      if (scoreOp) {
-        if (scale != 1.0)
-          score = kernel.mulF(score, kernel.splatF32(scale));
+      auto emitPayloadAt = [&](Value argument) -> FailureOr<Value> {
         if (keepsScores())
-          kernel.storeVector(score, cellScores, {inCell});
-        FailureOr<SmallVector<Value>> mapped =
-            emitPayload(kernel.builder, scoreOp.getBody().front(), score, site);
-        if (failed(mapped))
+          kernel.storeVector(argument, cellScores, {inCell});
+        pos::ScoreOp op = task.plan.score;
+        FailureOr<SmallVector<Value>> results =
+            emitPayload(kernel.builder, op.getBody().front(), argument, site);
+        if (failed(results))
           return failure();
-        exponent = kernel.addF(kernel.broadcast(mapped->front()), lse);
-      } else {
-        exponent = scale == 1.0
-                       ? kernel.addF(score, lse)
-                       : kernel.fma(score, kernel.splatF32(scale), lse);
-      }
-      Value p = kernel.exp2(kernel.mulF(exponent, kernel.splatF32(log2e)),
+        return results->front();
+      };
+      ScoreForm::PayloadFunction payload;
+      if (task.plan.score)
+        payload = emitPayloadAt;
+      FailureOr<Value> score = form.emitScore(kernel, product, payload);
+      if (failed(score))
+        return failure();
+      Value p = kernel.exp2(form.emitExponent(kernel, *score, negativeShift),
                             /*isForBf16=*/shape.dot);
+      p = kernel.mulF(p, inverseSum);
       if (isMasked) {
         FailureOr<Value> visible = emitVisible();
         if (failed(visible))

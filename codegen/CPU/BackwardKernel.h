@@ -33,6 +33,7 @@
 #include "codegen/CPU/HingeCells.h"
 #include "codegen/CPU/OffsetCells.h"
 #include "codegen/CPU/RowGradients.h"
+#include "codegen/CPU/ScoreForm.h"
 #include "codegen/CPU/TileMask.h"
 #include "codegen/ScratchLayout.h"
 
@@ -168,6 +169,7 @@ protected:
   RowSite querySite;
   GradientRowSite keySite, valueSite;
   GradientSums sums;
+  ScoreForm form;
 
   // Memory of the item.
   mlir::Value rowsBuffer; ///< f32 rows of K, V, dK or dV

@@ -9,24 +9,18 @@
 
 namespace sextant::codegen {
 
-/// What the main kernel needs of each query row, [B, H, padded rows] x f32.
+/// What the main kernel needs of each query row, [B, H, padded rows] x f32: see
+/// BackwardTask.h.
 struct RowStatistics {
-  mlir::Value negativeLse, negativeDelta;
+  mlir::Value negativeShift, inverseSum, negativeDelta;
 };
 
-/// The term that a row's log-sum-exp has beyond that of its scores.
-struct RowTermBuffers {
-  const Hoisted *hoisted = nullptr; ///< null: there is none
-  mlir::Value table;                ///< see HoistTable.h
-  /// Partial sums [chunks, B, H, entries] of the gradient of the term, of which
-  /// the last chunk takes that of the log-sum-exp; null where not wanted.
-  mlir::Value partials;
-};
-
-/// delta: -lse and dlse - rowsum(o do), for `paddedRows` rows (type
-/// index) of each head. Takes the row term off lse.
+/// delta: the statistics of `paddedRows` rows (type index) of each head.
+/// `termPartials`, partial sums [chunks, B, H, entries] of the gradient of the
+/// term that a row's log-sum-exp has beyond that of its scores, or null, gets
+/// the gradient of the log-sum-exp in its last chunk.
 RowStatistics launchDelta(const Lowering &lowering, const BackwardShape &shape,
-                          mlir::Value paddedRows, const RowTermBuffers &term);
+                          mlir::Value paddedRows, mlir::Value termPartials);
 
 /// finish: dQ from its partial sums [chunks, B, H, rows, row], pulled back
 /// through the row maps of the query, plus `unmapped`, sums of gradients of the

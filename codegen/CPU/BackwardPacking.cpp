@@ -60,6 +60,7 @@ LogicalResult BackwardKernel::copyQueries() {
                          shape.headParts.get().front().dim, shape.headRow,
                          task.plan.queryRows, querySite, queries.rows);
   copy.clearsNaN = true;
+  copy.factor = form.queryFactor;
   return emitHeadCopy(kernel, arguments, task.plan, task.sites,
                       pos::RowOperand::query, shape.headParts, copy,
                       task.element);
@@ -131,9 +132,7 @@ LogicalResult BackwardKernel::beginTile() {
   Value rows = shape.dot ? rowsBuffer : keyRows;
   if (failed(copyKeys(rows)))
     return failure();
-  // The scale cannot be folded into bf16.
-  packTile(rows, getWords(shape.headRow), shape.dot ? 1.0 : task.plan.scale,
-           keys.transposed);
+  packTile(rows, getWords(shape.headRow), form.keyFactor, keys.transposed);
   if (shape.dot)
     interleaveRows(rows, total, shape.headRow, keyRows);
   clear(keys.gradient, kernel.mul(total, shape.headRow));
@@ -247,7 +246,8 @@ LogicalResult BackwardKernel::endTile() {
     if (failed(storeGradient(part, shape.valueRow, task.plan.valueRows,
                              valueSite, source, gradient)))
       return failure();
-  transposeGradient(keys.gradient, shape.headRow, task.plan.scale);
+  transposeGradient(keys.gradient, shape.headRow,
+                    form.getKeyGradientFactor(task.plan.scale));
   addColumnGradients();
   return storeGradient(shape.headParts.get().front(), shape.headRow,
                        task.plan.keyRows, keySite, task.sites.key,

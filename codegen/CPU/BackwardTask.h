@@ -33,9 +33,10 @@ struct BackwardTask {
 
   using Number = SiteOperands::Number;
   llvm::SmallVector<unsigned> outputGradients; ///< one per value
-  /// [B, H, Lq rounded up to blocks] x f32: -lse and
-  /// dlse - rowsum(o do). Rows past the end have -1e30 and 0: P = dS = 0.
-  unsigned negativeLse = 0, negativeDelta = 0;
+  /// [B, H, Lq rounded up to blocks] x f32: what is added to scores, by what
+  /// their exponentials are multiplied then, and dlse - rowsum(o do). Rows past
+  /// the end have -inf, 0 and 0: P = dS = 0.
+  unsigned negativeShift = 0, inverseSum = 0, negativeDelta = 0;
   /// Per hoist: the partial sums of its gradient. Per parameter: those of the
   /// gradient of direct reads.
   llvm::SmallVector<Number> tableGradients, readGradients;

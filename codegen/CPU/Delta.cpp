@@ -1,26 +1,25 @@
 //===- Delta.cpp - Statistics of query rows for the backward --------------===//
 //
-// dS = P (dP - delta) with delta = rowsum(o do) - dlse. A row without keys has
-// an lse of -inf; it gets one that makes P zero.
+// dS = P (dP - delta) with delta = rowsum(o do) - dlse, and P = exp(score -
+// shift) / sum with what the forward left. A row without keys has a sum of 0; P
+// is 0 there whatever the score is.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/ArgumentPoint.h"
 #include "codegen/CPU/BackwardLaunches.h"
+#include "codegen/CPU/ScoreForm.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// -lse of rows that see no key or do not exist: exp gives 0 for any score.
-static constexpr double noKeys = -1e30;
-
 namespace {
 /// Operand numbers of the kernel.
 struct DeltaOperands {
   SmallVector<unsigned> outputs, outputGradients;
-  unsigned lse, lseGradient, negativeLse, negativeDelta;
-  std::optional<unsigned> term, termPartials;
+  unsigned statistics, lseGradient, negativeShift, inverseSum, negativeDelta;
+  std::optional<unsigned> termPartials;
 };
 } // namespace
 
@@ -70,7 +69,7 @@ static Value emitRowProduct(KernelBuilder &kernel, Type element, int64_t dim,
 RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
                                             const BackwardShape &shape,
                                             Value paddedRows,
-                                            const RowTermBuffers &term) {
+                                            Value termPartials) {
   auto op = cast<pos::AttentionBackwardOp>(lowering.plan.owner);
   auto type =
       RankedTensorType::get(SmallVector<int64_t>(3, ShapedType::kDynamic),
@@ -78,6 +77,7 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
   SmallVector<Value> sizes{lowering.getDim(op.getQuery(), 0),
                            lowering.getDim(op.getQuery(), 1), paddedRows};
   RowStatistics statistics{lowering.allocate(type, sizes),
+                           lowering.allocate(type, sizes),
                            lowering.allocate(type, sizes)};
   LaunchOperands operands;
   DeltaOperands numbers;
@@ -85,28 +85,28 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
     numbers.outputs.push_back(operands.read(output));
   for (Value gradient : op.getOutputGradients())
     numbers.outputGradients.push_back(operands.read(gradient));
-  numbers.lse = operands.read(op.getLse());
+  numbers.statistics = operands.read(op.getStatistics());
   numbers.lseGradient = operands.read(op.getLseGradient());
-  if (term.hoisted)
-    numbers.term = operands.read(term.table);
-  numbers.negativeLse = operands.write(statistics.negativeLse);
+  numbers.negativeShift = operands.write(statistics.negativeShift);
+  numbers.inverseSum = operands.write(statistics.inverseSum);
   numbers.negativeDelta = operands.write(statistics.negativeDelta);
-  if (term.partials)
-    numbers.termPartials = operands.write(term.partials);
+  if (termPartials)
+    numbers.termPartials = operands.write(termPartials);
 
   Type element = op.getQuery().getType().getElementType();
   auto emitBlock = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                        Index item) {
     Index blocks =
-        kernel.div(arguments.getSize(numbers.negativeLse, 2), shape.queries);
+        kernel.div(arguments.getSize(numbers.negativeShift, 2), shape.queries);
     Index batchHead = kernel.div(item, blocks);
-    Index heads = arguments.getSize(numbers.negativeLse, 1);
+    Index heads = arguments.getSize(numbers.negativeShift, 1);
     Index head = kernel.rem(batchHead, heads);
     Index batch = kernel.div(batchHead, heads);
     Index first = kernel.mul(kernel.rem(item, blocks), shape.queries);
     Index end = kernel.add(first, shape.queries);
     Index valid =
         kernel.min(end, arguments.getSize(numbers.outputs.front(), 2));
+    Value hidden = kernel.constantF32(hiddenScore);
     auto store = [&](unsigned tensor, Index row, Value value) {
       kernel.store(value, arguments.getAddress(tensor, {batch, head, row}));
     };
@@ -128,18 +128,18 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
         negative = kernel.subF(negative, product);
       }
       store(numbers.negativeDelta, row, negative);
-      Value lse = load(numbers.lse);
-      Value seesKeys = kernel.compareF(
-          arith::CmpFPredicate::UNE, lse,
-          kernel.constantF32(-std::numeric_limits<double>::infinity()));
-      Value zero = kernel.constantF32(0.0), shift = zero;
-      if (numbers.term)
-        shift = kernel.loadF32(arguments.getAddress(
-            *numbers.term, {term.hoisted->perBatch ? batch : Index(0),
-                            term.hoisted->perHead ? head : Index(0), row}));
-      store(numbers.negativeLse, row,
-            kernel.selectF(seesKeys, kernel.subF(shift, lse),
-                           kernel.constantF32(noKeys)));
+      auto loadPart = [&](int64_t part) {
+        return kernel.loadF32(
+            arguments.getAddress(numbers.statistics, {batch, head, row, part}));
+      };
+      Value shift = loadPart(0), sum = loadPart(1),
+            zero = kernel.constantF32(0);
+      Value seesKeys = kernel.compareF(arith::CmpFPredicate::UNE, sum, zero);
+      store(numbers.negativeShift, row,
+            kernel.selectF(seesKeys, kernel.subF(zero, shift), hidden));
+      store(numbers.inverseSum, row,
+            kernel.selectF(seesKeys, kernel.divF(kernel.constantF32(1), sum),
+                           zero));
       if (!numbers.termPartials)
         return;
       Index last = kernel.sub(arguments.getSize(*numbers.termPartials, 0), 1);
@@ -149,15 +149,16 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
     });
     kernel.loop(valid, end, 1, [&](Value row) {
       store(numbers.negativeDelta, row, kernel.constantF32(0.0));
-      store(numbers.negativeLse, row, kernel.constantF32(noKeys));
+      store(numbers.negativeShift, row, hidden);
+      store(numbers.inverseSum, row, kernel.constantF32(0.0));
     });
   };
 
   auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index rows =
-        kernel.mul(kernel.mul(arguments.getSize(numbers.negativeLse, 0),
-                              arguments.getSize(numbers.negativeLse, 1)),
-                   arguments.getSize(numbers.negativeLse, 2));
+        kernel.mul(kernel.mul(arguments.getSize(numbers.negativeShift, 0),
+                              arguments.getSize(numbers.negativeShift, 1)),
+                   arguments.getSize(numbers.negativeShift, 2));
     return kernel.div(rows, shape.queries);
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,

@@ -41,7 +41,8 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
       valueSite(kernel, arguments, task.plan, task.sites,
                 pos::RowOperand::value, task.tableGradients,
                 /*isPartial=*/true),
-      sums(kernel, arguments, task, layout, scratch) {
+      sums(kernel, arguments, task, layout, scratch),
+      form(task.plan, shape.dot) {
   site.setCells(&cells);
   site.setHinges(&hinges);
   auto reserve = [&](int64_t words) {

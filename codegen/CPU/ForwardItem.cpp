@@ -35,6 +35,7 @@ ForwardScratch::ForwardScratch(const ForwardTask &task,
   hinges = reserve(HingeCells::countWords(task.plan, task.rows * task.panel));
   scans = reserve(task.plan.scans.size() * lanes);
   this->lanes = reserve(2 * target.width);
+  results = reserve(task.statistics ? 2 * task.panel : 0);
   const OffsetShape &offsets = task.offsetShape;
   int64_t count = task.plan.offsetProducts.size();
   offsetSize = (task.keys + task.panel) * task.panel;
@@ -61,16 +62,11 @@ ForwardItem::ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
                 pos::RowOperand::query),
       keySite(kernel, arguments, task.plan, task.sites, pos::RowOperand::key),
       valueSite(kernel, arguments, task.plan, task.sites,
-                pos::RowOperand::value) {
+                pos::RowOperand::value),
+      form(task.plan, task.pairs) {
   site.setCells(&cells);
   site.setHinges(&hinges);
   site.setOffsetCells(at(scratch.offsetCells), task.rows);
-  pos::ScoreOp score = task.plan.score;
-  isAdditive = !score || codegen::isAdditive(score.getBody().front());
-  if (task.pairs && !score && task.plan.scale > 0) {
-    productScale = kernel.splatF32(task.plan.scale * llvm::numbers::log2e);
-    maximumUnit = task.plan.scale;
-  }
 }
 
 Value ForwardItem::at(int64_t place, ArrayRef<Index> offsets) {
@@ -286,14 +282,15 @@ LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
   // Sums of a block start at zero: the sum of a long row is one of short ones.
   Values alpha, shift, before, sums(task.vectors, kernel.splatF32(0));
   for (int64_t v = 0; v < task.vectors; ++v) {
-    Value change =
-        kernel.subF(kernel.loadVector(maximum, {v * width}), maxima[v]);
-    if (productScale) {
-      change = kernel.mulF(change, productScale);
-      shift.push_back(kernel.subF(kernel.splatF32(0),
-                                  kernel.mulF(maxima[v], productScale)));
-    }
-    alpha.push_back(kernel.exp2(change));
+    // Queries that have seen no key yet: their scores are all -inf.
+    Value isSeen = kernel.compareF(arith::CmpFPredicate::UNE, maxima[v],
+                                   kernel.splatF32(hiddenScore));
+    Value most = kernel.selectF(isSeen, maxima[v], kernel.splatF32(0));
+    Value newShift = form.emitShift(kernel, most);
+    Value oldShift =
+        form.emitShift(kernel, kernel.loadVector(maximum, {v * width}));
+    alpha.push_back(kernel.exp2(kernel.subF(oldShift, newShift)));
+    shift.push_back(kernel.subF(kernel.splatF32(0), newShift));
     before.push_back(
         kernel.mulF(kernel.loadVector(sum, {v * width}), alpha.back()));
     kernel.storeVector(maxima[v], maximum, {v * width});
@@ -309,10 +306,8 @@ LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
                                        u * task.panel});
       for (int64_t v = 0; v < task.vectors; ++v) {
         Value score = kernel.loadVector(from, {v * width});
-        Value exponent = productScale
-                             ? kernel.fma(score, productScale, shift[v])
-                             : kernel.subF(score, maxima[v]);
-        weights.push_back(kernel.exp2(exponent, task.pairs));
+        weights.push_back(kernel.exp2(
+            form.emitExponent(kernel, score, shift[v]), task.pairs));
         if (!task.pairs)
           kernel.storeVector(weights.back(), from, {v * width});
         if (failed(addToBuckets(panel, kernel.add(row, u), v, weights.back())))

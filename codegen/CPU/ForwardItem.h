@@ -6,14 +6,10 @@
 #include "codegen/CPU/ForwardKernel.h"
 #include "codegen/CPU/HingeCells.h"
 #include "codegen/CPU/OffsetCells.h"
+#include "codegen/CPU/ScoreForm.h"
 #include "codegen/CPU/TileMask.h"
 
 namespace sextant::codegen {
-
-/// The score of a hidden key, and the first running maximum: finite, so that
-/// differences are, and a power of two, so that products with a factor are
-/// exact.
-inline constexpr double hiddenScore = -0x1p100;
 
 /// Places in scratch memory, in 32-bit words.
 struct ForwardScratch {
@@ -21,7 +17,7 @@ struct ForwardScratch {
 
   int64_t query;     ///< Q^T [panels][queryWords][panel]
   int64_t output;    ///< O^T [panels][outputRows][panel]
-  int64_t maximum;   ///< [panels][panel], base 2
+  int64_t maximum;   ///< [panels][panel], in the units of the scores
   int64_t sum;       ///< [panels][panel]
   int64_t scores;    ///< S, then P [keys][panel]
   int64_t rows;      ///< rows of Q, before they are transposed
@@ -34,6 +30,7 @@ struct ForwardScratch {
   int64_t hinges;    ///< see HingeCells.h, of a register tile
   int64_t scans;     ///< running sums [scans][panels * panel]
   int64_t lanes;     ///< two vectors
+  int64_t results;   ///< of the softmax, for the backward: two per query
   // Of products with rows of offsets (ForwardOffsets.cpp), one after the other.
   int64_t offsetQueries;  ///< [panels][lanes of a row][panel]
   int64_t offsetProducts; ///< [entries][panel], `offsetSize` words
@@ -136,12 +133,7 @@ protected:
   HingeCells hinges;
   TileMask mask;
   RowSite querySite, keySite, valueSite;
-  /// The factor that makes a product a score in base 2, where it is not folded
-  /// into Q.
-  mlir::Value productScale;
-  /// From the units of the maximum to those of the scores.
-  double maximumUnit = llvm::numbers::ln2;
-  bool isAdditive = true;
+  ScoreForm form;
 
   // Where the emitted code stands.
   Index batch = 0, head = 0, kvHead = 0;

@@ -63,6 +63,8 @@ struct ForwardTask {
   llvm::SmallVector<unsigned> outputs;    ///< one per value
   llvm::SmallVector<unsigned> offsetRows; ///< as plan.offsetProducts
   unsigned lse = 0;
+  /// Of the softmax, for the backward, where it is wanted.
+  std::optional<unsigned> statistics;
 };
 
 /// Adds the kernel to `kernels`.

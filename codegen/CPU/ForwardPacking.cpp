@@ -73,9 +73,8 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
 
   // A row of units is a row of bf16 seen as f32.
   Value factor;
-  if (!task.pairs)
-    factor = kernel.splatF32(task.plan.scale *
-                             (isAdditive ? llvm::numbers::log2e : 1.0));
+  if (form.queryFactor != 1.0)
+    factor = kernel.splatF32(form.queryFactor);
   Value to = at(scratch.query,
                 {kernel.mul(panel, task.queryWords * task.panel), lane});
   auto block = [&](Index word, int64_t count) {
@@ -231,7 +230,7 @@ void ForwardItem::storePanel(Index panel, Index first) {
   Value maximum = statistics(scratch.maximum, panel);
   Value sum = statistics(scratch.sum, panel);
   Index count = kernel.min(task.panel, kernel.sub(queryCount, first));
-  Value unit = kernel.splatF32(maximumUnit);
+  Value unit = kernel.splatF32(form.getUnit());
   for (int64_t v = 0; v < task.vectors; ++v) {
     Value m = kernel.loadVector(maximum, {v * width});
     Value l = kernel.loadVector(sum, {v * width});
@@ -239,7 +238,12 @@ void ForwardItem::storePanel(Index panel, Index first) {
     // maximum skips NaN scores, the sum keeps them.
     Value seen = kernel.addF(m, kernel.subF(l, l));
     Value isLive = kernel.compareF(arith::CmpFPredicate::UGT, seen,
-                                   kernel.splatF32(-5e29));
+                                   kernel.splatF32(hiddenScore));
+    if (task.statistics) {
+      kernel.storeVector(form.emitShift(kernel, m), at(scratch.results),
+                         {v * width});
+      kernel.storeVector(l, at(scratch.results), {task.panel + v * width});
+    }
     Value lse = kernel.fma(m, unit, kernel.log(l));
     if (pos::RowTermOp term = task.plan.rowTerm) {
       site.enterPanel(kernel.add(firstQuery, first), first);
@@ -259,6 +263,14 @@ void ForwardItem::storePanel(Index panel, Index first) {
     kernel.store(kernel.loadF32(maximum, {lane}),
                  kernel.advance(lse, {kernel.mul(lane, step)}));
   });
+  if (task.statistics)
+    kernel.loop(0, count, 1, [&](Value lane) {
+      for (int64_t part : {0, 1})
+        kernel.store(
+            kernel.loadF32(at(scratch.results), {part * task.panel, lane}),
+            arguments.getAddress(*task.statistics,
+                                 {batch, head, kernel.add(row, lane), part}));
+    });
   kernel.loop(0, count, width, [&](Value lane) {
     storeOutput(panel, kernel.add(row, lane), lane,
                 kernel.min(width, kernel.sub(count, lane)));

@@ -90,11 +90,9 @@ FailureOr<Value> ForwardItem::emitVisible(Index keyInBlock) {
       .getResult();
 }
 
-/// The score in base 2 of a product, of row `row` of a group.
+/// The score of a product, of row `row` of a group.
 FailureOr<Value> ForwardItem::emitScore(Value product, Index group, int64_t row,
                                         int64_t vector, bool isMasked) {
-  using llvm::numbers::log2e;
-  OpBuilder &builder = kernel.builder;
   Index keyInBlock = kernel.add(group, row);
   site.setPoint(vector, kernel.add(firstKey, keyInBlock), row);
   Value visible;
@@ -105,22 +103,19 @@ FailureOr<Value> ForwardItem::emitScore(Value product, Index group, int64_t row,
     visible = *lanes;
   }
   site.setVisible(visible);
-  Value score = product;
-  if (task.pairs && !productScale)
-    score = kernel.mulF(
-        score, kernel.splatF32(task.plan.scale * (isAdditive ? log2e : 1.0)));
-  if (pos::ScoreOp op = task.plan.score) {
-    // What is added to the score is what the payload makes of -0.
-    Value argument = isAdditive ? kernel.splatF32(-0.0) : score;
+  auto emitPayloadAt = [&](Value argument) -> FailureOr<Value> {
+    pos::ScoreOp op = task.plan.score;
     FailureOr<SmallVector<Value>> results =
-        emitPayload(builder, op.getBody().front(), argument, site);
+        emitPayload(kernel.builder, op.getBody().front(), argument, site);
     if (failed(results))
       return failure();
-    Value result = kernel.broadcast(results->front());
-    score = isAdditive ? kernel.fma(result, kernel.splatF32(log2e), score)
-                       : kernel.mulF(result, kernel.splatF32(log2e));
-  }
-  if (!visible)
+    return results->front();
+  };
+  ScoreForm::PayloadFunction payload;
+  if (task.plan.score)
+    payload = emitPayloadAt;
+  FailureOr<Value> score = form.emitScore(kernel, product, payload);
+  if (failed(score) || !visible)
     return score;
-  return kernel.selectF(visible, score, kernel.splatF32(hiddenScore));
+  return kernel.selectF(visible, *score, kernel.splatF32(hiddenScore));
 }

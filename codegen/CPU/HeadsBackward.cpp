@@ -41,7 +41,9 @@ HeadsBackward::HeadsBackward(KernelBuilder &kernel, ArgumentBlock &arguments,
   if (variesWith(task.plan, pos::Axis::head))
     visibleStride = shape.queries * shape.keys;
   visible = reserve((visibleStride ? heads : 1) * shape.queries * shape.keys);
-  lse = reserve(heads * shape.queries);
+  form.moveFactorToKeys();
+  negativeShift = reserve(heads * shape.queries);
+  inverseSum = reserve(heads * shape.queries);
   delta = reserve(heads * shape.queries);
   kinds = reserve(2 * shape.queries / shape.rows);
 }
@@ -153,12 +155,13 @@ LogicalResult HeadsBackward::emitBlock() {
   return success();
 }
 
-/// -lse and dlse - rowsum(o do) of the block, head by head.
+/// What the softmax needs of the rows of the block, head by head.
 void HeadsBackward::loadStatistics() {
   kernel.loop(0, heads, 1, [&](Value number) {
     kernel.loop(0, shape.queries, kernel.width(), [&](Value row) {
-      for (auto [tensor, to] :
-           {std::pair(task.negativeLse, lse), {task.negativeDelta, delta}})
+      for (auto [tensor, to] : {std::pair(task.negativeShift, negativeShift),
+                                {task.inverseSum, inverseSum},
+                                {task.negativeDelta, delta}})
         kernel.storeVector(
             kernel.loadVector(arguments.getAddress(
                 tensor, {batch, number, kernel.add(firstQuery, row)})),
@@ -240,8 +243,9 @@ HeadsBackward::prepareRows(unsigned tensor, int64_t dim, int64_t row,
 FailureOr<HeadsBackward::Rows> HeadsBackward::prepareQueries() {
   ArrayRef<RowMap> maps = task.plan.queryRows;
   return prepareRows(task.sites.query, shape.headDim, shape.headRow,
-                     !maps.empty() || !shape.headParts.isSingle(), queries.rows,
-                     [&] { return copyQueries(); });
+                     !maps.empty() || !shape.headParts.isSingle() ||
+                         form.queryFactor != 1.0,
+                     queries.rows, [&] { return copyQueries(); });
 }
 
 FailureOr<HeadsBackward::Rows> HeadsBackward::prepareOutputGradients() {
@@ -375,11 +379,11 @@ void HeadsBackward::moveTo(Index group, Index row, Index lane) {
 }
 
 LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
-  using llvm::numbers::log2e;
   Value score = kernel.advance(scoresOf(scores, 0, row), {lane});
   Value gradient = kernel.advance(scoresOf(scoreGradients, 0, row), {lane});
   Value seen = kernel.advance(visibleOf(0, row), {lane});
-  Value lseOfRow = kernel.advance(lse, {row});
+  Value shiftOfRow = kernel.advance(negativeShift, {row});
+  Value inverseOfRow = kernel.advance(inverseSum, {row});
   pos::ScoreOp op = task.plan.score;
   Block &body = op.getBody().front();
   Value zero = kernel.splatF32(0);
@@ -401,8 +405,6 @@ LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
         isSeenByOne ? kernel.selectF(isSeenByOne, argument, zero) : argument);
   }
   Values seeds;
-  // P = exp(score - lse). The difference is taken before the change of base,
-  // whose rounding is then relative to the difference.
   auto emitProbabilities = [&](HeadsEmitter &emitter) -> LogicalResult {
     FailureOr<Values> results =
         emitter.getAll(body.getTerminator()->getOperand(0));
@@ -413,9 +415,12 @@ LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
     for (int64_t h = 0; h < heads; ++h) {
       if (!isSeen || visibleStride)
         isSeen = loadSeen(h);
-      Value exponent = kernel.addF(
-          (*results)[h], kernel.loadBroadcast(lseOfRow, {h * shape.queries}));
-      Value p = kernel.exp2(kernel.mulF(exponent, kernel.splatF32(log2e)));
+      Value exponent = form.emitExponent(
+          kernel, (*results)[h],
+          kernel.loadBroadcast(shiftOfRow, {h * shape.queries}));
+      Value p =
+          kernel.mulF(kernel.exp2(exponent),
+                      kernel.loadBroadcast(inverseOfRow, {h * shape.queries}));
       p = kernel.selectF(isSeen, p, zero);
       kernel.storeVector(p, score, {h * tileStride});
       seeds.push_back(

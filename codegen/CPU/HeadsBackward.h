@@ -105,8 +105,8 @@ private:
   mlir::Value keyGradients, valueGradients;
   mlir::Value scores, scoreGradients; ///< per head [queries][keys]
   mlir::Value visible; ///< f32 [queries][keys], 1 or 0; per head if masks are
-  mlir::Value lse, delta; ///< per head [queries]
-  mlir::Value kinds;      ///< i64 per group of rows: what the mask says of it
+  mlir::Value negativeShift, inverseSum, delta; ///< per head [queries]
+  mlir::Value kinds; ///< i64 per group of rows: what the mask says of it
 };
 
 } // namespace sextant::codegen

@@ -32,11 +32,8 @@ HeadsForwardItem::HeadsForwardItem(KernelBuilder &kernel,
              memory),
       headsSite(task.weights, task.packed, window, layout, memory, kernel,
                 arguments, task.plan, task.sites, task.vectors) {
-  isAdditive = false;
   site.setOffsets(KernelSite::Offsets::InPlace);
   headsSite.setHinges(&hinges);
-  productScale = kernel.splatF32(llvm::numbers::log2e);
-  maximumUnit = 1;
   kinds = at(layout.reserve(2 * task.keys / task.rows));
 }
 

@@ -100,16 +100,23 @@ int64_t sextant::codegen::getCopiedRowWords(const VectorTarget &target,
 /// Copies `dim` elements of a row as they are, or as f32, and fills the last
 /// vector with zeros.
 static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
-                    int64_t dim, Type stored, bool clearsNaN, Value to) {
+                    int64_t dim, Type stored, bool clearsNaN, double factor,
+                    Value to) {
   int64_t lanes = kernel.width() * 32 / stored.getIntOrFloatBitWidth();
   auto convert = [&](Value value) {
     value = element == stored ? value : kernel.extend(value);
-    if (!clearsNaN)
+    if (clearsNaN) {
+      Value zero = kernel.constant(
+          cast<TypedAttr>(kernel.builder.getZeroAttr(value.getType())));
+      value = kernel.selectF(
+          kernel.compareF(arith::CmpFPredicate::ORD, value, value), value,
+          zero);
+    }
+    if (factor == 1.0)
       return value;
-    Value zero = kernel.constant(
-        cast<TypedAttr>(kernel.builder.getZeroAttr(value.getType())));
-    return kernel.selectF(
-        kernel.compareF(arith::CmpFPredicate::ORD, value, value), value, zero);
+    return kernel.mulF(value, isa<VectorType>(value.getType())
+                                  ? kernel.splatF32(factor)
+                                  : kernel.constantF32(factor));
   };
   auto contiguous = [&] {
     for (int64_t lane = 0; lane < dim; lane += lanes) {
@@ -157,15 +164,22 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
     Value to = kernel.advance(copy.to, {kernel.mul(number, copy.rowWords)});
     if (!isMapped)
       return copyRow(kernel, from, step, element, copy.dim,
-                     copy.pairs ? kernel.bf16 : kernel.f32, copy.clearsNaN, to);
+                     copy.pairs ? kernel.bf16 : kernel.f32, copy.clearsNaN,
+                     copy.factor, to);
     Value mapped = copy.pairs ? copy.mappedRow : to;
     copyRow(kernel, from, step, element, copy.dim, kernel.f32, copy.clearsNaN,
-            mapped);
+            /*factor=*/1.0, mapped);
     if (!copy.maps.empty())
       result = emitRowMaps(kernel, copy.maps, *copy.site, row, mapped);
-    if (!copy.pairs)
-      return;
     int64_t width = kernel.width();
+    if (!copy.pairs) {
+      for (int64_t lane = 0; copy.factor != 1.0 && lane < copy.dim;
+           lane += width)
+        kernel.storeVector(kernel.mulF(kernel.loadVector(mapped, {lane}),
+                                       kernel.splatF32(copy.factor)),
+                           mapped, {lane});
+      return;
+    }
     int64_t words = getCopiedRowWords(kernel.target, copy.dim, true);
     for (int64_t word = 0; word < words; word += width) {
       bool hasSecond = 2 * word + width < copy.dim;

@@ -65,6 +65,8 @@ struct RowCopy {
   mlir::Value mappedRow;
   /// NaN becomes zero; of f32 only.
   bool clearsNaN = false;
+  /// Of every lane, after the maps; of f32 only.
+  double factor = 1.0;
 };
 
 /// 32-bit words of a copied row, padding included.

@@ -166,6 +166,9 @@ public:
   void addToWeighted(pos::WeightedRowsOp op, const Matrix &row,
                      mlir::Value factor);
 
+  /// The statistics of a row: the greatest score and the sum of exponentials.
+  void storeStatistics(const AttentionTensors &tensors, Index batch, Index head,
+                       Index row, mlir::Value largest, mlir::Value sum);
   /// The score before the softmax: minus infinity where hidden. `raw` is the
   /// scaled product.
   mlir::Value finalScore(mlir::Value raw);
@@ -196,6 +199,8 @@ Index countContextual(KernelBuilder &kernel, const KernelPlan &plan,
 /// backward only.
 struct AttentionTensors {
   unsigned query = 0, key = 0, lse = 0;
+  /// In a forward where they are wanted, in a backward always.
+  std::optional<unsigned> statistics;
   llvm::SmallVector<unsigned> values, outputs;
   unsigned lseGradient = 0, queryGradient = 0, keyGradient = 0;
   llvm::SmallVector<unsigned> outputGradients, valueGradients;

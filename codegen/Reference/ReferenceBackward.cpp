@@ -1,8 +1,8 @@
 //===- ReferenceBackward.cpp - Gradient of attention by its definition ----===//
 //
-// With p = exp(s - lse) and delta = sum(do * o) - dlse, the gradient of the
-// final score is p (do . v - delta); the payload's pullback turns it into that
-// of the scaled product and of parameters.
+// With p = exp(s - shift) / sum and delta = sum(do * o) - dlse, the gradient of
+// the final score is p (do . v - delta); the payload's pullback turns it into
+// that of the scaled product and of parameters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -92,22 +92,20 @@ static Value pullScore(ReferenceKernel &r, Value raw, Value cotangent) {
   return pulled->front() ? pulled->front() : r.constant(0.0);
 }
 
-/// The row term, whose gradient is that of the row's log-sum-exp.
-static Value pullRowTerm(ReferenceKernel &r, const AttentionTensors &t,
-                         Index batch, Index head, Index i) {
-  Value term = r.rowTerm(batch, head, i);
+/// The gradient of the row term is that of the row's log-sum-exp.
+static void pullRowTerm(ReferenceKernel &r, const AttentionTensors &t,
+                        Index batch, Index head, Index i, Value sum) {
   pos::RowTermOp site = r.point.getPlan().rowTerm;
   if (!site || !r.point.wantsGradient(site.getHoist()))
-    return term;
+    return;
   // A row that sees no key has a log-sum-exp whatever its term is (C4).
-  Value seesKeys = r.k.compareF(
-      arith::CmpFPredicate::UNE, r.loadElement(t.lse, {batch, head, i}),
-      r.constant(-std::numeric_limits<double>::infinity()));
+  Value seesKeys =
+      r.k.compareF(arith::CmpFPredicate::UNE, sum, r.constant(0.0));
   Value cotangent =
       r.k.selectF(seesKeys, r.loadElement(t.lseGradient, {batch, head, i}),
                   r.constant(0.0));
+  r.point.moveToPair(batch, head, i, 0);
   r.point.addToHoisted(r.k.builder, site.getHoist(), cotangent);
-  return term;
 }
 
 /// One query row against all keys.
@@ -130,8 +128,9 @@ static void runQuery(ReferenceKernel &r, const AttentionTensors &t, Index batch,
                    })
                 .front();
   }
-  Value lse = r.sub(r.loadElement(t.lse, {batch, head, i}),
-                    pullRowTerm(r, t, batch, head, i));
+  Value shift = r.loadElement(*t.statistics, {batch, head, i, 0});
+  Value sum = r.loadElement(*t.statistics, {batch, head, i, 1});
+  pullRowTerm(r, t, batch, head, i, sum);
   const KernelPlan &plan = r.point.getPlan();
   Index keys = r.arguments.getSize(t.key, 2);
   auto emitScore = [&](Index j, Value raw) {
@@ -159,7 +158,9 @@ static void runQuery(ReferenceKernel &r, const AttentionTensors &t, Index batch,
     Value raw = emitRaw(j);
     Value score = emitScore(j, raw);
     k.when(k.compareF(arith::CmpFPredicate::UNE, score, hidden), [&] {
-      Value weight = math::ExpOp::create(k.builder, k.loc, r.sub(score, lse));
+      Value weight = arith::DivFOp::create(
+          k.builder, k.loc,
+          math::ExpOp::create(k.builder, k.loc, r.sub(score, shift)), sum);
       Value slope = r.sub(r.constant(0.0), delta);
       for (auto [value, seed] : llvm::zip(values, seeds)) {
         slope = r.add(slope, r.dot(seed, 0, value.rows, j));

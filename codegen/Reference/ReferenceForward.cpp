@@ -54,6 +54,15 @@ Value ReferenceKernel::finalScore(Value raw) {
   return hide(score, point.visible);
 }
 
+void ReferenceKernel::storeStatistics(const AttentionTensors &tensors,
+                                      Index batch, Index head, Index row,
+                                      Value largest, Value sum) {
+  if (!tensors.statistics)
+    return;
+  storeElement(*tensors.statistics, {batch, head, row, 0}, largest);
+  storeElement(*tensors.statistics, {batch, head, row, 1}, sum);
+}
+
 Value ReferenceKernel::rowTerm(Index batch, Index head, Index row) {
   pos::RowTermOp term = point.getPlan().rowTerm;
   if (!term)
@@ -158,6 +167,7 @@ static void runHead(ReferenceKernel &r, const AttentionTensors &t, Index batch,
         r.storeElement(tensor, {batch, head, i, c},
                        k.selectF(isEmpty, zero, quotient));
       });
+    r.storeStatistics(t, batch, head, i, largest, sum);
     Value logSum = math::LogOp::create(k.builder, k.loc, sum);
     Value lse = r.add(largest, logSum);
     r.storeElement(

@@ -55,10 +55,9 @@ private:
                 Index column);
   void finishRow(Value head, Value i, const Matrix &scores,
                  ArrayRef<HeadRows> values, ArrayRef<Matrix> outputs);
-  Value pullHead(Value head, Value j, Value score, const Matrix &delta,
-                 const Matrix &lse, ArrayRef<Matrix> seeds,
-                 ArrayRef<HeadRows> values);
-  void loadRowFacts(Value head, Value i, const Matrix &delta, const Matrix &lse,
+  Value pullHead(Value head, Value i, Value j, Value score, const Matrix &delta,
+                 ArrayRef<Matrix> seeds, ArrayRef<HeadRows> values);
+  void loadRowFacts(Value head, Value i, const Matrix &delta,
                     ArrayRef<Matrix> seeds);
 
   ReferenceKernel &r;
@@ -201,6 +200,7 @@ void AllHeads::finishRow(Value head, Value i, const Matrix &scores,
       r.storeElement(tensor, {batch, head, i, c},
                      k.selectF(isEmpty, zero, quotient));
     });
+  r.storeStatistics(t, batch, head, i, largest, sum);
   Value logSum = math::LogOp::create(k.builder, k.loc, sum);
   r.storeElement(t.lse, {batch, head, i}, r.add(largest, logSum));
 }
@@ -229,10 +229,9 @@ void AllHeads::runForward() {
 // Backward
 //===----------------------------------------------------------------------===//
 
-/// The log-sum-exp of a row, sum(do * o) - dlse, and the gradients of its
-/// outputs.
+/// sum(do * o) - dlse of a row, and the gradients of its outputs.
 void AllHeads::loadRowFacts(Value head, Value i, const Matrix &delta,
-                            const Matrix &lse, ArrayRef<Matrix> seeds) {
+                            ArrayRef<Matrix> seeds) {
   Value sum =
       r.sub(r.constant(0.0), r.loadElement(t.lseGradient, {batch, head, i}));
   for (auto [seed, tensor, gradient] :
@@ -246,15 +245,17 @@ void AllHeads::loadRowFacts(Value head, Value i, const Matrix &delta,
               .front();
   }
   r.store(delta, head, 0, sum);
-  r.store(lse, head, 0, r.loadElement(t.lse, {batch, head, i}));
 }
 
 /// The cotangent of a visible score; adds to the gradients of the values.
-Value AllHeads::pullHead(Value head, Value j, Value score, const Matrix &delta,
-                         const Matrix &lse, ArrayRef<Matrix> seeds,
+Value AllHeads::pullHead(Value head, Value i, Value j, Value score,
+                         const Matrix &delta, ArrayRef<Matrix> seeds,
                          ArrayRef<HeadRows> values) {
-  Value weight =
-      math::ExpOp::create(k.builder, k.loc, r.sub(score, r.load(lse, head, 0)));
+  Value shift = r.loadElement(*t.statistics, {batch, head, i, 0});
+  Value weight = arith::DivFOp::create(
+      k.builder, k.loc,
+      math::ExpOp::create(k.builder, k.loc, r.sub(score, shift)),
+      r.loadElement(*t.statistics, {batch, head, i, 1}));
   Value slope = r.sub(r.constant(0.0), r.load(delta, head, 0));
   for (auto [value, seed] : llvm::zip(values, seeds)) {
     Index at = value.at(k, k.div(head, group), j);
@@ -275,31 +276,31 @@ void AllHeads::runBackward() {
     values.push_back(loadAll(RowOperand::value, value, plan.valueRows, true));
     seeds.push_back(r.allocate(heads, values.back().rows.width));
   }
-  Matrix delta = r.allocate(heads, 1), lse = r.allocate(heads, 1);
+  Matrix delta = r.allocate(heads, 1);
   Matrix scores = r.allocate(heads, 1);
   pos::ScoreOp site = plan.score;
   VectorPayload payload(r, site.getPayload());
   Value nobody = k.constant(k.builder.getBoolAttr(false));
   k.loop(0, queries, 1, [&](Value i) {
     k.loop(0, heads, 1,
-           [&](Value head) { loadRowFacts(head, i, delta, lse, seeds); });
+           [&](Value head) { loadRowFacts(head, i, delta, seeds); });
     k.loop(0, keys, 1, [&](Value j) {
       scoreAll(payload, query, key, i, j, scores, 0);
       Value anySeen =
-          k.loop(
-               0, heads, 1, {nobody},
-               [&](Value head, ValueRange now) -> KernelBuilder::Values {
-                 Value score = r.load(scores, head, 0);
-                 Value seen =
-                     k.compareF(arith::CmpFPredicate::UNE, score, hidden);
-                 r.store(payload.getResultCotangent(), 0, head,
-                         r.constant(0.0));
-                 k.when(seen, [&] {
+          k.loop(0, heads, 1, {nobody},
+                 [&](Value head, ValueRange now) -> KernelBuilder::Values {
+                   Value score = r.load(scores, head, 0);
+                   Value seen =
+                       k.compareF(arith::CmpFPredicate::UNE, score, hidden);
                    r.store(payload.getResultCotangent(), 0, head,
-                           pullHead(head, j, score, delta, lse, seeds, values));
-                 });
-                 return {arith::OrIOp::create(k.builder, k.loc, now[0], seen)};
-               })
+                           r.constant(0.0));
+                   k.when(seen, [&] {
+                     r.store(payload.getResultCotangent(), 0, head,
+                             pullHead(head, i, j, score, delta, seeds, values));
+                   });
+                   return {
+                       arith::OrIOp::create(k.builder, k.loc, now[0], seen)};
+                 })
               .front();
       // A score that one head hides moves those of other heads.
       k.when(anySeen, [&] {

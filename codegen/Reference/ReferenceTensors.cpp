@@ -52,6 +52,12 @@ SmallVector<Value> codegen::addForwardTensors(const Lowering &lowering,
   results.push_back(
       lowering.allocate(cast<RankedTensorType>(op.getLse().getType()), sizes));
   tensors.lse = operands.write(results.back());
+  if (Value statistics = op.getStatistics()) {
+    sizes.push_back(Value());
+    results.push_back(
+        lowering.allocate(cast<RankedTensorType>(statistics.getType()), sizes));
+    tensors.statistics = operands.write(results.back());
+  }
   return results;
 }
 
@@ -62,7 +68,7 @@ SmallVector<Value> codegen::addBackwardTensors(const Lowering &lowering,
   auto op = cast<pos::AttentionBackwardOp>(lowering.getOp());
   tensors.query = operands.read(op.getQuery());
   tensors.key = operands.read(op.getKey());
-  tensors.lse = operands.read(op.getLse());
+  tensors.statistics = operands.read(op.getStatistics());
   tensors.lseGradient = operands.read(op.getLseGradient());
   for (auto [value, output, gradient] :
        llvm::zip(op.getValues(), op.getOutputs(), op.getOutputGradients())) {

@@ -19,7 +19,13 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
       Operands and results of the op may be used. Failure must be reported at
       the op.
     }], "::llvm::LogicalResult", "buildGradients",
-      (ins "::mlir::OpBuilder &":$builder, "::sextant::Cotangents &":$cotangents)>
+      (ins "::mlir::OpBuilder &":$builder, "::sextant::Cotangents &":$cotangents)>,
+    InterfaceMethod<[{
+      Replaces the op, which is erased, by one that also gives what its
+      derivative needs of it. Called once, before any derivative is built.
+    }], "void", "keepForGradients", (ins "::mlir::OpBuilder &":$builder),
+      /*methodBody=*/"",
+      /*defaultImplementation=*/"(void)builder;">
   ];
 }
 

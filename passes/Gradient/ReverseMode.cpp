@@ -67,8 +67,11 @@ private:
 FailureOr<SmallVector<Value>> passes::appendGradients(Block &block, Value loss,
                                                       ValueRange inputs,
                                                       unsigned &count) {
-  BlockCotangents cotangents(block, inputs);
   OpBuilder builder(block.getTerminator());
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+    if (auto differentiable = dyn_cast<DifferentiableOpInterface>(op))
+      differentiable.keepForGradients(builder);
+  BlockCotangents cotangents(block, inputs);
   SmallVector<Operation *> ops;
   for (Operation &op : block.without_terminator())
     ops.push_back(&op);

@@ -82,7 +82,7 @@ def module(kind, heads, hidden, dims, extra=(), dtype="f32", positions=False):
     names = [f"%p{i}" for i in range(len(ranks))]
     q, o = (f"tensor<?x{heads}x?x{n}x{dtype}>" for n in (d, dv))
     k, v = (f"tensor<?x?x?x{n}x{dtype}>" for n in (d, dv))
-    lse = f"tensor<?x{heads}x?xf32>"
+    lse, stats = f"tensor<?x{heads}x?xf32>", f"tensor<?x{heads}x?x2xf32>"
     clauses = f"uses [{', '.join(uses)}] params({', '.join(names)} : {', '.join(param_types)})"
     last = ""
     if positions:
@@ -93,15 +93,15 @@ def module(kind, heads, hidden, dims, extra=(), dtype="f32", positions=False):
     gradients = ", ".join(f"%g{i}" for i in range(3 + len(ranks)))
     types = ", ".join([q, k, v, *param_types])
     return f"""module {{{definition}
-  func.func @forward(%q: {q}, %k: {k}, %v: {v}{arguments}) -> ({o}, {lse}) {{
-    %o, %l = pos.attention %q, %k, (%v) {clauses} : {q}, {k}, ({v}) -> ({o}), {lse}
-    return %o, %l : {o}, {lse}
+  func.func @forward(%q: {q}, %k: {k}, %v: {v}{arguments}) -> ({o}, {lse}, {stats}) {{
+    %o, %l, %s = pos.attention %q, %k, (%v) {clauses} : {q}, {k}, ({v}) -> ({o}), {lse}, {stats}
+    return %o, %l, %s : {o}, {lse}, {stats}
   }}
-  func.func @backward(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %l: {lse}, %do: {o}, %dl: {lse}{arguments})
+  func.func @backward(%q: {q}, %k: {k}, %v: {v}, %o: {o}, %s: {stats}, %do: {o}, %dl: {lse}{arguments})
       -> ({types}) {{
-    {gradients} = pos.attention_backward %q, %k, (%v), (%o), %l, (%do), %dl {clauses}
+    {gradients} = pos.attention_backward %q, %k, (%v), (%o), %s, (%do), %dl {clauses}
       gradients [{", ".join(map(str, range(len(ranks))))}]
-      : {q}, {k}, ({v}), ({o}), {lse}, ({o}), {lse} -> {q}, {k}, ({v}), {", ".join(param_types)}
+      : {q}, {k}, ({v}), ({o}), {stats}, ({o}), {lse} -> {q}, {k}, ({v}), {", ".join(param_types)}
     return {gradients} : {types}
   }}
 }}"""

@@ -38,6 +38,7 @@ def module(name: str, text: str, dtype: str) -> str:
     # A score of all heads has their number compiled in.
     heads = 4 if ALL_HEADS.search(text) else "?"
     rows, lse = f"tensor<?x{heads}x?x64x{dtype}>", f"tensor<?x{heads}x?xf32>"
+    statistics = f"tensor<?x{heads}x?x2xf32>"
     arguments = "".join(f", %p{i}: {t}" for i, (t, _) in enumerate(params))
     given = ""
     if params:
@@ -50,16 +51,16 @@ def module(name: str, text: str, dtype: str) -> str:
     uses = f'uses [{mask}#pos.use<@{name}, "{name}">] {given}'
     first, *others = ["%dq", "%dk", "%dv"] + [f"%d{i}" for i in trained]
     return f"""
-func.func @forward(%q: {rows}, %k: {rows}, %v: {rows}{arguments}) -> ({rows}, {lse}) {{
-  %o, %lse = pos.attention %q, %k, (%v) {uses}
-    : {rows}, {rows}, ({rows}) -> ({rows}), {lse}
-  return %o, %lse : {rows}, {lse}
+func.func @forward(%q: {rows}, %k: {rows}, %v: {rows}{arguments}) -> ({rows}, {lse}, {statistics}) {{
+  %o, %lse, %stats = pos.attention %q, %k, (%v) {uses}
+    : {rows}, {rows}, ({rows}) -> ({rows}), {lse}, {statistics}
+  return %o, %lse, %stats : {rows}, {lse}, {statistics}
 }}
-func.func @backward(%q: {rows}, %k: {rows}, %v: {rows}, %o: {rows}, %lse: {lse},
+func.func @backward(%q: {rows}, %k: {rows}, %v: {rows}, %o: {rows}, %stats: {statistics},
                     %do: {rows}, %dlse: {lse}{arguments}) -> ({results}) {{
-  {", ".join([first, *others])} = pos.attention_backward %q, %k, (%v), (%o), %lse, (%do), %dlse
+  {", ".join([first, *others])} = pos.attention_backward %q, %k, (%v), (%o), %stats, (%do), %dlse
     {uses} gradients [{", ".join(map(str, trained))}]
-    : {rows}, {rows}, ({rows}), ({rows}), {lse}, ({rows}), {lse}
+    : {rows}, {rows}, ({rows}), ({rows}), {statistics}, ({rows}), {lse}
     -> {", ".join([rows, rows, f"({rows})"] + [params[i][0] for i in trained])}
   return {", ".join([first, *others])} : {results}
 }}

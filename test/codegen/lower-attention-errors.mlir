@@ -49,10 +49,10 @@ func.func @axes(%x: tensor<?x?x?x8xf32>, %p: tensor<?x?x5xi32>) -> tensor<?x?x?x
 // -----
 
 // The gradient of hidden units of hidden units.
-func.func @deep(%x: tensor<?x2x?x8xf32>, %l: tensor<?x2x?xf32>, %a: tensor<3x2xf32>, %b: tensor<3x3xf32>, %c: tensor<2x3xf32>) {
-  %dq, %dk, %dv = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l
+func.func @deep(%x: tensor<?x2x?x8xf32>, %l: tensor<?x2x?xf32>, %a: tensor<3x2xf32>, %b: tensor<3x3xf32>, %c: tensor<2x3xf32>, %stats: tensor<?x2x?x2xf32>) {
+  %dq, %dk, %dv = pos.attention_backward %x, %x, (%x), (%x), %stats, (%x), %l
     params(%a, %b, %c : tensor<3x2xf32>, tensor<3x3xf32>, tensor<2x3xf32>) gradients []
-    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>), (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>,
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>), (tensor<?x2x?x8xf32>), tensor<?x2x?x2xf32>,
       (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
     -> tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>) {
   ^bb0(%w1: tensor<3x2xf32>, %w2: tensor<3x3xf32>, %w3: tensor<2x3xf32>):
@@ -71,10 +71,10 @@ func.func @deep(%x: tensor<?x2x?x8xf32>, %l: tensor<?x2x?xf32>, %a: tensor<3x2xf
 // -----
 
 // C10: what has no derivative rule is named where a gradient needs one.
-func.func @noRule(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>) -> tensor<?x?x?x8xf32> {
-  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l gradients []
+func.func @noRule(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %stats: tensor<?x?x?x2xf32>) -> tensor<?x?x?x8xf32> {
+  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %stats, (%x), %l gradients []
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
-      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
     -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) {
     pos.score {
     ^bb0(%s: f32):
@@ -90,10 +90,10 @@ func.func @noRule(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>) -> tensor<?x?x
 // -----
 
 // A number made of the bits of another follows it; integers carry no gradient.
-func.func @bits(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>) -> tensor<?x?x?x8xf32> {
-  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l gradients []
+func.func @bits(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %stats: tensor<?x?x?x2xf32>) -> tensor<?x?x?x8xf32> {
+  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %stats, (%x), %l gradients []
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
-      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
     -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) {
     pos.score {
     ^bb0(%s: f32):
@@ -113,10 +113,10 @@ func.func @bits(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>) -> tensor<?x?x?x
 
 // So it does behind a hoist; a number made of a parameter that is not trained
 // has no gradient to lose.
-func.func @hoistedBits(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %p: tensor<?xf32>) -> tensor<?x?x?x8xf32> {
-  %g:4 = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l params(%p, %p : tensor<?xf32>, tensor<?xf32>) gradients [1]
+func.func @hoistedBits(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %p: tensor<?xf32>, %stats: tensor<?x?x?x2xf32>) -> tensor<?x?x?x8xf32> {
+  %g:4 = pos.attention_backward %x, %x, (%x), (%x), %stats, (%x), %l params(%p, %p : tensor<?xf32>, tensor<?xf32>) gradients [1]
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
-      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
     -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<?xf32> {
   ^bb0(%fixed: tensor<?xf32>, %trained: tensor<?xf32>):
     %a = pos.hoist [head] {

@@ -73,9 +73,9 @@ def kernel(program, inputs, arrange, positions=()):
     """Results of a program of heads_text.py, by name."""
     operands = [arrange(t) for t in (inputs.query, inputs.key, *inputs.values)]
     params = list(inputs.params.values())
-    out, lse = program.run("forward", [*operands, *params, *positions])
+    out, lse, stats = program.run("forward", [*operands, *params, *positions])
     grads = [arrange(inputs.output_grads[0]), inputs.lse_grad.masked_fill(lse == -torch.inf, 0.0)]
-    got = program.run("backward", [*operands, out, lse, *grads, *params, *positions])
+    got = program.run("backward", [*operands, out, stats, *grads, *params, *positions])
     return {"output": out, "lse": lse, **dict(zip(names(inputs), got))}
 
 
@@ -177,8 +177,9 @@ def test_same_bits_for_any_number_of_threads(target):
 
     def both(threads):
         torch.set_num_threads(threads)
-        out, lse = program.run("forward", [*inputs, *params])
-        return [out, lse, *program.run("backward", [*inputs, out, lse, do, dlse, *params])]
+        first = program.run("forward", [*inputs, *params])
+        out, _, stats = first
+        return [*first, *program.run("backward", [*inputs, out, stats, do, dlse, *params])]
 
     before = torch.get_num_threads()
     try:
@@ -209,10 +210,10 @@ def test_empty(lengths, target):
     program = sextant.compile(module("leaky", 2, 4, (16, 16)), target=target)
     inputs = [rows((2, 2, n, 16)) for n in (lq, lk, lk)]
     params = parameters("leaky", 2, 4)
-    out, lse = program.run("forward", [*inputs, *params])
+    out, lse, stats = program.run("forward", [*inputs, *params])
     assert torch.equal(out, torch.zeros_like(out)) and (lse == -torch.inf).all()
     got = program.run(
-        "backward", [*inputs, out, lse, torch.randn_like(out), torch.zeros_like(lse), *params]
+        "backward", [*inputs, out, stats, torch.randn_like(out), torch.zeros_like(lse), *params]
     )
     for gradient in got:
         assert torch.equal(gradient, torch.zeros_like(gradient))
@@ -222,7 +223,7 @@ def test_scores_of_hidden_keys_reach_nothing(target):
     program = sextant.compile(module("leaky", 2, 4, (16, 16), ("causal",)), target=target)
     inputs = [rows((1, 2, 70, 16)) for _ in range(3)]
     inputs[1][:, :, 69] = torch.nan
-    out, lse = program.run("forward", [*inputs, *parameters("leaky", 2, 4)])
+    out, lse, _ = program.run("forward", [*inputs, *parameters("leaky", 2, 4)])
     assert out[:, :, :69].isfinite().all() and lse[:, :, :69].isfinite().all()
     assert out[:, :, 69].isnan().all()
 
@@ -239,8 +240,8 @@ params = [torch.tensor(p) for p in params]
 
 def call(length):
     rows = [torch.randn(1, heads, length, 16) for _ in range(3)]
-    out, lse = program.run("forward", [*rows, *params])
-    program.run("backward", [*rows, out, lse, out, lse, *params])
+    out, lse, stats = program.run("forward", [*rows, *params])
+    program.run("backward", [*rows, out, stats, out, lse, *params])
 
 
 print(json.dumps(rises([lambda n=n: call(n) for n in lengths])))

@@ -176,7 +176,7 @@ def register_sharding_rules():
     @register_sharding(torch.ops.sextant.attention.default)
     def forward(query, key, value, params, *settings):
         return [
-            ([row] * 2, [row] * 3 + [param] * len(params) + [None] * len(settings))
+            ([row] * 3, [row] * 3 + [param] * len(params) + [None] * len(settings))
             for row, param, _ in ways
         ]
 

@@ -86,12 +86,12 @@ func.func @units_of_a_host(%q: tensor<?x4x?x16xf32>, %c: tensor<f32>, %m: tensor
 
 // CHECK-LABEL: func @backward
 // CHECK: pos.score
-func.func @backward(%q: tensor<?x4x?x16xf32>, %l: tensor<?x4x?xf32>, %r1: tensor<4xf32>, %r2: tensor<4xf32>)
+func.func @backward(%q: tensor<?x4x?x16xf32>, %l: tensor<?x4x?xf32>, %r1: tensor<4xf32>, %r2: tensor<4xf32>, %stats: tensor<?x4x?x2xf32>)
     -> (tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<4xf32>, tensor<4xf32>) {
-  %g:5 = pos.attention_backward %q, %q, (%q), (%q), %l, (%q), %l
+  %g:5 = pos.attention_backward %q, %q, (%q), (%q), %stats, (%q), %l
     uses [#pos.use<@causal, "causal">, #pos.use<@kerple_power, "kerple_power">]
     params(%r1, %r2 : tensor<4xf32>, tensor<4xf32>) gradients [0, 1]
-    : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>), (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>,
+    : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>), (tensor<?x4x?x16xf32>), tensor<?x4x?x2xf32>,
       (tensor<?x4x?x16xf32>), tensor<?x4x?xf32>
     -> tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, (tensor<?x4x?x16xf32>), tensor<4xf32>, tensor<4xf32>
   return %g#0, %g#1, %g#2, %g#3, %g#4 : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,

@@ -150,10 +150,10 @@ func.func @kept(%x: tensor<?x?x?x8xf32>, %y: tensor<?x2x?x8xf32>) {
 // CHECK-NOT: pos.row_term
 // CHECK: return
 // COUNT: Terms=1
-func.func @gradient(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>) {
-  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l gradients []
+func.func @gradient(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %stats: tensor<?x?x?x2xf32>) {
+  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %stats, (%x), %l gradients []
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
-      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
     -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) {
     %old = pos.hoist [batch, query] {
       %b = pos.batch

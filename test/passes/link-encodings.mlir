@@ -80,11 +80,11 @@ func.func @order(%x: tensor<?x?x?x8xf32>) {
 // CHECK: pos.map_rows {{.*}} uses [#pos.use<@sinusoidal, "s">]
 // CHECK-DAG: pos.encoding @causal
 // CHECK-DAG: pos.encoding @sinusoidal
-func.func @owners(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %e: tensor<?x?x8xf32>) {
-  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %l, (%x), %l
+func.func @owners(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %e: tensor<?x?x8xf32>, %stats: tensor<?x?x?x2xf32>) {
+  %g:3 = pos.attention_backward %x, %x, (%x), (%x), %stats, (%x), %l
     uses [#pos.use<@causal, "causal">] gradients []
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
-      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
     -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
   %y = pos.map_rows %e of embedding uses [#pos.use<@sinusoidal, "s">]
     : tensor<?x?x8xf32> -> tensor<?x?x8xf32>

@@ -26,13 +26,13 @@ SEPARATOR = "// -----"
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[%@#^!]?[\w.$-]+|\s+|.', re.DOTALL)
 ATTENTION = """
 func.func @mutant(%q: tensor<2x4x?x8xf32>, %lse: tensor<2x4x?xf32>{arguments}) {{
-  %o, %l = pos.attention %q, %q, (%q) uses {uses} {params}
+  %o, %l, %s = pos.attention %q, %q, (%q) uses {uses} {params}
     : tensor<2x4x?x8xf32>, tensor<2x4x?x8xf32>, (tensor<2x4x?x8xf32>)
-    -> (tensor<2x4x?x8xf32>), tensor<2x4x?xf32>
-  %dq, %dk, %dv{results} = pos.attention_backward %q, %q, (%q), (%o), %l, (%q), %lse
+    -> (tensor<2x4x?x8xf32>), tensor<2x4x?xf32>, tensor<2x4x?x2xf32>
+  %dq, %dk, %dv{results} = pos.attention_backward %q, %q, (%q), (%o), %s, (%q), %lse
     uses {uses} {params} gradients [{numbers}]
     : tensor<2x4x?x8xf32>, tensor<2x4x?x8xf32>, (tensor<2x4x?x8xf32>),
-      (tensor<2x4x?x8xf32>), tensor<2x4x?xf32>, (tensor<2x4x?x8xf32>), tensor<2x4x?xf32>
+      (tensor<2x4x?x8xf32>), tensor<2x4x?x2xf32>, (tensor<2x4x?x8xf32>), tensor<2x4x?xf32>
     -> tensor<2x4x?x8xf32>, tensor<2x4x?x8xf32>, (tensor<2x4x?x8xf32>){types}
   return
 }}

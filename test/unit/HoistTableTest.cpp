@@ -95,7 +95,8 @@ static const char *sites = R"(
 )";
 
 static std::string moduleOf(bool positions) {
-  std::string rows = "tensor<?x?x?x6xf32>", lse = "tensor<?x?x?xf32>";
+  std::string rows = "tensor<?x?x?x6xf32>", lse = "tensor<?x?x?xf32>",
+              statistics = "tensor<?x?x?x2xf32>";
   std::string given = positions
                           ? "query_positions (%in_qp : tensor<?x?x1xi32>) "
                             "key_positions (%in_kp : tensor<?x?x1xi32>) "
@@ -103,20 +104,21 @@ static std::string moduleOf(bool positions) {
   std::string given2 =
       positions ? ", %in_qp: tensor<?x?x1xi32>, %in_kp: tensor<?x?x1xi32>" : "";
   return "func.func @main(%in_q: " + rows + ", %in_k: " + rows +
-         ", %in_v: " + rows + ", %in_o: " + rows + ", %in_lse: " + lse +
-         ", %in_do: " + rows + ", %in_dlse: " + lse +
+         ", %in_v: " + rows + ", %in_o: " + rows +
+         ", %in_statistics: " + statistics + ", %in_do: " + rows +
+         ", %in_dlse: " + lse +
          ", %in_r1: tensor<?xf32>, %in_r2: tensor<?xf32>, %in_table: "
          "tensor<?x?xf32>, "
          "%in_gate: tensor<?x?x?xf32>" +
          given2 +
          ") {\n  %0:7 = pos.attention_backward %in_q, %in_k, (%in_v), (%in_o), "
-         "%in_lse, "
+         "%in_statistics, "
          "(%in_do), %in_dlse params (%in_r1, %in_r2, %in_table, %in_gate : "
          "tensor<?xf32>, "
          "tensor<?xf32>, tensor<?x?xf32>, tensor<?x?x?xf32>) " +
          given + "gradients [0, 1, 2, 3] : " + rows + ", " + rows + ", (" +
-         rows + "), (" + rows + "), " + lse + ", (" + rows + "), " + lse +
-         " -> " + rows + ", " + rows + ", (" + rows +
+         rows + "), (" + rows + "), " + statistics + ", (" + rows + "), " +
+         lse + " -> " + rows + ", " + rows + ", (" + rows +
          "), tensor<?xf32>, tensor<?xf32>, tensor<?x?xf32>, "
          "tensor<?x?x?xf32> {" +
          sites + "}\n  return\n}\n";

@@ -153,10 +153,24 @@ bool AttentionOp::hasScores() { return true; }
 double AttentionOp::getEffectiveScale() {
   return scaleOr(getScale(), getQuery());
 }
+/// Two numbers per row in the type of the log-sum-exp.
+static LogicalResult verifyStatistics(Operation *op, Value statistics,
+                                      Type element) {
+  auto type = cast<RankedTensorType>(statistics.getType());
+  if (type.getDimSize(3) != 2 || type.getElementType() != element)
+    return op->emitOpError("statistics must be two ")
+           << element << " per row, got " << type;
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   if (getOutputs().size() != getValues().size())
     return emitOpError("expected one output per value: ")
            << getValues().size() << ", got " << getOutputs().size();
+  if (Value statistics = getStatistics())
+    if (failed(verifyStatistics(*this, statistics,
+                                getLse().getType().getElementType())))
+      return failure();
   return verifyRows(*this, getQuery(), getKey(), getValues());
 }
 LogicalResult AttentionOp::verifyRegions() { return verifySitesRegion(*this); }
@@ -178,7 +192,9 @@ LogicalResult AttentionBackwardOp::verify() {
     return emitOpError("expected as many outputs, output gradients and value "
                        "gradients as values: ")
            << values;
-  if (failed(verifyParamGradients(*this, getParams(), getParamGradients(),
+  if (failed(verifyStatistics(*this, getStatistics(),
+                              getLseGradient().getType().getElementType())) ||
+      failed(verifyParamGradients(*this, getParams(), getParamGradients(),
                                   getParamGradientResults())))
     return failure();
   return verifyRows(*this, getQuery(), getKey(), getValues());

@@ -16,6 +16,7 @@ def Pos_MappedRows : AnyTypeOf<[2DTensorOf<[F32, F64, BF16, F16]>,
                                "::mlir::RankedTensorType">;
 def Pos_RowIndices : 2DTensorOf<[I32, I64]>;
 def Pos_Param : RankedTensorOf<[F32, F64, I32]>;
+def Pos_Statistics : 4DTensorOf<[F32, F64]>;
 
 class Pos_SitesOwnerOp<string mnemonic, list<Trait> traits = [],
                        list<string> ownerMethods = []>
@@ -26,7 +27,9 @@ class Pos_SitesOwnerOp<string mnemonic, list<Trait> traits = [],
             # ownerMethods>]>;
 
 def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>], ["hasScores"]> {
+    [AttrSizedResultSegments,
+     DeclareOpInterfaceMethods<DifferentiableOpInterface,
+                               ["keepForGradients"]>], ["hasScores"]> {
   let summary = "Softmax attention with positional encodings";
   let description = [{
     query [B, H, Lq, d], key [B, Hkv, Lk, d], values [B, Hkv, Lk, dv]; H is a
@@ -39,6 +42,15 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
 
     The order of computation is C2. `scale` defaults to 1 / sqrt(d).
 
+    A last result, `statistics` [B, H, Lq, 2], is there for the gradient: by
+    what the final scores of a row were shifted before the exponential, and the
+    sum of the exponentials. The log-sum-exp, but for a `pos.row_term`, is the
+    shift plus the logarithm of the sum; as one number it has lost what tells
+    probabilities from each other where scores are large. The base is that in
+    which the target computes (e in the reference, 2 on the CPU): they are for
+    `pos.attention_backward` on the same target. A row that sees no key has
+    minus infinity and 0.
+
     ```mlir
     %o, %lse = pos.attention %q, %k, (%v) uses [#pos.use<@past, "past">]
       : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>)
@@ -49,7 +61,8 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
     Variadic<Pos_Param>:$params, Optional<Pos_Positions>:$queryPositions,
     Optional<Pos_Positions>:$keyPositions, OptionalAttr<Pos_UseArrayAttr>:$uses,
     OptionalAttr<F64Attr>:$scale);
-  let results = (outs Variadic<Pos_Rows>:$outputs, 3DTensorOf<[F32, F64]>:$lse);
+  let results = (outs Variadic<Pos_Rows>:$outputs, 3DTensorOf<[F32, F64]>:$lse,
+    Optional<Pos_Statistics>:$statistics);
   let regions = (region AnyRegion:$body);
   let assemblyFormat = [{
     $query `,` $key `,` `(` $values `)` (`uses` $uses^)?
@@ -58,7 +71,7 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
     (`key_positions` `(` $keyPositions^ `:` type($keyPositions) `)`)?
     (`scale` $scale^)?
     attr-dict `:` type($query) `,` type($key) `,` `(` type($values) `)` `->`
-    `(` type($outputs) `)` `,` type($lse) ($body^)?
+    `(` type($outputs) `)` `,` type($lse) (`,` type($statistics)^)? ($body^)?
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -69,21 +82,25 @@ def Pos_AttentionBackwardOp
                        ["hasScores"]> {
   let summary = "Gradient of attention";
   let description = [{
-    Takes what `pos.attention` took, its results, and the gradients of its
-    results; carries the same uses, later the same sites. Gives the gradients
-    of query, key and values, and of the parameters whose operand numbers
-    `paramGradients` lists.
+    Takes what `pos.attention` took, its outputs and statistics, and the
+    gradients of its outputs and its log-sum-exp; carries the same uses, later
+    the same sites. Gives the gradients of query, key and values, and of the
+    parameters whose operand numbers `paramGradients` lists.
+
+    It makes the scores of the forward again, with the same bits: the
+    probabilities of a row, the exponentials divided by the sum in `statistics`,
+    have a sum of 1 at any scale of the scores.
 
     ```mlir
-    %dq, %dk, %dv = pos.attention_backward %q, %k, (%v), (%o), %lse, (%do), %dlse
+    %dq, %dk, %dv = pos.attention_backward %q, %k, (%v), (%o), %stats, (%do), %dlse
       uses [#pos.use<@past, "past">] gradients []
       : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>),
-        (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>
+        (tensor<?x?x?x64xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x64xf32>), tensor<?x?x?xf32>
       -> tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, (tensor<?x?x?x64xf32>)
     ```
   }];
   let arguments = (ins Pos_Rows:$query, Pos_Rows:$key, Variadic<Pos_Rows>:$values,
-    Variadic<Pos_Rows>:$outputs, 3DTensorOf<[F32, F64]>:$lse,
+    Variadic<Pos_Rows>:$outputs, Pos_Statistics:$statistics,
     Variadic<Pos_Rows>:$outputGradients, 3DTensorOf<[F32, F64]>:$lseGradient,
     Variadic<Pos_Param>:$params, Optional<Pos_Positions>:$queryPositions,
     Optional<Pos_Positions>:$keyPositions, OptionalAttr<Pos_UseArrayAttr>:$uses,
@@ -92,14 +109,14 @@ def Pos_AttentionBackwardOp
     Variadic<Pos_Rows>:$valueGradients, Variadic<Pos_Param>:$paramGradientResults);
   let regions = (region AnyRegion:$body);
   let assemblyFormat = [{
-    $query `,` $key `,` `(` $values `)` `,` `(` $outputs `)` `,` $lse `,`
+    $query `,` $key `,` `(` $values `)` `,` `(` $outputs `)` `,` $statistics `,`
     `(` $outputGradients `)` `,` $lseGradient (`uses` $uses^)?
     (`params` `(` $params^ `:` type($params) `)`)?
     (`query_positions` `(` $queryPositions^ `:` type($queryPositions) `)`)?
     (`key_positions` `(` $keyPositions^ `:` type($keyPositions) `)`)?
     `gradients` $paramGradients (`scale` $scale^)?
     attr-dict `:` type($query) `,` type($key) `,` `(` type($values) `)` `,`
-    `(` type($outputs) `)` `,` type($lse) `,` `(` type($outputGradients) `)` `,`
+    `(` type($outputs) `)` `,` type($statistics) `,` `(` type($outputGradients) `)` `,`
     type($lseGradient) `->` type($queryGradient) `,` type($keyGradient) `,`
     `(` type($valueGradients) `)` (`,` type($paramGradientResults)^)? ($body^)?
   }];

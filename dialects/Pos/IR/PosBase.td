@@ -50,13 +50,16 @@ def Pos_Dialect : Dialect {
       inputs of ten. The error of a kernel is the least over that for the input
       and those for inputs within 2^-19 of it, which sums of f32 can be off by:
       where a gradient jumps, at a kink, they cannot tell the side of a point.
-      On the same operands, because a backward is given output
-      and log-sum-exp as they are stored. The rounding of the output is an error
+      On the same operands, because a backward is given the
+      output as it is stored. The rounding of the output is an error
       of the forward; in bf16 it moves the gradient of a parameter, which sums
       it over all rows, further than PyTorch is off, which keeps probabilities.
       Where an encoding has no PyTorch code, plain is its definition run
       literally in f32, one operation at a time, or for products of bf16 what
       one rounding of the operands changes (two of rows that a map changes).
+      Below 2^-126 a kernel knows only 0, of operands, of results and of all that
+      lies between: a probability below 2^-126 is 0, and no result is denormal.
+      The reference keeps denormals, far below the least error that is allowed.
     * **C8** Query, key and value share a dtype; floating-point parameters and
       the log-sum-exp are f32; gradients have the dtype of what they belong to.
     * **C9** Results are the same bits from run to run and for any number of

@@ -33,6 +33,23 @@ static void copySites(Region &from, Region &to) {
   from.cloneInto(&to, mapping);
 }
 
+void AttentionOp::keepForGradients(OpBuilder &builder) {
+  if (getStatistics())
+    return;
+  auto lse = cast<RankedTensorType>(getLse().getType());
+  SmallVector<int64_t> shape(lse.getShape());
+  shape.push_back(2);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(*this);
+  auto kept = AttentionOp::create(
+      builder, getLoc(), getOutputs().getTypes(), lse, lse.clone(shape),
+      getQuery(), getKey(), getValues(), getParams(), getQueryPositions(),
+      getKeyPositions(), getUsesAttr(), getScaleAttr());
+  kept.getBody().takeBody(getBody());
+  (*this)->replaceAllUsesWith(kept->getResults().drop_back());
+  erase();
+}
+
 LogicalResult AttentionOp::buildGradients(OpBuilder &builder,
                                           Cotangents &cotangents) {
   SmallVector<int32_t> numbers = wantedParams(getParamsMutable(), cotangents);
@@ -44,7 +61,7 @@ LogicalResult AttentionOp::buildGradients(OpBuilder &builder,
   auto backward = AttentionBackwardOp::create(
       builder, getLoc(), getQuery().getType(), getKey().getType(),
       getValues().getTypes(), typesOf(getParams(), numbers), getQuery(),
-      getKey(), getValues(), getOutputs(), getLse(), outputGradients,
+      getKey(), getValues(), getOutputs(), getStatistics(), outputGradients,
       lseGradient, getParams(), getQueryPositions(), getKeyPositions(),
       getUsesAttr(), builder.getDenseI32ArrayAttr(numbers), getScaleAttr());
   copySites(getBody(), backward.getBody());

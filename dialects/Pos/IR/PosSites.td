@@ -194,9 +194,8 @@ def Pos_RowTermOp : Pos_Op<"row_term", [
     Made by dropping row constants, never written by an author. What is added to
     every score of a row cancels in the softmax; all that it does is shift the
     log-sum-exp. So `pos.attention` adds the term to the log-sum-exp of the
-    scores, and `pos.attention_backward` takes it off the log-sum-exp that it is
-    given; the gradient of the term is the gradient of the log-sum-exp of its
-    row. Nothing passes through the output, where rounding would leave noise.
+    scores, and not to its statistics; the gradient of the term is the gradient
+    of the log-sum-exp of its row. Nothing passes through the output, where rounding would leave noise.
 
     A row that sees no key keeps minus infinity and its term has no gradient
     (C4). A term that is infinite or NaN reaches the log-sum-exp, not the output.

@@ -101,7 +101,7 @@ def attention(
         t.requires_grad for t in (query, key, *values, *tensors)
     )
     operator = torch.ops.sextant.attention if is_single else torch.ops.sextant.attention_values
-    output, lse = operator(
+    output, lse, _ = operator(
         query,
         key,
         value if is_single else values,

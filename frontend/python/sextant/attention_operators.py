@@ -1,8 +1,10 @@
 """The operators behind `sextant.attention`.
 
-``torch.ops.sextant.attention`` takes one value and has fixed results, (output, lse), so
-that sharding rules can be written for it; ``attention_values`` takes a list of values and
-gives (outputs, lse). Both share ``attention_backward``, whose results are the gradients of
+``torch.ops.sextant.attention`` takes one value and has fixed results, (output, lse,
+statistics), so that sharding rules can be written for it; ``attention_values`` takes a
+list of values and gives (outputs, lse, statistics). The statistics, (batch, heads, query
+length, 2), are what the softmax was shifted and divided by: the backward of the same
+target reads them, and they have no rows where no gradient is wanted. Both share ``attention_backward``, whose results are the gradients of
 query, key, values and parameters in one list.
 """
 
@@ -21,7 +23,7 @@ _SETTINGS = (
     "Tensor? key_positions, float? scale, str target"
 )
 # Results beside the outputs that have no derivative, last in the list.
-_CONSTANT = 0
+_CONSTANT = 1
 
 
 def _listed(values: torch.Tensor | Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -43,11 +45,20 @@ def _forward(*inputs):
     call = arguments.prepare(query, key, values, params, *settings)
     plan = plans.plan_for(call.request, gradient)
     operands = [query, key, *values, *call.operands(plan.signature)]
-    return _structured(inputs, list(plan.artifact.run("forward", operands)))
+    # A plan that has a backward gives statistics whether they are wanted or not.
+    results = list(plan.artifact.run("forward", operands))[: len(values) + 1 + gradient]
+    if not gradient:
+        results.append(_statistics(results[-1], 0))
+    return _structured(inputs, results)
+
+
+def _statistics(lse: torch.Tensor, length: int) -> torch.Tensor:
+    batch, heads, _ = lse.shape
+    return lse.new_empty((batch, heads, length, 2))
 
 
 def _forward_shapes(*inputs):
-    query, key, values, params, names, _, _, *positions, _, _, _ = inputs
+    query, key, values, params, names, _, _, *positions, _, _, gradient = inputs
     values = _listed(values)
     arguments.check_rows(query, key, values)
     check_devices("query", query, arguments.operands_of(names, params, *positions))
@@ -55,13 +66,19 @@ def _forward_shapes(*inputs):
     compute = torch.float64 if query.dtype == torch.float64 else torch.float32
     outputs = [query.new_empty((batch, heads, length, v.shape[-1])) for v in values]
     lse = query.new_empty((batch, heads, length), dtype=compute)
-    return _structured(inputs, [*outputs, lse])
+    return _structured(inputs, [*outputs, lse, _statistics(lse, length if gradient else 0)])
 
 
 def _backward(query, key, values, results, gradients, params, *settings):
     call = arguments.prepare(query, key, values, params, *settings)
     plan = plans.plan_for(call.request, True)
-    operands = [query, key, *values, *results, *gradients]
+    *outputs, _, statistics = results
+    if statistics.shape[2] != query.shape[2]:
+        raise ValueError(
+            "a forward without gradient=True leaves no statistics of its softmax, of which "
+            "the gradient is made: pass gradient=True, or call sextant.attention, which does"
+        )
+    operands = [query, key, *values, *outputs, statistics, *gradients]
     operands += call.operands(plan.signature)
     computed = plan.artifact.run("backward", operands)
     own, rest = computed[: 2 + len(values)], computed[2 + len(values) :]
@@ -189,7 +206,7 @@ def _register() -> None:
         operators.register(
             Operator(
                 f"{name}(Tensor query, Tensor key, {value}, {_SETTINGS}, bool gradient) "
-                f"-> ({output}, Tensor lse)",
+                f"-> ({output}, Tensor lse, Tensor statistics)",
                 label,
                 _forward,
                 _forward_shapes,

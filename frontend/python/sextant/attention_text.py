@@ -1,8 +1,9 @@
 """The module behind `sextant.attention`: two functions around one op.
 
-``@forward(q, k, v..., params..., [query positions, key positions]) -> (o..., lse)``
-and ``@backward(q, k, v..., o..., lse, do..., dlse, params..., [positions]) -> (dq, dk,
-dv..., gradients of the trained params)``. Only dtype, head dims, encodings, the number
+``@forward(q, k, v..., params..., [query positions, key positions]) -> (o..., lse,
+statistics)``, the last where there is a backward, and ``@backward(q, k, v..., o...,
+statistics, do..., dlse, params..., [positions]) -> (dq, dk, dv..., gradients of the
+trained params)``. Only dtype, head dims, encodings, the number
 of position axes and the scale are in the text; every other extent is dynamic.
 """
 
@@ -51,7 +52,7 @@ def attention_module(key: AttentionKey, forward: bool = True, backward: bool = F
     """The text of the module with the functions that are asked for."""
     functions = []
     if forward:
-        functions.append(_forward(key))
+        functions.append(_forward(key, statistics=backward))
     if backward:
         functions.append(_backward(key))
     return f"module {{\n{key.definitions}{''.join(functions)}}}\n"
@@ -66,6 +67,7 @@ def _types(key: AttentionKey) -> dict[str, str]:
         "values": ", ".join(f"tensor<?x?x?x{d}x{key.dtype}>" for d in key.value_dims),
         "outputs": ", ".join(f"tensor<?x{heads}x?x{d}x{key.dtype}>" for d in key.value_dims),
         "lse": f"tensor<?x{heads}x?x{compute}>",
+        "statistics": f"tensor<?x{heads}x?x2x{compute}>",
         "compute": compute,
     }
 
@@ -111,17 +113,20 @@ def _names(pairs: list[tuple[str, str]]) -> str:
     return ", ".join(name for name, _ in pairs)
 
 
-def _forward(key: AttentionKey) -> str:
+def _forward(key: AttentionKey, statistics: bool) -> str:
     t = _types(key)
+    softmax = ["lse", "statistics"] if statistics else ["lse"]
+    names = ", ".join(f"%{name}" for name in softmax)
+    types = ", ".join(t[name] for name in softmax)
     extras, clauses = _extras(key)
     values = _each(key, "%v", t["values"])
     outputs = _names(_each(key, "%o", t["outputs"]))
     arguments = [("%q", t["query"]), ("%k", t["key"]), *values, *extras]
     return (
-        _head("forward", arguments, [t["outputs"], t["lse"]])
-        + f"    {outputs}, %lse = pos.attention %q, %k, ({_names(values)}){clauses}{_scale(key)}\n"
-        + f"      : {t['query']}, {t['key']}, ({t['values']}) -> ({t['outputs']}), {t['lse']}\n"
-        + f"    return {outputs}, %lse : {t['outputs']}, {t['lse']}\n  }}\n"
+        _head("forward", arguments, [t["outputs"], types])
+        + f"    {outputs}, {names} = pos.attention %q, %k, ({_names(values)}){clauses}{_scale(key)}\n"
+        + f"      : {t['query']}, {t['key']}, ({t['values']}) -> ({t['outputs']}), {types}\n"
+        + f"    return {outputs}, {names} : {t['outputs']}, {types}\n  }}\n"
     )
 
 
@@ -132,7 +137,8 @@ def _backward(key: AttentionKey) -> str:
     outputs = _each(key, "%o", t["outputs"])
     seeds = _each(key, "%do", t["outputs"])
     arguments = [("%q", t["query"]), ("%k", t["key"]), *values]
-    arguments += [*outputs, ("%lse", t["lse"]), *seeds, ("%dlse", t["lse"]), *extras]
+    arguments += [*outputs, ("%statistics", t["statistics"]), *seeds]
+    arguments += [("%dlse", t["lse"]), *extras]
     trained = [i for i, p in enumerate(key.params) if p.trained]
     results = ["%dq", "%dk"] + [f"%dv{i}" for i in range(len(values))]
     results += [f"%dp{i}" for i in trained]
@@ -142,9 +148,9 @@ def _backward(key: AttentionKey) -> str:
     return (
         _head("backward", arguments, types)
         + f"    {', '.join(results)} = pos.attention_backward %q, %k, ({_names(values)}), "
-        + f"({_names(outputs)}), %lse, ({_names(seeds)}), %dlse\n"
+        + f"({_names(outputs)}), %statistics, ({_names(seeds)}), %dlse\n"
         + f"     {clauses} gradients [{', '.join(map(str, trained))}]{_scale(key)}\n"
-        + f"      : {t['query']}, {t['key']}, ({t['values']}), ({t['outputs']}), {t['lse']},\n"
+        + f"      : {t['query']}, {t['key']}, ({t['values']}), ({t['outputs']}), {t['statistics']},\n"
         + f"        ({t['outputs']}), {t['lse']}\n"
         + f"      -> {t['query']}, {t['key']}, ({t['values']}){tail}\n"
         + f"    return {', '.join(results)} : {', '.join(types)}\n  }}\n"

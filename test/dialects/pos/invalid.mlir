@@ -418,11 +418,21 @@ func.func @row_term_of_a_constant(%q: tensor<1x1x?x8xf32>) {
 
 // -----
 
-func.func @gradients(%q: tensor<1x1x?x8xf32>, %lse: tensor<1x1x?xf32>) {
+func.func @statistics(%q: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{statistics must be two 'f32' per row, got 'tensor<1x1x?x3xf32>'}}
+  %o, %lse, %stats = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>, tensor<1x1x?x3xf32>
+  return
+}
+
+// -----
+
+func.func @gradients(%q: tensor<1x1x?x8xf32>, %lse: tensor<1x1x?xf32>, %stats: tensor<1x1x?x2xf32>) {
   // expected-error @below {{has no parameter 2}}
-  %dq, %dk, %dv, %dp = pos.attention_backward %q, %q, (%q), (%q), %lse, (%q), %lse gradients [2]
+  %dq, %dk, %dv, %dp = pos.attention_backward %q, %q, (%q), (%q), %stats, (%q), %lse gradients [2]
     : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>),
-      (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>, (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+      (tensor<1x1x?x8xf32>), tensor<1x1x?x2xf32>, (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
     -> tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>), tensor<?xf32>
   return
 }

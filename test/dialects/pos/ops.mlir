@@ -290,15 +290,25 @@ func.func @inlined(%q: tensor<?x?x?x8xf32>, %p: tensor<?xf32>) -> tensor<?x?x?x8
   return %o : tensor<?x?x?x8xf32>
 }
 
+// The statistics of the softmax, for a gradient.
+// CHECK-LABEL: func.func @statistics
+func.func @statistics(%q: tensor<?x?x?x8xf32>) -> tensor<?x?x?x2xf32> {
+  // CHECK: -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, tensor<?x?x?x2xf32>
+  %o, %lse, %stats = pos.attention %q, %q, (%q)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, tensor<?x?x?x2xf32>
+  return %stats : tensor<?x?x?x2xf32>
+}
+
 // CHECK-LABEL: func.func @backward
-func.func @backward(%q: tensor<?x?x?x8xf32>, %lse: tensor<?x?x?xf32>, %p: tensor<?xf32>)
+func.func @backward(%q: tensor<?x?x?x8xf32>, %lse: tensor<?x?x?xf32>, %p: tensor<?xf32>, %stats: tensor<?x?x?x2xf32>)
     -> tensor<?xf32> {
   // CHECK: pos.attention_backward %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, (%{{[a-z0-9]+}}), (%{{[a-z0-9]+}}), %{{[a-z0-9]+}}, (%{{[a-z0-9]+}}), %{{[a-z0-9]+}} uses [#pos.use<@context, "context">]
   // CHECK-SAME: params(%{{[a-z0-9]+}} : tensor<?xf32>) gradients [0]
-  %dq, %dk, %dv, %dp = pos.attention_backward %q, %q, (%q), (%q), %lse, (%q), %lse
+  %dq, %dk, %dv, %dp = pos.attention_backward %q, %q, (%q), (%q), %stats, (%q), %lse
     uses [#pos.use<@context, "context">] params(%p : tensor<?xf32>) gradients [0]
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
-      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
     -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<?xf32>
   return %dp : tensor<?xf32>
 }

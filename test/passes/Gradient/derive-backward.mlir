@@ -81,12 +81,13 @@ nn.parameter "r1" : tensor<4xf32> init constant [1.0]
 nn.parameter "table" : tensor<8x16xf32> init constant [1.0]
 
 // Attention's gradient carries the same uses, params and positions; integer
-// and frozen parameters have no gradient. The cotangent of lse is zero.
+// and frozen parameters have no gradient. The cotangent of lse is zero; the forward
+// keeps the statistics of its softmax.
 // CHECK-LABEL: func @gradients
 // CHECK:       %[[MAPPED:.+]] = pos.map_rows %{{.*}} of embedding uses [#pos.use<@learned, "learned">] params(%[[TABLE:.+]] : tensor<8x16xf32>)
-// CHECK:       %[[O:.+]], %[[LSE:.+]] = pos.attention
+// CHECK:       %[[O:.+]], %{{.+}}, %[[STATISTICS:.+]] = pos.attention
 // CHECK:       %[[DLSE:.+]] = tensor.splat
-// CHECK:       %[[DQ:.+]], %[[DK:.+]], %[[DV:.+]], %[[DR:.+]] = pos.attention_backward %{{.*}}, %{{.*}}, (%{{.*}}), (%[[O]]), %[[LSE]], (%{{.*}}), %[[DLSE]]
+// CHECK:       %[[DQ:.+]], %[[DK:.+]], %[[DV:.+]], %[[DR:.+]] = pos.attention_backward %{{.*}}, %{{.*}}, (%{{.*}}), (%[[O]]), %[[STATISTICS]], (%{{.*}}), %[[DLSE]]
 // CHECK-SAME:  uses [#pos.use<@document, "document">, #pos.use<@kerple_log, "kerple_log">] params(%[[IDS:.+]], %[[R1:.+]] : tensor<1x?xi32>, tensor<4xf32>)
 // CHECK-SAME:  query_positions(%[[P:.+]] : tensor<1x?x1xi32>) gradients [1]
 // CHECK:       %[[DX:.+]], %[[DT:.+]] = pos.map_rows_backward
