@@ -64,6 +64,8 @@ PointLayout codegen::addPointOperands(const Lowering &lowering,
     layout.queryPositions = operands.read(owner.queryPositions);
   if (owner.keyPositions)
     layout.keyPositions = operands.read(owner.keyPositions);
+  if (owner.queryTail)
+    layout.queryTail = operands.read(owner.queryTail);
   pos::SitesOwnerInterface op = lowering.plan.owner;
   for (auto [number, param] : llvm::enumerate(op.getParamOperands()))
     if (needs(number))
@@ -147,7 +149,7 @@ Value ArgumentPoint::bound(OpBuilder &, pos::Bound bound, pos::Side side,
   if (isKey ? layout.keyPositions : layout.queryPositions)
     return loadBound(kernel, arguments.getPointer(*layout.bounds), bound, side,
                      axis);
-  return kernel.toI32(getIndexBound(kernel, bound, side,
+  return kernel.toI32(getIndexBound(kernel, bound, side, getQueryShift(),
                                     getExtent(pos::Extent::query),
                                     getExtent(pos::Extent::key)));
 }
@@ -157,10 +159,18 @@ Value ArgumentPoint::scale(OpBuilder &builder) {
       builder, kernel.loc, builder.getFloatAttr(computeType, plan.scale));
 }
 
-Value ArgumentPoint::getQueryIndex(Value row) {
+Index ArgumentPoint::getQueryTail() {
+  return layout.queryTail ? arguments.getSize(*layout.queryTail, 0) : Index(0);
+}
+
+Index ArgumentPoint::getQueryShift() {
   Index shift =
       kernel.sub(getExtent(pos::Extent::key), getExtent(pos::Extent::query));
-  return addI(row, kernel.toI32(shift));
+  return layout.queryTail ? kernel.sub(shift, getQueryTail()) : shift;
+}
+
+Value ArgumentPoint::getQueryIndex(Value row) {
+  return addI(row, kernel.toI32(getQueryShift()));
 }
 
 Value ArgumentPoint::getPosition(pos::Side side, int64_t axis, Value row) {

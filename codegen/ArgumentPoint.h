@@ -36,7 +36,7 @@ struct LaunchOperands {
 struct PointLayout {
   llvm::DenseMap<unsigned, unsigned> params;         ///< by parameter operand
   llvm::DenseMap<unsigned, unsigned> paramGradients; ///< likewise, if wanted
-  std::optional<unsigned> queryPositions, keyPositions;
+  std::optional<unsigned> queryPositions, keyPositions, queryTail;
   std::optional<unsigned> bounds; ///< see PositionBounds.h
   unsigned firstScalar = 0;       ///< batch, heads, kv_heads, query, key
 };
@@ -86,7 +86,13 @@ protected:
   /// The given position of `row` (i32, scalar or vector), or null if none are
   /// given for this side.
   mlir::Value getPosition(pos::Side side, int64_t axis, mlir::Value row);
-  /// Row of the query tensor to index: the two lengths are aligned at the end.
+  bool hasQueryTail() const { return layout.queryTail.has_value(); }
+  /// Queries after those of the call, which are not given.
+  Index getQueryTail();
+  /// Index of the first row of the query tensor: queries, with those that
+  /// follow, and keys are aligned at the end.
+  Index getQueryShift();
+  /// Row of the query tensor to index.
   mlir::Value getQueryIndex(mlir::Value row);
 
   // i32 arithmetic on scalars and vectors alike.

@@ -21,11 +21,13 @@ using pos::RowOperand;
 OwnerOperands codegen::getOwnerOperands(pos::SitesOwnerInterface owner) {
   Operation *op = owner;
   if (auto attention = dyn_cast<pos::AttentionOp>(op))
-    return {attention.getQuery(), attention.getKey(), attention.getValues(),
-            attention.getQueryPositions(), attention.getKeyPositions()};
+    return {attention.getQuery(),        attention.getKey(),
+            attention.getValues(),       attention.getQueryPositions(),
+            attention.getKeyPositions(), attention.getQueryTail()};
   if (auto attention = dyn_cast<pos::AttentionBackwardOp>(op))
-    return {attention.getQuery(), attention.getKey(), attention.getValues(),
-            attention.getQueryPositions(), attention.getKeyPositions()};
+    return {attention.getQuery(),        attention.getKey(),
+            attention.getValues(),       attention.getQueryPositions(),
+            attention.getKeyPositions(), attention.getQueryTail()};
   auto ofMap = [](auto map) -> OwnerOperands {
     Value rows = map.getIndices() ? map.getIndices() : map.getInput();
     return {rows, rows, {}, map.getPositions(), map.getPositions()};
@@ -505,13 +507,22 @@ static LogicalResult planSite(KernelPlan &plan, Operation &site) {
 }
 
 /// Axes of positions that payloads ask for must be there: kernels read them
-/// without a check.
+/// without a check, and no coordinate is made up. Without positions it is the
+/// index, which has one axis.
 static LogicalResult verifyPositionAxes(pos::SitesOwnerInterface owner) {
   OwnerOperands operands = getOwnerOperands(owner);
-  auto verify = [&](Operation *op, int64_t axis) -> LogicalResult {
-    for (Value positions : {operands.queryPositions, operands.keyPositions}) {
-      if (!positions || axis == 0)
+  auto verify = [&](Operation *op, int64_t axis,
+                    pos::Side side = pos::Side::self) -> LogicalResult {
+    for (pos::Side of : {pos::Side::query, pos::Side::key}) {
+      if (axis == 0 || (side != pos::Side::self && side != of))
         continue;
+      Value positions = of == pos::Side::key ? operands.keyPositions
+                                             : operands.queryPositions;
+      if (!positions)
+        return op->emitOpError("asks for axis ")
+               << axis << " of positions, but no positions of "
+               << (operands.values.empty() ? "rows" : pos::stringifySide(of))
+               << " are given: the index has one axis";
       int64_t axes = cast<RankedTensorType>(positions.getType()).getDimSize(2);
       if (ShapedType::isDynamic(axes))
         return op->emitOpError("asks for axis ")
@@ -525,11 +536,11 @@ static LogicalResult verifyPositionAxes(pos::SitesOwnerInterface owner) {
   WalkResult result = owner.getSitesRegion().walk([&](Operation *op) {
     LogicalResult verified = success();
     if (auto coord = dyn_cast<pos::CoordOp>(op))
-      verified = verify(op, coord.getAxis());
+      verified = verify(op, coord.getAxis(), coord.getSide());
     else if (auto offset = dyn_cast<pos::OffsetOp>(op))
       verified = verify(op, offset.getAxis());
     else if (auto bound = dyn_cast<pos::BoundOp>(op))
-      verified = verify(op, bound.getAxis());
+      verified = verify(op, bound.getAxis(), bound.getSide());
     else if (auto span = dyn_cast<pos::RequireSpanOp>(op))
       verified = verify(op, span.getAxis());
     return failed(verified) ? WalkResult::interrupt() : WalkResult::advance();

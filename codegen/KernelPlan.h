@@ -84,6 +84,7 @@ struct OwnerOperands {
   mlir::Value query, key;
   mlir::ValueRange values;
   mlir::Value queryPositions, keyPositions; ///< null if not given
+  mlir::Value queryTail = {};               ///< null if not given
 };
 OwnerOperands getOwnerOperands(pos::SitesOwnerInterface owner);
 

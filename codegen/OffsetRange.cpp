@@ -219,6 +219,9 @@ OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
       query.length = arguments.getScalar(layout.firstScalar + 3);
       key.length = arguments.getScalar(layout.firstScalar + 4);
       query.firstIndex = kernel.sub(key.length, query.length);
+      if (layout.queryTail)
+        query.firstIndex = kernel.sub(query.firstIndex,
+                                      arguments.getSize(*layout.queryTail, 0));
       RangeKernel(kernel, arguments, axes, range)
           .emit(arguments.getScalar(layout.firstScalar), query, key, order);
     });

@@ -22,10 +22,11 @@ struct CoordRange {
 } // namespace
 
 Index codegen::getIndexBound(KernelBuilder &kernel, Bound bound, Side side,
-                             Index queries, Index keys) {
-  if (bound == Bound::greatest)
-    return kernel.sub(keys, 1);
-  return side == Side::key ? Index(0) : kernel.sub(keys, queries);
+                             Index shift, Index queries, Index keys) {
+  bool isKey = side == Side::key;
+  if (bound == Bound::least)
+    return isKey ? Index(0) : shift;
+  return kernel.sub(isKey ? keys : kernel.add(shift, queries), 1);
 }
 
 static CoordRange findRange(KernelBuilder &k, ArgumentBlock &arguments,
@@ -36,9 +37,13 @@ static CoordRange findRange(KernelBuilder &k, ArgumentBlock &arguments,
   bool isKey = side == Side::key;
   std::optional<unsigned> tensor =
       isKey ? layout.keyPositions : layout.queryPositions;
-  if (!tensor)
-    return {getIndexBound(k, Bound::least, side, queries, keys),
-            getIndexBound(k, Bound::greatest, side, queries, keys)};
+  if (!tensor) {
+    Index shift = k.sub(keys, queries);
+    if (layout.queryTail)
+      shift = k.sub(shift, arguments.getSize(*layout.queryTail, 0));
+    return {getIndexBound(k, Bound::least, side, shift, queries, keys),
+            getIndexBound(k, Bound::greatest, side, shift, queries, keys)};
+  }
   Value low = k.constantI64(std::numeric_limits<int32_t>::max());
   Value high = k.constantI64(std::numeric_limits<int32_t>::min());
   KernelBuilder::Values both =
@@ -148,8 +153,11 @@ void SpanChecker::require(pos::RequireSpanOp op) {
     // Indices, aligned at the end.
     OwnerOperands operands = getOwnerOperands(lowering.plan.owner);
     unsigned lengthDim = operands.values.empty() ? 1 : 2;
-    span = arith::MaxSIOp::create(builder, loc,
-                                  lowering.getDim(operands.query, lengthDim),
+    Value queries = lowering.getDim(operands.query, lengthDim);
+    if (operands.queryTail)
+      queries = arith::AddIOp::create(builder, loc, queries,
+                                      lowering.getDim(operands.queryTail, 0));
+    span = arith::MaxSIOp::create(builder, loc, queries,
                                   lowering.getDim(operands.key, lengthDim));
   } else {
     auto both = [&](Bound bound) {

@@ -26,9 +26,10 @@ void emitSpanChecks(const Lowering &lowering);
 mlir::Value loadBound(KernelBuilder &kernel, mlir::Value buffer,
                       pos::Bound bound, pos::Side side, int64_t axis);
 
-/// The bound of a side without given positions: that of its indices.
+/// The bound of a side without given positions: that of its indices. `shift` is
+/// the index of the first query.
 Index getIndexBound(KernelBuilder &kernel, pos::Bound bound, pos::Side side,
-                    Index queries, Index keys);
+                    Index shift, Index queries, Index keys);
 
 } // namespace sextant::codegen
 

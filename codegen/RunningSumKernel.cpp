@@ -36,7 +36,7 @@ public:
   Index getFirst(pos::Side side) {
     if (side == pos::Side::key)
       return 0;
-    return kernel.sub(getKeys(), getExtent(pos::Extent::query));
+    return getQueryShift();
   }
 };
 } // namespace
@@ -57,6 +57,13 @@ static Index getScratchBytes(KernelBuilder &k, ArgumentBlock &) {
 
 static Value addF64(KernelBuilder &k, Value a, Value b) {
   return arith::AddFOp::create(k.builder, k.loc, a, b);
+}
+
+/// Whether a key's index is that of a row.
+static Value isBetween(KernelBuilder &k, Index first, Index key, Index past) {
+  return arith::AndIOp::create(k.builder, k.loc,
+                               k.compare(arith::CmpIPredicate::sge, key, first),
+                               k.less(key, past));
 }
 
 static Value getZero(KernelBuilder &k) {
@@ -86,6 +93,7 @@ LogicalResult HoistKernel::createRunningFill(StringRef suffix,
                        arguments.getAddress(table, {batch, head, row}));
              });
       Index keys = point.getKeys();
+      Index past = k.add(first, arguments.getSize(table, 2));
       auto addBlock = [&](Value block, ValueRange before) -> Values {
         FailureOr<SmallVector<Value>> term = emitPayload(
             k.builder, sum.getBody().front(), {point.getKeysAt(block)}, point);
@@ -100,7 +108,7 @@ LogicalResult HoistKernel::createRunningFill(StringRef suffix,
               Value next = k.load(f64, k.advance(terms, {lane}, f64));
               Value total = addF64(k, sofar[0], next);
               Index key = k.add(block, lane);
-              k.when(k.compare(arith::CmpIPredicate::sge, key, first), [&] {
+              k.when(isBetween(k, first, key, past), [&] {
                 Value narrow =
                     arith::TruncFOp::create(k.builder, k.loc, k.f32, total);
                 k.store(narrow, arguments.getAddress(
@@ -137,11 +145,12 @@ LogicalResult HoistKernel::createRunningPullback(StringRef suffix,
     Index first = point.getFirst(sum.getSide());
     auto pullHead = [&](Index batch, Index head) {
       point.moveTo(batch, head);
-      // The gradient of a key's row, 0 before the first row.
+      Index past = k.add(first, arguments.getSize(table, 2));
+      // The gradient of a key's row, 0 before the first row and after the last.
       auto loadSeed = [&](Index key) -> Value {
         Value seed =
             k.choose(
-                 k.compare(arith::CmpIPredicate::sge, key, first), k.f32,
+                 isBetween(k, first, key, past), k.f32,
                  [&]() -> Values {
                    return {k.loadF32(arguments.getAddress(
                        table, {batch, head, k.sub(key, first)}))};

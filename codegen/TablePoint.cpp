@@ -118,6 +118,11 @@ Value TablePoint::offset(OpBuilder &builder, int64_t axis) {
   Value keys = kernel.toI32(getExtent(pos::Extent::key));
   Value one = kernel.constantI32(1);
   Value low = subI(one, keys), high = subI(queries, one);
+  if (hasQueryTail()) {
+    Value tail = kernel.toI32(getQueryTail());
+    low = addI(low, tail);
+    high = addI(high, tail);
+  }
   // Entries of the padding hold the value of the nearest offset.
   Value step = subI(column, kernel.constantI32(options.padding));
   Value value = options.order == OffsetOrder::Ascending ? addI(step, low)

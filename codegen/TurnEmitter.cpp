@@ -38,8 +38,10 @@ void TurnPoint::moveTo(Index batch, Index head, Index fromEnd) {
   row = kernel.toI32(kernel.sub(getExtent(pos::Extent::key), fromEnd));
   for (auto [operand, of] : llvm::zip_equal(turn.operands, coordinates)) {
     pos::Side side = getSide(operand);
-    Index length = getExtent(side == pos::Side::key ? pos::Extent::key
-                                                    : pos::Extent::query);
+    Index length =
+        side == pos::Side::key
+            ? getExtent(pos::Extent::key)
+            : kernel.add(getExtent(pos::Extent::query), getQueryTail());
     Value place = kernel.toI32(kernel.sub(length, fromEnd));
     for (auto &[axis, value] : of) {
       if (axis == tensorRowAxis) {
@@ -156,9 +158,18 @@ Index TurnEmitter::countHeads() {
   return k.max(count, arguments.getSize(rows.back(), 1));
 }
 
+Index TurnEmitter::getTail(size_t operand) {
+  bool isQuery = turn.operands[operand] == pos::RowOperand::query;
+  return isQuery && layout.queryTail ? arguments.getSize(*layout.queryTail, 0)
+                                     : Index(0);
+}
+
+Index TurnEmitter::getLength(size_t operand) {
+  return k.add(arguments.getSize(rows[operand], 2), getTail(operand));
+}
+
 Index TurnEmitter::countRows() {
-  Index count = arguments.getSize(rows.front(), 2);
-  return k.max(count, arguments.getSize(rows.back(), 2));
+  return k.max(getLength(0), getLength(rows.size() - 1));
 }
 
 //===----------------------------------------------------------------------===//
@@ -171,8 +182,13 @@ void TurnEmitter::forEachMatrix(Index inBatch, Index inHead, Index at,
   head = inHead;
   fromEnd = k.sub(countRows(), at);
   point.moveTo(batch, head, fromEnd);
-  if (turn.operands.size() == 1)
-    return body();
+  if (turn.operands.size() == 1) {
+    if (layout.queryTail)
+      k.when(k.less(getTail(0), fromEnd), body);
+    else
+      body();
+    return;
+  }
 
   auto land = [&](Value a, Value b) -> Value {
     return arith::AndIOp::create(k.builder, k.loc, a, b);
@@ -183,9 +199,10 @@ void TurnEmitter::forEachMatrix(Index inBatch, Index inHead, Index at,
   Value never = k.constant(k.builder.getBoolAttr(false));
   Value always = k.constant(k.builder.getBoolAttr(true));
   SmallVector<Value, 2> exists;
-  for (unsigned tensor : rows) {
-    Value isRow =
-        k.compare(CmpIPredicate::sle, fromEnd, arguments.getSize(tensor, 2));
+  for (auto [operand, tensor] : llvm::enumerate(rows)) {
+    Value isRow = k.compare(CmpIPredicate::sle, fromEnd, getLength(operand));
+    if (layout.queryTail)
+      isRow = land(isRow, k.less(getTail(operand), fromEnd));
     if (turn.perHead)
       isRow = land(isRow, k.less(head, arguments.getSize(tensor, 1)));
     exists.push_back(isRow);
@@ -258,7 +275,7 @@ Value TurnEmitter::getRow(unsigned tensor, size_t operand, Index number) {
   Index heads = turn.perHead ? 1 : arguments.getSize(rows[operand], 1);
   Index inBatch = k.add(batch, k.mul(k.div(number, heads), countBatches()));
   Index inHead = turn.perHead ? head : k.rem(number, heads);
-  Index place = k.sub(arguments.getSize(rows[operand], 2), fromEnd);
+  Index place = k.sub(getLength(operand), fromEnd);
   return arguments.getAddress(tensor, {inBatch, inHead, place});
 }
 

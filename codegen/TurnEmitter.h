@@ -77,6 +77,10 @@ public:
   Index countBatches();
   Index countHeads();
   Index countRows();
+  /// Rows of an operand, with those that follow the query and are not given.
+  Index getLength(size_t operand);
+  /// The number of those that follow.
+  Index getTail(size_t operand);
 
   /// Runs `body` for the matrix that turns the rows of all operands at a place
   /// from 0 to countRows() - 1, or for one after the other.

@@ -193,6 +193,9 @@ def backward(
         inputs.positions.get("query_positions"),
         inputs.positions.get("key_positions"),
         inputs.scale,
+        None,
+        None,
+        0,
         "reference",
     )
     names = _gradient_names(inputs)

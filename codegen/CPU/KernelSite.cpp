@@ -26,6 +26,7 @@ void SiteOperands::append(const KernelPlan &plan, const HoistTables &hoists,
   OwnerOperands owner = getOwnerOperands(plan.owner);
   queryPositions = add(owner.queryPositions);
   keyPositions = add(owner.keyPositions);
+  queryTail = add(owner.queryTail);
   offsetRange = add(hoists.offsets.range);
   queryCodes = add(hoists.offsets.queryCodes);
   keyCodes = add(hoists.offsets.keyCodes);
@@ -43,6 +44,14 @@ void SiteOperands::append(const KernelPlan &plan, const HoistTables &hoists,
     params.push_back(isRead ? add(operand) : std::nullopt);
   }
   padding = hoists.options.padding;
+}
+
+Index SiteOperands::getQueryShift(KernelBuilder &kernel,
+                                  ArgumentBlock &arguments) const {
+  Index shift =
+      kernel.sub(arguments.getSize(key, 2), arguments.getSize(query, 2));
+  return queryTail ? kernel.sub(shift, arguments.getSize(*queryTail, 0))
+                   : shift;
 }
 
 LogicalResult KernelSite::enterHead(Index batch, Index head) {
@@ -112,6 +121,7 @@ Value KernelSite::bound(OpBuilder &, pos::Bound bound, pos::Side side,
     return loadBound(kernel, arguments.getPointer(*operands.bounds), bound,
                      side, axis);
   return kernel.toI32(getIndexBound(kernel, bound, side,
+                                    operands.getQueryShift(kernel, arguments),
                                     arguments.getSize(operands.query, 2),
                                     arguments.getSize(operands.key, 2)));
 }
@@ -133,8 +143,7 @@ Value KernelSite::offset(OpBuilder &builder, int64_t axis) {
 Index KernelSite::toIndex(pos::Side side, Index row) {
   if (side == pos::Side::key)
     return row;
-  return kernel.add(row, kernel.sub(arguments.getSize(operands.key, 2),
-                                    arguments.getSize(operands.query, 2)));
+  return kernel.add(row, operands.getQueryShift(kernel, arguments));
 }
 
 Value KernelSite::getPositions(unsigned positions, Index row) {

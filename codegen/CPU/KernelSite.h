@@ -24,7 +24,7 @@ struct SiteOperands {
 
   unsigned query = 0, key = 0;
   llvm::SmallVector<unsigned> values;
-  Number queryPositions, keyPositions;
+  Number queryPositions, keyPositions, queryTail;
   Number offsetRange, queryCodes, keyCodes; ///< see OffsetRange.h
   Number bounds;                            ///< see PositionBounds.h
   llvm::SmallVector<Number> tables;         ///< as plan.hoisted
@@ -41,6 +41,10 @@ struct SiteOperands {
   void append(const KernelPlan &plan, const HoistTables &hoists,
               KernelOperands &operands,
               llvm::SmallVectorImpl<mlir::Value> &reads);
+
+  /// Index of the first row of the query tensor: queries, with those that
+  /// follow and are not given, and keys are aligned at the end.
+  Index getQueryShift(KernelBuilder &kernel, ArgumentBlock &arguments) const;
 };
 
 /// A point of one operand's rows, or of scores (operand `query`), of one head

@@ -121,8 +121,7 @@ TileSide TileMask::enter(Side side, Index first, Index count, int64_t unit) {
 TileClass TileMask::classify(const TileSide &query, const TileSide &key) {
   if (!plan.mask)
     return {};
-  Index shift = kernel.sub(arguments.getSize(operands.key, 2),
-                           arguments.getSize(operands.query, 2));
+  Index shift = operands.getQueryShift(kernel, arguments);
   SidesTile tile(kernel, site, sources, shift, query, key);
   return emitTileClass(kernel.builder, plan.mask, tile,
                        [&](OpBuilder &builder, pos::HoistOp op) {

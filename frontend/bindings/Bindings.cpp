@@ -92,6 +92,7 @@ static py::dict toPython(const SignatureFacts &facts) {
   result["operands"] = facts.operands;
   result["all_heads"] = facts.allHeads;
   result["requires_past"] = facts.requiresPast;
+  result["count_heads"] = facts.countHeads;
   return result;
 }
 

@@ -210,6 +210,43 @@ static bool seesAllHeads(pos::ScoreOp score) {
       score.getBody().front().getArgument(0).getType());
 }
 
+/// Whether a payload knows the number of its head, or how many there are, in
+/// any other way than to choose the head's part of a parameter: a part of the
+/// heads would get other values.
+static bool countsHeads(pos::EncodingOp definition) {
+  auto isExtentOfHeads = [](Value value) {
+    auto extent = value.getDefiningOp<pos::ExtentOp>();
+    return extent && extent.getExtent() == pos::Extent::heads;
+  };
+  bool counts = false;
+  definition.walk([&](pos::HeadOp head) {
+    for (OpOperand &use : head->getUses()) {
+      auto read = dyn_cast<pos::ReadOp>(use.getOwner());
+      auto param = read ? read.getTensor().getDefiningOp<pos::ParamOp>()
+                        : pos::ParamOp();
+      unsigned index = use.getOperandNumber() - 1; // after the tensor
+      counts |= !param || !isExtentOfHeads(param.getDims()[index]);
+    }
+  });
+  SmallVector<Value> open;
+  definition.walk([&](pos::ExtentOp op) {
+    if (llvm::is_contained(
+            {pos::Extent::heads, pos::Extent::kv_heads, pos::Extent::model},
+            op.getExtent()))
+      open.push_back(op.getResult());
+  });
+  while (!open.empty()) {
+    for (Operation *user : open.pop_back_val().getUsers()) {
+      counts |= bool(user->getParentOfType<pos::SiteOpInterface>()) ||
+                isa<pos::SiteOpInterface>(user);
+      if (!isa<pos::ParamOp>(user))
+        llvm::append_range(open, user->getResults());
+    }
+  }
+  return counts ||
+         llvm::any_of(definition.getOps<pos::ScoreOp>(), seesAllHeads);
+}
+
 /// Where the sites of a definition stand, and what its scores read of the query
 /// row and of other keys.
 static std::vector<std::string> getPlaces(pos::EncodingOp definition) {
@@ -335,6 +372,8 @@ bindings::getSignature(Session &session, const Source &source,
     signature.requiresPast |= !definition.getOps<pos::RequirePastOp>().empty();
     signature.allHeads |=
         llvm::any_of(definition.getOps<pos::ScoreOp>(), seesAllHeads);
+    if (countsHeads(definition))
+      signature.countHeads.push_back(use.instance);
   }
   for (StringRef operand : operands)
     signature.operands.push_back(operand.str());

@@ -60,6 +60,9 @@ struct SignatureFacts {
   std::vector<std::string> operands; ///< whose rows are mapped
   bool allHeads = false;             ///< a score site sees all heads
   bool requiresPast = false;         ///< needs a mask that hides later keys
+  /// Instances whose payloads compute with the number of their head or of all
+  /// heads: they cannot be evaluated on a part of the heads.
+  std::vector<std::string> countHeads;
 };
 
 /// How a parameter starts: `kind` is constant, normal, uniform, or values.

@@ -165,6 +165,24 @@ func.func @missingAxis(%x: tensor<?x?x?x8xf32>, %p: tensor<1x?x1xi32>) -> tensor
 
 // -----
 
+// Without positions the index is the coordinate of axis 0 alone.
+func.func @missingPositions(%x: tensor<?x?x?x8xf32>, %p: tensor<1x?x2xi32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x) query_positions(%p : tensor<1x?x2xi32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    pos.mask {
+      %own = pos.coord query axis 1
+      // expected-error @below {{asks for axis 1 of positions, but no positions of key are given: the index has one axis}}
+      %other = pos.coord key axis 1
+      %v = arith.cmpi sle, %other, %own : i32
+      pos.yield %v : i1
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}
+
+// -----
+
 func.func @missingAxisOfBound(%x: tensor<?x?x?x8xf32>, %p: tensor<1x?x1xi32>) -> tensor<?x?x?x8xf32> {
   %o, %lse = pos.attention %x, %x, (%x) query_positions(%p : tensor<1x?x1xi32>)
     key_positions(%p : tensor<1x?x1xi32>)

@@ -5,6 +5,11 @@ pos.encoding @near {
   pos.require_span axis 1 at_most %most, "too far apart"
 }
 
+pos.encoding @close {
+  %most = arith.constant 9 : i32
+  pos.require_span at_most %most, "too far apart"
+}
+
 // Indices span the longer of the two lengths.
 // CHECK-LABEL: func.func @indices
 // CHECK-NOT: exec.element
@@ -12,7 +17,23 @@ pos.encoding @near {
 // CHECK: exec.check %[[SPAN]] at_most %{{.+}}, "too far apart"
 // CHECK: exec.launch @kernels::@attention_0_forward
 func.func @indices(%q: tensor<2x2x?x8xf32>, %k: tensor<2x2x?x8xf32>) -> tensor<2x2x?x8xf32> {
-  %o, %lse = pos.attention %q, %k, (%k) uses [#pos.use<@near, "near">]
+  %o, %lse = pos.attention %q, %k, (%k) uses [#pos.use<@close, "close">]
+    : tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>, (tensor<2x2x?x8xf32>)
+    -> (tensor<2x2x?x8xf32>), tensor<2x2x?xf32>
+  return %o : tensor<2x2x?x8xf32>
+}
+
+// Queries that follow and are not given count; kernels read how many.
+// CHECK-LABEL: func.func @chunk
+// CHECK-SAME: %[[TAIL:[a-z0-9]+]]: tensor<?xi32>
+// CHECK: %[[AFTER:.+]] = tensor.dim %[[TAIL]]
+// CHECK: %[[QUERIES:.+]] = arith.addi %{{.+}}, %[[AFTER]]
+// CHECK: %[[SPAN:.+]] = arith.maxsi %[[QUERIES]]
+// CHECK: exec.check %[[SPAN]] at_most %{{.+}}, "too far apart"
+// CHECK: exec.launch @kernels::@attention_1_forward reads({{.*}}%[[TAIL]]
+func.func @chunk(%q: tensor<2x2x?x8xf32>, %k: tensor<2x2x?x8xf32>, %t: tensor<?xi32>) -> tensor<2x2x?x8xf32> {
+  %o, %lse = pos.attention %q, %k, (%k) uses [#pos.use<@close, "close">]
+    query_tail(%t : tensor<?xi32>)
     : tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>, (tensor<2x2x?x8xf32>)
     -> (tensor<2x2x?x8xf32>), tensor<2x2x?xf32>
   return %o : tensor<2x2x?x8xf32>
@@ -20,13 +41,13 @@ func.func @indices(%q: tensor<2x2x?x8xf32>, %k: tensor<2x2x?x8xf32>) -> tensor<2
 
 // Positions are looked at before the kernel runs, those of both sides.
 // CHECK-LABEL: func.func @positions
-// CHECK: exec.launch @kernels::@attention_1_bounds {{.*}}writes(%[[BOUNDS:.+]] : tensor<8xi32>)
+// CHECK: exec.launch @kernels::@attention_2_bounds {{.*}}writes(%[[BOUNDS:.+]] : tensor<8xi32>)
 // CHECK-DAG: exec.element %[[BOUNDS]][4]
 // CHECK-DAG: exec.element %[[BOUNDS]][5]
 // CHECK-DAG: exec.element %[[BOUNDS]][6]
 // CHECK-DAG: exec.element %[[BOUNDS]][7]
 // CHECK: exec.check %{{.+}} at_most %{{.+}}, "too far apart"
-// CHECK: exec.launch @kernels::@attention_1_forward
+// CHECK: exec.launch @kernels::@attention_2_forward
 func.func @positions(%q: tensor<2x2x?x8xf32>, %p: tensor<1x?x2xi32>) -> tensor<2x2x?x8xf32> {
   %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@near, "near">]
     query_positions(%p : tensor<1x?x2xi32>) key_positions(%p : tensor<1x?x2xi32>)

@@ -50,6 +50,10 @@ def attention(length, uses, positions, dense):
     if positions:
         place = torch.arange(length, dtype=torch.int32)[None, :, None] * positions
         named = dict(query_positions=place, key_positions=place)
+    if sextant.definitions.axes(uses) > 1:
+        row = torch.arange(length)
+        place = torch.stack([row // 64, row % 64], -1)[None]
+        named = dict(query_positions=place, key_positions=place)
     out = sextant.attention(*leaves, [*uses, "near=window(size=64)"], params, **named)
     if dense:  # the smallest thing with an element per score
         out = out + torch.ones(length, length, dtype=torch.int8)[0, 0]

@@ -98,16 +98,19 @@ def make_inputs(case: Case, seed: int, dtype: torch.dtype = torch.float32) -> In
         return t.transpose(1, 2) if case.transposed else t
 
     positions = {}
-    if case.positions == "random":
+    # An index has one axis: encodings of grids are always given positions.
+    axes = definitions.axes(case.uses)
+    kind = case.positions or ("shared" if axes > 1 else "")
+    if kind == "random":
         # One draw for queries and keys, two axes alike, wider than tables of offsets.
         drawn = sextant.random_positions(max(case.query, case.key), 8192, draw)
         for side, length in (("query", case.query), ("key", case.key)):
             positions[f"{side}_positions"] = drawn[-length:, None].expand(-1, 2)[None]
-    elif case.positions:
-        count = {"shared": 1, "divisor": case.batch // 2}.get(case.positions, case.batch)
+    elif kind:
+        count = {"shared": 1, "divisor": case.batch // 2}.get(kind, case.batch)
         for side, length in (("query", case.query), ("key", case.key)):
-            # Two axes: what asks for one reads the first.
-            steps = torch.randint(1, 4, (count, length, 2), generator=draw)
+            # Two axes at least: what asks for one reads the first.
+            steps = torch.randint(1, 4, (count, length, max(axes, 2)), generator=draw)
             positions[f"{side}_positions"] = steps.cumsum(1).to(torch.int32)
     return Inputs(
         rows(case.heads, case.query, case.head_dim),

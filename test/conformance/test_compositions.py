@@ -37,6 +37,7 @@ LEGAL = [
     r"heads: grouped queries, which share them, have no such map",
     # Positions.
     r"asks for axis \d, but the positions given have",
+    r"asks for axis \d of positions, but no positions of",
     r"span more than the safe range",
     r"some query may see a later key",
     # Encodings that do not go together.

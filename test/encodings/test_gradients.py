@@ -335,25 +335,35 @@ def test_liere_of_one_axis_sees_differences(draw, target):
     torch.testing.assert_close(*results, rtol=1e-5, atol=1e-5)
 
 
+def on_a_grid(length):
+    """Positions of tokens on a grid of two columns."""
+    index = torch.arange(length)
+    cells = torch.stack([index // 2, index % 2], -1)[None]
+    return dict(query_positions=cells, key_positions=cells)
+
+
 def test_liere_refuses(draw):
     q, k = normal(draw, 1, 4, 5, 8).float(), normal(draw, 1, 2, 5, 8).float()
 
+    how = dict(enable_gqa=True, target="cpu", **on_a_grid(5))
+
     def call(use, q=q, heads=4):
         params = sextant.init_params([use], heads=heads, head_dim=8, seed=1)
-        return sextant.attention(q, k, k, [use], params, enable_gqa=True, target="cpu")
+        return sextant.attention(q, k, k, [use], params, **how)
 
     call("liere")
     with pytest.raises(sextant.RuntimeError, match="grouped queries"):
         call("liere(per_head=true)")
     with pytest.raises(sextant.CompileError, match="comes before other row maps"):
         params = sextant.init_params(["liere"], heads=4, head_dim=8, seed=1)
-        sextant.attention(q, k, k, ["rope", "liere"], params, enable_gqa=True, target="cpu")
-    sextant.attention(q, k, k, ["liere", "rope"], params, enable_gqa=True, target="cpu")
+        sextant.attention(q, k, k, ["rope", "liere"], params, **how)
+    sextant.attention(q, k, k, ["liere", "rope"], params, **how)
 
 
 def test_grouped_queries_need_a_shared_map(draw):
     q, k = normal(draw, 1, 4, 5, 8).float(), normal(draw, 1, 2, 5, 8).float()
+    how = dict(enable_gqa=True, target="cpu", **on_a_grid(5))
     params = sextant.init_params(["rope_2d_mixed"], heads=4, head_dim=8, seed=1)
     with pytest.raises(sextant.RuntimeError, match="grouped queries"):
-        sextant.attention(q, k, k, ["rope_2d_mixed"], params, enable_gqa=True, target="cpu")
-    sextant.attention(q, k, k, ["rope_2d"], enable_gqa=True, target="cpu")
+        sextant.attention(q, k, k, ["rope_2d_mixed"], params, **how)
+    sextant.attention(q, k, k, ["rope_2d"], **how)

@@ -83,7 +83,7 @@ def test_operator_is_registered_as_torch_wants(target):
     q, k, v = (rows().requires_grad_() for _ in range(3))
     params = {n: t.requires_grad_() for n, t in kerple().items()}
     names, uses = "\n".join(params), "\n".join(ENCODINGS)
-    settings = (list(params.values()), names, uses, "", None, None, None, target, True)
+    settings = (list(params.values()), names, uses, "", None, None, None, None, None, 0, target, True)
     torch.library.opcheck(torch.ops.sextant.attention.default, (q, k, v, *settings))
     torch.library.opcheck(torch.ops.sextant.attention_values.default, (q, k, [v, v], *settings))
 

@@ -124,6 +124,25 @@ def test_everything_on_the_meta_device_has_shapes_alone():
     assert out.device.type == "meta" and lse.shape == (2, 4, 16)
 
 
+def test_axes_of_positions_are_not_made_up():
+    q, flat = rows(), torch.arange(16)
+    grid = torch.stack([flat // 4, flat % 4], -1)[None]
+    missing = "asks for axis 1 of positions, but no positions of {} are given"
+    call = lambda **given: sextant.attention(q, q, q, ["rope_2d"], **given)  # noqa: E731
+    for given, side in (({}, "query"), (dict(query_positions=grid), "key")):
+        with pytest.raises(CompileError, match=missing.format(side)):
+            call(**given)
+    with pytest.raises(CompileError, match="asks for axis 1, but the positions given have 1"):
+        call(query_positions=flat, key_positions=flat)
+    assert call(query_positions=grid, key_positions=grid).isfinite().all()
+    on_grid, table = ["learned(grid_rows=4, grid_columns=4)"], {"learned.table": torch.randn(1024, 8)}
+    with pytest.raises(CompileError, match=missing.format("rows")):
+        sextant.map_rows(q[0], on_grid, table)
+    text = sextant.models.gpt(encodings=("causal", "rope_2d"), layers=1, width=16, heads=2)
+    with pytest.raises(CompileError, match="asks for axis 1 of positions"):
+        sextant.compile(text)
+
+
 @pytest.mark.parametrize(
     "encodings, params, kind, message",
     [
@@ -186,6 +205,8 @@ def test_position_errors(positions, kind, message):
         (dict(encodings=[3]), "got int"),
         (dict(encodings={"causal", "alibi"}), "for its order counts, got set"),
         (dict(return_lse="no"), "return_lse must be True or False, got 'no'"),
+        (dict(query_offset=1.0), "query_offset must be a whole number, got 1.0"),
+        (dict(heads_total="4"), "heads_total must be a whole number, got '4'"),
         (dict(encodings=["alibi"], params=[1]), "params must map names to tensors, got list"),
         (dict(encodings=["alibi"], params={3: torch.ones(2)}), "must be strings, got 3"),
         (dict(target=3), "target must be a string, got int"),

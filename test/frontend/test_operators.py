@@ -230,3 +230,20 @@ def test_sharding_rules_over_the_batch_and_the_heads(mesh, axis):
         cut = shard.placements[0]
         part = b.narrow(cut.dim, 0, b.shape[cut.dim] // 2) if cut.is_shard() else b
         same(a.to_local(), [part])
+
+
+def test_heads_of_a_process_do_not_stand_for_all(mesh):
+    """Slopes of ALiBi follow from the number of all heads."""
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    register_sharding_rules()
+    whole = rows()
+    q = distribute_tensor(whole, mesh, [Shard(1)])
+    with pytest.raises(ValueError, match='parameter "alibi.slopes" is made from the heads that'):
+        sextant.attention(q, q, q, ["alibi"])
+    with pytest.raises(ValueError, match="sandwich computes with the number of its head"):
+        sextant.attention(q, q, q, ["sandwich"])
+    made = sextant.init_params(["alibi"], heads=4, head_dim=8, frozen=True)
+    cut = {n: distribute_tensor(t, mesh, [Shard(0)]) for n, t in made.items()}
+    got = sextant.attention(q, q, q, ["alibi"], cut)
+    same(got.to_local(), [sextant.attention(whole, whole, whole, ["alibi"])[:, :2]])

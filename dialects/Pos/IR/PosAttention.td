@@ -14,6 +14,7 @@ def Pos_MappedRows : AnyTypeOf<[2DTensorOf<[F32, F64, BF16, F16]>,
                                 3DTensorOf<[F32, F64, BF16, F16]>],
                                "rows [B, L, C] or a table of rows [V, C]",
                                "::mlir::RankedTensorType">;
+def Pos_Tail : 1DTensorOf<[I32]>;
 def Pos_RowIndices : 2DTensorOf<[I32, I64]>;
 def Pos_Param : RankedTensorOf<[F32, F64, I32]>;
 def Pos_Statistics : 4DTensorOf<[F32, F64]>;
@@ -40,6 +41,11 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
     Positions are i32 [1 or B or a divisor of B, length, axes]. Without them a
     coordinate is the index. Shapes may be dynamic except the head dims.
 
+    Queries are aligned with keys at the end. Where they are a chunk of a longer
+    sequence, `query_tail` has as many elements as there are queries after the
+    chunk: of it nothing but the extent is read, which need not be known before
+    the call. Every row is then as in the attention of all queries.
+
     The order of computation is C2. `scale` defaults to 1 / sqrt(d).
 
     A last result, `statistics` [B, H, Lq, 2], is there for the gradient: by
@@ -59,8 +65,8 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
   }];
   let arguments = (ins Pos_Rows:$query, Pos_Rows:$key, Variadic<Pos_Rows>:$values,
     Variadic<Pos_Param>:$params, Optional<Pos_Positions>:$queryPositions,
-    Optional<Pos_Positions>:$keyPositions, OptionalAttr<Pos_UseArrayAttr>:$uses,
-    OptionalAttr<F64Attr>:$scale);
+    Optional<Pos_Positions>:$keyPositions, Optional<Pos_Tail>:$queryTail,
+    OptionalAttr<Pos_UseArrayAttr>:$uses, OptionalAttr<F64Attr>:$scale);
   let results = (outs Variadic<Pos_Rows>:$outputs, 3DTensorOf<[F32, F64]>:$lse,
     Optional<Pos_Statistics>:$statistics);
   let regions = (region AnyRegion:$body);
@@ -69,6 +75,7 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
     (`params` `(` $params^ `:` type($params) `)`)?
     (`query_positions` `(` $queryPositions^ `:` type($queryPositions) `)`)?
     (`key_positions` `(` $keyPositions^ `:` type($keyPositions) `)`)?
+    (`query_tail` `(` $queryTail^ `:` type($queryTail) `)`)?
     (`scale` $scale^)?
     attr-dict `:` type($query) `,` type($key) `,` `(` type($values) `)` `->`
     `(` type($outputs) `)` `,` type($lse) (`,` type($statistics)^)? ($body^)?
@@ -103,7 +110,8 @@ def Pos_AttentionBackwardOp
     Variadic<Pos_Rows>:$outputs, Pos_Statistics:$statistics,
     Variadic<Pos_Rows>:$outputGradients, 3DTensorOf<[F32, F64]>:$lseGradient,
     Variadic<Pos_Param>:$params, Optional<Pos_Positions>:$queryPositions,
-    Optional<Pos_Positions>:$keyPositions, OptionalAttr<Pos_UseArrayAttr>:$uses,
+    Optional<Pos_Positions>:$keyPositions, Optional<Pos_Tail>:$queryTail,
+    OptionalAttr<Pos_UseArrayAttr>:$uses,
     DenseI32ArrayAttr:$paramGradients, OptionalAttr<F64Attr>:$scale);
   let results = (outs Pos_Rows:$queryGradient, Pos_Rows:$keyGradient,
     Variadic<Pos_Rows>:$valueGradients, Variadic<Pos_Param>:$paramGradientResults);
@@ -114,6 +122,7 @@ def Pos_AttentionBackwardOp
     (`params` `(` $params^ `:` type($params) `)`)?
     (`query_positions` `(` $queryPositions^ `:` type($queryPositions) `)`)?
     (`key_positions` `(` $keyPositions^ `:` type($keyPositions) `)`)?
+    (`query_tail` `(` $queryTail^ `:` type($queryTail) `)`)?
     `gradients` $paramGradients (`scale` $scale^)?
     attr-dict `:` type($query) `,` type($key) `,` `(` type($values) `)` `,`
     `(` type($outputs) `)` `,` type($statistics) `,` `(` type($outputGradients) `)` `,`

@@ -15,7 +15,8 @@ def Pos_IndexOp : Pos_ContextOp<"index"> {
   let summary = "Index of the query, the key or the mapped row";
   let description = [{
     Queries and keys are aligned at the end: the index of the first query is
-    the key length minus the query length (as in decoding). `self` is the row
+    the key length minus the query length (as in decoding), less the queries
+    that follow those of the call (`query_tail`). `self` is the row
     of the operand that a row map works on. What has a row per query of the call
     is read at `pos.tensor_row`.
 

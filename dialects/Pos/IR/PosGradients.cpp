@@ -63,7 +63,8 @@ LogicalResult AttentionOp::buildGradients(OpBuilder &builder,
       getValues().getTypes(), typesOf(getParams(), numbers), getQuery(),
       getKey(), getValues(), getOutputs(), getStatistics(), outputGradients,
       lseGradient, getParams(), getQueryPositions(), getKeyPositions(),
-      getUsesAttr(), builder.getDenseI32ArrayAttr(numbers), getScaleAttr());
+      getQueryTail(), getUsesAttr(), builder.getDenseI32ArrayAttr(numbers),
+      getScaleAttr());
   copySites(getBody(), backward.getBody());
 
   auto give = [&](OpOperand &operand, Value gradient) {

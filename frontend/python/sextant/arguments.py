@@ -12,6 +12,7 @@ from .checks import check_devices
 from .definitions import ParamInfo, Signature
 from .errors import nearest
 from .plans import Request
+from .shards import HeadShard, head_shard
 
 _INT32 = torch.iinfo(torch.int32)
 _MAY_BE_EMPTY = ("batch", "query", "key")
@@ -107,13 +108,19 @@ class Call:
     extents: dict[str, int]
     compute: torch.dtype
     positions: list[torch.Tensor]
+    shard: HeadShard | None = None
 
     def operands(self, signature: Signature) -> list[torch.Tensor]:
         """Parameters in the order of the kernel's operands, then positions."""
         made = [p for p in signature.params if p.name not in self.params]
         defaults = {}
         if made:
-            defaults = initial.frozen(signature, made, self.extents, self.compute)
+            extents = self.extents if self.shard is None else self.shard.whole(self.extents)
+            defaults = initial.frozen(signature, made, extents, self.compute)
+            if self.shard is not None:
+                for param in made:
+                    part = self.shard.part(param, defaults[param.name], self.extents)
+                    defaults[param.name] = part
         tensors = [
             self.params[p.name] if p.name in self.params else defaults[p.name]
             for p in signature.params
@@ -122,8 +129,9 @@ class Call:
 
 
 def prepare(
-    query, key, values, params, names, uses, texts, qpos, kpos, scale, target
-) -> Call:
+    query, key, values, params, names, uses, texts, qpos, kpos, scale, query_offset,
+    heads_total, head_offset, target,
+) -> Call:  # fmt: skip
     """Checks a call against its encodings."""
     check_rows(query, key, values)
     check_devices("query", query, operands_of(names, params, qpos, kpos))
@@ -137,13 +145,14 @@ def prepare(
             "attention: apply them with sextant.map_rows"
         )
     batch, heads, query_length, head_dim = query.shape
+    shard = head_shard(signature, heads, key.shape[1], heads_total, head_offset)
     extents = {
         "batch": batch,
         "heads": heads,
         "kv_heads": key.shape[1],
         "head_dim": head_dim,
         "value_dim": values[0].shape[-1],
-        "model": heads * head_dim,
+        "model": (shard.total if shard else heads) * head_dim,
         "query": query_length,
         "key": key.shape[2],
     }
@@ -160,6 +169,10 @@ def prepare(
         if tensor is not None:
             positions.append(check_positions(label, tensor, batch, length))
             axes[-1] = positions[-1].shape[2]
+    tail = query_tail(query_length, key.shape[2], query_offset)
+    if tail:
+        # Only its extent is read.
+        positions.append(torch.empty(1, dtype=torch.int32).expand(tail))
     request = Request(
         spelled,
         texts,
@@ -168,11 +181,25 @@ def prepare(
         tuple(value.shape[-1] for value in values),
         axes[0],
         axes[1],
+        bool(tail),
         scale,
         target,
         heads if signature.all_heads else 0,
     )
-    return Call(request, list(named), named, extents, compute, positions)
+    return Call(request, list(named), named, extents, compute, positions, shard)
+
+
+def query_tail(queries: int, keys: int, offset: int | None) -> int:
+    """How many queries follow those of a call; both sides are aligned at the end."""
+    if offset is None:
+        return 0
+    tail = keys - queries - offset
+    if tail < 0:
+        raise ValueError(
+            f"query_offset={offset} puts the last of {queries} queries beyond the {keys} keys: "
+            f"it is at most {keys - queries}"
+        )
+    return tail
 
 
 def check_device_and_dtype(tensor: torch.Tensor, target: str) -> None:

@@ -8,8 +8,8 @@ from numbers import Real
 
 import torch
 
-from . import arguments, attention_operators  # noqa: F401 (registers the operators)
-from .checks import check_flag, check_tensor
+from . import arguments, attention_operators, shards  # noqa: F401 (registers the operators)
+from .checks import check_count, check_flag, check_tensor
 from .definitions import EncodingLike, split
 
 
@@ -25,6 +25,9 @@ def attention(
     scale: float | None = None,
     return_lse: bool = False,
     enable_gqa: bool = False,
+    query_offset: int | None = None,
+    heads_total: int | None = None,
+    head_offset: int = 0,
     target: str = "cpu",
 ):
     """Softmax attention with positional encodings, fused and differentiable.
@@ -54,6 +57,13 @@ def attention(
       return_lse: also return the log-sum-exp of each row's scores.
       enable_gqa: key and value may have fewer heads than query, each for a group of
         its heads (grouped queries).
+      query_offset: index of the first query, key length - query length if None. A chunk
+        of queries is what those rows are in the whole: masks, indices and coordinates
+        that are not given follow it. The last query is not beyond the last key.
+      heads_total, head_offset: where the heads of query are a part of an attention's
+        heads, as under tensor parallelism: how many there are in all, and the number of
+        the first one. Frozen parameters are those of the part; params are given for
+        the part.
       target: "cpu" (the best that this machine has), "cpu:avx2", "cpu:avx512",
         "cpu:avx512bf16", or "reference" (the definition run literally; slow).
 
@@ -96,6 +106,12 @@ def attention(
         raise TypeError(f"target must be a string, got {type(target).__name__}")
     check_flag("return_lse", return_lse)
     check_flag("enable_gqa", enable_gqa)
+    if query_offset is not None:
+        check_count("query_offset", query_offset, least=None)
+    if heads_total is not None:
+        check_count("heads_total", heads_total)
+    check_count("head_offset", head_offset, least=0)
+    shards.check_distributed(query, spelled, definitions, named)
     arguments.check_groups(query, key, enable_gqa)
     gradient = torch.is_grad_enabled() and any(
         t.requires_grad for t in (query, key, *values, *tensors)
@@ -112,6 +128,9 @@ def attention(
         query_positions,
         key_positions,
         scale,
+        query_offset,
+        heads_total,
+        head_offset,
         target,
         gradient,
     )

@@ -20,7 +20,8 @@ from .operators import Operator
 
 _SETTINGS = (
     "Tensor[] params, str names, str uses, str definitions, Tensor? query_positions, "
-    "Tensor? key_positions, float? scale, str target"
+    "Tensor? key_positions, float? scale, SymInt? query_offset, SymInt? heads_total, "
+    "SymInt head_offset, str target"
 )
 # Results beside the outputs that have no derivative, last in the list.
 _CONSTANT = 1
@@ -58,7 +59,7 @@ def _statistics(lse: torch.Tensor, length: int) -> torch.Tensor:
 
 
 def _forward_shapes(*inputs):
-    query, key, values, params, names, _, _, *positions, _, _, gradient = inputs
+    query, key, values, params, names, _, _, *positions, _, _, _, _, _, gradient = inputs
     values = _listed(values)
     arguments.check_rows(query, key, values)
     check_devices("query", query, arguments.operands_of(names, params, *positions))

@@ -1,9 +1,9 @@
 """The module behind `sextant.attention`: two functions around one op.
 
-``@forward(q, k, v..., params..., [query positions, key positions]) -> (o..., lse,
-statistics)``, the last where there is a backward, and ``@backward(q, k, v..., o...,
-statistics, do..., dlse, params..., [positions]) -> (dq, dk, dv..., gradients of the
-trained params)``. Only dtype, head dims, encodings, the number
+``@forward(q, k, v..., params..., [query positions, key positions, query tail]) ->
+(o..., lse, statistics)``, the last where there is a backward, and ``@backward(q, k,
+v..., o..., statistics, do..., dlse, params..., [positions, query tail]) -> (dq, dk,
+dv..., gradients of the trained params)``. Only dtype, head dims, encodings, the number
 of position axes and the scale are in the text; every other extent is dynamic.
 """
 
@@ -32,7 +32,8 @@ class AttentionKey:
     """What is compiled into an attention kernel.
 
     ``dtype``: "f32", "bf16" or "f64". ``uses``: ``#pos.use`` attributes as text.
-    ``query_axes``, ``key_axes``: axes of given positions, 0 without. ``scale``:
+    ``query_axes``, ``key_axes``: axes of given positions, 0 without. ``has_tail``:
+    queries follow that are not given; their number is an operand's extent. ``scale``:
     None for 1 / sqrt(head_dim). ``heads``: compiled in unless 0.
     """
 
@@ -44,6 +45,7 @@ class AttentionKey:
     definitions: str = ""
     query_axes: int = 0
     key_axes: int = 0
+    has_tail: bool = False
     scale: float | None = None
     heads: int = 0
 
@@ -91,6 +93,9 @@ def _extras(key: AttentionKey) -> tuple[list[tuple[str, str]], str]:
         if axes:
             arguments.append((name, f"tensor<?x?x{axes}xi32>"))
             clauses += f" {label}({name} : {arguments[-1][1]})"
+    if key.has_tail:
+        arguments.append(("%tail", "tensor<?xi32>"))
+        clauses += " query_tail(%tail : tensor<?xi32>)"
     return arguments, clauses
 
 

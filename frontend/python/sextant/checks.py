@@ -23,11 +23,11 @@ def check_flag(label: str, value) -> None:
         raise TypeError(f"{label} must be True or False, got {value!r}")
 
 
-def check_count(label: str, value, least: int = 1) -> None:
-    """A whole number that is large enough."""
+def check_count(label: str, value, least: int | None = 1) -> None:
+    """A whole number that is large enough, if it has to be."""
     if isinstance(value, bool) or not isinstance(value, (Integral, torch.SymInt)):
         raise TypeError(f"{label} must be a whole number, got {value!r}")
-    if value < least:
+    if least is not None and value < least:
         words = "must not be negative" if least == 0 else f"must be at least {least}"
         raise ValueError(f"{label} {words}, got {value}")
 

@@ -128,9 +128,10 @@ class Signature:
     ``uses``: as ``#pos.use`` text. ``definitions``: text of traced encodings.
     ``operands``: those whose rows are mapped. ``all_heads``: a score site sees
     all heads at once, so that the number of heads is compiled in. ``requires_past``:
-    some mask has to hide the keys after a query. ``files``: the definitions that
-    the uses name, as they were (path, time, size, number): one that is edited makes
-    another signature.
+    some mask has to hide the keys after a query. ``count_heads``: instances that
+    compute with the number of their head or of all heads, not only with its part of
+    parameters. ``files``: the definitions that the uses name, as they were (path, time,
+    size, number): one that is edited makes another signature.
     """
 
     uses: tuple[str, ...]
@@ -139,6 +140,7 @@ class Signature:
     operands: frozenset[str]
     all_heads: bool
     requires_past: bool
+    count_heads: tuple[str, ...]
     spelled: tuple[str, ...]
     files: tuple[tuple, ...]
 
@@ -339,7 +341,7 @@ def _resolve(
     params = tuple(ParamInfo(**p) for p in found["params"])
     return Signature(
         uses, definitions, params, frozenset(found["operands"]), found["all_heads"],
-        found["requires_past"], spelled, files,
+        found["requires_past"], tuple(found["count_heads"]), spelled, files,
     )
 
 

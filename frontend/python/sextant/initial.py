@@ -11,6 +11,7 @@ from . import backend, definitions
 from .checks import check_count
 from .definitions import EncodingLike, ParamInfo, Signature
 from .memory import gibibytes, memory_limit
+from .shards import head_shard
 
 
 def init_params(
@@ -23,6 +24,8 @@ def init_params(
     value_dim: int | None = None,
     model: int | None = None,
     length: int | None = None,
+    heads_total: int | None = None,
+    head_offset: int = 0,
     dtype: torch.dtype = torch.float32,
     frozen: bool = False,
     requires_grad: bool = False,
@@ -33,7 +36,8 @@ def init_params(
     frozen ones. ``kv_heads`` is ``heads``, ``value_dim`` is ``head_dim``, ``model``
     is heads * head_dim unless said; ``length`` is needed only by parameters with
     a dim of query or key. Parameters without initial value (ids, lengths) are left
-    out. Bounds are applied.
+    out. Bounds are applied. ``heads_total``, ``head_offset``: ``heads`` are a part of
+    an attention's heads, as in `sextant.attention`.
 
     >>> sextant.init_params(["causal", "kerple_log"], heads=12, head_dim=64, seed=1)
     """
@@ -44,7 +48,7 @@ def init_params(
         "kv_heads": heads if kv_heads is None else kv_heads,
         "head_dim": head_dim,
         "value_dim": head_dim if value_dim is None else value_dim,
-        "model": heads * head_dim if model is None else model,
+        "model": (heads_total or heads) * head_dim if model is None else model,
         "query": length or 0,
         "key": length or 0,
     }
@@ -53,7 +57,13 @@ def init_params(
     if dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         raise TypeError(f"parameters are of a floating-point type, got {dtype}")
     wanted = [p for p in found.params if not p.given and (p.trained or frozen)]
-    params = values(found, wanted, extents, seed, dtype)
+    shard = None
+    if heads_total is not None or head_offset:
+        shard = head_shard(found, heads, extents["kv_heads"], heads_total, head_offset)
+    params = values(found, wanted, shard.whole(extents) if shard else extents, seed, dtype)
+    if shard:
+        for param in wanted:
+            params[param.name] = shard.part(param, params[param.name], extents).contiguous()
     project(params, found)
     for param in wanted:
         params[param.name].requires_grad_(requires_grad and param.trained)

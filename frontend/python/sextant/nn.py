@@ -25,6 +25,8 @@ class Attention(torch.nn.Module):
         parameters of the module, named ``<instance>_<param>``; frozen ones are made
         from their definitions.
       bias: whether the four projections have one.
+      heads_total, head_offset: as in `sextant.attention`, for a module that has a part
+        of an attention's heads.
 
     Initial values are drawn from PyTorch's generator; after ``to_empty``, as for a
     module that was built on the meta device, `reset_parameters` draws them. After each
@@ -40,6 +42,8 @@ class Attention(torch.nn.Module):
         kv_heads: int | None = None,
         head_dim: int | None = None,
         bias: bool = True,
+        heads_total: int | None = None,
+        head_offset: int = 0,
         target: str = "cpu",
         device=None,
         dtype=None,
@@ -49,13 +53,15 @@ class Attention(torch.nn.Module):
         for label, count in (("width", width), ("heads", heads), ("kv_heads", kv_heads)):
             check_count(label, count)
         if head_dim is None:
-            if width % heads:
-                raise ValueError(f"width {width} is not a multiple of heads {heads}")
-            head_dim = width // heads
+            whole = heads if heads_total is None else heads_total
+            if width % whole:
+                raise ValueError(f"width {width} is not a multiple of heads {whole}")
+            head_dim = width // whole
         check_count("head_dim", head_dim)
         if heads % kv_heads:
             raise ValueError(f"heads {heads} is not a multiple of kv_heads {kv_heads}")
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
+        self.heads_total, self.head_offset = heads_total, head_offset
         self.target = target
         self.encodings = listed(encodings)
         make = {"bias": bias, "device": device, "dtype": dtype}
@@ -79,6 +85,8 @@ class Attention(torch.nn.Module):
             head_dim=self.head_dim,
             kv_heads=self.kv_heads,
             model=self.query.in_features,
+            heads_total=self.heads_total,
+            head_offset=self.head_offset,
             seed=int(seed),
             dtype=dtype,
         )
@@ -131,6 +139,8 @@ class Attention(torch.nn.Module):
             {**self.encoding_params(), **named_params(given)},
             query_positions=positions,
             key_positions=positions,
+            heads_total=self.heads_total,
+            head_offset=self.head_offset,
             enable_gqa=self.kv_heads != self.heads,
             target=self.target,
         )

@@ -56,6 +56,7 @@ class Request:
     value_dims: tuple[int, ...]
     query_axes: int
     key_axes: int
+    has_tail: bool
     scale: float | None
     target: str
     heads: int = 0  # compiled in only where a site sees all heads
@@ -87,6 +88,7 @@ def plan_for(request: Request, both: bool) -> Plan:
             signature.definitions,
             request.query_axes,
             request.key_axes,
+            request.has_tail,
             request.scale,
             request.heads,
         )

@@ -239,17 +239,19 @@ func.func @vectors(%q: tensor<?x2x?x8xf64>, %p: tensor<?xf64>) {
 // CHECK-LABEL: func.func @attention
 func.func @attention(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
     %v: tensor<?x?x?x64xbf16>, %z: tensor<?x?x?x32xbf16>, %p: tensor<?xf32>,
-    %at: tensor<?x?x1xi32>) -> tensor<?x?x?x64xbf16> {
+    %at: tensor<?x?x1xi32>, %tail: tensor<?xi32>) -> tensor<?x?x?x64xbf16> {
   // CHECK: pos.attention %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, (%{{[a-z0-9]+}}, %{{[a-z0-9]+}})
   // CHECK-SAME: uses [#pos.use<@context, "near", {n = 2 : i32}, [#pos.use<@sites, "sites">]>]
   // CHECK-SAME: params(%{{[a-z0-9]+}} : tensor<?xf32>)
   // CHECK-SAME: query_positions(%{{[a-z0-9]+}} : tensor<?x?x1xi32>)
   // CHECK-SAME: key_positions(%{{[a-z0-9]+}} : tensor<?x?x1xi32>)
+  // CHECK-SAME: query_tail(%{{[a-z0-9]+}} : tensor<?xi32>)
   // CHECK-SAME: scale 1.250000e-01 : tensor<?x?x?x64xbf16>
   %o, %w, %lse = pos.attention %q, %k, (%v, %z)
     uses [#pos.use<@context, "near", {n = 2 : i32}, [#pos.use<@sites, "sites">]>]
     params(%p : tensor<?xf32>) query_positions(%at : tensor<?x?x1xi32>)
-    key_positions(%at : tensor<?x?x1xi32>) scale 0.125
+    key_positions(%at : tensor<?x?x1xi32>) query_tail(%tail : tensor<?xi32>)
+    scale 0.125
     : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
       (tensor<?x?x?x64xbf16>, tensor<?x?x?x32xbf16>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x32xbf16>), tensor<?x?x?xf32>
