@@ -41,18 +41,23 @@ static void foldOp(Operation *op, Evaluator &evaluator) {
     result.replaceAllUsesWith(pos::createConstant(
         builder, op->getLoc(), result.getType(), cast<TypedAttr>(constant)));
   };
-  SmallVector<Attribute> operands;
-  for (Value operand : op->getOperands()) {
-    operands.emplace_back();
-    matchPattern(operand, m_Constant(&operands.back()));
-  }
-  if (llvm::all_of(operands, [](Attribute operand) { return !!operand; })) {
-    if (Attribute known = evaluator.evaluate(result))
-      replace(known);
-    return;
-  }
+  // A fold in place (operands swapped, say) may make the next one succeed.
   SmallVector<OpFoldResult> folded;
-  if (failed(op->fold(operands, folded)) || folded.size() != 1)
+  for (int attempt = 0; attempt < 3 && folded.empty(); ++attempt) {
+    SmallVector<Attribute> operands;
+    for (Value operand : op->getOperands()) {
+      operands.emplace_back();
+      matchPattern(operand, m_Constant(&operands.back()));
+    }
+    if (llvm::all_of(operands, [](Attribute operand) { return !!operand; })) {
+      if (Attribute known = evaluator.evaluate(result))
+        replace(known);
+      return;
+    }
+    if (failed(op->fold(operands, folded)))
+      return;
+  }
+  if (folded.size() != 1)
     return;
   if (auto value = dyn_cast<Value>(folded.front()))
     result.replaceAllUsesWith(value);
