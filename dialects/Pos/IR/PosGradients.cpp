@@ -44,7 +44,7 @@ void AttentionOp::keepForGradients(OpBuilder &builder) {
   auto kept = AttentionOp::create(
       builder, getLoc(), getOutputs().getTypes(), lse, lse.clone(shape),
       getQuery(), getKey(), getValues(), getParams(), getQueryPositions(),
-      getKeyPositions(), getUsesAttr(), getScaleAttr());
+      getKeyPositions(), getQueryTail(), getUsesAttr(), getScaleAttr());
   kept.getBody().takeBody(getBody());
   (*this)->replaceAllUsesWith(kept->getResults().drop_back());
   erase();
