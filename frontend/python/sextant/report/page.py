@@ -191,7 +191,9 @@ def _adaptive(groups: Sequence[Group]) -> list[str]:
         parts.append(
             f"<h3>{html.escape(run.name)}: {html.escape(item['use'])}</h3>"
             f"<p class=small>text: <code>{html.escape(item['text'])}</code></p>"
-            + _figure(figures.adaptive_biases(item), f"{run.name}: {item['use']}, added to scores")
+            + _figure(
+                figures.adaptive_biases(item), f"{run.name}: {item['use']}, added to scores", wide=True
+            )
         )
     return parts
 
