@@ -83,8 +83,9 @@ def run(command, **options):
     return done.returncode, done.stdout
 
 
-def prepare(build):
-    """The copy of the sources, configured as the build is and built."""
+def prepare(build, kinds):
+    """The copy of the sources, configured as the build is, and what tests of some kinds
+    need of it built."""
     copy = build / "mutants"
     copy.mkdir(exist_ok=True)
     refresh(copy)
@@ -96,13 +97,17 @@ def prepare(build):
     code, output = run([*command, *(f"-D{name}={value}" for name, value in options)])
     if code:
         sys.exit(f"mutants: cannot configure {copy}:\n{output}")
-    code, output = compile_copy(copy)
+    code, output = compile_copy(copy, kinds)
     if code:
         sys.exit(f"mutants: the sources do not build:\n{output[-4000:]}")
     return copy
 
 
-def compile_copy(copy, kinds=("lit",)):
+def kinds_of(mutant):
+    return {selection.partition(":")[0] for selection in mutant.tests}
+
+
+def compile_copy(copy, kinds):
     """Builds what tests of some kinds run, and nothing beside it."""
     jobs = str(len(os.sched_getaffinity(0)))
     command = ["cmake", "--build", copy / "build", "-j", jobs]
@@ -194,8 +199,7 @@ def try_mutant(copy, mutant):
     file.write_text(text)
     try:
         if is_compiled(mutant):
-            kinds = {selection.partition(":")[0] for selection in mutant.tests}
-            code, output = compile_copy(copy, kinds)
+            code, output = compile_copy(copy, kinds_of(mutant))
             if code:
                 raise Broken(f"{mutant.name} does not build:\n{output[-4000:]}")
         start = time.monotonic()
@@ -235,7 +239,8 @@ def main():
     if options.list or wrong:
         print("\n".join(wrong) or "\n".join(m.name for m in chosen))
         return 1 if wrong else 0
-    copy, rows = prepare(options.build.resolve()), read_table()
+    kinds = set().union(*map(kinds_of, chosen))
+    copy, rows = prepare(options.build.resolve(), kinds), read_table()
     for number, mutant in enumerate(chosen, 1):
         print(f"[{number}/{len(chosen)}] {mutant.name}: ", end="", flush=True)
         try:
