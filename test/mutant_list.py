@@ -169,9 +169,8 @@ KERNELS = [
     Mutant(
         "indices of queries start at 0",
         "codegen/CPU/KernelSite.cpp",
-        "return kernel.add(row, kernel.sub(arguments.getSize(operands.key, 2),\n"
-        "                                    arguments.getSize(operands.query, 2)));",
-        "return kernel.add(row, 0);",
+        "return kernel.add(row, operands.getQueryShift(kernel, arguments));",
+        "return row;",
         (f"{EXACT} alibi and avx2",),
     ),
     Mutant(
