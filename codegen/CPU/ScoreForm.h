@@ -12,6 +12,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_SCOREFORM_H
 #define SEXTANT_CODEGEN_CPU_SCOREFORM_H
 
+#include "codegen/KernelBuilder.h"
 #include "codegen/KernelPlan.h"
 #include <limits>
 #include <optional>

@@ -16,6 +16,8 @@
 
 namespace sextant::codegen {
 
+struct AttentionTensors;
+
 /// f64 for f64 operands, else f32 (C1).
 mlir::FloatType getReferenceType(mlir::Value operand);
 
