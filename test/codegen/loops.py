@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 
 PARAM = re.compile(r'pos\.param "(\w+)" : (tensor<[^>]*>)([^\n]*(?:\n[ ]{4}[^\n]*)*)')
+AXIS = re.compile(r"\baxis (\d+)")
 ALL_HEADS = re.compile(r"pos\.score \{\s*\^bb0\(%\w+: tensor<")
 LABEL = re.compile(r"^(\.?\w+):")
 # Memory is cleared by a call, nothing is computed by one.
@@ -44,6 +45,12 @@ def module(name: str, text: str, dtype: str) -> str:
     if params:
         names = ", ".join(f"%p{i}" for i in range(len(params)))
         given = f"params({names} : {', '.join(t for t, _ in params)})"
+    # Positions are never made up: an axis that the index does not have is given.
+    axes = 1 + max(map(int, AXIS.findall(text)), default=0)
+    if axes > 1:
+        positions = f"tensor<?x?x{axes}xi32>"
+        arguments += f", %at: {positions}"
+        given += f" query_positions(%at : {positions}) key_positions(%at : {positions})"
     trained = [i for i, (_, is_trained) in enumerate(params) if is_trained]
     results = ", ".join([rows] * 3 + [params[i][0] for i in trained])
     # An encoding may need a mask.

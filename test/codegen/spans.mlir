@@ -86,11 +86,21 @@ func.func @offsets(%q: tensor<2x2x?x8xf32>, %p: tensor<1x?x2xi32>) -> tensor<2x2
   return %o : tensor<2x2x?x8xf32>
 }
 
+pos.encoding @beside {
+  pos.score {
+  ^bb0(%s: f32):
+    %o = pos.offset
+    %d = arith.sitofp %o : i32 to f32
+    %t = arith.addf %s, %d : f32
+    pos.yield %t : f32
+  }
+}
+
 // CHECK-LABEL: func.func @offsets_of_indices
 // CHECK-NOT: do not fit 32 bits
 // CHECK: return
 func.func @offsets_of_indices(%q: tensor<2x2x?x8xf32>) -> tensor<2x2x?x8xf32> {
-  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@apart, "apart">]
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@beside, "beside">]
     : tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>, (tensor<2x2x?x8xf32>)
     -> (tensor<2x2x?x8xf32>), tensor<2x2x?xf32>
   return %o : tensor<2x2x?x8xf32>

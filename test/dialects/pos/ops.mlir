@@ -126,7 +126,7 @@ pos.encoding @context {
     // CHECK: pos.index query
     %i = pos.index query
     // CHECK: pos.tensor_row query
-    %r = pos.tensor_row query
+    %row = pos.tensor_row query
     // CHECK: pos.coord key{{$}}
     %c = pos.coord key
     // CHECK: pos.offset{{$}}

@@ -1,0 +1,90 @@
+// Operands of an attention that do not fit each other, one per section.
+// RUN: sextant-opt %s --split-input-file --verify-diagnostics
+
+// C8: one dtype for query, key and value.
+func.func @dtypes(%q: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xbf16>) {
+  // expected-error @below {{query and value must share a dtype (C8), got 'f32' and 'bf16'}}
+  %o, %lse = pos.attention %q, %q, (%v)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xbf16>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @key_dtype(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xbf16>) {
+  // expected-error @below {{query and key must share a dtype (C8), got 'f32' and 'bf16'}}
+  %o, %lse = pos.attention %q, %k, (%q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xbf16>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @heads(%q: tensor<1x4x?x8xf32>, %k: tensor<1x3x?x8xf32>) {
+  // expected-error @below {{query heads must be a multiple of key heads, got 4 and 3}}
+  %o, %lse = pos.attention %q, %k, (%k)
+    : tensor<1x4x?x8xf32>, tensor<1x3x?x8xf32>, (tensor<1x3x?x8xf32>)
+    -> (tensor<1x4x?x8xf32>), tensor<1x4x?xf32>
+  return
+}
+
+// -----
+
+func.func @head_dim(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x16xf32>) {
+  // expected-error @below {{head dims of query and key differ: 8 and 16}}
+  %o, %lse = pos.attention %q, %k, (%k)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x16xf32>, (tensor<1x1x?x16xf32>)
+    -> (tensor<1x1x?x16xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @dynamic_head_dim(%q: tensor<1x1x?x?xf32>) {
+  // expected-error @below {{head dim must be static, got 'tensor<1x1x?x?xf32>'}}
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x?xf32>, tensor<1x1x?x?xf32>, (tensor<1x1x?x?xf32>)
+    -> (tensor<1x1x?x?xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @batch(%q: tensor<2x1x?x8xf32>, %k: tensor<3x1x?x8xf32>) {
+  // expected-error @below {{batch sizes of query and key differ: 2 and 3}}
+  %o, %lse = pos.attention %q, %k, (%k)
+    : tensor<2x1x?x8xf32>, tensor<3x1x?x8xf32>, (tensor<3x1x?x8xf32>)
+    -> (tensor<2x1x?x8xf32>), tensor<2x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @lengths(%k: tensor<1x1x5x8xf32>, %v: tensor<1x1x6x8xf32>) {
+  // expected-error @below {{lengths of key and value differ: 5 and 6}}
+  %o, %lse = pos.attention %k, %k, (%v)
+    : tensor<1x1x5x8xf32>, tensor<1x1x5x8xf32>, (tensor<1x1x6x8xf32>)
+    -> (tensor<1x1x5x8xf32>), tensor<1x1x5xf32>
+  return
+}
+
+// -----
+
+func.func @no_value(%q: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{expected at least one value operand}}
+  %lse = "pos.attention"(%q, %q) <{operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
+  }) : (tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) -> tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @outputs(%q: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{expected one output per value: 2, got 1}}
+  %o, %lse = pos.attention %q, %q, (%q, %q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+  return
+}
