@@ -18,8 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from . import backend
 from .errors import CompileError
 from .trace.tracer import Encoding
@@ -198,7 +196,6 @@ def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
     return tuple(spelled), "".join(definitions.values())
 
 
-@torch.compiler.assume_constant_result
 def _check_apart(traced: tuple[str, ...], by_name: tuple[str, ...]) -> None:
     """A name means one encoding: where a traced function has the name of an installed
     one, no text of a list (``by_name``) may name that."""
@@ -210,6 +207,10 @@ def _check_apart(traced: tuple[str, ...], by_name: tuple[str, ...]) -> None:
                 f'"{name}" names a traced function of this list and an installed encoding; '
                 "rename the function"
             )
+
+
+# What `torch.compiler.assume_constant_result` does, which imports PyTorch's compiler.
+_check_apart._dynamo_marked_constant = True
 
 
 def _names(use: Use) -> Iterable[str]:
