@@ -32,7 +32,8 @@ def test_reference_matches_finite_differences(encoding, seed):
         named = {**inputs.params, **{n: leaves[n] for n in trained}}
         rows = [leaves[n] for n in ("query", "key", "value")]
         output, lse = sextant.attention(
-            *rows, case.uses, named, return_lse=True, enable_gqa=True, target="reference"
+            *rows, case.uses, named, return_lse=True, enable_gqa=True, target="reference",
+            **inputs.positions,
         )
         weighted = torch.where(lse.isfinite(), lse, 0.0) * inputs.lse_grad
         return (output * inputs.output_grads[0]).sum() + weighted.sum()
