@@ -169,34 +169,42 @@ def forward(uses, inputs: Inputs) -> dict[str, torch.Tensor]:
     return {n: t.detach().double() for n, t in found}
 
 
+def _settings(uses, inputs: Inputs) -> list:
+    """What the operators take after their tensors, on the reference."""
+    spelled, texts = definitions.split(uses)
+    names, positions = "\n".join(inputs.params), inputs.positions
+    at = [positions.get(f"{side}_positions") for side in ("query", "key")]
+    params = list(inputs.params.values())
+    return [params, names, "\n".join(spelled), texts, *at, inputs.scale, None, None, 0, "reference"]
+
+
+def _row_term(uses, inputs: Inputs) -> torch.Tensor:
+    """What the log-sum-exp of a row has beyond that of its scores, in float64."""
+    exact = inputs.cast(torch.float64)
+    rows = exact.query, exact.key, exact.values
+    *_, lse, statistics = torch.ops.sextant.attention_values(*rows, *_settings(uses, exact), True)
+    shift, sum = statistics.unbind(-1)
+    return torch.where(torch.isfinite(lse), lse - shift - sum.log(), 0.0)
+
+
 def backward(
     uses, inputs: Inputs, stored: dict[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
     """Gradients by the reference, in the type of the inputs, from the outputs and the
     log-sum-exp that a forward stored; in float64. The statistics of a softmax are the
-    log-sum-exp itself, where the exponentials of a row are shifted by it."""
+    log-sum-exp itself, where the exponentials of a row are shifted by it, less what is
+    added to the log-sum-exp only."""
     dtype, compute = inputs.query.dtype, inputs.lse_grad.dtype
     *outputs, lse = (stored[n] for n in _forward_names(inputs))
-    spelled, texts = definitions.split(uses)
     seen = torch.isfinite(lse)
-    statistics = torch.stack([lse, seen], -1)
+    statistics = torch.stack([lse.double() - _row_term(uses, inputs), seen], -1)
     results = torch.ops.sextant.attention_backward(
         inputs.query,
         inputs.key,
         inputs.values,
         [*(o.to(dtype) for o in outputs), lse.to(compute), statistics.to(compute)],
         [*inputs.output_grads, torch.where(seen, inputs.lse_grad, 0.0)],
-        list(inputs.params.values()),
-        "\n".join(inputs.params),
-        "\n".join(spelled),
-        texts,
-        inputs.positions.get("query_positions"),
-        inputs.positions.get("key_positions"),
-        inputs.scale,
-        None,
-        None,
-        0,
-        "reference",
+        *_settings(uses, inputs),
     )
     names = _gradient_names(inputs)
     trained = _trained(uses)

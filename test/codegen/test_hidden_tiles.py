@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import sextant
+from test_backward import compare
 
 pytest.importorskip("sextant._compiler")
 

@@ -12,8 +12,8 @@ TENTH, THIRD = 0.1, 1 / 3
 
 
 @sextant.encoding
-def traced(score, at, *, slope=0.1):
-    low = sextant.sum(lambda k: sextant.cos(sextant.to_float(k) * 0.3), 3)
+def traced(score, at, *, slope=0.1, terms=3):
+    low = sextant.sum(lambda k: sextant.cos(sextant.to_float(k) * 0.3), terms)
     return score * 1.1 - slope * abs(at.offset) + low * 0.7
 
 
