@@ -20,7 +20,7 @@ def quotient(a, b):
 
 
 def remainder(a, b):
-    return a - quotient(a, b) * b if b else a
+    return wrap(a - quotient(a, b) * b) if b else a
 
 
 def left(a, n):
@@ -89,7 +89,7 @@ def test_initial_values_agree(divisor):
     for f, python in FUNCTIONS:
 
         @sextant.encoding
-        def begun(score, at, start: sextant.Param(7, init=start(f), frozen=True)):
+        def begun(score, at, start: sextant.Param(7, init=start(f))):
             return score + start[at.head]
 
         got = sextant.init_params([begun], heads=1, head_dim=16)["begun.start"]

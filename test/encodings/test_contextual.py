@@ -92,13 +92,12 @@ def test_shaw(draw, shape, mask, reach):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shaw_of_keys_only(draw, shape):
     def make(draw, shape):
-        return [randn(draw, 7, shape[5]), randn(draw, 1, shape[6])]
+        return [randn(draw, 7, shape[5])]
 
-    def plain(query, key, value, ak, av, sees):
-        output, lse = contextual.shaw(query, key, value, ak, sees=sees, reach=3)
-        return output + 0 * av.sum(), lse
+    def plain(query, key, value, ak, sees):
+        return contextual.shaw(query, key, value, ak, sees=sees, reach=3)
 
-    check(draw, "shaw(reach=3, value_side=false)", ["shaw.ak", "shaw.av"], make, plain, shape, "causal")
+    check(draw, "shaw(reach=3, value_side=false)", ["shaw.ak"], make, plain, shape, "causal")
 
 
 @pytest.mark.parametrize("mask", MASKS)
