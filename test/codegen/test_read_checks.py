@@ -57,7 +57,7 @@ def turning(block, row, column, at, table: sextant.Param(4, "size"), *, size=8):
 
 @sextant.columns(2)
 def appended(at, a: sextant.Param("size", 2), *, size=8):
-    return a[at.key * 0, at.lane], a[at.key, at.lane]
+    return a[at.query * 0, at.lane], a[at.key, at.lane]
 
 
 # Of the encodings above with tables of 8, for 11 keys and 5 queries that see the past:
@@ -113,7 +113,7 @@ def test_maps_outside_attention_and_integers():
 
     x = torch.randn(1, 9, 16)
     with pytest.raises(sextant.RuntimeError, match=r"'pos.read'.*\(8 and 3\)"):
-        sextant.map_rows(x, "embedding", [named], {"named.number": torch.ones(4, dtype=torch.int32)})
+        sextant.map_rows(x, [named], {"named.number": torch.ones(4, dtype=torch.int32)})
 
 
 def test_switch_is_part_of_what_is_remembered(monkeypatch):
