@@ -88,6 +88,8 @@ static DenseElementsAttr readElements(StringRef text, DenseElementsAttr as) {
 }
 
 static void keepLiteral(Operation *op, StringRef text) {
+  if (pos::getExact(op)) // printed beside the literal, which was rounded
+    return;
   Attribute value;
   if (auto constant = dyn_cast<arith::ConstantOp>(op))
     value = constant.getValue();

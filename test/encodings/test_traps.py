@@ -151,7 +151,7 @@ def test_turns_stay_rotations_far_away(target):
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_closed_gates_have_gradients(target):
     """Scores of -100: the exponential of minus a score overflows f32. Scores are
-    rounded at 2^-18, gradients by a few times that."""
+    rounded at 2^-18, gradients of tables sum that over the rows."""
     query, key = torch.full((1, 2, 40, 16), -10.0), 2.4 + 0.2 * torch.rand(1, 2, 40, 16)
     tensors = [query, key, torch.randn(1, 2, 40, 16), torch.randn(16, 64)]
 
@@ -163,4 +163,4 @@ def test_closed_gates_have_gradients(target):
     exact = gradients(torch.float64, "reference")
     for got, want in zip(gradients(torch.float32, target), exact):
         size = max(1.0, want.abs().max().item())
-        torch.testing.assert_close(got.double(), want, atol=1e-4 * size, rtol=0)
+        torch.testing.assert_close(got.double(), want, atol=5e-4 * size, rtol=0)
