@@ -290,9 +290,10 @@ def test_arguments_of_the_function():
 def test_what_a_call_refuses():
     q, k = torch.randn(1, 4, 5, 16), torch.randn(1, 2, 5, 16)
 
-    def call(uses, **params):
+    def call(uses, at=None, **params):
         named = {n.replace("_", "."): p for n, p in params.items()}
-        return sextant.attention(q, k, k, uses, named, enable_gqa=True)
+        places = dict(query_positions=at, key_positions=at)
+        return sextant.attention(q, k, k, uses, named, enable_gqa=True, **places)
 
     with pytest.raises(ValueError, match=r"shape \(0, 17, 17\): an option is too small or too large"):
         call([dense(size=17)], dense_gen=torch.zeros(0, 17, 17))
@@ -306,4 +307,4 @@ def test_what_a_call_refuses():
     with pytest.raises(sextant.CompileError, match="comes before other row maps"):
         call(["rope", dense], dense_gen=torch.zeros(2, 8, 8))
     with pytest.raises(sextant.RuntimeError, match="grouped queries"):
-        call([lie], lie_gen=torch.zeros(2, 4, 4, 4, 4))
+        call([lie], torch.zeros(1, 5, 2, dtype=torch.int32), lie_gen=torch.zeros(2, 4, 4, 4, 4))
