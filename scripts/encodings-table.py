@@ -49,7 +49,7 @@ def texts(name, dtype, backward):
     if not outside:
         heads = 4 if found.all_heads else 0
         key = attention_text.AttentionKey(
-            dtype, SIZE, (SIZE,), found.uses, types, found.definitions, 2, 2, None, heads
+            dtype, SIZE, (SIZE,), found.uses, types, found.definitions, 2, 2, heads=heads
         )
         yield attention_text.attention_module(key, backward=backward)
 
@@ -61,7 +61,7 @@ def is_lowered(name, target, backward):
     dtype = "bf16" if target.endswith("bf16") else "f32"
     try:
         for text in texts(name, dtype, backward):
-            backend.compiler().compile(text, target, definitions.user_folder(), "kernel", name)
+            backend.compiler().compile(text, target, definitions.first_folders(), "kernel", name)
     except CompileError:
         return False
     return True

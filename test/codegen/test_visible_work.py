@@ -17,8 +17,8 @@ def launches(uses, params=()):
     key = AttentionKey("f32", DIM, (DIM,), signature.uses, types)
     program = sextant.compile(attention_module(key, backward=True))
     x = torch.randn(BATCH, HEADS, LENGTH, DIM)
-    (out, lse), forward = program.profile("forward", [x, x, x, *params])
-    inputs = [x, x, x, out, lse, torch.randn_like(out), torch.zeros_like(lse), *params]
+    (out, lse, statistics), forward = program.profile("forward", [x, x, x, *params])
+    inputs = [x, x, x, out, statistics, torch.randn_like(out), torch.zeros_like(lse), *params]
     _, backward = program.profile("backward", inputs)
     found = []
     for events in (forward, backward):

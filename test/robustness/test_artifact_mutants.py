@@ -24,17 +24,17 @@ func.func @loss(%q: tensor<?x?x?x8xf32> {exec.name = "q", exec.dims = ["batch", 
                 %r2: tensor<?xf32> {exec.name = "r2", exec.dims = ["heads"]},
                 %lse: tensor<?x?x?xf32> {exec.dims = ["batch", "heads", "length"]})
     -> (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?xf32>) {
-  %o, %l = pos.attention %q, %q, (%q) uses [#pos.use<@causal, "causal">, #pos.use<@kerple_log, "k">]
+  %o, %l, %s = pos.attention %q, %q, (%q) uses [#pos.use<@causal, "causal">, #pos.use<@kerple_log, "k">]
     params(%r1, %r2 : tensor<?xf32>, tensor<?xf32>) query_positions(%at : tensor<?x?x1xi32>)
     key_positions(%at : tensor<?x?x1xi32>)
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
-    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
-  %dq, %dk, %dv, %dr1 = pos.attention_backward %q, %q, (%q), (%o), %l, (%q), %lse
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, tensor<?x?x?x2xf32>
+  %dq, %dk, %dv, %dr1 = pos.attention_backward %q, %q, (%q), (%o), %s, (%q), %lse
     uses [#pos.use<@causal, "causal">, #pos.use<@kerple_log, "k">]
     params(%r1, %r2 : tensor<?xf32>, tensor<?xf32>) query_positions(%at : tensor<?x?x1xi32>)
     key_positions(%at : tensor<?x?x1xi32>) gradients [0]
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
-      (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
     -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<?xf32>
   return %o, %dq, %dr1 : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?xf32>
 }
