@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Encoding/Vectors.h"
+#include "dialects/Pos/IR/Literals.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
@@ -119,15 +120,34 @@ LogicalResult Resolver::resolveContract(pos::ContractOp contract) {
   return success();
 }
 
+/// Makes a constant of the splat of a number that f32 does not hold, before the
+/// folders see the rounded one alone.
+static void foldExactSplat(tensor::SplatOp splat) {
+  auto scalar = splat.getInput().getDefiningOp<arith::ConstantOp>();
+  TypedAttr exact = scalar ? pos::getExact(scalar) : TypedAttr();
+  if (!exact)
+    return;
+  auto type = cast<RankedTensorType>(splat.getType());
+  auto rounded = DenseElementsAttr::get(type, scalar.getValue());
+  OpBuilder builder(splat);
+  auto vector = arith::ConstantOp::create(builder, splat.getLoc(), rounded);
+  pos::keepExact(
+      vector, rounded,
+      DenseElementsAttr::get(type.clone(exact.getType()), Attribute(exact)));
+  splat.replaceAllUsesWith(vector.getResult());
+  splat.erase();
+}
+
 LogicalResult Resolver::resolveSplat(tensor::SplatOp splat) {
-  if (splat.getDynamicSizes().empty())
-    return success();
-  Value size = splat.getDynamicSizes().front();
-  std::optional<int64_t> extent = getConstant(size);
-  if (!extent || *extent < 0)
-    return splat.emitOpError("extent must be known at compile time");
-  splat.getDynamicSizesMutable().clear();
-  setExtent(splat.getResult(), *extent);
+  if (!splat.getDynamicSizes().empty()) {
+    Value size = splat.getDynamicSizes().front();
+    std::optional<int64_t> extent = getConstant(size);
+    if (!extent || *extent < 0)
+      return splat.emitOpError("extent must be known at compile time");
+    splat.getDynamicSizesMutable().clear();
+    setExtent(splat.getResult(), *extent);
+  }
+  foldExactSplat(splat);
   return success();
 }
 

@@ -30,6 +30,7 @@ LEGAL = [
     r"option '\w+' of @\w+ is \S+, but must be",
     r"use '[\w.]+' of @\w+: .* but must be at (least|most)",
     r"an option is too small or too large",
+    r"option '\w+' of @\w+ has no effect with",
     r"maps pairs of lanes, got \d+ lanes",
     r"lanes \[\d+, \d+\) lie outside the \d+ lanes of a row",
     r"blocks of \d+ lanes do not fit",

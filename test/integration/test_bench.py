@@ -102,7 +102,8 @@ def test_match_reaches_the_other_sections(tmp_path):
 
 def test_match_without_a_work_is_an_error(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
-        bench.main(["--only", "inside", "memory", "--match", "lierre", "--output", str(tmp_path)])
+        options = ["--threads", "1", "--output", str(tmp_path)]
+        bench.main(["--only", "inside", "memory", "--match", "lierre", *options])
     assert stop.value.code == 2
     assert "--match: no work of inside, memory holds 'lierre'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
