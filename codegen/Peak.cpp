@@ -1,8 +1,10 @@
 //===- Peak.cpp - What this machine can do at most ------------------------===//
 //
 // Independent chains of multiply-adds that hide their latency, and a sum over
-// more memory than the caches hold. The best of many short calls counts: other
-// programs only make it slower.
+// more memory than the caches hold. To tell which unit is faster the best of
+// short calls counts: other programs only make it slower. What a kernel can
+// reach is what they do most of the time: for a millisecond a processor may
+// clock a seventh higher than it does for the second that a kernel takes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -156,17 +158,18 @@ UnitRates sextant::codegen::probeUnits() {
 // All threads together
 //===----------------------------------------------------------------------===//
 
-/// The sum of all threads' best rates: each calls `work`, which takes about a
+/// The sum of all threads' median rates: each calls `work`, which takes about a
 /// millisecond and does `amount`, over and over at the same time.
 static double measureRate(int64_t threads, double amount,
                           const std::function<void(int64_t)> &work) {
-  std::vector<double> best(static_cast<size_t>(threads), 1e30);
+  constexpr size_t calls = 101;
+  std::vector<std::vector<double>> seconds(static_cast<size_t>(threads),
+                                           std::vector<double>(calls));
   auto measure = [&](int64_t thread) {
-    for (int call = 0; call < 60; ++call) {
+    for (double &call : seconds[static_cast<size_t>(thread)]) {
       double begin = now();
       work(thread);
-      double &mine = best[static_cast<size_t>(thread)];
-      mine = std::min(mine, now() - begin);
+      call = now() - begin;
     }
   };
   std::vector<std::thread> others;
@@ -176,8 +179,11 @@ static double measureRate(int64_t threads, double amount,
   for (std::thread &other : others)
     other.join();
   double rate = 0.0;
-  for (double seconds : best)
-    rate += amount / seconds;
+  for (std::vector<double> &mine : seconds) {
+    auto middle = mine.begin() + calls / 2;
+    std::nth_element(mine.begin(), middle, mine.end());
+    rate += amount / *middle;
+  }
   return rate;
 }
 

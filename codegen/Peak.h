@@ -31,8 +31,8 @@ using UnitRates = std::array<double, allUnits.size()>;
 /// to tell which is faster, also while other programs run.
 UnitRates probeUnits();
 
-/// FLOP/s of all `threads` together on one unit, for a fraction of a second; 0
-/// where the processor lacks it.
+/// FLOP/s of all `threads` together on one unit, the median over a fraction of
+/// a second; 0 where the processor lacks it.
 double measureFlops(Unit unit, int64_t threads);
 
 /// Bytes per second that all `threads` together read from memory.

@@ -33,12 +33,6 @@ Values BackwardKernel::emitProduct(const Streamed &streamed,
   tile.count =
       llvm::alignTo(shape.dot ? llvm::divideCeil(dim, 2) : dim, tile.unroll);
   tile.pairs = shape.dot;
-  if (&packed == &keys) { // the rows of dQ that are added to after this
-    tile.ahead = arguments.getAddress(
-        task.queryGradient,
-        {chunk, batch, head, kernel.add(firstQuery, group)});
-    tile.aheadStep = shape.rows * (shape.dot ? 2 : 1);
-  }
   return emitTile(kernel, tile, initial);
 }
 

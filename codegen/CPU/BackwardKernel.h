@@ -4,16 +4,21 @@
 // tiles); its tiles run in order:
 //
 //   for each tile of keys:
-//     K and V: copied as rows, packed as K^T and V^T; clear dK^T, dV^T
+//     K and V: copied as rows, packed as K^T and V^T, and K in slabs of the
+//       lanes that a register tile of dQ has; clear dK^T, dV^T
 //     for each query head of the group:
 //       for each block of queries that the tile's keys are not hidden from:
 //         Q and dO: copied as rows
 //         for each panel of keys:
 //           for each group of rows: S, P; dP - delta, dS
 //           dV^T += dO^T P; dK^T += Q^T dS
-//         dQ += dS K, read and written in the chunk's own sum
+//         dQ += dS K, slab by slab, read and written in the chunk's own sum
 //         sums of the score payload's gradients
 //     dK, dV: transposed into rows, row maps pulled back
+//
+// What a tile keeps stays in the second cache; Q, dO and dQ pass once per tile
+// from beyond it (CacheTraffic.h counts them). Each cell, of a group of rows
+// and a panel of keys, asks for its share of those that come next.
 //
 // Copies make rows contiguous, padded with zeros and in one type, so no product
 // has an edge: rows of the strangest strides cost the same, as do row maps.
@@ -93,6 +98,9 @@ protected:
   void packTile(mlir::Value rows, int64_t words, double scale, mlir::Value to);
   void interleaveRows(mlir::Value rows, Index count, int64_t row,
                       mlir::Value to);
+  void packSlabs(mlir::Value rows, Index count, mlir::Value to);
+  void forEachSlab(llvm::function_ref<void(Index lane, int64_t vectors)> body);
+  mlir::Value getSlab(mlir::Value slabs, Index lane);
   void clear(mlir::Value base, Index elements);
   void transposeGradient(mlir::Value gradient, int64_t row, double scale);
   mlir::LogicalResult storeGradient(const RowPart &part, int64_t row,
@@ -156,6 +164,7 @@ protected:
   void accumulate(const Packed &packed, const Streamed &streamed,
                   mlir::Value scores, int64_t row, Index panel, Index low,
                   Index high);
+  void prefetchShare(Index group, Index panel);
   void emitQueryGradient();
 
   KernelBuilder &kernel;
@@ -173,7 +182,7 @@ protected:
 
   // Memory of the item.
   mlir::Value rowsBuffer; ///< f32 rows of K, V, dK or dV
-  mlir::Value keyRows;    ///< K as dQ reads it: rows, or pairs of rows
+  mlir::Value keyRows;    ///< K in slabs, of rows or of pairs of rows
   mlir::Value mappedRow;  ///< f32, while a row is mapped
   Packed keys, values;
   Streamed queries, outputGradients;

@@ -123,18 +123,58 @@ void BackwardKernel::interleaveRows(Value rows, Index count, int64_t row,
   });
 }
 
+/// Rows as dQ reads them: rows[n][lane] becomes
+/// to[lane / slab][n][lane % slab]. A slab is as wide as the register tile of
+/// dQ, so that what one loop over the keys reads lies together: in rows it
+/// would take a few sets of the first cache alone.
+void BackwardKernel::packSlabs(Value rows, Index count, Value to) {
+  int64_t width = kernel.width();
+  forEachSlab([&](Index lane, int64_t vectors) {
+    Value from = kernel.advance(rows, {lane});
+    Value out = getSlab(to, lane);
+    kernel.loop(0, count, 1, [&](Value row) {
+      for (int64_t v = 0; v < vectors; ++v)
+        kernel.storeVector(
+            kernel.loadVector(from,
+                              {kernel.mul(row, shape.headRow), v * width}),
+            out, {kernel.mul(row, vectors * width), v * width});
+    });
+  });
+}
+
+/// The slabs of a row: their first lanes and their vectors.
+void BackwardKernel::forEachSlab(function_ref<void(Index, int64_t)> body) {
+  int64_t slab = shape.rowVectors * kernel.width();
+  int64_t whole = shape.headRow / slab * slab;
+  if (whole)
+    kernel.loop(0, whole, slab,
+                [&](Value lane) { body(lane, shape.rowVectors); });
+  if (whole != shape.headRow)
+    body(whole, (shape.headRow - whole) / kernel.width());
+}
+
+/// The slab that begins at a lane.
+Value BackwardKernel::getSlab(Value slabs, Index lane) {
+  return kernel.advance(slabs,
+                        {kernel.mul(lane, shape.keys / shape.perStep())});
+}
+
 LogicalResult BackwardKernel::beginTile() {
   Index total = kernel.mul(panelCount, shape.panel);
   if (failed(copyParts(task.sites.values, kvHead, firstKey, total,
                        task.plan.valueRows, valueSite, rowsBuffer)))
     return failure();
   packTile(rowsBuffer, getWords(shape.valueRow), 1.0, values.transposed);
-  Value rows = shape.dot ? rowsBuffer : keyRows;
-  if (failed(copyKeys(rows)))
+  if (failed(copyKeys(rowsBuffer)))
     return failure();
-  packTile(rows, getWords(shape.headRow), form.keyFactor, keys.transposed);
-  if (shape.dot)
-    interleaveRows(rows, total, shape.headRow, keyRows);
+  int64_t words = getWords(shape.headRow);
+  packTile(rowsBuffer, words, form.keyFactor, keys.transposed);
+  Value rows = rowsBuffer;
+  if (shape.dot) { // behind the rows, which take half of the buffer
+    rows = kernel.advance(rowsBuffer, {shape.keys * words});
+    interleaveRows(rowsBuffer, total, shape.headRow, rows);
+  }
+  packSlabs(rows, kernel.div(total, shape.perStep()), keyRows);
   clear(keys.gradient, kernel.mul(total, shape.headRow));
   clear(values.gradient, kernel.mul(total, shape.valueRow));
   return success();

@@ -9,6 +9,7 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARDSHAPE_H
 
 #include "codegen/CPU/RowParts.h"
+#include <algorithm>
 
 namespace sextant::codegen {
 
@@ -26,12 +27,15 @@ struct BackwardShape {
     vectors = wide ? 2 : 3;
     rowVectors = 2;
     panel = vectors * target.width;
-    keys = panels * panel;
     // A 32-bit unit of bf16 holds two values, so a vector of units has twice
     // as many; the loop over a contraction takes four steps at a time.
     int64_t unit = dot ? 2 * target.width : target.width;
     headRow = llvm::alignTo(headDim, unit);
     valueRow = llvm::alignTo(valueDim, unit);
+    int64_t fitting = tileWords / getWordsPerKey();
+    panels = std::clamp<int64_t>(
+        fitting / panel, llvm::divideCeil(leastKeys, panel), mostKeys / panel);
+    keys = panels * panel;
     stride = keys + target.width;
   }
 
@@ -42,6 +46,15 @@ struct BackwardShape {
     keys = panel;
   }
 
+  /// What a tile keeps of a key while queries pass: K and V in panels, K in
+  /// slabs, dK and dV.
+  int64_t getWordsPerKey() const {
+    return (2 * headRow + valueRow) / perStep() + headRow + valueRow;
+  }
+
+  /// Rows of a step of a contraction over queries or keys.
+  int64_t perStep() const { return dot ? 2 : 1; }
+
   /// Whether products contract pairs of bf16.
   bool dot;
   RowParts headParts;  ///< of query and key: the operand, then columns
@@ -50,7 +63,11 @@ struct BackwardShape {
   /// A register tile is rows x vectors; that of dQ is rows x rowVectors.
   int64_t rows, vectors, rowVectors;
   /// Keys of a register tile, register tiles and keys of a tile of keys.
-  int64_t panel, panels = 4, keys;
+  int64_t panel, panels, keys;
+  /// The longer a tile, the fewer bytes pass per product (CacheTraffic.h), as
+  /// long as what it keeps takes up to half of a second cache of 1 MiB.
+  static constexpr int64_t leastKeys = 128, mostKeys = 256;
+  static constexpr int64_t tileWords = 128 * 1024;
   /// Queries of a block.
   int64_t queries = 64;
   /// Elements of a padded row of Q and K, of V and dO; padding is zero.

@@ -270,6 +270,35 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
   return result;
 }
 
+/// Asks for a cell's share of the rows that the block adds to when its cells
+/// are done, and of those that the next block copies: after the last one, the
+/// next tile's first.
+void BackwardKernel::prefetchShare(Index group, Index panel) {
+  RowPrefetch rows;
+  Index groups = kernel.div(groupEnd, shape.rows);
+  rows.part =
+      kernel.add(kernel.mul(panel, groups), kernel.div(group, shape.rows));
+  rows.parts = kernel.mul(panelCount, groups);
+  auto ask = [&](unsigned tensor, ArrayRef<Index> outer, Index first,
+                 int64_t dim) {
+    rows.tensor = tensor;
+    rows.outer.assign(outer.begin(), outer.end());
+    rows.first = first;
+    rows.dim = dim;
+    prefetchRows(kernel, arguments, rows);
+  };
+  rows.count = groupEnd;
+  ask(task.queryGradient, {chunk, batch, head}, firstQuery, shape.headRow);
+  rows.count = shape.queries;
+  Index next = kernel.add(firstQuery, shape.queries);
+  next = kernel.select(
+      kernel.less(next, arguments.getSize(task.sites.query, 2)), next, 0);
+  ask(task.sites.query, {batch, head}, next, shape.headParts.get().front().dim);
+  for (auto [part, tensor] :
+       llvm::zip_equal(shape.valueParts.get(), task.outputGradients))
+    ask(tensor, {batch, head}, next, part.dim);
+}
+
 Values BackwardKernel::emitGroup(Index group, Index panel,
                                  const TileSide &panelKeys, Value isWhole,
                                  ValueRange hull, LogicalResult &result) {
@@ -279,6 +308,7 @@ Values BackwardKernel::emitGroup(Index group, Index panel,
       enterRows(pos::Side::query, query, shape.rows),
       kernel.add(query, shape.rows), panelKeys, kernel.add(key, shape.panel));
   site.enterCell(query, key);
+  prefetchShare(group, panel);
   auto either = [&](Value a, Value b) -> Value {
     return arith::OrIOp::create(kernel.builder, kernel.loc, a, b);
   };
@@ -343,19 +373,7 @@ void BackwardKernel::accumulate(const Packed &packed, const Streamed &streamed,
   tile.count = kernel.div(kernel.sub(high, low), perStep);
   tile.isWhole = true;
   tile.pairs = shape.dot;
-  bool isValue = &packed == &values;
-  RowPrefetch next;
-  next.tensor = isValue ? task.outputGradients.front() : task.sites.query;
-  next.batch = batch;
-  next.head = head;
-  next.first = kernel.add(kernel.add(firstQuery, shape.queries), low);
-  next.columns = shape.rows;
-  next.pairs = shape.dot;
   kernel.loop(0, row, shape.rows, [&](Value lane) {
-    if (!isValue || task.outputGradients.size() == 1) {
-      next.column = lane;
-      prefetchRows(kernel, arguments, next, tile);
-    }
     Value at = kernel.advance(first, {lane});
     Value to = kernel.advance(gradient, {kernel.mul(lane, shape.panel)});
     SmallVector<TileRow> rows;
@@ -366,35 +384,40 @@ void BackwardKernel::accumulate(const Packed &packed, const Streamed &streamed,
   });
 }
 
-/// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes].
+/// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes], slab by slab: a slab of K
+/// stays in the first cache while rows of dS pass.
 void BackwardKernel::emitQueryGradient() {
-  int64_t row = shape.headRow, perStep = shape.dot ? 2 : 1;
+  int64_t row = shape.headRow, perStep = shape.perStep();
   int64_t stride = shape.dot ? shape.keys / 2 : shape.stride;
   Value base = arguments.getAddress(task.queryGradient,
                                     {chunk, batch, head, firstQuery});
-  kernel.loop(0, groupEnd, shape.rows, [&](Value group) {
-    Index number = kernel.div(group, shape.rows);
-    Index low = kernel.load(kernel.i64,
-                            kernel.advance(lowPanels, {number}, kernel.i64));
-    Index high = kernel.load(kernel.i64,
-                             kernel.advance(highPanels, {number}, kernel.i64));
-    Index firstStep = kernel.mul(low, shape.panel / perStep);
-    Value scores = kernel.advance(scoreGradientRows,
-                                  {kernel.mul(group, stride), firstStep});
-    Value to = kernel.advance(base, {kernel.mul(group, row)});
-    SmallVector<TileRow> rows;
-    for (int64_t r = 0; r < shape.rows; ++r)
-      rows.push_back({scores, r * stride});
-    RegisterTile tile;
-    tile.rows = rows;
-    tile.vectorStep = row;
-    tile.vectors = shape.rowVectors;
-    tile.count = kernel.mul(kernel.sub(high, low), shape.panel / perStep);
-    tile.isWhole = true;
-    tile.pairs = shape.dot;
-    kernel.when(kernel.less(low, high), [&] {
-      tile.base = kernel.advance(keyRows, {kernel.mul(firstStep, row)});
-      addRows(kernel, tile, to, row);
+  forEachSlab([&](Index lane, int64_t vectors) {
+    Value slab = getSlab(keyRows, lane);
+    kernel.loop(0, groupEnd, shape.rows, [&](Value group) {
+      Index number = kernel.div(group, shape.rows);
+      Index low = kernel.load(kernel.i64,
+                              kernel.advance(lowPanels, {number}, kernel.i64));
+      Index high = kernel.load(
+          kernel.i64, kernel.advance(highPanels, {number}, kernel.i64));
+      Index firstStep = kernel.mul(low, shape.panel / perStep);
+      Value scores = kernel.advance(scoreGradientRows,
+                                    {kernel.mul(group, stride), firstStep});
+      SmallVector<TileRow> rows;
+      for (int64_t r = 0; r < shape.rows; ++r)
+        rows.push_back({scores, r * stride});
+      RegisterTile tile;
+      tile.rows = rows;
+      tile.vectorStep = vectors * kernel.width();
+      tile.vectors = vectors;
+      tile.count = kernel.mul(kernel.sub(high, low), shape.panel / perStep);
+      tile.isWhole = true;
+      tile.pairs = shape.dot;
+      kernel.when(kernel.less(low, high), [&] {
+        tile.base =
+            kernel.advance(slab, {kernel.mul(firstStep, tile.vectorStep)});
+        addTile(kernel, tile,
+                kernel.advance(base, {kernel.mul(group, row), lane}), row);
+      });
     });
   });
 }

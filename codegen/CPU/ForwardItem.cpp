@@ -131,6 +131,35 @@ LogicalResult ForwardItem::emitBlock() {
   return result;
 }
 
+/// Asks for rows of the next block of keys, of the first one after the last:
+/// the share of the group of keys at `place`, of all there are.
+void ForwardItem::prefetchShare(Index place, Index all) {
+  bool isLeftward = task.plan.isLeftward();
+  Index length = arguments.getSize(task.sites.key, 2);
+  Index next = isLeftward ? kernel.sub(firstKey, task.keys)
+                          : kernel.add(firstKey, task.keys);
+  Index begin =
+      isLeftward
+          ? kernel.mul(kernel.div(kernel.sub(length, 1), task.keys), task.keys)
+          : Index(0);
+  Value exists = isLeftward ? kernel.less(-1, next) : kernel.less(next, length);
+  RowPrefetch rows;
+  rows.outer = {batch, kvHead};
+  rows.first = kernel.select(exists, next, begin);
+  rows.count = task.keys;
+  rows.part = kernel.div(place, task.rows);
+  rows.parts = kernel.ceilDiv(all, task.rows);
+  rows.tensor = task.sites.key;
+  rows.dim = task.headParts.get().front().dim;
+  prefetchRows(kernel, arguments, rows);
+  for (auto [part, tensor] :
+       llvm::zip_equal(task.values.get(), task.sites.values)) {
+    rows.tensor = tensor;
+    rows.dim = part.dim;
+    prefetchRows(kernel, arguments, rows);
+  }
+}
+
 LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
                                      const TileClass &block) {
   Value maximum = statistics(scratch.maximum, panel);
@@ -151,6 +180,8 @@ LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
       [&](Value step, ValueRange values) -> Values {
         ValueRange maxima = values.take_front(task.vectors);
         Index group = inScanOrder(step, keyCount, task.rows);
+        prefetchShare(kernel.add(kernel.mul(panel, keyCount), step),
+                      kernel.mul(panelCount, keyCount));
         Values next;
         if (!task.plan.mask) {
           result = emitGroup(group, maxima, TileClass(), next);
@@ -242,11 +273,6 @@ LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
   product.vectors = task.vectors;
   product.count = task.queryWords;
   product.pairs = task.pairs;
-  // The rows of a group lie one behind the other, as do those of the same
-  // group of the next block.
-  product.ahead = first;
-  product.aheadStart = task.keys * task.keyWords;
-  product.aheadStep = task.rows;
   Values zeros(task.rows * task.vectors, kernel.splatF32(0));
   emitOffsetProducts(group);
   Values products = emitTile(kernel, product, zeros);
@@ -367,17 +393,6 @@ void ForwardItem::emitOutput(Value output, int64_t rows, Index column,
   product.vectors = task.vectors;
   product.count = task.pairs ? kernel.ceilDiv(count, 2) : count;
   product.pairs = task.pairs;
-  if (task.values.isSingle()) {
-    RowPrefetch next;
-    next.tensor = task.sites.values.front();
-    next.batch = batch;
-    next.head = kvHead;
-    next.first = kernel.add(kernel.add(firstKey, task.keys), low);
-    next.column = column;
-    next.columns = task.rows;
-    next.pairs = task.pairs;
-    prefetchRows(kernel, arguments, next, product);
-  }
   Values sums = emitTile(kernel, product, initial);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t v = 0; v < task.vectors; ++v)

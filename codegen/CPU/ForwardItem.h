@@ -85,6 +85,7 @@ protected:
   Index inScanOrder(Index place, Index count, int64_t step);
   mlir::LogicalResult emitPanel(Index panel, const TileSide &rows,
                                 const TileClass &block);
+  void prefetchShare(Index place, Index all);
   void hideGroup(Index group);
   mlir::LogicalResult emitGroup(Index group, mlir::ValueRange maxima,
                                 const TileClass &tile, Values &results);

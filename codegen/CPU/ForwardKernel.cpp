@@ -1,5 +1,6 @@
 //===- ForwardKernel.cpp - The loop nest of the forward -------------------===//
 
+#include "codegen/CPU/CacheTraffic.h"
 #include "codegen/CPU/ForwardItem.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -33,7 +34,7 @@ ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
   // Every item maps the rows of all keys again: more queries share that, as
   // long as theirs and the output's rows leave half of a second cache to the
   // block.
-  constexpr int64_t cacheWords = 512 * 1024 / 4;
+  constexpr int64_t cacheWords = secondCache / 2 / 4;
   if (!plan.keyRows.empty() || !plan.valueRows.empty())
     maxPanels = std::clamp<int64_t>(
         cacheWords / ((queryWords + outputRows) * panel), leastPanels, 12);
@@ -46,7 +47,9 @@ ForwardTask::ForwardTask(const KernelPlan &plan, const VectorTarget &target,
 /// Panels of an item: up to `maxPanels`, fewer where a small problem would
 /// otherwise have few items, and such that the tiles of a head are even. Every
 /// item copies the keys and values again, so where they are copied items are
-/// larger. A function of the shape only.
+/// larger, and it reads them again, so where they are too long for the second
+/// cache items have enough queries for the bytes that pass (CacheTraffic.h). A
+/// function of the shape only.
 static Index getPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
                        const ForwardTask &task) {
   unsigned query = task.sites.query;
@@ -56,7 +59,13 @@ static Index getPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
   bool copies = task.copiesKeys || task.copiesValues || task.pairs;
   int64_t items = copies ? 32 : 96;
   Index wanted = kernel.div(kernel.mul(perHead, heads), items);
-  wanted = kernel.min(kernel.max(wanted, 1), task.maxPanels);
+  int64_t bytes = task.element.getIntOrFloatBitWidth() / 8;
+  int64_t cachedKeys =
+      secondCache / 2 / (bytes * (task.headDim + task.valueDim));
+  Value isLong = kernel.less(cachedKeys, arguments.getSize(task.sites.key, 2));
+  int64_t enough = llvm::divideCeil(getLeastQueries(bytes), task.panel);
+  Index least = kernel.select(isLong, enough, 1);
+  wanted = kernel.min(kernel.max(wanted, least), task.maxPanels);
   Index tiles = kernel.max(kernel.ceilDiv(perHead, wanted), 1);
   return kernel.max(kernel.ceilDiv(perHead, tiles), 1);
 }

@@ -546,6 +546,7 @@ void HeadsBackward::emitQueryGradient(Index low, Index high) {
   int64_t row = shape.headRow;
   Value base = arguments.getAddress(task.queryGradient,
                                     {chunk, batch, head, firstQuery});
+  Value slabs = panelOf(keyRowsOfAll, kvHead, row);
   kernel.loop(low, high, shape.rows, [&](Value group) {
     Value from = scoresOf(scoreGradients, head, group);
     Value to = kernel.advance(base, {kernel.mul(group, row)});
@@ -554,13 +555,15 @@ void HeadsBackward::emitQueryGradient(Index low, Index high) {
       tileRows.push_back({from, r * shape.keys});
     kernel.prefetch(to, {shape.rows * row}, shape.rows * row,
                     CacheLevel::first);
-    RegisterTile tile;
-    tile.rows = tileRows;
-    tile.base = panelOf(keyRowsOfAll, kvHead, row);
-    tile.vectorStep = row;
-    tile.vectors = shape.rowVectors;
-    tile.count = keyCount;
-    addRows(kernel, tile, to, row);
+    forEachSlab([&](Index lane, int64_t vectors) {
+      RegisterTile tile;
+      tile.rows = tileRows;
+      tile.base = getSlab(slabs, lane);
+      tile.vectorStep = vectors * kernel.width();
+      tile.vectors = vectors;
+      tile.count = keyCount;
+      addTile(kernel, tile, kernel.advance(to, {lane}), row);
+    });
   });
 }
 

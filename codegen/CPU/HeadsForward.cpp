@@ -2,6 +2,7 @@
 
 #include "codegen/CPU/HeadsForward.h"
 #include "codegen/CPU/AttentionLaunch.h"
+#include "codegen/CPU/CacheTraffic.h"
 #include "codegen/HeadsPayload.h"
 #include "codegen/Payload.h"
 
@@ -16,7 +17,13 @@ HeadsForwardTask::HeadsForwardTask(const KernelPlan &plan,
                                    const HeadsWeights &weights)
     : ForwardTask(plan, target, element, headDims, valueDims), weights(weights),
       heads(weights.getHeads()) {
-  maxPanels = heads;
+  // What an item keeps of its panels, with a block's rows of K and V and its
+  // scores, stays in a second cache. Blocks are short for that.
+  keys = 32;
+  int64_t ofBlock = heads * keys * (keyWords + valueWords + panel);
+  int64_t ofPanel = heads * panel * (queryWords + outputRows);
+  itemPanels = std::clamp<int64_t>((secondCache / 4 - ofBlock) / ofPanel, 1, 4);
+  maxPanels = heads * itemPanels;
   scoreTiles = heads;
   // A line more: rows of different heads do not share a set of the cache.
   scoreStride = keys * panel + 16;
@@ -55,48 +62,66 @@ LogicalResult HeadsForwardItem::enterHead(Index number) {
 // The item
 //===----------------------------------------------------------------------===//
 
-LogicalResult HeadsForwardItem::emit(Index batchNumber, Index tile) {
+LogicalResult HeadsForwardItem::emit(Index batchNumber, Index first,
+                                     Index count) {
   batch = batchNumber;
-  firstQuery = kernel.mul(tile, task.panel);
-  queryCount =
-      kernel.min(task.panel, kernel.sub(arguments.getSize(task.sites.query, 2),
-                                        firstQuery));
+  firstOfItem = first;
+  panelsOfItem = count;
   panelCount = 1;
   if (failed(headsSite.enterHead(batch, Index(0))) ||
       failed(site.enterHead(batch, Index(0))))
     return failure();
-  int64_t capacity = task.maxPanels * task.panel;
-  for (ScoreSite *points : {&site, static_cast<ScoreSite *>(&headsSite)})
-    points->packPositions(firstQuery, task.panel, capacity,
-                          at(scratch.positions));
   LogicalResult result = success();
-  kernel.loop(0, task.heads, 1, [&](Value number) {
-    if (failed(enterHead(number)) || failed(querySite.enterHead(batch, head)))
-      result = failure();
-    kernel.loop(0, task.panel, kernel.width(), [&](Value lane) {
-      if (failed(packVector(head, lane, kernel.add(firstQuery, lane))))
+  kernel.loop(0, panelsOfItem, 1, [&](Value panel) {
+    enterPanel(panel);
+    kernel.loop(0, task.heads, 1, [&](Value number) {
+      if (failed(enterHead(number)) || failed(querySite.enterHead(batch, head)))
         result = failure();
+      kernel.loop(0, task.panel, kernel.width(), [&](Value lane) {
+        if (failed(packVector(kernel.add(placeOfPanel, head), lane,
+                              kernel.add(firstQuery, lane))))
+          result = failure();
+      });
     });
   });
   Index keyRows = arguments.getSize(task.sites.key, 2);
-  rows = mask.enter(pos::Side::query, firstQuery, queryCount, task.panel);
   kernel.loop(0, keyRows, task.keys, [&](Value first) {
     firstKey = first;
     keyCount = kernel.min(task.keys, kernel.sub(keyRows, first));
-    whenPossible(classifyKeys(firstKey, keyCount, task.keys), [&] {
-      if (failed(emitBlock()))
-        result = failure();
+    kernel.loop(0, panelsOfItem, 1, [&](Value panel) {
+      enterPanel(panel);
+      whenPossible(classifyKeys(firstKey, keyCount, task.keys), [&] {
+        if (failed(emitBlock(panel)))
+          result = failure();
+      });
     });
   });
-  kernel.loop(0, task.heads, 1, [&](Value number) {
-    if (failed(enterHead(number)) || failed(site.enterHead(batch, head)))
-      result = failure();
-    storePanel(head, 0);
+  kernel.loop(0, panelsOfItem, 1, [&](Value panel) {
+    enterPanel(panel);
+    kernel.loop(0, task.heads, 1, [&](Value number) {
+      if (failed(enterHead(number)) || failed(site.enterHead(batch, head)))
+        result = failure();
+      storePanel(kernel.add(placeOfPanel, head), 0);
+    });
   });
   return result;
 }
 
-LogicalResult HeadsForwardItem::emitBlock() {
+/// Stands at a panel of the item.
+void HeadsForwardItem::enterPanel(Index number) {
+  firstQuery = kernel.mul(kernel.add(firstOfItem, number), task.panel);
+  placeOfPanel = kernel.mul(number, task.heads);
+  queryCount =
+      kernel.min(task.panel, kernel.sub(arguments.getSize(task.sites.query, 2),
+                                        firstQuery));
+  int64_t capacity = task.maxPanels * task.panel;
+  for (ScoreSite *points : {&site, static_cast<ScoreSite *>(&headsSite)})
+    points->packPositions(firstQuery, task.panel, capacity,
+                          at(scratch.positions));
+  rows = mask.enter(pos::Side::query, firstQuery, queryCount, task.panel);
+}
+
+LogicalResult HeadsForwardItem::emitBlock(Index panel) {
   // Entry of (key, query) in the tables: padding + (Lk - 1 - key) + query. The
   // window begins with the block's last key.
   Index first = kernel.sub(arguments.getSize(task.sites.key, 2), firstKey);
@@ -104,7 +129,7 @@ LogicalResult HeadsForwardItem::emitBlock() {
       kernel.add(kernel.add(first, firstQuery), task.sites.padding - task.keys);
   window.load(batch, first);
   auto [low, high] = classifyGroups();
-  if (failed(emitProducts(low, high)) || failed(emitPayloads(low, high)))
+  if (failed(emitProducts(panel, low, high)) || failed(emitPayloads(low, high)))
     return failure();
   Index seen = kernel.min(high, keyCount);
   LogicalResult result = success();
@@ -161,15 +186,19 @@ std::pair<Index, Index> HeadsForwardItem::classifyGroups() {
 // Scores
 //===----------------------------------------------------------------------===//
 
-LogicalResult HeadsForwardItem::emitProducts(Index low, Index high) {
+LogicalResult HeadsForwardItem::emitProducts(Index panel, Index low,
+                                             Index high) {
   LogicalResult result = success();
   Index last = kernel.sub(keyCount, 1);
   kernel.loop(0, task.heads, 1, [&](Value number) {
     if (failed(enterHead(number)) || failed(keySite.enterHead(batch, kvHead)) ||
         failed(prepareKeys()))
       result = failure();
-    query = at(scratch.query, {kernel.mul(head, task.queryWords * task.panel)});
+    query = at(scratch.query, {kernel.mul(kernel.add(placeOfPanel, head),
+                                          task.queryWords * task.panel)});
     kernel.loop(low, high, task.rows, [&](Value group) {
+      prefetchShare(kernel.add(kernel.mul(panel, task.keys), group),
+                    kernel.mul(panelsOfItem, task.keys));
       // Keys past the end repeat the last one and are hidden later.
       SmallVector<TileRow> rows;
       for (int64_t row = 0; row < task.rows; ++row) {
@@ -177,11 +206,6 @@ LogicalResult HeadsForwardItem::emitProducts(Index low, Index high) {
         rows.push_back(
             {kernel.advance(keys, {kernel.mul(key, task.keyWords)})});
       }
-      // Rows come from memory: every item reads all of them.
-      for (int64_t row = task.rows; row < 2 * task.rows; ++row)
-        kernel.prefetch(keys,
-                        {kernel.mul(kernel.add(group, row), task.keyWords)},
-                        task.headDim, CacheLevel::first);
       RegisterTile product;
       product.rows = rows;
       product.base = query;
@@ -327,14 +351,12 @@ LogicalResult HeadsForwardItem::emitHead(Index low, Index high) {
   if (failed(valueSite.enterHead(batch, kvHead)) || failed(prepareValues()))
     return failure();
   Values maxima;
-  Value before = statistics(scratch.maximum, head);
+  Index place = kernel.add(placeOfPanel, head);
+  Value before = statistics(scratch.maximum, place);
   for (int64_t v = 0; v < task.vectors; ++v)
     maxima.push_back(kernel.loadVector(before, {v * kernel.width()}));
   auto update = [&](Index row, int64_t rows, ValueRange carried) {
     Values next;
-    for (int64_t r = 0; r < rows; ++r)
-      kernel.prefetch(values, {kernel.mul(kernel.add(row, r), task.valueWords)},
-                      task.valueDim, CacheLevel::first);
     Value from = scoresOf(head, row);
     for (int64_t v = 0; v < task.vectors; ++v) {
       // A tree: short chains.
@@ -366,7 +388,7 @@ LogicalResult HeadsForwardItem::emitHead(Index low, Index high) {
       kernel.loop(whole, high, 1, maxima, [&](Value row, ValueRange carried) {
         return update(row, 1, carried);
       });
-  return emitSoftmax(head, maxima, low, high);
+  return emitSoftmax(place, maxima, low, high);
 }
 
 //===----------------------------------------------------------------------===//
@@ -381,8 +403,21 @@ static LogicalResult createHeadsForward(ModuleOp kernels, Location loc,
   ForwardScratch scratch(task, target);
   ScratchLayout layout;
   layout.reserve(scratch.words);
-  auto countTiles = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+  auto countPanels = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return kernel.ceilDiv(arguments.getSize(task.sites.query, 2), task.panel);
+  };
+  // Fewer where a small problem would otherwise have few items: what passes per
+  // product halves with two panels, and with four again.
+  auto getItemPanels = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    constexpr int64_t wantedItems = 16;
+    Index all = kernel.mul(countPanels(kernel, arguments),
+                           arguments.getSize(task.sites.query, 0));
+    return Index(kernel.min(kernel.max(kernel.div(all, wantedItems), 1),
+                            task.itemPanels));
+  };
+  auto countTiles = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.ceilDiv(countPanels(kernel, arguments),
+                          getItemPanels(kernel, arguments));
   };
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return kernel.mul(countTiles(kernel, arguments),
@@ -390,12 +425,16 @@ static LogicalResult createHeadsForward(ModuleOp kernels, Location loc,
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {
+    Index all = countPanels(kernel, arguments);
+    Index perItem = getItemPanels(kernel, arguments);
     Index tiles = countTiles(kernel, arguments);
     HeadsForwardItem emitter(kernel, arguments, task, scratch, layout, memory);
     kernel.loop(begin, end, 1, [&](Value item) {
       // The last tile first: under a causal mask it is the longest.
       Index tile = kernel.sub(kernel.sub(tiles, 1), kernel.rem(item, tiles));
-      result = emitter.emit(kernel.div(item, tiles), tile);
+      Index first = kernel.mul(tile, perItem);
+      result = emitter.emit(kernel.div(item, tiles), first,
+                            kernel.min(perItem, kernel.sub(all, first)));
     });
   };
   // Called after `run`, which hands the memory out.

@@ -1,10 +1,10 @@
 //===- HeadsForward.h - Forward of scores of all heads ----------*- C++ -*-===//
 //
-// Lanes are queries. One work item is one panel of queries of one element of
+// Lanes are queries. One work item is a few panels of queries of one element of
 // the batch, with all its heads:
 //
-//   Q of all heads: packed as for scalar scores, one panel per head
-//   for each block of keys that some query of the panel sees:
+//   Q of all heads: packed as for scalar scores, per panel of queries and head
+//   for each block of keys, for each panel that sees some of it:
 //     the window of its offsets
 //     for each head: S = K Q^T
 //     for each group of keys: functions of hinges of all heads; for each key,
@@ -12,6 +12,9 @@
 //       then the mask
 //     for each head: maximum, P = exp2, O^T = O^T * alpha + V^T P
 //   O^T of all heads, divided by the sums
+//
+// The panels of an item share the keys and values of a block, which are those
+// of all heads and come from beyond the second cache.
 //
 // Scores are in natural units up to the exponential.
 //
@@ -38,6 +41,7 @@ struct HeadsForwardTask : ForwardTask {
 
   const HeadsWeights &weights;
   int64_t heads;
+  int64_t itemPanels;  ///< of queries of an item, at most
   unsigned packed = 0; ///< the packed weights
   /// Entries of a window, and padding that offset tables need.
   int64_t window() const { return keys + panel; }
@@ -50,12 +54,14 @@ public:
                    const HeadsForwardTask &task, const ForwardScratch &scratch,
                    ScratchLayout &layout, mlir::Value memory);
 
-  mlir::LogicalResult emit(Index batch, Index tile);
+  /// Panels `first` to `first + count - 1` of the queries.
+  mlir::LogicalResult emit(Index batch, Index first, Index count);
 
 private:
-  mlir::LogicalResult emitBlock();
+  void enterPanel(Index number);
+  mlir::LogicalResult emitBlock(Index panel);
   std::pair<Index, Index> classifyGroups();
-  mlir::LogicalResult emitProducts(Index low, Index high);
+  mlir::LogicalResult emitProducts(Index panel, Index low, Index high);
   mlir::LogicalResult emitPayloads(Index low, Index high);
   mlir::LogicalResult emitRows(Index group);
   mlir::LogicalResult emitRow(Index group, Index keyInBlock);
@@ -70,8 +76,10 @@ private:
   const HeadsForwardTask &task;
   HeadsWindow window;
   HeadsScoreSite headsSite;
-  TileSide rows;     ///< the panel
-  mlir::Value kinds; ///< i64 per group of keys: what the mask says of it
+  TileSide rows; ///< the panel
+  Index firstOfItem = 0, panelsOfItem = 1;
+  Index placeOfPanel = 0; ///< of its first head in scratch memory
+  mlir::Value kinds;      ///< i64 per group of keys: what the mask says of it
 };
 
 } // namespace sextant::codegen

@@ -8,21 +8,6 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// Asks for the lines of steps k0 .. k0 + steps - 1, a line of several steps
-/// once.
-static void emitPrefetches(KernelBuilder &kernel, const RegisterTile &tile,
-                           Index k0, int64_t steps) {
-  Index start = kernel.mul(k0, tile.aheadStep);
-  for (int64_t step = 0; step < steps; ++step) {
-    Index further = kernel.mul(step, tile.aheadStep);
-    bool isSameLine =
-        step != 0 && tile.aheadStep.isConstant() &&
-        further.getConstant() % cacheLine >= tile.aheadStep.getConstant();
-    if (!isSameLine)
-      kernel.prefetch(tile.ahead, {tile.aheadStart, start, further});
-  }
-}
-
 /// Steps k0 .. k0 + steps - 1. Rows with the same pointer share the address
 /// computation; their offsets become displacements.
 static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
@@ -36,8 +21,6 @@ static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
     if (!pointer)
       pointer = kernel.advance(row.pointer, {rowOffset});
   }
-  if (tile.ahead)
-    emitPrefetches(kernel, tile, k0, steps);
   int64_t distance = tile.vectorDistance ? tile.vectorDistance : kernel.width();
   for (int64_t step = 0; step < steps; ++step) {
     Values vectors;

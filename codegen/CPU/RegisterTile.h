@@ -30,10 +30,6 @@ struct RegisterTile {
   int64_t vectorDistance = 0;
   Index count = 0;
   int64_t unroll = 4;
-  /// Memory that a later product reads, or none: step k asks for the cache line
-  /// at ahead[aheadStart + k * aheadStep], which may lie past the end of it.
-  mlir::Value ahead;
-  Index aheadStart = 0, aheadStep = 0;
   /// The count is a multiple of `unroll`.
   bool isWhole = false;
   /// Elements are pairs of bf16 (32-bit units), products are dots.

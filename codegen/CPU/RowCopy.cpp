@@ -198,20 +198,18 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
 
 void sextant::codegen::prefetchRows(KernelBuilder &kernel,
                                     ArgumentBlock &arguments,
-                                    const RowPrefetch &rows,
-                                    RegisterTile &tile) {
-  Index stride = arguments.getStride(rows.tensor, 2);
-  Index first = rows.first;
-  int64_t perStep = rows.pairs ? 2 : 1;
-  // Neighbouring tiles share cache lines: of the rows of a pair they take one
-  // each.
-  if (rows.pairs)
-    first = kernel.add(
-        first, kernel.rem(kernel.div(rows.column, rows.columns), perStep));
+                                    const RowPrefetch &rows) {
   int64_t perWord =
       32 / arguments.getElementType(rows.tensor).getIntOrFloatBitWidth();
-  auto toWords = [&](Index elements) { return kernel.div(elements, perWord); };
-  tile.ahead = arguments.getAddress(rows.tensor, {rows.batch, rows.head});
-  tile.aheadStart = toWords(kernel.add(kernel.mul(first, stride), rows.column));
-  tile.aheadStep = toWords(kernel.mul(stride, perStep));
+  int64_t words = llvm::divideCeil(rows.dim, perWord);
+  Index share = kernel.ceilDiv(rows.count, rows.parts);
+  Index begin = kernel.mul(rows.part, share);
+  Index end = kernel.min(kernel.add(begin, share), rows.count);
+  Index stride = arguments.getStride(rows.tensor, rows.outer.size());
+  Value base = arguments.getAddress(rows.tensor, rows.outer);
+  kernel.loop(begin, end, 1, [&](Value number) {
+    Index row = kernel.add(rows.first, number);
+    kernel.prefetch(base, {kernel.div(kernel.mul(row, stride), perWord)}, words,
+                    CacheLevel::second);
+  });
 }

@@ -75,21 +75,20 @@ int64_t getCopiedRowWords(const VectorTarget &target, int64_t dim, bool pairs);
 mlir::LogicalResult emitRowCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
                                 const RowCopy &copy, mlir::Type element);
 
-/// Rows that a later block reads, asked for while a product runs: without it
-/// the first product of a block waits for the third level of cache, which costs
-/// a tenth of the speed where K and V (or Q and dO) are too long for the
-/// second.
+/// Rows of a tensor that are read later, brought to the second cache. What
+/// runs before they are read is cut into equal parts, of which each asks for
+/// its share: a processor waits for few lines at a time, and lines that are
+/// asked for all at once keep those of the products that run from coming.
 struct RowPrefetch {
   unsigned tensor = 0;
-  Index batch = 0, head = 0;
-  Index first = 0;     ///< the row of step 0; there need be none
-  Index column = 0;    ///< the tile's first, all tiles together cover the rows
-  int64_t columns = 0; ///< of a tile
-  bool pairs = false;  ///< a step is two rows
+  llvm::SmallVector<Index, 3> outer; ///< indices before that of the row
+  Index first = 0, count = 0;        ///< rows; they need not exist
+  int64_t dim = 0;
+  Index part = 0, parts = 1;
 };
 
 void prefetchRows(KernelBuilder &kernel, ArgumentBlock &arguments,
-                  const RowPrefetch &rows, RegisterTile &tile);
+                  const RowPrefetch &rows);
 
 /// Applies row maps in place to a row of f32 at `memory`.
 mlir::LogicalResult emitRowMaps(KernelBuilder &kernel,

@@ -14,7 +14,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import re
 import sys
 from dataclasses import replace
@@ -25,19 +24,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import host  # noqa: E402
 import torch  # noqa: E402
 from rows import Row, Settings  # noqa: E402
 from sections import SECTIONS  # noqa: E402
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _spread(row: Row) -> str:
@@ -80,10 +70,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     torch.manual_seed(0)
     rows: list[Row] = []
-    text = [
-        f"{_processor()}, {os.cpu_count()} cores, PyTorch {torch.__version__}, "
-        f"{datetime.date.today().isoformat()}"
-    ]
+    today = datetime.date.today().isoformat()
+    text = [f"{host.describe()}, {os.cpu_count()} cores, PyTorch {torch.__version__}, {today}"]
     print(text[0])
     for name in arguments.only:
         counts = arguments.threads if name != "compile" else [1]
@@ -107,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--match: no work of {', '.join(arguments.only)} holds {texts}")
     arguments.output.mkdir(parents=True, exist_ok=True)
     parts = [] if set(arguments.only) == set(SECTIONS) else arguments.only
-    stem = "-".join([str(datetime.date.today()), _processor(), *parts, *arguments.match]).lower()
+    stem = "-".join([today, host.processor(), *parts, *arguments.match]).lower()
     stem = re.sub("[^a-z0-9]+", "-", stem)
     (arguments.output / f"{stem}.md").write_text("\n".join(text) + "\n")
     record = {"machine": text[0], "rows": [row.as_dict() for row in rows]}

@@ -56,6 +56,11 @@ class Settings:
         return (1, 4, 512, 64) if self.is_quick else (1, 12, 2048, 64)
 
     @property
+    def lengths(self) -> tuple:
+        """The shapes at which encodings that cost no products are measured."""
+        return self.shapes if self.is_quick else ((1, 4, 2048, 64), (1, 4, 8192, 64))
+
+    @property
     def few(self) -> int:
         """Rounds of work that takes seconds."""
         return max(3, self.rounds // 2)

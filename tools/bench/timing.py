@@ -40,9 +40,6 @@ class Rounds:
     def median(self, name: str) -> float:
         return statistics.median(self.seconds[name])
 
-    def best(self, name: str) -> float:
-        return min(self.seconds[name])
-
     def ratio(self, ours: str, other: str) -> Ratio:
         ratios = sorted(b / a for a, b in zip(self.seconds[ours], self.seconds[other]))
         if len(ratios) == 1:

@@ -1,0 +1,116 @@
+"""Counts the bytes that the kernels of attention fetch from beyond the second cache.
+
+Usage: bytes.py [--dim D] [--cache MIB] [--kernels NAME...] [--artifacts FOLDER]
+
+Runs a forward and a backward (f32, full, one head, AVX2) under valgrind's cachegrind
+with a last level of `--cache` MiB, and prints the bytes fetched per floating-point
+operation. Needs no counters of the processor, so it says the same on any machine; it
+takes minutes. What is fetched by a run of one block of queries is taken off: loading
+and compiling. Lines that are sent back are not counted: of the backward that is one
+row of dQ per query and tile. `--artifacts` takes forward.sxt and backward.sxt from a
+folder, of another version say; sextant-compile and sextant-prof are those of PATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LINE = 64
+ROWS, LSE, STATISTICS = "tensor<?x?x?x{dim}xf32>", "tensor<?x?x?xf32>", "tensor<?x?x?x2xf32>"
+MODELS = {
+    "forward": """
+func.func @forward(%q: {rows}, %k: {rows}, %v: {rows}) -> ({rows}, {lse}) {{
+  %o, %lse = pos.attention %q, %k, (%v) uses []
+    : {rows}, {rows}, ({rows}) -> ({rows}), {lse}
+  return %o, %lse : {rows}, {lse}
+}}""",
+    "backward": """
+func.func @backward(%q: {rows}, %k: {rows}, %v: {rows}, %o: {rows}, %stats: {stats},
+                    %do: {rows}, %dlse: {lse}) -> ({rows}, {rows}, {rows}) {{
+  %dq, %dk, %dv = pos.attention_backward %q, %k, (%v), (%o), %stats, (%do), %dlse
+    uses [] gradients []
+    : {rows}, {rows}, ({rows}), ({rows}), {stats}, ({rows}), {lse}
+    -> {rows}, {rows}, ({rows})
+  return %dq, %dk, %dv : {rows}, {rows}, {rows}
+}}""",
+}
+# Products of a forward and of a backward, and which arguments have rows of queries.
+PRODUCTS = {"forward": 2, "backward": 5}
+QUERIES = {"forward": (0,), "backward": (0, 3, 4, 5, 6)}
+KEYS = (1, 2)
+# Rows of queries and of keys: what passes, keys forward and queries backward, is
+# longer than the cache.
+SIZES = {"forward": (288, 6144), "backward": (3072, 480)}
+
+
+def compiled(kernel: str, dim: int, folder: Path) -> Path:
+    model = folder / f"{kernel}.mlir"
+    model.write_text(MODELS[kernel].format(rows=ROWS.format(dim=dim), lse=LSE, stats=STATISTICS))
+    artifact = model.with_suffix(".sxt")
+    command = ["sextant-compile", model, "--target=cpu:avx2", "--no-cache", f"--o={artifact}"]
+    subprocess.run(command, check=True)
+    return artifact
+
+
+def misses(artifact: Path, kernel: str, queries: int, keys: int, cache: int, out: Path) -> int:
+    """Lines that the data of one run fetch from beyond the last level."""
+    command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--D1=49152,12,64"]
+    command += [f"--LL={cache * 2**20},16,64", f"--cachegrind-out-file={out}"]
+    command += ["sextant-prof", artifact, "--threads=1", "--runs=1", "--warmup=0"]
+    for arguments, rows in ((QUERIES[kernel], queries), (KEYS, keys)):
+        for number in arguments:
+            for dim, size in enumerate((1, 1, rows)):
+                command += ["--dim", f"arg{number}.{dim}={size}"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f"bytes: {kernel}: {run.stdout}{run.stderr}")
+    text = out.read_text()
+    events = re.search(r"^events: (.*)$", text, re.M)[1].split()
+    # Kernels have no names that valgrind could read.
+    count, is_kernel = 0, False
+    for line in text.splitlines():
+        if line.startswith("fn="):
+            is_kernel = line == "fn=???"
+        elif is_kernel and line[:1].isdigit():
+            values = dict(zip(events, map(int, line.split()[1:])))
+            count += values.get("DLmr", 0) + values.get("DLmw", 0)
+    return count
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--dim", type=int, default=64)
+    parser.add_argument("--cache", type=int, default=2, metavar="MIB")
+    parser.add_argument("--kernels", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--artifacts", type=Path, help="take forward.sxt and backward.sxt here")
+    arguments = parser.parse_args()
+    print("| kernel | queries | keys | head dim | MiB fetched | FLOP per byte |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for kernel in arguments.kernels:
+            queries, keys = SIZES[kernel]
+            artifact = (
+                arguments.artifacts / f"{kernel}.sxt"
+                if arguments.artifacts
+                else compiled(kernel, arguments.dim, folder)
+            )
+            lines = misses(artifact, kernel, queries, keys, arguments.cache, folder / "out")
+            lines -= misses(artifact, kernel, 64, 64, arguments.cache, folder / "out")
+            flops = 2 * PRODUCTS[kernel] * queries * keys * arguments.dim
+            fetched = LINE * lines
+            print(
+                f"| {kernel} | {queries} | {keys} | {arguments.dim} | {fetched / 2**20:.2f} "
+                f"| {flops / fetched:.0f} |",
+                flush=True,
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
