@@ -7,6 +7,7 @@ else, and some goals with them; a table of results says whose machine it was.
 from __future__ import annotations
 
 import functools
+import os
 import re
 from pathlib import Path
 
@@ -16,16 +17,28 @@ _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
 
 
 @functools.cache
-def vendor() -> str:
-    """Of the first processor, as it names itself."""
+def _first_processor() -> dict[str, str]:
+    """What the system says of it: ``vendor_id``, ``flags`` and more."""
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "vendor_id":
-                return _VENDORS.get(value.strip(), value.strip())
+        text = Path("/proc/cpuinfo").read_text()
     except OSError:
-        pass
-    return "unknown vendor"
+        return {}
+    lines = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    return {name.strip(): value.strip() for name, _, value in lines}
+
+
+def vendor() -> str:
+    name = _first_processor().get("vendor_id", "unknown vendor")
+    return _VENDORS.get(name, name)
+
+
+def _matrix_unit() -> str:
+    """Matrix units, which oneDNN multiplies PyTorch's bf16 with, are another peer than
+    the vector units that kernels here run on."""
+    if "amx_bf16" not in _first_processor().get("flags", "").split():
+        return ""
+    held = os.environ.get("ONEDNN_MAX_CPU_ISA")
+    return f", AMX, PyTorch held to {held}" if held else ", AMX, which PyTorch uses for bf16"
 
 
 @functools.cache
@@ -45,7 +58,7 @@ def describe() -> str:
         peaks.append(f"{most / 1e9:.0f} GFLOP/s {unit}" if most else f"no {unit}")
     return (
         f"{processor()} ({vendor()}), L2 {_machine()['l2'] / 2**20:g} MiB per core, "
-        f"one thread at most {' and '.join(peaks)}"
+        f"one thread at most {' and '.join(peaks)}{_matrix_unit()}"
     )
 
 
