@@ -18,6 +18,12 @@ static int64_t countLanes(const KernelBuilder &kernel, int64_t columns) {
                            llvm::PowerOf2Ceil(columns));
 }
 
+/// As many sums as hide the latency of their additions, and no more than leave
+/// registers for the factors.
+static int64_t countSums(const KernelBuilder &kernel) {
+  return kernel.target.registers >= 32 ? 16 : 8;
+}
+
 MatrixProduct::MatrixProduct(KernelBuilder &kernel, int64_t columns)
     : kernel(kernel), columns(columns), lanes(countLanes(kernel, columns)),
       stride(llvm::alignTo(columns, lanes)), f64(kernel.builder.getF64Type()),
@@ -26,7 +32,8 @@ MatrixProduct::MatrixProduct(KernelBuilder &kernel, int64_t columns)
 void MatrixProduct::multiplyTile(ArrayRef<Term> terms, Value result,
                                  const Tile &tile, Index depth, bool adds) {
   Value to = kernel.advance(
-      result, {kernel.mul(tile.row, stride), tile.firstVector * lanes}, f64);
+      result,
+      {kernel.mul(tile.row, stride), kernel.mul(tile.firstVector, lanes)}, f64);
   auto getSum = [&](int64_t r, int64_t i) {
     return kernel.advance(to, {r * stride + i * lanes}, f64);
   };
@@ -39,7 +46,8 @@ void MatrixProduct::multiplyTile(ArrayRef<Term> terms, Value result,
 
   for (const Term &term : terms) {
     Value a = kernel.advance(term.a, {kernel.mul(tile.row, term.rowStep)}, f64);
-    Value b = kernel.advance(term.b, {tile.firstVector * lanes}, f64);
+    Value b =
+        kernel.advance(term.b, {kernel.mul(tile.firstVector, lanes)}, f64);
     auto addAt = [&](Index k, ValueRange old) -> Values {
       Value factors = kernel.advance(a, {kernel.mul(k, term.depthStep)}, f64);
       Value row = kernel.advance(b, {kernel.mul(k, stride)}, f64);
@@ -70,36 +78,49 @@ void MatrixProduct::multiplyTile(ArrayRef<Term> terms, Value result,
       kernel.store(sums[r * tile.vectors + i], getSum(r, i));
 }
 
+void MatrixProduct::multiplyPanel(ArrayRef<Term> terms, Value result,
+                                  Index firstVector, int64_t vectors,
+                                  Index rows, Index depth, bool adds) {
+  Tile tile{0, rowsAtOnce, firstVector, vectors};
+  auto run = [&](Index row) {
+    tile.row = row;
+    multiplyTile(terms, result, tile, depth, adds);
+  };
+  if (!rows.isConstant()) {
+    kernel.loop(0, rows, rowsAtOnce, [&](Value row) { run(row); });
+    return;
+  }
+  int64_t count = rows.getConstant();
+  tile.rows = std::min(count, countSums(kernel) / vectors);
+  int64_t whole = count / tile.rows * tile.rows;
+  if (whole == tile.rows)
+    run(0);
+  else
+    kernel.loop(0, whole, tile.rows, [&](Value row) { run(row); });
+  if (whole == count)
+    return;
+  tile.rows = count - whole;
+  run(whole);
+}
+
 void MatrixProduct::multiply(ArrayRef<Term> terms, Value result, Index rows,
                              Index depth, bool adds) {
-  // As many sums as hide the latency of their additions, and no more than
-  // leave registers for the factors.
-  bool hasMany = kernel.target.registers >= 32;
-  int64_t mostSums = hasMany ? 16 : 8, mostVectors = hasMany ? 4 : 2;
+  int64_t mostVectors = countSums(kernel) / 4;
   int64_t vectors = llvm::divideCeil(columns, lanes);
   int64_t panels = llvm::divideCeil(vectors, mostVectors);
-  // A panel of b stays in the first cache while rows of a pass by.
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    Tile tile{0, rowsAtOnce, vectors * panel / panels, 0};
-    tile.vectors = vectors * (panel + 1) / panels - tile.firstVector;
-    auto run = [&](Index row) {
-      tile.row = row;
-      multiplyTile(terms, result, tile, depth, adds);
+  // Panels of two widths, one apart: a loop over those of each, so that there
+  // is no more code for many columns. A panel of b stays in the first cache
+  // while rows of a pass by.
+  int64_t width = vectors / panels, wide = vectors % panels;
+  auto runPanels = [&](int64_t first, int64_t end, int64_t width) {
+    auto run = [&](Index at) {
+      multiplyPanel(terms, result, at, width, rows, depth, adds);
     };
-    if (!rows.isConstant()) {
-      kernel.loop(0, rows, rowsAtOnce, [&](Value row) { run(row); });
-      continue;
-    }
-    int64_t count = rows.getConstant();
-    tile.rows = std::min(count, mostSums / tile.vectors);
-    int64_t whole = count / tile.rows * tile.rows;
-    if (whole == tile.rows)
-      run(0);
-    else
-      kernel.loop(0, whole, tile.rows, [&](Value row) { run(row); });
-    if (whole == count)
-      continue;
-    tile.rows = count - whole;
-    run(whole);
-  }
+    if (first + width == end)
+      run(first);
+    else if (first != end)
+      kernel.loop(first, end, width, [&](Value at) { run(at); });
+  };
+  runPanels(0, wide * (width + 1), width + 1);
+  runPanels(wide * (width + 1), vectors, width);
 }

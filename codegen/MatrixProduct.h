@@ -44,8 +44,13 @@ public:
 private:
   struct Tile {
     Index row;
-    int64_t rows, firstVector, vectors;
+    int64_t rows;
+    Index firstVector;
+    int64_t vectors;
   };
+  void multiplyPanel(llvm::ArrayRef<Term> terms, mlir::Value result,
+                     Index firstVector, int64_t vectors, Index rows,
+                     Index depth, bool adds);
   void multiplyTile(llvm::ArrayRef<Term> terms, mlir::Value result,
                     const Tile &tile, Index depth, bool adds);
 
