@@ -151,22 +151,36 @@ def run(uses, inputs: Inputs, target: str) -> dict[str, torch.Tensor]:
 
 
 def forward(uses, inputs: Inputs) -> dict[str, torch.Tensor]:
-    """Outputs and log-sum-exp by the reference, in the type of the inputs; in float64.
-    The operand that asks for a gradient makes it compile both directions at once."""
-    outputs, lse = sextant.attention(
-        inputs.query.detach().requires_grad_(),
-        inputs.key,
-        inputs.values,
-        uses,
-        inputs.params,
-        scale=inputs.scale,
-        return_lse=True,
-        enable_gqa=True,
-        target="reference",
-        **inputs.positions,
-    )
+    """Outputs and log-sum-exp by the reference, in the type of the inputs; in float64."""
+    outputs, lse, _ = _run_forward(uses, inputs)
     found = zip(_forward_names(inputs), [*outputs, lse])
     return {n: t.detach().double() for n, t in found}
+
+
+def _run_forward(uses, inputs: Inputs) -> tuple:
+    """Outputs, log-sum-exp and statistics by the reference, compiled in both directions
+    at once. A comparison asks for those in float64 thrice: the last are kept."""
+    global _last
+    rows = [inputs.query, inputs.key, *inputs.values]
+    settings = _settings(uses, inputs)
+    tensors = [*rows, *settings[0], *(t for t in settings[4:6] if t is not None)]
+    files = definitions.signature(uses).files
+    rest = [files, definitions.checks(), len(rows), *settings[1:4], *settings[6:]]
+    rest += [t is None for t in settings[4:6]]
+    if not (_last and _last[0] == rest and all(map(_is_same, _last[1], tensors))):
+        found = torch.ops.sextant.attention_values(*rows[:2], rows[2:], *settings, True)
+        if rows[0].dtype != torch.float64:
+            return found
+        _last = rest, [t.detach().clone() for t in tensors], found
+    return _last[2]
+
+
+_last: tuple[list, list[torch.Tensor], tuple] | None = None
+
+
+def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Strides are no part of a result."""
+    return a.dtype == b.dtype and torch.equal(a, b)
 
 
 def _settings(uses, inputs: Inputs) -> list:
@@ -180,9 +194,7 @@ def _settings(uses, inputs: Inputs) -> list:
 
 def _row_term(uses, inputs: Inputs) -> torch.Tensor:
     """What the log-sum-exp of a row has beyond that of its scores, in float64."""
-    exact = inputs.cast(torch.float64)
-    rows = exact.query, exact.key, exact.values
-    *_, lse, statistics = torch.ops.sextant.attention_values(*rows, *_settings(uses, exact), True)
+    *_, lse, statistics = _run_forward(uses, inputs.cast(torch.float64))
     shift, sum = statistics.unbind(-1)
     return torch.where(torch.isfinite(lse), lse - shift - sum.log(), 0.0)
 

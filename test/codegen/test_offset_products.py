@@ -68,8 +68,7 @@ def params_of(shape, width):
     }
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "-".join(map(str, s[3:7])))
-@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize("target, shape", targets.in_turn(SHAPES, targets.F32), ids=str)
 def test_matches_the_reference(target, shape):
     compare(target, ["transformer_xl(width=10)"], shape, params_of(shape, 10))
 
@@ -97,17 +96,25 @@ def test_hidden_tiles_between_seen_ones():
     compare("cpu:avx512", ["document", "transformer_xl(width=6)"], shape, params)
 
 
-@pytest.mark.parametrize("place", ["offset", "coord key"])
-@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
-def test_one_table_for_all_heads(target, place, search_path):
-    """With factors of the offset, and of the key, whose sum is one of terms."""
+# With factors of the offset, and of the key, whose sum is one of terms; unrolled, and
+# a loop.
+@pytest.mark.parametrize("target, place, count", [
+    ("cpu:avx2", "offset", 5), ("cpu:avx512", "offset", 12),
+    ("cpu:avx2", "coord key", 12), ("cpu:avx512", "coord key", 5),
+])  # fmt: skip
+def test_one_table_for_all_heads(target, place, count, search_path):
     search_path({"shared": TEXT.replace("PLACE", place)})
     shape = (2, 4, 2, 90, 100, 24, 16, ["causal"])
-    for count in (5, 12):  # unrolled, and a loop
-        params = {"shared.w": torch.randn(24, count)}
-        compare(target, [f"shared(count={count})"], shape, params)
-    two = {"a.w": torch.randn(24, 5), "b.w": torch.randn(24, 9)}
-    compare(target, ["a=shared", "b=shared(count=9)"], shape, two)
+    params = {"shared.w": torch.randn(24, count)}
+    compare(target, [f"shared(count={count})"], shape, params)
+
+
+@pytest.mark.parametrize("target, place", [("cpu:avx2", "coord key"), ("cpu:avx512", "offset")])
+def test_two_tables_for_all_heads(target, place, search_path):
+    search_path({"shared": TEXT.replace("PLACE", place)})
+    shape = (2, 4, 2, 90, 100, 24, 16, ["causal"])
+    params = {"a.w": torch.randn(24, 5), "b.w": torch.randn(24, 9)}
+    compare(target, ["a=shared", "b=shared(count=9)"], shape, params)
 
 
 def test_far_offsets():
@@ -189,9 +196,15 @@ INDICES = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("index", INDICES)
-@pytest.mark.parametrize("target", targets.DTYPES)
+# Every index with every form, each of either on every target.
+OF_TARGETS = [
+    (targets.CPU[(i + j) % 3], index, form)
+    for i, index in enumerate(INDICES)
+    for j, form in enumerate(FORMS)
+]
+
+
+@pytest.mark.parametrize("target, index, form", OF_TARGETS)
 def test_rows_of_a_table(target, index, form, taken):
     text, shape = INDICES[index]
     dims, read = FORMS[form]

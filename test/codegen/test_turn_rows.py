@@ -143,15 +143,25 @@ CASES = [
 NEAR = ((1, 2, 2, 65, 40, 24, 16), ["causal", "alibi"])
 
 
-@pytest.mark.parametrize("shape, others", CASES, ids=lambda c: "-".join(map(str, c)))
-@pytest.mark.parametrize("encoding", [dense, whole, shear], ids=lambda e: e.name)
-@pytest.mark.parametrize("target", list(targets.DTYPES))
+TURNS = [dense, whole, shear]
+# Every encoding with every case, each of either on every target.
+OF_TARGETS = [
+    (targets.CPU[(i + j) % 3], turn, *case)
+    for i, turn in enumerate(TURNS)
+    for j, case in enumerate(CASES)
+]
+
+
+def named(value):
+    return getattr(value, "name", None) or str(value)
+
+
+@pytest.mark.parametrize("target, encoding, shape, others", OF_TARGETS, ids=named)
 def test_matches_the_reference(target, encoding, shape, others):
     compare(target, [*others, encoding], shape, params_of(encoding, shape), draws=0.5)
 
 
-@pytest.mark.parametrize("encoding", [dense, whole, shear], ids=lambda e: e.name)
-@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize("target, encoding", targets.in_turn(TURNS, targets.F32), ids=named)
 def test_near_keys_alone(target, encoding):
     shape, others = NEAR
     params = params_of(encoding, shape) | {"alibi.slopes": torch.rand(shape[1])}
