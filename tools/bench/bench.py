@@ -5,8 +5,7 @@ Usage: bench.py [--only SECTION...] [--match TEXT...] [--threads N...] [--rounds
 
 Prints a table and writes it, with a JSON of the same numbers, to `--output`
 (tools/bench/results by default). `--match` measures only works whose text in the
-table's first column holds one of the texts. On a processor with AMX, PyTorch's bf16
-runs on it; ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 holds it to the vector units.
+table's first column holds one of the texts.
 """
 
 from __future__ import annotations

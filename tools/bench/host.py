@@ -7,7 +7,6 @@ else, and some goals with them; a table of results says whose machine it was.
 from __future__ import annotations
 
 import functools
-import os
 import re
 from pathlib import Path
 
@@ -35,10 +34,8 @@ def vendor() -> str:
 def _matrix_unit() -> str:
     """Matrix units, which oneDNN multiplies PyTorch's bf16 with, are another peer than
     the vector units that kernels here run on."""
-    if "amx_bf16" not in _first_processor().get("flags", "").split():
-        return ""
-    held = os.environ.get("ONEDNN_MAX_CPU_ISA")
-    return f", AMX, PyTorch held to {held}" if held else ", AMX, which PyTorch uses for bf16"
+    has = "amx_bf16" in _first_processor().get("flags", "").split()
+    return ", AMX, which PyTorch uses for bf16" if has else ""
 
 
 @functools.cache
