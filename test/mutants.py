@@ -71,15 +71,16 @@ def refresh(copy):
             path.unlink()
 
 
-def run(command, **options):
+def run(command, seconds=SECONDS_PER_MUTANT, **options):
     """Exit code and output of a command that may take its time, and no more."""
     try:
         done = subprocess.run(
             command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=SECONDS_PER_MUTANT, **options,
+            timeout=seconds, **options,
         )  # fmt: skip
     except subprocess.TimeoutExpired as late:
-        return -1, f"{late.stdout or ''}\nlonger than {SECONDS_PER_MUTANT} s"
+        output = (late.stdout or b"").decode(errors="replace")
+        return -1, f"{output}\nlonger than {seconds} s"
     return done.returncode, done.stdout
 
 
@@ -97,7 +98,8 @@ def prepare(build, kinds):
     code, output = run([*command, *(f"-D{name}={value}" for name, value in options)])
     if code:
         sys.exit(f"mutants: cannot configure {copy}:\n{output}")
-    code, output = compile_copy(copy, kinds)
+    print("building the sources as they are", flush=True)
+    code, output = compile_copy(copy, kinds, seconds=None)  # all of them, on any machine
     if code:
         sys.exit(f"mutants: the sources do not build:\n{output[-4000:]}")
     return copy
@@ -107,13 +109,13 @@ def kinds_of(mutant):
     return {selection.partition(":")[0] for selection in mutant.tests}
 
 
-def compile_copy(copy, kinds):
+def compile_copy(copy, kinds, seconds=SECONDS_PER_MUTANT):
     """Builds what tests of some kinds run, and nothing beside it."""
     jobs = str(len(os.sched_getaffinity(0)))
     command = ["cmake", "--build", copy / "build", "-j", jobs]
     if "lit" not in kinds:
         command += ["--target", *(target for kind in kinds for target in BUILT[kind])]
-    return run(command)
+    return run(command, seconds)
 
 
 def test(copy, tests):
