@@ -29,7 +29,7 @@ READING = [
         "Index batch = kernel.rem(batchIndex, arguments.getSize(positions, 0));",
         "Index batch = kernel.min(\n"
         "      batchIndex, kernel.sub(arguments.getSize(positions, 0), 1));",
-        (f"{ENCODINGS} half-the-batch and alibi and avx2",),
+        (f"{ENCODINGS} half-the-batch and avx2",),
     ),
     Mutant(
         "the backward scales by the head dim alone",

@@ -305,8 +305,9 @@ LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
   int64_t width = kernel.width();
   Value maximum = statistics(scratch.maximum, panel);
   Value sum = statistics(scratch.sum, panel);
-  // Sums of a block start at zero: the sum of a long row is one of short ones.
-  Values alpha, shift, before, sums(task.vectors, kernel.splatF32(0));
+  // Sums of a block start at zero, and two of them take turns: the sum of a
+  // long row is one of short ones.
+  Values alpha, shift, before, sums(2 * task.vectors, kernel.splatF32(0));
   for (int64_t v = 0; v < task.vectors; ++v) {
     // Queries that have seen no key yet: their scores are all -inf.
     Value isSeen = kernel.compareF(arith::CmpFPredicate::UNE, maxima[v],
@@ -325,7 +326,7 @@ LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
   LogicalResult result = success();
   // Two rows at a time. An odd last row has a partner, which is hidden.
   sums = kernel.loop(low, high, 2, sums, [&](Value row, ValueRange carried) {
-    Values next(carried);
+    Values next(carried.drop_front(task.vectors));
     Values weights;
     for (int64_t u = 0; u < 2; ++u) {
       Value from = at(scratch.scores, {scoreOffset, kernel.mul(row, task.panel),
@@ -341,8 +342,8 @@ LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
       }
     }
     for (int64_t v = 0; v < task.vectors; ++v) // pairs: half as many roundings
-      next[v] = kernel.addF(next[v],
-                            kernel.addF(weights[v], weights[task.vectors + v]));
+      next.push_back(kernel.addF(
+          carried[v], kernel.addF(weights[v], weights[task.vectors + v])));
     if (task.pairs) // in place: pair i lies where rows 2i and 2i + 1 were read
       for (int64_t v = 0; v < task.vectors; ++v)
         kernel.storeVector(
@@ -353,7 +354,9 @@ LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
     return next;
   });
   for (int64_t v = 0; v < task.vectors; ++v)
-    kernel.storeVector(kernel.addF(before[v], sums[v]), sum, {v * width});
+    kernel.storeVector(
+        kernel.addF(before[v], kernel.addF(sums[v], sums[task.vectors + v])),
+        sum, {v * width});
 
   Value output =
       at(scratch.output, {kernel.mul(panel, task.outputRows * task.panel)});

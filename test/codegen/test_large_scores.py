@@ -124,13 +124,13 @@ def probabilities(uses, rows, params, target):
 @pytest.mark.parametrize("name", CASES)
 def test_backward_has_the_probabilities_of_the_forward(name, deviation, target):
     """Within the roundings of a quotient and of an exponent, of which both have two or
-    three, and sums of 1 within 6 ulp (of 300 draws one had 4.8)."""
+    three, and sums of 1 within 4 ulp (of 1080 draws the worst had 2.8)."""
     rows = drawn(deviation)[0][:2]
     forward, backward = probabilities(CASES[name][0], rows, params_of(name), target)
     exponent = forward.clamp(min=2.0**-126).log2().abs()
     allowed = (4 + exponent) * ULP * forward + 2.0**-120
     assert ((forward - backward).abs() <= allowed).all()
-    assert ((backward.double().sum(-1) - 1).abs() <= 6 * ULP).all()
+    assert ((backward.double().sum(-1) - 1).abs() <= 4 * ULP).all()
 
 
 @pytest.mark.parametrize("deviation", [1e4, 1e8])
