@@ -144,7 +144,7 @@ def run_pytest(copy, what, environment):
     code, output = run([*command, *(["-k", words] if words else [])], cwd=copy, env=environment)
     if code == 0:
         return None
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - .*)?$", output, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
     if code == 1 and failed:
         return failed[1].removeprefix("test/")
     if code < 0:

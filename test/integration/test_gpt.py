@@ -49,7 +49,7 @@ SHAPES = [(2, 24), (1, 1), (3, 17), (1, 40)]
 )
 def case(request):
     name, target = request.param
-    config = dataclasses.replace(CASES[name], adam_epsilon=1e-5, decay=0.3)
+    config = dataclasses.replace(CASES[name], adam_epsilon=1e-5, decay=0.3, clip=0.4)
     return config, sextant.compile(gpt.build(config), target=target)
 
 
