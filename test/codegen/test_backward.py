@@ -311,8 +311,9 @@ def faded_first(score, at, fade: sextant.PerHead, lift: sextant.PerHead):
     return score * sextant.exp(-0.01 * fade[at.head] * abs(at.offset)) + bias
 
 
+@pytest.mark.parametrize("base", [["causal"], []], ids=["causal", "full"])
 @pytest.mark.parametrize("use", [faded_last, faded_first], ids=["last", "first"])
-def test_several_tables_of_offsets(use, target):
+def test_several_tables_of_offsets(use, base, target):
     """One that gets the gradient of the score, one a gradient of its own, at lengths
     that leave every kind of tile incomplete."""
     rows, *grads = operands((1, 2, 2, 131, 301, 24, 16))
@@ -328,4 +329,5 @@ def test_several_tables_of_offsets(use, target):
 
         return faded
 
-    compare(rows, grads, target, ["causal", use], params, score, mask=causal)
+    mask = dict(mask=causal) if base else {}
+    compare(rows, grads, target, [*base, use], params, score, **mask)
