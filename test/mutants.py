@@ -156,6 +156,8 @@ def run_unit(copy, what, environment):
     binary = copy / "build" / "bin" / "sextant-unit-tests"
     code, output = run([binary, f"--gtest_filter={what}", "--gtest_brief=1"], env=environment)
     failed = re.search(r"^\[  FAILED  \] (\S+)", output, re.MULTILINE)
+    if re.search(r"^\[=+\] 0 tests", output, re.MULTILINE):
+        raise Broken(f"unit {what}: no test has such a name")
     if code == 0:
         return None
     return f"unit {failed[1].rstrip(',')}" if failed else f"unit {what} (signal {-code})"
