@@ -311,8 +311,14 @@ def faded_first(score, at, fade: sextant.PerHead, lift: sextant.PerHead):
     return score * sextant.exp(-0.01 * fade[at.head] * abs(at.offset)) + bias
 
 
+@sextant.encoding
+def lifted_first(score, at, lift: sextant.PerHead, fade: sextant.PerHead):
+    bias = lift[at.head] * sextant.sqrt(abs(at.offset) + 1.0)
+    return bias + score * sextant.exp(-0.01 * fade[at.head] * abs(at.offset))
+
+
 @pytest.mark.parametrize("base", [["causal"], []], ids=["causal", "full"])
-@pytest.mark.parametrize("use", [faded_last, faded_first], ids=["last", "first"])
+@pytest.mark.parametrize("use", [faded_last, faded_first, lifted_first], ids=lambda u: u.name)
 def test_several_tables_of_offsets(use, base, target):
     """One that gets the gradient of the score, one a gradient of its own, at lengths
     that leave every kind of tile incomplete."""
