@@ -256,9 +256,10 @@ def main():
         if caught is None:
             wrong.append(f"{mutant.name}: survived {', '.join(mutant.tests)}")
             print(f"SURVIVED ({seconds:.0f} s)", flush=True)
-            continue
-        print(f"caught by {caught} ({seconds:.0f} s)", flush=True)
-        rows[mutant.name] = f"| {mutant.name} | {mutant.file} | {caught} | {seconds:.0f} |"
+        else:
+            print(f"caught by {caught} ({seconds:.0f} s)", flush=True)
+        row = (mutant.name, mutant.file, caught or "**none**", f"{seconds:.0f}")
+        rows[mutant.name] = f"| {' | '.join(row)} |"
         if options.write:
             write_table(rows)
     print(f"{len(chosen) - len(wrong)} caught, {len(wrong)} not")

@@ -8,6 +8,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARDSHAPE_H
 #define SEXTANT_CODEGEN_CPU_BACKWARDSHAPE_H
 
+#include "codegen/CPU/CacheTraffic.h"
 #include "codegen/CPU/RowParts.h"
 #include <algorithm>
 
@@ -65,9 +66,9 @@ struct BackwardShape {
   /// Keys of a register tile, register tiles and keys of a tile of keys.
   int64_t panel, panels, keys;
   /// The longer a tile, the fewer bytes pass per product (CacheTraffic.h), as
-  /// long as what it keeps takes up to half of a second cache of 1 MiB.
+  /// long as what it keeps takes up to half of a second cache.
   static constexpr int64_t leastKeys = 128, mostKeys = 256;
-  static constexpr int64_t tileWords = 128 * 1024;
+  static constexpr int64_t tileWords = secondCache / 2 / 4;
   /// Queries of a block.
   int64_t queries = 64;
   /// Elements of a padded row of Q and K, of V and dO; padding is zero.

@@ -17,14 +17,15 @@
 // whose tiles move a byte per 20 operations of the products and some more of
 // the payload.
 //
-// tools/bench/bytes.py counts the same by simulating the caches.
+// The unit test of this name counts both; tools/bench/bytes.py counts the same
+// by simulating the caches.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_CPU_CACHETRAFFIC_H
 #define SEXTANT_CODEGEN_CPU_CACHETRAFFIC_H
 
-#include "codegen/CPU/BackwardShape.h"
+#include <cstdint>
 
 namespace sextant::codegen {
 
@@ -34,31 +35,9 @@ constexpr int64_t secondCache = 1024 * 1024;
 /// Operations of a kernel for each byte beyond the second cache, at least.
 constexpr int64_t leastFlopsPerByte = 64;
 
-struct CacheTraffic {
-  int64_t bytes, flops;
-  bool isSmall() const { return bytes * leastFlopsPerByte <= flops; }
-};
-
-/// Of one key and the `queries` of an item.
-inline CacheTraffic countForwardTraffic(int64_t queries, int64_t headDim,
-                                        int64_t valueDim,
-                                        int64_t elementBytes) {
-  int64_t lanes = headDim + valueDim;
-  return {elementBytes * lanes, 2 * queries * lanes};
-}
-
 /// Queries of a forward item whose traffic is small, at least.
 inline int64_t getLeastQueries(int64_t elementBytes) {
   return elementBytes * leastFlopsPerByte / 2;
-}
-
-/// Of one query and a chunk of `tiles` tiles of keys.
-inline CacheTraffic countBackwardTraffic(const BackwardShape &shape,
-                                         int64_t elementBytes, int64_t tiles) {
-  int64_t rows = elementBytes * (shape.headDim + shape.valueDim);
-  int64_t sums = 4 * shape.headRow;
-  int64_t perKey = 2 * (3 * shape.headDim + 2 * shape.valueDim);
-  return {tiles * (rows + 2 * sums) + 3 * sums, tiles * shape.keys * perKey};
 }
 
 } // namespace sextant::codegen

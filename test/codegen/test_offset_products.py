@@ -198,7 +198,7 @@ INDICES = {
 
 # Every index with every form, each of either on every target.
 OF_TARGETS = [
-    (targets.CPU[(i + j) % 3], index, form)
+    (targets.CPU[(i + j) % len(targets.CPU)], index, form)
     for i, index in enumerate(INDICES)
     for j, form in enumerate(FORMS)
 ]

@@ -146,7 +146,7 @@ NEAR = ((1, 2, 2, 65, 40, 24, 16), ["causal", "alibi"])
 TURNS = [dense, whole, shear]
 # Every encoding with every case, each of either on every target.
 OF_TARGETS = [
-    (targets.CPU[(i + j) % 3], turn, *case)
+    (targets.CPU[(i + j) % len(targets.CPU)], turn, *case)
     for i, turn in enumerate(TURNS)
     for j, case in enumerate(CASES)
 ]

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/CPU/CacheTraffic.h"
+#include "codegen/CPU/BackwardShape.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/MLIRContext.h"
 #include "gtest/gtest.h"
@@ -18,7 +18,29 @@ struct Target {
   const char *name;
   VectorTarget vector;
 };
+
+struct CacheTraffic {
+  int64_t bytes, flops;
+  bool isSmall() const { return bytes * leastFlopsPerByte <= flops; }
+};
 } // namespace
+
+/// Of one key and the `queries` of an item.
+static CacheTraffic countForwardTraffic(int64_t queries, int64_t headDim,
+                                        int64_t valueDim,
+                                        int64_t elementBytes) {
+  int64_t lanes = headDim + valueDim;
+  return {elementBytes * lanes, 2 * queries * lanes};
+}
+
+/// Of one query and a chunk of `tiles` tiles of keys.
+static CacheTraffic countBackwardTraffic(const BackwardShape &shape,
+                                         int64_t elementBytes, int64_t tiles) {
+  int64_t rows = elementBytes * (shape.headDim + shape.valueDim);
+  int64_t sums = 4 * shape.headRow;
+  int64_t perKey = 2 * (3 * shape.headDim + 2 * shape.valueDim);
+  return {tiles * (rows + 2 * sums) + 3 * sums, tiles * shape.keys * perKey};
+}
 
 static VectorTarget getVector(int64_t width, int64_t registers, bool hasDot) {
   VectorTarget target;

@@ -83,14 +83,13 @@ def share(settings: Settings) -> Iterator[Row]:
                     output, (q, k, v), gradient, retain_graph=True
                 ),
             }
-            units = ("f32", "bf16") if dtype == "bf16" else ("f32",)
             cost = 2.5 if phase == "backward" else 1.0
             shares = []
             for _ in range(settings.rounds):
                 # Side by side, and of both the median: the clock changes meanwhile.
-                before = max(peak(unit, settings.threads) for unit in units)
+                before = peak(dtype, settings.threads)
                 seconds = Rounds({"ours": calls[phase]}, 3).median("ours")
-                after = max(peak(unit, settings.threads) for unit in units)
+                after = peak(dtype, settings.threads)
                 most = (before + after) / 2
                 shares.append(100 * cost * flops(shape, False) / seconds / most)
             shares.sort()

@@ -15,6 +15,7 @@ def machine(threads: int) -> dict:
 
 
 def peak(dtype: str, threads: int) -> float:
-    """FLOP/s of `threads` threads together: multiply-adds of f32, or dot products of
-    bf16, 0 if the processor has none."""
-    return machine(threads)["peak_bf16" if dtype == "bf16" else "peak_f32"]
+    """FLOP/s of `threads` threads together on the unit that multiplies `dtype` fastest:
+    multiply-adds of f32, which bf16 is converted to where its dots are slower."""
+    peaks = machine(threads)
+    return max(peaks["peak_f32"], peaks["peak_bf16"] if dtype == "bf16" else 0)
