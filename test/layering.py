@@ -8,6 +8,10 @@ Prints one line per violation, `file:line: what`, and fails when there is one:
 * a layer includes a layer above it: dialects < passes < codegen < tools and
   frontend; the runtime includes nothing of these, nor MLIR or LLVM, and stands
   below codegen;
+* a room of codegen includes a file of, or links the library of, a room that it
+  does not know (codegen/README.md), or an upstream header that has no place in
+  it: a plan knows no vectors; what is written for vectors of any
+  width names no instruction set; only the table of targets asks for the CPU;
 * a source file has more than 800 lines;
 * the name of an installed encoding stands in a string literal or after `@`
   outside dialects/Pos/Encodings: passes and kernels know no encoding by name.
@@ -27,6 +31,33 @@ LAYERS = {
     "tools": {"tools", "codegen", "passes", "dialects", "runtime"},
     "frontend": {"frontend", "codegen", "passes", "dialects", "runtime"},
 }
+# What each room of codegen knows besides itself.
+ROOMS = {
+    "Payload": set(),
+    "Plan": set(),
+    "Emit": {"Plan"},
+    "Tables": {"Payload", "Plan", "Emit"},
+    "Tiles": {"Payload", "Plan", "Emit", "Tables"},
+    "Rows": {"Payload", "Plan", "Emit", "Tables", "Tiles"},
+    "Reference": {"Payload", "Plan", "Emit", "Tables"},
+    "CPU/MachineCode": {"Emit"},
+    "CPU/Forward": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows"},
+    "CPU/Backward": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows"},
+    "CPU/AllHeads": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows",
+                     "CPU/Forward", "CPU/Backward"},
+    "CPU": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows",
+            "CPU/Forward", "CPU/Backward", "CPU/AllHeads"},
+    "Artifact": set(),
+    "Host": {"Artifact"},
+    "Driver": {"Payload", "Plan", "Emit", "Tables", "Reference", "Artifact", "Host"},
+}
+# The one file that knows which targets there are, and its library.
+TABLE_OF_TARGETS = pathlib.PurePath("codegen/Driver/Targets.cpp")
+TABLE_LIBRARY = "Driver"
+VECTORLESS = ("Plan",)
+ANY_WIDTH = ("Payload", "Plan", "Emit", "Tables", "Tiles", "Rows", "Reference")
+VECTOR_HEADER = re.compile(r"mlir/Dialect/Vector/|immintrin")
+INSTRUCTION_SET = re.compile(r"x86|avx|mxcsr|nvvm|\bsse|\bptx", re.IGNORECASE)
 NAMELESS = ("dialects", "passes", "codegen", "runtime")
 FOREIGN_TO_RUNTIME = ("mlir", "mlir-c", "llvm", "llvm-c", "lld", "clang")
 SOURCES = {".h", ".cpp", ".c", ".td", ".fbs", ".inc", ".py", ".sh", ".mlir",
@@ -35,6 +66,7 @@ COMPILED = {".h", ".cpp", ".c", ".td", ".fbs", ".inc"}
 ENCODINGS = pathlib.PurePath("dialects/Pos/Encodings")
 
 INCLUDE = re.compile(r'^\s*#?\s*include\s+["<]([^">]+)[">]')
+LIBRARY = re.compile(r"sextant_add_library\((\w+)[^)]*?\bLINK\b([^)]*)\)")
 # A comment, or a string or character literal; comments are dropped.
 TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"\((?P<raw>.*?)\)"|"(?P<text>(?:\\.|[^"\\\n])*)"'
@@ -74,6 +106,51 @@ def check_includes(path, text):
             yield number, f"{layer} includes {match[1]}"
 
 
+def room_of(path):
+    """The room of a file of codegen, or none for what lies beside the rooms."""
+    folders = path.parts[1:-1]
+    for length in (2, 1):
+        if "/".join(folders[:length]) in ROOMS:
+            return "/".join(folders[:length])
+    return None
+
+
+def check_rooms(path, text):
+    room = room_of(path)
+    if room is None:
+        yield 1, "this file of codegen stands in no room"
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match and match[1].startswith("codegen/"):
+            other = room_of(pathlib.PurePath(match[1]))
+            if (other not in ROOMS[room] | {room}
+                    and not (path == TABLE_OF_TARGETS and other and other.startswith("CPU"))):
+                yield number, f"codegen/{room} includes {match[1]}"
+        elif match and room in VECTORLESS and VECTOR_HEADER.match(match[1]):
+            yield number, f"codegen/{room} knows no vectors, but includes {match[1]}"
+        elif room in ANY_WIDTH and INSTRUCTION_SET.search(line.split("//")[0]):
+            yield number, f"codegen/{room} names an instruction set: {line.strip()}"
+
+
+def check_libraries(root):
+    """Libraries of rooms link in the direction in which rooms include."""
+    libraries = {}
+    for path in sorted((root / "codegen").rglob("CMakeLists.txt")):
+        text = path.read_text()
+        for match in LIBRARY.finditer(text):
+            number = text.count("\n", 0, match.start()) + 1
+            libraries[match[1]] = (path.relative_to(root), number, match[2].split())
+    for library, (path, number, links) in libraries.items():
+        room = room_of(path)
+        known = ROOMS.get(room, set()) | {room}
+        for link in links:
+            other = room_of(libraries[link][0]) if link in libraries else None
+            if other and other not in known and not (
+                    room == TABLE_LIBRARY and other.startswith("CPU")):
+                yield f"{path}:{number}: {library} links {link}"
+
+
 def check_names(text, names):
     for match in SYMBOL.finditer(text):
         if match[1] in names:
@@ -101,10 +178,13 @@ def violations(root):
         found = []
         if path.parts[0] in LAYERS:
             found += check_includes(path, text)
+        if path.parts[0] == "codegen":
+            found += check_rooms(path, text)
         if path.parts[0] in NAMELESS and ENCODINGS not in path.parents:
             found += check_names(text, names)
         for number, what in sorted(found):
             yield f"{path}:{number}: {what}"
+    yield from check_libraries(root)
 
 
 def main():

@@ -8,10 +8,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/Reference/ReadChecks.h"
 #include "codegen/Reference/ReadLog.h"
 #include "codegen/Reference/Reference.h"
 #include "codegen/Reference/ReferenceHeads.h"
-#include "codegen/TurnRows.h"
+#include "codegen/Reference/ReferenceLowerings.h"
+#include "codegen/Tables/TurnRows.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -91,10 +93,8 @@ static LogicalResult lowerCopy(pos::SitesOwnerInterface copy,
   FailureOr<KernelPlan> plan = planKernel(copy);
   if (failed(plan))
     return failure();
-  llvm::Expected<Target> target = parseTarget("reference");
-  if (!target)
-    return copy.emitOpError(llvm::toString(target.takeError()));
-  Lowering lowering{builder, kernels, prefix, *target, *plan};
+  VectorTarget target = getReferenceVectors();
+  Lowering lowering{builder, kernels, prefix, target, *plan};
   if (plan->scoreHeads && failed(completeBodies(*plan)))
     return failure();
   ReadLog ofTurns(lowering), ofSites(lowering);

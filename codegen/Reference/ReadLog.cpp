@@ -1,7 +1,7 @@
 //===- ReadLog.cpp - Which elements payloads ask for ----------------------===//
 
 #include "codegen/Reference/ReadLog.h"
-#include "codegen/ShapeChecks.h"
+#include "codegen/Emit/ShapeChecks.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Location.h"

@@ -9,7 +9,7 @@
 #ifndef SEXTANT_CODEGEN_REFERENCE_READLOG_H
 #define SEXTANT_CODEGEN_REFERENCE_READLOG_H
 
-#include "codegen/ArgumentPoint.h"
+#include "codegen/Tables/ArgumentPoint.h"
 
 namespace sextant::codegen {
 

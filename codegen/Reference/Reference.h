@@ -10,9 +10,9 @@
 #ifndef SEXTANT_CODEGEN_REFERENCE_REFERENCE_H
 #define SEXTANT_CODEGEN_REFERENCE_REFERENCE_H
 
-#include "codegen/ArgumentPoint.h"
-#include "codegen/Payload.h"
+#include "codegen/Payload/Payload.h"
 #include "codegen/Reference/ReadLog.h"
+#include "codegen/Tables/ArgumentPoint.h"
 
 namespace sextant::codegen {
 

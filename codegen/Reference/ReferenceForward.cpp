@@ -2,6 +2,7 @@
 
 #include "codegen/Reference/Reference.h"
 #include "codegen/Reference/ReferenceHeads.h"
+#include "codegen/Reference/ReferenceLowerings.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
@@ -16,6 +17,12 @@ TargetLowerings codegen::getReferenceLowerings() {
           lowerReferenceBackward,
           [](const Lowering &op) { return lowerReferenceMapRows(op); },
           lowerReferenceMapRowsBackward};
+}
+
+VectorTarget codegen::getReferenceVectors() {
+  VectorTarget target;
+  target.width = 1;
+  return target;
 }
 
 Value ReferenceKernel::isVisible() {

@@ -1,7 +1,7 @@
 //===- ReferenceMapRows.cpp - Row maps outside attention ------------------===//
 
 #include "codegen/Reference/Reference.h"
-#include "codegen/RowIndices.h"
+#include "codegen/Tables/RowIndices.h"
 
 using namespace mlir;
 using namespace sextant;

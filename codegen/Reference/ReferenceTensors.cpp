@@ -1,7 +1,7 @@
 //===- ReferenceTensors.cpp - Operands of the reference's launches --------===//
 
-#include "codegen/PositionBounds.h"
 #include "codegen/Reference/Reference.h"
+#include "codegen/Tables/PositionBounds.h"
 
 using namespace mlir;
 using namespace sextant;

@@ -9,7 +9,7 @@
 #ifndef SEXTANT_CODEGEN_REFERENCE_REFERENCEVECTORS_H
 #define SEXTANT_CODEGEN_REFERENCE_REFERENCEVECTORS_H
 
-#include "codegen/PayloadEmitter.h"
+#include "codegen/Payload/PayloadEmitter.h"
 #include "codegen/Reference/Reference.h"
 #include "llvm/ADT/MapVector.h"
 #include <memory>

@@ -159,6 +159,28 @@ PYBIND11_MODULE(_compiler, m) {
       "exec, kernel, llvm, asm).");
   m.def("list_targets", &listTargets, "Targets that this machine can run.");
   m.def(
+      "describe_target",
+      [](const std::string &name) {
+        TargetFacts facts = run([&](Session &session) {
+          return describeTarget(session, name);
+        });
+        return py::make_tuple(facts.device, facts.elementTypes);
+      },
+      py::arg("name"),
+      "Where the tensors of a target are, and names of the types that it takes.");
+  m.def(
+      "register_target",
+      [](const std::string &name, const std::string &like, int64_t width,
+         int64_t registers) {
+        run([&](Session &session) {
+          return registerTarget(session, name, like, width, registers);
+        });
+      },
+      py::arg("name"), py::arg("like"), py::arg("width"), py::arg("registers"),
+      "Adds a target for experiments: as another, with vectors of so many "
+      "lanes "
+      "of f32 and so many of them, and no instructions of its own.");
+  m.def(
       "machine",
       [](int64_t threads) {
         return run([&](Session &session) {

@@ -1,9 +1,9 @@
 //===- CompileText.cpp - The compiler's one call, on text -----------------===//
 
 #include "frontend/bindings/CompileText.h"
-#include "codegen/Compile.h"
-#include "codegen/Machine.h"
-#include "codegen/Target.h"
+#include "codegen/Driver/Compile.h"
+#include "codegen/Driver/Machine.h"
+#include "codegen/Driver/TargetChoice.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "passes/Encoding/ParseText.h"
 #include "llvm/ADT/STLExtras.h"
@@ -62,6 +62,47 @@ std::vector<std::string> bindings::listTargets() {
   for (StringRef name : codegen::getHostTargets())
     names.push_back(name.str());
   return names;
+}
+
+std::optional<bindings::TargetFacts>
+bindings::describeTarget(Session &session, const std::string &name) {
+  llvm::Expected<codegen::Target> target = codegen::parseTarget(name);
+  if (!target) {
+    session.addError(llvm::toString(target.takeError()));
+    return std::nullopt;
+  }
+  TargetFacts facts{target->device.str(), {}};
+  for (StringRef type : target->elementTypes)
+    facts.elementTypes.push_back(type.str());
+  return facts;
+}
+
+std::optional<bool> bindings::registerTarget(Session &session,
+                                             const std::string &name,
+                                             const std::string &like,
+                                             int64_t width, int64_t registers) {
+  if (width < 1 || registers < 1) {
+    session.addError("expected at least one lane and one register, got " +
+                     std::to_string(width) + " and " +
+                     std::to_string(registers));
+    return std::nullopt;
+  }
+  llvm::Expected<codegen::Target> target = codegen::findTarget(like);
+  if (!target) {
+    session.addError(llvm::toString(target.takeError()));
+    return std::nullopt;
+  }
+  target->name = name;
+  target->vector.width = width;
+  target->vector.registers = registers;
+  target->vector.scalef = nullptr;
+  target->vector.bf16Dot = nullptr;
+  target->f32Unit = target->bf16Unit = std::nullopt;
+  if (llvm::Error error = codegen::registerTarget(*target)) {
+    session.addError(llvm::toString(std::move(error)));
+    return std::nullopt;
+  }
+  return true;
 }
 
 std::optional<std::string> bindings::describeMachine(Session &session,

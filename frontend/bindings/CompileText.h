@@ -24,8 +24,24 @@ std::optional<std::string> compileText(Session &session,
 /// Names of the targets that this machine can run.
 std::vector<std::string> listTargets();
 
+/// Where tensors of a target are ("cpu") and what they are made of ("f32", ...);
+/// `name` as for a compilation.
+struct TargetFacts {
+  std::string device;
+  std::vector<std::string> elementTypes;
+};
+std::optional<TargetFacts> describeTarget(Session &session,
+                                          const std::string &name);
+
+/// Adds a target with vectors of `width` lanes and `registers` of them, which
+/// otherwise is as the target `like`, without what that has for its own width.
+/// True; failures leave diagnostics.
+std::optional<bool> registerTarget(Session &session, const std::string &name,
+                                   const std::string &like, int64_t width,
+                                   int64_t registers);
+
 /// What this machine can do with so many threads, as JSON (see
-/// codegen/Machine.h).
+/// codegen/Driver/Machine.h).
 std::optional<std::string> describeMachine(Session &session, int64_t threads);
 
 } // namespace sextant::bindings

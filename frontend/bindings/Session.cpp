@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "frontend/bindings/Session.h"
-#include "codegen/Compile.h"
+#include "codegen/Driver/Compile.h"
 #include "mlir/IR/Location.h"
 #include "passes/Encoding/Library.h"
 #include <mutex>

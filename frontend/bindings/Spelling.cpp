@@ -65,15 +65,16 @@ static Spelled spellValue(Value value) {
   if (!op)
     return unknown;
   return llvm::TypeSwitch<Operation *, Spelled>(op)
-      .Case([](pos::OptionOp option) { return Spelled{option.getName().str()}; })
+      .Case(
+          [](pos::OptionOp option) { return Spelled{option.getName().str()}; })
       .Case([](pos::ExtentOp extent) {
         return Spelled{pos::stringifyExtent(extent.getExtent()).str()};
       })
       .Case([](arith::SelectOp select) {
-        return Spelled{spellOperand(select.getTrueValue(), Binding::choice) +
-                           " or " +
-                           spellOperand(select.getFalseValue(), Binding::choice),
-                       Binding::choice};
+        return Spelled{
+            spellOperand(select.getTrueValue(), Binding::choice) + " or " +
+                spellOperand(select.getFalseValue(), Binding::choice),
+            Binding::choice};
       })
       .Case<arith::AddIOp, arith::AddFOp>(
           [](Operation *sum) { return spellBinary(sum, "+", Binding::sum); })

@@ -1,7 +1,8 @@
-//===- Spelling.h - Arithmetic of definitions as people write it -*- C++ -*-===//
+//===- Spelling.h - Arithmetic of definitions as people write it -*- C++
+//-*-===//
 //
-// Sizes and initial values are values of a definition; messages and descriptions
-// show them as text.
+// Sizes and initial values are values of a definition; messages and
+// descriptions show them as text.
 //
 //===----------------------------------------------------------------------===//
 

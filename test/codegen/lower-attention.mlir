@@ -114,7 +114,7 @@ func.func @turns_of_both(%x: !rows) -> !rows {
 
 // The items run in a mode of their own, which the caller does not see; the
 // reference runs in that of its caller.
-// CHECK: module @kernels attributes {exec.float_mode = 40896 : i32}
+// CHECK: module @kernels {
 // CHECK: llvm.func internal @attention_0_forward_range(
 // CHECK-SAME: no_inline
 // CHECK: llvm.func @attention_0_forward(

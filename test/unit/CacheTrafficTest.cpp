@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/CPU/BackwardShape.h"
+#include "codegen/Tiles/BackwardShape.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/MLIRContext.h"
 #include "gtest/gtest.h"
@@ -46,7 +46,9 @@ static VectorTarget getVector(int64_t width, int64_t registers, bool hasDot) {
   VectorTarget target;
   target.width = width;
   target.registers = registers;
-  target.hasBf16Dot = hasDot;
+  if (hasDot) // what the shapes ask is whether there is one
+    target.bf16Dot = [](KernelBuilder &, mlir::Value sum, mlir::Value,
+                        mlir::Value) { return sum; };
   return target;
 }
 

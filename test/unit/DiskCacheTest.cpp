@@ -1,6 +1,6 @@
 //===- DiskCacheTest.cpp - The cache of artifacts -------------------------===//
 
-#include "codegen/DiskCache.h"
+#include "codegen/Artifact/DiskCache.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"

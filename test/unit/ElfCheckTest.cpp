@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/ElfCheck.h"
-#include "codegen/ObjectCode.h"
+#include "codegen/Driver/Targets.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/SharedObject.h"
@@ -39,14 +39,14 @@ static const char text[] = R"(
 static const Bytes &getObject() {
   static const Bytes bytes = [] {
     mlir::DialectRegistry registry;
-    codegen::registerCompileDialects(registry);
+    codegen::registerTargetDialects(registry);
     mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
     auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     EXPECT_TRUE(module);
-    auto target = codegen::parseTarget("reference");
+    auto target = codegen::findTarget("reference");
     EXPECT_TRUE(static_cast<bool>(target));
-    auto code = codegen::compileKernels(*module, *target,
-                                        codegen::CodeForm::SharedObject);
+    auto code =
+        target->compile(*module, target->processor, codegen::CodeForm::Object);
     EXPECT_TRUE(static_cast<bool>(code));
     return Bytes(code->begin(), code->end());
   }();

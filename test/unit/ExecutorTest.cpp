@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/Executor.h"
-#include "codegen/Artifact.h"
-#include "codegen/Compile.h"
+#include "codegen/Artifact/Artifact.h"
+#include "codegen/Driver/Compile.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/cpu/HostDevice.h"

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/HoistTable.h"
+#include "codegen/Tables/HoistTable.h"
 #include "ProgramRunner.h"
+#include "codegen/Driver/TargetChoice.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "gtest/gtest.h"
@@ -138,7 +139,7 @@ static LogicalResult lowerToTables(ModuleOp module,
   OpBuilder builder(op);
   OpBuilder atEnd = OpBuilder::atBlockEnd(module.getBody());
   ModuleOp kernels = ModuleOp::create(atEnd, module.getLoc(), "kernels");
-  codegen::Lowering lowering{builder, kernels, "t_", *parsed, *plan};
+  codegen::Lowering lowering{builder, kernels, "t_", parsed->vector, *plan};
   FailureOr<codegen::HoistTables> tables =
       codegen::launchHoists(lowering, options);
   if (failed(tables))

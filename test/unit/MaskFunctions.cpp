@@ -1,8 +1,8 @@
 //===- MaskFunctions.cpp - A mask as functions that a test calls ----------===//
 
 #include "MaskFunctions.h"
-#include "codegen/MaskTiles.h"
-#include "codegen/Payload.h"
+#include "codegen/Payload/MaskTiles.h"
+#include "codegen/Payload/Payload.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -1,6 +1,6 @@
 //===- PrivateFilesTest.cpp - The cache folder and its files --------------===//
 
-#include "codegen/PrivateFiles.h"
+#include "codegen/Artifact/PrivateFiles.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "gtest/gtest.h"

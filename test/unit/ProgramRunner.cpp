@@ -1,8 +1,8 @@
 //===- ProgramRunner.cpp - Runs a module in the test's own process --------===//
 
 #include "ProgramRunner.h"
-#include "codegen/LowerAttention.h"
-#include "codegen/ObjectCode.h"
+#include "codegen/Driver/LowerAttention.h"
+#include "codegen/Driver/TargetChoice.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "dialects/Interfaces/DerivativeRules.h"
 #include "dialects/Pos/IR/Pos.h"
@@ -214,7 +214,7 @@ Program::compile(const std::string &text, const std::string &target,
   registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
                   tensor::TensorDialect, exec::ExecDialect, pos::PosDialect>();
   registerDerivativeRules(registry);
-  codegen::registerCompileDialects(registry);
+  codegen::registerTargetDialects(registry);
   program->impl->context =
       std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   MLIRContext &context = *program->impl->context;
@@ -249,8 +249,8 @@ Program::compile(const std::string &text, const std::string &target,
     return finish(false);
   ModuleOp kernels = module->lookupSymbol<ModuleOp>("kernels");
   if (kernels) {
-    llvm::Expected<std::string> code = codegen::compileKernels(
-        kernels, *parsed, codegen::CodeForm::SharedObject);
+    llvm::Expected<std::string> code =
+        parsed->compile(kernels, parsed->processor, codegen::CodeForm::Object);
     if (!code) {
       messages += llvm::toString(code.takeError());
       return finish(false);

@@ -1,8 +1,8 @@
 //===- TargetTest.cpp - Which target `cpu` means --------------------------===//
 
-#include "codegen/TargetChoice.h"
-#include "codegen/PrivateFiles.h"
-#include "codegen/UnitRecord.h"
+#include "codegen/Artifact/PrivateFiles.h"
+#include "codegen/Driver/TargetChoice.h"
+#include "codegen/Host/UnitRecord.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramRunner.h"
-#include "codegen/Target.h"
+#include "codegen/Driver/Targets.h"
 #include "gtest/gtest.h"
 #include <cmath>
 #include <random>

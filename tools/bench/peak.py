@@ -1,5 +1,5 @@
 """The measured peak of this machine's vector units, in FLOP/s: the compiler's own
-measurement (codegen/Peak.h), which `sextant-prof --machine` prints, too."""
+measurement (codegen/Host/Peak.h), which `sextant-prof --machine` prints, too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sextant import backend
 
 def machine(threads: int) -> dict:
     """What `threads` threads together can do, measured now: ``processor``, ``l2``,
-    ``peak_f32``, ``peak_bf16`` and more (codegen/Machine.h)."""
+    ``peak_f32``, ``peak_bf16`` and more (codegen/Host/Machine.h)."""
     return json.loads(backend.compiler().machine(threads))
 
 

@@ -1,7 +1,7 @@
 //===- sextant-opt.cpp - Runs Sextant's passes on a file ------------------===//
 
-#include "codegen/Compile.h"
-#include "codegen/LowerAttention.h"
+#include "codegen/Driver/Compile.h"
+#include "codegen/Driver/LowerAttention.h"
 #include "dialects/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"

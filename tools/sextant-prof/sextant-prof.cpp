@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/Machine.h"
-#include "codegen/TargetChoice.h"
+#include "codegen/Driver/Machine.h"
+#include "codegen/Driver/TargetChoice.h"
 #include "runtime/Executor.h"
 #include "runtime/cpu/HostDevice.h"
 #include "tools/sextant-prof/Report.h"
@@ -41,10 +41,10 @@ static tools::Peak measurePeak(const Artifact &artifact,
       [](const auto &tensor) { return tensor.dtype == DType::BF16; });
   std::vector<Unit> units;
   llvm::Expected<Target> target = parseTarget(artifact.target);
-  if (target && target->kind == TargetKind::CPU) {
-    units = {getUnit(*target, RowType::F32)};
-    if (hasBF16)
-      units.push_back(getUnit(*target, RowType::BF16));
+  if (target && target->f32Unit) {
+    units = {*target->f32Unit};
+    if (hasBF16 && target->bf16Unit)
+      units.push_back(*target->bf16Unit);
   } else {
     llvm::consumeError(target.takeError());
     units = {Unit::MultiplyAdd256, Unit::MultiplyAdd512};

@@ -3,7 +3,7 @@
 #ifndef SEXTANT_TOOLS_SUPPORT_MODEL_H
 #define SEXTANT_TOOLS_SUPPORT_MODEL_H
 
-#include "codegen/Compile.h"
+#include "codegen/Driver/Compile.h"
 #include "runtime/Program.h"
 
 namespace sextant::tools {

@@ -3,7 +3,7 @@
 #ifndef SEXTANT_TOOLS_SUPPORT_RUNOPTIONS_H
 #define SEXTANT_TOOLS_SUPPORT_RUNOPTIONS_H
 
-#include "codegen/Compile.h"
+#include "codegen/Driver/Compile.h"
 #include "tools/support/CommandLine.h"
 #include "tools/support/Inputs.h"
 

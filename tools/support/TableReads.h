@@ -3,7 +3,7 @@
 #ifndef SEXTANT_TOOLS_SUPPORT_TABLEREADS_H
 #define SEXTANT_TOOLS_SUPPORT_TABLEREADS_H
 
-#include "codegen/Compile.h"
+#include "codegen/Driver/Compile.h"
 #include <string>
 #include <vector>
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from . import definitions, initial
+from . import definitions, initial, targets
 from .checks import check_devices
 from .definitions import ParamInfo, Signature
 from .errors import nearest
@@ -204,18 +204,13 @@ def query_tail(queries: int, keys: int, offset: int | None) -> int:
 
 def check_device_and_dtype(tensor: torch.Tensor, target: str) -> None:
     """What a target computes with."""
-    if tensor.device.type != "cpu":
-        raise ValueError(
-            f"target {target} takes tensors on the CPU, got {tensor.device}"
-        )
+    device, allowed = targets.describe(target)
+    if tensor.device.type != device:
+        raise ValueError(f"target {target} takes tensors on {device}, got {tensor.device}")
     dtype = tensor.dtype
-    reference = target.startswith("reference")
-    allowed = (
-        (torch.float32, torch.float64) if reference else (torch.float32, torch.bfloat16)
-    )
     if dtype not in allowed:
         other = ""
-        if not reference and dtype == torch.float64:
+        if dtype == torch.float64:
             other = '; target="reference" computes in float64'
         raise TypeError(
             f"target {target} computes in {' and '.join(map(str, allowed))}, got "

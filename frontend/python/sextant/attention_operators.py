@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import torch
 
-from . import arguments, definitions, operators, plans
+from . import arguments, definitions, operators, plans, targets
 from .checks import check_devices
 from .operators import Operator
 
@@ -183,11 +183,11 @@ def _backward_batched(size, inputs, has):
 
 
 def _autocast(*inputs):
-    """Rows in the type of autocast, as its products of matrices are; the reference,
-    which has no bf16, in f32. Types that autocast leaves alone elsewhere stay."""
+    """Rows in the type of autocast, as its products of matrices are; in f32 where the
+    target does not take that. Types that autocast leaves alone elsewhere stay."""
     query, key, values, *rest = inputs
     wanted = torch.get_autocast_dtype("cpu")
-    if str(rest[-2]).startswith("reference"):
+    if wanted not in targets.describe(str(rest[-2]))[1]:
         wanted = torch.float32
 
     def cast(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,8 +18,7 @@ import torch
 from . import backend, definitions
 from .attention_text import AttentionKey, ParamType, attention_module
 from .definitions import Signature
-
-DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float64: "f64", torch.float16: "f16"}
+from .targets import ELEMENTS
 
 # Loaded code takes a few mappings of the process, of which it has 65530.
 MOST_PLANS = 512
@@ -80,7 +79,7 @@ def plan_for(request: Request, both: bool) -> Plan:
             ParamType(p.name, p.rank, p.element, p.trained) for p in signature.params
         )
         key = AttentionKey(
-            DTYPES[request.dtype],
+            ELEMENTS[request.dtype],
             request.head_dim,
             request.value_dims,
             signature.uses,

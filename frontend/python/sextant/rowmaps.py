@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-from . import arguments, definitions, operators, plans
+from . import arguments, definitions, operators, plans, targets
 from .attention_text import ParamType, map_rows_module
 from .checks import check_devices, check_tensor
 from .definitions import EncodingLike, split
@@ -108,7 +108,7 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
             ParamType(p.name, p.rank, p.element, p.trained) for p in signature.params
         )
         return map_rows_module(
-            plans.DTYPES[input.dtype], width, operand, signature.uses, types,
+            targets.ELEMENTS[input.dtype], width, operand, signature.uses, types,
             signature.definitions, axes, both,
         )  # fmt: skip
 

@@ -1,0 +1,31 @@
+//===- Artifact.h - From exec to the bytes of a .sxt file -------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_ARTIFACT_ARTIFACT_H
+#define SEXTANT_CODEGEN_ARTIFACT_ARTIFACT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include <string>
+#include <vector>
+
+namespace sextant::codegen {
+
+/// A shared object (ELF) and the CPU features (LLVM's names) it needs.
+struct CompiledObject {
+  std::string code;
+  std::vector<std::string> features;
+};
+
+/// Writes the public functions and the `exec.parameter`s of `module` with
+/// the compiled kernels. All kernels stand in `object`; a module without
+/// launches needs none (empty code). Fails, with a diagnostic at the op, on
+/// anything that is not exec (see the dialect's text).
+mlir::FailureOr<std::string> writeArtifact(mlir::ModuleOp module,
+                                           const CompiledObject &object,
+                                           llvm::StringRef target);
+
+/// "sextant 0.1.0 (LLVM 22.1.8)".
+std::string getCompilerVersion();
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_ARTIFACT_ARTIFACT_H

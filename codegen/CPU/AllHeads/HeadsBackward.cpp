@@ -1,0 +1,598 @@
+//===- HeadsBackward.cpp - Backward of scores of all heads ----------------===//
+
+#include "codegen/CPU/AllHeads/HeadsBackward.h"
+#include "codegen/Payload/Payload.h"
+#include "codegen/Tables/HeadsPayload.h"
+#include "codegen/Tiles/RegisterTile.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+HeadsBackward::HeadsBackward(KernelBuilder &kernel, ArgumentBlock &arguments,
+                             const BackwardTask &task, ScratchLayout &layout,
+                             Value scratch)
+    : BackwardKernel(kernel, arguments, task, layout, scratch),
+      heads(task.weights->getHeads()),
+      // A line more: rows of different heads do not share a set of the cache.
+      tileStride(shape.queries * shape.keys + 16),
+      window(kernel, arguments, task.plan, task.sites,
+             shape.queries + shape.keys, layout, scratch),
+      gradientWindow(kernel, arguments, task.plan, task.sites,
+                     shape.queries + shape.keys, layout, scratch),
+      headsSite(kernel, arguments, task, window, gradientWindow, layout,
+                scratch) {
+  site.setOffsets(KernelSite::Offsets::InPlace);
+  headsSite.setHinges(&hinges);
+  auto reserve = [&](int64_t words) {
+    return kernel.advance(scratch, {layout.reserve(words)});
+  };
+  int64_t head = shape.keys * shape.headRow,
+          value = shape.keys * shape.valueRow;
+  keyRowsOfAll = reserve(heads * head);
+  keysOfAll = reserve(heads * head);
+  valuesOfAll = reserve(heads * value);
+  keyGradients = reserve(heads * head);
+  valueGradients = reserve(heads * value);
+  scores = reserve(heads * tileStride);
+  scoreGradients = reserve(heads * tileStride);
+  if (variesWith(task.plan, pos::Axis::head))
+    visibleStride = shape.queries * shape.keys;
+  visible = reserve((visibleStride ? heads : 1) * shape.queries * shape.keys);
+  form.moveFactorToKeys();
+  negativeShift = reserve(heads * shape.queries);
+  inverseSum = reserve(heads * shape.queries);
+  delta = reserve(heads * shape.queries);
+  kinds = reserve(2 * shape.queries / shape.rows);
+}
+
+//===----------------------------------------------------------------------===//
+// Loop nest
+//===----------------------------------------------------------------------===//
+
+Index HeadsBackward::countItems(ArgumentBlock &arguments, KernelBuilder &kernel,
+                                const BackwardTask &task) {
+  return kernel.mul(arguments.getSize(task.sites.key, 0),
+                    arguments.getSize(task.queryGradient, 0));
+}
+
+LogicalResult HeadsBackward::enterHead(Index number) {
+  head = number;
+  Index group = kernel.div(heads, arguments.getSize(task.sites.key, 1));
+  kvHead = kernel.div(head, group);
+  return querySite.enterHead(batch, head);
+}
+
+LogicalResult HeadsBackward::emitItem(Index item) {
+  Index chunks = arguments.getSize(task.queryGradient, 0);
+  chunk = kernel.rem(item, chunks);
+  batch = kernel.div(item, chunks);
+  headsSite.enterItem(chunk, 0);
+  if (failed(headsSite.enterHead(batch, Index(0))) ||
+      failed(site.enterHead(batch, Index(0))))
+    return failure();
+  Index paddedQueries = arguments.getSize(task.queryGradient, 3);
+  clear(arguments.getAddress(task.queryGradient, {chunk, batch}),
+        kernel.mul(paddedQueries, heads * shape.headRow));
+  LogicalResult result = success();
+  Index keyLength = arguments.getSize(task.sites.key, 2);
+  Index queryLength = arguments.getSize(task.sites.query, 2);
+  panelCount = 1;
+  kernel.loop(
+      kernel.mul(chunk, shape.keys), keyLength, kernel.mul(chunks, shape.keys),
+      [&](Value first) {
+        firstKey = first;
+        keyCount = kernel.min(shape.keys, kernel.sub(keyLength, firstKey));
+        if (failed(beginTile()))
+          result = failure();
+        keySide = enterRows(pos::Side::key, firstKey, shape.keys);
+        kernel.loop(0, queryLength, shape.queries, [&](Value firstOfBlock) {
+          firstQuery = firstOfBlock;
+          queryCount =
+              kernel.min(shape.queries, kernel.sub(queryLength, firstQuery));
+          groupEnd = kernel.roundUp(queryCount, shape.rows);
+          Visibility block = classifyRows(firstQuery, shape.queries);
+          kernel.when(block.some, [&] {
+            if (failed(emitBlock()))
+              result = failure();
+          });
+        });
+        if (failed(endTile()))
+          result = failure();
+      });
+  return result;
+}
+
+/// Stands at one head of the keys after the other: its sites, its panels of the
+/// tile.
+LogicalResult
+HeadsBackward::forEachKeyHead(function_ref<LogicalResult()> body) {
+  LogicalResult result = success();
+  kernel.loop(0, arguments.getSize(task.sites.key, 1), 1, [&](Value number) {
+    kvHead = number;
+    keyRows = panelOf(keyRowsOfAll, kvHead, shape.headRow);
+    keys = {panelOf(keysOfAll, kvHead, shape.headRow),
+            panelOf(keyGradients, kvHead, shape.headRow)};
+    values = {panelOf(valuesOfAll, kvHead, shape.valueRow),
+              panelOf(valueGradients, kvHead, shape.valueRow)};
+    if (failed(keySite.enterHead(batch, kvHead)) ||
+        failed(valueSite.enterHead(batch, kvHead)) || failed(body()))
+      result = failure();
+  });
+  return result;
+}
+
+LogicalResult HeadsBackward::beginTile() {
+  LogicalResult result =
+      forEachKeyHead([&] { return BackwardKernel::beginTile(); });
+  headsSite.clearSums();
+  return result;
+}
+
+LogicalResult HeadsBackward::endTile() {
+  LogicalResult result =
+      forEachKeyHead([&] { return BackwardKernel::endTile(); });
+  headsSite.storeSums();
+  return result;
+}
+
+LogicalResult HeadsBackward::emitBlock() {
+  // Entry of (query, key) in the tables: padding + (Lq - 1 - query) + key. The
+  // window begins with the block's last query.
+  Index entry = kernel.sub(arguments.getSize(task.sites.query, 2), firstQuery);
+  entry = kernel.add(kernel.add(entry, firstKey),
+                     task.sites.padding - shape.queries);
+  window.load(batch, entry);
+  gradientWindow.clear();
+  loadStatistics();
+  auto [low, high] = classifyGroups();
+  if (failed(emitProducts(low, high)) || failed(emitVisibleLanes(low, high)) ||
+      failed(emitPayloads(low, high)) || failed(emitGradients(low, high)))
+    return failure();
+  gradientWindow.addTo(task.tableGradients, chunk, batch, entry);
+  return success();
+}
+
+/// What the softmax needs of the rows of the block, head by head.
+void HeadsBackward::loadStatistics() {
+  kernel.loop(0, heads, 1, [&](Value number) {
+    kernel.loop(0, shape.queries, kernel.width(), [&](Value row) {
+      for (auto [tensor, to] : {std::pair(task.negativeShift, negativeShift),
+                                {task.inverseSum, inverseSum},
+                                {task.negativeDelta, delta}})
+        kernel.storeVector(
+            kernel.loadVector(arguments.getAddress(
+                tensor, {batch, number, kernel.add(firstQuery, row)})),
+            to, {kernel.mul(number, shape.queries), row});
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Classes of groups
+//===----------------------------------------------------------------------===//
+
+BackwardKernel::Visibility HeadsBackward::classifyRows(Index first,
+                                                       int64_t count) {
+  if (variesWith(task.plan, pos::Axis::head)) {
+    auto constant = [&](bool value) {
+      return kernel.constant(kernel.builder.getBoolAttr(value));
+    };
+    return {constant(false), constant(true)};
+  }
+  TileSide querySide = enterRows(pos::Side::query, first, count);
+  return emitVisibility(querySide, kernel.add(first, count), keySide,
+                        kernel.add(firstKey, shape.keys));
+}
+
+/// Stores the kinds of the groups of the block and gives the range of rows that
+/// may see some key.
+std::pair<Index, Index> HeadsBackward::classifyGroups() {
+  Values range = kernel.loop(
+      0, groupEnd, shape.rows,
+      {kernel.constantI64(shape.queries), kernel.constantI64(0)},
+      [&](Value group, ValueRange carried) -> Values {
+        Visibility cell =
+            classifyRows(kernel.add(firstQuery, group), shape.rows);
+        Index kind =
+            kernel.select(cell.all, TileKind::visible, TileKind::masked);
+        kind = kernel.select(cell.some, kind, TileKind::hidden);
+        kernel.store(
+            kernel.value(kind),
+            kernel.advance(kinds, {kernel.div(group, shape.rows)}, kernel.i64));
+        Index low = carried[0], high = carried[1];
+        return {
+            kernel.value(kernel.select(cell.some, kernel.min(low, group), low)),
+            kernel.value(
+                kernel.select(cell.some, kernel.add(group, shape.rows), high))};
+      });
+  return {range[0], range[1]};
+}
+
+//===----------------------------------------------------------------------===//
+// S and dP
+//===----------------------------------------------------------------------===//
+
+FailureOr<HeadsBackward::Rows>
+HeadsBackward::prepareRows(unsigned tensor, int64_t dim, int64_t row,
+                           bool mustCopy, Value buffer,
+                           function_ref<LogicalResult()> copy) {
+  // In place, a product of columns reads whole groups of lanes.
+  if (mustCopy || !task.element.isF32() || dim % shape.rows != 0) {
+    if (failed(copy()))
+      return failure();
+    return Rows{buffer, row};
+  }
+  // The rows of a group must exist.
+  LogicalResult result = success();
+  Value isCopied = arith::OrIOp::create(
+      kernel.builder, kernel.loc,
+      kernel.compare(arith::CmpIPredicate::ne, arguments.getStride(tensor, 3),
+                     1),
+      kernel.compare(arith::CmpIPredicate::ne, groupEnd, queryCount));
+  kernel.when(isCopied, [&] { result = copy(); });
+  if (failed(result))
+    return failure();
+  Value inPlace = arguments.getAddress(tensor, {batch, head, firstQuery});
+  return Rows{kernel.selectF(isCopied, buffer, inPlace),
+              kernel.select(isCopied, row, arguments.getStride(tensor, 2))};
+}
+
+FailureOr<HeadsBackward::Rows> HeadsBackward::prepareQueries() {
+  ArrayRef<RowMap> maps = task.plan.queryRows;
+  return prepareRows(task.sites.query, shape.headDim, shape.headRow,
+                     !maps.empty() || !shape.headParts.isSingle() ||
+                         form.queryFactor != 1.0,
+                     queries.rows, [&] { return copyQueries(); });
+}
+
+FailureOr<HeadsBackward::Rows> HeadsBackward::prepareOutputGradients() {
+  return prepareRows(
+      task.outputGradients.front(), shape.valueDim, shape.valueRow,
+      !shape.valueParts.isSingle(), outputGradients.rows, [&] {
+        return copyParts(task.outputGradients, head, firstQuery, groupEnd, {},
+                         querySite, outputGradients.rows);
+      });
+}
+
+void HeadsBackward::emitProduct(const Rows &rows, Value packed, int64_t dim,
+                                Index group, ValueRange initial, Value to) {
+  SmallVector<TileRow> tileRows;
+  for (int64_t r = 0; r < shape.rows; ++r)
+    tileRows.push_back({kernel.advance(
+        rows.base, {kernel.mul(kernel.add(group, r), rows.stride)})});
+  for (int64_t r = shape.rows; r < 2 * shape.rows; ++r)
+    kernel.prefetch(rows.base, {kernel.mul(kernel.add(group, r), rows.stride)},
+                    dim, CacheLevel::first);
+  RegisterTile tile;
+  tile.rows = tileRows;
+  tile.base = packed;
+  tile.vectorStep = shape.keys;
+  tile.vectors = shape.vectors;
+  tile.count = dim;
+  Values results = emitTile(kernel, tile, initial);
+  for (auto [place, result] : llvm::enumerate(results))
+    kernel.storeVector(result, to,
+                       {static_cast<int64_t>(place) * kernel.width()});
+}
+
+LogicalResult HeadsBackward::emitProducts(Index low, Index high) {
+  LogicalResult result = success();
+  kernel.loop(0, heads, 1, [&](Value number) {
+    if (failed(enterHead(number)))
+      result = failure();
+    FailureOr<Rows> query = prepareQueries();
+    FailureOr<Rows> gradient = prepareOutputGradients();
+    if (failed(query) || failed(gradient)) {
+      result = failure();
+      return;
+    }
+    Values zeros(shape.rows * shape.vectors, kernel.splatF32(0));
+    kernel.loop(low, high, shape.rows, [&](Value group) {
+      emitProduct(*query, panelOf(keysOfAll, kvHead, shape.headRow),
+                  shape.headDim, group, zeros, scoresOf(scores, head, group));
+      // The accumulators start at -delta.
+      Values initial;
+      Value from = kernel.advance(delta, {kernel.mul(head, shape.queries)});
+      for (int64_t r = 0; r < shape.rows; ++r)
+        initial.append(shape.vectors, kernel.loadBroadcast(from, {group, r}));
+      emitProduct(*gradient, panelOf(valuesOfAll, kvHead, shape.valueRow),
+                  shape.valueDim, group, initial,
+                  scoresOf(scoreGradients, head, group));
+    });
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Masks
+//===----------------------------------------------------------------------===//
+
+/// Stores which lanes a row sees. Gradients of the others become zero, so that
+/// whatever stands there reaches no sum, and so do scores, unless other heads
+/// see them: their payloads read the scores of all heads.
+LogicalResult HeadsBackward::maskRow(Index number, Index row) {
+  for (int64_t v = 0; v < shape.vectors; ++v) {
+    int64_t lane = v * kernel.width();
+    site.enterCell(kernel.add(firstQuery, row), firstKey);
+    site.setPoint(0, v);
+    FailureOr<Value> seen = emitVisible();
+    if (failed(seen))
+      return failure();
+    Value zero = kernel.splatF32(0);
+    kernel.storeVector(kernel.selectF(*seen, kernel.splatF32(1), zero),
+                       visibleOf(number, row), {lane});
+    auto clearHidden = [&](Value tiles, Index head) {
+      Value at = kernel.advance(scoresOf(tiles, head, row), {lane});
+      kernel.storeVector(kernel.selectF(*seen, kernel.loadVector(at), zero),
+                         at);
+    };
+    if (visibleStride)
+      clearHidden(scoreGradients, number);
+    else
+      kernel.loop(0, heads, 1, [&](Value head) {
+        clearHidden(scores, head);
+        clearHidden(scoreGradients, head);
+      });
+  }
+  return success();
+}
+
+LogicalResult HeadsBackward::emitVisibleLanes(Index low, Index high) {
+  LogicalResult result = success();
+  auto setRow = [&](Index number, Index row, Value value) {
+    for (int64_t v = 0; v < shape.vectors; ++v)
+      kernel.storeVector(value, visibleOf(number, row), {v * kernel.width()});
+  };
+  kernel.loop(0, visibleStride ? heads : 1, 1, [&](Value number) {
+    if (visibleStride && failed(site.enterHead(batch, Index(number))))
+      result = failure();
+    kernel.loop(low, kernel.min(high, queryCount), 1, [&](Value row) {
+      Index kind = kernel.load(
+          kernel.i64,
+          kernel.advance(kinds, {kernel.div(row, shape.rows)}, kernel.i64));
+      kernel.when(
+          kernel.equal(kind, TileKind::visible),
+          [&] { setRow(number, row, kernel.splatF32(1)); },
+          [&] {
+            if (failed(maskRow(number, row)))
+              result = failure();
+          });
+    });
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Payloads
+//===----------------------------------------------------------------------===//
+
+/// `group` is the first row that functions of hinges were computed for.
+void HeadsBackward::moveTo(Index group, Index row, Index lane) {
+  headsSite.enterCell(kernel.add(firstQuery, row), kernel.add(firstKey, lane));
+  headsSite.setPoint(0, 0);
+  headsSite.setEntry(kernel.add(kernel.sub(shape.queries - 1, row), lane));
+  headsSite.setCellPlace(
+      kernel.add(kernel.mul(kernel.sub(row, group), shape.keys), lane));
+}
+
+LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
+  Value score = kernel.advance(scoresOf(scores, 0, row), {lane});
+  Value gradient = kernel.advance(scoresOf(scoreGradients, 0, row), {lane});
+  Value seen = kernel.advance(visibleOf(0, row), {lane});
+  Value shiftOfRow = kernel.advance(negativeShift, {row});
+  Value inverseOfRow = kernel.advance(inverseSum, {row});
+  pos::ScoreOp op = task.plan.score;
+  Block &body = op.getBody().front();
+  Value zero = kernel.splatF32(0);
+  auto loadSeen = [&](int64_t h) {
+    return kernel.compareF(arith::CmpFPredicate::UNE,
+                           kernel.loadVector(seen, {h * visibleStride}), zero);
+  };
+  // Where masks differ, what one head sees takes the scores of all.
+  Value isSeenByOne;
+  for (int64_t h = 0; visibleStride && h < heads; ++h)
+    isSeenByOne = !h ? loadSeen(h)
+                     : arith::OrIOp::create(kernel.builder, kernel.loc,
+                                            isSeenByOne, loadSeen(h))
+                           .getResult();
+  Values arguments;
+  for (int64_t h = 0; h < heads; ++h) {
+    Value argument = kernel.loadVector(score, {h * tileStride});
+    arguments.push_back(
+        isSeenByOne ? kernel.selectF(isSeenByOne, argument, zero) : argument);
+  }
+  Values seeds;
+  auto emitProbabilities = [&](HeadsEmitter &emitter) -> LogicalResult {
+    FailureOr<Values> results =
+        emitter.getAll(body.getTerminator()->getOperand(0));
+    if (failed(results))
+      return failure();
+    // Loaded again: the payload leaves no register free.
+    Value isSeen;
+    for (int64_t h = 0; h < heads; ++h) {
+      if (!isSeen || visibleStride)
+        isSeen = loadSeen(h);
+      Value exponent = form.emitExponent(
+          kernel, (*results)[h],
+          kernel.loadBroadcast(shiftOfRow, {h * shape.queries}));
+      Value p =
+          kernel.mulF(kernel.exp2(exponent),
+                      kernel.loadBroadcast(inverseOfRow, {h * shape.queries}));
+      p = kernel.selectF(isSeen, p, zero);
+      kernel.storeVector(p, score, {h * tileStride});
+      seeds.push_back(
+          kernel.mulF(p, kernel.loadVector(gradient, {h * tileStride})));
+    }
+    return success();
+  };
+  auto getSeeds = [&](Index first, int64_t count) {
+    return Values(ArrayRef<Value>(seeds).slice(first.getConstant(), count));
+  };
+  FailureOr<Values> pulled = emitHeadsPullback(
+      kernel.builder, body, arguments, emitProbabilities, getSeeds, headsSite);
+  if (failed(pulled))
+    return failure();
+  for (int64_t h = 0; h < heads; ++h)
+    kernel.storeVector((*pulled)[h], gradient, {h * tileStride});
+  return headsSite.getStatus();
+}
+
+/// Rows [group, end); gradients of matrices are kept since row `step`.
+void HeadsBackward::emitRows(Index step, Index group, Index end,
+                             LogicalResult &result) {
+  kernel.loop(group, end, 1, [&](Value row) {
+    kernel.loop(0, shape.keys, kernel.width(), [&](Value lane) {
+      headsSite.setStep(
+          kernel.add(kernel.mul(kernel.sub(row, step), shape.keys), lane));
+      moveTo(group, row, lane);
+      if (failed(emitPoint(row, lane)))
+        result = failure();
+    });
+  });
+}
+
+/// Rows [step, end).
+LogicalResult HeadsBackward::emitGroups(Index step, Index end) {
+  LogicalResult result = success();
+  if (task.plan.hingeSums.empty()) {
+    emitRows(step, step, end, result);
+    return result;
+  }
+  kernel.loop(step, end, shape.rows, [&](Value group) {
+    Index last = kernel.min(kernel.add(group, shape.rows), end);
+    auto moveToVector = [&](Index row, Index vector) {
+      moveTo(group, kernel.add(group, row), kernel.mul(vector, kernel.width()));
+    };
+    if (failed(hinges.fill(headsSite, moveToVector, kernel.sub(last, group)))) {
+      result = failure();
+      return;
+    }
+    emitRows(step, group, last, result);
+    kernel.loop(0, heads, 1, [&](Value number) {
+      head = number;
+      addHingeMoments();
+    });
+  });
+  return result;
+}
+
+LogicalResult HeadsBackward::emitPayloads(Index low, Index high) {
+  LogicalResult result = success();
+  Index end = kernel.min(high, queryCount);
+  kernel.loop(low, end, HeadsGradients::rows, [&](Value first) {
+    Index last = kernel.min(kernel.add(first, HeadsGradients::rows), end);
+    if (failed(emitGroups(first, last)))
+      result = failure();
+    headsSite.addProducts(kernel.mul(kernel.sub(last, first), shape.keys));
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// dV, dK and dQ
+//===----------------------------------------------------------------------===//
+
+/// gradient[row lanes][keys] += rows^T times rows [low, high) of `tile`.
+void HeadsBackward::accumulate(const Rows &rows, Value tile, Value gradient,
+                               int64_t row, Index low, Index high) {
+  RegisterTile product;
+  product.rowStep = rows.stride;
+  product.base = tile;
+  product.vectorStep = shape.keys;
+  product.vectors = shape.vectors;
+  product.count = kernel.sub(high, low);
+  Value first = kernel.advance(rows.base, {kernel.mul(low, rows.stride)});
+  kernel.loop(0, row, shape.rows, [&](Value lane) {
+    Value at = kernel.advance(first, {lane});
+    Value to = kernel.advance(gradient, {kernel.mul(lane, shape.keys)});
+    SmallVector<TileRow> tileRows;
+    for (int64_t r = 0; r < shape.rows; ++r)
+      tileRows.push_back({at, r});
+    product.rows = tileRows;
+    addTile(kernel, product, to, shape.keys);
+  });
+}
+
+LogicalResult HeadsBackward::emitGradients(Index low, Index high) {
+  LogicalResult result = success();
+  Index end = kernel.min(high, queryCount);
+  kernel.loop(0, heads, 1, [&](Value number) {
+    if (failed(enterHead(number)))
+      result = failure();
+    FailureOr<Rows> gradient = prepareOutputGradients();
+    FailureOr<Rows> query = prepareQueries();
+    if (failed(query) || failed(gradient)) {
+      result = failure();
+      return;
+    }
+    // In place, rows end with the head dim.
+    auto lanesOf = [&](int64_t dim) { return llvm::alignTo(dim, shape.rows); };
+    accumulate(*gradient, scoresOf(scores, head, low),
+               panelOf(valueGradients, kvHead, shape.valueRow),
+               lanesOf(shape.valueDim), low, end);
+    accumulate(*query, scoresOf(scoreGradients, head, low),
+               panelOf(keyGradients, kvHead, shape.headRow),
+               lanesOf(shape.headDim), low, end);
+    emitQueryGradient(low, high);
+  });
+  return result;
+}
+
+/// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes].
+void HeadsBackward::emitQueryGradient(Index low, Index high) {
+  int64_t row = shape.headRow;
+  Value base = arguments.getAddress(task.queryGradient,
+                                    {chunk, batch, head, firstQuery});
+  Value slabs = panelOf(keyRowsOfAll, kvHead, row);
+  kernel.loop(low, high, shape.rows, [&](Value group) {
+    Value from = scoresOf(scoreGradients, head, group);
+    Value to = kernel.advance(base, {kernel.mul(group, row)});
+    SmallVector<TileRow> tileRows;
+    for (int64_t r = 0; r < shape.rows; ++r)
+      tileRows.push_back({from, r * shape.keys});
+    kernel.prefetch(to, {shape.rows * row}, shape.rows * row,
+                    CacheLevel::first);
+    forEachSlab([&](Index lane, int64_t vectors) {
+      RegisterTile tile;
+      tile.rows = tileRows;
+      tile.base = getSlab(slabs, lane);
+      tile.vectorStep = vectors * kernel.width();
+      tile.vectors = vectors;
+      tile.count = keyCount;
+      addTile(kernel, tile, kernel.advance(to, {lane}), row);
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Kernel
+//===----------------------------------------------------------------------===//
+
+LogicalResult codegen::createHeadsBackward(ModuleOp kernels, Location loc,
+                                           StringRef name,
+                                           const BackwardTask &task,
+                                           const VectorTarget &target) {
+  LogicalResult result = success();
+  ScratchLayout layout;
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return HeadsBackward::countItems(arguments, kernel, task);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    HeadsBackward backward(kernel, arguments, task, layout, scratch);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      if (failed(backward.emitItem(item)))
+        result = failure();
+    });
+  };
+  // Called after `run`, which hands the memory out.
+  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(layout.getBytes());
+  };
+  createKernel(kernels, loc, name, task.operands, target,
+               {countItems, scratchBytes, run});
+  return result;
+}

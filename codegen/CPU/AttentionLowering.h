@@ -1,0 +1,26 @@
+//===- AttentionLowering.h - Attention on the CPU ---------------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_CPU_ATTENTIONLOWERING_H
+#define SEXTANT_CODEGEN_CPU_ATTENTIONLOWERING_H
+
+#include "codegen/Emit/Lowering.h"
+
+namespace sextant::codegen {
+
+/// Lowers `pos.attention` to the launches that fill its hoisted tables and one
+/// launch of the forward kernel (see ForwardKernel.h).
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerAttention(const Lowering &lowering);
+
+/// Launches: tables of hoisted values, delta, the main kernel, dQ from its
+/// partial sums, gradients of hoisted values from theirs, parameters.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerAttentionBackward(const Lowering &lowering);
+
+/// Fails, with a diagnostic at the op, unless the CPU has kernels for what the
+/// op works on, f32 or bf16, and for its contextual ops.
+mlir::LogicalResult verifyCPUOperands(const KernelPlan &plan);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_ATTENTIONLOWERING_H

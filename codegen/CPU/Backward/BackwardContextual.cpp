@@ -1,0 +1,356 @@
+//===- BackwardContextual.cpp - Contextual places of the backward ---------===//
+//
+// Lanes are keys. A running sum is a scan over the lanes of a vector on top of
+// what the tiles before it left in the row's carry, so tiles, panels and
+// vectors follow the direction of the scans.
+//
+// The gradient of a value is the sum of the cotangents of the keys at and after
+// it, in the opposite direction. Instead of the opposite order of tiles, whose
+// running sums would have to be kept, a first sweep sums up the cotangents of
+// each row and the second subtracts those of the keys that it has passed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/CPU/Backward/BackwardKernel.h"
+#include "codegen/Payload/Payload.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include <limits>
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// Products with tables
+//===----------------------------------------------------------------------===//
+
+Value BackwardSite::readProducts(unsigned products, Index rows, Value index) {
+  Value base =
+      arguments.getAddress(products, {batchIndex, headIndex, getQuery()});
+  return lookUp(
+      index, rows,
+      [&](Value row) {
+        return kernel.loadBroadcast(base, {kernel.fromI32(row)});
+      },
+      [&](Value each) { return kernel.gather(kernel.f32, base, each); });
+}
+
+void BackwardSite::addToProducts(unsigned sums, Index rows, Value index,
+                                 Value addend) {
+  Value base =
+      arguments.getAddress(sums, {chunk, batchIndex, headIndex, getQuery()});
+  TableEntry entry = toEntry(index, rows);
+  auto addOne = [&](Value row, Value value) {
+    Value at = kernel.advance(base, {kernel.fromI32(row)});
+    kernel.store(kernel.addF(kernel.loadF32(at), value), at);
+  };
+  addend = kernel.broadcast(addend);
+  if (!isa<VectorType>(index.getType()))
+    return addOne(entry.row, kernel.sumLanes(addend));
+  auto [firstRow, isSame] = findSame(entry.row);
+  Value first = firstRow;
+  kernel.when(
+      isSame, [&] { addOne(first, kernel.sumLanes(addend)); },
+      [&] {
+        kernel.store(entry.row, lanesMemory);
+        kernel.storeVector(addend, lanesMemory, {kernel.width()});
+        kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+          addOne(kernel.load(kernel.i32,
+                             kernel.advance(lanesMemory, {lane}, kernel.i32)),
+                 kernel.loadF32(lanesMemory, {lane, kernel.width()}));
+        });
+      });
+}
+
+/// The product with the row of the cell's offset.
+Value BackwardSite::loadOffsetProduct(unsigned number) {
+  return kernel.loadVector(
+      offsetProducts[number],
+      {kernel.mul(row, offsetStride), kernel.mul(vector, kernel.width())});
+}
+
+void BackwardSite::storeOffsetGradient(unsigned number, Value cotangent) {
+  if (sweep != Sweep::Totals)
+    kernel.storeVector(kernel.broadcast(cotangent), offsetGradients[number],
+                       {kernel.mul(row, task.shape.stride),
+                        kernel.mul(vector, kernel.width())});
+}
+
+Value BackwardSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
+  if (std::optional<unsigned> number = plan.findOffsetProduct(op))
+    return orNaN(loadOffsetProduct(*number),
+                 toEntry(kernel.broadcast(index), countRows(op)));
+  return readProducts(operands.queryProducts[plan.findTable(op)], countRows(op),
+                      index);
+}
+
+void BackwardSite::addToQueryDot(OpBuilder &, pos::QueryDotOp op, Value index,
+                                 Value cotangent) {
+  if (std::optional<unsigned> number = plan.findOffsetProduct(op))
+    return storeOffsetGradient(*number, cotangent);
+  if (sweep != Sweep::Totals)
+    addToProducts(task.queryProductGradients[plan.findTable(op)], countRows(op),
+                  index, cotangent);
+}
+
+Value BackwardSite::sum(OpBuilder &, pos::SumOp op) {
+  std::optional<unsigned> number = plan.findOffsetProduct(op);
+  return number ? loadOffsetProduct(*number) : Value();
+}
+
+bool BackwardSite::addToSum(OpBuilder &, pos::SumOp op, Value cotangent) {
+  std::optional<unsigned> number = plan.findOffsetProduct(op);
+  if (!number)
+    return false;
+  storeOffsetGradient(*number, cotangent);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Scans
+//===----------------------------------------------------------------------===//
+
+Value BackwardSite::getScanState(ScanState state, unsigned scan, Index query) {
+  Index number = static_cast<unsigned>(state) * plan.scans.size() + scan;
+  return arguments.getAddress(task.scanState,
+                              {number, batchIndex, headIndex, query});
+}
+
+/// The sums of the lanes up to each, in the direction of the scans.
+Value BackwardSite::scanLanes(Value lanes) {
+  int64_t width = kernel.width();
+  Value zero = kernel.splatF32(0.0);
+  for (int64_t step = 1; step < width; step *= 2) {
+    SmallVector<int64_t> mask;
+    for (int64_t lane = 0; lane < width; ++lane) {
+      int64_t from = plan.isLeftward() ? lane + step : lane - step;
+      mask.push_back(from >= 0 && from < width ? from : width);
+    }
+    lanes = kernel.addF(lanes, kernel.shuffle(lanes, zero, mask));
+  }
+  return lanes;
+}
+
+/// The last lane in the direction of the scans.
+Value BackwardSite::getLastLane(Value lanes) {
+  int64_t lane = plan.isLeftward() ? 0 : kernel.width() - 1;
+  return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, lanes,
+                                        kernel.constantI32(lane));
+}
+
+Value BackwardSite::getCellSums(unsigned scan) {
+  Index first =
+      kernel.mul(kernel.add(row, scan * task.shape.rows), task.shape.panel);
+  return kernel.advance(cellSums, {first, kernel.mul(vector, kernel.width())});
+}
+
+Value BackwardSite::scan(OpBuilder &, pos::ScanOp op, Value value,
+                         Value limit) {
+  if (isSaturated)
+    return limit;
+  unsigned number = plan.findScan(op);
+  Value sum;
+  if (replays) {
+    sum = kernel.loadVector(getCellSums(number));
+  } else {
+    Value counted = kernel.broadcast(value);
+    if (visible)
+      counted = kernel.selectF(visible, counted, kernel.splatF32(0.0));
+    Value carry = getScanState(ScanState::Carry, number, getQuery());
+    sum = kernel.addF(kernel.loadBroadcast(carry), scanLanes(counted));
+    kernel.store(getLastLane(sum), carry);
+    kernel.storeVector(sum, getCellSums(number));
+  }
+  Value most = kernel.broadcast(limit);
+  Value isBelow =
+      kernel.compareF(arith::CmpFPredicate::ULT, sum, most); // NaN stays NaN
+  return kernel.selectF(isBelow, sum, most);
+}
+
+Value BackwardSite::pullScan(OpBuilder &, pos::ScanOp op, Value limit,
+                             Value cotangent) {
+  Value zero = kernel.splatF32(0.0);
+  if (isSaturated)
+    return zero;
+  unsigned number = plan.findScan(op);
+  unsigned level = plan.scanLevels[number];
+  // What it needs of other scans is not there yet.
+  if (sweep == Sweep::Totals && level > totalsLevel)
+    return zero;
+  Value isBelow = kernel.compareF(arith::CmpFPredicate::OLT,
+                                  kernel.loadVector(getCellSums(number)),
+                                  kernel.broadcast(limit));
+  Value pulled = kernel.selectF(isBelow, kernel.broadcast(cotangent), zero);
+  Value totalAt = getScanState(ScanState::Total, number, getQuery());
+  if (sweep == Sweep::Totals && level == totalsLevel) {
+    kernel.store(kernel.addF(kernel.loadF32(totalAt), kernel.sumLanes(pulled)),
+                 totalAt);
+    return zero;
+  }
+  Value passedAt = getScanState(ScanState::Passed, number, getQuery());
+  Value sums = scanLanes(pulled);
+  Value rest = kernel.broadcast(
+      kernel.subF(kernel.loadF32(totalAt), kernel.loadF32(passedAt)));
+  Value result = kernel.subF(rest, kernel.subF(sums, pulled));
+  kernel.store(kernel.addF(kernel.loadF32(passedAt), getLastLane(sums)),
+               passedAt);
+  return visible ? kernel.selectF(visible, result, zero) : result;
+}
+
+/// `count` rows, a multiple of `step`, from the row `first`.
+Value BackwardSite::emitSaturated(Index first, int64_t count) {
+  Value all;
+  for (auto [number, scan] : llvm::enumerate(plan.scans)) {
+    std::optional<double> limit = getLimit(scan);
+    if (!limit)
+      return {};
+    Value carries = getScanState(ScanState::Carry, number, first);
+    for (int64_t place = 0; place < count; place += kernel.width()) {
+      // Lanes past the last row repeat the condition of nothing.
+      int64_t lanes = std::min(count - place, kernel.width());
+      Value reached = kernel.compareF(
+          arith::CmpFPredicate::OGE,
+          kernel.loadPart(kernel.vf32, kernel.advance(carries, {place}), lanes),
+          kernel.splatF32(*limit));
+      if (lanes < kernel.width()) {
+        SmallVector<bool> past(kernel.width());
+        for (int64_t lane = lanes; lane < kernel.width(); ++lane)
+          past[lane] = true;
+        Value isPast = kernel.constant(
+            DenseElementsAttr::get(kernel.vi1, ArrayRef<bool>(past)));
+        reached =
+            arith::OrIOp::create(kernel.builder, kernel.loc, reached, isPast);
+      }
+      all =
+          all ? arith::AndIOp::create(kernel.builder, kernel.loc, all, reached)
+                    .getResult()
+              : reached;
+    }
+  }
+  return holdsInAll(all);
+}
+
+/// Rows past the end count as having reached every limit.
+void BackwardSite::clearScans(ScanState state, Index rows) {
+  Index length = arguments.getSize(operands.query, 2);
+  bool isCarry = state == ScanState::Carry;
+  Value past = kernel.constantF32(
+      isCarry ? std::numeric_limits<double>::infinity() : 0.0);
+  for (unsigned scan = 0; scan < plan.scans.size(); ++scan) {
+    Value to = getScanState(state, scan, 0);
+    kernel.loop(0, rows, 1, [&](Value row) {
+      Value exists = kernel.less(row, length);
+      kernel.store(kernel.selectF(exists, kernel.constantF32(0.0), past),
+                   kernel.advance(to, {row}));
+    });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Loops of the kernel
+//===----------------------------------------------------------------------===//
+
+Index BackwardKernel::inScanOrder(Index place, Index count, int64_t step) {
+  if (!task.plan.isLeftward())
+    return place;
+  Index last = kernel.mul(kernel.div(kernel.sub(count, 1), step), step);
+  return kernel.sub(last, place);
+}
+
+LogicalResult BackwardKernel::emitSweeps(Index firstHead, Index group) {
+  Index rows = arguments.getSize(task.queryGradient, 3);
+  auto clearSums = [&](unsigned tensor) {
+    Index words =
+        kernel.mul(arguments.getSize(tensor, 3), arguments.getSize(tensor, 4));
+    clear(arguments.getAddress(tensor, {chunk, batch, firstHead}),
+          kernel.mul(group, words));
+  };
+  for (unsigned tensor : task.queryProductGradients)
+    clearSums(tensor);
+  clearOffsets();
+  for (unsigned tensor : task.offsetQueryGradients)
+    clearSums(tensor);
+  for (BackwardTask::Number tensor : task.offsetRowGradients)
+    if (tensor)
+      clearSums(*tensor);
+  for (BackwardTask::Number tensor : task.bucketGradients)
+    if (tensor)
+      clearSums(*tensor);
+  if (task.plan.scans.empty())
+    return emitTiles(firstHead, group);
+  auto clear = [&](ArrayRef<BackwardSite::ScanState> states) {
+    LogicalResult result = success();
+    kernel.loop(firstHead, kernel.add(firstHead, group), 1, [&](Value value) {
+      result = site.enterHead(batch, value);
+      for (BackwardSite::ScanState state : states)
+        site.clearScans(state, rows);
+    });
+    return result;
+  };
+  using State = BackwardSite::ScanState;
+  if (failed(clear({State::Carry, State::Total, State::Passed})))
+    return failure();
+  unsigned levels = *llvm::max_element(task.plan.scanLevels) + 1;
+  for (unsigned level = 0; level < levels; ++level) {
+    site.setSweep(BackwardSite::Sweep::Totals, level);
+    if (failed(emitTiles(firstHead, group)) || failed(clear({State::Carry})))
+      return failure();
+    // Scans of lower levels have passed their cotangents on.
+    if (level > 0 && failed(clear({State::Passed})))
+      return failure();
+  }
+  site.setSweep(BackwardSite::Sweep::Gradients);
+  return emitTiles(firstHead, group);
+}
+
+/// A cell, with and without its scans.
+LogicalResult BackwardKernel::emitCells(Index group, Index panel,
+                                        bool isMasked) {
+  if (task.plan.scans.empty())
+    return emitCell(group, panel, isMasked);
+  LogicalResult result = success();
+  Value isSaturated =
+      site.emitSaturated(kernel.add(firstQuery, group), shape.rows);
+  auto emit = [&](bool saturated) {
+    site.setSaturated(saturated);
+    if (failed(emitCell(group, panel, isMasked)))
+      result = failure();
+    site.setSaturated(false);
+  };
+  if (!isSaturated) {
+    emit(false);
+    return result;
+  }
+  kernel.when(
+      isSaturated,
+      [&] {
+        if (site.getSweep() != BackwardSite::Sweep::Totals)
+          emit(true);
+      },
+      [&] { emit(false); });
+  return result;
+}
+
+/// What weighted rows add to dP, and the sums of P per row of their tables.
+FailureOr<Value> BackwardKernel::addWeightedRows(Value gradient, Value p) {
+  for (size_t number = 0; number < task.plan.weightedRows.size(); ++number) {
+    pos::WeightedRowsOp op = task.plan.weightedRows[number];
+    FailureOr<SmallVector<Value>> row =
+        emitPayload(kernel.builder, op.getBody().front(), {}, site);
+    if (failed(row))
+      return failure();
+    auto table = cast<BlockArgument>(op.getTable());
+    Index rows = arguments.getSize(*task.sites.params[table.getArgNumber()], 0);
+    Value product = kernel.broadcast(site.readProducts(
+        task.sites.outputProducts[number], rows, row->front()));
+    // A hidden key may have any row.
+    Value isSeen =
+        kernel.compareF(arith::CmpFPredicate::UNE, p, kernel.splatF32(0.0));
+    gradient = kernel.addF(
+        gradient, kernel.selectF(isSeen, product, kernel.splatF32(0.0)));
+    if (task.bucketGradients[number] &&
+        site.getSweep() != BackwardSite::Sweep::Totals)
+      site.addToProducts(*task.bucketGradients[number], rows, row->front(), p);
+  }
+  return gradient;
+}

@@ -1,0 +1,189 @@
+//===- BackwardSite.cpp - Where the backward emits score payloads ---------===//
+
+#include "codegen/CPU/Backward/BackwardSite.h"
+#include "codegen/Tiles/HingeCells.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// Where the point is
+//===----------------------------------------------------------------------===//
+
+Value BackwardSite::index(OpBuilder &, pos::Side side) {
+  if (side == pos::Side::key)
+    return kernel.lanes(getKey());
+  return kernel.toI32(toIndex(side, getQuery()));
+}
+
+Value BackwardSite::tensorRow(OpBuilder &builder, pos::Side side) {
+  return side == pos::Side::key ? index(builder, side)
+                                : kernel.toI32(getQuery());
+}
+
+/// Under given positions of one side, rows of the other side past its end
+/// repeat the last one as well: no offset lies outside of those in use.
+Value BackwardSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
+  if (!plan.hasPositions)
+    return index(builder, side);
+  bool isKey = side == pos::Side::key;
+  SiteOperands::Number positions =
+      isKey ? operands.keyPositions : operands.queryPositions;
+  unsigned tensor = isKey ? operands.key : operands.query;
+  Index last = kernel.sub(arguments.getSize(tensor, 2), 1);
+  if (!isKey) {
+    Index row = kernel.min(getQuery(), last);
+    if (!positions)
+      return kernel.toI32(toIndex(side, row));
+    Index lane = kernel.mul(axis, arguments.getStride(*positions, 2));
+    return kernel.load(kernel.i32, kernel.advance(getPositions(*positions, row),
+                                                  {lane}, kernel.i32));
+  }
+  Value rows =
+      arith::MinSIOp::create(kernel.builder, kernel.loc, kernel.lanes(getKey()),
+                             kernel.broadcast(kernel.toI32(last)));
+  if (!positions)
+    return rows;
+  Index lane = kernel.mul(axis, arguments.getStride(*positions, 2));
+  Value base = kernel.advance(getPositions(*positions, 0), {lane}, kernel.i32);
+  Value stride =
+      kernel.broadcast(kernel.toI32(arguments.getStride(*positions, 1)));
+  return kernel.gather(
+      kernel.i32, base,
+      arith::MulIOp::create(kernel.builder, kernel.loc, rows, stride));
+}
+
+Index BackwardSite::getCellPlace() {
+  return kernel.mul(kernel.add(kernel.mul(row, task.shape.vectors), vector),
+                    kernel.width());
+}
+
+//===----------------------------------------------------------------------===//
+// Hoisted values
+//===----------------------------------------------------------------------===//
+
+Value BackwardSite::getLaneCodes() {
+  return kernel.load(kernel.vi32, getCode(pos::Side::key, getKey()));
+}
+
+Value BackwardSite::getRowCode() {
+  return kernel.load(kernel.i32, getCode(pos::Side::query, getQuery()));
+}
+
+Value BackwardSite::loadHoisted(const Hoisted &hoisted, unsigned,
+                                Value headStart) {
+  Type element = getStoredType(hoisted);
+  Index lastQuery = kernel.sub(arguments.getSize(operands.query, 2), 1);
+  switch (hoisted.form) {
+  case HoistForm::OffsetTable: {
+    if (operands.offsetRange)
+      return loadAtOffsets(hoisted, headStart);
+    Index start = kernel.sub(kernel.add(firstKey, lastQuery), firstQuery);
+    Index inCell = kernel.sub(
+        kernel.add(operands.padding, kernel.mul(vector, kernel.width())), row);
+    return loadEntry(hoisted,
+                     kernel.advance(headStart, {start, inCell}, element),
+                     kernel.width());
+  }
+  case HoistForm::QueryVector:
+    return loadEntry(
+        hoisted,
+        kernel.advance(headStart, {kernel.min(getQuery(), lastQuery)}, element),
+        std::nullopt);
+  case HoistForm::KeyVector:
+    return loadEntry(hoisted, kernel.advance(headStart, {getKey()}, element),
+                     kernel.sub(arguments.getSize(operands.key, 2), getKey()));
+  case HoistForm::HeadScalar:
+  case HoistForm::RowLaneTable:
+    break;
+  }
+  llvm_unreachable("not a table of a score payload");
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+bool BackwardSite::wantsGradient(pos::HoistOp hoist) {
+  const Hoisted *hoisted = plan.find(hoist);
+  return hoisted && hoisted->wantsGradient;
+}
+
+bool BackwardSite::wantsGradient(BlockArgument param) {
+  return plan.paramWantsGradient[param.getArgNumber()];
+}
+
+Value BackwardSite::pullHingeSum(OpBuilder &, pos::HingeSumOp op,
+                                 Value cotangent) {
+  return hinges->pull(op, headIndex, getCellPlace(), cotangent);
+}
+
+bool BackwardSite::wantsUnits(pos::HingeSumOp op) {
+  return plan.hinges[plan.findHinges(op)].wantsGradient;
+}
+
+void BackwardSite::addToHoisted(OpBuilder &, pos::HoistOp hoist,
+                                Value cotangent) {
+  for (HoistCotangent &known : cotangents)
+    if (known.hoist == hoist) {
+      known.value = kernel.addF(known.value, cotangent);
+      return;
+    }
+  cotangents.push_back({hoist, cotangent});
+}
+
+void BackwardSite::addToRead(OpBuilder &builder, BlockArgument param,
+                             ValueRange indices, Value cotangent) {
+  if (sweep == Sweep::Totals)
+    return;
+  unsigned number = param.getArgNumber();
+  unsigned tensor = *operands.params[number];
+  Value sums = arguments.getAddress(*task.readGradients[number],
+                                    {chunk, batchIndex, kvHead});
+  Type f64 = kernel.builder.getF64Type();
+  // The entry of a lane, or of all lanes, in row-major order. The batch may be
+  // smaller in a parameter than in the query; what was read outside of it was
+  // no element, and has no gradient.
+  auto add = [&](function_ref<Value(Value)> inLane, Value addend) {
+    Index entry = 0;
+    Value inside = kernel.constant(kernel.builder.getBoolAttr(true));
+    for (auto [dim, index] : llvm::enumerate(indices)) {
+      Index extent = arguments.getSize(tensor, dim);
+      bool isBatch = index == batch(builder);
+      Index place = isBatch ? kernel.rem(batchIndex, extent)
+                            : Index(kernel.fromI32(inLane(index)));
+      if (!isBatch)
+        inside = arith::AndIOp::create(
+            kernel.builder, kernel.loc, inside,
+            kernel.compare(arith::CmpIPredicate::ult, place, extent));
+      entry = kernel.add(kernel.mul(entry, extent), place);
+    }
+    kernel.when(inside, [&] {
+      Value address = kernel.advance(sums, {entry}, f64);
+      Value wide =
+          arith::ExtFOp::create(kernel.builder, kernel.loc, f64, addend);
+      kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
+                                         kernel.load(f64, address), wide),
+                   address);
+    });
+  };
+  if (llvm::none_of(indices.getTypes(), llvm::IsaPred<VectorType>)) {
+    add([](Value index) { return index; }, isa<VectorType>(cotangent.getType())
+                                               ? kernel.sumLanes(cotangent)
+                                               : cotangent);
+    return;
+  }
+  Value lanes = kernel.broadcast(cotangent);
+  kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+    auto extract = [&](Value vector) -> Value {
+      if (!isa<VectorType>(vector.getType()))
+        return vector;
+      return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, vector,
+                                            lane);
+    };
+    add(extract, extract(lanes));
+  });
+}

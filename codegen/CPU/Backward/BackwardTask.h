@@ -1,0 +1,90 @@
+//===- BackwardTask.h - What the backward of one attention is ---*- C++ -*-===//
+//
+// Ties together the plan, the sizes and the operands of the main launch of the
+// backward, so that its parts (site, sums, kernel, launches) agree on them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDTASK_H
+#define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDTASK_H
+
+#include "codegen/Rows/OffsetProducts.h"
+#include "codegen/Tables/HeadsWeights.h"
+#include "codegen/Tiles/BackwardShape.h"
+#include "codegen/Tiles/KernelSite.h"
+
+namespace sextant::codegen {
+
+/// The main launch of a backward. Numbers are those of `operands`; none where
+/// the attention has no such tensor.
+struct BackwardTask {
+  BackwardTask(const KernelPlan &plan, const VectorTarget &target,
+               mlir::Type element, llvm::ArrayRef<int64_t> headDims,
+               llvm::ArrayRef<int64_t> valueDims)
+      : plan(plan), shape(target, element, headDims, valueDims),
+        element(element), offsetShape(target, headDims.front()) {}
+
+  const KernelPlan &plan;
+  BackwardShape shape;
+  mlir::Type element; ///< of q, k, v and their gradients
+  OffsetShape offsetShape;
+  KernelOperands operands;
+  SiteOperands sites; ///< query, key, value and what payloads read
+
+  using Number = SiteOperands::Number;
+  llvm::SmallVector<unsigned> outputGradients; ///< one per value
+  /// [B, H, Lq rounded up to blocks] x f32: what is added to scores, by what
+  /// their exponentials are multiplied then, and dlse - rowsum(o do). Rows past
+  /// the end have -inf, 0 and 0: P = dS = 0.
+  unsigned negativeShift = 0, inverseSum = 0, negativeDelta = 0;
+  /// Per hoist: the partial sums of its gradient. Per parameter: those of the
+  /// gradient of direct reads.
+  llvm::SmallVector<Number> tableGradients, readGradients;
+  /// Per plan.hinges: the partial sums of its moments, [chunks, B, H, moments]
+  /// x f64, where they are wanted.
+  llvm::SmallVector<Number> hingeMoments;
+  /// Those of `readGradients` that nothing adds to where tables hold the
+  /// offsets in use, and that an item clears where they do not.
+  llvm::SmallVector<unsigned> inPlaceGradients;
+  /// [chunks, B, H, Lq rounded up to blocks, row of d] x f32, cleared by its
+  /// item.
+  unsigned queryGradient = 0;
+  unsigned keyGradient = 0;
+  llvm::SmallVector<unsigned> valueGradients;
+  /// [chunks, B, H, Lq rounded up to blocks, padded rows of the table] x f32,
+  /// cleared by its item: gradients of products with the tables of
+  /// plan.queryTables, and the sums of P per row of those of
+  /// plan.weightedRows, where their gradients are wanted (see RowProducts.h).
+  llvm::SmallVector<unsigned> queryProductGradients;
+  llvm::SmallVector<Number> bucketGradients;
+  /// [3 * scans, B, H, Lq rounded up to blocks] x f32: see ScanState.
+  unsigned scanState = 0;
+
+  /// As plan.offsetProducts: the rows of offsets, also transposed; sums of the
+  /// gradients of query rows [chunks, B, H, Lq rounded up to blocks, row], and
+  /// of rows of offsets [chunks, B, H, entries, row], where wanted. Cleared by
+  /// their item.
+  llvm::SmallVector<unsigned> offsetRows, offsetColumns, offsetQueryGradients;
+  llvm::SmallVector<Number> offsetRowGradients;
+
+  /// Of a score payload of all heads, else null; and the operand that holds
+  /// them.
+  const HeadsWeights *weights = nullptr;
+  unsigned packed = 0;
+
+  /// Entries that an offset table has beyond its offsets on each side.
+  int64_t tablePadding() const {
+    return 2 * (weights ? shape.queries + shape.keys : shape.keys);
+  }
+};
+
+/// Adds the main kernel to `kernels`.
+mlir::LogicalResult createBackwardKernel(mlir::ModuleOp kernels,
+                                         mlir::Location loc,
+                                         llvm::StringRef name,
+                                         const BackwardTask &task,
+                                         const VectorTarget &target);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDTASK_H

@@ -1,0 +1,620 @@
+//===- BackwardLowering.cpp - The launches of the backward ---------------===//
+
+#include "codegen/CPU/AllHeads/HeadsBackward.h"
+#include "codegen/CPU/AttentionLowering.h"
+#include "codegen/CPU/Backward/BackwardKernel.h"
+#include "codegen/CPU/Forward/AttentionLaunch.h"
+#include "codegen/Rows/BackwardLaunches.h"
+#include "codegen/Rows/Columns.h"
+#include "codegen/Rows/RowGradients.h"
+#include "codegen/Rows/RowProducts.h"
+#include "codegen/Tables/HingeTable.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+/// Work items that a launch should have where its shape allows: enough for the
+/// threads of a large machine, while each chunk costs a copy of dQ.
+static constexpr int64_t wantedItems = 32;
+/// Copies of dQ are this many (query heads times chunks) at most, for grouped
+/// queries.
+static constexpr int64_t mostCopies = 64;
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Arithmetic on values of type index.
+struct Sizes {
+  const Lowering &lowering;
+
+  Value constant(int64_t value) const {
+    return arith::ConstantIndexOp::create(lowering.builder, lowering.getLoc(),
+                                          value);
+  }
+  template <typename OpTy> Value create(Value a, Value b) const {
+    return OpTy::create(lowering.builder, lowering.getLoc(), a, b);
+  }
+  Value mul(Value a, Value b) const { return create<arith::MulIOp>(a, b); }
+  Value ceilDiv(Value a, Value b) const {
+    return create<arith::CeilDivSIOp>(a, b);
+  }
+  Value min(Value a, Value b) const { return create<arith::MinSIOp>(a, b); }
+  Value max(Value a, Value b) const { return create<arith::MaxSIOp>(a, b); }
+  Value roundUp(Value a, int64_t multiple) const {
+    Value unit = constant(multiple);
+    return mul(ceilDiv(a, unit), unit);
+  }
+};
+} // namespace
+
+/// Chunks of key tiles per (batch, head of the keys), from the shape only. With
+/// scores of all heads, items are of all heads.
+static Value getChunks(const Sizes &sizes, const BackwardShape &shape,
+                       pos::AttentionBackwardOp op, bool ofAllHeads) {
+  const Lowering &lowering = sizes.lowering;
+  Value one = sizes.constant(1);
+  // Scans go from tile to tile.
+  if (!lowering.plan.scans.empty())
+    return one;
+  Value batch = lowering.getDim(op.getQuery(), 0);
+  Value heads = lowering.getDim(op.getQuery(), 1);
+  Value keyHeads = lowering.getDim(op.getKey(), 1);
+  Value tiles = sizes.ceilDiv(lowering.getDim(op.getKey(), 2),
+                              sizes.constant(shape.keys));
+  auto quotient = [&](int64_t total, Value by) {
+    return sizes.ceilDiv(sizes.constant(total), sizes.max(by, one));
+  };
+  // A copy of dQ is as wide as rows with their columns are: fewer of them.
+  int64_t items = wantedItems * shape.headParts.get().front().dim /
+                  std::max<int64_t>(shape.headDim, 1);
+  Value wanted = quotient(std::max<int64_t>(items, 1),
+                          ofAllHeads ? batch : sizes.mul(batch, keyHeads));
+  Value most = quotient(mostCopies, sizes.mul(batch, heads));
+  return sizes.max(one, sizes.min(tiles, sizes.min(wanted, most)));
+}
+
+//===----------------------------------------------------------------------===//
+// Partial sums of gradients
+//===----------------------------------------------------------------------===//
+
+static RankedTensorType getDynamicType(int64_t rank, Type element) {
+  return RankedTensorType::get(SmallVector<int64_t>(rank, ShapedType::kDynamic),
+                               element);
+}
+
+/// Partial sums [chunks, B, H, entries] of the gradient of a hoist.
+static Value allocatePartials(const Sizes &sizes, const BackwardTask &task,
+                              const Hoisted &hoisted,
+                              const HoistGradientShape &gradient, Value chunks,
+                              pos::AttentionBackwardOp op) {
+  const Lowering &lowering = sizes.lowering;
+  Type element = lowering.builder.getF32Type();
+  Value entries;
+  Value heads =
+      hoisted.extent ? gradient.sizes[1] : lowering.getDim(op.getQuery(), 1);
+  switch (hoisted.form) {
+  case HoistForm::HeadScalar:
+    entries = sizes.constant(1);
+    element = lowering.builder.getF64Type();
+    break;
+  case HoistForm::OffsetTable:
+    entries = gradient.sizes[2];
+    break;
+  case HoistForm::QueryVector:
+    entries = sizes.roundUp(gradient.sizes[2], task.shape.queries);
+    break;
+  case HoistForm::KeyVector:
+    // A key belongs to one chunk.
+    chunks = sizes.constant(1);
+    entries = sizes.roundUp(gradient.sizes[2], task.shape.keys);
+    break;
+  case HoistForm::RowLaneTable:
+    // So does a row; heads are those of the operand.
+    chunks = sizes.constant(1);
+    entries = sizes.mul(gradient.sizes[2], gradient.sizes[3]);
+    if (hoisted.operand != pos::RowOperand::query)
+      heads = lowering.getDim(op.getKey(), 1);
+    break;
+  }
+  return lowering.allocate(
+      getDynamicType(4, element),
+      {chunks, lowering.getDim(op.getQuery(), 0), heads, entries},
+      /*zero=*/true);
+}
+
+namespace {
+/// The launches of one backward, in the order in which they run.
+class BackwardLowering {
+public:
+  BackwardLowering(const Lowering &lowering)
+      : lowering(lowering), sizes{lowering},
+        op(cast<pos::AttentionBackwardOp>(lowering.plan.owner)),
+        target(getTarget(lowering)),
+        task(lowering.plan, target, op.getQuery().getType().getElementType(),
+             getHeadParts(lowering.plan, op.getQuery()),
+             getHeadDims(op.getValues())) {
+    if (!lowering.plan.scoreHeads)
+      return;
+    if (lowering.plan.hasPositions)
+      inlineHoistedVectors(lowering.plan);
+    weights.emplace(lowering.plan, lowering.plan.scoreHeads);
+    task.weights = &*weights;
+    task.shape.useOnePanel();
+  }
+
+  FailureOr<SmallVector<Value>> run();
+
+private:
+  /// Of bf16 scores of all heads compute everything in f32.
+  static VectorTarget getTarget(const Lowering &lowering) {
+    VectorTarget target = lowering.target;
+    if (lowering.plan.scoreHeads)
+      target.bf16Dot = nullptr;
+    return target;
+  }
+
+  LogicalResult verify();
+  bool isOfQueryColumns(const Hoisted &hoisted);
+  Value launchColumns(size_t number, const Hoisted &hoisted);
+  RowStatistics launchStatistics();
+  LogicalResult addReads(const RowStatistics &statistics);
+  void allocateHoistPartials();
+  void addWrites();
+  LogicalResult launchMain();
+  SmallVector<Value> launchReadSums();
+  FailureOr<SmallVector<Value>>
+  launchProductPullbacks(ArrayRef<Value> paramGradients);
+  void launchAddendGradient(const RowTable &table, StringRef suffix, Value rows,
+                            ArrayRef<Value> paramGradients);
+  SmallVector<Value> sumHingeMoments();
+  LogicalResult launchHoistGradients(ArrayRef<Value> paramGradients);
+
+  const Lowering &lowering;
+  Sizes sizes;
+  pos::AttentionBackwardOp op;
+  VectorTarget target;
+  std::optional<HeadsWeights> weights;
+  BackwardTask task;
+  LaunchOperands operands;
+  HoistTables tables;
+  Value chunks, paddedQueries;
+  Value queryPartials, keyGradient;
+  SmallVector<Value> valueGradients;
+  /// Per hoist, per parameter: partial sums or null.
+  SmallVector<Value> hoistPartials, readPartials;
+  /// Per function of hinges: partial sums of moments or null.
+  SmallVector<Value> hingePartials;
+  /// Per table of products of the query, per weighted rows.
+  SmallVector<RowProducts> queryProducts, outputProducts;
+  SmallVector<Value> queryProductPartials, bucketPartials;
+  /// Per product with rows of offsets.
+  SmallVector<OffsetRows> offsetRows;
+  SmallVector<Value> offsetQueryPartials, offsetRowPartials;
+};
+} // namespace
+
+static unsigned getTable(pos::WeightedRowsOp rows) {
+  return cast<BlockArgument>(rows.getTable()).getArgNumber();
+}
+
+LogicalResult BackwardLowering::verify() {
+  if (failed(verifyCPUOperands(lowering.plan)))
+    return failure();
+  return verifyRowGradients(lowering.plan);
+}
+
+/// Whether the gradient of a value is a part of that of the query's rows.
+bool BackwardLowering::isOfQueryColumns(const Hoisted &hoisted) {
+  return hoisted.operand == pos::RowOperand::query &&
+         lowering.plan.countColumns(hoisted.op) > 0;
+}
+
+/// Partial sums of the gradients of hoisted values, but for those of columns of
+/// the query. The row term's have one chunk more, which takes the gradient of
+/// the log-sum-exp.
+void BackwardLowering::allocateHoistPartials() {
+  const Hoisted *term = lowering.plan.findRowTerm();
+  for (const Hoisted &hoisted : lowering.plan.hoisted) {
+    hoistPartials.emplace_back();
+    if (!hoisted.wantsGradient || isOfQueryColumns(hoisted))
+      continue;
+    Value all = chunks;
+    if (&hoisted == term)
+      all = sizes.create<arith::AddIOp>(chunks, sizes.constant(1));
+    hoistPartials.back() = allocatePartials(
+        sizes, task, hoisted,
+        getHoistGradientShape(lowering, hoisted, tables.options), all, op);
+  }
+}
+
+RowStatistics BackwardLowering::launchStatistics() {
+  Value termPartials;
+  if (const Hoisted *term = lowering.plan.findRowTerm())
+    termPartials = hoistPartials[term - lowering.plan.hoisted.data()];
+  return launchDelta(lowering, task.shape, paddedQueries, termPartials);
+}
+
+LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
+  task.sites.query = operands.read(op.getQuery());
+  task.sites.key = operands.read(op.getKey());
+  for (Value value : op.getValues())
+    task.sites.values.push_back(operands.read(value));
+  for (Value gradient : op.getOutputGradients())
+    task.outputGradients.push_back(operands.read(gradient));
+  task.negativeShift = operands.read(statistics.negativeShift);
+  task.inverseSum = operands.read(statistics.inverseSum);
+  task.negativeDelta = operands.read(statistics.negativeDelta);
+  task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
+  if (weights)
+    task.packed = operands.read(tables.packed);
+  for (auto [number, table] : llvm::enumerate(lowering.plan.queryTables)) {
+    queryProducts.push_back(
+        {op.getQuery(), op.getParams()[table.param], table.columns,
+         table.addend ? op.getParams()[*table.addend] : Value()});
+    task.sites.queryProducts.push_back(operands.read(
+        launchRowProducts(lowering, ("products_" + Twine(number)).str(),
+                          queryProducts.back(), ProductLayout::Rows)));
+  }
+  for (auto [number, rows] : llvm::enumerate(lowering.plan.weightedRows)) {
+    outputProducts.push_back(
+        {op.getOutputGradients().front(), op.getParams()[getTable(rows)]});
+    task.sites.outputProducts.push_back(operands.read(
+        launchRowProducts(lowering, ("output_products_" + Twine(number)).str(),
+                          outputProducts.back(), ProductLayout::Rows)));
+  }
+  for (size_t number = 0; number < lowering.plan.offsetProducts.size();
+       ++number) {
+    FailureOr<OffsetRows> rows =
+        launchOffsetRows(lowering, tables, number, /*transposes=*/true);
+    if (failed(rows))
+      return failure();
+    offsetRows.push_back(*rows);
+    task.offsetRows.push_back(operands.read(rows->rows));
+    task.offsetColumns.push_back(operands.read(rows->transposed));
+  }
+  return success();
+}
+
+/// Whether a score payload reads the parameter itself.
+static bool isReadInScore(const KernelPlan &plan, BlockArgument param) {
+  return llvm::any_of(param.getUsers(), [&](Operation *user) {
+    return plan.score && plan.score->isProperAncestor(user) &&
+           !isa<pos::QueryDotOp>(user);
+  });
+}
+
+/// Whether a value over offsets reads the parameter that under given positions
+/// may be computed in the tile.
+static bool isReadInPlace(const KernelPlan &plan, BlockArgument param) {
+  return llvm::any_of(param.getUsers(), [&](Operation *user) {
+    auto hoist = user->getParentOfType<pos::HoistOp>();
+    const Hoisted *hoisted = hoist ? plan.find(hoist) : nullptr;
+    return plan.hasPositions && hoisted && hoisted->wantsGradient &&
+           hoisted->form == HoistForm::OffsetTable;
+  });
+}
+
+void BackwardLowering::addWrites() {
+  Value batch = lowering.getDim(op.getQuery(), 0);
+  Value heads = lowering.getDim(op.getQuery(), 1);
+  SmallVector<int64_t> shape(4, ShapedType::kDynamic);
+  shape.push_back(task.shape.headRow);
+  queryPartials = lowering.allocate(
+      RankedTensorType::get(shape, lowering.builder.getF32Type()),
+      {chunks, batch, heads, paddedQueries, Value()});
+  keyGradient =
+      lowering.allocateLike(op.getKey(), op.getKeyGradient().getType());
+  task.queryGradient = operands.write(queryPartials);
+  task.keyGradient = operands.write(keyGradient);
+  for (auto [value, gradient] :
+       llvm::zip_equal(op.getValues(), op.getValueGradients())) {
+    valueGradients.push_back(lowering.allocateLike(value, gradient.getType()));
+    task.valueGradients.push_back(operands.write(valueGradients.back()));
+  }
+
+  for (Value partials : hoistPartials) {
+    task.tableGradients.emplace_back();
+    if (partials)
+      task.tableGradients.back() = operands.write(partials);
+  }
+  for (const HingeFunction &function : lowering.plan.hinges) {
+    hingePartials.emplace_back();
+    task.hingeMoments.emplace_back();
+    if (!function.wantsGradient)
+      continue;
+    int64_t moments = HingeLayout(function.op, target.width).countMoments();
+    constexpr int64_t dynamic = ShapedType::kDynamic;
+    hingePartials.back() = lowering.allocate(
+        RankedTensorType::get({dynamic, dynamic, dynamic, moments},
+                              lowering.builder.getF64Type()),
+        {chunks, batch, heads, Value()}, /*zero=*/true);
+    task.hingeMoments.back() = operands.write(hingePartials.back());
+  }
+  // The gradients of products, and what scans keep.
+  auto addSums = [&](const RowProducts &products) {
+    return lowering.allocate(
+        getDynamicType(5, lowering.builder.getF32Type()),
+        {chunks, batch, heads, paddedQueries, products.padTableRows(lowering)});
+  };
+  for (const RowProducts &products : queryProducts) {
+    queryProductPartials.push_back(addSums(products));
+    task.queryProductGradients.push_back(
+        operands.write(queryProductPartials.back()));
+  }
+  for (auto [products, rows] :
+       llvm::zip(outputProducts, lowering.plan.weightedRows)) {
+    bucketPartials.emplace_back();
+    task.bucketGradients.emplace_back();
+    if (!lowering.plan.paramWantsGradient[getTable(rows)])
+      continue;
+    bucketPartials.back() = addSums(products);
+    task.bucketGradients.back() = operands.write(bucketPartials.back());
+  }
+  auto addOffsetSums = [&](Value rows) {
+    SmallVector<int64_t> shape(4, ShapedType::kDynamic);
+    shape.push_back(task.offsetShape.row);
+    return lowering.allocate(
+        RankedTensorType::get(shape, lowering.builder.getF32Type()),
+        {chunks, batch, heads, rows, Value()});
+  };
+  for (const OffsetProduct &product : lowering.plan.offsetProducts) {
+    offsetQueryPartials.push_back(addOffsetSums(paddedQueries));
+    task.offsetQueryGradients.push_back(
+        operands.write(offsetQueryPartials.back()));
+    offsetRowPartials.emplace_back();
+    task.offsetRowGradients.emplace_back();
+    if (!lowering.plan.paramWantsGradient[product.table.param])
+      continue;
+    offsetRowPartials.back() =
+        addOffsetSums(task.offsetShape.countEntries(lowering));
+    task.offsetRowGradients.back() = operands.write(offsetRowPartials.back());
+  }
+  if (size_t scans = lowering.plan.scans.size())
+    task.scanState = operands.write(lowering.allocate(
+        getDynamicType(4, lowering.builder.getF32Type()),
+        {sizes.constant(3 * scans), batch, heads, paddedQueries}));
+  for (auto [number, param] : llvm::enumerate(op.getParams())) {
+    readPartials.emplace_back();
+    task.readGradients.emplace_back();
+    BlockArgument read = op.getBody().getArgument(number);
+    bool isInScore = isReadInScore(lowering.plan, read);
+    if (!lowering.plan.paramWantsGradient[number] ||
+        (!isInScore && !isReadInPlace(lowering.plan, read)))
+      continue;
+    // Scores of all heads never use tables under given positions.
+    bool isRare = !isInScore && !weights;
+    Value entries = sizes.constant(1);
+    auto type = cast<RankedTensorType>(param.getType());
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      entries = sizes.mul(entries, lowering.getDim(param, dim));
+    readPartials.back() = lowering.allocate(
+        getDynamicType(4, lowering.builder.getF64Type()),
+        {chunks, batch, lowering.getDim(op.getKey(), 1), entries},
+        /*zero=*/!isRare);
+    task.readGradients.back() = operands.write(readPartials.back());
+    if (isRare)
+      task.inPlaceGradients.push_back(*task.readGradients.back());
+  }
+}
+
+LogicalResult BackwardLowering::launchMain() {
+  task.operands = operands.layout;
+  auto create = weights ? createHeadsBackward : createBackwardKernel;
+  if (failed(create(lowering.kernels, op.getLoc(),
+                    lowering.getKernelName("main"), task, target)))
+    return failure();
+  // Five products of 2 * d FLOP per score.
+  return launchAttention(
+      lowering, operands, "main", task.sites,
+      2 * (3 * task.shape.headDim + 2 * task.shape.valueDim));
+}
+
+/// Moments of functions of hinges, summed over the chunks.
+SmallVector<Value> BackwardLowering::sumHingeMoments() {
+  SmallVector<Value> moments;
+  for (auto [number, partials] : llvm::enumerate(hingePartials)) {
+    moments.emplace_back();
+    if (!partials)
+      continue;
+    auto type = cast<RankedTensorType>(partials.getType());
+    moments.back() =
+        lowering.allocate(RankedTensorType::get(type.getShape().drop_front(),
+                                                type.getElementType()),
+                          {lowering.getDim(op.getQuery(), 0),
+                           lowering.getDim(op.getQuery(), 1), Value()});
+    launchSum(lowering, ("sum_hinges_" + Twine(number)).str(), partials,
+              moments.back(), /*hasHeads=*/true);
+  }
+  return moments;
+}
+
+/// The gradient of a table of columns of the query.
+Value BackwardLowering::launchColumns(size_t number, const Hoisted &hoisted) {
+  HoistGradientShape gradient =
+      getHoistGradientShape(lowering, hoisted, tables.options);
+  SmallVector<RowPart> parts;
+  for (auto [part, columns] : llvm::zip_equal(
+           task.shape.headParts.get().drop_front(), lowering.plan.columns))
+    if (columns.query == hoisted.op)
+      parts.push_back(part);
+  Value result = lowering.allocate(gradient.type, gradient.sizes);
+  launchColumnSum(lowering, ("columns_" + Twine(number)).str(), queryPartials,
+                  parts, result);
+  return result;
+}
+
+/// Whether the parameter is read by row and lane only, element by element: few
+/// terms come together in its gradient.
+static bool isReadByRow(const KernelPlan &plan, BlockArgument param) {
+  return llvm::all_of(param.getUsers(), [&](Operation *user) {
+    auto read = dyn_cast<pos::ReadOp>(user);
+    auto hoist = user->getParentOfType<pos::HoistOp>();
+    if (!read || !hoist)
+      return false;
+    auto isIndexedBy = [&](auto isIndex) {
+      return llvm::any_of(read.getIndices(), [&](Value index) {
+        Operation *op = index.getDefiningOp();
+        return op && isIndex(op);
+      });
+    };
+    return isIndexedBy([](Operation *op) {
+             return isa<pos::IndexOp, pos::TensorRowOp>(op);
+           }) &&
+           isIndexedBy([](Operation *op) { return isa<pos::LaneOp>(op); });
+  });
+}
+
+/// Gradients of parameters in f64 (each may be one number from all scores) or
+/// f32, so far the sums of what tiles read themselves; null where not wanted.
+SmallVector<Value> BackwardLowering::launchReadSums() {
+  SmallVector<Value> gradients;
+  for (auto [number, param] : llvm::enumerate(op.getParams())) {
+    gradients.emplace_back();
+    if (!lowering.plan.paramWantsGradient[number])
+      continue;
+    Type element = lowering.builder.getF64Type();
+    if (isReadByRow(lowering.plan, op.getBody().getArgument(number)))
+      element = lowering.builder.getF32Type();
+    Type type = cast<RankedTensorType>(param.getType()).clone(element);
+    gradients.back() =
+        lowering.allocateLike(param, type, /*zero=*/!readPartials[number]);
+    if (!readPartials[number])
+      continue;
+    bool isRare =
+        llvm::is_contained(task.inPlaceGradients, *task.readGradients[number]);
+    launchSum(lowering, ("sum_read_" + Twine(number)).str(),
+              readPartials[number], gradients.back(),
+              /*hasHeads=*/false, isRare ? tables.offsets.range : Value());
+  }
+  return gradients;
+}
+
+/// What is added to query rows has the sum of their gradients.
+void BackwardLowering::launchAddendGradient(const RowTable &table,
+                                            StringRef suffix, Value rows,
+                                            ArrayRef<Value> paramGradients) {
+  if (table.addend && paramGradients[*table.addend])
+    launchRowSum(lowering, suffix, rows, paramGradients[*table.addend]);
+}
+
+/// Adds the gradients of tables to those of the parameters; gives the gradients
+/// of the query rows as they entered, sums of several.
+FailureOr<SmallVector<Value>>
+BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
+  auto allocateRows = [&] {
+    SmallVector<int64_t> shape(4, ShapedType::kDynamic);
+    shape.push_back(queryProducts.front().getRowWidth(lowering));
+    return lowering.allocate(
+        RankedTensorType::get(shape, lowering.builder.getF32Type()),
+        {sizes.constant(1), lowering.getDim(op.getQuery(), 0),
+         lowering.getDim(op.getQuery(), 1), paddedQueries, Value()},
+        /*zero=*/true);
+  };
+  SmallVector<Value> all;
+  Value common; // of tables to whose query rows nothing is added
+  for (auto [number, products] : llvm::enumerate(queryProducts)) {
+    const RowTable &table = lowering.plan.queryTables[number];
+    Value rows = table.addend ? Value() : common;
+    if (!rows) {
+      rows = allocateRows();
+      all.push_back(rows);
+      if (!table.addend)
+        common = rows;
+    }
+    std::string suffix = ("products_pull_" + Twine(number)).str();
+    launchRowProductsPullback(lowering, suffix, products,
+                              queryProductPartials[number], rows,
+                              paramGradients[table.param]);
+    launchAddendGradient(table, suffix + "_addend", rows, paramGradients);
+  }
+  for (auto [number, product] : llvm::enumerate(lowering.plan.offsetProducts)) {
+    all.push_back(offsetQueryPartials[number]);
+    if (offsetRowPartials[number] &&
+        failed(launchOffsetPullback(lowering, number, offsetRows[number],
+                                    offsetRowPartials[number],
+                                    paramGradients[product.table.param])))
+      return failure();
+    launchAddendGradient(product.table,
+                         ("offset_addend_" + Twine(number)).str(), all.back(),
+                         paramGradients);
+  }
+  for (auto [number, site] : llvm::enumerate(lowering.plan.weightedRows))
+    if (bucketPartials[number])
+      launchRowProductsPullback(lowering,
+                                ("buckets_pull_" + Twine(number)).str(),
+                                outputProducts[number], bucketPartials[number],
+                                Value(), paramGradients[getTable(site)]);
+  return all;
+}
+
+/// Gradients of hoisted values, from their partial sums, and of the parameters
+/// behind them.
+LogicalResult
+BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
+  SmallVector<Value> gradients;
+  for (auto [number, hoisted] : llvm::enumerate(lowering.plan.hoisted)) {
+    gradients.emplace_back();
+    if (hoisted.wantsGradient && isOfQueryColumns(hoisted))
+      gradients.back() = launchColumns(number, hoisted);
+    if (!hoistPartials[number])
+      continue;
+    HoistGradientShape shape =
+        getHoistGradientShape(lowering, hoisted, tables.options);
+    gradients.back() = lowering.allocate(shape.type, shape.sizes);
+    launchSum(lowering, ("sum_" + Twine(number)).str(), hoistPartials[number],
+              gradients.back(), /*hasHeads=*/true);
+  }
+  return launchHoistPullbacks(lowering, tables, gradients, paramGradients);
+}
+
+FailureOr<SmallVector<Value>> BackwardLowering::run() {
+  if (failed(verify()))
+    return failure();
+  FailureOr<HoistTables> hoists =
+      launchHoists(lowering, {OffsetOrder::Ascending, task.tablePadding()},
+                   task.weights, weights ? weights->launch(lowering) : Value());
+  if (failed(hoists))
+    return failure();
+  tables = *hoists;
+  paddedQueries =
+      sizes.roundUp(lowering.getDim(op.getQuery(), 2), task.shape.queries);
+  chunks = getChunks(sizes, task.shape, op, weights.has_value());
+  allocateHoistPartials();
+  if (failed(addReads(launchStatistics())))
+    return failure();
+  addWrites();
+  if (failed(launchMain()))
+    return failure();
+  SmallVector<Value> paramGradients = launchReadSums();
+  FailureOr<SmallVector<Value>> unmapped =
+      launchProductPullbacks(paramGradients);
+  if (failed(unmapped))
+    return failure();
+  // Rows have their gradients when they are pulled back through their maps,
+  // which gives the tables behind the maps theirs.
+  FailureOr<Value> queryGradient = launchFinish(
+      lowering, task.shape, tables, queryPartials, *unmapped, hoistPartials);
+  if (failed(queryGradient) || failed(launchHoistGradients(paramGradients)) ||
+      failed(launchHingePullbacks(lowering, tables.bounds, sumHingeMoments(),
+                                  paramGradients)))
+    return failure();
+  SmallVector<Value> results{*queryGradient, keyGradient};
+  llvm::append_range(results, valueGradients);
+  for (int32_t number : op.getParamGradients()) {
+    Value gradient = paramGradients[number];
+    if (getElementTypeOrSelf(gradient.getType()).isF64())
+      gradient =
+          launchNarrow(lowering, ("narrow_" + Twine(number)).str(), gradient);
+    results.push_back(gradient);
+  }
+  return results;
+}
+
+FailureOr<SmallVector<Value>>
+sextant::codegen::lowerAttentionBackward(const Lowering &lowering) {
+  return BackwardLowering(lowering).run();
+}

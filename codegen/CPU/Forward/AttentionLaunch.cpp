@@ -1,0 +1,139 @@
+//===- AttentionLaunch.cpp - What launches of attention share -------------===//
+
+#include "codegen/CPU/Forward/AttentionLaunch.h"
+#include "codegen/Emit/KernelNumber.h"
+#include "codegen/Tiles/TileMask.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+/// Queries and keys by which visible pairs are counted. A tile of which a part
+/// is visible counts half: along an edge of the mask that is what it has.
+static constexpr int64_t tileRows = 8;
+static_assert(rowsPerRange % tileRows == 0);
+
+/// Visible pairs of a query and a key of the head at which `site` stands.
+static Index countVisible(KernelBuilder &kernel, ArgumentBlock &arguments,
+                          TileMask &mask, const SiteOperands &sites) {
+  Index queries = arguments.getSize(sites.query, 2);
+  Index keys = arguments.getSize(sites.key, 2);
+  Value zero = kernel.constantI64(0);
+  auto sum = kernel.loop(
+      0, queries, tileRows, {zero},
+      [&](Value query, ValueRange ofQueries) -> KernelBuilder::Values {
+        Index rows = kernel.min(tileRows, kernel.sub(queries, query));
+        TileSide above = mask.enter(pos::Side::query, query, rows, tileRows);
+        return kernel.loop(
+            0, keys, tileRows, ofQueries,
+            [&](Value key, ValueRange known) -> KernelBuilder::Values {
+              Index columns = kernel.min(tileRows, kernel.sub(keys, key));
+              TileSide below =
+                  mask.enter(pos::Side::key, key, columns, tileRows);
+              TileClass tile = mask.classify(above, below);
+              Index pairs = kernel.mul(rows, columns);
+              if (tile.certain)
+                pairs =
+                    kernel.select(tile.certain, pairs, kernel.div(pairs, 2));
+              if (tile.possible)
+                pairs = kernel.select(tile.possible, pairs, Index(0));
+              return {kernel.value(kernel.add(known[0], pairs))};
+            });
+      });
+  return sum.front();
+}
+
+/// FLOP of the visible pairs of all heads, or failure after a diagnostic.
+static FailureOr<Index> countVisibleFlops(const Lowering &lowering,
+                                          KernelBuilder &kernel,
+                                          ArgumentBlock &arguments,
+                                          const SiteOperands &sites,
+                                          int64_t perScore) {
+  const KernelPlan &plan = lowering.plan;
+  ScoreSite site(kernel, arguments, plan, sites, /*vectors=*/1);
+  TileMask mask(kernel, arguments, site, plan, sites);
+  Index batch = arguments.getSize(sites.query, 0);
+  Index heads = arguments.getSize(sites.query, 1);
+  // Those that are alike are counted once.
+  bool isEach = variesWith(plan, pos::Axis::batch) || plan.hasPositions;
+  bool isEachHead = variesWith(plan, pos::Axis::head);
+  LogicalResult entered = success();
+  auto sum = kernel.loop(
+      0, isEach ? batch : Index(1), 1, {kernel.constantI64(0)},
+      [&](Value element, ValueRange ofElements) -> KernelBuilder::Values {
+        return kernel.loop(
+            0, isEachHead ? heads : Index(1), 1, ofElements,
+            [&](Value head, ValueRange known) -> KernelBuilder::Values {
+              if (failed(site.enterHead(element, head)))
+                entered = failure();
+              Index visible = countVisible(kernel, arguments, mask, sites);
+              return {kernel.value(kernel.add(known[0], visible))};
+            });
+      });
+  if (failed(entered))
+    return failure();
+  Index pairs = sum.front();
+  if (!isEach)
+    pairs = kernel.mul(pairs, batch);
+  if (!isEachHead)
+    pairs = kernel.mul(pairs, heads);
+  return kernel.mul(pairs, perScore);
+}
+
+LogicalResult codegen::launchAttention(const Lowering &lowering,
+                                       const LaunchOperands &operands,
+                                       StringRef suffix,
+                                       const SiteOperands &sites,
+                                       int64_t perScore) {
+  OpBuilder &builder = lowering.builder;
+  Location loc = lowering.getLoc();
+  OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
+  Value flops = arith::ConstantIndexOp::create(builder, loc, perScore);
+  for (Value extent :
+       {lowering.getDim(owner.query, 0), lowering.getDim(owner.query, 1),
+        lowering.getDim(owner.query, 2), lowering.getDim(owner.key, 2)})
+    flops = arith::MulIOp::create(builder, loc, flops, extent);
+  LogicalResult counted = success();
+  if (lowering.plan.mask)
+    createNumber(
+        lowering.kernels, loc, lowering.getKernelName(suffix) + "_flops",
+        operands.layout, lowering.target,
+        [&](KernelBuilder &kernel, ArgumentBlock &arguments) -> Index {
+          FailureOr<Index> number =
+              countVisibleFlops(lowering, kernel, arguments, sites, perScore);
+          counted = number;
+          return failed(number) ? Index(0) : *number;
+        });
+  operands.launch(lowering, suffix, flops);
+  return counted;
+}
+
+void codegen::addForwardReads(const Lowering &lowering,
+                              const HoistTables &tables, ForwardTask &task,
+                              LaunchOperands &operands) {
+  auto op = cast<pos::AttentionOp>(lowering.getOp());
+  task.sites.query = operands.read(op.getQuery());
+  task.sites.key = operands.read(op.getKey());
+  for (Value value : op.getValues())
+    task.sites.values.push_back(operands.read(value));
+  task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
+}
+
+void codegen::addForwardWrites(const Lowering &lowering, ForwardTask &task,
+                               LaunchOperands &operands) {
+  auto op = cast<pos::AttentionOp>(lowering.getOp());
+  Value query = op.getQuery();
+  // The last dimension of a row is static.
+  SmallVector<Value> sizes{lowering.getDim(query, 0), lowering.getDim(query, 1),
+                           lowering.getDim(query, 2), Value()};
+  auto allocate = [&](Value result) {
+    return operands.write(
+        lowering.allocate(cast<RankedTensorType>(result.getType()), sizes));
+  };
+  for (Value output : op.getOutputs())
+    task.outputs.push_back(allocate(output));
+  task.lse = allocate(op.getLse());
+  if (Value statistics = op.getStatistics())
+    task.statistics = allocate(statistics);
+  task.operands = operands.layout;
+}

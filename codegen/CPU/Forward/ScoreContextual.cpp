@@ -1,0 +1,141 @@
+//===- ScoreContextual.cpp - Contextual places of the forward -------------===//
+//
+// Lanes are queries. A table of products lies with lanes side by side, so a row
+// that is the same in all lanes is one load and any other a gather. A running
+// sum is a vector that goes from key to key.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/CPU/Forward/ScoreSite.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+/// The product with the row of the cell's offset.
+Value ScoreSite::loadOffsetProduct(unsigned number) {
+  int64_t panel = vectors * kernel.width();
+  return kernel.loadVector(offsetCells, {kernel.mul(row, panel),
+                                         kernel.mul(vector, kernel.width()),
+                                         number * offsetRows * panel});
+}
+
+Value ScoreSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
+  if (std::optional<unsigned> number = plan.findOffsetProduct(op))
+    return orNaN(loadOffsetProduct(*number),
+                 toEntry(kernel.broadcast(index), countRows(op)));
+  unsigned products = operands.queryProducts[plan.findTable(op)];
+  int64_t width = kernel.width();
+  Index last = kernel.sub(arguments.getSize(products, 2), 1);
+  Index group = kernel.min(kernel.div(getFirst(), width), last);
+  Value base = arguments.getAddress(products, {batchIndex, headIndex, group});
+  auto load = [&](Value row) {
+    return kernel.loadVector(base, {kernel.mul(kernel.fromI32(row), width)});
+  };
+  auto gather = [&](Value rows) {
+    Value places = arith::MulIOp::create(kernel.builder, kernel.loc, rows,
+                                         kernel.splatI32(width));
+    places = arith::AddIOp::create(kernel.builder, kernel.loc, places,
+                                   kernel.lanes(0));
+    return kernel.gather(kernel.f32, base, places);
+  };
+  return lookUp(index, countRows(op), load, gather);
+}
+
+Value ScoreSite::sum(OpBuilder &, pos::SumOp op) {
+  std::optional<unsigned> number = plan.findOffsetProduct(op);
+  return number ? loadOffsetProduct(*number) : Value();
+}
+
+//===----------------------------------------------------------------------===//
+// Scans
+//===----------------------------------------------------------------------===//
+
+void ScoreSite::enterScans(Value sums, int64_t capacityOfSums,
+                           int64_t vectors) {
+  scanSums = sums;
+  scanCapacity = capacityOfSums;
+  scanVectors = vectors;
+  carries.clear();
+  for (size_t scan = 0; scan < plan.scans.size(); ++scan)
+    for (int64_t v = 0; v < vectors; ++v)
+      carries.push_back(kernel.loadVector(
+          scanSums, {scan * scanCapacity + v * kernel.width()}));
+}
+
+void ScoreSite::storeScans() {
+  for (size_t scan = 0; scan < plan.scans.size(); ++scan)
+    for (int64_t v = 0; v < scanVectors; ++v)
+      kernel.storeVector(carries[scan * scanVectors + v], scanSums,
+                         {scan * scanCapacity + v * kernel.width()});
+}
+
+Value ScoreSite::emitSaturated() {
+  Value all;
+  for (auto [number, scan] : llvm::enumerate(plan.scans)) {
+    std::optional<double> limit = getLimit(scan);
+    if (!limit)
+      return {};
+    for (int64_t v = 0; v < scanVectors; ++v) {
+      Value reached = kernel.compareF(arith::CmpFPredicate::OGE,
+                                      carries[number * scanVectors + v],
+                                      kernel.splatF32(*limit));
+      all =
+          all ? arith::AndIOp::create(kernel.builder, kernel.loc, all, reached)
+                    .getResult()
+              : reached;
+    }
+  }
+  return holdsInAll(all);
+}
+
+Value ScoreSite::scan(OpBuilder &, pos::ScanOp op, Value value, Value limit) {
+  if (isSaturated)
+    return limit;
+  Value &carry =
+      carries[plan.findScan(op) * scanVectors + vector.getConstant()];
+  Value counted = kernel.broadcast(value);
+  if (visible)
+    counted = kernel.selectF(visible, counted, kernel.splatF32(0.0));
+  carry = kernel.addF(carry, counted);
+  Value most = kernel.broadcast(limit);
+  Value isBelow = kernel.compareF(arith::CmpFPredicate::ULT, carry, most);
+  return kernel.selectF(isBelow, carry, most); // NaN stays NaN
+}
+
+//===----------------------------------------------------------------------===//
+// Weighted rows
+//===----------------------------------------------------------------------===//
+
+void ScoreSite::addToBuckets(Value buckets, int64_t panel, Index rows,
+                             Value index, Value weights, Value memory) {
+  OpBuilder &builder = kernel.builder;
+  TableEntry entry = toEntry(kernel.broadcast(index), rows);
+  // A hidden key has next to no weight, wherever its row is.
+  Value isNothing = kernel.compareF(arith::CmpFPredicate::OLE, weights,
+                                    kernel.splatF32(0x1p-120));
+  entry.exists =
+      arith::OrIOp::create(builder, kernel.loc, entry.exists, isNothing);
+  Value addend = orNaN(weights, entry);
+  auto [firstRow, isSame] = findSame(entry.row);
+  Value first = firstRow;
+  Value base = kernel.advance(buckets, {kernel.mul(vector, kernel.width())});
+  auto addVector = [&] {
+    Value at = kernel.advance(base, {kernel.mul(kernel.fromI32(first), panel)});
+    kernel.storeVector(kernel.addF(kernel.loadVector(at), addend), at);
+  };
+  if (!isa<VectorType>(index.getType()))
+    return addVector();
+  kernel.when(isSame, addVector, [&] {
+    kernel.store(entry.row, memory);
+    kernel.storeVector(addend, memory, {kernel.width()});
+    kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+      Value row =
+          kernel.load(kernel.i32, kernel.advance(memory, {lane}, kernel.i32));
+      Value at =
+          kernel.advance(base, {kernel.mul(kernel.fromI32(row), panel), lane});
+      Value weight = kernel.loadF32(memory, {lane, kernel.width()});
+      kernel.store(kernel.addF(kernel.loadF32(at), weight), at);
+    });
+  });
+}

@@ -1,0 +1,98 @@
+//===- ScoreSite.h - Where the forward emits score payloads -----*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_CPU_FORWARD_SCORESITE_H
+#define SEXTANT_CODEGEN_CPU_FORWARD_SCORESITE_H
+
+#include "codegen/Tiles/KernelSite.h"
+
+namespace sextant::codegen {
+
+/// Points (vector of query rows, key row): lanes are queries.
+class ScoreSite : public KernelSite {
+public:
+  /// Axes of query positions that are kept in scratch memory.
+  static constexpr int64_t packedAxes = 4;
+
+  ScoreSite(KernelBuilder &kernel, ArgumentBlock &arguments,
+            const KernelPlan &plan, const SiteOperands &operands,
+            int64_t vectors)
+      : KernelSite(kernel, arguments, plan, operands, pos::RowOperand::query),
+        vectors(vectors) {}
+
+  /// Copies the positions of the item's queries, `count` rows from `first`, to
+  /// `memory`: i32 [packedAxes][capacity]; the last row is repeated past the
+  /// end.
+  void packPositions(Index first, Index count, int64_t capacity,
+                     mlir::Value memory);
+  /// The first query row of the panel, and its place among the item's rows.
+  void enterPanel(Index first, Index place);
+  /// `vector` counts vectors within the panel; `row` is that of the key in its
+  /// register tile.
+  void setPoint(Index vector, Index key, Index row);
+
+  mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
+  mlir::Value tensorRow(mlir::OpBuilder &, pos::Side side) override;
+  mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
+
+  // Contextual places, in ScoreContextual.cpp.
+
+  mlir::Value queryDot(mlir::OpBuilder &, pos::QueryDotOp op,
+                       mlir::Value index) override;
+  mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
+                   mlir::Value limit) override;
+  mlir::Value sum(mlir::OpBuilder &, pos::SumOp op) override;
+  /// Where products with rows of offsets are, for a register tile of `rows`
+  /// keys: [products][rows][panel].
+  void setOffsetCells(mlir::Value memory, int64_t rows) {
+    offsetCells = memory;
+    offsetRows = rows;
+  }
+  /// Running sums of scans are kept at [scans][capacity]; `place` is that of
+  /// the panel of `vectors` vectors. Loads the sums.
+  void enterScans(mlir::Value sums, int64_t capacity, int64_t vectors);
+  /// Whether every sum has reached its limit, an i1; null if that is not
+  /// known.
+  mlir::Value emitSaturated();
+  /// Where sums have reached their limits, scans are constants.
+  void setSaturated(bool value) { isSaturated = value; }
+  /// Which lanes see the key; null: all do.
+  void setVisible(mlir::Value lanes) { visible = lanes; }
+  void storeScans();
+  /// Adds `weights` to row `index` of buckets [rows][panel] at the point.
+  void addToBuckets(mlir::Value buckets, int64_t panel, Index rows,
+                    mlir::Value index, mlir::Value weights, mlir::Value memory);
+
+  mlir::Value getLaneCodes() override;
+  mlir::Value getRowCode() override;
+
+protected:
+  Index getCellPlace() override;
+  mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
+                          mlir::Value row) override;
+
+private:
+  /// The first row of the vector at hand.
+  Index getFirst() {
+    return kernel.add(first, kernel.mul(vector, kernel.width()));
+  }
+  /// The key, kept inside the tensor: tiles may reach past its end.
+  Index getKey();
+  mlir::Value loadOffsetProduct(unsigned number);
+
+  Index first = 0, place = 0, vector = 0, key = 0, row = 0;
+  int64_t vectors; ///< of a panel
+  int64_t capacity = 0;
+  mlir::Value packed;
+
+  mlir::Value scanSums; ///< memory
+  int64_t scanCapacity = 0, scanVectors = 0;
+  llvm::SmallVector<mlir::Value> carries; ///< [scans][vectors]
+  mlir::Value visible;
+  bool isSaturated = false;
+  mlir::Value offsetCells;
+  int64_t offsetRows = 0;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_FORWARD_SCORESITE_H

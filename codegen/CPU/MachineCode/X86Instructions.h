@@ -1,0 +1,34 @@
+//===- X86Instructions.h - Vector instructions of x86 -----------*- C++ -*-===//
+//
+// What no op of MLIR stands for and a vector unit of x86 has, in the form in
+// which targets give it to the builder of kernels (codegen/Emit/VectorTarget.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_MACHINECODE_X86INSTRUCTIONS_H
+#define SEXTANT_CODEGEN_CPU_MACHINECODE_X86INSTRUCTIONS_H
+
+#include "codegen/Emit/KernelBuilder.h"
+
+namespace sextant::codegen::x86 {
+
+/// VSCALEFPS of AVX-512: x * 2^floor(power), 16 lanes.
+mlir::Value emitScalef(KernelBuilder &kernel, mlir::Value x, mlir::Value power);
+
+/// VDPBF16PS of AVX512_BF16: sum + a.low * b.low + a.high * b.high in each of 16
+/// lanes; `a` and `b` are vectors of 32 bf16.
+mlir::Value emitBf16Dot(KernelBuilder &kernel, mlir::Value sum, mlir::Value a,
+                        mlir::Value b);
+
+/// Calls `function` in a mode of the control register MXCSR in which arithmetic
+/// rounds to nearest, traps nothing and knows no number below 2^-126, and
+/// restores that of the caller: on some processors arithmetic with a denormal
+/// costs a hundred times that with a zero, and the probabilities of far keys
+/// pass through that range. The function is not inlined, so that no arithmetic
+/// moves across the change of the mode, of which LLVM knows nothing.
+void emitFlushingCall(KernelBuilder &kernel, mlir::LLVM::LLVMFuncOp function,
+                      mlir::ValueRange arguments);
+
+} // namespace sextant::codegen::x86
+
+#endif // SEXTANT_CODEGEN_CPU_MACHINECODE_X86INSTRUCTIONS_H

@@ -1,0 +1,288 @@
+//===- Compile.cpp - From a model to an artifact --------------------------===//
+
+#include "codegen/Driver/Compile.h"
+#include "codegen/Artifact/Artifact.h"
+#include "codegen/Artifact/DiskCache.h"
+#include "codegen/Driver/LowerAttention.h"
+#include "codegen/Driver/TargetChoice.h"
+#include "dialects/Exec/IR/Exec.h"
+#include "dialects/Interfaces/DerivativeRules.h"
+#include "dialects/Nn/IR/Nn.h"
+#include "dialects/Pos/IR/Pos.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/Encoding/SearchPath.h"
+#include "passes/Gradient/Gradient.h"
+#include "passes/Pipelines.h"
+#include "passes/Schedule/Schedule.h"
+#include "runtime/LaunchHash.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/TargetParser/Host.h"
+#include <cstdlib>
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+void codegen::registerCompilerDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
+                  tensor::TensorDialect, exec::ExecDialect, nn::NnDialect,
+                  pos::PosDialect>();
+  registerDerivativeRules(registry);
+  registerTargetDialects(registry);
+}
+
+/// The options with what the environment asks for besides.
+static llvm::Expected<CompileOptions> addEnvironment(CompileOptions options) {
+  const char *checks = std::getenv("SEXTANT_CHECK");
+  for (StringRef check : llvm::split(checks ? checks : "", ',')) {
+    if (check == "reads")
+      options.checkReads = true;
+    else if (!check.empty())
+      return llvm::createStringError("SEXTANT_CHECK is \"" + check +
+                                     "\": known is \"reads\"");
+  }
+  return options;
+}
+
+//===----------------------------------------------------------------------===//
+// Passes
+//===----------------------------------------------------------------------===//
+
+static void buildPosPipeline(OpPassManager &passes,
+                             const CompileOptions &options,
+                             const Capabilities &capabilities) {
+  passes::EncodingPipelineOptions encoding;
+  encoding.searchPath = options.searchPath;
+  // Checks run definitions as they are written.
+  encoding.piecewiseLinear = capabilities.hasHinges && !options.checkReads;
+  passes::buildEncodingPipeline(passes, encoding);
+}
+
+static void buildExecPipeline(OpPassManager &passes,
+                              const CompileOptions &options,
+                              const Capabilities &capabilities) {
+  // Gradients of attention carry the sites of their forward ops, hoisted.
+  passes.addPass(passes::createDeriveBackward());
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  if (capabilities.gathersRows)
+    passes.addPass(passes::createFuseRowGathers());
+  passes.addPass(passes::createNnToExec());
+  LowerAttentionOptions lowering;
+  lowering.target = options.target;
+  lowering.checkReads = options.checkReads;
+  passes.addPass(createLowerAttention(lowering));
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  passes.addPass(passes::createExecRelease());
+  passes.addPass(passes::createExecVerify());
+}
+
+/// None for a name that is unknown: `lower-attention` says so at the module.
+static Capabilities getCapabilities(StringRef targetName) {
+  llvm::Expected<Target> target = parseTarget(targetName);
+  if (target)
+    return target->capabilities;
+  llvm::consumeError(target.takeError());
+  return {};
+}
+
+void codegen::buildCompilePipeline(OpPassManager &passes,
+                                   const CompileOptions &options) {
+  Capabilities capabilities = getCapabilities(options.target);
+  buildPosPipeline(passes, options, capabilities);
+  buildExecPipeline(passes, options, capabilities);
+}
+
+namespace {
+struct PipelineOptions : public PassPipelineOptions<PipelineOptions> {
+  Option<std::string> target{
+      *this, "target", llvm::cl::init("cpu"),
+      llvm::cl::desc("What kernels are compiled for: cpu, or the name of one "
+                     "target (an unknown one is answered with the list)")};
+  Option<std::string> searchPath{
+      *this, "search-path",
+      llvm::cl::desc("Folders of encodings, separated by colons")};
+  Option<bool> checkReads{
+      *this, "check-reads", llvm::cl::init(false),
+      llvm::cl::desc("Stop a call whose payloads read outside of a parameter")};
+};
+} // namespace
+
+void codegen::registerCompilePipeline() {
+  PassPipelineRegistration<PipelineOptions>(
+      "sextant-pipeline", "From a model to launches of kernels",
+      [](OpPassManager &passes, const PipelineOptions &given) {
+        CompileOptions options;
+        options.target = given.target;
+        options.searchPath = given.searchPath;
+        options.checkReads = given.checkReads;
+        buildCompilePipeline(passes, options);
+      });
+}
+
+/// Runs what brings `module` to `stage` at the level of pos or exec.
+static llvm::Error runPasses(ModuleOp module, const CompileOptions &options,
+                             const Capabilities &capabilities,
+                             CompileStage stage) {
+  PassManager passes(module.getContext(), ModuleOp::getOperationName());
+  buildPosPipeline(passes, options, capabilities);
+  if (stage != CompileStage::Pos)
+    buildExecPipeline(passes, options, capabilities);
+  if (failed(passes.run(module)))
+    return llvm::createStringError("the model does not compile");
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+static std::string print(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  op->print(stream);
+  text += '\n';
+  return text;
+}
+
+/// Puts the names of the launches among the symbols of the kernels: the runtime
+/// looks for them (LaunchHash.h). They are made from the artifact as it is
+/// read, which for this once has no code.
+static LogicalResult addLaunchSymbols(ModuleOp module, ModuleOp kernels,
+                                      StringRef target) {
+  FailureOr<std::string> bytes =
+      writeArtifact(module, CompiledObject{"none yet", {}}, target);
+  if (failed(bytes))
+    return failure();
+  auto artifact = runtime::readArtifact(
+      {reinterpret_cast<const uint8_t *>(bytes->data()), bytes->size()});
+  if (!artifact)
+    return module.emitError("the program cannot be read back: ")
+           << artifact.error().message();
+  OpBuilder builder = OpBuilder::atBlockEnd(kernels.getBody());
+  Type byte = builder.getI8Type();
+  for (const runtime::Function &function : artifact->functions)
+    for (const auto &launch : findLaunchSymbols(*artifact, function))
+      if (!kernels.lookupSymbol(launch.symbol))
+        LLVM::GlobalOp::create(builder, kernels.getLoc(), byte,
+                               /*isConstant=*/true, LLVM::Linkage::External,
+                               launch.symbol, builder.getI8IntegerAttr(0));
+  return success();
+}
+
+llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
+                                                    const CompileOptions &given,
+                                                    CompileStage stage) {
+  llvm::Expected<CompileOptions> all = addEnvironment(given);
+  if (!all)
+    return all.takeError();
+  llvm::Expected<Target> target = parseTarget(all->target, getRowType(module));
+  if (!target)
+    return target.takeError();
+  if (stage == CompileStage::Artifact &&
+      module.getOps<func::FuncOp>().empty()) {
+    module.emitError("expected a function (func.func): a program without one "
+                     "has nothing to run");
+    return llvm::createStringError("the model does not compile");
+  }
+  // What follows knows no `cpu`.
+  CompileOptions options = *all;
+  options.target = target->name;
+  if (llvm::Error error =
+          runPasses(module, options, target->capabilities, stage))
+    return std::move(error);
+  if (stage == CompileStage::Pos || stage == CompileStage::Exec)
+    return print(module);
+
+  auto kernels = module.lookupSymbol<ModuleOp>(kernelsName);
+  if (stage == CompileStage::Kernel)
+    return kernels ? print(kernels) : std::string();
+  CompiledObject object;
+  if (kernels) {
+    if (stage == CompileStage::Artifact &&
+        failed(addLaunchSymbols(module, kernels, target->name)))
+      return llvm::createStringError("cannot write the artifact");
+    CodeForm form = stage == CompileStage::LLVM       ? CodeForm::LLVM
+                    : stage == CompileStage::Assembly ? CodeForm::Assembly
+                                                      : CodeForm::Object;
+    llvm::Expected<std::string> code =
+        target->compile(kernels, target->processor, form);
+    if (!code || stage != CompileStage::Artifact)
+      return code;
+    object.code = std::move(*code);
+    for (StringRef feature : target->processor.required)
+      object.features.push_back(feature.str());
+  } else if (stage != CompileStage::Artifact) {
+    return std::string();
+  }
+  FailureOr<std::string> bytes = writeArtifact(module, object, target->name);
+  if (failed(bytes))
+    return llvm::createStringError("cannot write the artifact");
+  return std::move(*bytes);
+}
+
+//===----------------------------------------------------------------------===//
+// The cache
+//===----------------------------------------------------------------------===//
+
+/// Everything that the artifact of `module` follows from. Encodings count by
+/// their files' sizes and times, all of the search path: which of them are
+/// used is not known before linking, and looking is cheap.
+static std::string makeKey(ModuleOp module, const CompileOptions &options,
+                           const Target &target) {
+  CacheKey key;
+  key.add(getBuildId());
+  key.add(target.name);
+  key.add(target.processor.name);
+  key.add(target.processor.features);
+  key.add(std::to_string(target.vector.width));
+  key.add(std::to_string(target.vector.registers));
+  key.add(options.checkReads ? "check-reads" : "");
+  key.add(llvm::sys::getHostCPUName()); // code is tuned for it
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  // Locations give instructions their labels.
+  module->print(stream, OpPrintingFlags().enableDebugInfo().assumeVerified());
+  key.add(text);
+  passes::SearchPath searchPath(options.searchPath);
+  for (const std::string &folder : searchPath.getFolders())
+    key.addFolder(folder);
+  return key.finish();
+}
+
+/// Whether the runtime would take it; what it refuses is compiled again.
+static bool isReadable(llvm::StringRef bytes) {
+  return static_cast<bool>(runtime::readArtifact(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}));
+}
+
+llvm::Expected<std::string>
+codegen::compileToArtifact(ModuleOp module, const CompileOptions &given) {
+  llvm::Expected<CompileOptions> all = addEnvironment(given);
+  if (!all)
+    return all.takeError();
+  const CompileOptions &options = *all;
+  llvm::Expected<Target> target =
+      parseTarget(options.target, getRowType(module));
+  if (!target)
+    return target.takeError();
+  if (!options.useCache)
+    return compileToStage(module, options, CompileStage::Artifact);
+  DiskCache cache = DiskCache::getDefault();
+  std::string key = makeKey(module, options, *target);
+  if (std::optional<std::string> bytes = cache.find(key);
+      bytes && isReadable(*bytes))
+    return std::move(*bytes);
+  llvm::Expected<std::string> bytes =
+      compileToStage(module, options, CompileStage::Artifact);
+  if (bytes)
+    cache.store(key, *bytes);
+  return bytes;
+}

@@ -1,0 +1,60 @@
+//===- Compile.h - From a model to an artifact ------------------*- C++ -*-===//
+//
+// The compiler as one call: what tools and bindings use.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_DRIVER_COMPILE_H
+#define SEXTANT_CODEGEN_DRIVER_COMPILE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/Error.h"
+#include <string>
+
+namespace sextant::codegen {
+
+struct CompileOptions {
+  std::string target = "cpu"; ///< see parseTarget
+  std::string searchPath;     ///< folders of encodings, separated by colons
+  bool useCache = true;       ///< look into the disk cache, and fill it
+  /// Stop a call whose payloads read outside of a parameter, see
+  /// `lower-attention`. Also asked for by SEXTANT_CHECK=reads.
+  bool checkReads = false;
+};
+
+/// What a compilation stops at.
+enum class CompileStage {
+  Pos,      ///< fused and hoisted sites
+  Exec,     ///< launches and kernels
+  Kernel,   ///< the module of kernels alone
+  LLVM,     ///< its LLVM IR, optimised
+  Assembly, ///< its assembly
+  Artifact, ///< the bytes of a .sxt file
+};
+
+/// Adds the dialects, and nothing else, that a compilation needs: a context
+/// with these is cheap to make.
+void registerCompilerDialects(mlir::DialectRegistry &registry);
+
+/// From a model to launches of kernels: every pass up to the level of exec, for
+/// a target.
+void buildCompilePipeline(mlir::OpPassManager &passes,
+                          const CompileOptions &options);
+
+/// Makes the pipeline known as `sextant-pipeline{target=.. search-path=..}`.
+void registerCompilePipeline();
+
+/// Compiles `module`, which is changed in place, to the text or the bytes of a
+/// stage. Diagnostics go to the context; the error says at which step.
+llvm::Expected<std::string> compileToStage(mlir::ModuleOp module,
+                                           const CompileOptions &options,
+                                           CompileStage stage);
+
+/// Compiles to the bytes of a .sxt file, by the disk cache where it can.
+llvm::Expected<std::string> compileToArtifact(mlir::ModuleOp module,
+                                              const CompileOptions &options);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_DRIVER_COMPILE_H

@@ -1,0 +1,111 @@
+//===- Targets.cpp - The table of targets ---------------------------------===//
+
+#include "codegen/Driver/Targets.h"
+#include "codegen/CPU/CPULowerings.h"
+#include "codegen/CPU/MachineCode/ObjectCode.h"
+#include "codegen/CPU/MachineCode/X86Instructions.h"
+#include "codegen/Reference/ReferenceLowerings.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/TargetParser/Host.h"
+#include <deque>
+
+using namespace sextant::codegen;
+
+static Target getReference() {
+  Target target;
+  target.name = "reference";
+  target.elementTypes = {"f32", "f64"};
+  target.vector = getReferenceVectors();
+  target.lowerings = getReferenceLowerings();
+  target.processor.name = "x86-64";
+  target.compile = compileKernels;
+  return target;
+}
+
+/// What all targets of x86 with vectors share.
+static Target getX86(llvm::StringRef name, Unit unit) {
+  Target target;
+  target.name = name;
+  target.elementTypes = {"f32", "bf16"};
+  target.vector.flushingCall = x86::emitFlushingCall;
+  target.lowerings = getCPULowerings();
+  target.capabilities = {.hasHinges = true, .gathersRows = true};
+  target.compile = compileKernels;
+  target.f32Unit = target.bf16Unit = unit;
+  return target;
+}
+
+static Target getAvx2() {
+  Target target = getX86("cpu:avx2", Unit::MultiplyAdd256);
+  target.vector.width = 8;
+  target.vector.registers = 16;
+  target.processor = {"x86-64-v3", "", {"avx2", "fma"}};
+  return target;
+}
+
+static Target getAvx512() {
+  Target target = getX86("cpu:avx512", Unit::MultiplyAdd512);
+  target.vector.width = 16;
+  target.vector.registers = 32;
+  target.vector.scalef = x86::emitScalef;
+  target.processor = {
+      "x86-64-v4", "", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "fma"}};
+  return target;
+}
+
+static Target getAvx512Bf16() {
+  Target target = getAvx512();
+  target.name = "cpu:avx512bf16";
+  target.vector.bf16Dot = x86::emitBf16Dot;
+  target.processor.features = "+avx512bf16";
+  target.processor.required.push_back("avx512bf16");
+  target.bf16Unit = Unit::Bf16Dot512;
+  return target;
+}
+
+/// A deque, since names of its entries are handed out.
+static std::deque<Target> &getTable() {
+  static std::deque<Target> table = {getReference(), getAvx512Bf16(),
+                                     getAvx512(), getAvx2()};
+  return table;
+}
+
+static bool runsOnHost(const Target &target) {
+  static const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+  return llvm::all_of(target.processor.required, [&](llvm::StringRef feature) {
+    return features.lookup(feature);
+  });
+}
+
+void sextant::codegen::registerTargetDialects(mlir::DialectRegistry &registry) {
+  registerCompileDialects(registry);
+}
+
+llvm::Error sextant::codegen::registerTarget(Target target) {
+  for (const Target &other : getTable())
+    if (other.name == target.name)
+      return llvm::createStringError("there is a target '" + target.name +
+                                     "' already");
+  getTable().push_back(std::move(target));
+  return llvm::Error::success();
+}
+
+llvm::SmallVector<llvm::StringRef> sextant::codegen::getHostTargets() {
+  llvm::SmallVector<llvm::StringRef> names;
+  for (const Target &target : getTable())
+    if (runsOnHost(target))
+      names.push_back(target.name);
+  return names;
+}
+
+llvm::Expected<Target> sextant::codegen::findTarget(llvm::StringRef name) {
+  llvm::SmallVector<llvm::StringRef> known{"cpu"};
+  for (const Target &target : getTable()) {
+    known.push_back(target.name);
+    if (name == target.name)
+      return target;
+  }
+  return llvm::createStringError("unknown target '" + name +
+                                 "', expected one of " +
+                                 llvm::join(known, ", "));
+}

@@ -1,0 +1,69 @@
+//===- Targets.h - The table of targets -------------------------*- C++ -*-===//
+//
+// Everything that a target is stands in one entry of the table: nothing else
+// asks for a target's name, and no other file knows which targets there are.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_DRIVER_TARGETS_H
+#define SEXTANT_CODEGEN_DRIVER_TARGETS_H
+
+#include "codegen/Emit/CodeForm.h"
+#include "codegen/Emit/Lowering.h"
+#include "codegen/Host/Peak.h"
+#include "llvm/Support/Error.h"
+#include <optional>
+#include <string>
+
+namespace sextant::codegen {
+
+/// What the rows that attention multiplies are made of.
+enum class RowType { F32, BF16 };
+
+/// Forms of a program that a target may ask passes for.
+struct Capabilities {
+  /// Sums of rectified units as piecewise-linear functions (`pos.hinges`).
+  bool hasHinges = false;
+  /// Row maps of embeddings that take their rows from the table themselves.
+  bool gathersRows = false;
+};
+
+struct Target {
+  std::string name; ///< "cpu:avx512"
+  /// Where its tensors are, and what they are made of, in the words of PyTorch
+  /// and of MLIR.
+  llvm::StringRef device = "cpu";
+  llvm::SmallVector<llvm::StringRef, 2> elementTypes;
+  VectorTarget vector;
+  TargetLowerings lowerings;
+  Capabilities capabilities;
+  Processor processor;
+  KernelCompiler compile = nullptr;
+  /// What it multiplies rows with; none: `cpu` never means this target.
+  std::optional<Unit> f32Unit, bf16Unit;
+
+  std::optional<Unit> getUnit(RowType rows) const {
+    return rows == RowType::BF16 ? bf16Unit : f32Unit;
+  }
+};
+
+/// Adds what the modules of kernels of all targets are made of, and its
+/// translations.
+void registerTargetDialects(mlir::DialectRegistry &registry);
+
+/// Adds a target, by which name all tools find it from then on: for
+/// experiments and tests. Its name must be new. Not while another thread
+/// compiles.
+llvm::Error registerTarget(Target target);
+
+/// The target of a name in the table; the error of an unknown one lists them.
+/// `cpu` is no target, see TargetChoice.h.
+llvm::Expected<Target> findTarget(llvm::StringRef name);
+
+/// Of these, the names that this machine can run: the reference, then those of
+/// the CPU, best first.
+llvm::SmallVector<llvm::StringRef> getHostTargets();
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_DRIVER_TARGETS_H

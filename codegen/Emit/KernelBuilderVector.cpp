@@ -1,0 +1,246 @@
+//===- KernelBuilderVector.cpp - Vectors and numeric pieces of kernels ----===//
+
+#include "codegen/Emit/KernelBuilder.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// Lanes
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::broadcast(Value scalar) {
+  if (isa<VectorType>(scalar.getType()))
+    return scalar;
+  return vector::BroadcastOp::create(
+      builder, loc, VectorType::get(width(), scalar.getType()), scalar);
+}
+
+Value KernelBuilder::lanes(Index base) {
+  SmallVector<int32_t> numbers(width());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  Value steps = constant(DenseElementsAttr::get(vi32, ArrayRef(numbers)));
+  if (base.is(0))
+    return steps;
+  return arith::AddIOp::create(builder, loc, steps, broadcast(toI32(base)));
+}
+
+Value KernelBuilder::lanesBelow(Index count) {
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt,
+                               lanes(0), broadcast(toI32(count)));
+}
+
+Value KernelBuilder::shuffle(Value a, Value b, ArrayRef<int64_t> mask) {
+  return vector::ShuffleOp::create(builder, loc, a, b, mask);
+}
+
+KernelBuilder::Values KernelBuilder::transpose(ValueRange rows) {
+  // Swaps blocks of growing size: log2(width) steps of width shuffles.
+  Values result(rows.begin(), rows.end());
+  int64_t n = width();
+  for (int64_t block = 1; block < n; block *= 2) {
+    SmallVector<int64_t> even(n), odd(n);
+    for (int64_t lane = 0; lane < n; ++lane) {
+      even[lane] = lane & block ? n + lane - block : lane;
+      odd[lane] = lane & block ? n + lane : lane + block;
+    }
+    for (int64_t row = 0; row < n; ++row) {
+      if (row & block)
+        continue;
+      Value x = result[row], y = result[row | block];
+      result[row] = shuffle(x, y, even);
+      result[row | block] = shuffle(x, y, odd);
+    }
+  }
+  return result;
+}
+
+Value KernelBuilder::sumLanes(Value vector) {
+  for (int64_t half = width() / 2; half >= 1; half /= 2) {
+    SmallVector<int64_t> mask(width());
+    for (int64_t lane = 0; lane < width(); ++lane)
+      mask[lane] = (lane + half) % width();
+    vector = addF(vector, shuffle(vector, vector, mask));
+  }
+  return vector::ExtractOp::create(builder, loc, vector, 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Floating point
+//===----------------------------------------------------------------------===//
+
+template <typename OpTy>
+static Value createContracted(KernelBuilder &k, Value a, Value b) {
+  return OpTy::create(k.builder, k.loc, a, b, arith::FastMathFlags::contract);
+}
+
+Value KernelBuilder::addF(Value a, Value b) {
+  return createContracted<arith::AddFOp>(*this, a, b);
+}
+
+Value KernelBuilder::subF(Value a, Value b) {
+  return createContracted<arith::SubFOp>(*this, a, b);
+}
+
+Value KernelBuilder::mulF(Value a, Value b) {
+  return createContracted<arith::MulFOp>(*this, a, b);
+}
+
+Value KernelBuilder::divF(Value a, Value b) {
+  return createContracted<arith::DivFOp>(*this, a, b);
+}
+
+Value KernelBuilder::fma(Value a, Value b, Value c) {
+  if (!isa<VectorType>(c.getType()))
+    return math::FmaOp::create(builder, loc, a, b, c);
+  return vector::FMAOp::create(builder, loc, a, b, c);
+}
+
+Value KernelBuilder::compareF(arith::CmpFPredicate predicate, Value a,
+                              Value b) {
+  return arith::CmpFOp::create(builder, loc, predicate, a, b);
+}
+
+Value KernelBuilder::selectF(Value condition, Value a, Value b) {
+  return arith::SelectOp::create(builder, loc, condition, a, b);
+}
+
+Value KernelBuilder::maxF(Value a, Value b) {
+  return selectF(compareF(arith::CmpFPredicate::OGT, a, b), a, b);
+}
+
+Value KernelBuilder::exp2(Value x, bool isForBf16) {
+  // Interpolation of 2^x on [-1/2, 1/2] at Chebyshev nodes. The short one has a
+  // bias, which f32 gradients would show: P of a row with one large score is
+  // 2^0, and errors of P do not cancel in sums over rows.
+  static constexpr double shortSeries[] = {
+      1.000000075455e+00, 6.931471880262e-01, 2.402210748531e-01,
+      5.550357114219e-02, 9.676031918325e-03, 1.339086336462e-03};
+  static constexpr double longSeries[] = {
+      1.000000000000e+00, 6.931472067028e-01, 2.402265092229e-01,
+      5.550327226670e-02, 9.618056678525e-03, 1.340042817762e-03,
+      1.546144469857e-04};
+  ArrayRef<double> coefficients =
+      isForBf16 ? ArrayRef(shortSeries) : ArrayRef(longSeries);
+  // 2^-127 has no exponent bits: it is 0, and what lies above it and below
+  // 2^-126 is denormal, which is read as 0. NaN stays, as the second operand.
+  if (!target.scalef)
+    x = maxF(splatF32(-127.0), x);
+  Value rounded = math::RoundEvenOp::create(builder, loc, x);
+  Value fraction = subF(x, rounded);
+  Value power = splatF32(coefficients.back());
+  for (double coefficient : llvm::reverse(coefficients.drop_back()))
+    power = fma(power, fraction, splatF32(coefficient));
+  if (target.scalef)
+    return target.scalef(*this, power, rounded);
+  Value exponent = arith::FPToSIOp::create(builder, loc, vi32, rounded);
+  Value shifted = arith::ShLIOp::create(builder, loc, exponent, splatI32(23));
+  Value bits = arith::BitcastOp::create(builder, loc, vi32, power);
+  Value scaled = arith::AddIOp::create(builder, loc, bits, shifted);
+  return arith::BitcastOp::create(builder, loc, vf32, scaled);
+}
+
+Value KernelBuilder::log(Value x) {
+  // x = 2^e m with m in [sqrt(1/2), sqrt(2)); ln m by the series of atanh.
+  Value bits = arith::BitcastOp::create(builder, loc, vi32, x);
+  Value biased = arith::SubIOp::create(builder, loc, bits,
+                                       splatI32(0x3f3504f3)); // sqrt(1/2)
+  Value exponent = arith::ShRSIOp::create(builder, loc, biased, splatI32(23));
+  Value exponentBits =
+      arith::ShLIOp::create(builder, loc, exponent, splatI32(23));
+  Value mantissaBits = arith::SubIOp::create(builder, loc, bits, exponentBits);
+  Value m = arith::BitcastOp::create(builder, loc, vf32, mantissaBits);
+  Value e = arith::SIToFPOp::create(builder, loc, vf32, exponent);
+  Value one = splatF32(1.0);
+  Value z = divF(subF(m, one), addF(m, one));
+  Value square = mulF(z, z);
+  Value series = splatF32(2.0 / 9);
+  for (int odd : {7, 5, 3, 1})
+    series = fma(series, square, splatF32(2.0 / odd));
+  Value isNaN = compareF(arith::CmpFPredicate::UNO, x, x);
+  return selectF(isNaN, x,
+                 fma(e, splatF32(llvm::numbers::ln2), mulF(series, z)));
+}
+
+//===----------------------------------------------------------------------===//
+// Pairs of bf16
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::asPairs(Value units) {
+  return vector::BitCastOp::create(builder, loc,
+                                   VectorType::get(2 * width(), bf16), units);
+}
+
+Value KernelBuilder::asUnits(Value pairs) {
+  return vector::BitCastOp::create(builder, loc, vf32, pairs);
+}
+
+Value KernelBuilder::dot(Value a, Value b, Value c) {
+  return target.bf16Dot(*this, c, asPairs(a), asPairs(b));
+}
+
+Value KernelBuilder::truncatePair(Value low, Value high) {
+  SmallVector<int64_t> inOrder(2 * width());
+  std::iota(inOrder.begin(), inOrder.end(), 0);
+  return truncate(shuffle(low, high, inOrder));
+}
+
+Value KernelBuilder::pairRows(Value low, Value high) {
+  Value both = truncatePair(low, high);
+  SmallVector<int64_t> alternating;
+  for (int64_t lane = 0; lane < width(); ++lane)
+    alternating.append({lane, width() + lane});
+  return asUnits(shuffle(both, both, alternating));
+}
+
+std::pair<Value, Value> KernelBuilder::interleave(Value first, Value second) {
+  Value a = asPairs(first), b = asPairs(second);
+  auto half = [&](int64_t from) {
+    SmallVector<int64_t> alternating;
+    for (int64_t lane = from; lane < from + width(); ++lane)
+      alternating.append({lane, 2 * width() + lane});
+    return asUnits(shuffle(a, b, alternating));
+  };
+  return {half(0), half(width())};
+}
+
+static Type withElement(Value vector, Type element) {
+  auto type = dyn_cast<VectorType>(vector.getType());
+  return type ? Type(VectorType::get(type.getShape(), element)) : element;
+}
+
+Value KernelBuilder::extend(Value bf16Vector) {
+  return arith::ExtFOp::create(builder, loc, withElement(bf16Vector, f32),
+                               bf16Vector);
+}
+
+Value KernelBuilder::truncate(Value f32Vector) {
+  if (target.bf16Dot) // implies the conversion
+    return arith::TruncFOp::create(builder, loc, withElement(f32Vector, bf16),
+                                   f32Vector);
+  // To the nearest, ties to even; a NaN stays one.
+  Type word = withElement(f32Vector, i32);
+  auto splat = [&](int32_t number) -> Value {
+    auto attribute = builder.getI32IntegerAttr(number);
+    if (auto type = dyn_cast<VectorType>(word))
+      return constant(DenseElementsAttr::get(type, attribute));
+    return constant(attribute);
+  };
+  Value bits = arith::BitcastOp::create(builder, loc, word, f32Vector);
+  Value high = arith::ShRUIOp::create(builder, loc, bits, splat(16));
+  Value odd = arith::AndIOp::create(builder, loc, high, splat(1));
+  Value half = arith::AddIOp::create(builder, loc, odd, splat(0x7fff));
+  Value rounded = arith::AddIOp::create(builder, loc, bits, half);
+  Value quiet = arith::OrIOp::create(builder, loc, bits, splat(0x400000));
+  Value isNaN = compareF(arith::CmpFPredicate::UNO, f32Vector, f32Vector);
+  Value chosen = selectF(isNaN, quiet, rounded);
+  Value top = arith::ShRUIOp::create(builder, loc, chosen, splat(16));
+  Value narrow =
+      arith::TruncIOp::create(builder, loc, withElement(f32Vector, i16), top);
+  return arith::BitcastOp::create(builder, loc, withElement(f32Vector, bf16),
+                                  narrow);
+}

@@ -1,0 +1,25 @@
+//===- KernelNumber.h - Functions that give a number ------------*- C++ -*-===//
+//
+// A kernel has two of them (codegen/Emit/KernelFunction.h), and may have a
+// third, `k_flops`: where the work depends on the arguments, since a mask hides
+// keys, a profile asks it instead of what the launch says.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_EMIT_KERNELNUMBER_H
+#define SEXTANT_CODEGEN_EMIT_KERNELNUMBER_H
+
+#include "codegen/Emit/KernelFunction.h"
+
+namespace sextant::codegen {
+
+/// Adds a function of the argument block that gives a number (i64), unless
+/// there is one of that name.
+void createNumber(
+    mlir::ModuleOp kernels, mlir::Location loc, const llvm::Twine &name,
+    const KernelOperands &operands, const VectorTarget &target,
+    llvm::function_ref<Index(KernelBuilder &, ArgumentBlock &)> number);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_EMIT_KERNELNUMBER_H

@@ -1,0 +1,279 @@
+//===- ShapeChecks.cpp - Sizes that kernels rely on -----------------------===//
+
+#include "codegen/Emit/ShapeChecks.h"
+#include "codegen/Plan/KernelPlan.h"
+#include "dialects/Exec/IR/Exec.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+namespace {
+
+/// A dimension of a tensor.
+struct Size {
+  Value tensor;
+  int64_t dim;
+};
+
+class ShapeChecker {
+public:
+  ShapeChecker(OpBuilder &builder, Location location)
+      : builder(builder), location(location) {}
+
+  void equal(Size left, Size right, const Twine &message) {
+    check(left, exec::Predicate::equal, right, message);
+  }
+  void multipleOf(Size left, Size right, const Twine &message) {
+    check(left, exec::Predicate::multiple_of, right, message);
+  }
+  template <typename AttentionOp> void attention(AttentionOp op);
+  /// Parameters have the extents that payloads of all heads compiled in.
+  void vectors(pos::SitesOwnerInterface owner);
+  void positions(Value positions, Size batch, Size length, const Twine &name);
+  void requirements(pos::SitesOwnerInterface owner);
+
+private:
+  static int64_t getStatic(Size size) {
+    return cast<RankedTensorType>(size.tensor.getType()).getDimSize(size.dim);
+  }
+  Value get(Size size) {
+    if (int64_t fixed = getStatic(size); !ShapedType::isDynamic(fixed))
+      return arith::ConstantIndexOp::create(builder, location, fixed);
+    return tensor::DimOp::create(builder, location, size.tensor, size.dim);
+  }
+  /// Equal static sizes are left out: the types say it.
+  void check(Size left, exec::Predicate predicate, Size right,
+             const Twine &message) {
+    int64_t a = getStatic(left), b = getStatic(right);
+    if (left.tensor == right.tensor && left.dim == right.dim)
+      return;
+    if (!ShapedType::isDynamic(a) && a == b)
+      return;
+    exec::CheckOp::create(builder, location, get(left), predicate, get(right),
+                          message.str());
+  }
+
+  /// `size` of a parameter against a number that the payload relies on; one
+  /// that is negative is not known.
+  void param(Size size, int64_t number, exec::Predicate predicate,
+             const Twine &message) {
+    if (number < 0 || !ShapedType::isDynamic(getStatic(size)))
+      return;
+    Value fixed = arith::ConstantIndexOp::create(builder, location, number);
+    exec::CheckOp::create(builder, location, fixed, predicate, get(size),
+                          message.str());
+  }
+
+  OpBuilder &builder;
+  Location location;
+};
+
+} // namespace
+
+std::string codegen::describeParam(Value operand, unsigned number,
+                                   Operation *op) {
+  std::string text = "parameter " + std::to_string(number);
+  auto argument = dyn_cast<BlockArgument>(operand);
+  if (auto function = argument ? dyn_cast<FunctionOpInterface>(
+                                     argument.getOwner()->getParentOp())
+                               : FunctionOpInterface())
+    for (StringRef key : {"nn.parameter", "exec.name"})
+      if (auto name = function.getArgAttrOfType<StringAttr>(
+              argument.getArgNumber(), key))
+        text = "parameter \"" + name.getValue().str() + "\"";
+  return text + " of '" + op->getName().getStringRef().str() + "'";
+}
+
+void ShapeChecker::vectors(pos::SitesOwnerInterface owner) {
+  using exec::Predicate;
+  auto extentOf = [](Value vector) {
+    return cast<RankedTensorType>(vector.getType()).getDimSize(0);
+  };
+  auto numberOf = [](Value param) {
+    return cast<BlockArgument>(param).getArgNumber();
+  };
+  auto operandOf = [&](Value param) -> Value {
+    return owner.getParamOperands()[numberOf(param)];
+  };
+  auto lacks = [&](Value param, Operation *op, StringRef what) {
+    return describeParam(operandOf(param), numberOf(param), op) +
+           " does not have the " + what.str() + " compiled in";
+  };
+  owner.getSitesRegion().walk([&](Operation *op) {
+    if (auto elements = dyn_cast<pos::ElementsOp>(op))
+      return param({operandOf(elements.getParam()), 0},
+                   extentOf(elements.getResult()), Predicate::equal,
+                   lacks(elements.getParam(), op, "elements"));
+    auto contract = dyn_cast<pos::ContractOp>(op);
+    if (!contract)
+      return;
+    Value matrix = operandOf(contract.getMatrix());
+    param({matrix, 0}, extentOf(contract.getResult()), Predicate::equal,
+          lacks(contract.getMatrix(), op, "rows"));
+    APInt first(32, 0);
+    bool isPart = static_cast<bool>(contract.getFirstColumn());
+    if (isPart)
+      matchPattern(contract.getFirstColumn(), m_ConstantInt(&first));
+    param({matrix, 1}, first.getSExtValue() + extentOf(contract.getVector()),
+          isPart ? Predicate::at_most : Predicate::equal,
+          lacks(contract.getMatrix(), op, "columns"));
+  });
+}
+
+/// Whether a map of the rows of keys or values, `of` which operands it says,
+/// differs between heads.
+static bool differsBetweenKeyHeads(Operation *map, ArrayAttr of) {
+  bool ofKeys =
+      llvm::any_of(of.getAsRange<pos::RowOperandAttr>(), [](auto operand) {
+        return operand.getValue() == pos::RowOperand::key ||
+               operand.getValue() == pos::RowOperand::value;
+      });
+  if (!ofKeys)
+    return false;
+  WalkResult result = map->walk([](Operation *op) {
+    bool perHead = isa<pos::HeadOp>(op);
+    for (Value operand : op->getOperands())
+      if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
+        perHead |= llvm::any_of(
+            hoist.getAxes().getAsRange<pos::AxisAttr>(),
+            [](auto axis) { return axis.getValue() == pos::Axis::head; });
+    return perHead ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
+void ShapeChecker::requirements(pos::SitesOwnerInterface owner) {
+  codegen::OwnerOperands operands = codegen::getOwnerOperands(owner);
+  bool isAttention = !operands.values.empty();
+  owner.getSitesRegion().walk([&](Operation *op) {
+    auto rows = dyn_cast<pos::RowsOp>(op);
+    auto turn = dyn_cast<pos::TurnRowsOp>(op);
+    if (!isAttention || (!rows && !turn))
+      return;
+    if (differsBetweenKeyHeads(op, rows ? rows.getOf() : turn.getOf()))
+      equal({operands.query, 1}, {operands.key, 1},
+            "a row map of keys differs between heads: grouped queries, which "
+            "share them, have no such map; heads of query and key");
+  });
+  owner.getSitesRegion().walk([&](pos::RequireExtentOp require) {
+    bool ofKey = require.getExtent() == pos::Extent::key ||
+                 require.getExtent() == pos::Extent::kv_heads;
+    Value tensor = ofKey ? operands.key : operands.query;
+    unsigned dim = 0;
+    switch (require.getExtent()) {
+    case pos::Extent::batch:
+      break;
+    case pos::Extent::heads:
+    case pos::Extent::kv_heads:
+      if (!isAttention)
+        return; // Rows outside of attention have one head.
+      dim = 1;
+      break;
+    case pos::Extent::query:
+    case pos::Extent::key:
+      dim = isAttention ? 2 : 1;
+      break;
+    default:
+      return; // Static: decided when the encoding was inlined.
+    }
+    Value low = get({tensor, dim});
+    Value high = arith::ConstantIndexOp::create(
+        builder, location, static_cast<int64_t>(require.getLimit()));
+    if (require.getRelation() == pos::Relation::at_least)
+      std::swap(low, high);
+    exec::CheckOp::create(builder, location, low, exec::Predicate::at_most,
+                          high, require.getMessage());
+  });
+}
+
+void ShapeChecker::positions(Value positions, Size batch, Size length,
+                             const Twine &name) {
+  if (!positions)
+    return;
+  multipleOf(batch, {positions, 0},
+             "the batch is no multiple of that of " + name + " positions");
+  equal({positions, 1}, length,
+        name + " positions do not have one row per " + name);
+}
+
+template <typename AttentionOp> void ShapeChecker::attention(AttentionOp op) {
+  Value query = op.getQuery(), key = op.getKey();
+  equal({key, 0}, {query, 0}, "key and query differ in their batch");
+  multipleOf({query, 1}, {key, 1},
+             "the query's heads are no multiple of the key's");
+  for (Value value : op.getValues()) {
+    equal({value, 0}, {key, 0}, "value and key differ in their batch");
+    equal({value, 1}, {key, 1}, "value and key differ in their heads");
+    equal({value, 2}, {key, 2}, "value and key differ in their length");
+  }
+  positions(op.getQueryPositions(), {query, 0}, {query, 2}, "query");
+  positions(op.getKeyPositions(), {query, 0}, {key, 2}, "key");
+  // Tables whose rows stand in a product with a query row or beside the output.
+  auto getParam = [&](Value table) {
+    return op.getParams()[cast<BlockArgument>(table).getArgNumber()];
+  };
+  op.getBody().walk([&](pos::QueryDotOp dot) {
+    if (dot.getColumns())
+      multipleOf({getParam(dot.getTable()), 0}, {query, 3},
+                 "a table of 'pos.query_dot' has other columns than the query");
+    else
+      equal({getParam(dot.getTable()), 1}, {query, 3},
+            "a table of 'pos.query_dot' has other rows than the query");
+    if (dot.getAddend()) {
+      Value addend = getParam(dot.getAddend());
+      equal({addend, 0}, {query, 1},
+            "what 'pos.query_dot' adds to the query has other heads");
+      equal({addend, 1}, {query, 3},
+            "what 'pos.query_dot' adds has other rows than the query");
+    }
+  });
+  op.getBody().walk([&](pos::WeightedRowsOp rows) {
+    equal({getParam(rows.getTable()), 1}, {op.getValues()[0], 3},
+          "a table of 'pos.weighted_rows' has other rows than the value");
+  });
+  requirements(op);
+}
+
+void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
+  ShapeChecker checker(builder, op->getLoc());
+  checker.vectors(cast<pos::SitesOwnerInterface>(op));
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](pos::AttentionOp attention) { checker.attention(attention); })
+      .Case([&](pos::AttentionBackwardOp attention) {
+        checker.attention(attention);
+        Value query = attention.getQuery();
+        auto rows = [&](Value tensor, const Twine &name) {
+          for (int64_t dim = 0; dim < 3; ++dim)
+            checker.equal({tensor, dim}, {query, dim},
+                          name + " and query differ in their shape");
+        };
+        for (Value output : attention.getOutputs())
+          rows(output, "output");
+        for (Value gradient : attention.getOutputGradients())
+          rows(gradient, "the output's gradient");
+        rows(attention.getStatistics(), "statistics");
+        rows(attention.getLseGradient(), "the gradient of lse");
+      })
+      .Case([&](pos::MapRowsOp map) {
+        Value rows = getOwnerOperands(map).query;
+        checker.positions(map.getPositions(), {rows, 0}, {rows, 1}, "row");
+        checker.requirements(map);
+      })
+      .Case([&](pos::MapRowsBackwardOp map) {
+        Value rows = getOwnerOperands(map).query, input = map.getInput();
+        Value gradient = map.getResultGradient();
+        for (int64_t dim : {0, 1})
+          checker.equal({gradient, dim}, {rows, dim},
+                        "input and gradient differ in their shape");
+        checker.equal({gradient, 2}, {input, map.getIndices() ? 1 : 2},
+                      "input and gradient differ in their shape");
+        checker.positions(map.getPositions(), {rows, 0}, {rows, 1}, "row");
+        checker.requirements(map);
+      });
+}

@@ -1,0 +1,19 @@
+//===- VectorMath.h - Math ops on vectors as arithmetic ---------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_EMIT_VECTORMATH_H
+#define SEXTANT_CODEGEN_EMIT_VECTORMATH_H
+
+#include "mlir/IR/Operation.h"
+
+namespace sextant::codegen {
+
+/// Replaces the ops of `math` on vectors of f32 and f64 inside `root` by
+/// arithmetic, so that no loop over tiles calls a scalar function. Scalars stay
+/// as they are (but for clampf, which nothing lowers), and so do rare functions
+/// of f64 (which stand in tables only). Errors are listed in VectorFunctions.h;
+/// those of atan, atan2, asin, acos, erf, erfc and cbrt are upstream's.
+void expandVectorMath(mlir::Operation *root);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_EMIT_VECTORMATH_H

@@ -1,0 +1,48 @@
+//===- VectorTarget.h - The vectors that kernels are written in -*- C++ -*-===//
+//
+// All that the writers of kernels know of a target. A vector may be a register
+// of a CPU or a warp of a GPU: nothing here or above depends on which.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_EMIT_VECTORTARGET_H
+#define SEXTANT_CODEGEN_EMIT_VECTORTARGET_H
+
+#include "mlir/IR/Value.h"
+#include "mlir/IR/ValueRange.h"
+
+namespace mlir::LLVM {
+class LLVMFuncOp;
+} // namespace mlir::LLVM
+
+namespace sextant::codegen {
+
+class KernelBuilder;
+
+/// What a kernel may assume of the vector unit.
+struct VectorTarget {
+  int64_t width = 8;      ///< f32 lanes of a vector
+  int64_t registers = 16; ///< vector registers
+  int64_t alignment = 4;  ///< of vectors in memory, bytes
+
+  // Instructions that no op of MLIR stands for; null where there is none.
+
+  /// x * 2^floor(power)
+  mlir::Value (*scalef)(KernelBuilder &, mlir::Value x,
+                        mlir::Value power) = nullptr;
+  /// sum (f32) + a * b, a pair of bf16 in each lane of `a` and `b`. A target
+  /// with it converts f32 to bf16 in one instruction, too.
+  mlir::Value (*bf16Dot)(KernelBuilder &, mlir::Value sum, mlir::Value a,
+                         mlir::Value b) = nullptr;
+  /// Calls `function` with arithmetic in which operands and results below 2^-126
+  /// are 0, and restores the caller's. Null: kernels compute as their caller.
+  void (*flushingCall)(KernelBuilder &, mlir::LLVM::LLVMFuncOp function,
+                       mlir::ValueRange arguments) = nullptr;
+
+  /// Whether register tiles may be as large as 32 registers allow.
+  bool hasManyRegisters() const { return registers >= 32; }
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_EMIT_VECTORTARGET_H

@@ -1,0 +1,576 @@
+//===- KernelPlan.cpp - What a kernel needs to know of an attention -------===//
+
+#include "codegen/Plan/KernelPlan.h"
+#include "codegen/Plan/GradientPaths.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using pos::Axis;
+using pos::AxisSet;
+using pos::RowOperand;
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+OwnerOperands codegen::getOwnerOperands(pos::SitesOwnerInterface owner) {
+  Operation *op = owner;
+  if (auto attention = dyn_cast<pos::AttentionOp>(op))
+    return {attention.getQuery(),        attention.getKey(),
+            attention.getValues(),       attention.getQueryPositions(),
+            attention.getKeyPositions(), attention.getQueryTail()};
+  if (auto attention = dyn_cast<pos::AttentionBackwardOp>(op))
+    return {attention.getQuery(),        attention.getKey(),
+            attention.getValues(),       attention.getQueryPositions(),
+            attention.getKeyPositions(), attention.getQueryTail()};
+  auto ofMap = [](auto map) -> OwnerOperands {
+    Value rows = map.getIndices() ? map.getIndices() : map.getInput();
+    return {rows, rows, {}, map.getPositions(), map.getPositions()};
+  };
+  if (auto map = dyn_cast<pos::MapRowsOp>(op))
+    return ofMap(map);
+  return ofMap(cast<pos::MapRowsBackwardOp>(op));
+}
+
+/// The operand that a row map outside attention works on.
+static std::optional<RowOperand> getMappedOperand(Operation *owner) {
+  if (auto map = dyn_cast<pos::MapRowsOp>(owner))
+    return map.getOperand();
+  if (auto map = dyn_cast<pos::MapRowsBackwardOp>(owner))
+    return map.getOperand();
+  return std::nullopt;
+}
+
+static SmallVector<bool> getWantedParams(pos::SitesOwnerInterface owner) {
+  SmallVector<bool> wanted(owner.getParamOperands().size(), false);
+  ArrayRef<int32_t> numbers;
+  if (auto backward = dyn_cast<pos::AttentionBackwardOp>(*owner))
+    numbers = backward.getParamGradients();
+  if (auto backward = dyn_cast<pos::MapRowsBackwardOp>(*owner))
+    numbers = backward.getParamGradients();
+  for (int32_t number : numbers)
+    wanted[number] = true;
+  return wanted;
+}
+
+//===----------------------------------------------------------------------===//
+// Row maps
+//===----------------------------------------------------------------------===//
+
+static FailureOr<int64_t> getConstant(pos::RowsOp rows, Value value,
+                                      StringRef what) {
+  APInt constant;
+  if (!matchPattern(value, m_ConstantInt(&constant)))
+    return rows.emitOpError() << what << " must be constant";
+  return constant.getSExtValue();
+}
+
+/// Resolves grouping and lanes of a row map of rows with `width` lanes.
+static FailureOr<RowMap> resolveRows(pos::RowsOp rows, int64_t width) {
+  RowMap map{rows};
+  if (rows.getGrouping()) {
+    map.grouping = *rows.getGrouping();
+  } else {
+    FailureOr<int64_t> option =
+        getConstant(rows, rows.getGroupingOption(), "grouping");
+    if (failed(option))
+      return failure();
+    if (*option != 0 && *option != 1)
+      return rows.emitOpError("grouping must be half (0) or interleaved (1) "
+                              "(C6), got ")
+             << *option;
+    map.grouping =
+        *option == 0 ? pos::Grouping::half : pos::Grouping::interleaved;
+  }
+  if (map.grouping == pos::Grouping::whole)
+    return rows.emitOpError("of whole rows has no kernel on this target");
+  if (rows.getBegin()) {
+    FailureOr<int64_t> begin = getConstant(rows, rows.getBegin(), "lanes");
+    FailureOr<int64_t> end = getConstant(rows, rows.getEnd(), "lanes");
+    if (failed(begin) || failed(end))
+      return failure();
+    map.begin = *begin;
+    map.end = *end;
+  }
+  if (map.end == 0)
+    map.end = width;
+  if (map.begin < 0 || map.begin > map.end || map.end > width)
+    return rows.emitOpError("lanes [")
+           << map.begin << ", " << map.end << ") are not inside a row of "
+           << width << " (C6)";
+  if (map.grouping != pos::Grouping::single && (map.end - map.begin) % 2)
+    return rows.emitOpError("pairs need an even number of lanes (C6), got ")
+           << map.end - map.begin;
+  return map;
+}
+
+static bool mapsOperand(pos::RowsOp rows, RowOperand operand) {
+  return llvm::any_of(rows.getOf().getAsRange<pos::RowOperandAttr>(),
+                      [&](auto attr) { return attr.getValue() == operand; });
+}
+
+static LogicalResult planMappedRows(KernelPlan &plan, pos::RowsOp rows,
+                                    RowOperand operand) {
+  if (!mapsOperand(rows, operand))
+    return success();
+  std::optional<int64_t> width =
+      plan.owner.getStaticExtent(pos::Extent::head_dim);
+  if (!width)
+    return plan.owner.emitOpError("rows must have a static width");
+  FailureOr<RowMap> map = resolveRows(rows, *width);
+  if (failed(map))
+    return failure();
+  plan.inputRows.push_back(*map);
+  return success();
+}
+
+static LogicalResult planAttentionRows(KernelPlan &plan, pos::RowsOp rows) {
+  OwnerOperands operands = getOwnerOperands(plan.owner);
+  auto addTo = [&](SmallVector<RowMap> &list, Value tensor) {
+    int64_t width = cast<RankedTensorType>(tensor.getType()).getDimSize(3);
+    FailureOr<RowMap> map = resolveRows(rows, width);
+    if (succeeded(map))
+      list.push_back(*map);
+    return LogicalResult(map);
+  };
+  for (auto attr : rows.getOf().getAsRange<pos::RowOperandAttr>()) {
+    LogicalResult added = success();
+    switch (attr.getValue()) {
+    case RowOperand::query:
+      added = addTo(plan.queryRows, operands.query);
+      break;
+    case RowOperand::key:
+      added = addTo(plan.keyRows, operands.key);
+      break;
+    case RowOperand::value:
+      for (Value value : operands.values.drop_front())
+        if (cast<ShapedType>(value.getType()).getDimSize(3) !=
+            cast<ShapedType>(operands.values.front().getType()).getDimSize(3))
+          return rows.emitOpError("of value needs values of one width");
+      added = addTo(plan.valueRows, operands.values.front());
+      break;
+    default:
+      return rows.emitOpError("of ")
+             << pos::stringifyRowOperand(attr.getValue())
+             << " acts outside attention: apply it with 'pos.map_rows'";
+    }
+    if (failed(added))
+      return failure();
+  }
+  return success();
+}
+
+static LogicalResult planTurn(KernelPlan &plan, pos::TurnRowsOp turn) {
+  OwnerOperands operands = getOwnerOperands(plan.owner);
+  APInt size;
+  if (!matchPattern(turn.getSize(), m_ConstantInt(&size)))
+    return turn.emitOpError("size of a block must be constant");
+  for (auto attr : turn.getOf().getAsRange<pos::RowOperandAttr>()) {
+    RowOperand operand = attr.getValue();
+    bool isKey = operand == RowOperand::key;
+    if (plan.turns.empty() || plan.turns.back().op != turn ||
+        llvm::is_contained(plan.turns.back().operands, operand))
+      plan.turns.push_back({turn, {}, size.getSExtValue()});
+    RowTurn &entry = plan.turns.back();
+    Value rows = isKey ? operands.key : operands.query;
+    int64_t width = cast<RankedTensorType>(rows.getType()).getDimSize(3);
+    if (entry.size < 1 || entry.size > width)
+      return turn.emitOpError("blocks of ")
+             << entry.size << " lanes do not fit rows of " << width << " (T3)";
+    entry.blocks = width / entry.size;
+    if (const auto &maps = isKey ? plan.keyRows : plan.queryRows;
+        !maps.empty()) {
+      InFlightDiagnostic diag =
+          turn.emitOpError("comes before other row maps of the same rows: name "
+                           "its encoding first (T2)");
+      diag.attachNote(maps.front().op->getLoc()) << "this map is named earlier";
+      return diag;
+    }
+    turn.walk([&](pos::ContextOpInterface op) {
+      AxisSet axes = op.getDependence(/*hasPositions=*/false);
+      entry.perBatch |= axes.contains(Axis::batch);
+      entry.perHead |= axes.contains(Axis::head);
+    });
+    entry.operands.push_back(operand);
+  }
+  return success();
+}
+
+/// What reads the query row as it entered sees no row that has turned.
+static LogicalResult verifyTurns(const KernelPlan &plan) {
+  pos::QueryDotOp dot;
+  if (plan.score)
+    plan.score->walk([&](pos::QueryDotOp op) { dot = op; });
+  for (const RowTurn &turn : plan.turns)
+    if (llvm::is_contained(turn.operands, RowOperand::query) && dot) {
+      InFlightDiagnostic diag =
+          dot.emitOpError("reads a query row that turns (T2)");
+      diag.attachNote(turn.op->getLoc()) << "it turns here";
+      return diag;
+    }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Hoisted values
+//===----------------------------------------------------------------------===//
+
+static FailureOr<HoistForm> getForm(pos::HoistOp hoist, AxisSet axes) {
+  AxisSet rest = axes - AxisSet{Axis::batch, Axis::head};
+  if (rest.empty())
+    return HoistForm::HeadScalar;
+  if (rest == AxisSet(Axis::offset))
+    return HoistForm::OffsetTable;
+  if (rest == AxisSet(Axis::query))
+    return HoistForm::QueryVector;
+  if (rest == AxisSet(Axis::key))
+    return HoistForm::KeyVector;
+  if (AxisSet{Axis::self, Axis::lane}.contains(rest) ||
+      rest == AxisSet{Axis::query, Axis::lane} ||
+      rest == AxisSet{Axis::key, Axis::lane})
+    return HoistForm::RowLaneTable;
+  return hoist.emitOpError("over these axes has no kernel on this target");
+}
+
+/// The operands whose sites need each hoisted value, by way of later hoists
+/// too.
+static DenseMap<Operation *, llvm::SmallSetVector<RowOperand, 4>>
+findUsers(const KernelPlan &plan, Block &sites,
+          std::optional<RowOperand> mapped) {
+  DenseMap<Operation *, llvm::SmallSetVector<RowOperand, 4>> users;
+  for (Operation &site : llvm::reverse(sites)) {
+    if (auto columns = dyn_cast<pos::ColumnsOp>(site)) {
+      for (const RowColumns &part : plan.columns)
+        if (part.op == columns)
+          for (RowOperand operand : {RowOperand::query, RowOperand::key})
+            users[part.get(operand)].insert(operand);
+      continue;
+    }
+    llvm::SmallSetVector<RowOperand, 4> operands;
+    if (auto rows = dyn_cast<pos::RowsOp>(site)) {
+      for (auto attr : rows.getOf().getAsRange<pos::RowOperandAttr>())
+        if (!mapped || *mapped == attr.getValue())
+          operands.insert(attr.getValue());
+    } else if (isa<pos::HoistOp>(site)) {
+      operands = users.lookup(&site);
+    } else if (!mapped) {
+      operands.insert(RowOperand::query);
+    }
+    if (operands.empty())
+      continue;
+    site.walk([&](Operation *nested) {
+      for (Value value : nested->getOperands())
+        if (auto hoist = value.getDefiningOp<pos::HoistOp>())
+          users[hoist].insert(operands.begin(), operands.end());
+    });
+  }
+  return users;
+}
+
+static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
+  auto users = findUsers(plan, sites, getMappedOperand(plan.owner));
+  DenseSet<Operation *> wanted;
+  for (auto hoist : sites.getOps<pos::HoistOp>()) {
+    Hoisted entry{hoist, HoistForm::HeadScalar, {}};
+    for (auto attr : hoist.getAxes().getAsRange<pos::AxisAttr>())
+      entry.axes |= attr.getValue();
+    FailureOr<HoistForm> form = getForm(hoist, entry.axes);
+    if (failed(form))
+      return failure();
+    entry.form = *form;
+    entry.perBatch = entry.axes.contains(Axis::batch);
+    entry.perHead = entry.axes.contains(Axis::head);
+    bool trained = false;
+    hoist.walk([&](Operation *op) {
+      for (Value value : op->getOperands()) {
+        auto param = dyn_cast<BlockArgument>(value);
+        if (param && param.getOwner() == &sites)
+          trained |= plan.paramWantsGradient[param.getArgNumber()];
+        trained |= wanted.contains(value.getDefiningOp());
+      }
+    });
+    entry.wantsGradient =
+        trained && isa<FloatType>(getElementTypeOrSelf(hoist.getType()));
+    if (auto vector = dyn_cast<RankedTensorType>(hoist.getType()))
+      entry.extent = vector.getDimSize(0);
+    if (entry.wantsGradient)
+      wanted.insert(hoist);
+    for (RowOperand operand : users.lookup(hoist)) {
+      entry.operand = operand;
+      plan.hoisted.push_back(entry);
+    }
+  }
+  return success();
+}
+
+static void planHinges(KernelPlan &plan, Block &sites) {
+  for (auto hinges : sites.getOps<pos::HingesOp>()) {
+    HingeFunction function{hinges};
+    hinges.walk([&](pos::ReadOp read) {
+      auto param = dyn_cast<BlockArgument>(read.getTensor());
+      if (param && param.getOwner() == &sites)
+        function.wantsGradient |= plan.paramWantsGradient[param.getArgNumber()];
+    });
+    plan.hinges.push_back(function);
+  }
+  if (plan.score)
+    plan.score.walk(
+        [&](pos::HingeSumOp sum) { plan.hingeSums.push_back(sum); });
+}
+
+//===----------------------------------------------------------------------===//
+// The plan
+//===----------------------------------------------------------------------===//
+
+RowTable codegen::getRowTable(pos::QueryDotOp op) {
+  RowTable table{cast<BlockArgument>(op.getTable()).getArgNumber(),
+                 op.getColumns()};
+  if (op.getAddend())
+    table.addend = cast<BlockArgument>(op.getAddend()).getArgNumber();
+  return table;
+}
+
+unsigned KernelPlan::findTable(pos::QueryDotOp op) const {
+  return llvm::find(queryTables, getRowTable(op)) - queryTables.begin();
+}
+
+unsigned KernelPlan::findHinges(pos::HingeSumOp op) const {
+  return llvm::find_if(hinges,
+                       [&](const HingeFunction &function) {
+                         return function.op == op.getUnits();
+                       }) -
+         hinges.begin();
+}
+
+std::optional<unsigned> KernelPlan::findOffsetProduct(Operation *op) const {
+  for (auto [number, product] : llvm::enumerate(offsetProducts))
+    if (product.op == op)
+      return number;
+  return std::nullopt;
+}
+
+unsigned KernelPlan::findScan(pos::ScanOp op) const {
+  return llvm::find(scans, op) - scans.begin();
+}
+
+bool KernelPlan::isLeftward() const {
+  if (scans.empty())
+    return false;
+  pos::ScanOp scan = scans.front();
+  return scan.getDirection() == pos::Direction::leftward;
+}
+
+const Hoisted *KernelPlan::find(pos::HoistOp op, RowOperand operand) const {
+  for (const Hoisted &entry : hoisted)
+    if (entry.op == op && entry.operand == operand)
+      return &entry;
+  return nullptr;
+}
+
+int64_t KernelPlan::countColumns() const {
+  int64_t count = 0;
+  for (const RowColumns &part : columns)
+    count += part.count;
+  return count;
+}
+
+int64_t KernelPlan::countColumns(pos::HoistOp op) const {
+  int64_t count = 0;
+  for (const RowColumns &part : columns)
+    if (part.query == op || part.key == op)
+      count = std::max(count, part.count);
+  return count;
+}
+
+const Hoisted *KernelPlan::findRowTerm() const {
+  // Accessors of ops are not const.
+  pos::RowTermOp op = rowTerm;
+  return op ? find(op.getHoist()) : nullptr;
+}
+
+template <typename SiteTy>
+static LogicalResult setOnce(SiteTy &slot, SiteTy site) {
+  if (slot)
+    return site.emitOpError("is the second of its kind: fuse sites first");
+  slot = site;
+  return success();
+}
+
+/// Whether a value is made of another, also by what regions of its ops use.
+static bool isMadeOf(Value value, Value part) {
+  llvm::SetVector<Value> slice;
+  slice.insert(value);
+  for (size_t number = 0; number < slice.size(); ++number) {
+    if (slice[number] == part)
+      return true;
+    if (Operation *op = slice[number].getDefiningOp())
+      op->walk([&](Operation *nested) {
+        slice.insert_range(nested->getOperands());
+      });
+  }
+  return false;
+}
+
+/// The cotangent of a scan needs those of the scans that its result goes into,
+/// for all keys: their totals come first.
+static void planScanLevels(KernelPlan &plan) {
+  size_t count = plan.scans.size();
+  plan.scanLevels.assign(count, 0);
+  for (size_t first = count; first-- > 0;)
+    for (size_t second = first + 1; second < count; ++second)
+      if (isMadeOf(plan.scans[second].getValue(), plan.scans[first]))
+        plan.scanLevels[first] =
+            std::max(plan.scanLevels[first], plan.scanLevels[second] + 1);
+}
+
+static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
+  if (!plan.hasPositions)
+    for (Operation &op : score.getBody().front())
+      if (std::optional<OffsetProduct> product = getOffsetProduct(&op))
+        plan.offsetProducts.push_back(*product);
+  score.getBody().walk([&](pos::QueryDotOp dot) {
+    if (plan.findOffsetProduct(dot) ||
+        plan.findOffsetProduct(dot->getParentOp()))
+      return;
+    plan.queryDots.push_back(dot);
+    if (isa<BlockArgument>(dot.getTable()) &&
+        !llvm::is_contained(plan.queryTables, getRowTable(dot)))
+      plan.queryTables.push_back(getRowTable(dot));
+  });
+  for (auto scan : score.getBody().front().getOps<pos::ScanOp>()) {
+    plan.scans.push_back(scan);
+    if (scan.getDirection() != plan.scans.front().getDirection())
+      return scan.emitOpError("runs against another scan of this attention");
+  }
+  planScanLevels(plan);
+  return success();
+}
+
+static LogicalResult planColumns(KernelPlan &plan, pos::ColumnsOp columns) {
+  APInt count;
+  if (!matchPattern(columns.getCount(), m_ConstantInt(&count)))
+    return columns.emitOpError("count must be constant");
+  Operation *yield = columns.getPayload().getTerminator();
+  RowColumns part{columns, count.getSExtValue(),
+                  yield->getOperand(0).getDefiningOp<pos::HoistOp>(),
+                  yield->getOperand(1).getDefiningOp<pos::HoistOp>()};
+  if (part.count < 0)
+    return columns.emitOpError("appends ") << part.count << " columns";
+  if (!part.query || !part.key)
+    return columns.emitOpError("values are no 'pos.hoist': hoist first");
+  if (part.count > 0)
+    plan.columns.push_back(part);
+  return success();
+}
+
+static LogicalResult planSite(KernelPlan &plan, Operation &site) {
+  std::optional<RowOperand> mapped = getMappedOperand(plan.owner);
+  if (auto rows = dyn_cast<pos::RowsOp>(site))
+    return mapped ? planMappedRows(plan, rows, *mapped)
+                  : planAttentionRows(plan, rows);
+  // Places inside attention do not concern a row map outside of it.
+  if (mapped)
+    return success();
+  if (auto score = dyn_cast<pos::ScoreOp>(site)) {
+    Type type = score.getBody().front().getArgument(0).getType();
+    if (auto heads = dyn_cast<RankedTensorType>(type)) {
+      plan.scoreHeads = heads.getDimSize(0);
+      if (ShapedType::isDynamic(plan.scoreHeads))
+        return score.emitOpError("of all heads needs their number: inline "
+                                 "encodings first");
+    }
+    if (failed(planContextual(plan, score)))
+      return failure();
+    return setOnce(plan.score, score);
+  }
+  if (auto mask = dyn_cast<pos::MaskOp>(site))
+    return setOnce(plan.mask, mask);
+  if (auto columns = dyn_cast<pos::ColumnsOp>(site))
+    return planColumns(plan, columns);
+  if (auto turn = dyn_cast<pos::TurnRowsOp>(site))
+    return planTurn(plan, turn);
+  if (auto rows = dyn_cast<pos::WeightedRowsOp>(site)) {
+    APInt acts(1, 1);
+    if (rows.getCondition() &&
+        !matchPattern(rows.getCondition(), m_ConstantInt(&acts)))
+      return rows.emitOpError("condition must be an option");
+    if (acts.getBoolValue())
+      plan.weightedRows.push_back(rows);
+    return success();
+  }
+  return site.emitOpError("has no kernel on this target");
+}
+
+/// Axes of positions that payloads ask for must be there: kernels read them
+/// without a check, and no coordinate is made up. Without positions it is the
+/// index, which has one axis.
+static LogicalResult verifyPositionAxes(pos::SitesOwnerInterface owner) {
+  OwnerOperands operands = getOwnerOperands(owner);
+  auto verify = [&](Operation *op, int64_t axis,
+                    pos::Side side = pos::Side::self) -> LogicalResult {
+    for (pos::Side of : {pos::Side::query, pos::Side::key}) {
+      if (axis == 0 || (side != pos::Side::self && side != of))
+        continue;
+      Value positions = of == pos::Side::key ? operands.keyPositions
+                                             : operands.queryPositions;
+      if (!positions)
+        return op->emitOpError("asks for axis ")
+               << axis << " of positions, but no positions of "
+               << (operands.values.empty() ? "rows" : pos::stringifySide(of))
+               << " are given: the index has one axis";
+      int64_t axes = cast<RankedTensorType>(positions.getType()).getDimSize(2);
+      if (ShapedType::isDynamic(axes))
+        return op->emitOpError("asks for axis ")
+               << axis << ": positions must have a static number of axes";
+      if (axis >= axes)
+        return op->emitOpError("asks for axis ")
+               << axis << ", but the positions given have " << axes;
+    }
+    return success();
+  };
+  WalkResult result = owner.getSitesRegion().walk([&](Operation *op) {
+    LogicalResult verified = success();
+    if (auto coord = dyn_cast<pos::CoordOp>(op))
+      verified = verify(op, coord.getAxis(), coord.getSide());
+    else if (auto offset = dyn_cast<pos::OffsetOp>(op))
+      verified = verify(op, offset.getAxis());
+    else if (auto bound = dyn_cast<pos::BoundOp>(op))
+      verified = verify(op, bound.getAxis(), bound.getSide());
+    else if (auto span = dyn_cast<pos::RequireSpanOp>(op))
+      verified = verify(op, span.getAxis());
+    return failed(verified) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
+  KernelPlan plan;
+  plan.owner = owner;
+  plan.paramWantsGradient = getWantedParams(owner);
+  plan.scale = owner.getEffectiveScale();
+  plan.hasPositions = owner.hasPositions();
+  if (ArrayAttr uses = owner.getPendingUses(); uses && !uses.empty())
+    return owner.emitOpError("has uses of encodings: inline them first");
+  if (owner.getSitesRegion().empty())
+    return plan;
+  if (failed(verifyPositionAxes(owner)))
+    return failure();
+  Block &sites = owner.getSitesRegion().front();
+  for (Operation &site : sites) {
+    if (isa<pos::SiteOpInterface>(site) && failed(planSite(plan, site)))
+      return failure();
+    if (auto term = dyn_cast<pos::RowTermOp>(site))
+      if (failed(setOnce(plan.rowTerm, term)))
+        return failure();
+  }
+  planHinges(plan, sites);
+  if (failed(verifyTurns(plan)) || failed(planHoists(plan, sites)) ||
+      failed(verifyGradientPaths(plan)))
+    return failure();
+  return plan;
+}

@@ -1,0 +1,182 @@
+//===- KernelPlan.h - What a kernel needs of an attention -------*- C++ -*-===//
+//
+// Reads a fused and hoisted attention (or its gradient): which places are in
+// use, in which form each hoisted value is kept, which gradients are wanted.
+// Holds no name of an encoding and nothing of a target.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_PLAN_KERNELPLAN_H
+#define SEXTANT_CODEGEN_PLAN_KERNELPLAN_H
+
+#include "dialects/Pos/IR/Pos.h"
+
+namespace sextant::codegen {
+
+/// How a hoisted value is kept, by its axes.
+enum class HoistForm {
+  HeadScalar,   ///< {batch, head} or less: a scalar of the work item
+  OffsetTable,  ///< {batch, head, offset} or less: one row per head
+  QueryVector,  ///< {batch, head, query} or less
+  KeyVector,    ///< {batch, head, key} or less
+  RowLaneTable, ///< {batch, head, self, lane} or less: for row maps; also
+                ///< {batch, head, query or key, lane}: appended columns
+};
+
+/// One hoisted value as one operand needs it: a row map of query and key has
+/// two entries for one op, because rows, heads and positions of the two
+/// operands differ. Outside row maps the operand is `query`.
+struct Hoisted {
+  pos::HoistOp op;
+  HoistForm form;
+  pos::AxisSet axes;
+  pos::RowOperand operand = pos::RowOperand::query;
+  bool perBatch = false, perHead = false;
+  bool wantsGradient = false; ///< some trained parameter stands behind it
+  int64_t extent = 0;         ///< of a vector (an OffsetTable); 0 for a scalar
+};
+
+/// A row map with its lanes resolved (C6).
+struct RowMap {
+  pos::RowsOp op;
+  pos::Grouping grouping = pos::Grouping::single;
+  int64_t begin = 0, end = 0; ///< lanes [begin, end) of the row
+
+  /// Number of groups, the extent of `pos.lane`.
+  int64_t getNumGroups() const {
+    return grouping == pos::Grouping::single ? end - begin : (end - begin) / 2;
+  }
+  /// Lanes from one group to the next.
+  int64_t getGroupStep() const {
+    return grouping == pos::Grouping::interleaved ? 2 : 1;
+  }
+  /// Lane of the row that is value `part` of group `group`.
+  int64_t getLane(int64_t group, int64_t part) const {
+    int64_t apart = grouping == pos::Grouping::half ? getNumGroups() : 1;
+    return begin + getGroupStep() * group + part * apart;
+  }
+};
+
+/// A turn of the rows of query, of key or of both, ahead of their row maps.
+struct RowTurn {
+  pos::TurnRowsOp op;
+  llvm::SmallVector<pos::RowOperand, 2> operands; ///< each once
+  int64_t size = 0, blocks = 0; ///< lanes of a block, blocks of a row
+  /// What the matrices vary with; with given positions also with their batch.
+  bool perBatch = false, perHead = false;
+};
+
+/// Columns that follow the lanes of query and key rows.
+struct RowColumns {
+  pos::ColumnsOp op;
+  int64_t count = 0;
+  pos::HoistOp query, key; ///< their values, RowLaneTables of these operands
+
+  pos::HoistOp get(pos::RowOperand operand) const {
+    return operand == pos::RowOperand::query ? query : key;
+  }
+};
+
+/// What an owner works on, by role. For row maps outside attention query and
+/// key both are what has the batch and the length of the rows, the input or
+/// the indices into it (so are their positions); there are no values.
+struct OwnerOperands {
+  mlir::Value query, key;
+  mlir::ValueRange values;
+  mlir::Value queryPositions, keyPositions; ///< null if not given
+  mlir::Value queryTail = {};               ///< null if not given
+};
+OwnerOperands getOwnerOperands(pos::SitesOwnerInterface owner);
+
+/// A table whose rows are multiplied with rows of the query.
+struct RowTable {
+  unsigned param = 0;   ///< number of the parameter
+  bool columns = false; ///< its columns are the rows
+  /// Number of the parameter [heads, head dim] whose row of the head is added
+  /// to rows of the query.
+  std::optional<unsigned> addend = std::nullopt;
+  bool operator==(const RowTable &) const = default;
+};
+RowTable getRowTable(pos::QueryDotOp op);
+
+/// A piecewise-linear function that the score payload uses.
+struct HingeFunction {
+  pos::HingesOp op;
+  bool wantsGradient = false; ///< some trained parameter stands behind it
+};
+
+/// The product of the query row with one row per offset: a sum over the columns
+/// of a table, each product with the query row times a factor that varies with
+/// the column and the offset at most and has no gradient; or a product with the
+/// row of a table at an index that no more than two offsets share.
+struct OffsetProduct {
+  mlir::Operation *op = nullptr; ///< a pos.sum or a pos.query_dot
+  RowTable table;
+  mlir::Value factor; ///< of the term, a value of the score payload or the sum
+  mlir::Value index;  ///< of the row; null for a sum, as the factor is here
+};
+/// What a sum or a product of a score payload is, if it is such a product.
+std::optional<OffsetProduct> getOffsetProduct(mlir::Operation *op);
+
+struct KernelPlan {
+  pos::SitesOwnerInterface owner;
+  llvm::SmallVector<Hoisted> hoisted; ///< in order: later ones may use earlier
+  /// In order of application. `inputRows` are those of the operand that a row
+  /// map outside attention names.
+  llvm::SmallVector<RowMap> queryRows, keyRows, valueRows, inputRows;
+  /// In order of application, ahead of the row maps.
+  llvm::SmallVector<RowTurn> turns;
+  pos::ScoreOp score;                    ///< null: identity
+  llvm::SmallVector<RowColumns> columns; ///< one after the other
+  /// The number of heads where the score is of all heads at once, else 0.
+  int64_t scoreHeads = 0;
+  pos::MaskOp mask;       ///< null: everything is visible
+  pos::RowTermOp rowTerm; ///< null: nothing cancels in the softmax
+  llvm::SmallVector<pos::WeightedRowsOp> weightedRows;
+  /// Contextual ops of the score payload, in order, and the tables that query
+  /// rows are multiplied with, once each. Those of `offsetProducts` are left
+  /// out.
+  llvm::SmallVector<pos::QueryDotOp> queryDots;
+  llvm::SmallVector<RowTable> queryTables;
+  /// None under given positions, whose offsets have gaps.
+  llvm::SmallVector<OffsetProduct> offsetProducts;
+  llvm::SmallVector<pos::ScanOp> scans; ///< in one direction
+  /// Per scan: how many scans, each of what the one before gives, follow on it.
+  llvm::SmallVector<unsigned> scanLevels;
+  llvm::SmallVector<HingeFunction> hinges;
+  /// Where the score payload uses them, in order.
+  llvm::SmallVector<pos::HingeSumOp> hingeSums;
+  /// Per parameter operand: whether its gradient is asked for.
+  llvm::SmallVector<bool> paramWantsGradient;
+  double scale = 1.0;
+  bool hasPositions = false;
+
+  /// The place of an op's table among `queryTables`.
+  unsigned findTable(pos::QueryDotOp op) const;
+  /// The place of an op's function among `hinges`.
+  unsigned findHinges(pos::HingeSumOp op) const;
+  /// The place of a sum or a product among `offsetProducts`, if it is one.
+  std::optional<unsigned> findOffsetProduct(mlir::Operation *op) const;
+  /// The place of a scan among `scans`.
+  unsigned findScan(pos::ScanOp op) const;
+  /// Whether keys come from the last to the first.
+  bool isLeftward() const;
+  /// The entry of a hoisted value, null if no site of the operand needs it.
+  const Hoisted *find(pos::HoistOp op,
+                      pos::RowOperand operand = pos::RowOperand::query) const;
+  /// Columns of a row in all.
+  int64_t countColumns() const;
+  /// Whether appended columns are made of the hoisted value, and how many (of
+  /// the widest that are).
+  int64_t countColumns(pos::HoistOp op) const;
+  /// The entry of the row term, a vector over query rows; null without one.
+  const Hoisted *findRowTerm() const;
+};
+
+/// Builds the plan. A site that no kernel of the CPU and reference targets
+/// computes yet is a diagnostic that names the op.
+mlir::FailureOr<KernelPlan> planKernel(pos::SitesOwnerInterface owner);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_PLAN_KERNELPLAN_H

@@ -1,0 +1,171 @@
+//===- Delta.cpp - Statistics of query rows for the backward --------------===//
+//
+// dS = P (dP - delta) with delta = rowsum(o do) - dlse, and P = exp(score -
+// shift) / sum with what the forward left. A row without keys has a sum of 0; P
+// is 0 there whatever the score is.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/Rows/BackwardLaunches.h"
+#include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tiles/ScoreForm.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+namespace {
+/// Operand numbers of the kernel.
+struct DeltaOperands {
+  SmallVector<unsigned> outputs, outputGradients;
+  unsigned statistics, lseGradient, negativeShift, inverseSum, negativeDelta;
+  std::optional<unsigned> termPartials;
+};
+} // namespace
+
+/// The sum of the products of two rows of `dim` elements.
+static Value emitRowProduct(KernelBuilder &kernel, Type element, int64_t dim,
+                            Value a, Index strideA, Value b, Index strideB) {
+  int64_t width = kernel.width(), whole = dim / width * width;
+  auto lanes = VectorType::get(width, element);
+  auto widen = [&](Value value) {
+    return element.isF32() ? value : kernel.extend(value);
+  };
+  Value areDense =
+      arith::AndIOp::create(kernel.builder, kernel.loc,
+                            kernel.equal(strideA, 1), kernel.equal(strideB, 1));
+  auto dense = [&]() -> KernelBuilder::Values {
+    auto multiply = [&](Index lane, Index count, Value sum) {
+      auto load = [&](Value row) {
+        return widen(kernel.loadPart(
+            lanes, kernel.advance(row, {lane}, element), count));
+      };
+      return kernel.fma(load(a), load(b), sum);
+    };
+    Value sum = kernel.loop(
+        0, whole, width, kernel.splatF32(0.0),
+        [&](Value lane, ValueRange carried) -> KernelBuilder::Values {
+          return {multiply(lane, width, carried[0])};
+        })[0];
+    if (whole != dim)
+      sum = multiply(whole, dim - whole, sum);
+    return {kernel.sumLanes(sum)};
+  };
+  auto strided = [&]() -> KernelBuilder::Values {
+    return kernel.loop(
+        0, dim, 1, kernel.constantF32(0.0),
+        [&](Value lane, ValueRange carried) -> KernelBuilder::Values {
+          auto load = [&](Value row, Index stride) {
+            return widen(kernel.load(
+                element,
+                kernel.advance(row, {kernel.mul(lane, stride)}, element)));
+          };
+          return {kernel.fma(load(a, strideA), load(b, strideB), carried[0])};
+        });
+  };
+  return kernel.choose(areDense, {kernel.f32}, dense, strided)[0];
+}
+
+RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
+                                            const BackwardShape &shape,
+                                            Value paddedRows,
+                                            Value termPartials) {
+  auto op = cast<pos::AttentionBackwardOp>(lowering.plan.owner);
+  auto type =
+      RankedTensorType::get(SmallVector<int64_t>(3, ShapedType::kDynamic),
+                            lowering.builder.getF32Type());
+  SmallVector<Value> sizes{lowering.getDim(op.getQuery(), 0),
+                           lowering.getDim(op.getQuery(), 1), paddedRows};
+  RowStatistics statistics{lowering.allocate(type, sizes),
+                           lowering.allocate(type, sizes),
+                           lowering.allocate(type, sizes)};
+  LaunchOperands operands;
+  DeltaOperands numbers;
+  for (Value output : op.getOutputs())
+    numbers.outputs.push_back(operands.read(output));
+  for (Value gradient : op.getOutputGradients())
+    numbers.outputGradients.push_back(operands.read(gradient));
+  numbers.statistics = operands.read(op.getStatistics());
+  numbers.lseGradient = operands.read(op.getLseGradient());
+  numbers.negativeShift = operands.write(statistics.negativeShift);
+  numbers.inverseSum = operands.write(statistics.inverseSum);
+  numbers.negativeDelta = operands.write(statistics.negativeDelta);
+  if (termPartials)
+    numbers.termPartials = operands.write(termPartials);
+
+  Type element = op.getQuery().getType().getElementType();
+  auto emitBlock = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                       Index item) {
+    Index blocks =
+        kernel.div(arguments.getSize(numbers.negativeShift, 2), shape.queries);
+    Index batchHead = kernel.div(item, blocks);
+    Index heads = arguments.getSize(numbers.negativeShift, 1);
+    Index head = kernel.rem(batchHead, heads);
+    Index batch = kernel.div(batchHead, heads);
+    Index first = kernel.mul(kernel.rem(item, blocks), shape.queries);
+    Index end = kernel.add(first, shape.queries);
+    Index valid =
+        kernel.min(end, arguments.getSize(numbers.outputs.front(), 2));
+    Value hidden = kernel.constantF32(hiddenScore);
+    auto store = [&](unsigned tensor, Index row, Value value) {
+      kernel.store(value, arguments.getAddress(tensor, {batch, head, row}));
+    };
+    kernel.loop(first, valid, 1, [&](Value row) {
+      auto load = [&](unsigned tensor) {
+        return kernel.load(kernel.f32,
+                           arguments.getAddress(tensor, {batch, head, row}));
+      };
+      Value negative = load(numbers.lseGradient);
+      for (auto [part, output, gradient] :
+           llvm::zip_equal(shape.valueParts.get(), numbers.outputs,
+                           numbers.outputGradients)) {
+        Value product =
+            emitRowProduct(kernel, element, part.dim,
+                           arguments.getAddress(output, {batch, head, row}),
+                           arguments.getStride(output, 3),
+                           arguments.getAddress(gradient, {batch, head, row}),
+                           arguments.getStride(gradient, 3));
+        negative = kernel.subF(negative, product);
+      }
+      store(numbers.negativeDelta, row, negative);
+      auto loadPart = [&](int64_t part) {
+        return kernel.loadF32(
+            arguments.getAddress(numbers.statistics, {batch, head, row, part}));
+      };
+      Value shift = loadPart(0), sum = loadPart(1),
+            zero = kernel.constantF32(0);
+      Value seesKeys = kernel.compareF(arith::CmpFPredicate::UNE, sum, zero);
+      store(numbers.negativeShift, row,
+            kernel.selectF(seesKeys, kernel.subF(zero, shift), hidden));
+      store(numbers.inverseSum, row,
+            kernel.selectF(seesKeys, kernel.divF(kernel.constantF32(1), sum),
+                           zero));
+      if (!numbers.termPartials)
+        return;
+      Index last = kernel.sub(arguments.getSize(*numbers.termPartials, 0), 1);
+      kernel.store(kernel.selectF(seesKeys, load(numbers.lseGradient), zero),
+                   arguments.getAddress(*numbers.termPartials,
+                                        {last, batch, head, row}));
+    });
+    kernel.loop(valid, end, 1, [&](Value row) {
+      store(numbers.negativeDelta, row, kernel.constantF32(0.0));
+      store(numbers.negativeShift, row, hidden);
+      store(numbers.inverseSum, row, kernel.constantF32(0.0));
+    });
+  };
+
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    Index rows =
+        kernel.mul(kernel.mul(arguments.getSize(numbers.negativeShift, 0),
+                              arguments.getSize(numbers.negativeShift, 1)),
+                   arguments.getSize(numbers.negativeShift, 2));
+    return kernel.div(rows, shape.queries);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    kernel.loop(begin, end, 1,
+                [&](Value item) { emitBlock(kernel, arguments, item); });
+  };
+  operands.launch(lowering, "delta", {countItems, noScratch, run});
+  return statistics;
+}

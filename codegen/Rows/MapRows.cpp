@@ -1,0 +1,290 @@
+//===- MapRows.cpp - Row maps outside attention, and their gradient -------===//
+//
+// The input [B, L, C] is seen as [B, 1, L, C], and a table [V, C] that indices
+// take rows of as [1, 1, V, C], so rows are copied and mapped as those of
+// attention are. Gradients of the tables behind the maps are summed
+// over the batch, in order, by the item that owns the rows.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/Rows/MapRows.h"
+#include "codegen/Rows/RowGradients.h"
+#include "codegen/Rows/RowPullback.h"
+#include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tables/HoistTable.h"
+#include "codegen/Tables/RowIndices.h"
+#include "dialects/Exec/IR/Exec.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+/// Rows of one item, a number of the kernel.
+static constexpr int64_t rowsPerItem = 64;
+
+//===----------------------------------------------------------------------===//
+// What both directions share
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyElement(const Lowering &lowering, Value input) {
+  Type element = cast<RankedTensorType>(input.getType()).getElementType();
+  if (element.isF32() || element.isBF16())
+    return success();
+  return lowering.getOp()->emitOpError(
+             "kernels of the CPU compute f32 and bf16, not ")
+         << element << "; the target 'reference' computes f64";
+}
+
+/// [B, L, C] as [B, 1, L, C], [V, C] as [1, 1, V, C].
+static Value withHeads(const Lowering &lowering, Value rows) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  if (shape.size() == 2)
+    shape.insert(shape.begin(), 1);
+  shape.insert(shape.begin() + 1, 1);
+  auto result = RankedTensorType::get(shape, type.getElementType());
+  SmallVector<Value> sizes;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (type.isDynamicDim(dim))
+      sizes.push_back(lowering.getDim(rows, dim));
+  return exec::ViewOp::create(lowering.builder, lowering.getLoc(), result, rows,
+                              DenseI64ArrayAttr(), sizes);
+}
+
+static int64_t getWidth(Value rows) {
+  return cast<RankedTensorType>(rows.getType()).getShape().back();
+}
+
+static int64_t getRowWords(const Lowering &lowering, Value rows) {
+  return getCopiedRowWords(lowering.target, getWidth(rows),
+                           /*pairs=*/false);
+}
+
+namespace {
+/// The rows before the maps, numbers of the kernel.
+struct SourceRows {
+  unsigned tensor = 0;
+  std::optional<unsigned> indices;
+};
+} // namespace
+
+static SourceRows addSource(const Lowering &lowering,
+                            LaunchOperands &operands) {
+  MappedRows mapped = *getMappedRows(lowering.plan.owner);
+  SourceRows source;
+  source.tensor = operands.read(withHeads(lowering, mapped.input));
+  if (mapped.indices)
+    source.indices = operands.read(mapped.indices);
+  return source;
+}
+
+static SiteOperands addSites(const Lowering &lowering,
+                             const HoistTables &tables,
+                             LaunchOperands &operands) {
+  SiteOperands sites;
+  sites.append(lowering.plan, tables, operands.layout, operands.reads);
+  return sites;
+}
+
+/// The rows at hand are all operands of the sites; `rows` [B, 1, L, C] has
+/// their sizes.
+static void setRows(SiteOperands &sites, unsigned rows) {
+  sites.query = sites.key = rows;
+  sites.values = {rows};
+}
+
+/// Runs `body` for the rows of blocks [begin, end).
+static void loopOverRows(KernelBuilder &kernel, Index block, Index length,
+                         function_ref<void(Value)> body) {
+  Index first = kernel.mul(block, rowsPerItem);
+  Index last = kernel.min(kernel.add(first, rowsPerItem), length);
+  kernel.loop(first, last, 1, body);
+}
+
+//===----------------------------------------------------------------------===//
+// Forward
+//===----------------------------------------------------------------------===//
+
+FailureOr<SmallVector<Value>>
+sextant::codegen::lowerMapRows(const Lowering &lowering) {
+  auto op = cast<pos::MapRowsOp>(lowering.getOp());
+  if (failed(verifyElement(lowering, op.getInput())))
+    return failure();
+  FailureOr<HoistTables> tables = launchHoists(lowering, HoistTableOptions());
+  if (failed(tables))
+    return failure();
+  Value result = allocateMapped(lowering, op.getResult().getType());
+  LaunchOperands operands;
+  SourceRows source = addSource(lowering, operands);
+  SiteOperands sites = addSites(lowering, *tables, operands);
+  unsigned target = operands.write(withHeads(lowering, result));
+  setRows(sites, target);
+  Type element = op.getInput().getType().getElementType();
+  int64_t width = getWidth(op.getInput());
+  int64_t words = getRowWords(lowering, op.getInput());
+
+  LogicalResult status = success();
+  auto countBlocks = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.ceilDiv(arguments.getSize(target, 2), rowsPerItem);
+  };
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.mul(arguments.getSize(target, 0),
+                      countBlocks(kernel, arguments));
+  };
+  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(4 * words);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    RowSite site(kernel, arguments, lowering.plan, sites, op.getOperand());
+    Index blocks = countBlocks(kernel, arguments);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index batch = kernel.div(item, blocks);
+      if (failed(site.enterHead(batch, 0)))
+        status = failure();
+      Index block = kernel.rem(item, blocks);
+      loopOverRows(kernel, block, arguments.getSize(target, 2), [&](Value row) {
+        RowCopy copy;
+        copy.tensor = source.tensor;
+        copy.indices = source.indices;
+        copy.batch = batch;
+        copy.first = row;
+        copy.count = 1;
+        copy.dim = width;
+        copy.maps = lowering.plan.inputRows;
+        copy.site = &site;
+        copy.to = scratch;
+        copy.rowWords = words;
+        if (failed(emitRowCopy(kernel, arguments, copy, element)))
+          status = failure();
+        storeRow(kernel, scratch, width,
+                 arguments.getAddress(target, {batch, 0, row}), element);
+      });
+    });
+  };
+  operands.launch(lowering, "map", {countItems, scratchBytes, run});
+  if (failed(status))
+    return failure();
+  return SmallVector<Value>{result};
+}
+
+//===----------------------------------------------------------------------===//
+// Backward
+//===----------------------------------------------------------------------===//
+
+/// Adds the kernel and the launch; `gradients` has a tensor per hoist, or null.
+static FailureOr<Value> launchPullback(const Lowering &lowering,
+                                       const HoistTables &tables,
+                                       ArrayRef<Value> gradients) {
+  auto op = cast<pos::MapRowsBackwardOp>(lowering.getOp());
+  Value result = allocateMapped(lowering, op.getInputGradient().getType());
+  LaunchOperands operands;
+  SourceRows source = addSource(lowering, operands);
+  unsigned incoming =
+      operands.read(withHeads(lowering, op.getResultGradient()));
+  SiteOperands sites = addSites(lowering, tables, operands);
+  setRows(sites, incoming);
+  unsigned target = operands.write(result);
+  SmallVector<SiteOperands::Number> numbers;
+  for (Value gradient : gradients) {
+    numbers.emplace_back();
+    if (gradient)
+      numbers.back() = operands.write(gradient);
+  }
+  Type element = op.getInput().getType().getElementType();
+  int64_t width = getWidth(op.getInput());
+  int64_t words = getRowWords(lowering, op.getInput());
+
+  LogicalResult status = success();
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.ceilDiv(arguments.getSize(target, 1), rowsPerItem);
+  };
+  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(2 * 4 * words);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    GradientRowSite site(kernel, arguments, lowering.plan, sites,
+                         op.getOperand(), numbers, /*isPartial=*/false);
+    auto emitRow = [&](Index batch, Index row) {
+      RowCopy copy;
+      copy.tensor = incoming;
+      copy.batch = batch;
+      copy.first = row;
+      copy.count = 1;
+      copy.dim = width;
+      copy.to = scratch;
+      copy.rowWords = words;
+      RowPullback pullback;
+      pullback.tensor = source.tensor;
+      pullback.indices = source.indices;
+      pullback.batch = batch;
+      pullback.row = row;
+      pullback.dim = width;
+      pullback.maps = lowering.plan.inputRows;
+      pullback.site = &site;
+      pullback.gradient = scratch;
+      pullback.memory = kernel.advance(scratch, {words});
+      if (failed(emitRowCopy(kernel, arguments, copy, element)) ||
+          failed(emitRowPullback(kernel, arguments, pullback, element)))
+        status = failure();
+      storeRow(kernel, scratch, width,
+               arguments.getAddress(target, {batch, row}), element);
+    };
+    // The batch outside the rows: gradients of a table are summed in its order.
+    kernel.loop(begin, end, 1, [&](Value item) {
+      kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value batch) {
+        if (failed(site.enterHead(batch, 0)))
+          status = failure();
+        loopOverRows(kernel, item, arguments.getSize(target, 1),
+                     [&](Value row) { emitRow(batch, row); });
+      });
+    });
+  };
+  operands.launch(lowering, "pull", {countItems, scratchBytes, run});
+  if (failed(status))
+    return failure();
+  return result;
+}
+
+FailureOr<SmallVector<Value>>
+sextant::codegen::lowerMapRowsBackward(const Lowering &lowering) {
+  auto op = cast<pos::MapRowsBackwardOp>(lowering.getOp());
+  if (failed(verifyElement(lowering, op.getInput())))
+    return failure();
+  FailureOr<HoistTables> tables = launchHoists(lowering, HoistTableOptions());
+  if (failed(tables))
+    return failure();
+  SmallVector<Value> gradients;
+  for (const Hoisted &hoisted : lowering.plan.hoisted) {
+    gradients.emplace_back();
+    if (!hoisted.wantsGradient)
+      continue;
+    if (hoisted.form != HoistForm::RowLaneTable) {
+      pos::HoistOp hoist = hoisted.op;
+      return hoist.emitOpError("a trained value that all rows of a row map "
+                               "share has no gradient on this target");
+    }
+    HoistGradientShape shape =
+        getHoistGradientShape(lowering, hoisted, tables->options);
+    gradients.back() =
+        lowering.allocate(shape.type, shape.sizes, /*zero=*/true);
+  }
+  FailureOr<Value> inputGradient = launchPullback(lowering, *tables, gradients);
+  if (failed(inputGradient))
+    return failure();
+  SmallVector<Value> paramGradients, results{*inputGradient};
+  for (auto [number, param] : llvm::enumerate(op.getParams())) {
+    paramGradients.emplace_back();
+    if (!lowering.plan.paramWantsGradient[number])
+      continue;
+    paramGradients.back() =
+        lowering.allocateLike(param, param.getType(), /*zero=*/true);
+  }
+  if (failed(
+          launchHoistPullbacks(lowering, *tables, gradients, paramGradients)))
+    return failure();
+  for (int32_t number : op.getParamGradients())
+    results.push_back(paramGradients[number]);
+  return results;
+}

@@ -1,0 +1,487 @@
+//===- OffsetProducts.cpp - One row per offset ----------------------------===//
+
+#include "codegen/Rows/OffsetProducts.h"
+#include "codegen/Payload/PayloadEmitter.h"
+#include "codegen/Rows/OffsetPoint.h"
+#include "codegen/Rows/RowCopy.h"
+#include "codegen/Tiles/RegisterTile.h"
+#include "codegen/Tiles/TileMask.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+static constexpr int64_t block = OffsetShape::block;
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+static OwnerOperands getOperands(const Lowering &lowering) {
+  return getOwnerOperands(lowering.plan.owner);
+}
+
+static OffsetShape getShape(const Lowering &lowering) {
+  auto query = cast<RankedTensorType>(getOperands(lowering).query.getType());
+  return OffsetShape(lowering.target, query.getDimSize(3));
+}
+
+static Value constantIndex(const Lowering &lowering, int64_t value) {
+  return arith::ConstantIndexOp::create(lowering.builder, lowering.getLoc(),
+                                        value);
+}
+
+template <typename OpTy>
+static Value compute(const Lowering &lowering, Value a, int64_t b) {
+  return OpTy::create(lowering.builder, lowering.getLoc(), a,
+                      constantIndex(lowering, b));
+}
+
+static Value ceilDiv(const Lowering &lowering, Value size, int64_t unit) {
+  return compute<arith::CeilDivSIOp>(lowering, size, unit);
+}
+
+static Value roundUp(const Lowering &lowering, Value size, int64_t unit) {
+  return compute<arith::MulIOp>(lowering, ceilDiv(lowering, size, unit), unit);
+}
+
+/// Beyond the last offset a forward or backward tile reaches past the keys by
+/// less than two tiles of keys or a block of them, and a vector.
+static constexpr int64_t entriesPastKeys = 192;
+
+Value OffsetShape::countEntries(const Lowering &lowering) const {
+  OwnerOperands operands = getOperands(lowering);
+  Value queries = roundUp(lowering, lowering.getDim(operands.query, 2), block);
+  Value keys = lowering.getDim(operands.key, 2);
+  Value both =
+      arith::AddIOp::create(lowering.builder, lowering.getLoc(), queries, keys);
+  int64_t slack = block + tileRows + entriesPastKeys;
+  return roundUp(lowering, compute<arith::AddIOp>(lowering, both, slack),
+                 block);
+}
+
+static RankedTensorType getType(const Lowering &lowering, int64_t rank,
+                                ArrayRef<int64_t> last, Type element = {}) {
+  SmallVector<int64_t> shape(rank, ShapedType::kDynamic);
+  llvm::append_range(shape, last);
+  return RankedTensorType::get(shape, element ? element
+                                              : lowering.builder.getF32Type());
+}
+
+static Value getTable(const Lowering &lowering, size_t number) {
+  RowTable table = lowering.plan.offsetProducts[number].table;
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  return owner.getParamOperands()[table.param];
+}
+
+//===----------------------------------------------------------------------===//
+// Offsets in use
+//===----------------------------------------------------------------------===//
+
+/// A block of offsets is seen if one of the squares of scores on its diagonals
+/// may be.
+static FailureOr<Value> launchSeen(const Lowering &lowering,
+                                   const HoistTables &tables, size_t number,
+                                   const OffsetShape &shape, Value blocks) {
+  const KernelPlan &plan = lowering.plan;
+  OwnerOperands owner = getOperands(lowering);
+  LaunchOperands operands;
+  SiteOperands sites;
+  sites.query = operands.read(owner.query);
+  sites.key = operands.read(owner.key);
+  for (Value value : owner.values)
+    sites.values.push_back(operands.read(value));
+  sites.append(plan, tables, operands.layout, operands.reads);
+  Value result = lowering.allocate(
+      getType(lowering, 1, {}, lowering.builder.getI32Type()), blocks);
+  unsigned target = operands.write(result);
+  LogicalResult status = success();
+
+  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
+    return arguments.getSize(target, 0);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    RowSite site(kernel, arguments, plan, sites, pos::RowOperand::query);
+    TileMask mask(kernel, arguments, site, plan, sites);
+    Index queries = arguments.getSize(sites.query, 2);
+    Index keys = arguments.getSize(sites.key, 2);
+    auto count = [&](pos::Axis axis, unsigned dim) {
+      return variesWith(plan, axis) ? arguments.getSize(sites.query, dim)
+                                    : Index(1);
+    };
+    Index batches = count(pos::Axis::batch, 0);
+    Index heads = count(pos::Axis::head, 1);
+    // The block of the origin, less the rows of a tile.
+    Index zero = kernel.add(kernel.ceilDiv(queries, block), 1);
+    auto rowsOf = [&](pos::Side side, Index first, Index length) {
+      return mask.enter(side, first,
+                        kernel.min(block, kernel.sub(length, first)), block);
+    };
+    auto emitItem = [&](Index item) {
+      Value at = arguments.getAddress(target, {item});
+      kernel.store(kernel.constantI32(plan.mask ? 0 : 1), at);
+      if (!plan.mask)
+        return;
+      auto visit = [&](Value first, Index key) {
+        Value isNew =
+            kernel.equal(kernel.fromI32(kernel.load(kernel.i32, at)), 0);
+        auto both = [&](Value a, Value b) -> Value {
+          return arith::AndIOp::create(kernel.builder, kernel.loc, a, b);
+        };
+        Value exists = both(kernel.compare(arith::CmpIPredicate::sge, key, 0),
+                            kernel.less(key, keys));
+        kernel.when(both(isNew, exists), [&] {
+          TileClass tile =
+              mask.classify(rowsOf(pos::Side::query, first, queries),
+                            rowsOf(pos::Side::key, key, keys));
+          if (tile.possible)
+            kernel.when(tile.possible,
+                        [&] { kernel.store(kernel.constantI32(1), at); });
+          else
+            kernel.store(kernel.constantI32(1), at);
+        });
+      };
+      kernel.loop(0, batches, 1, [&](Value batch) {
+        kernel.loop(0, heads, 1, [&](Value head) {
+          if (failed(site.enterHead(batch, head)))
+            status = failure();
+          kernel.loop(0, queries, block, [&](Value first) {
+            Index diagonal =
+                kernel.add(first, kernel.mul(kernel.sub(item, zero), block));
+            kernel.loop(0, 3, 1, [&](Value step) {
+              visit(first, kernel.add(diagonal,
+                                      kernel.mul(kernel.sub(step, 1), block)));
+            });
+          });
+        });
+      });
+    };
+    kernel.loop(begin, end, 1, [&](Value item) { emitItem(item); });
+  };
+  operands.launch(lowering, getOffsetSuffix("seen", number),
+                  {countItems, noScratch, run});
+  if (failed(status))
+    return failure();
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Factors
+//===----------------------------------------------------------------------===//
+
+static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
+                                      const OffsetShape &shape, Value entries,
+                                      Value seen) {
+  const OffsetProduct &product = lowering.plan.offsetProducts[number];
+  Value table = getTable(lowering, number);
+  LaunchOperands operands;
+  unsigned flags = operands.read(seen);
+  PointLayout layout =
+      addPointOperands(lowering, operands, [](unsigned) { return false; });
+  Value panels = ceilDiv(lowering, lowering.getDim(table, 1), shape.lanes);
+  Value result = lowering.allocate(getType(lowering, 2, shape.lanes),
+                                   {panels, entries, Value()});
+  unsigned target = operands.write(result);
+  LogicalResult status = success();
+
+  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
+    return arguments.getSize(flags, 0);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    OffsetPoint point(kernel, arguments, layout, lowering.plan);
+    auto sum = cast<pos::SumOp>(product.op);
+    llvm::SetVector<Operation *> ops;
+    point.collect(product.factor, ops);
+    point.collect(sum.getCount(), ops);
+    // The factors of a vector of columns at one entry.
+    auto emitVector = [&](Index panel, int64_t v, Index entry) {
+      point.moveToEntry(shape, entry);
+      PayloadEmitter emitter(kernel.builder, point);
+      Value columns = kernel.lanes(
+          kernel.add(kernel.mul(panel, shape.lanes), v * kernel.width()));
+      emitter.bind(sum.getBody().front().getArgument(0), columns);
+      for (Operation *op : ops)
+        if (failed(emitter.emitOp(*op))) {
+          status = failure();
+          return;
+        }
+      Value factor = emitter.get(product.factor);
+      Value count = emitter.get(sum.getCount());
+      if (!factor || !count) {
+        status = failure();
+        return;
+      }
+      factor = arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32,
+                                       emitter.toLanes(factor));
+      Value exists = arith::CmpIOp::create(kernel.builder, kernel.loc,
+                                           arith::CmpIPredicate::slt, columns,
+                                           kernel.broadcast(count));
+      kernel.storeVector(kernel.selectF(exists, factor, kernel.splatF32(0.0)),
+                         arguments.getAddress(target, {panel, entry}),
+                         {v * kernel.width()});
+    };
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index first = kernel.mul(item, block);
+      kernel.when(isBlockSeen(kernel, arguments, flags, item), [&] {
+        // Entries inside: what depends on the column only is computed once.
+        kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value panel) {
+          for (int64_t v = 0; v < 2; ++v)
+            kernel.loop(first, kernel.add(first, block), 1,
+                        [&](Value entry) { emitVector(panel, v, entry); });
+        });
+      });
+    });
+  };
+  operands.launch(lowering, getOffsetSuffix("factors", number),
+                  {countItems, noScratch, run});
+  if (failed(status))
+    return failure();
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+/// The table as rows read it: [H, row / lanes, columns, lanes of a row].
+static Value launchWeights(const Lowering &lowering, size_t number,
+                           const OffsetShape &shape) {
+  Value table = getTable(lowering, number);
+  LaunchOperands operands;
+  unsigned source = operands.read(table);
+  Value columns = roundUp(lowering, lowering.getDim(table, 1), shape.lanes);
+  Value result = lowering.allocate(
+      getType(lowering, 3, shape.lanes),
+      {lowering.getDim(getOperands(lowering).query, 1),
+       constantIndex(lowering, shape.row / shape.lanes), columns, Value()});
+  unsigned target = operands.write(result);
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.mul(arguments.getSize(target, 0),
+                      arguments.getSize(target, 1));
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    Index isShared = arguments.getSize(source, 0);
+    Index count = arguments.getSize(source, 1);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index panels = arguments.getSize(target, 1);
+      Index head = kernel.div(item, panels), panel = kernel.rem(item, panels);
+      Index first = kernel.mul(panel, shape.lanes);
+      Index part = kernel.select(kernel.equal(isShared, shape.dim), 0,
+                                 kernel.mul(head, shape.dim));
+      Value to = arguments.getAddress(target, {head, panel});
+      kernel.loop(0, kernel.mul(arguments.getSize(target, 2), shape.lanes),
+                  kernel.width(), [&](Value lane) {
+                    kernel.storeVector(kernel.splatF32(0.0), to, {lane});
+                  });
+      Index rest = kernel.min(shape.lanes, kernel.sub(shape.dim, first));
+      kernel.loop(0, rest, 1, [&](Value lane) {
+        Index row = kernel.add(kernel.add(part, first), lane);
+        Value from = arguments.getAddress(source, {row});
+        Index step = arguments.getStride(source, 1);
+        kernel.loop(0, count, 1, [&](Value column) {
+          kernel.store(
+              kernel.loadF32(from, {kernel.mul(column, step)}),
+              kernel.advance(to, {kernel.mul(column, shape.lanes), lane}));
+        });
+      });
+    });
+  };
+  operands.launch(lowering, getOffsetSuffix("weights", number),
+                  {countItems, noScratch, run});
+  return result;
+}
+
+/// Panels of columns that are added at once: with the factors of a block of
+/// entries they stay in the first cache.
+static constexpr int64_t panelsAtOnce = 2;
+
+static Value launchRows(const Lowering &lowering, size_t number,
+                        const OffsetShape &shape, Value entries,
+                        const OffsetRows &made, Value weights) {
+  LaunchOperands operands;
+  unsigned flags = operands.read(made.seen);
+  unsigned factors = operands.read(made.factors);
+  unsigned packed = operands.read(weights);
+  Value result = lowering.allocate(
+      getType(lowering, 2, shape.row),
+      {lowering.getDim(getOperands(lowering).query, 1), entries, Value()});
+  unsigned target = operands.write(result);
+  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
+    return arguments.getSize(flags, 0);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    // Adds the product of some columns for entries first .. first + tileRows -
+    // 1 and the lanes of a panel of the row.
+    auto addColumns = [&](Index head, Index panel, Index first, Index part) {
+      Value to = kernel.advance(arguments.getAddress(target, {head, first}),
+                                {kernel.mul(panel, shape.lanes)});
+      Values sums;
+      for (int64_t r = 0; r < shape.tileRows; ++r)
+        for (int64_t v = 0; v < 2; ++v)
+          sums.push_back(
+              kernel.loadVector(to, {r * shape.row + v * kernel.width()}));
+      Index end = kernel.min(kernel.add(part, panelsAtOnce),
+                             arguments.getSize(factors, 0));
+      sums = kernel.loop(
+          part, end, 1, sums, [&](Value number, ValueRange carried) {
+            SmallVector<TileRow> rows;
+            Value from = arguments.getAddress(factors, {number, first});
+            for (int64_t r = 0; r < shape.tileRows; ++r)
+              rows.push_back({from, r * shape.lanes});
+            RegisterTile tile;
+            tile.rows = rows;
+            tile.base = arguments.getAddress(
+                packed, {head, panel, kernel.mul(number, shape.lanes)});
+            tile.vectorStep = shape.lanes;
+            tile.count = shape.lanes;
+            return emitTile(kernel, tile, carried);
+          });
+      for (int64_t r = 0; r < shape.tileRows; ++r)
+        for (int64_t v = 0; v < 2; ++v)
+          kernel.storeVector(sums[2 * r + v], to,
+                             {r * shape.row + v * kernel.width()});
+    };
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index first = kernel.mul(item, block);
+      Value seen = isBlockSeen(kernel, arguments, flags, item);
+      kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value head) {
+        Value to = arguments.getAddress(target, {head, first});
+        kernel.loop(0, block * shape.row, kernel.width(), [&](Value lane) {
+          kernel.storeVector(kernel.splatF32(0.0), to, {lane});
+        });
+        auto addBlock = [&](Value panel, Value part) {
+          kernel.loop(
+              first, kernel.add(first, block), shape.tileRows,
+              [&](Value entry) { addColumns(head, panel, entry, part); });
+        };
+        kernel.when(seen, [&] {
+          kernel.loop(0, shape.row / shape.lanes, 1, [&](Value panel) {
+            kernel.loop(0, arguments.getSize(factors, 0), panelsAtOnce,
+                        [&](Value part) { addBlock(panel, part); });
+          });
+        });
+      });
+    });
+  };
+  operands.launch(lowering, getOffsetSuffix("rows", number),
+                  {countItems, noScratch, run});
+  return result;
+}
+
+static Value launchTranspose(const Lowering &lowering, size_t number,
+                             const OffsetShape &shape, Value entries,
+                             Value rows) {
+  LaunchOperands operands;
+  unsigned source = operands.read(rows);
+  SmallVector<int64_t> last{shape.row, shape.width};
+  Value vectors = ceilDiv(lowering, entries, shape.width);
+  Value result =
+      lowering.allocate(getType(lowering, 2, last),
+                        {lowering.getDim(getOperands(lowering).query, 1),
+                         vectors, Value(), Value()});
+  unsigned target = operands.write(result);
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.mul(arguments.getSize(target, 0),
+                      kernel.div(arguments.getSize(source, 1), block));
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    Index blocks = kernel.div(arguments.getSize(source, 1), block);
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index head = kernel.div(item, blocks);
+      Index first = kernel.mul(kernel.rem(item, blocks), block);
+      kernel.loop(0, block, shape.width, [&](Value step) {
+        Index entry = kernel.add(first, step);
+        Value from = arguments.getAddress(source, {head, entry});
+        Value to = arguments.getAddress(target,
+                                        {head, kernel.div(entry, shape.width)});
+        kernel.loop(0, shape.row, shape.width, [&](Value lane) {
+          Values square;
+          for (int64_t r = 0; r < shape.width; ++r)
+            square.push_back(kernel.loadVector(from, {lane, r * shape.row}));
+          square = kernel.transpose(square);
+          for (int64_t k = 0; k < shape.width; ++k)
+            kernel.storeVector(
+                square[k], to,
+                {kernel.mul(lane, shape.width), k * shape.width});
+        });
+      });
+    });
+  };
+  operands.launch(lowering, getOffsetSuffix("transpose", number),
+                  {countItems, noScratch, run});
+  return result;
+}
+
+/// The rows of a sum, and the factors that its gradient needs.
+static FailureOr<Value> launchSummedRows(const Lowering &lowering,
+                                         size_t number,
+                                         const OffsetShape &shape,
+                                         Value entries, OffsetRows &made) {
+  FailureOr<Value> factors =
+      launchFactors(lowering, number, shape, entries, made.seen);
+  if (failed(factors))
+    return failure();
+  made.factors = *factors;
+  Value weights = launchWeights(lowering, number, shape);
+  return launchRows(lowering, number, shape, entries, made, weights);
+}
+
+FailureOr<OffsetRows>
+sextant::codegen::launchOffsetRows(const Lowering &lowering,
+                                   const HoistTables &tables, size_t number,
+                                   bool transposes) {
+  OffsetShape shape = getShape(lowering);
+  Value entries = shape.countEntries(lowering);
+  OffsetRows result;
+  FailureOr<Value> seen = launchSeen(lowering, tables, number, shape,
+                                     ceilDiv(lowering, entries, block));
+  if (failed(seen))
+    return failure();
+  result.seen = *seen;
+  FailureOr<Value> rows =
+      lowering.plan.offsetProducts[number].index
+          ? launchTakenRows(lowering, number, shape, entries, *seen)
+          : launchSummedRows(lowering, number, shape, entries, result);
+  if (failed(rows))
+    return failure();
+  result.rows = *rows;
+  if (transposes)
+    result.transposed =
+        launchTranspose(lowering, number, shape, entries, result.rows);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// What is added to query rows
+//===----------------------------------------------------------------------===//
+
+void sextant::codegen::copyAddend(KernelBuilder &kernel,
+                                  ArgumentBlock &arguments, unsigned addend,
+                                  Index head, int64_t dim, int64_t row,
+                                  Value to) {
+  kernel.loop(0, row, kernel.width(), [&](Value lane) {
+    kernel.storeVector(kernel.splatF32(0.0), to, {lane});
+  });
+  kernel.loop(0, dim, 1, [&](Value lane) {
+    Value from = arguments.getAddress(addend, {head, lane});
+    kernel.store(kernel.loadF32(from), kernel.advance(to, {lane}));
+  });
+}
+
+void sextant::codegen::addToRows(KernelBuilder &kernel, Value addend,
+                                 Index count, int64_t row, Value rows) {
+  kernel.loop(0, row, kernel.width(), [&](Value lane) {
+    Value vector = kernel.loadVector(addend, {lane});
+    kernel.loop(0, count, 1, [&](Value number) {
+      Value at = kernel.advance(rows, {kernel.mul(number, row), lane});
+      kernel.storeVector(kernel.addF(kernel.loadVector(at), vector), at);
+    });
+  });
+}

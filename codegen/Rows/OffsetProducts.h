@@ -1,0 +1,107 @@
+//===- OffsetProducts.h - Query rows times one row per offset ---*- C++ -*-===//
+//
+// A sum over the columns of a table, each product with the query row times a
+// factor that varies with the offset alone (KernelPlan::offsetProducts), is the
+// product of the query row with the row
+//
+//   R[h, t] = sum_c table[h, :, c] factor(t, c)
+//
+// of the offset t; a product with a row of a table whose index tells the offset
+// is one with R[h, t] = table[index(t)], zeros where there is no such row.
+// Launches make these rows once per call, in O(offsets); a tile of scores needs
+// as many neighbouring ones as it has rows and columns, so its products are one
+// product of matrices that is read along diagonals.
+//
+// Buffers have an entry per offset: that of query row i and key row j is j - i
+// + `getOrigin`. Entries are more than there are offsets, so that tiles may
+// reach past the edges. No entry is NaN where the table and the factor are not.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_ROWS_OFFSETPRODUCTS_H
+#define SEXTANT_CODEGEN_ROWS_OFFSETPRODUCTS_H
+
+#include "codegen/Emit/Lowering.h"
+#include "codegen/Tiles/KernelSite.h"
+
+namespace sextant::codegen {
+
+/// Sizes that are fixed when a kernel is compiled.
+struct OffsetShape {
+  OffsetShape(const VectorTarget &target, int64_t dim)
+      : dim(dim), width(target.width), lanes(2 * target.width),
+        row(llvm::divideCeil(dim, lanes) * lanes),
+        tileRows(target.hasManyRegisters() ? 8 : 4) {}
+
+  /// Entries of a block: what is seen of the offsets is known by blocks.
+  static constexpr int64_t block = 64;
+
+  int64_t dim;      ///< of a query row
+  int64_t width;    ///< of a vector
+  int64_t lanes;    ///< of a register tile, two vectors
+  int64_t row;      ///< a row of R, padded with zeros to register tiles
+  int64_t tileRows; ///< of a register tile, in every kernel
+
+  /// The entry of query row 0 and key row 0. Less tileRows - 1 it is a multiple
+  /// of `block`, so that the windows of the backward begin at tileRows.
+  Index getOrigin(KernelBuilder &kernel, Index queries) const {
+    return kernel.add(kernel.roundUp(queries, block), block + tileRows - 1);
+  }
+  /// Entries of a buffer, a multiple of `block` (type index).
+  mlir::Value countEntries(const Lowering &lowering) const;
+};
+
+/// What the rows of a call are made of, and the rows.
+struct OffsetRows {
+  mlir::Value seen; ///< [blocks] x i32: whether some score has the offsets
+  /// Of a sum: [columns / lanes, entries, lanes]; of seen blocks.
+  mlir::Value factors;
+  mlir::Value rows; ///< [H, entries, row], zero where nothing is seen
+  /// [H, entries / width, row, width], or null: lanes are entries.
+  mlir::Value transposed;
+};
+
+/// offsets_seen, offset_factors and offset_weights (of a sum), offset_rows and,
+/// on demand, offset_transpose.
+mlir::FailureOr<OffsetRows> launchOffsetRows(const Lowering &lowering,
+                                             const HoistTables &tables,
+                                             size_t number, bool transposes);
+
+/// The rows of a product that takes them from its table: [H, entries, row].
+mlir::FailureOr<mlir::Value> launchTakenRows(const Lowering &lowering,
+                                             size_t number,
+                                             const OffsetShape &shape,
+                                             mlir::Value entries,
+                                             mlir::Value seen);
+/// Adds the gradients of these rows, sums over chunks and batch, to
+/// `tableGradient` (f64), in the order of heads and entries.
+mlir::LogicalResult launchTakenPullback(const Lowering &lowering, size_t number,
+                                        const OffsetShape &shape,
+                                        mlir::Value seen, mlir::Value rows,
+                                        mlir::Value tableGradient);
+
+/// offset_sum and offset_table: adds to `tableGradient` (the table's shape,
+/// f64) what follows from `partials`, gradients of R [chunks, B, H, entries,
+/// row]: sums in the order of chunks and batch, blocks of entries in order.
+mlir::LogicalResult launchOffsetPullback(const Lowering &lowering,
+                                         size_t number, const OffsetRows &rows,
+                                         mlir::Value partials,
+                                         mlir::Value tableGradient);
+
+/// Adds the sum of `rows` [chunks, B, H, rows, padded lanes] x f32 over all but
+/// head and lane to `gradient` [H, lanes] x f64.
+void launchRowSum(const Lowering &lowering, llvm::StringRef suffix,
+                  mlir::Value rows, mlir::Value gradient);
+
+/// Copies row `head` of a parameter [heads, dim] to `to` and fills it with
+/// zeros up to `row` lanes.
+void copyAddend(KernelBuilder &kernel, ArgumentBlock &arguments,
+                unsigned addend, Index head, int64_t dim, int64_t row,
+                mlir::Value to);
+/// Adds the row at `addend` to `count` rows of `row` lanes.
+void addToRows(KernelBuilder &kernel, mlir::Value addend, Index count,
+               int64_t row, mlir::Value rows);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_ROWS_OFFSETPRODUCTS_H

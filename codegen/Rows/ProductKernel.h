@@ -1,0 +1,42 @@
+//===- ProductKernel.h - Pieces of the kernels of row products ------------===//
+
+#ifndef SEXTANT_CODEGEN_ROWS_PRODUCTKERNEL_H
+#define SEXTANT_CODEGEN_ROWS_PRODUCTKERNEL_H
+
+#include "codegen/Rows/RowCopy.h"
+#include "codegen/Rows/RowProducts.h"
+#include "codegen/Tables/ArgumentPoint.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace sextant::codegen {
+
+/// Operands of a kernel of products.
+struct ProductKernel {
+  ProductKernel(const RowProducts &products, int64_t width);
+
+  bool columns;
+  mlir::Type element;
+  int64_t dim, row; ///< of the rows, and padded
+  unsigned rows = 0, table = 0;
+  std::optional<unsigned> addend;
+
+  /// Adds what is multiplied to the reads of a launch.
+  void addReads(const RowProducts &products, LaunchOperands &operands);
+
+  /// The address of element (table row, lane) of a head's table.
+  mlir::Value getTableElement(KernelBuilder &kernel, ArgumentBlock &arguments,
+                              Index head, Index tableRow, Index lane) const;
+  /// Copies the table to `to`, element (r, c) to r * rowStep + c * laneStep;
+  /// rows up to `padded` are zero.
+  void copyTable(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
+                 Index padded, mlir::Value to, Index rowStep,
+                 Index laneStep) const;
+  /// Copies rows first .. first + count - 1 to rows of `row` f32, and adds the
+  /// addend.
+  void copyRows(KernelBuilder &kernel, ArgumentBlock &arguments, Index batch,
+                Index head, Index first, Index count, mlir::Value to) const;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_ROWS_PRODUCTKERNEL_H

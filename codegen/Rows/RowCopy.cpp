@@ -1,0 +1,215 @@
+//===- RowCopy.cpp - Rows of an operand, copied and mapped ----------------===//
+
+#include "codegen/Rows/RowCopy.h"
+#include "codegen/Payload/Payload.h"
+#include "codegen/Rows/RowGroups.h"
+#include "codegen/Tables/RowIndices.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// RowSite
+//===----------------------------------------------------------------------===//
+
+Value RowSite::index(OpBuilder &, pos::Side) {
+  return kernel.toI32(toIndex(getSide(), row));
+}
+
+Value RowSite::tensorRow(OpBuilder &, pos::Side) { return kernel.toI32(row); }
+
+Value RowSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
+  SiteOperands::Number positions = getSide() == pos::Side::query
+                                       ? operands.queryPositions
+                                       : operands.keyPositions;
+  if (!positions)
+    return index(builder, side);
+  Index step = kernel.mul(axis, arguments.getStride(*positions, 2));
+  return kernel.load(kernel.i32, kernel.advance(getPositions(*positions, row),
+                                                {step}, kernel.i32));
+}
+
+Value RowSite::lane(OpBuilder &) { return kernel.lanes(group); }
+
+Value RowSite::loadHoisted(const Hoisted &hoisted, unsigned table,
+                           Value headStart) {
+  Type type = getStoredType(hoisted);
+  if (hoisted.form == HoistForm::QueryVector ||
+      hoisted.form == HoistForm::KeyVector)
+    return loadEntry(hoisted, kernel.advance(headStart, {row}, type),
+                     std::nullopt);
+  assert(hoisted.form == HoistForm::RowLaneTable &&
+         "a row map uses no value of this form");
+  Index lanes = arguments.getSize(table, 3);
+  Value start = kernel.advance(headStart, {kernel.mul(row, lanes)}, type);
+  if (!hoisted.axes.contains(pos::Axis::lane))
+    return loadEntry(hoisted, start, std::nullopt);
+  Index count = kernel.min(kernel.sub(lanes, group), kernel.width());
+  return loadEntry(hoisted, kernel.advance(start, {group}, type), count);
+}
+
+//===----------------------------------------------------------------------===//
+// Row maps
+//===----------------------------------------------------------------------===//
+
+/// One vector of groups of a row map.
+static LogicalResult emitGroups(KernelBuilder &kernel, const RowMap &map,
+                                RowSite &site, int64_t group, Value memory) {
+  RowGroups groups(kernel, map, group);
+  pos::RowsOp op = map.op;
+  FailureOr<SmallVector<Value>> mapped = emitPayload(
+      kernel.builder, op.getBody().front(), groups.load(memory), site);
+  if (failed(mapped))
+    return failure();
+  for (Value &value : *mapped)
+    value = kernel.broadcast(value);
+  groups.store(*mapped, memory);
+  return success();
+}
+
+LogicalResult sextant::codegen::emitRowMaps(KernelBuilder &kernel,
+                                            ArrayRef<RowMap> maps,
+                                            RowSite &site, Index row,
+                                            Value memory) {
+  for (const RowMap &map : maps) {
+    if (map.grouping == pos::Grouping::whole) {
+      auto op = map.op;
+      return op.emitOpError("maps of whole rows have no CPU kernel");
+    }
+    for (int64_t group = 0; group < map.getNumGroups();
+         group += kernel.width()) {
+      site.setPoint(row, group);
+      if (failed(emitGroups(kernel, map, site, group, memory)))
+        return failure();
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+int64_t sextant::codegen::getCopiedRowWords(const VectorTarget &target,
+                                            int64_t dim, bool pairs) {
+  return llvm::alignTo(pairs ? llvm::divideCeil(dim, 2) : dim, target.width);
+}
+
+/// Copies `dim` elements of a row as they are, or as f32, and fills the last
+/// vector with zeros.
+static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
+                    int64_t dim, Type stored, bool clearsNaN, double factor,
+                    Value to) {
+  int64_t lanes = kernel.width() * 32 / stored.getIntOrFloatBitWidth();
+  auto convert = [&](Value value) {
+    value = element == stored ? value : kernel.extend(value);
+    if (clearsNaN) {
+      Value zero = kernel.constant(
+          cast<TypedAttr>(kernel.builder.getZeroAttr(value.getType())));
+      value = kernel.selectF(
+          kernel.compareF(arith::CmpFPredicate::ORD, value, value), value,
+          zero);
+    }
+    if (factor == 1.0)
+      return value;
+    return kernel.mulF(value, isa<VectorType>(value.getType())
+                                  ? kernel.splatF32(factor)
+                                  : kernel.constantF32(factor));
+  };
+  auto contiguous = [&] {
+    for (int64_t lane = 0; lane < dim; lane += lanes) {
+      auto type = VectorType::get(lanes, element);
+      Value values =
+          kernel.loadPart(type, kernel.advance(from, {lane}, element),
+                          std::min(lanes, dim - lane));
+      kernel.store(convert(values), kernel.advance(to, {lane}, stored));
+    }
+  };
+  auto strided = [&] {
+    auto type = VectorType::get(lanes, stored);
+    Value zero =
+        kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(type)));
+    int64_t lastVector = (dim - 1) / lanes * lanes;
+    kernel.store(zero, kernel.advance(to, {lastVector}, stored));
+    kernel.loop(0, dim, 1, [&](Value lane) {
+      Value value = kernel.load(
+          element, kernel.advance(from, {kernel.mul(lane, step)}, element));
+      kernel.store(convert(value), kernel.advance(to, {lane}, stored));
+    });
+  };
+  kernel.when(kernel.equal(step, 1), contiguous, strided);
+}
+
+LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
+                                            ArgumentBlock &arguments,
+                                            const RowCopy &copy, Type element) {
+  Index length = copy.indices ? arguments.getSize(*copy.indices, 1)
+                              : arguments.getSize(copy.tensor, 2);
+  Index last = kernel.sub(length, 1);
+  Index step = arguments.getStride(copy.tensor, 3);
+  // Pairs are made of f32 where rows are mapped, or are f32 themselves.
+  bool isMapped = !copy.maps.empty() || (copy.pairs && element.isF32());
+  LogicalResult result = success();
+  kernel.loop(0, copy.count, 1, [&](Value number) {
+    Index row = kernel.min(kernel.add(copy.first, number), last);
+    Value from =
+        copy.indices
+            ? arguments.getAddress(
+                  copy.tensor, {0, 0,
+                                loadRowIndex(kernel, arguments, *copy.indices,
+                                             copy.batch, row)})
+            : arguments.getAddress(copy.tensor, {copy.batch, copy.head, row});
+    Value to = kernel.advance(copy.to, {kernel.mul(number, copy.rowWords)});
+    if (!isMapped)
+      return copyRow(kernel, from, step, element, copy.dim,
+                     copy.pairs ? kernel.bf16 : kernel.f32, copy.clearsNaN,
+                     copy.factor, to);
+    Value mapped = copy.pairs ? copy.mappedRow : to;
+    copyRow(kernel, from, step, element, copy.dim, kernel.f32, copy.clearsNaN,
+            /*factor=*/1.0, mapped);
+    if (!copy.maps.empty())
+      result = emitRowMaps(kernel, copy.maps, *copy.site, row, mapped);
+    int64_t width = kernel.width();
+    if (!copy.pairs) {
+      for (int64_t lane = 0; copy.factor != 1.0 && lane < copy.dim;
+           lane += width)
+        kernel.storeVector(kernel.mulF(kernel.loadVector(mapped, {lane}),
+                                       kernel.splatF32(copy.factor)),
+                           mapped, {lane});
+      return;
+    }
+    int64_t words = getCopiedRowWords(kernel.target, copy.dim, true);
+    for (int64_t word = 0; word < words; word += width) {
+      bool hasSecond = 2 * word + width < copy.dim;
+      Value low = kernel.loadVector(mapped, {2 * word});
+      Value high = hasSecond ? kernel.loadVector(mapped, {2 * word + width})
+                             : kernel.splatF32(0);
+      kernel.store(kernel.truncatePair(low, high), kernel.advance(to, {word}));
+    }
+  });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Rows of later blocks
+//===----------------------------------------------------------------------===//
+
+void sextant::codegen::prefetchRows(KernelBuilder &kernel,
+                                    ArgumentBlock &arguments,
+                                    const RowPrefetch &rows) {
+  int64_t perWord =
+      32 / arguments.getElementType(rows.tensor).getIntOrFloatBitWidth();
+  int64_t words = llvm::divideCeil(rows.dim, perWord);
+  Index share = kernel.ceilDiv(rows.count, rows.parts);
+  Index begin = kernel.mul(rows.part, share);
+  Index end = kernel.min(kernel.add(begin, share), rows.count);
+  Index stride = arguments.getStride(rows.tensor, rows.outer.size());
+  Value base = arguments.getAddress(rows.tensor, rows.outer);
+  kernel.loop(begin, end, 1, [&](Value number) {
+    Index row = kernel.add(rows.first, number);
+    kernel.prefetch(base, {kernel.div(kernel.mul(row, stride), perWord)}, words,
+                    CacheLevel::second);
+  });
+}

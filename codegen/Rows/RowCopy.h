@@ -1,0 +1,100 @@
+//===- RowCopy.h - Rows of an operand, copied and mapped --------*- C++ -*-===//
+//
+// Rows of any stride and type become contiguous rows of f32, or of pairs of
+// bf16; the row maps of the operand are applied on the way.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_ROWS_ROWCOPY_H
+#define SEXTANT_CODEGEN_ROWS_ROWCOPY_H
+
+#include "codegen/Tiles/KernelSite.h"
+#include "codegen/Tiles/RegisterTile.h"
+
+namespace sextant::codegen {
+
+/// A point of a row map: the lanes of a vector are groups of lanes of the row.
+class RowSite : public KernelSite {
+public:
+  using KernelSite::KernelSite;
+
+  /// The row, and the first group of the vector.
+  void setPoint(Index row, int64_t group) {
+    this->row = row;
+    this->group = group;
+  }
+
+  mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
+  mlir::Value tensorRow(mlir::OpBuilder &, pos::Side side) override;
+  mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
+  mlir::Value lane(mlir::OpBuilder &) override;
+
+protected:
+  mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
+                          mlir::Value row) override;
+
+  Index row = 0;
+  int64_t group = 0;
+
+private:
+  pos::Side getSide() const {
+    return operand == pos::RowOperand::query ? pos::Side::query
+                                             : pos::Side::key;
+  }
+};
+
+/// Rows of one head of a tensor [B, H, L, dim].
+struct RowCopy {
+  unsigned tensor = 0;
+  /// Of an operand [B, L]: row r is row indices[batch, r] of the tensor, a
+  /// table [1, 1, V, dim].
+  std::optional<unsigned> indices;
+  Index batch = 0, head = 0;
+  /// Rows first .. first + count - 1; rows past the end repeat the last one.
+  Index first = 0, count = 0;
+  int64_t dim = 0;
+  llvm::ArrayRef<RowMap> maps;
+  RowSite *site = nullptr; ///< where the maps stand; null without maps
+  /// Where row 0 goes, and how far apart rows are there, in 32-bit words. A
+  /// row is filled with zeros up to the next multiple of a vector.
+  mlir::Value to;
+  int64_t rowWords = 0;
+  /// Rows are bf16 in pairs, not f32.
+  bool pairs = false;
+  /// Memory for a row of f32 while pairs are mapped, or made of f32.
+  mlir::Value mappedRow;
+  /// NaN becomes zero; of f32 only.
+  bool clearsNaN = false;
+  /// Of every lane, after the maps; of f32 only.
+  double factor = 1.0;
+};
+
+/// 32-bit words of a copied row, padding included.
+int64_t getCopiedRowWords(const VectorTarget &target, int64_t dim, bool pairs);
+
+mlir::LogicalResult emitRowCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
+                                const RowCopy &copy, mlir::Type element);
+
+/// Rows of a tensor that are read later, brought to the second cache. What
+/// runs before they are read is cut into equal parts, of which each asks for
+/// its share: a processor waits for few lines at a time, and lines that are
+/// asked for all at once keep those of the products that run from coming.
+struct RowPrefetch {
+  unsigned tensor = 0;
+  llvm::SmallVector<Index, 3> outer; ///< indices before that of the row
+  Index first = 0, count = 0;        ///< rows; they need not exist
+  int64_t dim = 0;
+  Index part = 0, parts = 1;
+};
+
+void prefetchRows(KernelBuilder &kernel, ArgumentBlock &arguments,
+                  const RowPrefetch &rows);
+
+/// Applies row maps in place to a row of f32 at `memory`.
+mlir::LogicalResult emitRowMaps(KernelBuilder &kernel,
+                                llvm::ArrayRef<RowMap> maps, RowSite &site,
+                                Index row, mlir::Value memory);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_ROWS_ROWCOPY_H

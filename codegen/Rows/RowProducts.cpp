@@ -1,0 +1,214 @@
+//===- RowProducts.cpp - Rows of an operand times the rows of a table -----===//
+
+#include "codegen/Rows/ProductKernel.h"
+#include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tiles/RegisterTile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+/// Rows of an item of `products`.
+static constexpr int64_t rowsPerItem = 4 * productRowUnit;
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+static Value roundUp(const Lowering &lowering, Value size, int64_t unit) {
+  OpBuilder &builder = lowering.builder;
+  Location loc = lowering.getLoc();
+  Value step = arith::ConstantIndexOp::create(builder, loc, unit);
+  Value count = arith::CeilDivSIOp::create(builder, loc, size, step);
+  return arith::MulIOp::create(builder, loc, count, step);
+}
+
+Value RowProducts::countTableRows(const Lowering &lowering) const {
+  return lowering.getDim(table, columns ? 1 : 0);
+}
+Value RowProducts::padTableRows(const Lowering &lowering) const {
+  return roundUp(lowering, countTableRows(lowering), lowering.target.width);
+}
+Value RowProducts::padRows(const Lowering &lowering) const {
+  return roundUp(lowering, lowering.getDim(rows, 2), productRowUnit);
+}
+
+int64_t RowProducts::getRowWidth(const Lowering &lowering) const {
+  return ProductKernel(*this, lowering.target.width).row;
+}
+
+static RankedTensorType getBufferType(const Lowering &lowering,
+                                      ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, lowering.builder.getF32Type());
+}
+
+//===----------------------------------------------------------------------===//
+// Pieces of both kernels
+//===----------------------------------------------------------------------===//
+
+ProductKernel::ProductKernel(const RowProducts &products, int64_t width)
+    : columns(products.columns),
+      element(cast<RankedTensorType>(products.rows.getType()).getElementType()),
+      dim(cast<RankedTensorType>(products.rows.getType()).getDimSize(3)),
+      row(llvm::alignTo(dim, width)) {}
+
+Value ProductKernel::getTableElement(KernelBuilder &kernel,
+                                     ArgumentBlock &arguments, Index head,
+                                     Index tableRow, Index lane) const {
+  if (!columns)
+    return arguments.getAddress(table, {tableRow, lane});
+  Index first = kernel.select(kernel.equal(arguments.getSize(table, 0), dim), 0,
+                              kernel.mul(head, dim));
+  return arguments.getAddress(table, {kernel.add(first, lane), tableRow});
+}
+
+void ProductKernel::copyTable(KernelBuilder &kernel, ArgumentBlock &arguments,
+                              Index head, Index padded, Value to, Index rowStep,
+                              Index laneStep) const {
+  Index count = arguments.getSize(table, columns ? 1 : 0);
+  auto place = [&](Index r, Index c) {
+    return kernel.advance(to,
+                          {kernel.mul(r, rowStep), kernel.mul(c, laneStep)});
+  };
+  kernel.loop(0, count, 1, [&](Value r) {
+    kernel.loop(0, dim, 1, [&](Value c) {
+      Value from = getTableElement(kernel, arguments, head, r, c);
+      kernel.store(kernel.load(kernel.f32, from), place(r, c));
+    });
+  });
+  kernel.loop(count, padded, 1, [&](Value r) {
+    kernel.loop(0, dim, 1, [&](Value c) {
+      kernel.store(kernel.constantF32(0.0), place(r, c));
+    });
+  });
+}
+
+void ProductKernel::copyRows(KernelBuilder &kernel, ArgumentBlock &arguments,
+                             Index batch, Index head, Index first, Index count,
+                             Value to) const {
+  RowCopy copy;
+  copy.tensor = rows;
+  copy.batch = batch;
+  copy.head = head;
+  copy.first = first;
+  copy.count = count;
+  copy.dim = dim;
+  copy.to = to;
+  copy.rowWords = row;
+  LogicalResult copied = emitRowCopy(kernel, arguments, copy, element);
+  assert(succeeded(copied) && "rows without maps");
+  (void)copied;
+  if (!addend)
+    return;
+  kernel.loop(0, dim, 1, [&](Value lane) {
+    Value more = kernel.loadF32(arguments.getAddress(*addend, {head, lane}));
+    kernel.loop(0, count, 1, [&](Value number) {
+      Value at = kernel.advance(to, {kernel.mul(number, row), lane});
+      kernel.store(kernel.addF(kernel.loadF32(at), more), at);
+    });
+  });
+}
+
+void ProductKernel::addReads(const RowProducts &products,
+                             LaunchOperands &operands) {
+  rows = operands.read(products.rows);
+  table = operands.read(products.table);
+  if (products.addend)
+    addend = operands.read(products.addend);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+Value sextant::codegen::launchRowProducts(const Lowering &lowering,
+                                          StringRef suffix,
+                                          const RowProducts &products,
+                                          ProductLayout layout) {
+  int64_t width = lowering.target.width;
+  Value padded = products.padRows(lowering);
+  Value entries = products.padTableRows(lowering);
+  SmallVector<Value> sizes{lowering.getDim(products.rows, 0),
+                           lowering.getDim(products.rows, 1), padded, entries};
+  SmallVector<int64_t> shape(4, ShapedType::kDynamic);
+  if (layout == ProductLayout::Lanes) {
+    Value step = arith::ConstantIndexOp::create(lowering.builder,
+                                                lowering.getLoc(), width);
+    sizes[2] = arith::CeilDivSIOp::create(lowering.builder, lowering.getLoc(),
+                                          padded, step);
+    sizes.emplace_back();
+    shape.push_back(width);
+  }
+  Value result = lowering.allocate(getBufferType(lowering, shape), sizes);
+  LaunchOperands operands;
+  ProductKernel task(products, width);
+  task.addReads(products, operands);
+  unsigned target = operands.write(result);
+
+  auto getRows = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    Index rows = arguments.getSize(target, 2);
+    return layout == ProductLayout::Lanes ? kernel.mul(rows, width) : rows;
+  };
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.mul(
+        kernel.mul(arguments.getSize(target, 0), arguments.getSize(target, 1)),
+        kernel.ceilDiv(getRows(kernel, arguments), rowsPerItem));
+  };
+  auto scratchBytes = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    Index table = kernel.mul(arguments.getSize(target, 3), task.row);
+    return kernel.mul(kernel.add(table, width * task.row), 4);
+  };
+  auto emitBlock = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                       Index batch, Index head, Index first, Value table,
+                       Value rows) {
+    Index stride = arguments.getSize(target, 3);
+    task.copyRows(kernel, arguments, batch, head, first, width, rows);
+    Value to = arguments.getAddress(
+        target,
+        {batch, head,
+         layout == ProductLayout::Lanes ? kernel.div(first, width) : first});
+    kernel.loop(0, stride, width, [&](Value entry) {
+      SmallVector<TileRow> tileRows;
+      for (int64_t r = 0; r < width; ++r)
+        tileRows.push_back({rows, r * task.row});
+      RegisterTile tile;
+      tile.rows = tileRows;
+      tile.base = kernel.advance(table, {entry});
+      tile.vectorStep = stride;
+      tile.vectors = 1;
+      tile.count = task.dim;
+      Values sums = emitTile(kernel, tile, Values(width, kernel.splatF32(0.0)));
+      if (layout == ProductLayout::Lanes)
+        sums = kernel.transpose(sums);
+      for (auto [r, sum] : llvm::enumerate(sums))
+        if (layout == ProductLayout::Lanes)
+          kernel.storeVector(sum, to, {kernel.mul(entry, width), r * width});
+        else
+          kernel.storeVector(sum, to, {kernel.mul(stride, r), entry});
+    });
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    Index rows = getRows(kernel, arguments);
+    Index blocks = kernel.ceilDiv(rows, rowsPerItem);
+    Index entries = arguments.getSize(target, 3);
+    Index heads = arguments.getSize(target, 1);
+    Value copied = kernel.advance(scratch, {kernel.mul(entries, task.row)});
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index batchHead = kernel.div(item, blocks);
+      Index batch = kernel.div(batchHead, heads);
+      Index head = kernel.rem(batchHead, heads);
+      Index first = kernel.mul(kernel.rem(item, blocks), rowsPerItem);
+      Index last = kernel.min(kernel.add(first, rowsPerItem), rows);
+      task.copyTable(kernel, arguments, head, entries, scratch, 1, entries);
+      kernel.loop(first, last, width, [&](Value row) {
+        emitBlock(kernel, arguments, batch, head, row, scratch, copied);
+      });
+    });
+  };
+  operands.launch(lowering, suffix, {countItems, scratchBytes, run});
+  return result;
+}

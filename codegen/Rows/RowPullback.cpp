@@ -1,0 +1,71 @@
+//===- RowPullback.cpp - Gradients of mapped rows -------------------------===//
+
+#include "codegen/Rows/RowPullback.h"
+#include "codegen/Payload/Payload.h"
+#include "codegen/Rows/RowGroups.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+/// Pulls one map back. `memory` holds the row that the map was applied to.
+static LogicalResult pullMap(KernelBuilder &kernel, const RowMap &map,
+                             const RowPullback &pullback) {
+  pos::RowsOp op = map.op;
+  for (int64_t group = 0; group < map.getNumGroups(); group += kernel.width()) {
+    pullback.site->setPoint(pullback.row, group);
+    RowGroups groups(kernel, map, group);
+    SmallVector<Value> values = groups.load(pullback.memory);
+    SmallVector<Value> cotangents = groups.load(pullback.gradient);
+    FailureOr<SmallVector<Value>> pulled =
+        emitPullback(kernel.builder, op.getBody().front(), values, cotangents,
+                     *pullback.site);
+    if (failed(pulled))
+      return failure();
+    for (Value &cotangent : *pulled)
+      cotangent =
+          cotangent ? kernel.broadcast(cotangent) : kernel.splatF32(0.0);
+    groups.store(*pulled, pullback.gradient);
+  }
+  return success();
+}
+
+LogicalResult sextant::codegen::emitRowPullback(KernelBuilder &kernel,
+                                                ArgumentBlock &arguments,
+                                                const RowPullback &pullback,
+                                                Type element) {
+  // Each map needs the row that it was applied to: made again from the start,
+  // for there is rarely more than one. Unused values cost nothing.
+  for (size_t number = pullback.maps.size(); number-- > 0;) {
+    RowCopy copy;
+    copy.tensor = pullback.tensor;
+    copy.indices = pullback.indices;
+    copy.batch = pullback.batch;
+    copy.head = pullback.head;
+    copy.first = pullback.row;
+    copy.count = 1;
+    copy.dim = pullback.dim;
+    copy.maps = pullback.maps.take_front(number);
+    copy.site = pullback.site;
+    copy.to = pullback.memory;
+    if (failed(emitRowCopy(kernel, arguments, copy, element)) ||
+        failed(pullMap(kernel, pullback.maps[number], pullback)))
+      return failure();
+  }
+  return success();
+}
+
+void sextant::codegen::storeRow(KernelBuilder &kernel, Value from, int64_t dim,
+                                Value to, Type element) {
+  int64_t width = kernel.width(), whole = dim / width * width;
+  auto load = [&](Index lane) {
+    Value value = kernel.loadVector(from, {lane});
+    return element.isF32() ? value : kernel.truncate(value);
+  };
+  kernel.loop(0, whole, width, [&](Value lane) {
+    kernel.store(load(lane), kernel.advance(to, {lane}, element));
+  });
+  if (whole != dim)
+    kernel.storePart(load(whole), kernel.advance(to, {whole}, element),
+                     dim - whole);
+}

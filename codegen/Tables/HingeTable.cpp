@@ -1,0 +1,262 @@
+//===- HingeTable.cpp - Tables of piecewise-linear functions --------------===//
+
+#include "codegen/Tables/HingeTable.h"
+#include "codegen/Payload/Payload.h"
+#include "codegen/Tables/HingeUnits.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+#include <limits>
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+HingeLayout::HingeLayout(pos::HingesOp op, int64_t lanes)
+    : units(op.getNumUnits()) {
+  int64_t padded = llvm::alignTo(units, lanes);
+  int64_t segments = llvm::alignTo(units + 1, lanes);
+  knots = 0;
+  jumps = padded;
+  slopes = 2 * padded;
+  intercepts = slopes + segments;
+  size = intercepts + segments;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+static llvm::SmallSetVector<unsigned, 4> getParams(pos::HingesOp op) {
+  llvm::SmallSetVector<unsigned, 4> params;
+  op.walk([&](pos::ReadOp read) {
+    if (auto param = dyn_cast<BlockArgument>(read.getTensor()))
+      params.insert(param.getArgNumber());
+  });
+  return params;
+}
+
+static PointLayout addReads(const Lowering &lowering, pos::HingesOp op,
+                            LaunchOperands &operands, Value bounds) {
+  auto params = getParams(op);
+  PointLayout layout =
+      addPointOperands(lowering, operands, [&](unsigned number) {
+        return params.contains(number);
+      });
+  if (bounds)
+    layout.bounds = operands.read(bounds);
+  return layout;
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+/// Fills the row of a table at `to`.
+static void emitRow(HingeUnits &units, const HingeLayout &layout,
+                    ValueRange sums, Value to) {
+  KernelBuilder &k = units.k;
+  auto store = [&](Value value, Index place) {
+    k.store(arith::TruncFOp::create(k.builder, k.loc, k.f32, value),
+            k.advance(to, {place}));
+  };
+  // Knots past the last are at infinity.
+  k.loop(0, layout.jumps, 1, [&](Value place) {
+    k.store(k.constantF32(std::numeric_limits<double>::infinity()),
+            k.advance(to, {place}));
+    k.store(k.constantF32(0.0), k.advance(to, {place, layout.jumps}));
+  });
+  auto getSlope = [&](Value unit) {
+    return units.mul(units.get(HingeUnits::weight, unit),
+                     units.get(HingeUnits::slope, unit));
+  };
+  k.loop(0, layout.units, 1, [&](Value unit) {
+    Index rank = units.getRank(unit);
+    store(units.get(HingeUnits::knot, unit), rank);
+    Value difference = units.sub(units.get(HingeUnits::above, unit),
+                                 units.get(HingeUnits::below, unit));
+    store(units.mul(getSlope(unit), difference), k.add(rank, layout.jumps));
+  });
+  k.loop(0, layout.units + 1, 1, [&](Value segment) {
+    Values line = k.loop(
+        0, layout.units, 1, sums,
+        [&](Value unit, ValueRange carried) -> Values {
+          Value isAbove = k.less(units.getRank(unit), segment);
+          Value factor = k.selectF(isAbove, units.get(HingeUnits::above, unit),
+                                   units.get(HingeUnits::below, unit));
+          Value intercept = units.mul(units.get(HingeUnits::weight, unit),
+                                      units.get(HingeUnits::offset, unit));
+          return {units.add(carried[0], units.mul(getSlope(unit), factor)),
+                  units.add(carried[1], units.mul(intercept, factor))};
+        });
+    store(line[0], k.add(segment, layout.slopes));
+    store(line[1], k.add(segment, layout.intercepts));
+  });
+}
+
+static LogicalResult launchTable(const Lowering &lowering, pos::HingesOp op,
+                                 StringRef suffix, Value bounds, Value table) {
+  LaunchOperands operands;
+  PointLayout pointLayout = addReads(lowering, op, operands, bounds);
+  unsigned target = operands.write(table);
+  HingeLayout layout(op, lowering.target.width);
+  LogicalResult result = success();
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return k.mul(arguments.getSize(target, 0), arguments.getSize(target, 1));
+  };
+  auto scratch = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(8 * HingeUnits::numColumns * layout.units);
+  };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
+                 Index end, Value memory) {
+    HeadPoint point(k, arguments, pointLayout, lowering.plan);
+    k.loop(begin, end, 1, [&](Value item) {
+      Index heads = arguments.getSize(target, 1);
+      Index batch = k.div(item, heads), head = k.rem(item, heads);
+      point.moveTo(batch, head);
+      HingeUnits units(k, op, memory);
+      FailureOr<Values> sums = units.emit(point);
+      if (failed(sums)) {
+        result = failure();
+        return;
+      }
+      emitRow(units, layout, *sums,
+              arguments.getAddress(target, {batch, head}));
+    });
+  };
+  operands.launch(lowering, suffix, {items, scratch, run});
+  return result;
+}
+
+FailureOr<SmallVector<Value>>
+codegen::launchHingeTables(const Lowering &lowering, Value bounds) {
+  SmallVector<Value> tables;
+  OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
+  for (auto [number, function] : llvm::enumerate(lowering.plan.hinges)) {
+    int64_t size = HingeLayout(function.op, lowering.target.width).size;
+    constexpr int64_t dynamic = ShapedType::kDynamic;
+    tables.push_back(
+        lowering.allocate(RankedTensorType::get({dynamic, dynamic, size},
+                                                lowering.builder.getF32Type()),
+                          {lowering.getDim(owner.query, 0),
+                           lowering.getDim(owner.query, 1), Value()}));
+    if (failed(launchTable(lowering, function.op,
+                           ("hinges" + Twine(number)).str(), bounds,
+                           tables.back())))
+      return failure();
+  }
+  return tables;
+}
+
+//===----------------------------------------------------------------------===//
+// Pullback
+//===----------------------------------------------------------------------===//
+
+/// Adds the gradients of the units at one head to those of parameters. `passed`
+/// has room for what passes each knot, two numbers each.
+static LogicalResult pullUnits(HingeUnits &units, const HingeLayout &layout,
+                               Value moments, Value passed, HeadPoint &point) {
+  KernelBuilder &k = units.k;
+  Type f64 = units.f64;
+  auto getMoment = [&](HingeLayout::Moment moment, Index place) {
+    return k.load(f64,
+                  k.advance(moments, {place, layout.getMoment(moment)}, f64));
+  };
+  // Downwards, so that the sums are of what lies above.
+  Values totals = k.loop(
+      0, layout.units, 1, {units.constant(0.0), units.constant(0.0)},
+      [&](Value step, ValueRange carried) -> Values {
+        Index knot = k.sub(layout.units - 1, step);
+        Index segment = k.add(knot, 1);
+        Value sum =
+            units.add(carried[0], getMoment(HingeLayout::segmentSum, segment));
+        Value product = units.add(
+            carried[1], getMoment(HingeLayout::segmentProduct, segment));
+        k.store(units.add(sum, getMoment(HingeLayout::knotSum, knot)),
+                k.advance(passed, {knot}, f64));
+        k.store(units.add(product, getMoment(HingeLayout::knotProduct, knot)),
+                k.advance(passed, {knot, layout.units}, f64));
+        return {sum, product};
+      });
+  totals = {units.add(totals[0], getMoment(HingeLayout::segmentSum, 0)),
+            units.add(totals[1], getMoment(HingeLayout::segmentProduct, 0))};
+
+  LogicalResult result = success();
+  k.loop(0, layout.units, 1, [&](Value unit) {
+    Index rank = units.getRank(unit);
+    Value above = units.get(HingeUnits::above, unit);
+    Value below = units.get(HingeUnits::below, unit);
+    auto getActive = [&](Value total, int64_t column) {
+      Value past =
+          k.load(f64, k.advance(passed, {rank, column * layout.units}, f64));
+      return units.add(units.mul(above, past),
+                       units.mul(below, units.sub(total, past)));
+    };
+    Value sum = getActive(totals[0], 0), product = getActive(totals[1], 1);
+    Value w = units.get(HingeUnits::weight, unit);
+    Value atWeight =
+        units.add(units.mul(units.get(HingeUnits::slope, unit), product),
+                  units.mul(units.get(HingeUnits::offset, unit), sum));
+    Values cotangents{totals[1], totals[0], atWeight, units.mul(w, product),
+                      units.mul(w, sum)};
+    if (failed(emitPullback(k.builder, units.op.getBody().front(),
+                            k.toI32(unit), cotangents, point)))
+      result = failure();
+  });
+  return result;
+}
+
+static LogicalResult launchPullback(const Lowering &lowering, pos::HingesOp op,
+                                    StringRef suffix, Value bounds,
+                                    Value moments,
+                                    ArrayRef<Value> paramGradients) {
+  LaunchOperands operands;
+  PointLayout pointLayout = addReads(lowering, op, operands, bounds);
+  unsigned source = operands.read(moments);
+  for (unsigned param : getParams(op))
+    if (paramGradients[param])
+      pointLayout.paramGradients[param] = operands.write(paramGradients[param]);
+  HingeLayout layout(op, lowering.target.width);
+  LogicalResult result = success();
+  auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
+  auto scratch = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(8 * (HingeUnits::numColumns + 2) * layout.units);
+  };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
+                 Index end, Value memory) {
+    HeadPoint point(k, arguments, pointLayout, lowering.plan);
+    auto pullHead = [&](Index batch, Index head) {
+      point.moveTo(batch, head);
+      HingeUnits units(k, op, memory);
+      Value passed =
+          k.advance(memory, {HingeUnits::numColumns * layout.units}, units.f64);
+      if (failed(units.emit(point)) ||
+          failed(pullUnits(units, layout,
+                           arguments.getAddress(source, {batch, head}), passed,
+                           point)))
+        result = failure();
+    };
+    k.loop(begin, end, 1, [&](Value) { // the range may be empty
+      k.loop(0, arguments.getSize(source, 0), 1, [&](Value batch) {
+        k.loop(0, arguments.getSize(source, 1), 1,
+               [&](Value head) { pullHead(batch, head); });
+      });
+    });
+  };
+  operands.launch(lowering, suffix, {items, scratch, run});
+  return result;
+}
+
+LogicalResult codegen::launchHingePullbacks(const Lowering &lowering,
+                                            Value bounds,
+                                            ArrayRef<Value> moments,
+                                            ArrayRef<Value> paramGradients) {
+  for (auto [number, function] : llvm::enumerate(lowering.plan.hinges))
+    if (moments[number] &&
+        failed(launchPullback(lowering, function.op,
+                              ("hinges" + Twine(number) + "_pullback").str(),
+                              bounds, moments[number], paramGradients)))
+      return failure();
+  return success();
+}

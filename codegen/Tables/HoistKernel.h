@@ -1,0 +1,77 @@
+//===- HoistKernel.h - Kernels of the tables of hoisted values --*- C++ -*-===//
+//
+// Internal to codegen/HoistTable: the two kernels of a hoisted value, and the
+// operands that they share with their launches.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_TABLES_HOISTKERNEL_H
+#define SEXTANT_CODEGEN_TABLES_HOISTKERNEL_H
+
+#include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tables/HeadsWeights.h"
+#include "codegen/Tables/HoistTable.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace sextant::codegen {
+
+/// Numbers of the operands of a hoist's kernel.
+struct HoistLayout {
+  PointLayout point;
+  /// Buffers of earlier hoists, and their gradients (pullback only).
+  llvm::DenseMap<mlir::Operation *, unsigned> buffers, gradients;
+  std::optional<unsigned> range;
+  std::optional<unsigned> packed; ///< weights, for hoisted vectors
+  unsigned table = 0;             ///< the buffer to fill, or its gradient
+};
+
+/// One of the hoisted values that a kernel computes.
+struct HoistMember {
+  pos::HoistOp op;
+  unsigned table = 0; ///< its buffer, or the gradient of that
+};
+
+/// Everything that a kernel of a group of hoisted values is made from
+/// (HoistGroup.h).
+struct HoistKernel {
+  const Lowering &lowering;
+  const Hoisted &entry; ///< the first of the group
+  const HoistTableOptions &options;
+  const HoistLayout &layout;
+  llvm::ArrayRef<HoistMember> members;
+  const KernelOperands &operands;
+  const HeadsWeights *weights = nullptr; ///< for hoisted vectors
+
+  /// The running sum that the hoist is, or null. It has kernels of its own, one
+  /// item per batch element and head (RunningSumKernel.cpp).
+  pos::RunningSumOp getRunningSum() const;
+
+  /// The payload of the group, see mergeBodies.
+  mlir::OwningOpRef<pos::HoistOp> merge() const;
+  mlir::LogicalResult createFill(llvm::StringRef suffix) const;
+  /// `itemPerHead`: heads touch separate gradients.
+  mlir::LogicalResult createPullback(llvm::StringRef suffix,
+                                     bool itemPerHead) const;
+
+private:
+  /// The columns of a table whose gradient counts.
+  std::pair<Index, Index> getColumnsInUse(KernelBuilder &k,
+                                          ArgumentBlock &arguments,
+                                          Index columns) const;
+  /// The number of work items; none for a table that is not used.
+  Index countItems(KernelBuilder &k, ArgumentBlock &arguments,
+                   Index items) const;
+
+  // In HeadsTable.cpp: the same for a hoisted vector.
+  mlir::LogicalResult createVectorFill(llvm::StringRef suffix) const;
+  mlir::LogicalResult createVectorPullback(llvm::StringRef suffix) const;
+  mlir::LogicalResult createRunningFill(llvm::StringRef suffix,
+                                        pos::RunningSumOp sum) const;
+  mlir::LogicalResult createRunningPullback(llvm::StringRef suffix,
+                                            pos::RunningSumOp sum,
+                                            bool itemPerHead) const;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_TABLES_HOISTKERNEL_H

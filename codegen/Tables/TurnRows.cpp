@@ -1,0 +1,354 @@
+//===- TurnRows.cpp - Rows times exponentials, ahead of a kernel ----------===//
+
+#include "codegen/Tables/TurnRows.h"
+#include "codegen/Tables/PositionBounds.h"
+#include "codegen/Tables/TurnEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using pos::RowOperand;
+
+/// Ranges of rows, each with gradients of the parameters of its own; elements
+/// of a parameter that an item adds up. Numbers of the kernel: sums do not
+/// depend on the number of threads.
+static constexpr int64_t numRanges = 16, elementsPerItem = 256;
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+static bool reads(pos::TurnRowsOp op, unsigned param) {
+  WalkResult result = op.walk([&](pos::ReadOp read) {
+    auto tensor = dyn_cast<BlockArgument>(read.getTensor());
+    return tensor && tensor.getArgNumber() == param ? WalkResult::interrupt()
+                                                    : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
+/// Adds what the payload of a turn reads.
+static PointLayout addReads(const Lowering &lowering, const RowTurn &turn,
+                            LaunchOperands &operands) {
+  PointLayout layout =
+      addPointOperands(lowering, operands,
+                       [&](unsigned param) { return reads(turn.op, param); });
+  bool asksBounds = false;
+  pos::TurnRowsOp op = turn.op;
+  op.walk([&](pos::BoundOp) { asksBounds = true; });
+  if (asksBounds)
+    if (Value bounds = launchBounds(lowering))
+      layout.bounds = operands.read(bounds);
+  return layout;
+}
+
+static OpOperand &getRows(Operation *op, RowOperand operand) {
+  bool isKey = operand == RowOperand::key;
+  if (auto attention = dyn_cast<pos::AttentionOp>(op))
+    return isKey ? attention.getKeyMutable() : attention.getQueryMutable();
+  auto attention = cast<pos::AttentionBackwardOp>(op);
+  return isKey ? attention.getKeyMutable() : attention.getQueryMutable();
+}
+
+/// Asks for gradients of turned rows in f32, whatever the rows are: those of a
+/// generator are sums of them times positions, over queries and over keys, that
+/// nearly cancel, and rounding the one and the other would be all that is left.
+static void widenGradient(Operation *op, RowOperand operand) {
+  auto attention = dyn_cast<pos::AttentionBackwardOp>(op);
+  if (!attention)
+    return;
+  Value gradient = operand == RowOperand::key ? attention.getKeyGradient()
+                                              : attention.getQueryGradient();
+  auto type = cast<RankedTensorType>(gradient.getType());
+  if (type.getElementType().isBF16())
+    gradient.setType(type.clone(Float32Type::get(op->getContext())));
+}
+
+/// Where the gradient of an operand's rows stands among results.
+static size_t getPlace(RowOperand operand) {
+  return operand == RowOperand::key ? 1 : 0;
+}
+
+static std::string getSuffix(size_t number, StringRef what = "") {
+  return ("turn" + Twine(number) + what).str();
+}
+
+//===----------------------------------------------------------------------===//
+// Forward
+//===----------------------------------------------------------------------===//
+
+LogicalResult TurnedRows::launchTurn(size_t number, ValueRange outputs) {
+  const RowTurn &turn = lowering.plan.turns[number];
+  LaunchOperands operands;
+  PointLayout layout = addReads(lowering, turn, operands);
+  SmallVector<unsigned, 2> sources, targets;
+  for (Value input : inputs[number])
+    sources.push_back(operands.read(input));
+  for (Value output : outputs)
+    targets.push_back(operands.write(output));
+  bool failed = false;
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, Value());
+    return k.mul(k.mul(emitter.countBatches(), emitter.countHeads()),
+                 emitter.countRows());
+  };
+  auto scratchBytes = [&](KernelBuilder &k, ArgumentBlock &) {
+    return Index(
+        TurnEmitter::getScratchBytes(k, turn, MatrixExponential::workMatrices));
+  };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, scratch);
+    MatrixExponential &matrix = emitter.matrix;
+    SmallVector<Value> work =
+        emitter.takeMatrices(MatrixExponential::workMatrices);
+    Value rows = emitter.takeChunk(), turned = emitter.takeChunk();
+    auto turnBlock = [&](Index block) {
+      // A row times the transpose is the matrix times the row.
+      emitter.fill(work.front(), block, /*isTransposed=*/true);
+      Value power = matrix.exponential(work);
+      for (size_t operand = 0; operand < sources.size(); ++operand)
+        emitter.forEachChunk(operand, [&](Index first, Index count) {
+          emitter.loadBlocks(sources[operand], operand, first, count, block,
+                             rows);
+          matrix.multiplyRows(rows, count, power, turned);
+          emitter.storeBlocks(turned, targets[operand], operand, first, count,
+                              block);
+        });
+    };
+    k.loop(begin, end, 1, [&](Value item) {
+      Index length = emitter.countRows(), heads = emitter.countHeads();
+      Index outer = k.div(item, length), at = k.rem(item, length);
+      Index batch = k.div(outer, heads), head = k.rem(outer, heads);
+      emitter.forEachMatrix(batch, head, at, [&] {
+        k.loop(0, turn.blocks, 1, turnBlock);
+        for (size_t operand = 0; operand < sources.size(); ++operand)
+          emitter.copyRest(sources[operand], targets[operand], operand);
+      });
+    });
+    failed = emitter.failed;
+  };
+  std::string suffix = getSuffix(number);
+  operands.launch(lowering, suffix, {items, scratchBytes, run});
+  return failure(failed);
+}
+
+LogicalResult TurnedRows::apply() {
+  for (auto [number, turn] : llvm::enumerate(lowering.plan.turns)) {
+    SmallVector<Value, 2> outputs;
+    inputs.emplace_back();
+    for (RowOperand operand : turn.operands) {
+      Value input = getRows(lowering.getOp(), operand).get();
+      inputs.back().push_back(input);
+      outputs.push_back(lowering.allocateLike(input, input.getType()));
+    }
+    if (failed(launchTurn(number, outputs)))
+      return failure();
+    for (auto [operand, output] : llvm::zip_equal(turn.operands, outputs)) {
+      getRows(lowering.getOp(), operand).set(output);
+      widenGradient(lowering.getOp(), operand);
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Backward
+//===----------------------------------------------------------------------===//
+
+/// The type [ranges, sizes] of a parameter's sums.
+static RankedTensorType getPartialType(RankedTensorType param) {
+  SmallVector<int64_t> shape{numRanges};
+  llvm::append_range(shape, param.getShape());
+  return RankedTensorType::get(shape, Float64Type::get(param.getContext()));
+}
+
+void TurnedRows::allocatePartials() {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  for (auto [number, param] : llvm::enumerate(owner.getParamOperands())) {
+    bool isRead = llvm::any_of(lowering.plan.turns,
+                               [&, number = number](const RowTurn &turn) {
+                                 return reads(turn.op, number);
+                               });
+    partials.emplace_back();
+    if (!isRead || !lowering.plan.paramWantsGradient[number])
+      continue;
+    auto type = cast<RankedTensorType>(param.getType());
+    SmallVector<Value> sizes{Value()};
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      sizes.push_back(lowering.getDim(param, dim));
+    partials.back() =
+        lowering.allocate(getPartialType(type), sizes, /*zero=*/true);
+  }
+}
+
+/// Gradients have the type of their rows again once no turn is left.
+Value TurnedRows::allocatePulled(size_t number, size_t operand,
+                                 Value gradient) {
+  RowOperand rows = lowering.plan.turns[number].operands[operand];
+  auto before = ArrayRef(lowering.plan.turns).take_front(number);
+  bool isFirst = llvm::none_of(before, [&](const RowTurn &earlier) {
+    return llvm::is_contained(earlier.operands, rows);
+  });
+  Value input = inputs[number][operand];
+  return lowering.allocateLike(input,
+                               isFirst ? input.getType() : gradient.getType());
+}
+
+LogicalResult TurnedRows::launchPullback(size_t number,
+                                         MutableArrayRef<Value> rowGradients) {
+  const RowTurn &turn = lowering.plan.turns[number];
+  LaunchOperands operands;
+  PointLayout layout = addReads(lowering, turn, operands);
+  SmallVector<unsigned, 2> sources, incoming, targets;
+  for (auto [operand, input] : llvm::zip_equal(turn.operands, inputs[number])) {
+    sources.push_back(operands.read(input));
+    incoming.push_back(operands.read(rowGradients[getPlace(operand)]));
+  }
+  for (auto [place, operand] : llvm::enumerate(turn.operands)) {
+    Value &gradient = rowGradients[getPlace(operand)];
+    gradient = allocatePulled(number, place, gradient);
+    targets.push_back(operands.write(gradient));
+  }
+  for (auto [param, sums] : llvm::enumerate(partials))
+    if (sums && reads(turn.op, param))
+      layout.paramGradients[param] = operands.write(sums);
+  bool isTrained = !layout.paramGradients.empty();
+  bool failed = false;
+  auto items = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(numRanges);
+  };
+  constexpr int64_t workMatrices = MatrixExponential::workMatrices;
+  auto scratchBytes = [&](KernelBuilder &k, ArgumentBlock &) {
+    return Index(TurnEmitter::getScratchBytes(
+        k, turn, isTrained ? 2 * workMatrices : workMatrices));
+  };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, scratch);
+    MatrixExponential &matrix = emitter.matrix;
+    SmallVector<Value> work = emitter.takeMatrices(workMatrices), directions;
+    if (isTrained)
+      directions = emitter.takeMatrices(workMatrices);
+    Value rows = emitter.takeChunk(), others = emitter.takeChunk();
+    // exp(A) has the gradient sum dy x^T; the derivative of exp at A in the
+    // transposed direction is the transposed gradient of A.
+    auto addDirection = [&](size_t operand, Index block) {
+      emitter.forEachChunk(operand, [&](Index first, Index count) {
+        emitter.loadBlocks(sources[operand], operand, first, count, block,
+                           rows);
+        emitter.loadBlocks(incoming[operand], operand, first, count, block,
+                           others);
+        matrix.addOuterProducts(rows, others, count, directions.front());
+      });
+    };
+    auto pullBlock = [&](Index block) {
+      emitter.fill(work.front(), block, /*isTransposed=*/false);
+      Value power;
+      if (isTrained) {
+        matrix.clear(directions.front(), turn.size);
+        for (size_t operand = 0; operand < sources.size(); ++operand)
+          addDirection(operand, block);
+        auto [result, derivative] = matrix.exponential(work, directions);
+        emitter.pullMatrix(derivative, block);
+        power = result;
+      } else {
+        power = matrix.exponential(work);
+      }
+      // The gradient as a row times the matrix.
+      for (size_t operand = 0; operand < sources.size(); ++operand)
+        emitter.forEachChunk(operand, [&](Index first, Index count) {
+          emitter.loadBlocks(incoming[operand], operand, first, count, block,
+                             others);
+          matrix.multiplyRows(others, count, power, rows);
+          emitter.storeBlocks(rows, targets[operand], operand, first, count,
+                              block);
+        });
+    };
+    k.loop(begin, end, 1, [&](Value range) {
+      Index length = emitter.countRows();
+      Index perRange = k.ceilDiv(length, numRanges);
+      Index first = k.min(k.mul(range, perRange), length);
+      Index last = k.min(k.add(first, perRange), length);
+      emitter.point.setRange(range);
+      auto pullAt = [&](Index batch, Index head, Index at) {
+        emitter.forEachMatrix(batch, head, at, [&] {
+          k.loop(0, turn.blocks, 1, pullBlock);
+          for (size_t operand = 0; operand < sources.size(); ++operand)
+            emitter.copyRest(incoming[operand], targets[operand], operand);
+        });
+      };
+      k.loop(0, emitter.countBatches(), 1, [&](Value batch) {
+        k.loop(0, emitter.countHeads(), 1, [&](Value head) {
+          k.loop(first, last, 1, [&](Value at) { pullAt(batch, head, at); });
+        });
+      });
+    });
+    failed = emitter.failed;
+  };
+  std::string suffix = getSuffix(number, "_pullback");
+  operands.launch(lowering, suffix, {items, scratchBytes, run});
+  return failure(failed);
+}
+
+void TurnedRows::launchSum(unsigned param, Value result) {
+  LaunchOperands operands;
+  unsigned sums = operands.read(partials[param]);
+  unsigned target = operands.write(result);
+  unsigned rank = cast<RankedTensorType>(result.getType()).getRank();
+  auto countElements = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    Index count = 1;
+    for (unsigned dim = 0; dim < rank; ++dim)
+      count = k.mul(count, arguments.getSize(target, dim));
+    return count;
+  };
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return k.ceilDiv(countElements(k, arguments), elementsPerItem);
+  };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
+                 Index end, Value) {
+    Type f64 = k.builder.getF64Type(),
+         stored = arguments.getElementType(target);
+    Index count = countElements(k, arguments);
+    Index last = k.min(k.mul(end, elementsPerItem), count);
+    k.loop(k.mul(begin, elementsPerItem), last, 1, [&](Value element) {
+      // What the kernel of the attention has added already comes first.
+      Value address =
+          k.advance(arguments.getPointer(target), {element}, stored);
+      Value old = k.load(stored, address);
+      if (stored != f64)
+        old = arith::ExtFOp::create(k.builder, k.loc, f64, old);
+      Value sum =
+          k.loop(0, numRanges, 1, {old},
+                 [&](Value range, ValueRange sum) -> KernelBuilder::Values {
+                   Value part = k.load(
+                       f64, k.advance(arguments.getPointer(sums),
+                                      {k.mul(range, count), element}, f64));
+                   return {k.addF(sum[0], part)};
+                 })[0];
+      if (stored != f64)
+        sum = arith::TruncFOp::create(k.builder, k.loc, stored, sum);
+      k.store(sum, address);
+    });
+  };
+  std::string suffix = ("turn_sum" + Twine(param)).str();
+  operands.launch(lowering, suffix, {items, noScratch, run});
+}
+
+LogicalResult TurnedRows::pullBack(MutableArrayRef<Value> results) {
+  auto op = dyn_cast<pos::AttentionBackwardOp>(lowering.getOp());
+  if (!op || inputs.empty())
+    return success();
+  allocatePartials();
+  for (size_t number = inputs.size(); number-- > 0;)
+    if (failed(launchPullback(number, results)))
+      return failure();
+  // Gradients of parameters stand behind those of query, key and values.
+  size_t first = results.size() - op.getParamGradients().size();
+  for (auto [place, param] : llvm::enumerate(op.getParamGradients()))
+    if (partials[param])
+      launchSum(param, results[first + place]);
+  return success();
+}

@@ -1,0 +1,83 @@
+//===- BackwardShape.h - Sizes of the backward kernel -----------*- C++ -*-===//
+//
+// The numbers of the backward that are fixed when it is compiled: its register
+// tiles, the block of queries and the tile of keys, rows padded to vectors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_TILES_BACKWARDSHAPE_H
+#define SEXTANT_CODEGEN_TILES_BACKWARDSHAPE_H
+
+#include "codegen/Tiles/CacheTraffic.h"
+#include "codegen/Tiles/RowParts.h"
+#include <algorithm>
+
+namespace sextant::codegen {
+
+/// Lanes are keys. A tile of keys is cut into panels of one register tile's
+/// width; a block of queries into groups of one register tile's rows.
+struct BackwardShape {
+  BackwardShape(const VectorTarget &target, mlir::Type element,
+                llvm::ArrayRef<int64_t> headDims,
+                llvm::ArrayRef<int64_t> valueDims)
+      : dot(target.bf16Dot && element.isBF16()),
+        headParts(headDims, target, dot), valueParts(valueDims, target, dot),
+        headDim(headParts.getDim()), valueDim(valueParts.getDim()) {
+    bool wide = target.hasManyRegisters();
+    rows = wide ? 8 : 4;
+    vectors = wide ? 2 : 3;
+    rowVectors = 2;
+    panel = vectors * target.width;
+    // A 32-bit unit of bf16 holds two values, so a vector of units has twice
+    // as many; the loop over a contraction takes four steps at a time.
+    int64_t unit = dot ? 2 * target.width : target.width;
+    headRow = llvm::alignTo(headDim, unit);
+    valueRow = llvm::alignTo(valueDim, unit);
+    int64_t fitting = tileWords / getWordsPerKey();
+    panels = std::clamp<int64_t>(
+        fitting / panel, llvm::divideCeil(leastKeys, panel), mostKeys / panel);
+    keys = panels * panel;
+    stride = keys + target.width;
+  }
+
+  /// For scores of all heads: tiles of one panel.
+  void useOnePanel() {
+    panels = 1;
+    stride += panel - keys;
+    keys = panel;
+  }
+
+  /// What a tile keeps of a key while queries pass: K and V in panels, K in
+  /// slabs, dK and dV.
+  int64_t getWordsPerKey() const {
+    return (2 * headRow + valueRow) / perStep() + headRow + valueRow;
+  }
+
+  /// Rows of a step of a contraction over queries or keys.
+  int64_t perStep() const { return dot ? 2 : 1; }
+
+  /// Whether products contract pairs of bf16.
+  bool dot;
+  RowParts headParts;  ///< of query and key: the operand, then columns
+  RowParts valueParts; ///< the value operands, side by side
+  int64_t headDim, valueDim;
+  /// A register tile is rows x vectors; that of dQ is rows x rowVectors.
+  int64_t rows, vectors, rowVectors;
+  /// Keys of a register tile, register tiles and keys of a tile of keys.
+  int64_t panel, panels, keys;
+  /// The longer a tile, the fewer bytes pass per product (CacheTraffic.h), as
+  /// long as what it keeps takes up to half of a second cache.
+  static constexpr int64_t leastKeys = 128, mostKeys = 256;
+  static constexpr int64_t tileWords = secondCache / 2 / 4;
+  /// Queries of a block.
+  int64_t queries = 64;
+  /// Elements of a padded row of Q and K, of V and dO; padding is zero.
+  int64_t headRow, valueRow;
+  /// Elements from one row of a buffer of scores to the next: the keys of the
+  /// tile and a vector of zeros, which the sums along diagonals run into.
+  int64_t stride;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_TILES_BACKWARDSHAPE_H

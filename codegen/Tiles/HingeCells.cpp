@@ -1,0 +1,388 @@
+//===- HingeCells.cpp - Piecewise-linear functions of a register tile -----===//
+
+#include "codegen/Tiles/HingeCells.h"
+#include "codegen/Payload/PayloadEmitter.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <limits>
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using arith::CmpFPredicate;
+
+HingeCells::HingeCells(KernelBuilder &kernel, ArgumentBlock &arguments,
+                       const KernelPlan &plan, const SiteOperands &operands,
+                       Value memory, int64_t rows, int64_t vectors,
+                       bool hasGradients)
+    : kernel(kernel), arguments(arguments), plan(plan), operands(operands),
+      memory(memory), rows(rows), vectors(vectors), hasGradients(hasGradients),
+      isPulled(plan.hingeSums.size()), reaches(plan.hingeSums.size()),
+      tables(plan.hingeSums.size()) {
+  for (pos::HingeSumOp op : plan.hingeSums)
+    shared.push_back(findShared(op));
+}
+
+/// Words of one column from one head to the next: a line more, so that points
+/// of different heads do not share a set of the cache.
+int64_t HingeCells::getHeadStride(const KernelPlan &plan, int64_t elements) {
+  return plan.scoreHeads ? elements + cacheLine : elements;
+}
+
+/// Of one function: columns and, of all heads, where segments begin and end.
+int64_t HingeCells::countFunctionWords(const KernelPlan &plan,
+                                       int64_t elements) {
+  int64_t heads = std::max<int64_t>(plan.scoreHeads, 1);
+  int64_t stride = getHeadStride(plan, elements);
+  return numColumns * heads * stride +
+         llvm::alignTo(4 * plan.scoreHeads, cacheLine);
+}
+
+int64_t HingeCells::countWords(const KernelPlan &plan, int64_t elements) {
+  return plan.hingeSums.size() * countFunctionWords(plan, elements);
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+unsigned HingeCells::find(pos::HingeSumOp op) const {
+  return llvm::find(plan.hingeSums, op) - plan.hingeSums.begin();
+}
+
+HingeLayout HingeCells::getLayout(unsigned number) const {
+  return HingeLayout(plan.hinges[plan.findHinges(plan.hingeSums[number])].op,
+                     kernel.width());
+}
+
+Value HingeCells::getTable(unsigned number, Index batch, Index head) {
+  unsigned table = operands.hinges[plan.findHinges(plan.hingeSums[number])];
+  return arguments.getAddress(table, {batch, head});
+}
+
+int64_t HingeCells::getStart(unsigned number) const {
+  return number * countFunctionWords(plan, rows * vectors * kernel.width());
+}
+
+Value HingeCells::at(unsigned number, Index head, Column column,
+                     Index place) const {
+  int64_t stride = getHeadStride(plan, rows * vectors * kernel.width());
+  Index inColumn = place;
+  int64_t heads = std::max<int64_t>(plan.scoreHeads, 1);
+  if (plan.scoreHeads && !(column == argument && shared[number].argument))
+    inColumn = kernel.add(place, kernel.mul(head, stride));
+  return kernel.advance(memory,
+                        {inColumn, getStart(number) + column * heads * stride});
+}
+
+HingeCells::Values HingeCells::forEachVector(ValueRange initial,
+                                             KernelBuilder::LoopBody body) {
+  int64_t panel = vectors * kernel.width();
+  return kernel.loop(0, kernel.mul(rowCount, panel), panel, initial,
+                     [&](Value row, ValueRange carried) -> Values {
+                       Values now(carried);
+                       for (int64_t v = 0; v < vectors; ++v) {
+                         Index place = kernel.add(row, v * kernel.width());
+                         now = body(kernel.value(place), now);
+                       }
+                       return now;
+                     });
+}
+
+//===----------------------------------------------------------------------===//
+// Arguments
+//===----------------------------------------------------------------------===//
+
+/// Emits what a value of the payload is computed with.
+static FailureOr<Value> emitSlice(OpBuilder &builder, Block &payload,
+                                  Value value, SiteContext &site) {
+  PayloadEmitter emitter(builder, site);
+  DenseSet<Operation *> needed{value.getDefiningOp()};
+  for (Operation &op : llvm::reverse(payload))
+    if (needed.contains(&op))
+      op.walk([&](Operation *user) {
+        for (Value operand : user->getOperands())
+          needed.insert(operand.getDefiningOp());
+      });
+  for (Operation &op : payload.without_terminator())
+    if (needed.contains(&op) && failed(emitter.emitOp(op)))
+      return failure();
+  Value emitted = emitter.get(value);
+  if (!emitted)
+    return failure();
+  return emitted;
+}
+
+/// Gives `b` where one is NaN.
+Value HingeCells::pick(CmpFPredicate predicate, Value a, Value b) {
+  return kernel.selectF(kernel.compareF(predicate, a, b), a, b);
+}
+
+Value HingeCells::reduce(Value vector, CmpFPredicate predicate) {
+  int64_t width = kernel.width();
+  for (int64_t half = width / 2; half >= 1; half /= 2) {
+    SmallVector<int64_t> mask(width);
+    for (int64_t lane = 0; lane < width; ++lane)
+      mask[lane] = (lane + half) % width;
+    vector = pick(predicate, kernel.shuffle(vector, vector, mask), vector);
+  }
+  return vector;
+}
+
+FailureOr<HingeCells::Values>
+HingeCells::fillArguments(unsigned number, KernelSite &site, MoveTo moveTo) {
+  pos::HingeSumOp op = plan.hingeSums[number];
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  int64_t panel = vectors * kernel.width();
+  Index head = site.getPlace().second;
+  LogicalResult emitted = success();
+  Values range = kernel.loop(
+      0, rowCount, 1, {kernel.splatF32(infinity), kernel.splatF32(-infinity)},
+      [&](Value row, ValueRange carried) -> Values {
+        Value least = carried[0], most = carried[1];
+        for (int64_t v = 0; v < vectors; ++v) {
+          moveTo(row, v);
+          FailureOr<Value> value =
+              emitSlice(kernel.builder, *op->getBlock(), op.getValue(), site);
+          if (failed(value)) {
+            emitted = failure();
+            return Values(carried);
+          }
+          Value x = kernel.broadcast(*value);
+          least = pick(CmpFPredicate::OLT, x, least);
+          most = pick(CmpFPredicate::OGT, x, most);
+          kernel.storeVector(
+              x, at(number, head, argument,
+                    kernel.add(kernel.mul(row, panel), v * kernel.width())));
+        }
+        return {least, most};
+      });
+  if (failed(emitted))
+    return failure();
+  return Values{reduce(range[0], CmpFPredicate::OLT),
+                reduce(range[1], CmpFPredicate::OGT)};
+}
+
+/// How many knots compare so with a number that is in all lanes, an i64.
+Value HingeCells::countKnots(Value table, const HingeLayout &layout,
+                             CmpFPredicate predicate, Value place) {
+  OpBuilder &builder = kernel.builder;
+  int64_t width = kernel.width();
+  Type bits = builder.getIntegerType(width);
+  auto count = [&](Value first, ValueRange sofar) -> Values {
+    Value knots = kernel.loadVector(table, {first, layout.knots});
+    Value holds = LLVM::BitcastOp::create(
+        builder, kernel.loc, bits, kernel.compareF(predicate, knots, place));
+    Value ones = LLVM::CtPopOp::create(builder, kernel.loc, bits, holds);
+    ones = arith::ExtUIOp::create(builder, kernel.loc, kernel.i64, ones);
+    return {kernel.value(kernel.add(sofar[0], ones))};
+  };
+  Values total{kernel.constantI64(0)};
+  int64_t end = layout.jumps; // knots are padded
+  constexpr int64_t mostUnrolled = 4;
+  if (end > mostUnrolled * width)
+    return kernel.loop(0, end, width, total, count)[0];
+  for (int64_t first = 0; first < end; first += width)
+    total = count(kernel.constantI64(first), total);
+  return total[0];
+}
+
+HingeCells::Reach HingeCells::findReach(unsigned number, Value table,
+                                        ValueRange range) {
+  HingeLayout layout = getLayout(number);
+  Index low = countKnots(table, layout, CmpFPredicate::OLT, range.front());
+  // Padding is above no finite number. Where all are NaN, any segment will do.
+  Index high =
+      kernel.min(countKnots(table, layout, CmpFPredicate::OLE, range.back()),
+                 layout.units);
+  low = kernel.min(low, layout.units);
+  high = kernel.max(high, low);
+  return {kernel.value(low), kernel.value(high), kernel.equal(low, high)};
+}
+
+LogicalResult HingeCells::fillHead(unsigned number, KernelSite &site,
+                                   MoveTo moveTo) {
+  FailureOr<Values> range = fillArguments(number, site, moveTo);
+  if (failed(range))
+    return failure();
+  auto [batch, head] = site.getPlace();
+  tables[number] = getTable(number, batch, head);
+  reaches[number] = findReach(number, tables[number], *range);
+  emitValues({number, head, tables[number], reaches[number]});
+  return success();
+}
+
+LogicalResult HingeCells::fill(KernelSite &site, MoveTo moveTo, Index count) {
+  rowCount = count;
+  for (unsigned number = 0; number < plan.hingeSums.size(); ++number)
+    if (failed(plan.scoreHeads ? fillAllHeads(number, site, moveTo)
+                               : fillHead(number, site, moveTo)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+void HingeCells::emitValues(const Place &place) {
+  kernel.when(
+      place.reach.isOne, [&] { emitLine(place); },
+      [&] { emitSegments(place); });
+}
+
+void HingeCells::emitLine(const Place &of) {
+  const auto &[number, head, table, reach] = of;
+  HingeLayout layout = getLayout(number);
+  Index low = reach.low;
+  Value slopes = kernel.loadBroadcast(table, {low, layout.slopes});
+  Value intercepts = kernel.loadBroadcast(table, {low, layout.intercepts});
+  forEachVector({}, [&](Value place, ValueRange) -> Values {
+    Value x = kernel.loadVector(at(number, head, argument, place));
+    kernel.storeVector(kernel.fma(x, slopes, intercepts),
+                       at(number, head, result, place));
+    if (hasGradients)
+      kernel.storeVector(slopes, at(number, head, slope, place));
+    return {};
+  });
+}
+
+void HingeCells::emitSegments(const Place &of) {
+  const auto &[number, head, table, reach] = of;
+  HingeLayout layout = getLayout(number);
+  Index low = reach.low, high = reach.high;
+  Value slopes = kernel.loadBroadcast(table, {low, layout.slopes});
+  Value intercepts = kernel.loadBroadcast(table, {low, layout.intercepts});
+  Value half = kernel.splatF32(0.5), zero = kernel.splatF32(0.0);
+  forEachVector({}, [&](Value place, ValueRange) -> Values {
+    Value x = kernel.loadVector(at(number, head, argument, place));
+    Values initial{slopes, intercepts};
+    if (hasGradients) // on a knot, the mean of both sides
+      initial.push_back(slopes);
+    Values line = kernel.loop(
+        low, high, 1, initial, [&](Value knot, ValueRange now) -> Values {
+          Value here = kernel.loadBroadcast(table, {knot, layout.knots});
+          Value isAbove = kernel.compareF(CmpFPredicate::OGT, x, here);
+          auto choose = [&](int64_t values, Value before) {
+            Value after = kernel.loadBroadcast(table, {knot, values + 1});
+            return kernel.selectF(isAbove, after, before);
+          };
+          Values next{choose(layout.slopes, now[0]),
+                      choose(layout.intercepts, now[1])};
+          if (hasGradients) {
+            Value jump = kernel.loadBroadcast(table, {knot, layout.jumps});
+            Value isOn = kernel.compareF(CmpFPredicate::OEQ, x, here);
+            Value change = kernel.selectF(
+                isAbove, jump,
+                kernel.selectF(isOn, kernel.mulF(jump, half), zero));
+            next.push_back(kernel.addF(now[2], change));
+          }
+          return next;
+        });
+    kernel.storeVector(kernel.fma(x, line[0], line[1]),
+                       at(number, head, result, place));
+    if (hasGradients)
+      kernel.storeVector(line[2], at(number, head, slope, place));
+    return {};
+  });
+}
+
+Value HingeCells::load(pos::HingeSumOp op, Index head, Index place) const {
+  return kernel.loadVector(at(find(op), head, result, place));
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+Value HingeCells::pull(pos::HingeSumOp op, Index head, Index place, Value ct) {
+  unsigned number = find(op);
+  isPulled[number] = true;
+  ct = kernel.broadcast(ct);
+  if (plan.hinges[plan.findHinges(op)].wantsGradient)
+    kernel.storeVector(ct, at(number, head, cotangent, place));
+  return kernel.mulF(ct, kernel.loadVector(at(number, head, slope, place)));
+}
+
+/// Adds the lanes of a vector to a moment, in f64.
+static void addTo(KernelBuilder &kernel, Value moments, Index place,
+                  Value lanes) {
+  Type f64 = kernel.builder.getF64Type();
+  Value at = kernel.advance(moments, {place}, f64);
+  Value addend = arith::ExtFOp::create(kernel.builder, kernel.loc, f64,
+                                       kernel.sumLanes(lanes));
+  kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
+                                     kernel.load(f64, at), addend),
+               at);
+}
+
+/// The sums of cotangents and of products with arguments. A point without a
+/// cotangent (a hidden key) may have any argument.
+static KernelBuilder::Values addPoint(KernelBuilder &kernel, ValueRange sums,
+                                      Value x, Value ct) {
+  Value zero = kernel.splatF32(0.0);
+  Value isSeen = kernel.compareF(CmpFPredicate::UNE, ct, zero);
+  return {kernel.addF(sums[0], ct),
+          kernel.fma(ct, kernel.selectF(isSeen, x, zero), sums[1])};
+}
+
+/// All points lie in the lowest segment at least.
+void HingeCells::addAllMoments(const Place &of, Value moments) {
+  unsigned number = of.number;
+  HingeLayout layout = getLayout(number);
+  Value zero = kernel.splatF32(0.0);
+  Values sums =
+      forEachVector({zero, zero}, [&](Value place, ValueRange now) -> Values {
+        return addPoint(
+            kernel, now,
+            kernel.loadVector(at(number, of.head, argument, place)),
+            kernel.loadVector(at(number, of.head, cotangent, place)));
+      });
+  Index low = of.reach.low;
+  addTo(kernel, moments,
+        kernel.add(low, layout.getMoment(HingeLayout::segmentSum)), sums[0]);
+  addTo(kernel, moments,
+        kernel.add(low, layout.getMoment(HingeLayout::segmentProduct)),
+        sums[1]);
+}
+
+/// Knots inside the range of the tile: some points lie above, some do not.
+void HingeCells::addKnotMoments(const Place &of, Value moments) {
+  unsigned number = of.number;
+  HingeLayout layout = getLayout(number);
+  Value zero = kernel.splatF32(0.0), half = kernel.splatF32(0.5);
+  kernel.loop(of.reach.low, of.reach.high, 1, [&](Value knot) {
+    Value here = kernel.loadBroadcast(of.table, {knot, layout.knots});
+    Values sums =
+        forEachVector({zero, zero}, [&](Value place, ValueRange now) -> Values {
+          Value x = kernel.loadVector(at(number, of.head, argument, place));
+          Value ct = kernel.loadVector(at(number, of.head, cotangent, place));
+          Value isAbove = kernel.compareF(CmpFPredicate::OGT, x, here);
+          Value isOn = kernel.compareF(CmpFPredicate::OEQ, x, here);
+          Value part = kernel.selectF(
+              isAbove, ct, kernel.selectF(isOn, kernel.mulF(ct, half), zero));
+          return addPoint(kernel, now, x, part);
+        });
+    addTo(kernel, moments,
+          kernel.add(knot, layout.getMoment(HingeLayout::knotSum)), sums[0]);
+    addTo(kernel, moments,
+          kernel.add(knot, layout.getMoment(HingeLayout::knotProduct)),
+          sums[1]);
+  });
+}
+
+void HingeCells::addMoments(Index batch, Index head, ArrayRef<Value> moments) {
+  for (unsigned number = 0; number < plan.hingeSums.size(); ++number) {
+    Value to = moments[plan.findHinges(plan.hingeSums[number])];
+    if (!to || !isPulled[number])
+      continue;
+    Place place{number, head, tables[number], reaches[number]};
+    if (plan.scoreHeads) {
+      place.table = getTable(number, batch, head);
+      place.reach = loadReach(number, head);
+    }
+    addAllMoments(place, to);
+    addKnotMoments(place, to);
+  }
+}

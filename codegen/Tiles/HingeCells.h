@@ -1,0 +1,134 @@
+//===- HingeCells.h - Piecewise-linear functions of a tile ------*- C++ -*-===//
+//
+// A function is evaluated for a register tile of scores before its payloads,
+// which load the values from scratch memory. First the arguments, their range
+// and with it the segments that the tile reaches into: in most tiles one, whose
+// line is the same for all points. Otherwise each point starts in the lowest of
+// these segments and goes on by one per knot that it lies above. Nothing is
+// gathered, and no gradient is scattered.
+//
+// Of a score of all heads the values of all heads are made before the payload.
+// Arguments that do not need the head are computed once, and so are segments
+// where, besides, the knots are the same at all heads (`HingeHeads.cpp`).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_TILES_HINGECELLS_H
+#define SEXTANT_CODEGEN_TILES_HINGECELLS_H
+
+#include "codegen/Tables/HingeTable.h"
+#include "codegen/Tiles/KernelSite.h"
+
+namespace sextant::codegen {
+
+class HingeCells {
+public:
+  /// For a tile of `rows` rows of `vectors` vectors, of all heads if the plan's
+  /// score is of all; `memory` has `countWords` words. Slopes and cotangents
+  /// are kept where `hasGradients`.
+  HingeCells(KernelBuilder &kernel, ArgumentBlock &arguments,
+             const KernelPlan &plan, const SiteOperands &operands,
+             mlir::Value memory, int64_t rows, int64_t vectors,
+             bool hasGradients);
+  static int64_t countWords(const KernelPlan &plan, int64_t elements);
+
+  using MoveTo = llvm::function_ref<void(Index row, Index vector)>;
+
+  /// Evaluates all functions at the first `count` rows of the tile. `moveTo`
+  /// moves `site` to a vector of a row of it. With all heads the site stands at
+  /// head 0 after it.
+  mlir::LogicalResult fill(KernelSite &site, MoveTo moveTo, Index count);
+  /// At all rows.
+  mlir::LogicalResult fill(KernelSite &site, MoveTo moveTo) {
+    return fill(site, moveTo, rows);
+  }
+
+  /// The value at a place of the tile: row * panel + lane.
+  mlir::Value load(pos::HingeSumOp op, Index head, Index place) const;
+  /// Takes the cotangent of the value and gives that of the argument.
+  mlir::Value pull(pos::HingeSumOp op, Index head, Index place,
+                   mlir::Value cotangent);
+  /// Adds the moments of the cotangents of a head to those at `moments`, f64,
+  /// one per plan.hinges (null: not wanted). Every place has been pulled.
+  void addMoments(Index batch, Index head, llvm::ArrayRef<mlir::Value> moments);
+
+private:
+  using Values = KernelBuilder::Values;
+  enum Column { argument, result, slope, cotangent, numColumns };
+
+  /// The segments from the lowest to the highest that the tile reaches into.
+  struct Reach {
+    mlir::Value low, high; ///< i64
+    mlir::Value isOne;     ///< i1
+  };
+  /// One function at one head.
+  struct Place {
+    unsigned number; ///< of plan.hingeSums
+    Index head;
+    mlir::Value table;
+    Reach reach;
+  };
+  /// What does not need the head.
+  struct Shared {
+    bool argument = false, knots = false;
+  };
+
+  mlir::LogicalResult fillHead(unsigned number, KernelSite &site,
+                               MoveTo moveTo);
+  mlir::FailureOr<Values> fillArguments(unsigned number, KernelSite &site,
+                                        MoveTo moveTo);
+  Reach findReach(unsigned number, mlir::Value table, mlir::ValueRange range);
+  void emitValues(const Place &place);
+  void emitLine(const Place &place);
+  void emitSegments(const Place &place);
+  void addAllMoments(const Place &place, mlir::Value moments);
+  void addKnotMoments(const Place &place, mlir::Value moments);
+
+  // In HingeHeads.cpp.
+  Shared findShared(pos::HingeSumOp op) const;
+  mlir::LogicalResult fillAllHeads(unsigned number, KernelSite &site,
+                                   MoveTo moveTo);
+  mlir::Value getReachAddress(unsigned number, Index head) const;
+  void storeReach(unsigned number, Index head, const Reach &reach);
+  Reach loadReach(unsigned number, Index head);
+
+  mlir::Value countKnots(mlir::Value table, const HingeLayout &layout,
+                         mlir::arith::CmpFPredicate predicate,
+                         mlir::Value place);
+  mlir::Value reduce(mlir::Value vector, mlir::arith::CmpFPredicate predicate);
+  mlir::Value pick(mlir::arith::CmpFPredicate predicate, mlir::Value a,
+                   mlir::Value b);
+  /// The address of a vector of one column of one function at one head.
+  mlir::Value at(unsigned number, Index head, Column column, Index place) const;
+  /// Words of one column from one head to the next, and of one function.
+  static int64_t getHeadStride(const KernelPlan &plan, int64_t elements);
+  static int64_t countFunctionWords(const KernelPlan &plan, int64_t elements);
+  /// The first word of a function.
+  int64_t getStart(unsigned number) const;
+  unsigned find(pos::HingeSumOp op) const;
+  HingeLayout getLayout(unsigned number) const;
+  mlir::Value getTable(unsigned number, Index batch, Index head);
+  /// Calls `body` with the place of each vector; carries values.
+  Values forEachVector(mlir::ValueRange initial, KernelBuilder::LoopBody body);
+
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  const KernelPlan &plan;
+  const SiteOperands &operands;
+  mlir::Value memory;
+  int64_t rows, vectors;
+  bool hasGradients;
+  // As plan.hingeSums.
+  llvm::SmallVector<Shared> shared;
+  llvm::SmallVector<bool> isPulled; ///< no cotangent comes through a comparison
+
+  // Of the tile at hand.
+  Index rowCount = 0;
+  /// As plan.hingeSums, of the one head; those of all heads are in memory.
+  llvm::SmallVector<Reach> reaches;
+  llvm::SmallVector<mlir::Value> tables;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_TILES_HINGECELLS_H

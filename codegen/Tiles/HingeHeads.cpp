@@ -1,0 +1,125 @@
+//===- HingeHeads.cpp - Piecewise-linear functions of all heads -----------===//
+//
+// In a score of all heads a function has one table per head. Arguments mostly
+// do not need the head, and then neither do their range and, with knots that do
+// not either, the segments that a tile reaches into: all that is left to each
+// head is its lines.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/Tiles/HingeCells.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// What does not need the head
+//===----------------------------------------------------------------------===//
+
+/// Whether values may differ between heads. Asks nothing of other functions:
+/// they may.
+static bool mayNeedHead(ArrayRef<Value> values, const KernelPlan &plan) {
+  llvm::SetVector<Operation *> reached;
+  auto reach = [&](Value value) {
+    if (Operation *op = value.getDefiningOp())
+      reached.insert(op);
+  };
+  llvm::for_each(values, reach);
+  for (size_t next = 0; next < reached.size(); ++next) {
+    WalkResult result = reached[next]->walk([&](Operation *op) {
+      if (isa<pos::HingeSumOp>(op))
+        return WalkResult::interrupt();
+      if (auto context = dyn_cast<pos::ContextOpInterface>(op);
+          context &&
+          context.getDependence(plan.hasPositions).contains(pos::Axis::head))
+        return WalkResult::interrupt();
+      if (auto hoist = dyn_cast<pos::HoistOp>(op)) {
+        const Hoisted *hoisted = plan.find(hoist);
+        return !hoisted || hoisted->perHead ? WalkResult::interrupt()
+                                            : WalkResult::skip();
+      }
+      llvm::for_each(op->getOperands(), reach);
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return true;
+  }
+  return false;
+}
+
+HingeCells::Shared HingeCells::findShared(pos::HingeSumOp op) const {
+  Operation *units = op.getUnits().getBody().front().getTerminator();
+  // Knots are where a x + b is zero.
+  Value a = units->getOperand(3), b = units->getOperand(4);
+  return {!mayNeedHead(op.getValue(), plan), !mayNeedHead({a, b}, plan)};
+}
+
+//===----------------------------------------------------------------------===//
+// Segments of a tile, i64 [heads][2]
+//===----------------------------------------------------------------------===//
+
+Value HingeCells::getReachAddress(unsigned number, Index head) const {
+  Value end = kernel.advance(memory, {getStart(number + 1)});
+  return kernel.advance(end, {kernel.mul(kernel.sub(head, plan.scoreHeads), 2)},
+                        kernel.i64);
+}
+
+void HingeCells::storeReach(unsigned number, Index head, const Reach &reach) {
+  Value at = getReachAddress(number, head);
+  kernel.store(reach.low, at);
+  kernel.store(reach.high, kernel.advance(at, {1}, kernel.i64));
+}
+
+HingeCells::Reach HingeCells::loadReach(unsigned number, Index head) {
+  Value at = getReachAddress(number, head);
+  Value low = kernel.load(kernel.i64, at);
+  Value high = kernel.load(kernel.i64, kernel.advance(at, {1}, kernel.i64));
+  return {low, high, kernel.equal(low, high)};
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+LogicalResult HingeCells::fillAllHeads(unsigned number, KernelSite &site,
+                                       MoveTo moveTo) {
+  Index batch = site.getPlace().first;
+  auto [sharesArgument, sharesKnots] = shared[number];
+  bool sharesReach = sharesArgument && sharesKnots;
+  Values range;
+  Reach reach;
+  LogicalResult result = success();
+  auto findRange = [&] {
+    FailureOr<Values> found = fillArguments(number, site, moveTo);
+    if (failed(found))
+      result = failure();
+    else
+      range = *found;
+  };
+  if (sharesArgument) {
+    if (failed(site.enterHead(batch, Index(0))))
+      return failure();
+    findRange();
+  }
+  if (sharesReach && succeeded(result))
+    reach = findReach(number, getTable(number, batch, 0), range);
+  kernel.loop(0, plan.scoreHeads, 1, [&](Value head) {
+    if (failed(result) || failed(site.enterHead(batch, head))) {
+      result = failure();
+      return;
+    }
+    if (!sharesArgument)
+      findRange();
+    if (failed(result))
+      return;
+    Value table = getTable(number, batch, head);
+    Reach own = sharesReach ? reach : findReach(number, table, range);
+    storeReach(number, head, own);
+    emitValues({number, head, table, own});
+  });
+  if (failed(result))
+    return failure();
+  return site.enterHead(batch, Index(0));
+}

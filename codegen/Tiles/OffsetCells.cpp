@@ -1,0 +1,104 @@
+//===- OffsetCells.cpp - Values of offsets of a register tile -------------===//
+
+#include "codegen/Tiles/OffsetCells.h"
+#include "codegen/Tables/OffsetRange.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+SmallVector<const Hoisted *> codegen::getCellHoists(const KernelPlan &plan) {
+  llvm::SmallSetVector<const Hoisted *, 4> hoists;
+  if (!plan.hasPositions)
+    return {};
+  auto addUsed = [&](Operation *site) {
+    site->walk([&](Operation *op) {
+      for (Value operand : op->getOperands()) {
+        auto hoist = operand.getDefiningOp<pos::HoistOp>();
+        const Hoisted *hoisted = hoist ? plan.find(hoist) : nullptr;
+        if (hoisted && hoisted->form == HoistForm::OffsetTable)
+          hoists.insert(hoisted);
+      }
+    });
+  };
+  if (plan.score)
+    addUsed(plan.score);
+  if (plan.mask)
+    addUsed(plan.mask);
+  return hoists.takeVector();
+}
+
+OffsetCells::OffsetCells(KernelBuilder &kernel, ArgumentBlock &arguments,
+                         const KernelPlan &plan, const SiteOperands &operands,
+                         Value memory, int64_t rows, int64_t vectors)
+    : kernel(kernel), arguments(arguments), operands(operands),
+      hoists(getCellHoists(plan)), memory(memory), rows(rows),
+      vectors(vectors) {}
+
+LogicalResult
+OffsetCells::fillFrom(KernelSite &site, KernelSite::Offsets source,
+                      function_ref<void(Index row, Index vector)> moveTo) {
+  LogicalResult result = success();
+  site.setOffsets(source);
+  int64_t panel = vectors * kernel.width();
+  auto fillRow = [&](Value row, Value vector) {
+    moveTo(row, vector);
+    for (auto [number, hoisted] : llvm::enumerate(hoists)) {
+      Value value = site.hoisted(kernel.builder, hoisted->op);
+      if (!value) {
+        result = failure();
+        continue;
+      }
+      value = kernel.broadcast(value);
+      if (value.getType() == kernel.vi1)
+        value = arith::ExtUIOp::create(kernel.builder, kernel.loc, kernel.vi32,
+                                       value);
+      kernel.store(value,
+                   kernel.advance(memory, {kernel.mul(row, panel),
+                                           kernel.mul(vector, kernel.width()),
+                                           number * rows * panel}));
+    }
+  };
+  kernel.loop(0, vectors, 1, [&](Value vector) {
+    auto fillRows = [&](Value) {
+      kernel.loop(0, rows, 1, [&](Value row) { fillRow(row, vector); });
+    };
+    if (source != KernelSite::Offsets::Tables)
+      return fillRows({});
+    moveTo(0, vector);
+    site.forCodes(fillRows);
+  });
+  site.setOffsets(KernelSite::Offsets::Cells);
+  return result;
+}
+
+LogicalResult
+OffsetCells::fill(KernelSite &site,
+                  function_ref<void(Index row, Index vector)> moveTo) {
+  if (hoists.empty())
+    return success();
+  LogicalResult fromTables = success(), inPlace = success();
+  kernel.when(
+      OffsetRange(kernel, arguments, *operands.offsetRange).emitHasTables(),
+      [&] { fromTables = fillFrom(site, KernelSite::Offsets::Tables, moveTo); },
+      [&] { inPlace = fillFrom(site, KernelSite::Offsets::InPlace, moveTo); });
+  return success(succeeded(fromTables) && succeeded(inPlace));
+}
+
+Value OffsetCells::load(pos::HoistOp hoist, Index place) const {
+  auto found = llvm::find_if(
+      hoists, [&](const Hoisted *known) { return known->op == hoist; });
+  assert(found != hoists.end() && "a payload uses a value without a cell");
+  int64_t first = (found - hoists.begin()) * rows * vectors * kernel.width();
+  Value address = kernel.advance(memory, {place, first});
+  Type type = hoist.getType();
+  bool isCondition = type.isInteger(1);
+  Value value = kernel.load(
+      VectorType::get(kernel.width(), isCondition ? kernel.i32 : type),
+      address);
+  if (!isCondition)
+    return value;
+  return arith::CmpIOp::create(kernel.builder, kernel.loc,
+                               arith::CmpIPredicate::ne, value,
+                               kernel.splatI32(0));
+}

@@ -1,0 +1,56 @@
+//===- RegisterTile.h - A product kept in vector registers ------*- C++ -*-===//
+//
+// Every product of the CPU kernels is a call of this emitter: rows of scalars
+// that are broadcast, times vectors, summed over a contraction.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_TILES_REGISTERTILE_H
+#define SEXTANT_CODEGEN_TILES_REGISTERTILE_H
+
+#include "codegen/Emit/KernelBuilder.h"
+
+namespace sextant::codegen {
+
+/// A row of scalars: element k is at pointer[offset + k * rowStep].
+struct TileRow {
+  mlir::Value pointer;
+  int64_t offset = 0;
+};
+
+/// sum over k < count of broadcast(rows[r][k]) * vector(base + k * vectorStep
+/// + v * width), for each row r and vector v.
+struct RegisterTile {
+  llvm::ArrayRef<TileRow> rows;
+  Index rowStep = 1;
+  mlir::Value base;
+  Index vectorStep = 1;
+  int64_t vectors = 2;
+  /// From a vector of a step to the next; 0: the width.
+  int64_t vectorDistance = 0;
+  Index count = 0;
+  int64_t unroll = 4;
+  /// The count is a multiple of `unroll`.
+  bool isWhole = false;
+  /// Elements are pairs of bf16 (32-bit units), products are dots.
+  bool pairs = false;
+};
+
+/// Emits the product on top of `initial`; results and `initial` are numbered
+/// r * vectors + v.
+KernelBuilder::Values emitTile(KernelBuilder &kernel, const RegisterTile &tile,
+                               mlir::ValueRange initial);
+
+/// Adds the product to vectors in memory: that of row r and vector v is at
+/// to[r * stride + v * width].
+void addTile(KernelBuilder &kernel, const RegisterTile &tile, mlir::Value to,
+             int64_t stride);
+
+/// Likewise for whole rows of `length` elements, `tile.vectors` vectors at a
+/// time: `tile.base` and `to` are those of the first.
+void addRows(KernelBuilder &kernel, RegisterTile tile, mlir::Value to,
+             int64_t length);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_TILES_REGISTERTILE_H
