@@ -14,13 +14,16 @@ Prints one line per violation, `file:line: what`, and fails when there is one:
   width names no instruction set; only the table of targets asks for the CPU;
 * a source file has more than 800 lines;
 * the name of an installed encoding stands in a string literal or after `@`
-  outside dialects/Pos/Encodings: passes and kernels know no encoding by name.
+  outside dialects/Pos/Encodings: passes and kernels know no encoding by name;
+* a C++ function or class is larger than test/cpp_sizes.py allows.
 """
 
 import argparse
 import pathlib
 import re
 import sys
+
+import cpp_sizes
 
 MAX_LINES = 800
 LAYERS = {
@@ -185,6 +188,8 @@ def violations(root):
         for number, what in sorted(found):
             yield f"{path}:{number}: {what}"
     yield from check_libraries(root)
+    for where, what in cpp_sizes.violations(root, cpp_sizes.ENFORCED):
+        yield f"{where}: {what}"
 
 
 def main():

@@ -123,9 +123,8 @@ template <typename Call> static auto run(Call call) {
 
 using Uses = std::vector<std::string>;
 
-PYBIND11_MODULE(_compiler, m) {
-  m.doc() = "Sextant's compiler";
-
+/// Gives Python the diagnostics of a failure as the argument of `Failure`.
+static void bindFailure(py::module_ &m) {
   // Lives as long as the interpreter.
   static py::handle failure =
       py::exception<CompilerFailure>(m, "Failure").release();
@@ -140,7 +139,9 @@ PYBIND11_MODULE(_compiler, m) {
       PyErr_SetObject(failure.ptr(), diagnostics.ptr());
     }
   });
+}
 
+static void bindCompilation(py::module_ &m) {
   m.def(
       "compile",
       [](const std::string &text, const std::string &target,
@@ -190,6 +191,9 @@ PYBIND11_MODULE(_compiler, m) {
       py::arg("threads"),
       "Peaks of this machine, measured now, its caches and what the target cpu "
       "means on it, as JSON.");
+}
+
+static void bindDefinitions(py::module_ &m) {
   m.def(
       "list_encodings",
       [](const std::string &searchPath) {
@@ -228,6 +232,9 @@ PYBIND11_MODULE(_compiler, m) {
       },
       py::arg("definitions"), py::arg("uses"), py::arg("search_path"),
       "How many axes of positions a list of uses reads.");
+}
+
+static void bindParameters(py::module_ &m) {
   m.def(
       "shapes",
       [](const std::string &definitions, const Uses &uses,
@@ -251,4 +258,12 @@ PYBIND11_MODULE(_compiler, m) {
       py::arg("definitions"), py::arg("uses"), py::arg("search_path"),
       py::arg("name"), py::arg("extents"),
       "How a parameter starts: kind, numbers, shape.");
+}
+
+PYBIND11_MODULE(_compiler, m) {
+  m.doc() = "Sextant's compiler";
+  bindFailure(m);
+  bindCompilation(m);
+  bindDefinitions(m);
+  bindParameters(m);
 }

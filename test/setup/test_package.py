@@ -10,7 +10,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 # What pip asks of the build system for a wheel, without building one.
-PREPARE = "import sys; from scikit_build_core.build import prepare_metadata_for_build_wheel as prepare; prepare(sys.argv[1])"
+PREPARE = """
+import sys
+from scikit_build_core.build import prepare_metadata_for_build_wheel
+prepare_metadata_for_build_wheel(sys.argv[1])
+"""
 
 
 def test_a_wheel_names_and_ships_the_licence(tmp_path):
