@@ -1,0 +1,1 @@
+// Owns the precompiled headers of Sextant.cmake, which want a source file.

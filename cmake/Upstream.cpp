@@ -1,1 +1,0 @@
-// Owns the precompiled header of Sextant.cmake, which wants a source file.
