@@ -9,6 +9,7 @@
 
 #include "codegen/Emit/ScratchLayout.h"
 #include "codegen/Tables/HeadsPayload.h"
+#include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tables/TablePoint.h"
 
 using namespace mlir;
@@ -252,14 +253,15 @@ LogicalResult HoistKernel::createVectorFill(StringRef suffix) const {
   LogicalResult result = success();
   ScratchLayout layoutOfScratch;
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return countItems(
-        k, arguments,
-        k.ceilDiv(arguments.getSize(layout.table, 2), columnsPerItem));
+    return k.ceilDiv(arguments.getSize(layout.table, 2), columnsPerItem);
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {
     HeadsTablePoint point(k, arguments, *this, layoutOfScratch, memory);
     Index columns = arguments.getSize(layout.table, 2);
+    if (layout.range)
+      columns = k.select(
+          OffsetRange(k, arguments, *layout.range).emitHasTables(), columns, 0);
     Block &body = pos::HoistOp(entry.op).getBody().front();
     auto fill = [&](Index first) {
       Index count = k.min(k.width(), k.sub(columns, first));
@@ -317,9 +319,7 @@ LogicalResult HoistKernel::createVectorFill(StringRef suffix) const {
 LogicalResult HoistKernel::createVectorPullback(StringRef suffix) const {
   LogicalResult result = success();
   ScratchLayout layoutOfScratch;
-  auto one = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return countItems(k, arguments, 1);
-  };
+  auto one = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
                  Index end, Value memory) {
     HeadsTablePoint point(k, arguments, *this, layoutOfScratch, memory);

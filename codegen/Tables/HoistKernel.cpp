@@ -56,14 +56,6 @@ static Value toStored(KernelBuilder &k, TablePoint &point, Value value,
   return arith::TruncFOp::create(k.builder, k.loc, type, value);
 }
 
-Index HoistKernel::countItems(KernelBuilder &k, ArgumentBlock &arguments,
-                              Index items) const {
-  if (!layout.range)
-    return items;
-  return k.select(OffsetRange(k, arguments, *layout.range).emitHasTables(),
-                  items, 0);
-}
-
 OwningOpRef<pos::HoistOp> HoistKernel::merge() const {
   SmallVector<pos::HoistOp> hoists;
   for (const HoistMember &member : members)
@@ -87,8 +79,7 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
   };
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     auto sizes = getSizes(*this, arguments);
-    return countItems(k, arguments,
-                      k.mul(k.mul(sizes[0], sizes[1]), blocks(k, arguments)));
+    return k.mul(k.mul(sizes[0], sizes[1]), blocks(k, arguments));
   };
   auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
@@ -143,10 +134,11 @@ LogicalResult HoistKernel::createFill(StringRef suffix) const {
 std::pair<Index, Index> HoistKernel::getColumnsInUse(KernelBuilder &k,
                                                      ArgumentBlock &arguments,
                                                      Index columns) const {
-  if (entry.form == HoistForm::OffsetTable && layout.range)
-    return {0, k.min(columns,
-                     k.fromI32(
-                         OffsetRange(k, arguments, *layout.range).getCount()))};
+  if (layout.range) {
+    OffsetRange range(k, arguments, *layout.range);
+    Index count = k.min(columns, k.fromI32(range.getCount()));
+    return {0, k.select(range.emitHasTables(), count, 0)};
+  }
   if (entry.form == HoistForm::OffsetTable)
     return {options.padding, k.sub(k.sub(columns, options.padding), 1)};
   return {0, columns};
@@ -162,8 +154,7 @@ LogicalResult HoistKernel::createPullback(StringRef suffix,
   OwningOpRef<pos::HoistOp> merged = merge();
   Block &payload = merged->getBody().front();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return countItems(k, arguments,
-                      itemPerHead ? getSizes(*this, arguments)[1] : Index(1));
+    return itemPerHead ? getSizes(*this, arguments)[1] : Index(1);
   };
   auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,

@@ -54,13 +54,11 @@ struct HoistKernel {
                                      bool itemPerHead) const;
 
 private:
-  /// The columns of a table whose gradient counts.
+  /// The columns of a table whose gradient counts: none of one that is not
+  /// used.
   std::pair<Index, Index> getColumnsInUse(KernelBuilder &k,
                                           ArgumentBlock &arguments,
                                           Index columns) const;
-  /// The number of work items; none for a table that is not used.
-  Index countItems(KernelBuilder &k, ArgumentBlock &arguments,
-                   Index items) const;
 
   // In HeadsTable.cpp: the same for a hoisted vector.
   mlir::LogicalResult createVectorFill(llvm::StringRef suffix) const;
