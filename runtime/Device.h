@@ -1,8 +1,10 @@
 //===- Device.h - What a device does for a program --------------*- C++ -*-===//
 //
-// A struct of few operations. A device lives as long as the process; `state`
-// is its own and is handed back at every call. Calls may come from several
-// threads.
+// A device is a struct of few operations, and the only one that touches the
+// memory of tensors: their addresses may mean nothing to the host. A device
+// lives as long as the process; `state` is its own and is handed back at every
+// call. Calls may come from several threads. What a device is asked for happens
+// in that order, but only `copyOut` has to wait for it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,23 +30,55 @@ struct ResolvedOperator {
   virtual bool shares(size_t argument) const { return false; }
 };
 
+/// A function of the host that runs the work items `begin` to `end` - 1 of a
+/// launch, with scratch memory of its own (see exec.launch).
+using HostFunction = void (*)(const int64_t *arguments, int64_t begin,
+                              int64_t end, void *scratch);
+
+/// A kernel of a loaded program: its code, and functions of the host that say
+/// how large a launch is. Those read sizes, strides and scalars of the argument
+/// block, but no memory of tensors, wherever the code runs.
+struct Kernel {
+  /// One alternative per kind of object that kernels are loaded from.
+  std::variant<HostFunction> code;
+  int64_t (*items)(const int64_t *arguments);
+  int64_t (*scratch)(const int64_t *arguments);
+  /// FLOP where they depend on what tensors hold, which this one reads: only
+  /// for memory of the host. Null where the launch says.
+  int64_t (*flops)(const int64_t *arguments);
+};
+
+/// What a device keeps during one run of a function, such as scratch memory or
+/// a stream; its deleter ends the run.
+using Session = std::unique_ptr<void, void (*)(void *)>;
+
 struct Device {
   const char *name;
   void *state;
 
-  /// A contiguous tensor; its memory is aligned to 64 bytes and undefined
-  /// unless `zero`. The sizes have passed countElements.
+  /// Whether the host reads and writes tensors at their addresses.
+  bool hasHostMemory;
+
+  /// A contiguous tensor of undefined contents; its memory is aligned to 64
+  /// bytes. The sizes have passed countElements.
   Result<Tensor> (*allocate)(void *state, DType dtype,
-                             std::span<const int64_t> sizes, bool zero);
+                             std::span<const int64_t> sizes);
 
-  /// How many threads `parallel` may use now.
-  int64_t (*threads)(void *state);
+  /// Sets memory of the device to zero. Here and below, `bytes` is positive.
+  Status (*fillZero)(void *state, void *memory, int64_t bytes);
 
-  /// Calls work(context, i) for every i in [0, workers), on any threads, and
-  /// returns when all are done.
-  Status (*parallel)(void *state, int64_t workers,
-                     void (*work)(void *context, int64_t worker),
-                     void *context);
+  /// Copies memory of the host to the device, or back. Afterwards the host's
+  /// memory may be changed, or read.
+  Status (*copyIn)(void *state, void *to, const void *from, int64_t bytes);
+  Status (*copyOut)(void *state, void *to, const void *from, int64_t bytes);
+
+  /// Optional (null: the device keeps nothing): begins a run.
+  Session (*begin)(void *state);
+
+  /// Launches a kernel on an argument block, which is free again afterwards,
+  /// and gives the number of its work items. `session` is what `begin` gave.
+  Result<int64_t> (*launch)(void *state, void *session, const Kernel &kernel,
+                            std::span<const int64_t> arguments);
 
   /// Optional (null: the device has no dense operators): looks the operator up
   /// and checks its arguments, at load.
@@ -59,6 +93,18 @@ struct Device {
                                       std::span<const Tensor> tensors,
                                       std::span<const int64_t> integers);
 };
+
+/// A contiguous tensor of these bytes, fresh in the device's memory.
+Result<Tensor> makeTensor(const Device &device, DType dtype,
+                          std::span<const int64_t> sizes, const void *bytes);
+
+/// Tensors of the host device as tensors of `device`, with the same strides,
+/// and tensors of `device` where the host reads them. Nothing is copied if they
+/// are that already.
+Result<std::vector<Tensor>> copyToDevice(const Device &device,
+                                         std::span<const Tensor> tensors);
+Result<std::vector<Tensor>> copyToHost(const Device &device,
+                                       std::span<const Tensor> tensors);
 
 } // namespace sextant::runtime
 

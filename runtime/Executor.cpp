@@ -7,11 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/Executor.h"
-#include "runtime/Scratch.h"
 #include "runtime/View.h"
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 
 using namespace sextant;
 using namespace sextant::runtime;
@@ -26,12 +23,13 @@ public:
       : program(program), number(number),
         function(program.getArtifact().functions[number]),
         device(program.getDevice()), tensors(function.tensors.size()),
-        integers(function.integers), scratch(ScratchPool::get().take()) {
+        integers(function.integers),
+        session(device.begin ? device.begin(device.state)
+                             : Session(nullptr, [](void *) {})) {
     std::copy(inputs.begin(), inputs.end(), tensors.begin());
     std::copy(function.constants.begin(), function.constants.end(),
               integers.begin());
   }
-  ~Execution() { ScratchPool::get().give(std::move(scratch)); }
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
 
@@ -53,7 +51,6 @@ private:
   void appendArgument(const Tensor &tensor);
   std::vector<int64_t> getShape(uint32_t tensor, const Registers &sizes) const;
   Status checkType(uint32_t tensor, const Tensor &value) const;
-  Status runItems(const Kernel &kernel);
 
   const Program &program;
   size_t number;
@@ -61,7 +58,7 @@ private:
   const Device &device;
   std::vector<Tensor> tensors;
   std::vector<int64_t> integers;
-  std::unique_ptr<Scratch> scratch;
+  Session session;
   std::vector<int64_t> arguments; ///< the argument block of a launch
   std::vector<Tensor> results;
   size_t instruction = 0;
@@ -81,9 +78,12 @@ Status Execution::visit(const Dim &op) {
 
 Status Execution::visit(const Element &op) {
   const Tensor &tensor = tensors[op.tensor];
-  integers[op.result] =
-      static_cast<const int32_t *>(tensor.data)[op.number * tensor.strides[0]];
-  return {};
+  int32_t value = 0;
+  const int32_t *address =
+      static_cast<const int32_t *>(tensor.data) + op.number * tensor.strides[0];
+  Status status = device.copyOut(device.state, &value, address, sizeof(value));
+  integers[op.result] = value;
+  return status;
 }
 
 static int64_t floorDivide(int64_t left, int64_t right) {
@@ -184,9 +184,14 @@ Status Execution::visit(const Alloc &op) {
   DType dtype = function.tensors[op.result].dtype;
   if (countElements(dtype, shape) < 0)
     return makeError("a tensor cannot have the shape ", formatShape(shape));
-  Result<Tensor> tensor = device.allocate(device.state, dtype, shape, op.zero);
+  Result<Tensor> tensor = device.allocate(device.state, dtype, shape);
   if (!tensor)
     return tensor.error();
+  int64_t bytes = op.zero ? tensor->elements() * getByteSize(dtype) : 0;
+  if (bytes > 0)
+    if (Status status = device.fillZero(device.state, tensor->data, bytes);
+        !status)
+      return status;
   tensors[op.result] = std::move(*tensor);
   return {};
 }
@@ -194,11 +199,9 @@ Status Execution::visit(const Alloc &op) {
 Status Execution::visit(const Constant &op) {
   const Data &data = program.getArtifact().data[op.data];
   Result<Tensor> tensor =
-      device.allocate(device.state, data.type.dtype, data.type.dims, false);
+      makeTensor(device, data.type.dtype, data.type.dims, data.bytes.data());
   if (!tensor)
     return tensor.error();
-  if (!data.bytes.empty())
-    std::memcpy(tensor->data, data.bytes.data(), data.bytes.size());
   tensors[op.result] = std::move(*tensor);
   return {};
 }
@@ -235,75 +238,6 @@ void Execution::appendArgument(const Tensor &tensor) {
                    tensor.strides + tensor.rank);
 }
 
-namespace {
-
-/// Work items of one launch, handed out in shrinking ranges: long ones first,
-/// so that kernels can keep what neighbouring items share, short ones last, so
-/// that all workers end together.
-class Items {
-public:
-  Items(int64_t count, int64_t workers) : count(count), workers(workers) {}
-
-  /// The next range; empty when all is handed out.
-  std::pair<int64_t, int64_t> take() {
-    int64_t begin = next.load(std::memory_order_relaxed);
-    while (begin < count) {
-      int64_t size = std::max<int64_t>((count - begin) / (2 * workers), 1);
-      if (next.compare_exchange_weak(begin, begin + size,
-                                     std::memory_order_relaxed))
-        return {begin, begin + size};
-    }
-    return {count, count};
-  }
-
-private:
-  std::atomic<int64_t> next = 0;
-  int64_t count, workers;
-};
-
-struct LaunchContext {
-  const Kernel &kernel;
-  const int64_t *arguments;
-  const Scratch &scratch;
-  Items items;
-};
-
-} // namespace
-
-static void runWorker(void *opaque, int64_t worker) {
-  auto &context = *static_cast<LaunchContext *>(opaque);
-  for (;;) {
-    auto [begin, end] = context.items.take();
-    if (begin == end)
-      return;
-    context.kernel.run(context.arguments, begin, end,
-                       context.scratch.get(worker));
-  }
-}
-
-Status Execution::runItems(const Kernel &kernel) {
-  int64_t items = kernel.items(arguments.data());
-  if (items < 0)
-    return makeError("the kernel counts ", items, " work items");
-  cost.items = items;
-  if (items == 0)
-    return {};
-  int64_t bytes = kernel.scratch(arguments.data());
-  if (bytes < 0)
-    return makeError("the kernel asks for ", bytes, " bytes of scratch");
-  int64_t workers = std::clamp<int64_t>(device.threads(device.state), 1, items);
-  if (Status status = scratch->reserve(workers, std::max<int64_t>(bytes, 64));
-      !status)
-    return status;
-  if (workers == 1) {
-    kernel.run(arguments.data(), 0, items, scratch->get(0));
-    return {};
-  }
-  LaunchContext context{kernel, arguments.data(), *scratch,
-                        Items(items, workers)};
-  return device.parallel(device.state, workers, runWorker, &context);
-}
-
 Status Execution::visit(const Launch &op) {
   arguments.clear();
   int64_t bytes = 0;
@@ -316,7 +250,12 @@ Status Execution::visit(const Launch &op) {
     arguments.push_back(integers[integer]);
   cost.flops = op.flops ? integers[*op.flops] : -1;
   cost.bytes = op.bytes ? integers[*op.bytes] : bytes;
-  return runItems(program.getKernel(op.kernel));
+  Result<int64_t> items = device.launch(
+      device.state, session.get(), program.getKernel(op.kernel), arguments);
+  if (!items)
+    return items.error();
+  cost.items = *items;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -375,7 +314,7 @@ Result<std::vector<Tensor>> Execution::run(Trace &trace) {
                                program.describe(number, instruction));
     trace.end(function, instruction, cost);
     const auto *launch = std::get_if<Launch>(&current.body);
-    if (launch && trace.countsWork())
+    if (launch && trace.countsWork() && program.getDevice().hasHostMemory)
       if (auto flops = program.getKernel(launch->kernel).flops)
         trace.count(flops(arguments.data()));
   }

@@ -107,18 +107,13 @@ struct Extent {
 } // namespace
 
 static std::optional<Extent> getExtent(const Tensor &tensor, size_t argument) {
-  if (tensor.elements() == 0)
+  auto [low, high] = getReach(tensor);
+  if (low == high)
     return std::nullopt;
-  int64_t low = 0, high = 0;
-  for (uint32_t dim = 0; dim < tensor.rank; ++dim) {
-    int64_t reach = (tensor.sizes[dim] - 1) * tensor.strides[dim];
-    (reach < 0 ? low : high) += reach;
-  }
   auto data = reinterpret_cast<uintptr_t>(tensor.data);
   int64_t bytes = getByteSize(tensor.dtype);
   return Extent{data + static_cast<uintptr_t>(low * bytes),
-                data + static_cast<uintptr_t>((high + 1) * bytes), argument,
-                false};
+                data + static_cast<uintptr_t>(high * bytes), argument, false};
 }
 
 Status sextant::runtime::checkChangedArguments(

@@ -6,7 +6,7 @@
 
 using namespace sextant::runtime;
 
-Status Program::loadKernels() {
+Status Program::loadObjects() {
   for (const Object &object : artifact.objects) {
     if (Status status = checkCpuFeatures(object.features); !status)
       return status;
@@ -15,22 +15,26 @@ Status Program::loadKernels() {
       return loaded.error();
     objects.push_back(std::move(*loaded));
   }
+  return {};
+}
+
+Status Program::loadKernels() {
   for (const KernelName &kernel : artifact.kernels) {
+    const SharedObject &object = objects[kernel.object];
     void *addresses[3];
     const char *suffixes[3] = {"", "_items", "_scratch"};
     for (int i = 0; i < 3; ++i) {
-      Result<void *> address =
-          objects[kernel.object].find(kernel.name + suffixes[i]);
+      Result<void *> address = object.find(kernel.name + suffixes[i]);
       if (!address)
         return address.error();
       addresses[i] = *address;
     }
     kernels.push_back(
-        {reinterpret_cast<decltype(Kernel::run)>(addresses[0]),
+        {reinterpret_cast<HostFunction>(addresses[0]),
          reinterpret_cast<decltype(Kernel::items)>(addresses[1]),
          reinterpret_cast<decltype(Kernel::scratch)>(addresses[2]),
          reinterpret_cast<decltype(Kernel::flops)>(
-             objects[kernel.object].findIfAny(kernel.name + "_flops"))});
+             object.findIfAny(kernel.name + "_flops"))});
   }
   return {};
 }
@@ -83,6 +87,8 @@ Result<std::unique_ptr<Program>> Program::load(std::span<const uint8_t> bytes,
   if (!artifact)
     return artifact.error();
   std::unique_ptr<Program> program(new Program(std::move(*artifact), device));
+  if (Status status = program->loadObjects(); !status)
+    return status.error();
   if (Status status = program->loadKernels(); !status)
     return status.error();
   if (Status status = program->checkLaunches(); !status)

@@ -14,16 +14,6 @@
 
 namespace sextant::runtime {
 
-/// A kernel's three functions (see exec.launch).
-struct Kernel {
-  void (*run)(const int64_t *arguments, int64_t begin, int64_t end,
-              void *scratch);
-  int64_t (*items)(const int64_t *arguments);
-  int64_t (*scratch)(const int64_t *arguments);
-  /// FLOP where they depend on the arguments; null where the launch says.
-  int64_t (*flops)(const int64_t *arguments);
-};
-
 class Program {
 public:
   /// Reads, checks and loads an artifact; `bytes` may go afterwards.
@@ -51,6 +41,7 @@ public:
 private:
   Program(Artifact artifact, const Device &device)
       : artifact(std::move(artifact)), device(device) {}
+  Status loadObjects();
   Status loadKernels();
   Status checkLaunches() const;
   Status resolveOperators();

@@ -33,6 +33,17 @@ void Tensor::setShape(std::span<const int64_t> newSizes) {
   }
 }
 
+Reach sextant::runtime::getReach(const Tensor &tensor) {
+  if (tensor.elements() == 0)
+    return {0, 0};
+  Reach reach{0, 1};
+  for (uint32_t dim = 0; dim < tensor.rank; ++dim) {
+    int64_t last = (tensor.sizes[dim] - 1) * tensor.strides[dim];
+    (last < 0 ? reach.low : reach.high) += last;
+  }
+  return reach;
+}
+
 int64_t sextant::runtime::getByteSize(DType dtype) {
   switch (dtype) {
   case DType::F64:

@@ -44,6 +44,13 @@ const char *getName(DType dtype);
 /// "[2, 3]", with ? for -1.
 std::string formatShape(std::span<const int64_t> sizes);
 
+/// The memory of a tensor, in elements from its address: from the first one to
+/// behind the last one; empty if the tensor is.
+struct Reach {
+  int64_t low, high;
+};
+Reach getReach(const Tensor &tensor);
+
 /// Number of elements of a shape, or -1 if a size is negative or the product
 /// of element size and sizes does not fit 63 bits.
 int64_t countElements(DType dtype, std::span<const int64_t> sizes);

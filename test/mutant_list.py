@@ -313,7 +313,7 @@ RUNTIME = [
     ),
     Mutant(
         "a workspace that is too small is kept",
-        "runtime/Scratch.cpp",
+        "runtime/cpu/Scratch.cpp",
         "if (buffer.bytes >= bytes)",
         "if (buffer.bytes > 0)",
         ("unit:*", "pytest:codegen/test_flash_forward.py avx2-float32"),

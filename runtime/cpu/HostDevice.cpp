@@ -2,19 +2,18 @@
 
 #include "runtime/cpu/HostDevice.h"
 #include "runtime/HugePages.h"
+#include "runtime/cpu/HostLaunch.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
 
 using namespace sextant::runtime;
 
 static std::atomic<int64_t> threadCount = 0; // 0: as many as there are cores
 
-Result<Tensor> sextant::runtime::allocateOnHost(DType dtype,
-                                                std::span<const int64_t> sizes,
-                                                bool zero) {
+Result<Tensor>
+sextant::runtime::allocateOnHost(DType dtype, std::span<const int64_t> sizes) {
   int64_t count = countElements(dtype, sizes);
   if (count < 0 || sizes.size() > maxRank)
     return makeError("a tensor cannot have the shape ", formatShape(sizes));
@@ -25,8 +24,6 @@ Result<Tensor> sextant::runtime::allocateOnHost(DType dtype,
     return makeError("aligned_alloc: no memory for a tensor of shape ",
                      formatShape(sizes), " (", bytes, " bytes)");
   adviseHugePages(memory, static_cast<int64_t>(room));
-  if (zero)
-    std::memset(memory, 0, bytes);
   Tensor tensor;
   tensor.data = memory;
   tensor.dtype = dtype;
@@ -35,12 +32,7 @@ Result<Tensor> sextant::runtime::allocateOnHost(DType dtype,
   return tensor;
 }
 
-static Result<Tensor> allocate(void *, DType dtype,
-                               std::span<const int64_t> sizes, bool zero) {
-  return allocateOnHost(dtype, sizes, zero);
-}
-
-static int64_t getThreads(void *) {
+int64_t sextant::runtime::getHostThreads() {
   int64_t set = threadCount.load();
   return set ? set : std::max<int64_t>(std::thread::hardware_concurrency(), 1);
 }
@@ -49,7 +41,7 @@ void sextant::runtime::setHostThreads(int64_t threads) {
   threadCount.store(std::max<int64_t>(threads, 1));
 }
 
-static Status runParallel(void *, int64_t workers,
+static Status runParallel(int64_t workers,
                           void (*work)(void *context, int64_t worker),
                           void *context) {
   std::vector<std::thread> others;
@@ -62,8 +54,28 @@ static Status runParallel(void *, int64_t workers,
   return {};
 }
 
+static Result<Tensor> allocate(void *, DType dtype,
+                               std::span<const int64_t> sizes) {
+  return allocateOnHost(dtype, sizes);
+}
+
+static Result<int64_t> launch(void *, void *session, const Kernel &kernel,
+                              std::span<const int64_t> arguments) {
+  return launchOnHost(session, kernel, arguments,
+                      {getHostThreads, runParallel});
+}
+
 const Device &sextant::runtime::getHostDevice() {
-  static const Device device = {"host",      nullptr, allocate, getThreads,
-                                runParallel, nullptr, nullptr};
+  static const Device device = {.name = "host",
+                                .state = nullptr,
+                                .hasHostMemory = true,
+                                .allocate = allocate,
+                                .fillZero = fillHostMemory,
+                                .copyIn = copyHostMemory,
+                                .copyOut = copyHostMemory,
+                                .begin = beginOnHost,
+                                .launch = launch,
+                                .resolve = nullptr,
+                                .call = nullptr};
   return device;
 }

@@ -15,12 +15,13 @@ namespace sextant::runtime {
 /// The host with as many threads as it has cores.
 const Device &getHostDevice();
 
-/// Sets the number of threads of the host device (at least 1).
+/// The number of threads of the host device, and another one (at least 1).
+int64_t getHostThreads();
 void setHostThreads(int64_t threads);
 
-/// A contiguous tensor of its own memory on the host.
-Result<Tensor> allocateOnHost(DType dtype, std::span<const int64_t> sizes,
-                              bool zero);
+/// A contiguous tensor of its own memory on the host; its contents are
+/// undefined.
+Result<Tensor> allocateOnHost(DType dtype, std::span<const int64_t> sizes);
 
 } // namespace sextant::runtime
 

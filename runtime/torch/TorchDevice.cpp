@@ -2,15 +2,15 @@
 
 #include "runtime/torch/TorchDevice.h"
 #include "runtime/HugePages.h"
+#include "runtime/cpu/HostLaunch.h"
 #include "runtime/torch/DenseCall.h"
 #include "runtime/torch/TorchTensor.h"
-#include <cstring>
 #include <torch/csrc/stable/c/shim.h>
 
 using namespace sextant::runtime;
 
 static Result<Tensor> allocate(void *, DType dtype,
-                               std::span<const int64_t> sizes, bool zero) try {
+                               std::span<const int64_t> sizes) try {
   Tensor shape;
   shape.setShape(sizes);
   AtenTensorHandle handle;
@@ -21,16 +21,13 @@ static Result<Tensor> allocate(void *, DType dtype,
   Result<Tensor> result = fromTorch(torch::stable::Tensor(handle));
   if (!result || !result->data)
     return result;
-  int64_t bytes = result->elements() * getByteSize(dtype);
-  adviseHugePages(result->data, bytes);
-  if (zero)
-    std::memset(result->data, 0, static_cast<size_t>(bytes));
+  adviseHugePages(result->data, result->elements() * getByteSize(dtype));
   return result;
 } catch (const std::exception &error) {
   return makeError(error.what());
 }
 
-static int64_t getThreads(void *) {
+static int64_t getThreads() {
   uint32_t threads = 1;
   if (torch_get_num_threads(&threads) != 0)
     return 1;
@@ -44,7 +41,7 @@ struct Work {
 };
 } // namespace
 
-static Status runParallel(void *, int64_t workers,
+static Status runParallel(int64_t workers,
                           void (*work)(void *context, int64_t worker),
                           void *context) try {
   Work each{work, context};
@@ -62,8 +59,22 @@ static Status runParallel(void *, int64_t workers,
   return makeError(error.what());
 }
 
+static Result<int64_t> launch(void *, void *session, const Kernel &kernel,
+                              std::span<const int64_t> arguments) {
+  return launchOnHost(session, kernel, arguments, {getThreads, runParallel});
+}
+
 const Device &sextant::runtime::getTorchDevice() {
-  static const Device device = {"LibTorch",  nullptr,      allocate, getThreads,
-                                runParallel, resolveDense, callDense};
+  static const Device device = {.name = "LibTorch",
+                                .state = nullptr,
+                                .hasHostMemory = true,
+                                .allocate = allocate,
+                                .fillZero = fillHostMemory,
+                                .copyIn = copyHostMemory,
+                                .copyOut = copyHostMemory,
+                                .begin = beginOnHost,
+                                .launch = launch,
+                                .resolve = resolveDense,
+                                .call = callDense};
   return device;
 }

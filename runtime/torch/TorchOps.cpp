@@ -108,11 +108,12 @@ static void unload(int64_t handle) {
 // Tensors that are made here
 //===----------------------------------------------------------------------===//
 
+/// In memory of the host, where initial values are made.
 static Tensor allocateTensor(DType dtype, std::span<const int64_t> sizes) {
   if (sizes.size() > maxRank || countElements(dtype, sizes) < 0)
     raise(makeError("a tensor cannot have the shape ", formatShape(sizes)));
   const Device &device = getTorchDevice();
-  Result<Tensor> tensor = device.allocate(device.state, dtype, sizes, false);
+  Result<Tensor> tensor = device.allocate(device.state, dtype, sizes);
   if (!tensor)
     raise(tensor.error());
   return std::move(*tensor);
@@ -122,9 +123,11 @@ static Tensor allocateTensor(DType dtype, std::span<const int64_t> sizes) {
 /// and deletes none of the two.
 static StableTensor makeText(const std::string &text) {
   int64_t bytes[] = {static_cast<int64_t>(text.size())};
-  Tensor tensor = allocateTensor(DType::U8, bytes);
-  std::copy(text.begin(), text.end(), static_cast<uint8_t *>(tensor.data));
-  return toTorch(tensor);
+  Result<Tensor> tensor =
+      makeTensor(getTorchDevice(), DType::U8, bytes, text.data());
+  if (!tensor)
+    raise(tensor.error());
+  return toTorch(*tensor);
 }
 
 //===----------------------------------------------------------------------===//

@@ -42,7 +42,7 @@ static Result<std::vector<Tensor>> run(const std::string &text,
 }
 
 static Tensor makeTensor(std::vector<int64_t> sizes) {
-  Result<Tensor> tensor = allocateOnHost(DType::F32, sizes, true);
+  Result<Tensor> tensor = allocateOnHost(DType::F32, sizes);
   EXPECT_TRUE(static_cast<bool>(tensor));
   for (int64_t i = 0; i < tensor->elements(); ++i)
     static_cast<float *>(tensor->data)[i] = static_cast<float>(i);

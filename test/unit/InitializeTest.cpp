@@ -35,7 +35,7 @@ TEST(Initialize, NormalQuantile) {
 static Tensor fill(const Distribution &distribution, const char *name,
                    uint64_t seed, int64_t count = 10000) {
   Result<Tensor> tensor =
-      allocateOnHost(DType::F32, std::vector<int64_t>{count}, false);
+      allocateOnHost(DType::F32, std::vector<int64_t>{count});
   EXPECT_TRUE(static_cast<bool>(fillTensor(*tensor, distribution, name, seed)));
   return std::move(*tensor);
 }
@@ -95,8 +95,7 @@ TEST(Initialize, KeepsBounds) {
 }
 
 TEST(Initialize, RefusesIntegers) {
-  Result<Tensor> tensor =
-      allocateOnHost(DType::I32, std::vector<int64_t>{2}, false);
+  Result<Tensor> tensor = allocateOnHost(DType::I32, std::vector<int64_t>{2});
   Status status = fillTensor(
       *tensor, {Init::Constant, 0.0, 0.0, -infinity, infinity}, "ids", 0);
   ASSERT_FALSE(static_cast<bool>(status));

@@ -101,8 +101,7 @@ int main(int argc, char **argv) {
     commandLine.fail("at least one run is needed");
   if (options.threads > 0)
     setHostThreads(options.threads);
-  const Device &device = getHostDevice();
-  int64_t threads = device.threads(device.state);
+  int64_t threads = getHostThreads();
   if (machine)
     return printMachine(threads, json);
 
@@ -117,6 +116,8 @@ int main(int argc, char **argv) {
   const Function &function = artifact.functions[*number];
   Result<std::vector<Tensor>> inputs =
       tools::makeInputs(artifact, function, options.getInputs());
+  if (inputs)
+    inputs = copyToDevice((*program)->getDevice(), *inputs);
   if (!inputs)
     return fail(inputs.error().message());
 

@@ -52,8 +52,14 @@ static Result<Outputs> convert(const Outputs &inputs,
 
 static Result<Outputs> run(const Program &program, size_t number,
                            const Outputs &inputs) {
+  const Device &device = program.getDevice();
   Trace nothing;
-  return execute(program, number, inputs, nothing);
+  Result<Outputs> values = copyToDevice(device, inputs);
+  if (values)
+    values = execute(program, number, *values, nothing);
+  if (values)
+    values = copyToHost(device, *values);
+  return values;
 }
 
 //===----------------------------------------------------------------------===//

@@ -81,7 +81,7 @@ static std::vector<double> count(std::span<const int64_t> shape,
 static Result<Tensor> makeUp(const Artifact &artifact, const std::string &name,
                              DType dtype, const std::vector<int64_t> &shape,
                              uint64_t seed) {
-  Result<Tensor> tensor = allocateOnHost(dtype, shape, false);
+  Result<Tensor> tensor = allocateOnHost(dtype, shape);
   if (!tensor)
     return tensor;
   for (const Parameter &parameter : artifact.parameters)

@@ -91,7 +91,7 @@ Result<Tensor> tools::readNpy(const std::string &path) {
       parseShape(getEntry(header, "shape"));
   if (!shape || shape->size() > maxRank)
     return fail("the shape cannot be read");
-  Result<Tensor> tensor = allocateOnHost(*dtype, *shape, false);
+  Result<Tensor> tensor = allocateOnHost(*dtype, *shape);
   if (!tensor)
     return tensor.error().in(path);
   auto bytes =

@@ -76,7 +76,7 @@ Result<Tensor> tools::makeTensor(DType dtype, std::span<const int64_t> sizes,
                                  std::span<const double> values) {
   if (dtype == DType::F16)
     return makeError("tools make no tensors of f16");
-  Result<Tensor> tensor = allocateOnHost(dtype, sizes, false);
+  Result<Tensor> tensor = allocateOnHost(dtype, sizes);
   if (!tensor)
     return tensor;
   for (size_t i = 0; i < values.size(); ++i) {

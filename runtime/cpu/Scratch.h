@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef SEXTANT_RUNTIME_SCRATCH_H
-#define SEXTANT_RUNTIME_SCRATCH_H
+#ifndef SEXTANT_RUNTIME_CPU_SCRATCH_H
+#define SEXTANT_RUNTIME_CPU_SCRATCH_H
 
 #include "runtime/Result.h"
 #include <cstdint>
@@ -49,4 +49,4 @@ private:
 
 } // namespace sextant::runtime
 
-#endif // SEXTANT_RUNTIME_SCRATCH_H
+#endif // SEXTANT_RUNTIME_CPU_SCRATCH_H

@@ -1,6 +1,6 @@
 //===- Scratch.cpp - Memory that kernels work in --------------------------===//
 
-#include "runtime/Scratch.h"
+#include "runtime/cpu/Scratch.h"
 #include "runtime/HugePages.h"
 #include <cstdlib>
 #include <pthread.h>

@@ -1,0 +1,109 @@
+//===- HostLaunch.cpp - What devices of the host do alike -----------------===//
+
+#include "runtime/cpu/HostLaunch.h"
+#include "runtime/cpu/Scratch.h"
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+using namespace sextant::runtime;
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Status sextant::runtime::fillHostMemory(void *, void *memory, int64_t bytes) {
+  std::memset(memory, 0, static_cast<size_t>(bytes));
+  return {};
+}
+
+Status sextant::runtime::copyHostMemory(void *, void *to, const void *from,
+                                        int64_t bytes) {
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+  return {};
+}
+
+Session sextant::runtime::beginOnHost(void *) {
+  auto end = [](void *scratch) {
+    ScratchPool::get().give(
+        std::unique_ptr<Scratch>(static_cast<Scratch *>(scratch)));
+  };
+  return {ScratchPool::get().take().release(), end};
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Work items of one launch, handed out in shrinking ranges: long ones first,
+/// so that kernels can keep what neighbouring items share, short ones last, so
+/// that all workers end together.
+class Items {
+public:
+  Items(int64_t count, int64_t workers) : count(count), workers(workers) {}
+
+  /// The next range; empty when all is handed out.
+  std::pair<int64_t, int64_t> take() {
+    int64_t begin = next.load(std::memory_order_relaxed);
+    while (begin < count) {
+      int64_t size = std::max<int64_t>((count - begin) / (2 * workers), 1);
+      if (next.compare_exchange_weak(begin, begin + size,
+                                     std::memory_order_relaxed))
+        return {begin, begin + size};
+    }
+    return {count, count};
+  }
+
+private:
+  std::atomic<int64_t> next = 0;
+  int64_t count, workers;
+};
+
+struct LaunchContext {
+  HostFunction run;
+  const int64_t *arguments;
+  const Scratch &scratch;
+  Items items;
+};
+
+} // namespace
+
+static void runWorker(void *opaque, int64_t worker) {
+  auto &context = *static_cast<LaunchContext *>(opaque);
+  for (;;) {
+    auto [begin, end] = context.items.take();
+    if (begin == end)
+      return;
+    context.run(context.arguments, begin, end, context.scratch.get(worker));
+  }
+}
+
+Result<int64_t>
+sextant::runtime::launchOnHost(void *session, const Kernel &kernel,
+                               std::span<const int64_t> arguments,
+                               const HostThreads &threads) {
+  auto &scratch = *static_cast<Scratch *>(session);
+  HostFunction run = std::get<HostFunction>(kernel.code);
+  int64_t items = kernel.items(arguments.data());
+  if (items < 0)
+    return makeError("the kernel counts ", items, " work items");
+  if (items == 0)
+    return items;
+  int64_t bytes = kernel.scratch(arguments.data());
+  if (bytes < 0)
+    return makeError("the kernel asks for ", bytes, " bytes of scratch");
+  int64_t workers = std::clamp<int64_t>(threads.count(), 1, items);
+  if (Status status = scratch.reserve(workers, std::max<int64_t>(bytes, 64));
+      !status)
+    return status.error();
+  if (workers == 1) {
+    run(arguments.data(), 0, items, scratch.get(0));
+    return items;
+  }
+  LaunchContext context{run, arguments.data(), scratch, Items(items, workers)};
+  if (Status status = threads.run(workers, runWorker, &context); !status)
+    return status.error();
+  return items;
+}

@@ -1,0 +1,39 @@
+//===- HostLaunch.h - What devices of the host do alike ---------*- C++ -*-===//
+//
+// Memory of the host, and launches of functions of the host. Devices differ in
+// where their memory and their threads come from.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_RUNTIME_CPU_HOSTLAUNCH_H
+#define SEXTANT_RUNTIME_CPU_HOSTLAUNCH_H
+
+#include "runtime/Device.h"
+
+namespace sextant::runtime {
+
+/// The threads of a device.
+struct HostThreads {
+  /// How many `run` may use now.
+  int64_t (*count)();
+  /// Calls work(context, i) for every i in [0, workers), on any threads, and
+  /// returns when all are done.
+  Status (*run)(int64_t workers, void (*work)(void *context, int64_t worker),
+                void *context);
+};
+
+/// Device::fillZero, copyIn and copyOut.
+Status fillHostMemory(void *state, void *memory, int64_t bytes);
+Status copyHostMemory(void *state, void *to, const void *from, int64_t bytes);
+
+/// Device::begin: the session holds scratch memory.
+Session beginOnHost(void *state);
+
+/// Device::launch, on threads. The session is one of `beginOnHost`.
+Result<int64_t> launchOnHost(void *session, const Kernel &kernel,
+                             std::span<const int64_t> arguments,
+                             const HostThreads &threads);
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_CPU_HOSTLAUNCH_H

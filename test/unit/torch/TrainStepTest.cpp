@@ -1,0 +1,201 @@
+//===- TrainStepTest.cpp - A training step beyond the host's memory -------===//
+//
+// Two steps of training a small decoder, with LibTorch's operators and kernels
+// of an attention: on LibTorch's device, and on one of the same memory whose
+// addresses the host cannot read.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DevicePrograms.h"
+#include "FarDevice.h"
+#include "ProgramRunner.h"
+#include "runtime/Initialize.h"
+#include "runtime/cpu/HostDevice.h"
+#include "runtime/torch/TorchDevice.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace sextant;
+using namespace sextant::runtime;
+using test::compileForHost, test::expectSameBits, test::FarDevice;
+using test::freshSeed, test::load;
+
+static const char decoder[] = R"(
+nn.parameter "embedding" : tensor<11x8xf32> init normal [0.0, 0.5] decay
+nn.parameter "norm" : tensor<8xf32> init constant [1.0]
+nn.parameter "shift" : tensor<8xf32> init constant [0.0]
+nn.parameter "query" : tensor<8x8xf32> init uniform [-0.4, 0.4] decay
+nn.parameter "key" : tensor<8x8xf32> init uniform [-0.4, 0.4] decay
+nn.parameter "value" : tensor<8x8xf32> init uniform [-0.4, 0.4] decay
+nn.parameter "table" : tensor<32x2xf32> init normal [0.0, 0.4]
+nn.parameter "thresholds" : tensor<16xf32> init given values dense<[
+  16.0, 19.0, 21.0, 24.0, 27.0, 31.0, 35.0, 40.0, 46.0, 52.0, 59.0, 67.0, 77.0, 87.0, 99.0, 113.0
+]> : tensor<16xf32> frozen
+
+func.func @loss(%tokens: tensor<?x?xi64> {exec.name = "tokens", exec.dims = ["batch", "length"]},
+                %labels: tensor<?x?xi64> {exec.name = "labels", exec.dims = ["batch", "length"]},
+                %embedding: tensor<11x8xf32> {nn.parameter = "embedding"},
+                %norm: tensor<8xf32> {nn.parameter = "norm"},
+                %shift: tensor<8xf32> {nn.parameter = "shift"},
+                %wq: tensor<8x8xf32> {nn.parameter = "query"},
+                %wk: tensor<8x8xf32> {nn.parameter = "key"},
+                %wv: tensor<8x8xf32> {nn.parameter = "value"},
+                %table: tensor<32x2xf32> {nn.parameter = "table"},
+                %thresholds: tensor<16xf32> {nn.parameter = "thresholds"})
+    -> (tensor<f32> {exec.name = "loss"})
+    attributes {nn.gradients = @gradients, nn.optimizer = #nn.adamw<beta1 = 0.9, beta2 = 0.999,
+      epsilon = 1.0e-8, decay = 0.01, clip = 1.0, update = @update, train_step = @train_step>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %batch = tensor.dim %tokens, %c0 : tensor<?x?xi64>
+  %length = tensor.dim %tokens, %c1 : tensor<?x?xi64>
+  %count = arith.muli %batch, %length : index
+  %x = nn.embedding %embedding, %tokens : (tensor<11x8xf32>, tensor<?x?xi64>) -> tensor<?x?x8xf32>
+  %n, %mean, %deviation = nn.layer_norm %x, %norm, %shift epsilon 1.0e-5
+    : (tensor<?x?x8xf32>, tensor<8xf32>, tensor<8xf32>)
+    -> (tensor<?x?x8xf32>, tensor<?x?x1xf32>, tensor<?x?x1xf32>)
+  %q0 = nn.linear %n, %wq : (tensor<?x?x8xf32>, tensor<8x8xf32>) -> (tensor<?x?x8xf32>)
+  %k0 = nn.linear %n, %wk : (tensor<?x?x8xf32>, tensor<8x8xf32>) -> (tensor<?x?x8xf32>)
+  %v0 = nn.linear %n, %wv : (tensor<?x?x8xf32>, tensor<8x8xf32>) -> (tensor<?x?x8xf32>)
+  %q1 = nn.reshape %q0 sizes(%batch, %length) : tensor<?x?x8xf32> -> tensor<?x?x2x4xf32>
+  %k1 = nn.reshape %k0 sizes(%batch, %length) : tensor<?x?x8xf32> -> tensor<?x?x2x4xf32>
+  %v1 = nn.reshape %v0 sizes(%batch, %length) : tensor<?x?x8xf32> -> tensor<?x?x2x4xf32>
+  %q = nn.transpose %q1 1, 2 : (tensor<?x?x2x4xf32>) -> (tensor<?x2x?x4xf32>)
+  %k = nn.transpose %k1 1, 2 : (tensor<?x?x2x4xf32>) -> (tensor<?x2x?x4xf32>)
+  %v = nn.transpose %v1 1, 2 : (tensor<?x?x2x4xf32>) -> (tensor<?x2x?x4xf32>)
+  %o, %lse = pos.attention %q, %k, (%v) uses [#pos.use<@causal, "causal">, #pos.use<@t5_bias, "t5">]
+    params(%table, %thresholds : tensor<32x2xf32>, tensor<16xf32>)
+    : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, (tensor<?x2x?x4xf32>)
+    -> (tensor<?x2x?x4xf32>), tensor<?x2x?xf32>
+  %o1 = nn.transpose %o 1, 2 : (tensor<?x2x?x4xf32>) -> (tensor<?x?x2x4xf32>)
+  %o2 = nn.reshape %o1 sizes(%batch, %length) : tensor<?x?x2x4xf32> -> tensor<?x?x8xf32>
+  %y = nn.add %x, %o2 : (tensor<?x?x8xf32>, tensor<?x?x8xf32>) -> (tensor<?x?x8xf32>)
+  %logits = nn.linear %y, %embedding : (tensor<?x?x8xf32>, tensor<11x8xf32>) -> (tensor<?x?x11xf32>)
+  %rows = nn.reshape %logits sizes(%count) : tensor<?x?x11xf32> -> tensor<?x11xf32>
+  %all = nn.reshape %labels sizes(%count) : tensor<?x?xi64> -> tensor<?xi64>
+  %logs = nn.log_softmax %rows : (tensor<?x11xf32>) -> (tensor<?x11xf32>)
+  %loss, %weight = nn.nll_loss %logs, %all reduction mean ignore -100
+    : (tensor<?x11xf32>, tensor<?xi64>) -> (tensor<f32>, tensor<f32>)
+  return %loss : tensor<f32>
+})";
+
+namespace {
+
+/// A training on a device. Tensors are in its memory from the first step to the
+/// last.
+class Training {
+public:
+  Training(const std::string &bytes, const Device &device)
+      : program(load(bytes, device)), device(device) {
+    function = *program->find("train_step");
+  }
+
+  const Function &getFunction() const {
+    return program->getArtifact().functions[function];
+  }
+
+  /// Tokens and labels are of the host. The parameters, their moments and the
+  /// number of the step begin as the artifact says, and zero.
+  void begin(std::span<const Tensor> given, unsigned seed);
+  void step();
+
+  /// What the last step gave, and what all steps changed, in the host's memory.
+  std::vector<Tensor> getResults() const { return getValues(results); }
+  std::vector<Tensor> getState() const { return getValues(state); }
+
+private:
+  std::vector<Tensor> getValues(std::span<const Tensor> tensors) const {
+    return std::move(*copyToHost(device, tensors));
+  }
+  Tensor makeState(size_t argument, unsigned seed) const;
+
+  std::unique_ptr<Program> program;
+  const Device &device;
+  size_t function;
+  std::vector<Tensor> state, results;
+};
+
+} // namespace
+
+Tensor Training::makeState(size_t argument, unsigned seed) const {
+  const TensorType &type = getFunction().tensors[argument];
+  const std::string &name = getFunction().arguments[argument].name;
+  Tensor tensor = *allocateOnHost(type.dtype, type.dims);
+  const Artifact &artifact = program->getArtifact();
+  for (const Parameter &parameter : artifact.parameters)
+    if (parameter.name == name) {
+      EXPECT_TRUE(static_cast<bool>(
+          initializeParameter(artifact, parameter, seed, tensor)));
+      return tensor;
+    }
+  double value = name == "learning_rate" ? 0.01 : name == "step" ? 1.0 : 0.0;
+  EXPECT_TRUE(static_cast<bool>(fillTensor(
+      tensor, {artifact::Init::Constant, value, 0.0, value, value}, name, 0)));
+  return tensor;
+}
+
+void Training::begin(std::span<const Tensor> given, unsigned seed) {
+  std::vector<Tensor> tensors(given.begin(), given.end());
+  while (tensors.size() < getFunction().arguments.size())
+    tensors.push_back(makeState(tensors.size(), seed));
+  Result<std::vector<Tensor>> there = copyToDevice(device, tensors);
+  ASSERT_TRUE(static_cast<bool>(there)) << there.error().message();
+  state = std::move(*there);
+}
+
+void Training::step() {
+  Trace nothing;
+  auto given = execute(*program, function, state, nothing);
+  ASSERT_TRUE(static_cast<bool>(given)) << given.error().message();
+  results = std::move(*given);
+}
+
+static Tensor makeTokens(unsigned seed) {
+  std::vector<int64_t> shape{2, 21};
+  Tensor tensor = *allocateOnHost(DType::I64, shape);
+  std::mt19937 generator(seed);
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    static_cast<int64_t *>(tensor.data)[i] = generator() % 11;
+  return tensor;
+}
+
+TEST(TrainStep, OnADeviceWithMemoryOfItsOwn) {
+  std::string bytes = compileForHost(decoder);
+  FarDevice far(getTorchDevice());
+  Training ours(bytes, far), theirs(bytes, getTorchDevice());
+  unsigned seed = freshSeed();
+  std::vector<Tensor> given{makeTokens(seed), makeTokens(seed + 1)};
+  ours.begin(given, seed);
+  theirs.begin(given, seed);
+  std::vector<Tensor> before = ours.getState();
+  float losses[2];
+  for (float &loss : losses) {
+    far.calls = {};
+    ours.step();
+    EXPECT_GT(far.calls.launches, 3);
+    EXPECT_GT(far.calls.dense, 10);
+    // The host waits for nothing.
+    EXPECT_EQ(far.calls.copiesOut, 0);
+    theirs.step();
+    std::vector<Tensor> results = ours.getResults();
+    std::vector<Tensor> expected = theirs.getResults();
+    ASSERT_EQ(results.size(), expected.size());
+    for (size_t i = 0; i < results.size(); ++i)
+      expectSameBits(results[i], expected[i], ours.getFunction().results[i]);
+    loss = *static_cast<const float *>(results[0].data);
+  }
+  EXPECT_TRUE(std::isfinite(losses[0]));
+  EXPECT_LT(losses[1], losses[0]); // the steps train, at this rate
+  std::vector<Tensor> state = ours.getState(), expected = theirs.getState();
+  size_t changed = 0;
+  for (size_t i = 0; i < state.size(); ++i) {
+    expectSameBits(state[i], expected[i], ours.getFunction().arguments[i].name);
+    auto size = state[i].elements() * getByteSize(state[i].dtype);
+    changed += std::memcmp(state[i].data, before[i].data,
+                           static_cast<size_t>(size)) != 0;
+  }
+  // Seven trained parameters and two moments of each, and maybe the step.
+  EXPECT_GE(changed, 21u);
+}
