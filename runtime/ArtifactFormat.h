@@ -19,7 +19,10 @@
 namespace sextant::runtime {
 
 /// The format that this compiler writes and this runtime reads.
-inline constexpr uint32_t artifactFormat = 2;
+inline constexpr uint32_t artifactFormat = 3;
+
+/// What objects call the architecture of 64-bit x86 processors.
+inline constexpr std::string_view x86Architecture = "x86-64";
 
 /// The identifier of FlatBuffers, which follows the first offset.
 inline constexpr std::string_view artifactIdentifier = "SXT1";

@@ -279,7 +279,8 @@ Artifact Reader::read(const artifact::Artifact &table) {
   result.target = readText(table.target());
   result.objects =
       readTables<Object>(table.objects(), [&](const artifact::Object &object) {
-        return Object{readTexts(object.features()), readBytes(object.code())};
+        return Object{object.kind(), readText(object.architecture()),
+                      readTexts(object.features()), readBytes(object.code())};
       });
   result.kernels = readTables<KernelName>(
       table.kernels(), [&](const artifact::Kernel &kernel) {

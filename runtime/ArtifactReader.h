@@ -20,6 +20,7 @@ namespace sextant::runtime {
 
 using artifact::ArgumentKind;
 using artifact::IntegerKind;
+using artifact::ObjectKind;
 using artifact::Predicate;
 
 /// Numbers of registers.
@@ -130,6 +131,8 @@ struct Parameter {
 };
 
 struct Object {
+  ObjectKind kind;
+  std::string architecture;
   std::vector<std::string> features;
   std::span<const uint8_t> code; ///< into the artifact's buffer
 };

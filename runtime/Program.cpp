@@ -6,8 +6,24 @@
 
 using namespace sextant::runtime;
 
+static std::string describe(const Object &object) {
+  switch (object.kind) {
+  case ObjectKind::SharedObject:
+    return "an ELF shared object for '" + object.architecture + "'";
+  }
+  return "of the unknown kind " +
+         std::to_string(static_cast<int>(object.kind)) + " for '" +
+         object.architecture + "'";
+}
+
 Status Program::loadObjects() {
   for (const Object &object : artifact.objects) {
+    if (object.kind != ObjectKind::SharedObject ||
+        object.architecture != hostArchitecture)
+      return makeError(
+          "object ", objects.size(), " of the artifact is ", ::describe(object),
+          ", but this runtime loads ELF shared objects for '", hostArchitecture,
+          "': compile the model for this machine, or update the runtime");
     if (Status status = checkCpuFeatures(object.features); !status)
       return status;
     Result<SharedObject> loaded = SharedObject::load(object.code);

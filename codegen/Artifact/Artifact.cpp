@@ -136,12 +136,14 @@ FailureOr<std::string> codegen::writeArtifact(ModuleOp module,
         artifact::CreateKernel(builder, builder.CreateString(name.str()), 0));
   std::vector<Offset<artifact::Object>> objects;
   if (!object.code.empty()) {
+    auto architecture = builder.CreateString(object.architecture);
     auto features = builder.CreateVectorOfStrings(object.features);
     builder.ForceVectorAlignment(object.code.size(), 1, 64);
     auto code = builder.CreateVector(
         reinterpret_cast<const uint8_t *>(object.code.data()),
         object.code.size());
-    objects.push_back(artifact::CreateObject(builder, features, code));
+    objects.push_back(artifact::CreateObject(builder, object.kind, architecture,
+                                             features, code));
   }
   auto compiler = builder.CreateString(getCompilerVersion());
   auto targetOffset = builder.CreateString(target.str());

@@ -4,15 +4,18 @@
 #define SEXTANT_CODEGEN_ARTIFACT_ARTIFACT_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "runtime/Artifact_generated.h"
 #include <string>
 #include <vector>
 
 namespace sextant::codegen {
 
-/// A shared object (ELF) and the CPU features (LLVM's names) it needs.
+/// An object of the artifact (Artifact.fbs).
 struct CompiledObject {
-  std::string code;
+  artifact::ObjectKind kind = artifact::ObjectKind::SharedObject;
+  std::string architecture;
   std::vector<std::string> features;
+  std::string code;
 };
 
 /// Writes the public functions and the `exec.parameter`s of `module` with

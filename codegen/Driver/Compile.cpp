@@ -157,8 +157,9 @@ static std::string print(Operation *op) {
 /// read, which for this once has no code.
 static LogicalResult addLaunchSymbols(ModuleOp module, ModuleOp kernels,
                                       StringRef target) {
-  FailureOr<std::string> bytes =
-      writeArtifact(module, CompiledObject{"none yet", {}}, target);
+  CompiledObject none;
+  none.code = "none yet";
+  FailureOr<std::string> bytes = writeArtifact(module, none, target);
   if (failed(bytes))
     return failure();
   auto artifact = runtime::readArtifact(
@@ -216,6 +217,8 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
         target->compile(kernels, target->processor, form);
     if (!code || stage != CompileStage::Artifact)
       return code;
+    object.kind = target->objectKind;
+    object.architecture = target->architecture;
     object.code = std::move(*code);
     for (StringRef feature : target->processor.required)
       object.features.push_back(feature.str());

@@ -5,10 +5,12 @@
 #include "codegen/CPU/MachineCode/ObjectCode.h"
 #include "codegen/CPU/MachineCode/X86Instructions.h"
 #include "codegen/Reference/ReferenceLowerings.h"
+#include "runtime/CpuFeatures.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/TargetParser/Host.h"
 #include <deque>
 
+using namespace sextant;
 using namespace sextant::codegen;
 
 static Target getReference() {
@@ -72,9 +74,10 @@ static std::deque<Target> &getTable() {
 
 static bool runsOnHost(const Target &target) {
   static const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
-  return llvm::all_of(target.processor.required, [&](llvm::StringRef feature) {
-    return features.lookup(feature);
-  });
+  return target.architecture == llvm::StringRef(runtime::hostArchitecture) &&
+         llvm::all_of(target.processor.required, [&](llvm::StringRef feature) {
+           return features.lookup(feature);
+         });
 }
 
 void sextant::codegen::registerTargetDialects(mlir::DialectRegistry &registry) {

@@ -11,6 +11,8 @@
 #include "codegen/Emit/CodeForm.h"
 #include "codegen/Emit/Lowering.h"
 #include "codegen/Host/Peak.h"
+#include "runtime/ArtifactFormat.h"
+#include "runtime/Artifact_generated.h"
 #include "llvm/Support/Error.h"
 #include <optional>
 #include <string>
@@ -39,6 +41,9 @@ struct Target {
   Capabilities capabilities;
   Processor processor;
   KernelCompiler compile = nullptr;
+  /// What `compile` makes objects of (Artifact.fbs), and for which machines.
+  artifact::ObjectKind objectKind = artifact::ObjectKind::SharedObject;
+  llvm::StringRef architecture = runtime::x86Architecture;
   /// What it multiplies rows with; none: `cpu` never means this target.
   std::optional<Unit> f32Unit, bf16Unit;
 

@@ -27,6 +27,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 SCHEMA = HERE.parents[1] / "runtime" / "Artifact.fbs"
+ENUMERATIONS = {"kind", "dtype", "predicate", "init"}
 NUMBERS = [0, 1, 2, 3, 8, 9, 64, 255, 2**31 - 1, 2**32 - 1, 2**63 - 1, -1, -2, -(2**31)]
 BATCH = 100
 
@@ -92,7 +93,7 @@ def to_json(body, folder):
     # flatc takes no bytes of this alignment out of JSON, and the runtime needs none.
     (folder / SCHEMA.name).write_text(SCHEMA.read_text().replace(", force_align: 64", ""))
     (folder / "whole.bin").write_bytes(body)
-    done = run_flatc("--json", "--strict-json", "--raw-binary", "-o", folder,
+    done = run_flatc("--json", "--strict-json", "--defaults-json", "--raw-binary", "-o", folder,
                      folder / SCHEMA.name, "--", folder / "whole.bin")
     if done.returncode:
         raise RuntimeError(f"flatc: {done.stdout}{done.stderr}")
@@ -174,6 +175,8 @@ def change(tree, places, source):
     elif isinstance(value, (int, float)) and kind < 0.7:
         near = [value - 1, value + 1, value * 2]
         container[index] = source.choice(near + (NUMBERS if isinstance(value, int) else [0.0, -1.0]))
+    elif get_kind(path) in ENUMERATIONS and kind < 0.3:
+        container[index] = source.choice([0, 1, 2, 9, 77, 255])
     elif isinstance(value, str) and kind < 0.3:
         container[index] = source.choice(["", value[:-1], value + "x", "\u00e9" * 40])
     else:

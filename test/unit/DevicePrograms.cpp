@@ -1,8 +1,8 @@
 //===- DevicePrograms.cpp - Programs that tests run on devices ------------===//
 
 #include "DevicePrograms.h"
-#include "codegen/Compile.h"
-#include "codegen/Target.h"
+#include "codegen/Driver/Compile.h"
+#include "codegen/Driver/Targets.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"

@@ -211,32 +211,41 @@ TEST(Executor, DenseNeedsADeviceThatHasIt) {
             "operators, but the program calls aten::relu; run it from Python");
 }
 
-TEST(Executor, MissingFeaturesAreNamed) {
-  // A program without kernels still carries its object.
+/// Why a program without kernels, which still carries its object, is refused.
+static std::string refuse(const codegen::CompiledObject &object) {
   mlir::DialectRegistry registry;
   codegen::registerCompilerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(
       "func.func @f() { return }", &context);
   mlir::FailureOr<std::string> bytes =
-      codegen::writeArtifact(*module, {"code", {"avx9000"}}, "cpu:future");
-  ASSERT_TRUE(mlir::succeeded(bytes));
+      codegen::writeArtifact(*module, object, "cpu:future");
+  EXPECT_TRUE(mlir::succeeded(bytes));
   Result<std::unique_ptr<Program>> program = load(*bytes);
-  ASSERT_FALSE(static_cast<bool>(program));
-  EXPECT_NE(program.error().message().find("need avx9000"), std::string::npos);
+  return program ? "no error" : program.error().message();
+}
+
+TEST(Executor, MissingFeaturesAreNamed) {
+  EXPECT_NE(refuse({ObjectKind::SharedObject, "x86-64", {"avx9000"}, "code"})
+                .find("need avx9000"),
+            std::string::npos);
 }
 
 TEST(Executor, CodeThatIsNoObject) {
-  mlir::DialectRegistry registry;
-  codegen::registerCompilerDialects(registry);
-  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  auto module = mlir::parseSourceString<mlir::ModuleOp>(
-      "func.func @f() { return }", &context);
-  mlir::FailureOr<std::string> bytes =
-      codegen::writeArtifact(*module, {"no ELF", {}}, "cpu");
-  ASSERT_TRUE(mlir::succeeded(bytes));
-  Result<std::unique_ptr<Program>> program = load(*bytes);
-  ASSERT_FALSE(static_cast<bool>(program));
-  EXPECT_NE(program.error().message().find("they are no ELF file"),
+  EXPECT_NE(refuse({ObjectKind::SharedObject, "x86-64", {}, "no ELF"})
+                .find("they are no ELF file"),
             std::string::npos);
+}
+
+TEST(Executor, ForeignObjectsAreNamed) {
+  EXPECT_EQ(
+      refuse({ObjectKind::SharedObject, "sm_90", {}, "code"}),
+      "object 0 of the artifact is an ELF shared object for 'sm_90', but this "
+      "runtime loads ELF shared objects for 'x86-64': compile the model for "
+      "this machine, or update the runtime");
+  EXPECT_EQ(
+      refuse({static_cast<ObjectKind>(77), "x86-64", {}, "code"}),
+      "object 0 of the artifact is of the unknown kind 77 for 'x86-64', but "
+      "this runtime loads ELF shared objects for 'x86-64': compile the model "
+      "for this machine, or update the runtime");
 }
