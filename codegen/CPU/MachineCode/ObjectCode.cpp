@@ -29,6 +29,14 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include <mutex>
 
 using namespace mlir;
@@ -97,26 +105,38 @@ createMachine(const Processor &processor) {
       llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
-                     llvm::OptimizationLevel level) {
+/// Kernels are vectorised, unrolled and blocked by hand: what is left to do is
+/// to fold, to drop what stands twice, and to move what does not change out of
+/// loops. LLVM's pipelines do far more, make the same instructions of it, and
+/// take four times as long.
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  // Kernels are vectorised and unrolled by hand: the vectorisers would only
-  // cost time.
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  tuning.LoopUnrolling = false;
-  tuning.LoopInterleaving = false;
-  llvm::PassBuilder builder(&machine, tuning);
+  llvm::PassBuilder builder(&machine);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(level).run(module, modules);
+
+  llvm::LoopPassManager ofLoops;
+  ofLoops.addPass(llvm::LoopRotatePass());
+  ofLoops.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(ofLoops),
+                                                       /*UseMemorySSA=*/true));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::ADCEPass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  llvm::createModuleToFunctionPassAdaptor(std::move(passes))
+      .run(module, modules);
 }
 
 static llvm::Expected<std::string> emitFile(llvm::Module &module,
@@ -153,8 +173,7 @@ sextant::codegen::compileKernels(ModuleOp kernels, const Processor &processor,
     function.addFnAttr("tune-cpu", llvm::sys::getHostCPUName());
     function.addFnAttr(llvm::Attribute::NoUnwind);
   }
-  // As fast as at O3, and compiled in a tenth less time.
-  optimize(*module, **machine, llvm::OptimizationLevel::O2);
+  optimize(*module, **machine);
   switch (form) {
   case CodeForm::LLVM: {
     std::string text;
