@@ -283,7 +283,7 @@ LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
 static bool isReadInScore(const KernelPlan &plan, BlockArgument param) {
   return llvm::any_of(param.getUsers(), [&](Operation *user) {
     return plan.score && plan.score->isProperAncestor(user) &&
-           !isa<pos::QueryDotOp>(user);
+           !isa<pos::RowDotOpInterface>(user);
   });
 }
 

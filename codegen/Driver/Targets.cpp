@@ -4,6 +4,7 @@
 #include "codegen/CPU/CPULowerings.h"
 #include "codegen/CPU/MachineCode/ObjectCode.h"
 #include "codegen/CPU/MachineCode/X86Instructions.h"
+#include "codegen/Payload/EmittableOps.h"
 #include "codegen/Reference/ReferenceLowerings.h"
 #include "runtime/CpuFeatures.h"
 #include "llvm/ADT/StringExtras.h"
@@ -82,6 +83,7 @@ static bool runsOnHost(const Target &target) {
 
 void sextant::codegen::registerTargetDialects(mlir::DialectRegistry &registry) {
   registerCompileDialects(registry);
+  registerEmittableOps(registry);
 }
 
 llvm::Error sextant::codegen::registerTarget(Target target) {

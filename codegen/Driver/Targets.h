@@ -52,8 +52,8 @@ struct Target {
   }
 };
 
-/// Adds what the modules of kernels of all targets are made of, and its
-/// translations.
+/// Adds what the modules of kernels of all targets are made of, its
+/// translations, and how ops of payloads are emitted.
 void registerTargetDialects(mlir::DialectRegistry &registry);
 
 /// Adds a target, by which name all tools find it from then on: for

@@ -218,7 +218,7 @@ template <typename AttentionOp> void ShapeChecker::attention(AttentionOp op) {
   auto getParam = [&](Value table) {
     return op.getParams()[cast<BlockArgument>(table).getArgNumber()];
   };
-  op.getBody().walk([&](pos::QueryDotOp dot) {
+  op.getBody().walk([&](pos::RowDotOpInterface dot) {
     if (dot.getColumns())
       multipleOf({getParam(dot.getTable()), 0}, {query, 3},
                  "a table of 'pos.query_dot' has other columns than the query");

@@ -47,19 +47,12 @@ public:
   /// A scalar constant of the compute type.
   mlir::Value constant(mlir::Location loc, double value);
   mlir::Value constantInt(mlir::Location loc, int64_t value);
-  /// The number of terms of a running sum at this point (i32), or null.
-  mlir::Value getCount(pos::RunningSumOp sum);
 
   mlir::OpBuilder &builder;
   SiteContext &point;
 
 private:
   mlir::LogicalResult emitElementwise(mlir::Operation &op);
-  mlir::LogicalResult emitContextual(mlir::Operation &op);
-  mlir::LogicalResult emitSum(pos::SumOp sum);
-  mlir::LogicalResult emitRunningSum(pos::RunningSumOp sum);
-  /// A loop over the terms 0 .. count - 1 of a body that is prepared.
-  mlir::LogicalResult emitTerms(mlir::Operation *sum, mlir::Value count);
   mlir::LogicalResult emitConstant(mlir::Operation &op);
 
   mlir::IRMapping values;
@@ -71,9 +64,6 @@ private:
 mlir::LogicalResult emitScalarPullback(
     PayloadEmitter &forward, mlir::Block &block,
     llvm::ArrayRef<std::pair<mlir::Value, mlir::Value>> cotangents);
-
-/// The constant count of a sum if it is small enough to be unrolled.
-std::optional<int64_t> getUnrolledCount(pos::SumOp sum);
 
 } // namespace sextant::codegen
 

@@ -51,12 +51,13 @@ public:
 
   // Contextual places. A point that has no such place gives an error at the op.
 
-  /// Row `index` (i32) of a table times the query row at this point.
-  virtual mlir::Value queryDot(mlir::OpBuilder &builder, pos::QueryDotOp op,
-                               mlir::Value index);
-  /// Adds to the gradients of the query row and of the table's row.
-  virtual void addToQueryDot(mlir::OpBuilder &builder, pos::QueryDotOp op,
-                             mlir::Value index, mlir::Value cotangent);
+  /// Row `index` (i32) of a table times the query's or the key's row at this
+  /// point.
+  virtual mlir::Value rowDot(mlir::OpBuilder &builder,
+                             pos::RowDotOpInterface op, mlir::Value index);
+  /// Adds to the gradients of both rows.
+  virtual void addToRowDot(mlir::OpBuilder &builder, pos::RowDotOpInterface op,
+                           mlir::Value index, mlir::Value cotangent);
   /// The value of a sum that the point knows as a whole; null where its terms
   /// are to be added up here.
   virtual mlir::Value sum(mlir::OpBuilder &, pos::SumOp) { return {}; }

@@ -327,7 +327,7 @@ static void planHinges(KernelPlan &plan, Block &sites) {
 // The plan
 //===----------------------------------------------------------------------===//
 
-RowTable codegen::getRowTable(pos::QueryDotOp op) {
+RowTable codegen::getRowTable(pos::RowDotOpInterface op) {
   RowTable table{cast<BlockArgument>(op.getTable()).getArgNumber(),
                  op.getColumns()};
   if (op.getAddend())
@@ -335,7 +335,7 @@ RowTable codegen::getRowTable(pos::QueryDotOp op) {
   return table;
 }
 
-unsigned KernelPlan::findTable(pos::QueryDotOp op) const {
+unsigned KernelPlan::findTable(pos::RowDotOpInterface op) const {
   return llvm::find(queryTables, getRowTable(op)) - queryTables.begin();
 }
 
@@ -429,11 +429,15 @@ static void planScanLevels(KernelPlan &plan) {
 }
 
 static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
+  pos::KeyDotOp keyDot;
+  score.getBody().walk([&](pos::KeyDotOp op) { keyDot = op; });
+  if (keyDot)
+    return keyDot.emitOpError("has no kernel on this target");
   if (!plan.hasPositions)
     for (Operation &op : score.getBody().front())
       if (std::optional<OffsetProduct> product = getOffsetProduct(&op))
         plan.offsetProducts.push_back(*product);
-  score.getBody().walk([&](pos::QueryDotOp dot) {
+  score.getBody().walk([&](pos::RowDotOpInterface dot) {
     if (plan.findOffsetProduct(dot) ||
         plan.findOffsetProduct(dot->getParentOp()))
       return;

@@ -97,7 +97,7 @@ struct RowTable {
   std::optional<unsigned> addend = std::nullopt;
   bool operator==(const RowTable &) const = default;
 };
-RowTable getRowTable(pos::QueryDotOp op);
+RowTable getRowTable(pos::RowDotOpInterface op);
 
 /// A piecewise-linear function that the score payload uses.
 struct HingeFunction {
@@ -136,7 +136,7 @@ struct KernelPlan {
   /// Contextual ops of the score payload, in order, and the tables that query
   /// rows are multiplied with, once each. Those of `offsetProducts` are left
   /// out.
-  llvm::SmallVector<pos::QueryDotOp> queryDots;
+  llvm::SmallVector<pos::RowDotOpInterface> queryDots;
   llvm::SmallVector<RowTable> queryTables;
   /// None under given positions, whose offsets have gaps.
   llvm::SmallVector<OffsetProduct> offsetProducts;
@@ -152,7 +152,7 @@ struct KernelPlan {
   bool hasPositions = false;
 
   /// The place of an op's table among `queryTables`.
-  unsigned findTable(pos::QueryDotOp op) const;
+  unsigned findTable(pos::RowDotOpInterface op) const;
   /// The place of an op's function among `hinges`.
   unsigned findHinges(pos::HingeSumOp op) const;
   /// The place of a sum or a product among `offsetProducts`, if it is one.

@@ -14,11 +14,9 @@ using namespace sextant::codegen;
 ReadLog::ReadLog(const Lowering &lowering) : lowering(lowering) {
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   owner.getSitesRegion().walk([&](Operation *op) {
-    if (auto read = dyn_cast<pos::ReadOp>(op))
-      for (unsigned dim = 0; dim < read.getIndices().size(); ++dim)
-        add(op, read.getTensor(), dim);
-    else if (auto dot = dyn_cast<pos::QueryDotOp>(op))
-      add(op, dot.getTable(), dot.getColumns() ? 1 : 0);
+    if (auto payloadOp = dyn_cast<pos::PayloadOpInterface>(op))
+      for (const pos::TableRead &read : payloadOp.getTableReads())
+        add(op, read.table, read.dim);
     else if (auto rows = dyn_cast<pos::WeightedRowsOp>(op))
       add(op, rows.getTable(), 0);
   });

@@ -66,10 +66,10 @@ public:
   using ArgumentPoint::wantsGradient;
 
   // ReferenceContextual.cpp
-  mlir::Value queryDot(mlir::OpBuilder &builder, pos::QueryDotOp op,
-                       mlir::Value index) override;
-  void addToQueryDot(mlir::OpBuilder &builder, pos::QueryDotOp op,
-                     mlir::Value index, mlir::Value cotangent) override;
+  mlir::Value rowDot(mlir::OpBuilder &builder, pos::RowDotOpInterface op,
+                     mlir::Value index) override;
+  void addToRowDot(mlir::OpBuilder &builder, pos::RowDotOpInterface op,
+                   mlir::Value index, mlir::Value cotangent) override;
   mlir::Value scan(mlir::OpBuilder &builder, pos::ScanOp op, mlir::Value value,
                    mlir::Value limit) override;
   mlir::Value pullScan(mlir::OpBuilder &builder, pos::ScanOp op,
@@ -94,11 +94,11 @@ public:
 
 private:
   mlir::Value getRow(pos::Side side);
-  llvm::SmallVector<mlir::Value> getIndices(pos::QueryDotOp op,
+  llvm::SmallVector<mlir::Value> getIndices(pos::RowDotOpInterface op,
                                             mlir::Value index, Index lane);
-  mlir::Value getTableElement(pos::QueryDotOp op, mlir::Value index,
+  mlir::Value getTableElement(pos::RowDotOpInterface op, mlir::Value index,
                               Index lane);
-  mlir::Value getQueryElement(pos::QueryDotOp op, Index lane);
+  mlir::Value getQueryElement(pos::RowDotOpInterface op, Index lane);
 
   mlir::Value queryRow, keyRow, selfRow, laneValue;
   pos::Side selfSide = pos::Side::query;

@@ -18,8 +18,8 @@ using namespace sextant::codegen;
 //===----------------------------------------------------------------------===//
 
 /// Indices of lane `lane` of row `index`.
-SmallVector<Value> ReferencePoint::getIndices(pos::QueryDotOp op, Value index,
-                                              Index lane) {
+SmallVector<Value> ReferencePoint::getIndices(pos::RowDotOpInterface op,
+                                              Value index, Index lane) {
   if (!op.getColumns())
     return {index, kernel.toI32(lane)};
   // A table of more rows than the head dim has a part for each head.
@@ -31,14 +31,14 @@ SmallVector<Value> ReferencePoint::getIndices(pos::QueryDotOp op, Value index,
   return {kernel.toI32(kernel.add(first, lane)), index};
 }
 
-Value ReferencePoint::getTableElement(pos::QueryDotOp op, Value index,
+Value ReferencePoint::getTableElement(pos::RowDotOpInterface op, Value index,
                                       Index lane) {
   return read(kernel.builder, cast<BlockArgument>(op.getTable()),
               getIndices(op, index, lane));
 }
 
 /// Lane `lane` of the query row with what the op adds to it.
-Value ReferencePoint::getQueryElement(pos::QueryDotOp op, Index lane) {
+Value ReferencePoint::getQueryElement(pos::RowDotOpInterface op, Index lane) {
   Value element = rows->load(contextual.query, 0, lane);
   if (!op.getAddend())
     return element;
@@ -47,7 +47,8 @@ Value ReferencePoint::getQueryElement(pos::QueryDotOp op, Index lane) {
                         {headValue, kernel.toI32(lane)}));
 }
 
-Value ReferencePoint::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
+Value ReferencePoint::rowDot(OpBuilder &, pos::RowDotOpInterface op,
+                             Value index) {
   ReferenceKernel &r = *rows;
   noteRead(op, index);
   return kernel
@@ -60,8 +61,8 @@ Value ReferencePoint::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
       .front();
 }
 
-void ReferencePoint::addToQueryDot(OpBuilder &builder, pos::QueryDotOp op,
-                                   Value index, Value cotangent) {
+void ReferencePoint::addToRowDot(OpBuilder &builder, pos::RowDotOpInterface op,
+                                 Value index, Value cotangent) {
   ReferenceKernel &r = *rows;
   auto table = cast<BlockArgument>(op.getTable());
   auto addend = cast_or_null<BlockArgument>(op.getAddend());

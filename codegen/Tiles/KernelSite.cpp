@@ -348,7 +348,7 @@ Value KernelSite::lookUp(Value index, Index rows,
   return orNaN(found.front(), entry);
 }
 
-Index KernelSite::countRows(pos::QueryDotOp op) {
+Index KernelSite::countRows(pos::RowDotOpInterface op) {
   auto table = cast<BlockArgument>(op.getTable());
   return arguments.getSize(*operands.params[table.getArgNumber()],
                            op.getColumns() ? 1 : 0);

@@ -132,7 +132,7 @@ protected:
                      llvm::function_ref<mlir::Value(mlir::Value row)> load,
                      llvm::function_ref<mlir::Value(mlir::Value rows)> gather);
   /// Rows of the table of an op.
-  Index countRows(pos::QueryDotOp op);
+  Index countRows(pos::RowDotOpInterface op);
   /// The limit of a scan where it is a constant.
   static std::optional<double> getLimit(pos::ScanOp op);
   /// Whether a condition holds in all lanes, an i1.

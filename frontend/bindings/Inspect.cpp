@@ -266,8 +266,8 @@ static std::vector<std::string> getPlaces(pos::EncodingOp definition) {
     if (isa<pos::RowsOp, pos::TurnRowsOp>(op))
       place += " of " + llvm::join(operands, ", ");
     add(place);
-    op.walk([&](Operation *inner) {
-      if (isa<pos::QueryDotOp, pos::ScanOp>(inner))
+    op.walk([&](pos::PayloadOpInterface inner) {
+      if (inner.isOfOneHead())
         add(inner->getName().stripDialect().str());
     });
   }

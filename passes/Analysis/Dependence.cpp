@@ -1,7 +1,6 @@
 //===- Dependence.cpp - What values of payloads vary with -----------------===//
 
 #include "passes/Analysis/Dependence.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -49,17 +48,11 @@ AxisSet Dependence::compute(Value value) {
   if (auto hoist = dyn_cast<pos::HoistOp>(op))
     return getAxes(hoist);
 
-  AxisSet set, running;
-  bool combines = op->hasTrait<OpTrait::ConstantLike>() ||
-                  OpTrait::hasElementwiseMappableTraits(op) ||
-                  isa<pos::ReadOp, pos::SumOp, pos::RunningSumOp,
-                      pos::ContractOp, pos::ElementsOp, pos::ForHeadsOp,
-                      pos::HingesOp, pos::HingeSumOp, tensor::SplatOp>(op);
-  if (auto sum = dyn_cast<pos::RunningSumOp>(op))
-    running = sum.getSide() == pos::Side::query ? Axis::query : Axis::key;
-  if (!combines)
-    set |= {Axis::score, Axis::row};
-  set |= running;
+  AxisSet set;
+  if (auto payloadOp = dyn_cast<pos::PayloadOpInterface>(op))
+    set = payloadOp.getOwnAxes();
+  else if (!pos::combinesOperands(op))
+    set = {Axis::score, Axis::row};
   for (Value operand : op->getOperands())
     set |= of(operand);
   // An op varies with everything that its regions compute or use.

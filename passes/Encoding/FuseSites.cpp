@@ -47,10 +47,11 @@ static Type getScoreType(pos::ScoreOp score) {
   return score.getPayload().getArgument(0).getType();
 }
 
-/// What scans keys or reads the query row has no form for all heads.
+/// What scans keys or reads a row has no form for all heads.
 static LogicalResult checkIsWidened(pos::ScoreOp scalar, pos::ScoreOp all) {
   WalkResult result = scalar.walk([&](Operation *op) {
-    if (!isa<pos::ScanOp, pos::QueryDotOp>(op))
+    auto payloadOp = dyn_cast<pos::PayloadOpInterface>(op);
+    if (!payloadOp || !payloadOp.isOfOneHead())
       return WalkResult::advance();
     op->emitOpError("has no kernel beside a score of all heads")
             .attachNote(all.getLoc())

@@ -45,7 +45,7 @@ LEGAL = [
     r"is not additive in the score: it cannot be a host",
     r"comes before other row maps of the same rows",
     r"reads a query row that turns",
-    r"payload of all heads can neither scan nor read the query row",
+    r"payload of all heads can neither scan nor read a row",
     r"expects parent op .*'pos.score",
     r"at.head has no meaning in a score of all heads",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 #include "codegen/Driver/Compile.h"
 #include "codegen/Driver/LowerAttention.h"
+#include "codegen/Driver/Targets.h"
 #include "dialects/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -10,6 +11,7 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   sextant::registerAllDialects(registry);
+  sextant::codegen::registerTargetDialects(registry);
   mlir::registerAllPasses();
   sextant::registerAllPasses();
   sextant::codegen::registerSextantCodegenPasses();

@@ -20,10 +20,10 @@ static bool isInside(Value index) {
 }
 
 static bool mayBeOutside(Operation *op) {
-  if (auto read = dyn_cast<pos::ReadOp>(op))
-    return !llvm::all_of(read.getIndices(), isInside);
-  if (auto dot = dyn_cast<pos::QueryDotOp>(op))
-    return !isInside(dot.getIndex());
+  if (auto payloadOp = dyn_cast<pos::PayloadOpInterface>(op))
+    return !llvm::all_of(
+        payloadOp.getTableReads(),
+        [](const pos::TableRead &read) { return isInside(read.index); });
   return isa<pos::WeightedRowsOp>(op);
 }
 

@@ -76,7 +76,8 @@ void BackwardSite::storeOffsetGradient(unsigned number, Value cotangent) {
                         kernel.mul(vector, kernel.width())});
 }
 
-Value BackwardSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
+Value BackwardSite::rowDot(OpBuilder &, pos::RowDotOpInterface op,
+                           Value index) {
   if (std::optional<unsigned> number = plan.findOffsetProduct(op))
     return orNaN(loadOffsetProduct(*number),
                  toEntry(kernel.broadcast(index), countRows(op)));
@@ -84,8 +85,8 @@ Value BackwardSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
                       index);
 }
 
-void BackwardSite::addToQueryDot(OpBuilder &, pos::QueryDotOp op, Value index,
-                                 Value cotangent) {
+void BackwardSite::addToRowDot(OpBuilder &, pos::RowDotOpInterface op,
+                               Value index, Value cotangent) {
   if (std::optional<unsigned> number = plan.findOffsetProduct(op))
     return storeOffsetGradient(*number, cotangent);
   if (sweep != Sweep::Totals)

@@ -70,10 +70,10 @@ public:
 
   // Contextual places, in BackwardContextual.cpp.
 
-  mlir::Value queryDot(mlir::OpBuilder &, pos::QueryDotOp op,
-                       mlir::Value index) override;
-  void addToQueryDot(mlir::OpBuilder &, pos::QueryDotOp op, mlir::Value index,
-                     mlir::Value cotangent) override;
+  mlir::Value rowDot(mlir::OpBuilder &, pos::RowDotOpInterface op,
+                     mlir::Value index) override;
+  void addToRowDot(mlir::OpBuilder &, pos::RowDotOpInterface op,
+                   mlir::Value index, mlir::Value cotangent) override;
   mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
                    mlir::Value limit) override;
   mlir::Value pullScan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value limit,

@@ -20,7 +20,7 @@ Value ScoreSite::loadOffsetProduct(unsigned number) {
                                          number * offsetRows * panel});
 }
 
-Value ScoreSite::queryDot(OpBuilder &, pos::QueryDotOp op, Value index) {
+Value ScoreSite::rowDot(OpBuilder &, pos::RowDotOpInterface op, Value index) {
   if (std::optional<unsigned> number = plan.findOffsetProduct(op))
     return orNaN(loadOffsetProduct(*number),
                  toEntry(kernel.broadcast(index), countRows(op)));

@@ -36,8 +36,8 @@ public:
 
   // Contextual places, in ScoreContextual.cpp.
 
-  mlir::Value queryDot(mlir::OpBuilder &, pos::QueryDotOp op,
-                       mlir::Value index) override;
+  mlir::Value rowDot(mlir::OpBuilder &, pos::RowDotOpInterface op,
+                     mlir::Value index) override;
   mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
                    mlir::Value limit) override;
   mlir::Value sum(mlir::OpBuilder &, pos::SumOp op) override;

@@ -16,6 +16,12 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace sextant::pos {
+/// Whether an op of a payload only combines its operands: a constant, a pure
+/// elementwise op, or `tensor.splat`.
+bool combinesOperands(mlir::Operation *op);
+} // namespace sextant::pos
+
 namespace sextant::pos::detail {
 /// Verifies that a site's payload yields what the site asks for and computes
 /// with payload ops only.

@@ -180,6 +180,17 @@ static bool isSameForRows(Value value, Region &terms) {
   });
 }
 
+SmallVector<TableRead> ReadOp::getTableReads() {
+  SmallVector<TableRead> reads;
+  for (auto [dim, index] : llvm::enumerate(getIndices()))
+    reads.push_back({getTensor(), static_cast<unsigned>(dim), index});
+  return reads;
+}
+
+AxisSet RunningSumOp::getOwnAxes() {
+  return getSide() == Side::query ? Axis::query : Axis::key;
+}
+
 LogicalResult RunningSumOp::verifyRegions() {
   if (getSide() == Side::self)
     return emitOpError("runs to query or key, not to self (R1)");

@@ -143,7 +143,8 @@ def Pos_ScaleOp : Pos_Op<"scale", [Pure,
   let assemblyFormat = "attr-dict";
 }
 
-def Pos_ReadOp : Pos_Op<"read", [Pure, InferTypeOpAdaptor]> {
+def Pos_ReadOp : Pos_Op<"read", [Pure, InferTypeOpAdaptor,
+    DeclareOpInterfaceMethods<Pos_PayloadOpInterface, ["getTableReads"]>]> {
   let summary = "One element of a parameter";
   let description = [{
     The indices are i32, one per dimension. A dimension of the batch whose
@@ -161,7 +162,7 @@ def Pos_ReadOp : Pos_Op<"read", [Pure, InferTypeOpAdaptor]> {
   let hasVerifier = 1;
 }
 
-def Pos_SumOp : Pos_Op<"sum", [Pure, SingleBlock]> {
+def Pos_SumOp : Pos_Op<"sum", [Pure, SingleBlock, Pos_PayloadOpInterface]> {
   let summary = "Sum of a payload over 0 .. n-1";
   let description = [{
     `n` is an option or an extent of a parameter.
@@ -181,7 +182,8 @@ def Pos_SumOp : Pos_Op<"sum", [Pure, SingleBlock]> {
   let hasRegionVerifier = 1;
 }
 
-def Pos_RunningSumOp : Pos_Op<"running_sum", [Pure, SingleBlock]> {
+def Pos_RunningSumOp : Pos_Op<"running_sum", [Pure, SingleBlock,
+    DeclareOpInterfaceMethods<Pos_PayloadOpInterface, ["getOwnAxes"]>]> {
   let summary = "Sum of a payload over the keys up to the query or the key";
   let description = [{
     The argument of the body runs over the indices of keys 0 .. i, where i is

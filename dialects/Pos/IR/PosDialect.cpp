@@ -101,8 +101,8 @@ namespace {
 struct PosFoldInterface : DialectFoldInterface {
   using DialectFoldInterface::DialectFoldInterface;
   bool shouldMaterializeInto(Region *region) const final {
-    return isa<SiteOpInterface, HoistOp, HingesOp, SumOp, RunningSumOp,
-               ForHeadsOp>(region->getParentOp());
+    return isa<SiteOpInterface, PayloadOpInterface, HoistOp>(
+        region->getParentOp());
   }
 };
 } // namespace

@@ -62,6 +62,8 @@ LogicalResult ForHeadsOp::verifyRegions() {
   return success();
 }
 
+AxisSet HostOp::getOwnAxes() { return {Axis::score, Axis::row}; }
+
 LogicalResult HostOp::verify() {
   auto score = (*this)->getParentOfType<ScoreOp>();
   if (!score)

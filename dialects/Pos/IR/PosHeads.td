@@ -12,7 +12,7 @@
 include "dialects/Pos/IR/PosAttrs.td"
 include "dialects/Pos/IR/PosInterfaces.td"
 
-def Pos_ContractOp : Pos_Op<"contract", [Pure]> {
+def Pos_ContractOp : Pos_Op<"contract", [Pure, Pos_PayloadOpInterface]> {
   let summary = "Matrix times vector";
   let description = [{
     Uses all columns of the matrix, or, with a first column, as many from there
@@ -41,7 +41,7 @@ def Pos_ContractOp : Pos_Op<"contract", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Pos_ForHeadsOp : Pos_Op<"for_heads", [Pure, SingleBlock,
+def Pos_ForHeadsOp : Pos_Op<"for_heads", [Pure, SingleBlock, Pos_PayloadOpInterface,
     ParentOneOf<["ScoreOp", "HoistOp"]>]> {
   let summary = "A scalar payload at every head";
   let description = [{
@@ -74,7 +74,7 @@ def Pos_ForHeadsOp : Pos_Op<"for_heads", [Pure, SingleBlock,
   let hasRegionVerifier = 1;
 }
 
-def Pos_ElementsOp : Pos_Op<"elements", [Pure]> {
+def Pos_ElementsOp : Pos_Op<"elements", [Pure, Pos_PayloadOpInterface]> {
   let summary = "All elements of a parameter of one dimension, as a vector";
   let description = [{
     A definition uses such a parameter as a vector directly. Inlining makes this

@@ -25,6 +25,41 @@ def Pos_ContextOpInterface : OpInterface<"ContextOpInterface"> {
   ];
 }
 
+def Pos_PayloadOpInterface : OpInterface<"PayloadOpInterface"> {
+  let cppNamespace = "::sextant::pos";
+  let description = [{
+    An op that payloads compute with, beside constants, elementwise ops and
+    context ops. How a kernel computes it is another interface of the same op,
+    `codegen::EmittableOpInterface`.
+  }];
+  let methods = [
+    InterfaceMethod<"What the value varies with, beside its operands and what "
+                    "its regions use.",
+      "::sextant::pos::AxisSet", "getOwnAxes", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<"Whether the value belongs to one head: it is made of a row "
+                    "or of scores of other keys.",
+      "bool", "isOfOneHead", (ins), "", [{ return false; }]>,
+    InterfaceMethod<"The dimensions of parameters that the op indexes, in order.",
+      "::llvm::SmallVector<::sextant::pos::TableRead>", "getTableReads", (ins), "",
+      [{ return {}; }]>
+  ];
+}
+
+def Pos_RowDotOpInterface : OpInterface<"RowDotOpInterface"> {
+  let cppNamespace = "::sextant::pos";
+  let description = [{
+    A row of a table times a row of the query or of the key.
+  }];
+  let methods = [
+    InterfaceMethod<"Whose row it is.", "::sextant::pos::Side", "getSide", (ins)>,
+    InterfaceMethod<"The table.", "::mlir::Value", "getTable", (ins)>,
+    InterfaceMethod<"The row of the table.", "::mlir::Value", "getIndex", (ins)>,
+    InterfaceMethod<"Whether the table's columns are its rows.", "bool", "getColumns", (ins)>,
+    InterfaceMethod<"What is added to the row of the operand, or null.",
+      "::mlir::Value", "getAddend", (ins)>
+  ];
+}
+
 def Pos_SiteOpInterface : OpInterface<"SiteOpInterface"> {
   let cppNamespace = "::sextant::pos";
   let description = [{ A place of attention at which a payload acts. }];

@@ -13,17 +13,16 @@ using namespace sextant::pos;
 // Payloads
 //===----------------------------------------------------------------------===//
 
-/// What a payload may compute with: context ops, reads, constants, and pure
-/// elementwise ops; in one whose argument is a vector, what makes vectors.
-static bool isPayloadOp(Operation &op) {
-  if (isa<ContextOpInterface, ReadOp, SumOp, RunningSumOp, ContractOp,
-          ForHeadsOp, ElementsOp, ScanOp, QueryDotOp, HingeSumOp, HostOp,
-          tensor::SplatOp>(op))
+bool sextant::pos::combinesOperands(Operation *op) {
+  if (op->hasTrait<OpTrait::ConstantLike>() || isa<tensor::SplatOp>(op))
     return true;
-  if (op.hasTrait<OpTrait::ConstantLike>())
-    return true;
-  return isPure(&op) && op.getNumRegions() == 0 &&
-         OpTrait::hasElementwiseMappableTraits(&op);
+  return OpTrait::hasElementwiseMappableTraits(op) &&
+         op->getNumRegions() == 0 && isPure(op);
+}
+
+static bool isOfOneHead(Operation *op) {
+  auto payloadOp = dyn_cast<PayloadOpInterface>(op);
+  return payloadOp && payloadOp.isOfOneHead();
 }
 
 static LogicalResult verifyPayloadOps(Operation *site, Block &block,
@@ -37,7 +36,8 @@ static LogicalResult verifyPayloadOps(Operation *site, Block &block,
       diag.attachNote(op.getLoc()) << "'" << op.getName() << "' " << why;
       return diag;
     };
-    if (!isPayloadOp(op))
+    if (!isa<ContextOpInterface, PayloadOpInterface>(op) &&
+        !combinesOperands(&op))
       return refuse("is neither elementwise, a context op nor a read");
     for (Type type : op.getResultTypes()) {
       auto shaped = dyn_cast<ShapedType>(type);
@@ -95,13 +95,13 @@ static bool takesVector(Block &payload) {
                       [](Type type) { return isa<RankedTensorType>(type); });
 }
 
-/// What scans keys or reads the query row belongs to one head.
+/// What scans keys or reads a row belongs to one head.
 static LogicalResult verifyAllHeads(ScoreOp site) {
   WalkResult result = site.walk([&](Operation *op) {
-    if (!isa<ScanOp, QueryDotOp>(op))
+    if (!isOfOneHead(op))
       return WalkResult::advance();
     InFlightDiagnostic diag = site.emitOpError(
-        "payload of all heads can neither scan nor read the query row");
+        "payload of all heads can neither scan nor read a row");
     diag.attachNote(op->getLoc()) << "'" << op->getName() << "' is of one head";
     return WalkResult::interrupt();
   });
@@ -133,8 +133,8 @@ LogicalResult sextant::pos::detail::verifySite(Operation *op) {
       score && hasVectors && failed(verifyAllHeads(score)))
     return failure();
   if (!isa<ScoreOp>(op)) {
-    WalkResult misplaced = op->walk([&](QueryDotOp dot) {
-      dot.emitOpError("stands in a score payload only");
+    WalkResult misplaced = op->walk([&](RowDotOpInterface dot) {
+      dot->emitOpError("stands in a score payload only");
       return WalkResult::interrupt();
     });
     if (misplaced.wasInterrupted())
@@ -359,6 +359,9 @@ LogicalResult ScoreOp::verify() {
   return success();
 }
 
+AxisSet ScanOp::getOwnAxes() { return {Axis::score, Axis::row}; }
+bool ScanOp::isOfOneHead() { return true; }
+
 HoistOp RowTermOp::getHoist() { return getTerm().getDefiningOp<HoistOp>(); }
 
 LogicalResult RowTermOp::verify() {
@@ -438,7 +441,7 @@ static Operation *findRowUse(Value value, Block &payload) {
   reach(value);
   while (!reached.empty()) {
     Operation *op = reached.pop_back_val();
-    if (isa<ScanOp, QueryDotOp>(op))
+    if (isOfOneHead(op))
       return op;
     WalkResult result = op->walk([&](Operation *nested) {
       if (llvm::any_of(nested->getOperands(), [&](Value operand) {

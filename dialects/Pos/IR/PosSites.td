@@ -61,8 +61,8 @@ def Pos_TurnRowsOp : Pos_SiteOp<"turn_rows", [],
     counts the operand's own heads.
 
     T1: the operands are query and key. T2: turns come before other row maps of
-    the same rows, and a query that turns has no `pos.query_dot`. T3: `size` is 1
-    to the head dim.
+    the same rows, and a query that turns has no `pos.query_dot`, a key no
+    `pos.key_dot`. T3: `size` is 1 to the head dim.
 
     Matrices and exponentials are made once per call and position, in double. They
     are shared by batch and heads where A does not vary with them, and by a query
@@ -137,8 +137,8 @@ def Pos_ScoreOp : Pos_SiteOp<"score", [], ["getPointAxes"]> {
     tensors of f32, conditions of i1). Vectors come from elementwise ops of
     `arith` and `math`, `tensor.splat`, `pos.contract`, `pos.for_heads`,
     `pos.host` and parameters of one dimension, which stand for their elements.
-    `pos.head` has a meaning inside `pos.for_heads` only. `pos.scan` and
-    `pos.query_dot` have none.
+    `pos.head` has a meaning inside `pos.for_heads` only. `pos.scan`,
+    `pos.query_dot` and `pos.key_dot` have none.
 
     Inlining makes the extent of every vector static (`tensor<12xf32>`): the
     number of heads is compiled in, so the query's type must say it. Fusing
@@ -241,7 +241,8 @@ def Pos_WeightedRowsOp : Pos_SiteOp<"weighted_rows"> {
 }
 
 def Pos_ScanOp : Pos_Op<"scan", [Pure, HasParent<"ScoreOp">,
-    AllTypesMatch<["value", "limit", "result"]>]> {
+    AllTypesMatch<["value", "limit", "result"]>,
+    DeclareOpInterfaceMethods<Pos_PayloadOpInterface, ["getOwnAxes", "isOfOneHead"]>]> {
   let summary = "Running sum over the visible keys of a row, clamped";
   let description = [{
     The sum of `value` over the keys from the row's end (its last key for
@@ -265,7 +266,30 @@ def Pos_ScanOp : Pos_Op<"scan", [Pure, HasParent<"ScoreOp">,
   let assemblyFormat = "$value $direction `until` $limit attr-dict `:` type($value)";
 }
 
-def Pos_QueryDotOp : Pos_Op<"query_dot", [Pure, ParentOneOf<["ScoreOp", "SumOp"]>]> {
+/// A row of a table times a row of one side.
+class Pos_RowDotOp<string mnemonic, string side>
+    : Pos_Op<mnemonic, [Pure, ParentOneOf<["ScoreOp", "SumOp"]>,
+                        Pos_PayloadOpInterface, Pos_RowDotOpInterface]> {
+  let arguments = (ins 2DTensorOf<[F32, F64]>:$table, I32:$index,
+                       Optional<2DTensorOf<[F32, F64]>>:$addend, UnitAttr:$columns);
+  let results = (outs F32:$result);
+  let assemblyFormat = [{
+    $table (`columns` $columns^)? `[` $index `]` (`plus` $addend^)? attr-dict `:`
+    type($table) (`,` type($addend)^)?
+  }];
+  let extraClassDeclaration = [{
+    ::sextant::pos::Side getSide() { return ::sextant::pos::Side::}] # side # [{; }
+    ::sextant::pos::AxisSet getOwnAxes() {
+      return {::sextant::pos::Axis::score, ::sextant::pos::Axis::row};
+    }
+    bool isOfOneHead() { return true; }
+    ::llvm::SmallVector<::sextant::pos::TableRead> getTableReads() {
+      return {{getTable(), getColumns() ? 1u : 0u, getIndex()}};
+    }
+  }];
+}
+
+def Pos_QueryDotOp : Pos_RowDotOp<"query_dot", "query"> {
   let summary = "A table's row times the query row as it entered the op, unscaled";
   let description = [{
     The table is [rows, head_dim] and is shared by the heads. With `columns` it
@@ -300,16 +324,31 @@ def Pos_QueryDotOp : Pos_Op<"query_dot", [Pure, ParentOneOf<["ScoreOp", "SumOp"]
     index (one that is clipped, or depends on contents) takes one of the products
     with all rows of the table, made once per query.
   }];
-  let arguments = (ins 2DTensorOf<[F32, F64]>:$table, I32:$index,
-                       Optional<2DTensorOf<[F32, F64]>>:$addend, UnitAttr:$columns);
-  let results = (outs F32:$result);
-  let assemblyFormat = [{
-    $table (`columns` $columns^)? `[` $index `]` (`plus` $addend^)? attr-dict `:`
-    type($table) (`,` type($addend)^)?
+}
+
+def Pos_KeyDotOp : Pos_RowDotOp<"key_dot", "key"> {
+  let summary = "A table's row times the key row as it entered the op, unscaled";
+  let description = [{
+    The mirror image of `pos.query_dot`. The table is [rows, head_dim] and is
+    shared by the heads. With `columns` it is [head_dim, rows], shared as well,
+    or [kv_heads * head_dim, rows], a part for each head of the keys. Row maps do
+    not change the key row that it sees; with `plus` the row of the key's head of
+    a parameter [kv_heads, head_dim] is added to it. A row outside of the table
+    reads as NaN. In a score payload only, in a sum there as well.
+
+    The position-to-content term of DeBERTa (He et al. 2021, equation 4):
+
+    ```mlir
+    %z = pos.key_dot %table columns[%index] : tensor<?x?xf32>
+    ```
+
+    The products of all keys with all rows of the table are made once per call
+    and looked up, whatever the index.
   }];
 }
 
-def Pos_HostOp : Pos_Op<"host", [Pure]> {
+def Pos_HostOp : Pos_Op<"host", [Pure,
+    DeclareOpInterfaceMethods<Pos_PayloadOpInterface, ["getOwnAxes"]>]> {
   let summary = "Additive term of a host encoding that a use names";
   let description = [{
     The sum of what the hosts add to the score; 0 without hosts. A host whose
@@ -354,7 +393,7 @@ def Pos_HoistOp : Pos_Op<"hoist", [Pure, SingleBlock,
   let hasRegionVerifier = 1;
 }
 
-def Pos_HingesOp : Pos_Op<"hinges", [Pure, SingleBlock,
+def Pos_HingesOp : Pos_Op<"hinges", [Pure, SingleBlock, Pos_PayloadOpInterface,
     ParentOneOf<["AttentionOp", "AttentionBackwardOp"]>]> {
   let summary = "Units of a piecewise-linear function, one function per head";
   let description = [{
@@ -392,7 +431,7 @@ def Pos_HingesOp : Pos_Op<"hinges", [Pure, SingleBlock,
   }];
 }
 
-def Pos_HingeSumOp : Pos_Op<"hinge_sum", [Pure,
+def Pos_HingeSumOp : Pos_Op<"hinge_sum", [Pure, Pos_PayloadOpInterface,
     ParentOneOf<["ScoreOp", "ForHeadsOp"]>]> {
   let summary = "A piecewise-linear function of a scalar";
   let description = [{
@@ -400,8 +439,8 @@ def Pos_HingeSumOp : Pos_Op<"hinge_sum", [Pure,
     that of a maximum is (C10). Equal to the sum that it stands for but for
     rounding, where `x` is finite.
 
-    H2: `x` needs neither the score nor the row, so no `pos.scan`, no
-    `pos.query_dot` and no input of a `pos.for_heads`: kernels compute it before
+    H2: `x` needs neither the score nor a row, so no `pos.scan`, `pos.query_dot`
+    or `pos.key_dot` and no input of a `pos.for_heads`: kernels compute it before
     the score.
 
     H3: in a score of all heads it stands in the body of a `pos.for_heads`, whose

@@ -47,6 +47,13 @@ private:
   unsigned bits = 0;
 };
 
+/// A dimension of a parameter that an op of a payload indexes.
+struct TableRead {
+  mlir::Value table;
+  unsigned dim;
+  mlir::Value index;
+};
+
 /// The point at which a payload is evaluated. A value is a scalar or a vector
 /// of lanes; the kernel that implements the point decides which axis the lanes
 /// run along, and a payload combines both freely. All integers are i32 (or

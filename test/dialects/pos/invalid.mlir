@@ -407,7 +407,7 @@ pos.encoding @scan_of_all {
 pos.encoding @query_dot_of_all {
   %n = pos.extent heads
   %w = pos.param "w" : tensor<?x?xf32> dims(%n, %n)
-  // expected-error @below {{payload of all heads can neither scan nor read the query row}}
+  // expected-error @below {{payload of all heads can neither scan nor read a row}}
   pos.score {
   ^bb0(%s: tensor<?xf32>):
     %o = pos.offset
