@@ -64,10 +64,7 @@ READING = [
         "codegen/CPU/Backward/GradientSums.cpp",
         "if (isOwn || !edgesAreClear)",
         "if (!edgesAreClear)",
-        (
-            "pytest:codegen/test_backward.py tables and avx2",
-            f"{ENCODINGS} f32_matches and avx2 and (t5_bias or kerple_log)",
-        ),
+        ("pytest:codegen/test_scratch.py two_tables and avx2",),
     ),
     Mutant(
         "evaluation takes the first tokens of a block",

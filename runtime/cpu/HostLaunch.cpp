@@ -4,6 +4,7 @@
 #include "runtime/cpu/Scratch.h"
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 using namespace sextant::runtime;
@@ -80,6 +81,13 @@ static void runWorker(void *opaque, int64_t worker) {
   }
 }
 
+/// SEXTANT_CHECK=scratch: what a kernel reads of its scratch memory without
+/// having written it is NaN.
+static bool isScratchChecked() {
+  const char *checks = std::getenv("SEXTANT_CHECK");
+  return checks && std::strstr(checks, "scratch");
+}
+
 Result<int64_t>
 sextant::runtime::launchOnHost(void *session, const Kernel &kernel,
                                std::span<const int64_t> arguments,
@@ -98,6 +106,8 @@ sextant::runtime::launchOnHost(void *session, const Kernel &kernel,
   if (Status status = scratch.reserve(workers, std::max<int64_t>(bytes, 64));
       !status)
     return status.error();
+  if (isScratchChecked())
+    scratch.poison();
   if (workers == 1) {
     run(arguments.data(), 0, items, scratch.get(0));
     return items;

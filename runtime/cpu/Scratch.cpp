@@ -3,6 +3,7 @@
 #include "runtime/cpu/Scratch.h"
 #include "runtime/HugePages.h"
 #include <cstdlib>
+#include <cstring>
 #include <pthread.h>
 
 using namespace sextant::runtime;
@@ -32,6 +33,12 @@ Status Scratch::reserve(int64_t workers, int64_t bytes) {
     adviseHugePages(buffer.data.get(), room);
   }
   return {};
+}
+
+void Scratch::poison() {
+  for (const Buffer &buffer : buffers)
+    if (buffer.data)
+      std::memset(buffer.data.get(), 0xff, static_cast<size_t>(buffer.bytes));
 }
 
 std::unique_ptr<Scratch> ScratchPool::take() {

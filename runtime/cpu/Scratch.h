@@ -21,6 +21,8 @@ class Scratch {
 public:
   /// Makes `workers` buffers of at least `bytes` each.
   Status reserve(int64_t workers, int64_t bytes);
+  /// Fills all of it with bytes that are NaN as f32 and as f64.
+  void poison();
   void *get(int64_t worker) const { return buffers[worker].data.get(); }
 
 private:
