@@ -163,9 +163,12 @@ private:
   RowStatistics launchStatistics();
   LogicalResult addReads(const RowStatistics &statistics);
   void allocateHoistPartials();
+  Value allocateKeyProductSums(const RowProducts &products);
   void addWrites();
   LogicalResult launchMain();
   SmallVector<Value> launchReadSums();
+  SmallVector<Value> launchRowProductPullbacks(pos::Side side,
+                                               ArrayRef<Value> paramGradients);
   FailureOr<SmallVector<Value>>
   launchProductPullbacks(ArrayRef<Value> paramGradients);
   void launchAddendGradient(const RowTable &table, StringRef suffix, Value rows,
@@ -188,9 +191,9 @@ private:
   SmallVector<Value> hoistPartials, readPartials;
   /// Per function of hinges: partial sums of moments or null.
   SmallVector<Value> hingePartials;
-  /// Per table of products of the query, per weighted rows.
-  SmallVector<RowProducts> queryProducts, outputProducts;
-  SmallVector<Value> queryProductPartials, bucketPartials;
+  /// Per table of products of query or key, per weighted rows.
+  SmallVector<RowProducts> rowProducts, outputProducts;
+  SmallVector<Value> rowProductPartials, bucketPartials;
   /// Per product with rows of offsets.
   SmallVector<OffsetRows> offsetRows;
   SmallVector<Value> offsetQueryPartials, offsetRowPartials;
@@ -238,6 +241,12 @@ RowStatistics BackwardLowering::launchStatistics() {
   return launchDelta(lowering, task.shape, paddedQueries, termPartials);
 }
 
+/// Lanes are keys.
+static ProductLayout getProductLayout(const RowTable &table) {
+  return table.side == pos::Side::key ? ProductLayout::Lanes
+                                      : ProductLayout::Rows;
+}
+
 LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
   task.sites.query = operands.read(op.getQuery());
   task.sites.key = operands.read(op.getKey());
@@ -251,17 +260,15 @@ LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
   task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
   if (weights)
     task.packed = operands.read(tables.packed);
-  for (auto [number, table] : llvm::enumerate(lowering.plan.queryTables)) {
-    queryProducts.push_back(
-        {op.getQuery(), op.getParams()[table.param], table.columns,
-         table.addend ? op.getParams()[*table.addend] : Value()});
-    task.sites.queryProducts.push_back(operands.read(
+  for (auto [number, table] : llvm::enumerate(lowering.plan.rowTables)) {
+    rowProducts.emplace_back(table, op.getQuery(), op.getKey(), op.getParams());
+    task.sites.rowProducts.push_back(operands.read(
         launchRowProducts(lowering, ("products_" + Twine(number)).str(),
-                          queryProducts.back(), ProductLayout::Rows)));
+                          rowProducts.back(), getProductLayout(table))));
   }
   for (auto [number, rows] : llvm::enumerate(lowering.plan.weightedRows)) {
-    outputProducts.push_back(
-        {op.getOutputGradients().front(), op.getParams()[getTable(rows)]});
+    outputProducts.push_back(RowProducts(op.getOutputGradients().front(),
+                                         op.getParams()[getTable(rows)]));
     task.sites.outputProducts.push_back(operands.read(
         launchRowProducts(lowering, ("output_products_" + Twine(number)).str(),
                           outputProducts.back(), ProductLayout::Rows)));
@@ -298,6 +305,19 @@ static bool isReadInPlace(const KernelPlan &plan, BlockArgument param) {
   });
 }
 
+/// Gradients of products of keys, one per lane.
+Value BackwardLowering::allocateKeyProductSums(const RowProducts &products) {
+  SmallVector<int64_t> shape(5, ShapedType::kDynamic);
+  shape.push_back(target.width);
+  return lowering.allocate(
+      RankedTensorType::get(shape, lowering.builder.getF32Type()),
+      {sizes.constant(1), lowering.getDim(op.getKey(), 0),
+       lowering.getDim(op.getKey(), 1),
+       sizes.ceilDiv(products.padRows(lowering), sizes.constant(target.width)),
+       products.padTableRows(lowering), Value()},
+      /*zero=*/true);
+}
+
 void BackwardLowering::addWrites() {
   Value batch = lowering.getDim(op.getQuery(), 0);
   Value heads = lowering.getDim(op.getQuery(), 1);
@@ -306,8 +326,12 @@ void BackwardLowering::addWrites() {
   queryPartials = lowering.allocate(
       RankedTensorType::get(shape, lowering.builder.getF32Type()),
       {chunks, batch, heads, paddedQueries, Value()});
-  keyGradient =
-      lowering.allocateLike(op.getKey(), op.getKeyGradient().getType());
+  // What is added to it later is rounded with it, once.
+  auto keyType = cast<RankedTensorType>(op.getKeyGradient().getType());
+  if (lowering.plan.readsRows(pos::Side::key))
+    keyType = RankedTensorType::get(keyType.getShape(),
+                                    lowering.builder.getF32Type());
+  keyGradient = lowering.allocateLike(op.getKey(), keyType);
   task.queryGradient = operands.write(queryPartials);
   task.keyGradient = operands.write(keyGradient);
   for (auto [value, gradient] :
@@ -340,10 +364,13 @@ void BackwardLowering::addWrites() {
         getDynamicType(5, lowering.builder.getF32Type()),
         {chunks, batch, heads, paddedQueries, products.padTableRows(lowering)});
   };
-  for (const RowProducts &products : queryProducts) {
-    queryProductPartials.push_back(addSums(products));
-    task.queryProductGradients.push_back(
-        operands.write(queryProductPartials.back()));
+  for (auto [products, table] :
+       llvm::zip_equal(rowProducts, lowering.plan.rowTables)) {
+    rowProductPartials.push_back(table.side == pos::Side::query
+                                     ? addSums(products)
+                                     : allocateKeyProductSums(products));
+    task.rowProductGradients.push_back(
+        operands.write(rowProductPartials.back()));
   }
   for (auto [products, rows] :
        llvm::zip(outputProducts, lowering.plan.weightedRows)) {
@@ -502,35 +529,54 @@ void BackwardLowering::launchAddendGradient(const RowTable &table,
 }
 
 /// Adds the gradients of tables to those of the parameters; gives the gradients
-/// of the query rows as they entered, sums of several.
-FailureOr<SmallVector<Value>>
-BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
-  auto allocateRows = [&] {
+/// of the rows of a side as they entered, sums of several.
+SmallVector<Value>
+BackwardLowering::launchRowProductPullbacks(pos::Side side,
+                                            ArrayRef<Value> paramGradients) {
+  auto allocateRows = [&](const RowProducts &products) {
     SmallVector<int64_t> shape(4, ShapedType::kDynamic);
-    shape.push_back(queryProducts.front().getRowWidth(lowering));
+    shape.push_back(products.getRowWidth(lowering));
     return lowering.allocate(
         RankedTensorType::get(shape, lowering.builder.getF32Type()),
-        {sizes.constant(1), lowering.getDim(op.getQuery(), 0),
-         lowering.getDim(op.getQuery(), 1), paddedQueries, Value()},
+        {sizes.constant(1), lowering.getDim(products.rows, 0),
+         lowering.getDim(products.rows, 1),
+         side == pos::Side::query ? paddedQueries : products.padRows(lowering),
+         Value()},
         /*zero=*/true);
   };
   SmallVector<Value> all;
-  Value common; // of tables to whose query rows nothing is added
-  for (auto [number, products] : llvm::enumerate(queryProducts)) {
-    const RowTable &table = lowering.plan.queryTables[number];
+  Value common; // of tables to whose rows nothing is added
+  for (auto [number, products] : llvm::enumerate(rowProducts)) {
+    const RowTable &table = lowering.plan.rowTables[number];
+    if (table.side != side)
+      continue;
     Value rows = table.addend ? Value() : common;
     if (!rows) {
-      rows = allocateRows();
+      rows = allocateRows(products);
       all.push_back(rows);
       if (!table.addend)
         common = rows;
     }
     std::string suffix = ("products_pull_" + Twine(number)).str();
-    launchRowProductsPullback(lowering, suffix, products,
-                              queryProductPartials[number], rows,
-                              paramGradients[table.param]);
+    launchRowProductsPullback(
+        lowering, suffix, products, getProductLayout(table),
+        rowProductPartials[number], rows, paramGradients[table.param]);
     launchAddendGradient(table, suffix + "_addend", rows, paramGradients);
   }
+  return all;
+}
+
+/// Likewise of all products; gives the gradients of the query rows and adds
+/// those of the key rows to the gradient of the key.
+FailureOr<SmallVector<Value>>
+BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
+  SmallVector<Value> all =
+      launchRowProductPullbacks(pos::Side::query, paramGradients);
+  if (lowering.plan.readsRows(pos::Side::key))
+    keyGradient =
+        launchAddRows(lowering, "finish_key", keyGradient,
+                      launchRowProductPullbacks(pos::Side::key, paramGradients),
+                      cast<RankedTensorType>(op.getKeyGradient().getType()));
   for (auto [number, product] : llvm::enumerate(lowering.plan.offsetProducts)) {
     all.push_back(offsetQueryPartials[number]);
     if (offsetRowPartials[number] &&
@@ -544,10 +590,10 @@ BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
   }
   for (auto [number, site] : llvm::enumerate(lowering.plan.weightedRows))
     if (bucketPartials[number])
-      launchRowProductsPullback(lowering,
-                                ("buckets_pull_" + Twine(number)).str(),
-                                outputProducts[number], bucketPartials[number],
-                                Value(), paramGradients[getTable(site)]);
+      launchRowProductsPullback(
+          lowering, ("buckets_pull_" + Twine(number)).str(),
+          outputProducts[number], ProductLayout::Rows, bucketPartials[number],
+          Value(), paramGradients[getTable(site)]);
   return all;
 }
 

@@ -68,13 +68,12 @@ sextant::codegen::lowerAttention(const Lowering &lowering) {
 
   LaunchOperands operands;
   addForwardReads(lowering, *tables, task, operands);
-  for (auto [number, table] : llvm::enumerate(lowering.plan.queryTables)) {
-    RowProducts products{query, op.getParams()[table.param], table.columns,
-                         table.addend ? op.getParams()[*table.addend]
-                                      : Value()};
-    task.sites.queryProducts.push_back(operands.read(
-        launchRowProducts(lowering, ("products_" + Twine(number)).str(),
-                          products, ProductLayout::Lanes)));
+  for (auto [number, table] : llvm::enumerate(lowering.plan.rowTables)) {
+    RowProducts products(table, query, op.getKey(), op.getParams());
+    task.sites.rowProducts.push_back(operands.read(launchRowProducts(
+        lowering, ("products_" + Twine(number)).str(), products,
+        table.side == pos::Side::query ? ProductLayout::Lanes
+                                       : ProductLayout::Rows)));
   }
   for (size_t number = 0; number < lowering.plan.offsetProducts.size();
        ++number) {

@@ -270,15 +270,30 @@ void KernelBuilder::storePart(Value vector, Value to, Index count) {
       builder.getI32IntegerAttr(getElementAlignment(type)));
 }
 
+static Value getPointers(KernelBuilder &kernel, Type element, Value base,
+                         Value indices) {
+  return LLVM::GEPOp::create(kernel.builder, kernel.loc,
+                             VectorType::get(kernel.width(), kernel.pointer),
+                             element, base,
+                             ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(indices)},
+                             LLVM::GEPNoWrapFlags::none);
+}
+
 Value KernelBuilder::gather(Type element, Value base, Value indices) {
-  Value pointers = LLVM::GEPOp::create(
-      builder, loc, VectorType::get(width(), pointer), element, base,
-      ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(indices)},
-      LLVM::GEPNoWrapFlags::none);
+  Value pointers = getPointers(*this, element, base, indices);
   Value all = constant(DenseElementsAttr::get(vi1, true));
   auto type = VectorType::get(width(), element);
   return LLVM::masked_gather::create(
       builder, loc, type, pointers, all, ValueRange(),
+      builder.getI32IntegerAttr(getElementAlignment(type)));
+}
+
+void KernelBuilder::scatter(Value vector, Value base, Value indices) {
+  auto type = cast<VectorType>(vector.getType());
+  Value pointers = getPointers(*this, type.getElementType(), base, indices);
+  Value all = constant(DenseElementsAttr::get(vi1, true));
+  LLVM::masked_scatter::create(
+      builder, loc, vector, pointers, all,
       builder.getI32IntegerAttr(getElementAlignment(type)));
 }
 

@@ -119,6 +119,8 @@ public:
   void storePart(mlir::Value vector, mlir::Value pointer, Index count);
   /// base[indices], element by element; `indices` is a vector of i32.
   mlir::Value gather(mlir::Type element, mlir::Value base, mlir::Value indices);
+  /// base[indices] = vector, element by element.
+  void scatter(mlir::Value vector, mlir::Value base, mlir::Value indices);
 
   //===--- Control flow --------------------------------------------------===//
 

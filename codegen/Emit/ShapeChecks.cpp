@@ -219,18 +219,21 @@ template <typename AttentionOp> void ShapeChecker::attention(AttentionOp op) {
     return op.getParams()[cast<BlockArgument>(table).getArgNumber()];
   };
   op.getBody().walk([&](pos::RowDotOpInterface dot) {
+    Value rows = dot.getSide() == pos::Side::query ? query : key;
+    std::string side = pos::stringifySide(dot.getSide()).str();
+    std::string name = "'" + dot->getName().getStringRef().str() + "'";
     if (dot.getColumns())
-      multipleOf({getParam(dot.getTable()), 0}, {query, 3},
-                 "a table of 'pos.query_dot' has other columns than the query");
+      multipleOf({getParam(dot.getTable()), 0}, {rows, 3},
+                 "a table of " + name + " has other columns than the " + side);
     else
-      equal({getParam(dot.getTable()), 1}, {query, 3},
-            "a table of 'pos.query_dot' has other rows than the query");
+      equal({getParam(dot.getTable()), 1}, {rows, 3},
+            "a table of " + name + " has other rows than the " + side);
     if (dot.getAddend()) {
       Value addend = getParam(dot.getAddend());
-      equal({addend, 0}, {query, 1},
-            "what 'pos.query_dot' adds to the query has other heads");
-      equal({addend, 1}, {query, 3},
-            "what 'pos.query_dot' adds has other rows than the query");
+      equal({addend, 0}, {rows, 1},
+            "what " + name + " adds to the " + side + " has other heads");
+      equal({addend, 1}, {rows, 3},
+            "what " + name + " adds has other rows than the " + side);
     }
   });
   op.getBody().walk([&](pos::WeightedRowsOp rows) {

@@ -201,19 +201,25 @@ static LogicalResult planTurn(KernelPlan &plan, pos::TurnRowsOp turn) {
   return success();
 }
 
-/// What reads the query row as it entered sees no row that has turned.
-static LogicalResult verifyTurns(const KernelPlan &plan) {
-  pos::QueryDotOp dot;
-  if (plan.score)
-    plan.score->walk([&](pos::QueryDotOp op) { dot = op; });
-  for (const RowTurn &turn : plan.turns)
-    if (llvm::is_contained(turn.operands, RowOperand::query) && dot) {
-      InFlightDiagnostic diag =
-          dot.emitOpError("reads a query row that turns (T2)");
+/// What reads a row as it entered sees no row that has turned.
+static LogicalResult verifyTurns(KernelPlan &plan) {
+  if (!plan.score)
+    return success();
+  WalkResult result = plan.score.walk([&](pos::RowDotOpInterface dot) {
+    bool isQuery = dot.getSide() == pos::Side::query;
+    for (const RowTurn &turn : plan.turns) {
+      if (!llvm::is_contained(turn.operands,
+                              isQuery ? RowOperand::query : RowOperand::key))
+        continue;
+      InFlightDiagnostic diag = dot.emitOpError("reads a ")
+                                << pos::stringifySide(dot.getSide())
+                                << " row that turns (T2)";
       diag.attachNote(turn.op->getLoc()) << "it turns here";
-      return diag;
+      return WalkResult::interrupt();
     }
-  return success();
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
 }
 
 //===----------------------------------------------------------------------===//
@@ -328,7 +334,8 @@ static void planHinges(KernelPlan &plan, Block &sites) {
 //===----------------------------------------------------------------------===//
 
 RowTable codegen::getRowTable(pos::RowDotOpInterface op) {
-  RowTable table{cast<BlockArgument>(op.getTable()).getArgNumber(),
+  RowTable table{op.getSide(),
+                 cast<BlockArgument>(op.getTable()).getArgNumber(),
                  op.getColumns()};
   if (op.getAddend())
     table.addend = cast<BlockArgument>(op.getAddend()).getArgNumber();
@@ -336,7 +343,12 @@ RowTable codegen::getRowTable(pos::RowDotOpInterface op) {
 }
 
 unsigned KernelPlan::findTable(pos::RowDotOpInterface op) const {
-  return llvm::find(queryTables, getRowTable(op)) - queryTables.begin();
+  return llvm::find(rowTables, getRowTable(op)) - rowTables.begin();
+}
+
+bool KernelPlan::readsRows(pos::Side side) const {
+  return llvm::any_of(
+      rowTables, [&](const RowTable &table) { return table.side == side; });
 }
 
 unsigned KernelPlan::findHinges(pos::HingeSumOp op) const {
@@ -429,10 +441,6 @@ static void planScanLevels(KernelPlan &plan) {
 }
 
 static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
-  pos::KeyDotOp keyDot;
-  score.getBody().walk([&](pos::KeyDotOp op) { keyDot = op; });
-  if (keyDot)
-    return keyDot.emitOpError("has no kernel on this target");
   if (!plan.hasPositions)
     for (Operation &op : score.getBody().front())
       if (std::optional<OffsetProduct> product = getOffsetProduct(&op))
@@ -441,10 +449,9 @@ static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
     if (plan.findOffsetProduct(dot) ||
         plan.findOffsetProduct(dot->getParentOp()))
       return;
-    plan.queryDots.push_back(dot);
     if (isa<BlockArgument>(dot.getTable()) &&
-        !llvm::is_contained(plan.queryTables, getRowTable(dot)))
-      plan.queryTables.push_back(getRowTable(dot));
+        !llvm::is_contained(plan.rowTables, getRowTable(dot)))
+      plan.rowTables.push_back(getRowTable(dot));
   });
   for (auto scan : score.getBody().front().getOps<pos::ScanOp>()) {
     plan.scans.push_back(scan);

@@ -88,12 +88,13 @@ struct OwnerOperands {
 };
 OwnerOperands getOwnerOperands(pos::SitesOwnerInterface owner);
 
-/// A table whose rows are multiplied with rows of the query.
+/// A table whose rows are multiplied with rows of the query or of the key.
 struct RowTable {
+  pos::Side side = pos::Side::query;
   unsigned param = 0;   ///< number of the parameter
   bool columns = false; ///< its columns are the rows
   /// Number of the parameter [heads, head dim] whose row of the head is added
-  /// to rows of the query.
+  /// to rows of that side.
   std::optional<unsigned> addend = std::nullopt;
   bool operator==(const RowTable &) const = default;
 };
@@ -133,11 +134,9 @@ struct KernelPlan {
   pos::MaskOp mask;       ///< null: everything is visible
   pos::RowTermOp rowTerm; ///< null: nothing cancels in the softmax
   llvm::SmallVector<pos::WeightedRowsOp> weightedRows;
-  /// Contextual ops of the score payload, in order, and the tables that query
-  /// rows are multiplied with, once each. Those of `offsetProducts` are left
-  /// out.
-  llvm::SmallVector<pos::RowDotOpInterface> queryDots;
-  llvm::SmallVector<RowTable> queryTables;
+  /// The tables that rows of query and key are multiplied with, once each.
+  /// Those of `offsetProducts` are left out.
+  llvm::SmallVector<RowTable> rowTables;
   /// None under given positions, whose offsets have gaps.
   llvm::SmallVector<OffsetProduct> offsetProducts;
   llvm::SmallVector<pos::ScanOp> scans; ///< in one direction
@@ -151,8 +150,10 @@ struct KernelPlan {
   double scale = 1.0;
   bool hasPositions = false;
 
-  /// The place of an op's table among `queryTables`.
+  /// The place of an op's table among `rowTables`.
   unsigned findTable(pos::RowDotOpInterface op) const;
+  /// Whether rows of a side are multiplied with tables.
+  bool readsRows(pos::Side side) const;
   /// The place of an op's function among `hinges`.
   unsigned findHinges(pos::HingeSumOp op) const;
   /// The place of a sum or a product among `offsetProducts`, if it is one.

@@ -29,12 +29,17 @@ struct Matrix {
 
 class ReferenceKernel;
 
-/// What contextual ops of a score payload know of one query row.
+/// What contextual ops of a score payload know of one query row and of the
+/// keys of its head.
 struct ContextualRow {
-  Matrix query;    ///< the row as it entered the op
-  Matrix gradient; ///< of that row, without what row maps pull back
-  Matrix sums;     ///< [scans][keys]: running sums before they are clamped
-  Matrix carry;    ///< [scans]: running sum of values, or of their cotangents
+  Matrix query;     ///< the row as it entered the op
+  Matrix gradient;  ///< of that row, without what row maps pull back
+  unsigned key = 0; ///< tensor of the keys
+  Index keyHead = 0;
+  /// [keys]: of their rows, likewise; for a backward whose payload reads them.
+  Matrix keyGradients;
+  Matrix sums;  ///< [scans][keys]: running sums before they are clamped
+  Matrix carry; ///< [scans]: running sum of values, or of their cotangents
   /// Whether the sums are there already: points then run against the scans.
   bool replays = false;
 };
@@ -98,7 +103,8 @@ private:
                                             mlir::Value index, Index lane);
   mlir::Value getTableElement(pos::RowDotOpInterface op, mlir::Value index,
                               Index lane);
-  mlir::Value getQueryElement(pos::RowDotOpInterface op, Index lane);
+  mlir::Value getOwnHead(pos::RowDotOpInterface op);
+  mlir::Value getRowElement(pos::RowDotOpInterface op, Index lane);
 
   mlir::Value queryRow, keyRow, selfRow, laneValue;
   pos::Side selfSide = pos::Side::query;

@@ -65,7 +65,7 @@ static void storeGradient(ReferenceKernel &r, MappedRows &mapped, Index batch,
   r.pullRow(mapped.maps, mapped.gradient, from, mapped.original, mapped.work);
   if (unmapped)
     r.k.loop(0, unmapped->width, 1, [&](Value column) {
-      r.addTo(mapped.gradient, from, column, r.load(*unmapped, 0, column));
+      r.addTo(mapped.gradient, from, column, r.load(*unmapped, from, column));
     });
   r.storeRow(mapped.gradientTensor, {batch, head, row}, mapped.gradient, from);
 }
@@ -197,8 +197,16 @@ static void runGroup(ReferenceKernel &r, const AttentionTensors &t, Index batch,
     seeds.push_back(r.allocate(1, r.arguments.getSize(value, 3)));
   }
   r.point.rows = &r;
-  r.point.contextual =
-      r.allocateContextual(r.arguments.getSize(t.query, 3), keys);
+  ContextualRow &contextual = r.point.contextual;
+  contextual = r.allocateContextual(r.arguments.getSize(t.query, 3), keys);
+  contextual.key = t.key;
+  contextual.keyHead = keyHead;
+  const Matrix *keysUnmapped = nullptr;
+  if (plan.readsRows(pos::Side::key)) {
+    contextual.keyGradients = r.allocate(keys, contextual.query.width);
+    r.clear(contextual.keyGradients, keys);
+    keysUnmapped = &contextual.keyGradients;
+  }
   k.loop(0, keys, 1, [&](Value j) {
     loadMapped(r, key, batch, keyHead, j, j);
     for (MappedRows &value : values)
@@ -209,11 +217,11 @@ static void runGroup(ReferenceKernel &r, const AttentionTensors &t, Index batch,
     k.loop(0, r.arguments.getSize(t.query, 2), 1, [&](Value i) {
       loadMapped(r, query, batch, head, i, 0);
       runQuery(r, t, batch, head, i, query, key, values, seeds);
-      storeGradient(r, query, batch, head, i, 0, &r.point.contextual.gradient);
+      storeGradient(r, query, batch, head, i, 0, &contextual.gradient);
     });
   });
   k.loop(0, keys, 1, [&](Value j) {
-    storeGradient(r, key, batch, keyHead, j, j);
+    storeGradient(r, key, batch, keyHead, j, j, keysUnmapped);
     for (MappedRows &value : values)
       storeGradient(r, value, batch, keyHead, j, j);
   });
@@ -243,9 +251,11 @@ codegen::lowerReferenceBackward(const Lowering &lowering) {
   auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     // Rows and gradients of keys and values; of one query four rows, of keys
     // two more and of values three more.
-    Index rows = k.mul(arguments.getSize(t.key, 2), 2);
+    Index keys = arguments.getSize(t.key, 2), rows = k.mul(keys, 2);
     Index total = k.mul(arguments.getSize(t.query, 3), 4);
     total = k.add(total, k.mul(arguments.getSize(t.key, 3), k.add(rows, 2)));
+    if (lowering.plan.readsRows(pos::Side::key))
+      total = k.add(total, k.mul(arguments.getSize(t.key, 3), keys));
     // Columns of a query and of the keys, and their gradients.
     total = k.add(total, k.mul(k.add(rows, 2), lowering.plan.countColumns()));
     for (unsigned value : t.values)

@@ -17,6 +17,12 @@ using namespace sextant::codegen;
 // Products with a table
 //===----------------------------------------------------------------------===//
 
+/// The head of the row that the op multiplies, i32.
+Value ReferencePoint::getOwnHead(pos::RowDotOpInterface op) {
+  return op.getSide() == pos::Side::query ? headValue
+                                          : kernel.toI32(contextual.keyHead);
+}
+
 /// Indices of lane `lane` of row `index`.
 SmallVector<Value> ReferencePoint::getIndices(pos::RowDotOpInterface op,
                                               Value index, Index lane) {
@@ -26,8 +32,9 @@ SmallVector<Value> ReferencePoint::getIndices(pos::RowDotOpInterface op,
   auto table = cast<BlockArgument>(op.getTable());
   Index rows = arguments.getSize(layout.params.at(table.getArgNumber()), 0);
   Index width = contextual.query.width;
-  Index first = kernel.select(kernel.equal(rows, width), 0,
-                              kernel.mul(kernel.fromI32(headValue), width));
+  Index first =
+      kernel.select(kernel.equal(rows, width), 0,
+                    kernel.mul(kernel.fromI32(getOwnHead(op)), width));
   return {kernel.toI32(kernel.add(first, lane)), index};
 }
 
@@ -37,14 +44,20 @@ Value ReferencePoint::getTableElement(pos::RowDotOpInterface op, Value index,
               getIndices(op, index, lane));
 }
 
-/// Lane `lane` of the query row with what the op adds to it.
-Value ReferencePoint::getQueryElement(pos::RowDotOpInterface op, Index lane) {
-  Value element = rows->load(contextual.query, 0, lane);
+/// Lane `lane` of the row with what the op adds to it.
+Value ReferencePoint::getRowElement(pos::RowDotOpInterface op, Index lane) {
+  ReferenceKernel &r = *rows;
+  Value element =
+      op.getSide() == pos::Side::query
+          ? r.load(contextual.query, 0, lane)
+          : r.loadElement(contextual.key,
+                          {kernel.fromI32(batchValue), contextual.keyHead,
+                           kernel.fromI32(keyRow), lane});
   if (!op.getAddend())
     return element;
-  return rows->add(element,
-                   read(kernel.builder, cast<BlockArgument>(op.getAddend()),
-                        {headValue, kernel.toI32(lane)}));
+  return r.add(element,
+               read(kernel.builder, cast<BlockArgument>(op.getAddend()),
+                    {getOwnHead(op), kernel.toI32(lane)}));
 }
 
 Value ReferencePoint::rowDot(OpBuilder &, pos::RowDotOpInterface op,
@@ -54,7 +67,7 @@ Value ReferencePoint::rowDot(OpBuilder &, pos::RowDotOpInterface op,
   return kernel
       .loop(0, contextual.query.width, 1, {r.constant(0.0)},
             [&](Value lane, ValueRange sum) -> KernelBuilder::Values {
-              Value product = r.mul(getQueryElement(op, lane),
+              Value product = r.mul(getRowElement(op, lane),
                                     getTableElement(op, index, lane));
               return {r.add(sum[0], product)};
             })
@@ -68,12 +81,15 @@ void ReferencePoint::addToRowDot(OpBuilder &builder, pos::RowDotOpInterface op,
   auto addend = cast_or_null<BlockArgument>(op.getAddend());
   kernel.loop(0, contextual.query.width, 1, [&](Value lane) {
     Value pulled = r.mul(cotangent, getTableElement(op, index, lane));
-    r.addTo(contextual.gradient, 0, lane, pulled);
+    if (op.getSide() == pos::Side::query)
+      r.addTo(contextual.gradient, 0, lane, pulled);
+    else
+      r.addTo(contextual.keyGradients, kernel.fromI32(keyRow), lane, pulled);
     if (addend && wantsGradient(addend))
-      addToRead(builder, addend, {headValue, kernel.toI32(lane)}, pulled);
+      addToRead(builder, addend, {getOwnHead(op), kernel.toI32(lane)}, pulled);
     if (wantsGradient(table))
       addToRead(builder, table, getIndices(op, index, lane),
-                r.mul(cotangent, getQueryElement(op, lane)));
+                r.mul(cotangent, getRowElement(op, lane)));
   });
 }
 

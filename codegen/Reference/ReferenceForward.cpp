@@ -118,6 +118,8 @@ static void runHead(ReferenceKernel &r, const AttentionTensors &t, Index batch,
   Matrix queryRow = r.allocate(1, r.getRowWidth(RowOperand::query, t.query));
   r.point.rows = &r;
   r.point.contextual = r.allocateContextual(width, keys);
+  r.point.contextual.key = t.key;
+  r.point.contextual.keyHead = keyHead;
   Value hidden = r.constant(-std::numeric_limits<double>::infinity());
   Value zero = r.constant(0.0);
 

@@ -33,6 +33,12 @@ launchFinish(const Lowering &lowering, const BackwardShape &shape,
              llvm::ArrayRef<mlir::Value> unmapped,
              llvm::ArrayRef<mlir::Value> hoistPartials);
 
+/// The sum of `rows` [B, H, rows, dim] x f32 and of `extras` [1, B, H, padded
+/// rows, padded dim] x f32, as a tensor of the type `result`.
+mlir::Value launchAddRows(const Lowering &lowering, llvm::StringRef suffix,
+                          mlir::Value rows, llvm::ArrayRef<mlir::Value> extras,
+                          mlir::RankedTensorType result);
+
 /// narrow: an f32 tensor from an f64 one of the same shape; both contiguous.
 mlir::Value launchNarrow(const Lowering &lowering, llvm::StringRef suffix,
                          mlir::Value wide);

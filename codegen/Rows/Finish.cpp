@@ -141,6 +141,54 @@ FailureOr<Value> sextant::codegen::launchFinish(const Lowering &lowering,
   return result;
 }
 
+Value sextant::codegen::launchAddRows(const Lowering &lowering,
+                                      StringRef suffix, Value rows,
+                                      ArrayRef<Value> extras,
+                                      RankedTensorType type) {
+  int64_t dim = type.getDimSize(3);
+  Value result = lowering.allocateLike(rows, type);
+  LaunchOperands operands;
+  unsigned source = operands.read(rows);
+  SmallVector<unsigned> added;
+  for (Value extra : extras)
+    added.push_back(operands.read(extra));
+  unsigned target = operands.write(result);
+  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.mul(arguments.getSize(target, 0),
+                      arguments.getSize(target, 1));
+  };
+  auto scratchBytes = [&](KernelBuilder &kernel, ArgumentBlock &) {
+    return Index(4 * llvm::alignTo(dim, kernel.width()));
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
+                 Index end, Value scratch) {
+    Index heads = arguments.getSize(target, 1);
+    auto emitRow = [&](Index batch, Index head, Index row) {
+      Value from = arguments.getAddress(source, {batch, head, row});
+      for (int64_t lane = 0; lane < dim; lane += kernel.width()) {
+        Value sum =
+            kernel.loadPart(kernel.vf32, kernel.advance(from, {lane}),
+                            std::min<int64_t>(kernel.width(), dim - lane));
+        for (unsigned extra : added) {
+          Value more = arguments.getAddress(extra, {0, batch, head, row});
+          sum = kernel.addF(sum, kernel.loadVector(more, {lane}));
+        }
+        kernel.storeVector(sum, scratch, {lane});
+      }
+      storeRow(kernel, scratch, dim,
+               arguments.getAddress(target, {batch, head, row}),
+               arguments.getElementType(target));
+    };
+    kernel.loop(begin, end, 1, [&](Value item) {
+      Index batch = kernel.div(item, heads), head = kernel.rem(item, heads);
+      kernel.loop(0, arguments.getSize(target, 2), 1,
+                  [&](Value row) { emitRow(batch, head, row); });
+    });
+  };
+  operands.launch(lowering, suffix, {countItems, scratchBytes, run});
+  return result;
+}
+
 //===----------------------------------------------------------------------===//
 // Gradients of hoisted values and of direct reads
 //===----------------------------------------------------------------------===//

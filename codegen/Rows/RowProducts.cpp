@@ -73,10 +73,14 @@ void ProductKernel::copyTable(KernelBuilder &kernel, ArgumentBlock &arguments,
     return kernel.advance(to,
                           {kernel.mul(r, rowStep), kernel.mul(c, laneStep)});
   };
-  kernel.loop(0, count, 1, [&](Value r) {
-    kernel.loop(0, dim, 1, [&](Value c) {
-      Value from = getTableElement(kernel, arguments, head, r, c);
-      kernel.store(kernel.load(kernel.f32, from), place(r, c));
+  auto copy = [&](Index r, Index c) {
+    Value from = getTableElement(kernel, arguments, head, r, c);
+    kernel.store(kernel.load(kernel.f32, from), place(r, c));
+  };
+  // In the order of the table's memory.
+  kernel.loop(0, columns ? Index(dim) : count, 1, [&](Value outer) {
+    kernel.loop(0, columns ? count : Index(dim), 1, [&](Value inner) {
+      columns ? copy(inner, outer) : copy(outer, inner);
     });
   });
   kernel.loop(count, padded, 1, [&](Value r) {

@@ -1,11 +1,12 @@
 //===- RowProducts.h - Rows of an operand times the rows of a table -------===//
 //
-// `pos.query_dot` with a table of few rows: the products of all query rows with
-// all rows of the table are made once per call, O(L rows), and the kernels look
-// them up. The gradient of the products goes the other way: kernels add to the
-// entries that they looked up, and launches make gradients of the rows and of
-// the table of the sums. `pos.weighted_rows` needs the same in its backward,
-// with the rows of the output's gradient.
+// `pos.query_dot` and `pos.key_dot` with a table of few rows: the products of
+// all rows of the query or key with all rows of the table are made once per
+// call, O(L rows), and the kernels look them up. The gradient of the products
+// goes the other way: kernels add to the entries that they looked up, and
+// launches make gradients of the rows and of the table of the sums.
+// `pos.weighted_rows` needs the same in its backward, with the rows of the
+// output's gradient.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +23,11 @@ namespace sextant::codegen {
 inline constexpr int64_t productRowUnit = 64;
 
 enum class ProductLayout {
-  Rows, ///< [B, H, padded rows, padded table rows]: lanes of a kernel are keys
-  Lanes ///< [B, H, padded rows / width, padded table rows, width]: queries
+  /// [B, H, padded rows, padded table rows]: lanes of a kernel are rows of the
+  /// other operand.
+  Rows,
+  /// [B, H, padded rows / width, padded table rows, width]: lanes are these.
+  Lanes
 };
 
 /// What is multiplied: rows [B, H, L, dim] with a table's rows [rows, dim], or
@@ -31,6 +35,14 @@ enum class ProductLayout {
 /// each row that of its head of `addend` [heads, dim] is added, if there is
 /// one.
 struct RowProducts {
+  RowProducts(mlir::Value rows, mlir::Value table) : rows(rows), table(table) {}
+  /// The products of a plan's table.
+  RowProducts(const RowTable &table, mlir::Value query, mlir::Value key,
+              mlir::ValueRange params)
+      : rows(table.side == pos::Side::query ? query : key),
+        table(params[table.param]), columns(table.columns),
+        addend(table.addend ? params[*table.addend] : mlir::Value()) {}
+
   mlir::Value rows, table;
   bool columns = false;
   mlir::Value addend = {};
@@ -49,12 +61,13 @@ mlir::Value launchRowProducts(const Lowering &lowering, llvm::StringRef suffix,
                               ProductLayout layout);
 
 /// products_pull: from `partials`, gradients of the products [chunks, B, H,
-/// padded rows, padded table rows], adds to `rowGradient` [1, B, H, padded
-/// rows, padded dim] x f32 and to `tableGradient` (the table's shape) x f64;
-/// either may be null.
+/// padded rows, padded table rows], or as lanes likewise, adds to `rowGradient`
+/// [1, B, H, padded rows, padded dim] x f32 and to `tableGradient` (the table's
+/// shape) x f64; either may be null.
 void launchRowProductsPullback(const Lowering &lowering, llvm::StringRef suffix,
                                const RowProducts &products,
-                               mlir::Value partials, mlir::Value rowGradient,
+                               ProductLayout layout, mlir::Value partials,
+                               mlir::Value rowGradient,
                                mlir::Value tableGradient);
 
 } // namespace sextant::codegen

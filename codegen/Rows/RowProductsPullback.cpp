@@ -61,14 +61,71 @@ static void launchTableSum(const Lowering &lowering, StringRef suffix,
   operands.launch(lowering, suffix, {countItems, noScratch, run});
 }
 
+namespace {
+/// Partial sums of the gradients of products.
+struct ProductSums {
+  ProductLayout layout;
+  unsigned tensor = 0;
+
+  bool hasLanes() const { return layout == ProductLayout::Lanes; }
+  Index countRows(KernelBuilder &kernel, ArgumentBlock &arguments) const {
+    Index rows = arguments.getSize(tensor, 3);
+    return hasLanes() ? kernel.mul(rows, kernel.width()) : rows;
+  }
+  /// Rows first .. first + productRowUnit - 1 of a head to `to`, row by row:
+  /// the sums over the chunks, in order.
+  void sum(KernelBuilder &kernel, ArgumentBlock &arguments, Index batch,
+           Index head, Index first, Value to) const;
+};
+} // namespace
+
+void ProductSums::sum(KernelBuilder &kernel, ArgumentBlock &arguments,
+                      Index batch, Index head, Index first, Value to) const {
+  int64_t width = kernel.width();
+  Index entries = arguments.getSize(tensor, 4);
+  Index step = arguments.getStride(tensor, 0);
+  Value from = arguments.getAddress(
+      tensor, {0, batch, head, hasLanes() ? kernel.div(first, width) : first});
+  auto load = [&](Index lane) {
+    return kernel.loop(
+        1, arguments.getSize(tensor, 0), 1, kernel.loadVector(from, {lane}),
+        [&](Value chunk, ValueRange now) -> Values {
+          return {kernel.addF(
+              now[0],
+              kernel.loadVector(from, {kernel.mul(chunk, step), lane}))};
+        })[0];
+  };
+  if (!hasLanes()) {
+    kernel.loop(0, kernel.mul(entries, productRowUnit), width, [&](Value lane) {
+      kernel.storeVector(load(lane), to, {lane});
+    });
+    return;
+  }
+  kernel.loop(0, productRowUnit, width, [&](Value row) {
+    Index start = kernel.mul(row, entries);
+    kernel.loop(0, entries, width, [&](Value entry) {
+      Values square;
+      for (int64_t e = 0; e < width; ++e)
+        square.push_back(
+            load(kernel.add(start, kernel.mul(kernel.add(entry, e), width))));
+      square = kernel.transpose(square);
+      for (int64_t r = 0; r < width; ++r)
+        kernel.storeVector(square[r], to,
+                           {start, kernel.mul(entries, r), entry});
+    });
+  });
+}
+
 void sextant::codegen::launchRowProductsPullback(
     const Lowering &lowering, StringRef suffix, const RowProducts &products,
-    Value partials, Value rowGradient, Value tableGradient) {
+    ProductLayout layout, Value partials, Value rowGradient,
+    Value tableGradient) {
   constexpr int64_t unit = productRowUnit, tileRows = 8;
   LaunchOperands operands;
   ProductKernel task(products, lowering.target.width);
   task.addReads(products, operands);
   unsigned source = operands.read(partials);
+  ProductSums gradients{layout, source};
   unsigned rowTarget = 0, tableTarget = 0;
   Value tablePartials;
   if (rowGradient)
@@ -103,21 +160,7 @@ void sextant::codegen::launchRowProductsPullback(
     Value table = kernel.advance(sums, {kernel.mul(entries, unit)});
     Value rows = kernel.advance(table, {kernel.mul(entries, task.row)});
     auto emitBlock = [&](Index batch, Index head, Index first) {
-      // The chunks in order.
-      Value from = arguments.getAddress(source, {0, batch, head, first});
-      Index step = arguments.getStride(source, 0);
-      kernel.loop(
-          0, kernel.mul(entries, unit), kernel.width(), [&](Value lane) {
-            Value sum = kernel.loop(
-                1, arguments.getSize(source, 0), 1,
-                kernel.loadVector(from, {lane}),
-                [&](Value chunk, ValueRange now) -> Values {
-                  return {kernel.addF(
-                      now[0], kernel.loadVector(
-                                  from, {kernel.mul(chunk, step), lane}))};
-                })[0];
-            kernel.storeVector(sum, sums, {lane});
-          });
+      gradients.sum(kernel, arguments, batch, head, first, sums);
       if (rowGradient) {
         Value to = arguments.getAddress(rowTarget, {0, batch, head, first});
         kernel.loop(0, unit, tileRows, [&](Value row) {
@@ -164,7 +207,7 @@ void sextant::codegen::launchRowProductsPullback(
                     kernel.storeVector(kernel.splatF32(0.0), table, {lane});
                   });
       task.copyTable(kernel, arguments, head, entries, table, task.row, 1);
-      kernel.loop(0, arguments.getSize(source, 3), unit,
+      kernel.loop(0, gradients.countRows(kernel, arguments), unit,
                   [&](Value first) { emitBlock(batch, head, first); });
     });
   };

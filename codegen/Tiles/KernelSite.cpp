@@ -348,6 +348,44 @@ Value KernelSite::lookUp(Value index, Index rows,
   return orNaN(found.front(), entry);
 }
 
+Value KernelSite::readProducts(unsigned products, Index head, Index row,
+                               Index tableRows, Value index) {
+  Value base = arguments.getAddress(products, {batchIndex, head, row});
+  return lookUp(
+      index, tableRows,
+      [&](Value entry) {
+        return kernel.loadBroadcast(base, {kernel.fromI32(entry)});
+      },
+      [&](Value each) { return kernel.gather(kernel.f32, base, each); });
+}
+
+Index KernelSite::getLaneGroup(unsigned tensor, unsigned dim, Index first) {
+  Index last = kernel.sub(arguments.getSize(tensor, dim), 1);
+  return kernel.min(kernel.div(first, kernel.width()), last);
+}
+
+Value KernelSite::getLanePlaces(Value entries) {
+  Value places = arith::MulIOp::create(kernel.builder, kernel.loc, entries,
+                                       kernel.splatI32(kernel.width()));
+  return arith::AddIOp::create(kernel.builder, kernel.loc, places,
+                               kernel.lanes(0));
+}
+
+Value KernelSite::readLaneProducts(unsigned products, Index head, Index first,
+                                   Index tableRows, Value index) {
+  Index group = getLaneGroup(products, 2, first);
+  Value base = arguments.getAddress(products, {batchIndex, head, group});
+  return lookUp(
+      index, tableRows,
+      [&](Value entry) {
+        return kernel.loadVector(
+            base, {kernel.mul(kernel.fromI32(entry), kernel.width())});
+      },
+      [&](Value each) {
+        return kernel.gather(kernel.f32, base, getLanePlaces(each));
+      });
+}
+
 Index KernelSite::countRows(pos::RowDotOpInterface op) {
   auto table = cast<BlockArgument>(op.getTable());
   return arguments.getSize(*operands.params[table.getArgNumber()],

@@ -32,9 +32,9 @@ struct SiteOperands {
   llvm::SmallVector<Number> params;         ///< as the owner's parameters
   llvm::SmallVector<unsigned> hinges;       ///< as plan.hinges
   int64_t padding = 0;                      ///< of offset tables
-  /// Products of query rows, as plan.queryTables, and of rows of the output's
-  /// gradient, as plan.weightedRows (see RowProducts.h).
-  llvm::SmallVector<unsigned> queryProducts, outputProducts;
+  /// Products of query and key rows, as plan.rowTables, and of rows of the
+  /// output's gradient, as plan.weightedRows (see RowProducts.h).
+  llvm::SmallVector<unsigned> rowProducts, outputProducts;
 
   /// Adds the positions, parameters and tables of an owner to `operands` and
   /// their tensors to `reads`.
@@ -131,6 +131,17 @@ protected:
   mlir::Value lookUp(mlir::Value index, Index rows,
                      llvm::function_ref<mlir::Value(mlir::Value row)> load,
                      llvm::function_ref<mlir::Value(mlir::Value rows)> gather);
+  /// Entry `index` of the products of a row of a head, the same for all lanes,
+  /// with a table of `tableRows` rows.
+  mlir::Value readProducts(unsigned products, Index head, Index row,
+                           Index tableRows, mlir::Value index);
+  /// Likewise of the rows from `first` on, one per lane.
+  mlir::Value readLaneProducts(unsigned products, Index head, Index first,
+                               Index tableRows, mlir::Value index);
+  /// The vector of rows of a tensor [.., groups of lanes, entries, lanes] that
+  /// starts at row `first`, and in it the places of entries, one per lane.
+  Index getLaneGroup(unsigned tensor, unsigned dim, Index first);
+  mlir::Value getLanePlaces(mlir::Value entries);
   /// Rows of the table of an op.
   Index countRows(pos::RowDotOpInterface op);
   /// The limit of a scan where it is a constant.

@@ -296,3 +296,30 @@ func.func @turned_query(%x: tensor<?x?x?x8xf32>, %t: tensor<?x8xf32>) -> tensor<
   }
   return %o : tensor<?x?x?x8xf32>
 }
+
+// -----
+
+// A key that turns is no row of `pos.key_dot`; the query may turn.
+func.func @turned_key(%x: tensor<?x?x?x8xf32>, %t: tensor<?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x) params(%t : tensor<?x8xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%table: tensor<?x8xf32>):
+    %n = arith.constant 4 : i32
+    // expected-note @below {{it turns here}}
+    pos.turn_rows of [query, key] blocks %n {
+    ^bb0(%block: i32, %row: i32, %column: i32):
+      %z = arith.constant 0.0 : f32
+      pos.yield %z : f32
+    }
+    pos.score {
+    ^bb0(%s: f32):
+      %j = pos.index query
+      // expected-error @below {{'pos.key_dot' op reads a key row that turns (T2)}}
+      %d = pos.key_dot %table[%j] : tensor<?x8xf32>
+      %u = arith.addf %s, %d : f32
+      pos.yield %u : f32
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}

@@ -20,6 +20,7 @@ from targets import available
 REFUSED = {
     "cope": {"positions": [0, -1, 2**24 + 1, 2**31 - 1]},
     "dape": {"hidden": [0, -1, 2**31 - 1], "slope": []},
+    "deberta": {"reach": [0, -1, 2**29, 2**31 - 1]},
     "fire": {"threshold": [-1.0, -512], "hidden": [0, -1, 2**31 - 1]},
     "learned": {
         "rows": [0, -1],
@@ -54,6 +55,7 @@ EDGES = [
     "cope(positions=1)",
     "cope(positions=2)",
     "dape(kerple_log, hidden=1, slope=0)",
+    "deberta(reach=1)",
     "fire(threshold=0, hidden=1)",
     "liere(axes=1, block=1)",
     "liere(axes=3, unit=0)",

@@ -71,6 +71,28 @@ def shaw(query, key, value, ak, av=None, sees=everything, reach=16):
     return output, lse
 
 
+def deberta(query, key, value, kr, qr, sees=everything, reach=512):
+    """Equation 4: content to content, content to position and position to content.
+    Pairs (i, j) of positions take row delta of the projected tables, of each head
+    (2 reach, head_dim); position to content takes delta(j, i)."""
+    heads, dim = query.shape[1], query.shape[-1]
+    by_head = [t.unflatten(0, (-1, dim)).mT for t in (kr, qr)]  # (H or Hkv, 2 reach, d)
+    by_head[1] = by_head[1].repeat_interleave(heads // by_head[1].shape[0], 0)
+    key, value = repeat(query, key, value)
+    distance = -offsets(query, key)  # i - j
+
+    def delta(distance):
+        return torch.where(
+            distance <= -reach, 0, torch.where(distance >= reach, 2 * reach - 1, distance + reach)
+        )
+
+    to_position = torch.einsum("bhid,hijd->bhij", query, by_head[0][:, delta(distance)])
+    to_content = torch.einsum("bhjd,hijd->bhij", key, by_head[1][:, delta(-distance)])
+    score = query @ key.transpose(-1, -2) + to_position + to_content
+    weights, lse = softmax(score / math.sqrt(3 * dim), sees(query, key))
+    return weights @ value, lse
+
+
 def transformer_xl(query, key, value, u, v, wr, sees=everything):
     key, value = repeat(query, key, value)
     heads, dim = u.shape

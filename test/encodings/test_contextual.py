@@ -102,6 +102,20 @@ def test_shaw_of_keys_only(draw, shape):
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("reach", [2, 16])
+def test_deberta(draw, shape, mask, reach):
+    def make(draw, shape):
+        heads, kv_heads, dim = shape[1], shape[2], shape[5]
+        return [randn(draw, n * dim, 2 * reach) for n in (heads, kv_heads)]
+
+    def plain(*tensors, sees):
+        return contextual.deberta(*tensors, sees=sees, reach=reach)
+
+    check(draw, f"deberta(reach={reach})", ["deberta.kr", "deberta.qr"], make, plain, shape, mask)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("width", [0, 6])
 def test_transformer_xl(draw, shape, mask, width):
     def make(draw, shape):

@@ -33,6 +33,23 @@ def key_side(score, at, ak: sextant.Param("2 * reach + 1", "head_dim"), *, reach
     return score + at.scale * at.query_dot(ak[sextant.clamp(at.offset, -reach, reach) + reach])
 
 
+@sextant.encoding
+def disentangled(
+    score,
+    at,
+    kr: sextant.Param("heads * head_dim", "2 * reach"),
+    qr: sextant.Param("kv_heads * head_dim", "2 * reach"),
+    *,
+    reach=16,
+):
+    def clip(distance):
+        return sextant.clamp(distance + reach, 0, 2 * reach - 1)
+
+    to_position = at.query_dot(kr[:, clip(-at.offset)])
+    to_content = at.key_dot(qr[:, clip(at.offset)])
+    return (score + at.scale * (to_position + to_content)) / 3**0.5
+
+
 @sextant.weighted_rows
 def value_side(at, av: sextant.Param("2 * reach + 1", "value_dim"), *, reach=16):
     return av[sextant.clamp(at.offset, -reach, reach) + reach, :]
@@ -104,8 +121,9 @@ class Case:
     params: dict
 
     def draw(self, shape):
-        batch, heads, _, _, keys, dim, value_dim = shape
-        size = {"B": batch, "H": heads, "d": dim, "dv": value_dim, "L": keys, "Hd": heads * dim}
+        batch, heads, kv_heads, _, keys, dim, value_dim = shape
+        size = {"B": batch, "H": heads, "d": dim, "dv": value_dim, "L": keys}
+        size |= {"Hd": heads * dim, "Kd": kv_heads * dim}
         return {
             names: torch.randn([size.get(n, n) for n in dims])
             for names, dims in self.params.items()
@@ -122,6 +140,11 @@ CASES = {
         [key_side(reach=5), value_side(reach=5)],
         "shaw(reach=5)",
         {("key_side.ak", "shaw.ak"): (11, "d"), ("value_side.av", "shaw.av"): (11, "dv")},
+    ),
+    "query and key": Case(
+        [disentangled(reach=5)],
+        "deberta(reach=5)",
+        {("disentangled.kr", "deberta.kr"): ("Hd", 10), ("disentangled.qr", "deberta.qr"): ("Kd", 10)},
     ),
     "running sum": Case(
         [forget],
@@ -205,6 +228,17 @@ def of_words(score, at, table: sextant.Param("heads * head_dim", 9), ids: sextan
     return score + at.scale * at.query_dot(table[:, ids[at.batch, at.key]])
 
 
+@sextant.encoding
+def of_sums(score, at, table: sextant.Param("rows", "head_dim"), v: sextant.Param("kv_heads", "head_dim"), *, rows=5):
+    """The key row and its head's vector times all rows of a table, by distance."""
+
+    def term(r):
+        return at.key_dot(table[r], plus=v[at.head]) * sextant.exp(-0.1 * abs(at.offset) * (r + 1))
+
+    near = at.key_dot(table[sextant.clamp(at.query % rows, 0, rows - 1)])
+    return score + at.scale * (sextant.sum(term, rows) + near)
+
+
 @sextant.weighted_rows
 def late(at, table: sextant.Param(9, "value_dim"), start: sextant.Param("heads", integer=True)):
     return table[sextant.clamp(start[at.head] - at.offset, 0, 8)]
@@ -216,7 +250,7 @@ def centred(score, at, *, scale=0.01):
 
 
 def others(shape):
-    batch, heads, _, _, keys, dim, value_dim = shape
+    batch, heads, kv_heads, _, keys, dim, value_dim = shape
 
     def whole(low, high, size):
         return torch.randint(low, high, size, dtype=torch.int32)
@@ -227,13 +261,14 @@ def others(shape):
         # Whole numbers have exact sums: no rounding decides what is seen.
         (until_full, {"until_full.load": whole(0, 4, (batch, keys)).float()}),
         (of_words, {"of_words.table": torch.randn(heads * dim, 9), "of_words.ids": whole(0, 9, (batch, keys))}),
+        (of_sums, {"of_sums.table": torch.randn(5, dim), "of_sums.v": torch.randn(kv_heads, dim)}),
         (late, {"late.table": torch.randn(9, value_dim), "late.start": whole(-3, 9, (heads,))}),
         (centred, {}),
     ]
 
 
 @pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(7))
 def test_kernels_of_other_functions(number, target):
     shape = (2, 4, 2, 65, 70, 24, 16)
     encoding, params = others(shape)[number]
@@ -255,7 +290,7 @@ def test_is_fused(case, target):
 
 @pytest.mark.parametrize(
     "encoding",
-    [contextual, key_side, value_side, forget, projected, query_decay, until_full, late],
+    [contextual, key_side, disentangled, of_sums, value_side, forget, projected, query_decay, until_full, late],
     ids=lambda e: e.name,
 )
 def test_the_compiler_reads_what_is_traced(encoding, sextant_opt):
@@ -266,6 +301,8 @@ def test_the_compiler_reads_what_is_traced(encoding, sextant_opt):
 def test_spellings():
     assert "pos.query_dot %ak[%" in key_side.text
     assert "pos.query_dot %table columns[%" in contextual.text
+    assert "pos.key_dot %qr columns[%" in disentangled.text
+    assert "pos.key_dot %table[%" in of_sums.text and "plus %v" in of_sums.text
     assert " plus %v : tensor<?x?xf32>, tensor<?x?xf32>" in projected.text
     assert "leftward until %" in contextual.text and "rightward until %" in counted.text
     assert "pos.weighted_rows %av : tensor<?x?xf32> {" in value_side.text

@@ -50,6 +50,10 @@ ERRORS = [
     (lambda s, at, p: s + at.query_dot(p.t[0], plus=p.v), r"plus=v\[at.head\]"),
     (lambda s, at, p: s + at.query_dot(p.t[0], plus=p.v[0]), "the row of its head"),
     (lambda s, at, p: s + at.query_dot(p.t[0], plus=p.w[at.head]), r"w\[i\] has value_dim"),
+    # Products with the key row.
+    (lambda s, at, p: s + at.key_dot(p.t), r"write at.key_dot\(table\[i\]\)"),
+    (lambda s, at, p: s + at.key_dot(p.w[0]), r"the key row has head_dim elements, w\[i\] has value_dim"),
+    (lambda s, at, p: s + at.key_dot(p.t[0], plus=p.v[0]), r"adds to the key row.*\(kv_heads, head_dim\)"),
     # Scans.
     (lambda s, at, p: s + at.scan, "got method; call it"),
     (lambda s, at, p: s + at.scan(s < 0), "sextant.where"),
@@ -91,6 +95,8 @@ def test_what_belongs_to_a_score_of_one_head():
         _score(lambda s, at, p: at.scan(s), all_heads=True)
     with pytest.raises(CompileError, match=f"at.query_dot has no meaning {place}"):
         _score(lambda s, at, p: s + at.query_dot(p.t[0]), all_heads=True)
+    with pytest.raises(CompileError, match=f"at.key_dot has no meaning {place}"):
+        _score(lambda s, at, p: s + at.key_dot(p.t[0]), all_heads=True)
     with pytest.raises(CompileError, match="at.scan has no meaning in a mask"):
 
         @sextant.mask

@@ -252,6 +252,20 @@ def shaw(query, key, value, params, constants):
     return weights @ value + sums @ av
 
 
+def deberta(query, key, value, params, constants):
+    """As shaw: one product per row of the projected tables, gathered."""
+    heads, dim = query.shape[1], query.shape[-1]
+    kr, qr = (params[f"deberta.{n}"].unflatten(0, (heads, dim)) for n in ("kr", "qr"))
+    reach = kr.shape[-1] // 2
+    back = (constants["distance"] + reach).clamp(0, 2 * reach - 1)
+    ahead = (reach - constants["distance"]).clamp(0, 2 * reach - 1)
+    shape = (*query.shape[:2], -1, -1)
+    to_position = (query @ kr).gather(-1, back.expand(*shape))
+    to_content = (key @ qr).gather(-1, ahead.mT.expand(*shape)).mT
+    score = (query @ key.mT + to_position + to_content) / math.sqrt(3 * dim)
+    return _softmax(score, value, constants["visible"])
+
+
 def transformer_xl(query, key, value, params, constants):
     heads, length, dim = query.shape[1:]
     u, v, wr = (params[f"transformer_xl.{n}"] for n in ("u", "v", "wr"))

@@ -71,6 +71,7 @@ WORKS = (
     Work("fire, leaky_relu", eager.fire_leaky, 0.8, 3, 3, use=f"fire({LEAKY})"),
     Work("columns", eager.columns, 0.6),
     Work("shaw", eager.shaw, 0.5, 3, 3),
+    Work("deberta", eager.deberta, 0.4, 3, 3),
     Work("cope, gates that exit early", eager.cope, 0.5, 3, 3, use="cope"),
     Work("cope, never exits", eager.cope, 0.4, 3, 3, use="cope", gate=-12.0),
     Work("transformer_xl", eager.transformer_xl, 0.4, 3, 3),

@@ -24,19 +24,13 @@ using namespace sextant::codegen;
 // Products with tables
 //===----------------------------------------------------------------------===//
 
-Value BackwardSite::readProducts(unsigned products, Index rows, Value index) {
-  Value base =
-      arguments.getAddress(products, {batchIndex, headIndex, getQuery()});
-  return lookUp(
-      index, rows,
-      [&](Value row) {
-        return kernel.loadBroadcast(base, {kernel.fromI32(row)});
-      },
-      [&](Value each) { return kernel.gather(kernel.f32, base, each); });
+Value BackwardSite::readQueryProducts(unsigned products, Index rows,
+                                      Value index) {
+  return readProducts(products, headIndex, getQuery(), rows, index);
 }
 
-void BackwardSite::addToProducts(unsigned sums, Index rows, Value index,
-                                 Value addend) {
+void BackwardSite::addToQueryProducts(unsigned sums, Index rows, Value index,
+                                      Value addend) {
   Value base =
       arguments.getAddress(sums, {chunk, batchIndex, headIndex, getQuery()});
   TableEntry entry = toEntry(index, rows);
@@ -62,6 +56,31 @@ void BackwardSite::addToProducts(unsigned sums, Index rows, Value index,
       });
 }
 
+/// Each lane has a key, and so sums, of its own.
+void BackwardSite::addToKeyProducts(unsigned sums, Index rows, Value index,
+                                    Value addend) {
+  Index group = getLaneGroup(sums, 3, getKey());
+  Value base = arguments.getAddress(sums, {0, batchIndex, kvHead, group});
+  TableEntry entry = toEntry(index, rows);
+  addend = kernel.broadcast(addend);
+  auto addVector = [&](Value row) {
+    Value at =
+        kernel.advance(base, {kernel.mul(kernel.fromI32(row), kernel.width())});
+    kernel.storeVector(kernel.addF(kernel.loadVector(at), addend), at);
+  };
+  if (!isa<VectorType>(index.getType()))
+    return addVector(entry.row);
+  auto [firstRow, isSame] = findSame(entry.row);
+  Value first = firstRow;
+  kernel.when(
+      isSame, [&] { addVector(first); },
+      [&] {
+        Value places = getLanePlaces(entry.row);
+        Value sum = kernel.gather(kernel.f32, base, places);
+        kernel.scatter(kernel.addF(sum, addend), base, places);
+      });
+}
+
 /// The product with the row of the cell's offset.
 Value BackwardSite::loadOffsetProduct(unsigned number) {
   return kernel.loadVector(
@@ -81,17 +100,23 @@ Value BackwardSite::rowDot(OpBuilder &, pos::RowDotOpInterface op,
   if (std::optional<unsigned> number = plan.findOffsetProduct(op))
     return orNaN(loadOffsetProduct(*number),
                  toEntry(kernel.broadcast(index), countRows(op)));
-  return readProducts(operands.queryProducts[plan.findTable(op)], countRows(op),
-                      index);
+  unsigned products = operands.rowProducts[plan.findTable(op)];
+  if (op.getSide() == pos::Side::query)
+    return readQueryProducts(products, countRows(op), index);
+  return readLaneProducts(products, kvHead, getKey(), countRows(op), index);
 }
 
 void BackwardSite::addToRowDot(OpBuilder &, pos::RowDotOpInterface op,
                                Value index, Value cotangent) {
   if (std::optional<unsigned> number = plan.findOffsetProduct(op))
     return storeOffsetGradient(*number, cotangent);
-  if (sweep != Sweep::Totals)
-    addToProducts(task.queryProductGradients[plan.findTable(op)], countRows(op),
-                  index, cotangent);
+  if (sweep == Sweep::Totals)
+    return;
+  unsigned sums = task.rowProductGradients[plan.findTable(op)];
+  if (op.getSide() == pos::Side::query)
+    addToQueryProducts(sums, countRows(op), index, cotangent);
+  else
+    addToKeyProducts(sums, countRows(op), index, cotangent);
 }
 
 Value BackwardSite::sum(OpBuilder &, pos::SumOp op) {
@@ -266,8 +291,10 @@ LogicalResult BackwardKernel::emitSweeps(Index firstHead, Index group) {
     clear(arguments.getAddress(tensor, {chunk, batch, firstHead}),
           kernel.mul(group, words));
   };
-  for (unsigned tensor : task.queryProductGradients)
-    clearSums(tensor);
+  for (auto [table, tensor] :
+       llvm::zip_equal(task.plan.rowTables, task.rowProductGradients))
+    if (table.side == pos::Side::query)
+      clearSums(tensor);
   clearOffsets();
   for (unsigned tensor : task.offsetQueryGradients)
     clearSums(tensor);
@@ -342,7 +369,7 @@ FailureOr<Value> BackwardKernel::addWeightedRows(Value gradient, Value p) {
       return failure();
     auto table = cast<BlockArgument>(op.getTable());
     Index rows = arguments.getSize(*task.sites.params[table.getArgNumber()], 0);
-    Value product = kernel.broadcast(site.readProducts(
+    Value product = kernel.broadcast(site.readQueryProducts(
         task.sites.outputProducts[number], rows, row->front()));
     // A hidden key may have any row.
     Value isSeen =
@@ -351,7 +378,8 @@ FailureOr<Value> BackwardKernel::addWeightedRows(Value gradient, Value p) {
         gradient, kernel.selectF(isSeen, product, kernel.splatF32(0.0)));
     if (task.bucketGradients[number] &&
         site.getSweep() != BackwardSite::Sweep::Totals)
-      site.addToProducts(*task.bucketGradients[number], rows, row->front(), p);
+      site.addToQueryProducts(*task.bucketGradients[number], rows, row->front(),
+                              p);
   }
   return gradient;
 }

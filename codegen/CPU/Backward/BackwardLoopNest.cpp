@@ -73,7 +73,7 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
   cellScores = reserve(shape.rows * shape.panel);
   cellSlopes = reserve(rollsRows() ? shape.rows * shape.panel : 0);
   int64_t groups = shape.queries / shape.rows;
-  if (!task.plan.queryTables.empty() || !task.plan.weightedRows.empty() ||
+  if (!task.plan.rowTables.empty() || !task.plan.weightedRows.empty() ||
       !task.plan.scans.empty()) {
     Value sums = reserve(task.plan.scans.size() * shape.rows * shape.panel);
     site.setMemory(sums, reserve(2 * kernel.width()));

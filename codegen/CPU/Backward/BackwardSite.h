@@ -90,11 +90,12 @@ public:
     offsetStride = stride;
     offsetGradients = llvm::to_vector(gradients);
   }
-  /// Entry `index` of the row's products with a table of `rows` rows, and the
-  /// sum that takes its gradient.
-  mlir::Value readProducts(unsigned products, Index rows, mlir::Value index);
-  void addToProducts(unsigned sums, Index rows, mlir::Value index,
-                     mlir::Value addend);
+  /// Entry `index` of the query row's products with a table of `rows` rows, and
+  /// the sum that takes its gradient.
+  mlir::Value readQueryProducts(unsigned products, Index rows,
+                                mlir::Value index);
+  void addToQueryProducts(unsigned sums, Index rows, mlir::Value index,
+                          mlir::Value addend);
 
   /// Per row and scan: the sum of the values so far; the sum of all cotangents
   /// and that of the keys passed so far.
@@ -132,6 +133,8 @@ protected:
                           mlir::Value row) override;
 
 private:
+  void addToKeyProducts(unsigned sums, Index rows, mlir::Value index,
+                        mlir::Value addend);
   mlir::Value loadOffsetProduct(unsigned number);
   void storeOffsetGradient(unsigned number, mlir::Value cotangent);
   mlir::Value getScanState(ScanState state, unsigned scan, Index query);

@@ -52,10 +52,13 @@ struct BackwardTask {
   unsigned keyGradient = 0;
   llvm::SmallVector<unsigned> valueGradients;
   /// [chunks, B, H, Lq rounded up to blocks, padded rows of the table] x f32,
-  /// cleared by its item: gradients of products with the tables of
-  /// plan.queryTables, and the sums of P per row of those of
+  /// cleared by its item: gradients of products of query rows with the tables
+  /// of plan.rowTables, and the sums of P per row of those of
   /// plan.weightedRows, where their gradients are wanted (see RowProducts.h).
-  llvm::SmallVector<unsigned> queryProductGradients;
+  /// Those of products of key rows are [1, B, heads of keys, padded keys /
+  /// width, padded rows of the table, width], zero at first: a key belongs to
+  /// one item.
+  llvm::SmallVector<unsigned> rowProductGradients;
   llvm::SmallVector<Number> bucketGradients;
   /// [3 * scans, B, H, Lq rounded up to blocks] x f32: see ScanState.
   unsigned scanState = 0;

@@ -91,6 +91,7 @@ LogicalResult ForwardItem::emit(Index outer, Index tile, Index panels) {
       failed(keySite.enterHead(batch, kvHead)) ||
       failed(valueSite.enterHead(batch, kvHead)))
     return failure();
+  site.setKeyHead(kvHead);
   site.packPositions(firstQuery, kernel.mul(panelCount, task.panel),
                      task.maxPanels * task.panel, at(scratch.positions));
   if (failed(packQueries()) || failed(packOffsetQueries()))

@@ -1,8 +1,9 @@
 //===- ScoreContextual.cpp - Contextual places of the forward -------------===//
 //
-// Lanes are queries. A table of products lies with lanes side by side, so a row
-// that is the same in all lanes is one load and any other a gather. A running
-// sum is a vector that goes from key to key.
+// Lanes are queries. A table of products of query rows lies with lanes side by
+// side, one of key rows row by row, so an entry that is the same in all lanes
+// is one load and any other a gather. A running sum is a vector that goes from
+// key to key.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,22 +25,11 @@ Value ScoreSite::rowDot(OpBuilder &, pos::RowDotOpInterface op, Value index) {
   if (std::optional<unsigned> number = plan.findOffsetProduct(op))
     return orNaN(loadOffsetProduct(*number),
                  toEntry(kernel.broadcast(index), countRows(op)));
-  unsigned products = operands.queryProducts[plan.findTable(op)];
-  int64_t width = kernel.width();
-  Index last = kernel.sub(arguments.getSize(products, 2), 1);
-  Index group = kernel.min(kernel.div(getFirst(), width), last);
-  Value base = arguments.getAddress(products, {batchIndex, headIndex, group});
-  auto load = [&](Value row) {
-    return kernel.loadVector(base, {kernel.mul(kernel.fromI32(row), width)});
-  };
-  auto gather = [&](Value rows) {
-    Value places = arith::MulIOp::create(kernel.builder, kernel.loc, rows,
-                                         kernel.splatI32(width));
-    places = arith::AddIOp::create(kernel.builder, kernel.loc, places,
-                                   kernel.lanes(0));
-    return kernel.gather(kernel.f32, base, places);
-  };
-  return lookUp(index, countRows(op), load, gather);
+  unsigned products = operands.rowProducts[plan.findTable(op)];
+  if (op.getSide() == pos::Side::key)
+    return readProducts(products, keyHead, getKey(), countRows(op), index);
+  return readLaneProducts(products, headIndex, getFirst(), countRows(op),
+                          index);
 }
 
 Value ScoreSite::sum(OpBuilder &, pos::SumOp op) {

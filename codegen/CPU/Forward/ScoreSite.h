@@ -24,6 +24,8 @@ public:
   /// end.
   void packPositions(Index first, Index count, int64_t capacity,
                      mlir::Value memory);
+  /// The head of the keys that the head at hand meets.
+  void setKeyHead(Index head) { keyHead = head; }
   /// The first query row of the panel, and its place among the item's rows.
   void enterPanel(Index first, Index place);
   /// `vector` counts vectors within the panel; `row` is that of the key in its
@@ -79,7 +81,7 @@ private:
   Index getKey();
   mlir::Value loadOffsetProduct(unsigned number);
 
-  Index first = 0, place = 0, vector = 0, key = 0, row = 0;
+  Index first = 0, place = 0, vector = 0, key = 0, row = 0, keyHead = 0;
   int64_t vectors; ///< of a panel
   int64_t capacity = 0;
   mlir::Value packed;

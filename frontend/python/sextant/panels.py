@@ -19,7 +19,7 @@ from .rowmaps import OPERANDS, map_rows
 from .uses import Use
 
 # Places at which a score depends on more than itself and positions.
-_CONTENT = {"score of all heads", "query_dot", "scan"}
+_CONTENT = {"score of all heads", "query_dot", "key_dot", "scan"}
 # Deviation of what is added to parameters at which an encoding does nothing.
 _MOVED = 0.1
 _MASK_LENGTH = 384

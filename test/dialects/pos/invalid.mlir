@@ -555,6 +555,38 @@ pos.encoding @scan_of_rows {
 
 // -----
 
+pos.encoding @key_dot_of_all {
+  %n = pos.extent heads
+  %w = pos.param "w" : tensor<?x?xf32> dims(%n, %n)
+  // expected-error @below {{payload of all heads can neither scan nor read a row}}
+  pos.score {
+  ^bb0(%s: tensor<?xf32>):
+    %o = pos.offset
+    // expected-note @below {{'pos.key_dot' is of one head}}
+    %y = pos.key_dot %w[%o] : tensor<?x?xf32>
+    pos.yield %s : tensor<?xf32>
+  }
+}
+
+// -----
+
+pos.encoding @key_dot_in_a_sum_of_a_mask {
+  %n = pos.extent head_dim
+  %w = pos.param "w" : tensor<?x?xf32> dims(%n, %n)
+  pos.mask {
+    %z = pos.sum to %n {
+    ^bb0(%k: i32):
+      // expected-error @below {{'pos.key_dot' op stands in a score payload only}}
+      %y = pos.key_dot %w[%k] : tensor<?x?xf32>
+      pos.yield %y : f32
+    } : f32
+    %v = arith.cmpf oge, %z, %z : f32
+    pos.yield %v : i1
+  }
+}
+
+// -----
+
 pos.encoding @query_dot_of_a_mask {
   %n = pos.extent head_dim
   %w = pos.param "w" : tensor<?x?xf32> dims(%n, %n)

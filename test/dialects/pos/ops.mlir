@@ -151,6 +151,10 @@ pos.encoding @context {
     %columns = pos.query_dot %table columns[%o] : tensor<?x?xf32>
     // CHECK: pos.query_dot %[[T:[a-z0-9]+]][%{{[a-z0-9]+}}] plus %[[T]] : tensor<?x?xf32>, tensor<?x?xf32>
     %plus = pos.query_dot %table[%o] plus %table : tensor<?x?xf32>, tensor<?x?xf32>
+    // CHECK: pos.key_dot %{{[a-z0-9]+}}[%{{[a-z0-9]+}}] : tensor<?x?xf32>
+    %of_key = pos.key_dot %table[%o] : tensor<?x?xf32>
+    // CHECK: pos.key_dot %[[T]] columns[%{{[a-z0-9]+}}] plus %[[T]] : tensor<?x?xf32>, tensor<?x?xf32>
+    %of_key_plus = pos.key_dot %table columns[%o] plus %table : tensor<?x?xf32>, tensor<?x?xf32>
     // CHECK: pos.scan %{{[a-z0-9]+}} leftward until %[[SCALE]] : f32
     %l = pos.scan %s leftward until %k : f32
     // CHECK: pos.sum to %{{[a-z0-9]+}} {

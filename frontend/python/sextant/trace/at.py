@@ -40,11 +40,11 @@ class Offset(Value):
 
 class At:
     """Where a payload stands. All are integers, except `scale` and `host`, and what
-    depends on contents: `query_dot`, `scan` and `running_sum` are numbers.
+    depends on contents: `query_dot`, `key_dot`, `scan` and `running_sum` are numbers.
 
     What there is not at a place is an error there: `row` and `lane` belong to
-    maps of rows, `offset`, `query` and `key` to scores and masks, `query_dot` and
-    `scan` to the score of one head.
+    maps of rows, `offset`, `query` and `key` to scores and masks, `query_dot`,
+    `key_dot` and `scan` to the score of one head.
     """
 
     def __init__(self, builder: Builder, place: Place):
@@ -202,7 +202,20 @@ class At:
         >>> score + at.scale * at.query_dot(table[sextant.clamp(at.offset, -8, 8) + 8])
         """
         self._require_score("at.query_dot", ("a sextant.sum",))
-        return table_rows.query_dot(self.builder, row, plus, self.head if plus is not None else None)
+        head = self.head if plus is not None else None
+        return table_rows.row_dot(self.builder, "query", row, plus, head)
+
+    def key_dot(self, row: TableRow, plus: TableRow | None = None) -> Value:
+        """The key row times a row or a column of a table, as `query_dot` does it with
+        the query row: a parameter of ("kv_heads * head_dim", columns) has a part for
+        each head of the keys, and ``plus=v[at.head]`` adds a row of a parameter of
+        (kv_heads, head_dim), that of the key's head.
+
+        >>> score + at.scale * at.key_dot(table[sextant.clamp(at.offset, -8, 8) + 8])
+        """
+        self._require_score("at.key_dot", ("a sextant.sum",))
+        head = self.head if plus is not None else None
+        return table_rows.row_dot(self.builder, "key", row, plus, head)
 
     def scan(self, value, until=math.inf, direction: str = "leftward") -> Value:
         """The sum of ``value``, a number that is not negative, over the visible keys of

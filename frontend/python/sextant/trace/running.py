@@ -28,6 +28,7 @@ _SPELLINGS = {
     "pos.host": "at.host",
     "pos.scan": "an at.scan",
     "pos.query_dot": "an at.query_dot",
+    "pos.key_dot": "an at.key_dot",
     "pos.running_sum": "an at.running_sum",
     "pos.read": "a parameter",
 }

@@ -1,8 +1,8 @@
 """Rows and columns of tables: what a parameter of two dims gives for one index.
 
 `table[i]` is a row, `table[:, i]` a column. Neither is a value of a payload: a row is
-multiplied with the query row (`at.query_dot`) or added to the values that a query
-sums (`sextant.weighted_rows`).
+multiplied with the query's or the key's row (`at.query_dot`, `at.key_dot`) or added
+to the values that a query sums (`sextant.weighted_rows`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from .builder import Builder, trace_error
 from .foreign import Foreign
 from .values import F32, Value
 
-# How the dim is written along which a row or a column meets the query row.
-_QUERY = ("head_dim",)
-_QUERY_OF_EACH_HEAD = ("head_dim", "model", "heads * head_dim", "head_dim * heads")
+# How the dim is written along which a row or a column meets a row of one side.
+_ROW = ("head_dim",)
+_COLUMN = {
+    "query": ("head_dim", "model", "heads * head_dim", "head_dim * heads"),
+    "key": ("head_dim", "kv_heads * head_dim", "head_dim * kv_heads"),
+}
+_HEADS = {"query": "heads", "key": "kv_heads"}
 
 
 class TableRow(Foreign):
@@ -75,24 +79,25 @@ class TableRow(Foreign):
         )
 
 
-def query_dot(builder: Builder, row, plus, head: Value | None) -> Value:
-    """``row`` times the query row, to which the head's row ``plus`` is added."""
+def row_dot(builder: Builder, side: str, row, plus, head: Value | None) -> Value:
+    """``row`` times the row of a side, to which the head's row ``plus`` is added."""
+    name = f"at.{side}_dot"
     if not isinstance(row, TableRow):
         raise trace_error(
-            "at.query_dot takes a row or a column of a parameter of two dims",
-            hint="write at.query_dot(table[i]) or at.query_dot(table[:, i])",
+            f"{name} takes a row or a column of a parameter of two dims",
+            hint=f"write {name}(table[i]) or {name}(table[:, i])",
         )
-    row.check_lanes(_QUERY_OF_EACH_HEAD if row.is_column else _QUERY, "the query row")
+    row.check_lanes(_COLUMN[side] if row.is_column else _ROW, f"the {side} row")
     operands, types = "", row.table.tensor
     if plus is not None:
         if not isinstance(plus, TableRow) or plus.is_column or plus.index.name != head.name:
             raise trace_error(
-                "what at.query_dot adds to the query row is the row of its head, of a "
-                "parameter of (heads, head_dim)",
-                hint="write at.query_dot(row, plus=v[at.head])",
+                f"what {name} adds to the {side} row is the row of its head, of a "
+                f"parameter of ({_HEADS[side]}, head_dim)",
+                hint=f"write {name}(row, plus=v[at.head])",
             )
-        plus.check_lanes(_QUERY, "the query row")
+        plus.check_lanes(_ROW, f"the {side} row")
         operands, types = f" plus {plus.table.name}", f"{types}, {plus.table.tensor}"
     columns = " columns" if row.is_column else ""
-    text = f"pos.query_dot {row.table.name}{columns}[{row.index.name}]{operands} : {types}"
+    text = f"pos.{side}_dot {row.table.name}{columns}[{row.index.name}]{operands} : {types}"
     return Value(builder, builder.pure(text, "v"), F32)

@@ -122,8 +122,9 @@ def encoding(
     encoding that maps the scaled score at (batch, head, query, key).
 
     With ``all_heads`` the function sees the vector of all heads' scores. A score of
-    one head may depend on contents: ``at.query_dot`` (the query row times a table's
-    row), ``at.scan`` (a sum over visible keys), ``at.running_sum``.
+    one head may depend on contents: ``at.query_dot`` and ``at.key_dot`` (the query's
+    or the key's row times a table's row), ``at.scan`` (a sum over visible keys),
+    ``at.running_sum``.
     """
 
     def trace(function: Callable) -> Encoding:
@@ -202,7 +203,7 @@ def turn_rows(
     Raises `CompileError` for operands that do not turn and for what there is not in
     a turn (a score, an offset, the other side). What a call decides is an error
     when it compiles: a block wider than a head, a turn that is named after another
-    map of the same rows, a ``query_dot`` of a query that turns.
+    map of the same rows, a ``query_dot`` of a query that turns, a ``key_dot`` of a key.
 
     >>> @sextant.turn_rows(block="size")
     ... def turned(block, row, column, at, g: sextant.Param("head_dim // size", "size", "size"), *, size=8):
