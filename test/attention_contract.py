@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
+from numeric_contract import DRAWS, ROUNDING, Comparison, neighbour, nudged, products_of
 
 import sextant
-from numeric_contract import DRAWS, ROUNDING, Comparison, neighbour, nudged, products_of
 from sextant import definitions
 
 
@@ -33,7 +33,7 @@ class Inputs:
     scale: float | None = None
 
     @staticmethod
-    def drawn(query, key, values, params=None, positions=None) -> "Inputs":
+    def drawn(query, key, values, params=None, positions=None) -> Inputs:
         """Operands as given, and gradients of the results drawn to fit them."""
         values = list(values) if isinstance(values, Sequence) else [values]
         rows = query.shape[:3]
@@ -47,7 +47,7 @@ class Inputs:
             positions or {},
         )
 
-    def each(self, rows: Callable, sums: Callable) -> "Inputs":
+    def each(self, rows: Callable, sums: Callable) -> Inputs:
         """`rows` of what has the type of the call, `sums` of what is f32 or wider."""
         return replace(
             self,
@@ -62,17 +62,17 @@ class Inputs:
             },
         )
 
-    def cast(self, dtype: torch.dtype) -> "Inputs":
+    def cast(self, dtype: torch.dtype) -> Inputs:
         compute = torch.float64 if dtype == torch.float64 else torch.float32
         return self.each(lambda t: t.to(dtype), lambda t: t.to(compute))
 
-    def neighbours(self, dtype: torch.dtype) -> "Inputs":
+    def neighbours(self, dtype: torch.dtype) -> Inputs:
         """Inputs next to these, exact in ``dtype``; see numeric_contract.py."""
         return self.each(
             lambda t: neighbour(t, dtype), lambda t: neighbour(t, torch.float32)
         )
 
-    def nudged(self, draw: int) -> "Inputs":
+    def nudged(self, draw: int) -> Inputs:
         """Inputs that f32 hardly tells from these, in float64; see numeric_contract.py."""
 
         def move(t: torch.Tensor) -> torch.Tensor:
@@ -80,7 +80,7 @@ class Inputs:
 
         return self.each(move, move)
 
-    def rounded(self, roundings: int = 1, params: bool = False) -> "Inputs":
+    def rounded(self, roundings: int = 1, params: bool = False) -> Inputs:
         """Operands moved by up to some roundings to bf16. One moves a sum of products as
         far as the rounding of the other operand does, P or dS, which plain code in bf16
         rounds. With ``params`` also parameters, of which plain code makes operands."""

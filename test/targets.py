@@ -4,7 +4,6 @@ import functools
 
 import pytest
 import torch
-
 from attention_contract import Inputs
 
 # Those with kernels of f32 of their own, and what adds products of bf16 to them.

@@ -21,7 +21,7 @@ namespace sextant::codegen {
 
 /// To which cache a prefetch brings a line; the values are LLVM's localities.
 /// The first has no room to spare but for what is read next.
-enum class CacheLevel : uint32_t { second = 2, first = 3 };
+enum class CacheLevel : uint32_t { Second = 2, First = 3 };
 
 /// f32 of a line of cache.
 constexpr int64_t cacheLine = 16;
@@ -113,7 +113,7 @@ public:
   /// Asks for the lines of `words` f32 from base plus the sum of `offsets` on,
   /// which may lie outside the memory of `base`.
   void prefetch(mlir::Value base, llvm::ArrayRef<Index> offsets,
-                int64_t words = 1, CacheLevel level = CacheLevel::second);
+                int64_t words = 1, CacheLevel level = CacheLevel::Second);
   /// The first `count` (1 to width) lanes only; the others are zero.
   mlir::Value loadPart(mlir::VectorType type, mlir::Value pointer, Index count);
   void storePart(mlir::Value vector, mlir::Value pointer, Index count);

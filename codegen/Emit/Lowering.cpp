@@ -45,4 +45,3 @@ SymbolRefAttr Lowering::getKernel(StringRef suffix) const {
       context, kernelsName,
       FlatSymbolRefAttr::get(context, getKernelName(suffix)));
 }
-

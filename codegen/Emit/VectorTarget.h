@@ -34,8 +34,9 @@ struct VectorTarget {
   /// with it converts f32 to bf16 in one instruction, too.
   mlir::Value (*bf16Dot)(KernelBuilder &, mlir::Value sum, mlir::Value a,
                          mlir::Value b) = nullptr;
-  /// Calls `function` with arithmetic in which operands and results below 2^-126
-  /// are 0, and restores the caller's. Null: kernels compute as their caller.
+  /// Calls `function` with arithmetic in which operands and results below
+  /// 2^-126 are 0, and restores the caller's. Null: kernels compute as their
+  /// caller.
   void (*flushingCall)(KernelBuilder &, mlir::LLVM::LLVMFuncOp function,
                        mlir::ValueRange arguments) = nullptr;
 

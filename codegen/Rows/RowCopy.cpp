@@ -210,6 +210,6 @@ void sextant::codegen::prefetchRows(KernelBuilder &kernel,
   kernel.loop(begin, end, 1, [&](Value number) {
     Index row = kernel.add(rows.first, number);
     kernel.prefetch(base, {kernel.div(kernel.mul(row, stride), perWord)}, words,
-                    CacheLevel::second);
+                    CacheLevel::Second);
   });
 }

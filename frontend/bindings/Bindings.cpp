@@ -162,13 +162,13 @@ static void bindCompilation(py::module_ &m) {
   m.def(
       "describe_target",
       [](const std::string &name) {
-        TargetFacts facts = run([&](Session &session) {
-          return describeTarget(session, name);
-        });
+        TargetFacts facts = run(
+            [&](Session &session) { return describeTarget(session, name); });
         return py::make_tuple(facts.device, facts.elementTypes);
       },
       py::arg("name"),
-      "Where the tensors of a target are, and names of the types that it takes.");
+      "Where the tensors of a target are, and names of the types that it "
+      "takes.");
   m.def(
       "register_target",
       [](const std::string &name, const std::string &like, int64_t width,

@@ -24,8 +24,8 @@ std::optional<std::string> compileText(Session &session,
 /// Names of the targets that this machine can run.
 std::vector<std::string> listTargets();
 
-/// Where tensors of a target are ("cpu") and what they are made of ("f32", ...);
-/// `name` as for a compilation.
+/// Where tensors of a target are ("cpu") and what they are made of ("f32",
+/// ...); `name` as for a compilation.
 struct TargetFacts {
   std::string device;
   std::vector<std::string> elementTypes;

@@ -15,11 +15,11 @@ using namespace sextant;
 namespace {
 /// How tightly a text holds together; what is looser than its surroundings
 /// stands in parentheses.
-enum class Binding { choice, sum, product, atom };
+enum class Binding { Choice, Sum, Product, Atom };
 
 struct Spelled {
   std::string text;
-  Binding binding = Binding::atom;
+  Binding binding = Binding::Atom;
 };
 } // namespace
 
@@ -72,33 +72,33 @@ static Spelled spellValue(Value value) {
       })
       .Case([](arith::SelectOp select) {
         return Spelled{
-            spellOperand(select.getTrueValue(), Binding::choice) + " or " +
-                spellOperand(select.getFalseValue(), Binding::choice),
-            Binding::choice};
+            spellOperand(select.getTrueValue(), Binding::Choice) + " or " +
+                spellOperand(select.getFalseValue(), Binding::Choice),
+            Binding::Choice};
       })
       .Case<arith::AddIOp, arith::AddFOp>(
-          [](Operation *sum) { return spellBinary(sum, "+", Binding::sum); })
+          [](Operation *sum) { return spellBinary(sum, "+", Binding::Sum); })
       .Case<arith::SubIOp, arith::SubFOp>([](Operation *difference) {
-        return spellBinary(difference, "-", Binding::sum);
+        return spellBinary(difference, "-", Binding::Sum);
       })
       .Case<arith::MulIOp, arith::MulFOp>([](Operation *product) {
-        return spellBinary(product, "*", Binding::product);
+        return spellBinary(product, "*", Binding::Product);
       })
       .Case<arith::DivFOp>([](Operation *quotient) {
-        return spellBinary(quotient, "/", Binding::product);
+        return spellBinary(quotient, "/", Binding::Product);
       })
       .Case<arith::DivSIOp, arith::FloorDivSIOp>([](Operation *quotient) {
-        return spellBinary(quotient, "//", Binding::product);
+        return spellBinary(quotient, "//", Binding::Product);
       })
       .Case([](arith::NegFOp negative) {
         return Spelled{
-            "-" + spellOperand(negative.getOperand(), Binding::product),
-            Binding::sum};
+            "-" + spellOperand(negative.getOperand(), Binding::Product),
+            Binding::Sum};
       })
       .Case([](arith::SIToFPOp number) { return spellValue(number.getIn()); })
       .Case([](arith::FPToSIOp whole) {
         auto quotient = whole.getIn().getDefiningOp<arith::DivFOp>();
-        return quotient ? spellBinary(quotient, "//", Binding::product)
+        return quotient ? spellBinary(quotient, "//", Binding::Product)
                         : spellCall(whole, "int");
       })
       .Case<arith::MaxSIOp, arith::MaximumFOp>(

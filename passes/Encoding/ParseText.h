@@ -1,4 +1,5 @@
-//===- ParseText.h - Modules and definitions as they are written -*- C++ -*-===//
+//===- ParseText.h - Modules and definitions as they are written -*- C++
+//-*-===//
 
 #ifndef SEXTANT_PASSES_ENCODING_PARSETEXT_H
 #define SEXTANT_PASSES_ENCODING_PARSETEXT_H

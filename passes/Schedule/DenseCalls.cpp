@@ -20,19 +20,19 @@ exec::DenseOp passes::createDense(OpBuilder &builder, Location loc,
     auto numbers = llvm::to_vector(
         llvm::seq<int64_t>(first, static_cast<int64_t>(operands.size())));
     switch (argument.kind) {
-    case Kind::tensor:
+    case Kind::Tensor:
       attributes.push_back(exec::TensorAttr::get(context, first));
       break;
-    case Kind::tensors:
+    case Kind::Tensors:
       attributes.push_back(exec::TensorsAttr::get(context, numbers));
       break;
-    case Kind::integer:
+    case Kind::Integer:
       attributes.push_back(exec::IntegerAttr::get(context, first));
       break;
-    case Kind::sizes:
+    case Kind::Sizes:
       attributes.push_back(exec::IntegersAttr::get(context, numbers));
       break;
-    case Kind::constant:
+    case Kind::Constant:
       attributes.push_back(argument.constant);
       break;
     }

@@ -2,9 +2,10 @@
 dialect, against autograd of the formula in float64."""
 
 import pytest
-import sextant
 import targets
 import torch
+
+import sextant
 
 
 @sextant.encoding

@@ -6,10 +6,11 @@ with the reference by C7 (numeric_contract.py).
 
 import attention_contract
 import pytest
-import sextant
 import targets
 import torch
 from numeric_contract import FLOOR
+
+import sextant
 
 
 @sextant.columns("width")

@@ -7,9 +7,10 @@ neighbours of the input show how far gradients move by that.
 
 import attention_contract
 import pytest
-import sextant
 import targets
 import torch
+
+import sextant
 
 # A scan from the first key on, and no encoding of the package does it.
 COUNT = """\

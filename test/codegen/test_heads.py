@@ -11,8 +11,8 @@ import attention_contract
 import pytest
 import targets
 import torch
-from heads_text import module, parameters, plain
 from attention_contract import Inputs
+from heads_text import module, parameters, plain
 from numeric_contract import DRAWS, Comparison
 from plain_attention import causal
 
@@ -20,7 +20,7 @@ import sextant
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
-from live_bytes import run_counted  # noqa: E402
+from live_bytes import run_counted
 
 pytest.importorskip("sextant._compiler")
 

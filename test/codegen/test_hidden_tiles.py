@@ -8,9 +8,9 @@ left alone.
 
 import pytest
 import torch
+from test_backward import compare
 
 import sextant
-from test_backward import compare
 
 pytest.importorskip("sextant._compiler")
 

@@ -1,14 +1,14 @@
 """Sums of rectified units as tables of segments: values and every gradient, held to
 C7 against the sum run unit by unit by the reference."""
 
+import attention_contract
 import pytest
-import sextant
 import targets
 import torch
-
-import attention_contract
 from attention_contract import Inputs
 from threads import threads
+
+import sextant
 
 # One scalar of query and key (a ratio, so that no table over offsets holds it), units
 # whose coefficients are read in different ways, a factor per head, and two sums.

@@ -3,9 +3,10 @@ integer by -1, shifts by any distance. The same on every target, at compile time
 initial values; Python's operators on traced values agree where Python has a value."""
 
 import pytest
-import sextant
 import targets
 import torch
+
+import sextant
 
 LEAST = -(2**31)
 NUMBERS = [LEAST, LEAST + 1, -7, -1, 0, 1, 2, 7, 31, 32, 33, 2**31 - 1]

@@ -4,8 +4,9 @@
 import math
 
 import pytest
-import sextant
 import torch
+
+import sextant
 
 # No number of f32, each off by about 1e-9 in it.
 TENTH, THIRD = 0.1, 1 / 3

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
-from live_bytes import run_counted  # noqa: E402
+from live_bytes import run_counted
 
 SHORT, LONG = 8192, 16384
 FACTOR = 2.2

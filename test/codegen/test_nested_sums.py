@@ -1,8 +1,9 @@
 """A sum in a sum whose terms use the outer index, as loops and written out."""
 
 import pytest
-import sextant
 import torch
+
+import sextant
 
 DEFINITION = """\
 pos.encoding @waves_of_waves {

@@ -6,10 +6,11 @@ Tolerance: C7, see numeric_contract.py.
 
 import attention_contract
 import pytest
-import sextant
 import targets
 import torch
 from threads import threads
+
+import sextant
 
 SHAPES = [*targets.SHAPES, (2, 2, 2, 200, 131, 128, 32, [])]
 

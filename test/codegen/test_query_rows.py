@@ -6,10 +6,11 @@ every target, against PyTorch in float64.
 """
 
 import pytest
-import sextant
 import targets
 import torch
 from numeric_contract import FLOOR
+
+import sextant
 from sextant import CompileError
 
 # Queries, keys.

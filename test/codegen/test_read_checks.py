@@ -3,9 +3,10 @@ the op, its line and the index, on every target; what a query does not see, and 
 vector of lanes computes past its end, is no read of the definition."""
 
 import pytest
-import sextant
 import targets
 import torch
+
+import sextant
 
 TARGETS = ["reference", *targets.DTYPES]
 

@@ -2,9 +2,10 @@
 
 import attention_contract
 import pytest
-import sextant
 import torch
 from targets import DTYPES, require
+
+import sextant
 
 SHAPES = [
     # batch, heads, kv heads, queries, keys, head dim, value dims, encodings

@@ -3,9 +3,10 @@ every remainder of a tile of keys, and inputs are small integers, so that one ke
 or too few shows."""
 
 import pytest
-import sextant
 import targets
 import torch
+
+import sextant
 
 
 @sextant.mask

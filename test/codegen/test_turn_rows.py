@@ -6,9 +6,10 @@ exponential in float64, and kernels against the reference by C7 (numeric_contrac
 
 import attention_contract
 import pytest
-import sextant
 import targets
 import torch
+
+import sextant
 
 
 @sextant.turn_rows(block="block")

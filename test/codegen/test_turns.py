@@ -6,9 +6,10 @@ reference by C7 (numeric_contract.py).
 
 import attention_contract
 import pytest
-import sextant
 import targets
 import torch
+
+import sextant
 
 # batch, heads, kv heads, queries, keys
 SHAPES = [(2, 2, 2, 6, 6), (1, 4, 2, 3, 9), (2, 2, 1, 9, 4), (1, 3, 3, 1, 20), (1, 1, 1, 5, 1)]

@@ -2,9 +2,10 @@
 logarithm of a kernel show as they are. In longer rows their errors hide among others'."""
 
 import pytest
-import sextant
 import targets
 import torch
+
+import sextant
 
 ULP = 2.0**-23
 

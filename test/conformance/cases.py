@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import attention_contract
 import pytest
 import torch
-
-import attention_contract
-import sextant
 from attention_contract import Inputs
+
+import sextant
 from sextant import definitions
 
 KERNEL_OPERANDS = {"query", "key", "value"}

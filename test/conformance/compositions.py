@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 import attention_contract
+import torch
 from attention_contract import Inputs
 from cases import make_params
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import sextant
 from cases import KERNEL_OPERANDS
 from compositions import POSITIONS
+from traced_sites import draw_traced
+
+import sextant
 from sextant import definitions
 from sextant.uses import spell_option
-from traced_sites import draw_traced
 
 
 def _option(rng: random.Random, option: definitions.OptionInfo) -> object:

@@ -11,9 +11,9 @@ import os
 import re
 
 import pytest
+from drawn_compositions import draw
 
 import sextant
-from drawn_compositions import draw
 from sextant import backend
 
 COUNT = int(os.environ.get("SEXTANT_COMPOSITIONS", "30"))

@@ -1,15 +1,15 @@
 """Every encoding, on every backend, against the reference."""
 
 import pytest
-import torch
-
-import sextant
 import targets
+import torch
 from attention_contract import run
 from cases import Case, compare, extents_of, make_inputs, make_params
 from numeric_contract import Comparison
-from sextant import definitions
 from threads import threads
+
+import sextant
+from sextant import definitions
 
 # Shapes in three groups; those of a group run the same compiled kernel. 300 keys are
 # several tiles and chunks of any target, and rescale what was summed before.

@@ -11,14 +11,14 @@ that is off by a percent moves a result by more than a thousand times that.
 
 import math
 
-import pytest
-import torch
-
 import attention_contract
-import sextant
+import pytest
 import targets
+import torch
 from attention_contract import Inputs
 from cases import Case, make_inputs, takes_groups
+
+import sextant
 from sextant import definitions
 
 TOLERANCE = 2.0**-13

@@ -10,9 +10,9 @@ excuses anything, and then the derivative lies between the two.
 """
 
 import torch
+from cases import Case, make_inputs, takes_groups
 
 import sextant
-from cases import Case, make_inputs, takes_groups
 from sextant import definitions
 
 STEP = 1e-6

@@ -3,8 +3,8 @@ has threads. What is written for vectors of any width must not know those of tod
 
 import pytest
 import torch
-
 from cases import Case, compare
+
 from sextant import backend
 
 NAME = "test:lanes32"

@@ -8,12 +8,12 @@ import re
 
 import pytest
 import torch
+from cases import KERNEL_OPERANDS, Case, compare
+from targets import available
 
 import sextant
-from cases import KERNEL_OPERANDS, Case, compare
 from sextant import definitions
 from sextant.uses import spell_option
-from targets import available
 
 # By encoding and option: values that are refused, and whole numbers at the edge of
 # what is accepted.

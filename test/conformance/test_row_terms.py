@@ -6,9 +6,9 @@ They cancel in the softmax and leave the score for the log-sum-exp; in the
 
 import pytest
 import torch
+from cases import Case, compare
 
 import sextant
-from cases import Case, compare
 
 ROWS = 128
 

@@ -48,7 +48,7 @@ def network(params, inputs, name):
 
 
 def dape(scores, params, hosts, variant, name="dape"):
-    batch, heads, lq, lk = scores.shape
+    _, heads, lq, lk = scores.shape
     bias = torch.zeros(heads, lq, lk, dtype=torch.float64)
     for host in hosts:
         bias = bias + HOSTS[host](params, heads, lq, lk, f"{name}.{host}")

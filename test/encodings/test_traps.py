@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 sextant = pytest.importorskip("sextant")
 pytest.importorskip("sextant._compiler")
 
-from sextant import backend, probe  # noqa: E402
+from sextant import backend, probe
 
 CPU = [t for t in backend.compiler().list_targets() if t.startswith("cpu:")]
 

@@ -134,7 +134,7 @@ def test_rows_of_attention_are_those_of_the_model(tmp_path, text_file, positions
 
 def test_loss_falls(tmp_path, text_file):
     assert train(tmp_path / "run", text_file, "--steps", "40") == 0
-    log = [json.loads(l) for l in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert [e["step"] for e in log] == list(range(40))
     assert log[-1]["loss"] < log[0]["loss"] - 0.5
 

@@ -166,9 +166,9 @@ def mesh():
 def register_sharding_rules():
     """Rows are cut along the batch or the heads, parameters of heads with them."""
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
-    from torch.distributed.tensor.experimental import register_sharding
     from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
     from torch.distributed.tensor._ops.utils import expand_to_full_mesh_op_strategy
+    from torch.distributed.tensor.experimental import register_sharding
 
     ways = ((Replicate(), Replicate(), Replicate()), (Shard(0), Replicate(), Partial()),
             (Shard(1), Shard(0), Shard(0)))  # fmt: skip

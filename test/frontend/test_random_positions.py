@@ -15,7 +15,7 @@ def test_draws_are_sorted_and_without_repetition(seed):
         positions = sextant.random_positions(length, most, draw)
         assert positions.dtype == torch.int32 and positions.shape == (length,)
         assert (positions.diff() > 0).all()
-        assert length == 0 or 0 <= positions[0] and positions[-1] < most
+        assert length == 0 or (0 <= positions[0] and positions[-1] < most)
 
 
 def test_every_position_is_as_likely():

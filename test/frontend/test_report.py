@@ -90,7 +90,7 @@ def test_a_verdict_is_what_every_choice_of_seeds_says():
 
 
 def test_many_seeds_are_drawn_from():
-    runs = {n: [{m: v for m, v in zip((1, 2, 4, 8), losses)}] * 9 for n, losses in LOSSES.items()}
+    runs = {n: [dict(zip((1, 2, 4, 8), losses))] * 9 for n, losses in LOSSES.items()}
     found = check_orderings(runs)
     assert found and all(f.holds is not None and f.seeds == 9 for f in found)
 
@@ -146,9 +146,9 @@ def test_curves_differ_without_colours_and_legends_lie_beside_them(monkeypatch):
         (ax,), (legend,) = figure.axes, figure.legends
         assert not legend.get_window_extent().overlaps(ax.get_window_extent())
         assert len(legend.get_texts()) == 9
-        looks = [(l.get_color(), l.get_linestyle()) for l in ax.get_lines()]
+        looks = [(line.get_color(), line.get_linestyle()) for line in ax.get_lines()]
         assert len(set(looks)) == 9
-    markers = [l.get_marker() for l in shown[0].axes[0].get_lines()]
+    markers = [line.get_marker() for line in shown[0].axes[0].get_lines()]
     assert len(set(markers)) == 8
 
 

@@ -15,11 +15,11 @@ import torch
 import sextant
 from sextant import definitions
 from sextant.cli import main
+from sextant.revision import revision
 from sextant.training import loop
 from sextant.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from sextant.training.config import TrainConfig
 from sextant.training.lock import FolderLock
-from sextant.revision import revision
 from sextant.training.state import read_state
 
 pytest.importorskip("sextant._compiler")

@@ -14,8 +14,6 @@ import torch
 
 import sextant
 
-
-
 # Functions of the meaning of installed encodings ------------------------------
 
 

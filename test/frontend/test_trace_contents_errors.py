@@ -44,7 +44,10 @@ ERRORS = [
     # Products with the query row.
     (lambda s, at, p: s + at.query_dot(p.t), r"write at.query_dot\(table\[i\]\)"),
     (lambda s, at, p: s + at.query_dot(p.t[0, 0]), "takes a row or a column"),
-    (lambda s, at, p: s + at.query_dot(p.c[0]), r"head_dim elements, c\[i\] has n.*; c\[:, i\] is a column, of head_dim"),
+    (
+        lambda s, at, p: s + at.query_dot(p.c[0]),
+        r"head_dim elements, c\[i\] has n.*; c\[:, i\] is a column, of head_dim",
+    ),
     (lambda s, at, p: s + at.query_dot(p.t[:, 0]), r"t\[:, i\] has n: a column.*; t\[i\] is a row, of head_dim"),
     (lambda s, at, p: s + at.query_dot(p.w[0]), r"head_dim elements, w\[i\] has value_dim"),
     (lambda s, at, p: s + at.query_dot(p.t[0], plus=p.v), r"plus=v\[at.head\]"),
@@ -68,12 +71,21 @@ ERRORS = [
     (lambda s, at, p: s + at.running_sum(lambda k: p.m[k], "kay"), 'did you mean "key"'),
     (lambda s, at, p: s + at.running_sum(lambda k: s, "key"), "got the score"),
     (lambda s, at, p: s + at.running_sum(lambda k: p.m, "key"), "are numbers, got a vector"),
-    (lambda s, at, p: s + at.running_sum(lambda k: k * at.key, "key"), "at.key has no meaning in the terms of a running sum"),
+    (
+        lambda s, at, p: s + at.running_sum(lambda k: k * at.key, "key"),
+        "at.key has no meaning in the terms of a running sum",
+    ),
     (lambda s, at, p: s + at.running_sum(lambda k: k * at.coord("query"), "key"), "has no meaning in the terms"),
     (lambda s, at, p: s + at.running_sum(lambda k: at.host * k, "key"), "at.host has no meaning in the terms"),
-    (lambda s, at, p: s + at.running_sum(lambda k: at.query_dot(p.t[k]), "key"), "at.query_dot has no meaning in the terms"),
+    (
+        lambda s, at, p: s + at.running_sum(lambda k: at.query_dot(p.t[k]), "key"),
+        "at.query_dot has no meaning in the terms",
+    ),
     (lambda s, at, p: (lambda o: s + at.running_sum(lambda k: o * k, "key"))(at.offset + 1), "only, got at.offset"),
-    (lambda s, at, p: s + sextant.sum(lambda j: at.running_sum(lambda k: k * j, "key"), p.n), "no meaning in a sextant.sum"),
+    (
+        lambda s, at, p: s + sextant.sum(lambda j: at.running_sum(lambda k: k * j, "key"), p.n),
+        "no meaning in a sextant.sum",
+    ),
     # Bounds.
     (lambda s, at, p: s + at.least_coord("self"), "one of the query or the key, not of 'self'"),
     (lambda s, at, p: s + at.greatest_coord("kay"), 'did you mean "key"'),

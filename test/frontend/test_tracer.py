@@ -340,7 +340,7 @@ def _score(body):
         (lambda s, at, m, t: s + m[0].foo, "foo"),
         (lambda s, at, m, t: s + sextant.contract(t, s), "is a vector"),
         (lambda s, at, m, t: s + sextant.exp(2.0), "takes a traced value"),
-        (lambda s, at, m, t: [x for x in s], "sextant.sum"),
+        (lambda s, at, m, t: list(s), "sextant.sum"),
         (lambda s, at, m, t: s + (at.head + 2**40), "32-bit"),
         (lambda s, at, m, t: s + at.row, "at.row has no meaning in a score; use at.query"),
         (lambda s, at, m, t: s + at.coord(), r"at.coord\(\) has no meaning in a score"),

@@ -10,12 +10,12 @@ import pytest
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
-import bench  # noqa: E402
-from gathers import ENCODINGS, Embedding  # noqa: E402
-from inside import WORKS, Problem  # noqa: E402
-from rewrites import REWRITES, Pair  # noqa: E402
-from rows import Settings, inputs  # noqa: E402
-from sections import SECTIONS  # noqa: E402
+import bench
+from gathers import ENCODINGS, Embedding
+from inside import WORKS, Problem
+from rewrites import REWRITES, Pair
+from rows import Settings, inputs
+from sections import SECTIONS
 
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)

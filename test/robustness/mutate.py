@@ -5,11 +5,11 @@ an error, and must not crash or hang.
     mutate.py OPT --seed N --count N [--flags FLAG...] [--encodings] FILE...
 
 A mutation makes one to three changes in a piece of a file (files are cut at
-`// -----`); most replace a word by another of its kind, some break the text. With `--encodings` the files are definitions; each is given a
-function with an attention and its gradient that use it, so that the passes have
-work to do. Many
-mutations share one process; when it ends by a signal, they are run one by one,
-and the guilty ones are printed. SEXTANT_SEED draws others.
+`// -----`); most replace a word by another of its kind, some break the text. With
+`--encodings` the files are definitions; each is given a function with an attention
+and its gradient that use it, so that the passes have work to do. Many mutations
+share one process; when it ends by a signal, they are run one by one, and the
+guilty ones are printed. SEXTANT_SEED draws others.
 """
 
 import argparse

@@ -14,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import sextant
 import torch
+
+import sextant
 from sextant import definitions
 
 EXTENTS = {"batch": 2, "heads": 4, "kv_heads": 4, "query": 7, "key": 19, "head_dim": 16, "value_dim": 16, "model": 64}

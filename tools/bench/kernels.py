@@ -147,7 +147,7 @@ def encodings(settings: Settings) -> Iterator[Row]:
 def dense_bias(settings: Settings) -> Iterator[Row]:
     """A learned bias, against PyTorch with the bias as a mask that requires grad."""
     for shape in settings.shapes[:1]:
-        _, heads, length, dim = shape
+        _, heads, length, _ = shape
         for base in ([], ["causal"]):
             work = f"{shape} {'causal ' if base else ''}kerple_log forward + backward"
             if not settings.wants(work):

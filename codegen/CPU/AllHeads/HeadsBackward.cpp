@@ -265,7 +265,7 @@ void HeadsBackward::emitProduct(const Rows &rows, Value packed, int64_t dim,
         rows.base, {kernel.mul(kernel.add(group, r), rows.stride)})});
   for (int64_t r = shape.rows; r < 2 * shape.rows; ++r)
     kernel.prefetch(rows.base, {kernel.mul(kernel.add(group, r), rows.stride)},
-                    dim, CacheLevel::first);
+                    dim, CacheLevel::First);
   RegisterTile tile;
   tile.rows = tileRows;
   tile.base = packed;
@@ -554,7 +554,7 @@ void HeadsBackward::emitQueryGradient(Index low, Index high) {
     for (int64_t r = 0; r < shape.rows; ++r)
       tileRows.push_back({from, r * shape.keys});
     kernel.prefetch(to, {shape.rows * row}, shape.rows * row,
-                    CacheLevel::first);
+                    CacheLevel::First);
     forEachSlab([&](Index lane, int64_t vectors) {
       RegisterTile tile;
       tile.rows = tileRows;

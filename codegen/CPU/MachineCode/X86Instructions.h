@@ -1,7 +1,8 @@
 //===- X86Instructions.h - Vector instructions of x86 -----------*- C++ -*-===//
 //
 // What no op of MLIR stands for and a vector unit of x86 has, in the form in
-// which targets give it to the builder of kernels (codegen/Emit/VectorTarget.h).
+// which targets give it to the builder of kernels
+// (codegen/Emit/VectorTarget.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +16,8 @@ namespace sextant::codegen::x86 {
 /// VSCALEFPS of AVX-512: x * 2^floor(power), 16 lanes.
 mlir::Value emitScalef(KernelBuilder &kernel, mlir::Value x, mlir::Value power);
 
-/// VDPBF16PS of AVX512_BF16: sum + a.low * b.low + a.high * b.high in each of 16
-/// lanes; `a` and `b` are vectors of 32 bf16.
+/// VDPBF16PS of AVX512_BF16: sum + a.low * b.low + a.high * b.high in each of
+/// 16 lanes; `a` and `b` are vectors of 32 bf16.
 mlir::Value emitBf16Dot(KernelBuilder &kernel, mlir::Value sum, mlir::Value a,
                         mlir::Value b);
 

@@ -10,31 +10,31 @@ using Kind = AtenArgument::Kind;
 
 void AtenArguments::tensor(Value value) {
   if (value)
-    arguments.push_back({Kind::tensor, {value}});
+    arguments.push_back({Kind::Tensor, {value}});
   else
     none();
 }
 
 void AtenArguments::tensors(ValueRange values) {
-  arguments.push_back({Kind::tensors, llvm::to_vector(values)});
+  arguments.push_back({Kind::Tensors, llvm::to_vector(values)});
 }
 
 void AtenArguments::integer(int64_t value) {
-  arguments.push_back({Kind::constant, {}, builder.getI64IntegerAttr(value)});
+  arguments.push_back({Kind::Constant, {}, builder.getI64IntegerAttr(value)});
 }
 
 void AtenArguments::real(const APFloat &value) {
   arguments.push_back(
-      {Kind::constant, {}, builder.getF64FloatAttr(value.convertToDouble())});
+      {Kind::Constant, {}, builder.getF64FloatAttr(value.convertToDouble())});
 }
 
 void AtenArguments::boolean(bool value) {
-  arguments.push_back({Kind::constant, {}, builder.getBoolAttr(value)});
+  arguments.push_back({Kind::Constant, {}, builder.getBoolAttr(value)});
 }
 
 void AtenArguments::integers(ArrayRef<int64_t> values) {
   arguments.push_back(
-      {Kind::constant, {}, builder.getDenseI64ArrayAttr(values)});
+      {Kind::Constant, {}, builder.getDenseI64ArrayAttr(values)});
 }
 
 void AtenArguments::mask(ArrayRef<bool> values) {
@@ -43,22 +43,22 @@ void AtenArguments::mask(ArrayRef<bool> values) {
 }
 
 void AtenArguments::string(StringRef value) {
-  arguments.push_back({Kind::constant, {}, builder.getStringAttr(value)});
+  arguments.push_back({Kind::Constant, {}, builder.getStringAttr(value)});
 }
 
 void AtenArguments::dtype(Type type) {
-  arguments.push_back({Kind::constant, {}, TypeAttr::get(type)});
+  arguments.push_back({Kind::Constant, {}, TypeAttr::get(type)});
 }
 
 void AtenArguments::none() {
-  arguments.push_back({Kind::constant, {}, builder.getUnitAttr()});
+  arguments.push_back({Kind::Constant, {}, builder.getUnitAttr()});
 }
 
 void AtenArguments::shape(Type type, ValueRange dynamicSizes) {
   auto tensor = cast<RankedTensorType>(type);
   if (tensor.hasStaticShape())
     return integers(tensor.getShape());
-  AtenArgument argument{Kind::sizes};
+  AtenArgument argument{Kind::Sizes};
   Location loc = dynamicSizes.front().getLoc();
   for (int64_t size : tensor.getShape()) {
     if (ShapedType::isDynamic(size)) {
@@ -87,5 +87,5 @@ void AtenArguments::dimensionOf(Value value, int64_t dimension) {
   if (!type.isDynamicDim(dimension))
     return integer(type.getDimSize(dimension));
   Value size = tensor::DimOp::create(builder, value.getLoc(), value, dimension);
-  arguments.push_back({Kind::integer, {size}});
+  arguments.push_back({Kind::Integer, {size}});
 }

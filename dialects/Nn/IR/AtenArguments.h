@@ -14,7 +14,7 @@ namespace sextant::nn {
 
 /// One argument: tensors, integers known at run time, or a constant.
 struct AtenArgument {
-  enum class Kind { tensor, tensors, integer, sizes, constant };
+  enum class Kind { Tensor, Tensors, Integer, Sizes, Constant };
   Kind kind;
   llvm::SmallVector<mlir::Value> values = {};
   mlir::Attribute constant = {};

@@ -98,11 +98,10 @@ def check_rows(query: torch.Tensor, key: torch.Tensor, values: list[torch.Tensor
 
 
 @dataclass
-class Call:
-    """A checked call: ``request`` says which kernel, `operands` what it reads
-    beside query, key and value."""
+class Inputs:
+    """What a checked call gives a kernel beside the rows that it works on: `operands`
+    in their order."""
 
-    request: Request | None
     names: list[str]
     params: dict[str, torch.Tensor]
     extents: dict[str, int]
@@ -126,6 +125,13 @@ class Call:
             for p in signature.params
         ]
         return tensors + self.positions
+
+
+@dataclass(kw_only=True)
+class Call(Inputs):
+    """A checked call of an attention: ``request`` says which kernel."""
+
+    request: Request
 
 
 def prepare(
@@ -186,7 +192,7 @@ def prepare(
         target,
         heads if signature.all_heads else 0,
     )
-    return Call(request, list(named), named, extents, compute, positions, shard)
+    return Call(list(named), named, extents, compute, positions, shard, request=request)
 
 
 def query_tail(queries: int, keys: int, offset: int | None) -> int:

@@ -4,8 +4,9 @@
 statistics), so that sharding rules can be written for it; ``attention_values`` takes a
 list of values and gives (outputs, lse, statistics). The statistics, (batch, heads, query
 length, 2), are what the softmax was shifted and divided by: the backward of the same
-target reads them, and they have no rows where no gradient is wanted. Both share ``attention_backward``, whose results are the gradients of
-query, key, values and parameters in one list.
+target reads them, and they have no rows where no gradient is wanted. Both share
+``attention_backward``, whose results are the gradients of query, key, values and
+parameters in one list.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def _note(d: dict) -> Note:
 def compiler() -> _Compiler:
     """The compiler; an ImportError says how to get it."""
     try:
-        from . import _compiler
+        from . import _compiler  # type: ignore[attr-defined] # compiled
     except ImportError as error:
         raise ImportError(
             f"Sextant's compiler is not built for this Python: {error}; build with "

@@ -210,7 +210,7 @@ def _check_apart(traced: tuple[str, ...], by_name: tuple[str, ...]) -> None:
 
 
 # What `torch.compiler.assume_constant_result` does, which imports PyTorch's compiler.
-_check_apart._dynamo_marked_constant = True
+_check_apart._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _names(use: Use) -> Iterable[str]:

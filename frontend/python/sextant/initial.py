@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping
 
 import torch
 
@@ -133,7 +133,7 @@ def frozen(
 
 
 def project_(
-    params: MutableMapping[str, torch.Tensor], encodings: Iterable[EncodingLike]
+    params: Mapping[str, torch.Tensor], encodings: Iterable[EncodingLike]
 ) -> None:
     """Applies floors and ceilings in place, as after each optimizer step.
 
@@ -143,7 +143,7 @@ def project_(
 
 
 @torch.no_grad()
-def project(params: MutableMapping[str, torch.Tensor], signature: Signature) -> None:
+def project(params: Mapping[str, torch.Tensor], signature: Signature) -> None:
     """As `project_`, of a resolved list."""
     for param in signature.params:
         bounded = param.floor is not None or param.ceiling is not None

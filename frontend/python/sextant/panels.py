@@ -375,7 +375,7 @@ def _rows_panel(subject: Subject, operand: str) -> Panel:
     length = subject.length_or(_DISTANCES)
     _check_image(length, width)
     uses, params = [str(subject.use)], subject.params
-    for start, title in ((0.0, "rows of zeros"), (1.0, "rows of ones")):
+    for start, title in ((0.0, "rows of zeros"), (1.0, "rows of ones")):  # noqa: B007
         x = torch.full((1, length, width), start, dtype=torch.float64)
         with torch.no_grad():
             y = map_rows(x, uses, params, of=operand, target="reference")[0]

@@ -23,8 +23,10 @@ from .targets import ELEMENTS
 # Loaded code takes a few mappings of the process, of which it has 65530.
 MOST_PLANS = 512
 
-_plans: OrderedDict[Hashable, "Plan"] = OrderedDict()  # the last used one is last
+_plans: OrderedDict[Hashable, Plan] = OrderedDict()  # the last used one is last
 _compiles = 0
+_compiling: threading.Lock
+_looking: threading.Lock
 
 
 def _make_locks() -> None:

@@ -113,7 +113,7 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
         )  # fmt: skip
 
     plan = plans.remembered(key, signature, write, target, both)
-    call = arguments.Call(None, list(named), named, extents, compute, given)
+    call = arguments.Inputs(list(named), named, extents, compute, given)
     return plan, call
 
 

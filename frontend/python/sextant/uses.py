@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from .errors import CompileError
 
@@ -41,7 +42,7 @@ class Use:
     encoding: str
     instance: str
     options: dict[str, Option] = field(default_factory=dict)
-    hosts: tuple["Use", ...] = ()
+    hosts: tuple[Use, ...] = ()
 
     def __str__(self) -> str:
         head = self.encoding
@@ -197,7 +198,7 @@ class _Parser:
         text = self._peek().text
         return f', got "{text}"' if text else ", got the end"
 
-    def _fail(self, message: str, column: int | None = None):
+    def _fail(self, message: str, column: int | None = None) -> NoReturn:
         column = self._peek().column if column is None else column
         first = max(0, column - 1 - _EXCERPT // 2)
         shown = self.text[first : first + _EXCERPT]

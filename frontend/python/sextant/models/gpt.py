@@ -55,7 +55,8 @@ class Config:
 
     Weights start uniform in +-1 / sqrt(fan in), the embedding normal with deviation
     0.02. ``residual``: whether weights that write into the residual stream start
-    divided by sqrt(2 layers) ("scaled", as in GPT-2) or like the others ("plain"). ``beta1`` to ``clip`` are settings of AdamW; matrices decay.
+    divided by sqrt(2 layers) ("scaled", as in GPT-2) or like the others ("plain").
+    ``beta1`` to ``clip`` are settings of AdamW; matrices decay.
     """
 
     encodings: tuple[EncodingLike, ...] = ("causal",)
@@ -267,9 +268,9 @@ class _Model:
         return "positions" if self.config.positions == "model" else f"{where}.positions"
 
     def _declare_positions(self) -> None:
-        where = ["embedding"] if EMBEDDING in self.placed else []
-        for place in [*where, *(f"layers.{i}" for i in range(self.config.layers))]:
-            if name := self._positions(place):
+        parts = ["embedding"] if EMBEDDING in self.placed else []
+        for part in [*parts, *(f"layers.{i}" for i in range(self.config.layers))]:
+            if name := self._positions(part):
                 self.given[name] = Input(name, (1, None, 1), "i32", ("", "length", ""))
 
     def _function(self, name: str, inputs: Iterable[str]) -> Function:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,7 +45,7 @@ def group(runs: Sequence[RunResult]) -> list[Group]:
 
 def _group(name: str, runs: Sequence[RunResult]) -> Group:
     ordered = sorted(runs, key=lambda run: run.config["seed"])
-    for before, after in zip(ordered, ordered[1:]):
+    for before, after in itertools.pairwise(ordered):
         if before.config["seed"] == after.config["seed"]:
             raise ReportError(
                 f"two runs have the same encodings and seed: {name}, seed "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import nearest
@@ -91,7 +91,7 @@ class Param:
         if self.given and self.init is not None:
             raise ValueError("a given parameter has no initial value")
 
-    def __call__(self, **settings) -> "Param":
+    def __call__(self, **settings) -> Param:
         """The same parameter with other settings: ``PerHead(floor=0.01)``."""
         return replace_settings(self, settings)
 

@@ -39,7 +39,6 @@ from .sites import (
 )
 from .values import type_name
 
-
 Requires = Requirement | Sequence[Requirement]
 
 
@@ -61,7 +60,7 @@ class Encoding:
     spelling: str = field(init=False, default="")
     hosts: tuple[str, ...] = field(init=False, default=())
 
-    def __call__(self, *hosts: str, **options) -> "Encoding":
+    def __call__(self, *hosts: str, **options) -> Encoding:
         for name, value in options.items():
             if name not in self.options:
                 has = nearest(name, self.options) if self.options else "; it has none"
@@ -94,11 +93,11 @@ class Encoding:
             f'encoding "{self.name}" is called with hosts and options, got {type_name(host)}; {cure}'
         )
 
-    def named(self, instance: str) -> "Encoding":
+    def named(self, instance: str) -> Encoding:
         """The same under another instance name."""
         return self._with(Use(self.name, instance, self.use.options, self.use.hosts))
 
-    def _with(self, use: Use) -> "Encoding":
+    def _with(self, use: Use) -> Encoding:
         return Encoding(self.name, self.text, self.located, self.options, use)
 
     def __post_init__(self):

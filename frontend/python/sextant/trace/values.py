@@ -233,7 +233,7 @@ class Value(Foreign):
 
     # Conversions ----------------------------------------------------------
 
-    def as_number(self) -> "Value":
+    def as_number(self) -> Value:
         """Itself as f32 (or vector); a condition is an error."""
         if self.type in (F32, VECTOR):
             return self
@@ -244,7 +244,7 @@ class Value(Foreign):
             )
         return self._convert("arith.sitofp", F32)
 
-    def as_integer(self, what: str) -> "Value":
+    def as_integer(self, what: str) -> Value:
         """Itself as i32, where ``what`` needs an integer."""
         if self.type != I32:
             raise trace_error(
@@ -253,7 +253,7 @@ class Value(Foreign):
             )
         return self
 
-    def _convert(self, name: str, type: str) -> "Value":
+    def _convert(self, name: str, type: str) -> Value:
         text = f"{name} {self.name} : {self.type} to {type}"
         return Value(self.builder, self.builder.pure(text, "v"), type)
 

@@ -120,7 +120,7 @@ class TrainConfig:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def load(cls, text: str) -> "TrainConfig":
+    def load(cls, text: str) -> TrainConfig:
         """Settings from JSON; a name that is unknown is an error."""
         values = json.loads(text)
         known = [f.name for f in fields(cls)]

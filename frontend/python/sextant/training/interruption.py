@@ -30,7 +30,7 @@ class Interruption:
         self.asked = 0
         self._before = {}
 
-    def __enter__(self) -> "Interruption":
+    def __enter__(self) -> Interruption:
         for number in _SIGNALS:
             try:
                 self._before[number] = signal.signal(number, self._ask)

@@ -25,7 +25,7 @@ class FolderLock:
         self.path = Path(folder) / LOCK
         self._handle: int | None = None
 
-    def __enter__(self) -> "FolderLock":
+    def __enter__(self) -> FolderLock:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             while self._handle is None:

@@ -50,7 +50,7 @@ class Log:
         except OSError as error:
             raise self._error(error) from None
 
-    def __enter__(self) -> "Log":
+    def __enter__(self) -> Log:
         return self
 
     def __exit__(self, kind, *details) -> bool:

@@ -32,7 +32,7 @@ class NotFiniteError(RunError):
 
 
 def save(
-    model: Model, text: Text, found: "Definitions", step: int, path: Path, extended: list
+    model: Model, text: Text, found: Definitions, step: int, path: Path, extended: list
 ) -> None:
     """Writes the state of a run after ``step`` steps, unless a number of it is not
     finite: then the checkpoint before stays, and the error names the tensor."""
@@ -81,11 +81,11 @@ class Definitions:
     missing: tuple[str, ...] = ()
 
     @classmethod
-    def installed(cls, config: TrainConfig) -> "Definitions":
+    def installed(cls, config: TrainConfig) -> Definitions:
         return cls(definitions.texts(uses_of(config)))
 
     @classmethod
-    def stored(cls, texts: dict[str, str]) -> "Definitions":
+    def stored(cls, texts: dict[str, str]) -> Definitions:
         here = {name: definitions.text_of(name) for name in texts}
         return cls(
             texts,
