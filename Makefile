@@ -4,6 +4,7 @@
 #   make test            every test; one closing line `N passed, N failed`
 #   make demo            trains and compares small GPTs, writes an HTML report
 #   DEMO=quick make demo a much shorter run of the same
+#   make lint            form of the sources, linter of Python; silent when all is well
 #   make build           tools in build/bin, `sextant` importable in build/venv
 #   make bench           ratios against PyTorch, table and JSON
 #   make mutants         breaks one line at a time: which test sees it (test/mutants.md)
@@ -13,7 +14,7 @@
 BUILD  := build
 PYTHON := $(BUILD)/venv/bin/python
 
-.PHONY: setup configure build test demo bench mutants docs format clean
+.PHONY: setup configure build test lint demo bench mutants docs format clean
 
 setup:
 	@scripts/setup.sh $(BUILD)
@@ -26,6 +27,9 @@ build: configure
 
 test: build
 	@$(PYTHON) test/run.py --build $(BUILD)
+
+lint: build
+	@$(PYTHON) test/lint.py --build $(BUILD)
 
 demo: build
 	@DEMO="$(DEMO)" $(PYTHON) -m sextant demo $(DEMO_FLAGS) $(BUILD)/demo

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Text checks of the pre-commit hooks.
+"""Text checks of the pre-commit hooks and of `make lint`.
 
-    scripts/check-text.py trailing-space|large-files|spelling FILE...
+    scripts/check-text.py trailing-space|large-files|spelling [--check] FILE...
 
 `trailing-space` repairs (no space at the end of a line, one newline at the end
-of a file), the others report; each fails when it found something. Spelling
-looks for misspellings that are often seen, so it has no false alarms on names.
+of a file) unless `--check` is given, the others report; each fails when it found
+something. Spelling looks for misspellings that are often seen, so it has no false alarms on names.
 """
 
 import pathlib
@@ -40,22 +40,27 @@ MISSPELLINGS = {
 WORD = re.compile(r"[A-Za-z]+")
 
 
-def trailing_space(path):
+def trailing_space(path, repair):
     old = path.read_text()
-    lines = [line.rstrip() for line in old.splitlines()]
-    new = "\n".join(lines).rstrip("\n") + "\n" if old.strip() else ""
+    lines = old.splitlines()
+    new = "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n" if old.strip() else ""
     if new == old:
         return []
-    path.write_text(new)
-    return [f"{path}: repaired"]
+    if repair:
+        path.write_text(new)
+        return [f"{path}: repaired"]
+    wrong = [number for number, line in enumerate(lines, 1) if line != line.rstrip()]
+    if wrong:
+        return [f"{path}:{number}: space at the end of the line" for number in wrong]
+    return [f"{path}:{len(lines)}: not exactly one newline at the end of the file"]
 
 
-def large_files(path):
+def large_files(path, repair):
     size = path.stat().st_size
-    return [f"{path}: {size} bytes, at most {MAX_BYTES}"] if size > MAX_BYTES else []
+    return [f"{path}:1: {size} bytes, at most {MAX_BYTES}"] if size > MAX_BYTES else []
 
 
-def spelling(path):
+def spelling(path, repair):
     if path.resolve() == pathlib.Path(__file__).resolve():
         return []
     return [
@@ -72,7 +77,10 @@ CHECKS = {"trailing-space": trailing_space, "large-files": large_files, "spellin
 def main():
     if len(sys.argv) < 2 or sys.argv[1] not in CHECKS:
         sys.exit(__doc__)
-    found = [line for name in sys.argv[2:] for line in CHECKS[sys.argv[1]](pathlib.Path(name))]
+    check = CHECKS[sys.argv[1]]
+    repair = "--check" not in sys.argv
+    names = [name for name in sys.argv[2:] if name != "--check"]
+    found = [line for name in names for line in check(pathlib.Path(name), repair)]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 

@@ -39,6 +39,7 @@ install_packages() {
   [ -z "$unknown" ] ||
     fail "the package sources of this machine have no:$unknown" \
       "LLVM 22 is in the updates of Debian 12; see /etc/apt/sources.list"
+  # shellcheck disable=SC2086 # a list of names
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
     -o Dpkg::Use-Pty=0 $missing >"$build/setup-apt.log" 2>&1 ||
     fail "apt-get install failed; the end of $build/setup-apt.log:" "$(tail -5 "$build/setup-apt.log")"

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs every test of a build directory: lit, GoogleTest, pytest, in this order.
+"""Runs every test of a build directory: the checks of lint.py, lit, GoogleTest and
+pytest, in this order.
 
-    test/run.py [--build DIR] [--only lit,unit,pytest] [--workers N] [NAME...]
+    test/run.py [--build DIR] [--only lint,lit,unit,pytest] [--workers N] [NAME...]
 
 NAME restricts a run to tests whose path or name contains it. Each runner shows
 its progress; the closing lines are the ten slowest files and `N passed, N failed`
@@ -28,6 +29,8 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree
+
+import lint
 
 # Of one test on a busy machine; the longest takes a tenth of it on an idle one.
 SECONDS_PER_TEST = 600
@@ -88,6 +91,20 @@ def judge(name, count, code, allowed):
     more failure: it crashed after some tests, or before it found any."""
     if code not in allowed and not count.failed:
         count.add(runner_failed(name, f"ended with {code}, though no test failed"))
+    return count
+
+
+def run_lint(build, names, scratch, workers):
+    """Each check of lint.py is a test, with all of its findings."""
+    checks = [check for check in lint.ENFORCED if not names or any(n in check for n in names)]
+    count = Count()
+    for check, findings in lint.run(SOURCE, build, checks, [], workers).items():
+        for finding in findings:
+            print(f"{finding} [{check}]", flush=True)
+        if findings:
+            count.failed.append(f"lint {check}: {len(findings)} findings, the first: {findings[0]}")
+        else:
+            count.passed += 1
     return count
 
 
@@ -201,7 +218,7 @@ def test_environment(build):
     return environment
 
 
-RUNNERS = {"lit": run_lit, "unit": run_unit, "pytest": run_pytest}
+RUNNERS = {"lint": run_lint, "lit": run_lit, "unit": run_unit, "pytest": run_pytest}
 
 
 def main():

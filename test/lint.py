@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""Checks the text of the sources: form, names, types, without running anything.
+
+    test/lint.py [--build DIR] [--root DIR] [--only format,tidy,python,types,text,shell]
+                 [--workers N] [NAME...]
+
+Prints one line per finding, `file:line: what`, and fails when there is one; without
+a finding it says nothing. NAME restricts it to files whose path contains it (types
+are always checked of all files). Without --only it runs those that the sources hold
+to, ENFORCED. The checks:
+
+    format   clang-format over the C++ files; `make format` repairs them
+    tidy     clang-tidy over what the build compiles and the headers of ours it includes
+    python   ruff over the Python files
+    types    mypy over the package, the tools and the scripts
+    text     trailing space, misspellings, files that are too large
+    shell    shellcheck over the shell scripts
+
+A file that clang-tidy has seen is not read again before something changes that its
+findings depend on: the file, a header of ours or a generated one that it includes, its
+compile command, the configuration, the tool. This is kept in DIR/lint, and so are the
+caches of the other tools.
+"""
+
+import argparse
+import concurrent.futures
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import time
+
+FOLDERS = (
+    "cmake", "codegen", "dialects", "docs", "frontend", "passes", "runtime", "scripts",
+    "test", "tools",
+)
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+# `file:line:column: error: what`, as compilers write it.
+FINDING = re.compile(r"^(/?[^:\s][^:]*):(\d+):(?:\d+:)? (?:fatal )?(warning|error|note): (.*)$")
+FILES_AT_ONCE = 40
+# What `make lint` and `make test` run; the others by --only, until no file has findings.
+ENFORCED = ("format", "python", "text", "shell")
+
+
+class Tree:
+    """The files of the project and where their build is."""
+
+    def __init__(self, root, build, names):
+        self.root, self.build, self.names = root.resolve(), build.resolve(), names
+
+    @functools.cached_property
+    def files(self):
+        """All files, as paths from the root, restricted to the names."""
+        found = [path for path in self.root.iterdir() if path.is_file()]
+        for folder in FOLDERS:
+            found += (path for path in (self.root / folder).rglob("*") if path.is_file())
+        paths = sorted(str(path.relative_to(self.root)) for path in found)
+        return [path for path in paths if "__pycache__" not in path and self.chosen(path)]
+
+    def chosen(self, path):
+        return not self.names or any(name in path for name in self.names)
+
+    def ending(self, *suffixes):
+        return [path for path in self.files if path.endswith(suffixes)]
+
+    @property
+    def cache(self):
+        folder = self.build / "lint"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def run(self, command):
+        """What a tool prints; its findings are paths from the root."""
+        try:
+            return subprocess.run(
+                command, cwd=self.root, capture_output=True, text=True, errors="replace"
+            )
+        except FileNotFoundError:
+            message = f"{command[0]} is missing: make setup installs it"
+            return subprocess.CompletedProcess(command, 127, "", message)
+
+    def findings(self, command, kinds=("error", "warning")):
+        """The findings of a tool; one that fails without any is a finding itself. A note
+        of a compiler belongs to the finding before it."""
+        done = self.run(command)
+        found = []
+        for line in (done.stdout + done.stderr).splitlines():
+            match = FINDING.match(line)
+            if match and match[3] in kinds:
+                path = os.path.relpath(os.path.join(self.root, match[1]), self.root)
+                found.append(f"{path}:{match[2]}: {match[4]}")
+        if done.returncode and not found:
+            last = (done.stderr or done.stdout).strip().splitlines()[-3:]
+            found.append(f"{command[0]} ended with {done.returncode}: {' | '.join(last)}")
+        return found
+
+
+def chunks(files):
+    return [files[i : i + FILES_AT_ONCE] for i in range(0, len(files), FILES_AT_ONCE)]
+
+
+def format_jobs(tree):
+    command = ["clang-format-22", "--dry-run", "-Werror"]
+    for files in chunks(tree.ending(".cpp", ".h")):
+        yield functools.partial(tree.findings, [*command, *files])
+
+
+def python_jobs(tree):
+    files = tree.ending(".py")
+    if files:
+        command = [sys.executable, "-m", "ruff", "check", "--output-format", "concise", "--quiet"]
+        command += ["--force-exclude"]
+        yield lambda: ruff_findings(tree, [*command, f"--cache-dir={tree.cache / 'ruff'}", *files])
+
+
+def ruff_findings(tree, command):
+    """Ruff says no `error:` between place and finding."""
+    done = tree.run(command)
+    lines = [line for line in done.stdout.splitlines() if re.match(r"[^:]+:\d+:\d+: ", line)]
+    if done.returncode and not lines:
+        return [f"ruff ended with {done.returncode}: {(done.stderr or done.stdout).strip()}"]
+    return [re.sub(r"^([^:]+:\d+):\d+: ", r"\1: ", line) for line in lines]
+
+
+def types_jobs(tree):
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--hide-error-context"]
+    command += ["--show-column-numbers", f"--cache-dir={tree.cache / 'mypy'}"]
+    yield functools.partial(tree.findings, command)
+
+
+def text_jobs(tree):
+    files = [path for path in tree.files if is_text(tree.root / path)]
+    for check in ("trailing-space", "spelling", "large-files"):
+        tool = str(pathlib.Path(__file__).resolve().parent.parent / "scripts/check-text.py")
+        yield functools.partial(text_findings, tree, [sys.executable, tool, check, "--check", *files])
+
+
+def is_text(path):
+    try:
+        return "\0" not in path.read_text()
+    except UnicodeDecodeError:
+        return False
+
+
+def text_findings(tree, command):
+    done = tree.run(command)
+    if done.returncode and not done.stdout:
+        return [f"check-text.py ended with {done.returncode}: {done.stderr.strip()}"]
+    return done.stdout.splitlines()
+
+
+def shell_jobs(tree):
+    files = tree.ending(".sh")
+    if files:
+        command = ["shellcheck", "-f", "gcc", *files]
+        yield lambda: tree.findings(command, kinds=("error", "warning", "note"))
+
+
+# ------------------------------------------------------------------------------
+# clang-tidy
+# ------------------------------------------------------------------------------
+
+
+def digest(path):
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).digest()
+
+
+class Tidy:
+    """Runs clang-tidy over the files of a compilation database, with a memory."""
+
+    TOOL = "clang-tidy-22"
+    # Names are queries of the configuration, which this version calls an experiment.
+    COMMAND = (TOOL, "--quiet", "--experimental-custom-checks")
+
+    def __init__(self, tree):
+        self.tree = tree
+        self.memory = tree.cache / "tidy"
+        self.memory.mkdir(exist_ok=True)
+        self.digest = functools.cache(digest)
+        self.includes = functools.cache(self.find_includes)
+
+    @functools.cached_property
+    def common(self):
+        """What the findings of every file depend on. Headers of packages change with
+        their versions: LLVM's is the tool's, those of Python stand in a list."""
+        known = self.tree.run([self.TOOL, "--version"]).stdout
+        for name in (".clang-tidy", "scripts/requirements.txt"):
+            path = self.tree.root / name
+            known += path.read_text() if path.exists() else ""
+        return known
+
+    def jobs(self):
+        database = self.tree.build / "compile_commands.json"
+        if not database.exists():
+            yield lambda: [f"{database} is missing: make configure writes it"]
+            return
+        entries = [entry for entry in json.loads(database.read_text()) if self.ours(entry)]
+        # The longest first, so that no worker is left with one at the end.
+        for entry in sorted(entries, key=lambda entry: -self.recall(entry)["seconds"]):
+            yield functools.partial(self.check, entry)
+
+    def ours(self, entry):
+        path = pathlib.Path(entry["file"])
+        if not path.is_relative_to(self.tree.root) or path.is_relative_to(self.tree.build):
+            return False
+        return self.tree.chosen(str(path.relative_to(self.tree.root)))
+
+    def place(self, entry):
+        name = hashlib.sha256(entry["file"].encode()).hexdigest()[:16]
+        return self.memory / f"{pathlib.Path(entry['file']).stem}-{name}.json"
+
+    def recall(self, entry):
+        """What is known of a file from an earlier run."""
+        try:
+            return json.loads(self.place(entry).read_text())
+        except (OSError, ValueError):
+            return {"key": "", "seconds": 0, "findings": []}
+
+    def check(self, entry):
+        key, known = self.key(entry), self.recall(entry)
+        if known["key"] == key:
+            return known["findings"]
+        start = time.monotonic()
+        found = self.tree.findings([*self.COMMAND, f"-p={self.tree.build}", entry["file"]])
+        known = {"key": key, "seconds": time.monotonic() - start, "findings": found}
+        new = self.place(entry).with_suffix(".new")
+        new.write_text(json.dumps(known))
+        new.rename(self.place(entry))
+        return found
+
+    def key(self, entry):
+        command = entry.get("command") or shlex.join(entry["arguments"])
+        hash_ = hashlib.sha256((self.common + command).encode())
+        words = shlex.split(command)
+        # Headers that the command includes itself: a precompiled header's text.
+        reached = [words[i + 2] for i in range(len(words) - 2) if words[i] == "-include"]
+        reached, seen = [entry["file"], *reached], set()
+        while reached:
+            path = reached.pop()
+            if path not in seen:
+                seen.add(path)
+                hash_.update(self.digest(path))
+                reached += self.includes(path)
+        return hash_.hexdigest()
+
+    def find_includes(self, path):
+        """Headers of the source and of the build folder that a file includes; those of
+        packages are not looked for."""
+        found = []
+        for name in INCLUDE.findall(pathlib.Path(path).read_text(errors="replace")):
+            for folder in (self.tree.root, self.tree.build, pathlib.Path(path).parent):
+                if (folder / name).exists():
+                    found.append(str(folder / name))
+                    break
+        return found
+
+
+CHECKS = {
+    "format": format_jobs,
+    "tidy": lambda tree: Tidy(tree).jobs(),
+    "python": python_jobs,
+    "types": types_jobs,
+    "text": text_jobs,
+    "shell": shell_jobs,
+}
+
+
+def run(root, build, checks, names, workers):
+    """The findings of each check. Types come first: they are one long job."""
+    tree = Tree(root, build, names)
+    order = sorted(checks, key=lambda check: check != "types")
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        futures = [(check, pool.submit(job)) for check in order for job in CHECKS[check](tree)]
+        found: dict[str, set[str]] = {check: set() for check in checks}
+        for check, future in futures:
+            found[check].update(future.result())
+    return {check: sorted(found[check], key=place_of) for check in checks}
+
+
+def place_of(finding):
+    """Lines of a file in the order of their numbers."""
+    path, _, rest = finding.partition(":")
+    number = rest.partition(":")[0]
+    return path, int(number) if number.isdigit() else 0, rest
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description="checks the text of the sources")
+    parser.add_argument("--root", type=pathlib.Path, default=root)
+    parser.add_argument("--build", type=pathlib.Path, help="default: build of the root")
+    parser.add_argument("--only", default=",".join(ENFORCED), help="checks, with commas")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("names", nargs="*", help="parts of paths")
+    options = parser.parse_args()
+    checks = options.only.split(",")
+    for check in checks:
+        if check not in CHECKS:
+            parser.error(f"unknown check {check}; there are {', '.join(CHECKS)}")
+    build = options.build or options.root / "build"
+    found = run(options.root, build, checks, options.names, options.workers)
+    for check, lines in found.items():
+        for line in lines:
+            print(f"{line} [{check}]")
+    return 1 if any(found.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
