@@ -5,7 +5,8 @@
 
 `trailing-space` repairs (no space at the end of a line, one newline at the end
 of a file) unless `--check` is given, the others report; each fails when it found
-something. Spelling looks for misspellings that are often seen, so it has no false alarms on names.
+something. Spelling looks for misspellings that are often seen, so it has no false
+alarms on names.
 """
 
 import pathlib
