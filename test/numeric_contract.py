@@ -3,8 +3,10 @@
 The rule of f32: the largest error of a kernel is at most twice the largest error of
 plain code for the same op in the same type, plus 1e-6 of the tensor's largest
 magnitude, or of 1 if that is larger. Errors are against float64 on the same operands;
-those of a backward include the output and the log-sum-exp as the forward stored them,
-whose rounding is an error of the forward.
+those of a backward include the output as the forward stored it, whose rounding is an
+error of the forward. Its probabilities are those of a softmax, normalized in the type
+of each: from a log-sum-exp, rounded to f32 when it was stored, all numbers of a row
+would be off by one and the same factor, which the kernels are not.
 
 Results that are stored as bf16 may be off by that one rounding besides, each element
 by its own. Where a kernel computes them in f32 nothing else is allowed. Where operands

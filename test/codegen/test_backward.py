@@ -102,7 +102,7 @@ def compare(
         leaves = leaves_of([*moved, *params.values()])
         stored = ours(leaves)
         got = gradients(leaves, lambda: stored, *given_grads)
-        others = [t.detach() for t in (*stored, *given_grads)]
+        others = [t.detach() for t in (stored[0], *given_grads)]
         plain = leaves_of(leaves, lambda t: t.to(products) if t.dtype == dtype else t)
         others = [t.to(products) if t.dtype == dtype else t for t in others]
         theirs = gradients_of_stored(plain, settings_for(plain), *others)
