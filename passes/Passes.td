@@ -166,7 +166,8 @@ def HoistVectors : Pass<"pos-hoist-vectors"> {
     most and takes a contraction or a function to compute becomes a
     `pos.hoist [offset]`: the half of a layer that sees a host's terms is made
     once per offset instead of once per (query, key). Runs after `pos-hoist`;
-    without it the same values are computed in the tile.
+    without it the same values are computed in the tile, as they are where
+    positions are given, whose offsets have gaps.
 
     ```mlir
     %u = pos.hoist [offset] {
@@ -183,6 +184,42 @@ def HoistVectors : Pass<"pos-hoist-vectors"> {
   let dependentDialects = ["::sextant::pos::PosDialect"];
   let statistics = [
     Statistic<"numVectors", "vectors-hoisted", "Maximal vectors hoisted">];
+}
+
+def OffsetProducts : Pass<"pos-offset-products"> {
+  let summary = "Make products with the query row whose other factors tell the offset products with rows of offsets";
+  let description = [{
+    In a score of one head becomes a `pos.offset_dot`:
+
+    * a sum over the columns of a table whose term is a product, in any order, of
+      the `pos.query_dot` at the sum's own column and of factors (or divisors)
+      that vary with the column and the offset at most and read no parameter;
+    * a `pos.query_dot` outside of sums whose index tells the offset: no more than
+      two offsets have the same, because it is the offset or its magnitude, with
+      either sign, plus what is the same for all scores.
+
+    Kernels make one row per head and offset, once per call, where the sum takes
+    one product per score and column. Any other sum stays one of its terms, any
+    other product one with all rows of its table, and a remark says why. Under
+    given positions offsets have gaps, so rows would be too many.
+
+    Runs after `pos-hoist`, for targets whose kernels know `pos.offset_dot`; the
+    reference computes what is written. Results differ by rounding only.
+
+    ```mlir
+    %x = pos.offset_dot %table columns to %n {
+    ^bb0(%c: i32):
+      %f = arith.mulf %distance, %frequency : f32
+      %w = math.sin %f : f32
+      pos.yield %w : f32
+    } : tensor<?x?xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::sextant::pos::PosDialect"];
+  let statistics = [
+    Statistic<"numSums", "sums-rewritten", "Sums that became products with rows of offsets">,
+    Statistic<"numProducts", "products-rewritten", "Single products that did">,
+    Statistic<"numDeclined", "declined", "Sums and products that stay as they are">];
 }
 
 //===----------------------------------------------------------------------===//

@@ -31,6 +31,9 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
     pm.addPass(createHoistVectors());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  // After what leaves the payloads: the rest of a factor is made once per call.
+  if (options.offsetProducts)
+    pm.addPass(createOffsetProducts());
   pm.addPass(createVerifyHoisted());
 }
 

@@ -22,6 +22,11 @@ struct EncodingPipelineOptions
       llvm::cl::desc("Make sums of rectified units tables of segments, which "
                      "kernels of the CPU know"),
       llvm::cl::init(false)};
+  Option<bool> offsetProducts{
+      *this, "offset-products",
+      llvm::cl::desc("Make products whose factors tell the offset products "
+                     "with rows of offsets, which kernels of the CPU know"),
+      llvm::cl::init(false)};
 };
 
 /// From uses of encodings to fused sites with hoisted subexpressions.

@@ -139,8 +139,6 @@ public:
              getHeadDims(op.getValues())) {
     if (!lowering.plan.scoreHeads)
       return;
-    if (lowering.plan.hasPositions)
-      inlineHoistedVectors(lowering.plan);
     weights.emplace(lowering.plan, lowering.plan.scoreHeads);
     task.weights = &*weights;
     task.shape.useOnePanel();
@@ -286,25 +284,6 @@ LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
   return success();
 }
 
-/// Whether a score payload reads the parameter itself.
-static bool isReadInScore(const KernelPlan &plan, BlockArgument param) {
-  return llvm::any_of(param.getUsers(), [&](Operation *user) {
-    return plan.score && plan.score->isProperAncestor(user) &&
-           !isa<pos::RowDotOpInterface>(user);
-  });
-}
-
-/// Whether a value over offsets reads the parameter that under given positions
-/// may be computed in the tile.
-static bool isReadInPlace(const KernelPlan &plan, BlockArgument param) {
-  return llvm::any_of(param.getUsers(), [&](Operation *user) {
-    auto hoist = user->getParentOfType<pos::HoistOp>();
-    const Hoisted *hoisted = hoist ? plan.find(hoist) : nullptr;
-    return plan.hasPositions && hoisted && hoisted->wantsGradient &&
-           hoisted->form == HoistForm::OffsetTable;
-  });
-}
-
 /// Gradients of products of keys, one per lane.
 Value BackwardLowering::allocateKeyProductSums(const RowProducts &products) {
   SmallVector<int64_t> shape(5, ShapedType::kDynamic);
@@ -407,13 +386,11 @@ void BackwardLowering::addWrites() {
   for (auto [number, param] : llvm::enumerate(op.getParams())) {
     readPartials.emplace_back();
     task.readGradients.emplace_back();
-    BlockArgument read = op.getBody().getArgument(number);
-    bool isInScore = isReadInScore(lowering.plan, read);
-    if (!lowering.plan.paramWantsGradient[number] ||
-        (!isInScore && !isReadInPlace(lowering.plan, read)))
+    TileReads reads = lowering.plan.tileReads[number];
+    if (!lowering.plan.paramWantsGradient[number] || reads == TileReads::Never)
       continue;
     // Scores of all heads never use tables under given positions.
-    bool isRare = !isInScore && !weights;
+    bool isRare = reads == TileReads::Rarely && !weights;
     Value entries = sizes.constant(1);
     auto type = cast<RankedTensorType>(param.getType());
     for (int64_t dim = 0; dim < type.getRank(); ++dim)

@@ -32,7 +32,8 @@ static Target getX86(llvm::StringRef name, Unit unit) {
   target.elementTypes = {"f32", "bf16"};
   target.vector.flushingCall = x86::emitFlushingCall;
   target.lowerings = getCPULowerings();
-  target.capabilities = {.hasHinges = true, .gathersRows = true};
+  target.capabilities = {
+      .hasHinges = true, .hasOffsetProducts = true, .gathersRows = true};
   target.compile = compileKernels;
   target.f32Unit = target.bf16Unit = unit;
   return target;

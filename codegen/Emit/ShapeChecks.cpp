@@ -136,16 +136,11 @@ static bool differsBetweenKeyHeads(Operation *map, ArrayAttr of) {
       });
   if (!ofKeys)
     return false;
-  WalkResult result = map->walk([](Operation *op) {
-    bool perHead = isa<pos::HeadOp>(op);
-    for (Value operand : op->getOperands())
-      if (auto hoist = operand.getDefiningOp<pos::HoistOp>())
-        perHead |= llvm::any_of(
-            hoist.getAxes().getAsRange<pos::AxisAttr>(),
-            [](auto axis) { return axis.getValue() == pos::Axis::head; });
-    return perHead ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  return result.wasInterrupted();
+  Block &payload = cast<pos::SiteOpInterface>(map).getPayload();
+  pos::Dependence dependence(
+      cast<pos::SitesOwnerInterface>(map->getParentOp()));
+  return dependence.of(payload.getTerminator()->getOperands())
+      .contains(pos::Axis::head);
 }
 
 void ShapeChecker::requirements(pos::SitesOwnerInterface owner) {

@@ -40,10 +40,6 @@ mlir::FailureOr<mlir::Value> emitHoist(mlir::OpBuilder &builder,
 mlir::LogicalResult pullbackHoist(mlir::OpBuilder &builder, pos::HoistOp hoist,
                                   mlir::Value cotangent, SiteContext &point);
 
-/// Whether the payload's single result is its single argument plus terms that
-/// do not depend on it: its pullback then needs no forward values.
-bool isAdditive(mlir::Block &block);
-
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_PAYLOAD_PAYLOAD_H

@@ -52,20 +52,13 @@ public:
   // Contextual places. A point that has no such place gives an error at the op.
 
   /// Row `index` (i32) of a table times the query's or the key's row at this
-  /// point.
+  /// point. Null for a `pos.offset_dot` of a sum over columns: its row is the
+  /// offset's.
   virtual mlir::Value rowDot(mlir::OpBuilder &builder,
                              pos::RowDotOpInterface op, mlir::Value index);
   /// Adds to the gradients of both rows.
   virtual void addToRowDot(mlir::OpBuilder &builder, pos::RowDotOpInterface op,
                            mlir::Value index, mlir::Value cotangent);
-  /// The value of a sum that the point knows as a whole; null where its terms
-  /// are to be added up here.
-  virtual mlir::Value sum(mlir::OpBuilder &, pos::SumOp) { return {}; }
-  /// Takes the cotangent of such a sum; false where its terms are pulled back
-  /// one by one.
-  virtual bool addToSum(mlir::OpBuilder &, pos::SumOp, mlir::Value) {
-    return false;
-  }
   /// The clamped running sum up to this point. Points follow each other in the
   /// direction of the scan, or know the sums already.
   virtual mlir::Value scan(mlir::OpBuilder &builder, pos::ScanOp op,

@@ -68,8 +68,8 @@ struct RowDotModel
     if (!isa<BlockArgument>(dot.getTable()) ||
         (addend && !isa<BlockArgument>(addend)))
       return op->emitOpError("must read a parameter of the attention");
-    Value index = emitter.get(dot.getIndex());
-    if (!index)
+    Value index = dot.getIndex() ? emitter.get(dot.getIndex()) : Value();
+    if (dot.getIndex() && !index)
       return failure();
     return bindKnown(emitter, op,
                      emitter.point.rowDot(emitter.builder, dot, index));
@@ -79,8 +79,9 @@ struct RowDotModel
   LogicalResult pullBack(Operation *op, PayloadPullback &pullback,
                          Value ct) const {
     auto dot = cast<pos::RowDotOpInterface>(op);
-    pullback.point.addToRowDot(pullback.builder, dot,
-                               pullback.forward.get(dot.getIndex()),
+    Value index =
+        dot.getIndex() ? pullback.forward.get(dot.getIndex()) : Value();
+    pullback.point.addToRowDot(pullback.builder, dot, index,
                                pullback.guarded(ct));
     return success();
   }
@@ -145,6 +146,7 @@ void codegen::registerSiteModels(DialectRegistry &registry) {
     pos::ReadOp::attachInterface<ReadModel>(*context);
     pos::QueryDotOp::attachInterface<RowDotModel<pos::QueryDotOp>>(*context);
     pos::KeyDotOp::attachInterface<RowDotModel<pos::KeyDotOp>>(*context);
+    pos::OffsetDotOp::attachInterface<RowDotModel<pos::OffsetDotOp>>(*context);
     pos::ScanOp::attachInterface<ScanModel>(*context);
     pos::HingeSumOp::attachInterface<HingeSumModel>(*context);
   });

@@ -205,10 +205,6 @@ namespace {
 struct SumModel : EmittableOpInterface::ExternalModel<SumModel, pos::SumOp> {
   LogicalResult emit(Operation *op, PayloadEmitter &emitter) const {
     auto sum = cast<pos::SumOp>(op);
-    if (Value known = emitter.point.sum(emitter.builder, sum)) {
-      emitter.bind(sum.getResult(), known);
-      return success();
-    }
     if (failed(emitter.prepare(sum.getBody().front())))
       return failure();
     if (auto count = getUnrolledCount(sum))
@@ -226,8 +222,6 @@ struct SumModel : EmittableOpInterface::ExternalModel<SumModel, pos::SumOp> {
   LogicalResult pullBack(Operation *op, PayloadPullback &pullback,
                          Value ct) const {
     auto sum = cast<pos::SumOp>(op);
-    if (pullback.point.addToSum(pullback.builder, sum, pullback.guarded(ct)))
-      return success();
     auto count = getUnrolledCount(sum);
     if (!count)
       return pullTerms(pullback, sum, pullback.forward.get(sum.getCount()), ct);

@@ -4,6 +4,7 @@
 #include "codegen/Plan/GradientPaths.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/Analysis/ScoreTerms.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -191,11 +192,11 @@ static LogicalResult planTurn(KernelPlan &plan, pos::TurnRowsOp turn) {
       diag.attachNote(maps.front().op->getLoc()) << "this map is named earlier";
       return diag;
     }
-    turn.walk([&](pos::ContextOpInterface op) {
-      AxisSet axes = op.getDependence(/*hasPositions=*/false);
-      entry.perBatch |= axes.contains(Axis::batch);
-      entry.perHead |= axes.contains(Axis::head);
-    });
+    pos::Dependence dependence(/*hasPositions=*/false);
+    AxisSet axes =
+        dependence.of(turn.getBody().front().getTerminator()->getOperand(0));
+    entry.perBatch = axes.contains(Axis::batch);
+    entry.perHead = axes.contains(Axis::head);
     entry.operands.push_back(operand);
   }
   return success();
@@ -225,23 +226,6 @@ static LogicalResult verifyTurns(KernelPlan &plan) {
 //===----------------------------------------------------------------------===//
 // Hoisted values
 //===----------------------------------------------------------------------===//
-
-static FailureOr<HoistForm> getForm(pos::HoistOp hoist, AxisSet axes) {
-  AxisSet rest = axes - AxisSet{Axis::batch, Axis::head};
-  if (rest.empty())
-    return HoistForm::HeadScalar;
-  if (rest == AxisSet(Axis::offset))
-    return HoistForm::OffsetTable;
-  if (rest == AxisSet(Axis::query))
-    return HoistForm::QueryVector;
-  if (rest == AxisSet(Axis::key))
-    return HoistForm::KeyVector;
-  if (AxisSet{Axis::self, Axis::lane}.contains(rest) ||
-      rest == AxisSet{Axis::query, Axis::lane} ||
-      rest == AxisSet{Axis::key, Axis::lane})
-    return HoistForm::RowLaneTable;
-  return hoist.emitOpError("over these axes has no kernel on this target");
-}
 
 /// The operands whose sites need each hoisted value, by way of later hoists
 /// too.
@@ -283,11 +267,10 @@ static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
   DenseSet<Operation *> wanted;
   for (auto hoist : sites.getOps<pos::HoistOp>()) {
     Hoisted entry{hoist, HoistForm::HeadScalar, {}};
-    for (auto attr : hoist.getAxes().getAsRange<pos::AxisAttr>())
-      entry.axes |= attr.getValue();
-    FailureOr<HoistForm> form = getForm(hoist, entry.axes);
-    if (failed(form))
-      return failure();
+    entry.axes = hoist.getAxisSet();
+    std::optional<HoistForm> form = passes::getHoistForm(entry.axes);
+    if (!form)
+      return hoist.emitOpError("over these axes has no kernel on this target");
     entry.form = *form;
     entry.perBatch = entry.axes.contains(Axis::batch);
     entry.perHead = entry.axes.contains(Axis::head);
@@ -342,6 +325,10 @@ RowTable codegen::getRowTable(pos::RowDotOpInterface op) {
   return table;
 }
 
+OffsetProduct::OffsetProduct(pos::OffsetDotOp op)
+    : op(op), table(getRowTable(op)), index(op.getIndex()),
+      count(op.getCount()), column(op.getColumn()), factor(op.getFactor()) {}
+
 unsigned KernelPlan::findTable(pos::RowDotOpInterface op) const {
   return llvm::find(rowTables, getRowTable(op)) - rowTables.begin();
 }
@@ -359,11 +346,11 @@ unsigned KernelPlan::findHinges(pos::HingeSumOp op) const {
          hinges.begin();
 }
 
-std::optional<unsigned> KernelPlan::findOffsetProduct(Operation *op) const {
-  for (auto [number, product] : llvm::enumerate(offsetProducts))
-    if (product.op == op)
-      return number;
-  return std::nullopt;
+unsigned KernelPlan::findOffsetProduct(pos::OffsetDotOp op) const {
+  return llvm::find_if(
+             offsetProducts,
+             [&](const OffsetProduct &product) { return product.op == op; }) -
+         offsetProducts.begin();
 }
 
 unsigned KernelPlan::findScan(pos::ScanOp op) const {
@@ -413,41 +400,25 @@ static LogicalResult setOnce(SiteTy &slot, SiteTy site) {
   return success();
 }
 
-/// Whether a value is made of another, also by what regions of its ops use.
-static bool isMadeOf(Value value, Value part) {
-  llvm::SetVector<Value> slice;
-  slice.insert(value);
-  for (size_t number = 0; number < slice.size(); ++number) {
-    if (slice[number] == part)
-      return true;
-    if (Operation *op = slice[number].getDefiningOp())
-      op->walk([&](Operation *nested) {
-        slice.insert_range(nested->getOperands());
-      });
-  }
-  return false;
-}
-
 /// The cotangent of a scan needs those of the scans that its result goes into,
 /// for all keys: their totals come first.
 static void planScanLevels(KernelPlan &plan) {
   size_t count = plan.scans.size();
+  pos::Dependence dependence(plan.owner);
   plan.scanLevels.assign(count, 0);
   for (size_t first = count; first-- > 0;)
     for (size_t second = first + 1; second < count; ++second)
-      if (isMadeOf(plan.scans[second].getValue(), plan.scans[first]))
+      if (dependence.isMadeOf(plan.scans[second].getValue(),
+                              plan.scans[first].getResult()))
         plan.scanLevels[first] =
             std::max(plan.scanLevels[first], plan.scanLevels[second] + 1);
 }
 
 static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
-  if (!plan.hasPositions)
-    for (Operation &op : score.getBody().front())
-      if (std::optional<OffsetProduct> product = getOffsetProduct(&op))
-        plan.offsetProducts.push_back(*product);
+  for (auto dot : score.getBody().front().getOps<pos::OffsetDotOp>())
+    plan.offsetProducts.emplace_back(dot);
   score.getBody().walk([&](pos::RowDotOpInterface dot) {
-    if (plan.findOffsetProduct(dot) ||
-        plan.findOffsetProduct(dot->getParentOp()))
+    if (isa<pos::OffsetDotOp>(*dot))
       return;
     if (isa<BlockArgument>(dot.getTable()) &&
         !llvm::is_contained(plan.rowTables, getRowTable(dot)))
@@ -495,6 +466,8 @@ static LogicalResult planSite(KernelPlan &plan, Operation &site) {
         return score.emitOpError("of all heads needs their number: inline "
                                  "encodings first");
     }
+    pos::Dependence dependence(plan.owner);
+    plan.isAdditive = passes::isAdditive(score.getPayload(), dependence);
     if (failed(planContextual(plan, score)))
       return failure();
     return setOnce(plan.score, score);
@@ -559,6 +532,22 @@ static LogicalResult verifyPositionAxes(pos::SitesOwnerInterface owner) {
   return failure(result.wasInterrupted());
 }
 
+/// Under given positions a value over offsets may be computed in the tile.
+static TileReads getTileReads(const KernelPlan &plan, BlockArgument param) {
+  TileReads reads = TileReads::Never;
+  for (Operation *user : param.getUsers()) {
+    if (plan.score && plan.score->isProperAncestor(user) &&
+        !isa<pos::RowDotOpInterface>(user))
+      return TileReads::Always;
+    auto hoist = user->getParentOfType<pos::HoistOp>();
+    const Hoisted *hoisted = hoist ? plan.find(hoist) : nullptr;
+    if (plan.hasPositions && hoisted && hoisted->wantsGradient &&
+        hoisted->form == HoistForm::OffsetTable)
+      reads = TileReads::Rarely;
+  }
+  return reads;
+}
+
 FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
   KernelPlan plan;
   plan.owner = owner;
@@ -567,8 +556,10 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
   plan.hasPositions = owner.hasPositions();
   if (ArrayAttr uses = owner.getPendingUses(); uses && !uses.empty())
     return owner.emitOpError("has uses of encodings: inline them first");
-  if (owner.getSitesRegion().empty())
+  if (owner.getSitesRegion().empty()) {
+    plan.tileReads.resize(plan.paramWantsGradient.size(), TileReads::Never);
     return plan;
+  }
   if (failed(verifyPositionAxes(owner)))
     return failure();
   Block &sites = owner.getSitesRegion().front();
@@ -583,5 +574,7 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
   if (failed(verifyTurns(plan)) || failed(planHoists(plan, sites)) ||
       failed(verifyGradientPaths(plan)))
     return failure();
+  for (BlockArgument param : sites.getArguments())
+    plan.tileReads.push_back(getTileReads(plan, param));
   return plan;
 }

@@ -9,19 +9,12 @@
 #ifndef SEXTANT_CODEGEN_PLAN_KERNELPLAN_H
 #define SEXTANT_CODEGEN_PLAN_KERNELPLAN_H
 
-#include "dialects/Pos/IR/Pos.h"
+#include "dialects/Pos/IR/Dependence.h"
+#include "passes/Analysis/HoistForm.h"
 
 namespace sextant::codegen {
 
-/// How a hoisted value is kept, by its axes.
-enum class HoistForm {
-  HeadScalar,   ///< {batch, head} or less: a scalar of the work item
-  OffsetTable,  ///< {batch, head, offset} or less: one row per head
-  QueryVector,  ///< {batch, head, query} or less
-  KeyVector,    ///< {batch, head, key} or less
-  RowLaneTable, ///< {batch, head, self, lane} or less: for row maps; also
-                ///< {batch, head, query or key, lane}: appended columns
-};
+using passes::HoistForm;
 
 /// One hoisted value as one operand needs it: a row map of query and key has
 /// two entries for one op, because rows, heads and positions of the two
@@ -106,18 +99,23 @@ struct HingeFunction {
   bool wantsGradient = false; ///< some trained parameter stands behind it
 };
 
-/// The product of the query row with one row per offset: a sum over the columns
-/// of a table, each product with the query row times a factor that varies with
-/// the column and the offset at most and has no gradient; or a product with the
-/// row of a table at an index that no more than two offsets share.
+/// A product of the query row with one row per offset.
 struct OffsetProduct {
-  mlir::Operation *op = nullptr; ///< a pos.sum or a pos.query_dot
+  explicit OffsetProduct(pos::OffsetDotOp op);
+
+  pos::OffsetDotOp op;
   RowTable table;
-  mlir::Value factor; ///< of the term, a value of the score payload or the sum
-  mlir::Value index;  ///< of the row; null for a sum, as the factor is here
+  mlir::Value index; ///< of the table's row; null for a sum over columns
+  /// Of a sum: the number of columns, a column, its factor.
+  mlir::Value count, column, factor;
 };
-/// What a sum or a product of a score payload is, if it is such a product.
-std::optional<OffsetProduct> getOffsetProduct(mlir::Operation *op);
+
+/// Where tiles read elements of a parameter themselves.
+enum class TileReads {
+  Never,
+  Rarely, ///< in values over offsets, which have a table in most calls
+  Always, ///< in the score payload
+};
 
 struct KernelPlan {
   pos::SitesOwnerInterface owner;
@@ -127,7 +125,10 @@ struct KernelPlan {
   llvm::SmallVector<RowMap> queryRows, keyRows, valueRows, inputRows;
   /// In order of application, ahead of the row maps.
   llvm::SmallVector<RowTurn> turns;
-  pos::ScoreOp score;                    ///< null: identity
+  pos::ScoreOp score; ///< null: identity
+  /// Whether the score is that of one head and the payload only adds to it: its
+  /// pullback then needs no forward values.
+  bool isAdditive = true;
   llvm::SmallVector<RowColumns> columns; ///< one after the other
   /// The number of heads where the score is of all heads at once, else 0.
   int64_t scoreHeads = 0;
@@ -135,9 +136,8 @@ struct KernelPlan {
   pos::RowTermOp rowTerm; ///< null: nothing cancels in the softmax
   llvm::SmallVector<pos::WeightedRowsOp> weightedRows;
   /// The tables that rows of query and key are multiplied with, once each.
-  /// Those of `offsetProducts` are left out.
+  /// Those of `offsetProducts` have a place of their own.
   llvm::SmallVector<RowTable> rowTables;
-  /// None under given positions, whose offsets have gaps.
   llvm::SmallVector<OffsetProduct> offsetProducts;
   llvm::SmallVector<pos::ScanOp> scans; ///< in one direction
   /// Per scan: how many scans, each of what the one before gives, follow on it.
@@ -147,6 +147,7 @@ struct KernelPlan {
   llvm::SmallVector<pos::HingeSumOp> hingeSums;
   /// Per parameter operand: whether its gradient is asked for.
   llvm::SmallVector<bool> paramWantsGradient;
+  llvm::SmallVector<TileReads> tileReads; ///< per parameter operand
   double scale = 1.0;
   bool hasPositions = false;
 
@@ -156,8 +157,8 @@ struct KernelPlan {
   bool readsRows(pos::Side side) const;
   /// The place of an op's function among `hinges`.
   unsigned findHinges(pos::HingeSumOp op) const;
-  /// The place of a sum or a product among `offsetProducts`, if it is one.
-  std::optional<unsigned> findOffsetProduct(mlir::Operation *op) const;
+  /// The place of an op among `offsetProducts`.
+  unsigned findOffsetProduct(pos::OffsetDotOp op) const;
   /// The place of a scan among `scans`.
   unsigned findScan(pos::ScanOp op) const;
   /// Whether keys come from the last to the first.

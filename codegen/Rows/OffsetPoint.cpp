@@ -25,8 +25,11 @@ void OffsetPoint::collect(Value value,
   if (!op || ops.contains(op) ||
       !score.getBody().front().findAncestorOpInBlock(*op))
     return;
-  for (Value operand : op->getOperands())
-    collect(operand, ops);
+  op->walk([&](Operation *nested) {
+    for (Value operand : nested->getOperands())
+      if (!op->isAncestor(operand.getParentRegion()->getParentOp()))
+        collect(operand, ops);
+  });
   ops.insert(op);
 }
 

@@ -193,24 +193,23 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
                  Index end, Value) {
     OffsetPoint point(kernel, arguments, layout, lowering.plan);
-    auto sum = cast<pos::SumOp>(product.op);
     llvm::SetVector<Operation *> ops;
     point.collect(product.factor, ops);
-    point.collect(sum.getCount(), ops);
+    point.collect(product.count, ops);
     // The factors of a vector of columns at one entry.
     auto emitVector = [&](Index panel, int64_t v, Index entry) {
       point.moveToEntry(shape, entry);
       PayloadEmitter emitter(kernel.builder, point);
       Value columns = kernel.lanes(
           kernel.add(kernel.mul(panel, shape.lanes), v * kernel.width()));
-      emitter.bind(sum.getBody().front().getArgument(0), columns);
+      emitter.bind(product.column, columns);
       for (Operation *op : ops)
         if (failed(emitter.emitOp(*op))) {
           status = failure();
           return;
         }
       Value factor = emitter.get(product.factor);
-      Value count = emitter.get(sum.getCount());
+      Value count = emitter.get(product.count);
       if (!factor || !count) {
         status = failure();
         return;

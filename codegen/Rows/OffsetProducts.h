@@ -1,7 +1,7 @@
 //===- OffsetProducts.h - Query rows times one row per offset ---*- C++ -*-===//
 //
 // A sum over the columns of a table, each product with the query row times a
-// factor that varies with the offset alone (KernelPlan::offsetProducts), is the
+// factor that varies with the offset alone (`pos.offset_dot`), is the
 // product of the query row with the row
 //
 //   R[h, t] = sum_c table[h, :, c] factor(t, c)

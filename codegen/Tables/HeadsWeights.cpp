@@ -2,7 +2,6 @@
 
 #include "codegen/Tables/HeadsWeights.h"
 #include "codegen/Tables/ArgumentPoint.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -30,29 +29,6 @@ int64_t codegen::getFirstColumn(pos::ContractOp op) {
   bool isConstant = matchPattern(op.getFirstColumn(), m_ConstantInt(&first));
   assert(isConstant && "inlining makes first columns constant");
   return isConstant ? first.getSExtValue() : 0;
-}
-
-void codegen::inlineHoistedVectors(const KernelPlan &plan) {
-  pos::ScoreOp score = plan.score;
-  Block &body = score.getBody().front();
-  // Later ones may use earlier ones.
-  for (const Hoisted &hoisted : llvm::reverse(plan.hoisted)) {
-    if (!hoisted.extent)
-      continue;
-    Value value = hoisted.op->getResult(0);
-    auto isInScore = [&](OpOperand &use) {
-      return score->isProperAncestor(use.getOwner());
-    };
-    if (llvm::none_of(value.getUses(), isInScore))
-      continue;
-    OpBuilder builder = OpBuilder::atBlockBegin(&body);
-    IRMapping mapping;
-    Block &source = hoisted.op->getRegion(0).front();
-    for (Operation &op : source.without_terminator())
-      builder.clone(op, mapping);
-    Value copy = mapping.lookupOrDefault(source.getTerminator()->getOperand(0));
-    value.replaceUsesWithIf(copy, isInScore);
-  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -39,11 +39,6 @@ int64_t getFirstColumn(pos::ContractOp op);
 /// of about four, for as many independent chains.
 int64_t getGroup(int64_t extent);
 
-/// Replaces the hoisted vectors that the score payload uses by what computes
-/// them: without tables over offsets, under given positions, they are computed
-/// in place.
-void inlineHoistedVectors(const KernelPlan &plan);
-
 class HeadsWeights {
 public:
   /// Collects what the score payload and the hoisted vectors of the plan use.

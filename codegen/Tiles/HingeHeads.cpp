@@ -8,7 +8,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Tiles/HingeCells.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -18,42 +17,15 @@ using namespace sextant::codegen;
 // What does not need the head
 //===----------------------------------------------------------------------===//
 
-/// Whether values may differ between heads. Asks nothing of other functions:
-/// they may.
-static bool mayNeedHead(ArrayRef<Value> values, const KernelPlan &plan) {
-  llvm::SetVector<Operation *> reached;
-  auto reach = [&](Value value) {
-    if (Operation *op = value.getDefiningOp())
-      reached.insert(op);
-  };
-  llvm::for_each(values, reach);
-  for (size_t next = 0; next < reached.size(); ++next) {
-    WalkResult result = reached[next]->walk([&](Operation *op) {
-      if (isa<pos::HingeSumOp>(op))
-        return WalkResult::interrupt();
-      if (auto context = dyn_cast<pos::ContextOpInterface>(op);
-          context &&
-          context.getDependence(plan.hasPositions).contains(pos::Axis::head))
-        return WalkResult::interrupt();
-      if (auto hoist = dyn_cast<pos::HoistOp>(op)) {
-        const Hoisted *hoisted = plan.find(hoist);
-        return !hoisted || hoisted->perHead ? WalkResult::interrupt()
-                                            : WalkResult::skip();
-      }
-      llvm::for_each(op->getOperands(), reach);
-      return WalkResult::advance();
-    });
-    if (result.wasInterrupted())
-      return true;
-  }
-  return false;
-}
-
 HingeCells::Shared HingeCells::findShared(pos::HingeSumOp op) const {
-  Operation *units = op.getUnits().getBody().front().getTerminator();
+  pos::Dependence dependence(plan.owner);
+  auto needsHead = [&](ValueRange values) {
+    return dependence.of(values).contains(pos::Axis::head);
+  };
   // Knots are where a x + b is zero.
-  Value a = units->getOperand(3), b = units->getOperand(4);
-  return {!mayNeedHead(op.getValue(), plan), !mayNeedHead({a, b}, plan)};
+  Operation *units = op.getUnits().getBody().front().getTerminator();
+  return {!needsHead(op.getValue()),
+          !needsHead(units->getOperands().slice(3, 2))};
 }
 
 //===----------------------------------------------------------------------===//

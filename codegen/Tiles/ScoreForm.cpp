@@ -1,7 +1,6 @@
 //===- ScoreForm.cpp - From products to exponents of the softmax ----------===//
 
 #include "codegen/Tiles/ScoreForm.h"
-#include "codegen/Payload/Payload.h"
 #include <cmath>
 
 using namespace mlir;
@@ -13,8 +12,7 @@ using llvm::numbers::log2e;
 ScoreForm::ScoreForm(const KernelPlan &plan, bool pairs) {
   pos::ScoreOp score = plan.score;
   // A payload of all heads is written out by its own emitter.
-  isAdditive = !plan.scoreHeads &&
-               (!score || codegen::isAdditive(score.getBody().front()));
+  isAdditive = plan.isAdditive;
   double factor = plan.scale * (isAdditive ? log2e : 1.0);
   if (plan.scoreHeads)
     exponentFactor = log2e;

@@ -7,15 +7,14 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::passes;
 
-FailureOr<ScoreTerms> passes::getScoreTerms(Block &payload,
-                                            Dependence &dependence) {
+/// Splits what a payload yields into a part that needs the score and terms that
+/// do not, by what `needsScore` says of values.
+static FailureOr<ScoreTerms> split(Block &payload,
+                                   function_ref<bool(Value)> needsScore) {
   if (!isa<pos::ScoreOp, pos::ForHeadsOp>(payload.getParentOp()) ||
       payload.getNumArguments() != 1 ||
       !payload.getArgument(0).getType().isF32())
     return failure();
-  auto needsScore = [&](Value value) {
-    return dependence.of(value).contains(pos::Axis::score);
-  };
   ScoreTerms result;
   Value value = payload.getTerminator()->getOperand(0);
   while (Operation *op = value.getDefiningOp()) {
@@ -39,6 +38,22 @@ FailureOr<ScoreTerms> passes::getScoreTerms(Block &payload,
   result.core = value;
   std::reverse(result.terms.begin(), result.terms.end());
   return result;
+}
+
+FailureOr<ScoreTerms> passes::getScoreTerms(Block &payload,
+                                            pos::Dependence &dependence) {
+  return split(payload, [&](Value value) {
+    return dependence.of(value).contains(pos::Axis::score);
+  });
+}
+
+bool passes::isAdditive(Block &payload, pos::Dependence &dependence) {
+  if (payload.getNumArguments() != 1)
+    return false;
+  Value score = payload.getArgument(0);
+  FailureOr<ScoreTerms> found = split(
+      payload, [&](Value value) { return dependence.isMadeOf(value, score); });
+  return succeeded(found) && found->core == score;
 }
 
 Value passes::combine(OpBuilder &builder, Value value, ScoreTerm term) {

@@ -3,7 +3,7 @@
 #ifndef SEXTANT_PASSES_ANALYSIS_SCORETERMS_H
 #define SEXTANT_PASSES_ANALYSIS_SCORETERMS_H
 
-#include "passes/Analysis/Dependence.h"
+#include "dialects/Pos/IR/Dependence.h"
 
 namespace sextant::passes {
 
@@ -21,10 +21,15 @@ struct ScoreTerms {
   llvm::SmallVector<ScoreTerm> terms;
 };
 
+/// The terms that vary neither with the score nor with the row of the query.
 /// Fails where `payload` is none of one score: that of a scalar `pos.score`, or
 /// the body of a `pos.for_heads` with one input.
 mlir::FailureOr<ScoreTerms> getScoreTerms(mlir::Block &payload,
-                                          Dependence &dependence);
+                                          pos::Dependence &dependence);
+
+/// Whether `payload` is of one score and adds to it what is not made of it:
+/// products with the row of the query as well.
+bool isAdditive(mlir::Block &payload, pos::Dependence &dependence);
 
 /// `value` plus a term.
 mlir::Value combine(mlir::OpBuilder &builder, mlir::Value value,

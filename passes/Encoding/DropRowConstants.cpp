@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Pos/IR/Dependence.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
-#include "passes/Analysis/Dependence.h"
 #include "passes/Analysis/ScoreTerms.h"
 #include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
@@ -27,6 +27,7 @@ using namespace sextant::passes;
 
 using pos::Axis;
 using pos::AxisSet;
+using pos::Dependence;
 
 //===----------------------------------------------------------------------===//
 // The parts of a row term
@@ -104,7 +105,7 @@ static pos::HoistOp createHoist(pos::ScoreOp score, ArrayRef<ScoreTerm> terms,
   for (const ScoreTerm &term : terms)
     axes |= dependence.of(term.value);
   if (before)
-    axes |= getAxes(before.getHoist());
+    axes |= before.getHoist().getAxisSet();
   Location loc = terms.front().value.getLoc();
   auto hoist = pos::HoistOp::create(builder, loc, builder.getF32Type(),
                                     getAxesAttr(axes, builder.getContext()));

@@ -10,12 +10,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Pos/IR/Dependence.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
-#include "passes/Analysis/Dependence.h"
+#include "passes/Analysis/HoistForm.h"
 #include "passes/Analysis/ScoreTerms.h"
 #include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
@@ -33,6 +34,7 @@ using namespace sextant::passes;
 
 using pos::Axis;
 using pos::AxisSet;
+using pos::Dependence;
 
 //===----------------------------------------------------------------------===//
 // Cost

@@ -8,10 +8,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Pos/IR/Dependence.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Remarks.h"
-#include "passes/Analysis/Dependence.h"
 #include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
 #include "passes/Verify/Stages.h"
@@ -28,6 +28,7 @@ using namespace sextant::passes;
 
 using pos::Axis;
 using pos::AxisSet;
+using pos::Dependence;
 
 static bool isHoistable(Value value, Dependence &dependence) {
   Operation *op = value.getDefiningOp();
@@ -99,6 +100,13 @@ struct HoistVectors : passes::impl::HoistVectorsBase<HoistVectors> {
     });
     for (pos::ScoreOp score : scores) {
       auto owner = cast<pos::SitesOwnerInterface>(score->getParentOp());
+      if (owner.hasPositions()) {
+        remark::missed(
+            owner.getLoc(),
+            remark::RemarkOpts::name("not hoisted").category(getArgument()))
+            << remark::reason("{0}", "positions are given: offsets have gaps");
+        continue;
+      }
       Dependence dependence(owner);
       unsigned count = hoistFrom(score, dependence);
       numVectors += count;

@@ -15,6 +15,8 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::passes;
 
+using pos::Dependence;
+
 LogicalResult passes::verifyHosts(pos::UseAttr use, pos::EncodingOp definition,
                                   Location user) {
   if (!use.getHosts() || use.getHosts().empty())

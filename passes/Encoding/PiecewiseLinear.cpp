@@ -10,11 +10,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Pos/IR/Dependence.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
-#include "passes/Analysis/Dependence.h"
+#include "passes/Analysis/HoistForm.h"
 #include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
 #include "passes/Verify/Stages.h"
@@ -30,6 +31,7 @@ using namespace sextant::passes;
 
 using pos::Axis;
 using pos::AxisSet;
+using pos::Dependence;
 
 /// Units of a function: its table is made by comparing each two.
 static constexpr int64_t maxUnits = 1024;
@@ -220,26 +222,6 @@ static Value divideOutside(Value argument, Dependence &dependence) {
   return arith::MulFOp::create(builder, loc, quotient.getLhs(), inverse);
 }
 
-/// Whether a value is computed with arguments of the payload: a kernel does not
-/// have them where it computes x.
-static bool needsArguments(Value value, Block &payload) {
-  auto isArgument = [&](Value operand) {
-    auto argument = dyn_cast<BlockArgument>(operand);
-    return argument && argument.getOwner() == &payload;
-  };
-  if (!value.getDefiningOp())
-    return isArgument(value);
-  return llvm::any_of(getSlice(value, payload, {}), [&](Operation *op) {
-    return op
-        ->walk([&](Operation *nested) {
-          return llvm::any_of(nested->getOperands(), isArgument)
-                     ? WalkResult::interrupt()
-                     : WalkResult::advance();
-        })
-        .wasInterrupted();
-  });
-}
-
 /// Replaces the sum if it is one of units. Gives whether it is.
 static bool rewrite(pos::SumOp sum, pos::ScoreOp site, Dependence &dependence) {
   APInt count;
@@ -256,8 +238,10 @@ static bool rewrite(pos::SumOp sum, pos::ScoreOp site, Dependence &dependence) {
   TermForm term(sum, units->getArgument(0), dependence, builder);
   FailureOr<Form> form =
       term.find(sum.getBody().front().getTerminator()->getOperand(0));
+  // A kernel does not have the arguments of the payload where it computes x.
   if (failed(form) || !form->w || !form->a || !term.getArgument() ||
-      needsArguments(term.getArgument(), *sum->getBlock())) {
+      dependence.isMadeOf(term.getArgument(),
+                          sum->getBlock()->getArguments())) {
     hinges.erase();
     return false;
   }

@@ -1,15 +1,16 @@
 //===- Stages.cpp - What may exist after each stage -----------------------===//
 
 #include "passes/Verify/Stages.h"
-#include "dialects/Pos/IR/Pos.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "dialects/Pos/IR/Dependence.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/Matchers.h"
-#include "passes/Analysis/Dependence.h"
+#include "passes/Analysis/HoistForm.h"
+#include "passes/Analysis/LaterKeys.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::passes;
+
+using pos::Dependence;
 
 static LogicalResult verifySiteResolved(pos::SiteOpInterface site) {
   if (failed(pos::detail::verifyOperandsConstant(site)))
@@ -75,44 +76,14 @@ static LogicalResult verifySitesFused(Block &sites) {
 // Keys after the query
 //===----------------------------------------------------------------------===//
 
-static bool isIndexOf(Value value, pos::Side side) {
-  auto index = value.getDefiningOp<pos::IndexOp>();
-  return index && index.getSide() == side;
-}
-
-/// Whether a condition is false for every key after the query.
-static bool hidesLaterKeys(Value condition) {
-  Operation *op = condition.getDefiningOp();
-  if (isa_and_present<arith::AndIOp>(op))
-    return hidesLaterKeys(op->getOperand(0)) ||
-           hidesLaterKeys(op->getOperand(1));
-  auto compare = dyn_cast_if_present<arith::CmpIOp>(op);
-  if (!compare)
-    return false;
-  // As least <= most.
-  Value least = compare.getLhs(), most = compare.getRhs();
-  using Predicate = arith::CmpIPredicate;
-  Predicate predicate = compare.getPredicate();
-  if (predicate == Predicate::sge || predicate == Predicate::sgt)
-    std::swap(least, most);
-  else if (predicate != Predicate::sle && predicate != Predicate::slt &&
-           predicate != Predicate::eq)
-    return false;
-  if (isIndexOf(least, pos::Side::key) && isIndexOf(most, pos::Side::query))
-    return true;
-  auto distance = most.getDefiningOp<arith::SubIOp>();
-  return matchPattern(least, m_Zero()) && distance &&
-         isIndexOf(distance.getLhs(), pos::Side::query) &&
-         isIndexOf(distance.getRhs(), pos::Side::key);
-}
-
 static LogicalResult verifyOwnPast(pos::SitesOwnerInterface owner) {
   Block &sites = owner.getSitesRegion().front();
   auto masks = sites.getOps<pos::MaskOp>();
   for (auto require : sites.getOps<pos::RequirePastOp>()) {
     if (!masks.empty() &&
         hidesLaterKeys(
-            (*masks.begin()).getPayload().getTerminator()->getOperand(0)))
+            (*masks.begin()).getPayload().getTerminator()->getOperand(0),
+            owner.hasPositions()))
       continue;
     InFlightDiagnostic diag = owner->emitOpError()
                               << require.getMessage()
@@ -131,15 +102,21 @@ LogicalResult passes::verifyPast(Operation *root) {
 // Hoists
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyHoist(pos::HoistOp hoist, Dependence &dependence) {
-  pos::AxisSet axes = getAxes(hoist);
+static LogicalResult verifyHoist(pos::HoistOp hoist, bool hasPositions,
+                                 Dependence &dependence) {
+  pos::AxisSet axes = hoist.getAxisSet();
   if (!isKeptOutsideTiles(axes))
     return hoist.emitOpError("has axes that no kernel keeps outside its tiles");
-  if (auto vector = dyn_cast<RankedTensorType>(hoist.getType());
-      vector &&
-      (axes != pos::AxisSet(pos::Axis::offset) || !vector.hasStaticShape()))
-    return hoist.emitOpError("of a vector is a table over offsets of a static "
-                             "extent");
+  if (auto vector = dyn_cast<RankedTensorType>(hoist.getType())) {
+    if (axes != pos::AxisSet(pos::Axis::offset) || !vector.hasStaticShape())
+      return hoist.emitOpError(
+          "of a vector is a table over offsets of a static "
+          "extent");
+    if (hasPositions)
+      return hoist.emitOpError(
+          "of a vector has a row per offset, but positions "
+          "are given");
+  }
   Value yielded = hoist.getBody().front().getTerminator()->getOperand(0);
   if (!axes.contains(dependence.of(yielded)))
     return hoist.emitOpError("varies with more than its axes");
@@ -164,7 +141,7 @@ static LogicalResult verifySitesHoisted(pos::SitesOwnerInterface owner) {
   for (Operation &op : owner.getSitesRegion().front()) {
     LogicalResult checked = success();
     if (auto hoist = dyn_cast<pos::HoistOp>(op))
-      checked = verifyHoist(hoist, dependence);
+      checked = verifyHoist(hoist, owner.hasPositions(), dependence);
     else if (auto site = dyn_cast<pos::SiteOpInterface>(op);
              site && !site.isOutsideTiles())
       checked = verifyPayload(site.getPayload(), dependence);

@@ -14,8 +14,9 @@ import sextant
 
 SHAPES = [*targets.SHAPES, (2, 2, 2, 200, 131, 128, 32, [])]
 
-# One table for all heads and no addend. `reach` of a factor beyond the offset:
-# that of %far varies with the key as well, so its sum stays one of terms.
+# One table for all heads and no addend; factors on three levels of a term, one of
+# which divides. At a key's own place they vary with the key, so that the sum stays
+# one of terms.
 TEXT = """\
 pos.encoding @shared {
   %n = pos.option "count" : i32 = 5 : i32
@@ -37,7 +38,9 @@ pos.encoding @shared {
       %angle = arith.mulf %of, %speed : f32
       %f = math.sin %angle : f32
       %z = pos.query_dot %w columns[%c] : tensor<?x?xf32>
-      %t = arith.mulf %f, %z : f32
+      %p = arith.mulf %speed, %z : f32
+      %g = arith.mulf %p, %f : f32
+      %t = arith.divf %g, %step : f32
       pos.yield %t : f32
     } : f32
     %t = arith.addf %s, %y : f32

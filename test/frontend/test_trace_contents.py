@@ -329,3 +329,39 @@ def test_ceil():
     score = q @ q.mT / 8**0.5 + part.ceil() - part.floor()
     got = sextant.attention(q, q, q, [stairs])
     torch.testing.assert_close(got, torch.softmax(score, -1) @ q, rtol=1e-5, atol=1e-5)
+
+
+# Each hides later keys, in a spelling of its own.
+PASTS = {
+    "key < query + 1": lambda at: at.key < at.query + 1,
+    "query + 1 > key": lambda at: at.query + 1 > at.key,
+    "not key > query": lambda at: ~(at.key > at.query),
+    "query - key >= 0": lambda at: at.query - at.key >= 0,
+    "0 >= key - query": lambda at: 0 >= at.key - at.query,
+    "offset <= 0": lambda at: at.offset <= 0,
+}
+
+
+@pytest.mark.parametrize("spelling", PASTS)
+def test_a_past_is_known_in_any_spelling(spelling):
+    condition = PASTS[spelling]
+
+    @sextant.mask
+    def past(at):
+        return condition(at)
+
+    q = torch.randn(1, 2, 21, 8)
+    uses = [query_decay(scale_base=64), key_decay(scale_base=64)]
+    want = sextant.attention(q, q, q, ["causal", *uses])
+    # The same scores are seen: f32 rounding of values of order 1.
+    torch.testing.assert_close(sextant.attention(q, q, q, [past, *uses]), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_mask_that_shows_the_next_key_is_no_past():
+    @sextant.mask
+    def almost(at):
+        return at.key <= at.query + 1
+
+    q = torch.randn(1, 2, 21, 8)
+    with pytest.raises(sextant.CompileError, match="some query may see a later key"):
+        sextant.attention(q, q, q, [almost, query_decay])

@@ -90,3 +90,31 @@ func.func @in_place(%x: tensor<?x2x?x8xf32>, %w: tensor<2x2xf32>, %b: tensor<2xf
   }
   return
 }
+
+// -----
+
+// Given positions have gaps: a vector is computed where it is used.
+// COUNT: remark: [Missed] not hoisted | Category:pos-hoist-vectors | Reason="positions are given: offsets have gaps"
+// CHECK-LABEL: func @positions
+// CHECK-NOT: pos.hoist
+// CHECK: pos.contract
+func.func @positions(%x: tensor<?x2x?x8xf32>, %w: tensor<?x?xf32>, %at: tensor<1x?x1xi32>) {
+  %o, %lse = pos.attention %x, %x, (%x) params(%w : tensor<?x?xf32>)
+    query_positions(%at : tensor<1x?x1xi32>) key_positions(%at : tensor<1x?x1xi32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+  ^bb0(%mix: tensor<?x?xf32>):
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %b = pos.for_heads () {
+        %d = pos.offset
+        %f = arith.sitofp %d : i32 to f32
+        pos.yield %f : f32
+      } : () -> tensor<2xf32>
+      %m = pos.contract %mix, %b : tensor<?x?xf32>, tensor<2xf32> -> tensor<2xf32>
+      %t = arith.addf %s, %m : tensor<2xf32>
+      pos.yield %t : tensor<2xf32>
+    }
+  }
+  return
+}

@@ -180,43 +180,21 @@ func.func @row_terms(%x: tensor<?x?x?x8xf32>) {
 
 // -----
 
-// A mask must hide the keys after a query; comparing coordinates does not.
-func.func @later_keys(%x: tensor<?x?x?x8xf32>) {
-  // expected-error @below {{the map needs the past: some query may see a later key}}
+// Offsets have gaps under given positions: a vector has no table over them.
+func.func @vector_of_positions(%x: tensor<?x2x?x8xf32>, %p: tensor<1x?x1xi32>) {
   %o, %lse = pos.attention %x, %x, (%x)
-    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
-    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
-    // expected-note @below {{required here}}
-    pos.require_past "the map needs the past"
-    pos.mask {
-      %i = pos.coord query
-      %j = pos.coord key
-      %v = arith.cmpi sle, %j, %i : i32
-      pos.yield %v : i1
-    }
-  }
-  return
-}
-
-// -----
-
-// Any part of a conjunction may say it, as may a difference of indices.
-func.func @past_keys(%x: tensor<?x?x?x8xf32>) {
-  %o, %lse = pos.attention %x, %x, (%x)
-    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
-    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
-    pos.require_past "the map needs the past"
-    pos.mask {
-      %zero = arith.constant 0 : i32
-      %size = arith.constant 9 : i32
-      %i = pos.index query
-      %j = pos.index key
-      %d = arith.subi %i, %j : i32
-      %near = arith.cmpi slt, %d, %size : i32
-      %past = arith.cmpi sge, %d, %zero : i32
-      %v = arith.andi %near, %past : i1
-      pos.yield %v : i1
-    }
+    query_positions(%p : tensor<1x?x1xi32>) key_positions(%p : tensor<1x?x1xi32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+    // expected-error @below {{of a vector has a row per offset, but positions are given}}
+    %t = pos.hoist [offset] {
+      %b = pos.for_heads () {
+        %d = pos.offset
+        %f = arith.sitofp %d : i32 to f32
+        pos.yield %f : f32
+      } : () -> tensor<2xf32>
+      pos.yield %b : tensor<2xf32>
+    } : tensor<2xf32>
   }
   return
 }

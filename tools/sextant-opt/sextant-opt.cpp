@@ -3,6 +3,7 @@
 #include "codegen/Driver/Compile.h"
 #include "codegen/Driver/LowerAttention.h"
 #include "codegen/Driver/Targets.h"
+#include "codegen/Plan/PrintKernelPlan.h"
 #include "dialects/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
   mlir::registerAllPasses();
   sextant::registerAllPasses();
   sextant::codegen::registerSextantCodegenPasses();
+  sextant::codegen::registerSextantPlanPasses();
   sextant::codegen::registerCompilePipeline();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Sextant's optimizer driver\n", registry));

@@ -453,8 +453,6 @@ codegen::lowerHeadsForward(const Lowering &lowering) {
   // Of bf16 everything is computed in f32.
   VectorTarget target = lowering.target;
   target.bf16Dot = nullptr;
-  if (lowering.plan.hasPositions)
-    inlineHoistedVectors(lowering.plan);
   HeadsWeights weights(lowering.plan, lowering.plan.scoreHeads);
   HeadsForwardTask task(lowering.plan, target, element,
                         getHeadParts(lowering.plan, query),

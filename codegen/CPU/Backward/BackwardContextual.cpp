@@ -81,25 +81,10 @@ void BackwardSite::addToKeyProducts(unsigned sums, Index rows, Value index,
       });
 }
 
-/// The product with the row of the cell's offset.
-Value BackwardSite::loadOffsetProduct(unsigned number) {
-  return kernel.loadVector(
-      offsetProducts[number],
-      {kernel.mul(row, offsetStride), kernel.mul(vector, kernel.width())});
-}
-
-void BackwardSite::storeOffsetGradient(unsigned number, Value cotangent) {
-  if (sweep != Sweep::Totals)
-    kernel.storeVector(kernel.broadcast(cotangent), offsetGradients[number],
-                       {kernel.mul(row, task.shape.stride),
-                        kernel.mul(vector, kernel.width())});
-}
-
 Value BackwardSite::rowDot(OpBuilder &, pos::RowDotOpInterface op,
                            Value index) {
-  if (std::optional<unsigned> number = plan.findOffsetProduct(op))
-    return orNaN(loadOffsetProduct(*number),
-                 toEntry(kernel.broadcast(index), countRows(op)));
+  if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
+    return offsetDot(product, index);
   unsigned products = operands.rowProducts[plan.findTable(op)];
   if (op.getSide() == pos::Side::query)
     return readQueryProducts(products, countRows(op), index);
@@ -108,8 +93,8 @@ Value BackwardSite::rowDot(OpBuilder &, pos::RowDotOpInterface op,
 
 void BackwardSite::addToRowDot(OpBuilder &, pos::RowDotOpInterface op,
                                Value index, Value cotangent) {
-  if (std::optional<unsigned> number = plan.findOffsetProduct(op))
-    return storeOffsetGradient(*number, cotangent);
+  if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
+    return addToOffsetDot(product, cotangent);
   if (sweep == Sweep::Totals)
     return;
   unsigned sums = task.rowProductGradients[plan.findTable(op)];
@@ -119,17 +104,22 @@ void BackwardSite::addToRowDot(OpBuilder &, pos::RowDotOpInterface op,
     addToKeyProducts(sums, countRows(op), index, cotangent);
 }
 
-Value BackwardSite::sum(OpBuilder &, pos::SumOp op) {
-  std::optional<unsigned> number = plan.findOffsetProduct(op);
-  return number ? loadOffsetProduct(*number) : Value();
+/// The product with the row of the cell's offset.
+Value BackwardSite::offsetDot(pos::OffsetDotOp op, Value index) {
+  Value product = kernel.loadVector(
+      offsetProducts[plan.findOffsetProduct(op)],
+      {kernel.mul(row, offsetStride), kernel.mul(vector, kernel.width())});
+  if (!index)
+    return product;
+  return orNaN(product, toEntry(kernel.broadcast(index), countRows(op)));
 }
 
-bool BackwardSite::addToSum(OpBuilder &, pos::SumOp op, Value cotangent) {
-  std::optional<unsigned> number = plan.findOffsetProduct(op);
-  if (!number)
-    return false;
-  storeOffsetGradient(*number, cotangent);
-  return true;
+void BackwardSite::addToOffsetDot(pos::OffsetDotOp op, Value cotangent) {
+  if (sweep != Sweep::Totals)
+    kernel.storeVector(kernel.broadcast(cotangent),
+                       offsetGradients[plan.findOffsetProduct(op)],
+                       {kernel.mul(row, task.shape.stride),
+                        kernel.mul(vector, kernel.width())});
 }
 
 //===----------------------------------------------------------------------===//

@@ -78,9 +78,6 @@ public:
                    mlir::Value limit) override;
   mlir::Value pullScan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value limit,
                        mlir::Value cotangent) override;
-  mlir::Value sum(mlir::OpBuilder &, pos::SumOp op) override;
-  bool addToSum(mlir::OpBuilder &, pos::SumOp op,
-                mlir::Value cotangent) override;
   /// Where products of the cell with rows of offsets are, and where their
   /// cotangents go: row r is r * stride on, in gradients r times that of a tile
   /// of scores.
@@ -135,8 +132,8 @@ protected:
 private:
   void addToKeyProducts(unsigned sums, Index rows, mlir::Value index,
                         mlir::Value addend);
-  mlir::Value loadOffsetProduct(unsigned number);
-  void storeOffsetGradient(unsigned number, mlir::Value cotangent);
+  mlir::Value offsetDot(pos::OffsetDotOp op, mlir::Value index);
+  void addToOffsetDot(pos::OffsetDotOp op, mlir::Value cotangent);
   mlir::Value getScanState(ScanState state, unsigned scan, Index query);
   mlir::Value getCellSums(unsigned scan);
   mlir::Value scanLanes(mlir::Value lanes);

@@ -13,18 +13,9 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// The product with the row of the cell's offset.
-Value ScoreSite::loadOffsetProduct(unsigned number) {
-  int64_t panel = vectors * kernel.width();
-  return kernel.loadVector(offsetCells, {kernel.mul(row, panel),
-                                         kernel.mul(vector, kernel.width()),
-                                         number * offsetRows * panel});
-}
-
 Value ScoreSite::rowDot(OpBuilder &, pos::RowDotOpInterface op, Value index) {
-  if (std::optional<unsigned> number = plan.findOffsetProduct(op))
-    return orNaN(loadOffsetProduct(*number),
-                 toEntry(kernel.broadcast(index), countRows(op)));
+  if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
+    return offsetDot(product, index);
   unsigned products = operands.rowProducts[plan.findTable(op)];
   if (op.getSide() == pos::Side::key)
     return readProducts(products, keyHead, getKey(), countRows(op), index);
@@ -32,9 +23,15 @@ Value ScoreSite::rowDot(OpBuilder &, pos::RowDotOpInterface op, Value index) {
                           index);
 }
 
-Value ScoreSite::sum(OpBuilder &, pos::SumOp op) {
-  std::optional<unsigned> number = plan.findOffsetProduct(op);
-  return number ? loadOffsetProduct(*number) : Value();
+/// The product with the row of the cell's offset.
+Value ScoreSite::offsetDot(pos::OffsetDotOp op, Value index) {
+  int64_t panel = vectors * kernel.width();
+  Value product = kernel.loadVector(
+      offsetCells, {kernel.mul(row, panel), kernel.mul(vector, kernel.width()),
+                    plan.findOffsetProduct(op) * offsetRows * panel});
+  if (!index)
+    return product;
+  return orNaN(product, toEntry(kernel.broadcast(index), countRows(op)));
 }
 
 //===----------------------------------------------------------------------===//

@@ -42,7 +42,6 @@ public:
                      mlir::Value index) override;
   mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
                    mlir::Value limit) override;
-  mlir::Value sum(mlir::OpBuilder &, pos::SumOp op) override;
   /// Where products with rows of offsets are, for a register tile of `rows`
   /// keys: [products][rows][panel].
   void setOffsetCells(mlir::Value memory, int64_t rows) {
@@ -73,13 +72,13 @@ protected:
                           mlir::Value row) override;
 
 private:
+  mlir::Value offsetDot(pos::OffsetDotOp op, mlir::Value index);
   /// The first row of the vector at hand.
   Index getFirst() {
     return kernel.add(first, kernel.mul(vector, kernel.width()));
   }
   /// The key, kept inside the tensor: tiles may reach past its end.
   Index getKey();
-  mlir::Value loadOffsetProduct(unsigned number);
 
   Index first = 0, place = 0, vector = 0, key = 0, row = 0, keyHead = 0;
   int64_t vectors; ///< of a panel

@@ -1,6 +1,6 @@
 //===- PosContext.cpp - Context ops: dependence, value, range -------------===//
 
-#include "dialects/Pos/IR/Pos.h"
+#include "dialects/Pos/IR/Dependence.h"
 
 using namespace mlir;
 using namespace sextant::pos;
@@ -159,27 +159,6 @@ LogicalResult SumOp::verifyRegions() {
   return verifyTerms(*this, getBody().front());
 }
 
-/// Whether a value is the same for all rows of a batch element's head, as far
-/// as the ops that compute it say.
-static bool isSameForRows(Value value, Region &terms) {
-  if (terms.isAncestor(value.getParentRegion()))
-    return true;
-  Operation *op = value.getDefiningOp();
-  if (!op) // A parameter, or what the payload of a site takes.
-    return isa<ShapedType>(value.getType());
-  if (auto hoist = dyn_cast<HoistOp>(op))
-    return llvm::all_of(hoist.getAxes().getAsRange<AxisAttr>(), [](auto axis) {
-      return axis.getValue() == Axis::batch || axis.getValue() == Axis::head;
-    });
-  AxisSet shared{Axis::batch, Axis::head};
-  if (auto context = dyn_cast<ContextOpInterface>(op);
-      context && !shared.contains(context.getDependence(true)))
-    return false;
-  return llvm::all_of(op->getOperands(), [&](Value operand) {
-    return isSameForRows(operand, terms);
-  });
-}
-
 SmallVector<TableRead> ReadOp::getTableReads() {
   SmallVector<TableRead> reads;
   for (auto [dim, index] : llvm::enumerate(getIndices()))
@@ -196,14 +175,11 @@ LogicalResult RunningSumOp::verifyRegions() {
     return emitOpError("runs to query or key, not to self (R1)");
   if (failed(verifyTerms(*this, getBody().front())))
     return failure();
+  Dependence dependence(/*hasPositions=*/true);
   AxisSet shared{Axis::batch, Axis::head};
   WalkResult result = getBody().walk([&](Operation *op) {
-    auto context = dyn_cast<ContextOpInterface>(op);
-    bool varies = (context && !shared.contains(context.getDependence(true))) ||
-                  isa<RunningSumOp>(op) ||
-                  !llvm::all_of(op->getOperands(), [&](Value operand) {
-                    return isSameForRows(operand, getBody());
-                  });
+    bool varies = !shared.contains(dependence.of(op->getOperands()) |
+                                   dependence.of(op->getResults()));
     if (!varies)
       return WalkResult::advance();
     InFlightDiagnostic diag = emitOpError(

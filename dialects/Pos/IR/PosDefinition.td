@@ -184,10 +184,10 @@ def Pos_RequireSpanOp : Pos_Op<"require_span", [MemoryEffects<[MemWrite]>]> {
 def Pos_RequirePastOp : Pos_Op<"require_past", [MemoryEffects<[MemWrite]>]> {
   let summary = "No query may see a key of a larger index";
   let description = [{
-    Some mask of the attention must say so: its condition is, or is the
-    conjunction of others with, the comparison of the two indices (or of their
-    difference with 0). Else the use is an error with this message. Checked
-    once masks are fused and options are folded.
+    Some mask of the attention must say so, by comparisons of sums of the two
+    indices and constants, in whatever spelling: `key < query + 1`, `not (key >
+    query)`, `query - key >= 0`. Without given positions coordinates are indices.
+    Else the use is an error with this message, once options are folded.
 
     ```mlir
     pos.require_past "the scale of a later key has no bound"

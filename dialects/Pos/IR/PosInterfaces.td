@@ -53,7 +53,8 @@ def Pos_RowDotOpInterface : OpInterface<"RowDotOpInterface"> {
   let methods = [
     InterfaceMethod<"Whose row it is.", "::sextant::pos::Side", "getSide", (ins)>,
     InterfaceMethod<"The table.", "::mlir::Value", "getTable", (ins)>,
-    InterfaceMethod<"The row of the table.", "::mlir::Value", "getIndex", (ins)>,
+    InterfaceMethod<"The row of the table; null where a sum makes the row.",
+      "::mlir::Value", "getIndex", (ins)>,
     InterfaceMethod<"Whether the table's columns are its rows.", "bool", "getColumns", (ins)>,
     InterfaceMethod<"What is added to the row of the operand, or null.",
       "::mlir::Value", "getAddend", (ins)>

@@ -1,10 +1,9 @@
 //===- PosSites.cpp - Verification of sites and their payloads ------------===//
 
-#include "dialects/Pos/IR/Pos.h"
+#include "dialects/Pos/IR/Dependence.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace sextant::pos;
@@ -257,51 +256,23 @@ AxisSet ColumnsOp::getPointAxes() {
   return {Axis::batch, Axis::head, Axis::query, Axis::key, Axis::lane};
 }
 
-/// An op by which `value` varies with a row of `side`, or null.
-static Operation *findVarying(Value value, Axis side) {
-  auto varies = [&](Operation *op) {
-    if (auto context = dyn_cast<ContextOpInterface>(op))
-      return context.getDependence(/*hasPositions=*/false).contains(side);
-    auto hoist = dyn_cast<HoistOp>(op);
-    return hoist &&
-           llvm::any_of(hoist.getAxes().getAsRange<AxisAttr>(),
-                        [&](AxisAttr axis) { return axis.getValue() == side; });
-  };
-  llvm::SmallSetVector<Operation *, 16> slice;
-  auto follow = [&](Value used) {
-    if (Operation *op = used.getDefiningOp())
-      slice.insert(op);
-  };
-  follow(value);
-  for (size_t number = 0; number < slice.size(); ++number) {
-    Operation *op = slice[number];
-    if (varies(op))
-      return op;
-    if (isa<HoistOp>(op))
-      continue; // it says what it varies with
-    op->walk([&](Operation *nested) {
-      if (nested != op)
-        slice.insert(nested);
-      for (Value operand : nested->getOperands())
-        follow(operand);
-    });
-  }
-  return nullptr;
-}
-
 LogicalResult ColumnsOp::verifyRegions() {
+  Dependence dependence(/*hasPositions=*/true);
   // The interface has verified that there are two of them.
   Operation *yield = getBody().front().getTerminator();
   for (bool isQuery : {true, false}) {
-    Operation *op = findVarying(yield->getOperand(isQuery ? 0 : 1),
-                                isQuery ? Axis::key : Axis::query);
-    if (!op)
+    Value value = yield->getOperand(isQuery ? 0 : 1);
+    auto varies = [&](Value part) {
+      return dependence.of(part).contains(isQuery ? Axis::key : Axis::query);
+    };
+    if (!varies(value))
       continue;
     InFlightDiagnostic diag = emitOpError("the ")
                               << (isQuery ? "query" : "key")
                               << "'s column must not vary with the "
                               << (isQuery ? "key" : "query");
-    diag.attachNote(op->getLoc()) << "it does so by this value";
+    diag.attachNote(findCause(value, varies)->getLoc())
+        << "it does so by this value";
     return diag;
   }
   return success();
@@ -368,9 +339,7 @@ LogicalResult RowTermOp::verify() {
   HoistOp hoist = getHoist();
   if (!hoist)
     return emitOpError("expected the value of a 'pos.hoist'");
-  AxisSet axes;
-  for (auto attr : hoist.getAxes().getAsRange<AxisAttr>())
-    axes |= attr.getValue();
+  AxisSet axes = hoist.getAxisSet();
   if (axes.contains(Axis::query) &&
       AxisSet{Axis::batch, Axis::head, Axis::query}.contains(axes))
     return success();
@@ -378,6 +347,13 @@ LogicalResult RowTermOp::verify() {
       "expected a hoist over the query and, at most, batch and head");
   diag.attachNote(hoist.getLoc()) << "this one is over other axes";
   return diag;
+}
+
+AxisSet HoistOp::getAxisSet() {
+  AxisSet axes;
+  for (auto axis : getAxes().getAsRange<AxisAttr>())
+    axes |= axis.getValue();
+  return axes;
 }
 
 LogicalResult HoistOp::verifyRegions() {
@@ -405,56 +381,22 @@ LogicalResult HingesOp::verifyRegions() {
     return emitOpError("expected a result of five coefficients of one unit or "
                        "more, got ")
            << getType();
-  WalkResult result = walk([&](ContextOpInterface op) {
-    AxisSet axes = op.getDependence(/*hasPositions=*/true);
-    if (AxisSet{Axis::batch, Axis::head}.contains(axes))
-      return WalkResult::advance();
+  Dependence dependence(/*hasPositions=*/true);
+  auto varies = [&](Value value) {
+    return !AxisSet{Axis::batch, Axis::head}.contains(dependence.of(value));
+  };
+  if (varies(getResult())) {
     InFlightDiagnostic diag =
         emitOpError("may vary with the unit, the batch and the head only (H1)");
-    diag.attachNote(op.getLoc()) << "this varies with more";
-    return WalkResult::interrupt();
-  });
-  if (result.wasInterrupted())
-    return failure();
+    diag.attachNote(findCause(getResult(), varies)->getLoc())
+        << "this varies with more";
+    return diag;
+  }
   return verifyPayloadOps(*this, block, /*hasVectors=*/false);
 }
 
 HingesOp HingeSumOp::getUnits() {
   return getHinges().getDefiningOp<HingesOp>();
-}
-
-static bool isArgumentOf(Value value, Block &payload) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument && argument.getOwner() == &payload;
-}
-
-/// The op that brings the score, an input or the row of the query into a value
-/// of a payload (an argument itself: the op that uses it), or null.
-static Operation *findRowUse(Value value, Block &payload) {
-  SmallVector<Operation *> reached;
-  DenseSet<Operation *> seen;
-  auto reach = [&](Value operand) {
-    Operation *op = operand.getDefiningOp();
-    if (op && op->getBlock() == &payload && seen.insert(op).second)
-      reached.push_back(op);
-  };
-  reach(value);
-  while (!reached.empty()) {
-    Operation *op = reached.pop_back_val();
-    if (isOfOneHead(op))
-      return op;
-    WalkResult result = op->walk([&](Operation *nested) {
-      if (llvm::any_of(nested->getOperands(), [&](Value operand) {
-            return isArgumentOf(operand, payload);
-          }))
-        return WalkResult::interrupt();
-      llvm::for_each(nested->getOperands(), reach);
-      return WalkResult::advance();
-    });
-    if (result.wasInterrupted())
-      return op;
-  }
-  return nullptr;
 }
 
 LogicalResult HingeSumOp::verify() {
@@ -466,13 +408,88 @@ LogicalResult HingeSumOp::verify() {
       (isa<ScoreOp>(parent) && takesVector(payload)))
     return emitOpError("expected a score of one head, or 'pos.for_heads' in a "
                        "score of all heads (H3)");
-  Operation *use = isArgumentOf(getValue(), payload)
-                       ? getOperation()
-                       : findRowUse(getValue(), payload);
-  if (!use)
+  Dependence dependence(/*hasPositions=*/true);
+  auto needsRow = [&](Value value) {
+    return dependence.of(value).intersects({Axis::score, Axis::row}) ||
+           dependence.isMadeOf(value, payload.getArguments());
+  };
+  if (!needsRow(getValue()))
     return success();
   InFlightDiagnostic diag =
       emitOpError("argument must not need the score or the row (H2)");
+  Operation *use = getValue().getDefiningOp() ? findCause(getValue(), needsRow)
+                                              : getOperation();
   diag.attachNote(use->getLoc()) << "'" << use->getName() << "' does";
   return diag;
+}
+
+//===----------------------------------------------------------------------===//
+// Products with one row per offset
+//===----------------------------------------------------------------------===//
+
+AxisSet OffsetDotOp::getOwnAxes() { return {Axis::score, Axis::row}; }
+bool OffsetDotOp::isOfOneHead() { return true; }
+SmallVector<TableRead> OffsetDotOp::getTableReads() {
+  if (!getIndex())
+    return {};
+  return {{getTable(), getColumns() ? 1u : 0u, getIndex()}};
+}
+
+Value OffsetDotOp::getFactor() {
+  return getIndex() ? Value()
+                    : getBody().front().getTerminator()->getOperand(0);
+}
+
+BlockArgument OffsetDotOp::getColumn() {
+  return getIndex() ? BlockArgument() : getBody().front().getArgument(0);
+}
+
+static bool yieldsFactor(Region &body) {
+  if (!body.hasOneBlock() || body.front().getNumArguments() != 1 ||
+      !body.front().getArgument(0).getType().isInteger(32) ||
+      body.front().empty())
+    return false;
+  auto yield = dyn_cast<YieldOp>(body.front().back());
+  return yield && yield.getNumOperands() == 1 &&
+         yield.getOperand(0).getType().isF32();
+}
+
+LogicalResult OffsetDotOp::verifyRegions() {
+  bool isTaken = static_cast<bool>(getIndex());
+  if (isTaken ? getCount() || !getBody().empty()
+              : !getCount() || !yieldsFactor(getBody()) || !getColumns())
+    return emitOpError("expected either an index or a number of columns and a "
+                       "body (i32) -> f32 (O1)");
+  if (!isTaken && failed(verifyPayloadOps(*this, getBody().front(),
+                                          /*hasVectors=*/false)))
+    return failure();
+  Dependence dependence(/*hasPositions=*/true);
+  auto owner = (*this)->getParentOfType<SitesOwnerInterface>();
+  if (owner && owner.hasPositions())
+    return emitOpError("has a row per offset, but positions are given (O3)");
+  auto verify = [&](Value value, AxisSet axes,
+                    StringRef what) -> LogicalResult {
+    auto exceeds = [&](Value part) {
+      return !axes.contains(dependence.of(part));
+    };
+    bool reads = owner && dependence.isMadeOf(
+                              value, owner.getSitesRegion().getArguments());
+    if (!exceeds(value) && !reads)
+      return success();
+    InFlightDiagnostic diag = emitOpError("the ")
+                              << what << " may vary with "
+                              << (axes.empty() ? "nothing" : "the offset only")
+                              << " (O2)";
+    if (exceeds(value) && value.getDefiningOp())
+      diag.attachNote(findCause(value, exceeds)->getLoc())
+          << "this varies with more";
+    else if (reads)
+      diag.attachNote(value.getLoc()) << "a parameter stands behind this";
+    return diag;
+  };
+  if (isTaken)
+    return verify(getIndex(), Axis::offset, "index");
+  if (failed(verify(getCount(), {}, "number of columns")))
+    return failure();
+  return verify(getFactor(), Axis::offset, "factor");
 }

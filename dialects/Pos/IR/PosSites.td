@@ -304,25 +304,10 @@ def Pos_QueryDotOp : Pos_RowDotOp<"query_dot", "query"> {
     %y = pos.query_dot %table columns[%index] plus %v : tensor<?x?xf32>, tensor<?x?xf32>
     ```
 
-    A sum over columns, each times a factor that varies with the offset alone,
-    is the product of the query row with one row per offset. The CPU makes these
-    rows once per call and multiplies, per tile, with those of its offsets:
-
-    ```mlir
-    %x = pos.sum to %n {
-    ^bb0(%c: i32):
-      %z = pos.query_dot %table columns[%c] : tensor<?x?xf32>
-      %f = arith.mulf %distance, %frequency : f32
-      %w = math.sin %f : f32
-      %y = arith.mulf %z, %w : f32
-      pos.yield %y : f32
-    } : f32
-    ```
-
-    So is a product by itself whose index tells the offset: the offset or its
-    magnitude, with either sign, plus what is the same for all scores. Any other
-    index (one that is clipped, or depends on contents) takes one of the products
-    with all rows of the table, made once per query.
+    Where the index tells the offset, and in a sum over columns whose factors do,
+    `pos-offset-products` makes it a `pos.offset_dot`. Any other index (one that is
+    clipped, or depends on contents) takes one of the products with all rows of the
+    table, made once per query.
   }];
 }
 
@@ -344,6 +329,57 @@ def Pos_KeyDotOp : Pos_RowDotOp<"key_dot", "key"> {
 
     The products of all keys with all rows of the table are made once per call
     and looked up, whatever the index.
+  }];
+}
+
+def Pos_OffsetDotOp : Pos_Op<"offset_dot", [Pure, HasParent<"ScoreOp">,
+    AttrSizedOperandSegments, Pos_RowDotOpInterface,
+    DeclareOpInterfaceMethods<Pos_PayloadOpInterface,
+                              ["getOwnAxes", "isOfOneHead", "getTableReads"]>]> {
+  let summary = "The query row times a row per offset that a table gives";
+  let description = [{
+    With an index, the row of an offset is that row of the table, and this is the
+    `pos.query_dot` at the index. With a number of columns, it is the sum over the
+    columns c of table[:, c] times the factor that the body yields for c, and this
+    is the sum of the products times the factors:
+
+    ```mlir
+    %z = pos.offset_dot %table[%index] : tensor<?x?xf32>
+    %x = pos.offset_dot %table columns plus %v to %n {
+    ^bb0(%c: i32):
+      %f = arith.mulf %distance, %frequency : f32
+      %w = math.sin %f : f32
+      pos.yield %w : f32
+    } : tensor<?x?xf32>, tensor<?x?xf32>
+    ```
+
+    Made by `pos-offset-products` from `pos.query_dot` and `pos.sum`, never written
+    by an author; table, `columns` and `plus` are as there. Kernels make the rows
+    once per call, one per head and offset, and multiply each tile with those of
+    its offsets.
+
+    O1: there is either an index or a number of columns with a body, which takes
+    a column (i32), yields a factor (f32) and goes with `columns`. O2: the index or
+    the factor varies with the offset at most, the number with nothing, and no
+    parameter stands behind them. O3: no positions are given: under those,
+    offsets have gaps, and rows would be too many.
+  }];
+  let arguments = (ins 2DTensorOf<[F32, F64]>:$table, Optional<I32>:$index,
+                       Optional<2DTensorOf<[F32, F64]>>:$addend, Optional<I32>:$count,
+                       UnitAttr:$columns);
+  let results = (outs F32:$result);
+  let regions = (region AnyRegion:$body);
+  let assemblyFormat = [{
+    $table (`columns` $columns^)? (`[` $index^ `]`)? (`plus` $addend^)?
+    (`to` $count^ $body)? attr-dict `:` type($table) (`,` type($addend)^)?
+  }];
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::sextant::pos::Side getSide() { return ::sextant::pos::Side::query; }
+    /// The factor of a column, in the body; null with an index.
+    ::mlir::Value getFactor();
+    /// The column in the body; null with an index.
+    ::mlir::BlockArgument getColumn();
   }];
 }
 
@@ -391,6 +427,9 @@ def Pos_HoistOp : Pos_Op<"hoist", [Pure, SingleBlock,
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "custom<Axes>($axes) $body attr-dict `:` type($result)";
   let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::sextant::pos::AxisSet getAxisSet();
+  }];
 }
 
 def Pos_HingesOp : Pos_Op<"hinges", [Pure, SingleBlock, Pos_PayloadOpInterface,

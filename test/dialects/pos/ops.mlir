@@ -411,3 +411,32 @@ func.func @hinges(%q: tensor<?x?x?x8xf32>, %w: tensor<4xf32>) -> tensor<?x?x?x8x
   }
   return %o : tensor<?x?x?x8xf32>
 }
+
+// CHECK-LABEL: func.func @offset_dot
+func.func @offset_dot(%q: tensor<?x?x?x8xf32>, %w: tensor<8x5xf32>, %u: tensor<?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %q, %q, (%q) params(%w, %u : tensor<8x5xf32>, tensor<?x8xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  // CHECK: ^bb0(%[[W:.+]]: tensor<8x5xf32>, %[[U:.+]]: tensor<?x8xf32>):
+  ^bb0(%table: tensor<8x5xf32>, %v: tensor<?x8xf32>):
+    pos.score {
+    ^bb0(%s: f32):
+      %f = pos.offset
+      // CHECK: %[[N:.+]] = arith.constant 5
+      %n = arith.constant 5 : i32
+      // CHECK: pos.offset_dot %[[U]][%{{.+}}] : tensor<?x8xf32>
+      %y = pos.offset_dot %v[%f] : tensor<?x8xf32>
+      // CHECK: pos.offset_dot %[[W]] columns plus %[[U]] to %[[N]] {
+      // CHECK-NEXT: ^bb0(%{{[a-z0-9]+}}: i32):
+      // CHECK: } : tensor<8x5xf32>, tensor<?x8xf32>
+      %z = pos.offset_dot %table columns plus %v to %n {
+      ^bb0(%c: i32):
+        %p = arith.muli %c, %f : i32
+        %x = arith.sitofp %p : i32 to f32
+        pos.yield %x : f32
+      } : tensor<8x5xf32>, tensor<?x8xf32>
+      %t = arith.addf %y, %z : f32
+      pos.yield %t : f32
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}
