@@ -81,51 +81,6 @@ static Value getChunks(const Sizes &sizes, const BackwardShape &shape,
 // Partial sums of gradients
 //===----------------------------------------------------------------------===//
 
-static RankedTensorType getDynamicType(int64_t rank, Type element) {
-  return RankedTensorType::get(SmallVector<int64_t>(rank, ShapedType::kDynamic),
-                               element);
-}
-
-/// Partial sums [chunks, B, H, entries] of the gradient of a hoist.
-static Value allocatePartials(const Sizes &sizes, const BackwardTask &task,
-                              const Hoisted &hoisted,
-                              const HoistGradientShape &gradient, Value chunks,
-                              pos::AttentionBackwardOp op) {
-  const Lowering &lowering = sizes.lowering;
-  Type element = lowering.builder.getF32Type();
-  Value entries;
-  Value heads =
-      hoisted.extent ? gradient.sizes[1] : lowering.getDim(op.getQuery(), 1);
-  switch (hoisted.form) {
-  case HoistForm::HeadScalar:
-    entries = sizes.constant(1);
-    element = lowering.builder.getF64Type();
-    break;
-  case HoistForm::OffsetTable:
-    entries = gradient.sizes[2];
-    break;
-  case HoistForm::QueryVector:
-    entries = sizes.roundUp(gradient.sizes[2], task.shape.queries);
-    break;
-  case HoistForm::KeyVector:
-    // A key belongs to one chunk.
-    chunks = sizes.constant(1);
-    entries = sizes.roundUp(gradient.sizes[2], task.shape.keys);
-    break;
-  case HoistForm::RowLaneTable:
-    // So does a row; heads are those of the operand.
-    chunks = sizes.constant(1);
-    entries = sizes.mul(gradient.sizes[2], gradient.sizes[3]);
-    if (hoisted.operand != pos::RowOperand::query)
-      heads = lowering.getDim(op.getKey(), 1);
-    break;
-  }
-  return lowering.allocate(
-      getDynamicType(4, element),
-      {chunks, lowering.getDim(op.getQuery(), 0), heads, entries},
-      /*zero=*/true);
-}
-
 namespace {
 /// The launches of one backward, in the order in which they run.
 class BackwardLowering {
@@ -156,23 +111,27 @@ private:
   }
 
   LogicalResult verify();
-  bool isOfQueryColumns(const Hoisted &hoisted);
+  bool isOfQueryColumns(const Hoisted &hoisted) const;
   Value launchColumns(size_t number, const Hoisted &hoisted);
   RowStatistics launchStatistics();
-  LogicalResult addReads(const RowStatistics &statistics);
-  void allocateHoistPartials();
-  Value allocateKeyProductSums(const RowProducts &products);
+  void addReads(const RowStatistics &statistics);
+  /// Partial sums [parts, B, heads, sizes...]; a null size is static, `last`.
+  PartialSum makeSum(Value parts, Value heads, ArrayRef<Value> sizes,
+                     Type element, bool zero, int64_t last = 0);
+  PartialSum makeHoistSum(const Hoisted &hoisted);
+  PartialSum makeKeyProductSum(const RowProducts &products);
+  PartialSum makeReadSum(unsigned number, Value param);
+  void makeSums();
   void addWrites();
-  LogicalResult launchMain();
+  void launchMain();
   SmallVector<Value> launchReadSums();
   SmallVector<Value> launchRowProductPullbacks(pos::Side side,
                                                ArrayRef<Value> paramGradients);
-  FailureOr<SmallVector<Value>>
-  launchProductPullbacks(ArrayRef<Value> paramGradients);
+  SmallVector<Value> launchProductPullbacks(ArrayRef<Value> paramGradients);
   void launchAddendGradient(const RowTable &table, StringRef suffix, Value rows,
                             ArrayRef<Value> paramGradients);
   SmallVector<Value> sumHingeMoments();
-  LogicalResult launchHoistGradients(ArrayRef<Value> paramGradients);
+  void launchHoistGradients(ArrayRef<Value> paramGradients);
 
   const Lowering &lowering;
   Sizes sizes;
@@ -183,18 +142,14 @@ private:
   LaunchOperands operands;
   HoistTables tables;
   Value chunks, paddedQueries;
-  Value queryPartials, keyGradient;
+  /// Parameters that are read where tables do not hold the offsets in use.
+  SmallVector<unsigned> rareReads;
+  Value keyGradient;
   SmallVector<Value> valueGradients;
-  /// Per hoist, per parameter: partial sums or null.
-  SmallVector<Value> hoistPartials, readPartials;
-  /// Per function of hinges: partial sums of moments or null.
-  SmallVector<Value> hingePartials;
   /// Per table of products of query or key, per weighted rows.
   SmallVector<RowProducts> rowProducts, outputProducts;
-  SmallVector<Value> rowProductPartials, bucketPartials;
   /// Per product with rows of offsets.
   SmallVector<OffsetRows> offsetRows;
-  SmallVector<Value> offsetQueryPartials, offsetRowPartials;
 };
 } // namespace
 
@@ -209,33 +164,68 @@ LogicalResult BackwardLowering::verify() {
 }
 
 /// Whether the gradient of a value is a part of that of the query's rows.
-bool BackwardLowering::isOfQueryColumns(const Hoisted &hoisted) {
+bool BackwardLowering::isOfQueryColumns(const Hoisted &hoisted) const {
   return hoisted.operand == pos::RowOperand::query &&
          lowering.plan.countColumns(hoisted.op) > 0;
 }
 
-/// Partial sums of the gradients of hoisted values, but for those of columns of
-/// the query. The row term's have one chunk more, which takes the gradient of
-/// the log-sum-exp.
-void BackwardLowering::allocateHoistPartials() {
-  const Hoisted *term = lowering.plan.findRowTerm();
-  for (const Hoisted &hoisted : lowering.plan.hoisted) {
-    hoistPartials.emplace_back();
-    if (!hoisted.wantsGradient || isOfQueryColumns(hoisted))
-      continue;
-    Value all = chunks;
-    if (&hoisted == term)
-      all = sizes.create<arith::AddIOp>(chunks, sizes.constant(1));
-    hoistPartials.back() = allocatePartials(
-        sizes, task, hoisted,
-        getHoistGradientShape(lowering, hoisted, tables.options), all, op);
+PartialSum BackwardLowering::makeSum(Value parts, Value heads,
+                                     ArrayRef<Value> sizes, Type element,
+                                     bool zero, int64_t last) {
+  SmallVector<Value> all{parts, lowering.getDim(op.getQuery(), 0), heads};
+  llvm::append_range(all, sizes);
+  SmallVector<int64_t> shape;
+  for (Value size : all)
+    shape.push_back(size ? ShapedType::kDynamic : last);
+  return {lowering.allocate(RankedTensorType::get(shape, element), all, zero)};
+}
+
+/// Of the gradient of a hoisted value, but for those of columns of the query.
+/// The row term's have one part more, which takes the gradient of the
+/// log-sum-exp.
+PartialSum BackwardLowering::makeHoistSum(const Hoisted &hoisted) {
+  if (!hoisted.wantsGradient || isOfQueryColumns(hoisted))
+    return {};
+  HoistGradientShape gradient =
+      getHoistGradientShape(lowering, hoisted, tables.options);
+  Type element = lowering.builder.getF32Type();
+  Value parts = chunks, entries;
+  if (&hoisted == lowering.plan.findRowTerm())
+    parts = sizes.create<arith::AddIOp>(chunks, sizes.constant(1));
+  Value heads =
+      hoisted.extent ? gradient.sizes[1] : lowering.getDim(op.getQuery(), 1);
+  switch (hoisted.form) {
+  case HoistForm::HeadScalar:
+    entries = sizes.constant(1);
+    element = lowering.builder.getF64Type();
+    break;
+  case HoistForm::OffsetTable:
+    entries = gradient.sizes[2];
+    break;
+  case HoistForm::QueryVector:
+    entries = sizes.roundUp(gradient.sizes[2], task.shape.queries);
+    break;
+  case HoistForm::KeyVector:
+    // A key belongs to one chunk.
+    parts = sizes.constant(1);
+    entries = sizes.roundUp(gradient.sizes[2], task.shape.keys);
+    break;
+  case HoistForm::RowLaneTable:
+    // So does a row; heads are those of the operand.
+    parts = sizes.constant(1);
+    entries = sizes.mul(gradient.sizes[2], gradient.sizes[3]);
+    if (hoisted.operand != pos::RowOperand::query)
+      heads = lowering.getDim(op.getKey(), 1);
+    break;
   }
+  return makeSum(parts, heads, entries, element, /*zero=*/true);
 }
 
 RowStatistics BackwardLowering::launchStatistics() {
   Value termPartials;
   if (const Hoisted *term = lowering.plan.findRowTerm())
-    termPartials = hoistPartials[term - lowering.plan.hoisted.data()];
+    termPartials =
+        task.tableGradients[term - lowering.plan.hoisted.data()].tensor;
   return launchDelta(lowering, task.shape, paddedQueries, termPartials);
 }
 
@@ -245,7 +235,7 @@ static ProductLayout getProductLayout(const RowTable &table) {
                                       : ProductLayout::Rows;
 }
 
-LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
+void BackwardLowering::addReads(const RowStatistics &statistics) {
   task.sites.query = operands.read(op.getQuery());
   task.sites.key = operands.read(op.getKey());
   for (Value value : op.getValues())
@@ -273,144 +263,122 @@ LogicalResult BackwardLowering::addReads(const RowStatistics &statistics) {
   }
   for (size_t number = 0; number < lowering.plan.offsetProducts.size();
        ++number) {
-    FailureOr<OffsetRows> rows =
+    OffsetRows rows =
         launchOffsetRows(lowering, tables, number, /*transposes=*/true);
-    if (failed(rows))
-      return failure();
-    offsetRows.push_back(*rows);
-    task.offsetRows.push_back(operands.read(rows->rows));
-    task.offsetColumns.push_back(operands.read(rows->transposed));
+    offsetRows.push_back(rows);
+    task.offsetRows.push_back(operands.read(rows.rows));
+    task.offsetColumns.push_back(operands.read(rows.transposed));
   }
-  return success();
 }
 
 /// Gradients of products of keys, one per lane.
-Value BackwardLowering::allocateKeyProductSums(const RowProducts &products) {
-  SmallVector<int64_t> shape(5, ShapedType::kDynamic);
-  shape.push_back(target.width);
-  return lowering.allocate(
-      RankedTensorType::get(shape, lowering.builder.getF32Type()),
-      {sizes.constant(1), lowering.getDim(op.getKey(), 0),
-       lowering.getDim(op.getKey(), 1),
-       sizes.ceilDiv(products.padRows(lowering), sizes.constant(target.width)),
+PartialSum BackwardLowering::makeKeyProductSum(const RowProducts &products) {
+  return makeSum(
+      sizes.constant(1), lowering.getDim(op.getKey(), 1),
+      {sizes.ceilDiv(products.padRows(lowering), sizes.constant(target.width)),
        products.padTableRows(lowering), Value()},
-      /*zero=*/true);
+      lowering.builder.getF32Type(), /*zero=*/true, target.width);
+}
+
+/// Of the gradient of what tiles read of a parameter themselves.
+PartialSum BackwardLowering::makeReadSum(unsigned number, Value param) {
+  TileReads reads = lowering.plan.tileReads[number];
+  if (!lowering.plan.paramWantsGradient[number] || reads == TileReads::Never)
+    return {};
+  // Scores of all heads never use tables under given positions.
+  bool isRare = reads == TileReads::Rarely && !weights;
+  Value entries = sizes.constant(1);
+  for (int64_t dim = 0,
+               rank = cast<RankedTensorType>(param.getType()).getRank();
+       dim < rank; ++dim)
+    entries = sizes.mul(entries, lowering.getDim(param, dim));
+  if (isRare)
+    rareReads.push_back(number);
+  return makeSum(chunks, lowering.getDim(op.getKey(), 1), entries,
+                 lowering.builder.getF64Type(), /*zero=*/!isRare);
+}
+
+/// Partial sums of all but hoisted values.
+void BackwardLowering::makeSums() {
+  const KernelPlan &plan = lowering.plan;
+  Value heads = lowering.getDim(op.getQuery(), 1);
+  Type f32 = lowering.builder.getF32Type();
+  auto ofRows = [&](Value rows, Value row, int64_t last = 0) {
+    return makeSum(chunks, heads, {rows, row}, f32, /*zero=*/false, last);
+  };
+  task.queryGradient = ofRows(paddedQueries, {}, task.shape.headRow);
+  for (const HingeFunction &function : plan.hinges) {
+    task.hingeMoments.emplace_back();
+    if (function.wantsGradient)
+      task.hingeMoments.back() = makeSum(
+          chunks, heads, Value(), lowering.builder.getF64Type(), /*zero=*/true,
+          HingeLayout(function.op, target.width).countMoments());
+  }
+  // The gradients of products, and what scans keep.
+  for (auto [products, table] : llvm::zip_equal(rowProducts, plan.rowTables))
+    task.rowProductGradients.push_back(
+        table.side == pos::Side::query
+            ? ofRows(paddedQueries, products.padTableRows(lowering))
+            : makeKeyProductSum(products));
+  for (auto [products, rows] : llvm::zip(outputProducts, plan.weightedRows)) {
+    task.bucketGradients.emplace_back();
+    if (plan.paramWantsGradient[getTable(rows)])
+      task.bucketGradients.back() =
+          ofRows(paddedQueries, products.padTableRows(lowering));
+  }
+  for (const OffsetProduct &product : plan.offsetProducts) {
+    int64_t row = task.offsetShape.row;
+    task.offsetQueryGradients.push_back(ofRows(paddedQueries, {}, row));
+    task.offsetRowGradients.emplace_back();
+    if (plan.paramWantsGradient[product.table.param])
+      task.offsetRowGradients.back() =
+          ofRows(task.offsetShape.countEntries(lowering), {}, row);
+  }
+  for (auto [number, param] : llvm::enumerate(op.getParams()))
+    task.readGradients.push_back(makeReadSum(number, param));
 }
 
 void BackwardLowering::addWrites() {
-  Value batch = lowering.getDim(op.getQuery(), 0);
-  Value heads = lowering.getDim(op.getQuery(), 1);
-  SmallVector<int64_t> shape(4, ShapedType::kDynamic);
-  shape.push_back(task.shape.headRow);
-  queryPartials = lowering.allocate(
-      RankedTensorType::get(shape, lowering.builder.getF32Type()),
-      {chunks, batch, heads, paddedQueries, Value()});
+  makeSums();
+  task.queryGradient.addTo(operands);
   // What is added to it later is rounded with it, once.
   auto keyType = cast<RankedTensorType>(op.getKeyGradient().getType());
   if (lowering.plan.readsRows(pos::Side::key))
     keyType = RankedTensorType::get(keyType.getShape(),
                                     lowering.builder.getF32Type());
   keyGradient = lowering.allocateLike(op.getKey(), keyType);
-  task.queryGradient = operands.write(queryPartials);
   task.keyGradient = operands.write(keyGradient);
   for (auto [value, gradient] :
        llvm::zip_equal(op.getValues(), op.getValueGradients())) {
     valueGradients.push_back(lowering.allocateLike(value, gradient.getType()));
     task.valueGradients.push_back(operands.write(valueGradients.back()));
   }
-
-  for (Value partials : hoistPartials) {
-    task.tableGradients.emplace_back();
-    if (partials)
-      task.tableGradients.back() = operands.write(partials);
-  }
-  for (const HingeFunction &function : lowering.plan.hinges) {
-    hingePartials.emplace_back();
-    task.hingeMoments.emplace_back();
-    if (!function.wantsGradient)
-      continue;
-    int64_t moments = HingeLayout(function.op, target.width).countMoments();
-    constexpr int64_t dynamic = ShapedType::kDynamic;
-    hingePartials.back() = lowering.allocate(
-        RankedTensorType::get({dynamic, dynamic, dynamic, moments},
-                              lowering.builder.getF64Type()),
-        {chunks, batch, heads, Value()}, /*zero=*/true);
-    task.hingeMoments.back() = operands.write(hingePartials.back());
-  }
-  // The gradients of products, and what scans keep.
-  auto addSums = [&](const RowProducts &products) {
-    return lowering.allocate(
-        getDynamicType(5, lowering.builder.getF32Type()),
-        {chunks, batch, heads, paddedQueries, products.padTableRows(lowering)});
+  auto addAll = [&](MutableArrayRef<PartialSum> sums) {
+    for (PartialSum &sum : sums)
+      sum.addTo(operands);
   };
-  for (auto [products, table] :
-       llvm::zip_equal(rowProducts, lowering.plan.rowTables)) {
-    rowProductPartials.push_back(table.side == pos::Side::query
-                                     ? addSums(products)
-                                     : allocateKeyProductSums(products));
-    task.rowProductGradients.push_back(
-        operands.write(rowProductPartials.back()));
-  }
-  for (auto [products, rows] :
-       llvm::zip(outputProducts, lowering.plan.weightedRows)) {
-    bucketPartials.emplace_back();
-    task.bucketGradients.emplace_back();
-    if (!lowering.plan.paramWantsGradient[getTable(rows)])
-      continue;
-    bucketPartials.back() = addSums(products);
-    task.bucketGradients.back() = operands.write(bucketPartials.back());
-  }
-  auto addOffsetSums = [&](Value rows) {
-    SmallVector<int64_t> shape(4, ShapedType::kDynamic);
-    shape.push_back(task.offsetShape.row);
-    return lowering.allocate(
-        RankedTensorType::get(shape, lowering.builder.getF32Type()),
-        {chunks, batch, heads, rows, Value()});
-  };
-  for (const OffsetProduct &product : lowering.plan.offsetProducts) {
-    offsetQueryPartials.push_back(addOffsetSums(paddedQueries));
-    task.offsetQueryGradients.push_back(
-        operands.write(offsetQueryPartials.back()));
-    offsetRowPartials.emplace_back();
-    task.offsetRowGradients.emplace_back();
-    if (!lowering.plan.paramWantsGradient[product.table.param])
-      continue;
-    offsetRowPartials.back() =
-        addOffsetSums(task.offsetShape.countEntries(lowering));
-    task.offsetRowGradients.back() = operands.write(offsetRowPartials.back());
+  addAll(task.tableGradients);
+  addAll(task.hingeMoments);
+  addAll(task.rowProductGradients);
+  addAll(task.bucketGradients);
+  for (size_t number = 0; number < offsetRows.size(); ++number) {
+    task.offsetQueryGradients[number].addTo(operands);
+    task.offsetRowGradients[number].addTo(operands);
   }
   if (size_t scans = lowering.plan.scans.size())
-    task.scanState = operands.write(lowering.allocate(
-        getDynamicType(4, lowering.builder.getF32Type()),
-        {sizes.constant(3 * scans), batch, heads, paddedQueries}));
-  for (auto [number, param] : llvm::enumerate(op.getParams())) {
-    readPartials.emplace_back();
-    task.readGradients.emplace_back();
-    TileReads reads = lowering.plan.tileReads[number];
-    if (!lowering.plan.paramWantsGradient[number] || reads == TileReads::Never)
-      continue;
-    // Scores of all heads never use tables under given positions.
-    bool isRare = reads == TileReads::Rarely && !weights;
-    Value entries = sizes.constant(1);
-    auto type = cast<RankedTensorType>(param.getType());
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      entries = sizes.mul(entries, lowering.getDim(param, dim));
-    readPartials.back() = lowering.allocate(
-        getDynamicType(4, lowering.builder.getF64Type()),
-        {chunks, batch, lowering.getDim(op.getKey(), 1), entries},
-        /*zero=*/!isRare);
-    task.readGradients.back() = operands.write(readPartials.back());
-    if (isRare)
-      task.inPlaceGradients.push_back(*task.readGradients.back());
-  }
+    task.scanState = operands.write(
+        makeSum(sizes.constant(3 * scans), lowering.getDim(op.getQuery(), 1),
+                paddedQueries, lowering.builder.getF32Type(), /*zero=*/false)
+            .tensor);
+  addAll(task.readGradients);
+  for (unsigned number : rareReads)
+    task.inPlaceGradients.push_back(*task.readGradients[number]);
 }
 
-LogicalResult BackwardLowering::launchMain() {
+void BackwardLowering::launchMain() {
   task.operands = operands.layout;
   auto create = weights ? createHeadsBackward : createBackwardKernel;
-  if (failed(create(lowering.kernels, op.getLoc(),
-                    lowering.getKernelName("main"), task, target)))
-    return failure();
+  create(lowering, "main", task, target);
   // Five products of 2 * d FLOP per score.
   return launchAttention(
       lowering, operands, "main", task.sites,
@@ -420,17 +388,17 @@ LogicalResult BackwardLowering::launchMain() {
 /// Moments of functions of hinges, summed over the chunks.
 SmallVector<Value> BackwardLowering::sumHingeMoments() {
   SmallVector<Value> moments;
-  for (auto [number, partials] : llvm::enumerate(hingePartials)) {
+  for (auto [number, sum] : llvm::enumerate(task.hingeMoments)) {
     moments.emplace_back();
-    if (!partials)
+    if (!sum)
       continue;
-    auto type = cast<RankedTensorType>(partials.getType());
+    auto type = cast<RankedTensorType>(sum.tensor.getType());
     moments.back() =
         lowering.allocate(RankedTensorType::get(type.getShape().drop_front(),
                                                 type.getElementType()),
                           {lowering.getDim(op.getQuery(), 0),
                            lowering.getDim(op.getQuery(), 1), Value()});
-    launchSum(lowering, ("sum_hinges_" + Twine(number)).str(), partials,
+    launchSum(lowering, ("sum_hinges_" + Twine(number)).str(), sum.tensor,
               moments.back(), /*hasHeads=*/true);
   }
   return moments;
@@ -446,8 +414,8 @@ Value BackwardLowering::launchColumns(size_t number, const Hoisted &hoisted) {
     if (columns.query == hoisted.op)
       parts.push_back(part);
   Value result = lowering.allocate(gradient.type, gradient.sizes);
-  launchColumnSum(lowering, ("columns_" + Twine(number)).str(), queryPartials,
-                  parts, result);
+  launchColumnSum(lowering, ("columns_" + Twine(number)).str(),
+                  task.queryGradient.tensor, parts, result);
   return result;
 }
 
@@ -484,15 +452,15 @@ SmallVector<Value> BackwardLowering::launchReadSums() {
     if (isReadByRow(lowering.plan, op.getBody().getArgument(number)))
       element = lowering.builder.getF32Type();
     Type type = cast<RankedTensorType>(param.getType()).clone(element);
-    gradients.back() =
-        lowering.allocateLike(param, type, /*zero=*/!readPartials[number]);
-    if (!readPartials[number])
+    gradients.back() = lowering.allocateLike(
+        param, type, /*zero=*/!task.readGradients[number]);
+    if (!task.readGradients[number])
       continue;
-    bool isRare =
-        llvm::is_contained(task.inPlaceGradients, *task.readGradients[number]);
     launchSum(lowering, ("sum_read_" + Twine(number)).str(),
-              readPartials[number], gradients.back(),
-              /*hasHeads=*/false, isRare ? tables.offsets.range : Value());
+              task.readGradients[number].tensor, gradients.back(),
+              /*hasHeads=*/false,
+              llvm::is_contained(rareReads, number) ? tables.offsets.range
+                                                    : Value());
   }
   return gradients;
 }
@@ -535,9 +503,10 @@ BackwardLowering::launchRowProductPullbacks(pos::Side side,
         common = rows;
     }
     std::string suffix = ("products_pull_" + Twine(number)).str();
-    launchRowProductsPullback(
-        lowering, suffix, products, getProductLayout(table),
-        rowProductPartials[number], rows, paramGradients[table.param]);
+    launchRowProductsPullback(lowering, suffix, products,
+                              getProductLayout(table),
+                              task.rowProductGradients[number].tensor, rows,
+                              paramGradients[table.param]);
     launchAddendGradient(table, suffix + "_addend", rows, paramGradients);
   }
   return all;
@@ -545,7 +514,7 @@ BackwardLowering::launchRowProductPullbacks(pos::Side side,
 
 /// Likewise of all products; gives the gradients of the query rows and adds
 /// those of the key rows to the gradient of the key.
-FailureOr<SmallVector<Value>>
+SmallVector<Value>
 BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
   SmallVector<Value> all =
       launchRowProductPullbacks(pos::Side::query, paramGradients);
@@ -555,77 +524,70 @@ BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
                       launchRowProductPullbacks(pos::Side::key, paramGradients),
                       cast<RankedTensorType>(op.getKeyGradient().getType()));
   for (auto [number, product] : llvm::enumerate(lowering.plan.offsetProducts)) {
-    all.push_back(offsetQueryPartials[number]);
-    if (offsetRowPartials[number] &&
-        failed(launchOffsetPullback(lowering, number, offsetRows[number],
-                                    offsetRowPartials[number],
-                                    paramGradients[product.table.param])))
-      return failure();
+    all.push_back(task.offsetQueryGradients[number].tensor);
+    if (task.offsetRowGradients[number])
+      launchOffsetPullback(lowering, number, offsetRows[number],
+                           task.offsetRowGradients[number].tensor,
+                           paramGradients[product.table.param]);
     launchAddendGradient(product.table,
                          ("offset_addend_" + Twine(number)).str(), all.back(),
                          paramGradients);
   }
   for (auto [number, site] : llvm::enumerate(lowering.plan.weightedRows))
-    if (bucketPartials[number])
-      launchRowProductsPullback(
-          lowering, ("buckets_pull_" + Twine(number)).str(),
-          outputProducts[number], ProductLayout::Rows, bucketPartials[number],
-          Value(), paramGradients[getTable(site)]);
+    if (task.bucketGradients[number])
+      launchRowProductsPullback(lowering,
+                                ("buckets_pull_" + Twine(number)).str(),
+                                outputProducts[number], ProductLayout::Rows,
+                                task.bucketGradients[number].tensor, Value(),
+                                paramGradients[getTable(site)]);
   return all;
 }
 
 /// Gradients of hoisted values, from their partial sums, and of the parameters
 /// behind them.
-LogicalResult
-BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
+void BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
   SmallVector<Value> gradients;
   for (auto [number, hoisted] : llvm::enumerate(lowering.plan.hoisted)) {
     gradients.emplace_back();
     if (hoisted.wantsGradient && isOfQueryColumns(hoisted))
       gradients.back() = launchColumns(number, hoisted);
-    if (!hoistPartials[number])
+    if (!task.tableGradients[number])
       continue;
     HoistGradientShape shape =
         getHoistGradientShape(lowering, hoisted, tables.options);
     gradients.back() = lowering.allocate(shape.type, shape.sizes);
-    launchSum(lowering, ("sum_" + Twine(number)).str(), hoistPartials[number],
-              gradients.back(), /*hasHeads=*/true);
+    launchSum(lowering, ("sum_" + Twine(number)).str(),
+              task.tableGradients[number].tensor, gradients.back(),
+              /*hasHeads=*/true);
   }
-  return launchHoistPullbacks(lowering, tables, gradients, paramGradients);
+  launchHoistPullbacks(lowering, tables, gradients, paramGradients);
 }
 
 FailureOr<SmallVector<Value>> BackwardLowering::run() {
   if (failed(verify()))
     return failure();
-  FailureOr<HoistTables> hoists =
+  tables =
       launchHoists(lowering, {OffsetOrder::Ascending, task.tablePadding()},
                    task.weights, weights ? weights->launch(lowering) : Value());
-  if (failed(hoists))
-    return failure();
-  tables = *hoists;
   paddedQueries =
       sizes.roundUp(lowering.getDim(op.getQuery(), 2), task.shape.queries);
   chunks = getChunks(sizes, task.shape, op, weights.has_value());
-  allocateHoistPartials();
-  if (failed(addReads(launchStatistics())))
-    return failure();
+  for (const Hoisted &hoisted : lowering.plan.hoisted)
+    task.tableGradients.push_back(makeHoistSum(hoisted));
+  addReads(launchStatistics());
   addWrites();
-  if (failed(launchMain()))
-    return failure();
+  launchMain();
   SmallVector<Value> paramGradients = launchReadSums();
-  FailureOr<SmallVector<Value>> unmapped =
-      launchProductPullbacks(paramGradients);
-  if (failed(unmapped))
-    return failure();
+  SmallVector<Value> unmapped = launchProductPullbacks(paramGradients);
   // Rows have their gradients when they are pulled back through their maps,
   // which gives the tables behind the maps theirs.
-  FailureOr<Value> queryGradient = launchFinish(
-      lowering, task.shape, tables, queryPartials, *unmapped, hoistPartials);
-  if (failed(queryGradient) || failed(launchHoistGradients(paramGradients)) ||
-      failed(launchHingePullbacks(lowering, tables.bounds, sumHingeMoments(),
-                                  paramGradients)))
-    return failure();
-  SmallVector<Value> results{*queryGradient, keyGradient};
+  Value queryGradient =
+      launchFinish(lowering, task.shape, tables, task.queryGradient.tensor,
+                   unmapped, task.tableGradients);
+  launchHoistGradients(paramGradients);
+  launchHingePullbacks(lowering, tables.bounds, sumHingeMoments(),
+                       paramGradients);
+  SmallVector<Value> results{queryGradient, keyGradient};
   llvm::append_range(results, valueGradients);
   for (int32_t number : op.getParamGradients()) {
     Value gradient = paramGradients[number];

@@ -1,5 +1,4 @@
-//===- ForwardLowering.cpp - Attention on the CPU
-//----------------------------===//
+//===- ForwardLowering.cpp - Attention on the CPU -------------------------===//
 
 #include "codegen/CPU/AllHeads/HeadsForward.h"
 #include "codegen/CPU/AttentionLowering.h"
@@ -62,12 +61,10 @@ sextant::codegen::lowerAttention(const Lowering &lowering) {
   HoistTableOptions options;
   options.order = OffsetOrder::Descending;
   options.padding = 2 * task.panel;
-  FailureOr<HoistTables> tables = launchHoists(lowering, options);
-  if (failed(tables))
-    return failure();
+  HoistTables tables = launchHoists(lowering, options);
 
   LaunchOperands operands;
-  addForwardReads(lowering, *tables, task, operands);
+  addForwardReads(lowering, tables, task, operands);
   for (auto [number, table] : llvm::enumerate(lowering.plan.rowTables)) {
     RowProducts products(table, query, op.getKey(), op.getParams());
     task.sites.rowProducts.push_back(operands.read(launchRowProducts(
@@ -77,19 +74,13 @@ sextant::codegen::lowerAttention(const Lowering &lowering) {
   }
   for (size_t number = 0; number < lowering.plan.offsetProducts.size();
        ++number) {
-    FailureOr<OffsetRows> rows = launchOffsetRows(lowering, *tables, number,
-                                                  /*transposes=*/false);
-    if (failed(rows))
-      return failure();
-    task.offsetRows.push_back(operands.read(rows->rows));
+    OffsetRows rows = launchOffsetRows(lowering, tables, number,
+                                       /*transposes=*/false);
+    task.offsetRows.push_back(operands.read(rows.rows));
   }
   addForwardWrites(lowering, task, operands);
-  if (failed(createForwardKernel(lowering.kernels, lowering.getLoc(),
-                                 lowering.getKernelName("forward"), task,
-                                 lowering.target)))
-    return failure();
-  if (failed(launchAttention(lowering, operands, "forward", task.sites,
-                             2 * (task.headDim + task.valueDim))))
-    return failure();
+  createForwardKernel(lowering, "forward", task);
+  launchAttention(lowering, operands, "forward", task.sites,
+                  2 * (task.headDim + task.valueDim));
   return operands.writes;
 }

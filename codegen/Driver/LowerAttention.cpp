@@ -139,10 +139,12 @@ private:
     if (checkReads && failed(emitReadChecks(builder, kernels, prefix, owner)))
       return failure();
     TurnedRows turned(lowering);
-    if (failed(turned.apply()))
-      return failure();
+    turned.apply();
     FailureOr<SmallVector<Value>> results = function(lowering);
-    if (failed(results) || failed(turned.pullBack(*results)))
+    if (failed(results))
+      return failure();
+    turned.pullBack(*results);
+    if (failed(lowering.status))
       return failure();
     owner->replaceAllUsesWith(*results);
     owner->erase();

@@ -16,9 +16,11 @@ KernelBuilder::KernelBuilder(OpBuilder &builder, Location loc, Block &entry,
   i32 = builder.getI32Type();
   i64 = builder.getI64Type();
   f32 = builder.getF32Type();
+  f64 = builder.getF64Type();
   bf16 = builder.getBF16Type();
   pointer = LLVM::LLVMPointerType::get(builder.getContext());
   vf32 = VectorType::get(target.width, f32);
+  vf64 = VectorType::get(target.width, f64);
   vi32 = VectorType::get(target.width, i32);
   vi1 = VectorType::get(target.width, i1);
 }
@@ -35,6 +37,10 @@ Value KernelBuilder::constant(TypedAttr attribute) {
     value = arith::ConstantOp::create(builder, loc, attribute);
   }
   return value;
+}
+
+Value KernelBuilder::constantI1(bool value) {
+  return constant(builder.getBoolAttr(value));
 }
 
 Value KernelBuilder::constantI64(int64_t value) {
@@ -55,6 +61,10 @@ Value KernelBuilder::splatF32(double value) {
 
 Value KernelBuilder::splatI32(int32_t value) {
   return constant(DenseElementsAttr::get(vi32, value));
+}
+
+Value KernelBuilder::zero(Type type) {
+  return constant(cast<TypedAttr>(builder.getZeroAttr(type)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -148,6 +158,10 @@ Value KernelBuilder::equal(Index a, Index b) {
   return compare(arith::CmpIPredicate::eq, a, b);
 }
 
+Value KernelBuilder::differ(Index a, Index b) {
+  return compare(arith::CmpIPredicate::ne, a, b);
+}
+
 Value KernelBuilder::toI32(Index index) {
   if (index.isConstant())
     return constantI32(static_cast<int32_t>(index.getConstant()));
@@ -156,6 +170,22 @@ Value KernelBuilder::toI32(Index index) {
 
 Index KernelBuilder::fromI32(Value value) {
   return arith::ExtSIOp::create(builder, loc, i64, value).getResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Conditions
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::both(Value a, Value b) {
+  if (!a || !b)
+    return a ? a : b;
+  return arith::AndIOp::create(builder, loc, a, b);
+}
+
+Value KernelBuilder::either(Value a, Value b) {
+  if (!a || !b)
+    return a ? a : b;
+  return arith::OrIOp::create(builder, loc, a, b);
 }
 
 //===----------------------------------------------------------------------===//
@@ -255,9 +285,8 @@ static Value getPartMask(KernelBuilder &kernel, VectorType type, Index count) {
 Value KernelBuilder::loadPart(VectorType type, Value from, Index count) {
   if (count.is(type.getNumElements()))
     return load(type, from);
-  Value zero = constant(cast<TypedAttr>(builder.getZeroAttr(type)));
   return LLVM::MaskedLoadOp::create(
-      builder, loc, type, from, getPartMask(*this, type, count), zero,
+      builder, loc, type, from, getPartMask(*this, type, count), zero(type),
       builder.getI32IntegerAttr(getElementAlignment(type)));
 }
 
@@ -319,6 +348,38 @@ void KernelBuilder::loop(Index low, Index high, Index step,
     body(iv);
     return {};
   });
+}
+
+KernelBuilder::Values
+KernelBuilder::nest(ArrayRef<Range> ranges, ValueRange initial,
+                    function_ref<Values(ValueRange, ValueRange)> body) {
+  Values point;
+  auto run = [&](auto &run, ValueRange carried) -> Values {
+    if (point.size() == ranges.size())
+      return body(point, carried);
+    const Range &range = ranges[point.size()];
+    return loop(range.low, range.high, 1, carried,
+                [&](Value number, ValueRange inner) {
+                  point.push_back(number);
+                  Values next = run(run, inner);
+                  point.pop_back();
+                  return next;
+                });
+  };
+  return run(run, initial);
+}
+
+void KernelBuilder::nest(ArrayRef<Range> ranges,
+                         function_ref<void(ValueRange)> body) {
+  nest(ranges, {}, [&](ValueRange point, ValueRange) -> Values {
+    body(point);
+    return {};
+  });
+}
+
+void KernelBuilder::clear(Value base, Index elements) {
+  loop(0, elements, width(),
+       [&](Value element) { storeVector(splatF32(0.0), base, {element}); });
 }
 
 void KernelBuilder::when(Value condition, function_ref<void()> then) {

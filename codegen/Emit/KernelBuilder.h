@@ -48,6 +48,10 @@ class KernelBuilder {
 public:
   using Values = llvm::SmallVector<mlir::Value>;
   using LoopBody = llvm::function_ref<Values(mlir::Value, mlir::ValueRange)>;
+  /// Numbers from `low` on that are below `high`.
+  struct Range {
+    Index low, high;
+  };
 
   KernelBuilder(mlir::OpBuilder &builder, mlir::Location loc,
                 mlir::Block &entry, const VectorTarget &target);
@@ -56,20 +60,33 @@ public:
   mlir::Location loc;
   const VectorTarget target;
   /// Types: scalars, and vectors of `width` lanes.
-  mlir::Type i1, i16, i32, i64, f32, bf16, pointer;
-  mlir::VectorType vf32, vi32, vi1;
+  mlir::Type i1, i16, i32, i64, f32, f64, bf16, pointer;
+  mlir::VectorType vf32, vf64, vi32, vi1;
 
   int64_t width() const { return target.width; }
+
+  //===--- Failure -------------------------------------------------------===//
+
+  /// Takes note of a failure, whose cause has been reported: the kernel is
+  /// thrown away once it is written to its end.
+  void check(mlir::LogicalResult result) {
+    if (mlir::failed(result))
+      status = mlir::failure();
+  }
+  mlir::LogicalResult getStatus() const { return status; }
 
   //===--- Constants -----------------------------------------------------===//
 
   mlir::Value constant(mlir::TypedAttr value);
+  mlir::Value constantI1(bool value);
   mlir::Value constantI64(int64_t value);
   mlir::Value constantI32(int32_t value);
   mlir::Value constantF32(double value);
   /// The same value in all lanes.
   mlir::Value splatF32(double value);
   mlir::Value splatI32(int32_t value);
+  /// Zero, or a vector of zeros.
+  mlir::Value zero(mlir::Type type);
 
   //===--- Integers (i64) ------------------------------------------------===//
 
@@ -90,9 +107,16 @@ public:
   mlir::Value compare(mlir::arith::CmpIPredicate predicate, Index a, Index b);
   mlir::Value less(Index a, Index b);
   mlir::Value equal(Index a, Index b);
+  mlir::Value differ(Index a, Index b);
   /// The index as an i32, and the other way round.
   mlir::Value toI32(Index index);
   Index fromI32(mlir::Value value);
+
+  //===--- Conditions (i1 and vectors of i1) -----------------------------===//
+
+  /// Where one operand is null, the other one.
+  mlir::Value both(mlir::Value a, mlir::Value b);
+  mlir::Value either(mlir::Value a, mlir::Value b);
 
   //===--- Memory --------------------------------------------------------===//
 
@@ -130,6 +154,15 @@ public:
               LoopBody body);
   void loop(Index low, Index high, Index step,
             llvm::function_ref<void(mlir::Value)> body);
+  /// Loops inside of each other, the first outermost; the body takes the
+  /// numbers of all.
+  Values
+  nest(llvm::ArrayRef<Range> ranges, mlir::ValueRange initial,
+       llvm::function_ref<Values(mlir::ValueRange, mlir::ValueRange)> body);
+  void nest(llvm::ArrayRef<Range> ranges,
+            llvm::function_ref<void(mlir::ValueRange)> body);
+  /// Clears `elements` words of f32, a multiple of the vector.
+  void clear(mlir::Value base, Index elements);
   void when(mlir::Value condition, llvm::function_ref<void()> then);
   void when(mlir::Value condition, llvm::function_ref<void()> then,
             llvm::function_ref<void()> otherwise);
@@ -166,6 +199,13 @@ public:
   mlir::Value compareF(mlir::arith::CmpFPredicate predicate, mlir::Value a,
                        mlir::Value b);
   mlir::Value selectF(mlir::Value condition, mlir::Value a, mlir::Value b);
+  /// f64 of f32, and f32 of f64.
+  mlir::Value widen(mlir::Value value);
+  mlir::Value narrow(mlir::Value value);
+  /// The sum of numbers in f64, or of f32 to be widened.
+  mlir::Value addF64(mlir::Value a, mlir::Value b);
+  /// Adds likewise to the number or vector of f64 at `pointer`.
+  void addToF64(mlir::Value pointer, mlir::Value addend);
   /// 2^x, off by 8e-8 of itself and exact at 0; for a result that is rounded to
   /// bf16 by 2.2e-7, one operation less. x = -inf gives 0 with scalef and
   /// 2^-126 without; NaN gives NaN.
@@ -196,6 +236,7 @@ private:
   mlir::Value asUnits(mlir::Value pairs);
 
   mlir::Block &entry;
+  mlir::LogicalResult status = mlir::success();
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
 };
 

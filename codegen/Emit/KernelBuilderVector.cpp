@@ -4,6 +4,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
 #include <numeric>
 
 using namespace mlir;
@@ -109,6 +110,31 @@ Value KernelBuilder::selectF(Value condition, Value a, Value b) {
   return arith::SelectOp::create(builder, loc, condition, a, b);
 }
 
+static Type withElement(Value vector, Type element) {
+  auto type = dyn_cast<VectorType>(vector.getType());
+  return type ? Type(VectorType::get(type.getShape(), element)) : element;
+}
+
+Value KernelBuilder::widen(Value value) {
+  return arith::ExtFOp::create(builder, loc, withElement(value, f64), value);
+}
+
+Value KernelBuilder::narrow(Value value) {
+  return arith::TruncFOp::create(builder, loc, withElement(value, f32), value);
+}
+
+/// Never contracted: the order of a sum is what it is defined by.
+Value KernelBuilder::addF64(Value a, Value b) {
+  bool isWide = getElementTypeOrSelf(b.getType()).isF64();
+  return arith::AddFOp::create(builder, loc, a, isWide ? b : widen(b));
+}
+
+void KernelBuilder::addToF64(Value pointer, Value addend) {
+  bool isWide = getElementTypeOrSelf(addend.getType()).isF64();
+  Value wide = isWide ? addend : widen(addend);
+  store(addF64(load(wide.getType(), pointer), wide), pointer);
+}
+
 Value KernelBuilder::maxF(Value a, Value b) {
   return selectF(compareF(arith::CmpFPredicate::OGT, a, b), a, b);
 }
@@ -206,11 +232,6 @@ std::pair<Value, Value> KernelBuilder::interleave(Value first, Value second) {
     return asUnits(shuffle(a, b, alternating));
   };
   return {half(0), half(width())};
-}
-
-static Type withElement(Value vector, Type element) {
-  auto type = dyn_cast<VectorType>(vector.getType());
-  return type ? Type(VectorType::get(type.getShape(), element)) : element;
 }
 
 Value KernelBuilder::extend(Value bf16Vector) {

@@ -90,28 +90,33 @@ static LLVM::LLVMFuncOp createFunction(
 }
 
 void sextant::codegen::createNumber(
-    ModuleOp kernels, Location loc, const Twine &name,
-    const KernelOperands &operands, const VectorTarget &target,
+    const Lowering &lowering, const Twine &name, const KernelOperands &operands,
+    const VectorTarget &target,
     function_ref<Index(KernelBuilder &, ArgumentBlock &)> number) {
+  ModuleOp kernels = lowering.kernels;
   SmallString<32> storage;
   if (kernels.lookupSymbol(name.toStringRef(storage)))
     return;
   MLIRContext *context = kernels.getContext();
-  createFunction(kernels, loc, name, IntegerType::get(context, 64),
+  createFunction(kernels, lowering.getLoc(), name,
+                 IntegerType::get(context, 64),
                  {LLVM::LLVMPointerType::get(context)}, target,
                  [&](KernelBuilder &kernel, ValueRange arguments) {
                    ArgumentBlock block(kernel, arguments[0], operands);
                    Index result = number(kernel, block);
+                   lowering.check(kernel.getStatus());
                    return SmallVector<Value>{kernel.value(result)};
                  });
 }
 
-void sextant::codegen::createKernel(ModuleOp kernels, Location loc,
-                                    StringRef name,
+void sextant::codegen::createKernel(const Lowering &lowering, StringRef suffix,
                                     const KernelOperands &operands,
                                     const VectorTarget &target,
                                     const KernelBody &body) {
-  if (kernels.lookupSymbol(name))
+  ModuleOp kernels = lowering.kernels;
+  Location loc = lowering.getLoc();
+  std::string name = lowering.getKernelName(suffix);
+  if (failed(lowering.status) || kernels.lookupSymbol(name))
     return;
   MLIRContext *context = kernels.getContext();
   Type pointer = LLVM::LLVMPointerType::get(context);
@@ -126,7 +131,10 @@ void sextant::codegen::createKernel(ModuleOp kernels, Location loc,
   };
   auto emitRange = [&](KernelBuilder &kernel, ValueRange arguments) {
     ArgumentBlock block(kernel, arguments[0], operands);
-    body.run(kernel, block, arguments[1], arguments[2], arguments[3]);
+    auto getSpace = [&] { return body.items(kernel, block); };
+    body.run(kernel, block, {getSpace, arguments[1], arguments[2]},
+             arguments[3]);
+    lowering.check(kernel.getStatus());
   };
   if (target.flushingCall) {
     LLVM::LLVMFuncOp range = createRun(name + Twine("_range"), emitRange);
@@ -137,7 +145,10 @@ void sextant::codegen::createKernel(ModuleOp kernels, Location loc,
   } else {
     createRun(name, emitRange);
   }
-  createNumber(kernels, loc, name + "_items", operands, target, body.items);
-  createNumber(kernels, loc, name + "_scratch", operands, target,
+  createNumber(lowering, name + "_items", operands, target,
+               [&](KernelBuilder &kernel, ArgumentBlock &block) {
+                 return body.items(kernel, block).count();
+               });
+  createNumber(lowering, name + "_scratch", operands, target,
                body.scratchBytes);
 }

@@ -7,8 +7,8 @@
 #ifndef SEXTANT_CODEGEN_EMIT_KERNELFUNCTION_H
 #define SEXTANT_CODEGEN_EMIT_KERNELFUNCTION_H
 
-#include "codegen/Emit/KernelBuilder.h"
-#include "mlir/IR/BuiltinOps.h"
+#include "codegen/Emit/ItemSpace.h"
+#include "codegen/Emit/Lowering.h"
 
 namespace sextant::codegen {
 
@@ -49,24 +49,29 @@ private:
   llvm::SmallVector<mlir::Value> words;
 };
 
-/// Bodies of `k_items` (number of items), `k_scratch` (bytes) and `k` (runs the
-/// items begin .. end - 1).
+/// Bodies of `k_items` (number of items), `k_scratch` (bytes) and `k` (runs
+/// some of the items).
 struct KernelBody {
-  llvm::function_ref<Index(KernelBuilder &, ArgumentBlock &)> items;
+  llvm::function_ref<ItemSpace(KernelBuilder &, ArgumentBlock &)> items;
   llvm::function_ref<Index(KernelBuilder &, ArgumentBlock &)> scratchBytes;
-  llvm::function_ref<void(KernelBuilder &, ArgumentBlock &, Index begin,
-                          Index end, mlir::Value scratch)>
+  llvm::function_ref<void(KernelBuilder &, ArgumentBlock &, const Items &items,
+                          mlir::Value scratch)>
       run;
 };
 
+/// The item of a kernel that has one.
+inline ItemSpace oneItem(KernelBuilder &kernel, ArgumentBlock &) {
+  return {kernel, {}};
+}
 /// The bytes of a kernel without scratch memory.
 inline Index noScratch(KernelBuilder &, ArgumentBlock &) { return 0; }
 
-/// Adds the functions `name`, `name_items` and `name_scratch` to `kernels`. A
-/// kernel of that name that is already there stays: it is the same kernel.
-void createKernel(mlir::ModuleOp kernels, mlir::Location loc,
-                  llvm::StringRef name, const KernelOperands &operands,
-                  const VectorTarget &target, const KernelBody &body);
+/// Adds the functions of the kernel `suffix` of a lowering. A kernel of that
+/// name that is already there stays: it is the same kernel. Where writing it
+/// fails, so does the lowering, and no more kernels are written.
+void createKernel(const Lowering &lowering, llvm::StringRef suffix,
+                  const KernelOperands &operands, const VectorTarget &target,
+                  const KernelBody &body);
 
 } // namespace sextant::codegen
 

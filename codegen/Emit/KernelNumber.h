@@ -16,7 +16,7 @@ namespace sextant::codegen {
 /// Adds a function of the argument block that gives a number (i64), unless
 /// there is one of that name.
 void createNumber(
-    mlir::ModuleOp kernels, mlir::Location loc, const llvm::Twine &name,
+    const Lowering &lowering, const llvm::Twine &name,
     const KernelOperands &operands, const VectorTarget &target,
     llvm::function_ref<Index(KernelBuilder &, ArgumentBlock &)> number);
 

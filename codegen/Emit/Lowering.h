@@ -27,7 +27,13 @@ struct Lowering {
   llvm::StringRef prefix;
   const VectorTarget &target;
   const KernelPlan &plan;
+  /// Whether all kernels could be written so far; a failure has been reported.
+  mutable mlir::LogicalResult status = mlir::success();
 
+  void check(mlir::LogicalResult result) const {
+    if (mlir::failed(result))
+      status = mlir::failure();
+  }
   mlir::Operation *getOp() const {
     pos::SitesOwnerInterface owner = plan.owner;
     return owner.getOperation();
@@ -49,6 +55,7 @@ struct Lowering {
 };
 
 /// Gives the values that replace the op's results; failure after a diagnostic.
+/// Where the lowering's status is a failure, they are no results either.
 using LoweringFunction =
     mlir::FailureOr<llvm::SmallVector<mlir::Value>> (*)(const Lowering &);
 

@@ -45,9 +45,7 @@ static LogicalResult launchTurns(const Lowering &lowering, ReadLog &log) {
   PointLayout layout = addReferenceReads(lowering, operands);
   unsigned query = operands.read(owner.query), key = operands.read(owner.key);
   log.addTo(operands);
-  bool failed = false;
-  auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index, Index,
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &,
                  Value memory) {
     ReferencePoint point(k, arguments, layout, lowering.plan,
                          getReferenceType(owner.query));
@@ -65,22 +63,21 @@ static LogicalResult launchTurns(const Lowering &lowering, ReadLog &log) {
           });
         });
       }
-    failed = point.failed;
+    k.check(failure(point.failed));
   };
-  operands.launch(lowering, "turns", {items, noScratch, run});
+  operands.launch(lowering, "turns", {oneItem, noScratch, run});
   log.emitChecks();
-  return failure(failed);
+  return lowering.status;
 }
 
 static LogicalResult launchSites(const Lowering &lowering, ReadLog &log) {
   TurnedRows turned(lowering);
-  if (failed(turned.apply()))
-    return failure();
+  turned.apply();
   FailureOr<SmallVector<Value>> results =
       isa<pos::MapRowsOp>(lowering.getOp())
           ? lowerReferenceMapRows(lowering, &log)
           : lowerReferenceAttention(lowering, &log);
-  if (failed(results))
+  if (failed(results) || failed(lowering.status))
     return failure();
   log.emitChecks();
   return success();

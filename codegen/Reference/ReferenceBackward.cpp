@@ -241,12 +241,11 @@ codegen::lowerReferenceBackward(const Lowering &lowering) {
 
   // Gradients of parameters are sums over all heads: one item, in order.
   bool oneItem = !layout.paramGradients.empty();
-  bool failed = false;
   auto groups = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return k.mul(arguments.getSize(t.key, 0), arguments.getSize(t.key, 1));
   };
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return oneItem ? Index(1) : groups(k, arguments);
+    return ItemSpace(k, {oneItem ? Index(1) : groups(k, arguments)});
   };
   auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     // Rows and gradients of keys and values; of one query four rows, of keys
@@ -265,8 +264,8 @@ codegen::lowerReferenceBackward(const Lowering &lowering) {
                                          arguments.getSize(t.key, 2)));
     return getScratchBytes(k, type, total);
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value memory) {
     ReferencePoint point(k, arguments, layout, lowering.plan, type);
     auto runItem = [&](Value number) {
       ReferenceKernel r(k, arguments, point, memory);
@@ -274,14 +273,14 @@ codegen::lowerReferenceBackward(const Lowering &lowering) {
       runGroup(r, t, k.div(number, heads), k.rem(number, heads));
     };
     if (oneItem)
-      k.loop(begin, end, 1,
+      k.loop(items.begin, items.end, 1,
              [&](Value) { k.loop(0, groups(k, arguments), 1, runItem); });
     else
-      k.loop(begin, end, 1, runItem);
-    failed = point.failed;
+      k.loop(items.begin, items.end, 1, runItem);
+    k.check(failure(point.failed));
   };
   operands.launch(lowering, "backward", {items, scratch, run});
-  if (failed)
+  if (mlir::failed(lowering.status))
     return failure();
   return results;
 }

@@ -202,12 +202,11 @@ codegen::lowerReferenceAttention(const Lowering &lowering, ReadLog *log) {
   if (log)
     log->addTo(operands);
 
-  bool failed = false;
   auto countHeads = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return k.mul(arguments.getSize(t.query, 0), arguments.getSize(t.query, 1));
   };
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return log ? Index(1) : countHeads(k, arguments);
+    return ItemSpace(k, {log ? Index(1) : countHeads(k, arguments)});
   };
   auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     // Keys, values and scores; a row of the query and of each output.
@@ -224,8 +223,8 @@ codegen::lowerReferenceAttention(const Lowering &lowering, ReadLog *log) {
                                       arguments.getSize(t.query, 3), keys));
     return getScratchBytes(k, type, k.add(k.mul(keys, perKey), single));
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value memory) {
     ReferencePoint point(k, arguments, layout, lowering.plan, type);
     point.log = log;
     auto runItem = [&](Value item) {
@@ -236,11 +235,11 @@ codegen::lowerReferenceAttention(const Lowering &lowering, ReadLog *log) {
     if (log)
       k.loop(0, countHeads(k, arguments), 1, runItem);
     else
-      k.loop(begin, end, 1, runItem);
-    failed = point.failed;
+      k.loop(items.begin, items.end, 1, runItem);
+    k.check(failure(point.failed));
   };
   operands.launch(lowering, "forward", {items, scratch, run});
-  if (failed)
+  if (mlir::failed(lowering.status))
     return failure();
   return results;
 }

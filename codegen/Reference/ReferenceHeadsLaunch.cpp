@@ -62,16 +62,15 @@ createBatchKernel(const Lowering &lowering, StringRef suffix,
   FloatType type =
       getReferenceType(getOwnerOperands(lowering.plan.owner).query);
   bool oneItem = log || !layout.paramGradients.empty();
-  bool failed = false;
-  auto items = [&](KernelBuilder &, ArgumentBlock &arguments) {
-    return oneItem ? Index(1) : arguments.getSize(t.query, 0);
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return ItemSpace(k, {oneItem ? Index(1) : arguments.getSize(t.query, 0)});
   };
   auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return getScratchBytes(
         k, type, countScratch(k, arguments, t, lowering.plan, isBackward));
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value memory) {
     ReferencePoint point(k, arguments, layout, lowering.plan, type);
     point.log = log;
     auto runItem = [&](Value batch) {
@@ -79,15 +78,15 @@ createBatchKernel(const Lowering &lowering, StringRef suffix,
       runAllHeads(r, t, batch, isBackward);
     };
     if (oneItem)
-      k.loop(begin, end, 1, [&](Value) {
+      k.loop(items.begin, items.end, 1, [&](Value) {
         k.loop(0, arguments.getSize(t.query, 0), 1, runItem);
       });
     else
-      k.loop(begin, end, 1, runItem);
-    failed = point.failed;
+      k.loop(items.begin, items.end, 1, runItem);
+    k.check(failure(point.failed));
   };
   operands.launch(lowering, suffix, {items, scratch, run});
-  return failure(failed);
+  return lowering.status;
 }
 
 FailureOr<SmallVector<Value>>

@@ -39,20 +39,19 @@ static LogicalResult createRowsKernel(
     const ReadLog *log = nullptr) {
   FloatType type = getReferenceType(getMappedRows(lowering.plan.owner)->input);
   bool oneItem = log || !layout.paramGradients.empty();
-  bool failed = false;
   auto rows = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return k.mul(arguments.getSize(rowsLike, 0),
                  arguments.getSize(rowsLike, 1));
   };
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return oneItem ? Index(1) : rows(k, arguments);
+    return ItemSpace(k, {oneItem ? Index(1) : rows(k, arguments)});
   };
   auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return getScratchBytes(k, type,
                            k.mul(arguments.getSize(rowsLike, 2), scratchRows));
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value memory) {
     ReferencePoint point(k, arguments, layout, lowering.plan, type);
     point.log = log;
     ReferenceKernel r(k, arguments, point, memory);
@@ -63,14 +62,14 @@ static LogicalResult createRowsKernel(
       body(r, batch, row);
     };
     if (oneItem)
-      k.loop(begin, end, 1,
+      k.loop(items.begin, items.end, 1,
              [&](Value) { k.loop(0, rows(k, arguments), 1, runRow); });
     else
-      k.loop(begin, end, 1, runRow);
-    failed |= point.failed;
+      k.loop(items.begin, items.end, 1, runRow);
+    k.check(failure(point.failed));
   };
   operands.launch(lowering, suffix, {items, scratch, run});
-  return failure(failed);
+  return lowering.status;
 }
 
 FailureOr<SmallVector<Value>>

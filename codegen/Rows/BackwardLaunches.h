@@ -4,6 +4,7 @@
 #define SEXTANT_CODEGEN_ROWS_BACKWARDLAUNCHES_H
 
 #include "codegen/Emit/Lowering.h"
+#include "codegen/Rows/PartialSum.h"
 #include "codegen/Tables/HoistTable.h"
 #include "codegen/Tiles/BackwardShape.h"
 
@@ -25,13 +26,12 @@ RowStatistics launchDelta(const Lowering &lowering, const BackwardShape &shape,
 /// finish: dQ from its partial sums [chunks, B, H, rows, row], pulled back
 /// through the row maps of the query, plus `unmapped`, sums of gradients of the
 /// rows as they entered, [chunks, B, H, rows, row] with rows of their own
-/// width. `hoistPartials` (per hoist, or null) takes the gradients of tables
+/// width. `hoistPartials` (per hoist) takes the gradients of tables
 /// behind these maps, see RowGradients.h.
-mlir::FailureOr<mlir::Value>
-launchFinish(const Lowering &lowering, const BackwardShape &shape,
-             const HoistTables &tables, mlir::Value partials,
-             llvm::ArrayRef<mlir::Value> unmapped,
-             llvm::ArrayRef<mlir::Value> hoistPartials);
+mlir::Value launchFinish(const Lowering &lowering, const BackwardShape &shape,
+                         const HoistTables &tables, mlir::Value partials,
+                         llvm::ArrayRef<mlir::Value> unmapped,
+                         llvm::ArrayRef<PartialSum> hoistPartials);
 
 /// The sum of `rows` [B, H, rows, dim] x f32 and of `extras` [1, B, H, padded
 /// rows, padded dim] x f32, as a tensor of the type `result`.

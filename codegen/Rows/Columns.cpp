@@ -24,15 +24,13 @@ SmallVector<int64_t> codegen::getHeadParts(const KernelPlan &plan,
   return parts;
 }
 
-LogicalResult
-codegen::emitHeadCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
-                      const KernelPlan &plan, const SiteOperands &sites,
-                      pos::RowOperand operand, const RowParts &parts,
-                      const RowCopy &copy, Type element) {
+void codegen::emitHeadCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
+                           const KernelPlan &plan, const SiteOperands &sites,
+                           pos::RowOperand operand, const RowParts &parts,
+                           const RowCopy &copy, Type element) {
   RowCopy rows = copy;
   rows.clearsNaN = false;
-  if (failed(emitRowCopy(kernel, arguments, rows, element)))
-    return failure();
+  emitRowCopy(kernel, arguments, rows, element);
   for (auto [part, columns] :
        llvm::zip_equal(parts.get().drop_front(), plan.columns)) {
     const Hoisted *table = plan.find(columns.get(operand), operand);
@@ -44,110 +42,93 @@ codegen::emitHeadCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
     next.maps = {};
     next.to =
         kernel.advance(copy.to, {copy.pairs ? part.first / 2 : part.first});
-    if (failed(emitRowCopy(kernel, arguments, next, kernel.f32)))
-      return failure();
+    emitRowCopy(kernel, arguments, next, kernel.f32);
   }
-  return success();
+}
+
+namespace {
+/// Adds up the parts of rows that belong to one table. Numbers are those of
+/// the kernel's operands.
+struct ColumnSum {
+  const KernelPlan &plan;
+  ArrayRef<RowPart> parts;
+  unsigned source = 0, target = 0;
+
+  Values sumVectors(KernelBuilder &kernel, ArgumentBlock &arguments,
+                    ArrayRef<Index> row, int64_t low, int64_t high) const;
+};
+} // namespace
+
+/// Vectors [low, high) of a row of the result (batch, head, row) at once: a row
+/// of the partial sums is read as one stream.
+Values ColumnSum::sumVectors(KernelBuilder &kernel, ArgumentBlock &arguments,
+                             ArrayRef<Index> row, int64_t low,
+                             int64_t high) const {
+  auto range = [&](unsigned dim) {
+    return getSummed(kernel, arguments.getSize(target, dim), row[dim],
+                     arguments.getSize(source, dim + 1));
+  };
+  auto add = [&](ValueRange at, ValueRange sums) -> Values {
+    Value from = arguments.getAddress(source, {at[2], at[0], at[1], row[2]});
+    // Rows are read in pieces that are too far apart to be foreseen.
+    Index ahead = kernel.mul(arguments.getStride(source, 3), rowsAhead);
+    for (const RowPart &part : parts)
+      for (int64_t lane = low * kernel.width();
+           lane < std::min(high * kernel.width(), part.dim); lane += cacheLine)
+        kernel.prefetch(from, {ahead, part.first + lane});
+    Values next(sums);
+    for (const RowPart &part : parts)
+      for (auto [number, sum] : llvm::enumerate(next)) {
+        int64_t lane = (low + number) * kernel.width();
+        // Lanes past a part are those of a padding, zeros.
+        if (lane < part.dim)
+          sum =
+              kernel.addF64(sum, kernel.loadVector(from, {part.first + lane}));
+      }
+    return next;
+  };
+  KernelBuilder::Range batches = range(0), heads = range(1);
+  Values sums = kernel.nest({batches, heads, {0, arguments.getSize(source, 0)}},
+                            Values(high - low, kernel.zero(kernel.vf64)), add);
+  for (Value &sum : sums)
+    sum = kernel.mulF(kernel.narrow(sum), kernel.splatF32(plan.scale));
+  return sums;
 }
 
 void codegen::launchColumnSum(const Lowering &lowering, StringRef suffix,
                               Value partials, ArrayRef<RowPart> parts,
                               Value result) {
   LaunchOperands operands;
-  unsigned source = operands.read(partials);
-  unsigned target = operands.write(result);
-  int64_t columns = operands.layout.tensors[target].getDimSize(3);
-  auto countBlocks = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.ceilDiv(arguments.getSize(target, 2), rowsPerItem);
+  ColumnSum sum{lowering.plan, parts};
+  sum.source = operands.read(partials);
+  sum.target = operands.write(result);
+  int64_t columns = operands.layout.tensors[sum.target].getDimSize(3);
+  auto getItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(sum.target, 0),
+                              arguments.getSize(sum.target, 1),
+                              {arguments.getSize(sum.target, 2), rowsPerItem}});
   };
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.mul(
-        kernel.mul(arguments.getSize(target, 0), arguments.getSize(target, 1)),
-        countBlocks(kernel, arguments));
-  };
-  // Vectors [low, high) of a row at once: a row of the partial sums is read
-  // as one stream.
-  auto sumVectors = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                        Index batch, Index head, Index row, int64_t low,
-                        int64_t high) -> Values {
-    // An extent of 1 stands for the sum over all of the partial sums'.
-    auto range = [&](unsigned dim, Index at) {
-      Value isOne = kernel.equal(arguments.getSize(target, dim - 1), 1);
-      return std::pair(kernel.select(isOne, 0, at),
-                       kernel.select(isOne, arguments.getSize(source, dim),
-                                     kernel.add(at, 1)));
-    };
-    auto batches = range(1, batch), heads = range(2, head);
-    auto wide = VectorType::get(kernel.width(), kernel.builder.getF64Type());
-    Value zero =
-        kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)));
-    auto add = [&](Index b, Index h, Index chunk, ValueRange sums) -> Values {
-      Value from = arguments.getAddress(source, {chunk, b, h, row});
-      // Rows are read in pieces that are too far apart to be foreseen.
-      Index ahead = kernel.mul(arguments.getStride(source, 3), rowsAhead);
-      for (const RowPart &part : parts)
-        for (int64_t lane = low * kernel.width();
-             lane < std::min(high * kernel.width(), part.dim);
-             lane += cacheLine)
-          kernel.prefetch(from, {ahead, part.first + lane});
-      Values next(sums);
-      for (const RowPart &part : parts)
-        for (auto [number, sum] : llvm::enumerate(next)) {
-          int64_t lane = (low + number) * kernel.width();
-          if (lane >= part.dim)
-            continue;
-          // Lanes past a part are those of a padding, zeros.
-          Value addend = kernel.loadVector(from, {part.first + lane});
-          addend =
-              arith::ExtFOp::create(kernel.builder, kernel.loc, wide, addend);
-          sum = arith::AddFOp::create(kernel.builder, kernel.loc, sum, addend);
-        }
-      return next;
-    };
-    Values sums = kernel.loop(
-        batches.first, batches.second, 1, Values(high - low, zero),
-        [&](Value b, ValueRange sums) -> Values {
-          return kernel.loop(heads.first, heads.second, 1, sums,
-                             [&](Value h, ValueRange sums) -> Values {
-                               return kernel.loop(
-                                   0, arguments.getSize(source, 0), 1, sums,
-                                   [&](Value chunk, ValueRange sums) {
-                                     return add(b, h, chunk, sums);
-                                   });
-                             });
-        });
-    for (Value &sum : sums) {
-      sum =
-          arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32, sum);
-      sum = kernel.mulF(sum, kernel.splatF32(lowering.plan.scale));
+  auto emitRow = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                     ArrayRef<Index> row) {
+    Value to = arguments.getAddress(sum.target, row);
+    int64_t vectors = llvm::divideCeil(columns, kernel.width());
+    for (int64_t low = 0; low < vectors; low += vectorsAtOnce) {
+      int64_t high = std::min(vectors, low + vectorsAtOnce);
+      Values sums = sum.sumVectors(kernel, arguments, row, low, high);
+      for (auto [number, vector] : llvm::enumerate(sums)) {
+        int64_t lane = (low + number) * kernel.width();
+        kernel.storePart(vector, kernel.advance(to, {lane}),
+                         std::min<int64_t>(kernel.width(), columns - lane));
+      }
     }
-    return sums;
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    Index blocks = countBlocks(kernel, arguments);
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index outer = kernel.div(item, blocks);
-      Index heads = arguments.getSize(target, 1);
-      Index batch = kernel.div(outer, heads), head = kernel.rem(outer, heads);
-      Index low = kernel.mul(kernel.rem(item, blocks), rowsPerItem);
-      Index high = kernel.min(kernel.add(low, rowsPerItem),
-                              arguments.getSize(target, 2));
-      kernel.loop(low, high, 1, [&](Value row) {
-        Value to = arguments.getAddress(target, {batch, head, row});
-        int64_t vectors = llvm::divideCeil(columns, kernel.width());
-        for (int64_t low = 0; low < vectors; low += vectorsAtOnce) {
-          int64_t high = std::min(vectors, low + vectorsAtOnce);
-          Values sums =
-              sumVectors(kernel, arguments, batch, head, row, low, high);
-          for (auto [number, sum] : llvm::enumerate(sums)) {
-            int64_t lane = (low + number) * kernel.width();
-            kernel.storePart(sum, kernel.advance(to, {lane}),
-                             std::min<int64_t>(kernel.width(), columns - lane));
-          }
-        }
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
+    items.forEach([&](const Item &item) {
+      kernel.loop(item[2], item.end(2), 1, [&](Value row) {
+        emitRow(kernel, arguments, {item[0], item[1], row});
       });
     });
   };
-  operands.launch(lowering, suffix, {countItems, noScratch, run});
+  operands.launch(lowering, suffix, {getItems, noScratch, run});
 }

@@ -23,12 +23,10 @@ llvm::SmallVector<int64_t> getHeadParts(const KernelPlan &plan,
 
 /// Copies rows of query or key, `parts` behind each other. `copy` says which
 /// rows, and how the first part is mapped; it clears NaN in columns only.
-mlir::LogicalResult emitHeadCopy(KernelBuilder &kernel,
-                                 ArgumentBlock &arguments,
-                                 const KernelPlan &plan,
-                                 const SiteOperands &sites,
-                                 pos::RowOperand operand, const RowParts &parts,
-                                 const RowCopy &copy, mlir::Type element);
+void emitHeadCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
+                  const KernelPlan &plan, const SiteOperands &sites,
+                  pos::RowOperand operand, const RowParts &parts,
+                  const RowCopy &copy, mlir::Type element);
 
 /// columns: the gradient of a table of query columns, `result` [B', H', L,
 /// columns], from partial sums [chunks, B, H, rows, row] of the gradients of

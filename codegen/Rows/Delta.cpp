@@ -20,6 +20,9 @@ struct DeltaOperands {
   SmallVector<unsigned> outputs, outputGradients;
   unsigned statistics, lseGradient, negativeShift, inverseSum, negativeDelta;
   std::optional<unsigned> termPartials;
+
+  void emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
+                const BackwardShape &shape, const Item &item) const;
 };
 } // namespace
 
@@ -32,8 +35,7 @@ static Value emitRowProduct(KernelBuilder &kernel, Type element, int64_t dim,
     return element.isF32() ? value : kernel.extend(value);
   };
   Value areDense =
-      arith::AndIOp::create(kernel.builder, kernel.loc,
-                            kernel.equal(strideA, 1), kernel.equal(strideB, 1));
+      kernel.both(kernel.equal(strideA, 1), kernel.equal(strideB, 1));
   auto dense = [&]() -> KernelBuilder::Values {
     auto multiply = [&](Index lane, Index count, Value sum) {
       auto load = [&](Value row) {
@@ -66,6 +68,59 @@ static Value emitRowProduct(KernelBuilder &kernel, Type element, int64_t dim,
   return kernel.choose(areDense, {kernel.f32}, dense, strided)[0];
 }
 
+/// The rows of an item. Those past the last one see no key.
+void DeltaOperands::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
+                             const BackwardShape &shape,
+                             const Item &item) const {
+  Type element = arguments.getElementType(outputs.front());
+  Index batch = item[0], head = item[1], first = item[2];
+  Index end = kernel.add(first, shape.queries);
+  Index valid = kernel.min(end, arguments.getSize(outputs.front(), 2));
+  Value hidden = kernel.constantF32(hiddenScore);
+  auto store = [&](unsigned tensor, Index row, Value value) {
+    kernel.store(value, arguments.getAddress(tensor, {batch, head, row}));
+  };
+  kernel.loop(first, valid, 1, [&](Value row) {
+    auto load = [&](unsigned tensor) {
+      return kernel.load(kernel.f32,
+                         arguments.getAddress(tensor, {batch, head, row}));
+    };
+    Value negative = load(lseGradient);
+    for (auto [part, output, gradient] :
+         llvm::zip_equal(shape.valueParts.get(), outputs, outputGradients)) {
+      Value product =
+          emitRowProduct(kernel, element, part.dim,
+                         arguments.getAddress(output, {batch, head, row}),
+                         arguments.getStride(output, 3),
+                         arguments.getAddress(gradient, {batch, head, row}),
+                         arguments.getStride(gradient, 3));
+      negative = kernel.subF(negative, product);
+    }
+    store(negativeDelta, row, negative);
+    auto loadPart = [&](int64_t part) {
+      return kernel.loadF32(
+          arguments.getAddress(statistics, {batch, head, row, part}));
+    };
+    Value shift = loadPart(0), sum = loadPart(1), zero = kernel.constantF32(0);
+    Value seesKeys = kernel.compareF(arith::CmpFPredicate::UNE, sum, zero);
+    store(negativeShift, row,
+          kernel.selectF(seesKeys, kernel.subF(zero, shift), hidden));
+    store(inverseSum, row,
+          kernel.selectF(seesKeys, kernel.divF(kernel.constantF32(1), sum),
+                         zero));
+    if (!termPartials)
+      return;
+    Index last = kernel.sub(arguments.getSize(*termPartials, 0), 1);
+    kernel.store(kernel.selectF(seesKeys, load(lseGradient), zero),
+                 arguments.getAddress(*termPartials, {last, batch, head, row}));
+  });
+  kernel.loop(valid, end, 1, [&](Value row) {
+    store(negativeDelta, row, kernel.constantF32(0.0));
+    store(negativeShift, row, hidden);
+    store(inverseSum, row, kernel.constantF32(0.0));
+  });
+}
+
 RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
                                             const BackwardShape &shape,
                                             Value paddedRows,
@@ -93,79 +148,18 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
   if (termPartials)
     numbers.termPartials = operands.write(termPartials);
 
-  Type element = op.getQuery().getType().getElementType();
-  auto emitBlock = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                       Index item) {
-    Index blocks =
-        kernel.div(arguments.getSize(numbers.negativeShift, 2), shape.queries);
-    Index batchHead = kernel.div(item, blocks);
-    Index heads = arguments.getSize(numbers.negativeShift, 1);
-    Index head = kernel.rem(batchHead, heads);
-    Index batch = kernel.div(batchHead, heads);
-    Index first = kernel.mul(kernel.rem(item, blocks), shape.queries);
-    Index end = kernel.add(first, shape.queries);
-    Index valid =
-        kernel.min(end, arguments.getSize(numbers.outputs.front(), 2));
-    Value hidden = kernel.constantF32(hiddenScore);
-    auto store = [&](unsigned tensor, Index row, Value value) {
-      kernel.store(value, arguments.getAddress(tensor, {batch, head, row}));
-    };
-    kernel.loop(first, valid, 1, [&](Value row) {
-      auto load = [&](unsigned tensor) {
-        return kernel.load(kernel.f32,
-                           arguments.getAddress(tensor, {batch, head, row}));
-      };
-      Value negative = load(numbers.lseGradient);
-      for (auto [part, output, gradient] :
-           llvm::zip_equal(shape.valueParts.get(), numbers.outputs,
-                           numbers.outputGradients)) {
-        Value product =
-            emitRowProduct(kernel, element, part.dim,
-                           arguments.getAddress(output, {batch, head, row}),
-                           arguments.getStride(output, 3),
-                           arguments.getAddress(gradient, {batch, head, row}),
-                           arguments.getStride(gradient, 3));
-        negative = kernel.subF(negative, product);
-      }
-      store(numbers.negativeDelta, row, negative);
-      auto loadPart = [&](int64_t part) {
-        return kernel.loadF32(
-            arguments.getAddress(numbers.statistics, {batch, head, row, part}));
-      };
-      Value shift = loadPart(0), sum = loadPart(1),
-            zero = kernel.constantF32(0);
-      Value seesKeys = kernel.compareF(arith::CmpFPredicate::UNE, sum, zero);
-      store(numbers.negativeShift, row,
-            kernel.selectF(seesKeys, kernel.subF(zero, shift), hidden));
-      store(numbers.inverseSum, row,
-            kernel.selectF(seesKeys, kernel.divF(kernel.constantF32(1), sum),
-                           zero));
-      if (!numbers.termPartials)
-        return;
-      Index last = kernel.sub(arguments.getSize(*numbers.termPartials, 0), 1);
-      kernel.store(kernel.selectF(seesKeys, load(numbers.lseGradient), zero),
-                   arguments.getAddress(*numbers.termPartials,
-                                        {last, batch, head, row}));
-    });
-    kernel.loop(valid, end, 1, [&](Value row) {
-      store(numbers.negativeDelta, row, kernel.constantF32(0.0));
-      store(numbers.negativeShift, row, hidden);
-      store(numbers.inverseSum, row, kernel.constantF32(0.0));
+  auto getItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    unsigned rows = numbers.negativeShift;
+    return ItemSpace(kernel, {arguments.getSize(rows, 0),
+                              arguments.getSize(rows, 1),
+                              {arguments.getSize(rows, 2), shape.queries}});
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
+    items.forEach([&](const Item &item) {
+      numbers.emitItem(kernel, arguments, shape, item);
     });
   };
-
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    Index rows =
-        kernel.mul(kernel.mul(arguments.getSize(numbers.negativeShift, 0),
-                              arguments.getSize(numbers.negativeShift, 1)),
-                   arguments.getSize(numbers.negativeShift, 2));
-    return kernel.div(rows, shape.queries);
-  };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    kernel.loop(begin, end, 1,
-                [&](Value item) { emitBlock(kernel, arguments, item); });
-  };
-  operands.launch(lowering, "delta", {countItems, noScratch, run});
+  operands.launch(lowering, "delta", {getItems, noScratch, run});
   return statistics;
 }

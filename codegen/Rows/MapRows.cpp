@@ -93,14 +93,6 @@ static void setRows(SiteOperands &sites, unsigned rows) {
   sites.values = {rows};
 }
 
-/// Runs `body` for the rows of blocks [begin, end).
-static void loopOverRows(KernelBuilder &kernel, Index block, Index length,
-                         function_ref<void(Value)> body) {
-  Index first = kernel.mul(block, rowsPerItem);
-  Index last = kernel.min(kernel.add(first, rowsPerItem), length);
-  kernel.loop(first, last, 1, body);
-}
-
 //===----------------------------------------------------------------------===//
 // Forward
 //===----------------------------------------------------------------------===//
@@ -110,40 +102,31 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
   auto op = cast<pos::MapRowsOp>(lowering.getOp());
   if (failed(verifyElement(lowering, op.getInput())))
     return failure();
-  FailureOr<HoistTables> tables = launchHoists(lowering, HoistTableOptions());
-  if (failed(tables))
-    return failure();
+  HoistTables tables = launchHoists(lowering, HoistTableOptions());
   Value result = allocateMapped(lowering, op.getResult().getType());
   LaunchOperands operands;
   SourceRows source = addSource(lowering, operands);
-  SiteOperands sites = addSites(lowering, *tables, operands);
+  SiteOperands sites = addSites(lowering, tables, operands);
   unsigned target = operands.write(withHeads(lowering, result));
   setRows(sites, target);
   Type element = op.getInput().getType().getElementType();
   int64_t width = getWidth(op.getInput());
   int64_t words = getRowWords(lowering, op.getInput());
 
-  LogicalResult status = success();
-  auto countBlocks = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.ceilDiv(arguments.getSize(target, 2), rowsPerItem);
-  };
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.mul(arguments.getSize(target, 0),
-                      countBlocks(kernel, arguments));
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(target, 0),
+                              {arguments.getSize(target, 2), rowsPerItem}});
   };
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(4 * words);
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value scratch) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value scratch) {
     RowSite site(kernel, arguments, lowering.plan, sites, op.getOperand());
-    Index blocks = countBlocks(kernel, arguments);
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index batch = kernel.div(item, blocks);
-      if (failed(site.enterHead(batch, 0)))
-        status = failure();
-      Index block = kernel.rem(item, blocks);
-      loopOverRows(kernel, block, arguments.getSize(target, 2), [&](Value row) {
+    items.forEach([&](const Item &item) {
+      Index batch = item[0];
+      site.enterHead(batch, 0);
+      kernel.loop(item[1], item.end(1), 1, [&](Value row) {
         RowCopy copy;
         copy.tensor = source.tensor;
         copy.indices = source.indices;
@@ -155,16 +138,13 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
         copy.site = &site;
         copy.to = scratch;
         copy.rowWords = words;
-        if (failed(emitRowCopy(kernel, arguments, copy, element)))
-          status = failure();
+        emitRowCopy(kernel, arguments, copy, element);
         storeRow(kernel, scratch, width,
                  arguments.getAddress(target, {batch, 0, row}), element);
       });
     });
   };
-  operands.launch(lowering, "map", {countItems, scratchBytes, run});
-  if (failed(status))
-    return failure();
+  operands.launch(lowering, "map", {items, scratchBytes, run});
   return SmallVector<Value>{result};
 }
 
@@ -173,9 +153,8 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
 //===----------------------------------------------------------------------===//
 
 /// Adds the kernel and the launch; `gradients` has a tensor per hoist, or null.
-static FailureOr<Value> launchPullback(const Lowering &lowering,
-                                       const HoistTables &tables,
-                                       ArrayRef<Value> gradients) {
+static Value launchPullback(const Lowering &lowering, const HoistTables &tables,
+                            ArrayRef<Value> gradients) {
   auto op = cast<pos::MapRowsBackwardOp>(lowering.getOp());
   Value result = allocateMapped(lowering, op.getInputGradient().getType());
   LaunchOperands operands;
@@ -185,27 +164,23 @@ static FailureOr<Value> launchPullback(const Lowering &lowering,
   SiteOperands sites = addSites(lowering, tables, operands);
   setRows(sites, incoming);
   unsigned target = operands.write(result);
-  SmallVector<SiteOperands::Number> numbers;
-  for (Value gradient : gradients) {
-    numbers.emplace_back();
-    if (gradient)
-      numbers.back() = operands.write(gradient);
-  }
+  SmallVector<PartialSum> sums;
+  for (Value gradient : gradients)
+    sums.emplace_back(gradient).addTo(operands);
   Type element = op.getInput().getType().getElementType();
   int64_t width = getWidth(op.getInput());
   int64_t words = getRowWords(lowering, op.getInput());
 
-  LogicalResult status = success();
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.ceilDiv(arguments.getSize(target, 1), rowsPerItem);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {{arguments.getSize(target, 1), rowsPerItem}});
   };
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(2 * 4 * words);
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value scratch) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value scratch) {
     GradientRowSite site(kernel, arguments, lowering.plan, sites,
-                         op.getOperand(), numbers, /*isPartial=*/false);
+                         op.getOperand(), sums, /*isPartial=*/false);
     auto emitRow = [&](Index batch, Index row) {
       RowCopy copy;
       copy.tensor = incoming;
@@ -225,25 +200,21 @@ static FailureOr<Value> launchPullback(const Lowering &lowering,
       pullback.site = &site;
       pullback.gradient = scratch;
       pullback.memory = kernel.advance(scratch, {words});
-      if (failed(emitRowCopy(kernel, arguments, copy, element)) ||
-          failed(emitRowPullback(kernel, arguments, pullback, element)))
-        status = failure();
+      emitRowCopy(kernel, arguments, copy, element);
+      emitRowPullback(kernel, arguments, pullback, element);
       storeRow(kernel, scratch, width,
                arguments.getAddress(target, {batch, row}), element);
     };
     // The batch outside the rows: gradients of a table are summed in its order.
-    kernel.loop(begin, end, 1, [&](Value item) {
+    items.forEach([&](const Item &item) {
+      Index last = item.end(0);
       kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value batch) {
-        if (failed(site.enterHead(batch, 0)))
-          status = failure();
-        loopOverRows(kernel, item, arguments.getSize(target, 1),
-                     [&](Value row) { emitRow(batch, row); });
+        site.enterHead(batch, 0);
+        kernel.loop(item[0], last, 1, [&](Value row) { emitRow(batch, row); });
       });
     });
   };
-  operands.launch(lowering, "pull", {countItems, scratchBytes, run});
-  if (failed(status))
-    return failure();
+  operands.launch(lowering, "pull", {items, scratchBytes, run});
   return result;
 }
 
@@ -252,9 +223,7 @@ sextant::codegen::lowerMapRowsBackward(const Lowering &lowering) {
   auto op = cast<pos::MapRowsBackwardOp>(lowering.getOp());
   if (failed(verifyElement(lowering, op.getInput())))
     return failure();
-  FailureOr<HoistTables> tables = launchHoists(lowering, HoistTableOptions());
-  if (failed(tables))
-    return failure();
+  HoistTables tables = launchHoists(lowering, HoistTableOptions());
   SmallVector<Value> gradients;
   for (const Hoisted &hoisted : lowering.plan.hoisted) {
     gradients.emplace_back();
@@ -266,14 +235,12 @@ sextant::codegen::lowerMapRowsBackward(const Lowering &lowering) {
                                "share has no gradient on this target");
     }
     HoistGradientShape shape =
-        getHoistGradientShape(lowering, hoisted, tables->options);
+        getHoistGradientShape(lowering, hoisted, tables.options);
     gradients.back() =
         lowering.allocate(shape.type, shape.sizes, /*zero=*/true);
   }
-  FailureOr<Value> inputGradient = launchPullback(lowering, *tables, gradients);
-  if (failed(inputGradient))
-    return failure();
-  SmallVector<Value> paramGradients, results{*inputGradient};
+  Value inputGradient = launchPullback(lowering, tables, gradients);
+  SmallVector<Value> paramGradients, results{inputGradient};
   for (auto [number, param] : llvm::enumerate(op.getParams())) {
     paramGradients.emplace_back();
     if (!lowering.plan.paramWantsGradient[number])
@@ -281,9 +248,7 @@ sextant::codegen::lowerMapRowsBackward(const Lowering &lowering) {
     paramGradients.back() =
         lowering.allocateLike(param, param.getType(), /*zero=*/true);
   }
-  if (failed(
-          launchHoistPullbacks(lowering, *tables, gradients, paramGradients)))
-    return failure();
+  launchHoistPullbacks(lowering, tables, gradients, paramGradients);
   for (int32_t number : op.getParamGradients())
     results.push_back(paramGradients[number]);
   return results;

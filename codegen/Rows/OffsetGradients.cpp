@@ -21,20 +21,6 @@ using Values = KernelBuilder::Values;
 static constexpr int64_t blocksOfSpan = 8;
 static constexpr int64_t block = OffsetShape::block;
 
-static Value extend(KernelBuilder &kernel, Value value) {
-  Type type = kernel.builder.getF64Type();
-  if (auto vector = dyn_cast<VectorType>(value.getType()))
-    type = VectorType::get(vector.getShape(), type);
-  return arith::ExtFOp::create(kernel.builder, kernel.loc, type, value);
-}
-
-/// Adds `value` (f64) to the number at `pointer`.
-static void addWide(KernelBuilder &kernel, Value value, Value pointer) {
-  Value old = kernel.load(value.getType(), pointer);
-  kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc, old, value),
-               pointer);
-}
-
 //===----------------------------------------------------------------------===//
 // Sums of rows
 //===----------------------------------------------------------------------===//
@@ -51,43 +37,29 @@ static Value launchSumOfPartials(const Lowering &lowering, StringRef suffix,
       lowering.allocate(type, {lowering.getDim(partials, 2),
                                lowering.getDim(partials, 3), Value()});
   unsigned target = operands.write(result);
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.mul(arguments.getSize(target, 0),
-                      kernel.div(arguments.getSize(target, 1), block));
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(target, 0),
+                              {arguments.getSize(target, 1), block}});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    Index blocks = kernel.div(arguments.getSize(target, 1), block);
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
     Index chunks = arguments.getSize(source, 0);
     Index batches = arguments.getSize(source, 1);
-    auto wide = VectorType::get(kernel.width(), kernel.builder.getF64Type());
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index head = kernel.div(item, blocks);
-      Index first = kernel.mul(kernel.rem(item, blocks), block);
-      Value to = arguments.getAddress(target, {head, first});
+    items.forEach([&](const Item &item) {
+      Value to = arguments.getAddress(target, {item[0], item[1]});
       kernel.loop(0, block * shape.row, kernel.width(), [&](Value lane) {
-        Values sum{
-            kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)))};
-        sum = kernel.loop(
-            0, chunks, 1, sum, [&](Value chunk, ValueRange outer) -> Values {
-              return kernel.loop(
-                  0, batches, 1, outer,
-                  [&](Value batch, ValueRange now) -> Values {
-                    Value from = arguments.getAddress(
-                        source, {chunk, batch, head, first});
-                    Value addend =
-                        extend(kernel, kernel.loadVector(from, {lane}));
-                    return {arith::AddFOp::create(kernel.builder, kernel.loc,
-                                                  now[0], addend)};
-                  });
-            });
-        Value narrow = arith::TruncFOp::create(kernel.builder, kernel.loc,
-                                               kernel.vf32, sum[0]);
-        kernel.storeVector(narrow, to, {lane});
+        auto load = [&](ValueRange at) {
+          return kernel.loadVector(
+              arguments.getAddress(source, {at[0], at[1], item[0], item[1]}),
+              {lane});
+        };
+        Value sum = sumOver(kernel, {{0, chunks}, {0, batches}},
+                            kernel.zero(kernel.vf64), load);
+        kernel.storeVector(kernel.narrow(sum), to, {lane});
       });
     });
   };
-  operands.launch(lowering, suffix, {countItems, noScratch, run});
+  operands.launch(lowering, suffix, {items, noScratch, run});
   return result;
 }
 
@@ -96,47 +68,32 @@ void sextant::codegen::launchRowSum(const Lowering &lowering, StringRef suffix,
   LaunchOperands operands;
   unsigned source = operands.read(rows);
   unsigned target = operands.write(gradient);
-  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
-    return arguments.getSize(target, 0);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(target, 0)});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
     Index lanes = arguments.getSize(target, 1);
-    auto wide = VectorType::get(kernel.width(), kernel.builder.getF64Type());
-    kernel.loop(begin, end, 1, [&](Value head) {
+    items.forEach([&](const Item &item) {
       kernel.loop(0, lanes, kernel.width(), [&](Value lane) {
         // Every row is padded to whole vectors.
-        auto add = [&](Index chunk, Index batch, Index row, Value sum) {
-          Value from =
-              arguments.getAddress(source, {chunk, batch, head, row, lane});
-          return arith::AddFOp::create(kernel.builder, kernel.loc, sum,
-                                       extend(kernel, kernel.loadVector(from)))
-              .getResult();
+        auto load = [&](ValueRange at) {
+          return kernel.loadVector(arguments.getAddress(
+              source, {at[0], at[1], item[0], at[2], lane}));
         };
-        Values sum{
-            kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(wide)))};
-        sum = kernel.loop(0, arguments.getSize(source, 0), 1, sum,
-                          [&](Value chunk, ValueRange outer) -> Values {
-                            return kernel.loop(
-                                0, arguments.getSize(source, 1), 1, outer,
-                                [&](Value batch, ValueRange inner) -> Values {
-                                  return kernel.loop(
-                                      0, arguments.getSize(source, 3), 1, inner,
-                                      [&](Value row, ValueRange now) -> Values {
-                                        return {add(chunk, batch, row, now[0])};
-                                      });
-                                });
-                          });
+        Value sum = sumOver(kernel,
+                            {{0, arguments.getSize(source, 0)},
+                             {0, arguments.getSize(source, 1)},
+                             {0, arguments.getSize(source, 3)}},
+                            kernel.zero(kernel.vf64), load);
         Index count = kernel.min(kernel.width(), kernel.sub(lanes, lane));
-        Value to = arguments.getAddress(target, {head, lane});
-        Value old = kernel.loadPart(wide, to, count);
-        kernel.storePart(
-            arith::AddFOp::create(kernel.builder, kernel.loc, old, sum[0]), to,
-            count);
+        Value to = arguments.getAddress(target, {item[0], lane});
+        Value old = kernel.loadPart(kernel.vf64, to, count);
+        kernel.storePart(kernel.addF64(old, sum), to, count);
       });
     });
   };
-  operands.launch(lowering, suffix, {countItems, noScratch, run});
+  operands.launch(lowering, suffix, {items, noScratch, run});
 }
 
 //===----------------------------------------------------------------------===//
@@ -197,7 +154,6 @@ void TableProduct::addBlock(KernelBuilder &kernel, ArgumentBlock &arguments,
 /// table[part + row][panel] += sums[row].
 void TableProduct::addToTable(KernelBuilder &kernel, ArgumentBlock &arguments,
                               Index head, Index panel, Value sums) const {
-  Type f64 = kernel.builder.getF64Type();
   Index part =
       kernel.select(kernel.equal(arguments.getSize(target, 0), shape.dim), 0,
                     kernel.mul(head, shape.dim));
@@ -208,10 +164,11 @@ void TableProduct::addToTable(KernelBuilder &kernel, ArgumentBlock &arguments,
     Value to = arguments.getAddress(target, {kernel.add(part, row), first});
     Index step = arguments.getStride(target, 1);
     kernel.loop(0, count, 1, [&](Value column) {
-      Value from =
-          kernel.advance(sums, {kernel.mul(row, shape.lanes), column}, f64);
-      addWide(kernel, kernel.load(f64, from),
-              kernel.advance(to, {kernel.mul(column, step)}, f64));
+      Value from = kernel.advance(sums, {kernel.mul(row, shape.lanes), column},
+                                  kernel.f64);
+      kernel.addToF64(
+          kernel.advance(to, {kernel.mul(column, step)}, kernel.f64),
+          kernel.load(kernel.f64, from));
     });
   });
 }
@@ -219,12 +176,11 @@ void TableProduct::addToTable(KernelBuilder &kernel, ArgumentBlock &arguments,
 void TableProduct::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
                             Index head, Index panel, Value wide,
                             Value narrow) const {
-  Type f64 = kernel.builder.getF64Type();
-  Value zero = kernel.constant(cast<TypedAttr>(
-      kernel.builder.getZeroAttr(VectorType::get(kernel.width(), f64))));
+  Value zero = kernel.zero(kernel.vf64);
   auto eachVector = [&](function_ref<void(Value, Value)> body) {
     kernel.loop(0, countSums(), kernel.width(), [&](Value lane) {
-      body(kernel.advance(wide, {lane}, f64), kernel.advance(narrow, {lane}));
+      body(kernel.advance(wide, {lane}, kernel.f64),
+           kernel.advance(narrow, {lane}));
     });
   };
   eachVector([&](Value at, Value) { kernel.store(zero, at); });
@@ -239,17 +195,17 @@ void TableProduct::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
       });
     });
     eachVector([&](Value to, Value from) {
-      addWide(kernel, extend(kernel, kernel.loadVector(from)), to);
+      kernel.addToF64(to, kernel.loadVector(from));
     });
   });
   addToTable(kernel, arguments, head, panel, wide);
 }
 
-LogicalResult sextant::codegen::launchOffsetPullback(const Lowering &lowering,
-                                                     size_t number,
-                                                     const OffsetRows &made,
-                                                     Value partials,
-                                                     Value tableGradient) {
+void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
+                                            size_t number,
+                                            const OffsetRows &made,
+                                            Value partials,
+                                            Value tableGradient) {
   auto query = cast<RankedTensorType>(
       getOwnerOperands(lowering.plan.owner).query.getType());
   OffsetShape shape(lowering.target, query.getDimSize(3));
@@ -265,32 +221,28 @@ LogicalResult sextant::codegen::launchOffsetPullback(const Lowering &lowering,
   task.rows = operands.read(summed);
   task.target = operands.write(tableGradient);
   // Heads that share a table are one item, in order.
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index parts = kernel.select(
         kernel.equal(arguments.getSize(task.target, 0), shape.dim), 1,
         arguments.getSize(task.rows, 0));
-    return kernel.mul(arguments.getSize(task.factors, 0), parts);
+    // Panels first: threads work on neighbouring ones of a head.
+    return ItemSpace(kernel, {parts, arguments.getSize(task.factors, 0)});
   };
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index((8 + 4) * task.countSums());
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value scratch) {
-    Index panels = arguments.getSize(task.factors, 0);
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value scratch) {
     Index heads = arguments.getSize(task.rows, 0);
     Value isShared = kernel.equal(arguments.getSize(task.target, 0), shape.dim);
-    Value narrow = kernel.advance(scratch, {task.countSums()},
-                                  kernel.builder.getF64Type());
-    kernel.loop(begin, end, 1, [&](Value item) {
-      // Panels first: threads work on neighbouring ones of a head.
-      Index part = kernel.div(item, panels), panel = kernel.rem(item, panels);
-      Index last = kernel.select(isShared, heads, kernel.add(part, 1));
-      kernel.loop(part, last, 1, [&](Value head) {
-        task.emitItem(kernel, arguments, head, panel, scratch, narrow);
+    Value narrow = kernel.advance(scratch, {task.countSums()}, kernel.f64);
+    items.forEach([&](const Item &item) {
+      Index last = kernel.select(isShared, heads, kernel.add(item[0], 1));
+      kernel.loop(item[0], last, 1, [&](Value head) {
+        task.emitItem(kernel, arguments, head, item[1], scratch, narrow);
       });
     });
   };
   operands.launch(lowering, getOffsetSuffix("table", number),
-                  {countItems, scratchBytes, run});
-  return success();
+                  {items, scratchBytes, run});
 }

@@ -40,5 +40,5 @@ std::string codegen::getOffsetSuffix(StringRef what, size_t number) {
 Value codegen::isBlockSeen(KernelBuilder &kernel, ArgumentBlock &arguments,
                            unsigned seen, Index number) {
   Value flag = kernel.load(kernel.i32, arguments.getAddress(seen, {number}));
-  return kernel.compare(arith::CmpIPredicate::ne, kernel.fromI32(flag), 0);
+  return kernel.differ(kernel.fromI32(flag), 0);
 }

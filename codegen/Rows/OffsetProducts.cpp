@@ -1,9 +1,9 @@
 //===- OffsetProducts.cpp - One row per offset ----------------------------===//
 
 #include "codegen/Rows/OffsetProducts.h"
-#include "codegen/Payload/PayloadEmitter.h"
 #include "codegen/Rows/OffsetPoint.h"
 #include "codegen/Rows/RowCopy.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/RegisterTile.h"
 #include "codegen/Tiles/TileMask.h"
 
@@ -82,9 +82,8 @@ static Value getTable(const Lowering &lowering, size_t number) {
 
 /// A block of offsets is seen if one of the squares of scores on its diagonals
 /// may be.
-static FailureOr<Value> launchSeen(const Lowering &lowering,
-                                   const HoistTables &tables, size_t number,
-                                   const OffsetShape &shape, Value blocks) {
+static Value launchSeen(const Lowering &lowering, const HoistTables &tables,
+                        size_t number, const OffsetShape &shape, Value blocks) {
   const KernelPlan &plan = lowering.plan;
   OwnerOperands owner = getOperands(lowering);
   LaunchOperands operands;
@@ -97,13 +96,12 @@ static FailureOr<Value> launchSeen(const Lowering &lowering,
   Value result = lowering.allocate(
       getType(lowering, 1, {}, lowering.builder.getI32Type()), blocks);
   unsigned target = operands.write(result);
-  LogicalResult status = success();
 
-  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
-    return arguments.getSize(target, 0);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(target, 0)});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
     RowSite site(kernel, arguments, plan, sites, pos::RowOperand::query);
     TileMask mask(kernel, arguments, site, plan, sites);
     Index queries = arguments.getSize(sites.query, 2);
@@ -128,12 +126,10 @@ static FailureOr<Value> launchSeen(const Lowering &lowering,
       auto visit = [&](Value first, Index key) {
         Value isNew =
             kernel.equal(kernel.fromI32(kernel.load(kernel.i32, at)), 0);
-        auto both = [&](Value a, Value b) -> Value {
-          return arith::AndIOp::create(kernel.builder, kernel.loc, a, b);
-        };
-        Value exists = both(kernel.compare(arith::CmpIPredicate::sge, key, 0),
-                            kernel.less(key, keys));
-        kernel.when(both(isNew, exists), [&] {
+        Value exists =
+            kernel.both(kernel.compare(arith::CmpIPredicate::sge, key, 0),
+                        kernel.less(key, keys));
+        kernel.when(kernel.both(isNew, exists), [&] {
           TileClass tile =
               mask.classify(rowsOf(pos::Side::query, first, queries),
                             rowsOf(pos::Side::key, key, keys));
@@ -146,8 +142,7 @@ static FailureOr<Value> launchSeen(const Lowering &lowering,
       };
       kernel.loop(0, batches, 1, [&](Value batch) {
         kernel.loop(0, heads, 1, [&](Value head) {
-          if (failed(site.enterHead(batch, head)))
-            status = failure();
+          site.enterHead(batch, head);
           kernel.loop(0, queries, block, [&](Value first) {
             Index diagonal =
                 kernel.add(first, kernel.mul(kernel.sub(item, zero), block));
@@ -159,12 +154,10 @@ static FailureOr<Value> launchSeen(const Lowering &lowering,
         });
       });
     };
-    kernel.loop(begin, end, 1, [&](Value item) { emitItem(item); });
+    items.forEach([&](const Item &item) { emitItem(item[0]); });
   };
   operands.launch(lowering, getOffsetSuffix("seen", number),
-                  {countItems, noScratch, run});
-  if (failed(status))
-    return failure();
+                  {items, noScratch, run});
   return result;
 }
 
@@ -172,9 +165,9 @@ static FailureOr<Value> launchSeen(const Lowering &lowering,
 // Factors
 //===----------------------------------------------------------------------===//
 
-static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
-                                      const OffsetShape &shape, Value entries,
-                                      Value seen) {
+static Value launchFactors(const Lowering &lowering, size_t number,
+                           const OffsetShape &shape, Value entries,
+                           Value seen) {
   const OffsetProduct &product = lowering.plan.offsetProducts[number];
   Value table = getTable(lowering, number);
   LaunchOperands operands;
@@ -185,13 +178,12 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
   Value result = lowering.allocate(getType(lowering, 2, shape.lanes),
                                    {panels, entries, Value()});
   unsigned target = operands.write(result);
-  LogicalResult status = success();
 
-  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
-    return arguments.getSize(flags, 0);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(flags, 0)});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
     OffsetPoint point(kernel, arguments, layout, lowering.plan);
     llvm::SetVector<Operation *> ops;
     point.collect(product.factor, ops);
@@ -203,19 +195,12 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
       Value columns = kernel.lanes(
           kernel.add(kernel.mul(panel, shape.lanes), v * kernel.width()));
       emitter.bind(product.column, columns);
-      for (Operation *op : ops)
-        if (failed(emitter.emitOp(*op))) {
-          status = failure();
-          return;
-        }
-      Value factor = emitter.get(product.factor);
-      Value count = emitter.get(product.count);
-      if (!factor || !count) {
-        status = failure();
+      Value factor =
+          callOps(kernel, emitter, ops.getArrayRef(), product.factor);
+      if (!factor)
         return;
-      }
-      factor = arith::TruncFOp::create(kernel.builder, kernel.loc, kernel.vf32,
-                                       emitter.toLanes(factor));
+      Value count = emitter.get(product.count);
+      factor = kernel.narrow(emitter.toLanes(factor));
       Value exists = arith::CmpIOp::create(kernel.builder, kernel.loc,
                                            arith::CmpIPredicate::slt, columns,
                                            kernel.broadcast(count));
@@ -223,9 +208,9 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
                          arguments.getAddress(target, {panel, entry}),
                          {v * kernel.width()});
     };
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index first = kernel.mul(item, block);
-      kernel.when(isBlockSeen(kernel, arguments, flags, item), [&] {
+    items.forEach([&](const Item &item) {
+      Index first = kernel.mul(item[0], block);
+      kernel.when(isBlockSeen(kernel, arguments, flags, item[0]), [&] {
         // Entries inside: what depends on the column only is computed once.
         kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value panel) {
           for (int64_t v = 0; v < 2; ++v)
@@ -236,9 +221,7 @@ static FailureOr<Value> launchFactors(const Lowering &lowering, size_t number,
     });
   };
   operands.launch(lowering, getOffsetSuffix("factors", number),
-                  {countItems, noScratch, run});
-  if (failed(status))
-    return failure();
+                  {items, noScratch, run});
   return result;
 }
 
@@ -258,25 +241,21 @@ static Value launchWeights(const Lowering &lowering, size_t number,
       {lowering.getDim(getOperands(lowering).query, 1),
        constantIndex(lowering, shape.row / shape.lanes), columns, Value()});
   unsigned target = operands.write(result);
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.mul(arguments.getSize(target, 0),
-                      arguments.getSize(target, 1));
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(
+        kernel, {arguments.getSize(target, 0), arguments.getSize(target, 1)});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
     Index isShared = arguments.getSize(source, 0);
     Index count = arguments.getSize(source, 1);
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index panels = arguments.getSize(target, 1);
-      Index head = kernel.div(item, panels), panel = kernel.rem(item, panels);
+    items.forEach([&](const Item &item) {
+      Index head = item[0], panel = item[1];
       Index first = kernel.mul(panel, shape.lanes);
       Index part = kernel.select(kernel.equal(isShared, shape.dim), 0,
                                  kernel.mul(head, shape.dim));
       Value to = arguments.getAddress(target, {head, panel});
-      kernel.loop(0, kernel.mul(arguments.getSize(target, 2), shape.lanes),
-                  kernel.width(), [&](Value lane) {
-                    kernel.storeVector(kernel.splatF32(0.0), to, {lane});
-                  });
+      kernel.clear(to, kernel.mul(arguments.getSize(target, 2), shape.lanes));
       Index rest = kernel.min(shape.lanes, kernel.sub(shape.dim, first));
       kernel.loop(0, rest, 1, [&](Value lane) {
         Index row = kernel.add(kernel.add(part, first), lane);
@@ -291,7 +270,7 @@ static Value launchWeights(const Lowering &lowering, size_t number,
     });
   };
   operands.launch(lowering, getOffsetSuffix("weights", number),
-                  {countItems, noScratch, run});
+                  {items, noScratch, run});
   return result;
 }
 
@@ -310,11 +289,11 @@ static Value launchRows(const Lowering &lowering, size_t number,
       getType(lowering, 2, shape.row),
       {lowering.getDim(getOperands(lowering).query, 1), entries, Value()});
   unsigned target = operands.write(result);
-  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
-    return arguments.getSize(flags, 0);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(flags, 0)});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
     // Adds the product of some columns for entries first .. first + tileRows -
     // 1 and the lanes of a panel of the row.
     auto addColumns = [&](Index head, Index panel, Index first, Index part) {
@@ -346,14 +325,12 @@ static Value launchRows(const Lowering &lowering, size_t number,
           kernel.storeVector(sums[2 * r + v], to,
                              {r * shape.row + v * kernel.width()});
     };
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index first = kernel.mul(item, block);
-      Value seen = isBlockSeen(kernel, arguments, flags, item);
+    items.forEach([&](const Item &item) {
+      Index first = kernel.mul(item[0], block);
+      Value seen = isBlockSeen(kernel, arguments, flags, item[0]);
       kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value head) {
         Value to = arguments.getAddress(target, {head, first});
-        kernel.loop(0, block * shape.row, kernel.width(), [&](Value lane) {
-          kernel.storeVector(kernel.splatF32(0.0), to, {lane});
-        });
+        kernel.clear(to, block * shape.row);
         auto addBlock = [&](Value panel, Value part) {
           kernel.loop(
               first, kernel.add(first, block), shape.tileRows,
@@ -369,7 +346,7 @@ static Value launchRows(const Lowering &lowering, size_t number,
     });
   };
   operands.launch(lowering, getOffsetSuffix("rows", number),
-                  {countItems, noScratch, run});
+                  {items, noScratch, run});
   return result;
 }
 
@@ -385,16 +362,14 @@ static Value launchTranspose(const Lowering &lowering, size_t number,
                         {lowering.getDim(getOperands(lowering).query, 1),
                          vectors, Value(), Value()});
   unsigned target = operands.write(result);
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.mul(arguments.getSize(target, 0),
-                      kernel.div(arguments.getSize(source, 1), block));
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(target, 0),
+                              {arguments.getSize(source, 1), block}});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    Index blocks = kernel.div(arguments.getSize(source, 1), block);
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index head = kernel.div(item, blocks);
-      Index first = kernel.mul(kernel.rem(item, blocks), block);
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
+    items.forEach([&](const Item &item) {
+      Index head = item[0], first = item[1];
       kernel.loop(0, block, shape.width, [&](Value step) {
         Index entry = kernel.add(first, step);
         Value from = arguments.getAddress(source, {head, entry});
@@ -414,43 +389,31 @@ static Value launchTranspose(const Lowering &lowering, size_t number,
     });
   };
   operands.launch(lowering, getOffsetSuffix("transpose", number),
-                  {countItems, noScratch, run});
+                  {items, noScratch, run});
   return result;
 }
 
 /// The rows of a sum, and the factors that its gradient needs.
-static FailureOr<Value> launchSummedRows(const Lowering &lowering,
-                                         size_t number,
-                                         const OffsetShape &shape,
-                                         Value entries, OffsetRows &made) {
-  FailureOr<Value> factors =
-      launchFactors(lowering, number, shape, entries, made.seen);
-  if (failed(factors))
-    return failure();
-  made.factors = *factors;
+static Value launchSummedRows(const Lowering &lowering, size_t number,
+                              const OffsetShape &shape, Value entries,
+                              OffsetRows &made) {
+  made.factors = launchFactors(lowering, number, shape, entries, made.seen);
   Value weights = launchWeights(lowering, number, shape);
   return launchRows(lowering, number, shape, entries, made, weights);
 }
 
-FailureOr<OffsetRows>
-sextant::codegen::launchOffsetRows(const Lowering &lowering,
-                                   const HoistTables &tables, size_t number,
-                                   bool transposes) {
+OffsetRows sextant::codegen::launchOffsetRows(const Lowering &lowering,
+                                              const HoistTables &tables,
+                                              size_t number, bool transposes) {
   OffsetShape shape = getShape(lowering);
   Value entries = shape.countEntries(lowering);
   OffsetRows result;
-  FailureOr<Value> seen = launchSeen(lowering, tables, number, shape,
-                                     ceilDiv(lowering, entries, block));
-  if (failed(seen))
-    return failure();
-  result.seen = *seen;
-  FailureOr<Value> rows =
+  result.seen = launchSeen(lowering, tables, number, shape,
+                           ceilDiv(lowering, entries, block));
+  result.rows =
       lowering.plan.offsetProducts[number].index
-          ? launchTakenRows(lowering, number, shape, entries, *seen)
+          ? launchTakenRows(lowering, number, shape, entries, result.seen)
           : launchSummedRows(lowering, number, shape, entries, result);
-  if (failed(rows))
-    return failure();
-  result.rows = *rows;
   if (transposes)
     result.transposed =
         launchTranspose(lowering, number, shape, entries, result.rows);
@@ -465,9 +428,7 @@ void sextant::codegen::copyAddend(KernelBuilder &kernel,
                                   ArgumentBlock &arguments, unsigned addend,
                                   Index head, int64_t dim, int64_t row,
                                   Value to) {
-  kernel.loop(0, row, kernel.width(), [&](Value lane) {
-    kernel.storeVector(kernel.splatF32(0.0), to, {lane});
-  });
+  kernel.clear(to, row);
   kernel.loop(0, dim, 1, [&](Value lane) {
     Value from = arguments.getAddress(addend, {head, lane});
     kernel.store(kernel.loadF32(from), kernel.advance(to, {lane}));

@@ -63,30 +63,25 @@ struct OffsetRows {
 
 /// offsets_seen, offset_factors and offset_weights (of a sum), offset_rows and,
 /// on demand, offset_transpose.
-mlir::FailureOr<OffsetRows> launchOffsetRows(const Lowering &lowering,
-                                             const HoistTables &tables,
-                                             size_t number, bool transposes);
+OffsetRows launchOffsetRows(const Lowering &lowering, const HoistTables &tables,
+                            size_t number, bool transposes);
 
 /// The rows of a product that takes them from its table: [H, entries, row].
-mlir::FailureOr<mlir::Value> launchTakenRows(const Lowering &lowering,
-                                             size_t number,
-                                             const OffsetShape &shape,
-                                             mlir::Value entries,
-                                             mlir::Value seen);
+mlir::Value launchTakenRows(const Lowering &lowering, size_t number,
+                            const OffsetShape &shape, mlir::Value entries,
+                            mlir::Value seen);
 /// Adds the gradients of these rows, sums over chunks and batch, to
 /// `tableGradient` (f64), in the order of heads and entries.
-mlir::LogicalResult launchTakenPullback(const Lowering &lowering, size_t number,
-                                        const OffsetShape &shape,
-                                        mlir::Value seen, mlir::Value rows,
-                                        mlir::Value tableGradient);
+void launchTakenPullback(const Lowering &lowering, size_t number,
+                         const OffsetShape &shape, mlir::Value seen,
+                         mlir::Value rows, mlir::Value tableGradient);
 
 /// offset_sum and offset_table: adds to `tableGradient` (the table's shape,
 /// f64) what follows from `partials`, gradients of R [chunks, B, H, entries,
 /// row]: sums in the order of chunks and batch, blocks of entries in order.
-mlir::LogicalResult launchOffsetPullback(const Lowering &lowering,
-                                         size_t number, const OffsetRows &rows,
-                                         mlir::Value partials,
-                                         mlir::Value tableGradient);
+void launchOffsetPullback(const Lowering &lowering, size_t number,
+                          const OffsetRows &rows, mlir::Value partials,
+                          mlir::Value tableGradient);
 
 /// Adds the sum of `rows` [chunks, B, H, rows, padded lanes] x f32 over all but
 /// head and lane to `gradient` [H, lanes] x f64.

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/Payload/PayloadEmitter.h"
 #include "codegen/Rows/OffsetPoint.h"
+#include "codegen/Tables/PayloadCall.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -52,17 +52,12 @@ struct TakenTable {
             arguments.getStride(table, 0)};
   }
   /// Emits the row of the table at the point, which may not exist.
-  FailureOr<Index> emitIndex(KernelBuilder &kernel, OffsetPoint &point) const {
+  Index emitIndex(KernelBuilder &kernel, OffsetPoint &point) const {
     llvm::SetVector<Operation *> ops;
     point.collect(product.index, ops);
     PayloadEmitter emitter(kernel.builder, point);
-    for (Operation *op : ops)
-      if (failed(emitter.emitOp(*op)))
-        return failure();
-    Value index = emitter.get(product.index);
-    if (!index)
-      return failure();
-    return kernel.fromI32(index);
+    Value index = callOps(kernel, emitter, ops.getArrayRef(), product.index);
+    return index ? kernel.fromI32(index) : Index(0);
   }
   /// Whether the table has the row.
   Value exists(KernelBuilder &kernel, ArgumentBlock &arguments, unsigned table,
@@ -96,10 +91,9 @@ static void copyRow(KernelBuilder &kernel, Value from, Index step,
   kernel.when(kernel.equal(step, 1), contiguous, strided);
 }
 
-FailureOr<Value> sextant::codegen::launchTakenRows(const Lowering &lowering,
-                                                   size_t number,
-                                                   const OffsetShape &shape,
-                                                   Value entries, Value seen) {
+Value sextant::codegen::launchTakenRows(const Lowering &lowering, size_t number,
+                                        const OffsetShape &shape, Value entries,
+                                        Value seen) {
   TakenTable table(lowering, number, shape);
   LaunchOperands operands;
   unsigned flags = operands.read(seen);
@@ -112,31 +106,25 @@ FailureOr<Value> sextant::codegen::launchTakenRows(const Lowering &lowering,
                                     lowering.builder.getF32Type());
   Value result = lowering.allocate(type, {heads, entries, Value()});
   unsigned target = operands.write(result);
-  LogicalResult status = success();
 
-  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
-    return arguments.getSize(flags, 0);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(flags, 0)});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
     OffsetPoint point(kernel, arguments, layout, lowering.plan);
     auto emitEntry = [&](Index entry, Value isSeen) {
       point.moveToEntry(shape, entry);
-      FailureOr<Index> row = table.emitIndex(kernel, point);
-      if (failed(row)) {
-        status = failure();
-        return;
-      }
+      Index row = table.emitIndex(kernel, point);
       Value isTaken =
-          arith::AndIOp::create(kernel.builder, kernel.loc, isSeen,
-                                table.exists(kernel, arguments, source, *row));
+          kernel.both(isSeen, table.exists(kernel, arguments, source, row));
       kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value head) {
         Value to = arguments.getAddress(target, {head, entry});
         kernel.when(
             isTaken,
             [&] {
               auto [from, step] =
-                  table.getRow(kernel, arguments, source, head, *row);
+                  table.getRow(kernel, arguments, source, head, row);
               copyRow(kernel, from, step, shape, to);
             },
             [&] {
@@ -145,25 +133,22 @@ FailureOr<Value> sextant::codegen::launchTakenRows(const Lowering &lowering,
             });
       });
     };
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index first = kernel.mul(item, block);
-      Value isSeen = isBlockSeen(kernel, arguments, flags, item);
+    items.forEach([&](const Item &item) {
+      Index first = kernel.mul(item[0], block);
+      Value isSeen = isBlockSeen(kernel, arguments, flags, item[0]);
       kernel.loop(first, kernel.add(first, block), 1,
                   [&](Value entry) { emitEntry(entry, isSeen); });
     });
   };
   operands.launch(lowering, getOffsetSuffix("rows", number),
-                  {countItems, noScratch, run});
-  if (failed(status))
-    return failure();
+                  {items, noScratch, run});
   return result;
 }
 
-LogicalResult sextant::codegen::launchTakenPullback(const Lowering &lowering,
-                                                    size_t number,
-                                                    const OffsetShape &shape,
-                                                    Value seen, Value rows,
-                                                    Value tableGradient) {
+void sextant::codegen::launchTakenPullback(const Lowering &lowering,
+                                           size_t number,
+                                           const OffsetShape &shape, Value seen,
+                                           Value rows, Value tableGradient) {
   TakenTable table(lowering, number, shape);
   LaunchOperands operands;
   unsigned flags = operands.read(seen);
@@ -171,50 +156,39 @@ LogicalResult sextant::codegen::launchTakenPullback(const Lowering &lowering,
   PointLayout layout =
       addPointOperands(lowering, operands, [](unsigned) { return false; });
   unsigned target = operands.write(tableGradient);
-  LogicalResult status = success();
   int64_t vectors = llvm::divideCeil(shape.dim, shape.width);
 
   // Heads that share a table are one item, in order; a vector of lanes each.
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index parts = kernel.select(table.isShared(kernel, arguments, target), 1,
                                 arguments.getSize(source, 0));
-    return kernel.mul(parts, vectors);
+    return ItemSpace(kernel, {parts, Index(vectors)});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    Type f64 = kernel.builder.getF64Type();
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
     OffsetPoint point(kernel, arguments, layout, lowering.plan);
     auto addEntry = [&](Index head, Index first, Index entry) {
       point.moveToEntry(shape, entry);
-      FailureOr<Index> row = table.emitIndex(kernel, point);
-      if (failed(row)) {
-        status = failure();
-        return;
-      }
-      kernel.when(table.exists(kernel, arguments, target, *row), [&] {
-        auto [to, step] = table.getRow(kernel, arguments, target, head, *row);
+      Index row = table.emitIndex(kernel, point);
+      kernel.when(table.exists(kernel, arguments, target, row), [&] {
+        auto [to, step] = table.getRow(kernel, arguments, target, head, row);
         Value base = to;
         Index apart = step;
         Value from = arguments.getAddress(source, {head, entry, first});
         Index count = kernel.min(shape.width, kernel.sub(shape.dim, first));
         kernel.loop(0, count, 1, [&](Value lane) {
           Index place = kernel.mul(kernel.add(first, lane), apart);
-          Value at = kernel.advance(base, {place}, f64);
-          Value addend = arith::ExtFOp::create(kernel.builder, kernel.loc, f64,
-                                               kernel.loadF32(from, {lane}));
-          kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
-                                             kernel.load(f64, at), addend),
-                       at);
+          kernel.addToF64(kernel.advance(base, {place}, kernel.f64),
+                          kernel.loadF32(from, {lane}));
         });
       });
     };
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index part = kernel.div(item, vectors);
-      Index first = kernel.mul(kernel.rem(item, vectors), shape.width);
+    items.forEach([&](const Item &item) {
+      Index first = kernel.mul(item[1], shape.width);
       Index last =
           kernel.select(table.isShared(kernel, arguments, target),
-                        arguments.getSize(source, 0), kernel.add(part, 1));
-      kernel.loop(part, last, 1, [&](Value head) {
+                        arguments.getSize(source, 0), kernel.add(item[0], 1));
+      kernel.loop(item[0], last, 1, [&](Value head) {
         kernel.loop(0, arguments.getSize(flags, 0), 1, [&](Value number) {
           Index entry = kernel.mul(number, block);
           kernel.when(isBlockSeen(kernel, arguments, flags, number), [&] {
@@ -226,6 +200,5 @@ LogicalResult sextant::codegen::launchTakenPullback(const Lowering &lowering,
     });
   };
   operands.launch(lowering, getOffsetSuffix("table", number),
-                  {countItems, noScratch, run});
-  return status;
+                  {items, noScratch, run});
 }

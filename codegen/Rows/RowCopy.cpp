@@ -1,8 +1,8 @@
 //===- RowCopy.cpp - Rows of an operand, copied and mapped ----------------===//
 
 #include "codegen/Rows/RowCopy.h"
-#include "codegen/Payload/Payload.h"
 #include "codegen/Rows/RowGroups.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/RowIndices.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -55,37 +55,31 @@ Value RowSite::loadHoisted(const Hoisted &hoisted, unsigned table,
 //===----------------------------------------------------------------------===//
 
 /// One vector of groups of a row map.
-static LogicalResult emitGroups(KernelBuilder &kernel, const RowMap &map,
-                                RowSite &site, int64_t group, Value memory) {
+static void emitGroups(KernelBuilder &kernel, const RowMap &map, RowSite &site,
+                       int64_t group, Value memory) {
   RowGroups groups(kernel, map, group);
   pos::RowsOp op = map.op;
-  FailureOr<SmallVector<Value>> mapped = emitPayload(
-      kernel.builder, op.getBody().front(), groups.load(memory), site);
-  if (failed(mapped))
-    return failure();
-  for (Value &value : *mapped)
+  SmallVector<Value> mapped =
+      callPayload(kernel, op.getBody().front(), groups.load(memory), site);
+  for (Value &value : mapped)
     value = kernel.broadcast(value);
-  groups.store(*mapped, memory);
-  return success();
+  groups.store(mapped, memory);
 }
 
-LogicalResult sextant::codegen::emitRowMaps(KernelBuilder &kernel,
-                                            ArrayRef<RowMap> maps,
-                                            RowSite &site, Index row,
-                                            Value memory) {
+void sextant::codegen::emitRowMaps(KernelBuilder &kernel, ArrayRef<RowMap> maps,
+                                   RowSite &site, Index row, Value memory) {
   for (const RowMap &map : maps) {
     if (map.grouping == pos::Grouping::whole) {
       auto op = map.op;
-      return op.emitOpError("maps of whole rows have no CPU kernel");
+      return kernel.check(
+          op.emitOpError("maps of whole rows have no CPU kernel"));
     }
     for (int64_t group = 0; group < map.getNumGroups();
          group += kernel.width()) {
       site.setPoint(row, group);
-      if (failed(emitGroups(kernel, map, site, group, memory)))
-        return failure();
+      emitGroups(kernel, map, site, group, memory);
     }
   }
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -100,14 +94,13 @@ int64_t sextant::codegen::getCopiedRowWords(const VectorTarget &target,
 /// Copies `dim` elements of a row as they are, or as f32, and fills the last
 /// vector with zeros.
 static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
-                    int64_t dim, Type stored, bool clearsNaN, double factor,
-                    Value to) {
+                    const RowCopy &copy, Type stored, double factor, Value to) {
+  int64_t dim = copy.dim;
   int64_t lanes = kernel.width() * 32 / stored.getIntOrFloatBitWidth();
   auto convert = [&](Value value) {
     value = element == stored ? value : kernel.extend(value);
-    if (clearsNaN) {
-      Value zero = kernel.constant(
-          cast<TypedAttr>(kernel.builder.getZeroAttr(value.getType())));
+    if (copy.clearsNaN) {
+      Value zero = kernel.zero(value.getType());
       value = kernel.selectF(
           kernel.compareF(arith::CmpFPredicate::ORD, value, value), value,
           zero);
@@ -129,8 +122,7 @@ static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
   };
   auto strided = [&] {
     auto type = VectorType::get(lanes, stored);
-    Value zero =
-        kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(type)));
+    Value zero = kernel.zero(type);
     int64_t lastVector = (dim - 1) / lanes * lanes;
     kernel.store(zero, kernel.advance(to, {lastVector}, stored));
     kernel.loop(0, dim, 1, [&](Value lane) {
@@ -142,16 +134,15 @@ static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
   kernel.when(kernel.equal(step, 1), contiguous, strided);
 }
 
-LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
-                                            ArgumentBlock &arguments,
-                                            const RowCopy &copy, Type element) {
+void sextant::codegen::emitRowCopy(KernelBuilder &kernel,
+                                   ArgumentBlock &arguments,
+                                   const RowCopy &copy, Type element) {
   Index length = copy.indices ? arguments.getSize(*copy.indices, 1)
                               : arguments.getSize(copy.tensor, 2);
   Index last = kernel.sub(length, 1);
   Index step = arguments.getStride(copy.tensor, 3);
   // Pairs are made of f32 where rows are mapped, or are f32 themselves.
   bool isMapped = !copy.maps.empty() || (copy.pairs && element.isF32());
-  LogicalResult result = success();
   kernel.loop(0, copy.count, 1, [&](Value number) {
     Index row = kernel.min(kernel.add(copy.first, number), last);
     Value from =
@@ -163,14 +154,13 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
             : arguments.getAddress(copy.tensor, {copy.batch, copy.head, row});
     Value to = kernel.advance(copy.to, {kernel.mul(number, copy.rowWords)});
     if (!isMapped)
-      return copyRow(kernel, from, step, element, copy.dim,
-                     copy.pairs ? kernel.bf16 : kernel.f32, copy.clearsNaN,
-                     copy.factor, to);
+      return copyRow(kernel, from, step, element, copy,
+                     copy.pairs ? kernel.bf16 : kernel.f32, copy.factor, to);
     Value mapped = copy.pairs ? copy.mappedRow : to;
-    copyRow(kernel, from, step, element, copy.dim, kernel.f32, copy.clearsNaN,
-            /*factor=*/1.0, mapped);
+    copyRow(kernel, from, step, element, copy, kernel.f32, /*factor=*/1.0,
+            mapped);
     if (!copy.maps.empty())
-      result = emitRowMaps(kernel, copy.maps, *copy.site, row, mapped);
+      emitRowMaps(kernel, copy.maps, *copy.site, row, mapped);
     int64_t width = kernel.width();
     if (!copy.pairs) {
       for (int64_t lane = 0; copy.factor != 1.0 && lane < copy.dim;
@@ -189,7 +179,6 @@ LogicalResult sextant::codegen::emitRowCopy(KernelBuilder &kernel,
       kernel.store(kernel.truncatePair(low, high), kernel.advance(to, {word}));
     }
   });
-  return result;
 }
 
 //===----------------------------------------------------------------------===//

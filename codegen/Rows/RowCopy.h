@@ -72,8 +72,8 @@ struct RowCopy {
 /// 32-bit words of a copied row, padding included.
 int64_t getCopiedRowWords(const VectorTarget &target, int64_t dim, bool pairs);
 
-mlir::LogicalResult emitRowCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
-                                const RowCopy &copy, mlir::Type element);
+void emitRowCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const RowCopy &copy, mlir::Type element);
 
 /// Rows of a tensor that are read later, brought to the second cache. What
 /// runs before they are read is cut into equal parts, of which each asks for
@@ -91,9 +91,8 @@ void prefetchRows(KernelBuilder &kernel, ArgumentBlock &arguments,
                   const RowPrefetch &rows);
 
 /// Applies row maps in place to a row of f32 at `memory`.
-mlir::LogicalResult emitRowMaps(KernelBuilder &kernel,
-                                llvm::ArrayRef<RowMap> maps, RowSite &site,
-                                Index row, mlir::Value memory);
+void emitRowMaps(KernelBuilder &kernel, llvm::ArrayRef<RowMap> maps,
+                 RowSite &site, Index row, mlir::Value memory);
 
 } // namespace sextant::codegen
 

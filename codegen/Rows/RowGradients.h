@@ -10,6 +10,7 @@
 #ifndef SEXTANT_CODEGEN_ROWS_ROWGRADIENTS_H
 #define SEXTANT_CODEGEN_ROWS_ROWGRADIENTS_H
 
+#include "codegen/Rows/PartialSum.h"
 #include "codegen/Rows/RowCopy.h"
 
 namespace sextant::codegen {
@@ -17,12 +18,11 @@ namespace sextant::codegen {
 /// A point of a row map that adds the gradients of tables where they belong.
 class GradientRowSite : public RowSite {
 public:
-  /// `gradients`: numbers of tensors per plan.hoisted, of the tables' shapes
+  /// `gradients`: per plan.hoisted, of the tables' shapes
   /// [B' or 1, 1, L, lanes], or, if partial, [1, B, heads, L * lanes].
   GradientRowSite(KernelBuilder &kernel, ArgumentBlock &arguments,
                   const KernelPlan &plan, const SiteOperands &operands,
-                  pos::RowOperand operand,
-                  llvm::ArrayRef<SiteOperands::Number> gradients,
+                  pos::RowOperand operand, llvm::ArrayRef<PartialSum> gradients,
                   bool isPartial)
       : RowSite(kernel, arguments, plan, operands, operand),
         gradients(gradients), isPartial(isPartial) {}
@@ -33,7 +33,7 @@ public:
                     mlir::Value cotangent) override;
 
 private:
-  llvm::ArrayRef<SiteOperands::Number> gradients;
+  llvm::ArrayRef<PartialSum> gradients;
   bool isPartial;
 };
 

@@ -102,9 +102,7 @@ void ProductKernel::copyRows(KernelBuilder &kernel, ArgumentBlock &arguments,
   copy.dim = dim;
   copy.to = to;
   copy.rowWords = row;
-  LogicalResult copied = emitRowCopy(kernel, arguments, copy, element);
-  assert(succeeded(copied) && "rows without maps");
-  (void)copied;
+  emitRowCopy(kernel, arguments, copy, element);
   if (!addend)
     return;
   kernel.loop(0, dim, 1, [&](Value lane) {
@@ -156,10 +154,10 @@ Value sextant::codegen::launchRowProducts(const Lowering &lowering,
     Index rows = arguments.getSize(target, 2);
     return layout == ProductLayout::Lanes ? kernel.mul(rows, width) : rows;
   };
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.mul(
-        kernel.mul(arguments.getSize(target, 0), arguments.getSize(target, 1)),
-        kernel.ceilDiv(getRows(kernel, arguments), rowsPerItem));
+  auto getItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(target, 0),
+                              arguments.getSize(target, 1),
+                              {getRows(kernel, arguments), rowsPerItem}});
   };
   auto scratchBytes = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index table = kernel.mul(arguments.getSize(target, 3), task.row);
@@ -194,25 +192,17 @@ Value sextant::codegen::launchRowProducts(const Lowering &lowering,
           kernel.storeVector(sum, to, {kernel.mul(stride, r), entry});
     });
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value scratch) {
-    Index rows = getRows(kernel, arguments);
-    Index blocks = kernel.ceilDiv(rows, rowsPerItem);
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value scratch) {
     Index entries = arguments.getSize(target, 3);
-    Index heads = arguments.getSize(target, 1);
     Value copied = kernel.advance(scratch, {kernel.mul(entries, task.row)});
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index batchHead = kernel.div(item, blocks);
-      Index batch = kernel.div(batchHead, heads);
-      Index head = kernel.rem(batchHead, heads);
-      Index first = kernel.mul(kernel.rem(item, blocks), rowsPerItem);
-      Index last = kernel.min(kernel.add(first, rowsPerItem), rows);
-      task.copyTable(kernel, arguments, head, entries, scratch, 1, entries);
-      kernel.loop(first, last, width, [&](Value row) {
-        emitBlock(kernel, arguments, batch, head, row, scratch, copied);
+    items.forEach([&](const Item &item) {
+      task.copyTable(kernel, arguments, item[1], entries, scratch, 1, entries);
+      kernel.loop(item[2], item.end(2), width, [&](Value row) {
+        emitBlock(kernel, arguments, item[0], item[1], row, scratch, copied);
       });
     });
   };
-  operands.launch(lowering, suffix, {countItems, scratchBytes, run});
+  operands.launch(lowering, suffix, {getItems, scratchBytes, run});
   return result;
 }

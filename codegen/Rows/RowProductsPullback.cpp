@@ -8,8 +8,6 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-using Values = KernelBuilder::Values;
-
 /// table[...] (f64) += the sum of partial sums [B, H, padded table rows, row],
 /// over the batch and, unless each head has its part, over heads.
 static void launchTableSum(const Lowering &lowering, StringRef suffix,
@@ -19,46 +17,81 @@ static void launchTableSum(const Lowering &lowering, StringRef suffix,
   unsigned source = operands.read(partials);
   ProductKernel task(products, lowering.target.width);
   task.table = operands.write(table);
-  auto countItems = [&](KernelBuilder &, ArgumentBlock &arguments) {
-    return arguments.getSize(task.table, task.columns ? 1 : 0);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel,
+                     {arguments.getSize(task.table, task.columns ? 1 : 0)});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    Type f64 = kernel.builder.getF64Type();
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
     Index batch = arguments.getSize(source, 0);
     Index heads = arguments.getSize(source, 1);
-    Value hasParts = kernel.constant(kernel.builder.getBoolAttr(false));
+    Value hasParts = kernel.constantI1(false);
     if (task.columns)
-      hasParts = kernel.compare(arith::CmpIPredicate::ne,
-                                arguments.getSize(task.table, 0), task.dim);
+      hasParts = kernel.differ(arguments.getSize(task.table, 0), task.dim);
     Index parts = kernel.select(hasParts, heads, 1);
-    kernel.loop(begin, end, 1, [&](Value tableRow) {
+    items.forEach([&](const Item &item) {
       kernel.loop(0, parts, 1, [&](Value part) {
         Index high = kernel.select(hasParts, kernel.add(part, 1), heads);
         kernel.loop(0, task.dim, 1, [&](Value lane) {
           Value at =
-              task.getTableElement(kernel, arguments, part, tableRow, lane);
-          auto widen = [&](Value value) -> Value {
-            return arith::ExtFOp::create(kernel.builder, kernel.loc, f64,
-                                         value);
+              task.getTableElement(kernel, arguments, part, item[0], lane);
+          auto load = [&](ValueRange from) {
+            return kernel.loadF32(arguments.getAddress(
+                source, {from[0], from[1], item[0], lane}));
           };
-          Values sum{kernel.load(f64, at)};
-          sum = kernel.loop(0, batch, 1, sum, [&](Value b, ValueRange sums) {
-            return kernel.loop(
-                part, high, 1, sums, [&](Value h, ValueRange now) -> Values {
-                  Value addend = kernel.load(
-                      kernel.f32,
-                      arguments.getAddress(source, {b, h, tableRow, lane}));
-                  return {arith::AddFOp::create(kernel.builder, kernel.loc,
-                                                now[0], widen(addend))};
-                });
-          });
-          kernel.store(sum[0], at);
+          kernel.store(sumOver(kernel, {{0, batch}, {part, high}},
+                               kernel.load(kernel.f64, at), load),
+                       at);
         });
       });
     });
   };
-  operands.launch(lowering, suffix, {countItems, noScratch, run});
+  operands.launch(lowering, suffix, {items, noScratch, run});
+}
+
+static constexpr int64_t unit = productRowUnit, tileRows = 8;
+
+/// gradient[row][lanes] += sums[row][entries] table[entries][lanes], of a unit
+/// of rows.
+static void addToRowGradient(KernelBuilder &kernel, const ProductKernel &task,
+                             Value sums, Index entries, Value table,
+                             Value gradient) {
+  RegisterTile tile;
+  tile.base = table;
+  tile.vectorStep = task.row;
+  tile.vectors = 1;
+  tile.count = entries;
+  tile.isWhole = true;
+  kernel.loop(0, unit, tileRows, [&](Value row) {
+    SmallVector<TileRow> group;
+    for (int64_t r = 0; r < tileRows; ++r)
+      group.push_back(
+          {kernel.advance(sums, {kernel.mul(kernel.add(row, r), entries)})});
+    tile.rows = group;
+    addRows(kernel, tile, kernel.advance(gradient, {kernel.mul(row, task.row)}),
+            task.row);
+  });
+}
+
+/// gradient[entry][lanes] += sums[rows][entry] rows[rows][lanes], likewise.
+static void addToTableGradient(KernelBuilder &kernel, const ProductKernel &task,
+                               Value sums, Index entries, Value rows,
+                               Value gradient) {
+  RegisterTile tile;
+  tile.rowStep = entries;
+  tile.base = rows;
+  tile.vectorStep = task.row;
+  tile.vectors = 1;
+  tile.count = unit;
+  tile.isWhole = true;
+  kernel.loop(0, entries, tileRows, [&](Value entry) {
+    SmallVector<TileRow> group;
+    for (int64_t r = 0; r < tileRows; ++r)
+      group.push_back({kernel.advance(sums, {entry}), r});
+    tile.rows = group;
+    addRows(kernel, tile,
+            kernel.advance(gradient, {kernel.mul(entry, task.row)}), task.row);
+  });
 }
 
 namespace {
@@ -87,13 +120,8 @@ void ProductSums::sum(KernelBuilder &kernel, ArgumentBlock &arguments,
   Value from = arguments.getAddress(
       tensor, {0, batch, head, hasLanes() ? kernel.div(first, width) : first});
   auto load = [&](Index lane) {
-    return kernel.loop(
-        1, arguments.getSize(tensor, 0), 1, kernel.loadVector(from, {lane}),
-        [&](Value chunk, ValueRange now) -> Values {
-          return {kernel.addF(
-              now[0],
-              kernel.loadVector(from, {kernel.mul(chunk, step), lane}))};
-        })[0];
+    return loadSum(kernel, kernel.advance(from, {lane}),
+                   arguments.getSize(tensor, 0), step);
   };
   if (!hasLanes()) {
     kernel.loop(0, kernel.mul(entries, productRowUnit), width, [&](Value lane) {
@@ -104,7 +132,7 @@ void ProductSums::sum(KernelBuilder &kernel, ArgumentBlock &arguments,
   kernel.loop(0, productRowUnit, width, [&](Value row) {
     Index start = kernel.mul(row, entries);
     kernel.loop(0, entries, width, [&](Value entry) {
-      Values square;
+      SmallVector<Value> square;
       for (int64_t e = 0; e < width; ++e)
         square.push_back(
             load(kernel.add(start, kernel.mul(kernel.add(entry, e), width))));
@@ -120,7 +148,6 @@ void sextant::codegen::launchRowProductsPullback(
     const Lowering &lowering, StringRef suffix, const RowProducts &products,
     ProductLayout layout, Value partials, Value rowGradient,
     Value tableGradient) {
-  constexpr int64_t unit = productRowUnit, tileRows = 8;
   LaunchOperands operands;
   ProductKernel task(products, lowering.target.width);
   task.addReads(products, operands);
@@ -141,9 +168,9 @@ void sextant::codegen::launchRowProductsPullback(
     tableTarget = operands.write(tablePartials);
   }
 
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.mul(arguments.getSize(source, 1),
-                      arguments.getSize(source, 2));
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(
+        kernel, {arguments.getSize(source, 1), arguments.getSize(source, 2)});
   };
   auto scratchBytes = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index perEntry = unit + task.row;
@@ -152,66 +179,33 @@ void sextant::codegen::launchRowProductsPullback(
                    unit * task.row),
         4);
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value scratch) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value scratch) {
     Index entries = arguments.getSize(source, 4);
-    Index heads = arguments.getSize(source, 2);
     Value sums = scratch;
     Value table = kernel.advance(sums, {kernel.mul(entries, unit)});
     Value rows = kernel.advance(table, {kernel.mul(entries, task.row)});
     auto emitBlock = [&](Index batch, Index head, Index first) {
       gradients.sum(kernel, arguments, batch, head, first, sums);
-      if (rowGradient) {
-        Value to = arguments.getAddress(rowTarget, {0, batch, head, first});
-        kernel.loop(0, unit, tileRows, [&](Value row) {
-          SmallVector<TileRow> group;
-          for (int64_t r = 0; r < tileRows; ++r)
-            group.push_back({kernel.advance(
-                sums, {kernel.mul(kernel.add(row, r), entries)})});
-          RegisterTile tile;
-          tile.rows = group;
-          tile.base = table;
-          tile.vectorStep = task.row;
-          tile.vectors = 1;
-          tile.count = entries;
-          tile.isWhole = true;
-          addRows(kernel, tile, kernel.advance(to, {kernel.mul(row, task.row)}),
-                  task.row);
-        });
-      }
-      if (tableGradient) {
-        task.copyRows(kernel, arguments, batch, head, first, unit, rows);
-        Value to = arguments.getAddress(tableTarget, {batch, head});
-        kernel.loop(0, entries, tileRows, [&](Value entry) {
-          SmallVector<TileRow> group;
-          for (int64_t r = 0; r < tileRows; ++r)
-            group.push_back({kernel.advance(sums, {entry}), r});
-          RegisterTile tile;
-          tile.rows = group;
-          tile.rowStep = entries;
-          tile.base = rows;
-          tile.vectorStep = task.row;
-          tile.vectors = 1;
-          tile.count = unit;
-          tile.isWhole = true;
-          addRows(kernel, tile,
-                  kernel.advance(to, {kernel.mul(entry, task.row)}), task.row);
-        });
-      }
+      if (rowGradient)
+        addToRowGradient(
+            kernel, task, sums, entries, table,
+            arguments.getAddress(rowTarget, {0, batch, head, first}));
+      if (!tableGradient)
+        return;
+      task.copyRows(kernel, arguments, batch, head, first, unit, rows);
+      addToTableGradient(kernel, task, sums, entries, rows,
+                         arguments.getAddress(tableTarget, {batch, head}));
     };
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index batch = kernel.div(item, heads), head = kernel.rem(item, heads);
+    items.forEach([&](const Item &item) {
       // Lanes past the dim are read by whole vectors.
-      kernel.loop(0, kernel.mul(entries, task.row), kernel.width(),
-                  [&](Value lane) {
-                    kernel.storeVector(kernel.splatF32(0.0), table, {lane});
-                  });
-      task.copyTable(kernel, arguments, head, entries, table, task.row, 1);
+      kernel.clear(table, kernel.mul(entries, task.row));
+      task.copyTable(kernel, arguments, item[1], entries, table, task.row, 1);
       kernel.loop(0, gradients.countRows(kernel, arguments), unit,
-                  [&](Value first) { emitBlock(batch, head, first); });
+                  [&](Value first) { emitBlock(item[0], item[1], first); });
     });
   };
-  operands.launch(lowering, suffix, {countItems, scratchBytes, run});
+  operands.launch(lowering, suffix, {items, scratchBytes, run});
   if (tableGradient)
     launchTableSum(lowering, (suffix + "_table").str(), products, tablePartials,
                    tableGradient);

@@ -1,39 +1,35 @@
 //===- RowPullback.cpp - Gradients of mapped rows -------------------------===//
 
 #include "codegen/Rows/RowPullback.h"
-#include "codegen/Payload/Payload.h"
 #include "codegen/Rows/RowGroups.h"
+#include "codegen/Tables/PayloadCall.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
 /// Pulls one map back. `memory` holds the row that the map was applied to.
-static LogicalResult pullMap(KernelBuilder &kernel, const RowMap &map,
-                             const RowPullback &pullback) {
+static void pullMap(KernelBuilder &kernel, const RowMap &map,
+                    const RowPullback &pullback) {
   pos::RowsOp op = map.op;
   for (int64_t group = 0; group < map.getNumGroups(); group += kernel.width()) {
     pullback.site->setPoint(pullback.row, group);
     RowGroups groups(kernel, map, group);
     SmallVector<Value> values = groups.load(pullback.memory);
     SmallVector<Value> cotangents = groups.load(pullback.gradient);
-    FailureOr<SmallVector<Value>> pulled =
-        emitPullback(kernel.builder, op.getBody().front(), values, cotangents,
-                     *pullback.site);
-    if (failed(pulled))
-      return failure();
-    for (Value &cotangent : *pulled)
+    SmallVector<Value> pulled = callPullback(
+        kernel, op.getBody().front(), values, cotangents, *pullback.site);
+    for (Value &cotangent : pulled)
       cotangent =
           cotangent ? kernel.broadcast(cotangent) : kernel.splatF32(0.0);
-    groups.store(*pulled, pullback.gradient);
+    groups.store(pulled, pullback.gradient);
   }
-  return success();
 }
 
-LogicalResult sextant::codegen::emitRowPullback(KernelBuilder &kernel,
-                                                ArgumentBlock &arguments,
-                                                const RowPullback &pullback,
-                                                Type element) {
+void sextant::codegen::emitRowPullback(KernelBuilder &kernel,
+                                       ArgumentBlock &arguments,
+                                       const RowPullback &pullback,
+                                       Type element) {
   // Each map needs the row that it was applied to: made again from the start,
   // for there is rarely more than one. Unused values cost nothing.
   for (size_t number = pullback.maps.size(); number-- > 0;) {
@@ -48,11 +44,9 @@ LogicalResult sextant::codegen::emitRowPullback(KernelBuilder &kernel,
     copy.maps = pullback.maps.take_front(number);
     copy.site = pullback.site;
     copy.to = pullback.memory;
-    if (failed(emitRowCopy(kernel, arguments, copy, element)) ||
-        failed(pullMap(kernel, pullback.maps[number], pullback)))
-      return failure();
+    emitRowCopy(kernel, arguments, copy, element);
+    pullMap(kernel, pullback.maps[number], pullback);
   }
-  return success();
 }
 
 void sextant::codegen::storeRow(KernelBuilder &kernel, Value from, int64_t dim,

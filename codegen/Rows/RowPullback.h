@@ -22,10 +22,8 @@ struct RowPullback {
   mlir::Value memory;
 };
 
-mlir::LogicalResult emitRowPullback(KernelBuilder &kernel,
-                                    ArgumentBlock &arguments,
-                                    const RowPullback &pullback,
-                                    mlir::Type element);
+void emitRowPullback(KernelBuilder &kernel, ArgumentBlock &arguments,
+                     const RowPullback &pullback, mlir::Type element);
 
 /// Stores a contiguous row of f32 as `dim` elements of type `element`.
 void storeRow(KernelBuilder &kernel, mlir::Value from, int64_t dim,

@@ -40,8 +40,7 @@ void LaunchOperands::launch(const Lowering &lowering, StringRef suffix,
 
 void LaunchOperands::launch(const Lowering &lowering, StringRef suffix,
                             const KernelBody &body) const {
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), layout, lowering.target, body);
+  createKernel(lowering, suffix, layout, lowering.target, body);
   launch(lowering, suffix);
 }
 

@@ -249,14 +249,13 @@ void HeadsTablePoint::storeSums() {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-LogicalResult HoistKernel::createVectorFill(StringRef suffix) const {
-  LogicalResult result = success();
+void HoistKernel::createVectorFill(StringRef suffix) const {
   ScratchLayout layoutOfScratch;
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return k.ceilDiv(arguments.getSize(layout.table, 2), columnsPerItem);
+    return ItemSpace(k, {{arguments.getSize(layout.table, 2), columnsPerItem}});
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value memory) {
     HeadsTablePoint point(k, arguments, *this, layoutOfScratch, memory);
     Index columns = arguments.getSize(layout.table, 2);
     if (layout.range)
@@ -297,31 +296,24 @@ LogicalResult HoistKernel::createVectorFill(StringRef suffix) const {
           });
       return status;
     };
-    k.loop(begin, end, 1, [&](Value item) {
-      Index low = k.mul(item, columnsPerItem);
-      Index high = k.min(k.add(low, columnsPerItem), columns);
-      k.loop(low, high, k.width(), [&](Value first) {
-        if (failed(fill(first)))
-          result = failure();
-      });
+    items.forEach([&](const Item &item) {
+      Index high = k.min(k.add(item[0], columnsPerItem), columns);
+      k.loop(item[0], high, k.width(),
+             [&](Value first) { k.check(fill(first)); });
     });
   };
   // Called after `run`, which hands the memory out.
   auto bytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layoutOfScratch.getBytes());
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands, lowering.target,
+  createKernel(lowering, suffix, operands, lowering.target,
                {items, bytes, run});
-  return result;
 }
 
-LogicalResult HoistKernel::createVectorPullback(StringRef suffix) const {
-  LogicalResult result = success();
+void HoistKernel::createVectorPullback(StringRef suffix) const {
   ScratchLayout layoutOfScratch;
-  auto one = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value memory) {
     HeadsTablePoint point(k, arguments, *this, layoutOfScratch, memory);
     auto [low, high] =
         getColumnsInUse(k, arguments, arguments.getSize(layout.table, 2));
@@ -341,12 +333,11 @@ LogicalResult HoistKernel::createVectorPullback(StringRef suffix) const {
         return values;
       };
       auto nothing = [](HeadsEmitter &) { return success(); };
-      if (failed(emitHeadsPullback(k.builder, body, {}, nothing, cotangents,
-                                   point)))
-        result = failure();
+      k.check(
+          emitHeadsPullback(k.builder, body, {}, nothing, cotangents, point));
       point.addProducts();
     };
-    k.loop(begin, end, 1, [&](Value) {
+    items.forEach([&](const Item &) {
       point.clearSums();
       k.loop(firstColumn, endColumn, k.width(),
              [&](Value first) { pull(first); });
@@ -356,8 +347,6 @@ LogicalResult HoistKernel::createVectorPullback(StringRef suffix) const {
   auto bytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layoutOfScratch.getBytes());
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands, lowering.target,
-               {one, bytes, run});
-  return result;
+  createKernel(lowering, suffix, operands, lowering.target,
+               {oneItem, bytes, run});
 }

@@ -130,9 +130,8 @@ Value HeadsWeights::launch(const Lowering &lowering) const {
   Value buffer = lowering.allocate(type, {});
   unsigned target = operands.write(buffer);
 
-  auto one = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value) {
     auto element = [&](Value param, ArrayRef<Index> indices) {
       unsigned tensor =
           numbers.lookup(cast<BlockArgument>(param).getArgNumber());
@@ -143,7 +142,7 @@ Value HeadsWeights::launch(const Lowering &lowering) const {
                        .getResult()
                  : value;
     };
-    k.loop(begin, end, 1, [&](Value) {
+    items.forEach([&](const Item &) {
       Value to = arguments.getPointer(target);
       for (const Contraction &entry : contractions) {
         pos::ContractOp op = entry.op;
@@ -171,6 +170,6 @@ Value HeadsWeights::launch(const Lowering &lowering) const {
       }
     });
   };
-  operands.launch(lowering, "weights", {one, noScratch, run});
+  operands.launch(lowering, "weights", {oneItem, noScratch, run});
   return buffer;
 }

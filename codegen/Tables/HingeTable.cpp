@@ -1,7 +1,7 @@
 //===- HingeTable.cpp - Tables of piecewise-linear functions --------------===//
 
 #include "codegen/Tables/HingeTable.h"
-#include "codegen/Payload/Payload.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/HingeUnits.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -58,8 +58,7 @@ static void emitRow(HingeUnits &units, const HingeLayout &layout,
                     ValueRange sums, Value to) {
   KernelBuilder &k = units.k;
   auto store = [&](Value value, Index place) {
-    k.store(arith::TruncFOp::create(k.builder, k.loc, k.f32, value),
-            k.advance(to, {place}));
+    k.store(k.narrow(value), k.advance(to, {place}));
   };
   // Knots past the last are at infinity.
   k.loop(0, layout.jumps, 1, [&](Value place) {
@@ -95,42 +94,35 @@ static void emitRow(HingeUnits &units, const HingeLayout &layout,
   });
 }
 
-static LogicalResult launchTable(const Lowering &lowering, pos::HingesOp op,
-                                 StringRef suffix, Value bounds, Value table) {
+static void launchTable(const Lowering &lowering, pos::HingesOp op,
+                        StringRef suffix, Value bounds, Value table) {
   LaunchOperands operands;
   PointLayout pointLayout = addReads(lowering, op, operands, bounds);
   unsigned target = operands.write(table);
   HingeLayout layout(op, lowering.target.width);
-  LogicalResult result = success();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return k.mul(arguments.getSize(target, 0), arguments.getSize(target, 1));
+    return ItemSpace(
+        k, {arguments.getSize(target, 0), arguments.getSize(target, 1)});
   };
   auto scratch = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(8 * HingeUnits::numColumns * layout.units);
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value memory) {
     HeadPoint point(k, arguments, pointLayout, lowering.plan);
-    k.loop(begin, end, 1, [&](Value item) {
-      Index heads = arguments.getSize(target, 1);
-      Index batch = k.div(item, heads), head = k.rem(item, heads);
-      point.moveTo(batch, head);
+    items.forEach([&](const Item &item) {
+      point.moveTo(item[0], item[1]);
       HingeUnits units(k, op, memory);
-      FailureOr<Values> sums = units.emit(point);
-      if (failed(sums)) {
-        result = failure();
-        return;
-      }
-      emitRow(units, layout, *sums,
-              arguments.getAddress(target, {batch, head}));
+      Values sums = units.emit(point);
+      emitRow(units, layout, sums,
+              arguments.getAddress(target, {item[0], item[1]}));
     });
   };
   operands.launch(lowering, suffix, {items, scratch, run});
-  return result;
 }
 
-FailureOr<SmallVector<Value>>
-codegen::launchHingeTables(const Lowering &lowering, Value bounds) {
+SmallVector<Value> codegen::launchHingeTables(const Lowering &lowering,
+                                              Value bounds) {
   SmallVector<Value> tables;
   OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
   for (auto [number, function] : llvm::enumerate(lowering.plan.hinges)) {
@@ -141,10 +133,8 @@ codegen::launchHingeTables(const Lowering &lowering, Value bounds) {
                                                 lowering.builder.getF32Type()),
                           {lowering.getDim(owner.query, 0),
                            lowering.getDim(owner.query, 1), Value()}));
-    if (failed(launchTable(lowering, function.op,
-                           ("hinges" + Twine(number)).str(), bounds,
-                           tables.back())))
-      return failure();
+    launchTable(lowering, function.op, ("hinges" + Twine(number)).str(), bounds,
+                tables.back());
   }
   return tables;
 }
@@ -155,8 +145,8 @@ codegen::launchHingeTables(const Lowering &lowering, Value bounds) {
 
 /// Adds the gradients of the units at one head to those of parameters. `passed`
 /// has room for what passes each knot, two numbers each.
-static LogicalResult pullUnits(HingeUnits &units, const HingeLayout &layout,
-                               Value moments, Value passed, HeadPoint &point) {
+static void pullUnits(HingeUnits &units, const HingeLayout &layout,
+                      Value moments, Value passed, HeadPoint &point) {
   KernelBuilder &k = units.k;
   Type f64 = units.f64;
   auto getMoment = [&](HingeLayout::Moment moment, Index place) {
@@ -182,7 +172,6 @@ static LogicalResult pullUnits(HingeUnits &units, const HingeLayout &layout,
   totals = {units.add(totals[0], getMoment(HingeLayout::segmentSum, 0)),
             units.add(totals[1], getMoment(HingeLayout::segmentProduct, 0))};
 
-  LogicalResult result = success();
   k.loop(0, layout.units, 1, [&](Value unit) {
     Index rank = units.getRank(unit);
     Value above = units.get(HingeUnits::above, unit);
@@ -200,17 +189,14 @@ static LogicalResult pullUnits(HingeUnits &units, const HingeLayout &layout,
                   units.mul(units.get(HingeUnits::offset, unit), sum));
     Values cotangents{totals[1], totals[0], atWeight, units.mul(w, product),
                       units.mul(w, sum)};
-    if (failed(emitPullback(k.builder, units.op.getBody().front(),
-                            k.toI32(unit), cotangents, point)))
-      result = failure();
+    callPullback(k, units.op.getBody().front(), k.toI32(unit), cotangents,
+                 point);
   });
-  return result;
 }
 
-static LogicalResult launchPullback(const Lowering &lowering, pos::HingesOp op,
-                                    StringRef suffix, Value bounds,
-                                    Value moments,
-                                    ArrayRef<Value> paramGradients) {
+static void launchPullback(const Lowering &lowering, pos::HingesOp op,
+                           StringRef suffix, Value bounds, Value moments,
+                           ArrayRef<Value> paramGradients) {
   LaunchOperands operands;
   PointLayout pointLayout = addReads(lowering, op, operands, bounds);
   unsigned source = operands.read(moments);
@@ -218,45 +204,36 @@ static LogicalResult launchPullback(const Lowering &lowering, pos::HingesOp op,
     if (paramGradients[param])
       pointLayout.paramGradients[param] = operands.write(paramGradients[param]);
   HingeLayout layout(op, lowering.target.width);
-  LogicalResult result = success();
-  auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
   auto scratch = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(8 * (HingeUnits::numColumns + 2) * layout.units);
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value memory) {
     HeadPoint point(k, arguments, pointLayout, lowering.plan);
     auto pullHead = [&](Index batch, Index head) {
       point.moveTo(batch, head);
       HingeUnits units(k, op, memory);
       Value passed =
           k.advance(memory, {HingeUnits::numColumns * layout.units}, units.f64);
-      if (failed(units.emit(point)) ||
-          failed(pullUnits(units, layout,
-                           arguments.getAddress(source, {batch, head}), passed,
-                           point)))
-        result = failure();
+      units.emit(point);
+      pullUnits(units, layout, arguments.getAddress(source, {batch, head}),
+                passed, point);
     };
-    k.loop(begin, end, 1, [&](Value) { // the range may be empty
-      k.loop(0, arguments.getSize(source, 0), 1, [&](Value batch) {
-        k.loop(0, arguments.getSize(source, 1), 1,
-               [&](Value head) { pullHead(batch, head); });
-      });
+    items.forEach([&](const Item &) {
+      k.nest({{0, arguments.getSize(source, 0)},
+              {0, arguments.getSize(source, 1)}},
+             [&](ValueRange at) { pullHead(at[0], at[1]); });
     });
   };
-  operands.launch(lowering, suffix, {items, scratch, run});
-  return result;
+  operands.launch(lowering, suffix, {oneItem, scratch, run});
 }
 
-LogicalResult codegen::launchHingePullbacks(const Lowering &lowering,
-                                            Value bounds,
-                                            ArrayRef<Value> moments,
-                                            ArrayRef<Value> paramGradients) {
+void codegen::launchHingePullbacks(const Lowering &lowering, Value bounds,
+                                   ArrayRef<Value> moments,
+                                   ArrayRef<Value> paramGradients) {
   for (auto [number, function] : llvm::enumerate(lowering.plan.hinges))
-    if (moments[number] &&
-        failed(launchPullback(lowering, function.op,
-                              ("hinges" + Twine(number) + "_pullback").str(),
-                              bounds, moments[number], paramGradients)))
-      return failure();
-  return success();
+    if (moments[number])
+      launchPullback(lowering, function.op,
+                     ("hinges" + Twine(number) + "_pullback").str(), bounds,
+                     moments[number], paramGradients);
 }

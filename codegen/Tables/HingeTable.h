@@ -42,17 +42,16 @@ struct HingeLayout {
 
 /// Creates the tables, as plan.hinges, the launches that fill them and their
 /// kernels. `bounds`: see HoistTables.
-mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-launchHingeTables(const Lowering &lowering, mlir::Value bounds);
+llvm::SmallVector<mlir::Value> launchHingeTables(const Lowering &lowering,
+                                                 mlir::Value bounds);
 
 /// Creates the launches that add to `paramGradients` (f64, one per parameter
 /// operand of the owner, null where not wanted) what follows from `moments`
 /// ([B, H, countMoments] x f64, one per plan.hinges, null where not wanted).
 /// Deterministic: one item sums in order.
-mlir::LogicalResult
-launchHingePullbacks(const Lowering &lowering, mlir::Value bounds,
-                     llvm::ArrayRef<mlir::Value> moments,
-                     llvm::ArrayRef<mlir::Value> paramGradients);
+void launchHingePullbacks(const Lowering &lowering, mlir::Value bounds,
+                          llvm::ArrayRef<mlir::Value> moments,
+                          llvm::ArrayRef<mlir::Value> paramGradients);
 
 } // namespace sextant::codegen
 

@@ -1,6 +1,7 @@
 //===- HingeUnits.cpp - Units of a piecewise-linear function --------------===//
 
 #include "codegen/Tables/HingeUnits.h"
+#include "codegen/Tables/PayloadCall.h"
 #include <limits>
 
 using namespace mlir;
@@ -19,11 +20,10 @@ void HingeUnits::emitUnit(Index unit, ValueRange coefficients) {
   // Knots are what arguments are compared with: f32.
   Value negated = arith::NegFOp::create(k.builder, k.loc, b);
   Value exact = arith::DivFOp::create(k.builder, k.loc, negated, a);
-  Value rounded = arith::TruncFOp::create(k.builder, k.loc, k.f32, exact);
-  Value place = arith::ExtFOp::create(k.builder, k.loc, f64, rounded);
-  Value hasKnot =
-      arith::AndIOp::create(k.builder, k.loc, is(CmpFPredicate::ONE, a),
-                            k.compareF(CmpFPredicate::ORD, place, place));
+  Value rounded = k.narrow(exact);
+  Value place = k.widen(rounded);
+  Value hasKnot = k.both(is(CmpFPredicate::ONE, a),
+                         k.compareF(CmpFPredicate::ORD, place, place));
   Value active = k.selectF(is(CmpFPredicate::OEQ, b), half, one);
   active = k.selectF(is(CmpFPredicate::OLT, b), zero, active);
   Value rises = is(CmpFPredicate::OGT, a);
@@ -44,38 +44,28 @@ void HingeUnits::emitUnit(Index unit, ValueRange coefficients) {
 void HingeUnits::emitRank(Index unit) {
   using arith::CmpFPredicate;
   Value own = get(knot, unit);
-  Value found =
-      k.loop(0, count, 1, k.constantI64(0),
-             [&](Value other, ValueRange carried) -> Values {
-               Value place = get(knot, other);
-               Value isEqual = arith::AndIOp::create(
-                   k.builder, k.loc, k.compareF(CmpFPredicate::OEQ, place, own),
-                   k.less(other, unit));
-               Value isBefore = arith::OrIOp::create(
-                   k.builder, k.loc, k.compareF(CmpFPredicate::OLT, place, own),
-                   isEqual);
-               return {k.value(k.add(carried[0], k.select(isBefore, 1, 0)))};
-             })[0];
+  Value found = k.loop(
+      0, count, 1, k.constantI64(0),
+      [&](Value other, ValueRange carried) -> Values {
+        Value place = get(knot, other);
+        Value isEqual = k.both(k.compareF(CmpFPredicate::OEQ, place, own),
+                               k.less(other, unit));
+        Value isBefore =
+            k.either(k.compareF(CmpFPredicate::OLT, place, own), isEqual);
+        return {k.value(k.add(carried[0], k.select(isBefore, 1, 0)))};
+      })[0];
   k.store(found, getAddress(rank, unit));
 }
 
-FailureOr<Values> HingeUnits::emit(HeadPoint &point) {
-  LogicalResult result = success();
+Values HingeUnits::emit(HeadPoint &point) {
   Values sums = k.loop(0, count, 1, {constant(0.0), constant(0.0)},
                        [&](Value unit, ValueRange carried) -> Values {
-                         FailureOr<SmallVector<Value>> coefficients =
-                             emitPayload(k.builder, op.getBody().front(),
-                                         k.toI32(unit), point);
-                         if (failed(coefficients)) {
-                           result = failure();
-                           return Values(carried);
-                         }
-                         emitUnit(unit, *coefficients);
-                         return {add(carried[0], (*coefficients)[0]),
-                                 add(carried[1], (*coefficients)[1])};
+                         Values coefficients = callPayload(
+                             k, op.getBody().front(), k.toI32(unit), point);
+                         emitUnit(unit, coefficients);
+                         return {add(carried[0], coefficients[0]),
+                                 add(carried[1], coefficients[1])};
                        });
   k.loop(0, count, 1, [&](Value unit) { emitRank(unit); });
-  if (failed(result))
-    return failure();
   return sums;
 }

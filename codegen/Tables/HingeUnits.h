@@ -27,7 +27,7 @@ public:
         f64(k.builder.getF64Type()) {}
 
   /// Fills the memory. Gives the sums of the coefficients p and q.
-  mlir::FailureOr<KernelBuilder::Values> emit(HeadPoint &point);
+  KernelBuilder::Values emit(HeadPoint &point);
 
   mlir::Value get(Column column, Index unit) {
     return k.load(f64, getAddress(column, unit));

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Tables/HoistKernel.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Payload/Payload.h"
 #include "codegen/Tables/HoistGroup.h"
 #include "codegen/Tables/OffsetRange.h"
@@ -16,6 +17,8 @@
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
 
 /// Columns of one work item of a filling kernel, or rows of lanes.
 static constexpr int64_t columnsPerItem = 512, rowsPerItem = 64;
@@ -63,72 +66,55 @@ OwningOpRef<pos::HoistOp> HoistKernel::merge() const {
   return mergeBodies(hoists);
 }
 
-LogicalResult HoistKernel::createFill(StringRef suffix) const {
+void HoistKernel::createFill(StringRef suffix) const {
   if (entry.extent)
     return createVectorFill(suffix);
   if (pos::RunningSumOp sum = getRunningSum())
     return createRunningFill(suffix, sum);
-  LogicalResult result = success();
   OwningOpRef<pos::HoistOp> merged = merge();
   Block &payload = merged->getBody().front();
   bool hasRows = entry.form == HoistForm::RowLaneTable;
-  auto blocks = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    auto [batch, heads, rows, columns] = getSizes(*this, arguments);
-    return hasRows ? k.ceilDiv(rows, rowsPerItem)
-                   : k.ceilDiv(columns, columnsPerItem);
-  };
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    auto sizes = getSizes(*this, arguments);
-    return k.mul(k.mul(sizes[0], sizes[1]), blocks(k, arguments));
+    auto [batch, heads, rows, columns] = getSizes(*this, arguments);
+    ItemAxis block(hasRows ? rows : columns,
+                   hasRows ? rowsPerItem : columnsPerItem);
+    return ItemSpace(k, {batch, heads, block});
   };
-  auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value) {
     TablePoint point(k, arguments, *this, getComputeType(*this, k.builder));
     Type stored = arguments.getElementType(layout.table);
     auto [batch, heads, rows, columns] = getSizes(*this, arguments);
-    Index headCount = heads, rowCount = rows, columnCount = columns;
+    Index columnCount = columns;
     // Under given positions only what is in use is filled.
     if (layout.range)
       columnCount = getColumnsInUse(k, arguments, columns).second;
-    Index perHead = blocks(k, arguments);
-    auto fillVector = [&](Index item, Index row, Index first, Index limit) {
-      Index outer = k.div(item, perHead);
+    auto fillVector = [&](const Item &item, Index row, Index first,
+                          Index limit) {
       Index count = k.min(k.width(), k.sub(limit, first));
-      point.moveTo(k.div(outer, headCount), k.rem(outer, headCount), row, first,
-                   count);
-      FailureOr<SmallVector<Value>> values =
-          emitPayload(k.builder, payload, {}, point);
-      if (failed(values)) {
-        result = failure();
-        return;
-      }
-      for (auto [member, value] : llvm::zip_equal(members, *values))
+      point.moveTo(item[0], item[1], row, first, count);
+      Values values = callPayload(k, payload, {}, point);
+      for (auto [member, value] : llvm::zip_equal(members, values))
         k.storePart(toStored(k, point, value, stored),
                     point.getAddress(member.table, false), count);
     };
-    k.loop(begin, end, 1, [&](Value item) {
-      Index block = k.rem(item, perHead);
+    items.forEach([&](const Item &item) {
       if (hasRows) {
-        Index low = k.mul(block, rowsPerItem);
-        Index high = k.min(k.add(low, rowsPerItem), rowCount);
         // Rows inside: what depends on the lane only is computed once.
+        Index end = item.end(2);
         k.loop(0, columnCount, k.width(), [&](Value first) {
-          k.loop(low, high, 1,
+          k.loop(item[2], end, 1,
                  [&](Value row) { fillVector(item, row, first, columnCount); });
         });
         return;
       }
-      Index low = k.mul(block, columnsPerItem);
-      Index high = k.min(k.add(low, columnsPerItem), columnCount);
-      k.loop(low, high, k.width(),
+      Index high = k.min(k.add(item[2], columnsPerItem), columnCount);
+      k.loop(item[2], high, k.width(),
              [&](Value first) { fillVector(item, 0, first, high); });
     });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands, lowering.target,
-               {items, scratch, run});
-  return result;
+  createKernel(lowering, suffix, operands, lowering.target,
+               {items, noScratch, run});
 }
 
 std::pair<Index, Index> HoistKernel::getColumnsInUse(KernelBuilder &k,
@@ -144,21 +130,19 @@ std::pair<Index, Index> HoistKernel::getColumnsInUse(KernelBuilder &k,
   return {0, columns};
 }
 
-LogicalResult HoistKernel::createPullback(StringRef suffix,
-                                          bool itemPerHead) const {
+void HoistKernel::createPullback(StringRef suffix, bool itemPerHead) const {
   if (entry.extent)
     return createVectorPullback(suffix);
   if (pos::RunningSumOp sum = getRunningSum())
     return createRunningPullback(suffix, sum, itemPerHead);
-  LogicalResult result = success();
   OwningOpRef<pos::HoistOp> merged = merge();
   Block &payload = merged->getBody().front();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return itemPerHead ? getSizes(*this, arguments)[1] : Index(1);
+    return ItemSpace(k,
+                     {itemPerHead ? getSizes(*this, arguments)[1] : Index(1)});
   };
-  auto scratch = [](KernelBuilder &, ArgumentBlock &) { return Index(0); };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value) {
     FloatType compute = getComputeType(*this, k.builder);
     TablePoint point(k, arguments, *this, compute);
     auto [batches, heads, rows, columns] = getSizes(*this, arguments);
@@ -175,34 +159,20 @@ LogicalResult HoistKernel::createPullback(StringRef suffix,
         Value ct = isScalar ? k.load(k.f32, address)
                             : k.loadPart(k.vf32, address, count);
         if (compute.isF64())
-          ct = arith::ExtFOp::create(
-              k.builder, k.loc,
-              isScalar ? Type(compute) : VectorType::get(k.width(), compute),
-              ct);
+          ct = k.widen(ct);
         cotangents.push_back(ct);
       }
-      if (failed(emitPullback(k.builder, payload, {}, cotangents, point)))
-        result = failure();
+      callPullback(k, payload, {}, cotangents, point);
     };
-    Index headBegin = itemPerHead ? begin : Index(0);
-    Index headEnd = itemPerHead ? end : heads;
-    auto pullHeads = [&] {
-      k.loop(headBegin, headEnd, 1, [&](Value head) {
-        k.loop(0, batchCount, 1, [&](Value batch) {
-          k.loop(0, rowCount, 1, [&](Value row) {
-            k.loop(low, high, isScalar ? 1 : k.width(),
-                   [&](Value first) { pullVector(batch, head, row, first); });
-          });
-        });
+    items.forEach([&](const Item &item) {
+      Index end = itemPerHead ? k.add(item[0], 1) : heads;
+      KernelBuilder::Range ofItem{itemPerHead ? item[0] : Index(0), end};
+      k.nest({ofItem, {0, batchCount}, {0, rowCount}}, [&](ValueRange at) {
+        k.loop(low, high, isScalar ? 1 : k.width(),
+               [&](Value first) { pullVector(at[1], at[0], at[2], first); });
       });
-    };
-    if (itemPerHead)
-      pullHeads();
-    else // The range may be empty.
-      k.loop(begin, end, 1, [&](Value) { pullHeads(); });
+    });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands, lowering.target,
-               {items, scratch, run});
-  return result;
+  createKernel(lowering, suffix, operands, lowering.target,
+               {items, noScratch, run});
 }

@@ -48,10 +48,9 @@ struct HoistKernel {
 
   /// The payload of the group, see mergeBodies.
   mlir::OwningOpRef<pos::HoistOp> merge() const;
-  mlir::LogicalResult createFill(llvm::StringRef suffix) const;
+  void createFill(llvm::StringRef suffix) const;
   /// `itemPerHead`: heads touch separate gradients.
-  mlir::LogicalResult createPullback(llvm::StringRef suffix,
-                                     bool itemPerHead) const;
+  void createPullback(llvm::StringRef suffix, bool itemPerHead) const;
 
 private:
   /// The columns of a table whose gradient counts: none of one that is not
@@ -61,13 +60,11 @@ private:
                                           Index columns) const;
 
   // In HeadsTable.cpp: the same for a hoisted vector.
-  mlir::LogicalResult createVectorFill(llvm::StringRef suffix) const;
-  mlir::LogicalResult createVectorPullback(llvm::StringRef suffix) const;
-  mlir::LogicalResult createRunningFill(llvm::StringRef suffix,
-                                        pos::RunningSumOp sum) const;
-  mlir::LogicalResult createRunningPullback(llvm::StringRef suffix,
-                                            pos::RunningSumOp sum,
-                                            bool itemPerHead) const;
+  void createVectorFill(llvm::StringRef suffix) const;
+  void createVectorPullback(llvm::StringRef suffix) const;
+  void createRunningFill(llvm::StringRef suffix, pos::RunningSumOp sum) const;
+  void createRunningPullback(llvm::StringRef suffix, pos::RunningSumOp sum,
+                             bool itemPerHead) const;
 };
 
 } // namespace sextant::codegen

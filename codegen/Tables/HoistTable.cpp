@@ -175,10 +175,9 @@ static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
 // Filling
 //===----------------------------------------------------------------------===//
 
-FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
-                                             const HoistTableOptions &options,
-                                             const HeadsWeights *weights,
-                                             Value packed) {
+HoistTables codegen::launchHoists(const Lowering &lowering,
+                                  const HoistTableOptions &options,
+                                  const HeadsWeights *weights, Value packed) {
   const KernelPlan &plan = lowering.plan;
   HoistTables tables{options, {},      {},     launchBounds(lowering),
                      {},      weights, packed, {}};
@@ -204,15 +203,10 @@ FailureOr<HoistTables> codegen::launchHoists(const Lowering &lowering,
     std::string suffix = ("hoist" + Twine(group.front())).str();
     HoistKernel kernel{lowering, entry,           options, layout,
                        members,  operands.layout, weights};
-    if (failed(kernel.createFill(suffix)))
-      return failure();
+    kernel.createFill(suffix);
     operands.launch(lowering, suffix);
   }
-  FailureOr<SmallVector<Value>> hinges =
-      launchHingeTables(lowering, tables.bounds);
-  if (failed(hinges))
-    return failure();
-  tables.hinges = *hinges;
+  tables.hinges = launchHingeTables(lowering, tables.bounds);
   tables.rowRanges = launchRowRanges(lowering, tables.buffers);
   return tables;
 }
@@ -243,10 +237,10 @@ static bool isSeparatePerHead(const Lowering &lowering, const Hoisted &entry,
   return separate;
 }
 
-LogicalResult codegen::launchHoistPullbacks(const Lowering &lowering,
-                                            const HoistTables &tables,
-                                            ArrayRef<Value> gradients,
-                                            ArrayRef<Value> paramGradients) {
+void codegen::launchHoistPullbacks(const Lowering &lowering,
+                                   const HoistTables &tables,
+                                   ArrayRef<Value> gradients,
+                                   ArrayRef<Value> paramGradients) {
   const KernelPlan &plan = lowering.plan;
   SmallVector<SmallVector<unsigned>> groups = groupHoists(plan);
   for (SmallVector<unsigned> &group : llvm::reverse(groups)) {
@@ -286,9 +280,7 @@ LogicalResult codegen::launchHoistPullbacks(const Lowering &lowering,
     std::string suffix = ("hoist" + Twine(group.front()) + "_pullback").str();
     HoistKernel kernel{lowering, entry,           tables.options, layout,
                        members,  operands.layout, tables.weights};
-    if (failed(kernel.createPullback(suffix, isSeparate)))
-      return failure();
+    kernel.createPullback(suffix, isSeparate);
     operands.launch(lowering, suffix);
   }
-  return success();
 }

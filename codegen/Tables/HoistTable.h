@@ -75,10 +75,10 @@ struct HoistTables {
 
 /// Creates the buffers, the launches that fill them and their kernels. Hoisted
 /// vectors multiply with `weights`, which `packed` holds.
-mlir::FailureOr<HoistTables> launchHoists(const Lowering &lowering,
-                                          const HoistTableOptions &options,
-                                          const HeadsWeights *weights = nullptr,
-                                          mlir::Value packed = {});
+HoistTables launchHoists(const Lowering &lowering,
+                         const HoistTableOptions &options,
+                         const HeadsWeights *weights = nullptr,
+                         mlir::Value packed = {});
 
 /// Sizes (one index per dimension) and type of the gradient of a hoist.
 struct HoistGradientShape {
@@ -95,10 +95,9 @@ HoistGradientShape getHoistGradientShape(const Lowering &lowering,
 /// wanted; the gradients of earlier hoists are added to in place).
 /// Deterministic: an item is a head where every parameter is read at the head,
 /// else there is one item; sums run in order.
-mlir::LogicalResult
-launchHoistPullbacks(const Lowering &lowering, const HoistTables &tables,
-                     llvm::ArrayRef<mlir::Value> gradients,
-                     llvm::ArrayRef<mlir::Value> paramGradients);
+void launchHoistPullbacks(const Lowering &lowering, const HoistTables &tables,
+                          llvm::ArrayRef<mlir::Value> gradients,
+                          llvm::ArrayRef<mlir::Value> paramGradients);
 
 } // namespace sextant::codegen
 

@@ -146,13 +146,13 @@ void RangeKernel::emit(Index batches, const OffsetSide &query,
   // Counts beyond the size of a table stay just beyond it.
   Index beyond = kernel.add(size, 1), count = 1, start = 0;
   bool isAscending = order == OffsetOrder::Ascending;
-  Value fits = kernel.constant(kernel.builder.getBoolAttr(true));
+  Value fits = kernel.constantI1(true);
   SmallVector<Index> steps(axes.size(), 1);
   for (int64_t place = axes.size() - 1; place >= 0; --place) {
     auto [low, high] = getOffsets(query, key, axes[place], batches);
     for (Value isInside :
          {kernel.less(lowest - 1, low), kernel.less(high, highest + 1)})
-      fits = arith::AndIOp::create(kernel.builder, kernel.loc, fits, isInside);
+      fits = kernel.both(fits, isInside);
     steps[place] = count;
     store(2 + 3 * place, low);
     store(3 + 3 * place, high);
@@ -165,8 +165,8 @@ void RangeKernel::emit(Index batches, const OffsetSide &query,
   // Without rows there is one offset, and a table need not hold it.
   Value isHeld = kernel.less(count, beyond);
   Value isEmpty = kernel.equal(size, 0);
-  isHeld = arith::OrIOp::create(kernel.builder, kernel.loc, isHeld, isEmpty);
-  fits = arith::AndIOp::create(kernel.builder, kernel.loc, fits, isHeld);
+  isHeld = kernel.either(isHeld, isEmpty);
+  fits = kernel.both(fits, isHeld);
   store(0, count);
   store(1, kernel.select(fits, 1, 0));
   for (const OffsetSide *side : {&query, &key}) {
@@ -212,10 +212,9 @@ OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
   query.codes = operands.write(result.queryCodes);
   key.positions = layout.keyPositions;
   key.codes = operands.write(result.keyCodes);
-  auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    kernel.loop(begin, end, 1, [&](Value) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
+    items.forEach([&](const Item &) {
       query.length = arguments.getScalar(layout.firstScalar + 3);
       key.length = arguments.getScalar(layout.firstScalar + 4);
       query.firstIndex = kernel.sub(key.length, query.length);
@@ -226,7 +225,7 @@ OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
           .emit(arguments.getScalar(layout.firstScalar), query, key, order);
     });
   };
-  operands.launch(lowering, "range", {items, noScratch, run});
+  operands.launch(lowering, "range", {oneItem, noScratch, run});
   return result;
 }
 

@@ -46,19 +46,13 @@ static CoordRange findRange(KernelBuilder &k, ArgumentBlock &arguments,
   }
   Value low = k.constantI64(std::numeric_limits<int32_t>::max());
   Value high = k.constantI64(std::numeric_limits<int32_t>::min());
-  KernelBuilder::Values both =
-      k.loop(0, arguments.getSize(*tensor, 0), 1, {low, high},
-             [&](Value batch, ValueRange outer) {
-               return k.loop(
-                   0, isKey ? keys : queries, 1, outer,
-                   [&](Value row, ValueRange now) {
-                     Value address =
-                         arguments.getAddress(*tensor, {batch, row, axis});
-                     Index here = k.fromI32(k.load(k.i32, address));
-                     return KernelBuilder::Values{k.value(k.min(now[0], here)),
-                                                  k.value(k.max(now[1], here))};
-                   });
-             });
+  KernelBuilder::Values both = k.nest(
+      {{0, arguments.getSize(*tensor, 0)}, {0, isKey ? keys : queries}},
+      {low, high}, [&](ValueRange at, ValueRange now) -> KernelBuilder::Values {
+        Value address = arguments.getAddress(*tensor, {at[0], at[1], axis});
+        Index here = k.fromI32(k.load(k.i32, address));
+        return {k.value(k.min(now[0], here)), k.value(k.max(now[1], here))};
+      });
   return {both[0], both[1]};
 }
 
@@ -82,7 +76,6 @@ static Value fillBounds(const Lowering &lowering) {
   PointLayout layout =
       addPointOperands(lowering, operands, [](unsigned) { return false; });
   unsigned number = operands.write(buffer);
-  auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
   auto fill = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     Value base = arguments.getPointer(number);
     for (int64_t axis = 0; axis < axes; ++axis)
@@ -93,11 +86,11 @@ static Value fillBounds(const Lowering &lowering) {
         k.store(k.toI32(range.greatest), k.advance(base, {entry + 1}, k.i32));
       }
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    k.loop(begin, end, 1, [&](Value) { fill(k, arguments); });
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value) {
+    items.forEach([&](const Item &) { fill(k, arguments); });
   };
-  operands.launch(lowering, "bounds", {items, noScratch, run});
+  operands.launch(lowering, "bounds", {oneItem, noScratch, run});
   return buffer;
 }
 
@@ -142,7 +135,6 @@ private:
   Location loc;
   Value bounds;
 };
-
 } // namespace
 
 void SpanChecker::require(pos::RequireSpanOp op) {

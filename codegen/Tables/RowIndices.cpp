@@ -44,29 +44,23 @@ static Value launchIndexRange(const Lowering &lowering, Value indices) {
   LaunchOperands operands;
   unsigned source = operands.read(indices);
   unsigned target = operands.write(range);
-  auto items = [](KernelBuilder &, ArgumentBlock &) { return Index(1); };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index, Index,
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &,
                  Value) {
     constexpr int64_t lowest = std::numeric_limits<int32_t>::min();
     constexpr int64_t highest = std::numeric_limits<int32_t>::max();
-    KernelBuilder::Values both = k.loop(
-        0, arguments.getSize(source, 0), 1,
+    KernelBuilder::Values both = k.nest(
+        {{0, arguments.getSize(source, 0)}, {0, arguments.getSize(source, 1)}},
         {k.constantI64(highest), k.constantI64(lowest)},
-        [&](Value batch, ValueRange outer) {
-          return k.loop(
-              0, arguments.getSize(source, 1), 1, outer,
-              [&](Value row, ValueRange now) {
-                Index index = loadRowIndex(k, arguments, source, batch, row);
-                return KernelBuilder::Values{k.value(k.min(now[0], index)),
-                                             k.value(k.max(now[1], index))};
-              });
+        [&](ValueRange at, ValueRange now) -> KernelBuilder::Values {
+          Index index = loadRowIndex(k, arguments, source, at[0], at[1]);
+          return {k.value(k.min(now[0], index)), k.value(k.max(now[1], index))};
         });
     Value base = arguments.getPointer(target);
     Index least = k.max(both[0], lowest), greatest = k.min(both[1], highest);
     k.store(k.toI32(least), base);
     k.store(k.toI32(greatest), k.advance(base, {1}, k.i32));
   };
-  operands.launch(lowering, "indices", {items, noScratch, run});
+  operands.launch(lowering, "indices", {oneItem, noScratch, run});
   return range;
 }
 

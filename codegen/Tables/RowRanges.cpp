@@ -115,29 +115,20 @@ static void createKernelOf(const Lowering &lowering, StringRef suffix,
   auto size = [&](ArgumentBlock &arguments, unsigned dim) {
     return arguments.getSize(source.ranges, dim);
   };
-  auto parts = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.ceilDiv(size(arguments, 3), rangesPerItem);
-  };
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.mul(kernel.mul(size(arguments, 1), size(arguments, 2)),
-                      parts(kernel, arguments));
+    return ItemSpace(kernel, {size(arguments, 1),
+                              size(arguments, 2),
+                              {size(arguments, 3), rangesPerItem}});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    Index perHead = parts(kernel, arguments), heads = size(arguments, 2);
-    kernel.loop(begin, end, 1, [&](Value item) {
-      Index outer = kernel.div(item, perHead);
-      Index low = kernel.mul(kernel.rem(item, perHead), rangesPerItem);
-      Index high =
-          kernel.min(kernel.add(low, rangesPerItem), size(arguments, 3));
-      kernel.loop(low, high, 1, [&](Value block) {
-        source.emitRange(kernel, arguments, kernel.div(outer, heads),
-                         kernel.rem(outer, heads), block);
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
+    items.forEach([&](const Item &item) {
+      kernel.loop(item[2], item.end(2), 1, [&](Value block) {
+        source.emitRange(kernel, arguments, item[0], item[1], block);
       });
     });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands, lowering.target,
+  createKernel(lowering, suffix, operands, lowering.target,
                {items, noScratch, run});
 }
 

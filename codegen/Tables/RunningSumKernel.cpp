@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/HeadPoint.h"
 #include "codegen/Tables/HoistKernel.h"
 
@@ -55,36 +56,25 @@ static Index getScratchBytes(KernelBuilder &k, ArgumentBlock &) {
   return 8 * k.width();
 }
 
-static Value addF64(KernelBuilder &k, Value a, Value b) {
-  return arith::AddFOp::create(k.builder, k.loc, a, b);
-}
-
 /// Whether a key's index is that of a row.
 static Value isBetween(KernelBuilder &k, Index first, Index key, Index past) {
-  return arith::AndIOp::create(k.builder, k.loc,
-                               k.compare(arith::CmpIPredicate::sge, key, first),
-                               k.less(key, past));
+  return k.both(k.compare(arith::CmpIPredicate::sge, key, first),
+                k.less(key, past));
 }
 
-static Value getZero(KernelBuilder &k) {
-  return k.constant(k.builder.getF64FloatAttr(0.0));
-}
-
-LogicalResult HoistKernel::createRunningFill(StringRef suffix,
-                                             pos::RunningSumOp sum) const {
-  LogicalResult result = success();
+void HoistKernel::createRunningFill(StringRef suffix,
+                                    pos::RunningSumOp sum) const {
   unsigned table = layout.table;
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return k.mul(arguments.getSize(table, 0), arguments.getSize(table, 1));
+    return ItemSpace(
+        k, {arguments.getSize(table, 0), arguments.getSize(table, 1)});
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value terms) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value terms) {
     KeysPoint point(k, arguments, layout.point, lowering.plan);
-    Type f64 = k.builder.getF64Type();
     Index first = point.getFirst(sum.getSide());
-    k.loop(begin, end, 1, [&](Value item) {
-      Index heads = arguments.getSize(table, 1);
-      Index batch = k.div(item, heads), head = k.rem(item, heads);
+    items.forEach([&](const Item &item) {
+      Index batch = item[0], head = item[1];
       point.moveTo(batch, head);
       // Queries before the first key sum nothing.
       k.loop(0, k.min(k.max(k.sub(0, first), 0), arguments.getSize(table, 2)),
@@ -95,53 +85,44 @@ LogicalResult HoistKernel::createRunningFill(StringRef suffix,
       Index keys = point.getKeys();
       Index past = k.add(first, arguments.getSize(table, 2));
       auto addBlock = [&](Value block, ValueRange before) -> Values {
-        FailureOr<SmallVector<Value>> term = emitPayload(
-            k.builder, sum.getBody().front(), {point.getKeysAt(block)}, point);
-        if (failed(term)) {
-          result = failure();
-          return {before[0]};
-        }
-        k.store(k.broadcast(term->front()), terms);
+        Values term = callPayload(k, sum.getBody().front(),
+                                  {point.getKeysAt(block)}, point);
+        k.store(k.broadcast(term.front()), terms);
         Index count = k.min(k.width(), k.sub(keys, block));
         return k.loop(
             0, count, 1, before, [&](Value lane, ValueRange sofar) -> Values {
-              Value next = k.load(f64, k.advance(terms, {lane}, f64));
-              Value total = addF64(k, sofar[0], next);
+              Value next = k.load(k.f64, k.advance(terms, {lane}, k.f64));
+              Value total = k.addF64(sofar[0], next);
               Index key = k.add(block, lane);
               k.when(isBetween(k, first, key, past), [&] {
-                Value narrow =
-                    arith::TruncFOp::create(k.builder, k.loc, k.f32, total);
+                Value narrow = k.narrow(total);
                 k.store(narrow, arguments.getAddress(
                                     table, {batch, head, k.sub(key, first)}));
               });
               return {total};
             });
       };
-      Values carried{getZero(k)};
+      Values carried{k.zero(k.f64)};
       k.loop(0, keys, k.width(), carried, addBlock);
     });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands, lowering.target,
+  createKernel(lowering, suffix, operands, lowering.target,
                {items, getScratchBytes, run});
-  return result;
 }
 
-LogicalResult HoistKernel::createRunningPullback(StringRef suffix,
-                                                 pos::RunningSumOp sum,
-                                                 bool itemPerHead) const {
+void HoistKernel::createRunningPullback(StringRef suffix, pos::RunningSumOp sum,
+                                        bool itemPerHead) const {
   if (!layout.gradients.empty())
-    return sum.emitOpError("needs a hoisted value that is trained, which has "
-                           "no gradient here");
-  LogicalResult result = success();
+    return lowering.check(
+        sum.emitOpError("needs a hoisted value that is trained, which has "
+                        "no gradient here"));
   unsigned table = layout.table;
-  auto items = [&](KernelBuilder &, ArgumentBlock &arguments) {
-    return itemPerHead ? arguments.getSize(table, 1) : Index(1);
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return ItemSpace(k, {itemPerHead ? arguments.getSize(table, 1) : Index(1)});
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value terms) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value terms) {
     KeysPoint point(k, arguments, layout.point, lowering.plan);
-    Type f64 = k.builder.getF64Type();
     Index first = point.getFirst(sum.getSide());
     auto pullHead = [&](Index batch, Index head) {
       point.moveTo(batch, head);
@@ -156,7 +137,7 @@ LogicalResult HoistKernel::createRunningPullback(StringRef suffix,
                           },
                           [&]() -> Values { return {k.constantF32(0.0)}; })
                          .front();
-        return arith::ExtFOp::create(k.builder, k.loc, f64, seed);
+        return k.widen(seed);
       };
       Index keys = point.getKeys();
       Index blocks = k.ceilDiv(keys, k.width());
@@ -164,37 +145,29 @@ LogicalResult HoistKernel::createRunningPullback(StringRef suffix,
         Index block = k.mul(k.sub(k.sub(blocks, 1), step), k.width());
         Index count = k.min(k.width(), k.sub(keys, block));
         // Lanes past the last key have no gradient.
-        k.store(k.broadcast(getZero(k)), terms);
+        k.store(k.broadcast(k.zero(k.f64)), terms);
         Values totals = k.loop(
             0, count, 1, after, [&](Value lane, ValueRange sofar) -> Values {
               Index place = k.sub(k.sub(count, 1), lane);
-              Value total = addF64(k, sofar[0], loadSeed(k.add(block, place)));
-              k.store(total, k.advance(terms, {place}, f64));
+              Value total = k.addF64(sofar[0], loadSeed(k.add(block, place)));
+              k.store(total, k.advance(terms, {place}, k.f64));
               return {total};
             });
-        Value cotangents = k.load(VectorType::get(k.width(), f64), terms);
-        if (failed(emitPullback(k.builder, sum.getBody().front(),
-                                {point.getKeysAt(block)}, {cotangents}, point)))
-          result = failure();
+        Value cotangents = k.load(k.vf64, terms);
+        callPullback(k, sum.getBody().front(), {point.getKeysAt(block)},
+                     {cotangents}, point);
         return totals;
       };
-      Values carried{getZero(k)};
+      Values carried{k.zero(k.f64)};
       k.loop(0, blocks, 1, carried, pullBlock);
     };
-    auto pullHeads = [&](Index low, Index high) {
-      k.loop(low, high, 1, [&](Value head) {
-        k.loop(0, arguments.getSize(table, 0), 1,
-               [&](Value batch) { pullHead(batch, head); });
-      });
-    };
-    if (itemPerHead)
-      pullHeads(begin, end);
-    else
-      k.loop(begin, end, 1,
-             [&](Value) { pullHeads(0, arguments.getSize(table, 1)); });
+    items.forEach([&](const Item &item) {
+      Index end = itemPerHead ? k.add(item[0], 1) : arguments.getSize(table, 1);
+      k.nest({{itemPerHead ? item[0] : Index(0), end},
+              {0, arguments.getSize(table, 0)}},
+             [&](ValueRange at) { pullHead(at[1], at[0]); });
+    });
   };
-  createKernel(lowering.kernels, lowering.getLoc(),
-               lowering.getKernelName(suffix), operands, lowering.target,
+  createKernel(lowering, suffix, operands, lowering.target,
                {items, getScratchBytes, run});
-  return result;
 }

@@ -1,6 +1,7 @@
 //===- TurnEmitter.cpp - What the kernels of a turn do with a row ---------===//
 
 #include "codegen/Tables/TurnEmitter.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Payload/Payload.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
@@ -56,14 +57,14 @@ void TurnPoint::moveTo(Index batch, Index head, Index fromEnd) {
 }
 
 Value TurnPoint::areSame() {
-  Value same = kernel.constant(kernel.builder.getBoolAttr(true));
+  Value same = kernel.constantI1(true);
   for (auto [first, second] :
        llvm::zip_equal(coordinates.front(), coordinates.back()))
     if (first.second != second.second) {
       Value equal =
           arith::CmpIOp::create(kernel.builder, kernel.loc, CmpIPredicate::eq,
                                 first.second, second.second);
-      same = arith::AndIOp::create(kernel.builder, kernel.loc, same, equal);
+      same = kernel.both(same, equal);
     }
   return same;
 }
@@ -112,7 +113,7 @@ int64_t TurnEmitter::getScratchBytes(KernelBuilder &kernel, const RowTurn &turn,
 
 Value TurnEmitter::take(int64_t elements) {
   Value address = next;
-  next = k.advance(next, {elements}, k.builder.getF64Type());
+  next = k.advance(next, {elements}, k.f64);
   return address;
 }
 
@@ -190,14 +191,12 @@ void TurnEmitter::forEachMatrix(Index inBatch, Index inHead, Index at,
     return;
   }
 
-  auto land = [&](Value a, Value b) -> Value {
-    return arith::AndIOp::create(k.builder, k.loc, a, b);
-  };
+  auto land = [&](Value a, Value b) -> Value { return k.both(a, b); };
   auto choose = [&](Value condition, Value a, Value b) -> Value {
     return arith::SelectOp::create(k.builder, k.loc, condition, a, b);
   };
-  Value never = k.constant(k.builder.getBoolAttr(false));
-  Value always = k.constant(k.builder.getBoolAttr(true));
+  Value never = k.constantI1(false);
+  Value always = k.constantI1(true);
   SmallVector<Value, 2> exists;
   for (auto [operand, tensor] : llvm::enumerate(rows)) {
     Value isRow = k.compare(CmpIPredicate::sle, fromEnd, getLength(operand));
@@ -222,17 +221,13 @@ void TurnEmitter::fill(Value address, Index block, bool isTransposed) {
   matrix.clear(address, turn.size);
   k.loop(0, turn.size, 1, [&](Value row) {
     k.loop(0, turn.size, 1, [&](Value column) {
-      FailureOr<SmallVector<Value>> element =
-          emitPayload(k.builder, getPayload(),
+      SmallVector<Value> element =
+          callPayload(k, getPayload(),
                       {k.toI32(block), k.toI32(row), k.toI32(column)}, point);
-      if (mlir::failed(element)) {
-        failed = true;
-        return;
-      }
       if (isTransposed)
-        matrix.store(element->front(), address, column, row);
+        matrix.store(element.front(), address, column, row);
       else
-        matrix.store(element->front(), address, row, column);
+        matrix.store(element.front(), address, row, column);
     });
   });
 }
@@ -240,11 +235,9 @@ void TurnEmitter::fill(Value address, Index block, bool isTransposed) {
 void TurnEmitter::pullMatrix(Value gradient, Index block) {
   k.loop(0, turn.size, 1, [&](Value row) {
     k.loop(0, turn.size, 1, [&](Value column) {
-      if (mlir::failed(
-              emitPullback(k.builder, getPayload(),
-                           {k.toI32(block), k.toI32(row), k.toI32(column)},
-                           {matrix.load(gradient, column, row)}, point)))
-        failed = true;
+      callPullback(k, getPayload(),
+                   {k.toI32(block), k.toI32(row), k.toI32(column)},
+                   {matrix.load(gradient, column, row)}, point);
     });
   });
 }
@@ -282,7 +275,7 @@ Value TurnEmitter::getRow(unsigned tensor, size_t operand, Index number) {
 void TurnEmitter::loadBlocks(unsigned tensor, size_t operand, Index first,
                              Index count, Index block, Value to) {
   Type element = arguments.getElementType(tensor);
-  Type f64 = k.builder.getF64Type();
+  Type f64 = k.f64;
   Index step = arguments.getStride(tensor, 3);
   Index start = k.mul(block, turn.size);
   auto loadLanes = [&](Value from, Index lane, Value target, int64_t lanes) {
@@ -324,7 +317,7 @@ void TurnEmitter::loadBlocks(unsigned tensor, size_t operand, Index first,
 void TurnEmitter::storeBlocks(Value from, unsigned tensor, size_t operand,
                               Index first, Index count, Index block) {
   Type element = arguments.getElementType(tensor);
-  Type f64 = k.builder.getF64Type();
+  Type f64 = k.f64;
   auto wide = VectorType::get(k.width(), f64);
   k.loop(0, count, 1, [&](Value number) {
     Value to = k.advance(getRow(tensor, operand, k.add(first, number)),
@@ -333,7 +326,7 @@ void TurnEmitter::storeBlocks(Value from, unsigned tensor, size_t operand,
     for (int64_t lane = 0; lane < turn.size; lane += k.width()) {
       Value value = k.load(wide, k.advance(row, {lane}, f64));
       if (!element.isF64())
-        value = arith::TruncFOp::create(k.builder, k.loc, k.vf32, value);
+        value = k.narrow(value);
       if (element.isBF16())
         value = k.truncate(value);
       k.storePart(value, k.advance(to, {lane}, element),

@@ -111,7 +111,6 @@ public:
   llvm::SmallVector<unsigned, 2> rows;
   MatrixExponential matrix;
   TurnPoint point;
-  bool failed = false;
 
 private:
   static int64_t getChunkElements(KernelBuilder &kernel,

@@ -79,7 +79,7 @@ static std::string getSuffix(size_t number, StringRef what = "") {
 // Forward
 //===----------------------------------------------------------------------===//
 
-LogicalResult TurnedRows::launchTurn(size_t number, ValueRange outputs) {
+void TurnedRows::launchTurn(size_t number, ValueRange outputs) {
   const RowTurn &turn = lowering.plan.turns[number];
   LaunchOperands operands;
   PointLayout layout = addReads(lowering, turn, operands);
@@ -88,18 +88,17 @@ LogicalResult TurnedRows::launchTurn(size_t number, ValueRange outputs) {
     sources.push_back(operands.read(input));
   for (Value output : outputs)
     targets.push_back(operands.write(output));
-  bool failed = false;
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, Value());
-    return k.mul(k.mul(emitter.countBatches(), emitter.countHeads()),
-                 emitter.countRows());
+    return ItemSpace(
+        k, {emitter.countBatches(), emitter.countHeads(), emitter.countRows()});
   };
   auto scratchBytes = [&](KernelBuilder &k, ArgumentBlock &) {
     return Index(
         TurnEmitter::getScratchBytes(k, turn, MatrixExponential::workMatrices));
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value scratch) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value scratch) {
     TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, scratch);
     MatrixExponential &matrix = emitter.matrix;
     SmallVector<Value> work =
@@ -118,24 +117,19 @@ LogicalResult TurnedRows::launchTurn(size_t number, ValueRange outputs) {
                               block);
         });
     };
-    k.loop(begin, end, 1, [&](Value item) {
-      Index length = emitter.countRows(), heads = emitter.countHeads();
-      Index outer = k.div(item, length), at = k.rem(item, length);
-      Index batch = k.div(outer, heads), head = k.rem(outer, heads);
-      emitter.forEachMatrix(batch, head, at, [&] {
+    items.forEach([&](const Item &item) {
+      emitter.forEachMatrix(item[0], item[1], item[2], [&] {
         k.loop(0, turn.blocks, 1, turnBlock);
         for (size_t operand = 0; operand < sources.size(); ++operand)
           emitter.copyRest(sources[operand], targets[operand], operand);
       });
     });
-    failed = emitter.failed;
   };
   std::string suffix = getSuffix(number);
   operands.launch(lowering, suffix, {items, scratchBytes, run});
-  return failure(failed);
 }
 
-LogicalResult TurnedRows::apply() {
+void TurnedRows::apply() {
   for (auto [number, turn] : llvm::enumerate(lowering.plan.turns)) {
     SmallVector<Value, 2> outputs;
     inputs.emplace_back();
@@ -144,14 +138,12 @@ LogicalResult TurnedRows::apply() {
       inputs.back().push_back(input);
       outputs.push_back(lowering.allocateLike(input, input.getType()));
     }
-    if (failed(launchTurn(number, outputs)))
-      return failure();
+    launchTurn(number, outputs);
     for (auto [operand, output] : llvm::zip_equal(turn.operands, outputs)) {
       getRows(lowering.getOp(), operand).set(output);
       widenGradient(lowering.getOp(), operand);
     }
   }
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -197,8 +189,8 @@ Value TurnedRows::allocatePulled(size_t number, size_t operand,
                                isFirst ? input.getType() : gradient.getType());
 }
 
-LogicalResult TurnedRows::launchPullback(size_t number,
-                                         MutableArrayRef<Value> rowGradients) {
+void TurnedRows::launchPullback(size_t number,
+                                MutableArrayRef<Value> rowGradients) {
   const RowTurn &turn = lowering.plan.turns[number];
   LaunchOperands operands;
   PointLayout layout = addReads(lowering, turn, operands);
@@ -216,17 +208,16 @@ LogicalResult TurnedRows::launchPullback(size_t number,
     if (sums && reads(turn.op, param))
       layout.paramGradients[param] = operands.write(sums);
   bool isTrained = !layout.paramGradients.empty();
-  bool failed = false;
-  auto items = [&](KernelBuilder &, ArgumentBlock &) {
-    return Index(numRanges);
+  auto items = [&](KernelBuilder &k, ArgumentBlock &) {
+    return ItemSpace(k, {Index(numRanges)});
   };
   constexpr int64_t workMatrices = MatrixExponential::workMatrices;
   auto scratchBytes = [&](KernelBuilder &k, ArgumentBlock &) {
     return Index(TurnEmitter::getScratchBytes(
         k, turn, isTrained ? 2 * workMatrices : workMatrices));
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value scratch) {
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value scratch) {
     TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, scratch);
     MatrixExponential &matrix = emitter.matrix;
     SmallVector<Value> work = emitter.takeMatrices(workMatrices), directions;
@@ -267,30 +258,27 @@ LogicalResult TurnedRows::launchPullback(size_t number,
                               block);
         });
     };
-    k.loop(begin, end, 1, [&](Value range) {
+    items.forEach([&](const Item &item) {
       Index length = emitter.countRows();
       Index perRange = k.ceilDiv(length, numRanges);
-      Index first = k.min(k.mul(range, perRange), length);
+      Index first = k.min(k.mul(item[0], perRange), length);
       Index last = k.min(k.add(first, perRange), length);
-      emitter.point.setRange(range);
-      auto pullAt = [&](Index batch, Index head, Index at) {
-        emitter.forEachMatrix(batch, head, at, [&] {
-          k.loop(0, turn.blocks, 1, pullBlock);
-          for (size_t operand = 0; operand < sources.size(); ++operand)
-            emitter.copyRest(incoming[operand], targets[operand], operand);
-        });
-      };
-      k.loop(0, emitter.countBatches(), 1, [&](Value batch) {
-        k.loop(0, emitter.countHeads(), 1, [&](Value head) {
-          k.loop(first, last, 1, [&](Value at) { pullAt(batch, head, at); });
-        });
-      });
+      emitter.point.setRange(k.value(item[0]));
+      k.nest({{0, emitter.countBatches()},
+              {0, emitter.countHeads()},
+              {first, last}},
+             [&](ValueRange at) {
+               emitter.forEachMatrix(at[0], at[1], at[2], [&] {
+                 k.loop(0, turn.blocks, 1, pullBlock);
+                 for (size_t operand = 0; operand < sources.size(); ++operand)
+                   emitter.copyRest(incoming[operand], targets[operand],
+                                    operand);
+               });
+             });
     });
-    failed = emitter.failed;
   };
   std::string suffix = getSuffix(number, "_pullback");
   operands.launch(lowering, suffix, {items, scratchBytes, run});
-  return failure(failed);
 }
 
 void TurnedRows::launchSum(unsigned param, Value result) {
@@ -305,50 +293,43 @@ void TurnedRows::launchSum(unsigned param, Value result) {
     return count;
   };
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return k.ceilDiv(countElements(k, arguments), elementsPerItem);
+    return ItemSpace(k, {{countElements(k, arguments), elementsPerItem}});
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, Index begin,
-                 Index end, Value) {
-    Type f64 = k.builder.getF64Type(),
-         stored = arguments.getElementType(target);
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value) {
+    Type stored = arguments.getElementType(target);
     Index count = countElements(k, arguments);
-    Index last = k.min(k.mul(end, elementsPerItem), count);
-    k.loop(k.mul(begin, elementsPerItem), last, 1, [&](Value element) {
+    auto addElement = [&](Index element) {
       // What the kernel of the attention has added already comes first.
       Value address =
           k.advance(arguments.getPointer(target), {element}, stored);
       Value old = k.load(stored, address);
-      if (stored != f64)
-        old = arith::ExtFOp::create(k.builder, k.loc, f64, old);
-      Value sum =
-          k.loop(0, numRanges, 1, {old},
-                 [&](Value range, ValueRange sum) -> KernelBuilder::Values {
-                   Value part = k.load(
-                       f64, k.advance(arguments.getPointer(sums),
-                                      {k.mul(range, count), element}, f64));
-                   return {k.addF(sum[0], part)};
-                 })[0];
-      if (stored != f64)
-        sum = arith::TruncFOp::create(k.builder, k.loc, stored, sum);
-      k.store(sum, address);
-    });
+      auto add = [&](Value range, ValueRange sum) -> KernelBuilder::Values {
+        Value from = k.advance(arguments.getPointer(sums),
+                               {k.mul(range, count), element}, k.f64);
+        return {k.addF(sum[0], k.load(k.f64, from))};
+      };
+      Value sum = k.loop(0, numRanges, 1,
+                         {stored == k.f64 ? old : k.widen(old)}, add)[0];
+      k.store(stored == k.f64 ? sum : k.narrow(sum), address);
+    };
+    items.forEach(
+        [&](const Item &item) { k.loop(item[0], item.end(0), 1, addElement); });
   };
   std::string suffix = ("turn_sum" + Twine(param)).str();
   operands.launch(lowering, suffix, {items, noScratch, run});
 }
 
-LogicalResult TurnedRows::pullBack(MutableArrayRef<Value> results) {
+void TurnedRows::pullBack(MutableArrayRef<Value> results) {
   auto op = dyn_cast<pos::AttentionBackwardOp>(lowering.getOp());
   if (!op || inputs.empty())
-    return success();
+    return;
   allocatePartials();
   for (size_t number = inputs.size(); number-- > 0;)
-    if (failed(launchPullback(number, results)))
-      return failure();
+    launchPullback(number, results);
   // Gradients of parameters stand behind those of query, key and values.
   size_t first = results.size() - op.getParamGradients().size();
   for (auto [place, param] : llvm::enumerate(op.getParamGradients()))
     if (partials[param])
       launchSum(param, results[first + place]);
-  return success();
 }

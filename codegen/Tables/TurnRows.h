@@ -33,18 +33,17 @@ public:
   explicit TurnedRows(const Lowering &lowering) : lowering(lowering) {}
 
   /// Launches the turns and makes the turned rows operands of the op.
-  mlir::LogicalResult apply();
+  void apply();
 
   /// Of the results of a backward kernel, makes the gradients of the rows those
   /// before the turns, and adds to gradients of parameters. Does nothing for a
   /// forward.
-  mlir::LogicalResult pullBack(llvm::MutableArrayRef<mlir::Value> results);
+  void pullBack(llvm::MutableArrayRef<mlir::Value> results);
 
 private:
-  mlir::LogicalResult launchTurn(size_t number, mlir::ValueRange outputs);
+  void launchTurn(size_t number, mlir::ValueRange outputs);
   /// Replaces the gradients of query and key rows.
-  mlir::LogicalResult launchPullback(size_t number,
-                                     llvm::MutableArrayRef<mlir::Value> rows);
+  void launchPullback(size_t number, llvm::MutableArrayRef<mlir::Value> rows);
   mlir::Value allocatePulled(size_t number, size_t operand,
                              mlir::Value gradient);
   void allocatePartials();

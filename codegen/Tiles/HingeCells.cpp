@@ -1,7 +1,7 @@
 //===- HingeCells.cpp - Piecewise-linear functions of a register tile -----===//
 
 #include "codegen/Tiles/HingeCells.h"
-#include "codegen/Payload/PayloadEmitter.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
@@ -95,9 +95,9 @@ HingeCells::Values HingeCells::forEachVector(ValueRange initial,
 //===----------------------------------------------------------------------===//
 
 /// Emits what a value of the payload is computed with.
-static FailureOr<Value> emitSlice(OpBuilder &builder, Block &payload,
-                                  Value value, SiteContext &site) {
-  PayloadEmitter emitter(builder, site);
+static Value emitSlice(KernelBuilder &kernel, Block &payload, Value value,
+                       SiteContext &site) {
+  PayloadEmitter emitter(kernel.builder, site);
   DenseSet<Operation *> needed{value.getDefiningOp()};
   for (Operation &op : llvm::reverse(payload))
     if (needed.contains(&op))
@@ -105,13 +105,12 @@ static FailureOr<Value> emitSlice(OpBuilder &builder, Block &payload,
         for (Value operand : user->getOperands())
           needed.insert(operand.getDefiningOp());
       });
+  SmallVector<Operation *> ops;
   for (Operation &op : payload.without_terminator())
-    if (needed.contains(&op) && failed(emitter.emitOp(op)))
-      return failure();
-  Value emitted = emitter.get(value);
-  if (!emitted)
-    return failure();
-  return emitted;
+    if (needed.contains(&op))
+      ops.push_back(&op);
+  Value emitted = callOps(kernel, emitter, ops, value);
+  return emitted ? emitted : kernel.zero(kernel.f32);
 }
 
 /// Gives `b` where one is NaN.
@@ -130,26 +129,20 @@ Value HingeCells::reduce(Value vector, CmpFPredicate predicate) {
   return vector;
 }
 
-FailureOr<HingeCells::Values>
-HingeCells::fillArguments(unsigned number, KernelSite &site, MoveTo moveTo) {
+HingeCells::Values HingeCells::fillArguments(unsigned number, KernelSite &site,
+                                             MoveTo moveTo) {
   pos::HingeSumOp op = plan.hingeSums[number];
   constexpr double infinity = std::numeric_limits<double>::infinity();
   int64_t panel = vectors * kernel.width();
   Index head = site.getPlace().second;
-  LogicalResult emitted = success();
   Values range = kernel.loop(
       0, rowCount, 1, {kernel.splatF32(infinity), kernel.splatF32(-infinity)},
       [&](Value row, ValueRange carried) -> Values {
         Value least = carried[0], most = carried[1];
         for (int64_t v = 0; v < vectors; ++v) {
           moveTo(row, v);
-          FailureOr<Value> value =
-              emitSlice(kernel.builder, *op->getBlock(), op.getValue(), site);
-          if (failed(value)) {
-            emitted = failure();
-            return Values(carried);
-          }
-          Value x = kernel.broadcast(*value);
+          Value x = kernel.broadcast(
+              emitSlice(kernel, *op->getBlock(), op.getValue(), site));
           least = pick(CmpFPredicate::OLT, x, least);
           most = pick(CmpFPredicate::OGT, x, most);
           kernel.storeVector(
@@ -158,10 +151,8 @@ HingeCells::fillArguments(unsigned number, KernelSite &site, MoveTo moveTo) {
         }
         return {least, most};
       });
-  if (failed(emitted))
-    return failure();
-  return Values{reduce(range[0], CmpFPredicate::OLT),
-                reduce(range[1], CmpFPredicate::OGT)};
+  return {reduce(range[0], CmpFPredicate::OLT),
+          reduce(range[1], CmpFPredicate::OGT)};
 }
 
 /// How many knots compare so with a number that is in all lanes, an i64.
@@ -201,25 +192,19 @@ HingeCells::Reach HingeCells::findReach(unsigned number, Value table,
   return {kernel.value(low), kernel.value(high), kernel.equal(low, high)};
 }
 
-LogicalResult HingeCells::fillHead(unsigned number, KernelSite &site,
-                                   MoveTo moveTo) {
-  FailureOr<Values> range = fillArguments(number, site, moveTo);
-  if (failed(range))
-    return failure();
+void HingeCells::fillHead(unsigned number, KernelSite &site, MoveTo moveTo) {
+  Values range = fillArguments(number, site, moveTo);
   auto [batch, head] = site.getPlace();
   tables[number] = getTable(number, batch, head);
-  reaches[number] = findReach(number, tables[number], *range);
+  reaches[number] = findReach(number, tables[number], range);
   emitValues({number, head, tables[number], reaches[number]});
-  return success();
 }
 
-LogicalResult HingeCells::fill(KernelSite &site, MoveTo moveTo, Index count) {
+void HingeCells::fill(KernelSite &site, MoveTo moveTo, Index count) {
   rowCount = count;
   for (unsigned number = 0; number < plan.hingeSums.size(); ++number)
-    if (failed(plan.scoreHeads ? fillAllHeads(number, site, moveTo)
-                               : fillHead(number, site, moveTo)))
-      return failure();
-  return success();
+    plan.scoreHeads ? fillAllHeads(number, site, moveTo)
+                    : fillHead(number, site, moveTo);
 }
 
 //===----------------------------------------------------------------------===//
@@ -308,10 +293,9 @@ Value HingeCells::pull(pos::HingeSumOp op, Index head, Index place, Value ct) {
 /// Adds the lanes of a vector to a moment, in f64.
 static void addTo(KernelBuilder &kernel, Value moments, Index place,
                   Value lanes) {
-  Type f64 = kernel.builder.getF64Type();
+  Type f64 = kernel.f64;
   Value at = kernel.advance(moments, {place}, f64);
-  Value addend = arith::ExtFOp::create(kernel.builder, kernel.loc, f64,
-                                       kernel.sumLanes(lanes));
+  Value addend = kernel.widen(kernel.sumLanes(lanes));
   kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
                                      kernel.load(f64, at), addend),
                at);

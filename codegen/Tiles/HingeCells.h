@@ -37,9 +37,9 @@ public:
   /// Evaluates all functions at the first `count` rows of the tile. `moveTo`
   /// moves `site` to a vector of a row of it. With all heads the site stands at
   /// head 0 after it.
-  mlir::LogicalResult fill(KernelSite &site, MoveTo moveTo, Index count);
+  void fill(KernelSite &site, MoveTo moveTo, Index count);
   /// At all rows.
-  mlir::LogicalResult fill(KernelSite &site, MoveTo moveTo) {
+  void fill(KernelSite &site, MoveTo moveTo) {
     return fill(site, moveTo, rows);
   }
 
@@ -73,10 +73,8 @@ private:
     bool argument = false, knots = false;
   };
 
-  mlir::LogicalResult fillHead(unsigned number, KernelSite &site,
-                               MoveTo moveTo);
-  mlir::FailureOr<Values> fillArguments(unsigned number, KernelSite &site,
-                                        MoveTo moveTo);
+  void fillHead(unsigned number, KernelSite &site, MoveTo moveTo);
+  Values fillArguments(unsigned number, KernelSite &site, MoveTo moveTo);
   Reach findReach(unsigned number, mlir::Value table, mlir::ValueRange range);
   void emitValues(const Place &place);
   void emitLine(const Place &place);
@@ -86,8 +84,7 @@ private:
 
   // In HingeHeads.cpp.
   Shared findShared(pos::HingeSumOp op) const;
-  mlir::LogicalResult fillAllHeads(unsigned number, KernelSite &site,
-                                   MoveTo moveTo);
+  void fillAllHeads(unsigned number, KernelSite &site, MoveTo moveTo);
   mlir::Value getReachAddress(unsigned number, Index head) const;
   void storeReach(unsigned number, Index head, const Reach &reach);
   Reach loadReach(unsigned number, Index head);

@@ -55,43 +55,27 @@ HingeCells::Reach HingeCells::loadReach(unsigned number, Index head) {
 // Values
 //===----------------------------------------------------------------------===//
 
-LogicalResult HingeCells::fillAllHeads(unsigned number, KernelSite &site,
-                                       MoveTo moveTo) {
+void HingeCells::fillAllHeads(unsigned number, KernelSite &site,
+                              MoveTo moveTo) {
   Index batch = site.getPlace().first;
   auto [sharesArgument, sharesKnots] = shared[number];
   bool sharesReach = sharesArgument && sharesKnots;
   Values range;
   Reach reach;
-  LogicalResult result = success();
-  auto findRange = [&] {
-    FailureOr<Values> found = fillArguments(number, site, moveTo);
-    if (failed(found))
-      result = failure();
-    else
-      range = *found;
-  };
   if (sharesArgument) {
-    if (failed(site.enterHead(batch, Index(0))))
-      return failure();
-    findRange();
+    site.enterHead(batch, Index(0));
+    range = fillArguments(number, site, moveTo);
   }
-  if (sharesReach && succeeded(result))
+  if (sharesReach)
     reach = findReach(number, getTable(number, batch, 0), range);
   kernel.loop(0, plan.scoreHeads, 1, [&](Value head) {
-    if (failed(result) || failed(site.enterHead(batch, head))) {
-      result = failure();
-      return;
-    }
+    site.enterHead(batch, head);
     if (!sharesArgument)
-      findRange();
-    if (failed(result))
-      return;
+      range = fillArguments(number, site, moveTo);
     Value table = getTable(number, batch, head);
     Reach own = sharesReach ? reach : findReach(number, table, range);
     storeReach(number, head, own);
     emitValues({number, head, table, own});
   });
-  if (failed(result))
-    return failure();
-  return site.enterHead(batch, Index(0));
+  site.enterHead(batch, Index(0));
 }

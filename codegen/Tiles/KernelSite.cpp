@@ -54,7 +54,7 @@ Index SiteOperands::getQueryShift(KernelBuilder &kernel,
                    : shift;
 }
 
-LogicalResult KernelSite::enterHead(Index batch, Index head) {
+void KernelSite::enterHead(Index batch, Index head) {
   batchIndex = batch;
   headIndex = head;
   batchValue = kernel.toI32(batch);
@@ -72,11 +72,11 @@ LogicalResult KernelSite::enterHead(Index batch, Index head) {
     if (hoisted.form != HoistForm::HeadScalar || hoisted.operand != operand)
       continue;
     FailureOr<Value> value = emitHoist(kernel.builder, hoisted.op, *this);
-    if (failed(value))
-      return failure();
-    headScalars[hoisted.op] = *value;
+    kernel.check(value);
+    headScalars[hoisted.op] =
+        succeeded(value) ? *value
+                         : kernel.zero(hoisted.op->getResult(0).getType());
   }
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -163,8 +163,7 @@ Type KernelSite::getStoredType(const Hoisted &hoisted) {
 Value KernelSite::fromStored(const Hoisted &hoisted, Value value) {
   if (!hoisted.op->getResult(0).getType().isInteger(1))
     return value;
-  Value zero = kernel.constant(
-      cast<TypedAttr>(kernel.builder.getZeroAttr(value.getType())));
+  Value zero = kernel.zero(value.getType());
   return arith::CmpIOp::create(kernel.builder, kernel.loc,
                                arith::CmpIPredicate::ne, value, zero);
 }

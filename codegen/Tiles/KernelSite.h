@@ -58,7 +58,7 @@ public:
         operand(operand) {}
 
   /// Stands at a head and emits the hoisted scalars of the head.
-  mlir::LogicalResult enterHead(Index batch, Index head);
+  void enterHead(Index batch, Index head);
   /// Where hoisted values over offsets come from under given positions.
   enum class Offsets {
     Cells,  ///< scratch memory, see OffsetCells.h

@@ -35,20 +35,16 @@ OffsetCells::OffsetCells(KernelBuilder &kernel, ArgumentBlock &arguments,
       hoists(getCellHoists(plan)), memory(memory), rows(rows),
       vectors(vectors) {}
 
-LogicalResult
-OffsetCells::fillFrom(KernelSite &site, KernelSite::Offsets source,
-                      function_ref<void(Index row, Index vector)> moveTo) {
-  LogicalResult result = success();
+void OffsetCells::fillFrom(KernelSite &site, KernelSite::Offsets source,
+                           function_ref<void(Index row, Index vector)> moveTo) {
   site.setOffsets(source);
   int64_t panel = vectors * kernel.width();
   auto fillRow = [&](Value row, Value vector) {
     moveTo(row, vector);
     for (auto [number, hoisted] : llvm::enumerate(hoists)) {
       Value value = site.hoisted(kernel.builder, hoisted->op);
-      if (!value) {
-        result = failure();
-        continue;
-      }
+      if (!value)
+        return kernel.check(failure());
       value = kernel.broadcast(value);
       if (value.getType() == kernel.vi1)
         value = arith::ExtUIOp::create(kernel.builder, kernel.loc, kernel.vi32,
@@ -69,20 +65,16 @@ OffsetCells::fillFrom(KernelSite &site, KernelSite::Offsets source,
     site.forCodes(fillRows);
   });
   site.setOffsets(KernelSite::Offsets::Cells);
-  return result;
 }
 
-LogicalResult
-OffsetCells::fill(KernelSite &site,
-                  function_ref<void(Index row, Index vector)> moveTo) {
+void OffsetCells::fill(KernelSite &site,
+                       function_ref<void(Index row, Index vector)> moveTo) {
   if (hoists.empty())
-    return success();
-  LogicalResult fromTables = success(), inPlace = success();
+    return;
   kernel.when(
       OffsetRange(kernel, arguments, *operands.offsetRange).emitHasTables(),
-      [&] { fromTables = fillFrom(site, KernelSite::Offsets::Tables, moveTo); },
-      [&] { inPlace = fillFrom(site, KernelSite::Offsets::InPlace, moveTo); });
-  return success(succeeded(fromTables) && succeeded(inPlace));
+      [&] { fillFrom(site, KernelSite::Offsets::Tables, moveTo); },
+      [&] { fillFrom(site, KernelSite::Offsets::InPlace, moveTo); });
 }
 
 Value OffsetCells::load(pos::HoistOp hoist, Index place) const {

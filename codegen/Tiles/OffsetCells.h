@@ -28,17 +28,15 @@ public:
               mlir::Value memory, int64_t rows, int64_t vectors);
 
   /// Fills the memory. `moveTo` moves `site` to a vector of a row of the tile.
-  mlir::LogicalResult
-  fill(KernelSite &site,
-       llvm::function_ref<void(Index row, Index vector)> moveTo);
+  void fill(KernelSite &site,
+            llvm::function_ref<void(Index row, Index vector)> moveTo);
 
   /// The value of a hoist at a place of the memory: row * panel + lane.
   mlir::Value load(pos::HoistOp hoist, Index place) const;
 
 private:
-  mlir::LogicalResult
-  fillFrom(KernelSite &site, KernelSite::Offsets source,
-           llvm::function_ref<void(Index row, Index vector)> moveTo);
+  void fillFrom(KernelSite &site, KernelSite::Offsets source,
+                llvm::function_ref<void(Index row, Index vector)> moveTo);
 
   KernelBuilder &kernel;
   ArgumentBlock &arguments;

@@ -39,18 +39,17 @@ double ScoreForm::getKeyGradientFactor(double scale) const {
   return factor == 0.0 ? 0.0 : scale / factor;
 }
 
-FailureOr<Value> ScoreForm::emitScore(KernelBuilder &kernel, Value product,
-                                      PayloadFunction payload) const {
+Value ScoreForm::emitScore(KernelBuilder &kernel, Value product,
+                           PayloadFunction payload) const {
   Value score = product;
   if (productFactor != 1.0)
     score = kernel.mulF(score, kernel.splatF32(productFactor));
   if (!payload)
     return score;
   // What is added to the score is what the payload makes of -0.
-  FailureOr<Value> result = payload(isAdditive ? kernel.splatF32(-0.0) : score);
-  if (failed(result))
-    return failure();
-  Value lanes = kernel.broadcast(*result), base = kernel.splatF32(log2e);
+  Value lanes =
+      kernel.broadcast(payload(isAdditive ? kernel.splatF32(-0.0) : score));
+  Value base = kernel.splatF32(log2e);
   return isAdditive ? kernel.fma(lanes, base, score) : kernel.mulF(lanes, base);
 }
 

@@ -48,12 +48,10 @@ struct ScoreForm {
   /// keys.
   double getKeyGradientFactor(double scale) const;
 
-  using PayloadFunction =
-      llvm::function_ref<mlir::FailureOr<mlir::Value>(mlir::Value argument)>;
+  using PayloadFunction = llvm::function_ref<mlir::Value(mlir::Value argument)>;
   /// The score of a product, of one head.
-  mlir::FailureOr<mlir::Value> emitScore(KernelBuilder &kernel,
-                                         mlir::Value product,
-                                         PayloadFunction payload) const;
+  mlir::Value emitScore(KernelBuilder &kernel, mlir::Value product,
+                        PayloadFunction payload) const;
   /// What is subtracted from a score in base 2 whose exponential shall be 1.
   mlir::Value emitShift(KernelBuilder &kernel, mlir::Value score) const;
   /// A score in base 2 plus `negativeShift`.

@@ -140,13 +140,10 @@ static LogicalResult lowerToTables(ModuleOp module,
   OpBuilder atEnd = OpBuilder::atBlockEnd(module.getBody());
   ModuleOp kernels = ModuleOp::create(atEnd, module.getLoc(), "kernels");
   codegen::Lowering lowering{builder, kernels, "t_", parsed->vector, *plan};
-  FailureOr<codegen::HoistTables> tables =
-      codegen::launchHoists(lowering, options);
-  if (failed(tables))
-    return failure();
+  codegen::HoistTables tables = codegen::launchHoists(lowering, options);
   auto function = op->getParentOfType<func::FuncOp>();
   SmallVector<Value> results, gradients, paramGradients;
-  for (auto [entry, buffer] : llvm::zip(plan->hoisted, tables->buffers)) {
+  for (auto [entry, buffer] : llvm::zip(plan->hoisted, tables.buffers)) {
     if (buffer)
       results.push_back(buffer);
     gradients.push_back({});
@@ -167,8 +164,8 @@ static LogicalResult lowerToTables(ModuleOp module,
       sizes.push_back(lowering.getDim(param, dim));
     paramGradients.push_back(lowering.allocate(type, sizes, true));
   }
-  if (failed(codegen::launchHoistPullbacks(lowering, *tables, gradients,
-                                           paramGradients)))
+  codegen::launchHoistPullbacks(lowering, tables, gradients, paramGradients);
+  if (failed(lowering.status))
     return failure();
   results.append(paramGradients);
   op.erase();

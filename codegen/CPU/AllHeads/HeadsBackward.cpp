@@ -52,31 +52,30 @@ HeadsBackward::HeadsBackward(KernelBuilder &kernel, ArgumentBlock &arguments,
 // Loop nest
 //===----------------------------------------------------------------------===//
 
-Index HeadsBackward::countItems(ArgumentBlock &arguments, KernelBuilder &kernel,
-                                const BackwardTask &task) {
-  return kernel.mul(arguments.getSize(task.sites.key, 0),
-                    arguments.getSize(task.queryGradient, 0));
+ItemSpace HeadsBackward::getItems(KernelBuilder &kernel,
+                                  ArgumentBlock &arguments,
+                                  const BackwardTask &task) {
+  return ItemSpace(kernel, {arguments.getSize(task.sites.key, 0),
+                            arguments.getSize(*task.queryGradient, 0)});
 }
 
-LogicalResult HeadsBackward::enterHead(Index number) {
+void HeadsBackward::enterHead(Index number) {
   head = number;
   Index group = kernel.div(heads, arguments.getSize(task.sites.key, 1));
   kvHead = kernel.div(head, group);
   return querySite.enterHead(batch, head);
 }
 
-LogicalResult HeadsBackward::emitItem(Index item) {
-  Index chunks = arguments.getSize(task.queryGradient, 0);
-  chunk = kernel.rem(item, chunks);
-  batch = kernel.div(item, chunks);
+void HeadsBackward::emitItem(const Item &item) {
+  Index chunks = arguments.getSize(*task.queryGradient, 0);
+  batch = item[0];
+  chunk = item[1];
   headsSite.enterItem(chunk, 0);
-  if (failed(headsSite.enterHead(batch, Index(0))) ||
-      failed(site.enterHead(batch, Index(0))))
-    return failure();
-  Index paddedQueries = arguments.getSize(task.queryGradient, 3);
-  clear(arguments.getAddress(task.queryGradient, {chunk, batch}),
-        kernel.mul(paddedQueries, heads * shape.headRow));
-  LogicalResult result = success();
+  headsSite.enterHead(batch, Index(0));
+  site.enterHead(batch, Index(0));
+  Index paddedQueries = arguments.getSize(*task.queryGradient, 3);
+  kernel.clear(arguments.getAddress(*task.queryGradient, {chunk, batch}),
+               kernel.mul(paddedQueries, heads * shape.headRow));
   Index keyLength = arguments.getSize(task.sites.key, 2);
   Index queryLength = arguments.getSize(task.sites.query, 2);
   panelCount = 1;
@@ -85,8 +84,7 @@ LogicalResult HeadsBackward::emitItem(Index item) {
       [&](Value first) {
         firstKey = first;
         keyCount = kernel.min(shape.keys, kernel.sub(keyLength, firstKey));
-        if (failed(beginTile()))
-          result = failure();
+        beginTile();
         keySide = enterRows(pos::Side::key, firstKey, shape.keys);
         kernel.loop(0, queryLength, shape.queries, [&](Value firstOfBlock) {
           firstQuery = firstOfBlock;
@@ -94,22 +92,15 @@ LogicalResult HeadsBackward::emitItem(Index item) {
               kernel.min(shape.queries, kernel.sub(queryLength, firstQuery));
           groupEnd = kernel.roundUp(queryCount, shape.rows);
           Visibility block = classifyRows(firstQuery, shape.queries);
-          kernel.when(block.some, [&] {
-            if (failed(emitBlock()))
-              result = failure();
-          });
+          kernel.when(block.some, [&] { emitBlock(); });
         });
-        if (failed(endTile()))
-          result = failure();
+        endTile();
       });
-  return result;
 }
 
 /// Stands at one head of the keys after the other: its sites, its panels of the
 /// tile.
-LogicalResult
-HeadsBackward::forEachKeyHead(function_ref<LogicalResult()> body) {
-  LogicalResult result = success();
+void HeadsBackward::forEachKeyHead(function_ref<void()> body) {
   kernel.loop(0, arguments.getSize(task.sites.key, 1), 1, [&](Value number) {
     kvHead = number;
     keyRows = panelOf(keyRowsOfAll, kvHead, shape.headRow);
@@ -117,28 +108,23 @@ HeadsBackward::forEachKeyHead(function_ref<LogicalResult()> body) {
             panelOf(keyGradients, kvHead, shape.headRow)};
     values = {panelOf(valuesOfAll, kvHead, shape.valueRow),
               panelOf(valueGradients, kvHead, shape.valueRow)};
-    if (failed(keySite.enterHead(batch, kvHead)) ||
-        failed(valueSite.enterHead(batch, kvHead)) || failed(body()))
-      result = failure();
+    keySite.enterHead(batch, kvHead);
+    valueSite.enterHead(batch, kvHead);
+    body();
   });
-  return result;
 }
 
-LogicalResult HeadsBackward::beginTile() {
-  LogicalResult result =
-      forEachKeyHead([&] { return BackwardKernel::beginTile(); });
+void HeadsBackward::beginTile() {
+  forEachKeyHead([&] { BackwardKernel::beginTile(); });
   headsSite.clearSums();
-  return result;
 }
 
-LogicalResult HeadsBackward::endTile() {
-  LogicalResult result =
-      forEachKeyHead([&] { return BackwardKernel::endTile(); });
+void HeadsBackward::endTile() {
+  forEachKeyHead([&] { BackwardKernel::endTile(); });
   headsSite.storeSums();
-  return result;
 }
 
-LogicalResult HeadsBackward::emitBlock() {
+void HeadsBackward::emitBlock() {
   // Entry of (query, key) in the tables: padding + (Lq - 1 - query) + key. The
   // window begins with the block's last query.
   Index entry = kernel.sub(arguments.getSize(task.sites.query, 2), firstQuery);
@@ -148,11 +134,11 @@ LogicalResult HeadsBackward::emitBlock() {
   gradientWindow.clear();
   loadStatistics();
   auto [low, high] = classifyGroups();
-  if (failed(emitProducts(low, high)) || failed(emitVisibleLanes(low, high)) ||
-      failed(emitPayloads(low, high)) || failed(emitGradients(low, high)))
-    return failure();
+  emitProducts(low, high);
+  emitVisibleLanes(low, high);
+  emitPayloads(low, high);
+  emitGradients(low, high);
   gradientWindow.addTo(task.tableGradients, chunk, batch, entry);
-  return success();
 }
 
 /// What the softmax needs of the rows of the block, head by head.
@@ -177,9 +163,7 @@ void HeadsBackward::loadStatistics() {
 BackwardKernel::Visibility HeadsBackward::classifyRows(Index first,
                                                        int64_t count) {
   if (variesWith(task.plan, pos::Axis::head)) {
-    auto constant = [&](bool value) {
-      return kernel.constant(kernel.builder.getBoolAttr(value));
-    };
+    auto constant = [&](bool value) { return kernel.constantI1(value); };
     return {constant(false), constant(true)};
   }
   TileSide querySide = enterRows(pos::Side::query, first, count);
@@ -215,32 +199,26 @@ std::pair<Index, Index> HeadsBackward::classifyGroups() {
 // S and dP
 //===----------------------------------------------------------------------===//
 
-FailureOr<HeadsBackward::Rows>
-HeadsBackward::prepareRows(unsigned tensor, int64_t dim, int64_t row,
-                           bool mustCopy, Value buffer,
-                           function_ref<LogicalResult()> copy) {
+HeadsBackward::Rows HeadsBackward::prepareRows(unsigned tensor, int64_t dim,
+                                               int64_t row, bool mustCopy,
+                                               Value buffer,
+                                               function_ref<void()> copy) {
   // In place, a product of columns reads whole groups of lanes.
   if (mustCopy || !task.element.isF32() || dim % shape.rows != 0) {
-    if (failed(copy()))
-      return failure();
+    copy();
     return Rows{buffer, row};
   }
   // The rows of a group must exist.
-  LogicalResult result = success();
-  Value isCopied = arith::OrIOp::create(
-      kernel.builder, kernel.loc,
-      kernel.compare(arith::CmpIPredicate::ne, arguments.getStride(tensor, 3),
-                     1),
-      kernel.compare(arith::CmpIPredicate::ne, groupEnd, queryCount));
-  kernel.when(isCopied, [&] { result = copy(); });
-  if (failed(result))
-    return failure();
+  Value isCopied =
+      kernel.either(kernel.differ(arguments.getStride(tensor, 3), 1),
+                    kernel.differ(groupEnd, queryCount));
+  kernel.when(isCopied, [&] { copy(); });
   Value inPlace = arguments.getAddress(tensor, {batch, head, firstQuery});
   return Rows{kernel.selectF(isCopied, buffer, inPlace),
               kernel.select(isCopied, row, arguments.getStride(tensor, 2))};
 }
 
-FailureOr<HeadsBackward::Rows> HeadsBackward::prepareQueries() {
+HeadsBackward::Rows HeadsBackward::prepareQueries() {
   ArrayRef<RowMap> maps = task.plan.queryRows;
   return prepareRows(task.sites.query, shape.headDim, shape.headRow,
                      !maps.empty() || !shape.headParts.isSingle() ||
@@ -248,11 +226,11 @@ FailureOr<HeadsBackward::Rows> HeadsBackward::prepareQueries() {
                      queries.rows, [&] { return copyQueries(); });
 }
 
-FailureOr<HeadsBackward::Rows> HeadsBackward::prepareOutputGradients() {
+HeadsBackward::Rows HeadsBackward::prepareOutputGradients() {
   return prepareRows(
       task.outputGradients.front(), shape.valueDim, shape.valueRow,
       !shape.valueParts.isSingle(), outputGradients.rows, [&] {
-        return copyParts(task.outputGradients, head, firstQuery, groupEnd, {},
+        return copyParts(task.outputGradients, firstQuery, groupEnd, {},
                          querySite, outputGradients.rows);
       });
 }
@@ -278,32 +256,25 @@ void HeadsBackward::emitProduct(const Rows &rows, Value packed, int64_t dim,
                        {static_cast<int64_t>(place) * kernel.width()});
 }
 
-LogicalResult HeadsBackward::emitProducts(Index low, Index high) {
-  LogicalResult result = success();
+void HeadsBackward::emitProducts(Index low, Index high) {
   kernel.loop(0, heads, 1, [&](Value number) {
-    if (failed(enterHead(number)))
-      result = failure();
-    FailureOr<Rows> query = prepareQueries();
-    FailureOr<Rows> gradient = prepareOutputGradients();
-    if (failed(query) || failed(gradient)) {
-      result = failure();
-      return;
-    }
+    enterHead(number);
+    Rows query = prepareQueries();
+    Rows gradient = prepareOutputGradients();
     Values zeros(shape.rows * shape.vectors, kernel.splatF32(0));
     kernel.loop(low, high, shape.rows, [&](Value group) {
-      emitProduct(*query, panelOf(keysOfAll, kvHead, shape.headRow),
+      emitProduct(query, panelOf(keysOfAll, kvHead, shape.headRow),
                   shape.headDim, group, zeros, scoresOf(scores, head, group));
       // The accumulators start at -delta.
       Values initial;
       Value from = kernel.advance(delta, {kernel.mul(head, shape.queries)});
       for (int64_t r = 0; r < shape.rows; ++r)
         initial.append(shape.vectors, kernel.loadBroadcast(from, {group, r}));
-      emitProduct(*gradient, panelOf(valuesOfAll, kvHead, shape.valueRow),
+      emitProduct(gradient, panelOf(valuesOfAll, kvHead, shape.valueRow),
                   shape.valueDim, group, initial,
                   scoresOf(scoreGradients, head, group));
     });
   });
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -313,21 +284,18 @@ LogicalResult HeadsBackward::emitProducts(Index low, Index high) {
 /// Stores which lanes a row sees. Gradients of the others become zero, so that
 /// whatever stands there reaches no sum, and so do scores, unless other heads
 /// see them: their payloads read the scores of all heads.
-LogicalResult HeadsBackward::maskRow(Index number, Index row) {
+void HeadsBackward::maskRow(Index number, Index row) {
   for (int64_t v = 0; v < shape.vectors; ++v) {
     int64_t lane = v * kernel.width();
     site.enterCell(kernel.add(firstQuery, row), firstKey);
     site.setPoint(0, v);
-    FailureOr<Value> seen = emitVisible();
-    if (failed(seen))
-      return failure();
+    Value seen = emitVisible();
     Value zero = kernel.splatF32(0);
-    kernel.storeVector(kernel.selectF(*seen, kernel.splatF32(1), zero),
+    kernel.storeVector(kernel.selectF(seen, kernel.splatF32(1), zero),
                        visibleOf(number, row), {lane});
     auto clearHidden = [&](Value tiles, Index head) {
       Value at = kernel.advance(scoresOf(tiles, head, row), {lane});
-      kernel.storeVector(kernel.selectF(*seen, kernel.loadVector(at), zero),
-                         at);
+      kernel.storeVector(kernel.selectF(seen, kernel.loadVector(at), zero), at);
     };
     if (visibleStride)
       clearHidden(scoreGradients, number);
@@ -337,18 +305,16 @@ LogicalResult HeadsBackward::maskRow(Index number, Index row) {
         clearHidden(scoreGradients, head);
       });
   }
-  return success();
 }
 
-LogicalResult HeadsBackward::emitVisibleLanes(Index low, Index high) {
-  LogicalResult result = success();
+void HeadsBackward::emitVisibleLanes(Index low, Index high) {
   auto setRow = [&](Index number, Index row, Value value) {
     for (int64_t v = 0; v < shape.vectors; ++v)
       kernel.storeVector(value, visibleOf(number, row), {v * kernel.width()});
   };
   kernel.loop(0, visibleStride ? heads : 1, 1, [&](Value number) {
-    if (visibleStride && failed(site.enterHead(batch, Index(number))))
-      result = failure();
+    if (visibleStride)
+      site.enterHead(batch, Index(number));
     kernel.loop(low, kernel.min(high, queryCount), 1, [&](Value row) {
       Index kind = kernel.load(
           kernel.i64,
@@ -356,13 +322,9 @@ LogicalResult HeadsBackward::emitVisibleLanes(Index low, Index high) {
       kernel.when(
           kernel.equal(kind, TileKind::visible),
           [&] { setRow(number, row, kernel.splatF32(1)); },
-          [&] {
-            if (failed(maskRow(number, row)))
-              result = failure();
-          });
+          [&] { maskRow(number, row); });
     });
   });
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -378,7 +340,7 @@ void HeadsBackward::moveTo(Index group, Index row, Index lane) {
       kernel.add(kernel.mul(kernel.sub(row, group), shape.keys), lane));
 }
 
-LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
+void HeadsBackward::emitPoint(Index row, Index lane) {
   Value score = kernel.advance(scoresOf(scores, 0, row), {lane});
   Value gradient = kernel.advance(scoresOf(scoreGradients, 0, row), {lane});
   Value seen = kernel.advance(visibleOf(0, row), {lane});
@@ -394,10 +356,7 @@ LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
   // Where masks differ, what one head sees takes the scores of all.
   Value isSeenByOne;
   for (int64_t h = 0; visibleStride && h < heads; ++h)
-    isSeenByOne = !h ? loadSeen(h)
-                     : arith::OrIOp::create(kernel.builder, kernel.loc,
-                                            isSeenByOne, loadSeen(h))
-                           .getResult();
+    isSeenByOne = kernel.either(isSeenByOne, loadSeen(h));
   Values arguments;
   for (int64_t h = 0; h < heads; ++h) {
     Value argument = kernel.loadVector(score, {h * tileStride});
@@ -434,61 +393,50 @@ LogicalResult HeadsBackward::emitPoint(Index row, Index lane) {
   FailureOr<Values> pulled = emitHeadsPullback(
       kernel.builder, body, arguments, emitProbabilities, getSeeds, headsSite);
   if (failed(pulled))
-    return failure();
+    return kernel.check(failure());
   for (int64_t h = 0; h < heads; ++h)
     kernel.storeVector((*pulled)[h], gradient, {h * tileStride});
-  return headsSite.getStatus();
 }
 
 /// Rows [group, end); gradients of matrices are kept since row `step`.
-void HeadsBackward::emitRows(Index step, Index group, Index end,
-                             LogicalResult &result) {
+void HeadsBackward::emitRows(Index step, Index group, Index end) {
   kernel.loop(group, end, 1, [&](Value row) {
     kernel.loop(0, shape.keys, kernel.width(), [&](Value lane) {
       headsSite.setStep(
           kernel.add(kernel.mul(kernel.sub(row, step), shape.keys), lane));
       moveTo(group, row, lane);
-      if (failed(emitPoint(row, lane)))
-        result = failure();
+      emitPoint(row, lane);
     });
   });
 }
 
 /// Rows [step, end).
-LogicalResult HeadsBackward::emitGroups(Index step, Index end) {
-  LogicalResult result = success();
+void HeadsBackward::emitGroups(Index step, Index end) {
   if (task.plan.hingeSums.empty()) {
-    emitRows(step, step, end, result);
-    return result;
+    emitRows(step, step, end);
+    return;
   }
   kernel.loop(step, end, shape.rows, [&](Value group) {
     Index last = kernel.min(kernel.add(group, shape.rows), end);
     auto moveToVector = [&](Index row, Index vector) {
       moveTo(group, kernel.add(group, row), kernel.mul(vector, kernel.width()));
     };
-    if (failed(hinges.fill(headsSite, moveToVector, kernel.sub(last, group)))) {
-      result = failure();
-      return;
-    }
-    emitRows(step, group, last, result);
+    hinges.fill(headsSite, moveToVector, kernel.sub(last, group));
+    emitRows(step, group, last);
     kernel.loop(0, heads, 1, [&](Value number) {
       head = number;
       addHingeMoments();
     });
   });
-  return result;
 }
 
-LogicalResult HeadsBackward::emitPayloads(Index low, Index high) {
-  LogicalResult result = success();
+void HeadsBackward::emitPayloads(Index low, Index high) {
   Index end = kernel.min(high, queryCount);
   kernel.loop(low, end, HeadsGradients::rows, [&](Value first) {
     Index last = kernel.min(kernel.add(first, HeadsGradients::rows), end);
-    if (failed(emitGroups(first, last)))
-      result = failure();
+    emitGroups(first, last);
     headsSite.addProducts(kernel.mul(kernel.sub(last, first), shape.keys));
   });
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -516,35 +464,28 @@ void HeadsBackward::accumulate(const Rows &rows, Value tile, Value gradient,
   });
 }
 
-LogicalResult HeadsBackward::emitGradients(Index low, Index high) {
-  LogicalResult result = success();
+void HeadsBackward::emitGradients(Index low, Index high) {
   Index end = kernel.min(high, queryCount);
   kernel.loop(0, heads, 1, [&](Value number) {
-    if (failed(enterHead(number)))
-      result = failure();
-    FailureOr<Rows> gradient = prepareOutputGradients();
-    FailureOr<Rows> query = prepareQueries();
-    if (failed(query) || failed(gradient)) {
-      result = failure();
-      return;
-    }
+    enterHead(number);
+    Rows gradient = prepareOutputGradients();
+    Rows query = prepareQueries();
     // In place, rows end with the head dim.
     auto lanesOf = [&](int64_t dim) { return llvm::alignTo(dim, shape.rows); };
-    accumulate(*gradient, scoresOf(scores, head, low),
+    accumulate(gradient, scoresOf(scores, head, low),
                panelOf(valueGradients, kvHead, shape.valueRow),
                lanesOf(shape.valueDim), low, end);
-    accumulate(*query, scoresOf(scoreGradients, head, low),
+    accumulate(query, scoresOf(scoreGradients, head, low),
                panelOf(keyGradients, kvHead, shape.headRow),
                lanesOf(shape.headDim), low, end);
     emitQueryGradient(low, high);
   });
-  return result;
 }
 
 /// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes].
 void HeadsBackward::emitQueryGradient(Index low, Index high) {
   int64_t row = shape.headRow;
-  Value base = arguments.getAddress(task.queryGradient,
+  Value base = arguments.getAddress(*task.queryGradient,
                                     {chunk, batch, head, firstQuery});
   Value slabs = panelOf(keyRowsOfAll, kvHead, row);
   kernel.loop(low, high, shape.rows, [&](Value group) {
@@ -571,28 +512,22 @@ void HeadsBackward::emitQueryGradient(Index low, Index high) {
 // Kernel
 //===----------------------------------------------------------------------===//
 
-LogicalResult codegen::createHeadsBackward(ModuleOp kernels, Location loc,
-                                           StringRef name,
-                                           const BackwardTask &task,
-                                           const VectorTarget &target) {
-  LogicalResult result = success();
+void codegen::createHeadsBackward(const Lowering &lowering, StringRef suffix,
+                                  const BackwardTask &task,
+                                  const VectorTarget &target) {
   ScratchLayout layout;
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return HeadsBackward::countItems(arguments, kernel, task);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return HeadsBackward::getItems(kernel, arguments, task);
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value scratch) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value scratch) {
     HeadsBackward backward(kernel, arguments, task, layout, scratch);
-    kernel.loop(begin, end, 1, [&](Value item) {
-      if (failed(backward.emitItem(item)))
-        result = failure();
-    });
+    items.forEach([&](const Item &item) { backward.emitItem(item); });
   };
   // Called after `run`, which hands the memory out.
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layout.getBytes());
   };
-  createKernel(kernels, loc, name, task.operands, target,
-               {countItems, scratchBytes, run});
-  return result;
+  createKernel(lowering, suffix, task.operands, target,
+               {items, scratchBytes, run});
 }

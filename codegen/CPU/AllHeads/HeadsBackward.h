@@ -29,12 +29,9 @@
 
 namespace sextant::codegen {
 
-/// Adds the main kernel to `kernels`.
-mlir::LogicalResult createHeadsBackward(mlir::ModuleOp kernels,
-                                        mlir::Location loc,
-                                        llvm::StringRef name,
-                                        const BackwardTask &task,
-                                        const VectorTarget &target);
+/// Adds the main kernel.
+void createHeadsBackward(const Lowering &lowering, llvm::StringRef suffix,
+                         const BackwardTask &task, const VectorTarget &target);
 
 class HeadsBackward : public BackwardKernel {
 public:
@@ -42,9 +39,9 @@ public:
                 const BackwardTask &task, ScratchLayout &layout,
                 mlir::Value scratch);
 
-  static Index countItems(ArgumentBlock &arguments, KernelBuilder &kernel,
-                          const BackwardTask &task);
-  mlir::LogicalResult emitItem(Index item);
+  static ItemSpace getItems(KernelBuilder &kernel, ArgumentBlock &arguments,
+                            const BackwardTask &task);
+  void emitItem(const Item &item);
 
 private:
   /// Rows of a block of queries, in place or copied.
@@ -53,33 +50,29 @@ private:
     Index stride = 0;
   };
 
-  mlir::LogicalResult enterHead(Index number);
-  mlir::LogicalResult
-  forEachKeyHead(llvm::function_ref<mlir::LogicalResult()> body);
-  mlir::LogicalResult beginTile();
-  mlir::LogicalResult endTile();
-  mlir::LogicalResult emitBlock();
+  void enterHead(Index number);
+  void forEachKeyHead(llvm::function_ref<void()> body);
+  void beginTile();
+  void endTile();
+  void emitBlock();
   void loadStatistics();
   std::pair<Index, Index> classifyGroups();
   Visibility classifyRows(Index first, int64_t count);
-  mlir::FailureOr<Rows> prepareQueries();
-  mlir::FailureOr<Rows> prepareOutputGradients();
-  mlir::FailureOr<Rows>
-  prepareRows(unsigned tensor, int64_t dim, int64_t row, bool mustCopy,
-              mlir::Value buffer,
-              llvm::function_ref<mlir::LogicalResult()> copy);
-  mlir::LogicalResult emitProducts(Index low, Index high);
+  Rows prepareQueries();
+  Rows prepareOutputGradients();
+  Rows prepareRows(unsigned tensor, int64_t dim, int64_t row, bool mustCopy,
+                   mlir::Value buffer, llvm::function_ref<void()> copy);
+  void emitProducts(Index low, Index high);
   void emitProduct(const Rows &rows, mlir::Value packed, int64_t dim,
                    Index group, mlir::ValueRange initial, mlir::Value to);
-  mlir::LogicalResult emitVisibleLanes(Index low, Index high);
-  mlir::LogicalResult maskRow(Index number, Index row);
-  mlir::LogicalResult emitPayloads(Index low, Index high);
-  mlir::LogicalResult emitGroups(Index step, Index end);
-  void emitRows(Index step, Index group, Index end,
-                mlir::LogicalResult &result);
+  void emitVisibleLanes(Index low, Index high);
+  void maskRow(Index number, Index row);
+  void emitPayloads(Index low, Index high);
+  void emitGroups(Index step, Index end);
+  void emitRows(Index step, Index group, Index end);
   void moveTo(Index group, Index row, Index lane);
-  mlir::LogicalResult emitPoint(Index row, Index lane);
-  mlir::LogicalResult emitGradients(Index low, Index high);
+  void emitPoint(Index row, Index lane);
+  void emitGradients(Index low, Index high);
   void accumulate(const Rows &rows, mlir::Value scores, mlir::Value gradient,
                   int64_t row, Index low, Index high);
   void emitQueryGradient(Index low, Index high);

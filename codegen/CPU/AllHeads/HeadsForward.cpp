@@ -2,8 +2,8 @@
 
 #include "codegen/CPU/AllHeads/HeadsForward.h"
 #include "codegen/CPU/Forward/AttentionLaunch.h"
-#include "codegen/Payload/Payload.h"
 #include "codegen/Tables/HeadsPayload.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/CacheTraffic.h"
 
 using namespace mlir;
@@ -49,38 +49,33 @@ Value HeadsForwardItem::scoresOf(Index number, Index row) {
                              kernel.mul(row, task.panel)});
 }
 
-LogicalResult HeadsForwardItem::enterHead(Index number) {
+void HeadsForwardItem::enterHead(Index number) {
   head = number;
   Index heads = arguments.getSize(task.sites.query, 1);
   Index group = kernel.div(heads, arguments.getSize(task.sites.key, 1));
   kvHead = kernel.div(head, group);
   scoreOffset = kernel.mul(head, task.scoreStride);
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
 // The item
 //===----------------------------------------------------------------------===//
 
-LogicalResult HeadsForwardItem::emit(Index batchNumber, Index first,
-                                     Index count) {
+void HeadsForwardItem::emit(Index batchNumber, Index first, Index count) {
   batch = batchNumber;
   firstOfItem = first;
   panelsOfItem = count;
   panelCount = 1;
-  if (failed(headsSite.enterHead(batch, Index(0))) ||
-      failed(site.enterHead(batch, Index(0))))
-    return failure();
-  LogicalResult result = success();
+  headsSite.enterHead(batch, Index(0));
+  site.enterHead(batch, Index(0));
   kernel.loop(0, panelsOfItem, 1, [&](Value panel) {
     enterPanel(panel);
     kernel.loop(0, task.heads, 1, [&](Value number) {
-      if (failed(enterHead(number)) || failed(querySite.enterHead(batch, head)))
-        result = failure();
+      enterHead(number);
+      querySite.enterHead(batch, head);
       kernel.loop(0, task.panel, kernel.width(), [&](Value lane) {
-        if (failed(packVector(kernel.add(placeOfPanel, head), lane,
-                              kernel.add(firstQuery, lane))))
-          result = failure();
+        packVector(kernel.add(placeOfPanel, head), lane,
+                   kernel.add(firstQuery, lane));
       });
     });
   });
@@ -90,21 +85,18 @@ LogicalResult HeadsForwardItem::emit(Index batchNumber, Index first,
     keyCount = kernel.min(task.keys, kernel.sub(keyRows, first));
     kernel.loop(0, panelsOfItem, 1, [&](Value panel) {
       enterPanel(panel);
-      whenPossible(classifyKeys(firstKey, keyCount, task.keys), [&] {
-        if (failed(emitBlock(panel)))
-          result = failure();
-      });
+      whenPossible(classifyKeys(firstKey, keyCount, task.keys),
+                   [&] { emitBlock(panel); });
     });
   });
   kernel.loop(0, panelsOfItem, 1, [&](Value panel) {
     enterPanel(panel);
     kernel.loop(0, task.heads, 1, [&](Value number) {
-      if (failed(enterHead(number)) || failed(site.enterHead(batch, head)))
-        result = failure();
+      enterHead(number);
+      site.enterHead(batch, head);
       storePanel(kernel.add(placeOfPanel, head), 0);
     });
   });
-  return result;
 }
 
 /// Stands at a panel of the item.
@@ -121,7 +113,7 @@ void HeadsForwardItem::enterPanel(Index number) {
   rows = mask.enter(pos::Side::query, firstQuery, queryCount, task.panel);
 }
 
-LogicalResult HeadsForwardItem::emitBlock(Index panel) {
+void HeadsForwardItem::emitBlock(Index panel) {
   // Entry of (key, query) in the tables: padding + (Lk - 1 - key) + query. The
   // window begins with the block's last key.
   Index first = kernel.sub(arguments.getSize(task.sites.key, 2), firstKey);
@@ -129,17 +121,15 @@ LogicalResult HeadsForwardItem::emitBlock(Index panel) {
       kernel.add(kernel.add(first, firstQuery), task.sites.padding - task.keys);
   window.load(batch, first);
   auto [low, high] = classifyGroups();
-  if (failed(emitProducts(panel, low, high)) || failed(emitPayloads(low, high)))
-    return failure();
+  emitProducts(panel, low, high);
+  emitPayloads(low, high);
   Index seen = kernel.min(high, keyCount);
-  LogicalResult result = success();
   kernel.when(kernel.less(low, seen), [&] {
     kernel.loop(0, task.heads, 1, [&](Value number) {
-      if (failed(enterHead(number)) || failed(emitHead(low, seen)))
-        result = failure();
+      enterHead(number);
+      emitHead(low, seen);
     });
   });
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -186,14 +176,12 @@ std::pair<Index, Index> HeadsForwardItem::classifyGroups() {
 // Scores
 //===----------------------------------------------------------------------===//
 
-LogicalResult HeadsForwardItem::emitProducts(Index panel, Index low,
-                                             Index high) {
-  LogicalResult result = success();
+void HeadsForwardItem::emitProducts(Index panel, Index low, Index high) {
   Index last = kernel.sub(keyCount, 1);
   kernel.loop(0, task.heads, 1, [&](Value number) {
-    if (failed(enterHead(number)) || failed(keySite.enterHead(batch, kvHead)) ||
-        failed(prepareKeys()))
-      result = failure();
+    enterHead(number);
+    keySite.enterHead(batch, kvHead);
+    prepareKeys();
     query = at(scratch.query, {kernel.mul(kernel.add(placeOfPanel, head),
                                           task.queryWords * task.panel)});
     kernel.loop(low, high, task.rows, [&](Value group) {
@@ -220,14 +208,12 @@ LogicalResult HeadsForwardItem::emitProducts(Index panel, Index low,
                            {static_cast<int64_t>(place) * kernel.width()});
     });
   });
-  return result;
 }
 
-LogicalResult HeadsForwardItem::emitPayloads(Index low, Index high) {
-  LogicalResult result = success();
+void HeadsForwardItem::emitPayloads(Index low, Index high) {
   kernel.loop(low, high, task.rows, [&](Value group) {
     if (!task.plan.mask) {
-      result = emitRows(group);
+      emitRows(group);
       return;
     }
     Index kind = kernel.load(
@@ -237,18 +223,15 @@ LogicalResult HeadsForwardItem::emitPayloads(Index low, Index high) {
         kernel.equal(kind, TileKind::hidden),
         [&] { hideRows(group, kernel.add(group, task.rows)); },
         [&] {
-          result = emitRows(group);
-          kernel.when(kernel.equal(kind, TileKind::masked), [&] {
-            if (failed(maskGroup(group)))
-              result = failure();
-          });
+          emitRows(group);
+          kernel.when(kernel.equal(kind, TileKind::masked),
+                      [&] { maskGroup(group); });
         });
   });
   // The partner of an odd last key.
   Index end = kernel.min(high, keyCount);
   kernel.when(kernel.equal(kernel.rem(end, 2), 1),
               [&] { hideRows(end, kernel.add(end, 1)); });
-  return result;
 }
 
 void HeadsForwardItem::hideRows(Index low, Index high) {
@@ -263,19 +246,13 @@ void HeadsForwardItem::hideRows(Index low, Index high) {
 }
 
 /// The payload at a group of keys.
-LogicalResult HeadsForwardItem::emitRows(Index group) {
+void HeadsForwardItem::emitRows(Index group) {
   Index end = kernel.min(kernel.add(group, task.rows), keyCount);
   auto moveToVector = [&](Index row, Index vector) {
     moveTo(group, kernel.add(group, row), kernel.mul(vector, kernel.width()));
   };
-  if (failed(hinges.fill(headsSite, moveToVector, kernel.sub(end, group))))
-    return failure();
-  LogicalResult result = success();
-  kernel.loop(group, end, 1, [&](Value row) {
-    if (failed(emitRow(group, row)))
-      result = failure();
-  });
-  return result;
+  hinges.fill(headsSite, moveToVector, kernel.sub(end, group));
+  kernel.loop(group, end, 1, [&](Value row) { emitRow(group, row); });
 }
 
 void HeadsForwardItem::moveTo(Index group, Index keyInBlock, Index lane) {
@@ -287,8 +264,7 @@ void HeadsForwardItem::moveTo(Index group, Index keyInBlock, Index lane) {
 }
 
 /// The payload at one key and all queries of the panel.
-LogicalResult HeadsForwardItem::emitRow(Index group, Index keyInBlock) {
-  LogicalResult result = success();
+void HeadsForwardItem::emitRow(Index group, Index keyInBlock) {
   pos::ScoreOp score = task.plan.score;
   Block &body = score.getBody().front();
   kernel.loop(0, task.panel, kernel.width(), [&](Value lane) {
@@ -298,58 +274,45 @@ LogicalResult HeadsForwardItem::emitRow(Index group, Index keyInBlock) {
     for (int64_t number = 0; number < task.heads; ++number)
       scores.push_back(kernel.loadVector(row, {number * task.scoreStride}));
     HeadsEmitter emitter(kernel.builder, headsSite, /*keepsUnits=*/false);
-    if (failed(emitter.emit(body, scores))) {
-      result = failure();
-      return;
-    }
+    if (failed(emitter.emit(body, scores)))
+      return kernel.check(failure());
     FailureOr<Values> results =
         emitter.getAll(body.getTerminator()->getOperand(0));
-    if (failed(results)) {
-      result = failure();
-      return;
-    }
+    if (failed(results))
+      return kernel.check(failure());
     for (auto [number, value] : llvm::enumerate(*results))
       kernel.storeVector(value, row,
                          {static_cast<int64_t>(number) * task.scoreStride});
   });
-  return result;
 }
 
-LogicalResult HeadsForwardItem::maskGroup(Index group) {
-  LogicalResult result = success();
+void HeadsForwardItem::maskGroup(Index group) {
   pos::MaskOp op = task.plan.mask;
   Index end = kernel.min(kernel.add(group, task.rows), keyCount);
   kernel.loop(0, task.heads, 1, [&](Value number) {
-    if (failed(site.enterHead(batch, Index(number))))
-      result = failure();
+    site.enterHead(batch, Index(number));
     kernel.loop(group, end, 1, [&](Value row) {
       site.enterPanel(firstQuery, 0);
       for (int64_t v = 0; v < task.vectors; ++v) {
         site.setPoint(v, kernel.add(firstKey, row), 0);
-        FailureOr<SmallVector<Value>> visible =
-            emitPayload(kernel.builder, op.getBody().front(), {}, site);
-        if (failed(visible)) {
-          result = failure();
-          return;
-        }
+        Values visible = callPayload(kernel, op.getBody().front(), {}, site);
         Value at = kernel.advance(scoresOf(number, row), {v * kernel.width()});
-        kernel.storeVector(kernel.selectF(visible->front(),
+        kernel.storeVector(kernel.selectF(visible.front(),
                                           kernel.loadVector(at),
                                           kernel.splatF32(hiddenScore)),
                            at);
       }
     });
   });
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
 // Softmax and output of one head
 //===----------------------------------------------------------------------===//
 
-LogicalResult HeadsForwardItem::emitHead(Index low, Index high) {
-  if (failed(valueSite.enterHead(batch, kvHead)) || failed(prepareValues()))
-    return failure();
+void HeadsForwardItem::emitHead(Index low, Index high) {
+  valueSite.enterHead(batch, kvHead);
+  prepareValues();
   Values maxima;
   Index place = kernel.add(placeOfPanel, head);
   Value before = statistics(scratch.maximum, place);
@@ -395,11 +358,9 @@ LogicalResult HeadsForwardItem::emitHead(Index low, Index high) {
 // Kernel and launch
 //===----------------------------------------------------------------------===//
 
-static LogicalResult createHeadsForward(ModuleOp kernels, Location loc,
-                                        StringRef name,
-                                        const HeadsForwardTask &task,
-                                        const VectorTarget &target) {
-  LogicalResult result = success();
+static void createHeadsForward(const Lowering &lowering,
+                               const HeadsForwardTask &task,
+                               const VectorTarget &target) {
   ForwardScratch scratch(task, target);
   ScratchLayout layout;
   layout.reserve(scratch.words);
@@ -420,29 +381,27 @@ static LogicalResult createHeadsForward(ModuleOp kernels, Location loc,
                           getItemPanels(kernel, arguments));
   };
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.mul(countTiles(kernel, arguments),
-                      arguments.getSize(task.sites.query, 0));
+    return ItemSpace(kernel, {arguments.getSize(task.sites.query, 0),
+                              countTiles(kernel, arguments)});
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value memory) {
     Index all = countPanels(kernel, arguments);
     Index perItem = getItemPanels(kernel, arguments);
     Index tiles = countTiles(kernel, arguments);
     HeadsForwardItem emitter(kernel, arguments, task, scratch, layout, memory);
-    kernel.loop(begin, end, 1, [&](Value item) {
+    items.forEach([&](const Item &item) {
       // The last tile first: under a causal mask it is the longest.
-      Index tile = kernel.sub(kernel.sub(tiles, 1), kernel.rem(item, tiles));
+      Index tile = kernel.sub(kernel.sub(tiles, 1), item[1]);
       Index first = kernel.mul(tile, perItem);
-      result = emitter.emit(kernel.div(item, tiles), first,
-                            kernel.min(perItem, kernel.sub(all, first)));
+      emitter.emit(item[0], first, kernel.min(perItem, kernel.sub(all, first)));
     });
   };
   // Called after `run`, which hands the memory out.
   auto bytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layout.getBytes());
   };
-  createKernel(kernels, loc, name, task.operands, target, {items, bytes, run});
-  return result;
+  createKernel(lowering, "forward", task.operands, target, {items, bytes, run});
 }
 
 FailureOr<SmallVector<Value>>
@@ -461,21 +420,14 @@ codegen::lowerHeadsForward(const Lowering &lowering) {
   options.order = OffsetOrder::Descending;
   options.padding = task.tablePadding();
   Value packed = weights.launch(lowering);
-  FailureOr<HoistTables> tables =
-      launchHoists(lowering, options, &weights, packed);
-  if (failed(tables))
-    return failure();
+  HoistTables tables = launchHoists(lowering, options, &weights, packed);
 
   LaunchOperands operands;
-  addForwardReads(lowering, *tables, task, operands);
+  addForwardReads(lowering, tables, task, operands);
   task.packed = operands.read(packed);
   addForwardWrites(lowering, task, operands);
-  if (failed(createHeadsForward(lowering.kernels, lowering.getLoc(),
-                                lowering.getKernelName("forward"), task,
-                                target)))
-    return failure();
-  if (failed(launchAttention(lowering, operands, "forward", task.sites,
-                             2 * (task.headDim + task.valueDim))))
-    return failure();
+  createHeadsForward(lowering, task, target);
+  launchAttention(lowering, operands, "forward", task.sites,
+                  2 * (task.headDim + task.valueDim));
   return operands.writes;
 }

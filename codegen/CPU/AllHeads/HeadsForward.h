@@ -55,21 +55,21 @@ public:
                    ScratchLayout &layout, mlir::Value memory);
 
   /// Panels `first` to `first + count - 1` of the queries.
-  mlir::LogicalResult emit(Index batch, Index first, Index count);
+  void emit(Index batch, Index first, Index count);
 
 private:
   void enterPanel(Index number);
-  mlir::LogicalResult emitBlock(Index panel);
+  void emitBlock(Index panel);
   std::pair<Index, Index> classifyGroups();
-  mlir::LogicalResult emitProducts(Index panel, Index low, Index high);
-  mlir::LogicalResult emitPayloads(Index low, Index high);
-  mlir::LogicalResult emitRows(Index group);
-  mlir::LogicalResult emitRow(Index group, Index keyInBlock);
+  void emitProducts(Index panel, Index low, Index high);
+  void emitPayloads(Index low, Index high);
+  void emitRows(Index group);
+  void emitRow(Index group, Index keyInBlock);
   void moveTo(Index group, Index keyInBlock, Index lane);
-  mlir::LogicalResult maskGroup(Index group);
-  mlir::LogicalResult emitHead(Index low, Index high);
+  void maskGroup(Index group);
+  void emitHead(Index low, Index high);
   void hideRows(Index low, Index high);
-  mlir::LogicalResult enterHead(Index number);
+  void enterHead(Index number);
   TileClass classifyKeys(Index first, Index count, int64_t unit);
   mlir::Value scoresOf(Index number, Index row);
 

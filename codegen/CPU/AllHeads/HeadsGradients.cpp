@@ -50,8 +50,10 @@ void HeadsGradients::addToTable(pos::HoistOp hoist, Value lanes) {
   case HoistForm::OffsetTable:
     if (gradients.holds(hoist))
       addVector(gradients.getEntry(hoist, row, entry));
-    else if (failed(pullbackHoist(kernel.builder, hoist, lanes, *this)))
-      status = failure(); // computed in place, under given positions
+    else
+      kernel.check(
+          pullbackHoist(kernel.builder, hoist, lanes,
+                        *this)); // computed in place, under given positions
     return;
   case HoistForm::HeadScalar:
     addVector(kernel.advance(getSums(hoist.getResult()),
@@ -230,9 +232,8 @@ void HeadsGradients::clearSums() {
 
 /// Adds the sum of the lanes to a sum in double.
 void HeadsGradients::addToChunk(Value lanes, Value address) {
-  Type f64 = kernel.builder.getF64Type();
-  Value addend = arith::ExtFOp::create(kernel.builder, kernel.loc, f64,
-                                       kernel.sumLanes(lanes));
+  Type f64 = kernel.f64;
+  Value addend = kernel.widen(kernel.sumLanes(lanes));
   kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
                                      kernel.load(f64, address), addend),
                address);
@@ -240,7 +241,7 @@ void HeadsGradients::addToChunk(Value lanes, Value address) {
 
 void HeadsGradients::storeSums() {
   int64_t width = kernel.width();
-  Type f64 = kernel.builder.getF64Type();
+  Type f64 = kernel.f64;
   auto lanesOf = [&](Value from, Index element) {
     return kernel.loadVector(from, {kernel.mul(element, width)});
   };

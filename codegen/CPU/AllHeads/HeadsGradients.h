@@ -37,8 +37,6 @@ public:
 
   /// The place of the point among those that are kept: lanes since the first.
   void setStep(Index lanes) { step = lanes; }
-  /// Whether all gradients had rules.
-  mlir::LogicalResult getStatus() const { return status; }
 
   void beginHeads() override { isAmongHeads = true; }
   void endHeads() override;
@@ -89,7 +87,6 @@ private:
   /// Cotangents of values that heads share, summed over the heads so far.
   llvm::MapVector<mlir::Operation *, mlir::Value> shared;
   bool isAmongHeads = false;
-  mlir::LogicalResult status = mlir::success();
   Places results, elements, sums;
 };
 

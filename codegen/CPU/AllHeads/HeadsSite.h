@@ -37,7 +37,8 @@ public:
   SiteContext &getSite() override { return *this; }
   int64_t getHeadCount() override { return weights.getHeads(); }
   mlir::LogicalResult enterHead(int64_t head) override {
-    return KernelSite::enterHead(this->batchIndex, head);
+    KernelSite::enterHead(this->batchIndex, head);
+    return this->kernel.getStatus();
   }
   using KernelSite::enterHead;
   const HeadsWeights &getWeights() override { return weights; }

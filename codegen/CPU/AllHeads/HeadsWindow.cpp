@@ -69,8 +69,8 @@ void HeadsWindow::load(Index batch, Index first) {
   });
 }
 
-void HeadsWindow::addTo(ArrayRef<SiteOperands::Number> sums, Index chunk,
-                        Index batch, Index first) {
+void HeadsWindow::addTo(ArrayRef<PartialSum> sums, Index chunk, Index batch,
+                        Index first) {
   forVectors([&](const Rows &rows, Index row, Index entry, Value inWindow) {
     if (!sums[rows.number])
       return;

@@ -12,6 +12,7 @@
 #define SEXTANT_CODEGEN_CPU_ALLHEADS_HEADSWINDOW_H
 
 #include "codegen/Emit/ScratchLayout.h"
+#include "codegen/Rows/PartialSum.h"
 #include "codegen/Tiles/KernelSite.h"
 
 namespace sextant::codegen {
@@ -33,8 +34,8 @@ public:
   void load(Index batch, Index first);
   /// Adds the window to the tensors [chunks, B, rows, T] of partial sums, one
   /// per plan.hoisted.
-  void addTo(llvm::ArrayRef<SiteOperands::Number> sums, Index chunk,
-             Index batch, Index first);
+  void addTo(llvm::ArrayRef<PartialSum> sums, Index chunk, Index batch,
+             Index first);
   void clear();
 
 private:

@@ -1,7 +1,7 @@
 //===- BackwardCell.cpp - P and dS of a group of rows and a panel of keys -===//
 
 #include "codegen/CPU/Backward/BackwardKernel.h"
-#include "codegen/Payload/Payload.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/RegisterTile.h"
 
 using namespace mlir;
@@ -48,17 +48,11 @@ Value BackwardKernel::loadStatistics(unsigned tensor, Index group, Index row) {
 /// as well, it would take seconds to compile.
 bool BackwardKernel::rollsRows() { return !task.plan.scans.empty(); }
 
-LogicalResult
-BackwardKernel::forRows(function_ref<LogicalResult(Index row)> body) {
-  LogicalResult result = success();
-  if (rollsRows()) {
-    kernel.loop(0, shape.rows, 1, [&](Value row) { result = body(row); });
-    return result;
-  }
+void BackwardKernel::forRows(function_ref<void(Index row)> body) {
+  if (rollsRows())
+    return kernel.loop(0, shape.rows, 1, [&](Value row) { body(row); });
   for (int64_t row = 0; row < shape.rows; ++row)
-    if (failed(body(row)))
-      return failure();
-  return result;
+    body(row);
 }
 
 void BackwardKernel::keepProducts(ValueRange products, Value memory) {
@@ -75,13 +69,11 @@ Values BackwardKernel::loadCell(Value memory) {
   return cell;
 }
 
-LogicalResult BackwardKernel::emitCell(Index group, Index panel,
-                                       bool isMasked) {
+void BackwardKernel::emitCell(Index group, Index panel, bool isMasked) {
   Values initial(shape.rows * shape.vectors, kernel.splatF32(0.0));
   Values scores = emitProduct(queries, keys, shape.headDim, shape.headRow,
                               group, panel, initial);
-  if (failed(emitProbabilities(scores, group, panel, isMasked)))
-    return failure();
+  emitProbabilities(scores, group, panel, isMasked);
   // The accumulators start at -delta.
   for (int64_t r = 0; r < shape.rows; ++r) {
     Value delta = loadStatistics(task.negativeDelta, group, r);
@@ -90,31 +82,24 @@ LogicalResult BackwardKernel::emitCell(Index group, Index panel,
   }
   Values gradients = emitProduct(outputGradients, values, shape.valueDim,
                                  shape.valueRow, group, panel, initial);
-  if (failed(emitScoreGradients(gradients, group, panel, isMasked)))
-    return failure();
+  emitScoreGradients(gradients, group, panel, isMasked);
   addHingeMoments();
-  return success();
 }
 
 void BackwardKernel::addHingeMoments() {
   if (site.getSweep() == BackwardSite::Sweep::Totals)
     return;
   SmallVector<Value> moments;
-  for (BackwardTask::Number tensor : task.hingeMoments)
-    moments.push_back(
-        tensor ? arguments.getAddress(*tensor, {chunk, batch, head}) : Value());
+  for (const PartialSum &sum : task.hingeMoments)
+    moments.push_back(sum ? arguments.getAddress(*sum, {chunk, batch, head})
+                          : Value());
   hinges.addMoments(batch, head, moments);
 }
 
 /// Scans ask which keys are visible.
-LogicalResult BackwardKernel::findVisible(bool isMasked) {
-  site.setVisible({});
-  if (!isMasked || task.plan.scans.empty())
-    return success();
-  FailureOr<Value> visible = emitVisible();
-  if (succeeded(visible))
-    site.setVisible(*visible);
-  return visible;
+void BackwardKernel::findVisible(bool isMasked) {
+  bool asks = isMasked && !task.plan.scans.empty();
+  site.setVisible(asks ? emitVisible() : Value());
 }
 
 //===----------------------------------------------------------------------===//
@@ -126,35 +111,29 @@ bool BackwardKernel::keepsScores() {
   return task.plan.score && !form.isAdditive;
 }
 
-FailureOr<Value> BackwardKernel::emitVisible() {
+Value BackwardKernel::emitVisible() {
   // Lanes past the last key and rows past the last query are hidden as well.
   Value visible = kernel.lanesBelow(
       kernel.sub(arguments.getSize(task.sites.key, 2), site.getKey()));
   Value isRow = kernel.broadcast(
       kernel.less(site.getQuery(), arguments.getSize(task.sites.query, 2)));
-  visible = arith::AndIOp::create(kernel.builder, kernel.loc, visible, isRow);
+  visible = kernel.both(visible, isRow);
   pos::MaskOp mask = task.plan.mask;
   if (!mask)
     return visible;
-  FailureOr<SmallVector<Value>> seen =
-      emitPayload(kernel.builder, mask.getBody().front(), {}, site);
-  if (failed(seen))
-    return failure();
-  return arith::AndIOp::create(kernel.builder, kernel.loc, visible,
-                               kernel.broadcast(seen->front()))
-      .getResult();
+  Values seen = callPayload(kernel, mask.getBody().front(), {}, site);
+  return kernel.both(visible, kernel.broadcast(seen.front()));
 }
 
 /// P = exp(score - shift) / sum, of the score that the forward had.
-LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
-                                                Index group, Index panel,
-                                                bool isMasked) {
+void BackwardKernel::emitProbabilities(ValueRange products, Index group,
+                                       Index panel, bool isMasked) {
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
   site.setReplays(false);
   keepProducts(products, cellScores);
-  auto emitRow = [&](Index r) -> LogicalResult {
+  auto emitRow = [&](Index r) {
     Value negativeShift = loadStatistics(task.negativeShift, group, r);
     Value inverseSum = loadStatistics(task.inverseSum, group, r);
     for (int64_t step = 0; step < shape.vectors; ++step) {
@@ -164,33 +143,23 @@ LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
                           ? kernel.loadVector(cellScores, {inCell})
                           : products[r.getConstant() * shape.vectors + v];
       site.setPoint(r, v);
-      if (failed(findVisible(isMasked)))
-        return failure();
-      auto emitPayloadAt = [&](Value argument) -> FailureOr<Value> {
+      findVisible(isMasked);
+      auto emitPayloadAt = [&](Value argument) {
         if (keepsScores())
           kernel.storeVector(argument, cellScores, {inCell});
         pos::ScoreOp op = task.plan.score;
-        FailureOr<SmallVector<Value>> results =
-            emitPayload(kernel.builder, op.getBody().front(), argument, site);
-        if (failed(results))
-          return failure();
-        return results->front();
+        return callPayload(kernel, op.getBody().front(), argument, site)
+            .front();
       };
       ScoreForm::PayloadFunction payload;
       if (task.plan.score)
         payload = emitPayloadAt;
-      FailureOr<Value> score = form.emitScore(kernel, product, payload);
-      if (failed(score))
-        return failure();
-      Value p = kernel.exp2(form.emitExponent(kernel, *score, negativeShift),
+      Value score = form.emitScore(kernel, product, payload);
+      Value p = kernel.exp2(form.emitExponent(kernel, score, negativeShift),
                             /*isForBf16=*/shape.dot);
       p = kernel.mulF(p, inverseSum);
-      if (isMasked) {
-        FailureOr<Value> visible = emitVisible();
-        if (failed(visible))
-          return failure();
-        p = kernel.selectF(*visible, p, kernel.splatF32(0.0));
-      }
+      if (isMasked)
+        p = kernel.selectF(emitVisible(), p, kernel.splatF32(0.0));
       if (shape.dot)
         kernel.storeVector(p, cellProbabilities, {inCell});
       else
@@ -200,27 +169,23 @@ LogicalResult BackwardKernel::emitProbabilities(ValueRange products,
       if (!rollsRows())
         stored[r.getConstant() * shape.vectors + v] = p;
     }
-    return success();
   };
-  if (failed(forRows(emitRow)))
-    return failure();
+  forRows(emitRow);
   if (shape.dot)
     storePairs(rollsRows() ? loadCell(cellProbabilities) : stored,
                probabilities, group, panel);
-  return success();
 }
 
 /// dS = P (dP - delta), pulled back through the score payload.
-LogicalResult BackwardKernel::emitScoreGradients(ValueRange products,
-                                                 Index group, Index panel,
-                                                 bool isMasked) {
+void BackwardKernel::emitScoreGradients(ValueRange products, Index group,
+                                        Index panel, bool isMasked) {
   pos::ScoreOp scoreOp = task.plan.score;
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
   site.setReplays(true);
   keepProducts(products, cellSlopes);
-  auto emitRow = [&](Index r) -> LogicalResult {
+  auto emitRow = [&](Index r) {
     for (int64_t step = 0; step < shape.vectors; ++step) {
       int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
       Index inCell = kernel.add(kernel.mul(r, shape.panel), v * kernel.width());
@@ -231,19 +196,16 @@ LogicalResult BackwardKernel::emitScoreGradients(ValueRange products,
       Value product = rollsRows()
                           ? kernel.loadVector(cellSlopes, {inCell})
                           : products[r.getConstant() * shape.vectors + v];
-      FailureOr<Value> slope = addWeightedRows(product, p);
-      if (failed(slope) || failed(findVisible(isMasked)))
-        return failure();
-      Value gradient = kernel.mulF(*slope, p);
+      Value slope = addWeightedRows(product, p);
+      findVisible(isMasked);
+      Value gradient = kernel.mulF(slope, p);
       if (scoreOp) {
         Value score = keepsScores() ? kernel.loadVector(cellScores, {inCell})
                                     : kernel.splatF32(0.0);
-        FailureOr<SmallVector<Value>> pulled = emitPullback(
-            kernel.builder, scoreOp.getBody().front(), score, gradient, site);
-        if (failed(pulled))
-          return failure();
-        gradient = pulled->front() ? kernel.broadcast(pulled->front())
-                                   : kernel.splatF32(0.0);
+        Values pulled = callPullback(kernel, scoreOp.getBody().front(), score,
+                                     gradient, site);
+        gradient = pulled.front() ? kernel.broadcast(pulled.front())
+                                  : kernel.splatF32(0.0);
       }
       if (!rollsRows())
         stored[r.getConstant() * shape.vectors + v] = gradient;
@@ -255,12 +217,10 @@ LogicalResult BackwardKernel::emitScoreGradients(ValueRange products,
       if (!shape.dot || sums.usesScoreGradients())
         kernel.storeVector(gradient, gradientTile, {cell, place});
     }
-    return success();
   };
-  if (failed(forRows(emitRow)))
-    return failure();
+  forRows(emitRow);
   if (!shape.dot || site.getSweep() == BackwardSite::Sweep::Totals)
-    return success();
+    return;
   if (rollsRows())
     stored = loadCell(cellSlopes);
   storePairs(stored, scoreGradients, group, panel);
@@ -275,7 +235,6 @@ LogicalResult BackwardKernel::emitScoreGradients(ValueRange products,
       kernel.store(both, kernel.advance(to, {r * (shape.keys / 2) +
                                              v / 2 * kernel.width()}));
     }
-  return success();
 }
 
 /// Two rows of a cell become one row of pairs, in [queries / 2][keys].

@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CPU/Backward/BackwardKernel.h"
-#include "codegen/Payload/Payload.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include <limits>
 
@@ -97,7 +97,7 @@ void BackwardSite::addToRowDot(OpBuilder &, pos::RowDotOpInterface op,
     return addToOffsetDot(product, cotangent);
   if (sweep == Sweep::Totals)
     return;
-  unsigned sums = task.rowProductGradients[plan.findTable(op)];
+  unsigned sums = *task.rowProductGradients[plan.findTable(op)];
   if (op.getSide() == pos::Side::query)
     addToQueryProducts(sums, countRows(op), index, cotangent);
   else
@@ -234,13 +234,9 @@ Value BackwardSite::emitSaturated(Index first, int64_t count) {
           past[lane] = true;
         Value isPast = kernel.constant(
             DenseElementsAttr::get(kernel.vi1, ArrayRef<bool>(past)));
-        reached =
-            arith::OrIOp::create(kernel.builder, kernel.loc, reached, isPast);
+        reached = kernel.either(reached, isPast);
       }
-      all =
-          all ? arith::AndIOp::create(kernel.builder, kernel.loc, all, reached)
-                    .getResult()
-              : reached;
+      all = kernel.both(all, reached);
     }
   }
   return holdsInAll(all);
@@ -273,72 +269,50 @@ Index BackwardKernel::inScanOrder(Index place, Index count, int64_t step) {
   return kernel.sub(last, place);
 }
 
-LogicalResult BackwardKernel::emitSweeps(Index firstHead, Index group) {
-  Index rows = arguments.getSize(task.queryGradient, 3);
-  auto clearSums = [&](unsigned tensor) {
-    Index words =
-        kernel.mul(arguments.getSize(tensor, 3), arguments.getSize(tensor, 4));
-    clear(arguments.getAddress(tensor, {chunk, batch, firstHead}),
-          kernel.mul(group, words));
-  };
-  for (auto [table, tensor] :
-       llvm::zip_equal(task.plan.rowTables, task.rowProductGradients))
-    if (table.side == pos::Side::query)
-      clearSums(tensor);
+void BackwardKernel::emitSweeps(Index firstHead, Index group) {
+  Index rows = arguments.getSize(*task.queryGradient, 3);
+  for (unsigned tensor : task.getClearedSums())
+    kernel.clear(arguments.getAddress(tensor, {chunk, batch, firstHead}),
+                 kernel.mul(group, kernel.mul(arguments.getSize(tensor, 3),
+                                              arguments.getSize(tensor, 4))));
   clearOffsets();
-  for (unsigned tensor : task.offsetQueryGradients)
-    clearSums(tensor);
-  for (BackwardTask::Number tensor : task.offsetRowGradients)
-    if (tensor)
-      clearSums(*tensor);
-  for (BackwardTask::Number tensor : task.bucketGradients)
-    if (tensor)
-      clearSums(*tensor);
   if (task.plan.scans.empty())
     return emitTiles(firstHead, group);
   auto clear = [&](ArrayRef<BackwardSite::ScanState> states) {
-    LogicalResult result = success();
     kernel.loop(firstHead, kernel.add(firstHead, group), 1, [&](Value value) {
-      result = site.enterHead(batch, value);
+      site.enterHead(batch, value);
       for (BackwardSite::ScanState state : states)
         site.clearScans(state, rows);
     });
-    return result;
   };
   using State = BackwardSite::ScanState;
-  if (failed(clear({State::Carry, State::Total, State::Passed})))
-    return failure();
+  clear({State::Carry, State::Total, State::Passed});
   unsigned levels = *llvm::max_element(task.plan.scanLevels) + 1;
   for (unsigned level = 0; level < levels; ++level) {
     site.setSweep(BackwardSite::Sweep::Totals, level);
-    if (failed(emitTiles(firstHead, group)) || failed(clear({State::Carry})))
-      return failure();
+    emitTiles(firstHead, group);
+    clear({State::Carry});
     // Scans of lower levels have passed their cotangents on.
-    if (level > 0 && failed(clear({State::Passed})))
-      return failure();
+    if (level > 0)
+      clear({State::Passed});
   }
   site.setSweep(BackwardSite::Sweep::Gradients);
   return emitTiles(firstHead, group);
 }
 
 /// A cell, with and without its scans.
-LogicalResult BackwardKernel::emitCells(Index group, Index panel,
-                                        bool isMasked) {
+void BackwardKernel::emitCells(Index group, Index panel, bool isMasked) {
   if (task.plan.scans.empty())
     return emitCell(group, panel, isMasked);
-  LogicalResult result = success();
   Value isSaturated =
       site.emitSaturated(kernel.add(firstQuery, group), shape.rows);
   auto emit = [&](bool saturated) {
     site.setSaturated(saturated);
-    if (failed(emitCell(group, panel, isMasked)))
-      result = failure();
+    emitCell(group, panel, isMasked);
     site.setSaturated(false);
   };
-  if (!isSaturated) {
-    emit(false);
-    return result;
-  }
+  if (!isSaturated)
+    return emit(false);
   kernel.when(
       isSaturated,
       [&] {
@@ -346,21 +320,17 @@ LogicalResult BackwardKernel::emitCells(Index group, Index panel,
           emit(true);
       },
       [&] { emit(false); });
-  return result;
 }
 
 /// What weighted rows add to dP, and the sums of P per row of their tables.
-FailureOr<Value> BackwardKernel::addWeightedRows(Value gradient, Value p) {
+Value BackwardKernel::addWeightedRows(Value gradient, Value p) {
   for (size_t number = 0; number < task.plan.weightedRows.size(); ++number) {
     pos::WeightedRowsOp op = task.plan.weightedRows[number];
-    FailureOr<SmallVector<Value>> row =
-        emitPayload(kernel.builder, op.getBody().front(), {}, site);
-    if (failed(row))
-      return failure();
+    Values row = callPayload(kernel, op.getBody().front(), {}, site);
     auto table = cast<BlockArgument>(op.getTable());
     Index rows = arguments.getSize(*task.sites.params[table.getArgNumber()], 0);
     Value product = kernel.broadcast(site.readQueryProducts(
-        task.sites.outputProducts[number], rows, row->front()));
+        task.sites.outputProducts[number], rows, row.front()));
     // A hidden key may have any row.
     Value isSeen =
         kernel.compareF(arith::CmpFPredicate::UNE, p, kernel.splatF32(0.0));
@@ -368,7 +338,7 @@ FailureOr<Value> BackwardKernel::addWeightedRows(Value gradient, Value p) {
         gradient, kernel.selectF(isSeen, product, kernel.splatF32(0.0)));
     if (task.bucketGradients[number] &&
         site.getSweep() != BackwardSite::Sweep::Totals)
-      site.addToQueryProducts(*task.bucketGradients[number], rows, row->front(),
+      site.addToQueryProducts(*task.bucketGradients[number], rows, row.front(),
                               p);
   }
   return gradient;

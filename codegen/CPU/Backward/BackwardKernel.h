@@ -50,9 +50,9 @@ public:
                  const BackwardTask &task, ScratchLayout &layout,
                  mlir::Value scratch);
 
-  static Index countItems(ArgumentBlock &arguments, KernelBuilder &kernel,
-                          const BackwardTask &task);
-  mlir::LogicalResult emitItem(Index item);
+  static ItemSpace getItems(KernelBuilder &kernel, ArgumentBlock &arguments,
+                            const BackwardTask &task);
+  void emitItem(const Item &item);
 
 protected:
   using Values = KernelBuilder::Values;
@@ -83,47 +83,42 @@ protected:
   int64_t getWords(int64_t row) const { return task.shape.dot ? row / 2 : row; }
 
   // In BackwardPacking.cpp.
-  mlir::LogicalResult beginTile();
-  mlir::LogicalResult endTile();
-  mlir::LogicalResult beginBlock();
-  RowCopy getCopy(unsigned tensor, Index tensorHead, Index first, Index count,
-                  int64_t dim, int64_t row, llvm::ArrayRef<RowMap> maps,
-                  RowSite &rowSite, mlir::Value to);
-  mlir::LogicalResult copyKeys(mlir::Value to);
-  mlir::LogicalResult copyQueries();
-  mlir::LogicalResult copyParts(llvm::ArrayRef<unsigned> tensors,
-                                Index tensorHead, Index first, Index count,
-                                llvm::ArrayRef<RowMap> maps, RowSite &rowSite,
-                                mlir::Value to);
+  void beginTile();
+  void endTile();
+  void beginBlock();
+  RowCopy getCopy(unsigned tensor, Index first, Index count, int64_t dim,
+                  int64_t row, llvm::ArrayRef<RowMap> maps, RowSite &rowSite,
+                  mlir::Value to);
+  void copyKeys(mlir::Value to);
+  void copyQueries();
+  void copyParts(llvm::ArrayRef<unsigned> tensors, Index first, Index count,
+                 llvm::ArrayRef<RowMap> maps, RowSite &rowSite, mlir::Value to);
   void packTile(mlir::Value rows, int64_t words, double scale, mlir::Value to);
   void interleaveRows(mlir::Value rows, Index count, int64_t row,
                       mlir::Value to);
   void packSlabs(mlir::Value rows, Index count, mlir::Value to);
   void forEachSlab(llvm::function_ref<void(Index lane, int64_t vectors)> body);
   mlir::Value getSlab(mlir::Value slabs, Index lane);
-  void clear(mlir::Value base, Index elements);
   void transposeGradient(mlir::Value gradient, int64_t row, double scale);
-  mlir::LogicalResult storeGradient(const RowPart &part, int64_t row,
-                                    llvm::ArrayRef<RowMap> maps,
-                                    RowSite &rowSite, unsigned source,
-                                    unsigned tensor);
+  void storeGradient(const RowPart &part, int64_t row,
+                     llvm::ArrayRef<RowMap> maps, RowSite &rowSite,
+                     unsigned source, unsigned tensor);
   void addColumnGradients();
 
   // In BackwardCell.cpp.
-  mlir::LogicalResult emitCell(Index group, Index panel, bool isMasked);
-  mlir::LogicalResult emitProbabilities(mlir::ValueRange products, Index group,
-                                        Index panel, bool isMasked);
-  mlir::LogicalResult emitScoreGradients(mlir::ValueRange products, Index group,
-                                         Index panel, bool isMasked);
+  void emitCell(Index group, Index panel, bool isMasked);
+  void emitProbabilities(mlir::ValueRange products, Index group, Index panel,
+                         bool isMasked);
+  void emitScoreGradients(mlir::ValueRange products, Index group, Index panel,
+                          bool isMasked);
   bool rollsRows();
   void keepProducts(mlir::ValueRange products, mlir::Value memory);
   Values loadCell(mlir::Value memory);
-  mlir::LogicalResult
-  forRows(llvm::function_ref<mlir::LogicalResult(Index row)> body);
-  mlir::LogicalResult findVisible(bool isMasked);
+  void forRows(llvm::function_ref<void(Index row)> body);
+  void findVisible(bool isMasked);
   void addHingeMoments();
   void clearCell(Index group, Index panel);
-  mlir::FailureOr<mlir::Value> emitVisible();
+  mlir::Value emitVisible();
   Values emitProduct(const Streamed &streamed, const Packed &packed,
                      int64_t dim, int64_t row, Index group, Index panel,
                      mlir::ValueRange initial);
@@ -134,15 +129,14 @@ protected:
 
   // In BackwardContextual.cpp.
   Index inScanOrder(Index place, Index count, int64_t step);
-  mlir::LogicalResult emitSweeps(Index firstHead, Index group);
-  mlir::LogicalResult emitCells(Index group, Index panel, bool isMasked);
-  mlir::FailureOr<mlir::Value> addWeightedRows(mlir::Value gradient,
-                                               mlir::Value p);
+  void emitSweeps(Index firstHead, Index group);
+  void emitCells(Index group, Index panel, bool isMasked);
+  mlir::Value addWeightedRows(mlir::Value gradient, mlir::Value p);
 
   // In BackwardOffsets.cpp.
   void reserveOffsets(ScratchLayout &layout, mlir::Value scratch);
   void clearOffsets();
-  mlir::LogicalResult beginOffsetBlock();
+  void beginOffsetBlock();
   Index getWindow(Index group);
   void emitOffsetProducts(Index group, Index panel);
   void emitOffsetGradients();
@@ -152,12 +146,11 @@ protected:
 
   // In FlashBackward.cpp.
   void clearInPlaceGradients();
-  mlir::LogicalResult emitTiles(Index firstHead, Index group);
-  mlir::LogicalResult emitHead();
-  mlir::LogicalResult emitBlock(mlir::Value isWhole);
+  void emitTiles(Index firstHead, Index group);
+  void emitHead();
+  void emitBlock(mlir::Value isWhole);
   Values emitGroup(Index group, Index panel, const TileSide &panelKeys,
-                   mlir::Value isWhole, mlir::ValueRange hull,
-                   mlir::LogicalResult &result);
+                   mlir::Value isWhole, mlir::ValueRange hull);
   TileSide enterRows(pos::Side side, Index first, int64_t unit);
   Visibility emitVisibility(const TileSide &query, Index queryEnd,
                             const TileSide &key, Index keyEnd);

@@ -106,49 +106,43 @@ BackwardKernel::Visibility BackwardKernel::emitVisibility(const TileSide &query,
   Index queryLength = arguments.getSize(task.sites.query, 2);
   Index keyLength = arguments.getSize(task.sites.key, 2);
   using arith::CmpIPredicate;
-  auto both = [&](Value a, Value b) -> Value {
-    return arith::AndIOp::create(kernel.builder, kernel.loc, a, b);
-  };
-  auto constant = [&](bool value) {
-    return kernel.constant(kernel.builder.getBoolAttr(value));
-  };
-  Value exists = both(kernel.compare(CmpIPredicate::sle, queryEnd, queryLength),
-                      kernel.compare(CmpIPredicate::sle, keyEnd, keyLength));
+  Value exists =
+      kernel.both(kernel.compare(CmpIPredicate::sle, queryEnd, queryLength),
+                  kernel.compare(CmpIPredicate::sle, keyEnd, keyLength));
   if (!task.plan.mask)
-    return {exists, constant(true)};
+    return {exists, kernel.constantI1(true)};
   TileClass known = mask.classify(query, key);
-  return {known.certain ? both(exists, known.certain) : constant(false),
-          known.possible ? known.possible : constant(true)};
+  return {known.certain ? kernel.both(exists, known.certain)
+                        : kernel.constantI1(false),
+          known.possible ? known.possible : kernel.constantI1(true)};
 }
 
 //===----------------------------------------------------------------------===//
 // Loop nest
 //===----------------------------------------------------------------------===//
 
-Index BackwardKernel::countItems(ArgumentBlock &arguments,
-                                 KernelBuilder &kernel,
-                                 const BackwardTask &task) {
-  return kernel.mul(kernel.mul(arguments.getSize(task.sites.key, 0),
-                               arguments.getSize(task.sites.key, 1)),
-                    arguments.getSize(task.queryGradient, 0));
+ItemSpace BackwardKernel::getItems(KernelBuilder &kernel,
+                                   ArgumentBlock &arguments,
+                                   const BackwardTask &task) {
+  return ItemSpace(kernel, {arguments.getSize(task.sites.key, 0),
+                            arguments.getSize(task.sites.key, 1),
+                            arguments.getSize(*task.queryGradient, 0)});
 }
 
-LogicalResult BackwardKernel::emitItem(Index item) {
-  Index chunks = arguments.getSize(task.queryGradient, 0);
+void BackwardKernel::emitItem(const Item &item) {
   Index keyHeads = arguments.getSize(task.sites.key, 1);
   Index group = kernel.div(arguments.getSize(task.sites.query, 1), keyHeads);
-  chunk = kernel.rem(item, chunks);
-  Index batchHead = kernel.div(item, chunks);
-  kvHead = kernel.rem(batchHead, keyHeads);
-  batch = kernel.div(batchHead, keyHeads);
+  batch = item[0];
+  kvHead = item[1];
+  chunk = item[2];
   site.enterItem(chunk, kvHead);
-  if (failed(keySite.enterHead(batch, kvHead)) ||
-      failed(valueSite.enterHead(batch, kvHead)))
-    return failure();
+  keySite.enterHead(batch, kvHead);
+  valueSite.enterHead(batch, kvHead);
   Index firstHead = kernel.mul(kvHead, group);
-  Index paddedQueries = arguments.getSize(task.queryGradient, 3);
-  clear(arguments.getAddress(task.queryGradient, {chunk, batch, firstHead}),
-        kernel.mul(kernel.mul(group, paddedQueries), shape.headRow));
+  Index paddedQueries = arguments.getSize(*task.queryGradient, 3);
+  kernel.clear(
+      arguments.getAddress(*task.queryGradient, {chunk, batch, firstHead}),
+      kernel.mul(kernel.mul(group, paddedQueries), shape.headRow));
   clearInPlaceGradients();
   return emitSweeps(firstHead, group);
 }
@@ -158,9 +152,6 @@ LogicalResult BackwardKernel::emitItem(Index item) {
 void BackwardKernel::clearInPlaceGradients() {
   if (task.inPlaceGradients.empty())
     return;
-  auto lanes = VectorType::get(kernel.width(), kernel.builder.getF64Type());
-  Value zero =
-      kernel.constant(cast<TypedAttr>(kernel.builder.getZeroAttr(lanes)));
   OffsetRange range(kernel, arguments, *task.sites.offsetRange);
   kernel.when(
       range.emitHasTables(), [] {},
@@ -170,7 +161,8 @@ void BackwardKernel::clearInPlaceGradients() {
           Value sums = arguments.getAddress(tensor, {chunk, batch, kvHead});
           kernel.loop(0, entries, kernel.width(), [&](Value entry) {
             kernel.storePart(
-                zero, kernel.advance(sums, {entry}, lanes.getElementType()),
+                kernel.zero(kernel.vf64),
+                kernel.advance(sums, {entry}, kernel.f64),
                 kernel.min(kernel.width(), kernel.sub(entries, entry)));
           });
         }
@@ -178,35 +170,29 @@ void BackwardKernel::clearInPlaceGradients() {
 }
 
 /// All tiles of the chunk. With scans there is one chunk.
-LogicalResult BackwardKernel::emitTiles(Index firstHead, Index group) {
-  Index chunks = arguments.getSize(task.queryGradient, 0);
-  LogicalResult result = success();
+void BackwardKernel::emitTiles(Index firstHead, Index group) {
+  Index chunks = arguments.getSize(*task.queryGradient, 0);
   Index keyLength = arguments.getSize(task.sites.key, 2);
-  kernel.loop(
-      kernel.mul(chunk, shape.keys), keyLength, kernel.mul(chunks, shape.keys),
-      [&](Value first) {
-        firstKey = inScanOrder(first, keyLength, shape.keys);
-        keyCount = kernel.min(shape.keys, kernel.sub(keyLength, firstKey));
-        panelCount = kernel.ceilDiv(keyCount, shape.panel);
-        if (failed(beginTile()))
-          result = failure();
-        kernel.loop(firstHead, kernel.add(firstHead, group), 1,
-                    [&](Value value) {
-                      head = value;
-                      if (succeeded(result))
-                        result = emitHead();
-                    });
-        if (site.getSweep() != BackwardSite::Sweep::Totals && failed(endTile()))
-          result = failure();
-      });
-  return result;
+  kernel.loop(kernel.mul(chunk, shape.keys), keyLength,
+              kernel.mul(chunks, shape.keys), [&](Value first) {
+                firstKey = inScanOrder(first, keyLength, shape.keys);
+                keyCount =
+                    kernel.min(shape.keys, kernel.sub(keyLength, firstKey));
+                panelCount = kernel.ceilDiv(keyCount, shape.panel);
+                beginTile();
+                kernel.loop(firstHead, kernel.add(firstHead, group), 1,
+                            [&](Value value) {
+                              head = value;
+                              emitHead();
+                            });
+                if (site.getSweep() != BackwardSite::Sweep::Totals)
+                  endTile();
+              });
 }
 
-LogicalResult BackwardKernel::emitHead() {
-  if (failed(site.enterHead(batch, head)) ||
-      failed(querySite.enterHead(batch, head)))
-    return failure();
-  LogicalResult result = success();
+void BackwardKernel::emitHead() {
+  site.enterHead(batch, head);
+  querySite.enterHead(batch, head);
   Index queryLength = arguments.getSize(task.sites.query, 2);
   TileSide keySide = enterRows(pos::Side::key, firstKey, shape.keys);
   kernel.loop(0, queryLength, shape.queries, [&](Value first) {
@@ -219,17 +205,14 @@ LogicalResult BackwardKernel::emitHead() {
         kernel.add(firstKey, kernel.mul(panelCount, shape.panel)));
     if (site.getSweep() == BackwardSite::Sweep::Totals)
       if (Value done = site.emitSaturated(firstQuery, shape.queries))
-        block.some = kernel.selectF(
-            done, kernel.constant(kernel.builder.getBoolAttr(false)),
-            block.some);
-    kernel.when(block.some, [&]() { result = emitBlock(block.all); });
+        block.some = kernel.selectF(done, kernel.constantI1(false), block.some);
+    kernel.when(block.some, [&]() { emitBlock(block.all); });
   });
-  return result;
 }
 
-LogicalResult BackwardKernel::emitBlock(Value isWhole) {
-  if (failed(beginBlock()) || failed(beginOffsetBlock()))
-    return failure();
+void BackwardKernel::emitBlock(Value isWhole) {
+  beginBlock();
+  beginOffsetBlock();
   Value none = kernel.constantI64(0);
   kernel.loop(0, groupEnd, shape.rows, [&](Value group) {
     Index number = kernel.div(group, shape.rows);
@@ -237,7 +220,6 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
                  kernel.advance(lowPanels, {number}, kernel.i64));
     kernel.store(none, kernel.advance(highPanels, {number}, kernel.i64));
   });
-  LogicalResult result = success();
   bool onlyTotals = site.getSweep() == BackwardSite::Sweep::Totals;
   kernel.loop(0, panelCount, 1, [&](Value step) {
     Index panel = inScanOrder(step, panelCount, 1);
@@ -245,11 +227,11 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
         pos::Side::key, kernel.add(firstKey, kernel.mul(panel, shape.panel)),
         shape.panel);
     // The groups of rows that see some of the panel lie in [low, high).
-    Values hull = kernel.loop(
-        0, groupEnd, shape.rows, {kernel.value(groupEnd), none},
-        [&](Value group, ValueRange hull) {
-          return emitGroup(group, panel, panelKeys, isWhole, hull, result);
-        });
+    Values hull =
+        kernel.loop(0, groupEnd, shape.rows, {kernel.value(groupEnd), none},
+                    [&](Value group, ValueRange hull) {
+                      return emitGroup(group, panel, panelKeys, isWhole, hull);
+                    });
     Index low = hull[0], high = hull[1];
     if (onlyTotals)
       return;
@@ -261,14 +243,12 @@ LogicalResult BackwardKernel::emitBlock(Value isWhole) {
     });
   });
   if (onlyTotals)
-    return result;
+    return;
   emitQueryGradient();
   emitOffsetGradients();
-  if (failed(sums.emitBlock(site, gradientTile,
-                            {chunk, firstQuery, firstKey, groupEnd,
-                             kernel.mul(panelCount, shape.panel)})))
-    return failure();
-  return result;
+  sums.emitBlock(site, gradientTile,
+                 {chunk, firstQuery, firstKey, groupEnd,
+                  kernel.mul(panelCount, shape.panel)});
 }
 
 /// Asks for a cell's share of the rows that the block adds to when its cells
@@ -289,7 +269,7 @@ void BackwardKernel::prefetchShare(Index group, Index panel) {
     prefetchRows(kernel, arguments, rows);
   };
   rows.count = groupEnd;
-  ask(task.queryGradient, {chunk, batch, head}, firstQuery, shape.headRow);
+  ask(*task.queryGradient, {chunk, batch, head}, firstQuery, shape.headRow);
   rows.count = shape.queries;
   Index next = kernel.add(firstQuery, shape.queries);
   next = kernel.select(
@@ -302,7 +282,7 @@ void BackwardKernel::prefetchShare(Index group, Index panel) {
 
 Values BackwardKernel::emitGroup(Index group, Index panel,
                                  const TileSide &panelKeys, Value isWhole,
-                                 ValueRange hull, LogicalResult &result) {
+                                 ValueRange hull) {
   Index query = kernel.add(firstQuery, group);
   Index key = panelKeys.first;
   Visibility cell = emitVisibility(
@@ -310,29 +290,19 @@ Values BackwardKernel::emitGroup(Index group, Index panel,
       kernel.add(query, shape.rows), panelKeys, kernel.add(key, shape.panel));
   site.enterCell(query, key);
   prefetchShare(group, panel);
-  auto either = [&](Value a, Value b) -> Value {
-    return arith::OrIOp::create(kernel.builder, kernel.loc, a, b);
-  };
   return kernel.choose(
-      either(isWhole, cell.some), {kernel.i64, kernel.i64},
+      kernel.either(isWhole, cell.some), {kernel.i64, kernel.i64},
       [&]() -> Values {
         auto moveTo = [&](Index row, Index vector) {
           site.setPoint(row, vector);
         };
-        if (failed(cells.fill(site, moveTo)) ||
-            failed(hinges.fill(site, moveTo)))
-          result = failure();
+        cells.fill(site, moveTo);
+        hinges.fill(site, moveTo);
         emitOffsetProducts(group, panel);
         kernel.when(
-            either(isWhole, cell.all),
-            [&]() {
-              if (failed(emitCells(group, panel, /*isMasked=*/false)))
-                result = failure();
-            },
-            [&]() {
-              if (failed(emitCells(group, panel, /*isMasked=*/true)))
-                result = failure();
-            });
+            kernel.either(isWhole, cell.all),
+            [&]() { emitCells(group, panel, /*isMasked=*/false); },
+            [&]() { emitCells(group, panel, /*isMasked=*/true); });
         Index number = kernel.div(group, shape.rows);
         Value lowest = kernel.advance(lowPanels, {number}, kernel.i64);
         Value highest = kernel.advance(highPanels, {number}, kernel.i64);
@@ -390,7 +360,7 @@ void BackwardKernel::accumulate(const Packed &packed, const Streamed &streamed,
 void BackwardKernel::emitQueryGradient() {
   int64_t row = shape.headRow, perStep = shape.perStep();
   int64_t stride = shape.dot ? shape.keys / 2 : shape.stride;
-  Value base = arguments.getAddress(task.queryGradient,
+  Value base = arguments.getAddress(*task.queryGradient,
                                     {chunk, batch, head, firstQuery});
   forEachSlab([&](Index lane, int64_t vectors) {
     Value slab = getSlab(keyRows, lane);
@@ -427,26 +397,22 @@ void BackwardKernel::emitQueryGradient() {
 // Kernel
 //===----------------------------------------------------------------------===//
 
-LogicalResult
-sextant::codegen::createBackwardKernel(ModuleOp kernels, Location loc,
-                                       StringRef name, const BackwardTask &task,
-                                       const VectorTarget &target) {
-  LogicalResult result = success();
+void codegen::createBackwardKernel(const Lowering &lowering, StringRef suffix,
+                                   const BackwardTask &task,
+                                   const VectorTarget &target) {
   ScratchLayout layout;
-  auto countItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return BackwardKernel::countItems(arguments, kernel, task);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return BackwardKernel::getItems(kernel, arguments, task);
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value scratch) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value scratch) {
     BackwardKernel backward(kernel, arguments, task, layout, scratch);
-    kernel.loop(begin, end, 1,
-                [&](Value item) { result = backward.emitItem(item); });
+    items.forEach([&](const Item &item) { backward.emitItem(item); });
   };
   // Called after `run`, which hands the memory out.
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layout.getBytes());
   };
-  createKernel(kernels, loc, name, task.operands, target,
-               {countItems, scratchBytes, run});
-  return result;
+  createKernel(lowering, suffix, task.operands, target,
+               {items, scratchBytes, run});
 }

@@ -44,11 +44,11 @@ void BackwardKernel::reserveOffsets(ScratchLayout &layout, Value scratch) {
 /// Before the first block of an item.
 void BackwardKernel::clearOffsets() {
   for (OffsetBlock &block : offsetBlocks)
-    clear(block.queries, shape.queries * task.offsetShape.row);
+    kernel.clear(block.queries, shape.queries * task.offsetShape.row);
 }
 
 /// Copies the query rows of the block as they entered, with what is added.
-LogicalResult BackwardKernel::beginOffsetBlock() {
+void BackwardKernel::beginOffsetBlock() {
   const OffsetShape &offsets = task.offsetShape;
   int64_t width = kernel.width();
   for (auto [number, block] : llvm::enumerate(offsetBlocks)) {
@@ -61,8 +61,7 @@ LogicalResult BackwardKernel::beginOffsetBlock() {
     copy.dim = offsets.dim;
     copy.to = block.queries;
     copy.rowWords = offsets.row;
-    if (failed(emitRowCopy(kernel, arguments, copy, task.element)))
-      return failure();
+    emitRowCopy(kernel, arguments, copy, task.element);
     if (auto param = task.plan.offsetProducts[number].table.addend) {
       copyAddend(kernel, arguments, *task.sites.params[*param], head,
                  offsets.dim, offsets.row, block.addend);
@@ -84,7 +83,6 @@ LogicalResult BackwardKernel::beginOffsetBlock() {
                    kernel.advance(offsetEnds, {kernel.div(group, shape.rows)},
                                   kernel.i64));
     });
-  return success();
 }
 
 /// The entry of the last row of a group and the first key of the tile.
@@ -205,7 +203,7 @@ std::pair<Index, Index> BackwardKernel::getPanels(Index group) {
 void BackwardKernel::emitOffsetQueryGradient(size_t number) {
   OffsetBlock &block = offsetBlocks[number];
   int64_t row = task.offsetShape.row;
-  Value target = arguments.getAddress(task.offsetQueryGradients[number],
+  Value target = arguments.getAddress(*task.offsetQueryGradients[number],
                                       {chunk, batch, head, firstQuery});
   kernel.loop(0, groupEnd, shape.rows, [&](Value group) {
     auto [lowPanel, highPanel] = getPanels(group);

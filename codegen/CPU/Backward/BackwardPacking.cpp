@@ -9,23 +9,14 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// Clears `elements` words, a multiple of the vector.
-void BackwardKernel::clear(Value base, Index elements) {
-  kernel.loop(0, elements, kernel.width(), [&](Value element) {
-    kernel.storeVector(kernel.splatF32(0.0), base, {element});
-  });
-}
-
 /// Rows first .. first + count - 1 of a tensor, mapped, to rows of `row`
 /// elements.
-RowCopy BackwardKernel::getCopy(unsigned tensor, Index tensorHead, Index first,
-                                Index count, int64_t dim, int64_t row,
-                                ArrayRef<RowMap> maps, RowSite &rowSite,
-                                Value to) {
+RowCopy BackwardKernel::getCopy(unsigned tensor, Index first, Index count,
+                                int64_t dim, int64_t row, ArrayRef<RowMap> maps,
+                                RowSite &rowSite, Value to) {
   RowCopy copy;
   copy.tensor = tensor;
-  copy.batch = batch;
-  copy.head = tensorHead;
+  std::tie(copy.batch, copy.head) = rowSite.getPlace();
   copy.first = first;
   copy.count = count;
   copy.dim = dim;
@@ -43,11 +34,11 @@ RowCopy BackwardKernel::getCopy(unsigned tensor, Index tensorHead, Index first,
 // hidden it must not reach the products of gradients, in which it meets zeros.
 
 /// Copies the keys of the tile with their columns.
-LogicalResult BackwardKernel::copyKeys(Value to) {
-  RowCopy copy = getCopy(task.sites.key, kvHead, firstKey,
-                         kernel.mul(panelCount, shape.panel),
-                         shape.headParts.get().front().dim, shape.headRow,
-                         task.plan.keyRows, keySite, to);
+void BackwardKernel::copyKeys(Value to) {
+  RowCopy copy =
+      getCopy(task.sites.key, firstKey, kernel.mul(panelCount, shape.panel),
+              shape.headParts.get().front().dim, shape.headRow,
+              task.plan.keyRows, keySite, to);
   copy.clearsNaN = true;
   return emitHeadCopy(kernel, arguments, task.plan, task.sites,
                       pos::RowOperand::key, shape.headParts, copy,
@@ -55,8 +46,8 @@ LogicalResult BackwardKernel::copyKeys(Value to) {
 }
 
 /// Copies the queries of the block with their columns.
-LogicalResult BackwardKernel::copyQueries() {
-  RowCopy copy = getCopy(task.sites.query, head, firstQuery, groupEnd,
+void BackwardKernel::copyQueries() {
+  RowCopy copy = getCopy(task.sites.query, firstQuery, groupEnd,
                          shape.headParts.get().front().dim, shape.headRow,
                          task.plan.queryRows, querySite, queries.rows);
   copy.clearsNaN = true;
@@ -67,18 +58,14 @@ LogicalResult BackwardKernel::copyQueries() {
 }
 
 /// Copies likewise the tensors of a row of values, side by side.
-LogicalResult BackwardKernel::copyParts(ArrayRef<unsigned> tensors,
-                                        Index tensorHead, Index first,
-                                        Index count, ArrayRef<RowMap> maps,
-                                        RowSite &rowSite, Value to) {
+void BackwardKernel::copyParts(ArrayRef<unsigned> tensors, Index first,
+                               Index count, ArrayRef<RowMap> maps,
+                               RowSite &rowSite, Value to) {
   for (auto [part, tensor] : llvm::zip_equal(shape.valueParts.get(), tensors)) {
-    RowCopy copy =
-        getCopy(tensor, tensorHead, first, count, part.dim, shape.valueRow,
-                maps, rowSite, kernel.advance(to, {getWords(part.first)}));
-    if (failed(emitRowCopy(kernel, arguments, copy, task.element)))
-      return failure();
+    RowCopy copy = getCopy(tensor, first, count, part.dim, shape.valueRow, maps,
+                           rowSite, kernel.advance(to, {getWords(part.first)}));
+    emitRowCopy(kernel, arguments, copy, task.element);
   }
-  return success();
 }
 
 /// rows[panel * panels + lane][k] becomes to[panel][k][lane], times `scale`.
@@ -159,14 +146,12 @@ Value BackwardKernel::getSlab(Value slabs, Index lane) {
                         {kernel.mul(lane, shape.keys / shape.perStep())});
 }
 
-LogicalResult BackwardKernel::beginTile() {
+void BackwardKernel::beginTile() {
   Index total = kernel.mul(panelCount, shape.panel);
-  if (failed(copyParts(task.sites.values, kvHead, firstKey, total,
-                       task.plan.valueRows, valueSite, rowsBuffer)))
-    return failure();
+  copyParts(task.sites.values, firstKey, total, task.plan.valueRows, valueSite,
+            rowsBuffer);
   packTile(rowsBuffer, getWords(shape.valueRow), 1.0, values.transposed);
-  if (failed(copyKeys(rowsBuffer)))
-    return failure();
+  copyKeys(rowsBuffer);
   int64_t words = getWords(shape.headRow);
   packTile(rowsBuffer, words, form.keyFactor, keys.transposed);
   Value rows = rowsBuffer;
@@ -175,22 +160,19 @@ LogicalResult BackwardKernel::beginTile() {
     interleaveRows(rowsBuffer, total, shape.headRow, rows);
   }
   packSlabs(rows, kernel.div(total, shape.perStep()), keyRows);
-  clear(keys.gradient, kernel.mul(total, shape.headRow));
-  clear(values.gradient, kernel.mul(total, shape.valueRow));
-  return success();
+  kernel.clear(keys.gradient, kernel.mul(total, shape.headRow));
+  kernel.clear(values.gradient, kernel.mul(total, shape.valueRow));
 }
 
-LogicalResult BackwardKernel::beginBlock() {
-  if (failed(copyQueries()) ||
-      failed(copyParts(task.outputGradients, head, firstQuery, groupEnd, {},
-                       querySite, outputGradients.rows)))
-    return failure();
+void BackwardKernel::beginBlock() {
+  copyQueries();
+  copyParts(task.outputGradients, firstQuery, groupEnd, {}, querySite,
+            outputGradients.rows);
   if (shape.dot) {
     interleaveRows(queries.rows, groupEnd, shape.headRow, queries.columns);
     interleaveRows(outputGradients.rows, groupEnd, shape.valueRow,
                    outputGradients.columns);
   }
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -225,11 +207,9 @@ void BackwardKernel::transposeGradient(Value gradient, int64_t row,
 
 /// Stores lanes [part.first, part.first + part.dim) of the rows in `rowsBuffer`
 /// as the gradient of the rows of `source`.
-LogicalResult BackwardKernel::storeGradient(const RowPart &part, int64_t row,
-                                            ArrayRef<RowMap> maps,
-                                            RowSite &rowSite, unsigned source,
-                                            unsigned tensor) {
-  LogicalResult result = success();
+void BackwardKernel::storeGradient(const RowPart &part, int64_t row,
+                                   ArrayRef<RowMap> maps, RowSite &rowSite,
+                                   unsigned source, unsigned tensor) {
   kernel.loop(0, keyCount, 1, [&](Value number) {
     Index key = kernel.add(firstKey, number);
     Value from =
@@ -244,12 +224,11 @@ LogicalResult BackwardKernel::storeGradient(const RowPart &part, int64_t row,
     pullback.site = &rowSite;
     pullback.gradient = from;
     pullback.memory = mappedRow;
-    result = emitRowPullback(kernel, arguments, pullback, task.element);
+    emitRowPullback(kernel, arguments, pullback, task.element);
     storeRow(kernel, from, part.dim,
              arguments.getAddress(tensor, {batch, kvHead, key}),
              arguments.getElementType(tensor));
   });
-  return result;
 }
 
 /// Adds the parts of the rows in `rowsBuffer` that belong to columns of keys to
@@ -279,13 +258,12 @@ void BackwardKernel::addColumnGradients() {
   }
 }
 
-LogicalResult BackwardKernel::endTile() {
+void BackwardKernel::endTile() {
   transposeGradient(values.gradient, shape.valueRow, 1.0);
   for (auto [part, source, gradient] : llvm::zip_equal(
            shape.valueParts.get(), task.sites.values, task.valueGradients))
-    if (failed(storeGradient(part, shape.valueRow, task.plan.valueRows,
-                             valueSite, source, gradient)))
-      return failure();
+    storeGradient(part, shape.valueRow, task.plan.valueRows, valueSite, source,
+                  gradient);
   transposeGradient(keys.gradient, shape.headRow,
                     form.getKeyGradientFactor(task.plan.scale));
   addColumnGradients();

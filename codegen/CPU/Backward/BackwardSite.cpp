@@ -143,31 +143,24 @@ void BackwardSite::addToRead(OpBuilder &builder, BlockArgument param,
   unsigned tensor = *operands.params[number];
   Value sums = arguments.getAddress(*task.readGradients[number],
                                     {chunk, batchIndex, kvHead});
-  Type f64 = kernel.builder.getF64Type();
   // The entry of a lane, or of all lanes, in row-major order. The batch may be
   // smaller in a parameter than in the query; what was read outside of it was
   // no element, and has no gradient.
   auto add = [&](function_ref<Value(Value)> inLane, Value addend) {
     Index entry = 0;
-    Value inside = kernel.constant(kernel.builder.getBoolAttr(true));
+    Value inside = kernel.constantI1(true);
     for (auto [dim, index] : llvm::enumerate(indices)) {
       Index extent = arguments.getSize(tensor, dim);
       bool isBatch = index == batch(builder);
       Index place = isBatch ? kernel.rem(batchIndex, extent)
                             : Index(kernel.fromI32(inLane(index)));
       if (!isBatch)
-        inside = arith::AndIOp::create(
-            kernel.builder, kernel.loc, inside,
-            kernel.compare(arith::CmpIPredicate::ult, place, extent));
+        inside = kernel.both(
+            inside, kernel.compare(arith::CmpIPredicate::ult, place, extent));
       entry = kernel.add(kernel.mul(entry, extent), place);
     }
     kernel.when(inside, [&] {
-      Value address = kernel.advance(sums, {entry}, f64);
-      Value wide =
-          arith::ExtFOp::create(kernel.builder, kernel.loc, f64, addend);
-      kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
-                                         kernel.load(f64, address), wide),
-                   address);
+      kernel.addToF64(kernel.advance(sums, {entry}, kernel.f64), addend);
     });
   };
   if (llvm::none_of(indices.getTypes(), llvm::IsaPred<VectorType>)) {

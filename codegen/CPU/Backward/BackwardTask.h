@@ -9,6 +9,7 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDTASK_H
 
 #include "codegen/Rows/OffsetProducts.h"
+#include "codegen/Rows/PartialSum.h"
 #include "codegen/Tables/HeadsWeights.h"
 #include "codegen/Tiles/BackwardShape.h"
 #include "codegen/Tiles/KernelSite.h"
@@ -31,44 +32,56 @@ struct BackwardTask {
   KernelOperands operands;
   SiteOperands sites; ///< query, key, value and what payloads read
 
-  using Number = SiteOperands::Number;
   llvm::SmallVector<unsigned> outputGradients; ///< one per value
   /// [B, H, Lq rounded up to blocks] x f32: what is added to scores, by what
   /// their exponentials are multiplied then, and dlse - rowsum(o do). Rows past
   /// the end have -inf, 0 and 0: P = dS = 0.
   unsigned negativeShift = 0, inverseSum = 0, negativeDelta = 0;
   /// Per hoist: the partial sums of its gradient. Per parameter: those of the
-  /// gradient of direct reads.
-  llvm::SmallVector<Number> tableGradients, readGradients;
+  /// gradient of direct reads, which are in `inPlaceGradients` where nothing
+  /// adds to them as long as tables hold the offsets in use; where they do not,
+  /// items clear them.
+  llvm::SmallVector<PartialSum> tableGradients, readGradients;
+  llvm::SmallVector<unsigned> inPlaceGradients;
   /// Per plan.hinges: the partial sums of its moments, [chunks, B, H, moments]
   /// x f64, where they are wanted.
-  llvm::SmallVector<Number> hingeMoments;
-  /// Those of `readGradients` that nothing adds to where tables hold the
-  /// offsets in use, and that an item clears where they do not.
-  llvm::SmallVector<unsigned> inPlaceGradients;
-  /// [chunks, B, H, Lq rounded up to blocks, row of d] x f32, cleared by its
-  /// item.
-  unsigned queryGradient = 0;
+  llvm::SmallVector<PartialSum> hingeMoments;
   unsigned keyGradient = 0;
   llvm::SmallVector<unsigned> valueGradients;
-  /// [chunks, B, H, Lq rounded up to blocks, padded rows of the table] x f32,
-  /// cleared by its item: gradients of products of query rows with the tables
-  /// of plan.rowTables, and the sums of P per row of those of
-  /// plan.weightedRows, where their gradients are wanted (see RowProducts.h).
-  /// Those of products of key rows are [1, B, heads of keys, padded keys /
-  /// width, padded rows of the table, width], zero at first: a key belongs to
-  /// one item.
-  llvm::SmallVector<unsigned> rowProductGradients;
-  llvm::SmallVector<Number> bucketGradients;
+
+  // Cleared by their items: [chunks, B, H, rows, row] x f32.
+
+  /// Lq rounded up to blocks, rows of d.
+  PartialSum queryGradient;
+  /// Likewise, padded rows of the table: the sums of P per row of those of
+  /// plan.weightedRows, where their gradients are wanted, and gradients of
+  /// products of query rows with the tables of plan.rowTables (see
+  /// RowProducts.h). Those of products of key rows are [1, B, heads of keys,
+  /// padded keys / width, padded rows of the table, width], zero at first: a
+  /// key belongs to one item.
+  llvm::SmallVector<PartialSum> bucketGradients, rowProductGradients;
+  /// As plan.offsetProducts: sums of the gradients of query rows, and of rows
+  /// of offsets, where wanted.
+  llvm::SmallVector<PartialSum> offsetQueryGradients, offsetRowGradients;
+  /// All but the first.
+  llvm::SmallVector<unsigned> getClearedSums() const {
+    llvm::SmallVector<unsigned> cleared;
+    for (auto [table, sum] :
+         llvm::zip_equal(plan.rowTables, rowProductGradients))
+      if (table.side == pos::Side::query)
+        cleared.push_back(*sum);
+    for (llvm::ArrayRef<PartialSum> sums :
+         {llvm::ArrayRef(offsetQueryGradients),
+          llvm::ArrayRef(offsetRowGradients), llvm::ArrayRef(bucketGradients)})
+      for (const PartialSum &sum : sums)
+        if (sum)
+          cleared.push_back(*sum);
+    return cleared;
+  }
   /// [3 * scans, B, H, Lq rounded up to blocks] x f32: see ScanState.
   unsigned scanState = 0;
-
-  /// As plan.offsetProducts: the rows of offsets, also transposed; sums of the
-  /// gradients of query rows [chunks, B, H, Lq rounded up to blocks, row], and
-  /// of rows of offsets [chunks, B, H, entries, row], where wanted. Cleared by
-  /// their item.
-  llvm::SmallVector<unsigned> offsetRows, offsetColumns, offsetQueryGradients;
-  llvm::SmallVector<Number> offsetRowGradients;
+  /// As plan.offsetProducts: the rows of offsets, also transposed.
+  llvm::SmallVector<unsigned> offsetRows, offsetColumns;
 
   /// Of a score payload of all heads, else null; and the operand that holds
   /// them.
@@ -81,12 +94,9 @@ struct BackwardTask {
   }
 };
 
-/// Adds the main kernel to `kernels`.
-mlir::LogicalResult createBackwardKernel(mlir::ModuleOp kernels,
-                                         mlir::Location loc,
-                                         llvm::StringRef name,
-                                         const BackwardTask &task,
-                                         const VectorTarget &target);
+/// Adds the main kernel.
+void createBackwardKernel(const Lowering &lowering, llvm::StringRef suffix,
+                          const BackwardTask &task, const VectorTarget &target);
 
 } // namespace sextant::codegen
 

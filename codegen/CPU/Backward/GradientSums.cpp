@@ -83,9 +83,8 @@ bool GradientSums::usesScoreGradients() const {
 // Sums
 //===----------------------------------------------------------------------===//
 
-LogicalResult GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
-                                      const Rectangle &block) {
-  LogicalResult result = success();
+void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
+                             const Rectangle &block) {
   bool edgesAreClear = false;
   for (const Sink &sink : sinks) {
     if (sink.source == Source::Unused)
@@ -100,8 +99,7 @@ LogicalResult GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
     switch (sink.hoisted->form) {
     case HoistForm::OffsetTable:
       if (task.sites.offsetRange) {
-        if (failed(addAtOffsets(site, sink, tile, to, block)))
-          result = failure();
+        addAtOffsets(site, sink, tile, to, block);
         break;
       }
       if (isOwn || !edgesAreClear)
@@ -122,7 +120,6 @@ LogicalResult GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
       llvm_unreachable("a score payload uses no table of a row map");
     }
   }
-  return result;
 }
 
 /// Adds a vector of sums, or subtracts it where the tile is that of -dS.
@@ -185,10 +182,8 @@ void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to,
 
 /// Offset table under given positions: there is a table, or the value is pulled
 /// back where it was computed.
-LogicalResult GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
-                                         Value tile, Value to,
-                                         const Rectangle &block) {
-  LogicalResult result = success();
+void GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
+                                Value tile, Value to, const Rectangle &block) {
   kernel.when(
       OffsetRange(kernel, arguments, *task.sites.offsetRange).emitHasTables(),
       [&] {
@@ -207,12 +202,11 @@ LogicalResult GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
             if (sink.source == Source::Negated)
               cotangent =
                   arith::NegFOp::create(kernel.builder, kernel.loc, cotangent);
-            result = addInPlace(site, sink.hoisted->op, cotangent);
+            addInPlace(site, sink.hoisted->op, cotangent);
           });
         });
         site.setOffsets(KernelSite::Offsets::Cells);
       });
-  return result;
 }
 
 void GradientSums::moveTo(BackwardSite &site, const Rectangle &block, Index row,
@@ -247,10 +241,7 @@ Value GradientSums::areDistinct(Value lanes) {
     Value other = arith::CmpIOp::create(kernel.builder, kernel.loc,
                                         arith::CmpIPredicate::ne, lanes,
                                         kernel.shuffle(lanes, lanes, turned));
-    differ = differ ? arith::AndIOp::create(kernel.builder, kernel.loc, differ,
-                                            other)
-                          .getResult()
-                    : other;
+    differ = kernel.both(differ, other);
   }
   return vector::ReductionOp::create(kernel.builder, kernel.loc,
                                      vector::CombiningKind::AND, differ);
@@ -319,12 +310,10 @@ void GradientSums::addToTable(BackwardSite &site, const Sink &sink, Value tile,
 
 /// The pullback of a value at the vector of scores where the site stands. Reads
 /// of parameters have sums of their own.
-LogicalResult GradientSums::addInPlace(BackwardSite &site, pos::HoistOp hoist,
-                                       Value cotangent) {
-  if (failed(pullbackHoist(kernel.builder, hoist, cotangent, site)))
-    return failure();
+void GradientSums::addInPlace(BackwardSite &site, pos::HoistOp hoist,
+                              Value cotangent) {
+  kernel.check(pullbackHoist(kernel.builder, hoist, cotangent, site));
   SmallVector<HoistCotangent> earlier(site.getCotangents());
-  Type f64 = kernel.builder.getF64Type();
   for (const HoistCotangent &gradient : earlier) {
     const Hoisted *hoisted = task.plan.find(gradient.hoist);
     Sink *sink = llvm::find_if(
@@ -332,21 +321,15 @@ LogicalResult GradientSums::addInPlace(BackwardSite &site, pos::HoistOp hoist,
     assert(sink != sinks.end() && "what wants a gradient has sums");
     if (hoisted->form == HoistForm::OffsetTable) {
       site.setPoint(0, 0);
-      if (failed(addInPlace(site, gradient.hoist, gradient.value)))
-        return failure();
+      addInPlace(site, gradient.hoist, gradient.value);
       continue;
     }
     assert(hoisted->form == HoistForm::HeadScalar &&
            "a value over offsets uses none of rows");
     Value to = arguments.getAddress(
         sink->tensor, {site.getChunk(), site.getBatch(), site.getHead()});
-    Value sum = kernel.sumLanes(kernel.broadcast(gradient.value));
-    Value addend = arith::ExtFOp::create(kernel.builder, kernel.loc, f64, sum);
-    kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
-                                       kernel.load(f64, to), addend),
-                 to);
+    kernel.addToF64(to, kernel.sumLanes(kernel.broadcast(gradient.value)));
   }
-  return success();
 }
 
 /// Vector over queries.
@@ -387,7 +370,6 @@ void GradientSums::addColumns(const Sink &sink, Value tile, Value to,
 /// Scalar of a head, summed over blocks in f64: there are L^2 terms.
 void GradientSums::addAll(const Sink &sink, Value tile, Value to,
                           const Rectangle &block) {
-  Type f64 = kernel.builder.getF64Type();
   Value rows = kernel.loop(
       0, block.rows, 1, kernel.splatF32(0.0),
       [&](Value row, ValueRange carried) -> Values {
@@ -400,14 +382,11 @@ void GradientSums::addAll(const Sink &sink, Value tile, Value to,
                         })[0];
         return {kernel.addF(carried[0], sum)};
       })[0];
-  Value addend = arith::ExtFOp::create(kernel.builder, kernel.loc, f64,
-                                       kernel.sumLanes(rows));
-  Value old = kernel.load(f64, to);
-  kernel.store(
-      sink.source == Source::Negated
-          ? arith::SubFOp::create(kernel.builder, kernel.loc, old, addend)
-                .getResult()
-          : arith::AddFOp::create(kernel.builder, kernel.loc, old, addend)
-                .getResult(),
-      to);
+  Value addend = kernel.widen(kernel.sumLanes(rows));
+  if (sink.source == Source::Negated)
+    kernel.store(arith::SubFOp::create(kernel.builder, kernel.loc,
+                                       kernel.load(kernel.f64, to), addend),
+                 to);
+  else
+    kernel.addToF64(to, addend);
 }

@@ -43,8 +43,8 @@ public:
   bool usesScoreGradients() const;
 
   /// Adds the sums of the block to the partial sums of the gradients.
-  mlir::LogicalResult emitBlock(BackwardSite &site, mlir::Value scoreGradients,
-                                const Rectangle &block);
+  void emitBlock(BackwardSite &site, mlir::Value scoreGradients,
+                 const Rectangle &block);
 
 private:
   enum class Source { Unused, ScoreGradient, Negated, Own };
@@ -59,16 +59,15 @@ private:
   void addSum(mlir::Value addend, const Sink &sink, mlir::Value at);
   void addDiagonals(const Sink &sink, mlir::Value tile, mlir::Value to,
                     const Rectangle &block);
-  mlir::LogicalResult addAtOffsets(BackwardSite &site, const Sink &sink,
-                                   mlir::Value tile, mlir::Value to,
-                                   const Rectangle &block);
+  void addAtOffsets(BackwardSite &site, const Sink &sink, mlir::Value tile,
+                    mlir::Value to, const Rectangle &block);
   mlir::Value areDistinct(mlir::Value lanes);
   void moveTo(BackwardSite &site, const Rectangle &block, Index row,
               Index column);
   void addToTable(BackwardSite &site, const Sink &sink, mlir::Value tile,
                   mlir::Value to, const Rectangle &block, Index column);
-  mlir::LogicalResult addInPlace(BackwardSite &site, pos::HoistOp hoist,
-                                 mlir::Value cotangent);
+  void addInPlace(BackwardSite &site, pos::HoistOp hoist,
+                  mlir::Value cotangent);
   void addRows(const Sink &sink, mlir::Value tile, mlir::Value to,
                const Rectangle &block);
   void addColumns(const Sink &sink, mlir::Value tile, mlir::Value to,

@@ -43,12 +43,10 @@ static Index countVisible(KernelBuilder &kernel, ArgumentBlock &arguments,
   return sum.front();
 }
 
-/// FLOP of the visible pairs of all heads, or failure after a diagnostic.
-static FailureOr<Index> countVisibleFlops(const Lowering &lowering,
-                                          KernelBuilder &kernel,
-                                          ArgumentBlock &arguments,
-                                          const SiteOperands &sites,
-                                          int64_t perScore) {
+/// FLOP of the visible pairs of all heads.
+static Index countVisibleFlops(const Lowering &lowering, KernelBuilder &kernel,
+                               ArgumentBlock &arguments,
+                               const SiteOperands &sites, int64_t perScore) {
   const KernelPlan &plan = lowering.plan;
   ScoreSite site(kernel, arguments, plan, sites, /*vectors=*/1);
   TileMask mask(kernel, arguments, site, plan, sites);
@@ -57,22 +55,15 @@ static FailureOr<Index> countVisibleFlops(const Lowering &lowering,
   // Those that are alike are counted once.
   bool isEach = variesWith(plan, pos::Axis::batch) || plan.hasPositions;
   bool isEachHead = variesWith(plan, pos::Axis::head);
-  LogicalResult entered = success();
-  auto sum = kernel.loop(
-      0, isEach ? batch : Index(1), 1, {kernel.constantI64(0)},
-      [&](Value element, ValueRange ofElements) -> KernelBuilder::Values {
-        return kernel.loop(
-            0, isEachHead ? heads : Index(1), 1, ofElements,
-            [&](Value head, ValueRange known) -> KernelBuilder::Values {
-              if (failed(site.enterHead(element, head)))
-                entered = failure();
-              Index visible = countVisible(kernel, arguments, mask, sites);
-              return {kernel.value(kernel.add(known[0], visible))};
-            });
-      });
-  if (failed(entered))
-    return failure();
-  Index pairs = sum.front();
+  Value zero = kernel.constantI64(0);
+  auto count = [&](ValueRange at, ValueRange known) -> KernelBuilder::Values {
+    site.enterHead(at[0], at[1]);
+    Index visible = countVisible(kernel, arguments, mask, sites);
+    return {kernel.value(kernel.add(known[0], visible))};
+  };
+  Index pairs = kernel.nest(
+      {{0, isEach ? batch : Index(1)}, {0, isEachHead ? heads : Index(1)}},
+      zero, count)[0];
   if (!isEach)
     pairs = kernel.mul(pairs, batch);
   if (!isEachHead)
@@ -80,11 +71,9 @@ static FailureOr<Index> countVisibleFlops(const Lowering &lowering,
   return kernel.mul(pairs, perScore);
 }
 
-LogicalResult codegen::launchAttention(const Lowering &lowering,
-                                       const LaunchOperands &operands,
-                                       StringRef suffix,
-                                       const SiteOperands &sites,
-                                       int64_t perScore) {
+void codegen::launchAttention(const Lowering &lowering,
+                              const LaunchOperands &operands, StringRef suffix,
+                              const SiteOperands &sites, int64_t perScore) {
   OpBuilder &builder = lowering.builder;
   Location loc = lowering.getLoc();
   OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
@@ -93,19 +82,14 @@ LogicalResult codegen::launchAttention(const Lowering &lowering,
        {lowering.getDim(owner.query, 0), lowering.getDim(owner.query, 1),
         lowering.getDim(owner.query, 2), lowering.getDim(owner.key, 2)})
     flops = arith::MulIOp::create(builder, loc, flops, extent);
-  LogicalResult counted = success();
   if (lowering.plan.mask)
-    createNumber(
-        lowering.kernels, loc, lowering.getKernelName(suffix) + "_flops",
-        operands.layout, lowering.target,
-        [&](KernelBuilder &kernel, ArgumentBlock &arguments) -> Index {
-          FailureOr<Index> number =
-              countVisibleFlops(lowering, kernel, arguments, sites, perScore);
-          counted = number;
-          return failed(number) ? Index(0) : *number;
-        });
+    createNumber(lowering, lowering.getKernelName(suffix) + "_flops",
+                 operands.layout, lowering.target,
+                 [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+                   return countVisibleFlops(lowering, kernel, arguments, sites,
+                                            perScore);
+                 });
   operands.launch(lowering, suffix, flops);
-  return counted;
 }
 
 void codegen::addForwardReads(const Lowering &lowering,

@@ -11,11 +11,9 @@ namespace sextant::codegen {
 /// Launches a kernel of attention that costs `perScore` FLOP for each query and
 /// key of each head. Under a mask a profile counts those that are visible: the
 /// kernel has a function for it, `_flops`.
-mlir::LogicalResult launchAttention(const Lowering &lowering,
-                                    const LaunchOperands &operands,
-                                    llvm::StringRef suffix,
-                                    const SiteOperands &sites,
-                                    int64_t perScore);
+void launchAttention(const Lowering &lowering, const LaunchOperands &operands,
+                     llvm::StringRef suffix, const SiteOperands &sites,
+                     int64_t perScore);
 
 /// Adds what every forward of the `pos.attention` reads: query, key, values,
 /// and `tables` with the rest of what payloads read.

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CPU/Forward/ForwardItem.h"
-#include "codegen/Payload/Payload.h"
+#include "codegen/Tables/PayloadCall.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -64,20 +64,16 @@ void ForwardItem::clearBuckets() {
   }
 }
 
-LogicalResult ForwardItem::addToBuckets(Index panel, Index keyInBlock,
-                                        int64_t vector, Value weights) {
+void ForwardItem::addToBuckets(Index panel, Index keyInBlock, int64_t vector,
+                               Value weights) {
   for (size_t number = 0; number < task.plan.weightedRows.size(); ++number) {
     pos::WeightedRowsOp op = task.plan.weightedRows[number];
     site.setPoint(vector, kernel.add(firstKey, keyInBlock), 0);
-    FailureOr<SmallVector<Value>> row =
-        emitPayload(kernel.builder, op.getBody().front(), {}, site);
-    if (failed(row))
-      return failure();
+    Values row = callPayload(kernel, op.getBody().front(), {}, site);
     site.addToBuckets(getBuckets(number, panel), task.panel,
-                      arguments.getSize(getTable(task, number), 0),
-                      row->front(), weights, at(scratch.lanes));
+                      arguments.getSize(getTable(task, number), 0), row.front(),
+                      weights, at(scratch.lanes));
   }
-  return success();
 }
 
 /// O^T += table^T times buckets.

@@ -75,7 +75,7 @@ Value ForwardItem::at(int64_t place, ArrayRef<Index> offsets) {
   return kernel.advance(memory, all);
 }
 
-LogicalResult ForwardItem::emit(Index outer, Index tile, Index panels) {
+void ForwardItem::emit(Index outer, Index tile, Index panels) {
   unsigned query = task.sites.query, key = task.sites.key;
   Index heads = arguments.getSize(query, 1);
   batch = kernel.div(outer, heads);
@@ -86,19 +86,17 @@ LogicalResult ForwardItem::emit(Index outer, Index tile, Index panels) {
   queryCount =
       kernel.min(capacity, kernel.sub(arguments.getSize(query, 2), firstQuery));
   panelCount = kernel.ceilDiv(queryCount, task.panel);
-  if (failed(site.enterHead(batch, head)) ||
-      failed(querySite.enterHead(batch, head)) ||
-      failed(keySite.enterHead(batch, kvHead)) ||
-      failed(valueSite.enterHead(batch, kvHead)))
-    return failure();
+  site.enterHead(batch, head);
+  querySite.enterHead(batch, head);
+  keySite.enterHead(batch, kvHead);
+  valueSite.enterHead(batch, kvHead);
   site.setKeyHead(kvHead);
   site.packPositions(firstQuery, kernel.mul(panelCount, task.panel),
                      task.maxPanels * task.panel, at(scratch.positions));
-  if (failed(packQueries()) || failed(packOffsetQueries()))
-    return failure();
+  packQueries();
+  packOffsetQueries();
   clearBuckets();
 
-  LogicalResult result = success();
   Index keyRows = arguments.getSize(key, 2);
   TileSide rows = mask.enter(pos::Side::query, firstQuery, queryCount,
                              task.maxPanels * task.panel);
@@ -108,18 +106,16 @@ LogicalResult ForwardItem::emit(Index outer, Index tile, Index panels) {
     keyCount = kernel.min(task.keys, kernel.sub(keyRows, first));
     blockKeys = mask.enter(pos::Side::key, firstKey, keyCount, task.keys);
     TileClass tile = mask.classify(rows, blockKeys);
-    whenPossible(tile, [&] { result = emitBlock(); });
+    whenPossible(tile, [&] { emitBlock(); });
   });
   kernel.loop(0, panelCount, 1, [&](Value panel) {
     storePanel(panel, kernel.mul(panel, task.panel));
   });
-  return result;
 }
 
-LogicalResult ForwardItem::emitBlock() {
-  if (failed(prepareKeys()) || failed(prepareValues()))
-    return failure();
-  LogicalResult result = success();
+void ForwardItem::emitBlock() {
+  prepareKeys();
+  prepareValues();
   kernel.loop(0, panelCount, 1, [&](Value panel) {
     Index first = kernel.mul(panel, task.panel);
     Index count = kernel.min(task.panel, kernel.sub(queryCount, first));
@@ -127,9 +123,8 @@ LogicalResult ForwardItem::emitBlock() {
     site.enterPanel(row, first);
     TileSide rows = mask.enter(pos::Side::query, row, count, task.panel);
     TileClass tile = mask.classify(rows, blockKeys);
-    whenPossible(tile, [&] { result = emitPanel(panel, rows, tile); });
+    whenPossible(tile, [&] { emitPanel(panel, rows, tile); });
   });
-  return result;
 }
 
 /// Asks for rows of the next block of keys, of the first one after the last:
@@ -161,8 +156,8 @@ void ForwardItem::prefetchShare(Index place, Index all) {
   }
 }
 
-LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
-                                     const TileClass &block) {
+void ForwardItem::emitPanel(Index panel, const TileSide &rows,
+                            const TileClass &block) {
   Value maximum = statistics(scratch.maximum, panel);
   Values carried;
   for (int64_t v = 0; v < task.vectors; ++v)
@@ -175,7 +170,6 @@ LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
   scanSums = statistics(scratch.scans, panel);
   enterOffsetPanel(panel,
                    kernel.add(firstQuery, kernel.mul(panel, task.panel)));
-  LogicalResult result = success();
   Values last = kernel.loop(
       0, keyCount, task.rows, carried,
       [&](Value step, ValueRange values) -> Values {
@@ -185,20 +179,19 @@ LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
                       kernel.mul(panelCount, keyCount));
         Values next;
         if (!task.plan.mask) {
-          result = emitGroup(group, maxima, TileClass(), next);
+          emitGroup(group, maxima, TileClass(), next);
           return next;
         }
         TileSide columns = mask.enter(
             pos::Side::key, kernel.add(firstKey, group), task.rows, task.rows);
         TileClass tile = mask.classify(rows, columns);
         if (block.certain && tile.certain)
-          tile.certain = arith::OrIOp::create(kernel.builder, kernel.loc,
-                                              block.certain, tile.certain);
+          tile.certain = kernel.either(block.certain, tile.certain);
         next = kernel.choose(
             getPossible(tile), maxima.getTypes(),
             [&] {
               Values inner;
-              result = emitGroup(group, maxima, tile, inner);
+              emitGroup(group, maxima, tile, inner);
               return inner;
             },
             [&] {
@@ -213,16 +206,13 @@ LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
         next.push_back(kernel.value(kernel.select(isPossible, end, high)));
         return next;
       });
-  if (failed(result))
-    return failure();
   ValueRange maxima = ValueRange(last).take_front(task.vectors);
   if (!task.plan.mask)
     return emitSoftmax(panel, maxima, 0, keyCount);
   Index low = last[task.vectors];
   Index high = kernel.min(last[task.vectors + 1], keyCount);
   kernel.when(kernel.less(low, high),
-              [&] { result = emitSoftmax(panel, maxima, low, high); });
-  return result;
+              [&] { emitSoftmax(panel, maxima, low, high); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -230,8 +220,7 @@ LogicalResult ForwardItem::emitPanel(Index panel, const TileSide &rows,
 //===----------------------------------------------------------------------===//
 
 Value ForwardItem::getPossible(const TileClass &tile) {
-  return tile.possible ? tile.possible
-                       : kernel.constant(kernel.builder.getBoolAttr(true));
+  return tile.possible ? tile.possible : kernel.constantI1(true);
 }
 
 void ForwardItem::whenPossible(const TileClass &tile,
@@ -254,15 +243,14 @@ void ForwardItem::hideGroup(Index group) {
     kernel.storeVector(hidden, to, {vector * kernel.width()});
 }
 
-LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
-                                     const TileClass &tile, Values &results) {
+void ForwardItem::emitGroup(Index group, ValueRange maxima,
+                            const TileClass &tile, Values &results) {
   // Before the products, which then stay in registers until they are scores.
   auto moveTo = [&](Index row, Index vector) {
     site.setPoint(vector, kernel.add(kernel.add(firstKey, group), row), row);
   };
-  LogicalResult result = cells.fill(site, moveTo);
-  if (succeeded(result))
-    result = hinges.fill(site, moveTo);
+  cells.fill(site, moveTo);
+  hinges.fill(site, moveTo);
   Value first = kernel.advance(keys, {kernel.mul(group, task.keyWords)});
   SmallVector<TileRow> rows;
   for (int64_t row = 0; row < task.rows; ++row)
@@ -281,28 +269,24 @@ LogicalResult ForwardItem::emitGroup(Index group, ValueRange maxima,
   Value isWhole = kernel.compare(arith::CmpIPredicate::sle,
                                  kernel.add(group, task.rows), keyCount);
   if (task.plan.mask)
-    isWhole = tile.certain ? arith::AndIOp::create(kernel.builder, kernel.loc,
-                                                   isWhole, tile.certain)
-                                 .getResult()
-                           : kernel.constant(kernel.builder.getBoolAttr(false));
+    isWhole = tile.certain ? kernel.both(isWhole, tile.certain)
+                           : kernel.constantI1(false);
   auto finish = [&](bool isMasked) {
     Values next(maxima);
-    if (failed(finishScores(products, group, isMasked, next)))
-      result = failure();
+    finishScores(products, group, isMasked, next);
     return next;
   };
   results = kernel.choose(
       isWhole, maxima.getTypes(), [&] { return finish(false); },
       [&] { return finish(true); });
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
 // Softmax and output
 //===----------------------------------------------------------------------===//
 
-LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
-                                       Index low, Index high) {
+void ForwardItem::emitSoftmax(Index panel, ValueRange maxima, Index low,
+                              Index high) {
   int64_t width = kernel.width();
   Value maximum = statistics(scratch.maximum, panel);
   Value sum = statistics(scratch.sum, panel);
@@ -324,7 +308,6 @@ LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
     kernel.storeVector(maxima[v], maximum, {v * width});
   }
   scaleBuckets(panel, alpha);
-  LogicalResult result = success();
   // Two rows at a time. An odd last row has a partner, which is hidden.
   sums = kernel.loop(low, high, 2, sums, [&](Value row, ValueRange carried) {
     Values next(carried.drop_front(task.vectors));
@@ -338,8 +321,7 @@ LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
             form.emitExponent(kernel, score, shift[v]), task.pairs));
         if (!task.pairs)
           kernel.storeVector(weights.back(), from, {v * width});
-        if (failed(addToBuckets(panel, kernel.add(row, u), v, weights.back())))
-          result = failure();
+        addToBuckets(panel, kernel.add(row, u), v, weights.back());
       }
     }
     for (int64_t v = 0; v < task.vectors; ++v) // pairs: half as many roundings
@@ -368,7 +350,6 @@ LogicalResult ForwardItem::emitSoftmax(Index panel, ValueRange maxima,
     });
   if (whole < task.valueDim)
     emitOutput(output, task.valueDim - whole, whole, alpha, low, high);
-  return result;
 }
 
 /// O^T = O^T * alpha + V^T P for `rows` columns of V.

@@ -59,56 +59,53 @@ public:
 
   /// `outer` counts heads of all elements of the batch; `tile` the tiles of a
   /// head, of `panels` panels each.
-  mlir::LogicalResult emit(Index outer, Index tile, Index panels);
+  void emit(Index outer, Index tile, Index panels);
 
 protected:
   using Values = KernelBuilder::Values;
 
   // ForwardPacking.cpp: operands in, results out.
-  mlir::LogicalResult packQueries();
+  void packQueries();
   /// Packs the vector of queries that begins at row `first` of the tensor.
-  mlir::LogicalResult packVector(Index panel, Index lane, Index first);
-  mlir::LogicalResult prepareKeys();
-  mlir::LogicalResult prepareValues();
-  mlir::FailureOr<mlir::Value> prepareRows(unsigned tensor, int64_t dim,
-                                           llvm::ArrayRef<RowMap> maps,
-                                           RowSite &site, bool alwaysCopies,
-                                           int64_t multiple, int64_t place,
-                                           int64_t rowWords);
+  void packVector(Index panel, Index lane, Index first);
+  void clearVector(Index panel, Index lane);
+  void prepareKeys();
+  void prepareValues();
+  mlir::Value prepareRows(unsigned tensor, int64_t dim,
+                          llvm::ArrayRef<RowMap> maps, RowSite &site,
+                          bool alwaysCopies, int64_t multiple, int64_t place,
+                          int64_t rowWords);
   /// `first` counts rows of the item.
   void storePanel(Index panel, Index first);
   void addWeightedRows(Index panel);
   void storeOutput(Index panel, Index row, Index lane, Index count);
 
   // ForwardItem.cpp: the products and the softmax between them.
-  mlir::LogicalResult emitBlock();
+  void emitBlock();
   Index inScanOrder(Index place, Index count, int64_t step);
-  mlir::LogicalResult emitPanel(Index panel, const TileSide &rows,
-                                const TileClass &block);
+  void emitPanel(Index panel, const TileSide &rows, const TileClass &block);
   void prefetchShare(Index place, Index all);
   void hideGroup(Index group);
-  mlir::LogicalResult emitGroup(Index group, mlir::ValueRange maxima,
-                                const TileClass &tile, Values &results);
-  mlir::LogicalResult finishScores(mlir::ValueRange products, Index group,
-                                   bool isMasked, Values &maxima);
-  mlir::LogicalResult finishRows(mlir::ValueRange products, Index group,
-                                 bool isMasked, Values &maxima);
-  mlir::FailureOr<mlir::Value> emitVisible(Index keyInBlock);
-  mlir::FailureOr<mlir::Value> emitScore(mlir::Value product, Index group,
-                                         int64_t row, int64_t vector,
-                                         bool isMasked);
-  mlir::LogicalResult emitSoftmax(Index panel, mlir::ValueRange maxima,
-                                  Index low, Index high);
+  void emitGroup(Index group, mlir::ValueRange maxima, const TileClass &tile,
+                 Values &results);
+  void finishScores(mlir::ValueRange products, Index group, bool isMasked,
+                    Values &maxima);
+  void finishRows(mlir::ValueRange products, Index group, bool isMasked,
+                  Values &maxima);
+  mlir::Value emitVisible(Index keyInBlock);
+  mlir::Value emitScore(mlir::Value product, Index group, int64_t row,
+                        int64_t vector, bool isMasked);
+  void emitSoftmax(Index panel, mlir::ValueRange maxima, Index low, Index high);
   mlir::Value getBuckets(size_t number, Index panel);
   void clearBuckets();
   void scaleBuckets(Index panel, mlir::ValueRange alpha);
-  mlir::LogicalResult addToBuckets(Index panel, Index keyInBlock,
-                                   int64_t vector, mlir::Value weights);
+  void addToBuckets(Index panel, Index keyInBlock, int64_t vector,
+                    mlir::Value weights);
   void emitOutput(mlir::Value output, int64_t rows, Index column,
                   mlir::ValueRange alpha, Index low, Index high);
 
   // ForwardOffsets.cpp
-  mlir::LogicalResult packOffsetQueries();
+  void packOffsetQueries();
   mlir::Value getOffsetQueries(size_t number, Index panel);
   mlir::Value getOffsetEnd();
   void enterOffsetPanel(Index panel, Index firstRow);

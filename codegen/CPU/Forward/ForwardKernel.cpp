@@ -69,51 +69,38 @@ static Index getPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
   return kernel.max(kernel.ceilDiv(perHead, tiles), 1);
 }
 
-static Index countTiles(KernelBuilder &kernel, ArgumentBlock &arguments,
-                        const ForwardTask &task, Index panels) {
-  return kernel.ceilDiv(arguments.getSize(task.sites.query, 2),
-                        kernel.mul(panels, task.panel));
-}
-
-static Index countItems(KernelBuilder &kernel, ArgumentBlock &arguments,
-                        const ForwardTask &task) {
+/// Items are tiles of queries of the heads of the batch.
+static ItemSpace getItems(KernelBuilder &kernel, ArgumentBlock &arguments,
+                          const ForwardTask &task) {
   unsigned query = task.sites.query;
-  Index tiles =
-      countTiles(kernel, arguments, task, getPanels(kernel, arguments, task));
-  return kernel.mul(tiles, kernel.mul(arguments.getSize(query, 0),
-                                      arguments.getSize(query, 1)));
+  Index rows = kernel.mul(getPanels(kernel, arguments, task), task.panel);
+  return ItemSpace(kernel, {kernel.mul(arguments.getSize(query, 0),
+                                       arguments.getSize(query, 1)),
+                            kernel.ceilDiv(arguments.getSize(query, 2), rows)});
 }
 
-LogicalResult
-sextant::codegen::createForwardKernel(ModuleOp kernels, Location loc,
-                                      StringRef name, const ForwardTask &task,
-                                      const VectorTarget &target) {
-  LogicalResult result = success();
-  ForwardScratch scratch(task, target);
-  KernelBody body;
+void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
+                                  const ForwardTask &task) {
+  ForwardScratch scratch(task, lowering.target);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return countItems(kernel, arguments, task);
+    return getItems(kernel, arguments, task);
   };
   auto bytes = [&](KernelBuilder &kernel, ArgumentBlock &arguments) -> Index {
     size_t all = task.plan.weightedRows.size();
     return kernel.mul(scratch.getBuckets(kernel, arguments, task, all), 4);
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index begin,
-                 Index end, Value memory) {
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value memory) {
     Index panels = getPanels(kernel, arguments, task);
-    Index tiles = countTiles(kernel, arguments, task, panels);
-    kernel.loop(begin, end, 1, [&](Value item) {
+    Index tiles = kernel.ceilDiv(arguments.getSize(task.sites.query, 2),
+                                 kernel.mul(panels, task.panel));
+    items.forEach([&](const Item &item) {
       // The last tile of a head first: under a causal mask it is the longest.
-      Index reversed = kernel.rem(item, tiles);
-      Index tile = kernel.sub(kernel.sub(tiles, 1), reversed);
-      Index outer = kernel.div(item, tiles);
+      Index tile = kernel.sub(kernel.sub(tiles, 1), item[1]);
       ForwardItem emitter(kernel, arguments, task, scratch, memory);
-      result = emitter.emit(outer, tile, panels);
+      emitter.emit(item[0], tile, panels);
     });
   };
-  body.items = items;
-  body.scratchBytes = bytes;
-  body.run = run;
-  createKernel(kernels, loc, name, task.operands, target, body);
-  return result;
+  createKernel(lowering, suffix, task.operands, lowering.target,
+               {items, bytes, run});
 }

@@ -67,12 +67,9 @@ struct ForwardTask {
   std::optional<unsigned> statistics;
 };
 
-/// Adds the kernel to `kernels`.
-mlir::LogicalResult createForwardKernel(mlir::ModuleOp kernels,
-                                        mlir::Location loc,
-                                        llvm::StringRef name,
-                                        const ForwardTask &task,
-                                        const VectorTarget &target);
+/// Adds the kernel.
+void createForwardKernel(const Lowering &lowering, llvm::StringRef suffix,
+                         const ForwardTask &task);
 
 } // namespace sextant::codegen
 

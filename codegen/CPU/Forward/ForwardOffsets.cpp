@@ -21,8 +21,7 @@ using Values = KernelBuilder::Values;
 
 /// Packs query rows as they entered with what is added to them, transposed, for
 /// each of the products: [panels][lanes of a row][panel].
-LogicalResult ForwardItem::packOffsetQueries() {
-  LogicalResult result = success();
+void ForwardItem::packOffsetQueries() {
   const OffsetShape &shape = task.offsetShape;
   int64_t width = kernel.width();
   Value rows = at(scratch.offsetRows), addend = at(scratch.offsetAddend);
@@ -43,8 +42,7 @@ LogicalResult ForwardItem::packOffsetQueries() {
       copy.dim = shape.dim;
       copy.to = rows;
       copy.rowWords = shape.row;
-      if (failed(emitRowCopy(kernel, arguments, copy, task.element)))
-        result = failure();
+      emitRowCopy(kernel, arguments, copy, task.element);
       if (param)
         addToRows(kernel, addend, width, shape.row, rows);
       Index panel = kernel.div(vector, task.vectors);
@@ -62,7 +60,6 @@ LogicalResult ForwardItem::packOffsetQueries() {
       });
     });
   }
-  return result;
 }
 
 Value ForwardItem::getOffsetQueries(size_t number, Index panel) {

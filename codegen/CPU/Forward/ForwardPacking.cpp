@@ -11,20 +11,18 @@ using namespace sextant::codegen;
 // Queries
 //===----------------------------------------------------------------------===//
 
-LogicalResult ForwardItem::packQueries() {
-  LogicalResult result = success();
+void ForwardItem::packQueries() {
   Index vectors = kernel.mul(panelCount, task.vectors);
   kernel.loop(0, vectors, 1, [&](Value vector) {
     Index panel = kernel.div(vector, task.vectors);
     Index lane = kernel.mul(kernel.rem(vector, task.vectors), kernel.width());
     Index first = kernel.mul(vector, kernel.width());
-    result = packVector(panel, lane, kernel.add(firstQuery, first));
+    packVector(panel, lane, kernel.add(firstQuery, first));
   });
-  return result;
 }
 
 /// Packs `width` queries, transposed: word k of lane l is word k of query l.
-LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
+void ForwardItem::packVector(Index panel, Index lane, Index first) {
   int64_t width = kernel.width();
   unsigned query = task.sites.query;
   Index step = arguments.getStride(query, 3);
@@ -33,7 +31,6 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
                   !task.headParts.isSingle() ||
                   (task.pairs && task.headDim % 2 != 0);
   Value copied = at(scratch.rows);
-  LogicalResult result = success();
   auto copy = [&] {
     RowCopy rows;
     rows.tensor = query;
@@ -48,15 +45,14 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
     rows.rowWords = task.keyWords;
     rows.pairs = task.pairs;
     rows.mappedRow = at(scratch.mappedRow);
-    result = emitHeadCopy(kernel, arguments, task.plan, task.sites,
-                          pos::RowOperand::query, task.headParts, rows,
-                          task.element);
+    emitHeadCopy(kernel, arguments, task.plan, task.sites,
+                 pos::RowOperand::query, task.headParts, rows, task.element);
   };
   Value isStrided;
   if (mustCopy) {
     copy();
   } else {
-    isStrided = kernel.compare(arith::CmpIPredicate::ne, step, 1);
+    isStrided = kernel.differ(step, 1);
     kernel.when(isStrided, copy);
   }
   Index last = kernel.sub(arguments.getSize(query, 2), 1);
@@ -94,6 +90,11 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
   if (whole < task.queryWords)
     block(whole, task.queryWords - whole);
 
+  clearVector(panel, lane);
+}
+
+/// The softmax and the output of a vector of queries that have seen no key.
+void ForwardItem::clearVector(Index panel, Index lane) {
   Value zero = kernel.splatF32(0);
   Index place = kernel.add(kernel.mul(panel, task.panel), lane);
   kernel.storeVector(kernel.splatF32(hiddenScore),
@@ -107,7 +108,6 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
   kernel.loop(0, task.outputRows, 1, [&](Value row) {
     kernel.storeVector(zero, output, {kernel.mul(row, task.panel)});
   });
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -117,11 +117,10 @@ LogicalResult ForwardItem::packVector(Index panel, Index lane, Index first) {
 /// Rows of a block as products read them, `rowWords` apart and a multiple of
 /// `multiple` of them, of which those past the end repeat the last row: in
 /// place where they lie so, else copied.
-FailureOr<Value> ForwardItem::prepareRows(unsigned tensor, int64_t dim,
-                                          ArrayRef<RowMap> maps,
-                                          RowSite &rowSite, bool alwaysCopies,
-                                          int64_t multiple, int64_t place,
-                                          int64_t rowWords) {
+Value ForwardItem::prepareRows(unsigned tensor, int64_t dim,
+                               ArrayRef<RowMap> maps, RowSite &rowSite,
+                               bool alwaysCopies, int64_t multiple,
+                               int64_t place, int64_t rowWords) {
   RowCopy copy;
   copy.tensor = tensor;
   copy.batch = batch;
@@ -143,56 +142,44 @@ FailureOr<Value> ForwardItem::prepareRows(unsigned tensor, int64_t dim,
                         task.element);
   };
   if (alwaysCopies) {
-    if (failed(emitCopy()))
-      return failure();
+    emitCopy();
     return copy.to;
   }
-  LogicalResult result = success();
   Value mustCopy;
   auto copyUnlessEqual = [&](Index a, Index b) {
-    Value differs = kernel.compare(arith::CmpIPredicate::ne, a, b);
-    mustCopy = mustCopy ? arith::OrIOp::create(kernel.builder, kernel.loc,
-                                               mustCopy, differs)
-                              .getResult()
-                        : differs;
+    Value differs = kernel.differ(a, b);
+    mustCopy = kernel.either(mustCopy, differs);
   };
   copyUnlessEqual(arguments.getStride(tensor, 3), 1);
   copyUnlessEqual(arguments.getStride(tensor, 2),
                   copy.rowWords * (task.pairs ? 2 : 1));
   if (multiple != 1)
     copyUnlessEqual(kernel.rem(keyCount, multiple), 0);
-  kernel.when(mustCopy, [&] { result = emitCopy(); });
-  if (failed(result))
-    return failure();
+  kernel.when(mustCopy, [&] { emitCopy(); });
   Value inPlace = arguments.getAddress(tensor, {batch, kvHead, firstKey});
   return kernel.selectF(mustCopy, copy.to, inPlace);
 }
 
-LogicalResult ForwardItem::prepareKeys() {
-  FailureOr<Value> rows = prepareRows(
-      task.sites.key, task.headParts.get().front().dim, task.plan.keyRows,
-      keySite, task.copiesKeys, task.rows, scratch.keys, task.keyWords);
-  if (succeeded(rows))
-    keys = *rows;
-  return rows;
+void ForwardItem::prepareKeys() {
+  keys = prepareRows(task.sites.key, task.headParts.get().front().dim,
+                     task.plan.keyRows, keySite, task.copiesKeys, task.rows,
+                     scratch.keys, task.keyWords);
 }
 
-LogicalResult ForwardItem::prepareValues() {
+void ForwardItem::prepareValues() {
   int64_t rowWords =
       getCopiedRowWords(kernel.target, task.valueDim, task.pairs);
   for (auto [part, tensor] :
        llvm::zip_equal(task.values.get(), task.sites.values)) {
     int64_t firstWord = task.pairs ? part.first / 2 : part.first;
-    FailureOr<Value> rows = prepareRows(
-        tensor, part.dim, task.plan.valueRows, valueSite, task.copiesValues,
-        /*multiple=*/1, scratch.values + firstWord, rowWords);
-    if (failed(rows))
-      return failure();
+    Value rows = prepareRows(tensor, part.dim, task.plan.valueRows, valueSite,
+                             task.copiesValues, /*multiple=*/1,
+                             scratch.values + firstWord, rowWords);
     if (part.first == 0)
-      values = *rows;
+      values = rows;
   }
   if (!task.pairs)
-    return success();
+    return;
   // Neighbours of this contraction are rows: interleave them two by two. The
   // partner of an odd last row is that row again, its P is zero.
   Value to = at(scratch.pairs);
@@ -217,7 +204,6 @@ LogicalResult ForwardItem::prepareValues() {
     }
   });
   values = to;
-  return success();
 }
 
 //===----------------------------------------------------------------------===//

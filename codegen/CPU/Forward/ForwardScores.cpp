@@ -1,7 +1,7 @@
 //===- ForwardScores.cpp - From products to scores ------------------------===//
 
 #include "codegen/CPU/Forward/ForwardItem.h"
-#include "codegen/Payload/Payload.h"
+#include "codegen/Tables/PayloadCall.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -17,17 +17,15 @@ Index ForwardItem::inScanOrder(Index place, Index count, int64_t step) {
 
 /// Makes scores of products, stores them and updates the running maxima. Where
 /// all scans have reached their limits, they are not run.
-LogicalResult ForwardItem::finishScores(ValueRange products, Index group,
-                                        bool isMasked, Values &maxima) {
+void ForwardItem::finishScores(ValueRange products, Index group, bool isMasked,
+                               Values &maxima) {
   if (task.plan.scans.empty())
     return finishRows(products, group, isMasked, maxima);
   site.enterScans(scanSums, task.maxPanels * task.panel, task.vectors);
-  LogicalResult result = success();
   auto finish = [&](bool isSaturated) {
     site.setSaturated(isSaturated);
     Values next(maxima);
-    if (failed(finishRows(products, group, isMasked, next)))
-      result = failure();
+    finishRows(products, group, isMasked, next);
     if (!isSaturated)
       site.storeScans();
     return next;
@@ -35,28 +33,24 @@ LogicalResult ForwardItem::finishScores(ValueRange products, Index group,
   Value isSaturated = site.emitSaturated();
   if (!isSaturated) {
     maxima = finish(false);
-    return result;
+    return;
   }
   maxima = kernel.choose(
       isSaturated, ValueRange(maxima).getTypes(), [&] { return finish(true); },
       [&] { return finish(false); });
-  return result;
 }
 
-LogicalResult ForwardItem::finishRows(ValueRange products, Index group,
-                                      bool isMasked, Values &maxima) {
+void ForwardItem::finishRows(ValueRange products, Index group, bool isMasked,
+                             Values &maxima) {
   Value to = at(scratch.scores, {kernel.mul(group, task.panel)});
   SmallVector<Values> columns(task.vectors);
   for (int64_t step = 0; step < task.rows; ++step) {
     int64_t row = task.plan.isLeftward() ? task.rows - 1 - step : step;
     for (int64_t v = 0; v < task.vectors; ++v) {
       int64_t number = row * task.vectors + v;
-      FailureOr<Value> score =
-          emitScore(products[number], group, row, v, isMasked);
-      if (failed(score))
-        return failure();
-      kernel.storeVector(*score, to, {number * kernel.width()});
-      columns[v].push_back(*score);
+      Value score = emitScore(products[number], group, row, v, isMasked);
+      kernel.storeVector(score, to, {number * kernel.width()});
+      columns[v].push_back(score);
     }
   }
   for (int64_t v = 0; v < task.vectors; ++v) {
@@ -72,50 +66,33 @@ LogicalResult ForwardItem::finishRows(ValueRange products, Index group,
     }
     maxima[v] = values.front();
   }
-  return success();
 }
 
 /// Which queries of the vector at hand see a key. Keys past the end are hidden.
-FailureOr<Value> ForwardItem::emitVisible(Index keyInBlock) {
+Value ForwardItem::emitVisible(Index keyInBlock) {
   Value isInside = kernel.broadcast(kernel.less(keyInBlock, keyCount));
   pos::MaskOp op = task.plan.mask;
   if (!op)
     return isInside;
-  FailureOr<SmallVector<Value>> visible =
-      emitPayload(kernel.builder, op.getBody().front(), {}, site);
-  if (failed(visible))
-    return failure();
-  return arith::AndIOp::create(kernel.builder, kernel.loc,
-                               kernel.broadcast(visible->front()), isInside)
-      .getResult();
+  Values visible = callPayload(kernel, op.getBody().front(), {}, site);
+  return kernel.both(kernel.broadcast(visible.front()), isInside);
 }
 
 /// The score of a product, of row `row` of a group.
-FailureOr<Value> ForwardItem::emitScore(Value product, Index group, int64_t row,
-                                        int64_t vector, bool isMasked) {
+Value ForwardItem::emitScore(Value product, Index group, int64_t row,
+                             int64_t vector, bool isMasked) {
   Index keyInBlock = kernel.add(group, row);
   site.setPoint(vector, kernel.add(firstKey, keyInBlock), row);
-  Value visible;
-  if (isMasked) {
-    FailureOr<Value> lanes = emitVisible(keyInBlock);
-    if (failed(lanes))
-      return failure();
-    visible = *lanes;
-  }
+  Value visible = isMasked ? emitVisible(keyInBlock) : Value();
   site.setVisible(visible);
-  auto emitPayloadAt = [&](Value argument) -> FailureOr<Value> {
+  auto emitPayloadAt = [&](Value argument) {
     pos::ScoreOp op = task.plan.score;
-    FailureOr<SmallVector<Value>> results =
-        emitPayload(kernel.builder, op.getBody().front(), argument, site);
-    if (failed(results))
-      return failure();
-    return results->front();
+    return callPayload(kernel, op.getBody().front(), argument, site).front();
   };
   ScoreForm::PayloadFunction payload;
   if (task.plan.score)
     payload = emitPayloadAt;
-  FailureOr<Value> score = form.emitScore(kernel, product, payload);
-  if (failed(score) || !visible)
-    return score;
-  return kernel.selectF(visible, *score, kernel.splatF32(hiddenScore));
+  Value score = form.emitScore(kernel, product, payload);
+  return visible ? kernel.selectF(visible, score, kernel.splatF32(hiddenScore))
+                 : score;
 }

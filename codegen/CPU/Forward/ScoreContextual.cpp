@@ -67,10 +67,7 @@ Value ScoreSite::emitSaturated() {
       Value reached = kernel.compareF(arith::CmpFPredicate::OGE,
                                       carries[number * scanVectors + v],
                                       kernel.splatF32(*limit));
-      all =
-          all ? arith::AndIOp::create(kernel.builder, kernel.loc, all, reached)
-                    .getResult()
-              : reached;
+      all = kernel.both(all, reached);
     }
   }
   return holdsInAll(all);
