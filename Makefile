@@ -4,7 +4,7 @@
 #   make test            every test; one closing line `N passed, N failed`
 #   make demo            trains and compares small GPTs, writes an HTML report
 #   DEMO=quick make demo a much shorter run of the same
-#   make lint            form of the sources, linter of Python; silent when all is well
+#   make lint            form, names and types of the sources; silent when all is well
 #   make build           tools in build/bin, `sextant` importable in build/venv
 #   make bench           ratios against PyTorch, table and JSON
 #   make mutants         breaks one line at a time: which test sees it (test/mutants.md)

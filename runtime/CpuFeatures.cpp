@@ -9,7 +9,7 @@ using namespace sextant::runtime;
 static bool hasFeature(const std::string &name) {
 #if defined(__x86_64__)
 #define SEXTANT_FEATURE(text)                                                  \
-  if (name == text)                                                            \
+  if (name == (text))                                                          \
     return __builtin_cpu_supports(text);
   SEXTANT_FEATURE("sse3")
   SEXTANT_FEATURE("ssse3")

@@ -72,7 +72,7 @@ def fused_on(name):
     from sextant import backend
 
     targets = [t for t in backend.compiler().list_targets() if t.startswith("cpu:")]
-    found = {}
+    found: dict[str, list[str]] = {}
     for target in targets:
         if is_lowered(name, target, True):
             what = "forward, backward"

@@ -6,8 +6,7 @@
 
 Prints one line per finding, `file:line: what`, and fails when there is one; without
 a finding it says nothing. NAME restricts it to files whose path contains it (types
-are always checked of all files). Without --only it runs those that the sources hold
-to, ENFORCED. The checks:
+are always checked of all files). The checks:
 
     format   clang-format over the C++ files; `make format` repairs them
     tidy     clang-tidy over what the build compiles and the headers of ours it includes
@@ -43,8 +42,6 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 # `file:line:column: error: what`, as compilers write it.
 FINDING = re.compile(r"^(/?[^:\s][^:]*):(\d+):(?:\d+:)? (?:fatal )?(warning|error|note): (.*)$")
 FILES_AT_ONCE = 40
-# What `make lint` and `make test` run; the others by --only, until no file has findings.
-ENFORCED = ("format", "python", "text", "shell")
 
 
 class Tree:
@@ -294,7 +291,7 @@ def main():
     parser = argparse.ArgumentParser(description="checks the text of the sources")
     parser.add_argument("--root", type=pathlib.Path, default=root)
     parser.add_argument("--build", type=pathlib.Path, help="default: build of the root")
-    parser.add_argument("--only", default=",".join(ENFORCED), help="checks, with commas")
+    parser.add_argument("--only", default=",".join(CHECKS), help="checks, with commas")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("names", nargs="*", help="parts of paths")
     options = parser.parse_args()

@@ -58,7 +58,7 @@ using RunUnit = float (*)(int64_t rounds);
 #define SEXTANT_MULTIPLY_ADDS(name, bits, target_name)                         \
   __attribute__((target(target_name), noinline)) static float name(            \
       int64_t rounds) {                                                        \
-    typedef float Vector __attribute__((vector_size(bits / 8)));               \
+    typedef float Vector __attribute__((vector_size((bits) / 8)));             \
     Vector sums[chains] = {}, factor = {}, term = {};                          \
     factor += 0.999f;                                                          \
     term += 0.001f;                                                            \

@@ -14,6 +14,8 @@
 
 using namespace sextant::runtime;
 
+// The name that libFuzzer calls.
+// NOLINTNEXTLINE(custom-name-of-function)
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (Result<Artifact> artifact = parseProgram({data, size})) {
     (void)formatManifest(*artifact);

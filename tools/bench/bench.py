@@ -66,20 +66,20 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="FOLDER",
         help="for DATE-PROCESSOR[-SECTIONS][-MATCHES].md and .json (default: tools/bench/results)",
     )
-    arguments = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
 
     torch.manual_seed(0)
     rows: list[Row] = []
     today = datetime.date.today().isoformat()
     text = [f"{host.describe()}, {os.cpu_count()} cores, PyTorch {torch.__version__}, {today}"]
     print(text[0])
-    for name in arguments.only:
-        counts = arguments.threads if name != "compile" else [1]
+    for name in options.only:
+        counts = options.threads if name != "compile" else [1]
         title = None
         for threads in counts:
             torch.set_num_threads(threads)
-            settings = Settings(threads, arguments.rounds, match=tuple(arguments.match))
-            if arguments.quick:
+            settings = Settings(threads, options.rounds, match=tuple(options.match))
+            if options.quick:
                 settings = replace(settings, rounds=3, shapes=((1, 4, 512, 64),), is_quick=True)
             for row in SECTIONS[name](settings):
                 if row.section != title:
@@ -90,16 +90,16 @@ def main(arguments: list[str] | None = None) -> int:
                 print(_line(row), flush=True)
                 text.append(_line(row))
                 rows.append(row)
-    if arguments.match and not rows:
-        texts = " or ".join(map(repr, arguments.match))
-        parser.error(f"--match: no work of {', '.join(arguments.only)} holds {texts}")
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    parts = [] if set(arguments.only) == set(SECTIONS) else arguments.only
-    stem = "-".join([today, host.processor(), *parts, *arguments.match]).lower()
+    if options.match and not rows:
+        texts = " or ".join(map(repr, options.match))
+        parser.error(f"--match: no work of {', '.join(options.only)} holds {texts}")
+    options.output.mkdir(parents=True, exist_ok=True)
+    parts = [] if set(options.only) == set(SECTIONS) else options.only
+    stem = "-".join([today, host.processor(), *parts, *options.match]).lower()
     stem = re.sub("[^a-z0-9]+", "-", stem)
-    (arguments.output / f"{stem}.md").write_text("\n".join(text) + "\n")
+    (options.output / f"{stem}.md").write_text("\n".join(text) + "\n")
     record = {"machine": text[0], "rows": [row.as_dict() for row in rows]}
-    (arguments.output / f"{stem}.json").write_text(json.dumps(record, indent=1) + "\n")
+    (options.output / f"{stem}.json").write_text(json.dumps(record, indent=1) + "\n")
     missed = [row for row in rows if row.holds is False]
     print(f"\n{len(rows)} numbers, {len(missed)} below their goal")
     return 0

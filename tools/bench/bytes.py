@@ -52,7 +52,7 @@ def compiled(kernel: str, dim: int, folder: Path) -> Path:
     model = folder / f"{kernel}.mlir"
     model.write_text(MODELS[kernel].format(rows=ROWS.format(dim=dim), lse=LSE, stats=STATISTICS))
     artifact = model.with_suffix(".sxt")
-    command = ["sextant-compile", model, "--target=cpu:avx2", "--no-cache", f"--o={artifact}"]
+    command = ["sextant-compile", str(model), "--target=cpu:avx2", "--no-cache", f"--o={artifact}"]
     subprocess.run(command, check=True)
     return artifact
 
@@ -61,7 +61,7 @@ def misses(artifact: Path, kernel: str, queries: int, keys: int, cache: int, out
     """Lines that the data of one run fetch from beyond the last level."""
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--D1=49152,12,64"]
     command += [f"--LL={cache * 2**20},16,64", f"--cachegrind-out-file={out}"]
-    command += ["sextant-prof", artifact, "--threads=1", "--runs=1", "--warmup=0"]
+    command += ["sextant-prof", str(artifact), "--threads=1", "--runs=1", "--warmup=0"]
     for arguments, rows in ((QUERIES[kernel], queries), (KEYS, keys)):
         for number in arguments:
             for dim, size in enumerate((1, 1, rows)):
@@ -70,14 +70,14 @@ def misses(artifact: Path, kernel: str, queries: int, keys: int, cache: int, out
     if run.returncode:
         sys.exit(f"bytes: {kernel}: {run.stdout}{run.stderr}")
     text = out.read_text()
-    events = re.search(r"^events: (.*)$", text, re.M)[1].split()
+    (events,) = re.findall(r"^events: (.*)$", text, re.M)
     # Kernels have no names that valgrind could read.
     count, is_kernel = 0, False
     for line in text.splitlines():
         if line.startswith("fn="):
             is_kernel = line == "fn=???"
         elif is_kernel and line[:1].isdigit():
-            values = dict(zip(events, map(int, line.split()[1:])))
+            values = dict(zip(events.split(), map(int, line.split()[1:])))
             count += values.get("DLmr", 0) + values.get("DLmw", 0)
     return count
 

@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import eager
 import torch
@@ -20,8 +21,8 @@ import sextant
 @sextant.columns("width")
 def embedded(
     at,
-    a: sextant.Param("heads", "key", "width", given=True),
-    b: sextant.Param("heads", "key", "width", given=True),
+    a: sextant.Param("heads", "key", "width", given=True),  # type: ignore[valid-type]
+    b: sextant.Param("heads", "key", "width", given=True),  # type: ignore[valid-type]
     *,
     width=64,
 ):
@@ -46,13 +47,14 @@ class Work:
     is_slow: bool = False  # seconds per call, so fewer rounds
 
 
-GRID = {"places": "grid"}
+GRID: dict[str, Any] = {"places": "grid"}
 NTK = f"scaling=ntk, factor={eager.FACTOR}"
 DYNAMIC = f"scaling=ntk_dynamic, factor={eager.FACTOR}, train_length={{trained}}"
 YARN = f"scaling=yarn, factor={eager.FACTOR}, train_length={{trained}}"
 LEAKY = "threshold=64.0, activation=leaky_relu"
 # What is promised of dape with its usual host; beside the others, of all such work.
-DAPE, OTHER_DAPE = {"eager": 12, "compiled": 8}, {"eager": 3, "compiled": 3}
+DAPE: dict[str, Any] = {"eager": 12, "compiled": 8}
+OTHER_DAPE: dict[str, Any] = {"eager": 3, "compiled": 3}
 WORKS = (
     Work("rope, ntk", eager.rope_ntk, use=f"rope({NTK})"),
     Work("rope, ntk_dynamic", eager.rope_ntk_dynamic, use=f"rope({DYNAMIC})"),
@@ -99,11 +101,12 @@ class Problem:
             self.query[..., -1], self.key[..., -1] = 1.0, work.gate * math.sqrt(dim)
             self.query.requires_grad_(), self.key.requires_grad_()
         self.shape = shape
-        self.place, self.positions = None, {}
+        self.place: torch.Tensor | None = None
+        self.positions: dict[str, Any] = {}
         if work.places == "random":
             self.place = sextant.random_positions(length, 4 * length)
         if work.places:
-            at = eager.grid(length).int() if work.places == "grid" else self.place[:, None]
+            at = eager.grid(length).int() if self.place is None else self.place[:, None]
             self.positions = {"query_positions": at[None], "key_positions": at[None]}
         self.uses = []
         if work.name == "two_values":

@@ -111,7 +111,7 @@ def encodings(settings: Settings) -> Iterator[Row]:
     for shape in settings.lengths:
         for base in ([], ["causal"]):
             q, k, v, gradient = inputs(shape, torch.float32)
-            calls = {"forward": {}, "forward + backward": {}}
+            calls: dict[str, dict] = {"forward": {}, "forward + backward": {}}
             for name in ("plain", *HOISTABLE):
                 uses = base + ([name] if name != "plain" else [])
                 params = sextant.init_params(

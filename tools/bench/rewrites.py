@@ -47,7 +47,7 @@ class Rewrite:
         package = Path(sextant.__file__).parent / "encodings"
         text = (package / f"{self.name}.mlir").read_text()
         named = {f"pos.encoding @{self.name} ": f"pos.encoding @kept_{self.name} "}
-        for old, new in (named | self.lines).items():
+        for old, new in {**named, **self.lines}.items():
             if text.count(old) != 1:
                 raise SystemExit(f"bench: {self.name}.mlir has not one line with {old!r}")
             text = text.replace(old, new)

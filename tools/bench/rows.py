@@ -68,8 +68,8 @@ class Settings:
     def ratio(self, section, work, rounds: Rounds, ours, other, goal=None, note="") -> Row:
         """How many times as fast `ours` is as `other`: both are candidates of `rounds`."""
         ratio = rounds.ratio(ours, other)
-        spread = {"low": ratio.low, "high": ratio.high}
-        return Row(section, work, self.threads, ratio.median, goal=goal, note=note, **spread)
+        low, high = ratio.low, ratio.high
+        return Row(section, work, self.threads, ratio.median, low=low, high=high, goal=goal, note=note)
 
 
 def inputs(shape, dtype: torch.dtype) -> list[torch.Tensor]:

@@ -70,7 +70,8 @@ def waiting(settings: Settings) -> Iterator[Row]:
     ):
         if not settings.wants(work):
             continue
-        ratios, times = [], {"": [], "passive": []}
+        ratios: list[float] = []
+        times: dict[str, list[float]] = {"": [], "passive": []}
         with _busy(busy):
             for number in range(settings.few):
                 order = list(times) if number % 2 else list(reversed(times))

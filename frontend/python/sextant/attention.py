@@ -83,8 +83,8 @@ def attention(
     """
     spelled, definitions = split(encodings)
     named = arguments.named_params(params)
-    is_single = isinstance(value, torch.Tensor) or not isinstance(value, Sequence)
-    values = [value] if is_single else list(value)
+    values = list(value) if isinstance(value, Sequence) else [value]
+    is_single = not isinstance(value, Sequence)
     if not values:
         raise ValueError("value must hold at least one tensor")
     labels = ["value"] if is_single else [f"value[{i}]" for i in range(len(values))]

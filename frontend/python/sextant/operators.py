@@ -89,11 +89,12 @@ def register(operator: Operator) -> None:
         return operator.structure(arguments, results), out_dims
 
     torch.library.register_vmap(qualified, batched, lib=_library)
-    if operator.autocast is not None:
+    widened = operator.autocast
+    if widened is not None:
         below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
         def autocast(_keyset, *arguments):
-            arguments = operator.autocast(*_with_defaults(op, arguments))
+            arguments = widened(*_with_defaults(op, arguments))
             with torch._C._ExcludeDispatchKeyGuard(below):
                 return op(*arguments)
 
@@ -158,7 +159,7 @@ def leaves(tree) -> list:
     return pytree.tree_leaves(tree)
 
 
-def _function(operator: Operator, op) -> type[_SingleLevelFunction]:
+def _function(operator: Operator, op) -> Any:
     """The operator as PyTorch differentiates it at one level of functorch: (keys of the
     dispatcher, structure of the arguments, their leaves) to the list of results."""
 

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -122,7 +123,7 @@ def draw_panel(figure, ax, panel: Panel) -> None:
     ax.set_ylabel(panel.y, fontsize="small")
     ax.tick_params(labelsize="small")
     if panel.image is not None:
-        _draw_image(figure, ax, panel)
+        _draw_image(figure, ax, panel, panel.image)
     else:
         _draw_curves(ax, panel)
     if panel.letters:
@@ -147,13 +148,12 @@ def _draw_curves(ax, panel: Panel) -> None:
         ax.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _draw_image(figure, ax, panel: Panel) -> None:
-    image = panel.image
+def _draw_image(figure, ax, panel: Panel, image: torch.Tensor) -> None:
     height, width = image.shape
     left, top = panel.corner
     right, half = left + (width - 1) * panel.step, 0.5 * panel.step
     edges = (left - half, right + half, top + height - 0.5, top - 0.5)
-    limits = {"cmap": "Greys_r"}
+    limits: dict[str, Any] = {"cmap": "Greys_r"}
     if panel.centred:
         finite = image[image.isfinite()].abs()
         most = float(finite.max()) if len(finite) else 1.0

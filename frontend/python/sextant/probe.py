@@ -50,7 +50,8 @@ def pair_scores(
     rows = [t.double().expand(count, -1, -1)[:, :, None] for t in (query, key)]
     with torch.no_grad():
         _, lse = attention(
-            *rows,
+            rows[0],
+            rows[1],
             rows[1],
             _with_past(encodings),
             _in_double(params),
@@ -113,7 +114,8 @@ def mapped_scores(
     units[keys // dim, keys, keys % dim] = 1.0
     with torch.no_grad():
         output, lse = attention(
-            *(t.double().expand(parts + 1, -1, -1, -1) for t in (query, key)),
+            query.double().expand(parts + 1, -1, -1, -1),
+            key.double().expand(parts + 1, -1, -1, -1),
             units[:, None].expand(-1, kv_heads, -1, -1),
             _with_past(encodings),
             _in_double(params),

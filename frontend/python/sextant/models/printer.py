@@ -17,15 +17,15 @@ Shape = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor (or, with ``shape`` None, an index) of the function at hand."""
+    """A tensor (or, with the element ``index``, an index) of the function at hand."""
 
     name: str
-    shape: Shape | None
+    shape: Shape
     element: str = "f32"
 
     @property
     def type(self) -> str:
-        if self.shape is None:
+        if self.element == "index":
             return "index"
         return tensor_type(self.shape, self.element)
 
@@ -98,8 +98,11 @@ class Function:
     def __post_init__(self):
         self.values = {
             item.name: Value(f"%arg{i}", tuple(item.shape), getattr(item, "element", "f32"))
-            for i, item in enumerate([*self.inputs, *self.parameters])
+            for i, item in enumerate(self._arguments())
         }
+
+    def _arguments(self) -> list[Input | Parameter]:
+        return [*self.inputs, *self.parameters]
 
     def __getitem__(self, name: str) -> Value:
         """An argument by name."""
@@ -118,7 +121,7 @@ class Function:
         """The whole function, which gives the named results."""
         results = list(results)
         arguments = []
-        for i, item in enumerate([*self.inputs, *self.parameters]):
+        for i, item in enumerate(self._arguments()):
             if isinstance(item, Parameter):
                 mark = f'nn.parameter = "{item.name}"'
             else:
@@ -154,19 +157,18 @@ class Function:
 
     def size(self, value: Value, dim: int) -> Value:
         """A dimension as an index."""
-        assert value.shape is not None
-        constant = Value(self._name(), None)
+        constant = Value(self._name(), (), "index")
         if value.shape[dim] is not None:
             self._line(f"{constant.name} = arith.constant {value.shape[dim]} : index")
             return constant
-        result = Value(self._name(), None)
+        result = Value(self._name(), (), "index")
         self._line(f"{constant.name} = arith.constant {dim} : index")
         self._line(f"{result.name} = tensor.dim {value.name}, {constant.name} : {value.type}")
         return result
 
     def product(self, left: Value, right: Value) -> Value:
         """Of two indices."""
-        result = Value(self._name(), None)
+        result = Value(self._name(), (), "index")
         self._line(f"{result.name} = arith.muli {left.name}, {right.name} : index")
         return result
 

@@ -34,7 +34,8 @@ class Offset(Value):
 
     __slots__ = ()
 
-    def __call__(self, axis: int = 0) -> Value:
+    # The one value that can be called.
+    def __call__(self, axis: int = 0) -> Value:  # type: ignore[override]
         return _context(self.builder, f"pos.offset axis {axis}" if axis else "pos.offset", "offset")
 
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import sys
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -144,7 +145,7 @@ class Builder:
 
 def caller() -> tuple[str, int] | None:
     """File and line of the user's code that is being traced."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         ours = os.path.abspath(file).startswith(_PACKAGE + os.sep)

@@ -90,7 +90,8 @@ def row_dot(builder: Builder, side: str, row, plus, head: Value | None) -> Value
     row.check_lanes(_COLUMN[side] if row.is_column else _ROW, f"the {side} row")
     operands, types = "", row.table.tensor
     if plus is not None:
-        if not isinstance(plus, TableRow) or plus.is_column or plus.index.name != head.name:
+        is_row = isinstance(plus, TableRow) and not plus.is_column
+        if not is_row or head is None or plus.index.name != head.name:
             raise trace_error(
                 f"what {name} adds to the {side} row is the row of its head, of a "
                 f"parameter of ({_HEADS[side]}, head_dim)",

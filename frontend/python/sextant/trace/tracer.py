@@ -283,12 +283,14 @@ def _trace(function: Callable, site: Site, formula: str, paper: str, requires: R
         formula = function.__doc__.strip().split("\n")[0]
     needs = check_requirements(requires)
     try:
-        texts = [_write(function, site, formula, paper, needs, located) for located in (False, True)]
+        text, located = (
+            _write(function, site, formula, paper, needs, with_lines) for with_lines in (False, True)
+        )
     except CompileError as error:
         # Its place says more than the frames of this package.
         raise error.with_traceback(None) from None
     name = function.__name__
-    return Encoding(name, *texts, _option_names(function), Use(name, name))
+    return Encoding(name, text, located, _option_names(function), Use(name, name))
 
 
 def _signature(function: Callable) -> inspect.Signature:

@@ -53,13 +53,12 @@ class Log:
     def __enter__(self) -> Log:
         return self
 
-    def __exit__(self, kind, *details) -> bool:
+    def __exit__(self, kind, *details) -> None:
         try:
             self._file.close()
         except OSError as error:
             if kind is None:
                 raise self._error(error) from None
-        return False
 
 
 def _step_of(line: str) -> float:
