@@ -195,7 +195,7 @@ def backward(
 ) -> dict[str, torch.Tensor]:
     """Gradients by the reference, in the type of the inputs, from the outputs that a
     forward stored, with probabilities of the reference's own forward; in float64."""
-    dtype, compute = inputs.query.dtype, inputs.lse_grad.dtype
+    dtype = inputs.query.dtype
     outputs = [stored[n] for n in _forward_names(inputs)[:-1]]
     *_, lse, statistics = _run_forward(uses, inputs)
     seen = torch.isfinite(lse)

@@ -1,8 +1,8 @@
 //===- HingeTable.cpp - Tables of piecewise-linear functions --------------===//
 
 #include "codegen/Tables/HingeTable.h"
-#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/HingeUnits.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 #include <limits>

@@ -8,10 +8,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Tables/HoistKernel.h"
-#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Payload/Payload.h"
 #include "codegen/Tables/HoistGroup.h"
 #include "codegen/Tables/OffsetRange.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/TablePoint.h"
 
 using namespace mlir;

@@ -9,9 +9,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/HeadPoint.h"
 #include "codegen/Tables/HoistKernel.h"
+#include "codegen/Tables/PayloadCall.h"
 
 using namespace mlir;
 using namespace sextant;

@@ -1,8 +1,8 @@
 //===- TurnEmitter.cpp - What the kernels of a turn do with a row ---------===//
 
 #include "codegen/Tables/TurnEmitter.h"
-#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Payload/Payload.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 

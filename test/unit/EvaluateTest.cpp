@@ -4,8 +4,8 @@
 #include "mlir/Parser/Parser.h"
 #include "passes/Encoding/FoldOptions.h"
 #include "passes/Encoding/Library.h"
+#include "gtest/gtest.h"
 #include <cmath>
-#include <gtest/gtest.h>
 
 using namespace mlir;
 using namespace sextant;

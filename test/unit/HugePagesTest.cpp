@@ -1,7 +1,7 @@
 //===- HugePagesTest.cpp --------------------------------------------------===//
 
 #include "runtime/HugePages.h"
-#include <gtest/gtest.h>
+#include "gtest/gtest.h"
 #include <sys/mman.h>
 
 using namespace sextant::runtime;

@@ -94,9 +94,9 @@ def register(operator: Operator) -> None:
         below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
         def autocast(_keyset, *arguments):
-            arguments = widened(*_with_defaults(op, arguments))
+            given = widened(*_with_defaults(op, arguments))
             with torch._C._ExcludeDispatchKeyGuard(below):
-                return op(*arguments)
+                return op(*given)
 
         _library.impl(operator.name, autocast, "AutocastCPU", with_keyset=True)
 
