@@ -159,7 +159,7 @@ def forward(uses, inputs: Inputs) -> dict[str, torch.Tensor]:
 
 def _run_forward(uses, inputs: Inputs) -> tuple:
     """Outputs, log-sum-exp and statistics by the reference, compiled in both directions
-    at once. A comparison asks for all of them twice: the last are kept."""
+    at once. A comparison asks for those in float64 thrice: the last are kept."""
     global _last
     rows = [inputs.query, inputs.key, *inputs.values]
     settings = _settings(uses, inputs)
@@ -169,6 +169,8 @@ def _run_forward(uses, inputs: Inputs) -> tuple:
     rest += [t is None for t in settings[4:6]]
     if not (_last and _last[0] == rest and all(map(_is_same, _last[1], tensors))):
         found = torch.ops.sextant.attention_values(*rows[:2], rows[2:], *settings, True)
+        if rows[0].dtype != torch.float64:
+            return found
         _last = rest, [t.detach().clone() for t in tensors], found
     return _last[2]
 
@@ -190,20 +192,33 @@ def _settings(uses, inputs: Inputs) -> list:
     return [params, names, "\n".join(spelled), texts, *at, inputs.scale, None, None, 0, "reference"]
 
 
+def _row_term(uses, inputs: Inputs) -> torch.Tensor:
+    """What the log-sum-exp of a row has beyond that of its scores, in float64."""
+    *_, lse, statistics = _run_forward(uses, inputs.cast(torch.float64))
+    shift, sum = statistics.unbind(-1)
+    return torch.where(torch.isfinite(lse), lse - shift - sum.log(), 0.0)
+
+
 def backward(
-    uses, inputs: Inputs, stored: dict[str, torch.Tensor]
+    uses, inputs: Inputs, stored: dict[str, torch.Tensor], normalizes: bool = False
 ) -> dict[str, torch.Tensor]:
-    """Gradients by the reference, in the type of the inputs, from the outputs that a
-    forward stored, with probabilities of the reference's own forward; in float64."""
-    dtype = inputs.query.dtype
-    outputs = [stored[n] for n in _forward_names(inputs)[:-1]]
-    *_, lse, statistics = _run_forward(uses, inputs)
+    """Gradients by the reference, in the type of the inputs, from the outputs and the
+    log-sum-exp that a forward stored; in float64. The statistics of a softmax are the
+    log-sum-exp itself, where the exponentials of a row are shifted by it, less what is
+    added to the log-sum-exp only; with ``normalizes`` those of the reference's own
+    forward."""
+    dtype, compute = inputs.query.dtype, inputs.lse_grad.dtype
+    *outputs, lse = (stored[n] for n in _forward_names(inputs))
     seen = torch.isfinite(lse)
+    if normalizes:
+        statistics = _run_forward(uses, inputs)[-1]
+    else:
+        statistics = torch.stack([lse.double() - _row_term(uses, inputs), seen], -1)
     results = torch.ops.sextant.attention_backward(
         inputs.query,
         inputs.key,
         inputs.values,
-        [*(o.to(dtype) for o in outputs), lse, statistics],
+        [*(o.to(dtype) for o in outputs), lse.to(compute), statistics.to(compute)],
         [*inputs.output_grads, torch.where(seen, inputs.lse_grad, 0.0)],
         *_settings(uses, inputs),
     )
@@ -248,7 +263,9 @@ def compare(
         else:
             plain = inputs.cast(torch.float32)
         comparison.add(got, reference(plain, got), exact)
+        if not draw and not comparison.holds():
+            comparison.add_other(backward(uses, inputs, got, normalizes=True))
         if comparison.holds():
             break
-        comparison.add_nudged(reference(first.nudged(draw), comparison.first))
+        comparison.add_other(reference(first.nudged(draw), comparison.first))
     comparison.check(f"{what or uses} on {target} in {dtype}:")

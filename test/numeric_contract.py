@@ -3,10 +3,11 @@
 The rule of f32: the largest error of a kernel is at most twice the largest error of
 plain code for the same op in the same type, plus 1e-6 of the tensor's largest
 magnitude, or of 1 if that is larger. Errors are against float64 on the same operands;
-those of a backward include the output as the forward stored it, whose rounding is an
-error of the forward. Its probabilities are those of a softmax, normalized in the type
-of each: from a log-sum-exp, rounded to f32 when it was stored, all numbers of a row
-would be off by one and the same factor, which the kernels are not.
+those of a backward include the output and the log-sum-exp as the forward stored them,
+whose rounding is an error of the forward. A kernel that keeps what normalizes its
+probabilities does not have the rounding of the log-sum-exp, by which all numbers of a
+row would be off together: it may be as near to the float64 result with probabilities
+that are normalized (`add_other`).
 
 Results that are stored as bf16 may be off by that one rounding besides, each element
 by its own. Where a kernel computes them in f32 nothing else is allowed. Where operands
@@ -118,8 +119,9 @@ class Comparison:
             else:
                 self.plain[name] = torch.maximum(self.plain[name], found)
 
-    def add_nudged(self, exact: Mapping[str, torch.Tensor]) -> None:
-        """Results of float64 for the input of the first draw, `nudged`."""
+    def add_other(self, exact: Mapping[str, torch.Tensor]) -> None:
+        """Results of float64 for the input of the first draw that are as right: of the
+        input `nudged`, or of probabilities that are normalized in float64."""
         for name, want in exact.items():
             found = error(self.first[name], want, self.by_row)
             self.kernel[name] = torch.minimum(self.kernel[name], found)

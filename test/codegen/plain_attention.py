@@ -59,15 +59,10 @@ def gradients(leaves, call, output_gradient, lse_gradient):
     return torch.autograd.grad(loss, leaves)
 
 
-def softmax(s):
-    """Probabilities whose sum is 1 to rounding at any magnitude of the scores, which
-    exp(s - lse) with a rounded lse does not give; a row without keys is zeros (C4)."""
-    return torch.softmax(s, -1).masked_fill((s == -torch.inf).all(-1, keepdim=True), 0.0)
-
-
-def gradients_of_stored(leaves, settings, output, output_gradient, lse_gradient):
-    """The same from an output that is given, as a backward that recomputes P has it:
-    dS = P (dP - rowsum(o do) + dlse).
+def gradients_of_stored(leaves, settings, output, lse, output_gradient, lse_gradient):
+    """The same from an output and a log-sum-exp that are given, as a backward that
+    recomputes P has them: dS = P (dP - rowsum(o do) + dlse). Without a log-sum-exp the
+    probabilities are normalized here.
 
     `leaves` are query, key, value and what `settings` depends on; all tensors are
     of one type, but for those of rows of bf16 (then f32).
@@ -76,7 +71,7 @@ def gradients_of_stored(leaves, settings, output, output_gradient, lse_gradient)
     s = scores(query, key, **settings)
     value = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
     with torch.no_grad():
-        p = softmax(s)
+        p = probabilities(s, torch.logsumexp(s, -1) if lse is None else lse)
         dp = output_gradient @ value.transpose(-1, -2)
         delta = (output * output_gradient).sum(-1) - lse_gradient
         ds = p * (dp - delta[..., None])

@@ -121,7 +121,7 @@ def compare(case, target, dtype=torch.float32, contiguous=False, positions=None)
         if comparison.holds():
             break
         near = formula(kind, first.nudged(draw), comparison.first, **settings)
-        comparison.add_nudged(near)
+        comparison.add_other(near)
     comparison.check(f"{case} on {target}:")
 
 
