@@ -34,8 +34,8 @@ READING = [
     Mutant(
         "the backward scales by the head dim alone",
         "codegen/Rows/Finish.cpp",
-        "sum = kernel.mulF(sum, kernel.splatF32(lowering.plan.scale));",
-        "sum = kernel.mulF(sum, kernel.splatF32(std::pow(double(dim), -0.5)));",
+        "sum = kernel.mulF(sum, kernel.splatF32(plan.scale));",
+        "sum = kernel.mulF(sum, kernel.splatF32(std::pow(double(shape.headDim), -0.5)));",
         (f"{EXACT} alibi and avx2",),
     ),
     Mutant(
@@ -117,8 +117,8 @@ KERNELS = [
     Mutant(
         "a row term has no gradient through the log-sum-exp",
         "codegen/Rows/Delta.cpp",
-        "load(numbers.lseGradient), zero),",
-        "zero, zero),",
+        "kernel.selectF(seesKeys, load(lseGradient), zero),",
+        "kernel.selectF(seesKeys, zero, zero),",
         ("pytest:conformance/test_row_terms.py gradient_of_a_dropped",),
     ),
     Mutant(
@@ -173,8 +173,8 @@ KERNELS = [
     Mutant(
         "columns of one element of the batch",
         "codegen/Rows/Columns.cpp",
-        "auto batches = range(1, batch), heads = range(2, head);",
-        "auto batches = range(1, batch), heads = range(2, batch);",
+        "return getSummed(kernel, arguments.getSize(target, dim), row[dim],",
+        "return getSummed(kernel, arguments.getSize(target, dim), row[0],",
         ("pytest:codegen/test_columns.py matches_the_reference and avx2 and own",),
     ),
     Mutant(
