@@ -25,10 +25,10 @@ OF_OFFSETS = "pytest:codegen/test_wide_positions.py"
 READING = [
     Mutant(
         "positions of a batch that they divide",
-        "codegen/Tiles/KernelSite.cpp",
-        "Index batch = kernel.rem(batchIndex, arguments.getSize(positions, 0));",
-        "Index batch = kernel.min(\n"
-        "      batchIndex, kernel.sub(arguments.getSize(positions, 0), 1));",
+        "codegen/Tiles/SitePlace.cpp",
+        "Index element = kernel.rem(batch, arguments.getSize(positions, 0));",
+        "Index element = kernel.min(\n"
+        "      batch, kernel.sub(arguments.getSize(positions, 0), 1));",
         (f"{ENCODINGS} half-the-batch and avx2",),
     ),
     Mutant(
@@ -40,15 +40,15 @@ READING = [
     ),
     Mutant(
         "scans never saturate, forward",
-        "codegen/CPU/Forward/ScoreContextual.cpp",
-        "return holdsInAll(all);",
+        "codegen/CPU/Forward/ScoreScans.cpp",
+        "return holdsInAll(kernel, all);",
         "return {};",
         ("pytest:codegen/test_contextual_places.py saturated and avx2",),
     ),
     Mutant(
         "scans never saturate, backward",
-        "codegen/CPU/Backward/BackwardContextual.cpp",
-        "return holdsInAll(all);",
+        "codegen/CPU/Backward/BackwardScans.cpp",
+        "return holdsInAll(kernel, all);",
         "return {};",
         ("pytest:codegen/test_contextual_places.py saturated and avx2",),
     ),
@@ -165,7 +165,7 @@ KERNELS = [
     ),
     Mutant(
         "indices of queries start at 0",
-        "codegen/Tiles/KernelSite.cpp",
+        "codegen/Tiles/SitePlace.cpp",
         "return kernel.add(row, operands.getQueryShift(kernel, arguments));",
         "return row;",
         (f"{ENCODINGS} decode and avx2",),

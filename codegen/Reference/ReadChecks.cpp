@@ -9,7 +9,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Reference/ReadChecks.h"
-#include "codegen/Reference/ReadLog.h"
 #include "codegen/Reference/Reference.h"
 #include "codegen/Reference/ReferenceHeads.h"
 #include "codegen/Reference/ReferenceLowerings.h"

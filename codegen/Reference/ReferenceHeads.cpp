@@ -7,7 +7,6 @@
 
 #include "codegen/Reference/ReferenceHeads.h"
 #include "codegen/Reference/ReferenceVectors.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
 using namespace mlir;
@@ -17,14 +16,10 @@ using namespace sextant::codegen;
 using pos::RowOperand;
 
 namespace {
-/// All rows of an operand in mapped form, and room for their gradient. Row `i`
-/// of head `h` is row h * length + i.
+/// All rows of an operand. Row `i` of head `h` is row h * length + i.
 struct HeadRows {
-  RowOperand operand;
-  unsigned tensor;
-  ArrayRef<RowMap> maps;
   Index heads, length;
-  Matrix rows, gradient = {};
+  OperandRows of;
 
   Index at(KernelBuilder &k, Index head, Index row) const {
     return k.add(k.mul(head, length), row);
@@ -46,19 +41,14 @@ public:
   void runBackward();
 
 private:
-  HeadRows loadAll(RowOperand operand, unsigned tensor, ArrayRef<RowMap> maps,
-                   bool wantsGradient);
-  void storeAll(HeadRows &mapped, unsigned gradientTensor);
+  HeadRows loadAll(RowOperand operand, unsigned tensor, bool wantsGradient);
+  void storeAll(const HeadRows &rows, unsigned gradientTensor);
   Value isVisibleToAny(Value i, Value j);
   void scoreAll(VectorPayload &payload, const HeadRows &query,
                 const HeadRows &key, Value i, Value j, const Matrix &scores,
                 Index column);
-  void finishRow(Value head, Value i, const Matrix &scores,
-                 ArrayRef<HeadRows> values, ArrayRef<Matrix> outputs);
-  Value pullHead(Value head, Value i, Value j, Value score, const Matrix &delta,
+  Value pullHead(Value head, Value i, Value j, Value score, Value delta,
                  ArrayRef<Matrix> seeds, ArrayRef<HeadRows> values);
-  void loadRowFacts(Value head, Value i, const Matrix &delta,
-                    ArrayRef<Matrix> seeds);
 
   ReferenceKernel &r;
   KernelBuilder &k;
@@ -74,45 +64,23 @@ private:
 //===----------------------------------------------------------------------===//
 
 HeadRows AllHeads::loadAll(RowOperand operand, unsigned tensor,
-                           ArrayRef<RowMap> maps, bool wantsGradient) {
-  HeadRows mapped{operand,
-                  tensor,
-                  maps,
-                  r.arguments.getSize(tensor, 1),
-                  r.arguments.getSize(tensor, 2),
-                  {}};
-  Index count = k.mul(mapped.heads, mapped.length);
-  Index width = r.getRowWidth(operand, tensor);
-  mapped.rows = r.allocate(count, width);
-  if (wantsGradient) {
-    mapped.gradient = r.allocate(count, width);
-    r.clear(mapped.gradient, count);
-  }
-  k.loop(0, mapped.heads, 1, [&](Value head) {
-    k.loop(0, mapped.length, 1, [&](Value row) {
-      Index at = mapped.at(k, head, row);
-      r.point.moveToRow(operand, batch, head, row);
-      r.loadRow(tensor, {batch, head, row}, mapped.rows, at);
-      r.mapRow(maps, mapped.rows, at);
-      r.appendColumns(operand, mapped.rows, at);
-    });
+                           bool wantsGradient) {
+  Index count = r.arguments.getSize(tensor, 1);
+  Index length = r.arguments.getSize(tensor, 2);
+  HeadRows rows{
+      count, length,
+      allocateRows(r, operand, tensor, k.mul(count, length), wantsGradient)};
+  k.nest({{0, count}, {0, length}}, [&](ValueRange at) {
+    loadMapped(r, rows.of, batch, at[0], at[1], rows.at(k, at[0], at[1]));
   });
-  return mapped;
+  return rows;
 }
 
 /// Pulls gradients of mapped rows back through the maps and stores them.
-void AllHeads::storeAll(HeadRows &mapped, unsigned gradientTensor) {
-  Index width = r.arguments.getSize(mapped.tensor, 3);
-  Matrix original = r.allocate(1, width), work = r.allocate(1, width);
-  k.loop(0, mapped.heads, 1, [&](Value head) {
-    k.loop(0, mapped.length, 1, [&](Value row) {
-      Index at = mapped.at(k, head, row);
-      r.point.moveToRow(mapped.operand, batch, head, row);
-      r.pullColumns(mapped.operand, mapped.gradient, at);
-      r.loadRow(mapped.tensor, {batch, head, row}, original, 0);
-      r.pullRow(mapped.maps, mapped.gradient, at, original, work);
-      r.storeRow(gradientTensor, {batch, head, row}, mapped.gradient, at);
-    });
+void AllHeads::storeAll(const HeadRows &rows, unsigned gradientTensor) {
+  k.nest({{0, rows.heads}, {0, rows.length}}, [&](ValueRange at) {
+    storePulled(r, rows.of, gradientTensor, {batch, at[0], at[1]},
+                rows.at(k, at[0], at[1]));
   });
 }
 
@@ -120,15 +88,10 @@ void AllHeads::storeAll(HeadRows &mapped, unsigned gradientTensor) {
 Value AllHeads::isVisibleToAny(Value i, Value j) {
   if (!plan.mask)
     return {};
-  Value nobody = k.constant(k.builder.getBoolAttr(false));
-  return k
-      .loop(0, heads, 1, {nobody},
-            [&](Value head, ValueRange now) -> KernelBuilder::Values {
-              r.point.moveToPair(batch, head, i, j);
-              return {arith::OrIOp::create(k.builder, k.loc, now[0],
-                                           r.isVisible())};
-            })
-      .front();
+  return r.fold(heads, k.constantI1(false), [&](Value head, Value now) {
+    r.point.moveToPair(batch, head, i, j);
+    return k.either(now, isVisible(r));
+  });
 }
 
 /// Final scores of all heads at (i, j), to column `column` of one row per head.
@@ -136,7 +99,7 @@ void AllHeads::scoreAll(VectorPayload &payload, const HeadRows &query,
                         const HeadRows &key, Value i, Value j,
                         const Matrix &scores, Index column) {
   k.loop(0, heads, 1, [&](Value head) {
-    Value product = r.dot(query.rows, query.at(k, head, i), key.rows,
+    Value product = r.dot(query.of.rows, query.at(k, head, i), key.of.rows,
                           key.at(k, k.div(head, group), j));
     r.store(payload.getArgument(), 0, head,
             r.mul(product, r.constant(plan.scale)));
@@ -151,7 +114,7 @@ void AllHeads::scoreAll(VectorPayload &payload, const HeadRows &query,
   k.loop(0, heads, 1, [&](Value head) {
     r.point.moveToPair(batch, head, i, j);
     Value score = r.load(payload.getResult(), 0, head);
-    r.store(scores, head, column, r.hide(score, r.isVisible()));
+    r.store(scores, head, column, hide(r, score, isVisible(r)));
   });
 }
 
@@ -159,59 +122,13 @@ void AllHeads::scoreAll(VectorPayload &payload, const HeadRows &query,
 // Forward
 //===----------------------------------------------------------------------===//
 
-void AllHeads::finishRow(Value head, Value i, const Matrix &scores,
-                         ArrayRef<HeadRows> values, ArrayRef<Matrix> outputs) {
-  Value zero = r.constant(0.0);
-  Value largest =
-      k.loop(0, keys, 1, {hidden},
-             [&](Value j, ValueRange now) -> KernelBuilder::Values {
-               return {arith::MaximumFOp::create(k.builder, k.loc, now[0],
-                                                 r.load(scores, head, j))};
-             })
-          .front();
-  // Without a visible key every weight is 0 (C4).
-  Value isEmpty = k.compareF(arith::CmpFPredicate::OEQ, largest, hidden);
-  Value shift = k.selectF(isEmpty, zero, largest);
-  for (const Matrix &row : outputs)
-    r.clear(row, 1);
-  Value sum =
-      k.loop(
-           0, keys, 1, {zero},
-           [&](Value j, ValueRange now) -> KernelBuilder::Values {
-             Value score = r.load(scores, head, j);
-             Value weight =
-                 math::ExpOp::create(k.builder, k.loc, r.sub(score, shift));
-             Value seen = k.compareF(arith::CmpFPredicate::UNE, score, hidden);
-             k.when(seen, [&] {
-               for (auto [row, value] : llvm::zip(outputs, values)) {
-                 Index at = value.at(k, k.div(head, group), j);
-                 k.loop(0, row.width, 1, [&](Value c) {
-                   r.addTo(row, 0, c, r.mul(weight, r.load(value.rows, at, c)));
-                 });
-               }
-             });
-             return {r.add(now[0], weight)};
-           })
-          .front();
-  for (auto [row, tensor] : llvm::zip(outputs, t.outputs))
-    k.loop(0, row.width, 1, [&](Value c) {
-      Value quotient =
-          arith::DivFOp::create(k.builder, k.loc, r.load(row, 0, c), sum);
-      r.storeElement(tensor, {batch, head, i, c},
-                     k.selectF(isEmpty, zero, quotient));
-    });
-  r.storeStatistics(t, batch, head, i, largest, sum);
-  Value logSum = math::LogOp::create(k.builder, k.loc, sum);
-  r.storeElement(t.lse, {batch, head, i}, r.add(largest, logSum));
-}
-
 void AllHeads::runForward() {
-  HeadRows query = loadAll(RowOperand::query, t.query, plan.queryRows, false);
-  HeadRows key = loadAll(RowOperand::key, t.key, plan.keyRows, false);
-  SmallVector<HeadRows> values;
+  HeadRows query = loadAll(RowOperand::query, t.query, false);
+  HeadRows key = loadAll(RowOperand::key, t.key, false);
+  SmallVector<OperandRows> values;
   SmallVector<Matrix> outputs;
   for (unsigned value : t.values) {
-    values.push_back(loadAll(RowOperand::value, value, plan.valueRows, false));
+    values.push_back(loadAll(RowOperand::value, value, false).of);
     outputs.push_back(r.allocate(1, values.back().rows.width));
   }
   Matrix scores = r.allocate(heads, keys);
@@ -220,8 +137,22 @@ void AllHeads::runForward() {
   k.loop(0, queries, 1, [&](Value i) {
     k.loop(0, keys, 1,
            [&](Value j) { scoreAll(payload, query, key, i, j, scores, j); });
-    k.loop(0, heads, 1,
-           [&](Value head) { finishRow(head, i, scores, values, outputs); });
+    k.loop(0, heads, 1, [&](Value head) {
+      Value largest = r.fold(keys, hidden, [&](Value j, Value now) -> Value {
+        return arith::MaximumFOp::create(k.builder, k.loc, now,
+                                         r.load(scores, head, j));
+      });
+      ScoreRow row{batch,
+                   head,
+                   i,
+                   scores,
+                   head,
+                   values,
+                   k.mul(k.div(head, group), keys),
+                   outputs};
+      Value lse = emitSoftmax(r, t, row, largest).second;
+      r.storeElement(t.lse, {batch, head, i}, lse);
+    });
   });
 }
 
@@ -229,79 +160,51 @@ void AllHeads::runForward() {
 // Backward
 //===----------------------------------------------------------------------===//
 
-/// sum(do * o) - dlse of a row, and the gradients of its outputs.
-void AllHeads::loadRowFacts(Value head, Value i, const Matrix &delta,
-                            ArrayRef<Matrix> seeds) {
-  Value sum =
-      r.sub(r.constant(0.0), r.loadElement(t.lseGradient, {batch, head, i}));
-  for (auto [seed, tensor, gradient] :
-       llvm::zip(seeds, t.outputs, t.outputGradients)) {
-    r.loadRow(gradient, {batch, head, i}, seed, head);
-    sum = k.loop(0, seed.width, 1, {sum},
-                 [&](Value c, ValueRange now) -> KernelBuilder::Values {
-                   Value output = r.loadElement(tensor, {batch, head, i, c});
-                   return {r.add(now[0], r.mul(r.load(seed, head, c), output))};
-                 })
-              .front();
-  }
-  r.store(delta, head, 0, sum);
-}
-
 /// The cotangent of a visible score; adds to the gradients of the values.
-Value AllHeads::pullHead(Value head, Value i, Value j, Value score,
-                         const Matrix &delta, ArrayRef<Matrix> seeds,
-                         ArrayRef<HeadRows> values) {
-  Value shift = r.loadElement(*t.statistics, {batch, head, i, 0});
-  Value weight = arith::DivFOp::create(
-      k.builder, k.loc,
-      math::ExpOp::create(k.builder, k.loc, r.sub(score, shift)),
-      r.loadElement(*t.statistics, {batch, head, i, 1}));
-  Value slope = r.sub(r.constant(0.0), r.load(delta, head, 0));
+Value AllHeads::pullHead(Value head, Value i, Value j, Value score, Value delta,
+                         ArrayRef<Matrix> seeds, ArrayRef<HeadRows> values) {
+  Value weight = emitWeight(r, t, batch, head, i, score);
+  Value slope = r.sub(r.constant(0.0), delta);
   for (auto [value, seed] : llvm::zip(values, seeds)) {
     Index at = value.at(k, k.div(head, group), j);
-    slope = r.add(slope, r.dot(seed, head, value.rows, at));
-    k.loop(0, seed.width, 1, [&](Value c) {
-      r.addTo(value.gradient, at, c, r.mul(weight, r.load(seed, head, c)));
-    });
+    slope = r.add(slope, r.dot(seed, head, value.of.rows, at));
+    r.addRow(value.of.gradient, at, weight, seed, head);
   }
   return r.mul(weight, slope);
 }
 
 void AllHeads::runBackward() {
-  HeadRows query = loadAll(RowOperand::query, t.query, plan.queryRows, true);
-  HeadRows key = loadAll(RowOperand::key, t.key, plan.keyRows, true);
+  HeadRows query = loadAll(RowOperand::query, t.query, true);
+  HeadRows key = loadAll(RowOperand::key, t.key, true);
   SmallVector<HeadRows> values;
   SmallVector<Matrix> seeds;
   for (unsigned value : t.values) {
-    values.push_back(loadAll(RowOperand::value, value, plan.valueRows, true));
-    seeds.push_back(r.allocate(heads, values.back().rows.width));
+    values.push_back(loadAll(RowOperand::value, value, true));
+    seeds.push_back(r.allocate(heads, values.back().of.rows.width));
   }
   Matrix delta = r.allocate(heads, 1);
   Matrix scores = r.allocate(heads, 1);
   pos::ScoreOp site = plan.score;
   VectorPayload payload(r, site.getPayload());
-  Value nobody = k.constant(k.builder.getBoolAttr(false));
   k.loop(0, queries, 1, [&](Value i) {
-    k.loop(0, heads, 1,
-           [&](Value head) { loadRowFacts(head, i, delta, seeds); });
+    k.loop(0, heads, 1, [&](Value head) {
+      r.store(delta, head, 0, loadDelta(r, t, batch, head, i, seeds, head));
+    });
     k.loop(0, keys, 1, [&](Value j) {
       scoreAll(payload, query, key, i, j, scores, 0);
-      Value anySeen =
-          k.loop(0, heads, 1, {nobody},
-                 [&](Value head, ValueRange now) -> KernelBuilder::Values {
-                   Value score = r.load(scores, head, 0);
-                   Value seen =
-                       k.compareF(arith::CmpFPredicate::UNE, score, hidden);
-                   r.store(payload.getResultCotangent(), 0, head,
-                           r.constant(0.0));
-                   k.when(seen, [&] {
-                     r.store(payload.getResultCotangent(), 0, head,
-                             pullHead(head, i, j, score, delta, seeds, values));
-                   });
-                   return {
-                       arith::OrIOp::create(k.builder, k.loc, now[0], seen)};
-                 })
-              .front();
+      auto pull = [&](Value head, Value anySeen) -> Value {
+        Value score = r.load(scores, head, 0);
+        Value seen = k.compareF(arith::CmpFPredicate::UNE, score, hidden);
+        const Matrix &cotangents = payload.getResultCotangent();
+        r.store(cotangents, 0, head, r.constant(0.0));
+        k.when(seen, [&] {
+          r.store(cotangents, 0, head,
+                  pullHead(head, i, j, score, r.load(delta, head, 0), seeds,
+                           values));
+        });
+        return k.either(anySeen, seen);
+      };
+      Value anySeen = r.fold(heads, k.constantI1(false), pull);
       // A score that one head hides moves those of other heads.
       k.when(anySeen, [&] {
         r.point.moveToPair(batch, 0, i, j);
@@ -312,12 +215,8 @@ void AllHeads::runBackward() {
           Value product = r.mul(r.load(payload.getArgumentCotangent(), 0, head),
                                 r.constant(plan.scale));
           Index q = query.at(k, head, i), c = key.at(k, k.div(head, group), j);
-          k.loop(0, query.rows.width, 1, [&](Value lane) {
-            r.addTo(query.gradient, q, lane,
-                    r.mul(product, r.load(key.rows, c, lane)));
-            r.addTo(key.gradient, c, lane,
-                    r.mul(product, r.load(query.rows, q, lane)));
-          });
+          r.addRow(query.of.gradient, q, product, key.of.rows, c);
+          r.addRow(key.of.gradient, c, product, query.of.rows, q);
         });
       });
     });

@@ -3,7 +3,7 @@
 #ifndef SEXTANT_CODEGEN_REFERENCE_REFERENCEHEADS_H
 #define SEXTANT_CODEGEN_REFERENCE_REFERENCEHEADS_H
 
-#include "codegen/Reference/Reference.h"
+#include "codegen/Reference/ReferenceScore.h"
 
 namespace sextant::codegen {
 

@@ -52,41 +52,20 @@ static Index countScratch(KernelBuilder &k, ArgumentBlock &arguments,
   return k.add(total, VectorPayload::countElements(score.getPayload()));
 }
 
-/// Creates and launches the kernel of one element of the batch per item, or of
-/// all in one where gradients of parameters are summed.
-static LogicalResult
-createBatchKernel(const Lowering &lowering, StringRef suffix,
-                  const LaunchOperands &operands, const PointLayout &layout,
-                  const AttentionTensors &t, bool isBackward,
-                  const ReadLog *log = nullptr) {
-  FloatType type =
-      getReferenceType(getOwnerOperands(lowering.plan.owner).query);
-  bool oneItem = log || !layout.paramGradients.empty();
-  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return ItemSpace(k, {oneItem ? Index(1) : arguments.getSize(t.query, 0)});
+/// Launches the kernel of one element of the batch.
+static LogicalResult launchBatch(const ReferenceLaunch &launch,
+                                 const AttentionTensors &t, bool isBackward) {
+  auto batches = [&](KernelBuilder &, ArgumentBlock &arguments) {
+    return arguments.getSize(t.query, 0);
   };
-  auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return getScratchBytes(
-        k, type, countScratch(k, arguments, t, lowering.plan, isBackward));
+  auto elements = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return countScratch(k, arguments, t, launch.lowering.plan, isBackward);
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
-                 Value memory) {
-    ReferencePoint point(k, arguments, layout, lowering.plan, type);
-    point.log = log;
-    auto runItem = [&](Value batch) {
-      ReferenceKernel r(k, arguments, point, memory);
-      runAllHeads(r, t, batch, isBackward);
-    };
-    if (oneItem)
-      k.loop(items.begin, items.end, 1, [&](Value) {
-        k.loop(0, arguments.getSize(t.query, 0), 1, runItem);
-      });
-    else
-      k.loop(items.begin, items.end, 1, runItem);
-    k.check(failure(point.failed));
+  auto run = [&](ReferenceKernel &r, Index batch) {
+    runAllHeads(r, t, batch, isBackward);
   };
-  operands.launch(lowering, suffix, {items, scratch, run});
-  return lowering.status;
+  return launch.create(isBackward ? "backward" : "forward", batches, elements,
+                       run);
 }
 
 FailureOr<SmallVector<Value>>
@@ -99,8 +78,8 @@ codegen::lowerReferenceAllHeads(const Lowering &lowering, ReadLog *log) {
   SmallVector<Value> results = addForwardTensors(lowering, operands, t);
   if (log)
     log->addTo(operands);
-  if (failed(createBatchKernel(lowering, "forward", operands, layout, t,
-                               /*isBackward=*/false, log)))
+  if (failed(launchBatch({lowering, operands, layout, log}, t,
+                         /*isBackward=*/false)))
     return failure();
   return results;
 }
@@ -114,8 +93,7 @@ codegen::lowerReferenceAllHeadsBackward(const Lowering &lowering) {
   AttentionTensors t;
   SmallVector<Value> results =
       addBackwardTensors(lowering, operands, layout, t);
-  if (failed(createBatchKernel(lowering, "backward", operands, layout, t,
-                               /*isBackward=*/true)))
+  if (failed(launchBatch({lowering, operands, layout}, t, /*isBackward=*/true)))
     return failure();
   return results;
 }

@@ -1,6 +1,7 @@
 //===- ReferenceMapRows.cpp - Row maps outside attention ------------------===//
 
 #include "codegen/Reference/Reference.h"
+#include "codegen/Reference/ReferenceLaunch.h"
 #include "codegen/Tables/RowIndices.h"
 
 using namespace mlir;
@@ -30,46 +31,26 @@ static SourceRows addSource(const MappedRows &mapped,
   return source;
 }
 
-/// One item per row of the tensor `rowsLike` [batch, length, width], or one for
-/// all where gradients of parameters are summed.
-static LogicalResult createRowsKernel(
-    const Lowering &lowering, StringRef suffix, const LaunchOperands &operands,
-    const PointLayout &layout, unsigned rowsLike, unsigned scratchRows,
-    function_ref<void(ReferenceKernel &, Index batch, Index row)> body,
-    const ReadLog *log = nullptr) {
-  FloatType type = getReferenceType(getMappedRows(lowering.plan.owner)->input);
-  bool oneItem = log || !layout.paramGradients.empty();
+/// Launches `body` at the rows of the tensor `rowsLike` [batch, length, width],
+/// with scratch memory for a number of rows.
+static LogicalResult
+launchRows(const ReferenceLaunch &launch, StringRef suffix, unsigned rowsLike,
+           unsigned scratchRows,
+           function_ref<void(ReferenceKernel &, Index batch, Index row)> body) {
   auto rows = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return k.mul(arguments.getSize(rowsLike, 0),
                  arguments.getSize(rowsLike, 1));
   };
-  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return ItemSpace(k, {oneItem ? Index(1) : rows(k, arguments)});
+  auto elements = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return k.mul(arguments.getSize(rowsLike, 2), scratchRows);
   };
-  auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return getScratchBytes(k, type,
-                           k.mul(arguments.getSize(rowsLike, 2), scratchRows));
+  auto run = [&](ReferenceKernel &r, Index number) {
+    Index length = r.arguments.getSize(rowsLike, 1);
+    Index batch = r.k.div(number, length), row = r.k.rem(number, length);
+    r.point.moveToRow(pos::RowOperand::embedding, batch, 0, row);
+    body(r, batch, row);
   };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
-                 Value memory) {
-    ReferencePoint point(k, arguments, layout, lowering.plan, type);
-    point.log = log;
-    ReferenceKernel r(k, arguments, point, memory);
-    Index length = arguments.getSize(rowsLike, 1);
-    auto runRow = [&](Value number) {
-      Index batch = k.div(number, length), row = k.rem(number, length);
-      point.moveToRow(pos::RowOperand::embedding, batch, 0, row);
-      body(r, batch, row);
-    };
-    if (oneItem)
-      k.loop(items.begin, items.end, 1,
-             [&](Value) { k.loop(0, rows(k, arguments), 1, runRow); });
-    else
-      k.loop(items.begin, items.end, 1, runRow);
-    k.check(failure(point.failed));
-  };
-  operands.launch(lowering, suffix, {items, scratch, run});
-  return lowering.status;
+  return launch.create(suffix, rows, elements, run);
 }
 
 FailureOr<SmallVector<Value>>
@@ -83,16 +64,14 @@ codegen::lowerReferenceMapRows(const Lowering &lowering, ReadLog *log) {
   unsigned output = operands.write(result);
   if (log)
     log->addTo(operands);
-  LogicalResult created = createRowsKernel(
-      lowering, "rows", operands, layout, output, 1,
-      [&](ReferenceKernel &r, Index batch, Index row) {
-        Matrix work = r.allocate(1, r.arguments.getSize(output, 2));
-        r.loadRow(input.tensor, input.at(r, batch, row), work, 0);
-        r.mapRow(lowering.plan.inputRows, work, 0);
-        r.storeRow(output, {batch, row}, work, 0);
-      },
-      log);
-  if (failed(created))
+  auto mapOne = [&](ReferenceKernel &r, Index batch, Index row) {
+    Matrix work = r.allocate(1, r.arguments.getSize(output, 2));
+    r.loadRow(input.tensor, input.at(r, batch, row), work, 0);
+    mapRow(r, lowering.plan.inputRows, work, 0);
+    r.storeRow(output, {batch, row}, work, 0);
+  };
+  if (failed(launchRows({lowering, operands, layout, log}, "rows", output, 1,
+                        mapOne)))
     return failure();
   return SmallVector<Value>{result};
 }
@@ -110,18 +89,17 @@ codegen::lowerReferenceMapRowsBackward(const Lowering &lowering) {
   SmallVector<Value> results{result};
   results.append(
       addParamGradients(lowering, operands, layout, op.getParamGradients()));
-  LogicalResult created = createRowsKernel(
-      lowering, "rows_backward", operands, layout, seed, 3,
-      [&](ReferenceKernel &r, Index batch, Index row) {
-        Index width = r.arguments.getSize(seed, 2);
-        Matrix original = r.allocate(1, width);
-        Matrix gradient = r.allocate(1, width), work = r.allocate(1, width);
-        r.loadRow(input.tensor, input.at(r, batch, row), original, 0);
-        r.loadRow(seed, {batch, row}, gradient, 0);
-        r.pullRow(lowering.plan.inputRows, gradient, 0, original, work);
-        r.storeRow(output, {batch, row}, gradient, 0);
-      });
-  if (failed(created))
+  auto pullOne = [&](ReferenceKernel &r, Index batch, Index row) {
+    Index width = r.arguments.getSize(seed, 2);
+    Matrix original = r.allocate(1, width);
+    Matrix gradient = r.allocate(1, width), work = r.allocate(1, width);
+    r.loadRow(input.tensor, input.at(r, batch, row), original, 0);
+    r.loadRow(seed, {batch, row}, gradient, 0);
+    pullRow(r, lowering.plan.inputRows, gradient, 0, original, work);
+    r.storeRow(output, {batch, row}, gradient, 0);
+  };
+  if (failed(launchRows({lowering, operands, layout}, "rows_backward", seed, 3,
+                        pullOne)))
     return failure();
   return results;
 }

@@ -1,118 +1,12 @@
-//===- ReferenceRows.cpp - Scratch matrices, row maps in and out ----------===//
+//===- ReferenceRows.cpp - Row maps and columns, in and out ---------------===//
 
-#include "codegen/Reference/Reference.h"
+#include "codegen/Reference/ReferenceRows.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
 using pos::RowOperand;
-
-//===----------------------------------------------------------------------===//
-// Scratch
-//===----------------------------------------------------------------------===//
-
-Value ReferenceKernel::constant(double value) {
-  return k.constant(k.builder.getFloatAttr(type(), value));
-}
-Value ReferenceKernel::add(Value a, Value b) {
-  return arith::AddFOp::create(k.builder, k.loc, a, b);
-}
-Value ReferenceKernel::sub(Value a, Value b) {
-  return arith::SubFOp::create(k.builder, k.loc, a, b);
-}
-Value ReferenceKernel::mul(Value a, Value b) {
-  return arith::MulFOp::create(k.builder, k.loc, a, b);
-}
-
-Matrix ReferenceKernel::allocate(Index rows, Index width) {
-  Matrix matrix{k.advance(scratch, {used}, type()), width};
-  used = k.add(used, k.mul(rows, width));
-  return matrix;
-}
-
-static Value getAddress(ReferenceKernel &r, const Matrix &matrix, Index row,
-                        Index column) {
-  return r.k.advance(matrix.base, {r.k.mul(row, matrix.width), column},
-                     r.type());
-}
-Value ReferenceKernel::load(const Matrix &matrix, Index row, Index column) {
-  return k.load(type(), getAddress(*this, matrix, row, column));
-}
-void ReferenceKernel::store(const Matrix &matrix, Index row, Index column,
-                            Value value) {
-  k.store(value, getAddress(*this, matrix, row, column));
-}
-void ReferenceKernel::addTo(const Matrix &matrix, Index row, Index column,
-                            Value value) {
-  store(matrix, row, column, add(load(matrix, row, column), value));
-}
-void ReferenceKernel::clear(const Matrix &matrix, Index rows) {
-  k.loop(0, k.mul(rows, matrix.width), 1,
-         [&](Value element) { store(matrix, 0, element, constant(0.0)); });
-}
-
-Value ReferenceKernel::dot(const Matrix &a, Index rowA, const Matrix &b,
-                           Index rowB) {
-  return k
-      .loop(0, a.width, 1, {constant(0.0)},
-            [&](Value column, ValueRange sum) -> KernelBuilder::Values {
-              return {add(sum[0],
-                          mul(load(a, rowA, column), load(b, rowB, column)))};
-            })
-      .front();
-}
-
-Index codegen::getScratchBytes(KernelBuilder &kernel, FloatType type,
-                               Index elements) {
-  return kernel.mul(elements, type.getIntOrFloatBitWidth() / 8);
-}
-
-//===----------------------------------------------------------------------===//
-// Tensors
-//===----------------------------------------------------------------------===//
-
-static Value convertFloat(KernelBuilder &k, Value value, Type type) {
-  if (value.getType() == type)
-    return value;
-  if (value.getType().getIntOrFloatBitWidth() < type.getIntOrFloatBitWidth())
-    return arith::ExtFOp::create(k.builder, k.loc, type, value);
-  return arith::TruncFOp::create(k.builder, k.loc, type, value);
-}
-
-Value ReferenceKernel::loadElement(unsigned tensor, ArrayRef<Index> indices) {
-  Value value = k.load(arguments.getElementType(tensor),
-                       arguments.getAddress(tensor, indices));
-  return convertFloat(k, value, type());
-}
-
-void ReferenceKernel::storeElement(unsigned tensor, ArrayRef<Index> indices,
-                                   Value value) {
-  k.store(convertFloat(k, value, arguments.getElementType(tensor)),
-          arguments.getAddress(tensor, indices));
-}
-
-void ReferenceKernel::loadRow(unsigned tensor, ArrayRef<Index> indices,
-                              const Matrix &matrix, Index row) {
-  SmallVector<Index> at(indices);
-  at.push_back(0);
-  Index width = arguments.getSize(tensor, indices.size());
-  k.loop(0, width, 1, [&](Value column) {
-    at.back() = column;
-    store(matrix, row, column, loadElement(tensor, at));
-  });
-}
-
-void ReferenceKernel::storeRow(unsigned tensor, ArrayRef<Index> indices,
-                               const Matrix &matrix, Index row) {
-  SmallVector<Index> at(indices);
-  at.push_back(0);
-  Index width = arguments.getSize(tensor, indices.size());
-  k.loop(0, width, 1, [&](Value column) {
-    at.back() = column;
-    storeElement(tensor, at, load(matrix, row, column));
-  });
-}
 
 //===----------------------------------------------------------------------===//
 // Row maps
@@ -142,42 +36,41 @@ static void storeGroup(ReferenceKernel &r, const RowMap &map,
             value ? value : r.constant(0.0));
 }
 
-void ReferenceKernel::mapRow(ArrayRef<RowMap> maps, const Matrix &matrix,
-                             Index row) {
+void codegen::mapRow(ReferenceKernel &r, ArrayRef<RowMap> maps,
+                     const Matrix &matrix, Index row) {
   for (const RowMap &map : maps)
-    k.loop(0, map.getNumGroups(), 1, [&](Value group) {
-      point.setLane(group);
+    r.k.loop(0, map.getNumGroups(), 1, [&](Value group) {
+      r.point.setLane(group);
       pos::RowsOp op = map.op;
       FailureOr<SmallVector<Value>> mapped =
-          emitPayload(k.builder, op.getBody().front(),
-                      loadGroup(*this, map, matrix, row, group), point);
+          emitPayload(r.k.builder, op.getBody().front(),
+                      loadGroup(r, map, matrix, row, group), r.point);
       if (failed(mapped))
-        point.failed = true;
+        r.point.failed = true;
       else
-        storeGroup(*this, map, matrix, row, group, *mapped);
+        storeGroup(r, map, matrix, row, group, *mapped);
     });
 }
 
-void ReferenceKernel::pullRow(ArrayRef<RowMap> maps, const Matrix &gradient,
-                              Index row, const Matrix &original,
-                              const Matrix &work) {
+void codegen::pullRow(ReferenceKernel &r, ArrayRef<RowMap> maps,
+                      const Matrix &gradient, Index row, const Matrix &original,
+                      const Matrix &work) {
   for (size_t last = maps.size(); last > 0; --last) {
     const RowMap &map = maps[last - 1];
-    k.loop(0, work.width, 1, [&](Value column) {
-      store(work, 0, column, load(original, 0, column));
+    r.k.loop(0, work.width, 1, [&](Value column) {
+      r.store(work, 0, column, r.load(original, 0, column));
     });
-    mapRow(maps.take_front(last - 1), work, 0);
-    k.loop(0, map.getNumGroups(), 1, [&](Value group) {
-      point.setLane(group);
+    mapRow(r, maps.take_front(last - 1), work, 0);
+    r.k.loop(0, map.getNumGroups(), 1, [&](Value group) {
+      r.point.setLane(group);
       pos::RowsOp op = map.op;
-      FailureOr<SmallVector<Value>> pulled =
-          emitPullback(k.builder, op.getBody().front(),
-                       loadGroup(*this, map, work, 0, group),
-                       loadGroup(*this, map, gradient, row, group), point);
+      FailureOr<SmallVector<Value>> pulled = emitPullback(
+          r.k.builder, op.getBody().front(), loadGroup(r, map, work, 0, group),
+          loadGroup(r, map, gradient, row, group), r.point);
       if (failed(pulled))
-        point.failed = true;
+        r.point.failed = true;
       else
-        storeGroup(*this, map, gradient, row, group, *pulled);
+        storeGroup(r, map, gradient, row, group, *pulled);
     });
   }
 }
@@ -186,17 +79,11 @@ void ReferenceKernel::pullRow(ArrayRef<RowMap> maps, const Matrix &gradient,
 // Columns
 //===----------------------------------------------------------------------===//
 
-Index ReferenceKernel::getRowWidth(RowOperand operand, unsigned tensor) {
-  Index lanes = arguments.getSize(tensor, 3);
-  return operand == RowOperand::value
-             ? lanes
-             : k.add(lanes, point.getPlan().countColumns());
-}
-
-/// Calls `body` for every column of a row with its place in the matrix.
+/// Calls `body` for every column appended to a row of an operand, with its
+/// place in the matrix. The point stands at the row.
 static void
 forColumns(ReferenceKernel &r, RowOperand operand, const Matrix &matrix,
-           function_ref<void(const RowColumns &columns, Index place)> body) {
+           function_ref<void(pos::HoistOp hoist, Index place)> body) {
   if (operand == RowOperand::value)
     return;
   const KernelPlan &plan = r.point.getPlan();
@@ -204,28 +91,69 @@ forColumns(ReferenceKernel &r, RowOperand operand, const Matrix &matrix,
   for (const RowColumns &columns : plan.columns) {
     r.k.loop(0, columns.count, 1, [&](Value column) {
       r.point.setLane(column);
-      body(columns, r.k.add(first, column));
+      body(columns.get(operand), r.k.add(first, column));
     });
     first = r.k.add(first, columns.count);
   }
 }
 
-void ReferenceKernel::appendColumns(RowOperand operand, const Matrix &matrix,
-                                    Index row) {
-  forColumns(*this, operand, matrix,
-             [&](const RowColumns &columns, Index place) {
-               Value value = point.hoisted(k.builder, columns.get(operand));
-               if (value)
-                 store(matrix, row, place, value);
-             });
+//===----------------------------------------------------------------------===//
+// Rows of an operand
+//===----------------------------------------------------------------------===//
+
+static ArrayRef<RowMap> getMaps(const KernelPlan &plan, RowOperand operand) {
+  if (operand == RowOperand::query)
+    return plan.queryRows;
+  return operand == RowOperand::key ? plan.keyRows : plan.valueRows;
 }
 
-void ReferenceKernel::pullColumns(RowOperand operand, const Matrix &gradient,
-                                  Index row) {
-  forColumns(
-      *this, operand, gradient, [&](const RowColumns &columns, Index place) {
-        pos::HoistOp hoist = columns.get(operand);
-        if (point.wantsGradient(hoist))
-          point.addToHoisted(k.builder, hoist, load(gradient, row, place));
-      });
+OperandRows codegen::allocateRows(ReferenceKernel &r, RowOperand operand,
+                                  unsigned tensor, Index count,
+                                  bool wantsGradient) {
+  Index lanes = r.arguments.getSize(tensor, 3);
+  Index width = operand == RowOperand::value
+                    ? lanes
+                    : r.k.add(lanes, r.point.getPlan().countColumns());
+  OperandRows rows{operand, tensor, r.allocate(count, width)};
+  if (wantsGradient) {
+    rows.gradient = r.allocate(count, width);
+    rows.original = r.allocate(1, lanes);
+    rows.work = r.allocate(1, lanes);
+  }
+  return rows;
+}
+
+void codegen::loadMapped(ReferenceKernel &r, const OperandRows &rows,
+                         Index batch, Index head, Index row, Index to) {
+  r.point.moveToRow(rows.operand, batch, head, row);
+  r.loadRow(rows.tensor, {batch, head, row}, rows.rows, to);
+  mapRow(r, getMaps(r.point.getPlan(), rows.operand), rows.rows, to);
+  forColumns(r, rows.operand, rows.rows, [&](pos::HoistOp hoist, Index place) {
+    if (Value value = r.point.hoisted(r.k.builder, hoist))
+      r.store(rows.rows, to, place, value);
+  });
+  if (rows.gradient.base)
+    r.k.loop(0, rows.rows.width, 1, [&](Value column) {
+      r.store(rows.gradient, to, column, r.constant(0.0));
+    });
+}
+
+void codegen::storePulled(ReferenceKernel &r, const OperandRows &rows,
+                          unsigned tensor, ArrayRef<Index> place, Index from,
+                          const Matrix *unmapped) {
+  r.point.moveToRow(rows.operand, place[0], place[1], place[2]);
+  forColumns(r, rows.operand, rows.gradient,
+             [&](pos::HoistOp hoist, Index place) {
+               if (r.point.wantsGradient(hoist))
+                 r.point.addToHoisted(r.k.builder, hoist,
+                                      r.load(rows.gradient, from, place));
+             });
+  r.loadRow(rows.tensor, place, rows.original, 0);
+  pullRow(r, getMaps(r.point.getPlan(), rows.operand), rows.gradient, from,
+          rows.original, rows.work);
+  if (unmapped)
+    r.k.loop(0, unmapped->width, 1, [&](Value column) {
+      r.addTo(rows.gradient, from, column, r.load(*unmapped, from, column));
+    });
+  r.storeRow(tensor, place, rows.gradient, from);
 }

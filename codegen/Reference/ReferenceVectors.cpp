@@ -192,15 +192,11 @@ void VectorPayload::emitContract(pos::ContractOp op) {
   const Buffer &vector = of(op.getVector()), &result = of(op.getResult());
   Index first = getFirstColumn(op);
   forEach(result.extent, [&](Value row) {
-    Value sum =
-        r.k.loop(0, vector.extent, 1, {r.constant(0.0)},
-                 [&](Value n, ValueRange now) -> KernelBuilder::Values {
-                   Value column = r.k.value(r.k.add(first, n));
-                   Value weight = readElement(op.getMatrix(), {row, column});
-                   return {r.add(now[0],
-                                 r.mul(weight, r.load(vector.value, 0, n)))};
-                 })
-            .front();
+    Value sum = r.sum(vector.extent, [&](Value n) {
+      Value column = r.k.value(r.k.add(first, n));
+      Value weight = readElement(op.getMatrix(), {row, column});
+      return r.mul(weight, r.load(vector.value, 0, n));
+    });
     r.store(result.value, 0, row, sum);
   });
 }
@@ -243,7 +239,7 @@ LogicalResult VectorPayload::emitElementwise(Operation &op,
       return;
     Operation *clone = op.cloneWithoutRegions();
     clone->setOperands(operands);
-    clone->getResult(0).setType(isCondition ? element : Type(r.type()));
+    clone->getResult(0).setType(isCondition ? element : Type(r.type));
     r.k.builder.insert(clone);
     Value value = clone->getResult(0);
     if (isCondition)
@@ -284,12 +280,8 @@ LogicalResult VectorPayload::pullVector(Operation &op,
     return success();
   const Buffer &buffer = of(op.getResult(0));
   if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
-    Value sum =
-        r.k.loop(0, buffer.extent, 1, {r.constant(0.0)},
-                 [&](Value n, ValueRange now) -> KernelBuilder::Values {
-                   return {r.add(now[0], r.load(buffer.cotangent, 0, n))};
-                 })
-            .front();
+    Value sum = r.sum(buffer.extent,
+                      [&](Value n) { return r.load(buffer.cotangent, 0, n); });
     if (isa<FloatType>(splat.getInput().getType()))
       scalarCotangents.emplace_back(splat.getInput(), sum);
     return success();

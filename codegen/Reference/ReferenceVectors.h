@@ -10,7 +10,7 @@
 #define SEXTANT_CODEGEN_REFERENCE_REFERENCEVECTORS_H
 
 #include "codegen/Payload/PayloadEmitter.h"
-#include "codegen/Reference/Reference.h"
+#include "codegen/Reference/ReferencePoint.h"
 #include "llvm/ADT/MapVector.h"
 #include <memory>
 

@@ -15,39 +15,32 @@ using namespace sextant::codegen;
 //===----------------------------------------------------------------------===//
 
 Value RowSite::index(OpBuilder &, pos::Side) {
-  return kernel.toI32(toIndex(getSide(), row));
+  return kernel.toI32(headPlace.toIndex(getSide(), row));
 }
 
 Value RowSite::tensorRow(OpBuilder &, pos::Side) { return kernel.toI32(row); }
 
-Value RowSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
-  SiteOperands::Number positions = getSide() == pos::Side::query
-                                       ? operands.queryPositions
-                                       : operands.keyPositions;
-  if (!positions)
-    return index(builder, side);
-  Index step = kernel.mul(axis, arguments.getStride(*positions, 2));
-  return kernel.load(kernel.i32, kernel.advance(getPositions(*positions, row),
-                                                {step}, kernel.i32));
+Value RowSite::coord(OpBuilder &, pos::Side, int64_t axis) {
+  return headPlace.getCoord(getSide(), row, axis);
 }
 
 Value RowSite::lane(OpBuilder &) { return kernel.lanes(group); }
 
 Value RowSite::loadHoisted(const Hoisted &hoisted, unsigned table,
                            Value headStart) {
-  Type type = getStoredType(hoisted);
+  Type type = tables.getStoredType(hoisted);
   if (hoisted.form == HoistForm::QueryVector ||
       hoisted.form == HoistForm::KeyVector)
-    return loadEntry(hoisted, kernel.advance(headStart, {row}, type),
-                     std::nullopt);
+    return tables.load(hoisted, kernel.advance(headStart, {row}, type),
+                       std::nullopt);
   assert(hoisted.form == HoistForm::RowLaneTable &&
          "a row map uses no value of this form");
   Index lanes = arguments.getSize(table, 3);
   Value start = kernel.advance(headStart, {kernel.mul(row, lanes)}, type);
   if (!hoisted.axes.contains(pos::Axis::lane))
-    return loadEntry(hoisted, start, std::nullopt);
+    return tables.load(hoisted, start, std::nullopt);
   Index count = kernel.min(kernel.sub(lanes, group), kernel.width());
-  return loadEntry(hoisted, kernel.advance(start, {group}, type), count);
+  return tables.load(hoisted, kernel.advance(start, {group}, type), count);
 }
 
 //===----------------------------------------------------------------------===//

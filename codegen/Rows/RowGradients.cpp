@@ -20,10 +20,11 @@ void GradientRowSite::addToHoisted(OpBuilder &, pos::HoistOp hoist,
   Index lanes = arguments.getSize(*operands.tables[number], 3);
   Value start =
       isPartial
-          ? arguments.getAddress(
-                tensor, {0, batchIndex, headIndex, kernel.mul(row, lanes)})
+          ? arguments.getAddress(tensor, {0, headPlace.batch, headPlace.head,
+                                          kernel.mul(row, lanes)})
           : arguments.getAddress(
-                tensor, {hoisted->perBatch ? batchIndex : Index(0), 0, row});
+                tensor,
+                {hoisted->perBatch ? headPlace.batch : Index(0), 0, row});
   if (!hoisted->axes.contains(pos::Axis::lane)) {
     Value sum = kernel.sumLanes(kernel.broadcast(cotangent));
     kernel.store(kernel.addF(kernel.loadF32(start), sum), start);

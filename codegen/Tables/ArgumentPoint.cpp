@@ -75,22 +75,23 @@ PointLayout codegen::addPointOperands(const Lowering &lowering,
 // Arithmetic
 //===----------------------------------------------------------------------===//
 
-void ArgumentPoint::match(Value &a, Value &b) {
+/// Makes vectors of both values where one is.
+static void match(KernelBuilder &kernel, Value &a, Value &b) {
   if (isa<VectorType>(a.getType()) != isa<VectorType>(b.getType())) {
     a = kernel.broadcast(a);
     b = kernel.broadcast(b);
   }
 }
 Value ArgumentPoint::addI(Value a, Value b) {
-  match(a, b);
+  match(kernel, a, b);
   return arith::AddIOp::create(kernel.builder, kernel.loc, a, b);
 }
 Value ArgumentPoint::subI(Value a, Value b) {
-  match(a, b);
+  match(kernel, a, b);
   return arith::SubIOp::create(kernel.builder, kernel.loc, a, b);
 }
 Value ArgumentPoint::mulI(Value a, Value b) {
-  match(a, b);
+  match(kernel, a, b);
   return arith::MulIOp::create(kernel.builder, kernel.loc, a, b);
 }
 
@@ -200,10 +201,10 @@ ArgumentPoint::Element ArgumentPoint::locate(unsigned tensor,
     Value stride = kernel.toI32(arguments.getStride(tensor, dim));
     element.offset = addI(element.offset, mulI(used, stride));
     Value limit = kernel.toI32(size);
-    match(used, limit);
+    match(kernel, used, limit);
     Value inside = arith::CmpIOp::create(
         builder, kernel.loc, arith::CmpIPredicate::ult, used, limit);
-    match(element.inside, inside);
+    match(kernel, element.inside, inside);
     element.inside =
         arith::AndIOp::create(builder, kernel.loc, element.inside, inside);
   }
@@ -218,18 +219,19 @@ static TypedAttr getNothing(OpBuilder &builder, Type type) {
 }
 
 /// A vector's lanes as neighbours in memory, as lanes of a row mostly are: the
-/// offset of the first, and whether it is so in all of them, an i1.
-std::pair<Value, Value> ArgumentPoint::findRun(Element element) {
+/// offset of the first, and whether all are inside and neighbours, an i1.
+static std::pair<Value, Value> findRun(KernelBuilder &kernel, Value offsets,
+                                       Value inside) {
   OpBuilder &builder = kernel.builder;
-  Value start = LLVM::ExtractElementOp::create(
-      builder, kernel.loc, element.offset, kernel.constantI32(0));
-  Value ascending = arith::CmpIOp::create(
-      builder, kernel.loc, arith::CmpIPredicate::eq, element.offset,
-      kernel.lanes(kernel.fromI32(start)));
+  Value start = LLVM::ExtractElementOp::create(builder, kernel.loc, offsets,
+                                               kernel.constantI32(0));
+  Value ascending =
+      arith::CmpIOp::create(builder, kernel.loc, arith::CmpIPredicate::eq,
+                            offsets, kernel.lanes(kernel.fromI32(start)));
   Value isRun = vector::ReductionOp::create(
       builder, kernel.loc, vector::CombiningKind::AND,
       arith::AndIOp::create(builder, kernel.loc, ascending,
-                            kernel.broadcast(element.inside)));
+                            kernel.broadcast(inside)));
   return {start, isRun};
 }
 
@@ -248,7 +250,7 @@ Value ArgumentPoint::load(Value base, Type type, Element element) {
         .front();
   int64_t lanes = cast<VectorType>(element.offset.getType()).getNumElements();
   auto vector = VectorType::get(lanes, type);
-  auto [start, isRun] = findRun(element);
+  auto [start, isRun] = findRun(kernel, element.offset, element.inside);
   auto loadRun = [&, first = start]() -> KernelBuilder::Values {
     Value address = kernel.advance(base, {kernel.fromI32(first)}, type);
     return {kernel.load(vector, address)};
@@ -304,7 +306,7 @@ void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
   auto extract = [&](Value from, Value lane) -> Value {
     return LLVM::ExtractElementOp::create(builder, loc, from, lane);
   };
-  auto [start, isRun] = findRun(element);
+  auto [start, isRun] = findRun(kernel, element.offset, element.inside);
   auto addRun = [&, first = start]() -> KernelBuilder::Values {
     Value address = kernel.advance(base, {kernel.fromI32(first)}, type);
     auto lanes = VectorType::get(vector.getShape(), type);

@@ -116,9 +116,7 @@ private:
     mlir::Value offset, inside;
   };
   Element locate(unsigned tensor, mlir::ValueRange indices);
-  std::pair<mlir::Value, mlir::Value> findRun(Element element);
   mlir::Value load(mlir::Value base, mlir::Type type, Element element);
-  void match(mlir::Value &a, mlir::Value &b);
 };
 
 } // namespace sextant::codegen

@@ -249,19 +249,20 @@ void HeadsTablePoint::storeSums() {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-void HoistKernel::createVectorFill(StringRef suffix) const {
+void codegen::createVectorFill(const HoistKernel &source, StringRef suffix) {
+  const HoistLayout &layout = source.layout;
   ScratchLayout layoutOfScratch;
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return ItemSpace(k, {{arguments.getSize(layout.table, 2), columnsPerItem}});
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
                  Value memory) {
-    HeadsTablePoint point(k, arguments, *this, layoutOfScratch, memory);
+    HeadsTablePoint point(k, arguments, source, layoutOfScratch, memory);
     Index columns = arguments.getSize(layout.table, 2);
     if (layout.range)
       columns = k.select(
           OffsetRange(k, arguments, *layout.range).emitHasTables(), columns, 0);
-    Block &body = pos::HoistOp(entry.op).getBody().front();
+    Block &body = pos::HoistOp(source.entry.op).getBody().front();
     auto fill = [&](Index first) {
       Index count = k.min(k.width(), k.sub(columns, first));
       point.moveTo(0, 0, 0, first, count);
@@ -306,19 +307,20 @@ void HoistKernel::createVectorFill(StringRef suffix) const {
   auto bytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layoutOfScratch.getBytes());
   };
-  createKernel(lowering, suffix, operands, lowering.target,
-               {items, bytes, run});
+  source.create(suffix, {items, bytes, run});
 }
 
-void HoistKernel::createVectorPullback(StringRef suffix) const {
+void codegen::createVectorPullback(const HoistKernel &source,
+                                   StringRef suffix) {
+  const HoistLayout &layout = source.layout;
   ScratchLayout layoutOfScratch;
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
                  Value memory) {
-    HeadsTablePoint point(k, arguments, *this, layoutOfScratch, memory);
-    auto [low, high] =
-        getColumnsInUse(k, arguments, arguments.getSize(layout.table, 2));
+    HeadsTablePoint point(k, arguments, source, layoutOfScratch, memory);
+    auto [low, high] = source.getColumnsInUse(
+        k, arguments, arguments.getSize(layout.table, 2));
     Index firstColumn = low, endColumn = high;
-    Block &body = pos::HoistOp(entry.op).getBody().front();
+    Block &body = pos::HoistOp(source.entry.op).getBody().front();
     auto pull = [&](Index first) {
       Index count = k.min(k.width(), k.sub(endColumn, first));
       point.moveTo(0, 0, 0, first, count);
@@ -347,6 +349,5 @@ void HoistKernel::createVectorPullback(StringRef suffix) const {
   auto bytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layoutOfScratch.getBytes());
   };
-  createKernel(lowering, suffix, operands, lowering.target,
-               {oneItem, bytes, run});
+  source.create(suffix, {oneItem, bytes, run});
 }

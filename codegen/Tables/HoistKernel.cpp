@@ -59,6 +59,17 @@ static Value toStored(KernelBuilder &k, TablePoint &point, Value value,
   return arith::TruncFOp::create(k.builder, k.loc, type, value);
 }
 
+/// The running sum that the hoist is, or null.
+static pos::RunningSumOp getRunningSum(const Hoisted &entry) {
+  pos::HoistOp hoist = entry.op;
+  Operation *yield = hoist.getBody().front().getTerminator();
+  return yield->getOperand(0).getDefiningOp<pos::RunningSumOp>();
+}
+
+void HoistKernel::create(StringRef suffix, const KernelBody &body) const {
+  createKernel(lowering, suffix, operands, lowering.target, body);
+}
+
 OwningOpRef<pos::HoistOp> HoistKernel::merge() const {
   SmallVector<pos::HoistOp> hoists;
   for (const HoistMember &member : members)
@@ -68,9 +79,9 @@ OwningOpRef<pos::HoistOp> HoistKernel::merge() const {
 
 void HoistKernel::createFill(StringRef suffix) const {
   if (entry.extent)
-    return createVectorFill(suffix);
-  if (pos::RunningSumOp sum = getRunningSum())
-    return createRunningFill(suffix, sum);
+    return createVectorFill(*this, suffix);
+  if (pos::RunningSumOp sum = getRunningSum(entry))
+    return createRunningFill(*this, suffix, sum);
   OwningOpRef<pos::HoistOp> merged = merge();
   Block &payload = merged->getBody().front();
   bool hasRows = entry.form == HoistForm::RowLaneTable;
@@ -113,8 +124,7 @@ void HoistKernel::createFill(StringRef suffix) const {
              [&](Value first) { fillVector(item, 0, first, high); });
     });
   };
-  createKernel(lowering, suffix, operands, lowering.target,
-               {items, noScratch, run});
+  create(suffix, {items, noScratch, run});
 }
 
 std::pair<Index, Index> HoistKernel::getColumnsInUse(KernelBuilder &k,
@@ -132,9 +142,9 @@ std::pair<Index, Index> HoistKernel::getColumnsInUse(KernelBuilder &k,
 
 void HoistKernel::createPullback(StringRef suffix, bool itemPerHead) const {
   if (entry.extent)
-    return createVectorPullback(suffix);
-  if (pos::RunningSumOp sum = getRunningSum())
-    return createRunningPullback(suffix, sum, itemPerHead);
+    return createVectorPullback(*this, suffix);
+  if (pos::RunningSumOp sum = getRunningSum(entry))
+    return createRunningPullback(*this, suffix, sum, itemPerHead);
   OwningOpRef<pos::HoistOp> merged = merge();
   Block &payload = merged->getBody().front();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
@@ -173,6 +183,5 @@ void HoistKernel::createPullback(StringRef suffix, bool itemPerHead) const {
       });
     });
   };
-  createKernel(lowering, suffix, operands, lowering.target,
-               {items, noScratch, run});
+  create(suffix, {items, noScratch, run});
 }

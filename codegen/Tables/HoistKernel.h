@@ -42,30 +42,29 @@ struct HoistKernel {
   const KernelOperands &operands;
   const HeadsWeights *weights = nullptr; ///< for hoisted vectors
 
-  /// The running sum that the hoist is, or null. It has kernels of its own, one
-  /// item per batch element and head (RunningSumKernel.cpp).
-  pos::RunningSumOp getRunningSum() const;
-
   /// The payload of the group, see mergeBodies.
   mlir::OwningOpRef<pos::HoistOp> merge() const;
   void createFill(llvm::StringRef suffix) const;
   /// `itemPerHead`: heads touch separate gradients.
   void createPullback(llvm::StringRef suffix, bool itemPerHead) const;
 
-private:
+  void create(llvm::StringRef suffix, const KernelBody &body) const;
   /// The columns of a table whose gradient counts: none of one that is not
   /// used.
   std::pair<Index, Index> getColumnsInUse(KernelBuilder &k,
                                           ArgumentBlock &arguments,
                                           Index columns) const;
-
-  // In HeadsTable.cpp: the same for a hoisted vector.
-  void createVectorFill(llvm::StringRef suffix) const;
-  void createVectorPullback(llvm::StringRef suffix) const;
-  void createRunningFill(llvm::StringRef suffix, pos::RunningSumOp sum) const;
-  void createRunningPullback(llvm::StringRef suffix, pos::RunningSumOp sum,
-                             bool itemPerHead) const;
 };
+
+/// The same for a hoisted vector (HeadsTable.cpp) ...
+void createVectorFill(const HoistKernel &source, llvm::StringRef suffix);
+void createVectorPullback(const HoistKernel &source, llvm::StringRef suffix);
+/// ... and for a running sum, with one item per batch element and head
+/// (RunningSumKernel.cpp).
+void createRunningFill(const HoistKernel &source, llvm::StringRef suffix,
+                       pos::RunningSumOp sum);
+void createRunningPullback(const HoistKernel &source, llvm::StringRef suffix,
+                           pos::RunningSumOp sum, bool itemPerHead);
 
 } // namespace sextant::codegen
 

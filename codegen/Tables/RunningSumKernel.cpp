@@ -42,15 +42,6 @@ public:
 };
 } // namespace
 
-pos::RunningSumOp HoistKernel::getRunningSum() const {
-  pos::HoistOp hoist = entry.op;
-  return hoist.getBody()
-      .front()
-      .getTerminator()
-      ->getOperand(0)
-      .getDefiningOp<pos::RunningSumOp>();
-}
-
 /// Memory for a vector of doubles.
 static Index getScratchBytes(KernelBuilder &k, ArgumentBlock &) {
   return 8 * k.width();
@@ -62,16 +53,16 @@ static Value isBetween(KernelBuilder &k, Index first, Index key, Index past) {
                 k.less(key, past));
 }
 
-void HoistKernel::createRunningFill(StringRef suffix,
-                                    pos::RunningSumOp sum) const {
-  unsigned table = layout.table;
+void codegen::createRunningFill(const HoistKernel &source, StringRef suffix,
+                                pos::RunningSumOp sum) {
+  unsigned table = source.layout.table;
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return ItemSpace(
         k, {arguments.getSize(table, 0), arguments.getSize(table, 1)});
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
                  Value terms) {
-    KeysPoint point(k, arguments, layout.point, lowering.plan);
+    KeysPoint point(k, arguments, source.layout.point, source.lowering.plan);
     Index first = point.getFirst(sum.getSide());
     items.forEach([&](const Item &item) {
       Index batch = item[0], head = item[1];
@@ -106,23 +97,22 @@ void HoistKernel::createRunningFill(StringRef suffix,
       k.loop(0, keys, k.width(), carried, addBlock);
     });
   };
-  createKernel(lowering, suffix, operands, lowering.target,
-               {items, getScratchBytes, run});
+  source.create(suffix, {items, getScratchBytes, run});
 }
 
-void HoistKernel::createRunningPullback(StringRef suffix, pos::RunningSumOp sum,
-                                        bool itemPerHead) const {
-  if (!layout.gradients.empty())
-    return lowering.check(
+void codegen::createRunningPullback(const HoistKernel &source, StringRef suffix,
+                                    pos::RunningSumOp sum, bool itemPerHead) {
+  if (!source.layout.gradients.empty())
+    return source.lowering.check(
         sum.emitOpError("needs a hoisted value that is trained, which has "
                         "no gradient here"));
-  unsigned table = layout.table;
+  unsigned table = source.layout.table;
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return ItemSpace(k, {itemPerHead ? arguments.getSize(table, 1) : Index(1)});
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
                  Value terms) {
-    KeysPoint point(k, arguments, layout.point, lowering.plan);
+    KeysPoint point(k, arguments, source.layout.point, source.lowering.plan);
     Index first = point.getFirst(sum.getSide());
     auto pullHead = [&](Index batch, Index head) {
       point.moveTo(batch, head);
@@ -168,6 +158,5 @@ void HoistKernel::createRunningPullback(StringRef suffix, pos::RunningSumOp sum,
              [&](ValueRange at) { pullHead(at[1], at[0]); });
     });
   };
-  createKernel(lowering, suffix, operands, lowering.target,
-               {items, getScratchBytes, run});
+  source.create(suffix, {items, getScratchBytes, run});
 }

@@ -34,8 +34,8 @@ TurnPoint::TurnPoint(KernelBuilder &kernel, ArgumentBlock &arguments,
     });
 }
 
-void TurnPoint::moveTo(Index batch, Index head, Index fromEnd) {
-  HeadPoint::moveTo(batch, head);
+void TurnPoint::moveToRow(Index batch, Index head, Index fromEnd) {
+  moveTo(batch, head);
   row = kernel.toI32(kernel.sub(getExtent(pos::Extent::key), fromEnd));
   for (auto [operand, of] : llvm::zip_equal(turn.operands, coordinates)) {
     pos::Side side = getSide(operand);
@@ -182,7 +182,7 @@ void TurnEmitter::forEachMatrix(Index inBatch, Index inHead, Index at,
   batch = inBatch;
   head = inHead;
   fromEnd = k.sub(countRows(), at);
-  point.moveTo(batch, head, fromEnd);
+  point.moveToRow(batch, head, fromEnd);
   if (turn.operands.size() == 1) {
     if (layout.queryTail)
       k.when(k.less(getTail(0), fromEnd), body);

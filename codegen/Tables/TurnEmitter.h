@@ -24,7 +24,7 @@ public:
 
   /// The last row is 1 from the end. A row that an operand does not have may be
   /// asked for, as long as nothing of it is used.
-  void moveTo(Index batch, Index head, Index fromEnd);
+  void moveToRow(Index batch, Index head, Index fromEnd);
   /// Whether the payload sees the same of both operands (i1).
   mlir::Value areSame();
   /// Stands at the row of the first operand, or of the second.

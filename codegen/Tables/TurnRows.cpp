@@ -75,6 +75,32 @@ static std::string getSuffix(size_t number, StringRef what = "") {
   return ("turn" + Twine(number) + what).str();
 }
 
+/// Multiplies the block of all rows of tensors, as the operands of the turn,
+/// with a matrix. `rows` and `products` have room for a chunk.
+static void multiplyRows(TurnEmitter &emitter, ArrayRef<unsigned> from,
+                         ArrayRef<unsigned> to, Index block, Value power,
+                         Value rows, Value products) {
+  for (size_t operand = 0; operand < from.size(); ++operand)
+    emitter.forEachChunk(operand, [&](Index first, Index count) {
+      emitter.loadBlocks(from[operand], operand, first, count, block, rows);
+      emitter.matrix.multiplyRows(rows, count, power, products);
+      emitter.storeBlocks(products, to[operand], operand, first, count, block);
+    });
+}
+
+/// Runs `body` for every block of the matrix at a place, and copies the lanes
+/// that fill none.
+static void forEachBlock(TurnEmitter &emitter, Index batch, Index head,
+                         Index row, ArrayRef<unsigned> from,
+                         ArrayRef<unsigned> to,
+                         function_ref<void(Value block)> body) {
+  emitter.forEachMatrix(batch, head, row, [&] {
+    emitter.k.loop(0, emitter.turn.blocks, 1, body);
+    for (size_t operand = 0; operand < from.size(); ++operand)
+      emitter.copyRest(from[operand], to[operand], operand);
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Forward
 //===----------------------------------------------------------------------===//
@@ -100,29 +126,18 @@ void TurnedRows::launchTurn(size_t number, ValueRange outputs) {
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
                  Value scratch) {
     TurnEmitter emitter(lowering, turn, k, arguments, layout, sources, scratch);
-    MatrixExponential &matrix = emitter.matrix;
     SmallVector<Value> work =
         emitter.takeMatrices(MatrixExponential::workMatrices);
     Value rows = emitter.takeChunk(), turned = emitter.takeChunk();
-    auto turnBlock = [&](Index block) {
+    auto turnBlock = [&](Value block) {
       // A row times the transpose is the matrix times the row.
       emitter.fill(work.front(), block, /*isTransposed=*/true);
-      Value power = matrix.exponential(work);
-      for (size_t operand = 0; operand < sources.size(); ++operand)
-        emitter.forEachChunk(operand, [&](Index first, Index count) {
-          emitter.loadBlocks(sources[operand], operand, first, count, block,
-                             rows);
-          matrix.multiplyRows(rows, count, power, turned);
-          emitter.storeBlocks(turned, targets[operand], operand, first, count,
-                              block);
-        });
+      Value power = emitter.matrix.exponential(work);
+      multiplyRows(emitter, sources, targets, block, power, rows, turned);
     };
     items.forEach([&](const Item &item) {
-      emitter.forEachMatrix(item[0], item[1], item[2], [&] {
-        k.loop(0, turn.blocks, 1, turnBlock);
-        for (size_t operand = 0; operand < sources.size(); ++operand)
-          emitter.copyRest(sources[operand], targets[operand], operand);
-      });
+      forEachBlock(emitter, item[0], item[1], item[2], sources, targets,
+                   turnBlock);
     });
   };
   std::string suffix = getSuffix(number);
@@ -235,7 +250,7 @@ void TurnedRows::launchPullback(size_t number,
         matrix.addOuterProducts(rows, others, count, directions.front());
       });
     };
-    auto pullBlock = [&](Index block) {
+    auto pullBlock = [&](Value block) {
       emitter.fill(work.front(), block, /*isTransposed=*/false);
       Value power;
       if (isTrained) {
@@ -249,14 +264,7 @@ void TurnedRows::launchPullback(size_t number,
         power = matrix.exponential(work);
       }
       // The gradient as a row times the matrix.
-      for (size_t operand = 0; operand < sources.size(); ++operand)
-        emitter.forEachChunk(operand, [&](Index first, Index count) {
-          emitter.loadBlocks(incoming[operand], operand, first, count, block,
-                             others);
-          matrix.multiplyRows(others, count, power, rows);
-          emitter.storeBlocks(rows, targets[operand], operand, first, count,
-                              block);
-        });
+      multiplyRows(emitter, incoming, targets, block, power, others, rows);
     };
     items.forEach([&](const Item &item) {
       Index length = emitter.countRows();
@@ -268,12 +276,8 @@ void TurnedRows::launchPullback(size_t number,
               {0, emitter.countHeads()},
               {first, last}},
              [&](ValueRange at) {
-               emitter.forEachMatrix(at[0], at[1], at[2], [&] {
-                 k.loop(0, turn.blocks, 1, pullBlock);
-                 for (size_t operand = 0; operand < sources.size(); ++operand)
-                   emitter.copyRest(incoming[operand], targets[operand],
-                                    operand);
-               });
+               forEachBlock(emitter, at[0], at[1], at[2], incoming, targets,
+                            pullBlock);
              });
     });
   };

@@ -17,30 +17,14 @@ HingeCells::HingeCells(KernelBuilder &kernel, ArgumentBlock &arguments,
                        Value memory, int64_t rows, int64_t vectors,
                        bool hasGradients)
     : kernel(kernel), arguments(arguments), plan(plan), operands(operands),
-      memory(memory), rows(rows), vectors(vectors), hasGradients(hasGradients),
+      rows(rows), vectors(vectors), hasGradients(hasGradients),
+      memory(kernel, plan, memory, rows * vectors * kernel.width()),
       isPulled(plan.hingeSums.size()), reaches(plan.hingeSums.size()),
-      tables(plan.hingeSums.size()) {
-  for (pos::HingeSumOp op : plan.hingeSums)
-    shared.push_back(findShared(op));
-}
-
-/// Words of one column from one head to the next: a line more, so that points
-/// of different heads do not share a set of the cache.
-int64_t HingeCells::getHeadStride(const KernelPlan &plan, int64_t elements) {
-  return plan.scoreHeads ? elements + cacheLine : elements;
-}
-
-/// Of one function: columns and, of all heads, where segments begin and end.
-int64_t HingeCells::countFunctionWords(const KernelPlan &plan,
-                                       int64_t elements) {
-  int64_t heads = std::max<int64_t>(plan.scoreHeads, 1);
-  int64_t stride = getHeadStride(plan, elements);
-  return numColumns * heads * stride +
-         llvm::alignTo(4 * plan.scoreHeads, cacheLine);
-}
+      tables(plan.hingeSums.size()) {}
 
 int64_t HingeCells::countWords(const KernelPlan &plan, int64_t elements) {
-  return plan.hingeSums.size() * countFunctionWords(plan, elements);
+  return plan.hingeSums.size() *
+         HingeMemory::countFunctionWords(plan, elements);
 }
 
 //===----------------------------------------------------------------------===//
@@ -59,21 +43,6 @@ HingeLayout HingeCells::getLayout(unsigned number) const {
 Value HingeCells::getTable(unsigned number, Index batch, Index head) {
   unsigned table = operands.hinges[plan.findHinges(plan.hingeSums[number])];
   return arguments.getAddress(table, {batch, head});
-}
-
-int64_t HingeCells::getStart(unsigned number) const {
-  return number * countFunctionWords(plan, rows * vectors * kernel.width());
-}
-
-Value HingeCells::at(unsigned number, Index head, Column column,
-                     Index place) const {
-  int64_t stride = getHeadStride(plan, rows * vectors * kernel.width());
-  Index inColumn = place;
-  int64_t heads = std::max<int64_t>(plan.scoreHeads, 1);
-  if (plan.scoreHeads && !(column == argument && shared[number].argument))
-    inColumn = kernel.add(place, kernel.mul(head, stride));
-  return kernel.advance(memory,
-                        {inColumn, getStart(number) + column * heads * stride});
 }
 
 HingeCells::Values HingeCells::forEachVector(ValueRange initial,
@@ -114,17 +83,20 @@ static Value emitSlice(KernelBuilder &kernel, Block &payload, Value value,
 }
 
 /// Gives `b` where one is NaN.
-Value HingeCells::pick(CmpFPredicate predicate, Value a, Value b) {
+static Value pick(KernelBuilder &kernel, CmpFPredicate predicate, Value a,
+                  Value b) {
   return kernel.selectF(kernel.compareF(predicate, a, b), a, b);
 }
 
-Value HingeCells::reduce(Value vector, CmpFPredicate predicate) {
+static Value reduce(KernelBuilder &kernel, Value vector,
+                    CmpFPredicate predicate) {
   int64_t width = kernel.width();
   for (int64_t half = width / 2; half >= 1; half /= 2) {
     SmallVector<int64_t> mask(width);
     for (int64_t lane = 0; lane < width; ++lane)
       mask[lane] = (lane + half) % width;
-    vector = pick(predicate, kernel.shuffle(vector, vector, mask), vector);
+    vector =
+        pick(kernel, predicate, kernel.shuffle(vector, vector, mask), vector);
   }
   return vector;
 }
@@ -143,16 +115,16 @@ HingeCells::Values HingeCells::fillArguments(unsigned number, KernelSite &site,
           moveTo(row, v);
           Value x = kernel.broadcast(
               emitSlice(kernel, *op->getBlock(), op.getValue(), site));
-          least = pick(CmpFPredicate::OLT, x, least);
-          most = pick(CmpFPredicate::OGT, x, most);
-          kernel.storeVector(
-              x, at(number, head, argument,
-                    kernel.add(kernel.mul(row, panel), v * kernel.width())));
+          least = pick(kernel, CmpFPredicate::OLT, x, least);
+          most = pick(kernel, CmpFPredicate::OGT, x, most);
+          kernel.storeVector(x, memory.at(number, head, argument,
+                                          kernel.add(kernel.mul(row, panel),
+                                                     v * kernel.width())));
         }
         return {least, most};
       });
-  return {reduce(range[0], CmpFPredicate::OLT),
-          reduce(range[1], CmpFPredicate::OGT)};
+  return {reduce(kernel, range[0], CmpFPredicate::OLT),
+          reduce(kernel, range[1], CmpFPredicate::OGT)};
 }
 
 /// How many knots compare so with a number that is in all lanes, an i64.
@@ -179,8 +151,8 @@ Value HingeCells::countKnots(Value table, const HingeLayout &layout,
   return total[0];
 }
 
-HingeCells::Reach HingeCells::findReach(unsigned number, Value table,
-                                        ValueRange range) {
+HingeReach HingeCells::findReach(unsigned number, Value table,
+                                 ValueRange range) {
   HingeLayout layout = getLayout(number);
   Index low = countKnots(table, layout, CmpFPredicate::OLT, range.front());
   // Padding is above no finite number. Where all are NaN, any segment will do.
@@ -198,6 +170,31 @@ void HingeCells::fillHead(unsigned number, KernelSite &site, MoveTo moveTo) {
   tables[number] = getTable(number, batch, head);
   reaches[number] = findReach(number, tables[number], range);
   emitValues({number, head, tables[number], reaches[number]});
+}
+
+void HingeCells::fillAllHeads(unsigned number, KernelSite &site,
+                              MoveTo moveTo) {
+  Index batch = site.getPlace().first;
+  auto [sharesArgument, sharesKnots] = memory.getShared(number);
+  bool sharesReach = sharesArgument && sharesKnots;
+  Values range;
+  HingeReach reach;
+  if (sharesArgument) {
+    site.enterHead(batch, Index(0));
+    range = fillArguments(number, site, moveTo);
+  }
+  if (sharesReach)
+    reach = findReach(number, getTable(number, batch, 0), range);
+  kernel.loop(0, plan.scoreHeads, 1, [&](Value head) {
+    site.enterHead(batch, head);
+    if (!sharesArgument)
+      range = fillArguments(number, site, moveTo);
+    Value table = getTable(number, batch, head);
+    HingeReach own = sharesReach ? reach : findReach(number, table, range);
+    memory.storeReach(number, head, own);
+    emitValues({number, head, table, own});
+  });
+  site.enterHead(batch, Index(0));
 }
 
 void HingeCells::fill(KernelSite &site, MoveTo moveTo, Index count) {
@@ -224,11 +221,11 @@ void HingeCells::emitLine(const Place &of) {
   Value slopes = kernel.loadBroadcast(table, {low, layout.slopes});
   Value intercepts = kernel.loadBroadcast(table, {low, layout.intercepts});
   forEachVector({}, [&](Value place, ValueRange) -> Values {
-    Value x = kernel.loadVector(at(number, head, argument, place));
+    Value x = kernel.loadVector(memory.at(number, head, argument, place));
     kernel.storeVector(kernel.fma(x, slopes, intercepts),
-                       at(number, head, result, place));
+                       memory.at(number, head, result, place));
     if (hasGradients)
-      kernel.storeVector(slopes, at(number, head, slope, place));
+      kernel.storeVector(slopes, memory.at(number, head, slope, place));
     return {};
   });
 }
@@ -241,7 +238,7 @@ void HingeCells::emitSegments(const Place &of) {
   Value intercepts = kernel.loadBroadcast(table, {low, layout.intercepts});
   Value half = kernel.splatF32(0.5), zero = kernel.splatF32(0.0);
   forEachVector({}, [&](Value place, ValueRange) -> Values {
-    Value x = kernel.loadVector(at(number, head, argument, place));
+    Value x = kernel.loadVector(memory.at(number, head, argument, place));
     Values initial{slopes, intercepts};
     if (hasGradients) // on a knot, the mean of both sides
       initial.push_back(slopes);
@@ -266,15 +263,15 @@ void HingeCells::emitSegments(const Place &of) {
           return next;
         });
     kernel.storeVector(kernel.fma(x, line[0], line[1]),
-                       at(number, head, result, place));
+                       memory.at(number, head, result, place));
     if (hasGradients)
-      kernel.storeVector(line[2], at(number, head, slope, place));
+      kernel.storeVector(line[2], memory.at(number, head, slope, place));
     return {};
   });
 }
 
 Value HingeCells::load(pos::HingeSumOp op, Index head, Index place) const {
-  return kernel.loadVector(at(find(op), head, result, place));
+  return kernel.loadVector(memory.at(find(op), head, result, place));
 }
 
 //===----------------------------------------------------------------------===//
@@ -286,8 +283,9 @@ Value HingeCells::pull(pos::HingeSumOp op, Index head, Index place, Value ct) {
   isPulled[number] = true;
   ct = kernel.broadcast(ct);
   if (plan.hinges[plan.findHinges(op)].wantsGradient)
-    kernel.storeVector(ct, at(number, head, cotangent, place));
-  return kernel.mulF(ct, kernel.loadVector(at(number, head, slope, place)));
+    kernel.storeVector(ct, memory.at(number, head, cotangent, place));
+  return kernel.mulF(ct,
+                     kernel.loadVector(memory.at(number, head, slope, place)));
 }
 
 /// Adds the lanes of a vector to a moment, in f64.
@@ -320,8 +318,8 @@ void HingeCells::addAllMoments(const Place &of, Value moments) {
       forEachVector({zero, zero}, [&](Value place, ValueRange now) -> Values {
         return addPoint(
             kernel, now,
-            kernel.loadVector(at(number, of.head, argument, place)),
-            kernel.loadVector(at(number, of.head, cotangent, place)));
+            kernel.loadVector(memory.at(number, of.head, argument, place)),
+            kernel.loadVector(memory.at(number, of.head, cotangent, place)));
       });
   Index low = of.reach.low;
   addTo(kernel, moments,
@@ -340,8 +338,10 @@ void HingeCells::addKnotMoments(const Place &of, Value moments) {
     Value here = kernel.loadBroadcast(of.table, {knot, layout.knots});
     Values sums =
         forEachVector({zero, zero}, [&](Value place, ValueRange now) -> Values {
-          Value x = kernel.loadVector(at(number, of.head, argument, place));
-          Value ct = kernel.loadVector(at(number, of.head, cotangent, place));
+          Value x =
+              kernel.loadVector(memory.at(number, of.head, argument, place));
+          Value ct =
+              kernel.loadVector(memory.at(number, of.head, cotangent, place));
           Value isAbove = kernel.compareF(CmpFPredicate::OGT, x, here);
           Value isOn = kernel.compareF(CmpFPredicate::OEQ, x, here);
           Value part = kernel.selectF(
@@ -364,7 +364,7 @@ void HingeCells::addMoments(Index batch, Index head, ArrayRef<Value> moments) {
     Place place{number, head, tables[number], reaches[number]};
     if (plan.scoreHeads) {
       place.table = getTable(number, batch, head);
-      place.reach = loadReach(number, head);
+      place.reach = memory.loadReach(number, head);
     }
     addAllMoments(place, to);
     addKnotMoments(place, to);

@@ -9,7 +9,8 @@
 //
 // Of a score of all heads the values of all heads are made before the payload.
 // Arguments that do not need the head are computed once, and so are segments
-// where, besides, the knots are the same at all heads (`HingeHeads.cpp`).
+// where, besides, the knots are the same at all heads: all that is left to each
+// head is its lines.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,7 @@
 #define SEXTANT_CODEGEN_TILES_HINGECELLS_H
 
 #include "codegen/Tables/HingeTable.h"
+#include "codegen/Tiles/HingeMemory.h"
 #include "codegen/Tiles/KernelSite.h"
 
 namespace sextant::codegen {
@@ -54,54 +56,29 @@ public:
 
 private:
   using Values = KernelBuilder::Values;
-  enum Column { argument, result, slope, cotangent, numColumns };
-
-  /// The segments from the lowest to the highest that the tile reaches into.
-  struct Reach {
-    mlir::Value low, high; ///< i64
-    mlir::Value isOne;     ///< i1
-  };
+  using enum HingeMemory::Column;
   /// One function at one head.
   struct Place {
     unsigned number; ///< of plan.hingeSums
     Index head;
     mlir::Value table;
-    Reach reach;
-  };
-  /// What does not need the head.
-  struct Shared {
-    bool argument = false, knots = false;
+    HingeReach reach;
   };
 
   void fillHead(unsigned number, KernelSite &site, MoveTo moveTo);
+  void fillAllHeads(unsigned number, KernelSite &site, MoveTo moveTo);
   Values fillArguments(unsigned number, KernelSite &site, MoveTo moveTo);
-  Reach findReach(unsigned number, mlir::Value table, mlir::ValueRange range);
+  HingeReach findReach(unsigned number, mlir::Value table,
+                       mlir::ValueRange range);
   void emitValues(const Place &place);
   void emitLine(const Place &place);
   void emitSegments(const Place &place);
   void addAllMoments(const Place &place, mlir::Value moments);
   void addKnotMoments(const Place &place, mlir::Value moments);
 
-  // In HingeHeads.cpp.
-  Shared findShared(pos::HingeSumOp op) const;
-  void fillAllHeads(unsigned number, KernelSite &site, MoveTo moveTo);
-  mlir::Value getReachAddress(unsigned number, Index head) const;
-  void storeReach(unsigned number, Index head, const Reach &reach);
-  Reach loadReach(unsigned number, Index head);
-
   mlir::Value countKnots(mlir::Value table, const HingeLayout &layout,
                          mlir::arith::CmpFPredicate predicate,
                          mlir::Value place);
-  mlir::Value reduce(mlir::Value vector, mlir::arith::CmpFPredicate predicate);
-  mlir::Value pick(mlir::arith::CmpFPredicate predicate, mlir::Value a,
-                   mlir::Value b);
-  /// The address of a vector of one column of one function at one head.
-  mlir::Value at(unsigned number, Index head, Column column, Index place) const;
-  /// Words of one column from one head to the next, and of one function.
-  static int64_t getHeadStride(const KernelPlan &plan, int64_t elements);
-  static int64_t countFunctionWords(const KernelPlan &plan, int64_t elements);
-  /// The first word of a function.
-  int64_t getStart(unsigned number) const;
   unsigned find(pos::HingeSumOp op) const;
   HingeLayout getLayout(unsigned number) const;
   mlir::Value getTable(unsigned number, Index batch, Index head);
@@ -112,17 +89,16 @@ private:
   ArgumentBlock &arguments;
   const KernelPlan &plan;
   const SiteOperands &operands;
-  mlir::Value memory;
   int64_t rows, vectors;
   bool hasGradients;
-  // As plan.hingeSums.
-  llvm::SmallVector<Shared> shared;
-  llvm::SmallVector<bool> isPulled; ///< no cotangent comes through a comparison
+  HingeMemory memory;
+  /// As plan.hingeSums: no cotangent comes through a comparison.
+  llvm::SmallVector<bool> isPulled;
 
   // Of the tile at hand.
   Index rowCount = 0;
   /// As plan.hingeSums, of the one head; those of all heads are in memory.
-  llvm::SmallVector<Reach> reaches;
+  llvm::SmallVector<HingeReach> reaches;
   llvm::SmallVector<mlir::Value> tables;
 };
 

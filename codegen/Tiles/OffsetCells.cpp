@@ -62,7 +62,7 @@ void OffsetCells::fillFrom(KernelSite &site, KernelSite::Offsets source,
     if (source != KernelSite::Offsets::Tables)
       return fillRows({});
     moveTo(0, vector);
-    site.forCodes(fillRows);
+    site.tables.forCodes(site.getLaneCodes(), fillRows);
   });
   site.setOffsets(KernelSite::Offsets::Cells);
 }

@@ -41,7 +41,7 @@ void HeadsGradients::endHeads() {
 
 void HeadsGradients::addToTable(pos::HoistOp hoist, Value lanes) {
   const Hoisted *hoisted = plan.find(hoist);
-  Index row = hoisted->perHead ? headIndex : Index(0);
+  Index row = hoisted->perHead ? headPlace.head : Index(0);
   unsigned tensor = *task.tableGradients[hoisted - plan.hoisted.data()];
   auto addVector = [&](Value at) {
     kernel.storeVector(kernel.addF(kernel.loadVector(at), lanes), at);
@@ -60,13 +60,14 @@ void HeadsGradients::addToTable(pos::HoistOp hoist, Value lanes) {
                              {kernel.mul(row, kernel.width())}));
     return;
   case HoistForm::QueryVector: {
-    Value at =
-        arguments.getAddress(tensor, {getChunk(), batchIndex, row, getQuery()});
+    Value at = arguments.getAddress(
+        tensor, {getChunk(), headPlace.batch, row, getQuery()});
     kernel.store(kernel.addF(kernel.loadF32(at), kernel.sumLanes(lanes)), at);
     return;
   }
   case HoistForm::KeyVector:
-    addVector(arguments.getAddress(tensor, {0, batchIndex, row, getKey()}));
+    addVector(
+        arguments.getAddress(tensor, {0, headPlace.batch, row, getKey()}));
     return;
   case HoistForm::RowLaneTable:
     break;
@@ -249,7 +250,7 @@ void HeadsGradients::storeSums() {
   auto chunkSums = [&](Value param) {
     unsigned number = cast<BlockArgument>(param).getArgNumber();
     return arguments.getAddress(*task.readGradients[number],
-                                {getChunk(), batchIndex, 0});
+                                {getChunk(), headPlace.batch, 0});
   };
   for (const Sums &entry : getAllSums()) {
     Value from = getSums(entry.owner);
@@ -276,8 +277,9 @@ void HeadsGradients::storeSums() {
       const Hoisted *hoisted = plan.find(cast<pos::HoistOp>(op));
       unsigned tensor = *task.tableGradients[hoisted - plan.hoisted.data()];
       kernel.loop(0, entry.elements, 1, [&](Value row) {
-        addToChunk(lanesOf(from, row),
-                   arguments.getAddress(tensor, {getChunk(), batchIndex, row}));
+        addToChunk(
+            lanesOf(from, row),
+            arguments.getAddress(tensor, {getChunk(), headPlace.batch, row}));
       });
     }
   }

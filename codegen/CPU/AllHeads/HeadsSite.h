@@ -37,7 +37,7 @@ public:
   SiteContext &getSite() override { return *this; }
   int64_t getHeadCount() override { return weights.getHeads(); }
   mlir::LogicalResult enterHead(int64_t head) override {
-    KernelSite::enterHead(this->batchIndex, head);
+    KernelSite::enterHead(this->headPlace.batch, head);
     return this->kernel.getStatus();
   }
   using KernelSite::enterHead;
@@ -61,7 +61,7 @@ public:
     if (!window.holds(hoist))
       return SiteTy::hoisted(builder, hoist);
     bool perHead = this->plan.find(hoist)->perHead;
-    return loadRow(hoist, perHead ? this->headIndex : Index(0));
+    return loadRow(hoist, perHead ? this->headPlace.head : Index(0));
   }
 
   void addToElements(pos::HoistOp, Index, mlir::ValueRange) override {}

@@ -87,7 +87,7 @@ void BackwardKernel::emitCell(Index group, Index panel, bool isMasked) {
 }
 
 void BackwardKernel::addHingeMoments() {
-  if (site.getSweep() == BackwardSite::Sweep::Totals)
+  if (site.scans.getSweep() == BackwardScans::Sweep::Totals)
     return;
   SmallVector<Value> moments;
   for (const PartialSum &sum : task.hingeMoments)
@@ -99,7 +99,7 @@ void BackwardKernel::addHingeMoments() {
 /// Scans ask which keys are visible.
 void BackwardKernel::findVisible(bool isMasked) {
   bool asks = isMasked && !task.plan.scans.empty();
-  site.setVisible(asks ? emitVisible() : Value());
+  site.scans.setVisible(asks ? emitVisible() : Value());
 }
 
 //===----------------------------------------------------------------------===//
@@ -131,7 +131,7 @@ void BackwardKernel::emitProbabilities(ValueRange products, Index group,
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
-  site.setReplays(false);
+  site.scans.setReplays(false);
   keepProducts(products, cellScores);
   auto emitRow = [&](Index r) {
     Value negativeShift = loadStatistics(task.negativeShift, group, r);
@@ -183,7 +183,7 @@ void BackwardKernel::emitScoreGradients(ValueRange products, Index group,
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
-  site.setReplays(true);
+  site.scans.setReplays(true);
   keepProducts(products, cellSlopes);
   auto emitRow = [&](Index r) {
     for (int64_t step = 0; step < shape.vectors; ++step) {
@@ -211,7 +211,7 @@ void BackwardKernel::emitScoreGradients(ValueRange products, Index group,
         stored[r.getConstant() * shape.vectors + v] = gradient;
       else if (shape.dot)
         kernel.storeVector(gradient, cellSlopes, {inCell});
-      if (site.getSweep() == BackwardSite::Sweep::Totals)
+      if (site.scans.getSweep() == BackwardScans::Sweep::Totals)
         continue;
       sums.record(gradient, site.getCotangents(), cell, place);
       if (!shape.dot || sums.usesScoreGradients())
@@ -219,7 +219,7 @@ void BackwardKernel::emitScoreGradients(ValueRange products, Index group,
     }
   };
   forRows(emitRow);
-  if (!shape.dot || site.getSweep() == BackwardSite::Sweep::Totals)
+  if (!shape.dot || site.scans.getSweep() == BackwardScans::Sweep::Totals)
     return;
   if (rollsRows())
     stored = loadCell(cellSlopes);

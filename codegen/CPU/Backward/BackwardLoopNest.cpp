@@ -76,7 +76,8 @@ BackwardKernel::BackwardKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
   if (!task.plan.rowTables.empty() || !task.plan.weightedRows.empty() ||
       !task.plan.scans.empty()) {
     Value sums = reserve(task.plan.scans.size() * shape.rows * shape.panel);
-    site.setMemory(sums, reserve(2 * kernel.width()));
+    site.scans.setMemory(sums);
+    site.products.setMemory(reserve(2 * kernel.width()));
   }
   reserveOffsets(layout, scratch);
   lowPanels = reserve(2 * groups);
@@ -185,7 +186,7 @@ void BackwardKernel::emitTiles(Index firstHead, Index group) {
                               head = value;
                               emitHead();
                             });
-                if (site.getSweep() != BackwardSite::Sweep::Totals)
+                if (site.scans.getSweep() != BackwardScans::Sweep::Totals)
                   endTile();
               });
 }
@@ -203,8 +204,8 @@ void BackwardKernel::emitHead() {
         enterRows(pos::Side::query, firstQuery, shape.queries),
         kernel.add(firstQuery, shape.queries), keySide,
         kernel.add(firstKey, kernel.mul(panelCount, shape.panel)));
-    if (site.getSweep() == BackwardSite::Sweep::Totals)
-      if (Value done = site.emitSaturated(firstQuery, shape.queries))
+    if (site.scans.getSweep() == BackwardScans::Sweep::Totals)
+      if (Value done = site.scans.emitSaturated(firstQuery, shape.queries))
         block.some = kernel.selectF(done, kernel.constantI1(false), block.some);
     kernel.when(block.some, [&]() { emitBlock(block.all); });
   });
@@ -220,7 +221,7 @@ void BackwardKernel::emitBlock(Value isWhole) {
                  kernel.advance(lowPanels, {number}, kernel.i64));
     kernel.store(none, kernel.advance(highPanels, {number}, kernel.i64));
   });
-  bool onlyTotals = site.getSweep() == BackwardSite::Sweep::Totals;
+  bool onlyTotals = site.scans.getSweep() == BackwardScans::Sweep::Totals;
   kernel.loop(0, panelCount, 1, [&](Value step) {
     Index panel = inScanOrder(step, panelCount, 1);
     TileSide panelKeys = enterRows(

@@ -153,7 +153,7 @@ void BackwardKernel::emitOffsetProducts(Index group, Index panel) {
                                          kernel.mul(panel, shape.panel)}));
   }
   kernel.store(kernel.value(kernel.add(first, 1 + shape.vectors)), endAt);
-  site.setOffsetCell(products, windowStride - 1, gradients);
+  site.products.setOffsetCell(products, windowStride - 1, gradients);
 }
 
 //===----------------------------------------------------------------------===//

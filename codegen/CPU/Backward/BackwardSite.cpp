@@ -3,7 +3,6 @@
 #include "codegen/CPU/Backward/BackwardSite.h"
 #include "codegen/Tiles/HingeCells.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -16,7 +15,7 @@ using namespace sextant::codegen;
 Value BackwardSite::index(OpBuilder &, pos::Side side) {
   if (side == pos::Side::key)
     return kernel.lanes(getKey());
-  return kernel.toI32(toIndex(side, getQuery()));
+  return kernel.toI32(headPlace.toIndex(side, getQuery()));
 }
 
 Value BackwardSite::tensorRow(OpBuilder &builder, pos::Side side) {
@@ -29,26 +28,18 @@ Value BackwardSite::tensorRow(OpBuilder &builder, pos::Side side) {
 Value BackwardSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
   if (!plan.hasPositions)
     return index(builder, side);
-  bool isKey = side == pos::Side::key;
-  SiteOperands::Number positions =
-      isKey ? operands.keyPositions : operands.queryPositions;
-  unsigned tensor = isKey ? operands.key : operands.query;
-  Index last = kernel.sub(arguments.getSize(tensor, 2), 1);
-  if (!isKey) {
-    Index row = kernel.min(getQuery(), last);
-    if (!positions)
-      return kernel.toI32(toIndex(side, row));
-    Index lane = kernel.mul(axis, arguments.getStride(*positions, 2));
-    return kernel.load(kernel.i32, kernel.advance(getPositions(*positions, row),
-                                                  {lane}, kernel.i32));
-  }
+  Index last = headPlace.getLast(side);
+  if (side == pos::Side::query)
+    return headPlace.getCoord(side, kernel.min(getQuery(), last), axis);
   Value rows =
       arith::MinSIOp::create(kernel.builder, kernel.loc, kernel.lanes(getKey()),
                              kernel.broadcast(kernel.toI32(last)));
+  SiteOperands::Number positions = headPlace.findPositions(side);
   if (!positions)
     return rows;
   Index lane = kernel.mul(axis, arguments.getStride(*positions, 2));
-  Value base = kernel.advance(getPositions(*positions, 0), {lane}, kernel.i32);
+  Value base =
+      kernel.advance(headPlace.getPositions(*positions, 0), {lane}, kernel.i32);
   Value stride =
       kernel.broadcast(kernel.toI32(arguments.getStride(*positions, 1)));
   return kernel.gather(
@@ -57,8 +48,9 @@ Value BackwardSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
 }
 
 Index BackwardSite::getCellPlace() {
-  return kernel.mul(kernel.add(kernel.mul(row, task.shape.vectors), vector),
-                    kernel.width());
+  return kernel.mul(
+      kernel.add(kernel.mul(point.row, point.task.shape.vectors), point.vector),
+      kernel.width());
 }
 
 //===----------------------------------------------------------------------===//
@@ -66,36 +58,40 @@ Index BackwardSite::getCellPlace() {
 //===----------------------------------------------------------------------===//
 
 Value BackwardSite::getLaneCodes() {
-  return kernel.load(kernel.vi32, getCode(pos::Side::key, getKey()));
+  return kernel.load(kernel.vi32, tables.getCode(pos::Side::key, getKey()));
 }
 
 Value BackwardSite::getRowCode() {
-  return kernel.load(kernel.i32, getCode(pos::Side::query, getQuery()));
+  return kernel.load(kernel.i32, tables.getCode(pos::Side::query, getQuery()));
 }
 
 Value BackwardSite::loadHoisted(const Hoisted &hoisted, unsigned,
                                 Value headStart) {
-  Type element = getStoredType(hoisted);
-  Index lastQuery = kernel.sub(arguments.getSize(operands.query, 2), 1);
+  Type element = tables.getStoredType(hoisted);
+  Index lastQuery = headPlace.getLast(pos::Side::query);
   switch (hoisted.form) {
   case HoistForm::OffsetTable: {
     if (operands.offsetRange)
-      return loadAtOffsets(hoisted, headStart);
-    Index start = kernel.sub(kernel.add(firstKey, lastQuery), firstQuery);
-    Index inCell = kernel.sub(
-        kernel.add(operands.padding, kernel.mul(vector, kernel.width())), row);
-    return loadEntry(hoisted,
-                     kernel.advance(headStart, {start, inCell}, element),
-                     kernel.width());
+      return tables.loadAtOffsets(
+          hoisted, headStart, [&] { return getLaneCodes(); },
+          [&] { return getRowCode(); });
+    Index start =
+        kernel.sub(kernel.add(point.firstKey, lastQuery), point.firstQuery);
+    Index inCell =
+        kernel.sub(kernel.add(operands.padding, point.getLane()), point.row);
+    return tables.load(hoisted,
+                       kernel.advance(headStart, {start, inCell}, element),
+                       kernel.width());
   }
   case HoistForm::QueryVector:
-    return loadEntry(
+    return tables.load(
         hoisted,
         kernel.advance(headStart, {kernel.min(getQuery(), lastQuery)}, element),
         std::nullopt);
   case HoistForm::KeyVector:
-    return loadEntry(hoisted, kernel.advance(headStart, {getKey()}, element),
-                     kernel.sub(arguments.getSize(operands.key, 2), getKey()));
+    return tables.load(
+        hoisted, kernel.advance(headStart, {getKey()}, element),
+        kernel.sub(arguments.getSize(operands.key, 2), getKey()));
   case HoistForm::HeadScalar:
   case HoistForm::RowLaneTable:
     break;
@@ -118,7 +114,7 @@ bool BackwardSite::wantsGradient(BlockArgument param) {
 
 Value BackwardSite::pullHingeSum(OpBuilder &, pos::HingeSumOp op,
                                  Value cotangent) {
-  return hinges->pull(op, headIndex, getCellPlace(), cotangent);
+  return hinges->pull(op, headPlace.head, getCellPlace(), cotangent);
 }
 
 bool BackwardSite::wantsUnits(pos::HingeSumOp op) {
@@ -137,12 +133,13 @@ void BackwardSite::addToHoisted(OpBuilder &, pos::HoistOp hoist,
 
 void BackwardSite::addToRead(OpBuilder &builder, BlockArgument param,
                              ValueRange indices, Value cotangent) {
-  if (sweep == Sweep::Totals)
+  if (scans.getSweep() == BackwardScans::Sweep::Totals)
     return;
   unsigned number = param.getArgNumber();
   unsigned tensor = *operands.params[number];
-  Value sums = arguments.getAddress(*task.readGradients[number],
-                                    {chunk, batchIndex, kvHead});
+  Value sums =
+      arguments.getAddress(*point.task.readGradients[number],
+                           {point.chunk, headPlace.batch, point.kvHead});
   // The entry of a lane, or of all lanes, in row-major order. The batch may be
   // smaller in a parameter than in the query; what was read outside of it was
   // no element, and has no gradient.
@@ -152,7 +149,7 @@ void BackwardSite::addToRead(OpBuilder &builder, BlockArgument param,
     for (auto [dim, index] : llvm::enumerate(indices)) {
       Index extent = arguments.getSize(tensor, dim);
       bool isBatch = index == batch(builder);
-      Index place = isBatch ? kernel.rem(batchIndex, extent)
+      Index place = isBatch ? kernel.rem(headPlace.batch, extent)
                             : Index(kernel.fromI32(inLane(index)));
       if (!isBatch)
         inside = kernel.both(

@@ -9,7 +9,9 @@
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDSITE_H
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDSITE_H
 
-#include "codegen/CPU/Backward/BackwardTask.h"
+#include "codegen/CPU/Backward/BackwardProducts.h"
+#include "codegen/CPU/Backward/BackwardScans.h"
+#include "codegen/Tiles/KernelSite.h"
 
 namespace sextant::codegen {
 
@@ -22,36 +24,37 @@ struct HoistCotangent {
 /// Points (query row, vector of keys) of one query head. Rows are rows of the
 /// tensors; those past the end are clamped where memory would be left.
 class BackwardSite : public KernelSite {
+  BackwardPoint point;
+
 public:
   BackwardSite(KernelBuilder &kernel, ArgumentBlock &arguments,
                const BackwardTask &task)
       : KernelSite(kernel, arguments, task.plan, task.sites,
                    pos::RowOperand::query),
-        task(task) {}
+        point{task, headPlace}, scans(point), products(point) {}
+
+  BackwardScans scans;
+  BackwardProducts products;
 
   /// Whose partial sums take the gradients of direct reads.
   void enterItem(Index chunk, Index kvHead) {
-    this->chunk = chunk;
-    this->kvHead = kvHead;
+    point.chunk = chunk;
+    point.kvHead = kvHead;
   }
   /// The first query and the first key of the points to come.
   void enterCell(Index firstQuery, Index firstKey) {
-    this->firstQuery = firstQuery;
-    this->firstKey = firstKey;
+    point.firstQuery = firstQuery;
+    point.firstKey = firstKey;
   }
   void setPoint(Index row, Index vector) {
-    this->row = row;
-    this->vector = vector;
+    point.row = row;
+    point.vector = vector;
     cotangents.clear();
   }
 
-  Index getChunk() const { return chunk; }
-  Index getBatch() const { return batchIndex; }
-  Index getHead() const { return headIndex; }
-  Index getQuery() { return kernel.add(firstQuery, row); }
-  Index getKey() {
-    return kernel.add(firstKey, kernel.mul(vector, kernel.width()));
-  }
+  Index getChunk() const { return point.chunk; }
+  Index getQuery() const { return point.getQuery(); }
+  Index getKey() const { return point.getKey(); }
   /// Gradients of hoisted values at the last point, one per hoist.
   llvm::ArrayRef<HoistCotangent> getCotangents() const { return cotangents; }
 
@@ -68,58 +71,23 @@ public:
                            mlir::Value cotangent) override;
   bool wantsUnits(pos::HingeSumOp op) override;
 
-  // Contextual places, in BackwardContextual.cpp.
-
   mlir::Value rowDot(mlir::OpBuilder &, pos::RowDotOpInterface op,
-                     mlir::Value index) override;
+                     mlir::Value index) override {
+    return products.rowDot(op, index);
+  }
   void addToRowDot(mlir::OpBuilder &, pos::RowDotOpInterface op,
-                   mlir::Value index, mlir::Value cotangent) override;
+                   mlir::Value index, mlir::Value cotangent) override {
+    if (scans.getSweep() != BackwardScans::Sweep::Totals)
+      products.addToRowDot(op, index, cotangent);
+  }
   mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
-                   mlir::Value limit) override;
+                   mlir::Value limit) override {
+    return scans.scan(op, value, limit);
+  }
   mlir::Value pullScan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value limit,
-                       mlir::Value cotangent) override;
-  /// Where products of the cell with rows of offsets are, and where their
-  /// cotangents go: row r is r * stride on, in gradients r times that of a tile
-  /// of scores.
-  void setOffsetCell(llvm::ArrayRef<mlir::Value> products, int64_t stride,
-                     llvm::ArrayRef<mlir::Value> gradients) {
-    offsetProducts = llvm::to_vector(products);
-    offsetStride = stride;
-    offsetGradients = llvm::to_vector(gradients);
+                       mlir::Value cotangent) override {
+    return scans.pull(op, limit, cotangent);
   }
-  /// Entry `index` of the query row's products with a table of `rows` rows, and
-  /// the sum that takes its gradient.
-  mlir::Value readQueryProducts(unsigned products, Index rows,
-                                mlir::Value index);
-  void addToQueryProducts(unsigned sums, Index rows, mlir::Value index,
-                          mlir::Value addend);
-
-  /// Per row and scan: the sum of the values so far; the sum of all cotangents
-  /// and that of the keys passed so far.
-  enum class ScanState { Carry, Total, Passed };
-  /// What the sweep over the tiles is for: with scans there is one for the
-  /// totals of each level of scans, from 0 on, before that for the gradients.
-  enum class Sweep { Gradients, Totals };
-  void setSweep(Sweep value, unsigned level = 0) {
-    sweep = value;
-    totalsLevel = level;
-  }
-  Sweep getSweep() const { return sweep; }
-  /// Memory for the sums of a cell, [scans][rows][panel], and two vectors.
-  void setMemory(mlir::Value sums, mlir::Value lanes) {
-    cellSums = sums;
-    lanesMemory = lanes;
-  }
-  /// Whether the scans of `count` rows have reached their limits, an i1; null
-  /// if that is not known.
-  mlir::Value emitSaturated(Index first, int64_t count);
-  /// Where they have, scans are constants.
-  void setSaturated(bool value) { isSaturated = value; }
-  /// Whether the sums of the cell are there already.
-  void setReplays(bool value) { replays = value; }
-  /// Which lanes are visible; null: all are.
-  void setVisible(mlir::Value lanes) { visible = lanes; }
-  void clearScans(ScanState state, Index rows);
 
   mlir::Value getLaneCodes() override;
   mlir::Value getRowCode() override;
@@ -130,24 +98,6 @@ protected:
                           mlir::Value row) override;
 
 private:
-  void addToKeyProducts(unsigned sums, Index rows, mlir::Value index,
-                        mlir::Value addend);
-  mlir::Value offsetDot(pos::OffsetDotOp op, mlir::Value index);
-  void addToOffsetDot(pos::OffsetDotOp op, mlir::Value cotangent);
-  mlir::Value getScanState(ScanState state, unsigned scan, Index query);
-  mlir::Value getCellSums(unsigned scan);
-  mlir::Value scanLanes(mlir::Value lanes);
-  mlir::Value getLastLane(mlir::Value lanes);
-
-  const BackwardTask &task;
-  Sweep sweep = Sweep::Gradients;
-  unsigned totalsLevel = 0;
-  bool isSaturated = false, replays = false;
-  mlir::Value visible, cellSums, lanesMemory;
-  llvm::SmallVector<mlir::Value> offsetProducts, offsetGradients;
-  int64_t offsetStride = 0;
-  Index chunk = 0, kvHead = 0;
-  Index firstQuery = 0, firstKey = 0, row = 0, vector = 0;
   llvm::SmallVector<HoistCotangent> cotangents;
 };
 

@@ -93,9 +93,9 @@ void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
     Value tile = isOwn ? sink.tile : scoreGradients;
     // A key belongs to one chunk: its sums have no other.
     bool isKeys = sink.hoisted->form == HoistForm::KeyVector;
-    Value to =
-        arguments.getAddress(sink.tensor, {isKeys ? Index(0) : block.chunk,
-                                           site.getBatch(), site.getHead()});
+    auto [batch, head] = site.getPlace();
+    Value to = arguments.getAddress(
+        sink.tensor, {isKeys ? Index(0) : block.chunk, batch, head});
     switch (sink.hoisted->form) {
     case HoistForm::OffsetTable:
       if (task.sites.offsetRange) {
@@ -300,7 +300,7 @@ void GradientSums::addToTable(BackwardSite &site, const Sink &sink, Value tile,
   };
   moveTo(site, block, 0, column);
   Value codes = site.getLaneCodes();
-  site.forCodes([&](Value run) {
+  site.tables.forCodes(site.getLaneCodes(), [&](Value run) {
     if (run)
       return addRun(run);
     kernel.when(
@@ -326,8 +326,9 @@ void GradientSums::addInPlace(BackwardSite &site, pos::HoistOp hoist,
     }
     assert(hoisted->form == HoistForm::HeadScalar &&
            "a value over offsets uses none of rows");
-    Value to = arguments.getAddress(
-        sink->tensor, {site.getChunk(), site.getBatch(), site.getHead()});
+    auto [batch, head] = site.getPlace();
+    Value to =
+        arguments.getAddress(sink->tensor, {site.getChunk(), batch, head});
     kernel.addToF64(to, kernel.sumLanes(kernel.broadcast(gradient.value)));
   }
 }

@@ -21,16 +21,16 @@ void ForwardItem::finishScores(ValueRange products, Index group, bool isMasked,
                                Values &maxima) {
   if (task.plan.scans.empty())
     return finishRows(products, group, isMasked, maxima);
-  site.enterScans(scanSums, task.maxPanels * task.panel, task.vectors);
+  site.scans.enter(scanSums, task.maxPanels * task.panel, task.vectors);
   auto finish = [&](bool isSaturated) {
-    site.setSaturated(isSaturated);
+    site.scans.setSaturated(isSaturated);
     Values next(maxima);
     finishRows(products, group, isMasked, next);
     if (!isSaturated)
-      site.storeScans();
+      site.scans.store();
     return next;
   };
-  Value isSaturated = site.emitSaturated();
+  Value isSaturated = site.scans.emitSaturated();
   if (!isSaturated) {
     maxima = finish(false);
     return;
@@ -84,7 +84,7 @@ Value ForwardItem::emitScore(Value product, Index group, int64_t row,
   Index keyInBlock = kernel.add(group, row);
   site.setPoint(vector, kernel.add(firstKey, keyInBlock), row);
   Value visible = isMasked ? emitVisible(keyInBlock) : Value();
-  site.setVisible(visible);
+  site.scans.setVisible(visible);
   auto emitPayloadAt = [&](Value argument) {
     pos::ScoreOp op = task.plan.score;
     return callPayload(kernel, op.getBody().front(), argument, site).front();

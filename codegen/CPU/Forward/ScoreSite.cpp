@@ -1,6 +1,7 @@
 //===- ScoreSite.cpp - Where the forward emits score payloads -------------===//
 
 #include "codegen/CPU/Forward/ScoreSite.h"
+#include "codegen/Tiles/TableRows.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -16,8 +17,8 @@ void ScoreSite::packPositions(Index firstRow, Index count, int64_t rowCapacity,
   Index last = kernel.sub(arguments.getSize(tensor, 1), 1);
   Index axes = kernel.min(arguments.getSize(tensor, 2), packedAxes);
   kernel.loop(0, count, 1, [&](Value row) {
-    Value from =
-        getPositions(tensor, kernel.min(kernel.add(firstRow, row), last));
+    Value from = headPlace.getPositions(
+        tensor, kernel.min(kernel.add(firstRow, row), last));
     kernel.loop(0, axes, 1, [&](Value axis) {
       Index step = kernel.mul(axis, arguments.getStride(tensor, 2));
       Value position =
@@ -31,7 +32,7 @@ void ScoreSite::packPositions(Index firstRow, Index count, int64_t rowCapacity,
 
 void ScoreSite::enterPanel(Index firstRow, Index placeInItem) {
   first = firstRow;
-  place = placeInItem;
+  inItem = placeInItem;
 }
 
 void ScoreSite::setPoint(Index vectorNumber, Index keyRow, Index rowInTile) {
@@ -46,13 +47,13 @@ Index ScoreSite::getCellPlace() {
 }
 
 Index ScoreSite::getKey() {
-  return kernel.min(key, kernel.sub(arguments.getSize(operands.key, 2), 1));
+  return kernel.min(key, headPlace.getLast(pos::Side::key));
 }
 
 Value ScoreSite::index(OpBuilder &, pos::Side side) {
   if (side == pos::Side::key)
     return kernel.toI32(key);
-  return kernel.lanes(toIndex(pos::Side::query, getFirst()));
+  return kernel.lanes(headPlace.toIndex(pos::Side::query, getFirst()));
 }
 
 Value ScoreSite::tensorRow(OpBuilder &builder, pos::Side side) {
@@ -65,61 +66,123 @@ Value ScoreSite::tensorRow(OpBuilder &builder, pos::Side side) {
 Value ScoreSite::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
   if (!plan.hasPositions)
     return index(builder, side);
-  if (side == pos::Side::key) {
-    if (!operands.keyPositions)
-      return kernel.toI32(getKey());
-    unsigned tensor = *operands.keyPositions;
-    Index step = kernel.mul(axis, arguments.getStride(tensor, 2));
-    return kernel.load(
-        kernel.i32,
-        kernel.advance(getPositions(tensor, getKey()), {step}, kernel.i32));
-  }
+  if (side == pos::Side::key)
+    return headPlace.getCoord(side, getKey(), axis);
   if (!operands.queryPositions) {
-    Index last = kernel.sub(arguments.getSize(operands.query, 2), 1);
+    Index last = headPlace.getLast(side);
     return arith::MinSIOp::create(
         kernel.builder, kernel.loc, index(builder, side),
-        kernel.broadcast(kernel.toI32(toIndex(pos::Side::query, last))));
+        kernel.broadcast(
+            kernel.toI32(headPlace.toIndex(pos::Side::query, last))));
   }
   assert(axis < packedAxes && "checked when the kernel was planned");
   return kernel.load(kernel.vi32,
                      kernel.advance(packed,
-                                    {place, kernel.mul(vector, kernel.width()),
+                                    {inItem, kernel.mul(vector, kernel.width()),
                                      axis * capacity},
                                     kernel.i32));
 }
 
 Value ScoreSite::getLaneCodes() {
-  return kernel.load(kernel.vi32, getCode(pos::Side::query, getFirst()));
+  return kernel.load(kernel.vi32, tables.getCode(pos::Side::query, getFirst()));
 }
 
 Value ScoreSite::getRowCode() {
-  return kernel.load(kernel.i32, getCode(pos::Side::key, key));
+  return kernel.load(kernel.i32, tables.getCode(pos::Side::key, key));
 }
 
 Value ScoreSite::loadHoisted(const Hoisted &hoisted, unsigned, Value start) {
-  Type type = getStoredType(hoisted);
+  Type type = tables.getStoredType(hoisted);
   switch (hoisted.form) {
   case HoistForm::OffsetTable: {
     if (operands.offsetRange)
-      return loadAtOffsets(hoisted, start);
+      return tables.loadAtOffsets(
+          hoisted, start, [&] { return getLaneCodes(); },
+          [&] { return getRowCode(); });
     // Descending: entry padding + (Lk - 1 - key) + query.
     Index entry = kernel.sub(arguments.getSize(operands.key, 2), key);
     entry = kernel.add(entry, getFirst());
-    return loadEntry(hoisted,
-                     kernel.advance(start, {entry, operands.padding - 1}, type),
-                     kernel.width());
+    return tables.load(
+        hoisted, kernel.advance(start, {entry, operands.padding - 1}, type),
+        kernel.width());
   }
   case HoistForm::QueryVector: {
     Index left = kernel.sub(arguments.getSize(operands.query, 2), getFirst());
     Index count = kernel.min(left, kernel.width());
-    return loadEntry(hoisted, kernel.advance(start, {getFirst()}, type), count);
+    return tables.load(hoisted, kernel.advance(start, {getFirst()}, type),
+                       count);
   }
   case HoistForm::KeyVector:
-    return loadEntry(hoisted, kernel.advance(start, {getKey()}, type),
-                     std::nullopt);
+    return tables.load(hoisted, kernel.advance(start, {getKey()}, type),
+                       std::nullopt);
   case HoistForm::HeadScalar:
   case HoistForm::RowLaneTable:
     break;
   }
   llvm_unreachable("a score payload uses no value of this form");
+}
+
+//===----------------------------------------------------------------------===//
+// Contextual places
+//===----------------------------------------------------------------------===//
+
+// A table of products of query rows lies with lanes side by side, one of key
+// rows row by row, so an entry that is the same in all lanes is one load and
+// any other a gather.
+
+Value ScoreSite::rowDot(OpBuilder &, pos::RowDotOpInterface op, Value index) {
+  if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
+    return offsetDot(product, index);
+  unsigned products = operands.rowProducts[plan.findTable(op)];
+  if (op.getSide() == pos::Side::key)
+    return readProducts(headPlace, products, keyHead, getKey(),
+                        countTableRows(headPlace, op), index);
+  return readLaneProducts(headPlace, products, headPlace.head, getFirst(),
+                          countTableRows(headPlace, op), index);
+}
+
+/// The product with the row of the cell's offset.
+Value ScoreSite::offsetDot(pos::OffsetDotOp op, Value index) {
+  int64_t panel = vectors * kernel.width();
+  Value product = kernel.loadVector(
+      offsetCells, {kernel.mul(row, panel), kernel.mul(vector, kernel.width()),
+                    plan.findOffsetProduct(op) * offsetRows * panel});
+  if (!index)
+    return product;
+  return orNaN(
+      kernel, product,
+      toEntry(kernel, kernel.broadcast(index), countTableRows(headPlace, op)));
+}
+
+void ScoreSite::addToBuckets(Value buckets, int64_t panel, Index rows,
+                             Value index, Value weights, Value memory) {
+  OpBuilder &builder = kernel.builder;
+  TableEntry entry = toEntry(kernel, kernel.broadcast(index), rows);
+  // A hidden key has next to no weight, wherever its row is.
+  Value isNothing = kernel.compareF(arith::CmpFPredicate::OLE, weights,
+                                    kernel.splatF32(0x1p-120));
+  entry.exists =
+      arith::OrIOp::create(builder, kernel.loc, entry.exists, isNothing);
+  Value addend = orNaN(kernel, weights, entry);
+  auto [firstRow, isSame] = findSame(kernel, entry.row);
+  Value first = firstRow;
+  Value base = kernel.advance(buckets, {kernel.mul(vector, kernel.width())});
+  auto addVector = [&] {
+    Value at = kernel.advance(base, {kernel.mul(kernel.fromI32(first), panel)});
+    kernel.storeVector(kernel.addF(kernel.loadVector(at), addend), at);
+  };
+  if (!isa<VectorType>(index.getType()))
+    return addVector();
+  kernel.when(isSame, addVector, [&] {
+    kernel.store(entry.row, memory);
+    kernel.storeVector(addend, memory, {kernel.width()});
+    kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+      Value row =
+          kernel.load(kernel.i32, kernel.advance(memory, {lane}, kernel.i32));
+      Value at =
+          kernel.advance(base, {kernel.mul(kernel.fromI32(row), panel), lane});
+      Value weight = kernel.loadF32(memory, {lane, kernel.width()});
+      kernel.store(kernel.addF(kernel.loadF32(at), weight), at);
+    });
+  });
 }

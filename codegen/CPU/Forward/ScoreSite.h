@@ -3,6 +3,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_FORWARD_SCORESITE_H
 #define SEXTANT_CODEGEN_CPU_FORWARD_SCORESITE_H
 
+#include "codegen/CPU/Forward/ScoreScans.h"
 #include "codegen/Tiles/KernelSite.h"
 
 namespace sextant::codegen {
@@ -17,7 +18,9 @@ public:
             const KernelPlan &plan, const SiteOperands &operands,
             int64_t vectors)
       : KernelSite(kernel, arguments, plan, operands, pos::RowOperand::query),
-        vectors(vectors) {}
+        scans(kernel, plan), vectors(vectors) {}
+
+  ScoreScans scans;
 
   /// Copies the positions of the item's queries, `count` rows from `first`, to
   /// `memory`: i32 [packedAxes][capacity]; the last row is repeated past the
@@ -35,30 +38,18 @@ public:
   mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
   mlir::Value tensorRow(mlir::OpBuilder &, pos::Side side) override;
   mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
-
-  // Contextual places, in ScoreContextual.cpp.
-
   mlir::Value rowDot(mlir::OpBuilder &, pos::RowDotOpInterface op,
                      mlir::Value index) override;
   mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
-                   mlir::Value limit) override;
+                   mlir::Value limit) override {
+    return scans.scan(op, value, limit, vector.getConstant());
+  }
   /// Where products with rows of offsets are, for a register tile of `rows`
   /// keys: [products][rows][panel].
   void setOffsetCells(mlir::Value memory, int64_t rows) {
     offsetCells = memory;
     offsetRows = rows;
   }
-  /// Running sums of scans are kept at [scans][capacity]; `place` is that of
-  /// the panel of `vectors` vectors. Loads the sums.
-  void enterScans(mlir::Value sums, int64_t capacity, int64_t vectors);
-  /// Whether every sum has reached its limit, an i1; null if that is not
-  /// known.
-  mlir::Value emitSaturated();
-  /// Where sums have reached their limits, scans are constants.
-  void setSaturated(bool value) { isSaturated = value; }
-  /// Which lanes see the key; null: all do.
-  void setVisible(mlir::Value lanes) { visible = lanes; }
-  void storeScans();
   /// Adds `weights` to row `index` of buckets [rows][panel] at the point.
   void addToBuckets(mlir::Value buckets, int64_t panel, Index rows,
                     mlir::Value index, mlir::Value weights, mlir::Value memory);
@@ -80,16 +71,10 @@ private:
   /// The key, kept inside the tensor: tiles may reach past its end.
   Index getKey();
 
-  Index first = 0, place = 0, vector = 0, key = 0, row = 0, keyHead = 0;
+  Index first = 0, inItem = 0, vector = 0, key = 0, row = 0, keyHead = 0;
   int64_t vectors; ///< of a panel
   int64_t capacity = 0;
   mlir::Value packed;
-
-  mlir::Value scanSums; ///< memory
-  int64_t scanCapacity = 0, scanVectors = 0;
-  llvm::SmallVector<mlir::Value> carries; ///< [scans][vectors]
-  mlir::Value visible;
-  bool isSaturated = false;
   mlir::Value offsetCells;
   int64_t offsetRows = 0;
 };

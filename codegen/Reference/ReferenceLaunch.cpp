@@ -1,7 +1,8 @@
-//===- ReferenceTensors.cpp - Operands of the reference's launches --------===//
+//===- ReferenceLaunch.cpp - Launches of the reference --------------------===//
 
-#include "codegen/Reference/Reference.h"
+#include "codegen/Reference/ReferenceLaunch.h"
 #include "codegen/Tables/PositionBounds.h"
+#include "codegen/Tables/RowIndices.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -89,4 +90,34 @@ SmallVector<Value> codegen::addBackwardTensors(const Lowering &lowering,
   results.append(
       addParamGradients(lowering, operands, layout, op.getParamGradients()));
   return results;
+}
+
+LogicalResult ReferenceLaunch::create(
+    StringRef suffix, Count units, Count elements,
+    function_ref<void(ReferenceKernel &, Index)> body) const {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  std::optional<MappedRows> mapped = getMappedRows(owner);
+  FloatType type =
+      getReferenceType(mapped ? mapped->input : getOwnerOperands(owner).query);
+  bool oneItem = log || !layout.paramGradients.empty();
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return ItemSpace(k, {oneItem ? Index(1) : units(k, arguments)});
+  };
+  auto scratch = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return k.mul(elements(k, arguments), type.getIntOrFloatBitWidth() / 8);
+  };
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
+                 Value memory) {
+    ReferencePoint point(k, arguments, layout, lowering.plan, type);
+    point.log = log;
+    Index first = oneItem ? 0 : items.begin;
+    Index end = oneItem ? units(k, arguments) : items.end;
+    k.loop(first, end, 1, [&](Value unit) {
+      ReferenceKernel r(k, arguments, point, memory);
+      body(r, unit);
+    });
+    k.check(failure(point.failed));
+  };
+  operands.launch(lowering, suffix, {items, scratch, run});
+  return lowering.status;
 }

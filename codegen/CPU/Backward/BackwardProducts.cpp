@@ -1,0 +1,109 @@
+//===- BackwardProducts.cpp - Products of rows in the backward ------------===//
+
+#include "codegen/CPU/Backward/BackwardProducts.h"
+#include "codegen/Tiles/TableRows.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+Value BackwardProducts::readQueryProducts(unsigned products, Index rows,
+                                          Value index) {
+  return readProducts(point.place, products, point.place.head, point.getQuery(),
+                      rows, index);
+}
+
+void BackwardProducts::addToQueryProducts(unsigned sums, Index rows,
+                                          Value index, Value addend) {
+  const SitePlace &place = point.place;
+  Value base = place.arguments.getAddress(
+      sums, {point.chunk, place.batch, place.head, point.getQuery()});
+  TableEntry entry = toEntry(kernel, index, rows);
+  auto addOne = [&](Value row, Value value) {
+    Value at = kernel.advance(base, {kernel.fromI32(row)});
+    kernel.store(kernel.addF(kernel.loadF32(at), value), at);
+  };
+  addend = kernel.broadcast(addend);
+  if (!isa<VectorType>(index.getType()))
+    return addOne(entry.row, kernel.sumLanes(addend));
+  auto [firstRow, isSame] = findSame(kernel, entry.row);
+  Value first = firstRow;
+  kernel.when(
+      isSame, [&] { addOne(first, kernel.sumLanes(addend)); },
+      [&] {
+        kernel.store(entry.row, lanesMemory);
+        kernel.storeVector(addend, lanesMemory, {kernel.width()});
+        kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+          addOne(kernel.load(kernel.i32,
+                             kernel.advance(lanesMemory, {lane}, kernel.i32)),
+                 kernel.loadF32(lanesMemory, {lane, kernel.width()}));
+        });
+      });
+}
+
+/// Each lane has a key, and so sums, of its own.
+void BackwardProducts::addToKeyProducts(unsigned sums, Index rows, Value index,
+                                        Value addend) {
+  const SitePlace &place = point.place;
+  Index group = getLaneGroup(place, sums, 3, point.getKey());
+  Value base =
+      place.arguments.getAddress(sums, {0, place.batch, point.kvHead, group});
+  TableEntry entry = toEntry(kernel, index, rows);
+  addend = kernel.broadcast(addend);
+  auto addVector = [&](Value row) {
+    Value at =
+        kernel.advance(base, {kernel.mul(kernel.fromI32(row), kernel.width())});
+    kernel.storeVector(kernel.addF(kernel.loadVector(at), addend), at);
+  };
+  if (!isa<VectorType>(index.getType()))
+    return addVector(entry.row);
+  auto [firstRow, isSame] = findSame(kernel, entry.row);
+  Value first = firstRow;
+  kernel.when(
+      isSame, [&] { addVector(first); },
+      [&] {
+        Value places = getLanePlaces(kernel, entry.row);
+        Value sum = kernel.gather(kernel.f32, base, places);
+        kernel.scatter(kernel.addF(sum, addend), base, places);
+      });
+}
+
+Value BackwardProducts::rowDot(pos::RowDotOpInterface op, Value index) {
+  if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
+    return offsetDot(product, index);
+  unsigned table = point.task.plan.findTable(op);
+  unsigned products = point.task.sites.rowProducts[table];
+  Index rows = countTableRows(point.place, op);
+  if (op.getSide() == pos::Side::query)
+    return readQueryProducts(products, rows, index);
+  return readLaneProducts(point.place, products, point.kvHead, point.getKey(),
+                          rows, index);
+}
+
+void BackwardProducts::addToRowDot(pos::RowDotOpInterface op, Value index,
+                                   Value cotangent) {
+  const BackwardTask &task = point.task;
+  if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
+    return kernel.storeVector(
+        kernel.broadcast(cotangent),
+        offsetGradients[task.plan.findOffsetProduct(product)],
+        {kernel.mul(point.row, task.shape.stride), point.getLane()});
+  unsigned sums = *task.rowProductGradients[task.plan.findTable(op)];
+  Index rows = countTableRows(point.place, op);
+  if (op.getSide() == pos::Side::query)
+    addToQueryProducts(sums, rows, index, cotangent);
+  else
+    addToKeyProducts(sums, rows, index, cotangent);
+}
+
+/// The product with the row of the cell's offset.
+Value BackwardProducts::offsetDot(pos::OffsetDotOp op, Value index) {
+  Value product =
+      kernel.loadVector(offsetProducts[point.task.plan.findOffsetProduct(op)],
+                        {kernel.mul(point.row, offsetStride), point.getLane()});
+  if (!index)
+    return product;
+  return orNaN(kernel, product,
+               toEntry(kernel, kernel.broadcast(index),
+                       countTableRows(point.place, op)));
+}

@@ -1,0 +1,113 @@
+//===- TableRows.cpp - Rows of tables that payloads name ------------------===//
+
+#include "codegen/Tiles/TableRows.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+TableEntry codegen::toEntry(KernelBuilder &kernel, Value row, Index rows) {
+  Value limit = kernel.toI32(rows), zero = kernel.constantI32(0);
+  if (isa<VectorType>(row.getType())) {
+    limit = kernel.broadcast(limit);
+    zero = kernel.splatI32(0);
+  }
+  Value exists = arith::CmpIOp::create(kernel.builder, kernel.loc,
+                                       arith::CmpIPredicate::ult, row, limit);
+  return {kernel.selectF(exists, row, zero), exists};
+}
+
+Value codegen::orNaN(KernelBuilder &kernel, Value value,
+                     const TableEntry &entry) {
+  double nan = std::nan("");
+  bool isVector = isa<VectorType>(value.getType());
+  return kernel.selectF(entry.exists, value,
+                        isVector ? kernel.splatF32(nan)
+                                 : kernel.constantF32(nan));
+}
+
+Value codegen::holdsInAll(KernelBuilder &kernel, Value lanes) {
+  return vector::ReductionOp::create(kernel.builder, kernel.loc,
+                                     vector::CombiningKind::AND, lanes);
+}
+
+std::pair<Value, Value> codegen::findSame(KernelBuilder &kernel, Value lanes) {
+  Value first = LLVM::ExtractElementOp::create(kernel.builder, kernel.loc,
+                                               lanes, kernel.constantI32(0));
+  Value same = arith::CmpIOp::create(kernel.builder, kernel.loc,
+                                     arith::CmpIPredicate::eq, lanes,
+                                     kernel.broadcast(first));
+  return {first, holdsInAll(kernel, same)};
+}
+
+/// What a table has for row `index`, or NaN where it has no such row: one
+/// `load` where all lanes ask for the same row (i32), else a `gather`.
+static Value lookUp(KernelBuilder &kernel, Value index, Index rows,
+                    function_ref<Value(Value)> load,
+                    function_ref<Value(Value)> gather) {
+  using Values = KernelBuilder::Values;
+  TableEntry entry = toEntry(kernel, index, rows);
+  if (!isa<VectorType>(index.getType()))
+    return orNaN(kernel, load(entry.row),
+                 {entry.row, kernel.broadcast(entry.exists)});
+  auto [first, isSame] = findSame(kernel, entry.row);
+  Value row = first; // a structured binding cannot be captured
+  Values found = kernel.choose(
+      isSame, {kernel.vf32}, [&]() -> Values { return {load(row)}; },
+      [&]() -> Values { return {gather(entry.row)}; });
+  return orNaN(kernel, found.front(), entry);
+}
+
+Value codegen::readProducts(const SitePlace &place, unsigned products,
+                            Index head, Index row, Index tableRows,
+                            Value index) {
+  KernelBuilder &kernel = place.kernel;
+  Value base = place.arguments.getAddress(products, {place.batch, head, row});
+  return lookUp(
+      kernel, index, tableRows,
+      [&](Value entry) {
+        return kernel.loadBroadcast(base, {kernel.fromI32(entry)});
+      },
+      [&](Value each) { return kernel.gather(kernel.f32, base, each); });
+}
+
+Index codegen::getLaneGroup(const SitePlace &place, unsigned tensor,
+                            unsigned dim, Index first) {
+  KernelBuilder &kernel = place.kernel;
+  Index last = kernel.sub(place.arguments.getSize(tensor, dim), 1);
+  return kernel.min(kernel.div(first, kernel.width()), last);
+}
+
+Value codegen::getLanePlaces(KernelBuilder &kernel, Value entries) {
+  Value places = arith::MulIOp::create(kernel.builder, kernel.loc, entries,
+                                       kernel.splatI32(kernel.width()));
+  return arith::AddIOp::create(kernel.builder, kernel.loc, places,
+                               kernel.lanes(0));
+}
+
+Value codegen::readLaneProducts(const SitePlace &place, unsigned products,
+                                Index head, Index first, Index tableRows,
+                                Value index) {
+  KernelBuilder &kernel = place.kernel;
+  Index group = getLaneGroup(place, products, 2, first);
+  Value base = place.arguments.getAddress(products, {place.batch, head, group});
+  return lookUp(
+      kernel, index, tableRows,
+      [&](Value entry) {
+        return kernel.loadVector(
+            base, {kernel.mul(kernel.fromI32(entry), kernel.width())});
+      },
+      [&](Value each) {
+        return kernel.gather(kernel.f32, base, getLanePlaces(kernel, each));
+      });
+}
+
+Index codegen::countTableRows(const SitePlace &place,
+                              pos::RowDotOpInterface op) {
+  auto table = cast<BlockArgument>(op.getTable());
+  unsigned tensor = *place.operands.params[table.getArgNumber()];
+  return place.arguments.getSize(tensor, op.getColumns() ? 1 : 0);
+}

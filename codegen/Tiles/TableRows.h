@@ -1,0 +1,49 @@
+//===- TableRows.h - Rows of tables that payloads name ----------*- C++ -*-===//
+//
+// A payload may name a row of a table that does not exist: memory is not left,
+// and the result is NaN. Neighbouring lanes mostly name the same row, far from
+// the diagonal and along slow scans: then one load serves all.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_TILES_TABLEROWS_H
+#define SEXTANT_CODEGEN_TILES_TABLEROWS_H
+
+#include "codegen/Tiles/SitePlace.h"
+
+namespace sextant::codegen {
+
+/// A row that exists, and whether it is the one asked for.
+struct TableEntry {
+  mlir::Value row, exists;
+};
+TableEntry toEntry(KernelBuilder &kernel, mlir::Value row, Index rows);
+/// The value, or NaN where the row does not exist.
+mlir::Value orNaN(KernelBuilder &kernel, mlir::Value value,
+                  const TableEntry &entry);
+
+/// Whether a condition holds in all lanes, an i1.
+mlir::Value holdsInAll(KernelBuilder &kernel, mlir::Value lanes);
+/// The first lane, and whether all lanes are like it.
+std::pair<mlir::Value, mlir::Value> findSame(KernelBuilder &kernel,
+                                             mlir::Value lanes);
+
+/// Rows of the table of an op.
+Index countTableRows(const SitePlace &place, pos::RowDotOpInterface op);
+/// Entry `index` of the products of a row of a head, the same for all lanes,
+/// with a table of `tableRows` rows.
+mlir::Value readProducts(const SitePlace &place, unsigned products, Index head,
+                         Index row, Index tableRows, mlir::Value index);
+/// Likewise of the rows from `first` on, one per lane.
+mlir::Value readLaneProducts(const SitePlace &place, unsigned products,
+                             Index head, Index first, Index tableRows,
+                             mlir::Value index);
+/// The vector of rows of a tensor [.., groups of lanes, entries, lanes] that
+/// starts at row `first`, and in it the places of entries, one per lane.
+Index getLaneGroup(const SitePlace &place, unsigned tensor, unsigned dim,
+                   Index first);
+mlir::Value getLanePlaces(KernelBuilder &kernel, mlir::Value entries);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_TILES_TABLEROWS_H
