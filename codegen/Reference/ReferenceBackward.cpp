@@ -188,40 +188,46 @@ void HeadGroup::run() {
 
 FailureOr<SmallVector<Value>>
 codegen::lowerReferenceBackward(const Lowering &lowering) {
-  if (lowering.plan.scoreHeads)
-    return lowerReferenceAllHeadsBackward(lowering);
+  const KernelPlan &plan = lowering.plan;
+  if (plan.scoreHeads && failed(completeBodies(plan)))
+    return failure();
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);
   AttentionTensors t;
   SmallVector<Value> results =
       addBackwardTensors(lowering, operands, layout, t);
 
-  auto groups = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return k.mul(arguments.getSize(t.key, 0), arguments.getSize(t.key, 1));
+  auto units = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    Index batches = arguments.getSize(t.key, 0);
+    return plan.scoreHeads ? batches
+                           : k.mul(batches, arguments.getSize(t.key, 1));
   };
   auto elements = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    if (plan.scoreHeads)
+      return countAllHeads(k, arguments, t, plan, /*isBackward=*/true);
     // Rows and gradients of keys and values; of one query four rows, of keys
     // two more and of values three more.
     Index keys = arguments.getSize(t.key, 2), rows = k.mul(keys, 2);
     Index total = k.mul(arguments.getSize(t.query, 3), 4);
     total = k.add(total, k.mul(arguments.getSize(t.key, 3), k.add(rows, 2)));
-    if (lowering.plan.readsRows(pos::Side::key))
+    if (plan.readsRows(pos::Side::key))
       total = k.add(total, k.mul(arguments.getSize(t.key, 3), keys));
     // Columns of a query and of the keys, and their gradients.
-    total = k.add(total, k.mul(k.add(rows, 2), lowering.plan.countColumns()));
+    total = k.add(total, k.mul(k.add(rows, 2), plan.countColumns()));
     for (unsigned value : t.values)
       total = k.add(total, k.mul(arguments.getSize(value, 3), k.add(rows, 3)));
-    total = k.add(total, countContextual(k, lowering.plan,
-                                         arguments.getSize(t.query, 3),
+    total = k.add(total, countContextual(k, plan, arguments.getSize(t.query, 3),
                                          arguments.getSize(t.key, 2)));
     return total;
   };
   auto run = [&](ReferenceKernel &r, Index number) {
+    if (plan.scoreHeads)
+      return runAllHeads(r, t, number, /*isBackward=*/true);
     Index heads = r.arguments.getSize(t.key, 1);
     HeadGroup(r, t, r.k.div(number, heads), r.k.rem(number, heads)).run();
   };
   ReferenceLaunch launch{lowering, operands, layout};
-  if (failed(launch.create("backward", groups, elements, run)))
+  if (failed(launch.create("backward", units, elements, run)))
     return failure();
   return results;
 }

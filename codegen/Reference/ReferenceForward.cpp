@@ -103,20 +103,25 @@ static void runHead(ReferenceKernel &r, const AttentionTensors &t, Index batch,
 
 FailureOr<SmallVector<Value>>
 codegen::lowerReferenceAttention(const Lowering &lowering, ReadLog *log) {
-  if (lowering.plan.scoreHeads)
-    return lowerReferenceAllHeads(lowering, log);
+  const KernelPlan &plan = lowering.plan;
+  if (plan.scoreHeads && failed(completeBodies(plan)))
+    return failure();
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);
   AttentionTensors t;
   SmallVector<Value> results = addForwardTensors(lowering, operands, t);
   if (log)
     log->addTo(operands);
-  auto heads = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return k.mul(arguments.getSize(t.query, 0), arguments.getSize(t.query, 1));
+  auto units = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    Index batches = arguments.getSize(t.query, 0);
+    return plan.scoreHeads ? batches
+                           : k.mul(batches, arguments.getSize(t.query, 1));
   };
   auto elements = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    if (plan.scoreHeads)
+      return countAllHeads(k, arguments, t, plan, /*isBackward=*/false);
     // Keys, values and scores; a row of the query and of each output.
-    int64_t columns = lowering.plan.countColumns();
+    int64_t columns = plan.countColumns();
     Index perKey = k.add(arguments.getSize(t.key, 3), columns + 1);
     Index single = k.add(arguments.getSize(t.query, 3), columns);
     for (unsigned value : t.values) {
@@ -124,17 +129,18 @@ codegen::lowerReferenceAttention(const Lowering &lowering, ReadLog *log) {
       single = k.add(single, arguments.getSize(value, 3));
     }
     Index keys = arguments.getSize(t.key, 2);
-    single =
-        k.add(single, countContextual(k, lowering.plan,
-                                      arguments.getSize(t.query, 3), keys));
+    single = k.add(
+        single, countContextual(k, plan, arguments.getSize(t.query, 3), keys));
     return k.add(k.mul(keys, perKey), single);
   };
   auto run = [&](ReferenceKernel &r, Index item) {
+    if (plan.scoreHeads)
+      return runAllHeads(r, t, item, /*isBackward=*/false);
     Index count = r.arguments.getSize(t.query, 1);
     runHead(r, t, r.k.div(item, count), r.k.rem(item, count));
   };
   ReferenceLaunch launch{lowering, operands, layout, log};
-  if (failed(launch.create("forward", heads, elements, run)))
+  if (failed(launch.create("forward", units, elements, run)))
     return failure();
   return results;
 }

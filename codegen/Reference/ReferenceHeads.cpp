@@ -7,6 +7,7 @@
 
 #include "codegen/Reference/ReferenceHeads.h"
 #include "codegen/Reference/ReferenceVectors.h"
+#include "passes/Encoding/Slices.h"
 #include <limits>
 
 using namespace mlir;
@@ -234,4 +235,50 @@ void codegen::runAllHeads(ReferenceKernel &r, const AttentionTensors &tensors,
     item.runBackward();
   else
     item.runForward();
+}
+
+//===----------------------------------------------------------------------===//
+// Launch
+//===----------------------------------------------------------------------===//
+
+LogicalResult codegen::completeBodies(const KernelPlan &plan) {
+  if (pos::RowTermOp term = plan.rowTerm)
+    return term.emitOpError("has no kernel beside a score of all heads");
+  auto complete = [](Block &payload) {
+    for (auto atHeads : payload.getOps<pos::ForHeadsOp>())
+      passes::moveScalarsIn(atHeads, payload);
+  };
+  pos::ScoreOp score = plan.score;
+  complete(score.getPayload());
+  for (const Hoisted &entry : plan.hoisted)
+    if (entry.extent) {
+      pos::HoistOp hoist = entry.op;
+      complete(hoist.getBody().front());
+    }
+  return success();
+}
+
+Index codegen::countAllHeads(KernelBuilder &k, ArgumentBlock &arguments,
+                             const AttentionTensors &t, const KernelPlan &plan,
+                             bool isBackward) {
+  auto rows = [&](unsigned tensor) {
+    return k.mul(arguments.getSize(tensor, 1), arguments.getSize(tensor, 2));
+  };
+  int64_t copies = isBackward ? 2 : 1;
+  auto operand = [&](unsigned tensor) {
+    // Two rows of work in a backward.
+    return k.mul(arguments.getSize(tensor, 3),
+                 k.add(k.mul(rows(tensor), copies), 2));
+  };
+  Index total = k.add(operand(t.query), operand(t.key));
+  total = k.add(total, k.mul(k.add(rows(t.query), rows(t.key)),
+                             copies * plan.countColumns()));
+  for (unsigned value : t.values) {
+    total = k.add(total, operand(value));
+    total = k.add(total, k.mul(arguments.getSize(value, 3), plan.scoreHeads));
+  }
+  total = k.add(total,
+                k.mul(k.add(arguments.getSize(t.key, 2), 3), plan.scoreHeads));
+  pos::ScoreOp score = plan.score;
+  return k.add(total, VectorPayload::countElements(score.getPayload()));
 }

@@ -10,14 +10,14 @@ namespace sextant::codegen {
 /// Emits the kernel of one element of the batch.
 void runAllHeads(ReferenceKernel &r, const AttentionTensors &tensors,
                  Index batch, bool isBackward);
+/// Elements of scratch memory: mapped rows of all heads (in a backward their
+/// gradients too), a row of scores per head, buffers of the payload.
+Index countAllHeads(KernelBuilder &k, ArgumentBlock &arguments,
+                    const AttentionTensors &tensors, const KernelPlan &plan,
+                    bool isBackward);
 
 /// Makes bodies of `pos.for_heads` complete payloads of their own.
 mlir::LogicalResult completeBodies(const KernelPlan &plan);
-
-mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-lowerReferenceAllHeads(const Lowering &lowering, ReadLog *log);
-mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-lowerReferenceAllHeadsBackward(const Lowering &lowering);
 
 } // namespace sextant::codegen
 

@@ -113,8 +113,26 @@ Values HeadsEmitter::rolledLoop(int64_t extent, int64_t step,
 // Elements
 //===----------------------------------------------------------------------===//
 
+FailureOr<SmallVector<Values>>
+HeadsEmitter::getElements(ValueRange values, Index first, int64_t count) {
+  SmallVector<Values> all;
+  for (Value value : values) {
+    FailureOr<Values> elements = getElements(value, first, count);
+    if (failed(elements))
+      return failure();
+    all.push_back(*elements);
+  }
+  return all;
+}
+
 FailureOr<Values> HeadsEmitter::getElements(Value vector, Index first,
                                             int64_t count) {
+  if (!isVector(vector)) {
+    Value scalar = scalars.get(vector);
+    if (!scalar)
+      return failure();
+    return Values(count, scalars.toLanes(scalar));
+  }
   auto inRegisters = registers.find(vector);
   if (inRegisters != registers.end()) {
     assert(first.isConstant() && "registers have constant numbers");
@@ -159,12 +177,8 @@ FailureOr<Values> HeadsEmitter::compute(Value vector, Index first,
       elements.push_back(kernel.loadBroadcast(from, {first, number}));
     return elements;
   }
-  if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
-    Value scalar = scalars.get(splat.getInput());
-    if (!scalar)
-      return failure();
-    return Values(count, scalars.toLanes(scalar));
-  }
+  if (auto splat = dyn_cast<tensor::SplatOp>(op))
+    return getElements(splat.getInput(), first, count);
   if (op->hasTrait<OpTrait::ConstantLike>()) {
     DenseElementsAttr constant;
     if (auto attr = dyn_cast<arith::ConstantOp>(op))
@@ -188,25 +202,15 @@ FailureOr<Values> HeadsEmitter::compute(Value vector, Index first,
 
 FailureOr<Values> HeadsEmitter::computeElementwise(Operation &op, Index first,
                                                    int64_t count) {
-  SmallVector<Values> operands;
-  for (Value operand : op.getOperands()) {
-    if (!isVector(operand)) {
-      Value scalar = scalars.get(operand);
-      if (!scalar)
-        return failure();
-      operands.push_back(Values(count, scalars.toLanes(scalar)));
-      continue;
-    }
-    FailureOr<Values> elements = getElements(operand, first, count);
-    if (failed(elements))
-      return failure();
-    operands.push_back(*elements);
-  }
+  FailureOr<SmallVector<Values>> operands =
+      getElements(op.getOperands(), first, count);
+  if (failed(operands))
+    return failure();
   Type element = getElementTypeOrSelf(op.getResult(0).getType());
   Values results;
   for (int64_t number = 0; number < count; ++number) {
     Operation *clone = op.cloneWithoutRegions();
-    for (auto [place, values] : llvm::enumerate(operands))
+    for (auto [place, values] : llvm::enumerate(*operands))
       clone->setOperand(place, values[number]);
     clone->getResult(0).setType(scalars.toLanes(scalars.convert(element)));
     builder.insert(clone);
@@ -366,19 +370,16 @@ LogicalResult HeadsEmitter::emitContract(pos::ContractOp op) {
 }
 
 LogicalResult HeadsEmitter::emitForHeads(pos::ForHeadsOp op) {
-  SmallVector<Values> inputs;
-  for (Value input : op.getInputs()) {
-    FailureOr<Values> elements = getAll(input);
-    if (failed(elements))
-      return failure();
-    inputs.push_back(*elements);
-  }
+  int64_t heads = getVectorExtent(op.getResult());
+  FailureOr<SmallVector<Values>> inputs = getElements(op.getInputs(), 0, heads);
+  if (failed(inputs))
+    return failure();
   Values results;
-  for (int64_t head = 0; head < getVectorExtent(op.getResult()); ++head) {
+  for (int64_t head = 0; head < heads; ++head) {
     if (failed(point.enterHead(head)))
       return failure();
     Values arguments;
-    for (Values &input : inputs)
+    for (Values &input : *inputs)
       arguments.push_back(input[head]);
     FailureOr<SmallVector<Value>> value =
         emitPayload(builder, op.getBody().front(), arguments, point.getSite());

@@ -30,10 +30,13 @@ public:
   /// Emits the ops of `block`; `argument` is the value of its argument, if any.
   mlir::LogicalResult emit(mlir::Block &block, mlir::ValueRange argument);
 
-  /// Elements first .. first + count - 1 of a vector, as vectors of lanes.
-  /// Fails after a diagnostic.
-  mlir::FailureOr<Values> getElements(mlir::Value vector, Index first,
+  /// Elements first .. first + count - 1 of a vector, as vectors of lanes; of a
+  /// scalar as many copies. Fails after a diagnostic.
+  mlir::FailureOr<Values> getElements(mlir::Value value, Index first,
                                       int64_t count);
+  /// Of each value.
+  mlir::FailureOr<llvm::SmallVector<Values>>
+  getElements(mlir::ValueRange values, Index first, int64_t count);
   /// All elements of a vector over heads.
   mlir::FailureOr<Values> getAll(mlir::Value vector) {
     return getElements(vector, 0, getVectorExtent(vector));

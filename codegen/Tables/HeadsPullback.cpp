@@ -166,28 +166,18 @@ LogicalResult HeadsPullback::pullElementwise(Operation &op, ValueRange given,
   if (!rule)
     return op.emitOpError("has no derivative rule");
   int64_t count = given.size();
-  auto elementsOf = [&](Value value) -> FailureOr<Values> {
-    if (isa<RankedTensorType>(value.getType()))
-      return forward.getElements(value, first, count);
-    Value scalar = forward.getScalars().get(value);
-    if (!scalar)
-      return failure();
-    return Values(count, forward.getScalars().toLanes(scalar));
-  };
-  SmallVector<Values> operands;
-  for (Value operand : op.getOperands()) {
-    FailureOr<Values> elements = elementsOf(operand);
-    if (failed(elements))
-      return failure();
-    operands.push_back(*elements);
-  }
-  FailureOr<Values> results = elementsOf(op.getResult(0));
+  FailureOr<SmallVector<Values>> operands =
+      forward.getElements(op.getOperands(), first, count);
+  if (failed(operands))
+    return failure();
+  FailureOr<Values> results =
+      forward.getElements(op.getResult(0), first, count);
   if (failed(results))
     return failure();
   SmallVector<Values> sums(op.getNumOperands());
   for (int64_t number = 0; number < count; ++number) {
     Values arguments;
-    for (Values &operand : operands)
+    for (Values &operand : *operands)
       arguments.push_back(operand[number]);
     SmallVector<Value> values =
         rule.pullBack(builder, arguments, (*results)[number], given[number]);
@@ -236,19 +226,17 @@ LogicalResult HeadsPullback::pullContract(pos::ContractOp op, Values given) {
 
 LogicalResult HeadsPullback::pullForHeads(pos::ForHeadsOp op,
                                           ValueRange given) {
-  SmallVector<Values> inputs, sums(op.getInputs().size());
-  for (Value input : op.getInputs()) {
-    FailureOr<Values> elements = forward.getAll(input);
-    if (failed(elements))
-      return failure();
-    inputs.push_back(*elements);
-  }
+  FailureOr<SmallVector<Values>> inputs =
+      forward.getElements(op.getInputs(), 0, given.size());
+  if (failed(inputs))
+    return failure();
+  SmallVector<Values> sums(inputs->size());
   point.beginHeads();
   for (auto [head, cotangent] : llvm::enumerate(given)) {
     if (failed(point.enterHead(head)))
       return failure();
     Values arguments;
-    for (Values &input : inputs)
+    for (Values &input : *inputs)
       arguments.push_back(input[head]);
     FailureOr<SmallVector<Value>> values = emitPullback(
         builder, op.getBody().front(), arguments, cotangent, point.getSite());

@@ -191,27 +191,24 @@ void TurnEmitter::forEachMatrix(Index inBatch, Index inHead, Index at,
     return;
   }
 
-  auto land = [&](Value a, Value b) -> Value { return k.both(a, b); };
-  auto choose = [&](Value condition, Value a, Value b) -> Value {
-    return arith::SelectOp::create(k.builder, k.loc, condition, a, b);
-  };
-  Value never = k.constantI1(false);
-  Value always = k.constantI1(true);
+  Value never = k.constantI1(false), always = k.constantI1(true);
   SmallVector<Value, 2> exists;
   for (auto [operand, tensor] : llvm::enumerate(rows)) {
     Value isRow = k.compare(CmpIPredicate::sle, fromEnd, getLength(operand));
     if (layout.queryTail)
-      isRow = land(isRow, k.less(getTail(operand), fromEnd));
+      isRow = k.both(isRow, k.less(getTail(operand), fromEnd));
     if (turn.perHead)
-      isRow = land(isRow, k.less(head, arguments.getSize(tensor, 1)));
+      isRow = k.both(isRow, k.less(head, arguments.getSize(tensor, 1)));
     exists.push_back(isRow);
   }
-  Value areApart = choose(point.areSame(), never, land(exists[0], exists[1]));
+  Value areApart =
+      k.selectF(point.areSame(), never, k.both(exists[0], exists[1]));
   k.loop(0, k.select(areApart, 2, 1), 1, [&](Value pass) {
     Value isFirst = k.equal(pass, 0);
-    isTurned[0] = land(exists[0], isFirst);
-    isTurned[1] = land(
-        exists[1], choose(isFirst, choose(areApart, never, always), always));
+    isTurned[0] = k.both(exists[0], isFirst);
+    isTurned[1] =
+        k.both(exists[1],
+               k.selectF(isFirst, k.selectF(areApart, never, always), always));
     point.stand(isTurned[0]);
     body();
   });

@@ -288,71 +288,47 @@ Value HingeCells::pull(pos::HingeSumOp op, Index head, Index place, Value ct) {
                      kernel.loadVector(memory.at(number, head, slope, place)));
 }
 
-/// Adds the lanes of a vector to a moment, in f64.
-static void addTo(KernelBuilder &kernel, Value moments, Index place,
-                  Value lanes) {
-  Type f64 = kernel.f64;
-  Value at = kernel.advance(moments, {place}, f64);
-  Value addend = kernel.widen(kernel.sumLanes(lanes));
-  kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
-                                     kernel.load(f64, at), addend),
-               at);
-}
-
-/// The sums of cotangents and of products with arguments. A point without a
-/// cotangent (a hidden key) may have any argument.
-static KernelBuilder::Values addPoint(KernelBuilder &kernel, ValueRange sums,
-                                      Value x, Value ct) {
+/// Adds up what `select` leaves of the cotangents, and its products with the
+/// arguments, to two moments, in f64. A point without a cotangent (a hidden
+/// key) may have any argument.
+void HingeCells::addPoints(const Place &of, Value sum, Value product,
+                           function_ref<Value(Value x, Value ct)> select) {
   Value zero = kernel.splatF32(0.0);
-  Value isSeen = kernel.compareF(CmpFPredicate::UNE, ct, zero);
-  return {kernel.addF(sums[0], ct),
-          kernel.fma(ct, kernel.selectF(isSeen, x, zero), sums[1])};
+  auto addVector = [&](Value place, ValueRange now) -> Values {
+    Value x = kernel.loadVector(memory.at(of.number, of.head, argument, place));
+    Value ct = select(
+        x, kernel.loadVector(memory.at(of.number, of.head, cotangent, place)));
+    Value isSeen = kernel.compareF(CmpFPredicate::UNE, ct, zero);
+    return {kernel.addF(now[0], ct),
+            kernel.fma(ct, kernel.selectF(isSeen, x, zero), now[1])};
+  };
+  Values sums = forEachVector({zero, zero}, addVector);
+  kernel.addToF64(sum, kernel.sumLanes(sums[0]));
+  kernel.addToF64(product, kernel.sumLanes(sums[1]));
 }
 
-/// All points lie in the lowest segment at least.
-void HingeCells::addAllMoments(const Place &of, Value moments) {
-  unsigned number = of.number;
-  HingeLayout layout = getLayout(number);
-  Value zero = kernel.splatF32(0.0);
-  Values sums =
-      forEachVector({zero, zero}, [&](Value place, ValueRange now) -> Values {
-        return addPoint(
-            kernel, now,
-            kernel.loadVector(memory.at(number, of.head, argument, place)),
-            kernel.loadVector(memory.at(number, of.head, cotangent, place)));
-      });
-  Index low = of.reach.low;
-  addTo(kernel, moments,
-        kernel.add(low, layout.getMoment(HingeLayout::segmentSum)), sums[0]);
-  addTo(kernel, moments,
-        kernel.add(low, layout.getMoment(HingeLayout::segmentProduct)),
-        sums[1]);
-}
-
-/// Knots inside the range of the tile: some points lie above, some do not.
-void HingeCells::addKnotMoments(const Place &of, Value moments) {
-  unsigned number = of.number;
-  HingeLayout layout = getLayout(number);
+void HingeCells::addMoments(const Place &of, Value moments) {
+  HingeLayout layout = getLayout(of.number);
+  auto at = [&](Index segment, HingeLayout::Moment moment) {
+    Index place = kernel.add(segment, layout.getMoment(moment));
+    return kernel.advance(moments, {place}, kernel.f64);
+  };
+  // All points lie in the lowest segment at least.
+  addPoints(of, at(of.reach.low, HingeLayout::segmentSum),
+            at(of.reach.low, HingeLayout::segmentProduct),
+            [](Value, Value ct) { return ct; });
+  // Knots inside the range of the tile: some points lie above, some do not.
   Value zero = kernel.splatF32(0.0), half = kernel.splatF32(0.5);
   kernel.loop(of.reach.low, of.reach.high, 1, [&](Value knot) {
     Value here = kernel.loadBroadcast(of.table, {knot, layout.knots});
-    Values sums =
-        forEachVector({zero, zero}, [&](Value place, ValueRange now) -> Values {
-          Value x =
-              kernel.loadVector(memory.at(number, of.head, argument, place));
-          Value ct =
-              kernel.loadVector(memory.at(number, of.head, cotangent, place));
-          Value isAbove = kernel.compareF(CmpFPredicate::OGT, x, here);
-          Value isOn = kernel.compareF(CmpFPredicate::OEQ, x, here);
-          Value part = kernel.selectF(
-              isAbove, ct, kernel.selectF(isOn, kernel.mulF(ct, half), zero));
-          return addPoint(kernel, now, x, part);
-        });
-    addTo(kernel, moments,
-          kernel.add(knot, layout.getMoment(HingeLayout::knotSum)), sums[0]);
-    addTo(kernel, moments,
-          kernel.add(knot, layout.getMoment(HingeLayout::knotProduct)),
-          sums[1]);
+    auto getPart = [&](Value x, Value ct) {
+      Value isAbove = kernel.compareF(CmpFPredicate::OGT, x, here);
+      Value isOn = kernel.compareF(CmpFPredicate::OEQ, x, here);
+      return kernel.selectF(isAbove, ct,
+                            kernel.selectF(isOn, kernel.mulF(ct, half), zero));
+    };
+    addPoints(of, at(knot, HingeLayout::knotSum),
+              at(knot, HingeLayout::knotProduct), getPart);
   });
 }
 
@@ -366,7 +342,6 @@ void HingeCells::addMoments(Index batch, Index head, ArrayRef<Value> moments) {
       place.table = getTable(number, batch, head);
       place.reach = memory.loadReach(number, head);
     }
-    addAllMoments(place, to);
-    addKnotMoments(place, to);
+    addMoments(place, to);
   }
 }

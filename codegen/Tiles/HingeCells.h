@@ -73,8 +73,10 @@ private:
   void emitValues(const Place &place);
   void emitLine(const Place &place);
   void emitSegments(const Place &place);
-  void addAllMoments(const Place &place, mlir::Value moments);
-  void addKnotMoments(const Place &place, mlir::Value moments);
+  void addMoments(const Place &place, mlir::Value moments);
+  void addPoints(
+      const Place &place, mlir::Value sum, mlir::Value product,
+      llvm::function_ref<mlir::Value(mlir::Value x, mlir::Value ct)> select);
 
   mlir::Value countKnots(mlir::Value table, const HingeLayout &layout,
                          mlir::arith::CmpFPredicate predicate,
