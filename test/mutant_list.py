@@ -89,9 +89,9 @@ READING = [
     ),
     Mutant(
         "sums of bf16 start from what a thread left",
-        "codegen/CPU/Backward/BackwardPacking.cpp",
-        "clear(keys.gradient, kernel.mul(total, shape.headRow));",
-        "if (!shape.dot)\n    clear(keys.gradient, kernel.mul(total, shape.headRow));",
+        "codegen/CPU/Backward/BackwardOperands.cpp",
+        "  for (const Operand &operand : {keys, values})\n    kernel.clear(",
+        "  for (const Operand &operand : {keys, values})\n    if (!shape.dot)\n      kernel.clear(",
         (f"{ENCODINGS} bf16_does_not and alibi", f"{ENCODINGS} bf16_matches and alibi"),
     ),
     Mutant(
@@ -179,7 +179,7 @@ KERNELS = [
     ),
     Mutant(
         "rows of pairs hold one row twice",
-        "codegen/CPU/Backward/BackwardPacking.cpp",
+        "codegen/CPU/Backward/BackwardOperands.cpp",
         "kernel.loadVector(from, {word + words}));",
         "kernel.loadVector(from, {word}));",
         (f"{EXACT} alibi and avx512bf16",),
@@ -200,9 +200,9 @@ KERNELS = [
     ),
     Mutant(
         "keys that are past the end are seen",
-        "codegen/CPU/Backward/BackwardCell.cpp",
-        "kernel.sub(arguments.getSize(task.sites.key, 2), site.getKey()));",
-        "kernel.sub(kernel.add(arguments.getSize(task.sites.key, 2), 1),\n"
+        "codegen/CPU/Backward/BackwardVisibility.cpp",
+        "kernel.sub(at.getLength(pos::Side::key), site.getKey()));",
+        "kernel.sub(kernel.add(at.getLength(pos::Side::key), 1),\n"
         "                 site.getKey()));",
         ("pytest:codegen/test_backward.py shapes and avx2 and float32",),
     ),

@@ -2,7 +2,6 @@
 
 #include "codegen/CPU/AllHeads/HeadsBackward.h"
 #include "codegen/CPU/AttentionLowering.h"
-#include "codegen/CPU/Backward/BackwardKernel.h"
 #include "codegen/CPU/Forward/AttentionLaunch.h"
 #include "codegen/Rows/BackwardLaunches.h"
 #include "codegen/Rows/Columns.h"
@@ -134,6 +133,8 @@ private:
   void launchHoistGradients(ArrayRef<Value> paramGradients);
 
   const Lowering &lowering;
+  const KernelPlan &plan = lowering.plan;
+  Type f32 = lowering.builder.getF32Type(), f64 = lowering.builder.getF64Type();
   Sizes sizes;
   pos::AttentionBackwardOp op;
   VectorTarget target;
@@ -158,15 +159,15 @@ static unsigned getTable(pos::WeightedRowsOp rows) {
 }
 
 LogicalResult BackwardLowering::verify() {
-  if (failed(verifyCPUOperands(lowering.plan)))
+  if (failed(verifyCPUOperands(plan)))
     return failure();
-  return verifyRowGradients(lowering.plan);
+  return verifyRowGradients(plan);
 }
 
 /// Whether the gradient of a value is a part of that of the query's rows.
 bool BackwardLowering::isOfQueryColumns(const Hoisted &hoisted) const {
   return hoisted.operand == pos::RowOperand::query &&
-         lowering.plan.countColumns(hoisted.op) > 0;
+         plan.countColumns(hoisted.op) > 0;
 }
 
 PartialSum BackwardLowering::makeSum(Value parts, Value heads,
@@ -188,16 +189,16 @@ PartialSum BackwardLowering::makeHoistSum(const Hoisted &hoisted) {
     return {};
   HoistGradientShape gradient =
       getHoistGradientShape(lowering, hoisted, tables.options);
-  Type element = lowering.builder.getF32Type();
+  Type element = f32;
   Value parts = chunks, entries;
-  if (&hoisted == lowering.plan.findRowTerm())
+  if (&hoisted == plan.findRowTerm())
     parts = sizes.create<arith::AddIOp>(chunks, sizes.constant(1));
   Value heads =
       hoisted.extent ? gradient.sizes[1] : lowering.getDim(op.getQuery(), 1);
   switch (hoisted.form) {
   case HoistForm::HeadScalar:
     entries = sizes.constant(1);
-    element = lowering.builder.getF64Type();
+    element = f64;
     break;
   case HoistForm::OffsetTable:
     entries = gradient.sizes[2];
@@ -223,9 +224,8 @@ PartialSum BackwardLowering::makeHoistSum(const Hoisted &hoisted) {
 
 RowStatistics BackwardLowering::launchStatistics() {
   Value termPartials;
-  if (const Hoisted *term = lowering.plan.findRowTerm())
-    termPartials =
-        task.tableGradients[term - lowering.plan.hoisted.data()].tensor;
+  if (const Hoisted *term = plan.findRowTerm())
+    termPartials = task.tableGradients[term - plan.hoisted.data()].tensor;
   return launchDelta(lowering, task.shape, paddedQueries, termPartials);
 }
 
@@ -245,24 +245,23 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
   task.negativeShift = operands.read(statistics.negativeShift);
   task.inverseSum = operands.read(statistics.inverseSum);
   task.negativeDelta = operands.read(statistics.negativeDelta);
-  task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
+  task.sites.append(plan, tables, operands.layout, operands.reads);
   if (weights)
     task.packed = operands.read(tables.packed);
-  for (auto [number, table] : llvm::enumerate(lowering.plan.rowTables)) {
+  for (auto [number, table] : llvm::enumerate(plan.rowTables)) {
     rowProducts.emplace_back(table, op.getQuery(), op.getKey(), op.getParams());
     task.sites.rowProducts.push_back(operands.read(
         launchRowProducts(lowering, ("products_" + Twine(number)).str(),
                           rowProducts.back(), getProductLayout(table))));
   }
-  for (auto [number, rows] : llvm::enumerate(lowering.plan.weightedRows)) {
+  for (auto [number, rows] : llvm::enumerate(plan.weightedRows)) {
     outputProducts.push_back(RowProducts(op.getOutputGradients().front(),
                                          op.getParams()[getTable(rows)]));
     task.sites.outputProducts.push_back(operands.read(
         launchRowProducts(lowering, ("output_products_" + Twine(number)).str(),
                           outputProducts.back(), ProductLayout::Rows)));
   }
-  for (size_t number = 0; number < lowering.plan.offsetProducts.size();
-       ++number) {
+  for (size_t number = 0; number < plan.offsetProducts.size(); ++number) {
     OffsetRows rows =
         launchOffsetRows(lowering, tables, number, /*transposes=*/true);
     offsetRows.push_back(rows);
@@ -277,13 +276,13 @@ PartialSum BackwardLowering::makeKeyProductSum(const RowProducts &products) {
       sizes.constant(1), lowering.getDim(op.getKey(), 1),
       {sizes.ceilDiv(products.padRows(lowering), sizes.constant(target.width)),
        products.padTableRows(lowering), Value()},
-      lowering.builder.getF32Type(), /*zero=*/true, target.width);
+      f32, /*zero=*/true, target.width);
 }
 
 /// Of the gradient of what tiles read of a parameter themselves.
 PartialSum BackwardLowering::makeReadSum(unsigned number, Value param) {
-  TileReads reads = lowering.plan.tileReads[number];
-  if (!lowering.plan.paramWantsGradient[number] || reads == TileReads::Never)
+  TileReads reads = plan.tileReads[number];
+  if (!plan.paramWantsGradient[number] || reads == TileReads::Never)
     return {};
   // Scores of all heads never use tables under given positions.
   bool isRare = reads == TileReads::Rarely && !weights;
@@ -294,15 +293,13 @@ PartialSum BackwardLowering::makeReadSum(unsigned number, Value param) {
     entries = sizes.mul(entries, lowering.getDim(param, dim));
   if (isRare)
     rareReads.push_back(number);
-  return makeSum(chunks, lowering.getDim(op.getKey(), 1), entries,
-                 lowering.builder.getF64Type(), /*zero=*/!isRare);
+  return makeSum(chunks, lowering.getDim(op.getKey(), 1), entries, f64,
+                 /*zero=*/!isRare);
 }
 
 /// Partial sums of all but hoisted values.
 void BackwardLowering::makeSums() {
-  const KernelPlan &plan = lowering.plan;
   Value heads = lowering.getDim(op.getQuery(), 1);
-  Type f32 = lowering.builder.getF32Type();
   auto ofRows = [&](Value rows, Value row, int64_t last = 0) {
     return makeSum(chunks, heads, {rows, row}, f32, /*zero=*/false, last);
   };
@@ -310,9 +307,9 @@ void BackwardLowering::makeSums() {
   for (const HingeFunction &function : plan.hinges) {
     task.hingeMoments.emplace_back();
     if (function.wantsGradient)
-      task.hingeMoments.back() = makeSum(
-          chunks, heads, Value(), lowering.builder.getF64Type(), /*zero=*/true,
-          HingeLayout(function.op, target.width).countMoments());
+      task.hingeMoments.back() =
+          makeSum(chunks, heads, Value(), f64, /*zero=*/true,
+                  HingeLayout(function.op, target.width).countMoments());
   }
   // The gradients of products, and what scans keep.
   for (auto [products, table] : llvm::zip_equal(rowProducts, plan.rowTables))
@@ -343,9 +340,8 @@ void BackwardLowering::addWrites() {
   task.queryGradient.addTo(operands);
   // What is added to it later is rounded with it, once.
   auto keyType = cast<RankedTensorType>(op.getKeyGradient().getType());
-  if (lowering.plan.readsRows(pos::Side::key))
-    keyType = RankedTensorType::get(keyType.getShape(),
-                                    lowering.builder.getF32Type());
+  if (plan.readsRows(pos::Side::key))
+    keyType = RankedTensorType::get(keyType.getShape(), f32);
   keyGradient = lowering.allocateLike(op.getKey(), keyType);
   task.keyGradient = operands.write(keyGradient);
   for (auto [value, gradient] :
@@ -365,11 +361,11 @@ void BackwardLowering::addWrites() {
     task.offsetQueryGradients[number].addTo(operands);
     task.offsetRowGradients[number].addTo(operands);
   }
-  if (size_t scans = lowering.plan.scans.size())
-    task.scanState = operands.write(
-        makeSum(sizes.constant(3 * scans), lowering.getDim(op.getQuery(), 1),
-                paddedQueries, lowering.builder.getF32Type(), /*zero=*/false)
-            .tensor);
+  if (size_t scans = plan.scans.size())
+    task.scanState = operands.write(makeSum(sizes.constant(3 * scans),
+                                            lowering.getDim(op.getQuery(), 1),
+                                            paddedQueries, f32, /*zero=*/false)
+                                        .tensor);
   addAll(task.readGradients);
   for (unsigned number : rareReads)
     task.inPlaceGradients.push_back(*task.readGradients[number]);
@@ -409,8 +405,8 @@ Value BackwardLowering::launchColumns(size_t number, const Hoisted &hoisted) {
   HoistGradientShape gradient =
       getHoistGradientShape(lowering, hoisted, tables.options);
   SmallVector<RowPart> parts;
-  for (auto [part, columns] : llvm::zip_equal(
-           task.shape.headParts.get().drop_front(), lowering.plan.columns))
+  for (auto [part, columns] :
+       llvm::zip_equal(task.shape.headParts.get().drop_front(), plan.columns))
     if (columns.query == hoisted.op)
       parts.push_back(part);
   Value result = lowering.allocate(gradient.type, gradient.sizes);
@@ -446,11 +442,10 @@ SmallVector<Value> BackwardLowering::launchReadSums() {
   SmallVector<Value> gradients;
   for (auto [number, param] : llvm::enumerate(op.getParams())) {
     gradients.emplace_back();
-    if (!lowering.plan.paramWantsGradient[number])
+    if (!plan.paramWantsGradient[number])
       continue;
-    Type element = lowering.builder.getF64Type();
-    if (isReadByRow(lowering.plan, op.getBody().getArgument(number)))
-      element = lowering.builder.getF32Type();
+    bool isByRow = isReadByRow(plan, op.getBody().getArgument(number));
+    Type element = isByRow ? f32 : f64;
     Type type = cast<RankedTensorType>(param.getType()).clone(element);
     gradients.back() = lowering.allocateLike(
         param, type, /*zero=*/!task.readGradients[number]);
@@ -482,7 +477,7 @@ BackwardLowering::launchRowProductPullbacks(pos::Side side,
     SmallVector<int64_t> shape(4, ShapedType::kDynamic);
     shape.push_back(products.getRowWidth(lowering));
     return lowering.allocate(
-        RankedTensorType::get(shape, lowering.builder.getF32Type()),
+        RankedTensorType::get(shape, f32),
         {sizes.constant(1), lowering.getDim(products.rows, 0),
          lowering.getDim(products.rows, 1),
          side == pos::Side::query ? paddedQueries : products.padRows(lowering),
@@ -492,7 +487,7 @@ BackwardLowering::launchRowProductPullbacks(pos::Side side,
   SmallVector<Value> all;
   Value common; // of tables to whose rows nothing is added
   for (auto [number, products] : llvm::enumerate(rowProducts)) {
-    const RowTable &table = lowering.plan.rowTables[number];
+    const RowTable &table = plan.rowTables[number];
     if (table.side != side)
       continue;
     Value rows = table.addend ? Value() : common;
@@ -518,12 +513,12 @@ SmallVector<Value>
 BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
   SmallVector<Value> all =
       launchRowProductPullbacks(pos::Side::query, paramGradients);
-  if (lowering.plan.readsRows(pos::Side::key))
+  if (plan.readsRows(pos::Side::key))
     keyGradient =
         launchAddRows(lowering, "finish_key", keyGradient,
                       launchRowProductPullbacks(pos::Side::key, paramGradients),
                       cast<RankedTensorType>(op.getKeyGradient().getType()));
-  for (auto [number, product] : llvm::enumerate(lowering.plan.offsetProducts)) {
+  for (auto [number, product] : llvm::enumerate(plan.offsetProducts)) {
     all.push_back(task.offsetQueryGradients[number].tensor);
     if (task.offsetRowGradients[number])
       launchOffsetPullback(lowering, number, offsetRows[number],
@@ -533,7 +528,7 @@ BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
                          ("offset_addend_" + Twine(number)).str(), all.back(),
                          paramGradients);
   }
-  for (auto [number, site] : llvm::enumerate(lowering.plan.weightedRows))
+  for (auto [number, site] : llvm::enumerate(plan.weightedRows))
     if (task.bucketGradients[number])
       launchRowProductsPullback(lowering,
                                 ("buckets_pull_" + Twine(number)).str(),
@@ -547,7 +542,7 @@ BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
 /// behind them.
 void BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
   SmallVector<Value> gradients;
-  for (auto [number, hoisted] : llvm::enumerate(lowering.plan.hoisted)) {
+  for (auto [number, hoisted] : llvm::enumerate(plan.hoisted)) {
     gradients.emplace_back();
     if (hoisted.wantsGradient && isOfQueryColumns(hoisted))
       gradients.back() = launchColumns(number, hoisted);
@@ -572,7 +567,7 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   paddedQueries =
       sizes.roundUp(lowering.getDim(op.getQuery(), 2), task.shape.queries);
   chunks = getChunks(sizes, task.shape, op, weights.has_value());
-  for (const Hoisted &hoisted : lowering.plan.hoisted)
+  for (const Hoisted &hoisted : plan.hoisted)
     task.tableGradients.push_back(makeHoistSum(hoisted));
   addReads(launchStatistics());
   addWrites();

@@ -8,6 +8,14 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
+SmallVector<TileRow> sextant::codegen::getTileRows(Value first, int64_t count,
+                                                   int64_t distance) {
+  SmallVector<TileRow> rows;
+  for (int64_t row = 0; row < count; ++row)
+    rows.push_back({first, row * distance});
+  return rows;
+}
+
 /// Steps k0 .. k0 + steps - 1. Rows with the same pointer share the address
 /// computation; their offsets become displacements.
 static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,

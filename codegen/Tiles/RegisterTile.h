@@ -18,6 +18,10 @@ struct TileRow {
   int64_t offset = 0;
 };
 
+/// `count` rows that begin `distance` elements apart.
+llvm::SmallVector<TileRow> getTileRows(mlir::Value first, int64_t count,
+                                       int64_t distance);
+
 /// sum over k < count of broadcast(rows[r][k]) * vector(base + k * vectorStep
 /// + v * width), for each row r and vector v.
 struct RegisterTile {

@@ -1,9 +1,29 @@
 //===- HeadsBackward.cpp - Backward of scores of all heads ----------------===//
+//
+// Lanes are keys. One work item is (batch, chunk of key tiles); a tile of keys
+// is one panel of all heads:
+//
+//   for each tile of keys:
+//     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T
+//     for each block of queries that the tile's keys are not hidden from:
+//       the window of its offsets
+//       for each head: S = Q K^T, dP - delta
+//       for each query, for each vector of keys: the payload again, P, and the
+//         pullback of P (dP - delta); P replaces S, dS replaces dP
+//       with hinges, around each group of queries: their functions of all
+//         heads, and the moments of these
+//       every 16 queries: sums of the gradients of matrices
+//       for each head: dV^T += dO^T P; dK^T += Q^T dS; dQ += dS K
+//       the window of gradients
+//     dK, dV of all heads: transposed into rows, row maps pulled back
+//
+// dQ is the one output that items share: each chunk has its own.
+//
+//===----------------------------------------------------------------------===//
 
 #include "codegen/CPU/AllHeads/HeadsBackward.h"
-#include "codegen/Payload/Payload.h"
-#include "codegen/Tables/HeadsPayload.h"
-#include "codegen/Tiles/RegisterTile.h"
+#include "codegen/CPU/AllHeads/HeadsBlock.h"
+#include "codegen/CPU/Backward/BackwardOperands.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -11,188 +31,135 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-HeadsBackward::HeadsBackward(KernelBuilder &kernel, ArgumentBlock &arguments,
-                             const BackwardTask &task, ScratchLayout &layout,
-                             Value scratch)
-    : BackwardKernel(kernel, arguments, task, layout, scratch),
-      heads(task.weights->getHeads()),
-      // A line more: rows of different heads do not share a set of the cache.
-      tileStride(shape.queries * shape.keys + 16),
-      window(kernel, arguments, task.plan, task.sites,
-             shape.queries + shape.keys, layout, scratch),
-      gradientWindow(kernel, arguments, task.plan, task.sites,
-                     shape.queries + shape.keys, layout, scratch),
-      headsSite(kernel, arguments, task, window, gradientWindow, layout,
-                scratch) {
-  site.setOffsets(KernelSite::Offsets::InPlace);
-  headsSite.setHinges(&hinges);
-  auto reserve = [&](int64_t words) {
-    return kernel.advance(scratch, {layout.reserve(words)});
+namespace {
+class HeadsBackward {
+public:
+  explicit HeadsBackward(BackwardItem &at);
+
+  void emitItem();
+
+private:
+  /// Rows of a block of queries, in place or copied.
+  struct Rows {
+    Value base;
+    Index stride = 0;
   };
-  int64_t head = shape.keys * shape.headRow,
-          value = shape.keys * shape.valueRow;
-  keyRowsOfAll = reserve(heads * head);
-  keysOfAll = reserve(heads * head);
-  valuesOfAll = reserve(heads * value);
-  keyGradients = reserve(heads * head);
-  valueGradients = reserve(heads * value);
-  scores = reserve(heads * tileStride);
-  scoreGradients = reserve(heads * tileStride);
-  if (variesWith(task.plan, pos::Axis::head))
-    visibleStride = shape.queries * shape.keys;
-  visible = reserve((visibleStride ? heads : 1) * shape.queries * shape.keys);
+
+  void enterHead(Index number);
+  void forEachKeyHead(function_ref<void()> body);
+  void emitBlock();
+  Rows prepareRows(unsigned tensor, int64_t dim, int64_t row, bool mustCopy,
+                   Value buffer, function_ref<void()> copy);
+  Rows prepareQueries();
+  Rows prepareOutputGradients();
+  void emitProduct(const Rows &rows, Value packed, int64_t dim, Index group,
+                   ValueRange initial, Value to);
+  void emitProducts(Index low, Index high);
+  void addKeyGradients(const KeyTile::Operand &packed, const Rows &rows,
+                       Value scores, Index low, Index high);
+  void addQueryGradient(Index low, Index high);
+  void addGradients(Index low, Index high);
+
+  BackwardItem &at;
+  KernelBuilder &kernel = at.kernel;
+  ArgumentBlock &arguments = at.arguments;
+  const BackwardTask &task = at.task;
+  const BackwardShape &shape = task.shape;
+  ScoreForm form;
+  BackwardSite maskSite;
+  BackwardVisibility visibility;
+  HingeCells hinges;
+  KeyTile keys;
+  HeadsTiles tiles;
+  QueryBlock queries;
+  HeadsWindow window, gradientWindow;
+  HeadsGradients site;
+  HeadsMask mask;
+  HeadsPayloads payloads;
+};
+} // namespace
+
+HeadsBackward::HeadsBackward(BackwardItem &at)
+    : at(at), form(task.plan, shape.dot), maskSite(kernel, arguments, task),
+      visibility(at, maskSite),
+      hinges(kernel, arguments, task.plan, task.sites,
+             at.reserve(
+                 HingeCells::countWords(task.plan, shape.rows * shape.panel)),
+             shape.rows, shape.vectors, /*hasGradients=*/true),
+      keys(at, form, task.weights->getHeads()), tiles(at), queries(at, form),
+      window(kernel, arguments, task.plan, task.sites,
+             shape.queries + shape.keys, at.layout, at.scratch),
+      gradientWindow(kernel, arguments, task.plan, task.sites,
+                     shape.queries + shape.keys, at.layout, at.scratch),
+      site(at, window, gradientWindow), mask(tiles, maskSite, visibility),
+      payloads(tiles, site, hinges, form) {
+  maskSite.setOffsets(KernelSite::Offsets::InPlace);
+  maskSite.setHinges(&hinges);
+  site.setHinges(&hinges);
   form.moveFactorToKeys();
-  negativeShift = reserve(heads * shape.queries);
-  inverseSum = reserve(heads * shape.queries);
-  delta = reserve(heads * shape.queries);
-  kinds = reserve(2 * shape.queries / shape.rows);
 }
 
 //===----------------------------------------------------------------------===//
 // Loop nest
 //===----------------------------------------------------------------------===//
 
-ItemSpace HeadsBackward::getItems(KernelBuilder &kernel,
-                                  ArgumentBlock &arguments,
-                                  const BackwardTask &task) {
-  return ItemSpace(kernel, {arguments.getSize(task.sites.key, 0),
-                            arguments.getSize(*task.queryGradient, 0)});
-}
-
 void HeadsBackward::enterHead(Index number) {
-  head = number;
-  Index group = kernel.div(heads, arguments.getSize(task.sites.key, 1));
-  kvHead = kernel.div(head, group);
-  return querySite.enterHead(batch, head);
+  at.head = number;
+  Index group = kernel.div(tiles.heads, arguments.getSize(task.sites.key, 1));
+  at.kvHead = kernel.div(at.head, group);
+  queries.enterHead();
 }
 
-void HeadsBackward::emitItem(const Item &item) {
+void HeadsBackward::emitItem() {
   Index chunks = arguments.getSize(*task.queryGradient, 0);
-  batch = item[0];
-  chunk = item[1];
-  headsSite.enterItem(chunk, 0);
-  headsSite.enterHead(batch, Index(0));
-  site.enterHead(batch, Index(0));
+  site.enterItem(at.chunk, 0);
+  site.enterHead(at.batch, Index(0));
+  maskSite.enterHead(at.batch, Index(0));
   Index paddedQueries = arguments.getSize(*task.queryGradient, 3);
-  kernel.clear(arguments.getAddress(*task.queryGradient, {chunk, batch}),
-               kernel.mul(paddedQueries, heads * shape.headRow));
-  Index keyLength = arguments.getSize(task.sites.key, 2);
-  Index queryLength = arguments.getSize(task.sites.query, 2);
-  panelCount = 1;
-  kernel.loop(
-      kernel.mul(chunk, shape.keys), keyLength, kernel.mul(chunks, shape.keys),
-      [&](Value first) {
-        firstKey = first;
-        keyCount = kernel.min(shape.keys, kernel.sub(keyLength, firstKey));
-        beginTile();
-        keySide = enterRows(pos::Side::key, firstKey, shape.keys);
-        kernel.loop(0, queryLength, shape.queries, [&](Value firstOfBlock) {
-          firstQuery = firstOfBlock;
-          queryCount =
-              kernel.min(shape.queries, kernel.sub(queryLength, firstQuery));
-          groupEnd = kernel.roundUp(queryCount, shape.rows);
-          Visibility block = classifyRows(firstQuery, shape.queries);
-          kernel.when(block.some, [&] { emitBlock(); });
-        });
-        endTile();
-      });
+  kernel.clear(arguments.getAddress(*task.queryGradient, {at.chunk, at.batch}),
+               kernel.mul(paddedQueries, tiles.heads * shape.headRow));
+  kernel.loop(kernel.mul(at.chunk, shape.keys), at.getLength(pos::Side::key),
+              kernel.mul(chunks, shape.keys), [&](Value first) {
+                at.enterTile(first);
+                forEachKeyHead([&] { keys.load(); });
+                site.clearSums();
+                mask.enterTile();
+                kernel.loop(0, at.getLength(pos::Side::query), shape.queries,
+                            [&](Value firstOfBlock) {
+                              at.enterBlock(firstOfBlock);
+                              Visibility block = mask.classifyRows(
+                                  firstOfBlock, shape.queries);
+                              kernel.when(block.some, [&] { emitBlock(); });
+                            });
+                forEachKeyHead([&] { keys.store(); });
+                site.storeSums();
+              });
 }
 
-/// Stands at one head of the keys after the other: its sites, its panels of the
-/// tile.
+/// Stands at one head of the keys after the other.
 void HeadsBackward::forEachKeyHead(function_ref<void()> body) {
   kernel.loop(0, arguments.getSize(task.sites.key, 1), 1, [&](Value number) {
-    kvHead = number;
-    keyRows = panelOf(keyRowsOfAll, kvHead, shape.headRow);
-    keys = {panelOf(keysOfAll, kvHead, shape.headRow),
-            panelOf(keyGradients, kvHead, shape.headRow)};
-    values = {panelOf(valuesOfAll, kvHead, shape.valueRow),
-              panelOf(valueGradients, kvHead, shape.valueRow)};
-    keySite.enterHead(batch, kvHead);
-    valueSite.enterHead(batch, kvHead);
+    at.kvHead = number;
+    keys.enterHead();
     body();
   });
-}
-
-void HeadsBackward::beginTile() {
-  forEachKeyHead([&] { BackwardKernel::beginTile(); });
-  headsSite.clearSums();
-}
-
-void HeadsBackward::endTile() {
-  forEachKeyHead([&] { BackwardKernel::endTile(); });
-  headsSite.storeSums();
 }
 
 void HeadsBackward::emitBlock() {
   // Entry of (query, key) in the tables: padding + (Lq - 1 - query) + key. The
   // window begins with the block's last query.
-  Index entry = kernel.sub(arguments.getSize(task.sites.query, 2), firstQuery);
-  entry = kernel.add(kernel.add(entry, firstKey),
+  Index entry = kernel.sub(at.getLength(pos::Side::query), at.firstQuery);
+  entry = kernel.add(kernel.add(entry, at.firstKey),
                      task.sites.padding - shape.queries);
-  window.load(batch, entry);
+  window.load(at.batch, entry);
   gradientWindow.clear();
-  loadStatistics();
-  auto [low, high] = classifyGroups();
+  tiles.loadStatistics();
+  auto [low, high] = mask.classifyGroups();
   emitProducts(low, high);
-  emitVisibleLanes(low, high);
-  emitPayloads(low, high);
-  emitGradients(low, high);
-  gradientWindow.addTo(task.tableGradients, chunk, batch, entry);
-}
-
-/// What the softmax needs of the rows of the block, head by head.
-void HeadsBackward::loadStatistics() {
-  kernel.loop(0, heads, 1, [&](Value number) {
-    kernel.loop(0, shape.queries, kernel.width(), [&](Value row) {
-      for (auto [tensor, to] : {std::pair(task.negativeShift, negativeShift),
-                                {task.inverseSum, inverseSum},
-                                {task.negativeDelta, delta}})
-        kernel.storeVector(
-            kernel.loadVector(arguments.getAddress(
-                tensor, {batch, number, kernel.add(firstQuery, row)})),
-            to, {kernel.mul(number, shape.queries), row});
-    });
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Classes of groups
-//===----------------------------------------------------------------------===//
-
-BackwardKernel::Visibility HeadsBackward::classifyRows(Index first,
-                                                       int64_t count) {
-  if (variesWith(task.plan, pos::Axis::head)) {
-    auto constant = [&](bool value) { return kernel.constantI1(value); };
-    return {constant(false), constant(true)};
-  }
-  TileSide querySide = enterRows(pos::Side::query, first, count);
-  return emitVisibility(querySide, kernel.add(first, count), keySide,
-                        kernel.add(firstKey, shape.keys));
-}
-
-/// Stores the kinds of the groups of the block and gives the range of rows that
-/// may see some key.
-std::pair<Index, Index> HeadsBackward::classifyGroups() {
-  Values range = kernel.loop(
-      0, groupEnd, shape.rows,
-      {kernel.constantI64(shape.queries), kernel.constantI64(0)},
-      [&](Value group, ValueRange carried) -> Values {
-        Visibility cell =
-            classifyRows(kernel.add(firstQuery, group), shape.rows);
-        Index kind =
-            kernel.select(cell.all, TileKind::visible, TileKind::masked);
-        kind = kernel.select(cell.some, kind, TileKind::hidden);
-        kernel.store(
-            kernel.value(kind),
-            kernel.advance(kinds, {kernel.div(group, shape.rows)}, kernel.i64));
-        Index low = carried[0], high = carried[1];
-        return {
-            kernel.value(kernel.select(cell.some, kernel.min(low, group), low)),
-            kernel.value(
-                kernel.select(cell.some, kernel.add(group, shape.rows), high))};
-      });
-  return {range[0], range[1]};
+  mask.emitLanes(low, high);
+  payloads.emit(low, high);
+  addGradients(low, high);
+  gradientWindow.addTo(task.tableGradients, at.chunk, at.batch, entry);
 }
 
 //===----------------------------------------------------------------------===//
@@ -211,9 +178,10 @@ HeadsBackward::Rows HeadsBackward::prepareRows(unsigned tensor, int64_t dim,
   // The rows of a group must exist.
   Value isCopied =
       kernel.either(kernel.differ(arguments.getStride(tensor, 3), 1),
-                    kernel.differ(groupEnd, queryCount));
+                    kernel.differ(at.groupEnd, at.queryCount));
   kernel.when(isCopied, [&] { copy(); });
-  Value inPlace = arguments.getAddress(tensor, {batch, head, firstQuery});
+  Value inPlace =
+      arguments.getAddress(tensor, {at.batch, at.head, at.firstQuery});
   return Rows{kernel.selectF(isCopied, buffer, inPlace),
               kernel.select(isCopied, row, arguments.getStride(tensor, 2))};
 }
@@ -223,16 +191,14 @@ HeadsBackward::Rows HeadsBackward::prepareQueries() {
   return prepareRows(task.sites.query, shape.headDim, shape.headRow,
                      !maps.empty() || !shape.headParts.isSingle() ||
                          form.queryFactor != 1.0,
-                     queries.rows, [&] { return copyQueries(); });
+                     queries.getQueries().rows, [&] { queries.copyQueries(); });
 }
 
 HeadsBackward::Rows HeadsBackward::prepareOutputGradients() {
-  return prepareRows(
-      task.outputGradients.front(), shape.valueDim, shape.valueRow,
-      !shape.valueParts.isSingle(), outputGradients.rows, [&] {
-        return copyParts(task.outputGradients, firstQuery, groupEnd, {},
-                         querySite, outputGradients.rows);
-      });
+  return prepareRows(task.outputGradients.front(), shape.valueDim,
+                     shape.valueRow, !shape.valueParts.isSingle(),
+                     queries.getOutputGradients().rows,
+                     [&] { queries.copyOutputGradients(); });
 }
 
 void HeadsBackward::emitProduct(const Rows &rows, Value packed, int64_t dim,
@@ -257,185 +223,26 @@ void HeadsBackward::emitProduct(const Rows &rows, Value packed, int64_t dim,
 }
 
 void HeadsBackward::emitProducts(Index low, Index high) {
-  kernel.loop(0, heads, 1, [&](Value number) {
+  kernel.loop(0, tiles.heads, 1, [&](Value number) {
     enterHead(number);
     Rows query = prepareQueries();
     Rows gradient = prepareOutputGradients();
     Values zeros(shape.rows * shape.vectors, kernel.splatF32(0));
     kernel.loop(low, high, shape.rows, [&](Value group) {
-      emitProduct(query, panelOf(keysOfAll, kvHead, shape.headRow),
-                  shape.headDim, group, zeros, scoresOf(scores, head, group));
+      emitProduct(query, keys.ofHead(keys.getKeys().transposed, shape.headRow),
+                  shape.headDim, group, zeros,
+                  tiles.getRow(tiles.scores, at.head, group));
       // The accumulators start at -delta.
       Values initial;
-      Value from = kernel.advance(delta, {kernel.mul(head, shape.queries)});
+      Value from =
+          kernel.advance(tiles.delta, {kernel.mul(at.head, shape.queries)});
       for (int64_t r = 0; r < shape.rows; ++r)
         initial.append(shape.vectors, kernel.loadBroadcast(from, {group, r}));
-      emitProduct(gradient, panelOf(valuesOfAll, kvHead, shape.valueRow),
+      emitProduct(gradient,
+                  keys.ofHead(keys.getValues().transposed, shape.valueRow),
                   shape.valueDim, group, initial,
-                  scoresOf(scoreGradients, head, group));
+                  tiles.getRow(tiles.gradients, at.head, group));
     });
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Masks
-//===----------------------------------------------------------------------===//
-
-/// Stores which lanes a row sees. Gradients of the others become zero, so that
-/// whatever stands there reaches no sum, and so do scores, unless other heads
-/// see them: their payloads read the scores of all heads.
-void HeadsBackward::maskRow(Index number, Index row) {
-  for (int64_t v = 0; v < shape.vectors; ++v) {
-    int64_t lane = v * kernel.width();
-    site.enterCell(kernel.add(firstQuery, row), firstKey);
-    site.setPoint(0, v);
-    Value seen = emitVisible();
-    Value zero = kernel.splatF32(0);
-    kernel.storeVector(kernel.selectF(seen, kernel.splatF32(1), zero),
-                       visibleOf(number, row), {lane});
-    auto clearHidden = [&](Value tiles, Index head) {
-      Value at = kernel.advance(scoresOf(tiles, head, row), {lane});
-      kernel.storeVector(kernel.selectF(seen, kernel.loadVector(at), zero), at);
-    };
-    if (visibleStride)
-      clearHidden(scoreGradients, number);
-    else
-      kernel.loop(0, heads, 1, [&](Value head) {
-        clearHidden(scores, head);
-        clearHidden(scoreGradients, head);
-      });
-  }
-}
-
-void HeadsBackward::emitVisibleLanes(Index low, Index high) {
-  auto setRow = [&](Index number, Index row, Value value) {
-    for (int64_t v = 0; v < shape.vectors; ++v)
-      kernel.storeVector(value, visibleOf(number, row), {v * kernel.width()});
-  };
-  kernel.loop(0, visibleStride ? heads : 1, 1, [&](Value number) {
-    if (visibleStride)
-      site.enterHead(batch, Index(number));
-    kernel.loop(low, kernel.min(high, queryCount), 1, [&](Value row) {
-      Index kind = kernel.load(
-          kernel.i64,
-          kernel.advance(kinds, {kernel.div(row, shape.rows)}, kernel.i64));
-      kernel.when(
-          kernel.equal(kind, TileKind::visible),
-          [&] { setRow(number, row, kernel.splatF32(1)); },
-          [&] { maskRow(number, row); });
-    });
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Payloads
-//===----------------------------------------------------------------------===//
-
-/// `group` is the first row that functions of hinges were computed for.
-void HeadsBackward::moveTo(Index group, Index row, Index lane) {
-  headsSite.enterCell(kernel.add(firstQuery, row), kernel.add(firstKey, lane));
-  headsSite.setPoint(0, 0);
-  headsSite.setEntry(kernel.add(kernel.sub(shape.queries - 1, row), lane));
-  headsSite.setCellPlace(
-      kernel.add(kernel.mul(kernel.sub(row, group), shape.keys), lane));
-}
-
-void HeadsBackward::emitPoint(Index row, Index lane) {
-  Value score = kernel.advance(scoresOf(scores, 0, row), {lane});
-  Value gradient = kernel.advance(scoresOf(scoreGradients, 0, row), {lane});
-  Value seen = kernel.advance(visibleOf(0, row), {lane});
-  Value shiftOfRow = kernel.advance(negativeShift, {row});
-  Value inverseOfRow = kernel.advance(inverseSum, {row});
-  pos::ScoreOp op = task.plan.score;
-  Block &body = op.getBody().front();
-  Value zero = kernel.splatF32(0);
-  auto loadSeen = [&](int64_t h) {
-    return kernel.compareF(arith::CmpFPredicate::UNE,
-                           kernel.loadVector(seen, {h * visibleStride}), zero);
-  };
-  // Where masks differ, what one head sees takes the scores of all.
-  Value isSeenByOne;
-  for (int64_t h = 0; visibleStride && h < heads; ++h)
-    isSeenByOne = kernel.either(isSeenByOne, loadSeen(h));
-  Values arguments;
-  for (int64_t h = 0; h < heads; ++h) {
-    Value argument = kernel.loadVector(score, {h * tileStride});
-    arguments.push_back(
-        isSeenByOne ? kernel.selectF(isSeenByOne, argument, zero) : argument);
-  }
-  Values seeds;
-  auto emitProbabilities = [&](HeadsEmitter &emitter) -> LogicalResult {
-    FailureOr<Values> results =
-        emitter.getAll(body.getTerminator()->getOperand(0));
-    if (failed(results))
-      return failure();
-    // Loaded again: the payload leaves no register free.
-    Value isSeen;
-    for (int64_t h = 0; h < heads; ++h) {
-      if (!isSeen || visibleStride)
-        isSeen = loadSeen(h);
-      Value exponent = form.emitExponent(
-          kernel, (*results)[h],
-          kernel.loadBroadcast(shiftOfRow, {h * shape.queries}));
-      Value p =
-          kernel.mulF(kernel.exp2(exponent),
-                      kernel.loadBroadcast(inverseOfRow, {h * shape.queries}));
-      p = kernel.selectF(isSeen, p, zero);
-      kernel.storeVector(p, score, {h * tileStride});
-      seeds.push_back(
-          kernel.mulF(p, kernel.loadVector(gradient, {h * tileStride})));
-    }
-    return success();
-  };
-  auto getSeeds = [&](Index first, int64_t count) {
-    return Values(ArrayRef<Value>(seeds).slice(first.getConstant(), count));
-  };
-  FailureOr<Values> pulled = emitHeadsPullback(
-      kernel.builder, body, arguments, emitProbabilities, getSeeds, headsSite);
-  if (failed(pulled))
-    return kernel.check(failure());
-  for (int64_t h = 0; h < heads; ++h)
-    kernel.storeVector((*pulled)[h], gradient, {h * tileStride});
-}
-
-/// Rows [group, end); gradients of matrices are kept since row `step`.
-void HeadsBackward::emitRows(Index step, Index group, Index end) {
-  kernel.loop(group, end, 1, [&](Value row) {
-    kernel.loop(0, shape.keys, kernel.width(), [&](Value lane) {
-      headsSite.setStep(
-          kernel.add(kernel.mul(kernel.sub(row, step), shape.keys), lane));
-      moveTo(group, row, lane);
-      emitPoint(row, lane);
-    });
-  });
-}
-
-/// Rows [step, end).
-void HeadsBackward::emitGroups(Index step, Index end) {
-  if (task.plan.hingeSums.empty()) {
-    emitRows(step, step, end);
-    return;
-  }
-  kernel.loop(step, end, shape.rows, [&](Value group) {
-    Index last = kernel.min(kernel.add(group, shape.rows), end);
-    auto moveToVector = [&](Index row, Index vector) {
-      moveTo(group, kernel.add(group, row), kernel.mul(vector, kernel.width()));
-    };
-    hinges.fill(headsSite, moveToVector, kernel.sub(last, group));
-    emitRows(step, group, last);
-    kernel.loop(0, heads, 1, [&](Value number) {
-      head = number;
-      addHingeMoments();
-    });
-  });
-}
-
-void HeadsBackward::emitPayloads(Index low, Index high) {
-  Index end = kernel.min(high, queryCount);
-  kernel.loop(low, end, HeadsGradients::rows, [&](Value first) {
-    Index last = kernel.min(kernel.add(first, HeadsGradients::rows), end);
-    emitGroups(first, last);
-    headsSite.addProducts(kernel.mul(kernel.sub(last, first), shape.keys));
   });
 }
 
@@ -443,91 +250,59 @@ void HeadsBackward::emitPayloads(Index low, Index high) {
 // dV, dK and dQ
 //===----------------------------------------------------------------------===//
 
-/// gradient[row lanes][keys] += rows^T times rows [low, high) of `tile`.
-void HeadsBackward::accumulate(const Rows &rows, Value tile, Value gradient,
-                               int64_t row, Index low, Index high) {
-  RegisterTile product;
-  product.rowStep = rows.stride;
-  product.base = tile;
-  product.vectorStep = shape.keys;
-  product.vectors = shape.vectors;
-  product.count = kernel.sub(high, low);
-  Value first = kernel.advance(rows.base, {kernel.mul(low, rows.stride)});
-  kernel.loop(0, row, shape.rows, [&](Value lane) {
-    Value at = kernel.advance(first, {lane});
-    Value to = kernel.advance(gradient, {kernel.mul(lane, shape.keys)});
-    SmallVector<TileRow> tileRows;
-    for (int64_t r = 0; r < shape.rows; ++r)
-      tileRows.push_back({at, r});
-    product.rows = tileRows;
-    addTile(kernel, product, to, shape.keys);
-  });
+/// gradient[row lanes][keys] += rows^T times rows [low, high) of `scores`.
+void HeadsBackward::addKeyGradients(const KeyTile::Operand &packed,
+                                    const Rows &rows, Value scores, Index low,
+                                    Index high) {
+  RegisterTile tile;
+  tile.rowStep = rows.stride;
+  tile.base = tiles.getRow(scores, at.head, low);
+  tile.vectorStep = shape.keys;
+  tile.count = kernel.sub(high, low);
+  // In place, rows end with the head dim.
+  keys.addToGradient(keys.ofHead(packed.gradient, packed.row), tile,
+                     kernel.advance(rows.base, {kernel.mul(low, rows.stride)}),
+                     llvm::alignTo(packed.dim, shape.rows));
 }
 
-void HeadsBackward::emitGradients(Index low, Index high) {
-  Index end = kernel.min(high, queryCount);
-  kernel.loop(0, heads, 1, [&](Value number) {
+void HeadsBackward::addGradients(Index low, Index high) {
+  Index end = kernel.min(high, at.queryCount);
+  kernel.loop(0, tiles.heads, 1, [&](Value number) {
     enterHead(number);
     Rows gradient = prepareOutputGradients();
     Rows query = prepareQueries();
-    // In place, rows end with the head dim.
-    auto lanesOf = [&](int64_t dim) { return llvm::alignTo(dim, shape.rows); };
-    accumulate(gradient, scoresOf(scores, head, low),
-               panelOf(valueGradients, kvHead, shape.valueRow),
-               lanesOf(shape.valueDim), low, end);
-    accumulate(query, scoresOf(scoreGradients, head, low),
-               panelOf(keyGradients, kvHead, shape.headRow),
-               lanesOf(shape.headDim), low, end);
-    emitQueryGradient(low, high);
+    addKeyGradients(keys.getValues(), gradient, tiles.scores, low, end);
+    addKeyGradients(keys.getKeys(), query, tiles.gradients, low, end);
+    addQueryGradient(low, high);
   });
 }
 
 /// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes].
-void HeadsBackward::emitQueryGradient(Index low, Index high) {
+void HeadsBackward::addQueryGradient(Index low, Index high) {
   int64_t row = shape.headRow;
-  Value base = arguments.getAddress(*task.queryGradient,
-                                    {chunk, batch, head, firstQuery});
-  Value slabs = panelOf(keyRowsOfAll, kvHead, row);
+  Value base = arguments.getAddress(
+      *task.queryGradient, {at.chunk, at.batch, at.head, at.firstQuery});
+  Value slabs = keys.getSlabs();
   kernel.loop(low, high, shape.rows, [&](Value group) {
-    Value from = scoresOf(scoreGradients, head, group);
+    Value from = tiles.getRow(tiles.gradients, at.head, group);
     Value to = kernel.advance(base, {kernel.mul(group, row)});
-    SmallVector<TileRow> tileRows;
-    for (int64_t r = 0; r < shape.rows; ++r)
-      tileRows.push_back({from, r * shape.keys});
+    SmallVector<TileRow> rows = getTileRows(from, shape.rows, shape.keys);
     kernel.prefetch(to, {shape.rows * row}, shape.rows * row,
                     CacheLevel::First);
-    forEachSlab([&](Index lane, int64_t vectors) {
+    keys.forEachSlab(slabs, [&](Index lane, int64_t vectors, Value slab) {
       RegisterTile tile;
-      tile.rows = tileRows;
-      tile.base = getSlab(slabs, lane);
+      tile.rows = rows;
+      tile.base = slab;
       tile.vectorStep = vectors * kernel.width();
       tile.vectors = vectors;
-      tile.count = keyCount;
+      tile.count = at.keyCount;
       addTile(kernel, tile, kernel.advance(to, {lane}), row);
     });
   });
 }
 
-//===----------------------------------------------------------------------===//
-// Kernel
-//===----------------------------------------------------------------------===//
-
 void codegen::createHeadsBackward(const Lowering &lowering, StringRef suffix,
                                   const BackwardTask &task,
                                   const VectorTarget &target) {
-  ScratchLayout layout;
-  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return HeadsBackward::getItems(kernel, arguments, task);
-  };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const Items &items, Value scratch) {
-    HeadsBackward backward(kernel, arguments, task, layout, scratch);
-    items.forEach([&](const Item &item) { backward.emitItem(item); });
-  };
-  // Called after `run`, which hands the memory out.
-  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
-    return Index(layout.getBytes());
-  };
-  createKernel(lowering, suffix, task.operands, target,
-               {items, scratchBytes, run});
+  createBackward<HeadsBackward>(lowering, suffix, task, target);
 }

@@ -231,21 +231,7 @@ void HeadsGradients::clearSums() {
   }
 }
 
-/// Adds the sum of the lanes to a sum in double.
-void HeadsGradients::addToChunk(Value lanes, Value address) {
-  Type f64 = kernel.f64;
-  Value addend = kernel.widen(kernel.sumLanes(lanes));
-  kernel.store(arith::AddFOp::create(kernel.builder, kernel.loc,
-                                     kernel.load(f64, address), addend),
-               address);
-}
-
 void HeadsGradients::storeSums() {
-  int64_t width = kernel.width();
-  Type f64 = kernel.f64;
-  auto lanesOf = [&](Value from, Index element) {
-    return kernel.loadVector(from, {kernel.mul(element, width)});
-  };
   // The sums of all heads are those of the first head of the keys.
   auto chunkSums = [&](Value param) {
     unsigned number = cast<BlockArgument>(param).getArgNumber();
@@ -254,32 +240,36 @@ void HeadsGradients::storeSums() {
   };
   for (const Sums &entry : getAllSums()) {
     Value from = getSums(entry.owner);
+    auto addEach = [&](function_ref<Value(Index element)> getSum) {
+      kernel.loop(0, entry.elements, 1, [&](Value element) {
+        Index first = kernel.mul(element, kernel.width());
+        Value addend = kernel.sumLanes(kernel.loadVector(from, {first}));
+        kernel.addToF64(getSum(element), addend);
+      });
+    };
     Operation *op = entry.owner.getDefiningOp();
     if (auto contract = dyn_cast<pos::ContractOp>(op)) {
       int64_t columns = getVectorExtent(contract.getVector());
-      unsigned matrix =
-          *task.sites.params[cast<BlockArgument>(contract.getMatrix())
-                                 .getArgNumber()];
-      Value to = chunkSums(contract.getMatrix());
-      kernel.loop(0, entry.elements, 1, [&](Value element) {
+      auto matrix = cast<BlockArgument>(contract.getMatrix());
+      unsigned tensor = *task.sites.params[matrix.getArgNumber()];
+      Value to = chunkSums(matrix);
+      addEach([&](Index element) {
         Index place = kernel.add(
             kernel.mul(kernel.div(element, columns),
-                       arguments.getSize(matrix, 1)),
+                       arguments.getSize(tensor, 1)),
             kernel.add(kernel.rem(element, columns), getFirstColumn(contract)));
-        addToChunk(lanesOf(from, element), kernel.advance(to, {place}, f64));
+        return kernel.advance(to, {place}, kernel.f64);
       });
     } else if (auto param = dyn_cast<pos::ElementsOp>(op)) {
       Value to = chunkSums(param.getParam());
-      kernel.loop(0, entry.elements, 1, [&](Value element) {
-        addToChunk(lanesOf(from, element), kernel.advance(to, {element}, f64));
+      addEach([&](Index element) {
+        return kernel.advance(to, {element}, kernel.f64);
       });
     } else {
       const Hoisted *hoisted = plan.find(cast<pos::HoistOp>(op));
       unsigned tensor = *task.tableGradients[hoisted - plan.hoisted.data()];
-      kernel.loop(0, entry.elements, 1, [&](Value row) {
-        addToChunk(
-            lanesOf(from, row),
-            arguments.getAddress(tensor, {getChunk(), headPlace.batch, row}));
+      addEach([&](Index row) {
+        return arguments.getAddress(tensor, {getChunk(), headPlace.batch, row});
       });
     }
   }

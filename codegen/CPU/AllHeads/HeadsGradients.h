@@ -17,6 +17,7 @@
 #define SEXTANT_CODEGEN_CPU_ALLHEADS_HEADSGRADIENTS_H
 
 #include "codegen/CPU/AllHeads/HeadsSite.h"
+#include "codegen/CPU/Backward/BackwardItem.h"
 #include "codegen/CPU/Backward/BackwardSite.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -27,13 +28,11 @@ public:
   /// Rows of points whose cotangents and elements are kept.
   static constexpr int64_t rows = 16;
 
-  HeadsGradients(KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const BackwardTask &task, HeadsWindow &window,
-                 HeadsWindow &gradientWindow, ScratchLayout &layout,
-                 mlir::Value scratch)
-      : HeadsSite(*task.weights, task.packed, window, layout, scratch, kernel,
-                  arguments, task),
-        task(task), gradients(gradientWindow) {}
+  HeadsGradients(BackwardItem &at, HeadsWindow &window,
+                 HeadsWindow &gradientWindow)
+      : HeadsSite(*at.task.weights, at.task.packed, window, at.layout,
+                  at.scratch, at.kernel, at.arguments, at.task),
+        task(at.task), gradients(gradientWindow) {}
 
   /// The place of the point among those that are kept: lanes since the first.
   void setStep(Index lanes) { step = lanes; }
@@ -79,7 +78,6 @@ private:
   void addTile(mlir::Value results, mlir::Value operands, mlir::Value sums,
                int64_t columns, Index lanes, int64_t tileRows,
                int64_t tileColumns);
-  void addToChunk(mlir::Value lanes, mlir::Value address);
 
   const BackwardTask &task;
   HeadsWindow &gradients;

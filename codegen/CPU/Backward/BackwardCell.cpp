@@ -1,6 +1,6 @@
-//===- BackwardCell.cpp - P and dS of a group of rows and a panel of keys -===//
+//===- BackwardCell.cpp - P and dS of a register tile ---------------------===//
 
-#include "codegen/CPU/Backward/BackwardKernel.h"
+#include "codegen/CPU/Backward/BackwardCell.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/RegisterTile.h"
 
@@ -10,19 +10,34 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
+BackwardCell::BackwardCell(BackwardItem &at, const KeyTile &keys,
+                           const QueryBlock &queries, BackwardSite &site,
+                           BackwardVisibility &visibility, GradientSums &sums,
+                           const ScoreForm &form)
+    : at(at), keys(keys), queries(queries), site(site), visibility(visibility),
+      sums(sums), form(form) {
+  Value gradientTile = sums.reserveTile();
+  int64_t pairs = shape.queries / 2 * shape.keys;
+  Value probabilities =
+      at.reserve(shape.dot ? pairs : shape.queries * shape.stride);
+  Value scoreGradients = shape.dot ? at.reserve(pairs) : gradientTile;
+  Value scoreGradientRows = shape.dot ? at.reserve(pairs) : gradientTile;
+  tiles = {probabilities, scoreGradients, scoreGradientRows, gradientTile};
+  cellProbabilities = at.reserve(shape.rows * shape.panel);
+  cellScores = at.reserve(shape.rows * shape.panel);
+  cellSlopes = at.reserve(rollsRows() ? shape.rows * shape.panel : 0);
+}
+
 //===----------------------------------------------------------------------===//
 // Products along lanes: S and dP
 //===----------------------------------------------------------------------===//
 
-Values BackwardKernel::emitProduct(const Streamed &streamed,
-                                   const Packed &packed, int64_t dim,
-                                   int64_t row, Index group, Index panel,
-                                   ValueRange initial) {
-  int64_t words = getWords(row);
+Values BackwardCell::emitProduct(const QueryBlock::Operand &streamed,
+                                 const KeyTile::Operand &packed, Index group,
+                                 Index panel, ValueRange initial) {
+  int64_t words = packed.row / shape.perStep();
   Value first = kernel.advance(streamed.rows, {kernel.mul(group, words)});
-  SmallVector<TileRow> rows;
-  for (int64_t r = 0; r < shape.rows; ++r)
-    rows.push_back({first, r * words});
+  SmallVector<TileRow> rows = getTileRows(first, shape.rows, words);
   RegisterTile tile;
   tile.rows = rows;
   tile.base = kernel.advance(packed.transposed,
@@ -31,48 +46,21 @@ Values BackwardKernel::emitProduct(const Streamed &streamed,
   tile.vectors = shape.vectors;
   // Padding is zero.
   tile.count =
-      llvm::alignTo(shape.dot ? llvm::divideCeil(dim, 2) : dim, tile.unroll);
+      llvm::alignTo(llvm::divideCeil(packed.dim, shape.perStep()), tile.unroll);
   tile.pairs = shape.dot;
   return emitTile(kernel, tile, initial);
 }
 
 /// A value of a row of queries, in all lanes.
-Value BackwardKernel::loadStatistics(unsigned tensor, Index group, Index row) {
-  Value base = arguments.getAddress(tensor, {batch, head});
-  return kernel.loadBroadcast(base, {firstQuery, group, row});
+Value BackwardCell::loadStatistics(unsigned tensor, Index group, Index row) {
+  Value base = at.arguments.getAddress(tensor, {at.batch, at.head});
+  return kernel.loadBroadcast(base, {at.firstQuery, group, row});
 }
 
-/// Whether payloads stand in a loop over the rows of a cell and take products
-/// from memory. A payload with a scan is long, and it is written once for each
-/// sweep, with and without mask, and once more for rows that are done: unrolled
-/// as well, it would take seconds to compile.
-bool BackwardKernel::rollsRows() { return !task.plan.scans.empty(); }
-
-void BackwardKernel::forRows(function_ref<void(Index row)> body) {
-  if (rollsRows())
-    return kernel.loop(0, shape.rows, 1, [&](Value row) { body(row); });
-  for (int64_t row = 0; row < shape.rows; ++row)
-    body(row);
-}
-
-void BackwardKernel::keepProducts(ValueRange products, Value memory) {
-  if (rollsRows())
-    for (auto [number, product] : llvm::enumerate(products))
-      kernel.storeVector(product, memory,
-                         {static_cast<int64_t>(number) * kernel.width()});
-}
-
-Values BackwardKernel::loadCell(Value memory) {
-  Values cell;
-  for (int64_t number = 0; number < shape.rows * shape.vectors; ++number)
-    cell.push_back(kernel.loadVector(memory, {number * kernel.width()}));
-  return cell;
-}
-
-void BackwardKernel::emitCell(Index group, Index panel, bool isMasked) {
+void BackwardCell::emit(Index group, Index panel, bool isMasked) {
   Values initial(shape.rows * shape.vectors, kernel.splatF32(0.0));
-  Values scores = emitProduct(queries, keys, shape.headDim, shape.headRow,
-                              group, panel, initial);
+  Values scores =
+      emitProduct(queries.getQueries(), keys.getKeys(), group, panel, initial);
   emitProbabilities(scores, group, panel, isMasked);
   // The accumulators start at -delta.
   for (int64_t r = 0; r < shape.rows; ++r) {
@@ -80,54 +68,60 @@ void BackwardKernel::emitCell(Index group, Index panel, bool isMasked) {
     for (int64_t v = 0; v < shape.vectors; ++v)
       initial[r * shape.vectors + v] = delta;
   }
-  Values gradients = emitProduct(outputGradients, values, shape.valueDim,
-                                 shape.valueRow, group, panel, initial);
+  Values gradients = emitProduct(queries.getOutputGradients(), keys.getValues(),
+                                 group, panel, initial);
   emitScoreGradients(gradients, group, panel, isMasked);
-  addHingeMoments();
 }
 
-void BackwardKernel::addHingeMoments() {
-  if (site.scans.getSweep() == BackwardScans::Sweep::Totals)
-    return;
-  SmallVector<Value> moments;
-  for (const PartialSum &sum : task.hingeMoments)
-    moments.push_back(sum ? arguments.getAddress(*sum, {chunk, batch, head})
-                          : Value());
-  hinges.addMoments(batch, head, moments);
+//===----------------------------------------------------------------------===//
+// Points of a cell
+//===----------------------------------------------------------------------===//
+
+void BackwardCell::forRows(function_ref<void(Index row)> body) {
+  if (rollsRows())
+    return kernel.loop(0, shape.rows, 1, [&](Value row) { body(row); });
+  for (int64_t row = 0; row < shape.rows; ++row)
+    body(row);
+}
+
+void BackwardCell::keepProducts(ValueRange products, Value memory) {
+  if (rollsRows())
+    for (auto [number, product] : llvm::enumerate(products))
+      kernel.storeVector(product, memory,
+                         {static_cast<int64_t>(number) * kernel.width()});
+}
+
+Values BackwardCell::loadCell(Value memory) {
+  Values cell;
+  for (int64_t number = 0; number < shape.rows * shape.vectors; ++number)
+    cell.push_back(kernel.loadVector(memory, {number * kernel.width()}));
+  return cell;
+}
+
+/// Moves the site to a vector of a row, in the order of the scans.
+BackwardCell::Point BackwardCell::enterPoint(ValueRange products, Value memory,
+                                             Index row, int64_t step) {
+  int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
+  Index inCell = kernel.add(kernel.mul(row, shape.panel), v * kernel.width());
+  Value product = rollsRows() ? kernel.loadVector(memory, {inCell})
+                              : products[row.getConstant() * shape.vectors + v];
+  site.setPoint(row, v);
+  return {v, product, inCell};
 }
 
 /// Scans ask which keys are visible.
-void BackwardKernel::findVisible(bool isMasked) {
+void BackwardCell::findVisible(bool isMasked) {
   bool asks = isMasked && !task.plan.scans.empty();
-  site.scans.setVisible(asks ? emitVisible() : Value());
+  site.scans.setVisible(asks ? visibility.emitLanes() : Value());
 }
 
 //===----------------------------------------------------------------------===//
 // Scores and what follows from them
 //===----------------------------------------------------------------------===//
 
-/// Whether the score payload's pullback needs the score.
-bool BackwardKernel::keepsScores() {
-  return task.plan.score && !form.isAdditive;
-}
-
-Value BackwardKernel::emitVisible() {
-  // Lanes past the last key and rows past the last query are hidden as well.
-  Value visible = kernel.lanesBelow(
-      kernel.sub(arguments.getSize(task.sites.key, 2), site.getKey()));
-  Value isRow = kernel.broadcast(
-      kernel.less(site.getQuery(), arguments.getSize(task.sites.query, 2)));
-  visible = kernel.both(visible, isRow);
-  pos::MaskOp mask = task.plan.mask;
-  if (!mask)
-    return visible;
-  Values seen = callPayload(kernel, mask.getBody().front(), {}, site);
-  return kernel.both(visible, kernel.broadcast(seen.front()));
-}
-
 /// P = exp(score - shift) / sum, of the score that the forward had.
-void BackwardKernel::emitProbabilities(ValueRange products, Index group,
-                                       Index panel, bool isMasked) {
+void BackwardCell::emitProbabilities(ValueRange products, Index group,
+                                     Index panel, bool isMasked) {
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
@@ -137,12 +131,7 @@ void BackwardKernel::emitProbabilities(ValueRange products, Index group,
     Value negativeShift = loadStatistics(task.negativeShift, group, r);
     Value inverseSum = loadStatistics(task.inverseSum, group, r);
     for (int64_t step = 0; step < shape.vectors; ++step) {
-      int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
-      Index inCell = kernel.add(kernel.mul(r, shape.panel), v * kernel.width());
-      Value product = rollsRows()
-                          ? kernel.loadVector(cellScores, {inCell})
-                          : products[r.getConstant() * shape.vectors + v];
-      site.setPoint(r, v);
+      auto [v, product, inCell] = enterPoint(products, cellScores, r, step);
       findVisible(isMasked);
       auto emitPayloadAt = [&](Value argument) {
         if (keepsScores())
@@ -159,12 +148,12 @@ void BackwardKernel::emitProbabilities(ValueRange products, Index group,
                             /*isForBf16=*/shape.dot);
       p = kernel.mulF(p, inverseSum);
       if (isMasked)
-        p = kernel.selectF(emitVisible(), p, kernel.splatF32(0.0));
+        p = kernel.selectF(visibility.emitLanes(), p, kernel.splatF32(0.0));
       if (shape.dot)
         kernel.storeVector(p, cellProbabilities, {inCell});
       else
         kernel.storeVector(
-            p, probabilities,
+            p, tiles.probabilities,
             {cell, kernel.mul(r, shape.stride), v * kernel.width()});
       if (!rollsRows())
         stored[r.getConstant() * shape.vectors + v] = p;
@@ -173,12 +162,12 @@ void BackwardKernel::emitProbabilities(ValueRange products, Index group,
   forRows(emitRow);
   if (shape.dot)
     storePairs(rollsRows() ? loadCell(cellProbabilities) : stored,
-               probabilities, group, panel);
+               getPairs(tiles.probabilities, group, panel));
 }
 
 /// dS = P (dP - delta), pulled back through the score payload.
-void BackwardKernel::emitScoreGradients(ValueRange products, Index group,
-                                        Index panel, bool isMasked) {
+void BackwardCell::emitScoreGradients(ValueRange products, Index group,
+                                      Index panel, bool isMasked) {
   pos::ScoreOp scoreOp = task.plan.score;
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
@@ -187,15 +176,11 @@ void BackwardKernel::emitScoreGradients(ValueRange products, Index group,
   keepProducts(products, cellSlopes);
   auto emitRow = [&](Index r) {
     for (int64_t step = 0; step < shape.vectors; ++step) {
-      int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
-      Index inCell = kernel.add(kernel.mul(r, shape.panel), v * kernel.width());
+      auto [v, product, inCell] = enterPoint(products, cellSlopes, r, step);
       Index place = kernel.add(kernel.mul(r, shape.stride), v * kernel.width());
-      Value p = shape.dot ? kernel.loadVector(cellProbabilities, {inCell})
-                          : kernel.loadVector(probabilities, {cell, place});
-      site.setPoint(r, v);
-      Value product = rollsRows()
-                          ? kernel.loadVector(cellSlopes, {inCell})
-                          : products[r.getConstant() * shape.vectors + v];
+      Value p = shape.dot
+                    ? kernel.loadVector(cellProbabilities, {inCell})
+                    : kernel.loadVector(tiles.probabilities, {cell, place});
       Value slope = addWeightedRows(product, p);
       findVisible(isMasked);
       Value gradient = kernel.mulF(slope, p);
@@ -215,7 +200,7 @@ void BackwardKernel::emitScoreGradients(ValueRange products, Index group,
         continue;
       sums.record(gradient, site.getCotangents(), cell, place);
       if (!shape.dot || sums.usesScoreGradients())
-        kernel.storeVector(gradient, gradientTile, {cell, place});
+        kernel.storeVector(gradient, tiles.gradientTile, {cell, place});
     }
   };
   forRows(emitRow);
@@ -223,11 +208,9 @@ void BackwardKernel::emitScoreGradients(ValueRange products, Index group,
     return;
   if (rollsRows())
     stored = loadCell(cellSlopes);
-  storePairs(stored, scoreGradients, group, panel);
+  storePairs(stored, getPairs(tiles.scoreGradients, group, panel));
   // Neighbouring keys as pairs.
-  Value to =
-      kernel.advance(scoreGradientRows, {kernel.mul(group, shape.keys / 2),
-                                         kernel.mul(panel, shape.panel / 2)});
+  Value to = getPairs(tiles.scoreGradientRows, group, panel, /*keysPerWord=*/2);
   for (int64_t r = 0; r < shape.rows; ++r)
     for (int64_t v = 0; v < shape.vectors; v += 2) {
       Value both = kernel.truncatePair(stored[r * shape.vectors + v],
@@ -237,20 +220,47 @@ void BackwardKernel::emitScoreGradients(ValueRange products, Index group,
     }
 }
 
-/// Two rows of a cell become one row of pairs, in [queries / 2][keys].
-void BackwardKernel::storePairs(ValueRange cell, Value pairs, Index group,
-                                Index panel) {
-  Value to = kernel.advance(pairs, {kernel.mul(group, shape.keys / 2),
-                                    kernel.mul(panel, shape.panel)});
+/// Where a cell is in a tile of pairs: of rows, [queries / 2][keys], or of
+/// neighbouring keys, [queries][keys / 2].
+Value BackwardCell::getPairs(Value tile, Index group, Index panel,
+                             int64_t keysPerWord) {
+  return kernel.advance(tile, {kernel.mul(group, shape.keys / 2),
+                               kernel.mul(panel, shape.panel / keysPerWord)});
+}
+
+/// Two rows of a cell become one row of pairs.
+void BackwardCell::storePairs(ValueRange cell, Value pairs) {
   for (int64_t r = 0; r < shape.rows; r += 2)
     for (int64_t v = 0; v < shape.vectors; ++v)
       kernel.storeVector(kernel.pairRows(cell[r * shape.vectors + v],
                                          cell[(r + 1) * shape.vectors + v]),
-                         to, {r / 2 * shape.keys + v * kernel.width()});
+                         pairs, {r / 2 * shape.keys + v * kernel.width()});
 }
 
-/// A hidden cell is zero wherever a product or a sum may read it.
-void BackwardKernel::clearCell(Index group, Index panel) {
+/// What weighted rows add to dP, and the sums of P per row of their tables.
+Value BackwardCell::addWeightedRows(Value gradient, Value p) {
+  for (size_t number = 0; number < task.plan.weightedRows.size(); ++number) {
+    pos::WeightedRowsOp op = task.plan.weightedRows[number];
+    Values row = callPayload(kernel, op.getBody().front(), {}, site);
+    auto table = cast<BlockArgument>(op.getTable());
+    Index rows =
+        at.arguments.getSize(*task.sites.params[table.getArgNumber()], 0);
+    Value product = kernel.broadcast(site.products.readQueryProducts(
+        task.sites.outputProducts[number], rows, row.front()));
+    // A hidden key may have any row.
+    Value isSeen =
+        kernel.compareF(arith::CmpFPredicate::UNE, p, kernel.splatF32(0.0));
+    gradient = kernel.addF(
+        gradient, kernel.selectF(isSeen, product, kernel.splatF32(0.0)));
+    if (task.bucketGradients[number] &&
+        site.scans.getSweep() != BackwardScans::Sweep::Totals)
+      site.products.addToQueryProducts(*task.bucketGradients[number], rows,
+                                       row.front(), p);
+  }
+  return gradient;
+}
+
+void BackwardCell::clear(Index group, Index panel, ArrayRef<Value> others) {
   auto clearRows = [&](Value base, int64_t rows, int64_t stride,
                        int64_t vectors) {
     for (int64_t r = 0; r < rows; ++r)
@@ -258,25 +268,21 @@ void BackwardKernel::clearCell(Index group, Index panel) {
         kernel.storeVector(kernel.splatF32(0.0), base,
                            {r * stride + v * kernel.width()});
   };
-  SmallVector<Value> tiles = sums.getOwnTiles();
+  SmallVector<Value> cleared = sums.getOwnTiles();
   if (!shape.dot)
-    tiles.append({probabilities, gradientTile});
+    cleared.append({tiles.probabilities, tiles.gradientTile});
   else if (sums.usesScoreGradients())
-    tiles.push_back(gradientTile);
-  for (const OffsetBlock &block : offsetBlocks)
-    tiles.push_back(block.gradients);
-  for (Value tile : tiles)
+    cleared.push_back(tiles.gradientTile);
+  llvm::append_range(cleared, others);
+  for (Value tile : cleared)
     clearRows(kernel.advance(tile, {kernel.mul(group, shape.stride),
                                     kernel.mul(panel, shape.panel)}),
               shape.rows, shape.stride, shape.vectors);
   if (!shape.dot)
     return;
-  for (Value pairs : {probabilities, scoreGradients})
-    clearRows(kernel.advance(pairs, {kernel.mul(group, shape.keys / 2),
-                                     kernel.mul(panel, shape.panel)}),
-              shape.rows / 2, shape.keys, shape.vectors);
-  clearRows(
-      kernel.advance(scoreGradientRows, {kernel.mul(group, shape.keys / 2),
-                                         kernel.mul(panel, shape.panel / 2)}),
-      shape.rows, shape.keys / 2, shape.vectors / 2);
+  for (Value pairs : {tiles.probabilities, tiles.scoreGradients})
+    clearRows(getPairs(pairs, group, panel), shape.rows / 2, shape.keys,
+              shape.vectors);
+  clearRows(getPairs(tiles.scoreGradientRows, group, panel, /*keysPerWord=*/2),
+            shape.rows, shape.keys / 2, shape.vectors / 2);
 }

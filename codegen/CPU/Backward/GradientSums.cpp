@@ -12,15 +12,19 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-GradientSums::GradientSums(KernelBuilder &kernel, ArgumentBlock &arguments,
-                           const BackwardTask &task, ScratchLayout &layout,
-                           Value scratch)
-    : kernel(kernel), arguments(arguments), task(task), shape(task.shape),
-      layout(layout), scratch(scratch) {
+GradientSums::GradientSums(BackwardItem &at, BackwardSite &site)
+    : at(at), site(site) {
   for (auto [number, hoisted] : llvm::enumerate(task.plan.hoisted))
     if (task.tableGradients[number])
       sinks.push_back(
           {&hoisted, *task.tableGradients[number], Source::Unused, Value()});
+}
+
+GradientSums::Sink *GradientSums::findSink(pos::HoistOp hoist) {
+  const Hoisted *hoisted = task.plan.find(hoist);
+  Sink *sink = llvm::find_if(
+      sinks, [&](const Sink &sink) { return sink.hoisted == hoisted; });
+  return sink == sinks.end() ? nullptr : sink;
 }
 
 //===----------------------------------------------------------------------===//
@@ -30,17 +34,16 @@ GradientSums::GradientSums(KernelBuilder &kernel, ArgumentBlock &arguments,
 Value GradientSums::reserveTile() {
   // Before the first row and after the last one there is a vector of zeros.
   int64_t elements = (shape.queries + 1) * shape.stride + kernel.width();
-  return kernel.advance(scratch, {layout.reserve(elements), kernel.width()});
+  return kernel.advance(at.scratch,
+                        {at.layout.reserve(elements), kernel.width()});
 }
 
 void GradientSums::record(Value scoreGradient,
                           ArrayRef<HoistCotangent> cotangents, Index cell,
                           Index place) {
   for (const HoistCotangent &gradient : cotangents) {
-    const Hoisted *hoisted = task.plan.find(gradient.hoist);
-    Sink *sink = llvm::find_if(
-        sinks, [&](const Sink &sink) { return sink.hoisted == hoisted; });
-    if (sink == sinks.end())
+    Sink *sink = findSink(gradient.hoist);
+    if (!sink)
       continue;
     Value cotangent = gradient.value;
     Source source = Source::Own;
@@ -53,7 +56,7 @@ void GradientSums::record(Value scoreGradient,
       sink->source = source;
       if (source == Source::Own) {
         OpBuilder::InsertionGuard guard(kernel.builder);
-        kernel.builder.setInsertionPointAfterValue(scratch);
+        kernel.builder.setInsertionPointAfterValue(at.scratch);
         sink->tile = reserveTile();
       }
     }
@@ -83,8 +86,8 @@ bool GradientSums::usesScoreGradients() const {
 // Sums
 //===----------------------------------------------------------------------===//
 
-void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
-                             const Rectangle &block) {
+void GradientSums::emitBlock(Value scoreGradients) {
+  columns = kernel.mul(at.panelCount, shape.panel);
   bool edgesAreClear = false;
   for (const Sink &sink : sinks) {
     if (sink.source == Source::Unused)
@@ -93,28 +96,27 @@ void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
     Value tile = isOwn ? sink.tile : scoreGradients;
     // A key belongs to one chunk: its sums have no other.
     bool isKeys = sink.hoisted->form == HoistForm::KeyVector;
-    auto [batch, head] = site.getPlace();
     Value to = arguments.getAddress(
-        sink.tensor, {isKeys ? Index(0) : block.chunk, batch, head});
+        sink.tensor, {isKeys ? Index(0) : at.chunk, at.batch, at.head});
     switch (sink.hoisted->form) {
     case HoistForm::OffsetTable:
       if (task.sites.offsetRange) {
-        addAtOffsets(site, sink, tile, to, block);
+        addAtOffsets(sink, tile, to);
         break;
       }
       if (isOwn || !edgesAreClear)
-        clearEdges(tile, block);
+        clearEdges(tile);
       edgesAreClear |= !isOwn;
-      addDiagonals(sink, tile, to, block);
+      addDiagonals(sink, tile, to);
       break;
     case HoistForm::QueryVector:
-      addRows(sink, tile, to, block);
+      addRows(sink, tile, to);
       break;
     case HoistForm::KeyVector:
-      addColumns(sink, tile, to, block);
+      addColumns(sink, tile, to);
       break;
     case HoistForm::HeadScalar:
-      addAll(sink, tile, to, block);
+      addAll(sink, tile, to);
       break;
     case HoistForm::RowLaneTable:
       llvm_unreachable("a score payload uses no table of a row map");
@@ -122,39 +124,41 @@ void GradientSums::emitBlock(BackwardSite &site, Value scoreGradients,
   }
 }
 
-/// Adds a vector of sums, or subtracts it where the tile is that of -dS.
-void GradientSums::addSum(Value addend, const Sink &sink, Value at) {
-  Value old = kernel.loadVector(at);
-  kernel.storeVector(sink.source == Source::Negated ? kernel.subF(old, addend)
-                                                    : kernel.addF(old, addend),
-                     at);
+/// A sum with its addend, which is subtracted where the tile is that of -dS.
+Value GradientSums::combine(const Sink &sink, Value old, Value addend) {
+  return sink.source == Source::Negated ? kernel.subF(old, addend)
+                                        : kernel.addF(old, addend);
+}
+
+/// Adds a sum, or a vector of sums, to those at `to`.
+void GradientSums::addSum(Value addend, const Sink &sink, Value to) {
+  Value old = kernel.load(addend.getType(), to);
+  kernel.store(combine(sink, old, addend), to);
 }
 
 /// A vector of zeros on both sides of every row.
-void GradientSums::clearEdges(Value tile, const Rectangle &block) {
+void GradientSums::clearEdges(Value tile) {
   Value zero = kernel.splatF32(0.0);
-  kernel.loop(0, kernel.add(block.rows, 1), 1, [&](Value row) {
+  kernel.loop(0, kernel.add(at.groupEnd, 1), 1, [&](Value row) {
     Value first = kernel.advance(tile, {kernel.mul(row, shape.stride)});
     kernel.storeVector(zero, first, {-kernel.width()});
-    kernel.storeVector(zero, first, {block.columns});
+    kernel.storeVector(zero, first, {columns});
   });
 }
 
 /// Offset table: entry (column - row). One vector of sums takes a skewed,
 /// unaligned load per row, in four chains because additions take several
 /// cycles.
-void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to,
-                                const Rectangle &block) {
+void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to) {
   int64_t width = kernel.width();
   Index lastQuery = kernel.sub(arguments.getSize(task.sites.query, 2), 1);
-  Index shift =
-      kernel.sub(kernel.add(block.firstKey, lastQuery), block.firstQuery);
+  Index shift = kernel.sub(kernel.add(at.firstKey, lastQuery), at.firstQuery);
   Value entries = kernel.advance(to, {shift, task.tablePadding()});
   Value zero = kernel.splatF32(0.0);
-  kernel.loop(-shape.queries, block.columns, width, [&](Value diagonal) {
+  kernel.loop(-shape.queries, columns, width, [&](Value diagonal) {
     Index low = kernel.max(0, kernel.sub(1 - width, diagonal));
-    Index high = kernel.max(
-        low, kernel.min(block.rows, kernel.sub(block.columns, diagonal)));
+    Index high =
+        kernel.max(low, kernel.min(at.groupEnd, kernel.sub(columns, diagonal)));
     Index whole =
         kernel.add(low, kernel.mul(kernel.div(kernel.sub(high, low), 4), 4));
     Value first = kernel.advance(tile, {diagonal});
@@ -182,52 +186,35 @@ void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to,
 
 /// Offset table under given positions: there is a table, or the value is pulled
 /// back where it was computed.
-void GradientSums::addAtOffsets(BackwardSite &site, const Sink &sink,
-                                Value tile, Value to, const Rectangle &block) {
+void GradientSums::addAtOffsets(const Sink &sink, Value tile, Value to) {
   kernel.when(
       OffsetRange(kernel, arguments, *task.sites.offsetRange).emitHasTables(),
       [&] {
-        kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
-          addToTable(site, sink, kernel.advance(tile, {column}), to, block,
-                     column);
+        kernel.loop(0, columns, kernel.width(), [&](Value column) {
+          addToTable(sink, kernel.advance(tile, {column}), to, column);
         });
       },
       [&] {
         site.setOffsets(KernelSite::Offsets::InPlace);
-        kernel.loop(0, block.rows, 1, [&](Value row) {
-          kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
-            moveTo(site, block, row, column);
+        kernel.loop(0, at.groupEnd, 1, [&](Value row) {
+          kernel.loop(0, columns, kernel.width(), [&](Value column) {
+            moveTo(row, column);
             Value cotangent = kernel.loadVector(
                 tile, {kernel.mul(row, shape.stride), column});
             if (sink.source == Source::Negated)
               cotangent =
                   arith::NegFOp::create(kernel.builder, kernel.loc, cotangent);
-            addInPlace(site, sink.hoisted->op, cotangent);
+            addInPlace(sink.hoisted->op, cotangent);
           });
         });
         site.setOffsets(KernelSite::Offsets::Cells);
       });
 }
 
-void GradientSums::moveTo(BackwardSite &site, const Rectangle &block, Index row,
-                          Index column) {
-  site.enterCell(kernel.add(block.firstQuery, row),
-                 kernel.add(block.firstKey, column));
+void GradientSums::moveTo(Index row, Index column) {
+  site.enterCell(kernel.add(at.firstQuery, row),
+                 kernel.add(at.firstKey, column));
   site.setPoint(0, 0);
-}
-
-/// Stores lanes of f32 at base[indices], which are distinct.
-static void scatter(KernelBuilder &kernel, Value lanes, Value base,
-                    Value indices) {
-  OpBuilder &builder = kernel.builder;
-  Value pointers = LLVM::GEPOp::create(
-      builder, kernel.loc, VectorType::get(kernel.width(), kernel.pointer),
-      kernel.f32, base, ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(indices)},
-      LLVM::GEPNoWrapFlags::none);
-  LLVM::masked_scatter::create(
-      builder, kernel.loc, lanes, pointers,
-      kernel.constant(DenseElementsAttr::get(kernel.vi1, true)),
-      builder.getI32IntegerAttr(4));
 }
 
 /// Whether no two lanes are the same, an i1.
@@ -248,8 +235,8 @@ Value GradientSums::areDistinct(Value lanes) {
 }
 
 /// Adds a column of vectors of the tile to its entries of the table.
-void GradientSums::addToTable(BackwardSite &site, const Sink &sink, Value tile,
-                              Value to, const Rectangle &block, Index column) {
+void GradientSums::addToTable(const Sink &sink, Value tile, Value to,
+                              Index column) {
   auto load = [&](Index row) {
     return kernel.loadVector(tile, {kernel.mul(row, shape.stride)});
   };
@@ -260,20 +247,17 @@ void GradientSums::addToTable(BackwardSite &site, const Sink &sink, Value tile,
   // Entries of neighbouring rows mostly overlap, and a load has to wait for a
   // store that overlaps with it: rows a vector apart follow each other.
   auto addRun = [&](Value first) {
-    kernel.loop(0, kernel.min(block.rows, kernel.width()), 1, [&](Value start) {
-      kernel.loop(start, block.rows, kernel.width(), [&](Value row) {
-        moveTo(site, block, row, column);
-        addSum(load(row), sink, kernel.advance(to, {getEntry(first)}));
-      });
-    });
-  };
-  auto combine = [&](Value old, Value addend) {
-    return sink.source == Source::Negated ? kernel.subF(old, addend)
-                                          : kernel.addF(old, addend);
+    kernel.loop(
+        0, kernel.min(at.groupEnd, kernel.width()), 1, [&](Value start) {
+          kernel.loop(start, at.groupEnd, kernel.width(), [&](Value row) {
+            moveTo(row, column);
+            addSum(load(row), sink, kernel.advance(to, {getEntry(first)}));
+          });
+        });
   };
   auto forRows = [&](function_ref<void(Value addends)> body) {
-    kernel.loop(0, block.rows, 1, [&](Value row) {
-      moveTo(site, block, row, column);
+    kernel.loop(0, at.groupEnd, 1, [&](Value row) {
+      moveTo(row, column);
       body(load(row));
     });
   };
@@ -283,7 +267,7 @@ void GradientSums::addToTable(BackwardSite &site, const Sink &sink, Value tile,
           arith::SubIOp::create(kernel.builder, kernel.loc, codes,
                                 kernel.broadcast(site.getRowCode()));
       Value old = kernel.gather(kernel.f32, to, entries);
-      scatter(kernel, combine(old, addends), to, entries);
+      kernel.scatter(combine(sink, old, addends), to, entries);
     });
   };
   auto addLanes = [&](Value codes) {
@@ -293,14 +277,14 @@ void GradientSums::addToTable(BackwardSite &site, const Sink &sink, Value tile,
           return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc,
                                                 vector, lane);
         };
-        Value at = kernel.advance(to, {getEntry(extract(codes))});
-        kernel.store(combine(kernel.loadF32(at), extract(addends)), at);
+        Value entry = kernel.advance(to, {getEntry(extract(codes))});
+        addSum(extract(addends), sink, entry);
       });
     });
   };
-  moveTo(site, block, 0, column);
+  moveTo(0, column);
   Value codes = site.getLaneCodes();
-  site.tables.forCodes(site.getLaneCodes(), [&](Value run) {
+  site.tables.forCodes(codes, [&](Value run) {
     if (run)
       return addRun(run);
     kernel.when(
@@ -310,79 +294,66 @@ void GradientSums::addToTable(BackwardSite &site, const Sink &sink, Value tile,
 
 /// The pullback of a value at the vector of scores where the site stands. Reads
 /// of parameters have sums of their own.
-void GradientSums::addInPlace(BackwardSite &site, pos::HoistOp hoist,
-                              Value cotangent) {
+void GradientSums::addInPlace(pos::HoistOp hoist, Value cotangent) {
   kernel.check(pullbackHoist(kernel.builder, hoist, cotangent, site));
   SmallVector<HoistCotangent> earlier(site.getCotangents());
   for (const HoistCotangent &gradient : earlier) {
-    const Hoisted *hoisted = task.plan.find(gradient.hoist);
-    Sink *sink = llvm::find_if(
-        sinks, [&](const Sink &sink) { return sink.hoisted == hoisted; });
-    assert(sink != sinks.end() && "what wants a gradient has sums");
-    if (hoisted->form == HoistForm::OffsetTable) {
+    Sink *sink = findSink(gradient.hoist);
+    assert(sink && "what wants a gradient has sums");
+    if (sink->hoisted->form == HoistForm::OffsetTable) {
       site.setPoint(0, 0);
-      addInPlace(site, gradient.hoist, gradient.value);
+      addInPlace(gradient.hoist, gradient.value);
       continue;
     }
-    assert(hoisted->form == HoistForm::HeadScalar &&
+    assert(sink->hoisted->form == HoistForm::HeadScalar &&
            "a value over offsets uses none of rows");
-    auto [batch, head] = site.getPlace();
     Value to =
-        arguments.getAddress(sink->tensor, {site.getChunk(), batch, head});
+        arguments.getAddress(sink->tensor, {at.chunk, at.batch, at.head});
     kernel.addToF64(to, kernel.sumLanes(kernel.broadcast(gradient.value)));
   }
 }
 
+/// A vector of sums over the lanes of a row of a tile.
+Value GradientSums::sumRow(Value first) {
+  return kernel.loop(
+      0, columns, kernel.width(), kernel.splatF32(0.0),
+      [&](Value column, ValueRange carried) -> Values {
+        return {kernel.addF(carried[0], kernel.loadVector(first, {column}))};
+      })[0];
+}
+
 /// Vector over queries.
-void GradientSums::addRows(const Sink &sink, Value tile, Value to,
-                           const Rectangle &block) {
-  kernel.loop(0, block.rows, 1, [&](Value row) {
-    Value first = kernel.advance(tile, {kernel.mul(row, shape.stride)});
-    Value sum = kernel.loop(
-        0, block.columns, kernel.width(), kernel.splatF32(0.0),
-        [&](Value column, ValueRange carried) -> Values {
-          return {kernel.addF(carried[0], kernel.loadVector(first, {column}))};
-        })[0];
-    Value addend = kernel.sumLanes(sum);
-    Value at = kernel.advance(to, {block.firstQuery, row});
-    Value old = kernel.loadF32(at);
-    kernel.store(sink.source == Source::Negated ? kernel.subF(old, addend)
-                                                : kernel.addF(old, addend),
-                 at);
+void GradientSums::addRows(const Sink &sink, Value tile, Value to) {
+  kernel.loop(0, at.groupEnd, 1, [&](Value row) {
+    Value sum = sumRow(kernel.advance(tile, {kernel.mul(row, shape.stride)}));
+    addSum(kernel.sumLanes(sum), sink,
+           kernel.advance(to, {at.firstQuery, row}));
   });
 }
 
 /// Vector over keys.
-void GradientSums::addColumns(const Sink &sink, Value tile, Value to,
-                              const Rectangle &block) {
-  kernel.loop(0, block.columns, kernel.width(), [&](Value column) {
+void GradientSums::addColumns(const Sink &sink, Value tile, Value to) {
+  kernel.loop(0, columns, kernel.width(), [&](Value column) {
     Value first = kernel.advance(tile, {column});
     Value sum = kernel.loop(
-        0, block.rows, 1, kernel.splatF32(0.0),
+        0, at.groupEnd, 1, kernel.splatF32(0.0),
         [&](Value row, ValueRange carried) -> Values {
           return {kernel.addF(
               carried[0],
               kernel.loadVector(first, {kernel.mul(row, shape.stride)}))};
         })[0];
-    addSum(sum, sink, kernel.advance(to, {block.firstKey, column}));
+    addSum(sum, sink, kernel.advance(to, {at.firstKey, column}));
   });
 }
 
 /// Scalar of a head, summed over blocks in f64: there are L^2 terms.
-void GradientSums::addAll(const Sink &sink, Value tile, Value to,
-                          const Rectangle &block) {
-  Value rows = kernel.loop(
-      0, block.rows, 1, kernel.splatF32(0.0),
-      [&](Value row, ValueRange carried) -> Values {
-        Value first = kernel.advance(tile, {kernel.mul(row, shape.stride)});
-        Value sum =
-            kernel.loop(0, block.columns, kernel.width(), kernel.splatF32(0.0),
-                        [&](Value column, ValueRange inner) -> Values {
-                          return {kernel.addF(
-                              inner[0], kernel.loadVector(first, {column}))};
-                        })[0];
-        return {kernel.addF(carried[0], sum)};
-      })[0];
+void GradientSums::addAll(const Sink &sink, Value tile, Value to) {
+  Value rows = kernel.loop(0, at.groupEnd, 1, kernel.splatF32(0.0),
+                           [&](Value row, ValueRange carried) -> Values {
+                             Value sum = sumRow(kernel.advance(
+                                 tile, {kernel.mul(row, shape.stride)}));
+                             return {kernel.addF(carried[0], sum)};
+                           })[0];
   Value addend = kernel.widen(kernel.sumLanes(rows));
   if (sink.source == Source::Negated)
     kernel.store(arith::SubFOp::create(kernel.builder, kernel.loc,

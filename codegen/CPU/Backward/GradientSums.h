@@ -10,23 +10,14 @@
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARD_GRADIENTSUMS_H
 #define SEXTANT_CODEGEN_CPU_BACKWARD_GRADIENTSUMS_H
 
+#include "codegen/CPU/Backward/BackwardItem.h"
 #include "codegen/CPU/Backward/BackwardSite.h"
-#include "codegen/CPU/Backward/BackwardTask.h"
-#include "codegen/Emit/ScratchLayout.h"
 
 namespace sextant::codegen {
 
 class GradientSums {
 public:
-  /// A rectangle of scores that begins at (firstQuery, firstKey); `rows` and
-  /// `columns` of the tiles are valid.
-  struct Rectangle {
-    Index chunk, firstQuery, firstKey, rows, columns;
-  };
-
-  GradientSums(KernelBuilder &kernel, ArgumentBlock &arguments,
-               const BackwardTask &task, ScratchLayout &layout,
-               mlir::Value scratch);
+  GradientSums(BackwardItem &at, BackwardSite &site);
 
   /// Memory for a tile of scores, with a vector in front of it.
   mlir::Value reserveTile();
@@ -43,8 +34,7 @@ public:
   bool usesScoreGradients() const;
 
   /// Adds the sums of the block to the partial sums of the gradients.
-  void emitBlock(BackwardSite &site, mlir::Value scoreGradients,
-                 const Rectangle &block);
+  void emitBlock(mlir::Value scoreGradients);
 
 private:
   enum class Source { Unused, ScoreGradient, Negated, Own };
@@ -55,32 +45,29 @@ private:
     mlir::Value tile; ///< if the source is Own
   };
 
-  void clearEdges(mlir::Value tile, const Rectangle &block);
-  void addSum(mlir::Value addend, const Sink &sink, mlir::Value at);
-  void addDiagonals(const Sink &sink, mlir::Value tile, mlir::Value to,
-                    const Rectangle &block);
-  void addAtOffsets(BackwardSite &site, const Sink &sink, mlir::Value tile,
-                    mlir::Value to, const Rectangle &block);
+  Sink *findSink(pos::HoistOp hoist);
+  void clearEdges(mlir::Value tile);
+  mlir::Value combine(const Sink &sink, mlir::Value old, mlir::Value addend);
+  void addSum(mlir::Value addend, const Sink &sink, mlir::Value to);
+  void addDiagonals(const Sink &sink, mlir::Value tile, mlir::Value to);
+  void addAtOffsets(const Sink &sink, mlir::Value tile, mlir::Value to);
   mlir::Value areDistinct(mlir::Value lanes);
-  void moveTo(BackwardSite &site, const Rectangle &block, Index row,
-              Index column);
-  void addToTable(BackwardSite &site, const Sink &sink, mlir::Value tile,
-                  mlir::Value to, const Rectangle &block, Index column);
-  void addInPlace(BackwardSite &site, pos::HoistOp hoist,
-                  mlir::Value cotangent);
-  void addRows(const Sink &sink, mlir::Value tile, mlir::Value to,
-               const Rectangle &block);
-  void addColumns(const Sink &sink, mlir::Value tile, mlir::Value to,
-                  const Rectangle &block);
-  void addAll(const Sink &sink, mlir::Value tile, mlir::Value to,
-              const Rectangle &block);
+  void moveTo(Index row, Index column);
+  void addToTable(const Sink &sink, mlir::Value tile, mlir::Value to,
+                  Index column);
+  void addInPlace(pos::HoistOp hoist, mlir::Value cotangent);
+  mlir::Value sumRow(mlir::Value first);
+  void addRows(const Sink &sink, mlir::Value tile, mlir::Value to);
+  void addColumns(const Sink &sink, mlir::Value tile, mlir::Value to);
+  void addAll(const Sink &sink, mlir::Value tile, mlir::Value to);
 
-  KernelBuilder &kernel;
-  ArgumentBlock &arguments;
-  const BackwardTask &task;
-  const BackwardShape &shape;
-  ScratchLayout &layout;
-  mlir::Value scratch;
+  BackwardItem &at;
+  KernelBuilder &kernel = at.kernel;
+  ArgumentBlock &arguments = at.arguments;
+  const BackwardTask &task = at.task;
+  const BackwardShape &shape = task.shape;
+  BackwardSite &site;
+  Index columns = 0; ///< of the block; its rows are `groupEnd`
   llvm::SmallVector<Sink> sinks;
 };
 

@@ -1,0 +1,95 @@
+//===- BackwardItem.h - What the parts of a backward share ------*- C++ -*-===//
+//
+// A backward is written by parts with one duty each. They share the builder,
+// the memory of a work item, and the place where the emitted code stands.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDITEM_H
+#define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDITEM_H
+
+#include "codegen/CPU/Backward/BackwardTask.h"
+#include "codegen/Emit/ScratchLayout.h"
+
+namespace sextant::codegen {
+
+struct BackwardItem {
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  const BackwardTask &task;
+  ScratchLayout &layout;
+  mlir::Value scratch;
+
+  const BackwardShape &shape = task.shape;
+  mlir::Value mappedRow = {}; ///< f32, while a row is mapped
+
+  // Where the emitted code stands.
+  Index batch = 0, kvHead = 0, chunk = 0, head = 0;
+  Index firstKey = 0, keyCount = 0, panelCount = 0;   ///< of the tile
+  Index firstQuery = 0, queryCount = 0, groupEnd = 0; ///< of the block
+
+  /// Memory of the item, in 32-bit words.
+  mlir::Value reserve(int64_t words) {
+    return kernel.advance(scratch, {layout.reserve(words)});
+  }
+  Index getLength(pos::Side side) {
+    bool isKey = side == pos::Side::key;
+    return arguments.getSize(isKey ? task.sites.key : task.sites.query, 2);
+  }
+  void enterTile(Index first) {
+    firstKey = first;
+    keyCount =
+        kernel.min(shape.keys, kernel.sub(getLength(pos::Side::key), first));
+    panelCount =
+        shape.panels == 1 ? Index(1) : kernel.ceilDiv(keyCount, shape.panel);
+  }
+  void enterBlock(Index first) {
+    firstQuery = first;
+    queryCount = kernel.min(shape.queries,
+                            kernel.sub(getLength(pos::Side::query), first));
+    groupEnd = kernel.roundUp(queryCount, shape.rows);
+  }
+  /// Sums of the moments of functions of hinges, one per plan.hinges; null
+  /// where they are not wanted.
+  llvm::SmallVector<mlir::Value> getHingeMoments() {
+    llvm::SmallVector<mlir::Value> moments;
+    for (const PartialSum &sum : task.hingeMoments)
+      moments.push_back(sum ? arguments.getAddress(*sum, {chunk, batch, head})
+                            : mlir::Value());
+    return moments;
+  }
+};
+
+/// Adds the kernel `suffix`, whose items (batch, head of the keys, chunk of key
+/// tiles) a `LoopNest` writes; an item of scores of all heads is of all heads.
+template <typename LoopNest>
+void createBackward(const Lowering &lowering, llvm::StringRef suffix,
+                    const BackwardTask &task, const VectorTarget &target) {
+  ScratchLayout layout;
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    Index heads = task.weights ? 1 : arguments.getSize(task.sites.key, 1);
+    return ItemSpace(kernel, {arguments.getSize(task.sites.key, 0), heads,
+                              arguments.getSize(*task.queryGradient, 0)});
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, mlir::Value scratch) {
+    BackwardItem at{kernel, arguments, task, layout, scratch};
+    LoopNest nest(at);
+    items.forEach([&](const Item &item) {
+      at.batch = item[0];
+      at.kvHead = item[1];
+      at.chunk = item[2];
+      nest.emitItem();
+    });
+  };
+  // Called after `run`, which hands the memory out.
+  auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
+    return Index(layout.getBytes());
+  };
+  createKernel(lowering, suffix, task.operands, target,
+               {items, scratchBytes, run});
+}
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDITEM_H
