@@ -123,7 +123,7 @@ KERNELS = [
     ),
     Mutant(
         "the sum of a row is not rescaled",
-        "codegen/CPU/Forward/ForwardItem.cpp",
+        "codegen/CPU/Forward/OnlineSoftmax.cpp",
         "kernel.mulF(kernel.loadVector(sum, {v * width}), alpha.back()));",
         "kernel.loadVector(sum, {v * width}));",
         (f"{EXACT} alibi and avx2", f"{ENCODINGS} f32_matches and avx2 and alibi"),
@@ -144,9 +144,9 @@ KERNELS = [
     ),
     Mutant(
         "heads of a group take turns",
-        "codegen/CPU/Forward/ForwardItem.cpp",
-        "kvHead = kernel.div(head, kernel.div(heads, arguments.getSize(key, 1)));",
-        "kvHead = kernel.rem(head, arguments.getSize(key, 1));",
+        "codegen/CPU/Forward/ForwardPlace.cpp",
+        "kvHead = kernel.div(head, kernel.div(heads, keyHeads));",
+        "kvHead = kernel.rem(head, keyHeads);",
         (f"{ENCODINGS} grouped and alibi and avx2",),
     ),
     Mutant(

@@ -27,7 +27,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CPU/Backward/BackwardCell.h"
-#include "codegen/CPU/Backward/OffsetBand.h"
+#include "codegen/CPU/Backward/BackwardOffsetBand.h"
 #include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tiles/HingeCells.h"
 #include "codegen/Tiles/OffsetCells.h"
@@ -101,7 +101,7 @@ private:
   BackwardCell cell;
   ScanSweeps sweeps;
   SeenPanels panels;
-  OffsetBand band;
+  BackwardOffsetBand band;
 };
 } // namespace
 

@@ -36,6 +36,8 @@ struct ForwardTask {
               llvm::ArrayRef<int64_t> valueDims);
 
   static constexpr int64_t leastPanels = 6;
+  /// Queries of an item, at most.
+  int64_t countQueries() const { return maxPanels * panel; }
 
   const KernelPlan &plan;
   mlir::Type element; ///< f32 or bf16

@@ -1,6 +1,6 @@
-//===- OffsetBand.cpp - Rows of offsets in the backward -------------------===//
+//===- BackwardOffsetBand.cpp - Rows of offsets in the backward -----------===//
 
-#include "codegen/CPU/Backward/OffsetBand.h"
+#include "codegen/CPU/Backward/BackwardOffsetBand.h"
 #include "codegen/Rows/RowCopy.h"
 
 using namespace mlir;
@@ -9,7 +9,8 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-OffsetBand::OffsetBand(BackwardItem &at, BackwardSite &site, SeenPanels &panels)
+BackwardOffsetBand::BackwardOffsetBand(BackwardItem &at, BackwardSite &site,
+                                       SeenPanels &panels)
     : at(at), site(site), panels(panels),
       windowStride((shape.panels * shape.vectors + 1) * kernel.width()) {
   int64_t width = kernel.width();
@@ -27,12 +28,12 @@ OffsetBand::OffsetBand(BackwardItem &at, BackwardSite &site, SeenPanels &panels)
     ends = at.reserve(2 * shape.queries / shape.rows);
 }
 
-void OffsetBand::clear() {
+void BackwardOffsetBand::clear() {
   for (const Product &product : products)
     kernel.clear(product.queries, shape.queries * offsets.row);
 }
 
-void OffsetBand::load() {
+void BackwardOffsetBand::load() {
   int64_t width = kernel.width();
   for (auto [number, product] : llvm::enumerate(products)) {
     RowCopy copy;
@@ -70,7 +71,7 @@ void OffsetBand::load() {
 }
 
 /// The entry of the last row of a group and the first key of the tile.
-Index OffsetBand::getWindow(Index group) {
+Index BackwardOffsetBand::getWindow(Index group) {
   Index origin = offsets.getOrigin(kernel, at.getLength(pos::Side::query));
   Index row = kernel.add(kernel.add(at.firstQuery, group), shape.rows - 1);
   return kernel.add(kernel.sub(at.firstKey, row), origin);
@@ -78,8 +79,9 @@ Index OffsetBand::getWindow(Index group) {
 
 /// The products of a group of rows with some vectors of the entries of its
 /// window, from `vector` on.
-void OffsetBand::emitEntries(size_t number, Index group, Index firstVector,
-                             Index vector, int64_t vectors) {
+void BackwardOffsetBand::emitEntries(size_t number, Index group,
+                                     Index firstVector, Index vector,
+                                     int64_t vectors) {
   int64_t width = kernel.width();
   const Product &product = products[number];
   Value from =
@@ -104,7 +106,7 @@ void OffsetBand::emitEntries(size_t number, Index group, Index firstVector,
                          {r * windowStride + v * width});
 }
 
-void OffsetBand::emitProducts(Index group, Index panel) {
+void BackwardOffsetBand::emitProducts(Index group, Index panel) {
   if (products.empty())
     return;
   Index window = getWindow(group);
@@ -139,7 +141,7 @@ void OffsetBand::emitProducts(Index group, Index panel) {
   site.products.setOffsetCell(entries, windowStride - 1, gradients);
 }
 
-SmallVector<Value> OffsetBand::getTiles() const {
+SmallVector<Value> BackwardOffsetBand::getTiles() const {
   return llvm::to_vector(llvm::map_range(
       products, [](const Product &product) { return product.gradients; }));
 }
@@ -148,7 +150,7 @@ SmallVector<Value> OffsetBand::getTiles() const {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-void OffsetBand::addGradients() {
+void BackwardOffsetBand::addGradients() {
   for (size_t number = 0; number < products.size(); ++number) {
     addQueryGradient(number);
     if (task.offsetRowGradients[number])
@@ -158,7 +160,7 @@ void OffsetBand::addGradients() {
 
 /// The gradient of a group of query rows: their cotangents, each row shifted by
 /// one against the row before it, times the rows of the window.
-void OffsetBand::addQueryGradient(size_t number) {
+void BackwardOffsetBand::addQueryGradient(size_t number) {
   const Product &product = products[number];
   Value target =
       at.arguments.getAddress(*task.offsetQueryGradients[number],
@@ -190,7 +192,7 @@ void OffsetBand::addQueryGradient(size_t number) {
 
 /// The gradients of the rows of offsets: cotangents of a diagonal times the
 /// query rows that it passes.
-void OffsetBand::addRowGradient(size_t number) {
+void BackwardOffsetBand::addRowGradient(size_t number) {
   const Product &product = products[number];
   // Key less query, both within the tile, of what is seen: [low, high).
   Values ends{kernel.constantI64(shape.keys), kernel.constantI64(-shape.keys)};

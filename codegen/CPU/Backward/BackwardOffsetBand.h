@@ -1,4 +1,4 @@
-//===- OffsetBand.h - Rows of offsets in the backward -----------*- C++ -*-===//
+//===- BackwardOffsetBand.h - Rows of offsets in the backward ---*- C++ -*-===//
 //
 // Lanes are keys, so the entries of a query row's products follow each other:
 // a group of rows has one window of entries, in which each row is read one lane
@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef SEXTANT_CODEGEN_CPU_BACKWARD_OFFSETBAND_H
-#define SEXTANT_CODEGEN_CPU_BACKWARD_OFFSETBAND_H
+#ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDOFFSETBAND_H
+#define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDOFFSETBAND_H
 
 #include "codegen/CPU/Backward/BackwardVisibility.h"
 
@@ -20,9 +20,9 @@ namespace sextant::codegen {
 
 /// The products of a block of queries with rows of offsets, and their
 /// gradients.
-class OffsetBand {
+class BackwardOffsetBand {
 public:
-  OffsetBand(BackwardItem &at, BackwardSite &site, SeenPanels &panels);
+  BackwardOffsetBand(BackwardItem &at, BackwardSite &site, SeenPanels &panels);
 
   /// Before the first block of an item.
   void clear();
@@ -64,4 +64,4 @@ private:
 
 } // namespace sextant::codegen
 
-#endif // SEXTANT_CODEGEN_CPU_BACKWARD_OFFSETBAND_H
+#endif // SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDOFFSETBAND_H

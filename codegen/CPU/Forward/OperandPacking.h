@@ -1,0 +1,57 @@
+//===- OperandPacking.h - Operands as the forward's products read them ----===//
+
+#ifndef SEXTANT_CODEGEN_CPU_FORWARD_OPERANDPACKING_H
+#define SEXTANT_CODEGEN_CPU_FORWARD_OPERANDPACKING_H
+
+#include "codegen/CPU/Forward/ForwardPlace.h"
+
+namespace sextant::codegen {
+
+/// Packs query rows, transposed and with their factor, and the rows of keys and
+/// values of a block, which are used in place where rows lie one behind the
+/// other.
+class OperandPacking {
+public:
+  explicit OperandPacking(ForwardPlace &place);
+
+  /// The row maps of an operand stand at the head at hand.
+  void enterHead(pos::RowOperand operand);
+  /// Packs the vector of queries that begins at row `first` of the tensor to
+  /// the lanes of the panel from `lane` on.
+  void packQueries(Index lane, Index first);
+  /// The rows of the block, `keyWords` and `valueWords` apart.
+  mlir::Value prepareKeys();
+  mlir::Value prepareValues();
+  /// Asks for rows of the next block of keys, of the first one after the last:
+  /// the share of the group of keys at `part`, of all there are.
+  void prefetchShare(Index part, Index all);
+
+private:
+  mlir::Value prepareRows(unsigned tensor, int64_t dim,
+                          llvm::ArrayRef<RowMap> maps, RowSite &site,
+                          bool alwaysCopies, int64_t multiple, int64_t to,
+                          int64_t rowWords);
+  mlir::Value interleaveRows(mlir::Value rows, int64_t rowWords);
+
+  ForwardPlace &place;
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  const ForwardTask &task;
+  RowSite querySite, keySite, valueSite;
+  // Places in scratch memory.
+  int64_t rows;      ///< rows of Q, before they are transposed
+  int64_t keys;      ///< copied rows of K
+  int64_t values;    ///< copied rows of V
+  int64_t pairs;     ///< rows of V, interleaved in pairs
+  int64_t mappedRow; ///< one row of f32
+};
+
+/// Transposes a vector of rows of `words` words each: word k of row l, times
+/// the factor, goes to to[k * panel + l].
+void packTransposed(KernelBuilder &kernel, llvm::ArrayRef<mlir::Value> rows,
+                    int64_t words, int64_t panel, mlir::Value to,
+                    double factor = 1.0);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_FORWARD_OPERANDPACKING_H

@@ -1,0 +1,87 @@
+//===- PanelOutput.cpp - The output of a panel of queries -----------------===//
+
+#include "codegen/CPU/Forward/PanelOutput.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+void PanelOutput::clear(Index lane) {
+  Value output = place.ofPanel(place.output, task.outputRows, lane);
+  kernel.loop(0, task.outputRows, 1, [&](Value row) {
+    kernel.storeVector(kernel.splatF32(0), output,
+                       {kernel.mul(row, task.panel)});
+  });
+}
+
+void PanelOutput::update(Value values, ValueRange alpha, Index low,
+                         Index high) {
+  Value output = place.ofPanel(place.output, task.outputRows);
+  forParts(kernel, task.valueDim, task.rows, [&](Index column, int64_t rows) {
+    Value to = kernel.advance(output, {kernel.mul(column, task.panel)});
+    KernelBuilder::Values initial;
+    for (int64_t number = 0; number < rows * task.vectors; ++number)
+      initial.push_back(
+          kernel.mulF(kernel.loadVector(to, {number * kernel.width()}),
+                      alpha[number % task.vectors]));
+    Index first = task.pairs ? kernel.div(low, 2) : low;
+    Index count = kernel.sub(high, low);
+    Value from =
+        kernel.advance(values, {kernel.mul(first, task.valueWords), column});
+    SmallVector<TileRow> tileRows;
+    for (int64_t row = 0; row < rows; ++row)
+      tileRows.push_back({from, row});
+    RegisterTile product =
+        place.getTile(tileRows, place.getScores(first),
+                      task.pairs ? kernel.ceilDiv(count, 2) : count);
+    product.rowStep = task.valueWords;
+    product.pairs = task.pairs;
+    storeVectors(kernel, emitTile(kernel, product, initial), to);
+  });
+}
+
+void PanelOutput::store() {
+  int64_t width = kernel.width();
+  kernel.loop(0, place.rowCount, width, [&](Value lane) {
+    storeRows(kernel.add(place.firstRow, lane), lane,
+              kernel.min(width, kernel.sub(place.rowCount, lane)));
+  });
+}
+
+/// Stores `count` rows of the output from `row` on, at most a vector of them:
+/// those from `lane` on in the panel.
+void PanelOutput::storeRows(Index row, Index lane, Index count) {
+  int64_t width = kernel.width();
+  Value from = place.ofPanel(place.output, task.outputRows, lane);
+  Value inverse = kernel.loadVector(place.ofPanel(place.sum), {lane});
+  // A row without keys may have summed anything up: it is replaced, not scaled.
+  Value isLive =
+      kernel.compareF(arith::CmpFPredicate::UNE, inverse, kernel.splatF32(0));
+  auto storeColumns = [&](unsigned output, Index first, Index column,
+                          int64_t columns) {
+    Value to =
+        place.arguments.getAddress(output, {place.batch, place.head, row});
+    Index stride = place.arguments.getStride(output, 2);
+    Index sumRow = kernel.add(first, column);
+    KernelBuilder::Values rows;
+    for (int64_t k = 0; k < width; ++k) {
+      Value sums = kernel.loadVector(
+          from, {kernel.mul(sumRow, task.panel), k * task.panel});
+      rows.push_back(kernel.selectF(isLive, kernel.mulF(sums, inverse),
+                                    kernel.splatF32(0)));
+    }
+    rows = kernel.transpose(rows);
+    for (int64_t k = 0; k < width; ++k)
+      kernel.when(kernel.less(k, count), [&] {
+        Value target =
+            kernel.advance(to, {kernel.mul(k, stride), column}, task.element);
+        Value result =
+            task.element.isBF16() ? kernel.truncate(rows[k]) : rows[k];
+        kernel.storePart(result, target, columns);
+      });
+  };
+  for (auto [part, output] : llvm::zip_equal(task.values.get(), task.outputs))
+    forParts(kernel, part.dim, width, [&](Index column, int64_t columns) {
+      storeColumns(output, part.first, column, columns);
+    });
+}

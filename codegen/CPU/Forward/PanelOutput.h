@@ -1,0 +1,34 @@
+//===- PanelOutput.h - The output of a panel of queries ---------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_CPU_FORWARD_PANELOUTPUT_H
+#define SEXTANT_CODEGEN_CPU_FORWARD_PANELOUTPUT_H
+
+#include "codegen/CPU/Forward/ForwardPlace.h"
+
+namespace sextant::codegen {
+
+/// Sums the output of the panel, transposed: O^T = O^T * alpha + V^T P; stores
+/// it as rows, divided by the sum of the softmax.
+class PanelOutput {
+public:
+  explicit PanelOutput(ForwardPlace &place)
+      : place(place), kernel(place.kernel), task(place.task) {}
+
+  void clear(Index lane);
+  /// Takes in the keys [low, high) of the block, whose rows of V are `values`.
+  void update(mlir::Value values, mlir::ValueRange alpha, Index low,
+              Index high);
+  /// Stores the rows of the panel, which is at its end.
+  void store();
+
+private:
+  void storeRows(Index row, Index lane, Index count);
+
+  ForwardPlace &place;
+  KernelBuilder &kernel;
+  const ForwardTask &task;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_FORWARD_PANELOUTPUT_H
