@@ -130,14 +130,14 @@ KERNELS = [
     ),
     Mutant(
         "the logarithm lacks a term",
-        "codegen/Emit/KernelBuilderVector.cpp",
+        "codegen/Emit/KernelBuilder.cpp",
         "for (int odd : {7, 5, 3, 1})",
         "for (int odd : {5, 3, 1})",
         ("pytest:codegen/test_two_keys.py",),
     ),
     Mutant(
         "the exponential rounds down",
-        "codegen/Emit/KernelBuilderVector.cpp",
+        "codegen/Emit/KernelBuilder.cpp",
         "Value rounded = math::RoundEvenOp::create(builder, loc, x);",
         "Value rounded = math::FloorOp::create(builder, loc, x);",
         ("pytest:codegen/test_two_keys.py",),

@@ -1,330 +1,13 @@
-//===- KernelBuilder.cpp - Integers, memory and control flow --------------===//
+//===- KernelBuilder.cpp - Writes the loop nests of kernels ---------------===//
 
 #include "codegen/Emit/KernelBuilder.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace sextant::codegen;
-
-KernelBuilder::KernelBuilder(OpBuilder &builder, Location loc, Block &entry,
-                             const VectorTarget &target)
-    : builder(builder), loc(loc), target(target), entry(entry) {
-  i1 = builder.getI1Type();
-  i16 = builder.getIntegerType(16);
-  i32 = builder.getI32Type();
-  i64 = builder.getI64Type();
-  f32 = builder.getF32Type();
-  f64 = builder.getF64Type();
-  bf16 = builder.getBF16Type();
-  pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  vf32 = VectorType::get(target.width, f32);
-  vf64 = VectorType::get(target.width, f64);
-  vi32 = VectorType::get(target.width, i32);
-  vi1 = VectorType::get(target.width, i1);
-}
-
-//===----------------------------------------------------------------------===//
-// Constants
-//===----------------------------------------------------------------------===//
-
-Value KernelBuilder::constant(TypedAttr attribute) {
-  Value &value = constants[attribute];
-  if (!value) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(&entry);
-    value = arith::ConstantOp::create(builder, loc, attribute);
-  }
-  return value;
-}
-
-Value KernelBuilder::constantI1(bool value) {
-  return constant(builder.getBoolAttr(value));
-}
-
-Value KernelBuilder::constantI64(int64_t value) {
-  return constant(builder.getI64IntegerAttr(value));
-}
-
-Value KernelBuilder::constantI32(int32_t value) {
-  return constant(builder.getI32IntegerAttr(value));
-}
-
-Value KernelBuilder::constantF32(double value) {
-  return constant(builder.getF32FloatAttr(static_cast<float>(value)));
-}
-
-Value KernelBuilder::splatF32(double value) {
-  return constant(DenseElementsAttr::get(vf32, static_cast<float>(value)));
-}
-
-Value KernelBuilder::splatI32(int32_t value) {
-  return constant(DenseElementsAttr::get(vi32, value));
-}
-
-Value KernelBuilder::zero(Type type) {
-  return constant(cast<TypedAttr>(builder.getZeroAttr(type)));
-}
-
-//===----------------------------------------------------------------------===//
-// Integers
-//===----------------------------------------------------------------------===//
-
-Value KernelBuilder::value(Index index) {
-  return index.isConstant() ? constantI64(index.getConstant())
-                            : index.getValue();
-}
-
-static constexpr auto noSignedWrap = arith::IntegerOverflowFlags::nsw;
-
-Index KernelBuilder::add(Index a, Index b) {
-  if (a.isConstant() && b.isConstant())
-    return a.getConstant() + b.getConstant();
-  if (a.is(0))
-    return b;
-  if (b.is(0))
-    return a;
-  return arith::AddIOp::create(builder, loc, value(a), value(b), noSignedWrap)
-      .getResult();
-}
-
-Index KernelBuilder::sub(Index a, Index b) {
-  if (a.isConstant() && b.isConstant())
-    return a.getConstant() - b.getConstant();
-  if (b.is(0))
-    return a;
-  return arith::SubIOp::create(builder, loc, value(a), value(b), noSignedWrap)
-      .getResult();
-}
-
-Index KernelBuilder::mul(Index a, Index b) {
-  if (a.isConstant() && b.isConstant())
-    return a.getConstant() * b.getConstant();
-  if (a.is(0) || b.is(0))
-    return 0;
-  if (a.is(1))
-    return b;
-  if (b.is(1))
-    return a;
-  return arith::MulIOp::create(builder, loc, value(a), value(b), noSignedWrap)
-      .getResult();
-}
-
-Index KernelBuilder::div(Index a, Index b) {
-  if (a.isConstant() && b.isConstant())
-    return a.getConstant() / b.getConstant();
-  if (b.is(1))
-    return a;
-  return arith::DivUIOp::create(builder, loc, value(a), value(b)).getResult();
-}
-
-Index KernelBuilder::rem(Index a, Index b) {
-  if (a.isConstant() && b.isConstant())
-    return a.getConstant() % b.getConstant();
-  if (b.is(1))
-    return 0;
-  return arith::RemUIOp::create(builder, loc, value(a), value(b)).getResult();
-}
-
-Index KernelBuilder::min(Index a, Index b) {
-  if (a.isConstant() && b.isConstant())
-    return std::min(a.getConstant(), b.getConstant());
-  return arith::MinSIOp::create(builder, loc, value(a), value(b)).getResult();
-}
-
-Index KernelBuilder::max(Index a, Index b) {
-  if (a.isConstant() && b.isConstant())
-    return std::max(a.getConstant(), b.getConstant());
-  return arith::MaxSIOp::create(builder, loc, value(a), value(b)).getResult();
-}
-
-Index KernelBuilder::select(Value condition, Index a, Index b) {
-  if (a.isConstant() && b.is(a.getConstant()))
-    return a;
-  return arith::SelectOp::create(builder, loc, condition, value(a), value(b))
-      .getResult();
-}
-
-Value KernelBuilder::compare(arith::CmpIPredicate predicate, Index a, Index b) {
-  return arith::CmpIOp::create(builder, loc, predicate, value(a), value(b));
-}
-
-Value KernelBuilder::less(Index a, Index b) {
-  return compare(arith::CmpIPredicate::slt, a, b);
-}
-
-Value KernelBuilder::equal(Index a, Index b) {
-  return compare(arith::CmpIPredicate::eq, a, b);
-}
-
-Value KernelBuilder::differ(Index a, Index b) {
-  return compare(arith::CmpIPredicate::ne, a, b);
-}
-
-Value KernelBuilder::toI32(Index index) {
-  if (index.isConstant())
-    return constantI32(static_cast<int32_t>(index.getConstant()));
-  return arith::TruncIOp::create(builder, loc, i32, index.getValue());
-}
-
-Index KernelBuilder::fromI32(Value value) {
-  return arith::ExtSIOp::create(builder, loc, i64, value).getResult();
-}
-
-//===----------------------------------------------------------------------===//
-// Conditions
-//===----------------------------------------------------------------------===//
-
-Value KernelBuilder::both(Value a, Value b) {
-  if (!a || !b)
-    return a ? a : b;
-  return arith::AndIOp::create(builder, loc, a, b);
-}
-
-Value KernelBuilder::either(Value a, Value b) {
-  if (!a || !b)
-    return a ? a : b;
-  return arith::OrIOp::create(builder, loc, a, b);
-}
-
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-Value KernelBuilder::advance(Value base, ArrayRef<Index> offsets, Type type) {
-  if (!type)
-    type = f32;
-  int64_t displacement = 0;
-  for (const Index &offset : offsets) {
-    if (offset.isConstant())
-      displacement += offset.getConstant();
-    else
-      base = LLVM::GEPOp::create(
-          builder, loc, pointer, type, base,
-          ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(offset.getValue())},
-          LLVM::GEPNoWrapFlags::inbounds);
-  }
-  if (displacement)
-    base = LLVM::GEPOp::create(builder, loc, pointer, type, base,
-                               ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(
-                                   static_cast<int32_t>(displacement))},
-                               LLVM::GEPNoWrapFlags::inbounds);
-  return base;
-}
-
-void KernelBuilder::prefetch(Value base, ArrayRef<Index> offsets, int64_t words,
-                             CacheLevel level) {
-  int64_t displacement = 0;
-  auto add = [&](Value address, LLVM::GEPArg offset) { // may be past the end
-    return LLVM::GEPOp::create(builder, loc, pointer, f32, address,
-                               ArrayRef<LLVM::GEPArg>{offset});
-  };
-  for (const Index &offset : offsets)
-    if (offset.isConstant())
-      displacement += offset.getConstant();
-    else
-      base = add(base, offset.getValue());
-  for (int64_t word = 0; word < words; word += cacheLine) {
-    Value line = base;
-    if (displacement + word)
-      line = add(base, static_cast<int32_t>(displacement + word));
-    LLVM::Prefetch::create(builder, loc, line, /*rw=*/0,
-                           static_cast<uint32_t>(level), /*cache=*/1);
-  }
-}
-
-/// Memory is aligned to elements only: rows have any stride.
-static unsigned getElementAlignment(Type type) {
-  if (isa<LLVM::LLVMPointerType>(type))
-    return 8;
-  return std::max(1u, getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8);
-}
-
-Value KernelBuilder::load(Type type, Value from) {
-  return LLVM::LoadOp::create(builder, loc, type, from,
-                              getElementAlignment(type));
-}
-
-void KernelBuilder::store(Value value, Value to) {
-  LLVM::StoreOp::create(builder, loc, value, to,
-                        getElementAlignment(value.getType()));
-}
-
-Value KernelBuilder::loadF32(Value base, ArrayRef<Index> offsets) {
-  return load(f32, advance(base, offsets));
-}
-
-Value KernelBuilder::loadVector(Value base, ArrayRef<Index> offsets) {
-  return load(vf32, advance(base, offsets));
-}
-
-void KernelBuilder::storeVector(Value vector, Value base,
-                                ArrayRef<Index> offsets) {
-  store(vector, advance(base, offsets));
-}
-
-Value KernelBuilder::loadBroadcast(Value base, ArrayRef<Index> offsets) {
-  return broadcast(loadF32(base, offsets));
-}
-
-/// Lanes below `count` of a vector of any length; other lengths than that of
-/// f32 vectors need a constant.
-static Value getPartMask(KernelBuilder &kernel, VectorType type, Index count) {
-  if (!count.isConstant()) {
-    assert(type.getNumElements() == kernel.width() && "no mask of this length");
-    return kernel.lanesBelow(count);
-  }
-  SmallVector<bool> mask(type.getNumElements());
-  for (auto [lane, isIn] : llvm::enumerate(mask))
-    isIn = static_cast<int64_t>(lane) < count.getConstant();
-  return kernel.constant(
-      DenseElementsAttr::get(type.clone(kernel.i1), ArrayRef<bool>(mask)));
-}
-
-Value KernelBuilder::loadPart(VectorType type, Value from, Index count) {
-  if (count.is(type.getNumElements()))
-    return load(type, from);
-  return LLVM::MaskedLoadOp::create(
-      builder, loc, type, from, getPartMask(*this, type, count), zero(type),
-      builder.getI32IntegerAttr(getElementAlignment(type)));
-}
-
-void KernelBuilder::storePart(Value vector, Value to, Index count) {
-  auto type = cast<VectorType>(vector.getType());
-  if (count.is(type.getNumElements()))
-    return store(vector, to);
-  LLVM::MaskedStoreOp::create(
-      builder, loc, vector, to, getPartMask(*this, type, count),
-      builder.getI32IntegerAttr(getElementAlignment(type)));
-}
-
-static Value getPointers(KernelBuilder &kernel, Type element, Value base,
-                         Value indices) {
-  return LLVM::GEPOp::create(kernel.builder, kernel.loc,
-                             VectorType::get(kernel.width(), kernel.pointer),
-                             element, base,
-                             ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(indices)},
-                             LLVM::GEPNoWrapFlags::none);
-}
-
-Value KernelBuilder::gather(Type element, Value base, Value indices) {
-  Value pointers = getPointers(*this, element, base, indices);
-  Value all = constant(DenseElementsAttr::get(vi1, true));
-  auto type = VectorType::get(width(), element);
-  return LLVM::masked_gather::create(
-      builder, loc, type, pointers, all, ValueRange(),
-      builder.getI32IntegerAttr(getElementAlignment(type)));
-}
-
-void KernelBuilder::scatter(Value vector, Value base, Value indices) {
-  auto type = cast<VectorType>(vector.getType());
-  Value pointers = getPointers(*this, type.getElementType(), base, indices);
-  Value all = constant(DenseElementsAttr::get(vi1, true));
-  LLVM::masked_scatter::create(
-      builder, loc, vector, pointers, all,
-      builder.getI32IntegerAttr(getElementAlignment(type)));
-}
 
 //===----------------------------------------------------------------------===//
 // Control flow
@@ -413,4 +96,135 @@ KernelBuilder::Values KernelBuilder::choose(Value condition, TypeRange types,
   builder.setInsertionPointToStart(branch.elseBlock());
   scf::YieldOp::create(builder, loc, otherwise());
   return llvm::to_vector_of<Value>(branch.getResults());
+}
+
+//===----------------------------------------------------------------------===//
+// Exponential and logarithm
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::exp2(Value x, bool isForBf16) {
+  // Interpolation of 2^x on [-1/2, 1/2] at Chebyshev nodes. The short one has a
+  // bias, which f32 gradients would show: P of a row with one large score is
+  // 2^0, and errors of P do not cancel in sums over rows.
+  static constexpr double shortSeries[] = {
+      1.000000075455e+00, 6.931471880262e-01, 2.402210748531e-01,
+      5.550357114219e-02, 9.676031918325e-03, 1.339086336462e-03};
+  static constexpr double longSeries[] = {
+      1.000000000000e+00, 6.931472067028e-01, 2.402265092229e-01,
+      5.550327226670e-02, 9.618056678525e-03, 1.340042817762e-03,
+      1.546144469857e-04};
+  ArrayRef<double> coefficients =
+      isForBf16 ? ArrayRef(shortSeries) : ArrayRef(longSeries);
+  // 2^-127 has no exponent bits: it is 0, and what lies above it and below
+  // 2^-126 is denormal, which is read as 0. NaN stays, as the second operand.
+  if (!target.scalef)
+    x = maxF(splatF32(-127.0), x);
+  Value rounded = math::RoundEvenOp::create(builder, loc, x);
+  Value fraction = subF(x, rounded);
+  Value power = splatF32(coefficients.back());
+  for (double coefficient : llvm::reverse(coefficients.drop_back()))
+    power = fma(power, fraction, splatF32(coefficient));
+  if (target.scalef)
+    return target.scalef(*this, power, rounded);
+  Value exponent = arith::FPToSIOp::create(builder, loc, vi32, rounded);
+  Value shifted = arith::ShLIOp::create(builder, loc, exponent, splatI32(23));
+  Value bits = arith::BitcastOp::create(builder, loc, vi32, power);
+  Value scaled = arith::AddIOp::create(builder, loc, bits, shifted);
+  return arith::BitcastOp::create(builder, loc, vf32, scaled);
+}
+
+Value KernelBuilder::log(Value x) {
+  // x = 2^e m with m in [sqrt(1/2), sqrt(2)); ln m by the series of atanh.
+  Value bits = arith::BitcastOp::create(builder, loc, vi32, x);
+  Value biased = arith::SubIOp::create(builder, loc, bits,
+                                       splatI32(0x3f3504f3)); // sqrt(1/2)
+  Value exponent = arith::ShRSIOp::create(builder, loc, biased, splatI32(23));
+  Value exponentBits =
+      arith::ShLIOp::create(builder, loc, exponent, splatI32(23));
+  Value mantissaBits = arith::SubIOp::create(builder, loc, bits, exponentBits);
+  Value m = arith::BitcastOp::create(builder, loc, vf32, mantissaBits);
+  Value e = arith::SIToFPOp::create(builder, loc, vf32, exponent);
+  Value one = splatF32(1.0);
+  Value z = divF(subF(m, one), addF(m, one));
+  Value square = mulF(z, z);
+  Value series = splatF32(2.0 / 9);
+  for (int odd : {7, 5, 3, 1})
+    series = fma(series, square, splatF32(2.0 / odd));
+  Value isNaN = compareF(arith::CmpFPredicate::UNO, x, x);
+  return selectF(isNaN, x,
+                 fma(e, splatF32(llvm::numbers::ln2), mulF(series, z)));
+}
+
+//===----------------------------------------------------------------------===//
+// Pairs of bf16
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::asPairs(Value units) {
+  return vector::BitCastOp::create(builder, loc,
+                                   VectorType::get(2 * width(), bf16), units);
+}
+
+Value KernelBuilder::asUnits(Value pairs) {
+  return vector::BitCastOp::create(builder, loc, vf32, pairs);
+}
+
+Value KernelBuilder::dot(Value a, Value b, Value c) {
+  return target.bf16Dot(*this, c, asPairs(a), asPairs(b));
+}
+
+Value KernelBuilder::truncatePair(Value low, Value high) {
+  SmallVector<int64_t> inOrder(2 * width());
+  std::iota(inOrder.begin(), inOrder.end(), 0);
+  return truncate(shuffle(low, high, inOrder));
+}
+
+Value KernelBuilder::pairRows(Value low, Value high) {
+  Value both = truncatePair(low, high);
+  SmallVector<int64_t> alternating;
+  for (int64_t lane = 0; lane < width(); ++lane)
+    alternating.append({lane, width() + lane});
+  return asUnits(shuffle(both, both, alternating));
+}
+
+std::pair<Value, Value> KernelBuilder::interleave(Value first, Value second) {
+  Value a = asPairs(first), b = asPairs(second);
+  auto half = [&](int64_t from) {
+    SmallVector<int64_t> alternating;
+    for (int64_t lane = from; lane < from + width(); ++lane)
+      alternating.append({lane, 2 * width() + lane});
+    return asUnits(shuffle(a, b, alternating));
+  };
+  return {half(0), half(width())};
+}
+
+Value KernelBuilder::extend(Value bf16Vector) {
+  return arith::ExtFOp::create(builder, loc, withElement(bf16Vector, f32),
+                               bf16Vector);
+}
+
+Value KernelBuilder::truncate(Value f32Vector) {
+  if (target.bf16Dot) // implies the conversion
+    return arith::TruncFOp::create(builder, loc, withElement(f32Vector, bf16),
+                                   f32Vector);
+  // To the nearest, ties to even; a NaN stays one.
+  Type word = withElement(f32Vector, i32);
+  auto splat = [&](int32_t number) -> Value {
+    auto attribute = builder.getI32IntegerAttr(number);
+    if (auto type = dyn_cast<VectorType>(word))
+      return constant(DenseElementsAttr::get(type, attribute));
+    return constant(attribute);
+  };
+  Value bits = arith::BitcastOp::create(builder, loc, word, f32Vector);
+  Value high = arith::ShRUIOp::create(builder, loc, bits, splat(16));
+  Value odd = arith::AndIOp::create(builder, loc, high, splat(1));
+  Value half = arith::AddIOp::create(builder, loc, odd, splat(0x7fff));
+  Value rounded = arith::AddIOp::create(builder, loc, bits, half);
+  Value quiet = arith::OrIOp::create(builder, loc, bits, splat(0x400000));
+  Value isNaN = compareF(arith::CmpFPredicate::UNO, f32Vector, f32Vector);
+  Value chosen = selectF(isNaN, quiet, rounded);
+  Value top = arith::ShRUIOp::create(builder, loc, chosen, splat(16));
+  Value narrow =
+      arith::TruncIOp::create(builder, loc, withElement(f32Vector, i16), top);
+  return arith::BitcastOp::create(builder, loc, withElement(f32Vector, bf16),
+                                  narrow);
 }

@@ -1,52 +1,23 @@
 //===- KernelBuilder.h - Writes the loop nests of kernels -------*- C++ -*-===//
 //
 // A thin layer over OpBuilder for kernels that are written by hand: integer
-// arithmetic that folds, pointers, loops as lambdas, vectors of one width, and
-// the numeric pieces (exp2, log2, transposition, pairs of bf16) that no
-// upstream lowering does well enough.
+// arithmetic that folds (ScalarBuilder), vectors of one width (VectorBuilder),
+// pointers (MemoryBuilder), and here loops as lambdas and the numeric pieces
+// that no upstream lowering does well enough.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_EMIT_KERNELBUILDER_H
 #define SEXTANT_CODEGEN_EMIT_KERNELBUILDER_H
 
+#include "codegen/Emit/MemoryBuilder.h"
 #include "codegen/Emit/VectorTarget.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/BuiltinTypes.h"
-#include "llvm/ADT/DenseMap.h"
-#include <concepts>
 
 namespace sextant::codegen {
 
-/// To which cache a prefetch brings a line; the values are LLVM's localities.
-/// The first has no room to spare but for what is read next.
-enum class CacheLevel : uint32_t { Second = 2, First = 3 };
-
-/// f32 of a line of cache.
-constexpr int64_t cacheLine = 16;
-
-/// An i64 that is a constant of the compiler or a value of the kernel.
-class Index {
+/// Writes a kernel for vectors of a target.
+class KernelBuilder : public MemoryBuilder {
 public:
-  template <std::integral T> Index(T constant) : constant(constant) {}
-  Index(mlir::Value value) : value(value) {}
-
-  bool isConstant() const { return !value; }
-  bool is(int64_t other) const { return !value && constant == other; }
-  int64_t getConstant() const { return constant; }
-  mlir::Value getValue() const { return value; }
-
-private:
-  int64_t constant = 0;
-  mlir::Value value;
-};
-
-/// Writes at the insertion point of `builder`. Constants go to the start of
-/// the function's entry block, once each.
-class KernelBuilder {
-public:
-  using Values = llvm::SmallVector<mlir::Value>;
   using LoopBody = llvm::function_ref<Values(mlir::Value, mlir::ValueRange)>;
   /// Numbers from `low` on that are below `high`.
   struct Range {
@@ -54,16 +25,10 @@ public:
   };
 
   KernelBuilder(mlir::OpBuilder &builder, mlir::Location loc,
-                mlir::Block &entry, const VectorTarget &target);
+                mlir::Block &entry, const VectorTarget &target)
+      : MemoryBuilder(builder, loc, entry, target.width), target(target) {}
 
-  mlir::OpBuilder &builder;
-  mlir::Location loc;
   const VectorTarget target;
-  /// Types: scalars, and vectors of `width` lanes.
-  mlir::Type i1, i16, i32, i64, f32, f64, bf16, pointer;
-  mlir::VectorType vf32, vf64, vi32, vi1;
-
-  int64_t width() const { return target.width; }
 
   //===--- Failure -------------------------------------------------------===//
 
@@ -74,77 +39,6 @@ public:
       status = mlir::failure();
   }
   mlir::LogicalResult getStatus() const { return status; }
-
-  //===--- Constants -----------------------------------------------------===//
-
-  mlir::Value constant(mlir::TypedAttr value);
-  mlir::Value constantI1(bool value);
-  mlir::Value constantI64(int64_t value);
-  mlir::Value constantI32(int32_t value);
-  mlir::Value constantF32(double value);
-  /// The same value in all lanes.
-  mlir::Value splatF32(double value);
-  mlir::Value splatI32(int32_t value);
-  /// Zero, or a vector of zeros.
-  mlir::Value zero(mlir::Type type);
-
-  //===--- Integers (i64) ------------------------------------------------===//
-
-  /// The index as a value.
-  mlir::Value value(Index index);
-  Index add(Index a, Index b);
-  Index sub(Index a, Index b);
-  Index mul(Index a, Index b);
-  /// Quotient and remainder of values that are not negative.
-  Index div(Index a, Index b);
-  Index rem(Index a, Index b);
-  Index ceilDiv(Index a, Index b) { return div(add(a, sub(b, 1)), b); }
-  Index roundUp(Index a, Index b) { return mul(ceilDiv(a, b), b); }
-  Index min(Index a, Index b);
-  Index max(Index a, Index b);
-  Index select(mlir::Value condition, Index a, Index b);
-  /// Signed comparison, an i1.
-  mlir::Value compare(mlir::arith::CmpIPredicate predicate, Index a, Index b);
-  mlir::Value less(Index a, Index b);
-  mlir::Value equal(Index a, Index b);
-  mlir::Value differ(Index a, Index b);
-  /// The index as an i32, and the other way round.
-  mlir::Value toI32(Index index);
-  Index fromI32(mlir::Value value);
-
-  //===--- Conditions (i1 and vectors of i1) -----------------------------===//
-
-  /// Where one operand is null, the other one.
-  mlir::Value both(mlir::Value a, mlir::Value b);
-  mlir::Value either(mlir::Value a, mlir::Value b);
-
-  //===--- Memory --------------------------------------------------------===//
-
-  /// `base` advanced by the sum of `offsets`, in elements of `type` (f32 by
-  /// default). Constants are added last and become displacements.
-  mlir::Value advance(mlir::Value base, llvm::ArrayRef<Index> offsets,
-                      mlir::Type type = nullptr);
-  mlir::Value load(mlir::Type type, mlir::Value pointer);
-  void store(mlir::Value value, mlir::Value pointer);
-  /// f32 scalars and vectors at `base` plus the sum of `offsets`.
-  mlir::Value loadF32(mlir::Value base, llvm::ArrayRef<Index> offsets = {});
-  mlir::Value loadVector(mlir::Value base, llvm::ArrayRef<Index> offsets = {});
-  void storeVector(mlir::Value vector, mlir::Value base,
-                   llvm::ArrayRef<Index> offsets = {});
-  /// A scalar of memory in all lanes.
-  mlir::Value loadBroadcast(mlir::Value base,
-                            llvm::ArrayRef<Index> offsets = {});
-  /// Asks for the lines of `words` f32 from base plus the sum of `offsets` on,
-  /// which may lie outside the memory of `base`.
-  void prefetch(mlir::Value base, llvm::ArrayRef<Index> offsets,
-                int64_t words = 1, CacheLevel level = CacheLevel::Second);
-  /// The first `count` (1 to width) lanes only; the others are zero.
-  mlir::Value loadPart(mlir::VectorType type, mlir::Value pointer, Index count);
-  void storePart(mlir::Value vector, mlir::Value pointer, Index count);
-  /// base[indices], element by element; `indices` is a vector of i32.
-  mlir::Value gather(mlir::Type element, mlir::Value base, mlir::Value indices);
-  /// base[indices] = vector, element by element.
-  void scatter(mlir::Value vector, mlir::Value base, mlir::Value indices);
 
   //===--- Control flow --------------------------------------------------===//
 
@@ -171,41 +65,9 @@ public:
                 llvm::function_ref<Values()> then,
                 llvm::function_ref<Values()> otherwise);
 
-  //===--- Vectors -------------------------------------------------------===//
-
-  /// The scalar in all lanes (of any element type); vectors pass through.
-  mlir::Value broadcast(mlir::Value scalar);
-  /// base, base + 1, ... as a vector of i32.
-  mlir::Value lanes(Index base);
-  /// Lanes below `count` as a vector of i1.
-  mlir::Value lanesBelow(Index count);
-  mlir::Value shuffle(mlir::Value a, mlir::Value b,
-                      llvm::ArrayRef<int64_t> mask);
-  /// Transposes `width` vectors.
-  Values transpose(mlir::ValueRange rows);
-  /// The sum of all lanes, in a fixed order.
-  mlir::Value sumLanes(mlir::Value vector);
-
-  //===--- Floating point (scalars and vectors) --------------------------===//
+  //===--- Exponential and logarithm -------------------------------------===//
   // No flag promises that a NaN is absent: NaNs pass through.
 
-  mlir::Value addF(mlir::Value a, mlir::Value b);
-  mlir::Value subF(mlir::Value a, mlir::Value b);
-  mlir::Value mulF(mlir::Value a, mlir::Value b);
-  mlir::Value divF(mlir::Value a, mlir::Value b);
-  mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c);
-  /// a > b ? a : b, one instruction: gives b where either is NaN.
-  mlir::Value maxF(mlir::Value a, mlir::Value b);
-  mlir::Value compareF(mlir::arith::CmpFPredicate predicate, mlir::Value a,
-                       mlir::Value b);
-  mlir::Value selectF(mlir::Value condition, mlir::Value a, mlir::Value b);
-  /// f64 of f32, and f32 of f64.
-  mlir::Value widen(mlir::Value value);
-  mlir::Value narrow(mlir::Value value);
-  /// The sum of numbers in f64, or of f32 to be widened.
-  mlir::Value addF64(mlir::Value a, mlir::Value b);
-  /// Adds likewise to the number or vector of f64 at `pointer`.
-  void addToF64(mlir::Value pointer, mlir::Value addend);
   /// 2^x, off by 8e-8 of itself and exact at 0; for a result that is rounded to
   /// bf16 by 2.2e-7, one operation less. x = -inf gives 0 with scalef and
   /// 2^-126 without; NaN gives NaN.
@@ -235,9 +97,7 @@ private:
   mlir::Value asPairs(mlir::Value units);
   mlir::Value asUnits(mlir::Value pairs);
 
-  mlir::Block &entry;
   mlir::LogicalResult status = mlir::success();
-  llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
 };
 
 } // namespace sextant::codegen

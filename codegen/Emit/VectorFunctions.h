@@ -25,17 +25,14 @@
 #ifndef SEXTANT_CODEGEN_EMIT_VECTORFUNCTIONS_H
 #define SEXTANT_CODEGEN_EMIT_VECTORFUNCTIONS_H
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/BuiltinTypes.h"
+#include "codegen/Emit/VectorArithmetic.h"
 
 namespace sextant::codegen {
 
 /// Writes functions of vectors of one type.
-class VectorFunctions {
+class VectorFunctions : VectorArithmetic {
 public:
-  VectorFunctions(mlir::OpBuilder &builder, mlir::Location loc,
-                  mlir::VectorType type);
+  using VectorArithmetic::VectorArithmetic;
 
   mlir::Value exp(mlir::Value x);
   mlir::Value exp2(mlir::Value x);
@@ -55,30 +52,6 @@ public:
   mlir::Value round(mlir::Value x);
 
 private:
-  mlir::Value constant(double value);
-  mlir::Value integer(int64_t value);
-  mlir::Value add(mlir::Value a, mlir::Value b);
-  mlir::Value sub(mlir::Value a, mlir::Value b);
-  mlir::Value mul(mlir::Value a, mlir::Value b);
-  mlir::Value div(mlir::Value a, mlir::Value b);
-  mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c);
-  mlir::Value neg(mlir::Value a);
-  mlir::Value abs(mlir::Value a);
-  mlir::Value copySign(mlir::Value magnitude, mlir::Value sign);
-  mlir::Value less(mlir::Value a, mlir::Value b);
-  mlir::Value equal(mlir::Value a, mlir::Value b);
-  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
-  /// Within [low, high]; NaN stays NaN.
-  mlir::Value clamp(mlir::Value x, double low, double high);
-  /// coefficients[0] + x (coefficients[1] + x (...)).
-  mlir::Value polynomial(mlir::Value x, llvm::ArrayRef<double> coefficients);
-
-  /// The nearest whole number, as a float and as an integer; |x| < 2^20.
-  std::pair<mlir::Value, mlir::Value> nearest(mlir::Value x);
-  /// 2^n for an exponent in the normal range.
-  mlir::Value powerOfTwo(mlir::Value n);
-  /// x 2^n for any n in twice the normal range.
-  mlir::Value scale(mlir::Value x, mlir::Value n);
   /// (e^r - 1) for |r| <= ln(2) / 2.
   mlir::Value expm1Reduced(mlir::Value r);
   /// x = n ln 2 + r: n as float and integer, and r.
@@ -99,11 +72,6 @@ private:
   VectorFunctions inDouble();
   mlir::Value toDouble(mlir::Value x);
   mlir::Value fromDouble(mlir::Value x);
-  bool isDouble() const { return type.getElementType().isF64(); }
-
-  mlir::OpBuilder &builder;
-  mlir::Location loc;
-  mlir::VectorType type, integerType;
 };
 
 } // namespace sextant::codegen
