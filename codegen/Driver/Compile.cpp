@@ -20,10 +20,10 @@
 #include "passes/Gradient/Gradient.h"
 #include "passes/Pipelines.h"
 #include "passes/Schedule/Schedule.h"
+#include "runtime/Checks.h"
 #include "runtime/LaunchHash.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/TargetParser/Host.h"
-#include <cstdlib>
 
 using namespace mlir;
 using namespace sextant;
@@ -39,12 +39,11 @@ void codegen::registerCompilerDialects(DialectRegistry &registry) {
 
 /// The options with what the environment asks for besides.
 static llvm::Expected<CompileOptions> addEnvironment(CompileOptions options) {
-  const char *checks = std::getenv("SEXTANT_CHECK");
-  for (StringRef check : llvm::split(checks ? checks : "", ',')) {
+  for (std::string_view check : runtime::getRequestedChecks()) {
     if (check == "reads")
       options.checkReads = true;
-    else if (!check.empty() && check != "scratch") // which the runtime does
-      return llvm::createStringError("SEXTANT_CHECK is \"" + check +
+    else if (check != "scratch") // which the runtime does
+      return llvm::createStringError("SEXTANT_CHECK is \"" + StringRef(check) +
                                      "\": known are \"reads\", \"scratch\"");
   }
   return options;

@@ -22,7 +22,7 @@ def LowerAttention : Pass<"lower-attention", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"target", "target", "std::string", "\"cpu\"",
-           "reference, cpu, cpu:avx2, cpu:avx512 or cpu:avx512bf16">,
+           "A name in the table of targets, or cpu">,
     Option<"checkReads", "check-reads", "bool", "false",
            "Stop a call whose payloads read outside of a parameter">
   ];

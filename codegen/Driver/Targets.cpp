@@ -7,7 +7,6 @@
 #include "codegen/Payload/EmittableOps.h"
 #include "codegen/Reference/ReferenceLowerings.h"
 #include "runtime/CpuFeatures.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/TargetParser/Host.h"
 #include <deque>
 
@@ -104,14 +103,17 @@ llvm::SmallVector<llvm::StringRef> sextant::codegen::getHostTargets() {
   return names;
 }
 
+std::string sextant::codegen::listTargets() {
+  std::string names = "cpu";
+  for (const Target &target : getTable())
+    names += ", " + target.name;
+  return names;
+}
+
 llvm::Expected<Target> sextant::codegen::findTarget(llvm::StringRef name) {
-  llvm::SmallVector<llvm::StringRef> known{"cpu"};
-  for (const Target &target : getTable()) {
-    known.push_back(target.name);
+  for (const Target &target : getTable())
     if (name == target.name)
       return target;
-  }
   return llvm::createStringError("unknown target '" + name +
-                                 "', expected one of " +
-                                 llvm::join(known, ", "));
+                                 "', expected one of " + listTargets());
 }

@@ -63,6 +63,9 @@ void registerTargetDialects(mlir::DialectRegistry &registry);
 /// compiles.
 llvm::Error registerTarget(Target target);
 
+/// What may be asked for by name, as a text: "cpu, reference, ...".
+std::string listTargets();
+
 /// The target of a name in the table; the error of an unknown one lists them.
 /// `cpu` is no target, see TargetChoice.h.
 llvm::Expected<Target> findTarget(llvm::StringRef name);

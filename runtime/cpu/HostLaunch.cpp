@@ -1,10 +1,10 @@
 //===- HostLaunch.cpp - What devices of the host do alike -----------------===//
 
 #include "runtime/cpu/HostLaunch.h"
+#include "runtime/Checks.h"
 #include "runtime/cpu/Scratch.h"
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 using namespace sextant::runtime;
@@ -84,8 +84,8 @@ static void runWorker(void *opaque, int64_t worker) {
 /// SEXTANT_CHECK=scratch: what a kernel reads of its scratch memory without
 /// having written it is NaN.
 static bool isScratchChecked() {
-  const char *checks = std::getenv("SEXTANT_CHECK");
-  return checks && std::strstr(checks, "scratch");
+  std::vector<std::string_view> checks = getRequestedChecks();
+  return std::find(checks.begin(), checks.end(), "scratch") != checks.end();
 }
 
 Result<int64_t>

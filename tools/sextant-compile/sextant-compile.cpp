@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Driver/Compile.h"
+#include "codegen/Driver/Targets.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/FileUtilities.h"
 #include "passes/Encoding/ParseText.h"
@@ -39,8 +40,7 @@ int main(int argc, char **argv) {
       "Compiles a model to an artifact, or to a stage on the way.\n");
   commandLine.addValue("o", path, "FILE", "where to write (-, stdout)");
   commandLine.addValue("target", options.target, "NAME",
-                       "reference, cpu, cpu:avx2, cpu:avx512 or "
-                       "cpu:avx512bf16 (cpu)");
+                       "one of " + listTargets() + " (cpu)");
   commandLine.addValue("emit", emit, "STAGE",
                        "pos (fused and hoisted sites), exec (launches and "
                        "kernels), kernel, llvm, asm or artifact (artifact)");

@@ -25,7 +25,7 @@ void CommandLine::addFlagAlone(const char *name, bool &value,
 }
 
 void CommandLine::addValue(const char *name, std::string &value,
-                           const char *valueName, const char *help) {
+                           const char *valueName, const std::string &help) {
   options.push_back({name, valueName, help, nullptr, &value, nullptr, nullptr});
 }
 

@@ -26,7 +26,7 @@ public:
   /// A flag with which the positional argument is left out.
   void addFlagAlone(const char *name, bool &value, const char *help);
   void addValue(const char *name, std::string &value, const char *valueName,
-                const char *help);
+                const std::string &help);
   void addNumber(const char *name, int64_t &value, const char *help);
   /// May be given several times.
   void addList(const char *name, std::vector<std::string> &values,

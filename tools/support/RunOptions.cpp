@@ -1,6 +1,7 @@
 //===- RunOptions.cpp - What is run, and on what --------------------------===//
 
 #include "tools/support/RunOptions.h"
+#include "codegen/Driver/Targets.h"
 
 void sextant::tools::RunOptions::addTo(CommandLine &commandLine) {
   commandLine.addValue("function", function, "NAME",
@@ -13,8 +14,8 @@ void sextant::tools::RunOptions::addTo(CommandLine &commandLine) {
   commandLine.addNumber("seed", seed, "of values that are made up (0)");
   commandLine.addNumber("threads", threads, "0 is one per core (0)");
   commandLine.addValue("target", compile.target, "NAME",
-                       "what a model is compiled for: reference, cpu, "
-                       "cpu:avx2, cpu:avx512, cpu:avx512bf16 (cpu)");
+                       "what a model is compiled for, one of " +
+                           codegen::listTargets() + " (cpu)");
   commandLine.addValue("search-path", compile.searchPath, "FOLDERS",
                        "of encodings, separated by colons");
 }

@@ -1,0 +1,23 @@
+//===- Checks.h - Checks that users ask for by name -------------*- C++ -*-===//
+//
+// The variable SEXTANT_CHECK names them, separated by commas: `reads`, which
+// the compiler writes into programs, and `scratch`, which launches on the host
+// make.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_RUNTIME_CHECKS_H
+#define SEXTANT_RUNTIME_CHECKS_H
+
+#include <string_view>
+#include <vector>
+
+namespace sextant::runtime {
+
+/// What SEXTANT_CHECK names, known or not. Texts of the environment: good until
+/// it changes.
+std::vector<std::string_view> getRequestedChecks();
+
+} // namespace sextant::runtime
+
+#endif // SEXTANT_RUNTIME_CHECKS_H
