@@ -250,6 +250,8 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
     task.packed = operands.read(tables.packed);
   for (auto [number, table] : llvm::enumerate(plan.rowTables)) {
     rowProducts.emplace_back(table, op.getQuery(), op.getKey(), op.getParams());
+    rowProducts.back().used =
+        launchUsedEntries(lowering, tables, number, rowProducts.back());
     task.sites.rowProducts.push_back(operands.read(
         launchRowProducts(lowering, ("products_" + Twine(number)).str(),
                           rowProducts.back(), getProductLayout(table))));

@@ -67,6 +67,7 @@ sextant::codegen::lowerAttention(const Lowering &lowering) {
   addForwardReads(lowering, tables, task, operands);
   for (auto [number, table] : llvm::enumerate(lowering.plan.rowTables)) {
     RowProducts products(table, query, op.getKey(), op.getParams());
+    products.used = launchUsedEntries(lowering, tables, number, products);
     task.sites.rowProducts.push_back(operands.read(launchRowProducts(
         lowering, ("products_" + Twine(number)).str(), products,
         table.side == pos::Side::query ? ProductLayout::Lanes

@@ -414,6 +414,26 @@ static void planScanLevels(KernelPlan &plan) {
             std::max(plan.scanLevels[first], plan.scanLevels[second] + 1);
 }
 
+/// Where products with the rows of a table are looked up at functions of the
+/// offset alone. An index of a nested op may be made of a bound one.
+static SmallVector<Value> findOffsetIndices(const KernelPlan &plan,
+                                            pos::ScoreOp score,
+                                            const RowTable &table) {
+  SmallVector<Value> indices;
+  pos::Dependence dependence(plan.owner);
+  WalkResult result = score.getBody().walk([&](pos::RowDotOpInterface dot) {
+    if (isa<pos::OffsetDotOp>(*dot) || getRowTable(dot) != table)
+      return WalkResult::advance();
+    if (plan.hasPositions || dot->getParentOp() != score ||
+        !pos::AxisSet(pos::Axis::offset)
+             .contains(dependence.of(dot.getIndex())))
+      return WalkResult::interrupt();
+    indices.push_back(dot.getIndex());
+    return WalkResult::advance();
+  });
+  return result.wasInterrupted() ? SmallVector<Value>() : indices;
+}
+
 static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
   for (auto dot : score.getBody().front().getOps<pos::OffsetDotOp>())
     plan.offsetProducts.emplace_back(dot);
@@ -424,6 +444,8 @@ static LogicalResult planContextual(KernelPlan &plan, pos::ScoreOp score) {
         !llvm::is_contained(plan.rowTables, getRowTable(dot)))
       plan.rowTables.push_back(getRowTable(dot));
   });
+  for (const RowTable &table : plan.rowTables)
+    plan.offsetIndices.push_back(findOffsetIndices(plan, score, table));
   for (auto scan : score.getBody().front().getOps<pos::ScanOp>()) {
     plan.scans.push_back(scan);
     if (scan.getDirection() != plan.scans.front().getDirection())

@@ -138,6 +138,9 @@ struct KernelPlan {
   /// The tables that rows of query and key are multiplied with, once each.
   /// Those of `offsetProducts` have a place of their own.
   llvm::SmallVector<RowTable> rowTables;
+  /// Per table: its indices, if each is a function of the offset of two rows
+  /// alone; else none.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>> offsetIndices;
   llvm::SmallVector<OffsetProduct> offsetProducts;
   llvm::SmallVector<pos::ScanOp> scans; ///< in one direction
   /// Per scan: how many scans, each of what the one before gives, follow on it.

@@ -82,10 +82,11 @@ void PlanPrinter::printTable(const RowTable &table) {
 }
 
 void PlanPrinter::printProducts() {
-  for (const RowTable &table : plan.rowTables) {
+  for (auto [table, indices] :
+       llvm::zip_equal(plan.rowTables, plan.offsetIndices)) {
     line() << "products of the " << pos::stringifySide(table.side) << ": ";
     printTable(table);
-    stream << "\n";
+    stream << (indices.empty() ? "\n" : ", at functions of the offset\n");
   }
   for (const OffsetProduct &product : plan.offsetProducts) {
     line() << "product with rows of offsets: ";

@@ -5,7 +5,6 @@
 #include "codegen/Rows/RowCopy.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/RegisterTile.h"
-#include "codegen/Tiles/TileMask.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -74,91 +73,6 @@ static Value getTable(const Lowering &lowering, size_t number) {
   RowTable table = lowering.plan.offsetProducts[number].table;
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   return owner.getParamOperands()[table.param];
-}
-
-//===----------------------------------------------------------------------===//
-// Offsets in use
-//===----------------------------------------------------------------------===//
-
-/// A block of offsets is seen if one of the squares of scores on its diagonals
-/// may be.
-static Value launchSeen(const Lowering &lowering, const HoistTables &tables,
-                        size_t number, const OffsetShape &shape, Value blocks) {
-  const KernelPlan &plan = lowering.plan;
-  OwnerOperands owner = getOperands(lowering);
-  LaunchOperands operands;
-  SiteOperands sites;
-  sites.query = operands.read(owner.query);
-  sites.key = operands.read(owner.key);
-  for (Value value : owner.values)
-    sites.values.push_back(operands.read(value));
-  sites.append(plan, tables, operands.layout, operands.reads);
-  Value result = lowering.allocate(
-      getType(lowering, 1, {}, lowering.builder.getI32Type()), blocks);
-  unsigned target = operands.write(result);
-
-  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return ItemSpace(kernel, {arguments.getSize(target, 0)});
-  };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const Items &items, Value) {
-    RowSite site(kernel, arguments, plan, sites, pos::RowOperand::query);
-    TileMask mask(kernel, arguments, site, plan, sites);
-    Index queries = arguments.getSize(sites.query, 2);
-    Index keys = arguments.getSize(sites.key, 2);
-    auto count = [&](pos::Axis axis, unsigned dim) {
-      return variesWith(plan, axis) ? arguments.getSize(sites.query, dim)
-                                    : Index(1);
-    };
-    Index batches = count(pos::Axis::batch, 0);
-    Index heads = count(pos::Axis::head, 1);
-    // The block of the origin, less the rows of a tile.
-    Index zero = kernel.add(kernel.ceilDiv(queries, block), 1);
-    auto rowsOf = [&](pos::Side side, Index first, Index length) {
-      return mask.enter(side, first,
-                        kernel.min(block, kernel.sub(length, first)), block);
-    };
-    auto emitItem = [&](Index item) {
-      Value at = arguments.getAddress(target, {item});
-      kernel.store(kernel.constantI32(plan.mask ? 0 : 1), at);
-      if (!plan.mask)
-        return;
-      auto visit = [&](Value first, Index key) {
-        Value isNew =
-            kernel.equal(kernel.fromI32(kernel.load(kernel.i32, at)), 0);
-        Value exists =
-            kernel.both(kernel.compare(arith::CmpIPredicate::sge, key, 0),
-                        kernel.less(key, keys));
-        kernel.when(kernel.both(isNew, exists), [&] {
-          TileClass tile =
-              mask.classify(rowsOf(pos::Side::query, first, queries),
-                            rowsOf(pos::Side::key, key, keys));
-          if (tile.possible)
-            kernel.when(tile.possible,
-                        [&] { kernel.store(kernel.constantI32(1), at); });
-          else
-            kernel.store(kernel.constantI32(1), at);
-        });
-      };
-      kernel.loop(0, batches, 1, [&](Value batch) {
-        kernel.loop(0, heads, 1, [&](Value head) {
-          site.enterHead(batch, head);
-          kernel.loop(0, queries, block, [&](Value first) {
-            Index diagonal =
-                kernel.add(first, kernel.mul(kernel.sub(item, zero), block));
-            kernel.loop(0, 3, 1, [&](Value step) {
-              visit(first, kernel.add(diagonal,
-                                      kernel.mul(kernel.sub(step, 1), block)));
-            });
-          });
-        });
-      });
-    };
-    items.forEach([&](const Item &item) { emitItem(item[0]); });
-  };
-  operands.launch(lowering, getOffsetSuffix("seen", number),
-                  {items, noScratch, run});
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -408,8 +322,9 @@ OffsetRows sextant::codegen::launchOffsetRows(const Lowering &lowering,
   OffsetShape shape = getShape(lowering);
   Value entries = shape.countEntries(lowering);
   OffsetRows result;
-  result.seen = launchSeen(lowering, tables, number, shape,
-                           ceilDiv(lowering, entries, block));
+  result.seen =
+      launchSeenOffsets(lowering, tables, getOffsetSuffix("seen", number),
+                        ceilDiv(lowering, entries, block));
   result.rows =
       lowering.plan.offsetProducts[number].index
           ? launchTakenRows(lowering, number, shape, entries, result.seen)

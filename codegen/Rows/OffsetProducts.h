@@ -61,6 +61,11 @@ struct OffsetRows {
   mlir::Value transposed;
 };
 
+/// Per block of entries, an i32: whether some score may have such an offset.
+mlir::Value launchSeenOffsets(const Lowering &lowering,
+                              const HoistTables &tables, llvm::StringRef suffix,
+                              mlir::Value blocks);
+
 /// offsets_seen, offset_factors and offset_weights (of a sum), offset_rows and,
 /// on demand, offset_transpose.
 OffsetRows launchOffsetRows(const Lowering &lowering, const HoistTables &tables,

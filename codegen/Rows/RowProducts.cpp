@@ -29,8 +29,19 @@ static Value roundUp(const Lowering &lowering, Value size, int64_t unit) {
 Value RowProducts::countTableRows(const Lowering &lowering) const {
   return lowering.getDim(table, columns ? 1 : 0);
 }
+/// Rows of 1 KiB, or of a multiple, would begin in few sets of a cache: a
+/// vector more.
 Value RowProducts::padTableRows(const Lowering &lowering) const {
-  return roundUp(lowering, countTableRows(lowering), lowering.target.width);
+  int64_t width = lowering.target.width, kibibyte = 1024 / 4;
+  OpBuilder &builder = lowering.builder;
+  Location loc = lowering.getLoc();
+  Value padded = roundUp(lowering, countTableRows(lowering), width);
+  Value whole = roundUp(lowering, padded, kibibyte);
+  Value past = arith::SubIOp::create(builder, loc, whole, padded);
+  Value step = arith::ConstantIndexOp::create(builder, loc, width);
+  Value slack = arith::SubIOp::create(
+      builder, loc, step, arith::MinSIOp::create(builder, loc, past, step));
+  return arith::AddIOp::create(builder, loc, padded, slack);
 }
 Value RowProducts::padRows(const Lowering &lowering) const {
   return roundUp(lowering, lowering.getDim(rows, 2), productRowUnit);
@@ -55,6 +66,18 @@ ProductKernel::ProductKernel(const RowProducts &products, int64_t width)
       dim(cast<RankedTensorType>(products.rows.getType()).getDimSize(3)),
       row(llvm::alignTo(dim, width)) {}
 
+KernelBuilder::Range ProductKernel::getUsed(KernelBuilder &kernel,
+                                            ArgumentBlock &arguments,
+                                            Index count) const {
+  if (!used)
+    return {0, count};
+  auto load = [&](int64_t bound) {
+    return kernel.fromI32(
+        kernel.load(kernel.i32, arguments.getAddress(*used, {bound})));
+  };
+  return {load(0), load(1)};
+}
+
 Value ProductKernel::getTableElement(KernelBuilder &kernel,
                                      ArgumentBlock &arguments, Index head,
                                      Index tableRow, Index lane) const {
@@ -66,16 +89,12 @@ Value ProductKernel::getTableElement(KernelBuilder &kernel,
 }
 
 void ProductKernel::copyTable(KernelBuilder &kernel, ArgumentBlock &arguments,
-                              Index head, Index padded, Value to, Index rowStep,
-                              Index laneStep) const {
+                              Index head, Index padded, Value to) const {
   Index count = arguments.getSize(table, columns ? 1 : 0);
-  auto place = [&](Index r, Index c) {
-    return kernel.advance(to,
-                          {kernel.mul(r, rowStep), kernel.mul(c, laneStep)});
-  };
   auto copy = [&](Index r, Index c) {
     Value from = getTableElement(kernel, arguments, head, r, c);
-    kernel.store(kernel.load(kernel.f32, from), place(r, c));
+    kernel.store(kernel.load(kernel.f32, from),
+                 kernel.advance(to, {kernel.mul(r, row), c}));
   };
   // In the order of the table's memory.
   kernel.loop(0, columns ? Index(dim) : count, 1, [&](Value outer) {
@@ -83,9 +102,36 @@ void ProductKernel::copyTable(KernelBuilder &kernel, ArgumentBlock &arguments,
       columns ? copy(inner, outer) : copy(outer, inner);
     });
   });
-  kernel.loop(count, padded, 1, [&](Value r) {
-    kernel.loop(0, dim, 1, [&](Value c) {
-      kernel.store(kernel.constantF32(0.0), place(r, c));
+  kernel.clear(kernel.advance(to, {kernel.mul(count, row)}),
+               kernel.mul(kernel.sub(padded, count), row));
+}
+
+void ProductKernel::packTable(KernelBuilder &kernel, ArgumentBlock &arguments,
+                              Index head, const KernelBuilder::Range &used,
+                              Value to) const {
+  int64_t width = kernel.width();
+  Index count = arguments.getSize(table, columns ? 1 : 0);
+  kernel.loop(used.low, used.high, width, [&](Value entry) {
+    Index present = kernel.max(kernel.min(kernel.sub(count, entry), width), 0);
+    kernel.loop(0, dim, 1, [&](Value lane) {
+      Value at =
+          kernel.advance(to, {kernel.mul(entry, dim), kernel.mul(lane, width)});
+      auto copyVector = [&] {
+        Value from = getTableElement(kernel, arguments, head, entry, lane);
+        kernel.storeVector(kernel.loadPart(kernel.vf32, from, present), at);
+      };
+      auto copyElements = [&] {
+        kernel.storeVector(kernel.splatF32(0.0), at);
+        kernel.loop(0, present, 1, [&](Value r) {
+          Value from = getTableElement(kernel, arguments, head,
+                                       kernel.add(entry, r), lane);
+          kernel.store(kernel.load(kernel.f32, from), kernel.advance(at, {r}));
+        });
+      };
+      if (!columns)
+        return copyElements();
+      kernel.when(kernel.equal(arguments.getStride(table, 1), 1), copyVector,
+                  copyElements);
     });
   });
 }
@@ -120,11 +166,42 @@ void ProductKernel::addReads(const RowProducts &products,
   table = operands.read(products.table);
   if (products.addend)
     addend = operands.read(products.addend);
+  if (products.used)
+    used = operands.read(products.used);
 }
 
 //===----------------------------------------------------------------------===//
 // Products
 //===----------------------------------------------------------------------===//
+
+/// A vector of rows times a vector of entries: a vector per row.
+static Values emitSquare(KernelBuilder &kernel, const ProductKernel &task,
+                         Value panel, Value rows) {
+  int64_t width = kernel.width();
+  SmallVector<TileRow> tileRows;
+  for (int64_t r = 0; r < width; ++r)
+    tileRows.push_back({rows, r * task.row});
+  RegisterTile tile;
+  tile.rows = tileRows;
+  tile.base = panel;
+  tile.vectorStep = width;
+  tile.vectors = 1;
+  tile.count = task.dim;
+  return emitTile(kernel, tile, Values(width, kernel.splatF32(0.0)));
+}
+
+/// To the products of the rows, `stride` entries each.
+static void storeSquare(KernelBuilder &kernel, ProductLayout layout,
+                        Values square, Value to, Index stride, Index entry) {
+  int64_t width = kernel.width();
+  bool hasLanes = layout == ProductLayout::Lanes;
+  if (hasLanes)
+    square = kernel.transpose(square);
+  for (auto [r, vector] : llvm::enumerate(square))
+    kernel.storeVector(vector, to,
+                       {hasLanes ? kernel.mul(entry, width) : Index(entry),
+                        hasLanes ? Index(r * width) : kernel.mul(stride, r)});
+}
 
 Value sextant::codegen::launchRowProducts(const Lowering &lowering,
                                           StringRef suffix,
@@ -160,45 +237,39 @@ Value sextant::codegen::launchRowProducts(const Lowering &lowering,
                               {getRows(kernel, arguments), rowsPerItem}});
   };
   auto scratchBytes = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    Index table = kernel.mul(arguments.getSize(target, 3), task.row);
-    return kernel.mul(kernel.add(table, width * task.row), 4);
+    Index table = kernel.mul(arguments.getSize(target, 3), task.dim);
+    return kernel.mul(kernel.add(table, productRowUnit * task.row), 4);
   };
   auto emitBlock = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                        Index batch, Index head, Index first, Value table,
                        Value rows) {
     Index stride = arguments.getSize(target, 3);
-    task.copyRows(kernel, arguments, batch, head, first, width, rows);
+    task.copyRows(kernel, arguments, batch, head, first, productRowUnit, rows);
     Value to = arguments.getAddress(
         target,
         {batch, head,
          layout == ProductLayout::Lanes ? kernel.div(first, width) : first});
-    kernel.loop(0, stride, width, [&](Value entry) {
-      SmallVector<TileRow> tileRows;
-      for (int64_t r = 0; r < width; ++r)
-        tileRows.push_back({rows, r * task.row});
-      RegisterTile tile;
-      tile.rows = tileRows;
-      tile.base = kernel.advance(table, {entry});
-      tile.vectorStep = stride;
-      tile.vectors = 1;
-      tile.count = task.dim;
-      Values sums = emitTile(kernel, tile, Values(width, kernel.splatF32(0.0)));
-      if (layout == ProductLayout::Lanes)
-        sums = kernel.transpose(sums);
-      for (auto [r, sum] : llvm::enumerate(sums))
-        if (layout == ProductLayout::Lanes)
-          kernel.storeVector(sum, to, {kernel.mul(entry, width), r * width});
-        else
-          kernel.storeVector(sum, to, {kernel.mul(stride, r), entry});
+    KernelBuilder::Range used = task.getUsed(kernel, arguments, stride);
+    // A panel of the table stays in the first cache for all rows.
+    kernel.loop(used.low, used.high, width, [&](Value entry) {
+      Value panel = kernel.advance(table, {kernel.mul(entry, task.dim)});
+      kernel.loop(0, productRowUnit, width, [&](Value row) {
+        storeSquare(
+            kernel, layout,
+            emitSquare(kernel, task, panel,
+                       kernel.advance(rows, {kernel.mul(row, task.row)})),
+            kernel.advance(to, {kernel.mul(row, stride)}), stride, entry);
+      });
     });
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
     Index entries = arguments.getSize(target, 3);
-    Value copied = kernel.advance(scratch, {kernel.mul(entries, task.row)});
+    Value copied = kernel.advance(scratch, {kernel.mul(entries, task.dim)});
     items.forEach([&](const Item &item) {
-      task.copyTable(kernel, arguments, item[1], entries, scratch, 1, entries);
-      kernel.loop(item[2], item.end(2), width, [&](Value row) {
+      task.packTable(kernel, arguments, item[1],
+                     task.getUsed(kernel, arguments, entries), scratch);
+      kernel.loop(item[2], item.end(2), productRowUnit, [&](Value row) {
         emitBlock(kernel, arguments, item[0], item[1], row, scratch, copied);
       });
     });

@@ -19,7 +19,8 @@
 namespace sextant::codegen {
 
 /// Rows of the operand are padded to a multiple of this, rows of a table to
-/// whole vectors. Padding of tables has products of 0.
+/// whole vectors and beyond a power of two. Padding of tables has products of
+/// 0.
 inline constexpr int64_t productRowUnit = 64;
 
 enum class ProductLayout {
@@ -46,6 +47,8 @@ struct RowProducts {
   mlir::Value rows, table;
   bool columns = false;
   mlir::Value addend = {};
+  /// Of launchUsedEntries: products with other rows of the table are not made.
+  mlir::Value used = {};
 
   /// The number of a table's rows, and padded (type index).
   mlir::Value countTableRows(const Lowering &lowering) const;
@@ -54,6 +57,12 @@ struct RowProducts {
   /// The dim, padded to vectors.
   int64_t getRowWidth(const Lowering &lowering) const;
 };
+
+/// The rows of table `number` of the plan that some score may look up: [2] x
+/// i32, the first and the one after the last, in whole vectors. Null: any.
+mlir::Value launchUsedEntries(const Lowering &lowering,
+                              const HoistTables &tables, size_t number,
+                              const RowProducts &products);
 
 /// products: the buffer of f32 products.
 mlir::Value launchRowProducts(const Lowering &lowering, llvm::StringRef suffix,

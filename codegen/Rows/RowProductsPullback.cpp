@@ -51,22 +51,31 @@ static void launchTableSum(const Lowering &lowering, StringRef suffix,
 
 static constexpr int64_t unit = productRowUnit, tileRows = 8;
 
+namespace {
+/// Entries of rows that are `stride` apart.
+struct Entries {
+  Index stride;
+  KernelBuilder::Range used;
+};
+} // namespace
+
 /// gradient[row][lanes] += sums[row][entries] table[entries][lanes], of a unit
 /// of rows.
 static void addToRowGradient(KernelBuilder &kernel, const ProductKernel &task,
-                             Value sums, Index entries, Value table,
+                             Value sums, const Entries &entries, Value table,
                              Value gradient) {
   RegisterTile tile;
-  tile.base = table;
+  tile.base = kernel.advance(table, {kernel.mul(entries.used.low, task.row)});
   tile.vectorStep = task.row;
   tile.vectors = 1;
-  tile.count = entries;
+  tile.count = kernel.sub(entries.used.high, entries.used.low);
   tile.isWhole = true;
   kernel.loop(0, unit, tileRows, [&](Value row) {
     SmallVector<TileRow> group;
     for (int64_t r = 0; r < tileRows; ++r)
       group.push_back(
-          {kernel.advance(sums, {kernel.mul(kernel.add(row, r), entries)})});
+          {kernel.advance(sums, {kernel.mul(kernel.add(row, r), entries.stride),
+                                 entries.used.low})});
     tile.rows = group;
     addRows(kernel, tile, kernel.advance(gradient, {kernel.mul(row, task.row)}),
             task.row);
@@ -75,16 +84,16 @@ static void addToRowGradient(KernelBuilder &kernel, const ProductKernel &task,
 
 /// gradient[entry][lanes] += sums[rows][entry] rows[rows][lanes], likewise.
 static void addToTableGradient(KernelBuilder &kernel, const ProductKernel &task,
-                               Value sums, Index entries, Value rows,
+                               Value sums, const Entries &entries, Value rows,
                                Value gradient) {
   RegisterTile tile;
-  tile.rowStep = entries;
+  tile.rowStep = entries.stride;
   tile.base = rows;
   tile.vectorStep = task.row;
   tile.vectors = 1;
   tile.count = unit;
   tile.isWhole = true;
-  kernel.loop(0, entries, tileRows, [&](Value entry) {
+  kernel.loop(entries.used.low, entries.used.high, tileRows, [&](Value entry) {
     SmallVector<TileRow> group;
     for (int64_t r = 0; r < tileRows; ++r)
       group.push_back({kernel.advance(sums, {entry}), r});
@@ -108,38 +117,33 @@ struct ProductSums {
   /// Rows first .. first + productRowUnit - 1 of a head to `to`, row by row:
   /// the sums over the chunks, in order.
   void sum(KernelBuilder &kernel, ArgumentBlock &arguments, Index batch,
-           Index head, Index first, Value to) const;
+           Index head, Index first, const Entries &entries, Value to) const;
 };
 } // namespace
 
 void ProductSums::sum(KernelBuilder &kernel, ArgumentBlock &arguments,
-                      Index batch, Index head, Index first, Value to) const {
+                      Index batch, Index head, Index first,
+                      const Entries &entries, Value to) const {
   int64_t width = kernel.width();
-  Index entries = arguments.getSize(tensor, 4);
   Index step = arguments.getStride(tensor, 0);
   Value from = arguments.getAddress(
       tensor, {0, batch, head, hasLanes() ? kernel.div(first, width) : first});
-  auto load = [&](Index lane) {
-    return loadSum(kernel, kernel.advance(from, {lane}),
+  auto load = [&](Index start, Index lane) {
+    return loadSum(kernel, kernel.advance(from, {start, lane}),
                    arguments.getSize(tensor, 0), step);
   };
-  if (!hasLanes()) {
-    kernel.loop(0, kernel.mul(entries, productRowUnit), width, [&](Value lane) {
-      kernel.storeVector(load(lane), to, {lane});
-    });
-    return;
-  }
-  kernel.loop(0, productRowUnit, width, [&](Value row) {
-    Index start = kernel.mul(row, entries);
-    kernel.loop(0, entries, width, [&](Value entry) {
+  kernel.loop(0, productRowUnit, hasLanes() ? width : 1, [&](Value row) {
+    Index start = kernel.mul(row, entries.stride);
+    kernel.loop(entries.used.low, entries.used.high, width, [&](Value entry) {
+      if (!hasLanes())
+        return kernel.storeVector(load(start, entry), to, {start, entry});
       SmallVector<Value> square;
       for (int64_t e = 0; e < width; ++e)
-        square.push_back(
-            load(kernel.add(start, kernel.mul(kernel.add(entry, e), width))));
+        square.push_back(load(start, kernel.mul(kernel.add(entry, e), width)));
       square = kernel.transpose(square);
       for (int64_t r = 0; r < width; ++r)
         kernel.storeVector(square[r], to,
-                           {start, kernel.mul(entries, r), entry});
+                           {start, kernel.mul(entries.stride, r), entry});
     });
   });
 }
@@ -181,12 +185,13 @@ void sextant::codegen::launchRowProductsPullback(
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
-    Index entries = arguments.getSize(source, 4);
+    Index stride = arguments.getSize(source, 4);
+    Entries entries{stride, task.getUsed(kernel, arguments, stride)};
     Value sums = scratch;
-    Value table = kernel.advance(sums, {kernel.mul(entries, unit)});
-    Value rows = kernel.advance(table, {kernel.mul(entries, task.row)});
+    Value table = kernel.advance(sums, {kernel.mul(stride, unit)});
+    Value rows = kernel.advance(table, {kernel.mul(stride, task.row)});
     auto emitBlock = [&](Index batch, Index head, Index first) {
-      gradients.sum(kernel, arguments, batch, head, first, sums);
+      gradients.sum(kernel, arguments, batch, head, first, entries, sums);
       if (rowGradient)
         addToRowGradient(
             kernel, task, sums, entries, table,
@@ -199,8 +204,8 @@ void sextant::codegen::launchRowProductsPullback(
     };
     items.forEach([&](const Item &item) {
       // Lanes past the dim are read by whole vectors.
-      kernel.clear(table, kernel.mul(entries, task.row));
-      task.copyTable(kernel, arguments, item[1], entries, table, task.row, 1);
+      kernel.clear(table, kernel.mul(stride, task.row));
+      task.copyTable(kernel, arguments, item[1], stride, table);
       kernel.loop(0, gradients.countRows(kernel, arguments), unit,
                   [&](Value first) { emitBlock(item[0], item[1], first); });
     });
