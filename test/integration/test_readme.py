@@ -1,6 +1,7 @@
 """The README's examples run, its table and its links are right."""
 
 import importlib.util
+import itertools
 import re
 import shlex
 
@@ -33,7 +34,9 @@ def test_table_is_true():
 
 
 def test_links():
-    for page in [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("dialects/*/README.md")]:
+    pages = (ROOT / name for name in ("README.md", "CONTRIBUTING.md"))
+    folders = (ROOT.glob(name) for name in ("docs/*.md", "*/README.md", "dialects/*/README.md"))
+    for page in itertools.chain(pages, *folders):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             place = (page.parent / target).resolve()
             # A fresh clone has no build folder.
