@@ -4,7 +4,7 @@ files that they name exist."""
 import pytest
 from pages import BUILD, ROOT, find_false_excerpts, find_missing_files, run_examples
 
-MAPS = ["passes/README.md", "codegen/README.md", "runtime/README.md"]
+MAPS = ["docs/architecture.md", "passes/README.md", "codegen/README.md", "runtime/README.md"]
 
 
 @pytest.mark.parametrize("page", MAPS)
