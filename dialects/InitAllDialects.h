@@ -1,4 +1,9 @@
 //===- InitAllDialects.h - Every dialect of a Sextant program ---*- C++ -*-===//
+//
+// Tools register all dialects with one call: those of upstream, with derivative
+// rules for arith and math, and those of Sextant.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIALECTS_INITALLDIALECTS_H
 #define SEXTANT_DIALECTS_INITALLDIALECTS_H

@@ -1,4 +1,8 @@
 //===- InitAllPasses.h - Every pass and pipeline of Sextant -----*- C++ -*-===//
+//
+// Tools register all passes and pipelines with one call.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_INITALLPASSES_H
 #define SEXTANT_PASSES_INITALLPASSES_H

@@ -1,4 +1,9 @@
 //===- Passes.h - Constructors and options of the passes --------*- C++ -*-===//
+//
+// This file declares the passes over encodings, as TableGen generates them from
+// Passes.td.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_PASSES_H
 #define SEXTANT_PASSES_PASSES_H

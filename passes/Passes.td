@@ -1,4 +1,10 @@
 //===- Passes.td - Passes on sites and encodings ------------------------------===//
+//
+// These passes lead from the names of encodings in an attention to sites whose
+// values are hoisted where that pays. README.md follows an encoding through
+// them.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_TD
 #define SEXTANT_PASSES_TD

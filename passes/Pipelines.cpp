@@ -1,4 +1,8 @@
 //===- Pipelines.cpp - Lists of passes ------------------------------------===//
+//
+// The order of the passes matters in the places that a comment names.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Pipelines.h"
 #include "mlir/Pass/PassRegistry.h"

@@ -1,4 +1,9 @@
 //===- Pipelines.h - Lists of passes ----------------------------*- C++ -*-===//
+//
+// The encoding pipeline runs all passes that lead from uses of encodings to
+// fused and hoisted sites.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_PIPELINES_H
 #define SEXTANT_PASSES_PIPELINES_H
@@ -8,6 +13,8 @@
 
 namespace sextant::passes {
 
+/// Options of the encoding pipeline; those of forms are off for targets that do
+/// not know them.
 struct EncodingPipelineOptions
     : public mlir::PassPipelineOptions<EncodingPipelineOptions> {
   Option<std::string> searchPath{

@@ -26,6 +26,7 @@ using artifact::Predicate;
 /// Numbers of registers.
 using Registers = std::vector<uint32_t>;
 
+/// The type of a register, of a parameter or of data.
 struct TensorType {
   DType dtype = DType::F32;
   std::vector<int64_t> dims; ///< -1 is dynamic
@@ -35,26 +36,32 @@ struct TensorType {
 // Instructions: as in Artifact.fbs
 //===----------------------------------------------------------------------===//
 
+/// The size of a tensor along an axis becomes an integer.
 struct Dim {
   uint32_t tensor, axis, result;
 };
+/// Arithmetic on two integers.
 struct Integer {
   IntegerKind kind;
   uint32_t left, right, result;
 };
+/// Allocates a tensor; one size per dynamic dimension.
 struct Alloc {
   uint32_t result;
   Registers sizes;
   bool zero;
 };
+/// Copies a tensor of the data pool.
 struct Constant {
   uint32_t result, data;
 };
+/// Runs a kernel over its work items.
 struct Launch {
   uint32_t kernel;
   Registers reads, writes, scalars;
   std::optional<uint32_t> flops, bytes;
 };
+/// One argument of a dense operator; `kind` says which field counts.
 struct DenseArgument {
   ArgumentKind kind;
   int64_t number;
@@ -62,31 +69,38 @@ struct DenseArgument {
   double real;
   std::string text;
 };
+/// Calls a dense operator.
 struct Dense {
   std::string op;
   std::vector<DenseArgument> arguments;
   Registers outputs;
 };
+/// Gives a tensor's memory another shape.
 struct View {
   uint32_t source, result;
   Registers permutation, sizes;
 };
+/// Drops tensors after their last use.
 struct Release {
   Registers tensors;
 };
+/// Stops the program unless two integers are related.
 struct Check {
   uint32_t left;
   Predicate predicate;
   uint32_t right;
   std::string message;
 };
+/// Ends the function with its results.
 struct Return {
   Registers tensors;
 };
+/// An element of a vector of i32 becomes an integer.
 struct Element {
   uint32_t tensor, number, result;
 };
 
+/// One step of a function; the label says where it comes from, for profiles.
 struct Instruction {
   std::variant<Dim, Integer, Alloc, Constant, Launch, Dense, View, Release,
                Check, Return, Element>
@@ -98,11 +112,13 @@ struct Instruction {
 // Functions, parameters, the artifact
 //===----------------------------------------------------------------------===//
 
+/// What a function states of an argument.
 struct Argument {
   std::string name;
   std::vector<int32_t> dims; ///< per dimension: an index of dimNames, or -1
 };
 
+/// A list of instructions with its registers.
 struct Function {
   std::string name;
   std::vector<Argument> arguments;
@@ -114,11 +130,13 @@ struct Function {
   std::vector<Instruction> instructions;
 };
 
+/// A constant tensor.
 struct Data {
   TensorType type;
   std::span<const uint8_t> bytes; ///< into the artifact's buffer
 };
 
+/// An entry of the manifest: a parameter, its initial values and its bounds.
 struct Parameter {
   std::string name;
   TensorType type;
@@ -130,6 +148,7 @@ struct Parameter {
   std::vector<std::pair<std::string, std::string>> settings;
 };
 
+/// Compiled code, and what it runs on.
 struct Object {
   ObjectKind kind;
   std::string architecture;
@@ -137,11 +156,13 @@ struct Object {
   std::span<const uint8_t> code; ///< into the artifact's buffer
 };
 
+/// A kernel by its symbol, and the object that holds it.
 struct KernelName {
   std::string name;
   uint32_t object;
 };
 
+/// A whole artifact; spans in it point into its buffer.
 struct Artifact {
   std::unique_ptr<uint8_t[], void (*)(void *)> buffer{nullptr, nullptr};
   std::string compiler, target;

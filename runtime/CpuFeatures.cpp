@@ -1,4 +1,9 @@
 //===- CpuFeatures.cpp - What this machine can execute --------------------===//
+//
+// The features that kernels may need stand in a table of the compiler's
+// builtins, which ask the processor and the operating system.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/CpuFeatures.h"
 

@@ -1,4 +1,10 @@
 //===- CpuFeatures.h - What this machine can execute ------------*- C++ -*-===//
+//
+// An object of an artifact names the features of the processor that its code
+// needs. A processor that lacks one would end the process by a signal, so
+// loading checks them.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_CPUFEATURES_H
 #define SEXTANT_RUNTIME_CPUFEATURES_H

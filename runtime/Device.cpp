@@ -1,4 +1,9 @@
 //===- Device.cpp - Tensors between the host and a device -----------------===//
+//
+// These functions move tensors between the host and a device by the device's
+// own copies, and keep their strides.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/Device.h"
 #include "runtime/cpu/HostDevice.h"

@@ -52,6 +52,7 @@ struct Kernel {
 /// a stream; its deleter ends the run.
 using Session = std::unique_ptr<void, void (*)(void *)>;
 
+/// The operations of a device. One that is optional may be null.
 struct Device {
   const char *name;
   void *state;

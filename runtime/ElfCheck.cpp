@@ -21,6 +21,7 @@ constexpr uint64_t maxImage = uint64_t(1) << 30;
 constexpr uint64_t maxAlign = uint64_t(1) << 16;
 constexpr uint64_t pageBytes = 4096;
 
+/// Checks one file, part by part, each of which says where the next one lies.
 class ElfChecker {
 public:
   explicit ElfChecker(std::span<const uint8_t> code) : code(code) {}

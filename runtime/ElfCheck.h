@@ -1,4 +1,9 @@
 //===- ElfCheck.h - Whether the loader can map a shared object --*- C++ -*-===//
+//
+// The system's loader trusts the file that it maps. This check comes first, so
+// that a damaged artifact is an error and no crash.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_ELFCHECK_H
 #define SEXTANT_RUNTIME_ELFCHECK_H

@@ -1,4 +1,9 @@
 //===- Executor.h - Runs a function of a program ----------------*- C++ -*-===//
+//
+// The executor is the third step (parse, initialise, execute): it checks the
+// inputs of a call and goes through the instructions of a function.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_EXECUTOR_H
 #define SEXTANT_RUNTIME_EXECUTOR_H

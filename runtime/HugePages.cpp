@@ -1,4 +1,8 @@
 //===- HugePages.cpp - Fewer page faults in large buffers -----------------===//
+//
+// The advice is given for whole huge pages inside of the buffer.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/HugePages.h"
 #include <sys/mman.h>

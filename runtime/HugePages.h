@@ -1,4 +1,9 @@
 //===- HugePages.h - Fewer page faults in large buffers ---------*- C++ -*-===//
+//
+// Memory that comes fresh from the system costs a page fault per page, and
+// pages of 2 MiB make them few.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_HUGEPAGES_H
 #define SEXTANT_RUNTIME_HUGEPAGES_H

@@ -1,4 +1,9 @@
 //===- InPlace.cpp - Arguments that a function changes --------------------===//
+//
+// Which arguments change is found once, at load, by following which registers
+// may share memory. Their memory is compared at every call.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/InPlace.h"
 #include <algorithm>

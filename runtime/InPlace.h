@@ -1,4 +1,9 @@
 //===- InPlace.h - Arguments that a function changes ------------*- C++ -*-===//
+//
+// An optimizer changes parameters where they are. A function therefore knows
+// which of its arguments change, and a call checks that this can do no harm.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_INPLACE_H
 #define SEXTANT_RUNTIME_INPLACE_H

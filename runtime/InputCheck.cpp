@@ -1,4 +1,9 @@
 //===- InputCheck.cpp - Whether inputs fit a function ---------------------===//
+//
+// The inputs of a call are compared with the declared arguments, one after the
+// other; the first size of a named dimension is what later ones must equal.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/Executor.h"
 

@@ -1,4 +1,9 @@
 //===- Json.cpp - Writes JSON ---------------------------------------------===//
+//
+// Texts are escaped as RFC 8259 asks, numbers are printed so that reading them
+// gives the same bits.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/Json.h"
 #include <cmath>

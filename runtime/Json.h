@@ -1,4 +1,9 @@
 //===- Json.h - Writes JSON -------------------------------------*- C++ -*-===//
+//
+// This writer is all of JSON that the runtime needs: it writes manifests and
+// profiles, and reads nothing.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_JSON_H
 #define SEXTANT_RUNTIME_JSON_H

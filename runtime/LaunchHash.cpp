@@ -1,4 +1,9 @@
 //===- LaunchHash.cpp - What a launch was compiled for --------------------===//
+//
+// A function's instructions are followed in order. A size is hashed by how it
+// was made, not by its value, which is known at a call only.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/LaunchHash.h"
 #include "runtime/ArtifactFormat.h"

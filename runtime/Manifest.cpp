@@ -1,4 +1,8 @@
 //===- Manifest.cpp - What an artifact says of itself ---------------------===//
+//
+// Functions, arguments and parameters are written in the order of the artifact.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/Manifest.h"
 #include "runtime/Json.h"

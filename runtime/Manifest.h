@@ -1,4 +1,9 @@
 //===- Manifest.h - What an artifact says of itself -------------*- C++ -*-===//
+//
+// The manifest is what Python knows of a program: its functions with their
+// arguments and results, its parameters with their initial values.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_MANIFEST_H
 #define SEXTANT_RUNTIME_MANIFEST_H

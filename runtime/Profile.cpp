@@ -1,4 +1,9 @@
 //===- Profile.cpp - Times of a program's instructions --------------------===//
+//
+// Times are those of the steady clock before and after each launch or dense
+// operator.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/Profile.h"
 #include "runtime/Json.h"

@@ -1,4 +1,9 @@
 //===- Profile.h - Times of a program's instructions ------------*- C++ -*-===//
+//
+// A profile is a trace that keeps the time and the cost of every launch and
+// every dense operator.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_PROFILE_H
 #define SEXTANT_RUNTIME_PROFILE_H

@@ -1,4 +1,9 @@
 //===- Program.cpp - Loads an artifact ------------------------------------===//
+//
+// Loading goes from objects to kernels, launches and operators. Each step
+// relies on the one before, and each error names what is at fault.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/Program.h"
 #include "runtime/CpuFeatures.h"

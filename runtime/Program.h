@@ -14,6 +14,7 @@
 
 namespace sextant::runtime {
 
+/// A loaded artifact, ready to run on one device.
 class Program {
 public:
   /// Reads, checks and loads an artifact; `bytes` may go afterwards.

@@ -16,6 +16,7 @@
 
 namespace sextant::runtime {
 
+/// One sentence about what went wrong.
 class [[nodiscard]] Error {
 public:
   explicit Error(std::string message) : text(std::move(message)) {}
@@ -43,6 +44,7 @@ template <typename... Parts> Error makeError(const Parts &...parts) {
   return Error(std::move(text));
 }
 
+/// A value or an error.
 template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : content(std::in_place_index<0>, std::move(value)) {}

@@ -1,4 +1,9 @@
 //===- SharedObject.h - Compiled code, loaded from memory -------*- C++ -*-===//
+//
+// Kernels are machine code in an ELF file that stands inside of the artifact.
+// It is loaded from memory, without a file on disk.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_SHAREDOBJECT_H
 #define SEXTANT_RUNTIME_SHAREDOBJECT_H

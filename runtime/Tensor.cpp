@@ -1,4 +1,9 @@
 //===- Tensor.cpp - Shapes and element types ------------------------------===//
+//
+// This file holds the arithmetic of shapes and strides, with checks for
+// products that 63 bits do not hold.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/Tensor.h"
 

@@ -21,6 +21,7 @@ using DType = artifact::DType;
 /// More dimensions than any program has; programs with more are refused.
 inline constexpr uint32_t maxRank = 8;
 
+/// A strided tensor of at most `maxRank` dimensions.
 struct Tensor {
   void *data = nullptr;
   DType dtype = DType::F32;

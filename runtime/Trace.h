@@ -1,4 +1,9 @@
 //===- Trace.h - What an observer of an execution sees ----------*- C++ -*-===//
+//
+// A caller of the executor may watch each instruction: profiles are made this
+// way, and other observers can be.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_TRACE_H
 #define SEXTANT_RUNTIME_TRACE_H

@@ -1,4 +1,9 @@
 //===- View.cpp - Another shape of the same memory ------------------------===//
+//
+// Dimensions of the source that form one stretch of memory are joined, and each
+// stretch is cut into dimensions of the result.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/View.h"
 

@@ -1,4 +1,9 @@
 //===- View.h - Another shape of the same memory ----------------*- C++ -*-===//
+//
+// A view gives memory another shape: dimensions are permuted, joined and split,
+// and no element moves.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_VIEW_H
 #define SEXTANT_RUNTIME_VIEW_H

@@ -1,4 +1,10 @@
 //===- DerivativeRuleInterface.td - How a scalar op is differentiated ---------===//
+//
+// A derivative rule says how the gradient of a scalar op's result becomes those
+// of its operands. Every scalar op that a payload may use has one, attached to
+// it as an external model.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DERIVATIVE_RULE_INTERFACE_TD
 #define SEXTANT_DERIVATIVE_RULE_INTERFACE_TD

@@ -1,4 +1,9 @@
 //===- DerivativeRules.h - Derivatives of arith and math ops ----*- C++ -*-===//
+//
+// Ops of arith and math belong to upstream dialects, so their derivative rules
+// are external models that a registry attaches when the dialect is loaded.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIALECTS_INTERFACES_DERIVATIVERULES_H
 #define SEXTANT_DIALECTS_INTERFACES_DERIVATIVERULES_H

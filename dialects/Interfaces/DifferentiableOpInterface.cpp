@@ -1,4 +1,9 @@
 //===- DifferentiableOpInterface.cpp - Derivatives of graph ops -----------===//
+//
+// This file holds what the derivatives of all ops of a graph use: zeros in the
+// place of a cotangent that is missing, and tensors filled with a constant.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Interfaces/DifferentiableOpInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

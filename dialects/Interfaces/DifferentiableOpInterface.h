@@ -1,4 +1,10 @@
 //===- DifferentiableOpInterface.h - Derivatives of graph ops ---*- C++ -*-===//
+//
+// An op of a graph builds its own derivative: given the gradient of a loss with
+// respect to its results, it adds those with respect to its operands (reverse
+// mode).
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIALECTS_INTERFACES_DIFFERENTIABLEOPINTERFACE_H
 #define SEXTANT_DIALECTS_INTERFACES_DIFFERENTIABLEOPINTERFACE_H

@@ -1,4 +1,10 @@
 //===- DifferentiableOpInterface.td - Reverse-mode derivatives of graph ops ---===//
+//
+// Reverse mode asks each op of a graph for the gradients of its operands, given
+// those of its results. A new op of a model takes part by implementing this
+// interface.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIFFERENTIABLEOPINTERFACE_TD
 #define SEXTANT_DIFFERENTIABLEOPINTERFACE_TD

@@ -15,6 +15,8 @@
 
 namespace sextant {
 
+/// What a derivative rule is written with: the operands and the result of an
+/// op, the cotangent of the result, and arithmetic on them.
 class RuleEmitter {
 public:
   RuleEmitter(mlir::OpBuilder &builder, mlir::Location loc,
@@ -86,6 +88,7 @@ public:
 
 using Rule = llvm::SmallVector<mlir::Value> (*)(RuleEmitter &);
 
+/// Makes a rule an external model of an op.
 template <typename OpTy, Rule rule>
 struct RuleModel
     : DerivativeRuleInterface::ExternalModel<RuleModel<OpTy, rule>, OpTy> {

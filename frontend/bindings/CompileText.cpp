@@ -1,4 +1,9 @@
 //===- CompileText.cpp - The compiler's one call, on text -----------------===//
+//
+// This file parses a module, runs the compiler on it and hands back text or
+// bytes; diagnostics stay in the session.
+//
+//===----------------------------------------------------------------------===//
 
 #include "frontend/bindings/CompileText.h"
 #include "codegen/Driver/Compile.h"

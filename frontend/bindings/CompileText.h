@@ -1,4 +1,9 @@
 //===- CompileText.h - A module's text to a stage of compilation *- C++ -*-===//
+//
+// The Python package compiles by one call: it gives a module as text and gets a
+// stage of it, or an artifact. Targets are listed and described here too.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_FRONTEND_BINDINGS_COMPILETEXT_H
 #define SEXTANT_FRONTEND_BINDINGS_COMPILETEXT_H
@@ -9,6 +14,7 @@
 
 namespace sextant::bindings {
 
+/// What one compilation is asked for.
 struct CompileRequest {
   std::string text;       ///< a module
   std::string file;       ///< its name in diagnostics

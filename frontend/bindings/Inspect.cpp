@@ -1,4 +1,9 @@
 //===- Inspect.cpp - Reads definitions for the Python package -------------===//
+//
+// Definitions are parsed and their options folded as for a compilation. Facts
+// are then read from the ops; nothing is declared twice.
+//
+//===----------------------------------------------------------------------===//
 
 #include "frontend/bindings/Inspect.h"
 #include "dialects/Pos/IR/Pos.h"

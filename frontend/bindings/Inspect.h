@@ -24,6 +24,7 @@ struct Source {
   std::string searchPath;  ///< folders, separated by colons
 };
 
+/// What Python knows of an option: its type, its default, and what it may be.
 struct OptionFacts {
   std::string name;
   std::string type; ///< i32, f32 or i1
@@ -32,6 +33,7 @@ struct OptionFacts {
   std::string range; ///< "at least 1 and at most 3", or empty
 };
 
+/// What Python knows of a parameter.
 struct ParamFacts {
   std::string name;
   std::string element;           ///< f32 or i32
@@ -43,6 +45,7 @@ struct ParamFacts {
   std::string scope;
 };
 
+/// What Python knows of an encoding: the entry of `sextant.encodings()`.
 struct EncodingFacts {
   std::string name;
   std::string formula;

@@ -22,6 +22,7 @@ using namespace sextant::bindings;
 static constexpr size_t kKeptContexts = 4;
 
 namespace {
+/// Contexts of MLIR that no session uses now, kept for the next one.
 struct ContextPool {
   std::mutex mutex;
   std::vector<std::unique_ptr<MLIRContext>> contexts;

@@ -26,6 +26,7 @@ struct Diagnostic {
   std::vector<Diagnostic> notes;
 };
 
+/// One call of the compiler: it borrows a context and collects its diagnostics.
 class Session {
 public:
   Session();

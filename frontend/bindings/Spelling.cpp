@@ -1,4 +1,9 @@
 //===- Spelling.cpp - Arithmetic of definitions as people write it --------===//
+//
+// An expression is written with as few parentheses as its operators need, by
+// how tightly each of them binds.
+//
+//===----------------------------------------------------------------------===//
 
 #include "frontend/bindings/Spelling.h"
 #include "dialects/Pos/IR/Pos.h"
@@ -17,6 +22,7 @@ namespace {
 /// stands in parentheses.
 enum class Binding { Choice, Sum, Product, Atom };
 
+/// The text of an expression, and how tightly its outermost operator binds.
 struct Spelled {
   std::string text;
   Binding binding = Binding::Atom;

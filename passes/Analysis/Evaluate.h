@@ -17,6 +17,7 @@
 
 namespace sextant::passes {
 
+/// Evaluates values of one definition. What was computed once is kept.
 class Evaluator {
 public:
   /// Values of ops that ask for something outside the definition (extents, the

@@ -1,4 +1,8 @@
 //===- HoistForm.cpp - How a hoisted value is kept ------------------------===//
+//
+// The form follows from the axes alone, after batch and head are taken away.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Analysis/HoistForm.h"
 

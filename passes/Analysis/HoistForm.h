@@ -1,4 +1,9 @@
 //===- HoistForm.h - How a hoisted value is kept ----------------*- C++ -*-===//
+//
+// A hoisted value is kept in one of five forms. This table of axes and forms is
+// the one place that says which values can leave a kernel's tiles.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ANALYSIS_HOISTFORM_H
 #define SEXTANT_PASSES_ANALYSIS_HOISTFORM_H

@@ -36,6 +36,7 @@ struct LinearForm {
   }
 };
 
+/// Finds the linear forms of integers of one mask.
 class LinearForms {
 public:
   explicit LinearForms(bool hasPositions) : hasPositions(hasPositions) {}

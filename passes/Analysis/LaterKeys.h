@@ -1,4 +1,9 @@
 //===- LaterKeys.h - Whether a mask hides later keys ------------*- C++ -*-===//
+//
+// An encoding may require that no query sees a later key, as causal attention
+// does. This analysis decides it from the comparisons of the mask.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ANALYSIS_LATERKEYS_H
 #define SEXTANT_PASSES_ANALYSIS_LATERKEYS_H

@@ -1,4 +1,9 @@
 //===- ScoreTerms.cpp - What the last ops of a score payload add ----------===//
+//
+// The additions and subtractions at the end of a payload are taken apart from
+// last to first, as long as just one side needs the score.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Analysis/ScoreTerms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,10 @@
 //===- ScoreTerms.h - What the last ops of a score payload add --*- C++ -*-===//
+//
+// Many payloads end in additions: score' = core(score) + t1 + t2 + ... Passes
+// move the terms, and kernels have a shorter way where the core is the score
+// itself.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ANALYSIS_SCORETERMS_H
 #define SEXTANT_PASSES_ANALYSIS_SCORETERMS_H

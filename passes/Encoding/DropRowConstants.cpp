@@ -172,6 +172,7 @@ static unsigned dropTerms(pos::SitesOwnerInterface owner) {
 }
 
 namespace {
+/// Moves the terms of one owner of sites after the other.
 struct DropRowConstants : passes::impl::DropRowConstantsBase<DropRowConstants> {
   using DropRowConstantsBase::DropRowConstantsBase;
 

@@ -1,4 +1,9 @@
 //===- FoldOptions.cpp - Values of an encoding's options ------------------===//
+//
+// A value that a use gives is converted to the type of the option; one that the
+// type does not hold is an error that shows what it would become.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Encoding/FoldOptions.h"
 #include "dialects/Pos/IR/Literals.h"

@@ -1,4 +1,9 @@
 //===- FoldOptions.h - Values of an encoding's options ----------*- C++ -*-===//
+//
+// A use gives values for some options of an encoding, the others have defaults.
+// Linking makes constants of all.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_FOLDOPTIONS_H
 #define SEXTANT_PASSES_ENCODING_FOLDOPTIONS_H

@@ -86,6 +86,7 @@ static void conjoin(pos::MaskOp first, pos::MaskOp second) {
 }
 
 namespace {
+/// Fuses the sites of one owner after the other.
 struct FuseSites : passes::impl::FuseSitesBase<FuseSites> {
   using FuseSitesBase::FuseSitesBase;
 

@@ -129,6 +129,7 @@ struct Counts {
   unsigned hoists = 0, parts = 0, invariants = 0, joined = 0;
 };
 
+/// Hoists out of the payloads of one owner of sites after the other.
 struct Hoist : passes::impl::HoistBase<Hoist> {
   using HoistBase::HoistBase;
 

@@ -85,6 +85,7 @@ static unsigned hoistFrom(pos::ScoreOp site, Dependence &dependence) {
 }
 
 namespace {
+/// Hoists out of each score of all heads.
 struct HoistVectors : passes::impl::HoistVectorsBase<HoistVectors> {
   using HoistVectorsBase::HoistVectorsBase;
 

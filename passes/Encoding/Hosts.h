@@ -1,4 +1,10 @@
 //===- Hosts.h - What hosts add to a score ----------------------*- C++ -*-===//
+//
+// An encoding may work on what other encodings, its hosts, add to a score: a
+// network over the terms of a Kerple bias, for example. `pos.host` stands for
+// the sum of these terms.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_HOSTS_H
 #define SEXTANT_PASSES_ENCODING_HOSTS_H

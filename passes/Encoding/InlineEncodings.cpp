@@ -290,6 +290,8 @@ static LogicalResult spliceRequirementsOf(LinkedUse &use, Block &block) {
 }
 
 namespace {
+/// Inlines the uses of one owner of sites after the other, then erases the
+/// definitions.
 struct InlineEncodings : passes::impl::InlineEncodingsBase<InlineEncodings> {
   using InlineEncodingsBase::InlineEncodingsBase;
 

@@ -1,4 +1,8 @@
 //===- Library.cpp - Definitions of encodings by name ---------------------===//
+//
+// A definition of the module comes before one of the same name in a file.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Encoding/Library.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

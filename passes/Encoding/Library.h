@@ -1,4 +1,8 @@
 //===- Library.h - Definitions of encodings by name -------------*- C++ -*-===//
+//
+// The library finds the definition of an encoding by its name.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_LIBRARY_H
 #define SEXTANT_PASSES_ENCODING_LIBRARY_H

@@ -34,8 +34,8 @@ using namespace sextant::passes;
 using CopyKey = std::pair<StringAttr, ArrayAttr>;
 using Copies = llvm::MapVector<CopyKey, OwningOpRef<pos::EncodingOp>>;
 
-/// A use whose copies of definitions are as yet outside the module.
 namespace {
+/// A use whose copies of definitions are as yet outside the module.
 struct LinkedUse {
   pos::UseAttr use;
   pos::EncodingOp copy;
@@ -71,6 +71,7 @@ static LogicalResult verifyInstances(pos::SitesOwnerInterface owner) {
 }
 
 namespace {
+/// Links the uses of a module, and puts the copies into it when all is well.
 struct LinkEncodings : passes::impl::LinkEncodingsBase<LinkEncodings> {
   using LinkEncodingsBase::LinkEncodingsBase;
 

@@ -1,4 +1,9 @@
 //===- NearestNames.cpp - Suggestions for a name that is unknown ----------===//
+//
+// Names that begin with the text come first, then those of the least edit
+// distance.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Encoding/NearestNames.h"
 #include "llvm/ADT/STLExtras.h"

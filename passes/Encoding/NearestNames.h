@@ -1,4 +1,8 @@
 //===- NearestNames.h - Suggestions for a name that is unknown --*- C++ -*-===//
+//
+// An error about an unknown name lists the names that are most like it.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_NEARESTNAMES_H
 #define SEXTANT_PASSES_ENCODING_NEARESTNAMES_H

@@ -220,6 +220,7 @@ static StringRef rewriteProduct(pos::QueryDotOp dot, Facts &facts) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Rewrites the sums and products of each score of one head.
 struct OffsetProducts : passes::impl::OffsetProductsBase<OffsetProducts> {
   using OffsetProductsBase::OffsetProductsBase;
 

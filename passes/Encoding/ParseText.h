@@ -1,5 +1,9 @@
-//===- ParseText.h - Modules and definitions as they are written -*- C++
-//-*-===//
+//===- ParseText.h - Modules and definitions as text -----------*- C++ -*-===//
+//
+// MLIR's parser rounds literals of f32. These functions parse a module or a
+// definition and keep the numbers as they were written, for evaluation in f64.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_PARSETEXT_H
 #define SEXTANT_PASSES_ENCODING_PARSETEXT_H

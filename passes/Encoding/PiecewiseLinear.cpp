@@ -266,6 +266,7 @@ static bool rewrite(pos::SumOp sum, pos::ScoreOp site, Dependence &dependence) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Rewrites the sums of each score.
 struct PiecewiseLinear : passes::impl::PiecewiseLinearBase<PiecewiseLinear> {
   using PiecewiseLinearBase::PiecewiseLinearBase;
 

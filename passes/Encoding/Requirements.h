@@ -1,4 +1,10 @@
 //===- Requirements.h - What an encoding needs of its use -------*- C++ -*-===//
+//
+// An encoding may require something of its use (`pos.require`, of sizes or
+// options). What is known when it is inlined is checked then, the rest becomes
+// checks of the program.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_REQUIREMENTS_H
 #define SEXTANT_PASSES_ENCODING_REQUIREMENTS_H

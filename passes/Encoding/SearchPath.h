@@ -1,4 +1,8 @@
 //===- SearchPath.h - Where encodings are found -----------------*- C++ -*-===//
+//
+// Encodings are files; they are found along a list of folders.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_SEARCHPATH_H
 #define SEXTANT_PASSES_ENCODING_SEARCHPATH_H

@@ -1,4 +1,9 @@
 //===- Slices.cpp - What a value of a payload is computed with ------------===//
+//
+// Slices are found by walking the ops of a payload's block backwards, so that
+// their order is that of the block.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Encoding/Slices.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -1,4 +1,9 @@
 //===- Slices.h - What a value of a payload is computed with ----*- C++ -*-===//
+//
+// The slice of a value is the ops that it is computed with. Passes clone slices
+// into hoists, and erase what is left without a use.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_SLICES_H
 #define SEXTANT_PASSES_ENCODING_SLICES_H

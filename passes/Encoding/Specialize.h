@@ -1,4 +1,9 @@
 //===- Specialize.h - A definition for values of its options ----*- C++ -*-===//
+//
+// Linking copies a definition for the options of each use: the copy has
+// constants in their place and lacks what they leave unused.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_SPECIALIZE_H
 #define SEXTANT_PASSES_ENCODING_SPECIALIZE_H

@@ -33,6 +33,7 @@ static void setExtent(Value vector, int64_t extent) {
 }
 
 namespace {
+/// Makes the vectors of one score static, op by op.
 class Resolver {
 public:
   Resolver(pos::SitesOwnerInterface owner, const ParamSizes &sizes,

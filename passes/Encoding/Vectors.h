@@ -1,4 +1,9 @@
 //===- Vectors.h - Extents of the vectors of a payload ----------*- C++ -*-===//
+//
+// In a definition the vectors over heads and hidden units have dynamic extents.
+// Kernels compile them in, so inlining makes them static.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_ENCODING_VECTORS_H
 #define SEXTANT_PASSES_ENCODING_VECTORS_H

@@ -1,4 +1,10 @@
 //===- DeriveBackward.cpp - Gradient and training functions of losses -----===//
+//
+// For each loss the pass clones the function, appends the gradients of its
+// trained parameters (ReverseMode.h) and, where an optimizer is named, the
+// update (TrainingStep.h).
+//
+//===----------------------------------------------------------------------===//
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -155,6 +161,7 @@ static LogicalResult addUpdate(func::FuncOp loss, nn::AdamWAttr optimizer,
 }
 
 namespace {
+/// Adds the functions of one loss after the other.
 class DeriveBackward : public passes::impl::DeriveBackwardBase<DeriveBackward> {
 public:
   using DeriveBackwardBase::DeriveBackwardBase;

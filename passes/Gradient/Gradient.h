@@ -1,4 +1,9 @@
 //===- Gradient.h - Passes that derive gradients ----------------*- C++ -*-===//
+//
+// This file declares the pass that derives gradients, as TableGen generates it
+// from Gradient.td.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_GRADIENT_GRADIENT_H
 #define SEXTANT_PASSES_GRADIENT_GRADIENT_H

@@ -1,4 +1,8 @@
 //===- Gradient.td - Passes that derive gradients -----------------------------===//
+//
+// One pass turns a loss into its gradient and into a training step.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_GRADIENT_TD
 #define SEXTANT_PASSES_GRADIENT_TD

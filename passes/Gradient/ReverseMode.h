@@ -1,4 +1,9 @@
 //===- ReverseMode.h - Reverse-mode differentiation of a block --*- C++ -*-===//
+//
+// Reverse mode goes through the ops of a block from last to first and asks each
+// for the gradients of its operands; contributions to one value are added.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_GRADIENT_REVERSEMODE_H
 #define SEXTANT_PASSES_GRADIENT_REVERSEMODE_H

@@ -1,4 +1,10 @@
 //===- TrainingStep.cpp - Clipping and the optimizer's update -------------===//
+//
+// Gradients are scaled by min(1, clip / (norm + epsilon)), parameters with and
+// without weight decay are updated apart, and bounded parameters are clamped
+// last.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Gradient/TrainingStep.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,9 @@
 //===- TrainingStep.h - Clipping and the optimizer's update -----*- C++ -*-===//
+//
+// A training step is a loss, its gradients and the optimizer's update in one
+// function. This file appends the last of them.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_GRADIENT_TRAININGSTEP_H
 #define SEXTANT_PASSES_GRADIENT_TRAININGSTEP_H

@@ -1,4 +1,9 @@
 //===- DenseCalls.cpp - Creation of calls of ATen -------------------------===//
+//
+// Operands of a call are numbered, and attributes say which of them each
+// argument of the operator takes.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Schedule/DenseCalls.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

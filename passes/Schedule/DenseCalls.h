@@ -1,4 +1,8 @@
 //===- DenseCalls.h - Creation of calls of ATen -----------------*- C++ -*-===//
+//
+// These functions create an `exec.dense`, the call of an operator of ATen.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_SCHEDULE_DENSECALLS_H
 #define SEXTANT_PASSES_SCHEDULE_DENSECALLS_H

@@ -1,4 +1,9 @@
 //===- ExecRelease.cpp - Releases tensors after their last use ------------===//
+//
+// The last use of a tensor is the last use of any of its views. Sizes are read
+// where a tensor is made, so that reading one later keeps no tensor alive.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -48,6 +53,7 @@ static Operation *findLastUse(Value tensor) {
 }
 
 namespace {
+/// Inserts the releases of one function after the other.
 class ExecRelease : public passes::impl::ExecReleaseBase<ExecRelease> {
 public:
   using ExecReleaseBase::ExecReleaseBase;

@@ -1,4 +1,8 @@
 //===- ExecVerify.cpp - Functions are lists of instructions ---------------===//
+//
+// The pass follows tensors from where they are made to their release, op by op.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Exec/IR/Exec.h"
 #include "dialects/Nn/IR/Nn.h"
@@ -62,6 +66,7 @@ static LogicalResult verifyBlock(Block &block) {
 }
 
 namespace {
+/// Verifies one function after the other.
 class ExecVerify : public passes::impl::ExecVerifyBase<ExecVerify> {
 public:
   using ExecVerifyBase::ExecVerifyBase;

@@ -1,4 +1,10 @@
 //===- FuseRowGathers.cpp - Takes rows of a table where they are mapped ---===//
+//
+// A row map that alone uses the rows of an embedding takes the table and the
+// indices instead. Rows with another use stay in memory, so such maps are left
+// alone.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Nn/IR/Nn.h"
 #include "dialects/Pos/IR/Pos.h"
@@ -35,6 +41,7 @@ static void takeRows(OpOperand &use, nn::EmbeddingOp gather) {
 }
 
 namespace {
+/// Fuses each embedding whose rows have no other use.
 class FuseRowGathers : public passes::impl::FuseRowGathersBase<FuseRowGathers> {
 public:
   using FuseRowGathersBase::FuseRowGathersBase;

@@ -1,4 +1,9 @@
 //===- Memory.cpp - Which values share memory -----------------------------===//
+//
+// Views are the results of ops that say so (AtenOpInterface), of splits, of
+// casts and of `exec.view`; they are followed through the uses of a value.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Schedule/Memory.h"
 #include "dialects/Exec/IR/Exec.h"

@@ -1,4 +1,10 @@
 //===- Memory.h - Which values share memory ---------------------*- C++ -*-===//
+//
+// An op may overwrite an operand if nobody needs its memory afterwards. These
+// functions find the values that share memory and the operands of which this
+// holds.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_SCHEDULE_MEMORY_H
 #define SEXTANT_PASSES_SCHEDULE_MEMORY_H

@@ -213,6 +213,7 @@ static void lower(nn::ParameterOp op, OpBuilder &builder) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Lowers one function after the other.
 class NnToExec : public passes::impl::NnToExecBase<NnToExec> {
 public:
   using NnToExecBase::NnToExecBase;

@@ -1,4 +1,9 @@
 //===- Schedule.h - From the model's ops to instructions --------*- C++ -*-===//
+//
+// This file declares the passes that make lists of instructions, as TableGen
+// generates them from Schedule.td.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_SCHEDULE_SCHEDULE_H
 #define SEXTANT_PASSES_SCHEDULE_SCHEDULE_H

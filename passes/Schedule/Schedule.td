@@ -1,4 +1,9 @@
 //===- Schedule.td - From the model's ops to a list of instructions -----------===//
+//
+// These passes turn ops of a model into instructions of the runtime, and decide
+// when tensors are overwritten and freed.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_SCHEDULE_TD
 #define SEXTANT_PASSES_SCHEDULE_TD

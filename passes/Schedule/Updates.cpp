@@ -1,4 +1,9 @@
 //===- Updates.cpp - Names and updates of a function's arguments ----------===//
+//
+// An argument and a result belong together if they carry the same mark, such as
+// `nn.parameter = "w"`.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Schedule/Updates.h"
 #include "dialects/Nn/IR/Nn.h"

@@ -1,4 +1,10 @@
 //===- Updates.h - Names and updates of a function's arguments --*- C++ -*-===//
+//
+// A training step gives back new parameters and moments. These functions write
+// them into the arguments that hold the old ones, and name arguments and
+// results for the runtime.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_PASSES_SCHEDULE_UPDATES_H
 #define SEXTANT_PASSES_SCHEDULE_UPDATES_H

@@ -1,4 +1,9 @@
 //===- Stages.cpp - What may exist after each stage -----------------------===//
+//
+// The promises of each stage are checked over all owners of sites in a module;
+// the first that does not hold is an error at its op.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Verify/Stages.h"
 #include "dialects/Pos/IR/Dependence.h"

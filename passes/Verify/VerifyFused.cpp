@@ -1,4 +1,9 @@
 //===- VerifyFused.cpp - Stage verifier -----------------------------------===//
+//
+// The pass checks that each attention has at most one score and one mask, and
+// no query a later key where a past is required (Stages.h).
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
 #include "passes/Verify/Stages.h"
@@ -11,6 +16,7 @@ namespace sextant::passes {
 using namespace sextant;
 
 namespace {
+/// Changes nothing; fails after a diagnostic.
 struct VerifyFused : passes::impl::VerifyFusedBase<VerifyFused> {
   using VerifyFusedBase::VerifyFusedBase;
 

@@ -1,4 +1,9 @@
 //===- VerifyHoisted.cpp - Stage verifier ---------------------------------===//
+//
+// The pass checks that each hoisted value varies with its axes at most, and
+// that nothing is left in a payload that should be hoisted (Stages.h).
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
 #include "passes/Verify/Stages.h"
@@ -11,6 +16,7 @@ namespace sextant::passes {
 using namespace sextant;
 
 namespace {
+/// Changes nothing; fails after a diagnostic.
 struct VerifyHoisted : passes::impl::VerifyHoistedBase<VerifyHoisted> {
   using VerifyHoistedBase::VerifyHoistedBase;
 

@@ -1,4 +1,8 @@
 //===- VerifyInlined.cpp - Stage verifier ---------------------------------===//
+//
+// The pass checks that of encodings only sites are left (Stages.h).
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
 #include "passes/Verify/Stages.h"
@@ -11,6 +15,7 @@ namespace sextant::passes {
 using namespace sextant;
 
 namespace {
+/// Changes nothing; fails after a diagnostic.
 struct VerifyInlined : passes::impl::VerifyInlinedBase<VerifyInlined> {
   using VerifyInlinedBase::VerifyInlinedBase;
 

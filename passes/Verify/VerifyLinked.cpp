@@ -1,4 +1,9 @@
 //===- VerifyLinked.cpp - Checks that every use has its definition --------===//
+//
+// The pass looks up the definition of each use and of its hosts, and checks
+// that no option is left in it.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -33,6 +38,7 @@ static LogicalResult verifyUse(Operation *owner, pos::UseAttr use,
 }
 
 namespace {
+/// Changes nothing; fails after a diagnostic.
 struct VerifyLinked : passes::impl::VerifyLinkedBase<VerifyLinked> {
   using VerifyLinkedBase::VerifyLinkedBase;
 

@@ -1,4 +1,9 @@
 //===- HostDevice.cpp - The host without LibTorch -------------------------===//
+//
+// Memory comes from aligned_alloc. A launch starts its threads and joins them:
+// no pool of threads outlives it.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/cpu/HostDevice.h"
 #include "runtime/HugePages.h"

@@ -1,4 +1,9 @@
 //===- HostLaunch.cpp - What devices of the host do alike -----------------===//
+//
+// A launch asks the kernel for its work items and its scratch memory, and hands
+// out ranges of items until none is left.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/cpu/HostLaunch.h"
 #include "runtime/Checks.h"
@@ -62,6 +67,7 @@ private:
   int64_t count, workers;
 };
 
+/// What the workers of one launch share.
 struct LaunchContext {
   HostFunction run;
   const int64_t *arguments;

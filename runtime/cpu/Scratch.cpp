@@ -1,4 +1,9 @@
 //===- Scratch.cpp - Memory that kernels work in --------------------------===//
+//
+// Buffers only grow. One that is too small is freed before a larger one is
+// allocated, so that both never exist at once.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/cpu/Scratch.h"
 #include "runtime/HugePages.h"

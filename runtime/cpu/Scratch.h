@@ -17,6 +17,7 @@
 
 namespace sextant::runtime {
 
+/// The scratch buffers of one execution, one per worker.
 class Scratch {
 public:
   /// Makes `workers` buffers of at least `bytes` each.
@@ -26,9 +27,11 @@ public:
   void *get(int64_t worker) const { return buffers[worker].data.get(); }
 
 private:
+  /// Frees what aligned_alloc gave.
   struct Free {
     void operator()(void *memory) const;
   };
+  /// The memory of one worker.
   struct Buffer {
     std::unique_ptr<void, Free> data;
     int64_t bytes = 0;

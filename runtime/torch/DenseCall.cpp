@@ -16,6 +16,7 @@ using StableTensor = torch::stable::Tensor;
 
 namespace {
 
+/// An ATen operator that a program calls, with its schema.
 struct TorchOperator : ResolvedOperator {
   Schema schema;
   ScalarOperator scalarOperator = nullptr;

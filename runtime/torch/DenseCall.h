@@ -1,4 +1,9 @@
 //===- DenseCall.h - Calls ATen operators -----------------------*- C++ -*-===//
+//
+// The LibTorch device calls ATen operators through the dispatcher of the stable
+// ABI. Arguments are matched with the operator's schema at load, once.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_TORCH_DENSECALL_H
 #define SEXTANT_RUNTIME_TORCH_DENSECALL_H

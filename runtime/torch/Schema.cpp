@@ -1,4 +1,9 @@
 //===- Schema.cpp - What an ATen operator takes and gives -----------------===//
+//
+// A schema is read from PyTorch's own notation, such as
+// "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor".
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/torch/Schema.h"
 #include <algorithm>

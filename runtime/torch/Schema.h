@@ -15,6 +15,7 @@
 
 namespace sextant::runtime {
 
+/// Types of arguments, as far as calls tell them apart.
 enum class SchemaType {
   Tensor,
   Tensors,
@@ -30,6 +31,7 @@ enum class SchemaType {
   Other, ///< layouts and devices: only None is passed
 };
 
+/// An argument of an operator.
 struct SchemaArgument {
   SchemaType type;
   bool optional;        ///< the type ends in "?"
@@ -39,6 +41,7 @@ struct SchemaArgument {
   std::optional<std::string> fallback; ///< the default, as text
 };
 
+/// What an operator takes and gives.
 struct Schema {
   std::string name;     ///< "aten::add"
   std::string overload; ///< "Tensor"

@@ -1,4 +1,9 @@
 //===- TorchDevice.cpp - The CPU as LibTorch has it -----------------------===//
+//
+// Tensors are allocated and threads are started through LibTorch's C interface.
+// Its exceptions become errors here.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/torch/TorchDevice.h"
 #include "runtime/HugePages.h"
@@ -35,6 +40,7 @@ static int64_t getThreads() {
 }
 
 namespace {
+/// What LibTorch's threads are to call.
 struct Work {
   void (*work)(void *context, int64_t worker);
   void *context;

@@ -31,6 +31,8 @@ struct Text {
 
 } // namespace
 
+/// Takes a string argument out of the word that the dispatcher passes, and
+/// frees it.
 template <> struct torch::stable::detail::ToImpl<Text> {
   static Text call(StableIValue word, uint64_t, bool) {
     auto handle = to<StringHandle>(word);

@@ -1,4 +1,9 @@
 //===- TorchTensor.cpp - Tensors of LibTorch and of the runtime -----------===//
+//
+// A tensor of the runtime that comes from LibTorch owns a handle of the
+// original, which keeps the memory alive.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/torch/TorchTensor.h"
 #include <dlfcn.h>

@@ -1,4 +1,9 @@
 //===- TorchTensor.h - Tensors of LibTorch and of the runtime ---*- C++ -*-===//
+//
+// Tensors cross the border between LibTorch and the runtime without being
+// copied.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_TORCH_TORCHTENSOR_H
 #define SEXTANT_RUNTIME_TORCH_TORCHTENSOR_H

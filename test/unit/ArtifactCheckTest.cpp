@@ -51,6 +51,7 @@ static Artifact makeProgram() {
 }
 
 namespace {
+/// A change of a valid artifact that the check must refuse.
 struct Mutation {
   const char *message; ///< part of the error
   std::function<void(Artifact &)> apply;

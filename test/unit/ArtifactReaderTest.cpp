@@ -15,6 +15,7 @@ using runtime::parseProgram;
 
 namespace {
 
+/// Builds files in which several offsets lead to one table.
 class SharedOffsets : public testing::Test {
 protected:
   std::string refuse(std::vector<Offset<artifact::Function>> functions) {

@@ -14,11 +14,13 @@
 using namespace sextant::codegen;
 
 namespace {
+/// Vectors of a target, by its name.
 struct Target {
   const char *name;
   VectorTarget vector;
 };
 
+/// Bytes that pass, and the floating-point operations that they serve.
 struct CacheTraffic {
   int64_t bytes, flops;
   bool isSmall() const { return bytes * leastFlopsPerByte <= flops; }

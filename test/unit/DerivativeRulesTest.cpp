@@ -13,6 +13,8 @@
 using namespace sextant::test;
 
 namespace {
+/// An op, where its derivative is compared with finite differences, and what is
+/// stated at single points.
 struct Case {
   const char *name;
   const char *op;                  ///< of %x and %y, to %z

@@ -1,4 +1,9 @@
 //===- DevicePrograms.cpp - Programs that tests run on devices ------------===//
+//
+// Models are compiled for a target that this machine runs, and results are
+// compared bit for bit.
+//
+//===----------------------------------------------------------------------===//
 
 #include "DevicePrograms.h"
 #include "codegen/Driver/Compile.h"

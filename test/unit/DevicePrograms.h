@@ -1,4 +1,9 @@
 //===- DevicePrograms.h - Programs that tests run on devices ----*- C++ -*-===//
+//
+// Tests of devices compile a model, run it on two devices and compare what
+// comes out.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_TEST_UNIT_DEVICEPROGRAMS_H
 #define SEXTANT_TEST_UNIT_DEVICEPROGRAMS_H

@@ -1,4 +1,9 @@
 //===- DiskCacheTest.cpp - The cache of artifacts -------------------------===//
+//
+// The cache must give back what was stored, drop what is oldest, and take a
+// damaged file for no entry.
+//
+//===----------------------------------------------------------------------===//
 
 #include "codegen/Artifact/DiskCache.h"
 #include "llvm/ADT/SmallString.h"
@@ -13,6 +18,7 @@ using namespace sextant::codegen;
 namespace fs = llvm::sys::fs;
 
 namespace {
+/// A cache in a folder of the test's own.
 class DiskCacheTest : public testing::Test {
 protected:
   void SetUp() override {

@@ -1,4 +1,9 @@
 //===- EvaluateTest.cpp - Compile-time values of definitions --------------===//
+//
+// Initial values and sizes of parameters are computed from their definitions
+// and compared with the published formulas.
+//
+//===----------------------------------------------------------------------===//
 
 #include "passes/Analysis/Evaluate.h"
 #include "mlir/Parser/Parser.h"

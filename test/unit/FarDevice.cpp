@@ -1,4 +1,9 @@
 //===- FarDevice.cpp - A device whose memory is out of reach --------------===//
+//
+// Each operation takes the bit off the addresses that it is given and puts it
+// on those that it returns.
+//
+//===----------------------------------------------------------------------===//
 
 #include "FarDevice.h"
 #include <cstring>
@@ -19,6 +24,7 @@ template <typename T> static T *toNear(T *address) {
 
 static FarDevice &get(void *state) { return *static_cast<FarDevice *>(state); }
 
+/// The operations of the device, as functions of its struct.
 struct FarDevice::Operations {
   /// What nobody wrote is NaN.
   static Result<Tensor> allocate(void *state, DType dtype,

@@ -179,6 +179,7 @@ static LogicalResult lowerToTables(ModuleOp module,
 namespace {
 constexpr int64_t batch = 2, heads = 3, queries = 37, keys = 53, padding = 8;
 
+/// A program that fills tables, with random arguments.
 struct Fixture {
   std::string target;
   codegen::OffsetOrder order;
@@ -248,6 +249,7 @@ struct Fixture {
 };
 } // namespace
 
+/// For each target, order of offsets, and with or without given positions.
 class HoistTable : public testing::TestWithParam<
                        std::tuple<std::string, codegen::OffsetOrder, bool>> {};
 

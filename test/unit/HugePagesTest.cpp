@@ -1,4 +1,8 @@
 //===- HugePagesTest.cpp --------------------------------------------------===//
+//
+// Only pages that lie in a buffer as a whole may be advised.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/HugePages.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,9 @@
 //===- InitializeTest.cpp - Initial values have the bits that are stated --===//
+//
+// Initial values must be the same bits on every machine, so known answers and a
+// few frozen bits are compared.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/Initialize.h"
 #include "runtime/cpu/HostDevice.h"

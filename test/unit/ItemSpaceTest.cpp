@@ -1,4 +1,8 @@
 //===- ItemSpaceTest.cpp - Items cover their space once -------------------===//
+//
+// The number of an item must lead to each element of the space exactly once.
+//
+//===----------------------------------------------------------------------===//
 
 #include "codegen/Emit/ItemSpace.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

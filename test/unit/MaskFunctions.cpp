@@ -1,4 +1,9 @@
 //===- MaskFunctions.cpp - A mask as functions that a test calls ----------===//
+//
+// A mask is emitted twice, at a point and over a tile, into two functions that
+// are compiled in the test's process.
+//
+//===----------------------------------------------------------------------===//
 
 #include "MaskFunctions.h"
 #include "codegen/Payload/MaskTiles.h"
@@ -62,6 +67,7 @@ private:
   ArrayRef<Value> rowValues;
 };
 
+/// A tile of pairs of rows, whose bounds are arguments of a function.
 class SquareTile : public pos::TileBounds {
 public:
   explicit SquareTile(ValueRange bounds) : bounds(bounds) {}

@@ -1,4 +1,9 @@
 //===- MaskFunctions.h - A mask as functions that a test calls --*- C++ -*-===//
+//
+// Tests compare what a mask says of a tile with what it says of each of the
+// tile's points.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_TEST_UNIT_MASKFUNCTIONS_H
 #define SEXTANT_TEST_UNIT_MASKFUNCTIONS_H

@@ -12,6 +12,7 @@
 using namespace sextant::test;
 
 namespace {
+/// A mask, and whether its tiles are told apart without a mistake.
 struct Case {
   const char *name;
   const char *body; ///< of %i, %j, %o, to %v

@@ -1,4 +1,9 @@
 //===- PrivateFilesTest.cpp - The cache folder and its files --------------===//
+//
+// Folders of the cache must be closed to other users, and files that others
+// could have put there must not be read.
+//
+//===----------------------------------------------------------------------===//
 
 #include "codegen/Artifact/PrivateFiles.h"
 #include "llvm/ADT/SmallString.h"
@@ -11,6 +16,7 @@ using namespace sextant::codegen;
 namespace fs = llvm::sys::fs;
 
 namespace {
+/// A folder of the test's own.
 class PrivateFilesTest : public testing::Test {
 protected:
   void SetUp() override {

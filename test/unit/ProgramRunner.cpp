@@ -1,4 +1,9 @@
 //===- ProgramRunner.cpp - Runs a module in the test's own process --------===//
+//
+// Kernels are linked into a shared object and opened with dlopen. An
+// interpreter of `exec` runs the functions that launch them.
+//
+//===----------------------------------------------------------------------===//
 
 #include "ProgramRunner.h"
 #include "codegen/Driver/LowerAttention.h"
@@ -161,6 +166,7 @@ unsigned test::freshSeed() {
 // Compilation
 //===----------------------------------------------------------------------===//
 
+/// The module, and the library of its kernels.
 struct Program::Impl {
   std::unique_ptr<MLIRContext> context;
   OwningOpRef<ModuleOp> module;
@@ -267,6 +273,7 @@ Program::compile(const std::string &text, const std::string &target,
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// Executes a function's ops one after the other.
 struct Interpreter {
   void *library;
   int64_t chunks;

@@ -45,6 +45,7 @@ private:
   char *address(int64_t number) const;
 };
 
+/// A module whose kernels are compiled, ready to run.
 class Program {
 public:
   /// Parses `text`, runs `pipeline`, lowers attention for `target` unless

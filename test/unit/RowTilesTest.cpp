@@ -18,6 +18,7 @@ using llvm::ArrayRef;
 using namespace sextant::test;
 
 namespace {
+/// A mask of values that belong to rows.
 struct Case {
   const char *name;
   const char *type; ///< of %x and %y

@@ -1,4 +1,9 @@
 //===- TargetTest.cpp - Which target `cpu` means --------------------------===//
+//
+// Given rates of the vector units, `cpu` must mean the target whose unit is
+// fastest, and SEXTANT_TARGET must override it.
+//
+//===----------------------------------------------------------------------===//
 
 #include "codegen/Artifact/PrivateFiles.h"
 #include "codegen/Driver/TargetChoice.h"

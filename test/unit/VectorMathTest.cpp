@@ -15,6 +15,7 @@
 using namespace sextant::test;
 
 namespace {
+/// An elementary function, its reference, and the error that is stated for it.
 struct Function {
   const char *name;
   long double (*reference)(long double);
@@ -175,6 +176,7 @@ static std::vector<std::string> vectorTargets() {
   return names;
 }
 
+/// For each target and function.
 class VectorMath
     : public testing::TestWithParam<std::tuple<std::string, Function>> {};
 

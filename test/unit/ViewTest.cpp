@@ -1,4 +1,9 @@
 //===- ViewTest.cpp - Views against a walk over all indices ---------------===//
+//
+// A view must show the elements of its source in the order in which a walk over
+// all indices meets them.
+//
+//===----------------------------------------------------------------------===//
 
 #include "runtime/View.h"
 #include "gtest/gtest.h"

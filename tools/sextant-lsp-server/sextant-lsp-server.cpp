@@ -1,4 +1,9 @@
 //===- sextant-lsp-server.cpp - Language server for .mlir files -----------===//
+//
+// Editors show errors and definitions in .mlir files with this server, which is
+// MLIR's own with the dialects of Sextant.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/InitAllDialects.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"

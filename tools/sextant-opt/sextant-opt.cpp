@@ -1,4 +1,9 @@
 //===- sextant-opt.cpp - Runs Sextant's passes on a file ------------------===//
+//
+// This tool is mlir-opt with the dialects, passes and pipelines of Sextant, and
+// with those of upstream that clean up after them.
+//
+//===----------------------------------------------------------------------===//
 
 #include "codegen/Driver/Compile.h"
 #include "codegen/Driver/LowerAttention.h"

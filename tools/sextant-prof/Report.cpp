@@ -1,4 +1,9 @@
 //===- Report.cpp - Profiles as tables, JSON and traces -------------------===//
+//
+// Each row is the median over the runs. Rates are shown beside the measured
+// limits of the machine.
+//
+//===----------------------------------------------------------------------===//
 
 #include "tools/sextant-prof/Report.h"
 #include "runtime/Json.h"

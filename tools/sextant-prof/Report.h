@@ -1,4 +1,9 @@
 //===- Report.h - Profiles as tables, JSON and traces -----------*- C++ -*-===//
+//
+// A profile is shown as a table for people, as JSON, or as a trace that
+// Perfetto opens.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_TOOLS_SEXTANT_PROF_REPORT_H
 #define SEXTANT_TOOLS_SEXTANT_PROF_REPORT_H

@@ -1,4 +1,8 @@
 //===- CommandLine.cpp - Options of tools ---------------------------------===//
+//
+// Options are found by name; an unknown one is an error that names the nearest.
+//
+//===----------------------------------------------------------------------===//
 
 #include "tools/support/CommandLine.h"
 #include "llvm/ADT/StringRef.h"

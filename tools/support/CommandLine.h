@@ -14,6 +14,7 @@
 
 namespace sextant::tools {
 
+/// The options of a tool, which it declares before it parses its arguments.
 class CommandLine {
 public:
   /// `positional` is what the one positional argument is called in the help;
@@ -40,6 +41,7 @@ public:
   [[noreturn]] void fail(const std::string &message) const;
 
 private:
+  /// One option; the pointer that is not null says where its value goes.
   struct Option {
     std::string name, valueName, help;
     bool *flag = nullptr;

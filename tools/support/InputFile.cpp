@@ -1,4 +1,9 @@
 //===- InputFile.cpp - Files that a user names ----------------------------===//
+//
+// Files are read and not mapped: a mapped file that shrinks meanwhile would end
+// the process by a signal.
+//
+//===----------------------------------------------------------------------===//
 
 #include "tools/support/InputFile.h"
 #include "runtime/ArtifactFormat.h"

@@ -1,4 +1,9 @@
 //===- InputFile.h - Files that a user names --------------------*- C++ -*-===//
+//
+// Tools read the files that a user names with these functions, which refuse
+// what is no regular file.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_TOOLS_SUPPORT_INPUTFILE_H
 #define SEXTANT_TOOLS_SUPPORT_INPUTFILE_H

@@ -1,4 +1,9 @@
 //===- Inputs.cpp - What a function is run on -----------------------------===//
+//
+// Sizes of dynamic dimensions are found first, then each argument is read,
+// initialised or made up.
+//
+//===----------------------------------------------------------------------===//
 
 #include "tools/support/Inputs.h"
 #include "runtime/Initialize.h"

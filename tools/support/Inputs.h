@@ -1,4 +1,9 @@
 //===- Inputs.h - What a function is run on ---------------------*- C++ -*-===//
+//
+// A tool that runs a function needs a tensor for each argument. The user gives
+// some as files, the others are made up.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_TOOLS_SUPPORT_INPUTS_H
 #define SEXTANT_TOOLS_SUPPORT_INPUTS_H
@@ -7,6 +12,7 @@
 
 namespace sextant::tools {
 
+/// What a user says of a function's inputs.
 struct InputOptions {
   std::vector<std::string> files; ///< "name=file.npy"
   std::vector<std::string> dims;  ///< "name=size"

@@ -1,4 +1,9 @@
 //===- Model.cpp - A program from an artifact or from a model -------------===//
+//
+// A file whose bytes begin as an artifact's is loaded; any other is compiled as
+// a model.
+//
+//===----------------------------------------------------------------------===//
 
 #include "tools/support/Model.h"
 #include "mlir/IR/MLIRContext.h"

@@ -1,4 +1,9 @@
 //===- Model.h - A program from an artifact or from a model -----*- C++ -*-===//
+//
+// Tools that run programs take an artifact or a model. These functions load
+// either, and compile the reference that results are compared with.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_TOOLS_SUPPORT_MODEL_H
 #define SEXTANT_TOOLS_SUPPORT_MODEL_H

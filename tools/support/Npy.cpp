@@ -1,4 +1,9 @@
 //===- Npy.cpp - Arrays in NumPy's file format ----------------------------===//
+//
+// The header of the format is a dictionary in Python's notation, of which three
+// entries are read.
+//
+//===----------------------------------------------------------------------===//
 
 #include "tools/support/Npy.h"
 #include "runtime/cpu/HostDevice.h"

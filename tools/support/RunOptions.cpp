@@ -1,4 +1,8 @@
 //===- RunOptions.cpp - What is run, and on what --------------------------===//
+//
+// This file lists the options with their help texts.
+//
+//===----------------------------------------------------------------------===//
 
 #include "tools/support/RunOptions.h"
 #include "codegen/Driver/Targets.h"

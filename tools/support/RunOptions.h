@@ -1,4 +1,9 @@
 //===- RunOptions.h - What is run, and on what ------------------*- C++ -*-===//
+//
+// sextant-run and sextant-prof take the same options about what is run, and on
+// what.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_TOOLS_SUPPORT_RUNOPTIONS_H
 #define SEXTANT_TOOLS_SUPPORT_RUNOPTIONS_H

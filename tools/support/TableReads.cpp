@@ -1,4 +1,9 @@
 //===- TableReads.cpp - Where a model reads tables ------------------------===//
+//
+// The model is taken as far as its sites, and each op that indexes a table is
+// judged by what its index is made of.
+//
+//===----------------------------------------------------------------------===//
 
 #include "tools/support/TableReads.h"
 #include "dialects/Pos/IR/Pos.h"

@@ -1,4 +1,9 @@
 //===- TableReads.h - Where a model reads tables ----------------*- C++ -*-===//
+//
+// Payloads index tables. This function lists the places where an index may lie
+// outside, for the message of a comparison that fails.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_TOOLS_SUPPORT_TABLEREADS_H
 #define SEXTANT_TOOLS_SUPPORT_TABLEREADS_H

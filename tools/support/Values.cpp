@@ -1,4 +1,9 @@
 //===- Values.cpp - Elements of tensors as numbers ------------------------===//
+//
+// Elements are decoded one at a time, with conversions of f16 and bf16 that
+// need no support from the compiler.
+//
+//===----------------------------------------------------------------------===//
 
 #include "tools/support/Values.h"
 #include "runtime/cpu/HostDevice.h"

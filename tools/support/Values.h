@@ -1,4 +1,8 @@
 //===- Values.h - Elements of tensors as numbers ----------------*- C++ -*-===//
+//
+// Tools compare and print tensors of any dtype as numbers of f64.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_TOOLS_SUPPORT_VALUES_H
 #define SEXTANT_TOOLS_SUPPORT_VALUES_H

@@ -1,4 +1,9 @@
 //===- Exec.h - The exec dialect --------------------------------*- C++ -*-===//
+//
+// The exec dialect is the last level before an artifact: one op per kind of
+// instruction that the runtime executes. Exec.td says what each op means.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIALECTS_EXEC_IR_EXEC_H
 #define SEXTANT_DIALECTS_EXEC_IR_EXEC_H

@@ -1,4 +1,9 @@
 //===- Exec.td - One op per kind of runtime instruction -----------------------===//
+//
+// The exec dialect is the last level before an artifact. A program is a
+// function of one block, and each of its ops is an instruction of the runtime.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_EXEC_TD
 #define SEXTANT_EXEC_TD

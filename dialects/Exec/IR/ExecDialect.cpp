@@ -1,4 +1,10 @@
 //===- ExecDialect.cpp - Registration and verification of exec ------------===//
+//
+// Verifiers here check what ODS cannot say: that sizes match dynamic
+// dimensions, and that a description of an operator's arguments fits its
+// operands.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/IR/Builders.h"

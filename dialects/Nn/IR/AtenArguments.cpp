@@ -1,4 +1,9 @@
 //===- AtenArguments.cpp - Arguments of a call of ATen --------------------===//
+//
+// Each method appends one argument of a call in the order of the operator's
+// schema: a tensor, a number that is known, or sizes that are partly known.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Nn/IR/AtenArguments.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

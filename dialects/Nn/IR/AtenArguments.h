@@ -27,6 +27,7 @@ struct InPlaceForm {
   bool appendsOut = false;   ///< whether that operand is given again as `out`
 };
 
+/// The arguments of one call, appended in the order of the operator's schema.
 class AtenArguments {
 public:
   explicit AtenArguments(mlir::OpBuilder &builder) : builder(builder) {}

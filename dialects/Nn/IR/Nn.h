@@ -1,4 +1,9 @@
 //===- Nn.h - The nn dialect ------------------------------------*- C++ -*-===//
+//
+// The nn dialect holds the ops of a model around attention. Nn.td includes
+// their definitions, one file per topic.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIALECTS_NN_IR_NN_H
 #define SEXTANT_DIALECTS_NN_IR_NN_H

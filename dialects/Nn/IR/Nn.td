@@ -1,4 +1,9 @@
 //===- Nn.td - The nn dialect -------------------------------------------------===//
+//
+// The nn dialect holds the ops of a model around attention, most of them one
+// operator of ATen each. This file only includes those of every topic.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_TD
 #define SEXTANT_NN_TD

@@ -1,4 +1,9 @@
 //===- NnBase.td - The nn dialect and its base classes ------------------------===//
+//
+// All ops of the nn dialect share these base classes. An op that is one call of
+// ATen derives from Nn_AtenOp, which describes the call in one line.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_BASE_TD
 #define SEXTANT_NN_BASE_TD

@@ -1,4 +1,9 @@
 //===- NnDense.td - Embeddings and matrix products ----------------------------===//
+//
+// These ops take rows from tables and multiply matrices. LibTorch computes
+// them.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_DENSE_TD
 #define SEXTANT_NN_DENSE_TD

@@ -1,4 +1,8 @@
 //===- NnDialect.cpp - Registration of the nn dialect ---------------------===//
+//
+// This file registers the ops, attributes and interfaces of the nn dialect.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Nn/IR/Nn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

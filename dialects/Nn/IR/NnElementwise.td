@@ -1,4 +1,10 @@
 //===- NnElementwise.td - Ops on the elements of tensors ----------------------===//
+//
+// These ops compute each element of their result from the elements of their
+// operands at the same place; operands of smaller shapes are broadcast as in
+// PyTorch.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_ELEMENTWISE_TD
 #define SEXTANT_NN_ELEMENTWISE_TD

@@ -1,4 +1,10 @@
 //===- NnGradients.cpp - Derivatives of the nn ops ------------------------===//
+//
+// The derivative of each op is written in ops of nn again, so that a gradient
+// is a graph like any other. An operand that was broadcast gets the sum of the
+// gradients of its copies.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Nn/IR/Nn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,9 @@
 //===- NnInterfaces.td - How an op of the model becomes a call of ATen --------===//
+//
+// An op that is one call of ATen says which: the operator, its arguments, and
+// whether the result shares memory with an operand. Passes need no list of ops.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_INTERFACES_TD
 #define SEXTANT_NN_INTERFACES_TD

@@ -1,4 +1,9 @@
 //===- NnLoss.td - Cross entropy ----------------------------------------------===//
+//
+// A softmax cross entropy is two ops, the logarithm of the softmax and the
+// negative log-likelihood of labels, as in ATen.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_LOSS_TD
 #define SEXTANT_NN_LOSS_TD

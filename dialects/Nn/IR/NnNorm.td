@@ -1,4 +1,9 @@
 //===- NnNorm.td - Normalisation of rows --------------------------------------===//
+//
+// These ops normalise the rows of a tensor: layer norm with its gradient, and
+// RMS norm.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_NORM_TD
 #define SEXTANT_NN_NORM_TD

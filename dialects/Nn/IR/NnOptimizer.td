@@ -1,4 +1,9 @@
 //===- NnOptimizer.td - Norms of gradients and AdamW --------------------------===//
+//
+// These ops make up the update of a training step: the norm by which gradients
+// are clipped, and AdamW.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_OPTIMIZER_TD
 #define SEXTANT_NN_OPTIMIZER_TD

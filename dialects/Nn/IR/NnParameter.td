@@ -1,4 +1,9 @@
 //===- NnParameter.td - Parameters of a model ---------------------------------===//
+//
+// A parameter of a model is declared beside its functions, with its initial
+// value, its bounds, and what the optimizer does with it.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_PARAMETER_TD
 #define SEXTANT_NN_PARAMETER_TD

@@ -1,4 +1,9 @@
 //===- NnShape.td - Shapes, parts and sums of tensors -------------------------===//
+//
+// These ops change the shape of a tensor, take or join parts, and sum or repeat
+// along dimensions.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_NN_SHAPE_TD
 #define SEXTANT_NN_SHAPE_TD

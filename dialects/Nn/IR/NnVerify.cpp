@@ -1,4 +1,9 @@
 //===- NnVerify.cpp - Verification that ODS cannot express ----------------===//
+//
+// ODS verifies types; this file verifies what follows from several of them,
+// such as lists of one length and bounds in the right order.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Nn/IR/Nn.h"
 

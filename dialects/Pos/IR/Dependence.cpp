@@ -1,4 +1,9 @@
 //===- Dependence.cpp - What values of payloads depend on -----------------===//
+//
+// The axes of a value are found by following it backwards, one step at a time:
+// an op's own axes and those of what it is computed with. Answers are kept.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Dependence.h"
 #include "llvm/ADT/SmallPtrSet.h"

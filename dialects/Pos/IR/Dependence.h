@@ -1,4 +1,9 @@
 //===- Dependence.h - What values of payloads depend on ---------*- C++ -*-===//
+//
+// One analysis answers what values of payloads depend on. Passes, verifiers and
+// plans of kernels all ask it, so that they agree.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIALECTS_POS_IR_DEPENDENCE_H
 #define SEXTANT_DIALECTS_POS_IR_DEPENDENCE_H

@@ -1,4 +1,9 @@
 //===- Literals.cpp - Numbers that f32 does not hold ----------------------===//
+//
+// The number as it was written stands in an attribute of the constant, which
+// evaluation in f64 reads.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Literals.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,9 @@
 //===- Pos.h - The pos dialect ----------------------------------*- C++ -*-===//
+//
+// The pos dialect holds attention, the places at which encodings act on it, and
+// the definitions of encodings. Pos.td includes its ops, one file per topic.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIALECTS_POS_IR_POS_H
 #define SEXTANT_DIALECTS_POS_IR_POS_H

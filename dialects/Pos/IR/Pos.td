@@ -1,4 +1,9 @@
 //===- Pos.td - The pos dialect -----------------------------------------------===//
+//
+// The pos dialect holds attention, the places at which encodings act on it, and
+// the definitions of encodings. This file only includes those of every topic.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_POS_TD
 #define SEXTANT_POS_TD

@@ -1,4 +1,9 @@
 //===- PosAttention.cpp - Verification of attention and its gradient ------===//
+//
+// Verifiers here check the shapes of attention, of its gradient and of row maps
+// against each other, as far as sizes are static.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include <cmath>

@@ -1,4 +1,9 @@
 //===- PosAttention.td - Attention, its gradient, and row maps ----------------===//
+//
+// These ops own the sites at which encodings act: o = softmax(score(scale q
+// k^T)) v, its gradient, and maps of rows outside of attention.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_POS_ATTENTION_TD
 #define SEXTANT_POS_ATTENTION_TD

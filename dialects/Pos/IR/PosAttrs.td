@@ -1,4 +1,9 @@
 //===- PosAttrs.td - Enums and attributes of the pos dialect ------------------===//
+//
+// This file defines the enums of the pos dialect (axes, sides, extents,
+// groupings) and the attribute by which attention uses an encoding.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_POS_ATTRS_TD
 #define SEXTANT_POS_ATTRS_TD

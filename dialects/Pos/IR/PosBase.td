@@ -1,4 +1,9 @@
 //===- PosBase.td - The pos dialect and its base classes ----------------------===//
+//
+// This file defines the pos dialect, with the numeric contract C1 to C10 that
+// verifiers, kernels and tests cite.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_POS_BASE_TD
 #define SEXTANT_POS_BASE_TD

@@ -1,4 +1,9 @@
 //===- PosContext.cpp - Context ops: dependence, value, range -------------===//
+//
+// Each context op answers three questions: which axes it varies with, what its
+// value is at a point, and between which bounds it lies over a tile.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Dependence.h"
 

@@ -1,4 +1,9 @@
 //===- PosContext.td - What a payload can ask about where it stands -----------===//
+//
+// With these ops a payload asks about the place where it stands: index,
+// coordinate, offset, head, lane, sizes, elements of parameters.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_POS_CONTEXT_TD
 #define SEXTANT_POS_CONTEXT_TD

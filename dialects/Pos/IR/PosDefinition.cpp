@@ -1,4 +1,10 @@
 //===- PosDefinition.cpp - Verification of definitions --------------------===//
+//
+// Verifiers here check definitions: that options have a default in their range,
+// that parameters are well described, and that functions for the model have
+// known names.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,4 +1,9 @@
 //===- PosDefinition.td - Encodings, their options and parameters -------------===//
+//
+// An encoding is data: these ops define it by its options, its parameters, its
+// inputs and its requirements. Its sites stand in PosSites.td.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_POS_DEFINITION_TD
 #define SEXTANT_POS_DEFINITION_TD

@@ -1,4 +1,9 @@
 //===- PosDialect.cpp - Registration of the pos dialect -------------------===//
+//
+// This file registers the pos dialect, parses its lists of keywords, and keeps
+// constants inside of payloads.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,9 @@
 //===- PosEnums.h - Enums of the pos dialect --------------------*- C++ -*-===//
+//
+// This file includes the generated enums of the pos dialect for headers that
+// need nothing else of it.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIALECTS_POS_IR_POSENUMS_H
 #define SEXTANT_DIALECTS_POS_IR_POSENUMS_H

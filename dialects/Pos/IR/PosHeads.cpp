@@ -1,4 +1,9 @@
 //===- PosHeads.cpp - Verification of vectors in payloads -----------------===//
+//
+// Verifiers here check the vectors of a score of all heads: extents of matrices
+// and vectors must fit.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/IR/Matchers.h"

@@ -1,4 +1,9 @@
 //===- PosInterfaces.td - Questions that passes and kernels ask ---------------===//
+//
+// Passes and kernels know ops of the pos dialect by these interfaces: what owns
+// sites, what a site is, what an op of a payload varies with and reads.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_POS_INTERFACES_TD
 #define SEXTANT_POS_INTERFACES_TD

@@ -1,4 +1,9 @@
 //===- PosSites.cpp - Verification of sites and their payloads ------------===//
+//
+// Verifiers here check that a payload computes with ops that payloads may hold,
+// asks for what there is at its site, and yields what the site wants.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Dependence.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -1,4 +1,9 @@
 //===- PosSites.td - The places of attention at which encodings act -----------===//
+//
+// A site is a place of attention at which an encoding acts. Each is an op whose
+// region, the payload, computes what happens there; the set of sites is closed.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_POS_SITES_TD
 #define SEXTANT_POS_SITES_TD

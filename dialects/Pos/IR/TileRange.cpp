@@ -1,4 +1,9 @@
 //===- TileRange.cpp - Arithmetic on ranges of integers -------------------===//
+//
+// Bounds are computed in 64 bits where 32 may not hold them; where a value may
+// wrap, its range is that of all 32-bit integers.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/TileRange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

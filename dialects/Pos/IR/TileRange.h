@@ -1,4 +1,9 @@
 //===- TileRange.h - The range of a value over a tile -----------*- C++ -*-===//
+//
+// A mask is evaluated over intervals to find tiles that it leaves empty or
+// whole. This file holds the interval arithmetic, which is emitted as code.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_DIALECTS_POS_IR_TILERANGE_H
 #define SEXTANT_DIALECTS_POS_IR_TILERANGE_H
