@@ -96,7 +96,7 @@ def DropRowConstants : Pass<"pos-drop-row-constants"> {
 }
 
 def PiecewiseLinear : Pass<"pos-piecewise-linear"> {
-  let summary = "Make sums of maxima of affine functions of one scalar tables of segments";
+  let summary = "Rewrite sums of rectified units of one scalar as piecewise-linear functions";
   let description = [{
     A sum in a score whose terms are p x + q + w max(l, r), with l and r affine in
     one and the same scalar x of the (query, key) pair, and with coefficients that
@@ -193,21 +193,22 @@ def HoistVectors : Pass<"pos-hoist-vectors"> {
 }
 
 def OffsetProducts : Pass<"pos-offset-products"> {
-  let summary = "Make products with the query row whose other factors tell the offset products with rows of offsets";
+  let summary = "Rewrite products of the query row with factors of the offset as products with one row per offset";
   let description = [{
-    In a score of one head becomes a `pos.offset_dot`:
+    In a score of one head, these become a `pos.offset_dot`:
 
     * a sum over the columns of a table whose term is a product, in any order, of
       the `pos.query_dot` at the sum's own column and of factors (or divisors)
       that vary with the column and the offset at most and read no parameter;
-    * a `pos.query_dot` outside of sums whose index tells the offset: no more than
-      two offsets have the same, because it is the offset or its magnitude, with
-      either sign, plus what is the same for all scores.
+    * a `pos.query_dot` outside of sums whose index determines the offset: at most
+      two offsets have the same index, because it is the offset or its magnitude,
+      with either sign, plus what is the same for all scores.
 
     Kernels make one row per head and offset, once per call, where the sum takes
-    one product per score and column. Any other sum stays one of its terms, any
-    other product one with all rows of its table, and a remark says why. Under
-    given positions offsets have gaps, so rows would be too many.
+    one product per score and column. A sum of another form is computed term by
+    term, and for another product the query row is multiplied with all rows of the
+    table; a remark says why. Where positions are given, nothing is rewritten:
+    offsets have gaps then, and there would be too many rows.
 
     Runs after `pos-hoist`, for targets whose kernels know `pos.offset_dot`; the
     reference computes what is written. Results differ by rounding only.

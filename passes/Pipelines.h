@@ -26,13 +26,13 @@ struct EncodingPipelineOptions
       llvm::cl::init(true)};
   Option<bool> piecewiseLinear{
       *this, "piecewise-linear",
-      llvm::cl::desc("Make sums of rectified units tables of segments, which "
-                     "kernels of the CPU know"),
+      llvm::cl::desc("Rewrite sums of rectified units as piecewise-linear "
+                     "functions, for kernels that know them"),
       llvm::cl::init(false)};
   Option<bool> offsetProducts{
       *this, "offset-products",
-      llvm::cl::desc("Make products whose factors tell the offset products "
-                     "with rows of offsets, which kernels of the CPU know"),
+      llvm::cl::desc("Rewrite products with factors of the offset as products "
+                     "with one row per offset, for kernels that know them"),
       llvm::cl::init(false)};
 };
 

@@ -1,8 +1,8 @@
 //===- ArtifactCheck.cpp - The one semantic check of a program ------------===//
 //
-// Follows each function's registers through its instructions. After this the
-// executor indexes without looking: tensors are live where they are used,
-// integers are written, sizes match the dynamic dimensions of a type.
+// The check follows each function's registers through its instructions. After
+// this the executor indexes without looking: tensors are live where they are
+// used, integers are written, sizes match the dynamic dimensions of a type.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,9 +1,9 @@
 //===- ArtifactFormat.h - Version and checksum of a .sxt file ---*- C++ -*-===//
 //
-// Shared by the compiler that writes and the runtime that reads. The checksum
-// is FNV-1a with 64 bits, in the last 8 bytes. Each step is a bijection of the
-// state, so any single changed byte changes the sum; it guards against damage,
-// not against malice.
+// The compiler that writes artifacts and the runtime that reads them share this
+// file. The checksum is FNV-1a with 64 bits, in the last 8 bytes. Each step is
+// a bijection of the state, so any single changed byte changes the sum; it
+// guards against damage, not against malice.
 //
 //===----------------------------------------------------------------------===//
 

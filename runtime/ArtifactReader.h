@@ -1,9 +1,9 @@
 //===- ArtifactReader.h - From bytes to a checked program -------*- C++ -*-===//
 //
-// The first of three steps (parse, initialise, execute). What comes out has
-// been checked once: every index is in range, every register is written before
-// it is read and not read after its release, every shape has its sizes. The
-// executor relies on it.
+// Reading is the first of three steps (parse, initialise, execute). Its result
+// has been checked once: every index is in range, every register is written
+// before it is read and not read after its release, every shape has its sizes.
+// The executor relies on it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,9 @@
 //===- ElfCheck.cpp - Whether the loader can map a shared object ----------===//
 //
-// Follows what dlopen and dlsym read: program headers, the dynamic section,
-// symbols with their names and hash tables, relocations. Only what kernels have
-// is accepted: no code that runs at load, no libraries, no thread-local data.
+// The check follows what dlopen and dlsym read: program headers, the dynamic
+// section, symbols with their names and hash tables, relocations. Only what
+// kernels have is accepted: no code that runs at load, no libraries, no
+// thread-local data.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,8 @@
 //===- Executor.cpp - The loop over a program's instructions --------------===//
 //
-// ArtifactCheck.cpp has checked every number once; here only what depends on
-// the inputs is checked: sizes. A register's tensor always has the type that
-// the program declares for it, so that kernels may rely on static sizes.
+// ArtifactCheck.cpp has checked every number once; here only sizes are checked,
+// which depend on the inputs. A register's tensor always has the type that the
+// program declares for it, so that kernels may rely on static sizes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,7 @@
 //===- Initialize.cpp - Initial values of parameters ----------------------===//
 //
-// Built with -ffp-contract=off: a fused multiply-add would round differently.
+// This file is built with -ffp-contract=off: a fused multiply-add would round
+// differently.
 //
 //===----------------------------------------------------------------------===//
 

@@ -2,11 +2,11 @@
 //
 // A kernel relies on more than the types of its operands: a buffer that it
 // writes has as many elements as the program made from the sizes of its
-// arguments. A hash of a launch is of its kernel, of its operands with their
-// types and of how their sizes and the scalars follow from the function's
-// arguments, and of the launches before it. The compiler puts the name of each
-// launch among the symbols of the object; a launch that the kernels do not know
-// is refused at load.
+// arguments. The hash of a launch covers its kernel, its operands with their
+// types, how their sizes and the scalars follow from the function's arguments,
+// and the launches before it. The compiler puts the name of each launch among
+// the symbols of the object; a launch that the kernels do not know is refused
+// at load.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,8 @@
 //===- Program.h - A loaded artifact ----------------------------*- C++ -*-===//
 //
-// The second step (parse, initialise, execute): code in memory, names turned
-// into addresses. A program does not change after loading and may be run by
-// several threads at once.
+// Loading is the second step (parse, initialise, execute): it brings code into
+// memory and turns names into addresses. A program does not change after
+// loading and may be run by several threads at once.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- Tensor.h - A tensor as the runtime sees it ---------------*- C++ -*-===//
 //
-// An address, a shape and shared ownership of the memory. Views share the
-// owner; nothing here knows a device.
+// A tensor is an address, a shape and shared ownership of the memory. Views
+// share the owner; nothing here knows a device.
 //
 //===----------------------------------------------------------------------===//
 

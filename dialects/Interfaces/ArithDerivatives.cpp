@@ -1,7 +1,9 @@
 //===- ArithDerivatives.cpp - Derivative rules of arith -------------------===//
 //
-// Ops with integer results need no rule: no cotangent reaches them, and one
-// that passes through a conversion from integers ends there.
+// Each rule gives the gradients of the operands of z = f(x, y): dx = dz df/dx
+// and dy = dz df/dy. Ops with integer results need no rule: no cotangent
+// reaches them, and one that passes through a conversion from integers ends
+// there.
 //
 //===----------------------------------------------------------------------===//
 

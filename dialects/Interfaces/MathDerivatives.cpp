@@ -1,6 +1,7 @@
 //===- MathDerivatives.cpp - Derivative rules of math ---------------------===//
 //
-// Each rule says what it gives at a kink or a pole; 0 unless it says otherwise.
+// Each rule gives the gradient of the operand of z = f(x): dx = dz f'(x). It
+// says what it gives at a kink or a pole; 0 unless it says otherwise.
 //
 //===----------------------------------------------------------------------===//
 

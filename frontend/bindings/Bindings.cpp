@@ -1,8 +1,9 @@
 //===- Bindings.cpp - The Python module sextant._compiler -----------------===//
 //
-// The compiler as a few calls on text, bytes and plain values; no class of MLIR
-// comes through. The interpreter's lock is released while the compiler works.
-// A failure is the exception `Failure` with the list of diagnostics.
+// This module offers the compiler to Python as a few calls on text, bytes and
+// plain values; no class of MLIR comes through. The interpreter's lock is
+// released while the compiler works. A failure is the exception `Failure` with
+// the list of diagnostics.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- Inspect.h - What encodings declare, as plain values ------*- C++ -*-===//
 //
-// Answers questions of the Python package about definitions. Failures leave
-// diagnostics in the session.
+// These functions answer what the Python package asks about definitions.
+// Failures leave diagnostics in the session.
 //
 //===----------------------------------------------------------------------===//
 

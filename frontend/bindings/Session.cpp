@@ -1,7 +1,7 @@
 //===- Session.cpp - Contexts and diagnostics of calls --------------------===//
 //
-// Making a context costs milliseconds, so that returned ones are kept: one per
-// thread that compiles at the same time, up to a few.
+// Making a context costs milliseconds, so contexts that sessions give back are
+// kept: one per thread that compiles at the same time, up to a few.
 //
 //===----------------------------------------------------------------------===//
 

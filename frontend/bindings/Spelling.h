@@ -1,8 +1,7 @@
-//===- Spelling.h - Arithmetic of definitions as people write it -*- C++
-//-*-===//
+//===- Spelling.h - Arithmetic of definitions as text ---------*- C++ -*-===//
 //
 // Sizes and initial values are values of a definition; messages and
-// descriptions show them as text.
+// descriptions show them as text, in the notation that people use.
 //
 //===----------------------------------------------------------------------===//
 

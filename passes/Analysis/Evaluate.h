@@ -1,8 +1,9 @@
 //===- Evaluate.h - Compile-time values of a definition ---------*- C++ -*-===//
 //
-// Runs the arithmetic of a definition by the folders of its ops, with floats in
-// f64: shapes and initial values of parameters, ranges of lanes, and, for
-// tests, whole payloads. There is no list of ops here: what folds, evaluates.
+// An evaluator runs the arithmetic of a definition by the folders of its ops,
+// with floats in f64. It finds shapes and initial values of parameters, ranges
+// of lanes, and, for tests, whole payloads. There is no list of ops here: an op
+// that folds can be evaluated.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,8 @@
 //===- LaterKeys.cpp - Whether a mask hides later keys --------------------===//
 //
-// Integers are followed as query * q + key * k + constant. A comparison of two
-// of them says something of all keys where it depends on the difference t of
-// the two indices only, and a later key has t >= 1:
+// The analysis follows integers as query * q + key * k + constant. A comparison
+// of two of them says something of all keys where it depends on the difference
+// t of the two indices only, and a later key has t >= 1:
 //
 //   key < query + 1     key - query - 1 < 0      t - 1 < 0     never for t >= 1
 //   not (key > query)   key - query <= 0         t <= 0        never

@@ -1,8 +1,10 @@
 //===- DropRowConstants.cpp - Drops terms that cancel in the softmax ------===//
 //
-// Looks at what the last ops of a score of one head add: a later op that is not
-// an addition would see the term. What is inside such an op is left alone, as
-// are terms that vary with the key, and scores of all heads.
+// A term c that is the same for all keys of a row cancels in the softmax and
+// shifts the log-sum-exp: softmax(s + c) = softmax(s), lse(s + c) = lse(s) + c.
+// The pass looks at what the last ops of a score of one head add. Terms that a
+// later op other than an addition would see are left alone, as are terms that
+// vary with the key, and scores of all heads.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,10 @@
 //===- FuseSites.cpp - Composes score payloads and conjoins masks ---------===//
 //
-// A site is merged into the next of its kind, so that everything its payload
-// uses still stands before it. A scalar score beside a score of all heads
-// becomes one of all heads first: its payload at every head.
+// The payloads f and g of two scores become one, g(f(s)), and those of two
+// masks f and g become "f and g". A site is merged into the next of its kind,
+// so that everything its payload uses still stands before it. A scalar score
+// beside a score of all heads becomes one of all heads first: its payload at
+// every head.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,12 +1,13 @@
 //===- Hoist.cpp - Moves what needs no score and no row out of payloads ---===//
 //
-// Works backwards from what a payload yields. A value that is needed in place
-// is hoisted if a kernel can keep it outside its tiles and if computing it
-// costs more than loading it; otherwise its operands are needed in place. So
-// every hoist is maximal. What `pos.columns` yields is hoisted whatever it is:
-// it is never computed in a tile. Each `pos.for_heads` of a score of all heads
-// is worked on like a payload of one head. Masks keep their arithmetic on
-// indices: the classes of tiles are found by evaluating it over intervals.
+// The pass works backwards from what a payload yields. A value that is needed
+// in place is hoisted if a kernel can keep it outside its tiles and if
+// computing it costs more than loading it; otherwise its operands are needed in
+// place. So every hoist is maximal. What `pos.columns` yields is hoisted
+// whatever it is: it is never computed in a tile. Each `pos.for_heads` of a
+// score of all heads is worked on like a payload of one head. Masks keep their
+// arithmetic on indices: the classes of tiles are found by evaluating it over
+// intervals.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,10 +1,10 @@
 //===- HoistVectors.cpp - Moves vectors of the offset out of scores -------===//
 //
-// Works backwards from what a score of all heads yields, like `pos-hoist`: a
-// vector that is needed in place and varies with the offset at most is hoisted
-// if it takes a contraction or a function to compute; otherwise its operands
-// are needed in place. A vector of table entries, one per head, stays: hoisting
-// it would only copy a table.
+// The pass works backwards from what a score of all heads yields, like
+// `pos-hoist`: a vector that is needed in place and varies with the offset at
+// most is hoisted if it takes a contraction or a function to compute; otherwise
+// its operands are needed in place. A vector of table entries, one per head,
+// stays: hoisting it would only copy a table.
 //
 //===----------------------------------------------------------------------===//
 

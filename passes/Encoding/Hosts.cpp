@@ -1,8 +1,8 @@
 //===- Hosts.cpp - What hosts add to a score ------------------------------===//
 //
-// A host's payload gives its score plus terms that do not need it. The terms
-// move to where the host is asked for: into the payload of a score of one head,
-// or into a `pos.for_heads` of a score of all heads.
+// A host's payload yields its score plus terms that do not need the score, s +
+// t1 + t2 + ... The terms move to where the host is asked for: into the payload
+// of a score of one head, or into a `pos.for_heads` of a score of all heads.
 //
 //===----------------------------------------------------------------------===//
 

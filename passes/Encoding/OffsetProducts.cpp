@@ -2,9 +2,9 @@
 //
 // The sum over columns c of <q, t_c> f_c(o), where q is the query row, t_c a
 // column of a table and o the offset, is <q, sum_c t_c f_c(o)>: the product of
-// the query row with one row per offset. So is <q, t_i> where the index i tells
-// the offset. Both become `pos.offset_dot`. A remark says why another one
-// stays.
+// the query row with one row per offset. So is <q, t_i> where the index i
+// determines the offset. Both become `pos.offset_dot`. A remark says why
+// another one stays.
 //
 //===----------------------------------------------------------------------===//
 
@@ -205,7 +205,7 @@ static StringRef rewriteProduct(pos::QueryDotOp dot, Facts &facts) {
   if (!readsParams(dot))
     return "it reads no parameter";
   if (!facts.tellsOffset(dot.getIndex()))
-    return "its index does not tell the offset";
+    return "its index does not determine the offset";
   OpBuilder builder(dot);
   auto product = pos::OffsetDotOp::create(
       builder, dot.getLoc(), builder.getF32Type(), dot.getTable(),

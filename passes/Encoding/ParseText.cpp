@@ -2,7 +2,7 @@
 //
 // A literal of type f32 is rounded by MLIR's parser. Here its number is read
 // again, from where the parser found the op in the text, and kept in f64 beside
-// it. Values of options are treated alike.
+// it. Values of options are treated likewise.
 //
 //===----------------------------------------------------------------------===//
 

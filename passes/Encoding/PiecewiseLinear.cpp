@@ -1,12 +1,11 @@
 //===- PiecewiseLinear.cpp - Sums of rectified units become tables --------===//
 //
-// Recognised is a `pos.sum` of a score whose term is, by the ops that it is
-// made of, p x + q + w max(l, r): one value x from outside the sum that varies
-// with query and key, affine functions of it with coefficients that do not, and
-// at most one maximum. Its coefficients become the body of a `pos.hinges`,
-// built op by op along the term. Whatever else a term does, it stays a sum.
-// Each `pos.for_heads` of a score of all heads is worked on like a payload of
-// one head.
+// The pass recognises a `pos.sum` of a score whose term is p x + q + w max(l,
+// r): one value x from outside the sum that varies with query and key, affine
+// functions of it with coefficients that do not, and at most one maximum. The
+// coefficients of the term become the body of a `pos.hinges`, built op by op
+// along the term. A sum with any other term is left alone. Each `pos.for_heads`
+// of a score of all heads is worked on like a payload of one head.
 //
 //===----------------------------------------------------------------------===//
 

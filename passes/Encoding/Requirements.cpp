@@ -1,7 +1,8 @@
 //===- Requirements.cpp - What an encoding needs of its use ---------------===//
 //
-// What options and static extents decide is decided here. The rest goes along
-// with the sites: a check of an extent, of the span of positions, of the masks.
+// A requirement that options and static extents decide is decided here. Any
+// other goes along with the sites: a check of an extent, of the span of
+// positions, of the masks.
 //
 //===----------------------------------------------------------------------===//
 

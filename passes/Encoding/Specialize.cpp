@@ -1,10 +1,10 @@
 //===- Specialize.cpp - A definition for values of its options ------------===//
 //
-// What is used is found on copies: values that are known are folded, a choice
-// with a known condition gives way to what it takes, sites that are switched
-// off and values that nothing needs go. An option matters if something still
-// uses it when all others are folded; a parameter is dropped if nothing uses it
-// any more once all are.
+// What a definition uses is found on copies: values that are known are folded,
+// a choice with a known condition gives way to what it chooses, and sites that
+// are switched off and values that nothing needs are erased. An option matters
+// if something still uses it when all others are folded; a parameter is dropped
+// if nothing uses it any more once all are.
 //
 //===----------------------------------------------------------------------===//
 

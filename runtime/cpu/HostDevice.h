@@ -1,7 +1,7 @@
 //===- HostDevice.h - The host without LibTorch -----------------*- C++ -*-===//
 //
-// malloc and a loop of std::thread: enough for command line tools and tests.
-// It has no dense operators.
+// This device allocates with aligned_alloc and runs work items on threads of
+// its own: enough for command-line tools and tests. It has no dense operators.
 //
 //===----------------------------------------------------------------------===//
 

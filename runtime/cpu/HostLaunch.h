@@ -1,7 +1,7 @@
 //===- HostLaunch.h - What devices of the host do alike ---------*- C++ -*-===//
 //
-// Memory of the host, and launches of functions of the host. Devices differ in
-// where their memory and their threads come from.
+// Devices of the host fill and copy memory alike and launch the same kernels.
+// They differ in where their memory and their threads come from.
 //
 //===----------------------------------------------------------------------===//
 

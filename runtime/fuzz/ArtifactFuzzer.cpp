@@ -1,9 +1,10 @@
 //===- ArtifactFuzzer.cpp - Feeds the artifact loader arbitrary bytes -----===//
 //
-// A libFuzzer target. The loader must refuse or accept any bytes without
-// reading outside of them; of what it accepts the manifest must print, launches
-// must get their names, and code must be refused or taken. The checksum is
-// skipped, or nothing but noise would be tested; it has tests of its own.
+// This is a libFuzzer target. The loader must refuse or accept any bytes
+// without reading outside of them; of what it accepts the manifest must print,
+// launches must get their names, and code must be refused or taken. The
+// checksum is skipped, or nothing but noise would be tested; it has tests of
+// its own.
 //
 //===----------------------------------------------------------------------===//
 

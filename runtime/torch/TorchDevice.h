@@ -1,6 +1,7 @@
 //===- TorchDevice.h - The CPU as LibTorch has it ---------------*- C++ -*-===//
 //
-// LibTorch's allocator, threads and operators, over its stable ABI.
+// This device uses LibTorch's allocator, threads and operators through its
+// stable ABI.
 //
 //===----------------------------------------------------------------------===//
 

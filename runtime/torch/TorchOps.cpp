@@ -1,8 +1,8 @@
 //===- TorchOps.cpp - torch.ops.sextant -----------------------------------===//
 //
-// The door from Python: load an artifact, run its functions, ask what it is.
-// Programs are known by handles, which are never used again. An error becomes
-// a RuntimeError with the runtime's message.
+// These operators are the door from Python: they load an artifact, run its
+// functions and say what it is. Programs are known by handles, which are never
+// used again. An error becomes a RuntimeError with the runtime's message.
 //
 //===----------------------------------------------------------------------===//
 

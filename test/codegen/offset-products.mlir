@@ -1,6 +1,6 @@
 // RUN: sextant-opt %s --sextant-encoding-pipeline=offset-products=true --lower-attention=target=cpu:avx2 --split-input-file | FileCheck %s
 
-// An index that tells the offset takes one row per offset; no product with the
+// An index that determines the offset takes one row per offset; no product with the
 // whole table is made.
 pos.encoding @behind {
   %d = pos.extent head_dim

@@ -484,7 +484,7 @@ func.func @count(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // A clipped index has few values: products with all rows, once per query.
-// COUNT: declined | Category:pos-offset-products | Reason="its index does not tell the offset"
+// COUNT: declined | Category:pos-offset-products | Reason="its index does not determine the offset"
 // CHECK-LABEL: func.func @clipped
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot

@@ -1,6 +1,7 @@
 //===- ArtifactCheckTest.cpp - The semantic check of a program ------------===//
 //
-// One small valid program, and one mutation per rule of the check.
+// Each rule of the check has a mutation of one small valid program that breaks
+// it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,9 @@
 //===- CacheTrafficTest.cpp - Tiles are large enough for far memory -------===//
 //
-// The bytes that kernels move beyond the second cache, counted from the sizes
-// of their tiles: at most one for 64 operations, at any length. The same is
-// held against simulated caches by tools/bench/bytes.py, which takes minutes.
+// The bytes that kernels move beyond the second cache are counted from the
+// sizes of their tiles: at most one for 64 operations, at any length. The same
+// is compared with simulated caches by tools/bench/bytes.py, which takes
+// minutes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,8 @@
 //===- DerivativeRulesTest.cpp - Every rule against finite differences ----===//
 //
-// A rule runs as the payload of a row map on the float64 reference: the whole
-// way that it goes in a kernel. Kinks and poles are compared with what the
-// rule states (C10).
+// A rule runs as the payload of a row map on the float64 reference: that is the
+// whole way that it goes in a kernel. Kinks and poles are compared with what
+// the rule states (C10).
 //
 //===----------------------------------------------------------------------===//
 

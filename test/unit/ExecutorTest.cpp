@@ -1,6 +1,7 @@
 //===- ExecutorTest.cpp - Programs on the host device ---------------------===//
 //
-// From exec text by the artifact's bytes to results.
+// Text of exec becomes an artifact, which is read, loaded and run, with its
+// results and its errors.
 //
 //===----------------------------------------------------------------------===//
 

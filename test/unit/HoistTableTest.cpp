@@ -1,7 +1,7 @@
 //===- HoistTableTest.cpp - Tables of hoisted values and their pullback ---===//
 //
-// Tables of every form against values computed here; pullbacks against finite
-// differences of the sum of table times gradient.
+// Tables of every form are compared with values computed here, pullbacks with
+// finite differences of the sum of table times gradient.
 //
 //===----------------------------------------------------------------------===//
 

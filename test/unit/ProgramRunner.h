@@ -1,7 +1,8 @@
 //===- ProgramRunner.h - Runs a module in the test's process ----*- C++ -*-===//
 //
-// Compiles the kernels of a module and interprets its exec functions: what a
-// unit test of code generation needs, without artifact and runtime.
+// A runner compiles the kernels of a module and interprets its functions of
+// exec: what a unit test of code generation needs, without artifact and
+// runtime.
 //
 //===----------------------------------------------------------------------===//
 

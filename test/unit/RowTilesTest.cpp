@@ -1,8 +1,8 @@
 //===- RowTilesTest.cpp - Classes of tiles of masks that use rows ---------===//
 //
-// As MaskTilesTest, for masks of values of rows: ids of documents, positions,
-// times. Values are drawn from a pool with the ends of i32, infinities and NaN;
-// a class is checked against every pair of the tile.
+// These tests are those of MaskTilesTest for masks of values of rows: ids of
+// documents, positions, times. Values are drawn from a pool with the ends of
+// i32, infinities and NaN; a class is checked against every pair of the tile.
 //
 //===----------------------------------------------------------------------===//
 

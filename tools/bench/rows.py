@@ -39,6 +39,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Settings:
+    """How a section is measured: threads, rounds, shapes, and what is left out."""
+
     threads: int
     rounds: int
     shapes: tuple = SHAPES

@@ -1,6 +1,7 @@
 //===- sextant-compile.cpp - Compiles a model to an artifact --------------===//
 //
-// Exit codes: 0 done, 1 the input is at fault, 2 the command line is.
+// This tool compiles a model to an artifact, or prints a stage on the way. Exit
+// codes: 0 done, 1 the input is at fault, 2 the command line is.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,8 @@
 //===- sextant-prof.cpp - Times the instructions of a program -------------===//
 //
-// Exit codes: 0 done, 1 an input is at fault, 2 the command line is.
+// This tool times the kernels of a function and sets them against the peak of
+// the machine. Exit codes: 0 done, 1 an input is at fault, 2 the command line
+// is.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,8 @@
 //===- sextant-run.cpp - Runs a program on files or made-up values --------===//
 //
-// Exit codes: 0 done, 1 an input is at fault or a check failed, 2 the command
-// line is.
+// This tool runs a function of a program on the host, and compares its results
+// with the reference if asked. Exit codes: 0 done, 1 an input is at fault or a
+// check failed, 2 the command line is.
 //
 //===----------------------------------------------------------------------===//
 

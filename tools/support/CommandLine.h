@@ -1,7 +1,8 @@
 //===- CommandLine.h - Options of tools -------------------------*- C++ -*-===//
 //
-// A small parser instead of LLVM's: that one's options are global, clash with
-// those of the linker in this process, and are reset by it.
+// Tools parse their command lines with this small parser and not with LLVM's,
+// whose options are global, clash with those of the linker in this process, and
+// are reset by it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- Npy.h - Arrays in NumPy's file format --------------------*- C++ -*-===//
 //
-// Format 1.0 to 3.0, little endian, C order. bf16, which NumPy has not, is
-// written as f32 and read from f32.
+// Arrays are read in versions 1.0 to 3.0 of NumPy's format, little endian and
+// in C order. bf16, which NumPy lacks, is written as f32 and read from f32.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- AtenArguments.h - Arguments of a call of ATen ------------*- C++ -*-===//
 //
-// What an op of the model says about the ATen operator that it stands for. The
-// schedule turns it into an instruction.
+// An op of the model describes the call of ATen that it stands for with this
+// class, and the passes of the schedule make an instruction of the description.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- Literals.h - Numbers that f32 does not hold --------------*- C++ -*-===//
 //
 // f32 in a definition means the compute type (C1), which may be f64. A constant
-// then has the number that is written: where f32 rounds it, the discardable
+// then means the number as it is written: where f32 rounds it, the discardable
 // attribute `pos.exact` keeps it.
 //
 //===----------------------------------------------------------------------===//

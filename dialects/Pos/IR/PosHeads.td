@@ -1,10 +1,10 @@
 //===- PosHeads.td - Vectors in payloads --------------------------------------===//
 //
-// Ops of payloads whose argument is a vector: the scores of all heads at one
-// (query, key), or a whole row. `pos.score` says how these ops, elementwise ops
-// and `tensor.splat` make up a payload.
+// These ops stand in payloads whose argument is a vector: the scores of all
+// heads at one (query, key), or a whole row. `pos.score` says how these ops,
+// elementwise ops and `tensor.splat` make up a payload.
 //
-//===--------------------------------------------------------------------------===//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_POS_HEADS_TD
 #define SEXTANT_POS_HEADS_TD

@@ -1,7 +1,7 @@
 //===- PosSites.cpp - Verification of sites and their payloads ------------===//
 //
-// Verifiers here check that a payload computes with ops that payloads may hold,
-// asks for what there is at its site, and yields what the site wants.
+// Verifiers here check that a payload holds ops of payloads only, asks for what
+// there is at its site, and yields what the site wants.
 //
 //===----------------------------------------------------------------------===//
 

@@ -309,7 +309,7 @@ def Pos_QueryDotOp : Pos_RowDotOp<"query_dot", "query"> {
     %y = pos.query_dot %table columns[%index] plus %v : tensor<?x?xf32>, tensor<?x?xf32>
     ```
 
-    Where the index tells the offset, and in a sum over columns whose factors do,
+    Where the index determines the offset, and in a sum over columns whose factors do,
     `pos-offset-products` makes it a `pos.offset_dot`. Any other index (one that is
     clipped, or depends on contents) takes one of the products with all rows of the
     table, made once per query.

@@ -1,7 +1,8 @@
 //===- SitePoint.h - Where in an attention a payload stands -----*- C++ -*-===//
 //
-// The vocabulary shared by context ops, analyses and kernels: sets of axes, the
-// point at which a payload is evaluated, and the bounds of a tile.
+// This file holds the vocabulary that context ops, analyses and kernels share:
+// sets of axes, the point at which a payload is evaluated, and the bounds of a
+// tile.
 //
 //===----------------------------------------------------------------------===//
 

@@ -118,6 +118,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
+    """Prints the revision only when it is asked for: finding it takes time."""
+
     def __call__(self, parser, *arguments):
         from .revision import revision
 

@@ -164,6 +164,8 @@ def _function(operator: Operator, op) -> Any:
     dispatcher, structure of the arguments, their leaves) to the list of results."""
 
     class Differentiable(_SingleLevelFunction):
+        """Calls the operator below autograd, and its gradient in the backward."""
+
         @staticmethod
         def forward(keyset, spec, *flat):
             arguments = pytree.tree_unflatten(list(flat), spec)

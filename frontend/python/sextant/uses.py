@@ -90,6 +90,8 @@ _EXCERPT = 100
 
 @dataclass(frozen=True)
 class _Token:
+    """A piece of a use's text, and the column where it begins."""
+
     kind: str
     text: str
     column: int

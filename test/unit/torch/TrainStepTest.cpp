@@ -1,8 +1,8 @@
 //===- TrainStepTest.cpp - A training step beyond the host's memory -------===//
 //
-// Two steps of training a small decoder, with LibTorch's operators and kernels
-// of an attention: on LibTorch's device, and on one of the same memory whose
-// addresses the host cannot read.
+// Two training steps of a small decoder, with LibTorch's operators and kernels
+// of an attention, give the same bits on LibTorch's device and on one of the
+// same memory whose addresses the host cannot read.
 //
 //===----------------------------------------------------------------------===//
 
