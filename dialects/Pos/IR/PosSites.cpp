@@ -1,7 +1,6 @@
 //===- PosSites.cpp - Verification of sites and their payloads ------------===//
 //
-// Verifiers here check that a payload holds ops of payloads only, asks for what
-// there is at its site, and yields what the site wants.
+// Verifiers here check payloads: their ops, what they ask for, what they yield.
 //
 //===----------------------------------------------------------------------===//
 
