@@ -1,8 +1,8 @@
 //===- DerivativeRuleInterface.td - How a scalar op is differentiated ---------===//
 //
 // A derivative rule says how the gradient of a scalar op's result becomes those
-// of its operands. Every scalar op that a payload may use has one, attached to
-// it as an external model.
+// of its operands. Rules are attached to ops of arith and math as external models;
+// an op without one is an error where a gradient passes through it.
 //
 //===----------------------------------------------------------------------===//
 
