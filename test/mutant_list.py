@@ -144,7 +144,7 @@ KERNELS = [
     ),
     Mutant(
         "heads of a group take turns",
-        "codegen/CPU/Forward/ForwardPlace.cpp",
+        "codegen/CPU/Forward/ForwardPlace.h",
         "kvHead = kernel.div(head, kernel.div(heads, keyHeads));",
         "kvHead = kernel.rem(head, keyHeads);",
         (f"{ENCODINGS} grouped and alibi and avx2",),

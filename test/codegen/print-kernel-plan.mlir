@@ -238,6 +238,33 @@ func.func @heads(%q: tensor<?x2x?x8xf32>, %a: tensor<4xf32>) {
   return
 }
 
+// A table is looked up at functions of the offset alone if each of its lookups is.
+//      CHECK:plan of 'pos.attention':
+// CHECK-NEXT:  score: maps the product
+// CHECK-NEXT:  products of the key: rows of parameter 0, at functions of the offset
+// CHECK-NEXT:  products of the query: rows of parameter 0
+func.func @clipped(%q: tensor<?x?x?x8xf32>, %a: tensor<?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) params(%a : tensor<?x8xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%table: tensor<?x8xf32>):
+    pos.score {
+    ^bb0(%s: f32):
+      %last = arith.constant 4 : i32
+      %d = pos.offset
+      %c = arith.minsi %d, %last : i32
+      %j = pos.index key
+      %x = pos.key_dot %table[%c] : tensor<?x8xf32>
+      %y = pos.query_dot %table[%c] : tensor<?x8xf32>
+      %z = pos.query_dot %table[%j] : tensor<?x8xf32>
+      %r = arith.addf %x, %y : f32
+      %t = arith.addf %r, %z : f32
+      %u = arith.addf %s, %t : f32
+      pos.yield %u : f32
+    }
+  }
+  return
+}
+
 // A row map outside attention has what its operand needs.
 //      CHECK:plan of 'pos.map_rows':
 // CHECK-NEXT:  rows of input: single, lanes 0 to 8
