@@ -43,6 +43,55 @@ std::pair<Value, Value> codegen::findSame(KernelBuilder &kernel, Value lanes) {
   return {first, holdsInAll(kernel, same)};
 }
 
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+LaneRun::LaneRun(KernelBuilder &kernel, Value lanes) : kernel(kernel) {
+  auto extract = [&](int32_t lane) -> Value {
+    return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, lanes,
+                                          kernel.constantI32(lane));
+  };
+  first = extract(0);
+  Index step = kernel.sub(kernel.fromI32(extract(1)), kernel.fromI32(first));
+  isDown = kernel.equal(step, -1);
+  Value isUp = kernel.equal(step, 1);
+  Value distance =
+      arith::MulIOp::create(kernel.builder, kernel.loc, kernel.lanes(0),
+                            kernel.broadcast(kernel.toI32(step)));
+  Value expected = arith::AddIOp::create(kernel.builder, kernel.loc, distance,
+                                         kernel.broadcast(first));
+  Value same = arith::CmpIOp::create(kernel.builder, kernel.loc,
+                                     arith::CmpIPredicate::eq, lanes, expected);
+  holds = kernel.both(kernel.either(isUp, isDown), holdsInAll(kernel, same));
+}
+
+Value LaneRun::getStart(Value base) const {
+  Index low = kernel.select(isDown, 1 - kernel.width(), 0);
+  return kernel.advance(base, {kernel.fromI32(first), low});
+}
+
+Value LaneRun::turn(Value vector) const {
+  SmallVector<int64_t> reverse;
+  for (int64_t lane = kernel.width(); lane-- > 0;)
+    reverse.push_back(lane);
+  return kernel.selectF(isDown, kernel.shuffle(vector, vector, reverse),
+                        vector);
+}
+
+Value LaneRun::load(Value base) const {
+  return turn(kernel.loadVector(getStart(base)));
+}
+
+void LaneRun::add(Value base, Value addend) const {
+  Value at = getStart(base);
+  kernel.storeVector(kernel.addF(kernel.loadVector(at), turn(addend)), at);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
 /// What a table has for row `index`, or NaN where it has no such row: one
 /// `load` where all lanes ask for the same row (i32), else a `gather`.
 static Value lookUp(KernelBuilder &kernel, Value index, Index rows,
@@ -62,16 +111,29 @@ static Value lookUp(KernelBuilder &kernel, Value index, Index rows,
 }
 
 Value codegen::readProducts(const SitePlace &place, unsigned products,
-                            Index head, Index row, Index tableRows,
-                            Value index) {
+                            Index head, Index row, Index tableRows, Value index,
+                            bool runs) {
+  using Values = KernelBuilder::Values;
   KernelBuilder &kernel = place.kernel;
   Value base = place.arguments.getAddress(products, {place.batch, head, row});
+  auto gather = [&](Value each) {
+    return kernel.gather(kernel.f32, base, each);
+  };
+  auto loadRun = [&](Value each) {
+    LaneRun run(kernel, each);
+    return kernel
+        .choose(
+            run.holds, {kernel.vf32},
+            [&]() -> Values { return {run.load(base)}; },
+            [&]() -> Values { return {gather(each)}; })
+        .front();
+  };
   return lookUp(
       kernel, index, tableRows,
       [&](Value entry) {
         return kernel.loadBroadcast(base, {kernel.fromI32(entry)});
       },
-      [&](Value each) { return kernel.gather(kernel.f32, base, each); });
+      [&](Value each) { return runs ? loadRun(each) : gather(each); });
 }
 
 Index codegen::getLaneGroup(const SitePlace &place, unsigned tensor,

@@ -28,12 +28,32 @@ mlir::Value holdsInAll(KernelBuilder &kernel, mlir::Value lanes);
 std::pair<mlir::Value, mlir::Value> findSame(KernelBuilder &kernel,
                                              mlir::Value lanes);
 
+/// Lanes that count up or down by one from lane to lane, as clipped distances
+/// do: what memory has for them is a vector, or one in reverse.
+struct LaneRun {
+  /// Of two lanes at least.
+  LaneRun(KernelBuilder &kernel, mlir::Value lanes);
+
+  mlir::Value holds; ///< whether they do, an i1
+  /// The elements at base[lanes], and the addition to them.
+  mlir::Value load(mlir::Value base) const;
+  void add(mlir::Value base, mlir::Value addend) const;
+
+private:
+  mlir::Value getStart(mlir::Value base) const;
+  mlir::Value turn(mlir::Value vector) const;
+
+  KernelBuilder &kernel;
+  mlir::Value first, isDown;
+};
+
 /// Rows of the table of an op.
 Index countTableRows(const SitePlace &place, pos::RowDotOpInterface op);
 /// Entry `index` of the products of a row of a head, the same for all lanes,
-/// with a table of `tableRows` rows.
+/// with a table of `tableRows` rows. `runs`: lanes may be a LaneRun.
 mlir::Value readProducts(const SitePlace &place, unsigned products, Index head,
-                         Index row, Index tableRows, mlir::Value index);
+                         Index row, Index tableRows, mlir::Value index,
+                         bool runs);
 /// Likewise of the rows from `first` on, one per lane.
 mlir::Value readLaneProducts(const SitePlace &place, unsigned products,
                              Index head, Index first, Index tableRows,

@@ -246,7 +246,7 @@ Value BackwardCell::addWeightedRows(Value gradient, Value p) {
     Index rows =
         at.arguments.getSize(*task.sites.params[table.getArgNumber()], 0);
     Value product = kernel.broadcast(site.products.readQueryProducts(
-        task.sites.outputProducts[number], rows, row.front()));
+        task.sites.outputProducts[number], rows, row.front(), /*runs=*/true));
     // A hidden key may have any row.
     Value isSeen =
         kernel.compareF(arith::CmpFPredicate::UNE, p, kernel.splatF32(0.0));

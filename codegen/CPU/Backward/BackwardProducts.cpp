@@ -8,9 +8,9 @@ using namespace sextant;
 using namespace sextant::codegen;
 
 Value BackwardProducts::readQueryProducts(unsigned products, Index rows,
-                                          Value index) {
+                                          Value index, bool runs) {
   return readProducts(point.place, products, point.place.head, point.getQuery(),
-                      rows, index);
+                      rows, index, runs);
 }
 
 void BackwardProducts::addToQueryProducts(unsigned sums, Index rows,
@@ -28,16 +28,20 @@ void BackwardProducts::addToQueryProducts(unsigned sums, Index rows,
     return addOne(entry.row, kernel.sumLanes(addend));
   auto [firstRow, isSame] = findSame(kernel, entry.row);
   Value first = firstRow;
+  auto addLanes = [&] {
+    kernel.store(entry.row, lanesMemory);
+    kernel.storeVector(addend, lanesMemory, {kernel.width()});
+    kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+      addOne(kernel.load(kernel.i32,
+                         kernel.advance(lanesMemory, {lane}, kernel.i32)),
+             kernel.loadF32(lanesMemory, {lane, kernel.width()}));
+    });
+  };
   kernel.when(
       isSame, [&] { addOne(first, kernel.sumLanes(addend)); },
       [&] {
-        kernel.store(entry.row, lanesMemory);
-        kernel.storeVector(addend, lanesMemory, {kernel.width()});
-        kernel.loop(0, kernel.width(), 1, [&](Value lane) {
-          addOne(kernel.load(kernel.i32,
-                             kernel.advance(lanesMemory, {lane}, kernel.i32)),
-                 kernel.loadF32(lanesMemory, {lane, kernel.width()}));
-        });
+        LaneRun run(kernel, entry.row);
+        kernel.when(run.holds, [&] { run.add(base, addend); }, addLanes);
       });
 }
 
@@ -75,7 +79,9 @@ Value BackwardProducts::rowDot(pos::RowDotOpInterface op, Value index) {
   unsigned products = point.task.sites.rowProducts[table];
   Index rows = countTableRows(point.place, op);
   if (op.getSide() == pos::Side::query)
-    return readQueryProducts(products, rows, index);
+    return readQueryProducts(
+        products, rows, index,
+        /*runs=*/!point.task.plan.offsetIndices[table].empty());
   return readLaneProducts(point.place, products, point.kvHead, point.getKey(),
                           rows, index);
 }

@@ -35,9 +35,9 @@ public:
   void addToRowDot(pos::RowDotOpInterface op, mlir::Value index,
                    mlir::Value cotangent);
   /// Entry `index` of the query row's products with a table of `rows` rows, and
-  /// the sum that takes its gradient.
+  /// the sum that takes its gradient. `runs`: lanes may be a LaneRun.
   mlir::Value readQueryProducts(unsigned products, Index rows,
-                                mlir::Value index);
+                                mlir::Value index, bool runs);
   void addToQueryProducts(unsigned sums, Index rows, mlir::Value index,
                           mlir::Value addend);
 

@@ -133,10 +133,11 @@ Value ScoreSite::loadHoisted(const Hoisted &hoisted, unsigned, Value start) {
 Value ScoreSite::rowDot(OpBuilder &, pos::RowDotOpInterface op, Value index) {
   if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
     return offsetDot(product, index);
-  unsigned products = operands.rowProducts[plan.findTable(op)];
+  unsigned table = plan.findTable(op), products = operands.rowProducts[table];
   if (op.getSide() == pos::Side::key)
     return readProducts(headPlace, products, keyHead, getKey(),
-                        countTableRows(headPlace, op), index);
+                        countTableRows(headPlace, op), index,
+                        /*runs=*/!plan.offsetIndices[table].empty());
   return readLaneProducts(headPlace, products, headPlace.head, getFirst(),
                           countTableRows(headPlace, op), index);
 }
