@@ -54,7 +54,6 @@ class HeadsForwardItem {
   const HeadsForwardTask &task;
   ForwardPlace place;
   OperandPacking packing;
-  int64_t positions; ///< i32 [axes][panels * panel] of scratch memory
   TileMask mask;
   HingeCells hinges;
   RowBuckets buckets;
@@ -73,7 +72,6 @@ public:
                    Value memory)
       : kernel(kernel), arguments(arguments), task(task),
         place(kernel, arguments, task, layout, memory), packing(place),
-        positions(layout.reserve(ScoreSite::packedAxes * task.countQueries())),
         mask(kernel, arguments, place.site, task.plan, task.sites),
         hinges(kernel, arguments, task.plan, task.sites,
                place.at(layout.reserve(
@@ -160,10 +158,8 @@ private:
     place.queryCount = kernel.min(
         task.panel,
         kernel.sub(arguments.getSize(task.sites.query, 2), place.firstQuery));
-    for (ScoreSite *points :
-         {&place.site, static_cast<ScoreSite *>(&headsSite)})
-      points->packPositions(place.firstQuery, task.panel, task.countQueries(),
-                            place.at(positions));
+    packing.packPositions(place.site, task.panel);
+    packing.packPositions(headsSite, task.panel);
     rows = mask.enter(pos::Side::query, place.firstQuery, place.queryCount,
                       task.panel);
   }

@@ -96,7 +96,6 @@ class ForwardItem {
   const ForwardTask &task;
   ForwardPlace place;
   OperandPacking packing;
-  int64_t positions; ///< i32 [axes][panels * panel] of scratch memory
   TileMask mask;
   ScanSweep sweep;
   ScoreCell cell;
@@ -111,7 +110,6 @@ public:
               const ForwardTask &task, ScratchLayout &layout, Value memory)
       : kernel(kernel), task(task),
         place(kernel, arguments, task, layout, memory), packing(place),
-        positions(layout.reserve(ScoreSite::packedAxes * task.countQueries())),
         mask(kernel, arguments, place.site, task.plan, task.sites),
         sweep(place), cell(place, sweep), buckets(place),
         softmax(place, buckets), output(place), band(place) {}
@@ -160,9 +158,7 @@ private:
   }
 
   void packQueries() {
-    place.site.packPositions(place.firstQuery,
-                             kernel.mul(place.panelCount, task.panel),
-                             task.countQueries(), place.at(positions));
+    packing.packPositions(place.site, kernel.mul(place.panelCount, task.panel));
     Index vectors = kernel.mul(place.panelCount, task.vectors);
     kernel.loop(0, vectors, 1, [&](Value vector) {
       place.panel = kernel.div(vector, task.vectors);

@@ -23,6 +23,7 @@ OperandPacking::OperandPacking(ForwardPlace &place)
   pairs = layout.reserve(task.pairs ? task.keys / 2 * task.valueWords : 0);
   mappedRow = layout.reserve(
       llvm::alignTo(std::max(task.headDim, task.valueDim), 2 * target.width));
+  positions = layout.reserve(ScoreSite::packedAxes * task.countQueries());
 }
 
 void OperandPacking::enterHead(pos::RowOperand operand) {
@@ -77,6 +78,11 @@ void OperandPacking::packQueries(Index lane, Index first) {
   packTransposed(kernel, pointers, task.queryWords, task.panel,
                  place.ofPanel(place.query, task.queryWords, lane),
                  place.form.queryFactor);
+}
+
+void OperandPacking::packPositions(ScoreSite &site, Index count) {
+  site.packPositions(place.firstQuery, count, task.countQueries(),
+                     place.at(positions));
 }
 
 void codegen::packTransposed(KernelBuilder &kernel, ArrayRef<Value> rows,

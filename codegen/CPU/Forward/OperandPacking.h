@@ -19,6 +19,8 @@ public:
   /// Packs the vector of queries that begins at row `first` of the tensor to
   /// the lanes of the panel from `lane` on.
   void packQueries(Index lane, Index first);
+  /// Packs the positions of the item's first `count` queries for a site.
+  void packPositions(ScoreSite &site, Index count);
   /// The rows of the block, `keyWords` and `valueWords` apart.
   mlir::Value prepareKeys();
   mlir::Value prepareValues();
@@ -44,6 +46,7 @@ private:
   int64_t values;    ///< copied rows of V
   int64_t pairs;     ///< rows of V, interleaved in pairs
   int64_t mappedRow; ///< one row of f32
+  int64_t positions; ///< i32 [axes][panels * panel]
 };
 
 /// Transposes a vector of rows of `words` words each: word k of row l, times
