@@ -71,16 +71,6 @@ static Result<int64_t> launch(void *, void *session, const Kernel &kernel,
 }
 
 const Device &sextant::runtime::getHostDevice() {
-  static const Device device = {.name = "host",
-                                .state = nullptr,
-                                .hasHostMemory = true,
-                                .allocate = allocate,
-                                .fillZero = fillHostMemory,
-                                .copyIn = copyHostMemory,
-                                .copyOut = copyHostMemory,
-                                .begin = beginOnHost,
-                                .launch = launch,
-                                .resolve = nullptr,
-                                .call = nullptr};
+  static const Device device = makeHostDevice("host", allocate, launch);
   return device;
 }

@@ -18,23 +18,38 @@ using namespace sextant::runtime;
 // Memory
 //===----------------------------------------------------------------------===//
 
-Status sextant::runtime::fillHostMemory(void *, void *memory, int64_t bytes) {
+static Status fillZero(void *, void *memory, int64_t bytes) {
   std::memset(memory, 0, static_cast<size_t>(bytes));
   return {};
 }
 
-Status sextant::runtime::copyHostMemory(void *, void *to, const void *from,
-                                        int64_t bytes) {
+static Status copy(void *, void *to, const void *from, int64_t bytes) {
   std::memcpy(to, from, static_cast<size_t>(bytes));
   return {};
 }
 
-Session sextant::runtime::beginOnHost(void *) {
+static Session begin(void *) {
   auto end = [](void *scratch) {
     ScratchPool::get().give(
         std::unique_ptr<Scratch>(static_cast<Scratch *>(scratch)));
   };
   return {ScratchPool::get().take().release(), end};
+}
+
+Device sextant::runtime::makeHostDevice(const char *name,
+                                        decltype(Device::allocate) allocate,
+                                        decltype(Device::launch) launch) {
+  return {.name = name,
+          .state = nullptr,
+          .hasHostMemory = true,
+          .allocate = allocate,
+          .fillZero = fillZero,
+          .copyIn = copy,
+          .copyOut = copy,
+          .begin = begin,
+          .launch = launch,
+          .resolve = nullptr,
+          .call = nullptr};
 }
 
 //===----------------------------------------------------------------------===//

@@ -22,14 +22,12 @@ struct HostThreads {
                 void *context);
 };
 
-/// Device::fillZero, copyIn and copyOut.
-Status fillHostMemory(void *state, void *memory, int64_t bytes);
-Status copyHostMemory(void *state, void *to, const void *from, int64_t bytes);
+/// A device whose memory is the host's, without dense operators. Its sessions
+/// hold scratch memory.
+Device makeHostDevice(const char *name, decltype(Device::allocate) allocate,
+                      decltype(Device::launch) launch);
 
-/// Device::begin: the session holds scratch memory.
-Session beginOnHost(void *state);
-
-/// Device::launch, on threads. The session is one of `beginOnHost`.
+/// Device::launch, on threads. The session is one of such a device.
 Result<int64_t> launchOnHost(void *session, const Kernel &kernel,
                              std::span<const int64_t> arguments,
                              const HostThreads &threads);

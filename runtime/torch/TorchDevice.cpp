@@ -71,16 +71,11 @@ static Result<int64_t> launch(void *, void *session, const Kernel &kernel,
 }
 
 const Device &sextant::runtime::getTorchDevice() {
-  static const Device device = {.name = "LibTorch",
-                                .state = nullptr,
-                                .hasHostMemory = true,
-                                .allocate = allocate,
-                                .fillZero = fillHostMemory,
-                                .copyIn = copyHostMemory,
-                                .copyOut = copyHostMemory,
-                                .begin = beginOnHost,
-                                .launch = launch,
-                                .resolve = resolveDense,
-                                .call = callDense};
+  static const Device device = [] {
+    Device host = makeHostDevice("LibTorch", allocate, launch);
+    host.resolve = resolveDense;
+    host.call = callDense;
+    return host;
+  }();
   return device;
 }
