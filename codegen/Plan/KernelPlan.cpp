@@ -592,6 +592,13 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
       if (failed(setOnce(plan.rowTerm, term)))
         return failure();
   }
+  if (plan.scoreHeads && !plan.weightedRows.empty()) {
+    pos::WeightedRowsOp rows = plan.weightedRows.front();
+    rows.emitOpError("has no kernel beside a score of all heads")
+            .attachNote(plan.score.getLoc())
+        << "this score sees all heads";
+    return failure();
+  }
   planHinges(plan, sites);
   if (failed(verifyTurns(plan)) || failed(planHoists(plan, sites)) ||
       failed(verifyGradientPaths(plan)))

@@ -36,6 +36,28 @@ func.func @uses(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
 
 // -----
 
+// Sums per bucket have no room in the kernels of all heads.
+func.func @buckets(%x: tensor<?x2x?x8xf32>, %t: tensor<?x8xf32>) -> tensor<?x2x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x) params(%t : tensor<?x8xf32>)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+  ^bb0(%table: tensor<?x8xf32>):
+    // expected-note @below {{this score sees all heads}}
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      pos.yield %s : tensor<2xf32>
+    }
+    // expected-error @below {{'pos.weighted_rows' op has no kernel beside a score of all heads}}
+    pos.weighted_rows %table : tensor<?x8xf32> {
+      %d = pos.offset
+      pos.yield %d : i32
+    }
+  }
+  return %o : tensor<?x2x?x8xf32>
+}
+
+// -----
+
 // Positions of an axis more than kernels keep at hand.
 func.func @axes(%x: tensor<?x?x?x8xf32>, %p: tensor<?x?x5xi32>) -> tensor<?x?x?x8xf32> {
   // expected-error @below {{kernels of the CPU take positions of up to 4 axes, got 5}}
