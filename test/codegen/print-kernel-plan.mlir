@@ -240,7 +240,7 @@ func.func @heads(%q: tensor<?x2x?x8xf32>, %a: tensor<4xf32>) {
 
 // A table is looked up at functions of the offset alone if each of its lookups is.
 //      CHECK:plan of 'pos.attention':
-// CHECK-NEXT:  score: maps the product
+// CHECK-NEXT:  score: adds to the product
 // CHECK-NEXT:  products of the key: rows of parameter 0, at functions of the offset
 // CHECK-NEXT:  products of the query: rows of parameter 0
 func.func @clipped(%q: tensor<?x?x?x8xf32>, %a: tensor<?x8xf32>) {

@@ -255,7 +255,7 @@ Value BackwardCell::addWeightedRows(Value gradient, Value p) {
     if (task.bucketGradients[number] &&
         site.scans.getSweep() != BackwardScans::Sweep::Totals)
       site.products.addToQueryProducts(*task.bucketGradients[number], rows,
-                                       row.front(), p);
+                                       row.front(), p, /*runs=*/true);
   }
   return gradient;
 }

@@ -14,7 +14,8 @@ Value BackwardProducts::readQueryProducts(unsigned products, Index rows,
 }
 
 void BackwardProducts::addToQueryProducts(unsigned sums, Index rows,
-                                          Value index, Value addend) {
+                                          Value index, Value addend,
+                                          bool runs) {
   const SitePlace &place = point.place;
   Value base = place.arguments.getAddress(
       sums, {point.chunk, place.batch, place.head, point.getQuery()});
@@ -37,12 +38,13 @@ void BackwardProducts::addToQueryProducts(unsigned sums, Index rows,
              kernel.loadF32(lanesMemory, {lane, kernel.width()}));
     });
   };
+  auto addRun = [&] {
+    LaneRun run(kernel, entry.row);
+    kernel.when(run.holds, [&] { run.add(base, addend); }, addLanes);
+  };
   kernel.when(
       isSame, [&] { addOne(first, kernel.sumLanes(addend)); },
-      [&] {
-        LaneRun run(kernel, entry.row);
-        kernel.when(run.holds, [&] { run.add(base, addend); }, addLanes);
-      });
+      [&] { runs ? addRun() : addLanes(); });
 }
 
 /// Each lane has a key, and so sums, of its own.
@@ -78,10 +80,9 @@ Value BackwardProducts::rowDot(pos::RowDotOpInterface op, Value index) {
   unsigned table = point.task.plan.findTable(op);
   unsigned products = point.task.sites.rowProducts[table];
   Index rows = countTableRows(point.place, op);
+  bool runs = !point.task.plan.offsetIndices[table].empty();
   if (op.getSide() == pos::Side::query)
-    return readQueryProducts(
-        products, rows, index,
-        /*runs=*/!point.task.plan.offsetIndices[table].empty());
+    return readQueryProducts(products, rows, index, runs);
   return readLaneProducts(point.place, products, point.kvHead, point.getKey(),
                           rows, index);
 }
@@ -94,10 +95,12 @@ void BackwardProducts::addToRowDot(pos::RowDotOpInterface op, Value index,
         kernel.broadcast(cotangent),
         offsetGradients[task.plan.findOffsetProduct(product)],
         {kernel.mul(point.row, task.shape.stride), point.getLane()});
-  unsigned sums = *task.rowProductGradients[task.plan.findTable(op)];
+  unsigned table = task.plan.findTable(op);
+  unsigned sums = *task.rowProductGradients[table];
   Index rows = countTableRows(point.place, op);
+  bool runs = !task.plan.offsetIndices[table].empty();
   if (op.getSide() == pos::Side::query)
-    addToQueryProducts(sums, rows, index, cotangent);
+    addToQueryProducts(sums, rows, index, cotangent, runs);
   else
     addToKeyProducts(sums, rows, index, cotangent);
 }

@@ -39,7 +39,7 @@ public:
   mlir::Value readQueryProducts(unsigned products, Index rows,
                                 mlir::Value index, bool runs);
   void addToQueryProducts(unsigned sums, Index rows, mlir::Value index,
-                          mlir::Value addend);
+                          mlir::Value addend, bool runs);
 
 private:
   void addToKeyProducts(unsigned sums, Index rows, mlir::Value index,
