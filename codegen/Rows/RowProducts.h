@@ -19,8 +19,8 @@
 namespace sextant::codegen {
 
 /// Rows of the operand are padded to a multiple of this, rows of a table to
-/// whole vectors and beyond a power of two. Padding of tables has products of
-/// 0.
+/// whole vectors and beyond a power of two. Where products are made, those with
+/// the padding of tables are 0.
 inline constexpr int64_t productRowUnit = 64;
 
 enum class ProductLayout {

@@ -18,8 +18,8 @@ using Values = KernelBuilder::Values;
 
 static constexpr int64_t block = OffsetShape::block;
 
-/// The least and the greatest index at one entry of offsets, and at those
-/// before, whose are `carried`.
+/// The least and the greatest index at one entry of offsets and at the entries
+/// before it, whose bounds are `carried`.
 static Values widenRange(KernelBuilder &kernel, OffsetPoint &point,
                          ArrayRef<Value> indices, ValueRange carried) {
   Value low = carried[0], high = carried[1];
