@@ -98,6 +98,7 @@ class Comparison:
         self.plain: dict[str, torch.Tensor] = {}
         self.size: dict[str, float] = {}
         self.first: dict[str, torch.Tensor] = {}
+        self.draws = 0
 
     def add(
         self,
@@ -107,6 +108,7 @@ class Comparison:
     ) -> None:
         """One draw: results of the kernel, of plain code and of float64, by name. Those
         of the kernel are in the type they are stored in."""
+        self.draws += 1
         for name, want in exact.items():
             # What plain code cannot compute excuses nothing.
             found = error(plain[name], want, self.by_row)

@@ -8,7 +8,7 @@ every target, against PyTorch in float64.
 import pytest
 import targets
 import torch
-from numeric_contract import FLOOR
+from attention_contract import Inputs, compare
 
 import sextant
 from sextant import CompileError
@@ -50,44 +50,55 @@ def plain(q, k, v, gate, last, size, angle):
     return torch.softmax(scores.masked_fill(~seen[:, None], -torch.inf), -1) @ v
 
 
-@pytest.mark.parametrize("target", ["reference", *targets.DTYPES])
-def test_rows_of_queries(target):
-    """Outputs and the gradients of all that is trained or given in floats."""
-    if not targets.available(target):
-        pytest.skip(f"this machine has no {target}")
-    dtype = targets.DTYPES.get(target, torch.float64)
-    for queries, keys in LENGTHS:
-        shapes = [(2, 2, queries, 16), (2, 2, keys, 16), (2, 2, keys, 16)]
-        operands = [torch.randn(s).to(dtype) for s in shapes]
-        real = torch.float64 if dtype == torch.float64 else torch.float32
-        given = [torch.randn(2, queries), torch.rand(queries) + 0.5, torch.randn(queries)]
-        given = [t.to(real) for t in given]
-        # Every query sees a key, and some see all.
-        last = torch.randint(0, keys, (2, queries), dtype=torch.int32)
-        names = ["gated.gate", "scaled.size", "turned.angle"]
+NAMES = ["gated.gate", "scaled.size", "turned.angle"]
+USES = [turned, scaled, gated, until]
 
-        def call(run, kind):
-            leaves = [t.detach().to(kind(t)).requires_grad_() for t in operands + given]
-            out = run(leaves)
-            seed = torch.linspace(-1, 1, out.numel()).reshape(out.shape).to(out.dtype)
-            return [out, *torch.autograd.grad(out, leaves, seed)]
 
-        def sextants(leaves):
-            params = dict(zip(names, leaves[3:])) | {"until.last": last}
-            uses = [turned, scaled, gated, until]
-            return sextant.attention(*leaves[:3], uses, params, target=target)
+def drawn(queries, keys, dtype):
+    """Query, key and value, what has a row per query, and the last keys they see."""
+    shapes = [(2, 2, queries, 16), (2, 2, keys, 16), (2, 2, keys, 16)]
+    operands = [torch.randn(s).to(dtype).double() for s in shapes]
+    given = [torch.randn(2, queries), torch.rand(queries) + 0.5, torch.randn(queries)]
+    # Every query sees a key, and some see all.
+    last = torch.randint(0, keys, (2, queries), dtype=torch.int32)
+    return operands, [t.double() for t in given], last
 
-        def pytorchs(leaves):
-            q, k, v, gate, size, angle = leaves
-            return plain(q, k, v, gate, last, size, angle)
 
-        got = call(sextants, lambda t: t.dtype)
-        want = call(pytorchs, lambda t: torch.float64)
-        # bf16 rounds operands of products to 2^-9; offsets make scores of up to 13.
-        size = {torch.float64: 1e-10, torch.float32: 1e-4, torch.bfloat16: 6e-2}[dtype]
-        for a, b in zip(got, want):
-            scale = b.abs().max().item()
-            torch.testing.assert_close(a.double(), b, rtol=0, atol=size * scale + FLOOR)
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_rows_of_queries(lengths):
+    """Outputs of the reference and the gradients of all that is trained or given in
+    floats are those of PyTorch."""
+    operands, given, last = drawn(*lengths, torch.float64)
+
+    def call(run):
+        leaves = [t.clone().requires_grad_() for t in operands + given]
+        out = run(leaves)
+        seed = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
+        return [out, *torch.autograd.grad(out, leaves, seed)]
+
+    def sextants(leaves):
+        params = dict(zip(NAMES, leaves[3:])) | {"until.last": last}
+        return sextant.attention(*leaves[:3], USES, params, target="reference")
+
+    def pytorchs(leaves):
+        q, k, v, gate, size, angle = leaves
+        return plain(q, k, v, gate, last, size, angle)
+
+    for a, b in zip(call(sextants), call(pytorchs)):
+        # Sums of a few thousand terms in float64.
+        scale = max(1.0, b.abs().max().item())
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11 * scale)
+
+
+@pytest.mark.parametrize("target", targets.DTYPES)
+def test_kernels(target):
+    """Kernels of every target agree with the reference, by the rule of C7."""
+    dtype = targets.DTYPES[target]
+    for lengths in LENGTHS:
+        operands, given, last = drawn(*lengths, dtype)
+        params = dict(zip(NAMES, given)) | {"until.last": last}
+        inputs = Inputs.drawn(*(t.to(dtype) for t in operands), params)
+        compare(USES, inputs, target, dtype, lengths, rounds_params=True)
 
 
 def test_the_index_of_a_query_is_refused():
