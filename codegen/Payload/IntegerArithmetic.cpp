@@ -3,7 +3,8 @@
 // A divisor of 0 is replaced by 1, and the result by what the division means.
 // So is -1, where the least integer would overflow: dividing it by 1 gives what
 // wraps. A shift goes by a distance that exists. Constants that are harmless,
-// as almost all are, cost nothing.
+// as almost all are, cost nothing. A number that no integer is near becomes the
+// nearest one there is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -86,6 +87,50 @@ Value Guard::shift(bool keepsSign) {
   return select(exists, shifted, constant(0));
 }
 
+/// Inserts a conversion to integers that saturates. What the processor makes of
+/// numbers out of range is never chosen.
+static Value saturate(OpBuilder &builder, Operation *op, bool isSigned) {
+  using arith::CmpFPredicate;
+  Location loc = op->getLoc();
+  Value number = op->getOperand(0);
+  Type from = number.getType(), to = op->getResult(0).getType();
+  unsigned width = getElementTypeOrSelf(to).getIntOrFloatBitWidth();
+  auto splat = [&](Type type, TypedAttr element) -> Value {
+    if (auto shaped = dyn_cast<ShapedType>(type))
+      element = DenseElementsAttr::get(shaped, ArrayRef<Attribute>(element));
+    return arith::ConstantOp::create(builder, loc, element);
+  };
+  auto whole = [&](const APInt &value) {
+    return splat(to, builder.getIntegerAttr(getElementTypeOrSelf(to), value));
+  };
+  // A power of two, or 0: both float types hold it.
+  auto bound = [&](const APInt &value) {
+    APFloat converted(
+        cast<FloatType>(getElementTypeOrSelf(from)).getFloatSemantics());
+    converted.convertFromAPInt(value, /*IsSigned=*/true,
+                               APFloat::rmNearestTiesToEven);
+    return splat(from,
+                 builder.getFloatAttr(getElementTypeOrSelf(from), converted));
+  };
+  APInt least = isSigned ? APInt::getSignedMinValue(width) : APInt(width, 0);
+  APInt most =
+      isSigned ? APInt::getSignedMaxValue(width) : APInt::getMaxValue(width);
+  APInt end = (isSigned ? most.sext(width + 2) : most.zext(width + 2)) + 1;
+  auto replaceWhere = [&](CmpFPredicate predicate, Value other, Value by,
+                          Value result) -> Value {
+    Value condition =
+        arith::CmpFOp::create(builder, loc, predicate, number, other);
+    return arith::SelectOp::create(builder, loc, condition, by, result);
+  };
+  builder.insert(op);
+  Value result = op->getResult(0);
+  result = replaceWhere(CmpFPredicate::OGE, bound(end), whole(most), result);
+  result = replaceWhere(CmpFPredicate::OLT, bound(least.sext(width + 2)),
+                        whole(least), result);
+  return replaceWhere(CmpFPredicate::UNO, number, whole(APInt(width, 0)),
+                      result);
+}
+
 Value codegen::insertDefined(OpBuilder &builder, Operation *clone,
                              Operation &original) {
   APInt known;
@@ -103,6 +148,8 @@ Value codegen::insertDefined(OpBuilder &builder, Operation *clone,
   if (isa<arith::ShLIOp, arith::ShRUIOp, arith::ShRSIOp>(original) &&
       !(isKnown && known.ult(known.getBitWidth())))
     return Guard(builder, clone).shift(isa<arith::ShRSIOp>(original));
+  if (isa<arith::FPToSIOp, arith::FPToUIOp>(original))
+    return saturate(builder, clone, isa<arith::FPToSIOp>(original));
   builder.insert(clone);
   return clone->getResult(0);
 }

@@ -8,9 +8,10 @@
 namespace sextant::codegen {
 
 /// Inserts `clone`, an elementwise op with its operands and result type set,
-/// and gives its value. A quotient, a remainder or a shift that a processor
-/// leaves undefined, or stops at, has the value that the text of
-/// `pos.encoding` states; `original` says which operands are constants.
+/// and gives its value. A quotient, a remainder, a shift or a conversion to
+/// integers that a processor leaves undefined, or stops at, has the value that
+/// the text of `pos.encoding` states; `original` says which operands are
+/// constants.
 mlir::Value insertDefined(mlir::OpBuilder &builder, mlir::Operation *clone,
                           mlir::Operation &original);
 

@@ -61,9 +61,23 @@ Evaluator::Resolver Evaluator::withExtents(
 // Values
 //===----------------------------------------------------------------------===//
 
-/// What folders leave alone: integer ops where a processor has no value for
-/// them, with the value that the text of `pos.encoding` states.
+/// The integer next to a number, 0 for NaN.
+static Attribute foldToInteger(Operation &op, FloatAttr number, bool isSigned) {
+  auto type = cast<IntegerType>(op.getResult(0).getType());
+  APSInt whole(type.getWidth(), /*isUnsigned=*/!isSigned);
+  bool isExact;
+  // Saturates, and gives 0 for NaN.
+  (void)number.getValue().convertToInteger(whole, APFloat::rmTowardZero,
+                                           &isExact);
+  return IntegerAttr::get(type, whole);
+}
+
+/// What folders leave alone: ops with integer results where a processor has no
+/// value for them, with the value that the text of `pos.encoding` states.
 static Attribute foldUndefined(Operation &op, ArrayRef<Attribute> operands) {
+  if (isa<arith::FPToSIOp, arith::FPToUIOp>(op))
+    if (auto number = dyn_cast_or_null<FloatAttr>(operands[0]))
+      return foldToInteger(op, number, isa<arith::FPToSIOp>(op));
   if (operands.size() != 2)
     return {};
   auto left = dyn_cast_or_null<IntegerAttr>(operands[0]);

@@ -1,6 +1,9 @@
 """Integers have a value everywhere (text of `pos.encoding`): quotients by 0, the least
-integer by -1, shifts by any distance. The same on every target, at compile time and in
-initial values; Python's operators on traced values agree where Python has a value."""
+integer by -1, shifts by any distance, numbers out of range. The same on every target, at
+compile time and in initial values; Python's operators on traced values agree where Python
+has a value."""
+
+import math
 
 import pytest
 import targets
@@ -117,3 +120,64 @@ def test_an_option_may_be_zero(target):
             guarded = quotient(key, step) if step > 0 else key
             want.append(quotient(key, step) + remainder(guarded, step))
         torch.testing.assert_close(lse.flatten(), torch.tensor(want, dtype=torch.float32))
+
+
+# The greatest and least numbers of f32 on either side of the range of integers.
+CONVERTED = {
+    0.99: 0,
+    -0.99: 0,
+    -7.5: -7,
+    2.0**31 - 128: 2**31 - 128,
+    2.0**31: 2**31 - 1,
+    3e38: 2**31 - 1,
+    math.inf: 2**31 - 1,
+    -(2.0**31): LEAST,
+    -(2.0**31) - 256: LEAST,
+    -math.inf: LEAST,
+    math.nan: 0,
+}
+
+
+@sextant.encoding
+def converted(score, at, numbers: sextant.Param("key", given=True), *, high=False):
+    """The integer as two numbers that f32 holds."""
+    whole = sextant.to_int(numbers[at.key])
+    return sextant.to_float(sextant.where(high, whole >> 16, whole & 65535)) + score * 0.0
+
+
+@pytest.mark.parametrize("target", ["reference", *targets.DTYPES])
+def test_numbers_out_of_range(target):
+    if not targets.available(target):
+        pytest.skip(f"this machine has no {target}")
+    numbers = torch.tensor(list(CONVERTED))
+    dtype = targets.DTYPES.get(target, torch.float64)
+    q = torch.zeros(1, 1, len(numbers), 16, dtype=dtype)
+    numbers = numbers.to(torch.float64 if dtype == torch.float64 else torch.float32)
+    for high in (False, True):
+        uses = [converted(high=True) if high else converted, "window(size=1)", "causal"]
+        params = {"converted.numbers": numbers}
+        _, lse = sextant.attention(q, q, q, uses, params, target=target, return_lse=True)
+        want = torch.tensor([w >> 16 if high else w & 65535 for w in CONVERTED.values()])
+        assert torch.equal(lse.flatten().round().long(), want), high
+
+
+def test_numbers_out_of_range_at_compile_time():
+    """In initial values, whose arithmetic is float64, and for a literal."""
+
+    @sextant.encoding
+    def begun(
+        score,
+        at,
+        start: sextant.Param(
+            3, init=lambda i: sextant.to_float(sextant.to_int((i - 1.0) * 1e20) // 65536)
+        ),
+    ):
+        return score + start[at.head] + sextant.to_float(sextant.to_int(score * 0.0 + 1e20) >> 16)
+
+    got = sextant.init_params([begun], heads=1, head_dim=16)["begun.start"]
+    assert got.tolist() == [-32768.0, 0.0, 32767.0]
+    q = torch.zeros(1, 1, 1, 16)
+    for target in ("reference", "cpu"):
+        params = {"begun.start": torch.zeros(3)}
+        _, lse = sextant.attention(q, q, q, [begun], params, target=target, return_lse=True)
+        assert lse.item() == 32767.0

@@ -24,7 +24,8 @@ def Pos_EncodingOp : Pos_Op<"encoding", [Symbol, SymbolTable, IsolatedFromAbove,
     initial values and on every target: it wraps; a quotient by 0 is 0 and the
     remainder is what was divided; what is shifted left, or right without its
     sign, by less than 0 or more than 31 bits is 0, and right with its sign 0 or
-    -1.
+    -1. A conversion to integers drops the fraction; a number beyond the range
+    of integers becomes the least or the greatest of them, NaN 0.
 
     A literal of type f32 means the decimal number that is written: what is
     computed in f64 (the reference on f64 operands, compile-time arithmetic)
