@@ -21,6 +21,8 @@ REFUSED = {
     "cope": {"positions": [0, -1, 2**24 + 1, 2**31 - 1]},
     "dape": {"hidden": [0, -1, 2**31 - 1], "slope": []},
     "deberta": {"reach": [0, -1, 2**29, 2**31 - 1]},
+    "expe": {"channels": [-2, -(2**31)], "start": [], "step": [], "scaled": []},
+    "exqpe": {"channels": [-2], "start": [], "step": [], "increment": [], "scaled": []},
     "fire": {"threshold": [-1.0, -512], "hidden": [0, -1, 2**31 - 1]},
     "learned": {
         "rows": [0, -1],

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 sextant = pytest.importorskip("sextant")
 plain_torch = pytest.importorskip("plain_torch")
 contextual = pytest.importorskip("contextual")
+exact_positions = pytest.importorskip("exact_positions")
 
 TOLERANCE = 1e-6
 
@@ -299,7 +300,7 @@ def test_learned(rng, train_length):
 
 def test_nothing_is_left_out():
     """Every installed encoding has its formula in plain.py, or with all gradients in
-    plain_torch.py or contextual.py."""
-    pages = (plain, plain_torch, contextual)
+    plain_torch.py, contextual.py or exact_positions.py."""
+    pages = (plain, plain_torch, contextual, exact_positions)
     for info in sextant.encodings():
         assert any(hasattr(page, info.name) for page in pages), info.name

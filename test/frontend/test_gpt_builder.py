@@ -103,3 +103,18 @@ def test_parameters_of_the_size_of_a_call_are_refused(dim):
 def test_unknown_encodings_list_the_nearest():
     with pytest.raises(sextant.CompileError, match="ropee.*rope"):
         gpt.gpt(encodings=("ropee",))
+
+
+def test_an_encoding_may_act_in_the_first_layer_alone(search_path):
+    """By its option `layers`, whatever it does and whatever it is called."""
+    text = sextant.definitions.text_of("kerple_log").replace("@kerple_log", "@only")
+    option = '%layers = pos.option "layers" : i32 = "first" of ["all", "first"]'
+    search_path({"only": text.replace("{\n", "{\n" + f"{option}\n", 1)})
+    found = parameters(encodings=("causal", "only", "expe(values=learned, layers=first)"))
+    assert [n for n in found if n.endswith(".r1")] == ["layers.0.attention.only.r1"]
+    assert "attention.expe.s" in found
+    every = gpt.gpt(layers=3, width=32, heads=2, encodings=("expe",))
+    first = gpt.gpt(layers=3, width=32, heads=2, encodings=("expe(layers=first)",))
+    functions = 3  # loss, token losses, logits
+    assert every.count("pos.map_rows") == 2 * 3 * functions
+    assert first.count("pos.map_rows") == 2 * functions

@@ -7,6 +7,7 @@ compiled model.
 
 import math
 
+import exact_positions
 import torch
 import torch.nn.functional as F
 
@@ -61,7 +62,8 @@ def attention(config, params, x, prefix, names):
     heads, kv_heads = config.heads, config.kv_heads or config.heads
 
     def project(name, count):
-        y = linear(params, x, f"{prefix}.{name}")
+        seen = x if name == "value" else exact_positions_of(config, params, x, prefix)
+        y = linear(params, seen, f"{prefix}.{name}")
         return y.reshape(batch, length, count, -1).transpose(1, 2)
 
     q, k, v = project("query", heads), project("key", kv_heads), project("value", kv_heads)
@@ -75,6 +77,22 @@ def attention(config, params, x, prefix, names):
         scores = scores.masked_fill(hidden, -math.inf)
     out = scores.softmax(-1) @ v
     return linear(params, out.transpose(1, 2).reshape(batch, length, -1), f"{prefix}.output")
+
+
+def exact_positions_of(config, params, x, prefix):
+    """What queries and keys are projected from: with ExPE and ExQPE another x."""
+    for use in map(str, config.encodings):
+        name, _, options = use.rstrip(")").partition("(")
+        given = dict(o.strip().split("=") for o in options.split(",") if o)
+        first_only = given.pop("layers", "all") == "first"
+        if name not in ("expe", "exqpe") or (first_only and prefix != "layers.0"):
+            continue
+        given = {k: v if k == "values" else float(v) for k, v in given.items()}
+        if "channels" in given:
+            given["channels"] = int(given["channels"])
+        learned = {n.split(".")[-1]: t for n, t in params.items() if n.startswith(f"attention.{name}.")}
+        x = getattr(exact_positions, name)(x, **given, **learned)
+    return x
 
 
 def bias(params, prefix, names, heads, length, dtype):

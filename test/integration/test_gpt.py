@@ -40,6 +40,12 @@ CASES = {
         width=48,
         heads=2,
     ),
+    "gpt2-expe-learned": gpt.Config(
+        encodings=("causal", "expe(channels=5, values=learned)"), layers=2, width=32, heads=2
+    ),
+    "llama-exqpe-first": gpt.Config(
+        encodings=("causal", "exqpe(channels=7, layers=first)"), style="llama", layers=2, width=48, heads=2
+    ),
 }
 SHAPES = [(2, 24), (1, 1), (3, 17), (1, 40)]
 

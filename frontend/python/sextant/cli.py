@@ -237,6 +237,15 @@ def _add_eval(commands) -> None:
         "--last", type=int, default=64, help="tokens that the second protocol counts"
     )
     parser.add_argument("--target", help="what kernels are compiled for")
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="ENCODING.OPTION=VALUE",
+        help="another value of an encoding's option than in the training, such as "
+        "rope.base=500000.0, or dape.fire.threshold=16 of a host; may be given several times",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_eval)
 
@@ -252,6 +261,7 @@ def _eval(options) -> None:
             multiples=options.multiples,
             last=options.last,
             target=options.target,
+            settings=options.settings,
             progress=not options.quiet,
         )
         for note in result.notes:

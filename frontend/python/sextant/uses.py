@@ -82,6 +82,30 @@ def spell_option(value: Option) -> str:
     return str(value) if isinstance(value, (int, str)) else repr(value)
 
 
+@dataclass(frozen=True)
+class Setting:
+    """A new value of an option, ``expe.scaled=0.5``; a host's is named through its
+    encoding, ``dape.fire.threshold=16``."""
+
+    instances: tuple[str, ...]
+    option: str
+    value: Option
+
+    def __str__(self) -> str:
+        return f"{'.'.join((*self.instances, self.option))}={spell_option(self.value)}"
+
+
+def parse_setting(text: str) -> Setting:
+    """The setting that ``text`` spells."""
+    names, equals, value = text.partition("=")
+    *instances, option = (name.strip() for name in names.split("."))
+    if not (equals and instances and all((*instances, option))):
+        raise CompileError(
+            f'"{text}" is no setting: write <encoding>.<option>=<value>, as in rope.base=500000.0'
+        )
+    return Setting(tuple(instances), option, _Parser(value).parse_value())
+
+
 # Hosts in hosts: what no score of anybody needs is a mistake.
 _MOST_NESTED = 16
 # Characters of a use that an error shows.
@@ -128,6 +152,12 @@ class _Parser:
         if self._peek().kind != "end":
             self._fail(f'expected the end, got "{self._peek().text}"')
         return use
+
+    def parse_value(self) -> Option:
+        value = self._value()
+        if self._peek().kind != "end":
+            self._fail(f'expected the end, got "{self._peek().text}"')
+        return value
 
     def _use(self, may_be_named: bool) -> Use:
         name = self._name("the name of an encoding")

@@ -23,9 +23,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from .. import definitions
 from ..definitions import EncodingLike
 from ..errors import nearest
-from .places import ATTENTION, EMBEDDING, Placed, parameters, place
+from .places import ATTENTION, EMBEDDING, Placed, acts_in, parameters, place
 from .printer import Function, Input, Parameter, Value, number
 
 IGNORED = -100
@@ -155,7 +156,9 @@ class _Model:
 
     def __init__(self, config: Config):
         self.config = config
-        self.placed, self.definitions = place(config.encodings)
+        self.definitions = definitions.signature(config.encodings).definitions
+        # Of the embedding and of each layer, what acts there, by place.
+        self.placed = _place(config)
         self.parameters: dict[str, Parameter] = {}
         self.given: dict[str, Input] = {}
         # Names of the operands of every place, by the place's label.
@@ -169,8 +172,8 @@ class _Model:
     def _declare(self) -> None:
         c = self.config
         self._add(Parameter("embedding.weight", (c.vocabulary, c.width), _normal(0.02), True))
-        if EMBEDDING in self.placed:
-            self._declare_encodings(self.placed[EMBEDDING], "embedding", "embedding")
+        for placed in self.placed["embedding"].values():
+            self._declare_encodings(placed, "embedding", "embedding")
         for layer in range(c.layers):
             self._declare_layer(f"layers.{layer}")
         self._declare_positions()
@@ -186,9 +189,8 @@ class _Model:
         for name, rows in (("query", own), ("key", keys), ("value", keys)):
             self._declare_weight(f"{prefix}.{name}", rows, c.width)
         self._declare_weight(f"{prefix}.output", c.width, own, residual)
-        for where, placed in self.placed.items():
-            if where != EMBEDDING:
-                self._declare_encodings(placed, f"{prefix}.{where}", f"{prefix}.attention")
+        for where, placed in self.placed[prefix].items():
+            self._declare_encodings(placed, f"{prefix}.{where}", f"{prefix}.attention")
         self._declare_norm(f"{prefix}.norm2")
         names = ("up",) if c.style == "gpt2" else ("gate", "up")
         for name in names:
@@ -268,9 +270,9 @@ class _Model:
         return "positions" if self.config.positions == "model" else f"{where}.positions"
 
     def _declare_positions(self) -> None:
-        parts = ["embedding"] if EMBEDDING in self.placed else []
-        for part in [*parts, *(f"layers.{i}" for i in range(self.config.layers))]:
-            if name := self._positions(part):
+        for part, placed in self.placed.items():
+            name = self._positions(part)
+            if name and (placed or part != "embedding"):
                 self.given[name] = Input(name, (1, None, 1), "i32", ("", "length", ""))
 
     def _function(self, name: str, inputs: Iterable[str]) -> Function:
@@ -335,7 +337,8 @@ class _Model:
         k = heads("key", c.key_heads)
         v = heads("value", c.key_heads)
         self.rows[prefix] = (q, k)
-        uses = self.placed[ATTENTION].uses if ATTENTION in self.placed else ()
+        placed = self.placed[prefix].get(ATTENTION)
+        uses = placed.uses if placed else ()
         names = self.operands.get(f"{prefix}.{ATTENTION}", [])
         at = self._positions(prefix)
         out = f.attention(q, k, v, uses, [f[n] for n in names], f[at] if at else None)
@@ -343,12 +346,13 @@ class _Model:
         return self._linear(f, merged, f"{prefix}.output")
 
     def _map_rows(self, f: Function, x: Value, where: str, label: str, owner: str) -> Value:
-        """``owner``: whose positions they are."""
-        if where not in self.placed:
+        """``owner``: the embedding or the layer that it is for."""
+        placed = self.placed[owner].get(where)
+        if not placed:
             return x
         params = [f[n] for n in self.operands[label]]
         at = self._positions(owner)
-        return f.map_rows(x, where, self.placed[where].uses, params, f[at] if at else None)
+        return f.map_rows(x, where, placed.uses, params, f[at] if at else None)
 
     def _mlp(self, f: Function, x: Value, prefix: str) -> Value:
         up = self._linear(f, x, f"{prefix}.up")
@@ -367,6 +371,17 @@ class _Model:
         if self.config.style == "gpt2":
             return f.layer_norm(x, weight, f[f"{name}.bias"], epsilon)
         return f.rms_norm(x, weight, epsilon)
+
+
+def _place(config: Config) -> dict[str, dict[str, Placed]]:
+    """What acts in the embedding and in each layer, ``layers.0`` on, by place."""
+    every = place(config.encodings)
+    first = {w: p for w, p in every.items() if w != EMBEDDING}
+    later = place([e for e in config.encodings if acts_in(e, 1)])
+    later.pop(EMBEDDING, None)
+    embedding = {EMBEDDING: every[EMBEDDING]} if EMBEDDING in every else {}
+    layers = {f"layers.{i}": later if i else first for i in range(config.layers)}
+    return {"embedding": embedding, **layers}
 
 
 def _normal(deviation: float) -> str:

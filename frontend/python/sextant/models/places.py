@@ -3,6 +3,9 @@
 An encoding whose sites are row maps of the embedding acts once, on the token
 embeddings; row maps of the projections' inputs act in every layer before the
 projection; all else acts inside attention.
+
+An encoding may leave to its option `LAYERS` whether it acts in all layers of a model
+or in the first alone.
 """
 
 from __future__ import annotations
@@ -12,11 +15,16 @@ from dataclasses import dataclass
 
 from .. import backend, definitions
 from ..definitions import EncodingLike, ParamInfo, Signature
+from ..uses import parse_use
 from .printer import Input, Parameter, number
 
 EMBEDDING = "embedding"
 PROJECTIONS = ("query_input", "key_input", "value_input")
 ATTENTION = "attention"
+
+# Option of an encoding that says in which layers of a model it acts, and what it may be.
+LAYERS = "layers"
+_ALL, _FIRST = "all", "first"
 
 
 @dataclass(frozen=True)
@@ -30,17 +38,27 @@ class Placed:
         return self.signature.uses
 
 
-def place(encodings: Iterable[EncodingLike]) -> tuple[dict[str, Placed], str]:
-    """The encodings by place (`EMBEDDING`, one of `PROJECTIONS`, `ATTENTION`),
-    and the definitions of traced ones."""
+def place(encodings: Iterable[EncodingLike]) -> dict[str, Placed]:
+    """The encodings by place (`EMBEDDING`, one of `PROJECTIONS`, `ATTENTION`)."""
     groups: dict[str, list[EncodingLike]] = {}
-    encodings = list(encodings)
-    everything = definitions.signature(encodings)
     for encoding in encodings:
         for where in _places(encoding):
             groups.setdefault(where, []).append(encoding)
-    placed = {w: Placed(definitions.signature(g)) for w, g in groups.items()}
-    return placed, everything.definitions
+    return {w: Placed(definitions.signature(g)) for w, g in groups.items()}
+
+
+def acts_in(encoding: EncodingLike, layer: int) -> bool:
+    """Whether an encoding acts in a layer of a model, counted from 0."""
+    return layer == 0 or not _is_for_the_first(encoding)
+
+
+def _is_for_the_first(encoding: EncodingLike) -> bool:
+    use = parse_use(str(encoding))
+    name = use.encoding if isinstance(encoding, str) else encoding
+    for option in definitions.describe(name).options:
+        if option.name == LAYERS and set(option.choices) == {_ALL, _FIRST}:
+            return use.options.get(LAYERS, option.default) == _FIRST
+    return False
 
 
 def _places(encoding: EncodingLike) -> list[str]:
@@ -53,7 +71,7 @@ def _places(encoding: EncodingLike) -> list[str]:
 def _has_scores(encoding: EncodingLike) -> bool:
     """Whether an encoding acts on scores, masks or outputs."""
     if isinstance(encoding, str):
-        encoding = definitions.parse_uses([encoding])[0].encoding
+        encoding = parse_use(encoding).encoding
     places = definitions.describe(encoding).places
     return any(not place.startswith("rows") for place in places)
 

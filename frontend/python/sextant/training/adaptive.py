@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from .. import definitions, probe
+from ..models.places import acts_in
 from ..panels import printable
 from .data import Text
 from .model import Model
@@ -39,8 +40,11 @@ def adaptive_biases(model: Model, text: Text) -> list[dict]:
 
 def _added(model: Model, uses: list[str], index: int, layer: int, rows) -> torch.Tensor:
     query, key, positions = rows
-    params = model.encoding_params(layer)
-    return probe.added_scores(uses, index, params, query, key, positions)
+    if not acts_in(uses[index], layer):
+        return torch.zeros(len(query), query.shape[1], key.shape[1])
+    here = [use for use in uses if acts_in(use, layer)]
+    place = here.index(uses[index])
+    return probe.added_scores(here, place, model.encoding_params(layer), query, key, positions)
 
 
 def _rounded(added: torch.Tensor) -> list[list[list[float]]]:

@@ -7,11 +7,12 @@ held-out text, so its folder can be anywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from .. import definitions
 from ..errors import nearest
+from ..models.places import acts_in
 from ..probe import bias_over_distance
 from ..report.results import RunResult, write_evaluation
 from ..uses import parse_uses
@@ -28,13 +29,16 @@ def evaluate_run(
     multiples: Sequence[int] = MULTIPLES,
     last: int = LAST,
     target: str | None = None,
+    settings: Sequence[str] = (),
     progress: bool = True,
 ) -> RunResult:
-    """Evaluates the checkpoint of ``folder`` and writes ``evaluation.json``. The
-    result's notes say what is not here as it was in the training."""
+    """Evaluates the checkpoint of ``folder`` and writes ``evaluation.json``, with other
+    values of encodings' options if ``settings`` name some, as ``expe.scaled=0.5`` does.
+    The result has the encodings as they were evaluated; its notes say what is not as
+    it was in the training."""
     folder = Path(folder)
-    with open_run(folder, target) as (model, run):
-        config, text = run.config, run.held_out()
+    with open_run(folder, target, settings) as (model, run):
+        config, text = replace(model.config, target=run.config.target), run.held_out()
         longest = max(multiples) * config.length
         if len(text.validation) < longest + 1:
             raise DataError(
@@ -66,7 +70,7 @@ def _biases(model: Model) -> list[list[list[float]]]:
     biases = []
     for layer in range(config.layers):
         bias = bias_over_distance(
-            config.encodings,
+            [use for use in config.encodings if acts_in(use, layer)],
             model.encoding_params(layer),
             heads=config.heads,
             head_dim=config.width // config.heads,
@@ -86,6 +90,9 @@ def trained_params(
     if not 0 <= layer < config.layers:
         raise ValueError(f"the run {folder} has layers 0 to {config.layers - 1}, got {layer}")
     uses = [_use_in(run, name) for name in names]
+    for use in uses:
+        if not acts_in(use, layer):
+            raise ValueError(f'the run {folder} has "{use}" in its first layer only, got {layer}')
     known = _all_params(model, layer)
     return uses, {
         "heads": config.heads,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -23,6 +23,7 @@ from .checkpoint import Checkpoint, CheckpointError, read_checkpoint, write_chec
 from .config import TrainConfig
 from .data import DataError, Text, load_text
 from .model import Model, uses_of
+from .settings import SettingError, Settings, with_settings
 
 _HELD_OUT = "text/validation"
 
@@ -112,14 +113,15 @@ class Definitions:
 class Run:
     """A run that was read: ``step`` finished steps; ``text`` is the held-out part with
     the digest of the whole. ``extended``: pairs of the step at which the number of
-    steps was raised, and that number before. ``notes`` say in what the run differs
-    from what is here."""
+    steps was raised, and that number before. ``settings``: other options that it is
+    opened with. ``notes`` say in what the run differs from what is here."""
 
     config: TrainConfig
     checkpoint: Checkpoint
     path: Path
     definitions: Definitions
     extended: list[list[int]]
+    settings: Settings = field(default_factory=Settings)
 
     @property
     def step(self) -> int:
@@ -150,7 +152,7 @@ class Run:
         return Text(torch.empty(0, dtype=torch.uint8), validation, self.source, self.digest)
 
     def notes(self) -> list[str]:
-        return [*self.definitions.notes, *self._text_notes()]
+        return [*self.settings.notes, *self.definitions.notes, *self._text_notes()]
 
     def _text_notes(self) -> list[str]:
         end = "the held-out part that the run stores is used"
@@ -162,9 +164,9 @@ class Run:
             return [f"the text, {self.source}, has changed since the training: {end}"]
         return []
 
-    def load_into(self, model: Model) -> None:
-        """Copies parameters and the optimizer's state into a model of the same
-        settings."""
+    def load_into(self, model: Model, made: Container[str] = ()) -> None:
+        """Copies parameters, but for those that stay as the model ``made`` them, and the
+        optimizer's state into a model of the same settings."""
         for label, own in (("param", model.params), ("state", model.state)):
             stored = self.checkpoint.part(label)
             if set(stored) != set(own):
@@ -176,7 +178,8 @@ class Run:
                         f"{self.path} does not fit the model: {name} is {tuple(tensor.shape)}, "
                         f"expected {tuple(own[name].shape)}"
                     )
-                own[name].copy_(tensor)
+                if name not in made:
+                    own[name].copy_(tensor)
 
 
 def read_state(path: str | Path) -> Run:
@@ -204,12 +207,23 @@ def read_state(path: str | Path) -> Run:
 
 
 @contextlib.contextmanager
-def open_run(path: str | Path, target: str | None = None) -> Iterator[tuple[Model, Run]]:
-    """A run and its model. Inside, names of encodings mean what they meant in the
-    training."""
+def open_run(
+    path: str | Path, target: str | None = None, settings: Sequence[str] = ()
+) -> Iterator[tuple[Model, Run]]:
+    """A run and its model, with other values of encodings' options if ``settings`` say
+    so. Inside, names of encodings mean what they meant in the training."""
     run = read_state(path)
     config = replace(run.config, target=target) if target else run.config
     with run.definitions.used():
+        if settings:
+            run.settings = with_settings(config.encodings, settings, run.path.parent)
+            config = replace(config, encodings=run.settings.encodings)
         model = Model(config)
-        run.load_into(model)
+        frozen = {n for n, p in model.program.parameters.items() if p["frozen"]}
+        try:
+            run.load_into(model, {n for n in frozen if run.settings.concern(n)})
+        except CheckpointError as error:
+            if settings:
+                raise SettingError(f"{', '.join(settings)}: other parameters: {error}") from None
+            raise
         yield model, run
