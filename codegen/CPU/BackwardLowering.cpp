@@ -3,10 +3,12 @@
 #include "codegen/CPU/AllHeads/HeadsBackward.h"
 #include "codegen/CPU/AttentionLowering.h"
 #include "codegen/CPU/Forward/AttentionLaunch.h"
+#include "codegen/Plan/RowLaneTables.h"
 #include "codegen/Rows/BackwardLaunches.h"
 #include "codegen/Rows/Columns.h"
 #include "codegen/Rows/RowGradients.h"
 #include "codegen/Rows/RowProducts.h"
+#include "codegen/Rows/TableRowSums.h"
 #include "codegen/Tables/HingeTable.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -111,13 +113,15 @@ private:
 
   LogicalResult verify();
   bool isOfQueryColumns(const Hoisted &hoisted) const;
-  Value launchColumns(size_t number, const Hoisted &hoisted);
+  TableRowSums getRowSums(size_t number, Value rows) const;
   RowStatistics launchStatistics();
   void addReads(const RowStatistics &statistics);
   /// Partial sums [parts, B, heads, sizes...]; a null size is static, `last`.
   PartialSum makeSum(Value parts, Value heads, ArrayRef<Value> sizes,
                      Type element, bool zero, int64_t last = 0);
   PartialSum makeHoistSum(const Hoisted &hoisted);
+  PartialSum makeRowSum(const Hoisted &hoisted, Value rows);
+  Value getRowParamGradient(unsigned number);
   PartialSum makeKeyProductSum(const RowProducts &products);
   PartialSum makeReadSum(unsigned number, Value param);
   void makeSums();
@@ -143,6 +147,8 @@ private:
   LaunchOperands operands;
   HoistTables tables;
   Value chunks, paddedQueries;
+  /// Gradients of parameters that are read by row, as far as they are made.
+  DenseMap<unsigned, Value> rowParamGradients;
   /// Parameters that are read where tables do not hold the offsets in use.
   SmallVector<unsigned> rareReads;
   Value keyGradient;
@@ -213,13 +219,69 @@ PartialSum BackwardLowering::makeHoistSum(const Hoisted &hoisted) {
     break;
   case HoistForm::RowLaneTable:
     // So does a row; heads are those of the operand.
-    parts = sizes.constant(1);
-    entries = sizes.mul(gradient.sizes[2], gradient.sizes[3]);
-    if (hoisted.operand != pos::RowOperand::query)
-      heads = lowering.getDim(op.getKey(), 1);
-    break;
+    return makeRowSum(hoisted, gradient.sizes[2]);
   }
   return makeSum(parts, heads, entries, element, /*zero=*/true);
+}
+
+/// Whether the parameter is read by row and lane only, element by element: few
+/// terms come together in its gradient.
+static bool isReadByRow(const KernelPlan &plan, BlockArgument param) {
+  return llvm::all_of(param.getUsers(), [&](Operation *user) {
+    auto read = dyn_cast<pos::ReadOp>(user);
+    auto hoist = user->getParentOfType<pos::HoistOp>();
+    if (!read || !hoist)
+      return false;
+    auto isIndexedBy = [&](auto isIndex) {
+      return llvm::any_of(read.getIndices(), [&](Value index) {
+        Operation *op = index.getDefiningOp();
+        return op && isIndex(op);
+      });
+    };
+    return isIndexedBy([](Operation *op) {
+             return isa<pos::IndexOp, pos::TensorRowOp>(op);
+           }) &&
+           isIndexedBy([](Operation *op) { return isa<pos::LaneOp>(op); });
+  });
+}
+
+/// Zeros for the gradient of a parameter that is read by row, null for others.
+Value BackwardLowering::getRowParamGradient(unsigned number) {
+  if (!plan.paramWantsGradient[number] ||
+      !isReadByRow(plan, op.getBody().getArgument(number)))
+    return {};
+  Value &gradient = rowParamGradients[number];
+  if (!gradient) {
+    Value param = op.getParams()[number];
+    gradient = lowering.allocateLike(
+        param, cast<RankedTensorType>(param.getType()).clone(f32),
+        /*zero=*/true);
+  }
+  return gradient;
+}
+
+/// Of the gradient of a table over rows and lanes: heads are those of the
+/// operand. A parameter that is the table and has as many elements as the batch
+/// takes the gradients itself.
+PartialSum BackwardLowering::makeRowSum(const Hoisted &hoisted, Value rows) {
+  bool isQuery = hoisted.operand == pos::RowOperand::query;
+  Value batch = lowering.getDim(op.getQuery(), 0), whole;
+  if (hoisted.param && hoisted.perBatch && hoisted.perHead)
+    whole = getRowParamGradient(*hoisted.param);
+  if (whole) {
+    Value shares =
+        sizes.create<arith::SubIOp>(batch, lowering.getDim(whole, 0));
+    shares = sizes.max(sizes.min(shares, sizes.constant(1)), sizes.constant(0));
+    batch = sizes.mul(batch, shares);
+  }
+  SmallVector<int64_t> shape(4, ShapedType::kDynamic);
+  shape.push_back(countTableColumns(plan, hoisted));
+  Value heads = lowering.getDim(isQuery ? op.getQuery() : op.getKey(), 1);
+  PartialSum sum(lowering.allocate(
+      RankedTensorType::get(shape, f32),
+      {sizes.constant(1), batch, heads, rows, Value()}, /*zero=*/true));
+  sum.whole = whole;
+  return sum;
 }
 
 RowStatistics BackwardLowering::launchStatistics() {
@@ -402,53 +464,36 @@ SmallVector<Value> BackwardLowering::sumHingeMoments() {
   return moments;
 }
 
-/// The gradient of a table of columns of the query.
-Value BackwardLowering::launchColumns(size_t number, const Hoisted &hoisted) {
-  HoistGradientShape gradient =
-      getHoistGradientShape(lowering, hoisted, tables.options);
-  SmallVector<RowPart> parts;
+/// What adds up to the gradient of a table over rows and lanes: the columns of
+/// the query's rows, or what row maps and columns of keys gave each row.
+TableRowSums BackwardLowering::getRowSums(size_t number, Value rows) const {
+  const Hoisted &hoisted = plan.hoisted[number];
+  if (!isOfQueryColumns(hoisted))
+    return {task.tableGradients[number].tensor,
+            rows,
+            {{countTableColumns(plan, hoisted), /*first=*/0}}};
+  TableRowSums sums{task.queryGradient.tensor, rows, {}, plan.scale};
   for (auto [part, columns] :
        llvm::zip_equal(task.shape.headParts.get().drop_front(), plan.columns))
     if (columns.query == hoisted.op)
-      parts.push_back(part);
-  Value result = lowering.allocate(gradient.type, gradient.sizes);
-  launchColumnSum(lowering, ("columns_" + Twine(number)).str(),
-                  task.queryGradient.tensor, parts, result);
-  return result;
-}
-
-/// Whether the parameter is read by row and lane only, element by element: few
-/// terms come together in its gradient.
-static bool isReadByRow(const KernelPlan &plan, BlockArgument param) {
-  return llvm::all_of(param.getUsers(), [&](Operation *user) {
-    auto read = dyn_cast<pos::ReadOp>(user);
-    auto hoist = user->getParentOfType<pos::HoistOp>();
-    if (!read || !hoist)
-      return false;
-    auto isIndexedBy = [&](auto isIndex) {
-      return llvm::any_of(read.getIndices(), [&](Value index) {
-        Operation *op = index.getDefiningOp();
-        return op && isIndex(op);
-      });
-    };
-    return isIndexedBy([](Operation *op) {
-             return isa<pos::IndexOp, pos::TensorRowOp>(op);
-           }) &&
-           isIndexedBy([](Operation *op) { return isa<pos::LaneOp>(op); });
-  });
+      sums.parts.push_back(part);
+  return sums;
 }
 
 /// Gradients of parameters in f64 (each may be one number from all scores) or
-/// f32, so far the sums of what tiles read themselves; null where not wanted.
+/// f32 (few terms, of rows), so far the sums of what tiles read themselves;
+/// null where not wanted.
 SmallVector<Value> BackwardLowering::launchReadSums() {
   SmallVector<Value> gradients;
   for (auto [number, param] : llvm::enumerate(op.getParams())) {
     gradients.emplace_back();
     if (!plan.paramWantsGradient[number])
       continue;
-    bool isByRow = isReadByRow(plan, op.getBody().getArgument(number));
-    Type element = isByRow ? f32 : f64;
-    Type type = cast<RankedTensorType>(param.getType()).clone(element);
+    if (Value gradient = getRowParamGradient(number)) {
+      gradients.back() = gradient;
+      continue;
+    }
+    Type type = cast<RankedTensorType>(param.getType()).clone(f64);
     gradients.back() = lowering.allocateLike(
         param, type, /*zero=*/!task.readGradients[number]);
     if (!task.readGradients[number])
@@ -545,17 +590,25 @@ BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
 void BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
   SmallVector<Value> gradients;
   for (auto [number, hoisted] : llvm::enumerate(plan.hoisted)) {
-    gradients.emplace_back();
-    if (hoisted.wantsGradient && isOfQueryColumns(hoisted))
-      gradients.back() = launchColumns(number, hoisted);
-    if (!task.tableGradients[number])
+    Value &gradient = gradients.emplace_back();
+    if (!hoisted.wantsGradient)
       continue;
     HoistGradientShape shape =
         getHoistGradientShape(lowering, hoisted, tables.options);
-    gradients.back() = lowering.allocate(shape.type, shape.sizes);
-    launchSum(lowering, ("sum_" + Twine(number)).str(),
-              task.tableGradients[number].tensor, gradients.back(),
-              /*hasHeads=*/true);
+    std::string suffix = ("sum_" + Twine(number)).str();
+    if (hoisted.form != HoistForm::RowLaneTable) {
+      gradient = lowering.allocate(shape.type, shape.sizes);
+      launchSum(lowering, suffix, task.tableGradients[number].tensor, gradient,
+                /*hasHeads=*/true);
+      continue;
+    }
+    TableRowSums sums = getRowSums(number, shape.sizes[2]);
+    // A parameter that is the table takes the sums itself.
+    Value target = hoisted.param ? paramGradients[*hoisted.param] : Value();
+    sums.adds = target && getElementTypeOrSelf(target.getType()) == f32;
+    if (!sums.adds)
+      target = gradient = lowering.allocate(shape.type, shape.sizes);
+    launchTableRowSums(lowering, suffix, hoisted, sums, target);
   }
   launchHoistPullbacks(lowering, tables, gradients, paramGradients);
 }

@@ -2,6 +2,7 @@
 
 #include "codegen/Plan/KernelPlan.h"
 #include "codegen/Plan/GradientPaths.h"
+#include "codegen/Plan/RowLaneTables.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Analysis/ScoreTerms.h"
@@ -289,6 +290,7 @@ static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
       entry.extent = vector.getDimSize(0);
     if (entry.wantsGradient)
       wanted.insert(hoist);
+    entry.param = findTableParam(entry, sites);
     for (RowOperand operand : users.lookup(hoist)) {
       entry.operand = operand;
       plan.hoisted.push_back(entry);

@@ -27,6 +27,10 @@ struct Hoisted {
   bool perBatch = false, perHead = false;
   bool wantsGradient = false; ///< some trained parameter stands behind it
   int64_t extent = 0;         ///< of a vector (an OffsetTable); 0 for a scalar
+  /// The number of the parameter [B', H', L, lanes] of which the value is an
+  /// element, which then needs no table: the element of the batch counts modulo
+  /// B'. None of other values.
+  std::optional<unsigned> param = std::nullopt;
 };
 
 /// A row map with its lanes resolved (C6).

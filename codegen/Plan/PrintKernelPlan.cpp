@@ -119,8 +119,10 @@ void PlanPrinter::printHoisted(size_t number, const Hoisted &hoisted) {
                         });
   stream << "], " << op.getType() << ", of "
          << pos::stringifyRowOperand(hoisted.operand) << ", "
-         << getShares(hoisted.perBatch, hoisted.perHead)
-         << (hoisted.wantsGradient ? ", gradient\n" : "\n");
+         << getShares(hoisted.perBatch, hoisted.perHead);
+  if (hoisted.param)
+    stream << ", parameter " << *hoisted.param << " in place";
+  stream << (hoisted.wantsGradient ? ", gradient\n" : "\n");
 }
 
 void PlanPrinter::printGradients() {

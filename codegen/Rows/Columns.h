@@ -2,9 +2,8 @@
 //
 // Products read rows of query and key with their columns behind the lanes of
 // the operand. The columns come from tables [B', H', L, columns] (RowLaneTables
-// of HoistTable.h), which are read whenever rows are copied; they are never
-// used in place. Of the gradient of a row the last part is that of the columns:
-// the sums over what shares a table's rows are the table's gradient.
+// of HoistTable.h), which are read whenever rows are copied. Of the gradient of
+// a row the last part is that of the columns: TableRowSums.h adds them up.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,15 +26,6 @@ void emitHeadCopy(KernelBuilder &kernel, ArgumentBlock &arguments,
                   const KernelPlan &plan, const SiteOperands &sites,
                   pos::RowOperand operand, const RowParts &parts,
                   const RowCopy &copy, mlir::Type element);
-
-/// columns: the gradient of a table of query columns, `result` [B', H', L,
-/// columns], from partial sums [chunks, B, H, rows, row] of the gradients of
-/// rows: its `parts`, one per site that appends the table, added up over the
-/// chunks, and over batch and heads where the result has one, in that order,
-/// times the attention's scale.
-void launchColumnSum(const Lowering &lowering, llvm::StringRef suffix,
-                     mlir::Value partials, llvm::ArrayRef<RowPart> parts,
-                     mlir::Value result);
 
 } // namespace sextant::codegen
 

@@ -113,6 +113,7 @@ Value codegen::launchFinish(const Lowering &lowering,
         hoisted.operand != pos::RowOperand::query)
       continue;
     finish.rowGradients.back().tensor = gradient.tensor;
+    finish.rowGradients.back().whole = gradient.whole;
     finish.rowGradients.back().addTo(operands);
   }
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {

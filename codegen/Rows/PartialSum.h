@@ -4,6 +4,10 @@
 // tensor [chunks, batch, heads, ...]. A later launch adds the parts up in their
 // order, so that results do not depend on the number of threads.
 //
+// Where a parameter is the table whose gradient is summed (RowLaneTables.h) and
+// has one element per element of the batch, items add to separate elements: the
+// sums are then the parameter's gradient, and the tensor has a batch of 0.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_ROWS_PARTIALSUM_H
@@ -22,14 +26,20 @@ struct PartialSum {
   void addTo(LaunchOperands &operands) {
     if (tensor)
       operand = operands.write(tensor);
+    if (whole)
+      wholeOperand = operands.write(whole);
   }
+  /// The address of the sums of a row of a table, [1, B, H, rows, lanes].
+  mlir::Value getRow(KernelBuilder &kernel, ArgumentBlock &arguments,
+                     llvm::ArrayRef<Index> place) const;
   explicit operator bool() const { return operand.has_value(); }
   unsigned operator*() const { return *operand; }
 
   mlir::Value tensor;
+  mlir::Value whole; ///< the parameter's gradient, if it may be that
 
 private:
-  std::optional<unsigned> operand;
+  std::optional<unsigned> operand, wholeOperand;
 };
 
 } // namespace sextant::codegen

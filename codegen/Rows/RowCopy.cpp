@@ -1,6 +1,7 @@
 //===- RowCopy.cpp - Rows of an operand, copied and mapped ----------------===//
 
 #include "codegen/Rows/RowCopy.h"
+#include "codegen/Plan/RowLaneTables.h"
 #include "codegen/Rows/RowGroups.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/RowIndices.h"
@@ -35,12 +36,33 @@ Value RowSite::loadHoisted(const Hoisted &hoisted, unsigned table,
                        std::nullopt);
   assert(hoisted.form == HoistForm::RowLaneTable &&
          "a row map uses no value of this form");
-  Index lanes = arguments.getSize(table, 3);
-  Value start = kernel.advance(headStart, {kernel.mul(row, lanes)}, type);
+  Value start = kernel.advance(
+      headStart, {kernel.mul(row, arguments.getStride(table, 2))}, type);
   if (!hoisted.axes.contains(pos::Axis::lane))
     return tables.load(hoisted, start, std::nullopt);
-  Index count = kernel.min(kernel.sub(lanes, group), kernel.width());
-  return tables.load(hoisted, kernel.advance(start, {group}, type), count);
+  int64_t count =
+      std::min(countTableColumns(plan, hoisted) - group, kernel.width());
+  Value first = kernel.advance(start, {group}, type);
+  if (!hoisted.param)
+    return tables.load(hoisted, first, Index(count));
+  return loadInPlace(start, arguments.getStride(table, 3), count);
+}
+
+/// Lanes of a row of a parameter, which may be anyhow in memory.
+Value RowSite::loadInPlace(Value start, Index step, int64_t count) {
+  auto load = [&]() -> KernelBuilder::Values {
+    return {kernel.loadPart(kernel.vf32, kernel.advance(start, {group}),
+                            Index(count))};
+  };
+  auto gather = [&]() -> KernelBuilder::Values {
+    Value last = kernel.splatI32(group + count - 1);
+    Value lanes = arith::MinSIOp::create(kernel.builder, kernel.loc,
+                                         kernel.lanes(group), last);
+    Value places = arith::MulIOp::create(kernel.builder, kernel.loc, lanes,
+                                         kernel.broadcast(kernel.toI32(step)));
+    return {kernel.gather(kernel.f32, start, places)};
+  };
+  return kernel.choose(kernel.equal(step, 1), kernel.vf32, load, gather)[0];
 }
 
 //===----------------------------------------------------------------------===//

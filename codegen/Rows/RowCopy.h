@@ -37,6 +37,7 @@ protected:
   int64_t group = 0;
 
 private:
+  mlir::Value loadInPlace(mlir::Value start, Index step, int64_t count);
   pos::Side getSide() const {
     return operand == pos::RowOperand::query ? pos::Side::query
                                              : pos::Side::key;

@@ -1,6 +1,7 @@
 //===- RowGradients.cpp - Gradients of tables behind row maps -------------===//
 
 #include "codegen/Rows/RowGradients.h"
+#include "codegen/Plan/RowLaneTables.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -15,22 +16,19 @@ void GradientRowSite::addToHoisted(OpBuilder &, pos::HoistOp hoist,
                                    Value cotangent) {
   const Hoisted *hoisted = plan.find(hoist, operand);
   size_t number = hoisted - plan.hoisted.data();
-  unsigned tensor = *gradients[number];
-  // The table itself says how many lanes a row has.
-  Index lanes = arguments.getSize(*operands.tables[number], 3);
   Value start =
-      isPartial
-          ? arguments.getAddress(tensor, {0, headPlace.batch, headPlace.head,
-                                          kernel.mul(row, lanes)})
-          : arguments.getAddress(
-                tensor,
-                {hoisted->perBatch ? headPlace.batch : Index(0), 0, row});
+      isPartial ? gradients[number].getRow(
+                      kernel, arguments, {headPlace.batch, headPlace.head, row})
+                : arguments.getAddress(
+                      *gradients[number],
+                      {hoisted->perBatch ? headPlace.batch : Index(0), 0, row});
   if (!hoisted->axes.contains(pos::Axis::lane)) {
     Value sum = kernel.sumLanes(kernel.broadcast(cotangent));
     kernel.store(kernel.addF(kernel.loadF32(start), sum), start);
     return;
   }
-  Index count = kernel.min(kernel.sub(lanes, group), kernel.width());
+  Index count =
+      std::min(countTableColumns(plan, *hoisted) - group, kernel.width());
   Value place = kernel.advance(start, {group});
   Value old = kernel.loadPart(kernel.vf32, place, count);
   kernel.storePart(kernel.addF(old, kernel.broadcast(cotangent)), place, count);

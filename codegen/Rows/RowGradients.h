@@ -19,7 +19,7 @@ namespace sextant::codegen {
 class GradientRowSite : public RowSite {
 public:
   /// `gradients`: per plan.hoisted, of the tables' shapes
-  /// [B' or 1, 1, L, lanes], or, if partial, [1, B, heads, L * lanes].
+  /// [B' or 1, 1, L, lanes], or, if partial, [1, B, heads, L, lanes].
   GradientRowSite(KernelBuilder &kernel, ArgumentBlock &arguments,
                   const KernelPlan &plan, const SiteOperands &operands,
                   pos::RowOperand operand, llvm::ArrayRef<PartialSum> gradients,

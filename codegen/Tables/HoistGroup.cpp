@@ -7,18 +7,6 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-int64_t codegen::countTableColumns(const KernelPlan &plan,
-                                   const Hoisted &entry) {
-  int64_t groups = plan.countColumns(entry.op);
-  if (groups > 0)
-    return groups;
-  for (const SmallVector<RowMap> *maps :
-       {&plan.queryRows, &plan.keyRows, &plan.valueRows, &plan.inputRows})
-    for (const RowMap &map : *maps)
-      groups = std::max(groups, map.getNumGroups());
-  return groups;
-}
-
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//
@@ -37,9 +25,10 @@ static bool usesOnlyBefore(pos::HoistOp op, pos::HoistOp first) {
 
 static bool shareTables(const KernelPlan &plan, const Hoisted &a,
                         const Hoisted &b) {
-  return a.form == HoistForm::RowLaneTable && b.form == a.form &&
-         a.op != b.op && a.operand == b.operand && a.perBatch == b.perBatch &&
-         a.perHead == b.perHead && a.wantsGradient == b.wantsGradient &&
+  return a.form == HoistForm::RowLaneTable && b.form == a.form && !a.param &&
+         !b.param && a.op != b.op && a.operand == b.operand &&
+         a.perBatch == b.perBatch && a.perHead == b.perHead &&
+         a.wantsGradient == b.wantsGradient &&
          a.op->getResultTypes() == b.op->getResultTypes() &&
          countTableColumns(plan, a) == countTableColumns(plan, b) &&
          usesOnlyBefore(b.op, a.op);

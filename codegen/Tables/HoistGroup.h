@@ -10,14 +10,10 @@
 #ifndef SEXTANT_CODEGEN_TABLES_HOISTGROUP_H
 #define SEXTANT_CODEGEN_TABLES_HOISTGROUP_H
 
-#include "codegen/Plan/KernelPlan.h"
+#include "codegen/Plan/RowLaneTables.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace sextant::codegen {
-
-/// Columns of the table of a RowLaneTable: groups of lanes that the row maps
-/// run over, or columns that are made of it.
-int64_t countTableColumns(const KernelPlan &plan, const Hoisted &entry);
 
 /// Numbers of the entries of `plan.hoisted` that have a launch of their own,
 /// each with those that share it, itself first. What a group uses stands before

@@ -175,6 +175,23 @@ static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
 // Filling
 //===----------------------------------------------------------------------===//
 
+/// The parameter that is the table of a value, of which kernels read without a
+/// look at its sizes: they are checked here.
+static Value useInPlace(const Lowering &lowering, const Hoisted &entry) {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  Value param = owner.getParamOperands()[*entry.param];
+  HoistGradientShape shape = getHoistGradientShape(lowering, entry, {});
+  static constexpr StringLiteral names[] = {"heads", "rows", "lanes"};
+  for (auto [dim, name] : llvm::enumerate(names))
+    exec::CheckOp::create(
+        lowering.builder, lowering.getLoc(), shape.sizes[dim + 1],
+        exec::Predicate::at_most, lowering.getDim(param, dim + 1),
+        ("a row map reads a parameter that has fewer " + name + " than its " +
+         pos::stringifyRowOperand(entry.operand))
+            .str());
+  return param;
+}
+
 HoistTables codegen::launchHoists(const Lowering &lowering,
                                   const HoistTableOptions &options,
                                   const HeadsWeights *weights, Value packed) {
@@ -187,9 +204,12 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
   if (plan.hasPositions && hasOffsets)
     tables.offsets = launchOffsetRange(lowering, options.order);
   tables.buffers.resize(plan.hoisted.size());
+  for (auto [entry, buffer] : llvm::zip_equal(plan.hoisted, tables.buffers))
+    if (entry.param)
+      buffer = useInPlace(lowering, entry);
   for (ArrayRef<unsigned> group : groupHoists(plan)) {
     const Hoisted &entry = plan.hoisted[group.front()];
-    if (entry.form == HoistForm::HeadScalar)
+    if (entry.form == HoistForm::HeadScalar || entry.param)
       continue;
     LaunchOperands operands;
     HoistLayout layout = addReads(lowering, tables, group, operands);

@@ -70,8 +70,9 @@ Value KernelSite::hoisted(OpBuilder &, pos::HoistOp op) {
   }
   unsigned table = *operands.tables[hoisted - plan.hoisted.data()];
   Value row = arguments.getAddress(
-      table, {hoisted->perBatch ? headPlace.batch : Index(0),
-              hoisted->perHead ? headPlace.head : Index(0)});
+      table,
+      {getTableBatch(kernel, arguments, *hoisted, table, headPlace.batch),
+       hoisted->perHead ? headPlace.head : Index(0)});
   return loadHoisted(*hoisted, table, row);
 }
 

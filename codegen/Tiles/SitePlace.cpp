@@ -99,6 +99,14 @@ Value SitePlace::getCoord(pos::Side side, Index row, int64_t axis) const {
                                                 {step}, kernel.i32));
 }
 
+Index codegen::getTableBatch(KernelBuilder &kernel, ArgumentBlock &arguments,
+                             const Hoisted &hoisted, unsigned table,
+                             Index batch) {
+  if (!hoisted.perBatch)
+    return 0;
+  return hoisted.param ? kernel.rem(batch, arguments.getSize(table, 0)) : batch;
+}
+
 Index SitePlace::toIndex(pos::Side side, Index row) const {
   if (side == pos::Side::key)
     return row;

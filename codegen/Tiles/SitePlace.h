@@ -43,6 +43,10 @@ struct SiteOperands {
   Index getQueryShift(KernelBuilder &kernel, ArgumentBlock &arguments) const;
 };
 
+/// Where the table of a hoisted value, an operand, has an element of the batch.
+Index getTableBatch(KernelBuilder &kernel, ArgumentBlock &arguments,
+                    const Hoisted &hoisted, unsigned table, Index batch);
+
 /// A head of an element of the batch.
 struct SitePlace {
   KernelBuilder &kernel;

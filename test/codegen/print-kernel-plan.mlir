@@ -282,3 +282,39 @@ func.func @map(%x: tensor<?x?x8xf32>) -> tensor<?x?x8xf32> {
   }
   return %y : tensor<?x?x8xf32>
 }
+
+// What a row map reads at its own place of a parameter is read there; a table
+// that other lanes make is made before.
+//      CHECK:plan of 'pos.attention':
+// CHECK-NEXT:  rows of query: single, lanes 0 to 8
+// CHECK-NEXT:  hoisted 0: row-lane table over [batch, head, self, lane], f32, of query, per batch and head, parameter 0 in place
+// CHECK-NEXT:  hoisted 1: row-lane table over [batch, self, lane], f32, of query, per batch
+func.func @in_place(%q: tensor<?x?x?x8xf32>, %e: tensor<?x?x?x?xf32>) {
+  %o, %lse, %stats = pos.attention %q, %q, (%q) params(%e : tensor<?x?x?x?xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, tensor<?x?x?x2xf32> {
+  ^bb0(%p: tensor<?x?x?x?xf32>):
+    %a = pos.hoist [batch, head, self, lane] {
+      %b = pos.batch
+      %h = pos.head
+      %r = pos.tensor_row self
+      %l = pos.lane
+      %x = pos.read %p[%b, %h, %r, %l] : tensor<?x?x?x?xf32>
+      pos.yield %x : f32
+    } : f32
+    %c = pos.hoist [batch, self, lane] {
+      %b = pos.batch
+      %h = arith.constant 1 : i32
+      %r = pos.tensor_row self
+      %l = pos.lane
+      %x = pos.read %p[%b, %h, %r, %l] : tensor<?x?x?x?xf32>
+      pos.yield %x : f32
+    } : f32
+    pos.rows of [query] single {
+    ^bb0(%x: f32):
+      %y = arith.mulf %x, %a : f32
+      %z = arith.addf %y, %c : f32
+      pos.yield %z : f32
+    }
+  }
+  return
+}

@@ -243,14 +243,13 @@ void KeyTile::addColumnGradients() {
     auto gradient = task.tableGradients[table - task.plan.hoisted.data()];
     if (!gradient)
       continue;
-    int64_t lanes = task.plan.countColumns(columns.key), dim = part.dim;
-    int64_t first = part.first;
+    int64_t dim = part.dim, first = part.first;
     kernel.loop(0, at.keyCount, 1, [&](Value number) {
       Value from =
           kernel.advance(rows, {kernel.mul(number, shape.headRow), first});
-      Index entry = kernel.mul(kernel.add(at.firstKey, number), lanes);
-      Value to =
-          arguments.getAddress(*gradient, {0, at.batch, at.kvHead, entry});
+      Value to = gradient.getRow(
+          kernel, arguments,
+          {at.batch, at.kvHead, kernel.add(at.firstKey, number)});
       for (int64_t lane = 0; lane < dim; lane += kernel.width()) {
         int64_t count = std::min<int64_t>(kernel.width(), dim - lane);
         Value sum = kernel.advance(to, {lane});
