@@ -1,7 +1,8 @@
 //===- ReverseMode.cpp - Reverse-mode differentiation of a block ----------===//
 //
-// A value is active if it depends on an input through tensors of floats. Ops
-// are visited from last to first; the cotangents of active values add up.
+// A value is active if it depends on an input through tensors of floats and no
+// op that stops gradients. Ops are visited from last to first; the cotangents
+// of active values add up.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +28,8 @@ public:
   BlockCotangents(Block &block, ValueRange inputs) {
     active.insert(inputs.begin(), inputs.end());
     for (Operation &op : block)
-      if (llvm::any_of(op.getOperands(),
+      if (!op.hasTrait<nn::OpTrait::StopsGradients>() &&
+          llvm::any_of(op.getOperands(),
                        [&](Value v) { return active.contains(v); }))
         for (Value result : op.getResults())
           if (isFloatTensor(result.getType()))

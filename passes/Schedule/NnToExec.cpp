@@ -87,6 +87,31 @@ static void lower(nn::ClampOp op, OpBuilder &builder,
                                  call.get(), op.getType()));
 }
 
+/// The mask is multiplied where it was made.
+static void lower(nn::DropoutOp op, OpBuilder &builder, const Overwritable &) {
+  Location loc = op.getLoc();
+  Value input = op.getInput();
+  double kept = 1.0 - op.getProbability().convertToDouble();
+  auto counter = cast<RankedTensorType>(op.getSeed().getType());
+  Value place = arith::ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(counter, static_cast<int64_t>(op.getPlace())));
+  nn::AtenArguments draw(builder);
+  draw.tensor(input);
+  draw.real(APFloat(kept));
+  draw.tensors({op.getSeed(), op.getStep(), place});
+  Value mask = createDenseValue(builder, loc, "aten::bernoulli.p", draw.get(),
+                                op.getType());
+  for (Value factor :
+       {input, createScalar(builder, loc, elementTypeOf(input), 1.0 / kept)}) {
+    nn::AtenArguments call(builder);
+    call.tensor(mask);
+    call.tensor(factor);
+    createDense(builder, loc, "aten::mul_.Tensor", call.get(), {});
+  }
+  op.getResult().replaceAllUsesWith(mask);
+}
+
 static void lower(nn::GlobalNormOp op, OpBuilder &builder,
                   const Overwritable &) {
   Location loc = op.getLoc();
@@ -172,24 +197,27 @@ static void lower(nn::AdamWOp op, OpBuilder &builder,
 
 /// A tensor filled with a constant; zeros need no call.
 static LogicalResult lower(tensor::SplatOp op, OpBuilder &builder) {
-  FloatAttr value;
+  Attribute value;
   if (!matchPattern(op.getInput(), m_Constant(&value)))
     return op.emitOpError("expected a constant");
   auto type = cast<RankedTensorType>(op.getType());
   Location loc = op.getLoc();
-  if (value.getValue().isZero()) {
+  if (matchPattern(value, m_AnyZeroFloat()) || matchPattern(value, m_Zero())) {
     op.getResult().replaceAllUsesWith(exec::AllocOp::create(
         builder, loc, type, op.getDynamicSizes(), /*zero=*/true));
     return success();
   }
   if (type.getRank() == 0) {
-    op.getResult().replaceAllUsesWith(createScalar(
-        builder, loc, type.getElementType(), value.getValueAsDouble()));
+    op.getResult().replaceAllUsesWith(arith::ConstantOp::create(
+        builder, loc, DenseElementsAttr::get(type, value)));
     return success();
   }
   nn::AtenArguments call(builder);
   call.shape(type, op.getDynamicSizes());
-  call.real(value.getValue());
+  if (auto integer = dyn_cast<IntegerAttr>(value))
+    call.integer(integer.getInt());
+  else
+    call.real(cast<FloatAttr>(value).getValue());
   call.dtype(type.getElementType());
   op.getResult().replaceAllUsesWith(
       createDenseValue(builder, loc, "aten::full", call.get(), type));
@@ -206,6 +234,16 @@ static void lower(nn::ParameterOp op, OpBuilder &builder) {
     parameter->setAttr(attribute.getName(), attribute.getValue());
   if (op.getDecay())
     parameter->setAttr("decay", builder.getI64IntegerAttr(1));
+}
+
+/// `aten::narrow` would count a negative start from the end, its derivative
+/// would not.
+static void checkStart(nn::SliceOp op, OpBuilder &builder) {
+  if (!op.getStartValue())
+    return;
+  Value zero = arith::ConstantIndexOp::create(builder, op.getLoc(), 0);
+  exec::CheckOp::create(builder, op.getLoc(), zero, exec::Predicate::at_most,
+                        op.getStartValue(), "the start of a slice is negative");
 }
 
 //===----------------------------------------------------------------------===//
@@ -263,13 +301,14 @@ private:
       if (failed(lower(splat, builder)))
         return failure();
     } else {
-      bool known = llvm::TypeSwitch<Operation *, bool>(op)
-                       .Case<nn::AdamWOp, nn::ClampOp, nn::GlobalNormOp,
-                             nn::ScaleOp, nn::SplitOp>([&](auto typed) {
-                         lower(typed, builder, overwritable);
-                         return true;
-                       })
-                       .Default(false);
+      bool known =
+          llvm::TypeSwitch<Operation *, bool>(op)
+              .Case<nn::AdamWOp, nn::ClampOp, nn::DropoutOp, nn::GlobalNormOp,
+                    nn::ScaleOp, nn::SplitOp>([&](auto typed) {
+                lower(typed, builder, overwritable);
+                return true;
+              })
+              .Default(false);
       if (!known)
         return success();
     }
@@ -280,6 +319,8 @@ private:
 
   void lowerCall(nn::AtenOpInterface op, OpBuilder &builder,
                  const Overwritable &overwritable) {
+    if (auto slice = dyn_cast<nn::SliceOp>(*op))
+      checkStart(slice, builder);
     nn::AtenArguments call(builder);
     op.buildAtenArguments(call);
     nn::InPlaceForm form = op.getInPlaceForm();

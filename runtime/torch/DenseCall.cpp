@@ -19,7 +19,7 @@ namespace {
 /// An ATen operator that a program calls, with its schema.
 struct TorchOperator : ResolvedOperator {
   Schema schema;
-  ScalarOperator scalarOperator = nullptr;
+  StandIn standIn = nullptr;
   /// Arguments that the call leaves to the schema.
   std::vector<DenseArgument> defaults;
 
@@ -79,6 +79,8 @@ static const char *getName(SchemaType type) {
     return "a dtype";
   case SchemaType::Scalar:
     return "a number";
+  case SchemaType::Generator:
+    return "three tensors (seed, step and place)";
   case SchemaType::MemoryFormat:
   case SchemaType::Other:
     return "nothing";
@@ -87,6 +89,9 @@ static const char *getName(SchemaType type) {
 }
 
 static bool accepts(const SchemaArgument &expected, ArgumentKind kind) {
+  // Without a generator results would depend on what was drawn before.
+  if (expected.type == SchemaType::Generator)
+    return kind == ArgumentKind::Tensors;
   if (kind == ArgumentKind::None)
     return expected.optional || expected.type == SchemaType::MemoryFormat;
   bool integer = kind == ArgumentKind::Int || kind == ArgumentKind::Integer;
@@ -112,6 +117,7 @@ static bool accepts(const SchemaArgument &expected, ArgumentKind kind) {
   case SchemaType::Scalar:
     return integer || kind == ArgumentKind::Float;
   case SchemaType::MemoryFormat:
+  case SchemaType::Generator:
   case SchemaType::Other:
     return false;
   }
@@ -121,7 +127,7 @@ static bool accepts(const SchemaArgument &expected, ArgumentKind kind) {
 /// The default of an argument that a call leaves out.
 static Result<DenseArgument> makeDefault(const SchemaArgument &argument) {
   DenseArgument result{ArgumentKind::None, 0, {}, 0.0, ""};
-  if (!argument.fallback)
+  if (!argument.fallback || argument.type == SchemaType::Generator)
     return makeError("the argument ", argument.name, " is missing");
   const std::string &text = *argument.fallback;
   if (text == "None" || argument.type == SchemaType::MemoryFormat)
@@ -182,10 +188,16 @@ sextant::runtime::resolveDense(void *, const Dense &call) {
       call.outputs.size() > resolved->schema.results)
     return makeError("it gives ", resolved->schema.results,
                      " results, the program wants ", call.outputs.size());
-  resolved->scalarOperator = findScalarOperator(call.op);
-  if (resolved->schema.takesScalar() && !resolved->scalarOperator)
+  resolved->standIn = findScalarOperator(call.op);
+  if (resolved->schema.takes(SchemaType::Scalar) && !resolved->standIn)
     return makeError("operators that take a Scalar are those of "
                      "runtime/torch/ScalarOperators.cpp");
+  if (resolved->schema.takes(SchemaType::Generator)) {
+    resolved->standIn = findRandomOperator(call.op);
+    if (!resolved->standIn)
+      return makeError("operators that take a generator are those of "
+                       "runtime/torch/RandomOperators.cpp");
+  }
   return std::unique_ptr<ResolvedOperator>(std::move(resolved));
 }
 
@@ -260,6 +272,7 @@ static StableIValue makeWord(SchemaType type, const CallArgument &argument) {
   case SchemaType::MemoryFormat:
     return stable::from(aoti_torch_memory_format_contiguous_format());
   case SchemaType::Scalar:
+  case SchemaType::Generator:
   case SchemaType::Other:
     break;
   }
@@ -349,9 +362,8 @@ sextant::runtime::callDense(void *, const ResolvedOperator &resolved,
     arguments.push_back(evaluate(argument, tensors, integers));
   for (const DenseArgument &argument : op.defaults)
     arguments.push_back(evaluate(argument, tensors, integers));
-  std::vector<StableTensor> results = op.scalarOperator
-                                          ? op.scalarOperator(arguments)
-                                          : callOperator(op.schema, arguments);
+  std::vector<StableTensor> results =
+      op.standIn ? op.standIn(arguments) : callOperator(op.schema, arguments);
   if (results.size() < call.outputs.size())
     return makeError("it gives ", results.size(),
                      " results, the program wants ", call.outputs.size());

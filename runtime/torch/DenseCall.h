@@ -26,13 +26,17 @@ struct CallArgument {
 
 using CallArguments = std::vector<CallArgument>;
 
-/// An operator that takes Scalars, done by others that do not. See
-/// ScalarOperators.cpp.
-using ScalarOperator =
+/// What is called in the place of an operator with arguments that the stable
+/// ABI does not pass.
+using StandIn =
     std::vector<torch::stable::Tensor> (*)(const CallArguments &arguments);
 
-/// Null if there is none for the operator.
-ScalarOperator findScalarOperator(std::string_view op);
+/// For an operator that takes Scalars (ScalarOperators.cpp); null if there is
+/// none.
+StandIn findScalarOperator(std::string_view op);
+
+/// For an operator that takes a generator (RandomOperators.cpp).
+StandIn findRandomOperator(std::string_view op);
 
 /// Calls through the dispatcher. Throws what LibTorch throws.
 std::vector<torch::stable::Tensor> callOperator(const Schema &schema,

@@ -9,6 +9,7 @@
 
 #include "runtime/torch/DenseCall.h"
 #include "runtime/torch/TorchTensor.h"
+#include <cmath>
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_aten.h>
 
 using namespace sextant::runtime;
@@ -44,27 +45,88 @@ static StableTensor makeScalar(const StableTensor &like,
   return makeFull({}, getNumber(argument), dtype);
 }
 
+//===----------------------------------------------------------------------===//
+// Calls of other operators
+//===----------------------------------------------------------------------===//
+
+static CallArgument makeTensor(StableTensor tensor) {
+  CallArgument argument;
+  argument.kind = ArgumentKind::Tensor;
+  argument.tensors = {std::move(tensor)};
+  return argument;
+}
+
+static CallArgument makeTensors(Results tensors) {
+  CallArgument argument;
+  argument.kind = ArgumentKind::Tensors;
+  argument.tensors = std::move(tensors);
+  return argument;
+}
+
+/// An integer, a bool or a dtype.
+static CallArgument makeNumber(ArgumentKind kind, int64_t number) {
+  CallArgument argument;
+  argument.kind = kind;
+  argument.number = number;
+  return argument;
+}
+
+/// Calls `op` (of the table of schemas, without Scalars) with the arguments at
+/// the front of its schema and none for the others.
+static Results call(const char *op, CallArguments arguments) {
+  Result<Schema> schema = findSchema(op);
+  if (!schema)
+    throw std::runtime_error(schema.error().message());
+  arguments.resize(schema->arguments.size());
+  return callOperator(*schema, arguments);
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+/// The dtype of a tensor of integers, none if it has other elements.
+static std::optional<DType> getIntegerDType(const StableTensor &tensor) {
+  int32_t dtype;
+  checkTorch(aoti_torch_get_dtype(tensor.get(), &dtype),
+             "aoti_torch_get_dtype");
+  for (DType integer : {DType::I64, DType::I32})
+    if (dtype == getTorchDType(integer))
+      return integer;
+  return std::nullopt;
+}
+
+/// self - factor * other of integers. `aten::subtract` takes a factor as a
+/// double only, which ATen refuses for integers.
+static StableTensor subtractIntegers(const StableTensor &self,
+                                     const StableTensor &other, double factor,
+                                     DType dtype) {
+  if (std::fabs(factor) != 1.0)
+    throw std::runtime_error("integers are added with the factor 1 or -1");
+  StableTensor right =
+      factor > 0.0 ? call("aten::neg", {makeTensor(other)})[0] : other;
+  Results both = call("aten::broadcast_tensors", {makeTensors({self, right})});
+  StableTensor stack = call(
+      "aten::stack", {makeTensors(both), makeNumber(ArgumentKind::Int, 0)})[0];
+  CallArgument dims;
+  dims.kind = ArgumentKind::Ints;
+  dims.numbers = {0};
+  return call(
+      "aten::sum.dim_IntList",
+      {makeTensor(stack), dims, makeNumber(ArgumentKind::Bool, 0),
+       makeNumber(ArgumentKind::DType, static_cast<int64_t>(dtype))})[0];
+}
+
 static StableTensor subtract(const StableTensor &self,
                              const StableTensor &other, double factor) {
+  if (std::optional<DType> integer = getIntegerDType(self);
+      integer && integer == getIntegerDType(other))
+    return subtractIntegers(self, other, factor, *integer);
   AtenTensorHandle result;
   checkTorch(
       aoti_torch_aten_subtract_Tensor(self.get(), other.get(), factor, &result),
       "aten::subtract");
   return StableTensor(result);
-}
-
-/// Calls `op` (of the table of schemas, without Scalars) on tensors.
-static Results call(const char *op, Results tensors) {
-  Result<Schema> schema = findSchema(op);
-  if (!schema)
-    throw std::runtime_error(schema.error().message());
-  CallArguments arguments;
-  for (StableTensor &tensor : tensors) {
-    CallArgument &argument = arguments.emplace_back();
-    argument.kind = ArgumentKind::Tensor;
-    argument.tensors = {std::move(tensor)};
-  }
-  return callOperator(*schema, arguments);
 }
 
 static void copyInto(const StableTensor &to, const StableTensor &from) {
@@ -100,7 +162,8 @@ static Results sub(const CallArguments &arguments) {
 template <const char *op>
 static Results withTensor(const CallArguments &arguments) {
   const StableTensor &self = arguments[0].tensors[0];
-  return call(op, {self, makeScalar(self, arguments[1])});
+  return call(op,
+              {makeTensor(self), makeTensor(makeScalar(self, arguments[1]))});
 }
 
 static Results fill(const CallArguments &arguments) {
@@ -110,11 +173,33 @@ static Results fill(const CallArguments &arguments) {
   return {arguments[0].tensors[0]};
 }
 
+/// f32 where the call leaves it open.
+static int32_t getDType(const CallArgument &argument) {
+  return getTorchDType(argument.kind == ArgumentKind::DType
+                           ? static_cast<DType>(argument.number)
+                           : DType::F32);
+}
+
 static Results full(const CallArguments &arguments) {
-  int32_t dtype = arguments[2].kind == ArgumentKind::DType
-                      ? getTorchDType(static_cast<DType>(arguments[2].number))
-                      : aoti_torch_dtype_float32();
-  return {makeFull(arguments[0].numbers, getNumber(arguments[1]), dtype)};
+  return {makeFull(arguments[0].numbers, getNumber(arguments[1]),
+                   getDType(arguments[2]))};
+}
+
+static Results scalarTensor(const CallArguments &arguments) {
+  return {makeFull({}, getNumber(arguments[0]), getDType(arguments[1]))};
+}
+
+/// 0 .. n - 1: equal steps from the first to the last, which are whole.
+static Results arange(const CallArguments &arguments) {
+  auto count = static_cast<int64_t>(getNumber(arguments[0]));
+  if (count < 0)
+    throw std::runtime_error("the numbers from 0 on cannot be " +
+                             std::to_string(count));
+  int32_t real = getTorchDType(DType::F64);
+  return call("aten::linspace.Tensor_Tensor",
+              {makeTensor(makeFull({}, 0.0, real)),
+               makeTensor(makeFull({}, static_cast<double>(count - 1), real)),
+               makeNumber(ArgumentKind::Int, count), arguments[1]});
 }
 
 static constexpr char mulTensor[] = "aten::mul.Tensor";
@@ -123,8 +208,8 @@ static constexpr char divTensor[] = "aten::div.Tensor";
 static constexpr char powTensor[] = "aten::pow.Tensor_Tensor";
 static constexpr char neTensor[] = "aten::ne.Tensor";
 
-ScalarOperator sextant::runtime::findScalarOperator(std::string_view op) {
-  static constexpr std::pair<std::string_view, ScalarOperator> table[] = {
+StandIn sextant::runtime::findScalarOperator(std::string_view op) {
+  static constexpr std::pair<std::string_view, StandIn> table[] = {
       {"aten::add.Tensor", add},
       {"aten::add_.Tensor", addInPlace},
       {"aten::add.Scalar", addScalar},
@@ -136,6 +221,8 @@ ScalarOperator sextant::runtime::findScalarOperator(std::string_view op) {
       {"aten::ne.Scalar", withTensor<neTensor>},
       {"aten::fill_.Scalar", fill},
       {"aten::full", full},
+      {"aten::scalar_tensor", scalarTensor},
+      {"aten::arange", arange},
   };
   for (auto [name, function] : table)
     if (name == op)

@@ -70,6 +70,7 @@ static Result<SchemaType> parseType(std::string_view name) {
       {"str", SchemaType::String},
       {"ScalarType", SchemaType::DType},
       {"Scalar", SchemaType::Scalar},
+      {"Generator", SchemaType::Generator},
       {"MemoryFormat", SchemaType::MemoryFormat},
       {"Layout", SchemaType::Other},
       {"Device", SchemaType::Other}};
@@ -146,11 +147,10 @@ Result<Schema> sextant::runtime::parseSchema(std::string_view text) {
   return schema;
 }
 
-bool Schema::takesScalar() const {
-  return std::any_of(arguments.begin(), arguments.end(),
-                     [](const SchemaArgument &argument) {
-                       return argument.type == SchemaType::Scalar;
-                     });
+bool Schema::takes(SchemaType type) const {
+  return std::any_of(
+      arguments.begin(), arguments.end(),
+      [type](const SchemaArgument &argument) { return argument.type == type; });
 }
 
 //===----------------------------------------------------------------------===//

@@ -28,6 +28,7 @@ enum class SchemaType {
   DType,
   MemoryFormat,
   Scalar,
+  Generator,
   Other, ///< layouts and devices: only None is passed
 };
 
@@ -49,7 +50,8 @@ struct Schema {
   bool givesList = false; ///< one result of type Tensor[]
   size_t results = 0;     ///< otherwise: number of tensors
 
-  bool takesScalar() const;
+  /// Whether an argument has the type.
+  bool takes(SchemaType type) const;
 };
 
 /// Reads "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) ->

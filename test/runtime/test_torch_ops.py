@@ -190,6 +190,9 @@ func.func @step(%w: tensor<?xf32>, %g: tensor<?xf32>, %m: tensor<?xf32>, %v: ten
         ("aten::relu", "#exec.tensor<0>, 1 : i64", "takes 1 arguments but got 2"),
         ("aten::mm", "#exec.tensor<0>", "the argument mat2 is missing"),
         ("aten::cumsum", "#exec.tensor<0>", "does not know the operator"),
+        ("aten::bernoulli.p", "#exec.tensor<0>, 0.5 : f64", "the argument generator is missing"),
+        ("aten::bernoulli.p", "#exec.tensor<0>, 0.5 : f64, unit",
+         "argument 2 (generator) must be three tensors (seed, step and place)"),
     ],
 )
 def test_wrong_calls_are_found_at_load(load, op, arguments, message):

@@ -112,7 +112,8 @@ def Exec_DenseOp : Exec_Op<"dense", [MemoryEffects<[MemRead, MemWrite]>]> {
     of tensors, `#exec.integer<i>` an index operand, `#exec.integers<[i, j]>` a
     list of them, and a constant is an i64, f64, i1 (bool), array of i64
     (`array<i64: ...>`), string, type (a dtype) or unit (none). An optional
-    argument of the schema takes the value itself or unit.
+    argument of the schema takes the value itself or unit. A generator is a
+    list of three i64 tensors of rank 0: seed, step and place.
 
     The runtime converts by the operator's schema; `runtime/torch/Schemas.inc`
     lists the operators that a program may call, one line each. Results that

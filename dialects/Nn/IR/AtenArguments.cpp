@@ -7,7 +7,9 @@
 
 #include "dialects/Nn/IR/AtenArguments.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace sextant::nn;
@@ -26,6 +28,27 @@ void AtenArguments::tensors(ValueRange values) {
 
 void AtenArguments::integer(int64_t value) {
   arguments.push_back({Kind::Constant, {}, builder.getI64IntegerAttr(value)});
+}
+
+void AtenArguments::integer(OpFoldResult value) {
+  if (auto constant = dyn_cast<Attribute>(value))
+    return integer(cast<IntegerAttr>(constant).getInt());
+  arguments.push_back({Kind::Integer, {cast<Value>(value)}});
+}
+
+void AtenArguments::endOf(OpFoldResult start, OpFoldResult length) {
+  std::optional<int64_t> first = getConstantIntValue(start),
+                         count = getConstantIntValue(length);
+  if (first && count) {
+    int64_t end = *first + *count;
+    bool atTheEnd = *first < 0 && end == 0;
+    return integer(atTheEnd ? std::numeric_limits<int64_t>::max() : end);
+  }
+  Location loc = cast<Value>(first ? length : start).getLoc();
+  Value end = arith::AddIOp::create(
+      builder, loc, getValueOrCreateConstantIndexOp(builder, loc, start),
+      getValueOrCreateConstantIndexOp(builder, loc, length));
+  arguments.push_back({Kind::Integer, {end}});
 }
 
 void AtenArguments::real(const APFloat &value) {

@@ -36,6 +36,11 @@ public:
   void tensor(mlir::Value value);
   void tensors(mlir::ValueRange values);
   void integer(int64_t value);
+  /// A number, or an index value.
+  void integer(mlir::OpFoldResult value);
+  /// Where a range of one dimension ends, as ATen counts: from the end where
+  /// the start does.
+  void endOf(mlir::OpFoldResult start, mlir::OpFoldResult length);
   void real(const llvm::APFloat &value);
   void boolean(bool value);
   void integers(llvm::ArrayRef<int64_t> values);

@@ -19,6 +19,15 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace sextant::nn::OpTrait {
+
+/// No gradient passes through the op.
+template <typename ConcreteType>
+class StopsGradients
+    : public mlir::OpTrait::TraitBase<ConcreteType, StopsGradients> {};
+
+} // namespace sextant::nn::OpTrait
+
 #include "dialects/Nn/IR/NnDialect.h.inc"
 #include "dialects/Nn/IR/NnEnums.h.inc"
 

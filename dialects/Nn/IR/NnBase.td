@@ -52,9 +52,18 @@ def Nn_Dialect : Dialect {
 }
 
 def Nn_Tensor : RankedTensorOf<[F32, F64, BF16, F16]>;
+def Nn_Number : RankedTensorOf<[F32, F64, BF16, F16, I32, I64]>;
+/// Numbers, or conditions (i1).
+def Nn_Any : RankedTensorOf<[F32, F64, BF16, F16, I32, I64, I1]>;
+def Nn_Condition : RankedTensorOf<[I1]>;
 def Nn_Scalar : 0DTensorOf<[F32, F64]>;
-def Nn_Indices : RankedTensorOf<[I32, I64]>;
+def Nn_Integers : RankedTensorOf<[I32, I64]>;
 def Nn_Labels : 1DTensorOf<[I64]>;
+
+/// No gradient passes through the op.
+def Nn_StopsGradients : NativeOpTrait<"StopsGradients"> {
+  let cppNamespace = "::sextant::nn::OpTrait";
+}
 
 class Nn_Op<string mnemonic, list<Trait> traits = []>
     : Op<Nn_Dialect, mnemonic, traits>;

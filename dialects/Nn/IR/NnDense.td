@@ -21,7 +21,7 @@ def Nn_EmbeddingOp : Nn_AtenOp<"embedding", "aten::embedding",
     %x = nn.embedding %w, %tokens : (tensor<256x64xf32>, tensor<?x?xi64>) -> tensor<?x?x64xf32>
     ```
   }];
-  let arguments = (ins Nn_Tensor:$weight, Nn_Indices:$indices);
+  let arguments = (ins Nn_Tensor:$weight, Nn_Integers:$indices);
   let results = (outs Nn_Tensor:$result);
   let assemblyFormat =
       "$weight `,` $indices attr-dict `:` functional-type(operands, results)";
@@ -41,7 +41,7 @@ def Nn_EmbeddingBackwardOp : Nn_AtenOp<"embedding_backward",
       : (tensor<?x?x64xf32>, tensor<?x?xi64>, tensor<256x64xf32>) -> tensor<256x64xf32>
     ```
   }];
-  let arguments = (ins Nn_Tensor:$gradient, Nn_Indices:$indices, Nn_Tensor:$weight);
+  let arguments = (ins Nn_Tensor:$gradient, Nn_Integers:$indices, Nn_Tensor:$weight);
   let results = (outs Nn_Tensor:$result);
   let assemblyFormat = [{ $gradient `,` $indices `,` $weight attr-dict `:`
     functional-type(operands, results) }];
@@ -69,12 +69,17 @@ def Nn_LinearOp : Nn_AtenOp<"linear", "aten::linear",
 def Nn_MatmulOp : Nn_AtenOp<"matmul", "aten::matmul",
     ["tensor(getLeft())", "tensor(getRight())"],
     [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
-  let summary = "Product with a matrix";
+  let summary = "Products of matrices";
   let description = [{
-    left [..., k], right [k, n]; the result is [..., n].
+    left [..., m, k], right [..., k, n]; the result is [..., m, n], where the
+    dimensions before the matrices are broadcast as by `nn.add`. Of a right
+    operand without such dimensions, left [..., k] gives [..., n], also where
+    it is a vector.
 
     ```mlir
     %y = nn.matmul %x, %w : (tensor<?x?x64xf32>, tensor<64x32xf32>) -> tensor<?x?x32xf32>
+    %s = nn.matmul %q, %k
+      : (tensor<?x12x7x64xf32>, tensor<1x12x64x7xf32>) -> tensor<?x12x7x7xf32>
     ```
   }];
   let arguments = (ins Nn_Tensor:$left, Nn_Tensor:$right);

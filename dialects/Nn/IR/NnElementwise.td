@@ -21,11 +21,12 @@ def Nn_GeluAttr : EnumAttr<Nn_Dialect, Nn_Gelu, "gelu"> {
 }
 
 class Nn_BinaryOp<string mnemonic, string aten, list<string> more,
-                  list<Trait> traits = []>
+                  list<Trait> traits = [], Type operands = Nn_Number,
+                  Type gives = operands>
     : Nn_AtenOp<mnemonic, aten, ["tensor(getLeft())", "tensor(getRight())"] # more,
                 traits> {
-  let arguments = (ins Nn_Tensor:$left, Nn_Tensor:$right);
-  let results = (outs Nn_Tensor:$result);
+  let arguments = (ins operands:$left, operands:$right);
+  let results = (outs gives:$result);
   let assemblyFormat =
       "$left `,` $right attr-dict `:` functional-type(operands, results)";
 }
@@ -35,10 +36,25 @@ def Nn_AddOp : Nn_BinaryOp<"add", "aten::add.Tensor", ["integer(1)"],
   let summary = "Sum";
   let description = [{
     Shapes are broadcast as in PyTorch: aligned at the last dimension, a
-    dimension of 1 is repeated.
+    dimension of 1 is repeated. The type must say that it is 1: derivatives do
+    not know of repeated dimensions that are dynamic (`nn.broadcast` does).
+    Numbers may be integers, here and in the ops below that do not say
+    otherwise.
 
     ```mlir
     %z = nn.add %x, %y : (tensor<?x64xf32>, tensor<64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+}
+
+def Nn_SubOp : Nn_BinaryOp<"sub", "aten::sub.Tensor", ["integer(1)"],
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "Difference";
+  let description = [{
+    Shapes are broadcast as by `nn.add`.
+
+    ```mlir
+    %z = nn.sub %x, %y : (tensor<?x64xf32>, tensor<?x1xf32>) -> tensor<?x64xf32>
     ```
   }];
 }
@@ -56,10 +72,23 @@ def Nn_MulOp : Nn_BinaryOp<"mul", "aten::mul.Tensor", [],
   }];
 }
 
+def Nn_DivOp : Nn_BinaryOp<"div", "aten::div.Tensor", [],
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>], Nn_Tensor> {
+  let inPlaceName = "aten::div_.Tensor";
+  let summary = "Quotient";
+  let description = [{
+    Of floats, broadcast as by `nn.add`. Integers have `nn.floor_divide`.
+
+    ```mlir
+    %z = nn.div %x, %y : (tensor<?x64xf32>, tensor<?x1xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+}
+
 def Nn_MaximumOp : Nn_BinaryOp<"maximum", "aten::maximum", []> {
   let summary = "The larger of two numbers";
   let description = [{
-    Broadcast as `nn.add`. Without a derivative: used by optimizers.
+    Broadcast as `nn.add`. Without a derivative.
 
     ```mlir
     %z = nn.maximum %x, %y : (tensor<f32>, tensor<f32>) -> tensor<f32>
@@ -67,13 +96,113 @@ def Nn_MaximumOp : Nn_BinaryOp<"maximum", "aten::maximum", []> {
   }];
 }
 
-class Nn_UnaryOp<string mnemonic, string aten, list<string> more, string meaning>
+def Nn_MinimumOp : Nn_BinaryOp<"minimum", "aten::minimum", []> {
+  let summary = "The smaller of two numbers";
+  let description = [{
+    Broadcast as `nn.add`. Without a derivative.
+
+    ```mlir
+    %z = nn.minimum %x, %y : (tensor<?xi32>, tensor<i32>) -> tensor<?xi32>
+    ```
+  }];
+}
+
+class Nn_UnaryOp<string mnemonic, string aten, list<string> more, string meaning,
+                 Type element = Nn_Tensor>
     : Nn_AtenOp<mnemonic, aten, ["tensor(getInput())"] # more,
                 [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = meaning;
-  let arguments = (ins Nn_Tensor:$input);
-  let results = (outs Nn_Tensor:$result);
+  let arguments = (ins element:$input);
+  let results = (outs element:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_NegOp : Nn_UnaryOp<"neg", "aten::neg", [], "Negative", Nn_Number> {
+  let inPlaceName = "aten::neg_";
+  let description = [{
+    ```mlir
+    %y = nn.neg %x : (tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+}
+
+def Nn_ExpOp : Nn_UnaryOp<"exp", "aten::exp", [], "Exponential"> {
+  let inPlaceName = "aten::exp_";
+  let description = [{
+    ```mlir
+    %y = nn.exp %x : (tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+}
+
+def Nn_LogOp : Nn_UnaryOp<"log", "aten::log", [], "Natural logarithm"> {
+  let inPlaceName = "aten::log_";
+  let description = [{
+    -inf at 0, NaN below it; the derivative 1 / x is infinite at 0.
+
+    ```mlir
+    %y = nn.log %x : (tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+}
+
+def Nn_CosOp : Nn_UnaryOp<"cos", "aten::cos", [], "Cosine"> {
+  let inPlaceName = "aten::cos_";
+  let description = [{
+    ```mlir
+    %y = nn.cos %x : (tensor<?x32xf32>) -> tensor<?x32xf32>
+    ```
+  }];
+}
+
+def Nn_SinOp : Nn_UnaryOp<"sin", "aten::sin", [], "Sine"> {
+  let inPlaceName = "aten::sin_";
+  let description = [{
+    ```mlir
+    %y = nn.sin %x : (tensor<?x32xf32>) -> tensor<?x32xf32>
+    ```
+  }];
+}
+
+def Nn_SigmoidOp : Nn_UnaryOp<"sigmoid", "aten::sigmoid", [], "Logistic function"> {
+  let inPlaceName = "aten::sigmoid_";
+  let description = [{
+    1 / (1 + exp(-x)).
+
+    ```mlir
+    %y = nn.sigmoid %x : (tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+}
+
+def Nn_SigmoidBackwardOp : Nn_AtenOp<"sigmoid_backward", "aten::sigmoid_backward",
+    ["tensor(getGradient())", "tensor(getOutput())"]> {
+  let inPlaceName = "aten::sigmoid_backward.grad_input";
+  let appendsOut = 1;
+  let summary = "Gradient of `nn.sigmoid`";
+  let description = [{
+    `output` is the result of `nn.sigmoid`.
+
+    ```mlir
+    %dx = nn.sigmoid_backward %dy, %y
+      : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$gradient, Nn_Tensor:$output);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat =
+      "$gradient `,` $output attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_LogSigmoidOp : Nn_UnaryOp<"log_sigmoid", "aten::log_sigmoid", [],
+                                 "Logarithm of the logistic function"> {
+  let description = [{
+    -log(1 + exp(-x)), exact for large |x|.
+
+    ```mlir
+    %y = nn.log_sigmoid %x : (tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
 }
 
 def Nn_GeluOp : Nn_UnaryOp<"gelu", "aten::gelu",
@@ -168,6 +297,22 @@ def Nn_ClampOp : Nn_Op<"clamp", [Pure, AllTypesMatch<["input", "result"]>]> {
   let assemblyFormat = [{ $input (`floor` $floor^)? (`ceiling` $ceiling^)? attr-dict
     `:` type($input) }];
   let hasVerifier = 1;
+}
+
+def Nn_StopGradientOp : Nn_AtenOp<"stop_gradient", "aten::detach",
+    ["tensor(getInput())"], [Nn_StopsGradients]> {
+  let view = 1;
+  let summary = "A value that counts as a constant in derivatives";
+  let description = [{
+    The teacher of a distillation, for instance. A view.
+
+    ```mlir
+    %y = nn.stop_gradient %x : (tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$input);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
 }
 
 #endif // SEXTANT_NN_ELEMENTWISE_TD

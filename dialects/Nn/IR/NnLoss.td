@@ -1,4 +1,4 @@
-//===- NnLoss.td - Cross entropy ----------------------------------------------===//
+//===- NnLoss.td - Softmax and cross entropy ----------------------------------===//
 //
 // A softmax cross entropy is two ops, the logarithm of the softmax and the
 // negative log-likelihood of labels, as in ATen.
@@ -19,6 +19,42 @@ def Nn_Reduction : I32EnumAttr<"Reduction", "how losses of rows become a result"
 }
 def Nn_ReductionAttr : EnumAttr<Nn_Dialect, Nn_Reduction, "reduction"> {
   let assemblyFormat = "$value";
+}
+
+def Nn_SoftmaxOp : Nn_AtenOp<"softmax", "aten::_softmax",
+    ["tensor(getInput())", "integer(-1)", "boolean(false)"],
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let inPlaceName = "aten::_softmax.out";
+  let appendsOut = 1;
+  let summary = "Softmax along the last dimension";
+  let description = [{
+    ```mlir
+    %p = nn.softmax %x : (tensor<?x256xf32>) -> tensor<?x256xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$input);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_SoftmaxBackwardOp : Nn_AtenOp<"softmax_backward", "aten::_softmax_backward_data",
+    ["tensor(getGradient())", "tensor(getOutput())", "integer(-1)",
+     "dtype(getOutput().getType().getElementType())"]> {
+  let inPlaceName = "aten::_softmax_backward_data.out";
+  let appendsOut = 1;
+  let summary = "Gradient of `nn.softmax`";
+  let description = [{
+    `output` is the result of `nn.softmax`.
+
+    ```mlir
+    %dx = nn.softmax_backward %dp, %p
+      : (tensor<?x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$gradient, Nn_Tensor:$output);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat =
+      "$gradient `,` $output attr-dict `:` functional-type(operands, results)";
 }
 
 def Nn_LogSoftmaxOp : Nn_AtenOp<"log_softmax", "aten::_log_softmax",

@@ -42,35 +42,59 @@ def Nn_TransposeOp : Nn_AtenOp<"transpose", "aten::transpose.int",
     %y = nn.transpose %x 1, 2 : (tensor<?x?x4x16xf32>) -> tensor<?x4x?x16xf32>
     ```
   }];
-  let arguments = (ins Nn_Tensor:$input, I64Attr:$first, I64Attr:$second);
-  let results = (outs Nn_Tensor:$result);
+  let arguments = (ins Nn_Any:$input, I64Attr:$first, I64Attr:$second);
+  let results = (outs Nn_Any:$result);
   let assemblyFormat = [{ $input $first `,` $second attr-dict `:`
     functional-type(operands, results) }];
 }
 
-def Nn_SliceOp : Nn_AtenOp<"slice", "aten::narrow",
-    ["tensor(getInput())", "integer(getDim())", "integer(getStart())",
-     "integer(getLength())"],
+/// The start and the length of a range, numbers or index values.
+class Nn_RangeOp<string mnemonic, string aten, list<string> call, list<Trait> traits>
+    : Nn_AtenOp<mnemonic, aten, call, [AttrSizedOperandSegments] # traits> {
+  dag range = (ins Optional<Index>:$startValue, Optional<Index>:$lengthValue,
+    I64Attr:$dim, OptionalAttr<I64Attr>:$start, OptionalAttr<I64Attr>:$length);
+  let extraClassDeclaration = [{
+    static ::llvm::LogicalResult inferReturnTypes(
+        ::mlir::MLIRContext *context, ::std::optional<::mlir::Location> location,
+        Adaptor adaptor, ::llvm::SmallVectorImpl<::mlir::Type> &types);
+    ::mlir::OpFoldResult getMixedStart() {
+      return getStartValue() ? ::mlir::OpFoldResult(getStartValue()) : getStartAttr();
+    }
+    ::mlir::OpFoldResult getMixedLength() {
+      return getLengthValue() ? ::mlir::OpFoldResult(getLengthValue()) : getLengthAttr();
+    }
+  }];
+}
+
+def Nn_SliceOp : Nn_RangeOp<"slice", "aten::narrow",
+    ["tensor(getInput())", "integer(getDim())", "integer(getMixedStart())",
+     "integer(getMixedLength())"],
     [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let view = 1;
   let summary = "A range of one dimension";
   let description = [{
-    Elements start .. start + length - 1 of dimension `dim`; a view. A negative
-    start counts from the end.
+    Elements start .. start + length - 1 of dimension `dim`; a view. Start and
+    length are numbers or index values. A number as start may be negative, and
+    then counts from the end; a value that is negative, or a range that goes
+    beyond the end, is an error at run time.
 
     ```mlir
     %y = nn.slice %x dim 1 start -64 length 64 : (tensor<?x?x8xf32>) -> tensor<?x64x8xf32>
+    %z = nn.slice %x dim 1 start %i length %n
+      : (tensor<?x?x8xf32>, index, index) -> tensor<?x?x8xf32>
     ```
   }];
-  let arguments = (ins Nn_Tensor:$input, I64Attr:$dim, I64Attr:$start, I64Attr:$length);
-  let results = (outs Nn_Tensor:$result);
-  let assemblyFormat = [{ $input `dim` $dim `start` $start `length` $length attr-dict
-    `:` functional-type(operands, results) }];
+  let arguments = !con((ins Nn_Any:$input), range);
+  let results = (outs Nn_Any:$result);
+  let assemblyFormat = [{ $input `dim` $dim `start` ($start^) : ($startValue)?
+    `length` ($length^) : ($lengthValue)? attr-dict `:`
+    functional-type(operands, results) }];
 }
 
-def Nn_SliceBackwardOp : Nn_AtenOp<"slice_backward", "aten::slice_backward",
+def Nn_SliceBackwardOp : Nn_RangeOp<"slice_backward", "aten::slice_backward",
     ["tensor(getGradient())", "shapeOf(getInput())", "integer(getDim())",
-     "integer(getStart())", "integer(getEnd())", "integer(1)"]> {
+     "integer(getMixedStart())", "endOf(getMixedStart(), getMixedLength())",
+     "integer(1)"], []> {
   let summary = "Gradient of `nn.slice`";
   let description = [{
     Zeros of the shape of `input`, whose values are not read, with the gradient
@@ -81,18 +105,11 @@ def Nn_SliceBackwardOp : Nn_AtenOp<"slice_backward", "aten::slice_backward",
       : (tensor<?x64x8xf32>, tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
     ```
   }];
-  let arguments = (ins Nn_Tensor:$gradient, Nn_Tensor:$input, I64Attr:$dim,
-                       I64Attr:$start, I64Attr:$length);
+  let arguments = !con((ins Nn_Tensor:$gradient, Nn_Tensor:$input), range);
   let results = (outs Nn_Tensor:$result);
-  let assemblyFormat = [{ $gradient `,` $input `dim` $dim `start` $start
-    `length` $length attr-dict `:` functional-type(operands, results) }];
-  let extraClassDeclaration = [{
-    static ::llvm::LogicalResult inferReturnTypes(
-        ::mlir::MLIRContext *context, ::std::optional<::mlir::Location> location,
-        Adaptor adaptor, ::llvm::SmallVectorImpl<::mlir::Type> &types);
-    /// The end of the range, as ATen counts it.
-    int64_t getEnd();
-  }];
+  let assemblyFormat = [{ $gradient `,` $input `dim` $dim `start` ($start^) :
+    ($startValue)? `length` ($length^) : ($lengthValue)? attr-dict `:`
+    functional-type(operands, results) }];
 }
 
 def Nn_SplitOp : Nn_Op<"split", [Pure, DeclareOpInterfaceMethods<InferTypeOpInterface>,
@@ -108,8 +125,8 @@ def Nn_SplitOp : Nn_Op<"split", [Pure, DeclareOpInterfaceMethods<InferTypeOpInte
       : (tensor<?x?x96xf32>) -> (tensor<?x?x64xf32>, tensor<?x?x16xf32>, tensor<?x?x16xf32>)
     ```
   }];
-  let arguments = (ins Nn_Tensor:$input, I64Attr:$dim, DenseI64ArrayAttr:$lengths);
-  let results = (outs Variadic<Nn_Tensor>:$parts);
+  let arguments = (ins Nn_Any:$input, I64Attr:$dim, DenseI64ArrayAttr:$lengths);
+  let results = (outs Variadic<Nn_Any>:$parts);
   let assemblyFormat = [{ $input `dim` $dim `into` $lengths attr-dict `:`
     functional-type(operands, results) }];
   let extraClassDeclaration = [{
@@ -134,15 +151,13 @@ def Nn_ConcatOp : Nn_AtenOp<"concat", "aten::cat",
     [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Tensors joined along one dimension";
   let description = [{
-    The joined dimension of every part must be static for a derivative.
-
     ```mlir
     %x = nn.concat %q, %k dim 2
       : (tensor<?x?x64xf32>, tensor<?x?x16xf32>) -> tensor<?x?x80xf32>
     ```
   }];
-  let arguments = (ins Variadic<Nn_Tensor>:$parts, I64Attr:$dim);
-  let results = (outs Nn_Tensor:$result);
+  let arguments = (ins Variadic<Nn_Any>:$parts, I64Attr:$dim);
+  let results = (outs Nn_Any:$result);
   let assemblyFormat =
       "$parts `dim` $dim attr-dict `:` functional-type(operands, results)";
 }
@@ -164,6 +179,24 @@ def Nn_SumOp : Nn_AtenOp<"sum", "aten::sum.dim_IntList",
     functional-type(operands, results) }];
 }
 
+def Nn_MeanOp : Nn_AtenOp<"mean", "aten::mean.dim",
+    ["tensor(getInput())", "integers(getDims())", "boolean(getKeep())"],
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "Mean over dimensions";
+  let description = [{
+    With `keep` the dimensions stay, with size 1. NaN where they have no
+    elements.
+
+    ```mlir
+    %y = nn.mean %x over [0, 1] : (tensor<?x?x64xf32>) -> tensor<64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$input, DenseI64ArrayAttr:$dims, UnitAttr:$keep);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = [{ $input `over` $dims (`keep` $keep^)? attr-dict `:`
+    functional-type(operands, results) }];
+}
+
 def Nn_BroadcastOp : Nn_AtenOp<"broadcast", "aten::expand",
     ["tensor(getInput())", "shapeOf(getLike())", "boolean(false)"],
     [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
@@ -171,16 +204,75 @@ def Nn_BroadcastOp : Nn_AtenOp<"broadcast", "aten::expand",
   let summary = "A tensor repeated to the shape of another";
   let description = [{
     Aligned at the last dimension, dimensions of 1 are repeated; a view. The
-    values of `like` are not read.
+    values of `like` are not read. A dynamic dimension may be 1 or that of
+    `like`, also for the derivative.
 
     ```mlir
     %y = nn.broadcast %x, %z : (tensor<1x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Any:$input, Nn_Any:$like);
+  let results = (outs Nn_Any:$result);
+  let assemblyFormat =
+      "$input `,` $like attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_SumToOp : Nn_AtenOp<"sum_to", "aten::sum_to_size",
+    ["tensor(getInput())", "shapeOf(getLike())"]> {
+  let view = 1;
+  let summary = "Gradient of `nn.broadcast`";
+  let description = [{
+    Sums over what must have been repeated to bring `like`, whose values are not
+    read, to the shape of the input; the input itself if nothing was.
+
+    ```mlir
+    %dx = nn.sum_to %dy, %x : (tensor<?x?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
     ```
   }];
   let arguments = (ins Nn_Tensor:$input, Nn_Tensor:$like);
   let results = (outs Nn_Tensor:$result);
   let assemblyFormat =
       "$input `,` $like attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_IndexSelectOp : Nn_AtenOp<"index_select", "aten::index_select",
+    ["tensor(getInput())", "integer(getDim())", "tensor(getIndices())"],
+    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+  let summary = "Elements of one dimension by their indices";
+  let description = [{
+    Element i of dimension `dim` of the result is element indices[i] of the
+    input's. An index that is out of range is an error at run time.
+
+    ```mlir
+    %y = nn.index_select %x, %i dim 1
+      : (tensor<?x?x64xf32>, tensor<?xi64>) -> tensor<?x?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Any:$input, 1DTensorOf<[I32, I64]>:$indices, I64Attr:$dim);
+  let results = (outs Nn_Any:$result);
+  let assemblyFormat = [{ $input `,` $indices `dim` $dim attr-dict `:`
+    functional-type(operands, results) }];
+}
+
+def Nn_IndexSelectBackwardOp : Nn_AtenOp<"index_select_backward",
+    "aten::index_select_backward",
+    ["tensor(getGradient())", "shapeOf(getInput())", "integer(getDim())",
+     "tensor(getIndices())"]> {
+  let summary = "Gradient of `nn.index_select`";
+  let description = [{
+    The result has the shape of `input`, whose values are not read. Elements
+    that were taken several times add up.
+
+    ```mlir
+    %dx = nn.index_select_backward %dy, %x, %i dim 1
+      : (tensor<?x?x64xf32>, tensor<?x?x64xf32>, tensor<?xi64>) -> tensor<?x?x64xf32>
+    ```
+  }];
+  let arguments = (ins Nn_Tensor:$gradient, Nn_Tensor:$input,
+                       1DTensorOf<[I32, I64]>:$indices, I64Attr:$dim);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = [{ $gradient `,` $input `,` $indices `dim` $dim attr-dict `:`
+    functional-type(operands, results) }];
 }
 
 #endif // SEXTANT_NN_SHAPE_TD

@@ -48,6 +48,94 @@ func.func @elementwise(%x: tensor<?x64xf32>, %y: tensor<64xf32>, %z: tensor<5x1x
   return %9 : tensor<5x64xf32>
 }
 
+// Functions of floats; a value may count as a constant in derivatives.
+// CHECK-LABEL: func @functions
+func.func @functions(%x: tensor<?x64xf32>, %y: tensor<?x1xf32>) -> tensor<?x64xf32> {
+  %0 = nn.sub %x, %y : (tensor<?x64xf32>, tensor<?x1xf32>) -> tensor<?x64xf32>
+  %1 = nn.div %0, %y : (tensor<?x64xf32>, tensor<?x1xf32>) -> tensor<?x64xf32>
+  %2 = nn.exp %1 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %3 = nn.log %2 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %4 = nn.cos %3 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %5 = nn.sin %4 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %6 = nn.sigmoid %5 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %7 = nn.sigmoid_backward %6, %6 : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  %8 = nn.log_sigmoid %7 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  // CHECK: nn.stop_gradient %{{.*}} : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %9 = nn.stop_gradient %8 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %10 = nn.softmax %9 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %11 = nn.softmax_backward %10, %10 : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  return %11 : tensor<?x64xf32>
+}
+
+// Products of matrices; what comes before the matrices is broadcast.
+// CHECK-LABEL: func @batches
+func.func @batches(%q: tensor<?x12x7x64xf32>, %k: tensor<1x12x64x7xf32>, %m: tensor<5x7xf32>)
+    -> (tensor<?x12x7x7xf32>, tensor<?x12x5x7xf32>) {
+  // CHECK: nn.matmul %{{.*}}, %{{.*}} : (tensor<?x12x7x64xf32>, tensor<1x12x64x7xf32>) -> tensor<?x12x7x7xf32>
+  %0 = nn.matmul %q, %k : (tensor<?x12x7x64xf32>, tensor<1x12x64x7xf32>) -> tensor<?x12x7x7xf32>
+  %1 = nn.matmul %m, %0 : (tensor<5x7xf32>, tensor<?x12x7x7xf32>) -> tensor<?x12x5x7xf32>
+  return %0, %1 : tensor<?x12x7x7xf32>, tensor<?x12x5x7xf32>
+}
+
+// The digits of positions as indices, and a choice by a condition.
+// CHECK-LABEL: func @integers
+func.func @integers(%n: tensor<?x1xi32>, %x: tensor<?xf32>, %length: index)
+    -> (tensor<?x5xi32>, tensor<?x5xf32>) {
+  %powers = arith.constant dense<[10000, 1000, 100, 10, 1]> : tensor<5xi32>
+  %ten = arith.constant dense<10> : tensor<i32>
+  %0 = nn.floor_divide %n, %powers : (tensor<?x1xi32>, tensor<5xi32>) -> tensor<?x5xi32>
+  %1 = nn.remainder %0, %ten : (tensor<?x5xi32>, tensor<i32>) -> tensor<?x5xi32>
+  %2 = nn.minimum %1, %ten : (tensor<?x5xi32>, tensor<i32>) -> tensor<?x5xi32>
+  %3 = nn.neg %2 : (tensor<?x5xi32>) -> tensor<?x5xi32>
+  // CHECK: nn.iota : tensor<5xi32>
+  %4 = nn.iota : tensor<5xi32>
+  // CHECK: nn.iota length %{{.*}} : tensor<?xi64>
+  %5 = nn.iota length %length : tensor<?xi64>
+  // CHECK: nn.less %{{.*}}, %{{.*}} : (tensor<?x5xi32>, tensor<5xi32>) -> tensor<?x5xi1>
+  %6 = nn.less %3, %4 : (tensor<?x5xi32>, tensor<5xi32>) -> tensor<?x5xi1>
+  %7 = nn.at_most %3, %4 : (tensor<?x5xi32>, tensor<5xi32>) -> tensor<?x5xi1>
+  %8 = nn.equal %3, %4 : (tensor<?x5xi32>, tensor<5xi32>) -> tensor<?x5xi1>
+  %9 = nn.select %8, %3, %4 : (tensor<?x5xi1>, tensor<?x5xi32>, tensor<5xi32>) -> tensor<?x5xi32>
+  // CHECK: nn.cast %{{.*}} : tensor<?x5xi32> -> tensor<?x5xf32>
+  %10 = nn.cast %9 : tensor<?x5xi32> -> tensor<?x5xf32>
+  %11 = nn.cast %6 : tensor<?x5xi1> -> tensor<?x5xf32>
+  // CHECK: nn.scalar %{{.*}} : tensor<f32>
+  %12 = nn.scalar %length : tensor<f32>
+  %13 = nn.mul %10, %12 : (tensor<?x5xf32>, tensor<f32>) -> tensor<?x5xf32>
+  // CHECK: nn.index_select %{{.*}}, %{{.*}} dim 0
+  %14 = nn.index_select %x, %5 dim 0 : (tensor<?xf32>, tensor<?xi64>) -> tensor<?xf32>
+  %15 = nn.index_select_backward %14, %x, %5 dim 0
+    : (tensor<?xf32>, tensor<?xf32>, tensor<?xi64>) -> tensor<?xf32>
+  return %9, %13 : tensor<?x5xi32>, tensor<?x5xf32>
+}
+
+// Start and length of a range are numbers or values.
+// CHECK-LABEL: func @ranges
+func.func @ranges(%x: tensor<?x8xf32>, %i: index, %n: index)
+    -> (tensor<?x8xf32>, tensor<4x8xf32>, tensor<1x8xf32>, tensor<?x8xf32>) {
+  // CHECK: nn.slice %{{.*}} dim 0 start %{{.*}} length %{{.*}} : (tensor<?x8xf32>, index, index) -> tensor<?x8xf32>
+  %0 = nn.slice %x dim 0 start %i length %n : (tensor<?x8xf32>, index, index) -> tensor<?x8xf32>
+  // CHECK: nn.slice %{{.*}} dim 0 start %{{.*}} length 4 : (tensor<?x8xf32>, index) -> tensor<4x8xf32>
+  %1 = nn.slice %x dim 0 start %i length 4 : (tensor<?x8xf32>, index) -> tensor<4x8xf32>
+  // CHECK: nn.slice %{{.*}} dim 1 start 2 length %{{.*}} : (tensor<?x8xf32>, index) -> tensor<?x?xf32>
+  %2 = nn.slice %x dim 1 start 2 length %n : (tensor<?x8xf32>, index) -> tensor<?x?xf32>
+  // CHECK: nn.slice_backward %{{.*}}, %{{.*}} dim 1 start 2 length %{{.*}} :
+  %3 = nn.slice_backward %2, %x dim 1 start 2 length %n
+    : (tensor<?x?xf32>, tensor<?x8xf32>, index) -> tensor<?x8xf32>
+  // CHECK: nn.mean %{{.*}} over [0] keep
+  %4 = nn.mean %3 over [0] keep : (tensor<?x8xf32>) -> tensor<1x8xf32>
+  %5 = nn.broadcast %4, %x : (tensor<1x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %6 = nn.sum_to %5, %4 : (tensor<?x8xf32>, tensor<1x8xf32>) -> tensor<1x8xf32>
+  return %0, %1, %6, %5 : tensor<?x8xf32>, tensor<4x8xf32>, tensor<1x8xf32>, tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func @dropout
+func.func @dropout(%x: tensor<?x8xf32>, %seed: tensor<i64>, %step: tensor<i64>) -> tensor<?x8xf32> {
+  // CHECK: nn.dropout %{{.*}} probability 1.000000e-01 seed(%{{.*}}) step(%{{.*}}) place 3 : tensor<?x8xf32>
+  %0 = nn.dropout %x probability 0.1 seed(%seed) step(%step) place 3 : tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
+
 // CHECK-LABEL: func @loss
 func.func @loss(%x: tensor<?x256xf32>, %labels: tensor<?xi64>)
     -> (tensor<f32>, tensor<?xf32>, tensor<?x256xf32>) {

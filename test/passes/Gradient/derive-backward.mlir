@@ -41,6 +41,43 @@ func.func @loss(%x: tensor<?x8xf32>, %w: tensor<4x8xf32> {nn.parameter = "w"},
 
 // -----
 
+nn.parameter "t" : tensor<4xf32> init constant [0.0]
+nn.parameter "s" : tensor<4xf32> init constant [0.0]
+
+// No gradient passes through what is stopped, nor needs a derivative before it;
+// a dropout is derived by the same dropout, ranges of a joined tensor begin where
+// the parts before them end.
+// CHECK-LABEL: func @stopped
+// CHECK-LABEL: func @gradients
+// CHECK:       %[[T:.+]] = nn.stop_gradient
+// CHECK:       %[[M:.+]] = nn.maximum %[[T]], %[[T]]
+// CHECK:       %[[S:.+]] = nn.dropout %{{.*}} probability 5.000000e-01 seed(%[[N:.+]]) step(%[[N]]) place 7
+// CHECK:       %[[U:.+]] = nn.reshape %[[S]] sizes(%{{.*}}) : tensor<4xf32> -> tensor<?xf32>
+// CHECK:       nn.concat %[[U]], %[[M]], %[[U]] dim 0
+// CHECK-NOT:   nn.slice %{{.*}} length 4
+// CHECK:       %[[LENGTH:.+]] = tensor.dim %[[U]]
+// CHECK:       nn.slice %{{.*}} dim 0 start 0 length %[[LENGTH]]
+// CHECK:       %[[FIRST:.+]] = arith.addi %{{.*}}, %[[LENGTH]]
+// CHECK:       %[[SECOND:.+]] = arith.addi %[[FIRST]], %{{.*}}
+// CHECK:       nn.slice %{{.*}} dim 0 start %[[SECOND]] length %{{.*}}
+// CHECK:       nn.dropout %{{.*}} probability 5.000000e-01 seed(%[[N]]) step(%[[N]]) place 7
+// CHECK-NOT:   nn.stop_gradient
+// CHECK:       return
+func.func @stopped(%n: tensor<i64>, %four: index, %t: tensor<4xf32> {nn.parameter = "t"},
+                   %s: tensor<4xf32> {nn.parameter = "s"})
+    -> tensor<f32> attributes {nn.gradients = @gradients} {
+  %teacher = nn.stop_gradient %t : (tensor<4xf32>) -> tensor<4xf32>
+  %m = nn.maximum %teacher, %teacher : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = nn.dropout %s probability 0.5 seed(%n) step(%n) place 7 : tensor<4xf32>
+  %u = nn.reshape %d sizes(%four) : tensor<4xf32> -> tensor<?xf32>
+  %c = nn.concat %u, %m, %u dim 0 : (tensor<?xf32>, tensor<4xf32>, tensor<?xf32>) -> tensor<?xf32>
+  %e = nn.exp %c : (tensor<?xf32>) -> tensor<?xf32>
+  %r = nn.sum %e over [0] : (tensor<?xf32>) -> tensor<f32>
+  return %r : tensor<f32>
+}
+
+// -----
+
 nn.parameter "w" : tensor<8xf32> init constant [1.0] decay
 nn.parameter "r" : tensor<8xf32> init constant [1.0] floor 0.01
 

@@ -31,6 +31,53 @@ func.func @calls(%tokens: tensor<?x?xi64>, %w: tensor<256x64xf32>, %g: tensor<64
 
 // -----
 
+// Bounds of ranges are known or values. Where both are known, a range from the
+// end ends there.
+// COUNT: remark: [Passed] scheduled | Category:nn-to-exec | InPlace=0, Ops=6
+// CHECK-LABEL: func @ranges
+// CHECK:       exec.check %{{.*}} at_most %{{.*}}, "the start of a slice is negative"
+// CHECK:       exec.dense "aten::narrow"({{.*}} : tensor<?xf32>, index, index)
+// CHECK-SAME:  arguments [#exec.tensor<0>, 0, #exec.integer<1>, #exec.integer<2>] -> tensor<?xf32>
+// CHECK:       exec.dense "aten::narrow"
+// CHECK-SAME:  arguments [#exec.tensor<0>, 0, -2, 2] -> tensor<2xf32>
+// CHECK:       %[[END:.+]] = arith.addi
+// CHECK:       exec.dense "aten::slice_backward"({{.*}} %[[END]] : tensor<?xf32>, index, index, index)
+// CHECK-SAME:  arguments [#exec.tensor<0>, #exec.integers<[1]>, 0, #exec.integer<2>, #exec.integer<3>, 1]
+// CHECK:       exec.dense "aten::slice_backward"
+// CHECK-SAME:  arguments [#exec.tensor<0>, #exec.integers<[1]>, 0, -2, 9223372036854775807, 1]
+// CHECK:       exec.dense "aten::arange"(%{{.*}} : index) arguments [#exec.integer<0>, i64] -> tensor<?xi64>
+// CHECK:       exec.dense "aten::_to_copy"(%{{.*}} : tensor<?xi64>) arguments [#exec.tensor<0>, f32] -> tensor<?xf32>
+func.func @ranges(%x: tensor<?xf32>, %i: index, %n: index) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
+  %0 = nn.slice %x dim 0 start %i length %n : (tensor<?xf32>, index, index) -> tensor<?xf32>
+  %1 = nn.slice %x dim 0 start -2 length 2 : (tensor<?xf32>) -> tensor<2xf32>
+  %2 = nn.slice_backward %0, %x dim 0 start %i length %n
+    : (tensor<?xf32>, tensor<?xf32>, index, index) -> tensor<?xf32>
+  %3 = nn.slice_backward %1, %x dim 0 start -2 length 2
+    : (tensor<2xf32>, tensor<?xf32>) -> tensor<?xf32>
+  %4 = nn.iota length %n : tensor<?xi64>
+  %5 = nn.cast %4 : tensor<?xi64> -> tensor<?xf32>
+  return %2, %3, %5 : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
+}
+
+// -----
+
+// A dropout is a mask that is multiplied where it was made; one of probability 0
+// is nothing after canonicalisation.
+// CHECK-LABEL: func @dropout
+// CHECK-SAME:  (%[[X:.+]]: tensor<?x8xf32>, %[[SEED:.+]]: tensor<i64>, %[[STEP:.+]]: tensor<i64>)
+// CHECK-DAG:   %[[PLACE:.+]] = arith.constant dense<3> : tensor<i64>
+// CHECK:       %[[MASK:.+]] = exec.dense "aten::bernoulli.p"(%[[X]], %[[SEED]], %[[STEP]], %[[PLACE]] :
+// CHECK-SAME:  arguments [#exec.tensor<0>, 7.500000e-01, #exec.tensors<[1, 2, 3]>] -> tensor<?x8xf32>
+// CHECK:       exec.dense "aten::mul_.Tensor"(%[[MASK]], %[[X]] :
+// CHECK:       exec.dense "aten::mul_.Tensor"(%[[MASK]], %{{.*}} :
+// CHECK:       return %[[MASK]]
+func.func @dropout(%x: tensor<?x8xf32>, %seed: tensor<i64>, %step: tensor<i64>) -> tensor<?x8xf32> {
+  %0 = nn.dropout %x probability 0.25 seed(%seed) step(%step) place 3 : tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
+
+// -----
+
 // An operand that nothing reads afterwards is overwritten, unless it belongs
 // to the caller, is a view, or is given back.
 // COUNT: remark: [Passed] scheduled | Category:nn-to-exec | InPlace=0
@@ -105,17 +152,47 @@ func.func @functional(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<f32>)
 
 // -----
 
+// Functions of floats overwrite their operand; views and what a derivative still
+// reads stay.
+// COUNT: remark: [Passed] scheduled | Category:nn-to-exec | InPlace=5
+// CHECK-LABEL: func @functions
+// CHECK:       %[[D:.+]] = exec.dense "aten::div.Tensor"
+// CHECK:       exec.dense "aten::exp_"(%[[D]]
+// CHECK:       exec.dense "aten::cos_"(%[[D]]
+// CHECK:       exec.dense "aten::neg_"(%[[D]]
+// CHECK:       %[[V:.+]] = exec.dense "aten::detach"(%[[D]]
+// CHECK:       %[[S:.+]] = exec.dense "aten::sigmoid"(%[[V]]
+// CHECK:       exec.dense "aten::_softmax.out"(%[[S]], %[[S]]
+// CHECK:       exec.dense "aten::sin_"(%[[S]]
+// CHECK:       return %[[S]]
+func.func @functions(%x: tensor<?x64xf32>, %y: tensor<?x1xf32>) -> tensor<?x64xf32> {
+  %0 = nn.div %x, %y : (tensor<?x64xf32>, tensor<?x1xf32>) -> tensor<?x64xf32>
+  %1 = nn.exp %0 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %2 = nn.cos %1 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %3 = nn.neg %2 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %4 = nn.stop_gradient %3 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %5 = nn.sigmoid %4 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %6 = nn.softmax %5 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %7 = nn.sin %6 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  return %7 : tensor<?x64xf32>
+}
+
+// -----
+
 // Filled tensors: zeros are allocated, scalars are constants.
 // CHECK-LABEL: func @filled
 // CHECK:       exec.alloc(%{{.*}}) zero : tensor<?x4xf32>
 // CHECK:       arith.constant dense<1.000000e+00> : tensor<f32>
 // CHECK:       exec.dense "aten::full"(%{{.*}} : index, index) arguments [#exec.integers<[0, 1]>, 2.000000e+00, f32] -> tensor<?x4xf32>
-func.func @filled(%n: index) -> (tensor<?x4xf32>, tensor<f32>, tensor<?x4xf32>) {
+// CHECK:       exec.dense "aten::full"(%{{.*}} : index) arguments [#exec.integers<[0]>, 7, i32] -> tensor<?xi32>
+func.func @filled(%n: index) -> (tensor<?x4xf32>, tensor<f32>, tensor<?x4xf32>, tensor<?xi32>) {
   %c0 = arith.constant 0.0 : f32
   %c1 = arith.constant 1.0 : f32
   %c2 = arith.constant 2.0 : f32
   %0 = tensor.splat %c0[%n] : tensor<?x4xf32>
   %1 = tensor.splat %c1 : tensor<f32>
   %2 = tensor.splat %c2[%n] : tensor<?x4xf32>
-  return %0, %1, %2 : tensor<?x4xf32>, tensor<f32>, tensor<?x4xf32>
+  %c7 = arith.constant 7 : i32
+  %3 = tensor.splat %c7[%n] : tensor<?xi32>
+  return %0, %1, %2, %3 : tensor<?x4xf32>, tensor<f32>, tensor<?x4xf32>, tensor<?xi32>
 }
