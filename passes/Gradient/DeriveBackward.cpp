@@ -198,7 +198,8 @@ private:
       return failure();
     auto optimizer = loss->getAttrOfType<nn::AdamWAttr>(nn::kOptimizerAttr);
     if (optimizer &&
-        (failed(addTrainStep(loss, optimizer, *trained, symbols)) ||
+        (failed(verifyGroups(loss, optimizer, *trained)) ||
+         failed(addTrainStep(loss, optimizer, *trained, symbols)) ||
          failed(addUpdate(loss, optimizer, *trained, symbols))))
       return failure();
     return addGradients(loss, name.getAttr(), *trained, symbols);

@@ -1,13 +1,15 @@
 //===- TrainingStep.cpp - Clipping and the optimizer's update -------------===//
 //
-// Gradients are scaled by min(1, clip / (norm + epsilon)), parameters with and
-// without weight decay are updated apart, and bounded parameters are clamped
-// last.
+// Gradients are scaled by min(1, clip / (norm + epsilon)), parameters of
+// different settings, and those with and without weight decay, are updated
+// apart, and bounded parameters are clamped last.
 //
 //===----------------------------------------------------------------------===//
 
 #include "passes/Gradient/TrainingStep.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -61,6 +63,172 @@ static Value clippingScale(OpBuilder &builder, Location loc, Value norm,
   return nn::MaximumOp::create(builder, loc, ratio, scalar(builder, loc, 1.0));
 }
 
+namespace {
+/// Parameters that one op updates: numbers among those that are trained.
+struct UpdateGroup {
+  nn::GroupAttr settings; ///< null: those of the optimizer
+  bool isDecayed = false;
+  SmallVector<unsigned> members;
+};
+
+/// New values of parameters and moments.
+struct Updated {
+  SmallVector<Value> params, first, second;
+};
+
+/// Emits the update of all trained parameters.
+class Update {
+public:
+  Update(OpBuilder &builder, Location loc, nn::AdamWAttr optimizer,
+         ArrayRef<TrainedParameter> trained)
+      : builder(builder), loc(loc), optimizer(optimizer), trained(trained) {}
+
+  Value step, rate;
+  SmallVector<Value> first, second; ///< moments
+
+  /// The norm of what is clipped together by the optimizer's own bound.
+  Value emitNorms(ValueRange gradients);
+  Updated emit(ValueRange params, ValueRange gradients);
+
+private:
+  SmallVector<UpdateGroup> getGroups() const;
+  nn::GroupAttr find(nn::ParameterOp parameter) const;
+  Value emitNorm(ArrayRef<unsigned> members, ValueRange gradients);
+  void emitGroup(const UpdateGroup &group, ValueRange params,
+                 ValueRange gradients, Updated &updated);
+
+  OpBuilder &builder;
+  Location loc;
+  nn::AdamWAttr optimizer;
+  ArrayRef<TrainedParameter> trained;
+  /// What gradients are divided by, by settings with a bound of their own; null
+  /// stands for those of the optimizer.
+  llvm::MapVector<nn::GroupAttr, Value> scales;
+};
+} // namespace
+
+nn::GroupAttr Update::find(nn::ParameterOp parameter) const {
+  for (nn::GroupAttr group : optimizer.getGroups())
+    if (group.getName() == parameter.getGroupAttr())
+      return group;
+  return {};
+}
+
+SmallVector<UpdateGroup> Update::getGroups() const {
+  SmallVector<UpdateGroup> groups;
+  for (bool isDecayed : {true, false})
+    for (auto [i, entry] : llvm::enumerate(trained)) {
+      nn::ParameterOp parameter = entry.definition;
+      if (parameter.getDecay() != isDecayed)
+        continue;
+      nn::GroupAttr settings = find(parameter);
+      auto *known = llvm::find_if(groups, [&](const UpdateGroup &group) {
+        return group.settings == settings && group.isDecayed == isDecayed;
+      });
+      if (known == groups.end())
+        known = &groups.emplace_back(UpdateGroup{settings, isDecayed, {}});
+      known->members.push_back(i);
+    }
+  return groups;
+}
+
+Value Update::emitNorm(ArrayRef<unsigned> members, ValueRange gradients) {
+  if (members.empty())
+    return scalar(builder, loc, 0.0);
+  SmallVector<Value> picked = llvm::map_to_vector(
+      members, [&](unsigned i) -> Value { return gradients[i]; });
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  return nn::GlobalNormOp::create(builder, loc, type, picked);
+}
+
+Value Update::emitNorms(ValueRange gradients) {
+  llvm::MapVector<nn::GroupAttr, SmallVector<unsigned>> clipped;
+  clipped[{}]; // First, and there if no parameter is of it.
+  for (auto [i, entry] : llvm::enumerate(trained)) {
+    nn::GroupAttr settings = find(entry.definition);
+    clipped[settings && settings.getClip() ? settings : nn::GroupAttr()]
+        .push_back(i);
+  }
+  Value common;
+  for (auto &[settings, members] : clipped) {
+    Value norm = emitNorm(members, gradients);
+    FloatAttr clip = settings ? settings.getClip() : optimizer.getClip();
+    scales[settings] =
+        clippingScale(builder, loc, norm, clip.getValueAsDouble());
+    if (!settings)
+      common = norm;
+  }
+  return common;
+}
+
+void Update::emitGroup(const UpdateGroup &group, ValueRange params,
+                       ValueRange gradients, Updated &updated) {
+  auto pick = [&](ValueRange values) {
+    return llvm::map_to_vector(group.members,
+                               [&](unsigned i) -> Value { return values[i]; });
+  };
+  nn::GroupAttr settings = group.settings;
+  FloatAttr decay = optimizer.getDecay();
+  Value ownRate = rate;
+  if (settings) {
+    if (settings.getDecay())
+      decay = settings.getDecay();
+    if (settings.getRate().getValueAsDouble() != 1.0)
+      ownRate = nn::ScaleOp::create(builder, loc, rate, settings.getRate());
+  }
+  Value scale = scales.lookup(settings && settings.getClip() ? settings
+                                                             : nn::GroupAttr());
+  auto update = nn::AdamWOp::create(
+      builder, loc, pick(params), pick(gradients), pick(first), pick(second),
+      step, ownRate, scale,
+      group.isDecayed ? decay : builder.getF64FloatAttr(0.0),
+      builder.getArrayAttr({optimizer.getBeta1(), optimizer.getBeta2()}),
+      optimizer.getEpsilon());
+  for (auto [i, p, m, v] : llvm::zip_equal(group.members, update.getNewParams(),
+                                           update.getNewFirstMoments(),
+                                           update.getNewSecondMoments())) {
+    updated.params[i] = p;
+    updated.first[i] = m;
+    updated.second[i] = v;
+  }
+}
+
+Updated Update::emit(ValueRange params, ValueRange gradients) {
+  size_t count = params.size();
+  Updated updated{SmallVector<Value>(count), SmallVector<Value>(count),
+                  SmallVector<Value>(count)};
+  for (const UpdateGroup &group : getGroups())
+    emitGroup(group, params, gradients, updated);
+  for (auto [param, entry] : llvm::zip_equal(updated.params, trained)) {
+    nn::ParameterOp definition = entry.definition;
+    if (definition.getFloor() || definition.getCeiling())
+      param =
+          nn::ClampOp::create(builder, loc, param, definition.getFloorAttr(),
+                              definition.getCeilingAttr());
+  }
+  return updated;
+}
+
+LogicalResult passes::verifyGroups(func::FuncOp loss, nn::AdamWAttr optimizer,
+                                   ArrayRef<TrainedParameter> trained) {
+  llvm::SmallSetVector<StringAttr, 4> names;
+  for (nn::GroupAttr group : optimizer.getGroups())
+    if (!names.insert(group.getName()))
+      return loss.emitError("the optimizer has two groups ") << group.getName();
+  for (const TrainedParameter &entry : trained) {
+    nn::ParameterOp parameter = entry.definition;
+    StringAttr group = parameter.getGroupAttr();
+    if (!group || names.contains(group))
+      continue;
+    InFlightDiagnostic diag =
+        parameter.emitOpError("is of group ")
+        << group << ", which the optimizer of the loss does not have";
+    diag.attachNote(loss.getLoc()) << "the loss";
+    return diag;
+  }
+  return success();
+}
+
 void passes::appendUpdate(func::FuncOp function, nn::AdamWAttr optimizer,
                           ArrayRef<TrainedParameter> trained, ValueRange params,
                           ValueRange gradients) {
@@ -70,71 +238,32 @@ void passes::appendUpdate(func::FuncOp function, nn::AdamWAttr optimizer,
   auto mark = [&](StringRef name) {
     return builder.getNamedAttr(name, builder.getUnitAttr());
   };
+  Update update(builder, loc, optimizer, trained);
+  update.rate = addArgument(function, f32Scalar, mark(nn::kRateAttr));
+  update.step = addArgument(function, f32Scalar, mark(nn::kStepAttr));
+  auto addMoments = [&](StringRef name, SmallVector<Value> &moments) {
+    for (auto [param, entry] : llvm::zip_equal(params, trained))
+      moments.push_back(addArgument(function, param.getType(),
+                                    markOf(name, entry.definition)));
+  };
+  addMoments(nn::kFirstMomentAttr, update.first);
+  addMoments(nn::kSecondMomentAttr, update.second);
 
-  Value rate = addArgument(function, f32Scalar, mark(nn::kRateAttr));
-  Value step = addArgument(function, f32Scalar, mark(nn::kStepAttr));
-  SmallVector<Value> first, second;
-  for (auto [param, entry] : llvm::zip_equal(params, trained))
-    first.push_back(
-        addArgument(function, param.getType(),
-                    markOf(nn::kFirstMomentAttr, entry.definition)));
-  for (auto [param, entry] : llvm::zip_equal(params, trained))
-    second.push_back(
-        addArgument(function, param.getType(),
-                    markOf(nn::kSecondMomentAttr, entry.definition)));
-
-  Value norm = nn::GlobalNormOp::create(builder, loc, f32Scalar, gradients);
-  Value scale =
-      clippingScale(builder, loc, norm, optimizer.getClip().getValueAsDouble());
-
-  SmallVector<Value> newParams(params.size()), newFirst(params.size()),
-      newSecond(params.size());
-  for (bool decayed : {true, false}) {
-    SmallVector<unsigned> group;
-    for (auto [i, entry] : llvm::enumerate(trained))
-      if (nn::ParameterOp(entry.definition).getDecay() == decayed)
-        group.push_back(i);
-    if (group.empty())
-      continue;
-    auto pick = [&](ValueRange values) {
-      return llvm::map_to_vector(
-          group, [&](unsigned i) -> Value { return values[i]; });
-    };
-    auto update = nn::AdamWOp::create(
-        builder, loc, pick(params), pick(gradients), pick(first), pick(second),
-        step, rate, scale,
-        decayed ? optimizer.getDecay() : builder.getF64FloatAttr(0.0),
-        builder.getArrayAttr({optimizer.getBeta1(), optimizer.getBeta2()}),
-        optimizer.getEpsilon());
-    for (auto [i, p, m, v] : llvm::zip_equal(group, update.getNewParams(),
-                                             update.getNewFirstMoments(),
-                                             update.getNewSecondMoments())) {
-      newParams[i] = p;
-      newFirst[i] = m;
-      newSecond[i] = v;
-    }
-  }
-  for (auto [param, entry] : llvm::zip_equal(newParams, trained)) {
-    nn::ParameterOp definition = entry.definition;
-    if (definition.getFloor() || definition.getCeiling())
-      param =
-          nn::ClampOp::create(builder, loc, param, definition.getFloorAttr(),
-                              definition.getCeilingAttr());
-  }
-
-  Value next = nn::AddOp::create(builder, loc, step, scalar(builder, loc, 1.0));
+  Value norm = update.emitNorms(gradients);
+  Updated updated = update.emit(params, gradients);
+  Value next =
+      nn::AddOp::create(builder, loc, update.step, scalar(builder, loc, 1.0));
   SmallVector<Value> values{norm, next};
-  SmallVector<NamedAttribute> attributes{
-      builder.getNamedAttr(nn::kNormAttr, builder.getUnitAttr()),
-      mark(nn::kStepAttr)};
+  SmallVector<NamedAttribute> attributes{mark(nn::kNormAttr),
+                                         mark(nn::kStepAttr)};
   auto append = [&](StringRef name, ValueRange group) {
     for (auto [value, entry] : llvm::zip_equal(group, trained)) {
       values.push_back(value);
       attributes.push_back(markOf(name, entry.definition));
     }
   };
-  append(nn::kParameterAttr, newParams);
-  append(nn::kFirstMomentAttr, newFirst);
-  append(nn::kSecondMomentAttr, newSecond);
+  append(nn::kParameterAttr, updated.params);
+  append(nn::kFirstMomentAttr, updated.first);
+  append(nn::kSecondMomentAttr, updated.second);
   appendResults(function, values, attributes);
 }

@@ -26,6 +26,11 @@ void appendUpdate(mlir::func::FuncOp function, nn::AdamWAttr optimizer,
                   llvm::ArrayRef<TrainedParameter> trained,
                   mlir::ValueRange params, mlir::ValueRange gradients);
 
+/// Whether the optimizer of a loss has the groups that its parameters name.
+llvm::LogicalResult verifyGroups(mlir::func::FuncOp loss,
+                                 nn::AdamWAttr optimizer,
+                                 llvm::ArrayRef<TrainedParameter> trained);
+
 /// Adds results to a function and to its return, each with one attribute.
 void appendResults(mlir::func::FuncOp function, mlir::ValueRange values,
                    llvm::ArrayRef<mlir::NamedAttribute> attributes);

@@ -71,6 +71,26 @@ def Nn_AdamWOp : Nn_Op<"adamw", [Pure, AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
+def Nn_GroupAttr : AttrDef<Nn_Dialect, "Group"> {
+  let mnemonic = "group";
+  let summary = "settings of the optimizer for some parameters";
+  let description = [{
+    For parameters of the group of that name: their learning rate is `rate`
+    times that of the step; `decay`, if given, is their weight decay; with
+    `clip` their gradients are clipped by themselves to that global norm (0: not
+    at all), and are no part of the norm by which others are clipped.
+
+    ```mlir
+    #nn.group<"encoder" rate = 0.5 decay = 0.0 clip = 5.0>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "::mlir::FloatAttr":$rate,
+    OptionalParameter<"::mlir::FloatAttr">:$decay,
+    OptionalParameter<"::mlir::FloatAttr">:$clip);
+  let assemblyFormat = [{ `<` $name `rate` `=` $rate (`decay` `=` $decay^)?
+    (`clip` `=` $clip^)? `>` }];
+}
+
 def Nn_AdamWAttr : AttrDef<Nn_Dialect, "AdamW"> {
   let mnemonic = "adamw";
   let summary = "how a loss is minimised by AdamW";
@@ -81,7 +101,8 @@ def Nn_AdamWAttr : AttrDef<Nn_Dialect, "AdamW"> {
     loss takes; both then the learning rate, the number of the step (from 1)
     and the moments, and give the new parameters and moments. Gradients are
     clipped to the global norm `clip` (0: not at all). Parameters that an
-    `nn.parameter` marks `decay` are decayed.
+    `nn.parameter` marks `decay` are decayed. `groups` are settings for the
+    parameters that name them.
 
     ```mlir
     #nn.adamw<beta1 = 0.9, beta2 = 0.95, epsilon = 1.0e-8, decay = 0.1, clip = 1.0, update = @update, train_step = @train_step>
@@ -89,11 +110,11 @@ def Nn_AdamWAttr : AttrDef<Nn_Dialect, "AdamW"> {
   }];
   let parameters = (ins "::mlir::FloatAttr":$beta1, "::mlir::FloatAttr":$beta2,
     "::mlir::FloatAttr":$epsilon, "::mlir::FloatAttr":$decay,
-    "::mlir::FloatAttr":$clip, "::mlir::FlatSymbolRefAttr":$update,
-    "::mlir::FlatSymbolRefAttr":$trainStep);
+    "::mlir::FloatAttr":$clip, OptionalArrayRefParameter<"GroupAttr">:$groups,
+    "::mlir::FlatSymbolRefAttr":$update, "::mlir::FlatSymbolRefAttr":$trainStep);
   let assemblyFormat = [{ `<` `beta1` `=` $beta1 `,` `beta2` `=` $beta2 `,`
     `epsilon` `=` $epsilon `,` `decay` `=` $decay `,` `clip` `=` $clip `,`
-    `update` `=` $update `,` `train_step` `=` $trainStep `>` }];
+    (`groups` `=` `[` $groups^ `]` `,`)? `update` `=` $update `,` `train_step` `=` $trainStep `>` }];
 }
 
 #endif // SEXTANT_NN_OPTIMIZER_TD

@@ -27,7 +27,7 @@ def Nn_ParameterOp : Nn_Op<"parameter"> {
     `nn.parameter`. `init` is `constant [c]`, `normal [mean, deviation]`,
     `uniform [low, high]` or `given`, with `values` if the program brings them.
     `frozen` parameters are not trained, `decay` ones are decayed by the
-    optimizer, `floor` and `ceiling` bound the values after initialisation and
+    optimizer (`group` names settings of it: `#nn.group`), `floor` and `ceiling` bound the values after initialisation and
     after each optimizer step.
 
     ```mlir
@@ -36,11 +36,11 @@ def Nn_ParameterOp : Nn_Op<"parameter"> {
   }];
   let arguments = (ins StrAttr:$name, TypeAttrOf<Nn_Tensor>:$type, Nn_InitAttr:$init,
     OptionalAttr<F64ArrayAttr>:$initArgs, OptionalAttr<ElementsAttr>:$values,
-    UnitAttr:$frozen, UnitAttr:$decay, OptionalAttr<F64Attr>:$floor,
+    UnitAttr:$frozen, UnitAttr:$decay, OptionalAttr<StrAttr>:$group, OptionalAttr<F64Attr>:$floor,
     OptionalAttr<F64Attr>:$ceiling);
   let assemblyFormat = [{
     $name `:` $type `init` $init ($initArgs^)? (`values` $values^)?
-    (`frozen` $frozen^)? (`decay` $decay^)? (`floor` $floor^)?
+    (`frozen` $frozen^)? (`decay` $decay^)? (`group` $group^)? (`floor` $floor^)?
     (`ceiling` $ceiling^)? attr-dict
   }];
   let hasVerifier = 1;

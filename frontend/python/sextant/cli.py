@@ -148,6 +148,29 @@ def _add_train(commands) -> None:
         "(default none)",
     )
     _add_data(parser, argparse.SUPPRESS)
+    parser.add_argument(
+        "--train",
+        default=argparse.SUPPRESS,
+        metavar="PATTERN,...",
+        type=lambda text: [p.strip() for p in text.split(",") if p.strip()],
+        help="parameters that are trained, the others are frozen: an encoding, or parts of "
+        'names such as "fire,embedding,norm,layers.0" (default: all)',
+    )
+    parser.add_argument(
+        "--init",
+        default=argparse.SUPPRESS,
+        metavar="RUN",
+        help="a run whose parameters this one begins with; those of new encodings begin as ever",
+    )
+    parser.add_argument(
+        "--group",
+        dest="groups",
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="PATTERN: SETTING",
+        help='settings of the optimizer for some parameters, such as "fire: rate=0.5, decay=0, '
+        'clip=5": rate is a factor, clip bounds their gradients alone; may be given again',
+    )
     for field in fields(TrainConfig):
         if field.name in _HELP:
             parser.add_argument(
@@ -191,6 +214,8 @@ def _train(options) -> None:
     given = {f.name: getattr(options, f.name) for f in fields(TrainConfig) if f.name in options}
     # A run goes on from anywhere.
     given["data"] = [os.path.abspath(path) for path in given.get("data", [])]
+    if "init" in given:
+        given["init"] = os.path.abspath(given["init"])
     path = Path(options.folder) / CHECKPOINT
     resume = not options.fresh and path.exists()
     if resume:

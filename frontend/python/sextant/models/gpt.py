@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from .. import definitions
 from ..definitions import EncodingLike
 from ..errors import nearest
+from .groups import Group, arrange
 from .places import ATTENTION, EMBEDDING, Placed, acts_in, parameters, place
 from .printer import Function, Input, Parameter, Value, number
 
@@ -57,7 +58,9 @@ class Config:
     Weights start uniform in +-1 / sqrt(fan in), the embedding normal with deviation
     0.02. ``residual``: whether weights that write into the residual stream start
     divided by sqrt(2 layers) ("scaled", as in GPT-2) or like the others ("plain").
-    ``beta1`` to ``clip`` are settings of AdamW; matrices decay.
+    ``beta1`` to ``clip`` are settings of AdamW; matrices decay. ``groups``: other
+    settings for some parameters. ``trained``: patterns of the parameters that are
+    trained, the others are frozen; none for all. groups.py says what patterns name.
     """
 
     encodings: tuple[EncodingLike, ...] = ("causal",)
@@ -79,6 +82,8 @@ class Config:
     adam_epsilon: float = 1e-8
     decay: float = 0.01
     clip: float = 1.0
+    groups: tuple[Group, ...] = ()
+    trained: tuple[str, ...] = ()
 
     def __post_init__(self):
         if self.style not in STYLES:
@@ -180,6 +185,8 @@ class _Model:
         self._declare_norm("norm")
         if not c.tied:
             self._declare_weight("head", c.vocabulary, c.width, bias=False)
+        arranged = arrange(self.parameters.values(), c.groups, c.trained)
+        self.parameters = {p.name: p for p in arranged}
 
     def _declare_layer(self, prefix: str) -> None:
         c = self.config
@@ -241,10 +248,12 @@ class _Model:
 
     def text(self) -> str:
         c = self.config
+        groups = ", ".join(g.text() for g in c.groups)
+        groups = f"groups = [{groups}], " if groups else ""
         optimizer = (
             f"#nn.adamw<beta1 = {number(c.beta1)}, beta2 = {number(c.beta2)}, "
             f"epsilon = {number(c.adam_epsilon)}, decay = {number(c.decay)}, "
-            f"clip = {number(c.clip)}, update = @update, train_step = @train_step>"
+            f"clip = {number(c.clip)}, {groups}update = @update, train_step = @train_step>"
         )
         attributes = f"nn.gradients = @gradients, nn.optimizer = {optimizer}"
         parts = [self.definitions]

@@ -35,7 +35,7 @@ class Parameter:
     """A parameter of the model.
 
     ``init``: as ``nn.parameter`` has it ("normal [0.0, 0.02]"). ``decay``: the
-    optimizer decays it.
+    optimizer decays it, with the settings of its ``group`` if that has a name.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Parameter:
     frozen: bool = False
     floor: float | None = None
     ceiling: float | None = None
+    group: str = ""
 
     @property
     def type(self) -> str:
@@ -54,6 +55,7 @@ class Parameter:
         line = f'  nn.parameter "{self.name}" : {self.type} init {self.init}'
         line += " frozen" if self.frozen else ""
         line += " decay" if self.decay else ""
+        line += f' group "{self.group}"' if self.group else ""
         if self.floor is not None:
             line += f" floor {number(self.floor)}"
         if self.ceiling is not None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from ..errors import nearest
+from ..models.groups import Group
 
 # Stands for the empty list of encodings (NoPE).
 NONE = "none"
@@ -22,6 +23,9 @@ class TrainConfig:
     warm-up; then the rate falls linearly to ``final`` times its peak ``lr``.
     ``residual``: initial scale of the residual stream's weights, "scaled" or "plain"
     (`models.gpt.Config`). ``clip``: bound on the global norm of the gradients.
+    ``groups``: settings of the optimizer for some parameters, as ``fire: rate=0.5``
+    (`models.groups.Group`); ``train``: patterns of the parameters that are trained, none
+    for all. ``init``: the folder of a run whose parameters this one begins with.
     ``max_position``: not 0 for random positions below it, in training and evaluation,
     drawn for each layer, or for the whole model if ``positions_per`` is "model".
     """
@@ -47,6 +51,9 @@ class TrainConfig:
     positions_per: str = "layer"
     seed: int = 0
     data: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    train: tuple[str, ...] = ()
+    init: str = ""
     target: str = "cpu"
 
     def __post_init__(self):
@@ -57,6 +64,9 @@ class TrainConfig:
             others = ", ".join(e for e in self.encodings if e != NONE)
             raise ValueError(f'"{NONE}" means no encoding and stands alone, got {others} with it')
         self.data = tuple(str(Path(d)) for d in self.data)
+        self.groups, self.train = tuple(self.groups), tuple(self.train)
+        for group in self.groups:
+            Group.parse(group)
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(field.default, int) and not 0 <= value < 2**31:

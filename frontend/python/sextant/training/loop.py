@@ -16,6 +16,7 @@ from ..errors import RunError
 from ..files import remove_unfinished
 from ..memory import gibibytes
 from ..report.results import CHECKPOINT, LOG
+from .begin import begin_from
 from .config import TrainConfig
 from .data import Text, batch_at, load_text
 from .interruption import Interrupted, Interruption
@@ -43,9 +44,12 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
         check_uses(config)
         model = Model(config)
     begins = f"goes on after step {run.step}" if run else "begins anew"
+    if config.init and not run:
+        new = begin_from(model, config.init)
+        begins = f"begins with the parameters of {config.init}, {len(new)} tensors are new"
     return [
         f"{config.name}: {config.style}, {config.layers} layers of width {config.width}, "
-        f"{model.size:,} trained parameters",
+        f"{model.size:,} trained parameters, {model.frozen_size:,} frozen",
         f"text: {text.source}, {len(text.train):,} bytes to train on",
         f"{config.steps} steps of {config.batch} x {config.length} bytes, seed {config.seed}; "
         f"{folder} {begins}",
@@ -94,6 +98,8 @@ def train(
             model = Model(config)
         if run is not None:
             run.load_into(model)
+        elif config.init:
+            begin_from(model, config.init)
 
         def keep(step: int) -> None:
             save(model, text, found, step, path, extended)

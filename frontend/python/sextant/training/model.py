@@ -8,6 +8,7 @@ from .. import definitions
 from ..errors import RunError
 from ..memory import gibibytes, memory_limit
 from ..models.gpt import Config, build, build_rows
+from ..models.groups import Group
 from ..program import Program, compile
 from ..random_positions import random_positions
 from .config import TrainConfig
@@ -86,6 +87,8 @@ class Model:
             beta2=config.beta2,
             decay=config.weight_decay,
             clip=config.clip,
+            groups=tuple(map(Group.parse, config.groups)),
+            trained=config.train,
             positions=config.positions_per if config.max_position else "index",
         )
         self.program = compile(build(self.shape), target=config.target, file="<gpt>")
@@ -105,6 +108,11 @@ class Model:
             for name, p in self.program.parameters.items()
             if not p["frozen"]
         )
+
+    @property
+    def frozen_size(self) -> int:
+        """Number of the other parameters' elements."""
+        return sum(tensor.numel() for tensor in self.params.values()) - self.size
 
     def step(self, tokens: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
         """One step of training on (batch, length) i64; gives its loss."""

@@ -219,7 +219,9 @@ def open_run(
             run.settings = with_settings(config.encodings, settings, run.path.parent)
             config = replace(config, encodings=run.settings.encodings)
         model = Model(config)
-        frozen = {n for n, p in model.program.parameters.items() if p["frozen"]}
+        # Of the encodings' definitions, not of the run's choice of what it trains.
+        made = {p.name for p in definitions.signature(uses_of(config)).params if not p.trained}
+        frozen = {n for n in model.params if any(n.endswith(f".{m}") for m in made)}
         try:
             run.load_into(model, {n for n in frozen if run.settings.concern(n)})
         except CheckpointError as error:

@@ -1,0 +1,175 @@
+"""Parameters that are trained, or have settings of the optimizer of their own, by
+patterns of their names; runs that begin with the parameters of another."""
+
+import pytest
+import torch
+
+import sextant
+from sextant.cli import main
+from sextant.models import gpt
+from sextant.models.groups import Group, matches
+from sextant.training.state import read_state
+
+NAMES = [
+    "embedding.weight",
+    "layers.0.norm1.weight",
+    "layers.1.norm2.bias",
+    "layers.1.attention.fire.w1",
+    "layers.12.query.weight",
+    "attention.t5_bias.table",
+    "norm.weight",
+]
+
+
+@pytest.mark.parametrize(
+    "pattern, found",
+    [
+        ("fire", [3]),
+        ("norm", [1, 2, 6]),
+        ("norm1", [1]),
+        ("layers.1", [2, 3]),
+        ("t5_bias.table", [5]),
+        ("layers.*.weight", [1, 4]),
+        ("bias", [2]),
+        ("t5", []),
+    ],
+)
+def test_patterns(pattern, found):
+    assert [i for i, name in enumerate(NAMES) if matches(pattern, name)] == found
+
+
+def test_groups_as_text():
+    assert Group.parse(" fire : rate=0.5, decay=0 clip=5") == Group("fire", 0.5, 0.0, 5.0)
+    for text, message in [
+        ("fire", "has no settings"),
+        ("fire: rat=1", 'unknown setting "rat".*"rate"'),
+        ("fire: rate=fast", "rate=fast is no number"),
+        ("fire: clip=-1", "clip must be finite and not negative, got -1"),
+        (": clip=1", "needs a pattern"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            Group.parse(text)
+
+
+SMALL = dict(layers=2, width=32, heads=2, encodings=("causal", "fire"))
+
+
+def test_patterns_that_name_nothing_are_errors():
+    with pytest.raises(ValueError, match='"fir" names no parameter that can be trained.*"fire"'):
+        gpt.gpt(trained=("fir",), **SMALL)
+    with pytest.raises(ValueError, match='"causal" names no parameter'):
+        gpt.gpt(groups=(Group("causal", 0.5),), **SMALL)
+    with pytest.raises(ValueError, match="two groups have one pattern"):
+        gpt.gpt(groups=(Group("fire", 0.5), Group("fire", 2.0)), **SMALL)
+
+
+GROUPS = (
+    Group("fire", rate=0.25, clip=0.01),
+    Group("layers.1", decay=0.5),
+    Group("embedding", rate=2.0, decay=0.0, clip=0.0),
+)
+
+
+def test_training_steps_equal_torch(seed):
+    """Three steps, against AdamW of PyTorch with a group of settings per parameter, its
+    gradients clipped apart or together."""
+    config = gpt.Config(groups=GROUPS, decay=0.1, clip=0.5, adam_epsilon=1e-3, **SMALL)
+    program = sextant.compile(gpt.build(config), target="cpu")
+    params = program.init_params(seed)
+    weights = {
+        n: p.clone().requires_grad_()
+        for n, p in params.items()
+        if not program.parameters[n]["frozen"]
+    }
+    group = {n: next((g for g in GROUPS if matches(g.pattern, n)), Group("none")) for n in weights}
+
+    def decay(name, p):
+        own = group[name].decay
+        is_matrix = name.endswith(".weight") and p.dim() == 2
+        return (config.decay if own is None else own) if is_matrix else 0.0
+
+    optimizer = torch.optim.AdamW(
+        [{"params": [p], "weight_decay": decay(n, p)} for n, p in weights.items()],
+        betas=(config.beta1, config.beta2),
+        eps=config.adam_epsilon,
+    )
+    state = {"step": torch.tensor(1.0), "learning_rate": torch.tensor(1e-2)}
+    for name, p in weights.items():
+        state |= {f"{name}:{m}_moment": torch.zeros_like(p) for m in ("first", "second")}
+    for _ in range(3):
+        tokens, labels = torch.randint(0, config.vocabulary, (2, 2, 16))
+        inputs = {"tokens": tokens, "labels": labels}
+        gradients = program.run(
+            "gradients", {**inputs, **{n: p.detach() for n, p in params.items()}}
+        )
+        found = dict(zip(program.results("gradients"), gradients))
+        result = program.run("train_step", {**inputs, **params, **state})
+        norm = dict(zip(program.results("train_step"), result))["gradient_norm"]
+        for (name, p), settings in zip(weights.items(), optimizer.param_groups):
+            p.grad = found[f"{name}:gradient"].clone()
+            settings["lr"] = 1e-2 * group[name].rate
+        together = [p for n, p in weights.items() if group[n].clip is None]
+        # A clip of 0 in the group of the embedding: as it is.
+        own = [p for n, p in weights.items() if group[n].pattern == "fire"]
+        want = torch.nn.utils.clip_grad_norm_(together, config.clip)
+        torch.nn.utils.clip_grad_norm_(own, 0.01)
+        optimizer.step()
+        assert norm.item() == pytest.approx(want.item(), rel=1e-3)
+    for name, p in weights.items():
+        low, high = (program.parameters[name].get(b) for b in ("floor", "ceiling"))
+        assert low is None and high is None
+        # Roundings of f32, in gradients that differ by an order of sums in the norm.
+        assert (params[name] - p).abs().max().item() < 1e-5, name
+
+
+def test_frozen_parameters_have_no_gradients_and_no_moments():
+    program = sextant.compile(gpt.gpt(trained=("fire", "norm"), **SMALL))
+    found = [n.removesuffix(":gradient") for n in program.results("gradients") if ":" in n]
+    assert found and all(matches("fire", n) or matches("norm", n) for n in found)
+    assert not any(n.startswith("embedding") and ":" in n for n in program.arguments("train_step"))
+    # All of the model's backward below the first encoding is gone with them.
+    assert {n for n, p in program.parameters.items() if not p["frozen"]} == set(found)
+
+
+TINY = "--layers 1 --width 16 --heads 2 --length 16 --batch 2 --steps 2 --warmup 1 --quiet".split()
+
+
+def params_of(folder):
+    return read_state(folder).checkpoint.part("param")
+
+
+def test_a_run_begins_with_another(tmp_path, capsys):
+    """All but the new encoding is frozen, and stays as it was, also where the run goes
+    on without its flags."""
+    base, new = str(tmp_path / "base"), str(tmp_path / "new")
+    assert main(["train", base, *TINY]) == 0
+    flags = ["--encodings", "fire", "--init", base, "--train", "fire", "--group", "fire: rate=2"]
+    assert main(["train", new, *flags, *TINY, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "frozen" in said and f"begins with the parameters of {base}" in said
+    assert main(["train", new, *flags, *TINY]) == 0
+    before, after = params_of(base), params_of(new)
+    assert set(after) - set(before) == {n for n in after if ".fire." in n}
+    assert all(torch.equal(before[n], after[n]) for n in before)
+    assert main(["train", new, "--steps", "3", "--quiet"]) == 0
+    later = params_of(new)
+    assert all(torch.equal(before[n], later[n]) for n in before)
+    assert any(not torch.equal(after[n], later[n]) for n in after)
+    assert main(["eval", new, "--multiples", "1", "--quiet"]) == 0
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--encodings", "t5_bias", "--width", "32"], "is of a model of another shape: "),
+        (["--encodings", "alibi"], "has parameters that the model lacks"),
+        (["--encodings", "t5_bias", "--train", "fire"], '"fire" names no parameter'),
+        (["--encodings", "t5_bias", "--init", "nowhere"], "nowhere"),
+    ],
+)
+def test_a_run_that_does_not_fit_is_refused(tmp_path, capsys, flags, message):
+    base, new = str(tmp_path / "base"), tmp_path / "new"
+    assert main(["train", base, "--encodings", "t5_bias", *TINY]) == 0
+    assert main(["train", str(new), *TINY, "--init", base, *flags]) == 1
+    assert message in capsys.readouterr().err
+    assert not (new / "checkpoint.safetensors").exists() and not list(new.glob("*.part*"))
