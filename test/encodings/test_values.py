@@ -16,6 +16,8 @@ sextant = pytest.importorskip("sextant")
 plain_torch = pytest.importorskip("plain_torch")
 contextual = pytest.importorskip("contextual")
 exact_positions = pytest.importorskip("exact_positions")
+seqpe_model = pytest.importorskip("seqpe_model")
+tape_model = pytest.importorskip("tape_model")
 
 TOLERANCE = 1e-6
 
@@ -300,7 +302,7 @@ def test_learned(rng, train_length):
 
 def test_nothing_is_left_out():
     """Every installed encoding has its formula in plain.py, or with all gradients in
-    plain_torch.py, contextual.py or exact_positions.py."""
-    pages = (plain, plain_torch, contextual, exact_positions)
+    another of the pages."""
+    pages = (plain, plain_torch, contextual, exact_positions, seqpe_model, tape_model)
     for info in sextant.encodings():
         assert any(hasattr(page, info.name) for page in pages), info.name

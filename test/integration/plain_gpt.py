@@ -5,6 +5,7 @@ the encodings' formulas stand here a second time. Parameters have the names of t
 compiled model.
 """
 
+import functools
 import math
 
 import exact_positions
@@ -12,8 +13,10 @@ import torch
 import torch.nn.functional as F
 
 
-def forward(config, params, tokens):
-    """Logits [B, L, V] in the dtype of the parameters."""
+def forward(config, params, tokens, inside=None):
+    """Logits [B, L, V] in the dtype of the parameters. ``inside`` is what acts in the
+    layers in place of encodings with names: ``attend(layer, q, k, v)`` gives attention's
+    output, ``after_mlp(layer, output)`` sees the MLP's before it is added."""
     x = params["embedding.weight"][tokens]
     length, width = x.shape[1], config.width
     names = [str(e).split("(")[0] for e in config.encodings]
@@ -24,15 +27,19 @@ def forward(config, params, tokens):
     for layer in range(config.layers):
         prefix = f"layers.{layer}"
         h = norm(config, params, x, f"{prefix}.norm1")
-        x = x + attention(config, params, h, prefix, names)
+        attend = functools.partial(inside.attend, layer) if inside else None
+        x = x + attention(config, params, h, prefix, names, attend)
         h = norm(config, params, x, f"{prefix}.norm2")
-        x = x + mlp(config, params, h, f"{prefix}.mlp")
+        h = mlp(config, params, h, f"{prefix}.mlp")
+        if inside:
+            inside.after_mlp(layer, h)
+        x = x + h
     head = "embedding.weight" if config.tied else "head.weight"
     return norm(config, params, x, "norm") @ params[head].T
 
 
-def loss(config, params, tokens, labels):
-    logits = forward(config, params, tokens)
+def loss(config, params, tokens, labels, inside=None):
+    logits = forward(config, params, tokens, inside)
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
 
 
@@ -57,7 +64,7 @@ def mlp(config, params, x, name):
     return linear(params, inner, f"{name}.down")
 
 
-def attention(config, params, x, prefix, names):
+def attention(config, params, x, prefix, names, attend=None):
     batch, length, _ = x.shape
     heads, kv_heads = config.heads, config.kv_heads or config.heads
 
@@ -67,6 +74,9 @@ def attention(config, params, x, prefix, names):
         return y.reshape(batch, length, count, -1).transpose(1, 2)
 
     q, k, v = project("query", heads), project("key", kv_heads), project("value", kv_heads)
+    if attend:
+        out = attend(q, k, v)
+        return linear(params, out.transpose(1, 2).reshape(batch, length, -1), f"{prefix}.output")
     if "rope" in names:
         q, k = rotate(q), rotate(k)
     k, v = (t.repeat_interleave(heads // kv_heads, 1) for t in (k, v))

@@ -19,7 +19,7 @@ from .rowmaps import OPERANDS, map_rows
 from .uses import Use
 
 # Places at which a score depends on more than itself and positions.
-_CONTENT = {"score of all heads", "query_dot", "key_dot", "scan"}
+_CONTENT = {"score of all heads", "query_dot", "key_dot", "scan", "columns"}
 # Deviation of what is added to parameters at which an encoding does nothing.
 _MOVED = 0.1
 _MASK_LENGTH = 384
@@ -165,7 +165,8 @@ def make_panels(subject: Subject) -> list[Panel]:
     found, places = subject.signature, subject.places
     panels: list[Panel] = []
     sized = any(d in ("query", "key") for p in found.params for d in p.dims)
-    if _CONTENT & set(places) or ("score" in places and sized):
+    inside = "score" in places or found.operands & {"query", "key"}
+    if _CONTENT & set(places) or (inside and sized):
         panels += _content_panels(subject)
     else:
         if found.operands & {"query", "key"}:
