@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/ArtifactReader.h"
+#include "runtime/ArtifactCheck.h"
 
 using namespace sextant;
 using namespace sextant::runtime;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/ArtifactReader.h"
+#include "runtime/ArtifactCheck.h"
 #include "runtime/ArtifactFormat.h"
 #include <bit>
 #include <cstdlib>

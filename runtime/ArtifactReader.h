@@ -179,9 +179,6 @@ Result<Artifact> readArtifact(std::span<const uint8_t> bytes);
 /// Reads the FlatBuffer inside (what a fuzzer feeds, past the checksum).
 Result<Artifact> parseProgram(std::span<const uint8_t> bytes);
 
-/// The semantic check of what was read; part of parseProgram.
-Status checkArtifact(const Artifact &artifact);
-
 } // namespace sextant::runtime
 
 #endif // SEXTANT_RUNTIME_ARTIFACTREADER_H

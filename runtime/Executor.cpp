@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/Executor.h"
+#include "runtime/InputCheck.h"
 #include "runtime/View.h"
 #include <algorithm>
 

@@ -19,10 +19,6 @@ Result<std::vector<Tensor>> execute(const Program &program, size_t number,
                                     std::span<const Tensor> inputs,
                                     Trace &trace);
 
-/// Whether the inputs fit the function: number, dtype, rank, static sizes, and
-/// equal sizes where dimensions have one name. Errors name the argument.
-Status checkInputs(const Function &function, std::span<const Tensor> inputs);
-
 } // namespace sextant::runtime
 
 #endif // SEXTANT_RUNTIME_EXECUTOR_H

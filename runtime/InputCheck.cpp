@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Executor.h"
+#include "runtime/InputCheck.h"
 
 using namespace sextant::runtime;
 

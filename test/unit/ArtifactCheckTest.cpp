@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/ArtifactReader.h"
+#include "runtime/ArtifactCheck.h"
 #include "gtest/gtest.h"
 #include <functional>
 

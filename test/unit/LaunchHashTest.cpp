@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/LaunchHash.h"
+#include "runtime/ArtifactCheck.h"
 #include "gtest/gtest.h"
 #include <functional>
 
