@@ -95,7 +95,7 @@ def DropRowConstants : Pass<"pos-drop-row-constants"> {
     Statistic<"numDropped", "terms-dropped", "Terms that left a payload">];
 }
 
-def PiecewiseLinear : Pass<"pos-piecewise-linear"> {
+def FormPiecewiseLinear : Pass<"pos-form-piecewise-linear"> {
   let summary = "Rewrite sums of rectified units of one scalar as piecewise-linear functions";
   let description = [{
     A sum in a score whose terms are p x + q + w max(l, r), with l and r affine in
@@ -162,7 +162,7 @@ def Hoist : Pass<"pos-hoist"> {
     Statistic<"numHoists", "subexpressions-hoisted", "Maximal subexpressions hoisted">,
     Statistic<"numParts", "parts-hoisted", "Parts of hoists that became hoists">,
     Statistic<"numJoined", "terms-joined", "Terms added to another before the score">,
-    Statistic<"numInvariants", "sum-invariants", "Ops moved out of sums">];
+    Statistic<"numInvariants", "invariants-hoisted", "Ops moved out of sums">];
 }
 
 def HoistVectors : Pass<"pos-hoist-vectors"> {
@@ -192,7 +192,7 @@ def HoistVectors : Pass<"pos-hoist-vectors"> {
     Statistic<"numVectors", "vectors-hoisted", "Maximal vectors hoisted">];
 }
 
-def OffsetProducts : Pass<"pos-offset-products"> {
+def FormOffsetProducts : Pass<"pos-form-offset-products"> {
   let summary = "Rewrite products of the query row with factors of the offset as products with one row per offset";
   let description = [{
     In a score of one head, these become a `pos.offset_dot`:
@@ -226,7 +226,7 @@ def OffsetProducts : Pass<"pos-offset-products"> {
   let statistics = [
     Statistic<"numSums", "sums-rewritten", "Sums that became products with rows of offsets">,
     Statistic<"numProducts", "products-rewritten", "Single products that did">,
-    Statistic<"numDeclined", "declined", "Sums and products that stay as they are">];
+    Statistic<"numDeclined", "products-declined", "Sums and products that stay as they are">];
 }
 
 //===----------------------------------------------------------------------===//

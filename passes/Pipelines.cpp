@@ -29,7 +29,7 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
   pm.addPass(createDropRowConstants());
   // Before hoisting, which then finds what the arguments are made of.
   if (options.piecewiseLinear)
-    pm.addPass(createPiecewiseLinear());
+    pm.addPass(createFormPiecewiseLinear());
   pm.addPass(createHoist());
   if (options.hoistVectors)
     pm.addPass(createHoistVectors());
@@ -37,7 +37,7 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
   pm.addPass(createCSEPass());
   // After what leaves the payloads: the rest of a factor is made once per call.
   if (options.offsetProducts)
-    pm.addPass(createOffsetProducts());
+    pm.addPass(createFormOffsetProducts());
   pm.addPass(createVerifyHoisted());
 }
 

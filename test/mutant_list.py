@@ -161,7 +161,7 @@ KERNELS = [
         "codegen/Tiles/TileMask.cpp",
         "rows.last = kernel.sub(kernel.add(first, count), 1);",
         "rows.last = kernel.sub(kernel.add(first, count), 2);",
-        ("pytest:codegen/test_flash_forward.py shapes and avx2-float32",),
+        ("pytest:codegen/test_forward.py shapes and avx2-float32",),
     ),
     Mutant(
         "indices of queries start at 0",
@@ -213,7 +213,7 @@ KERNELS = [
 PASSES = [
     Mutant(
         "a maximum keeps its left constant",
-        "passes/Encoding/PiecewiseLinear.cpp",
+        "passes/Encoding/FormPiecewiseLinear.cpp",
         "form.b = addValues(left->q, right->q, /*isNegated=*/true, loc);",
         "form.b = addValues(left->q, right->q, /*isNegated=*/false, loc);",
         ("pytest:codegen/test_hinges.py",),
@@ -230,14 +230,14 @@ PASSES = [
         "passes/Schedule/Memory.cpp",
         "if (isUsedAfter(views, owner))",
         "if (false && isUsedAfter(views, owner))",
-        ("lit:passes/Schedule", "pytest:integration/test_gpt.py gradients_equal and cpu"),
+        ("lit:passes/convert-to-exec", "pytest:integration/test_gpt.py gradients_equal and cpu"),
     ),
     Mutant(
         "a tensor is released before its views",
-        "passes/Schedule/ExecRelease.cpp",
+        "passes/Schedule/ReleaseTensors.cpp",
         "for (Value view : collectViews(tensor))",
         "for (Value view : {tensor})",
-        ("lit:passes/Schedule", "pytest:integration/test_gpt.py gradients_equal and cpu"),
+        ("lit:passes/release-tensors", "pytest:integration/test_gpt.py gradients_equal and cpu"),
     ),
     Mutant(
         "decay acts on the other parameters",
@@ -251,7 +251,7 @@ PASSES = [
         "passes/Gradient/TrainingStep.cpp",
         "builder.getF64FloatAttr(1.0 / clip));",
         "builder.getF64FloatAttr(1.0));",
-        ("pytest:integration/test_gpt.py training_steps and cpu", "lit:passes/Gradient"),
+        ("pytest:integration/test_gpt.py training_steps and cpu", "lit:passes/derive-backward"),
     ),
     Mutant(
         "a training step forgets ceilings",
@@ -313,7 +313,7 @@ RUNTIME = [
         "runtime/cpu/Scratch.cpp",
         "if (buffer.bytes >= bytes)",
         "if (buffer.bytes > 0)",
-        ("unit:*", "pytest:codegen/test_flash_forward.py avx2-float32"),
+        ("unit:*", "pytest:codegen/test_forward.py avx2-float32"),
     ),
 ]
 

@@ -74,18 +74,19 @@ static void buildExecPipeline(OpPassManager &passes,
   passes.addPass(createCSEPass());
   if (capabilities.gathersRows)
     passes.addPass(passes::createFuseRowGathers());
-  passes.addPass(passes::createNnToExec());
+  passes.addPass(passes::createConvertToExec());
   LowerAttentionOptions lowering;
   lowering.target = options.target;
   lowering.checkReads = options.checkReads;
   passes.addPass(createLowerAttention(lowering));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  passes.addPass(passes::createExecRelease());
-  passes.addPass(passes::createExecVerify());
+  passes.addPass(passes::createReleaseTensors());
+  passes.addPass(passes::createVerifyInstructions());
 }
 
-/// None for a name that is unknown: `lower-attention` says so at the module.
+/// None for a name that is unknown: `pos-lower-attention` says so at the
+/// module.
 static Capabilities getCapabilities(StringRef targetName) {
   llvm::Expected<Target> target = parseTarget(targetName);
   if (target)

@@ -19,7 +19,7 @@ struct CompileOptions {
   std::string searchPath;     ///< folders of encodings, separated by colons
   bool useCache = true;       ///< look into the disk cache, and fill it
   /// Stop a call whose payloads read outside of a parameter, see
-  /// `lower-attention`. Also asked for by SEXTANT_CHECK=reads.
+  /// `pos-lower-attention`. Also asked for by SEXTANT_CHECK=reads.
   bool checkReads = false;
 };
 

@@ -1,7 +1,7 @@
 //===- LowerAttention.h - From attention to launches of kernels -*- C++ -*-===//
 //
-// The pass `lower-attention`: each op that owns sites becomes what the lowering
-// of its target makes of it.
+// The pass `pos-lower-attention`: each op that owns sites becomes what the
+// lowering of its target makes of it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,8 @@
 
 include "mlir/Pass/PassBase.td"
 
-def LowerAttention : Pass<"lower-attention", "::mlir::ModuleOp"> {
-  let summary = "Replaces attention and row maps by launches of kernels";
+def LowerAttention : Pass<"pos-lower-attention", "::mlir::ModuleOp"> {
+  let summary = "Replace attention and row maps by launches of kernels";
   let description = [{
     Every fused and hoisted `pos.attention`, `pos.attention_backward`,
     `pos.map_rows` and `pos.map_rows_backward` becomes allocations and launches
@@ -27,8 +27,8 @@ def LowerAttention : Pass<"lower-attention", "::mlir::ModuleOp"> {
            "Stop a call whose payloads read outside of a parameter">
   ];
   let statistics = [
-    Statistic<"numLowered", "num-lowered", "Number of ops replaced">,
-    Statistic<"numShared", "num-shared", "Number of ops that share their kernels with an earlier one">
+    Statistic<"numLowered", "ops-lowered", "Ops replaced by launches">,
+    Statistic<"numShared", "kernels-shared", "Ops that share their kernels with an earlier one">
   ];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",

@@ -5,7 +5,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def PrintKernelPlan : Pass<"print-kernel-plan", "::mlir::ModuleOp"> {
+def PrintKernelPlan : Pass<"pos-print-kernel-plan", "::mlir::ModuleOp"> {
   let summary = "Print what the kernels of each op are given";
   let description = [{
     For every fused and hoisted op that owns sites, in order: the places in use,
@@ -15,7 +15,7 @@ def PrintKernelPlan : Pass<"print-kernel-plan", "::mlir::ModuleOp"> {
     from; nothing in it depends on one. Changes no IR:
 
     ```
-    sextant-opt model.mlir --sextant-encoding-pipeline --print-kernel-plan -o /dev/null
+    sextant-opt model.mlir --sextant-encoding-pipeline --pos-print-kernel-plan -o /dev/null
     ```
   }];
 }

@@ -13,9 +13,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Analysis/Evaluate.h"
+#include "passes/Encoding/EncodingLibrary.h"
 #include "passes/Encoding/FoldOptions.h"
 #include "passes/Encoding/Hosts.h"
-#include "passes/Encoding/Library.h"
 #include "passes/Encoding/ParseText.h"
 #include "passes/Encoding/Requirements.h"
 #include "passes/Encoding/Specialize.h"
@@ -50,7 +50,7 @@ public:
         new Definitions(context, source, std::move(text)));
   }
 
-  passes::Library library;
+  passes::EncodingLibrary library;
 
 private:
   Definitions(MLIRContext *context, const Source &source,
@@ -63,7 +63,7 @@ private:
 };
 
 /// A use or a host with its own copy of the definition, options folded.
-struct LinkedUse {
+struct InspectedUse {
   std::string instance; ///< of a host: <instance>.<host>
   OwningOpRef<pos::EncodingOp> definition;
 };
@@ -72,7 +72,7 @@ struct LinkedUse {
 /// Appends a use, then its hosts: in the order of their parameters.
 static LogicalResult linkUse(pos::UseAttr use, const std::string &prefix,
                              Definitions &definitions,
-                             std::vector<LinkedUse> &linked) {
+                             std::vector<InspectedUse> &linked) {
   Location user = UnknownLoc::get(use.getContext());
   auto definition =
       definitions.library.find(use.getEncoding().getValue(), user);
@@ -85,8 +85,8 @@ static LogicalResult linkUse(pos::UseAttr use, const std::string &prefix,
       passes::specialize(*definition, *values, user);
   if (failed(copy))
     return failure();
-  LinkedUse entry{prefix + use.getInstance().getValue().str(),
-                  std::move(*copy)};
+  InspectedUse entry{prefix + use.getInstance().getValue().str(),
+                     std::move(*copy)};
   std::string inner = entry.instance + ".";
   linked.push_back(std::move(entry));
   if (ArrayAttr hosts = use.getHosts())
@@ -96,14 +96,14 @@ static LogicalResult linkUse(pos::UseAttr use, const std::string &prefix,
   return success();
 }
 
-static std::optional<std::vector<LinkedUse>>
+static std::optional<std::vector<InspectedUse>>
 linkUses(Session &session, const Source &source,
          const std::vector<std::string> &uses) {
   std::unique_ptr<Definitions> definitions = Definitions::open(session, source);
   if (!definitions)
     return std::nullopt;
   MLIRContext *context = session.getContext();
-  std::vector<LinkedUse> linked;
+  std::vector<InspectedUse> linked;
   for (const std::string &text : uses) {
     auto use = dyn_cast_or_null<pos::UseAttr>(parseAttribute(text, context));
     if (!use) {
@@ -125,7 +125,7 @@ static bool isOfTheCall(pos::Extent extent) {
 
 /// Values of a use whose requirements hold; those on extents of the call are
 /// for the program to check.
-static FailureOr<passes::Evaluator> makeEvaluator(LinkedUse &use,
+static FailureOr<passes::Evaluator> makeEvaluator(InspectedUse &use,
                                                   const Extents &extents) {
   auto lookup = [&extents](pos::Extent extent) -> std::optional<int64_t> {
     auto found = extents.find(pos::stringifyExtent(extent).str());
@@ -366,7 +366,7 @@ bindings::getSignature(Session &session, const Source &source,
     return std::nullopt;
   SignatureFacts signature;
   llvm::SetVector<StringRef> operands;
-  for (LinkedUse &use : *linked) {
+  for (InspectedUse &use : *linked) {
     pos::EncodingOp definition = *use.definition;
     for (auto param : definition.getOps<pos::ParamOp>()) {
       signature.params.push_back(getFacts(param));
@@ -392,7 +392,7 @@ bindings::countAxes(Session &session, const Source &source,
   if (!linked)
     return std::nullopt;
   int64_t most = 1;
-  for (LinkedUse &use : *linked) {
+  for (InspectedUse &use : *linked) {
     FailureOr<int64_t> axes = ::countAxes(*use.definition);
     if (failed(axes))
       return std::nullopt;
@@ -421,7 +421,7 @@ std::optional<Shapes> bindings::getShapes(Session &session,
   if (!linked)
     return std::nullopt;
   Shapes shapes;
-  for (LinkedUse &use : *linked) {
+  for (InspectedUse &use : *linked) {
     FailureOr<passes::Evaluator> evaluator = makeEvaluator(use, extents);
     if (failed(evaluator))
       return std::nullopt;
@@ -471,7 +471,7 @@ bindings::getInitialValues(Session &session, const Source &source,
   auto linked = linkUses(session, source, uses);
   if (!linked)
     return std::nullopt;
-  for (LinkedUse &use : *linked) {
+  for (InspectedUse &use : *linked) {
     FailureOr<passes::Evaluator> evaluator = makeEvaluator(use, extents);
     if (failed(evaluator))
       return std::nullopt;

@@ -8,7 +8,7 @@
 #include "frontend/bindings/Session.h"
 #include "codegen/Driver/Compile.h"
 #include "mlir/IR/Location.h"
-#include "passes/Encoding/Library.h"
+#include "passes/Encoding/EncodingLibrary.h"
 #include <mutex>
 
 using namespace mlir;

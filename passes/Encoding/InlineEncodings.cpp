@@ -35,11 +35,11 @@ struct BoundParam {
 };
 
 /// A use with its definition and what is known of the definition's values.
-struct LinkedUse {
+struct InlinedUse {
   std::string name; ///< prefixes its parameters: <instance>, then hosts' names
   pos::EncodingOp definition;
   std::unique_ptr<Evaluator> evaluator;
-  std::vector<LinkedUse> hosts;
+  std::vector<InlinedUse> hosts;
   IRMapping params; ///< from the definition to the owner's region
 };
 } // namespace
@@ -92,7 +92,7 @@ static LogicalResult verifyParam(pos::SitesOwnerInterface owner,
 /// Checks shapes and types of the parameters of a use, then of its hosts;
 /// `next` counts operands.
 static LogicalResult verifyParams(pos::SitesOwnerInterface owner,
-                                  LinkedUse &use, size_t &next) {
+                                  InlinedUse &use, size_t &next) {
   OperandRange operands = owner.getParamOperands();
   for (auto definition : use.definition.getOps<pos::ParamOp>()) {
     BoundParam param{definition, use.name + "." + definition.getName().str()};
@@ -106,7 +106,7 @@ static LogicalResult verifyParams(pos::SitesOwnerInterface owner,
     if (failed(verifyParam(owner, param, operands[next++], *use.evaluator)))
       return failure();
   }
-  for (LinkedUse &host : use.hosts)
+  for (InlinedUse &host : use.hosts)
     if (failed(verifyParams(owner, host, next)))
       return failure();
   return success();
@@ -114,7 +114,7 @@ static LogicalResult verifyParams(pos::SitesOwnerInterface owner,
 
 /// Binds the parameters of a use and of its hosts to arguments of the region,
 /// from number `next` on, and notes their sizes.
-static void bindParams(LinkedUse &use, Block &sites, unsigned &next,
+static void bindParams(InlinedUse &use, Block &sites, unsigned &next,
                        ParamSizes &sizes) {
   for (auto param : use.definition.getOps<pos::ParamOp>()) {
     BlockArgument argument = sites.getArgument(next++);
@@ -126,7 +126,7 @@ static void bindParams(LinkedUse &use, Block &sites, unsigned &next,
       if (size < 0 && !ShapedType::isDynamic(fixed))
         size = fixed;
   }
-  for (LinkedUse &host : use.hosts)
+  for (InlinedUse &host : use.hosts)
     bindParams(host, sites, next, sizes);
 }
 
@@ -245,7 +245,7 @@ static FailureOr<pos::SiteOpInterface> spliceSite(pos::SiteOpInterface site,
 }
 
 /// Splices a site of a use and joins what its hosts add.
-static LogicalResult spliceWithHosts(pos::SiteOpInterface site, LinkedUse &use,
+static LogicalResult spliceWithHosts(pos::SiteOpInterface site, InlinedUse &use,
                                      Block &block,
                                      pos::SitesOwnerInterface owner,
                                      const ParamSizes &sizes) {
@@ -258,7 +258,7 @@ static LogicalResult spliceWithHosts(pos::SiteOpInterface site, LinkedUse &use,
   if (failed(resolveVectors(score, owner, sizes)))
     return failure();
   SmallVector<pos::ScoreOp> hosts;
-  for (LinkedUse &host : use.hosts)
+  for (InlinedUse &host : use.hosts)
     for (auto term : host.definition.getOps<pos::ScoreOp>()) {
       if (failed(spliceWithHosts(term, host, block, owner, sizes)))
         return failure();
@@ -280,10 +280,10 @@ static LogicalResult verifySitesOnly(pos::EncodingOp definition) {
 }
 
 /// Adds what a use and its hosts require and what is not decided yet.
-static LogicalResult spliceRequirementsOf(LinkedUse &use, Block &block) {
+static LogicalResult spliceRequirementsOf(InlinedUse &use, Block &block) {
   if (failed(spliceRequirements(use.definition, *use.evaluator, block)))
     return failure();
-  for (LinkedUse &host : use.hosts)
+  for (InlinedUse &host : use.hosts)
     if (failed(spliceRequirementsOf(host, block)))
       return failure();
   return success();
@@ -317,9 +317,9 @@ private:
 } // namespace
 
 /// Finds the definitions of a use and of its hosts.
-static FailureOr<LinkedUse> getLinkedUse(pos::UseAttr use, StringRef prefix,
-                                         pos::SitesOwnerInterface owner,
-                                         SymbolTable &symbols) {
+static FailureOr<InlinedUse> getInlinedUse(pos::UseAttr use, StringRef prefix,
+                                           pos::SitesOwnerInterface owner,
+                                           SymbolTable &symbols) {
   auto definition =
       symbols.lookup<pos::EncodingOp>(use.getEncoding().getValue());
   if (!definition)
@@ -332,18 +332,18 @@ static FailureOr<LinkedUse> getLinkedUse(pos::UseAttr use, StringRef prefix,
   auto extents = Evaluator::withExtents([owner](pos::Extent extent) mutable {
     return owner.getStaticExtent(extent);
   });
-  LinkedUse linked{(prefix + use.getInstance().getValue()).str(),
-                   definition,
-                   std::make_unique<Evaluator>(definition, extents),
-                   {},
-                   {}};
+  InlinedUse linked{(prefix + use.getInstance().getValue()).str(),
+                    definition,
+                    std::make_unique<Evaluator>(definition, extents),
+                    {},
+                    {}};
   if (failed(verifyRequirements(definition, *linked.evaluator, linked.name,
                                 owner.getLoc())))
     return failure();
   if (ArrayAttr hosts = use.getHosts())
     for (auto attr : hosts.getAsRange<pos::UseAttr>()) {
-      FailureOr<LinkedUse> host =
-          getLinkedUse(attr, linked.name + ".", owner, symbols);
+      FailureOr<InlinedUse> host =
+          getInlinedUse(attr, linked.name + ".", owner, symbols);
       if (failed(host) || failed(verifyHost(host->definition)))
         return failure();
       linked.hosts.push_back(std::move(*host));
@@ -353,10 +353,10 @@ static FailureOr<LinkedUse> getLinkedUse(pos::UseAttr use, StringRef prefix,
 
 LogicalResult InlineEncodings::inlineInto(pos::SitesOwnerInterface owner,
                                           SymbolTable &symbols) {
-  std::vector<LinkedUse> uses;
+  std::vector<InlinedUse> uses;
   size_t numParams = 0;
   for (auto use : owner.getPendingUses().getAsRange<pos::UseAttr>()) {
-    FailureOr<LinkedUse> linked = getLinkedUse(use, "", owner, symbols);
+    FailureOr<InlinedUse> linked = getInlinedUse(use, "", owner, symbols);
     if (failed(linked) || failed(verifyParams(owner, *linked, numParams)))
       return failure();
     uses.push_back(std::move(*linked));
@@ -373,9 +373,9 @@ LogicalResult InlineEncodings::inlineInto(pos::SitesOwnerInterface owner,
   Block &sites = owner.getSitesRegion().back();
   ParamSizes sizes;
   unsigned next = 0, count = 0;
-  for (LinkedUse &use : uses)
+  for (InlinedUse &use : uses)
     bindParams(use, sites, next, sizes);
-  for (LinkedUse &use : uses) {
+  for (InlinedUse &use : uses) {
     if (failed(spliceRequirementsOf(use, sites)))
       return failure();
     for (auto site : use.definition.getOps<pos::SiteOpInterface>()) {

@@ -12,9 +12,9 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/Encoding/EncodingLibrary.h"
 #include "passes/Encoding/FoldOptions.h"
 #include "passes/Encoding/Hosts.h"
-#include "passes/Encoding/Library.h"
 #include "passes/Encoding/Specialize.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
@@ -78,17 +78,17 @@ struct LinkEncodings : passes::impl::LinkEncodingsBase<LinkEncodings> {
   void runOnOperation() override;
 
 private:
-  FailureOr<LinkedUse> link(pos::UseAttr use, Location user, Library &library,
-                            Copies &copies);
+  FailureOr<LinkedUse> link(pos::UseAttr use, Location user,
+                            EncodingLibrary &library, Copies &copies);
   /// The copy for a use: as yet outside the module.
   FailureOr<pos::EncodingOp> getCopy(pos::UseAttr use, Location user,
-                                     Library &library, Copies &copies);
+                                     EncodingLibrary &library, Copies &copies);
 };
 } // namespace
 
 FailureOr<pos::EncodingOp> LinkEncodings::getCopy(pos::UseAttr use,
                                                   Location user,
-                                                  Library &library,
+                                                  EncodingLibrary &library,
                                                   Copies &copies) {
   auto definition = library.find(use.getEncoding().getValue(), user);
   if (failed(definition) || failed(verifyHosts(use, *definition, user)))
@@ -116,7 +116,8 @@ FailureOr<pos::EncodingOp> LinkEncodings::getCopy(pos::UseAttr use,
 }
 
 FailureOr<LinkedUse> LinkEncodings::link(pos::UseAttr use, Location user,
-                                         Library &library, Copies &copies) {
+                                         EncodingLibrary &library,
+                                         Copies &copies) {
   FailureOr<pos::EncodingOp> copy = getCopy(use, user, library, copies);
   if (failed(copy))
     return failure();
@@ -144,7 +145,7 @@ static void collectOriginals(const LinkedUse &linked, SymbolTable &symbols,
 
 void LinkEncodings::runOnOperation() {
   ModuleOp module = getOperation();
-  Library library(&getContext(), SearchPath(searchPath), module);
+  EncodingLibrary library(&getContext(), SearchPath(searchPath), module);
   SmallVector<pos::SitesOwnerInterface> owners;
   module.walk([&](pos::SitesOwnerInterface owner) {
     if (owner.getPendingUses())

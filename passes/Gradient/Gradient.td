@@ -9,8 +9,8 @@
 
 include "mlir/Pass/PassBase.td"
 
-def DeriveBackward : Pass<"derive-backward", "::mlir::ModuleOp"> {
-  let summary = "Adds gradient and training functions for every loss";
+def DeriveBackward : Pass<"nn-derive-backward", "::mlir::ModuleOp"> {
+  let summary = "Add gradient and training functions for every loss";
   let description = [{
     A loss is a function with `nn.gradients = @g` whose first result is a
     scalar. The pass adds `@g`, which takes what the loss takes and also gives
@@ -32,8 +32,8 @@ def DeriveBackward : Pass<"derive-backward", "::mlir::ModuleOp"> {
     An op without a derivative that a gradient reaches is an error that names it.
   }];
   let statistics = [
-    Statistic<"numLosses", "num-losses", "Number of losses">,
-    Statistic<"numDerived", "num-derived", "Number of ops whose derivative was built">
+    Statistic<"numLosses", "losses-derived", "Losses that got gradient functions">,
+    Statistic<"numDerived", "derivatives-built", "Ops whose derivative was built">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",

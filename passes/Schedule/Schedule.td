@@ -10,8 +10,8 @@
 
 include "mlir/Pass/PassBase.td"
 
-def FuseRowGathers : Pass<"fuse-row-gathers", "::mlir::ModuleOp"> {
-  let summary = "Takes the rows of a table where they are mapped";
+def FuseRowGathers : Pass<"pos-fuse-row-gathers", "::mlir::ModuleOp"> {
+  let summary = "Take the rows of a table where they are mapped";
   let description = [{
     Where only `pos.map_rows` and `pos.map_rows_backward` use the rows [B, L, C]
     that an `nn.embedding` takes from its table, they take them themselves: the
@@ -30,13 +30,13 @@ def FuseRowGathers : Pass<"fuse-row-gathers", "::mlir::ModuleOp"> {
     ```
   }];
   let statistics = [
-    Statistic<"numFused", "num-fused", "Number of row maps that take their rows themselves">
+    Statistic<"numFused", "gathers-fused", "Row maps that take their rows themselves">
   ];
   let dependentDialects = ["::sextant::pos::PosDialect"];
 }
 
-def NnToExec : Pass<"nn-to-exec", "::mlir::ModuleOp"> {
-  let summary = "Replaces nn ops by calls of ATen";
+def ConvertToExec : Pass<"nn-convert-to-exec", "::mlir::ModuleOp"> {
+  let summary = "Replace nn ops by calls of ATen";
   let description = [{
     An `nn` op becomes the `exec.dense` that its definition describes
     (`AtenOpInterface`). An operator that can overwrite an operand does so when
@@ -51,8 +51,8 @@ def NnToExec : Pass<"nn-to-exec", "::mlir::ModuleOp"> {
     `<parameter>:second_moment`, `learning_rate`, `step`, `gradient_norm`.
   }];
   let statistics = [
-    Statistic<"numCalls", "num-calls", "Number of ops that became calls of ATen">,
-    Statistic<"numInPlace", "num-in-place", "Number of elementwise ops that overwrite an operand">
+    Statistic<"numCalls", "calls-made", "Ops that became calls of ATen">,
+    Statistic<"numInPlace", "operands-overwritten", "Elementwise ops that overwrite an operand">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
@@ -60,8 +60,8 @@ def NnToExec : Pass<"nn-to-exec", "::mlir::ModuleOp"> {
   ];
 }
 
-def ExecRelease : Pass<"exec-release", "::mlir::ModuleOp"> {
-  let summary = "Releases tensors after their last use";
+def ReleaseTensors : Pass<"exec-release-tensors", "::mlir::ModuleOp"> {
+  let summary = "Release tensors after their last use";
   let description = [{
     Every tensor that a function makes is released after its last use and the
     last use of its views; what it returns, its arguments and constants are
@@ -69,13 +69,13 @@ def ExecRelease : Pass<"exec-release", "::mlir::ModuleOp"> {
     keeps no tensor alive.
   }];
   let statistics = [
-    Statistic<"numReleased", "num-released", "Number of tensors released">
+    Statistic<"numReleased", "tensors-released", "Tensors released">
   ];
   let dependentDialects = ["::sextant::exec::ExecDialect"];
 }
 
-def ExecVerify : Pass<"exec-verify", "::mlir::ModuleOp"> {
-  let summary = "Verifies that functions are lists of instructions";
+def VerifyInstructions : Pass<"exec-verify-instructions", "::mlir::ModuleOp"> {
+  let summary = "Check that functions are lists of instructions";
   let description = [{
     Functions have one block of `exec`, `func` and `tensor.dim`, `tensor.cast`
     and `arith` ops; nothing reads a tensor after its release, a release drops

@@ -1,5 +1,5 @@
-// RUN: sextant-opt %s --lower-attention=target=cpu:avx512 --split-input-file --verify-diagnostics
-// RUN: not sextant-opt %s --lower-attention=target=gpu --split-input-file 2>&1 | FileCheck %s
+// RUN: sextant-opt %s --pos-lower-attention=target=cpu:avx512 --split-input-file --verify-diagnostics
+// RUN: not sextant-opt %s --pos-lower-attention=target=gpu --split-input-file 2>&1 | FileCheck %s
 
 // CHECK: unknown target 'gpu', expected one of cpu, reference, cpu:avx512bf16, cpu:avx512, cpu:avx2
 
@@ -27,7 +27,7 @@ func.func @half(%x: tensor<?x?x?x8xf16>) -> tensor<?x?x?x8xf16> {
 // Encodings come in before.
 func.func @uses(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
   // expected-error @below {{has uses of encodings after inlining}}
-  // expected-note @below {{lower-attention comes after pos-inline-encodings}}
+  // expected-note @below {{pos-lower-attention comes after pos-inline-encodings}}
   %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@causal, "causal">]
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
     -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>

@@ -1,8 +1,8 @@
-// RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=cpu:avx2 | FileCheck %s
-// RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=reference | FileCheck %s --check-prefix=REFERENCE
-// RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=cpu:avx2 --remarks-filter=lower-attention -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: sextant-opt %s --sextant-encoding-pipeline --pos-lower-attention=target=cpu:avx2 | FileCheck %s
+// RUN: sextant-opt %s --sextant-encoding-pipeline --pos-lower-attention=target=reference | FileCheck %s --check-prefix=REFERENCE
+// RUN: sextant-opt %s --sextant-encoding-pipeline --pos-lower-attention=target=cpu:avx2 --remarks-filter=pos-lower-attention -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
-// COUNT: remark: [Passed] lowered | Category:lower-attention | Ops=8, Structures=7
+// COUNT: remark: [Passed] lowered | Category:pos-lower-attention | Ops=8, Structures=7
 
 !rows = tensor<?x?x?x32xf32>
 !lse = tensor<?x?x?xf32>

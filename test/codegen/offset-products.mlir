@@ -1,4 +1,4 @@
-// RUN: sextant-opt %s --sextant-encoding-pipeline=offset-products=true --lower-attention=target=cpu:avx2 --split-input-file | FileCheck %s
+// RUN: sextant-opt %s --sextant-encoding-pipeline=offset-products=true --pos-lower-attention=target=cpu:avx2 --split-input-file | FileCheck %s
 
 // An index that determines the offset takes one row per offset; no product with the
 // whole table is made.

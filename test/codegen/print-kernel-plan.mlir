@@ -1,4 +1,4 @@
-// RUN: sextant-opt %s --print-kernel-plan -o /dev/null | FileCheck %s --match-full-lines --strict-whitespace
+// RUN: sextant-opt %s --pos-print-kernel-plan -o /dev/null | FileCheck %s --match-full-lines --strict-whitespace
 
 // A table per head over offsets and a scalar of the head; the gradient of what
 // the table is made of is made of the table's, that of what the payload reads

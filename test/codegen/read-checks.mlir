@@ -1,5 +1,5 @@
-// RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention="target=cpu:avx2 check-reads=true" | FileCheck %s
-// RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=cpu:avx2 | FileCheck %s --check-prefix=OFF
+// RUN: sextant-opt %s --sextant-encoding-pipeline --pos-lower-attention="target=cpu:avx2 check-reads=true" | FileCheck %s
+// RUN: sextant-opt %s --sextant-encoding-pipeline --pos-lower-attention=target=cpu:avx2 | FileCheck %s --check-prefix=OFF
 
 pos.encoding @table {
   %n = arith.constant 4 : i32

@@ -1,4 +1,4 @@
-// RUN: sextant-opt %s --sextant-encoding-pipeline --lower-attention=target=cpu:avx2 | FileCheck %s
+// RUN: sextant-opt %s --sextant-encoding-pipeline --pos-lower-attention=target=cpu:avx2 | FileCheck %s
 
 pos.encoding @near {
   %most = arith.constant 9 : i32

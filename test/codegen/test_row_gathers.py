@@ -1,4 +1,4 @@
-"""Row maps that take their rows from a table: `fuse-row-gathers`, on every target."""
+"""Row maps that take their rows from a table: `pos-fuse-row-gathers`, on every target."""
 
 import pytest
 import torch

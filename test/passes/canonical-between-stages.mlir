@@ -1,13 +1,13 @@
 // Canonicalisation and CSE between any two stages change no result: with and
 // without them the stages end in the same text, once both are canonical (but for
 // the order of constants).
-// RUN: sextant-opt %s --pos-link-encodings --pos-inline-encodings --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --pos-piecewise-linear --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.plain
-// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-inline-encodings --canonicalize --cse --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --canonicalize --cse --pos-piecewise-linear --canonicalize --cse --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.between
+// RUN: sextant-opt %s --pos-link-encodings --pos-inline-encodings --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --pos-form-piecewise-linear --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.plain
+// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-inline-encodings --canonicalize --cse --pos-fuse-sites --canonicalize --cse --pos-drop-row-constants --canonicalize --cse --pos-form-piecewise-linear --canonicalize --cse --pos-hoist --canonicalize --cse | %python %S/Inputs/inline_constants.py > %t.between
 // RUN: diff %t.plain %t.between
 // RUN: FileCheck %s < %t.between
 
 // Stage verifiers hold after them, too.
-// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-verify-linked --pos-inline-encodings --canonicalize --cse --pos-verify-inlined --pos-fuse-sites --canonicalize --cse --pos-verify-fused --pos-drop-row-constants --canonicalize --cse --pos-piecewise-linear --canonicalize --cse --pos-hoist --canonicalize --cse --pos-verify-hoisted -o /dev/null
+// RUN: sextant-opt %s --canonicalize --cse --pos-link-encodings --canonicalize --cse --pos-verify-linked --pos-inline-encodings --canonicalize --cse --pos-verify-inlined --pos-fuse-sites --canonicalize --cse --pos-verify-fused --pos-drop-row-constants --canonicalize --cse --pos-form-piecewise-linear --canonicalize --cse --pos-hoist --canonicalize --cse --pos-verify-hoisted -o /dev/null
 
 // Nothing is deleted as dead, and no constant leaves a payload that uses it.
 // CHECK-LABEL: func @attention

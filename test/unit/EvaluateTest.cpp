@@ -7,8 +7,8 @@
 
 #include "passes/Analysis/Evaluate.h"
 #include "mlir/Parser/Parser.h"
+#include "passes/Encoding/EncodingLibrary.h"
 #include "passes/Encoding/FoldOptions.h"
-#include "passes/Encoding/Library.h"
 #include "gtest/gtest.h"
 #include <cmath>
 
@@ -29,7 +29,7 @@ protected:
 
   /// Loads an installed encoding and folds its options.
   void use(StringRef name, ArrayRef<NamedAttribute> options = {}) {
-    Library library(&context, SearchPath(""), ModuleOp());
+    EncodingLibrary library(&context, SearchPath(""), ModuleOp());
     auto found = library.find(name, UnknownLoc::get(&context));
     ASSERT_TRUE(succeeded(found));
     auto values =

@@ -25,7 +25,7 @@ def Nn_Dialect : Dialect {
     ATen operator: its definition holds the operator's name, how its arguments
     are made from the op's (`AtenOpInterface`), and its derivative, written in
     other `nn` ops (`DifferentiableOpInterface`). Values are tensors; dimensions
-    may be dynamic (`?`); nothing is updated in place before `--nn-to-exec`.
+    may be dynamic (`?`); nothing is updated in place before `--nn-convert-to-exec`.
 
     A **parameter** is an `nn.parameter` of the module, which holds its initial
     values and how it is trained. Functions take parameters as arguments that
@@ -43,7 +43,7 @@ def Nn_Dialect : Dialect {
     ```
 
     A **loss** is a function with `nn.gradients = @name`, whose first result is
-    a `tensor<f32>`: `--derive-backward` adds a function of that name which also
+    a `tensor<f32>`: `--nn-derive-backward` adds a function of that name which also
     returns the gradients of its trained parameters. With `nn.optimizer` it adds
     the functions that update the parameters as well (`#nn.adamw`).
   }];

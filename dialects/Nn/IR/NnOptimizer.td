@@ -96,7 +96,7 @@ def Nn_AdamWAttr : AttrDef<Nn_Dialect, "AdamW"> {
   let summary = "how a loss is minimised by AdamW";
   let description = [{
     An attribute `nn.optimizer` of a loss. `update` and `train_step` name the
-    functions that `--derive-backward` adds: `update` takes the parameters and
+    functions that `--nn-derive-backward` adds: `update` takes the parameters and
     their gradients (which may have been accumulated), `train_step` what the
     loss takes; both then the learning rate, the number of the step (from 1)
     and the moments, and give the new parameters and moments. Gradients are

@@ -310,7 +310,7 @@ def Pos_QueryDotOp : Pos_RowDotOp<"query_dot", "query"> {
     ```
 
     Where the index determines the offset, and in a sum over columns whose factors do,
-    `pos-offset-products` makes it a `pos.offset_dot`. Any other index (one that is
+    `pos-form-offset-products` makes it a `pos.offset_dot`. Any other index (one that is
     clipped, or depends on contents) takes one of the products with all rows of the
     table, made once per query.
   }];
@@ -358,7 +358,7 @@ def Pos_OffsetDotOp : Pos_Op<"offset_dot", [Pure, HasParent<"ScoreOp">,
     } : tensor<?x?xf32>, tensor<?x?xf32>
     ```
 
-    Made by `pos-offset-products` from `pos.query_dot` and `pos.sum`, never written
+    Made by `pos-form-offset-products` from `pos.query_dot` and `pos.sum`, never written
     by an author; table, `columns` and `plus` are as there. Kernels make the rows
     once per call, one per head and offset, and multiply each tile with those of
     its offsets.
@@ -444,7 +444,7 @@ def Pos_HingesOp : Pos_Op<"hinges", [Pure, SingleBlock, Pos_PayloadOpInterface,
     The function is f(x) = sum_k (p x + q + w max(a x + b, 0)) over the units
     k = 0 .. n-1; the body yields the coefficients p, q, w, a, b of unit k. The
     result has one row of coefficients per unit, [n, 5], and is used by
-    `pos.hinge_sum`. Made by `pos-piecewise-linear` from sums, never written by an
+    `pos.hinge_sum`. Made by `pos-form-piecewise-linear` from sums, never written by an
     author.
 
     H1: the coefficients vary with the unit, the batch and the head only.

@@ -9,7 +9,7 @@
 * ``logits(tokens, ...) -> logits``;
 
 and, from the loss, ``gradients``, ``update`` and ``train_step``
-(`--derive-backward`). Tokens and labels are i64 [batch, length], of any batch and
+(`--nn-derive-backward`). Tokens and labels are i64 [batch, length], of any batch and
 length. All functions then take the tensors that encodings ask of the caller, and
 the parameters, in one order: `sextant.compile(text)` knows their names.
 

@@ -1,4 +1,4 @@
-// RUN: sextant-opt %s --derive-backward --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: sextant-opt %s --nn-derive-backward --split-input-file --verify-diagnostics | FileCheck %s
 
 // Settings of the optimizer for some parameters: a rate and a decay of their own,
 // gradients that are clipped apart. Moments are of all.

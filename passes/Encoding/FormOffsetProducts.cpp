@@ -1,4 +1,4 @@
-//===- OffsetProducts.cpp - Products with one row per offset --------------===//
+//===- FormOffsetProducts.cpp - Products with one row per offset ----------===//
 //
 // The sum over columns c of <q, t_c> f_c(o), where q is the query row, t_c a
 // column of a table and o the offset, is <q, sum_c t_c f_c(o)>: the product of
@@ -17,7 +17,7 @@
 #include "passes/Verify/Stages.h"
 
 namespace sextant::passes {
-#define GEN_PASS_DEF_OFFSETPRODUCTS
+#define GEN_PASS_DEF_FORMOFFSETPRODUCTS
 #include "passes/Passes.h.inc"
 } // namespace sextant::passes
 
@@ -221,8 +221,9 @@ static StringRef rewriteProduct(pos::QueryDotOp dot, Facts &facts) {
 
 namespace {
 /// Rewrites the sums and products of each score of one head.
-struct OffsetProducts : passes::impl::OffsetProductsBase<OffsetProducts> {
-  using OffsetProductsBase::OffsetProductsBase;
+struct FormOffsetProducts
+    : passes::impl::FormOffsetProductsBase<FormOffsetProducts> {
+  using FormOffsetProductsBase::FormOffsetProductsBase;
 
   void runOnOperation() override {
     if (failed(requireStage(getOperation(), Stage::Hoisted, getArgument())))
@@ -253,7 +254,7 @@ static SmallVector<Operation *> findCandidates(pos::ScoreOp score) {
   return candidates;
 }
 
-void OffsetProducts::runOnScore(pos::ScoreOp score) {
+void FormOffsetProducts::runOnScore(pos::ScoreOp score) {
   auto owner = cast<pos::SitesOwnerInterface>(score->getParentOp());
   SmallVector<Operation *> candidates = findCandidates(score);
   if (candidates.empty())

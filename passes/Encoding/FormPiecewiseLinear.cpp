@@ -1,4 +1,4 @@
-//===- PiecewiseLinear.cpp - Sums of rectified units become tables --------===//
+//===- FormPiecewiseLinear.cpp - Sums of rectified units become tables ----===//
 //
 // The pass recognises a `pos.sum` of a score whose term is p x + q + w max(l,
 // r): one value x from outside the sum that varies with query and key, affine
@@ -20,7 +20,7 @@
 #include "passes/Verify/Stages.h"
 
 namespace sextant::passes {
-#define GEN_PASS_DEF_PIECEWISELINEAR
+#define GEN_PASS_DEF_FORMPIECEWISELINEAR
 #include "passes/Passes.h.inc"
 } // namespace sextant::passes
 
@@ -266,8 +266,9 @@ static bool rewrite(pos::SumOp sum, pos::ScoreOp site, Dependence &dependence) {
 
 namespace {
 /// Rewrites the sums of each score.
-struct PiecewiseLinear : passes::impl::PiecewiseLinearBase<PiecewiseLinear> {
-  using PiecewiseLinearBase::PiecewiseLinearBase;
+struct FormPiecewiseLinear
+    : passes::impl::FormPiecewiseLinearBase<FormPiecewiseLinear> {
+  using FormPiecewiseLinearBase::FormPiecewiseLinearBase;
 
   void runOnOperation() override {
     if (failed(requireStage(getOperation(), Stage::Fused, getArgument())))

@@ -1,4 +1,4 @@
-//===- ExecRelease.cpp - Releases tensors after their last use ------------===//
+//===- ReleaseTensors.cpp - Releases tensors after their last use ---------===//
 //
 // The last use of a tensor is the last use of any of its views. Sizes are read
 // where a tensor is made, so that reading one later keeps no tensor alive.
@@ -14,7 +14,7 @@
 #include "llvm/ADT/MapVector.h"
 
 namespace sextant::passes {
-#define GEN_PASS_DEF_EXECRELEASE
+#define GEN_PASS_DEF_RELEASETENSORS
 #include "passes/Schedule/Schedule.h.inc"
 } // namespace sextant::passes
 
@@ -54,9 +54,9 @@ static Operation *findLastUse(Value tensor) {
 
 namespace {
 /// Inserts the releases of one function after the other.
-class ExecRelease : public passes::impl::ExecReleaseBase<ExecRelease> {
+class ReleaseTensors : public passes::impl::ReleaseTensorsBase<ReleaseTensors> {
 public:
-  using ExecReleaseBase::ExecReleaseBase;
+  using ReleaseTensorsBase::ReleaseTensorsBase;
 
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {

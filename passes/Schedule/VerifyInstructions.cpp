@@ -1,4 +1,4 @@
-//===- ExecVerify.cpp - Functions are lists of instructions ---------------===//
+//===- VerifyInstructions.cpp - Functions are lists of instructions -------===//
 //
 // The pass follows tensors from where they are made to their release, op by op.
 //
@@ -14,7 +14,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 namespace sextant::passes {
-#define GEN_PASS_DEF_EXECVERIFY
+#define GEN_PASS_DEF_VERIFYINSTRUCTIONS
 #include "passes/Schedule/Schedule.h.inc"
 } // namespace sextant::passes
 
@@ -46,9 +46,9 @@ static LogicalResult verifyBlock(Block &block) {
       InFlightDiagnostic diag =
           op.emitOpError("is not an instruction of the exec level");
       if (isa<pos::SitesOwnerInterface>(op))
-        diag << ": lower-attention comes before";
+        diag << ": pos-lower-attention comes before";
       else if (isa_and_present<nn::NnDialect>(op.getDialect()))
-        diag << ": nn-to-exec comes before";
+        diag << ": nn-convert-to-exec comes before";
       return diag;
     }
     for (Value operand : op.getOperands())
@@ -67,9 +67,10 @@ static LogicalResult verifyBlock(Block &block) {
 
 namespace {
 /// Verifies one function after the other.
-class ExecVerify : public passes::impl::ExecVerifyBase<ExecVerify> {
+class VerifyInstructions
+    : public passes::impl::VerifyInstructionsBase<VerifyInstructions> {
 public:
-  using ExecVerifyBase::ExecVerifyBase;
+  using VerifyInstructionsBase::VerifyInstructionsBase;
 
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {

@@ -1,10 +1,10 @@
-//===- Library.cpp - Definitions of encodings by name ---------------------===//
+//===- EncodingLibrary.cpp - Definitions of encodings by name -------------===//
 //
 // A definition of the module comes before one of the same name in a file.
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Encoding/Library.h"
+#include "passes/Encoding/EncodingLibrary.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -22,14 +22,16 @@ void passes::registerEncodingDialects(DialectRegistry &registry) {
                   pos::PosDialect, tensor::TensorDialect>();
 }
 
-Library::Library(MLIRContext *context, SearchPath path, ModuleOp module)
+EncodingLibrary::EncodingLibrary(MLIRContext *context, SearchPath path,
+                                 ModuleOp module)
     : context(context), path(std::move(path)), module(module) {
   if (module)
     for (auto encoding : module.getOps<pos::EncodingOp>())
       known.try_emplace(encoding.getSymName(), encoding);
 }
 
-FailureOr<pos::EncodingOp> Library::find(StringRef name, Location user) {
+FailureOr<pos::EncodingOp> EncodingLibrary::find(StringRef name,
+                                                 Location user) {
   if (pos::EncodingOp encoding = known.lookup(name))
     return encoding;
   std::optional<std::string> path = this->path.find(name);
@@ -50,7 +52,7 @@ FailureOr<pos::EncodingOp> Library::find(StringRef name, Location user) {
          << name << " in " << *path << ", which does not define it";
 }
 
-SmallVector<std::string> Library::list() const {
+SmallVector<std::string> EncodingLibrary::list() const {
   SmallVector<std::string> names = path.list();
   for (const auto &entry : known)
     names.push_back(entry.getKey().str());

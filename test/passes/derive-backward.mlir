@@ -1,5 +1,5 @@
-// RUN: sextant-opt %s --derive-backward --split-input-file | FileCheck %s
-// RUN: sextant-opt %s --derive-backward --split-input-file --remarks-filter=derive-backward -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: sextant-opt %s --nn-derive-backward --split-input-file | FileCheck %s
+// RUN: sextant-opt %s --nn-derive-backward --split-input-file --remarks-filter=nn-derive-backward -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
 nn.parameter "w" : tensor<4x8xf32> init normal [0.0, 0.02] decay
 nn.parameter "b" : tensor<4xf32> init constant [0.0]
@@ -9,7 +9,7 @@ nn.parameter "slopes" : tensor<4xf32> init constant [1.0] frozen
 // The loss stays; the gradient function takes and gives the same, then the
 // gradients of the trained parameters. Two uses of a value add up; what the
 // loss does not depend on has a gradient of zeros; frozen ones have none.
-// COUNT: remark: [Passed] derived | Category:derive-backward | Gradients=3, Ops=4
+// COUNT: remark: [Passed] derived | Category:nn-derive-backward | Gradients=3, Ops=4
 // CHECK-LABEL: func @loss
 // CHECK-LABEL: func @gradients
 // CHECK-SAME:  (%[[X:.+]]: tensor<?x8xf32>, %[[W:.+]]: tensor<4x8xf32> {nn.parameter = "w"}

@@ -1,9 +1,9 @@
-// RUN: sextant-opt %s --split-input-file --pos-offset-products | FileCheck %s
-// RUN: sextant-opt %s --split-input-file --pos-offset-products --pos-offset-products --canonicalize --cse --pos-verify-hoisted -o /dev/null
-// RUN: sextant-opt %s --split-input-file --pos-offset-products --remarks-filter=pos-offset-products -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: sextant-opt %s --split-input-file --pos-form-offset-products | FileCheck %s
+// RUN: sextant-opt %s --split-input-file --pos-form-offset-products --pos-form-offset-products --canonicalize --cse --pos-verify-hoisted -o /dev/null
+// RUN: sextant-opt %s --split-input-file --pos-form-offset-products --remarks-filter=pos-form-offset-products -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
 // A factor of column and offset, on either side.
-// COUNT: rewritten | Category:pos-offset-products | Products=0, Sums=1
+// COUNT: rewritten | Category:pos-form-offset-products | Products=0, Sums=1
 // CHECK-LABEL: func.func @factor
 // CHECK: ^bb0(%[[W:.+]]: tensor<8x5xf32>):
 // CHECK: %[[N:.+]] = arith.constant 5
@@ -42,7 +42,7 @@ func.func @factor(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // (z * c) * f: factors on both levels, their product in the order of the term.
-// COUNT: rewritten | Category:pos-offset-products | Products=0, Sums=1
+// COUNT: rewritten | Category:pos-form-offset-products | Products=0, Sums=1
 // CHECK-LABEL: func.func @nested
 // CHECK: pos.offset_dot
 // CHECK: %[[I:.+]] = arith.sitofp %{{.+}} : i32 to f32
@@ -79,7 +79,7 @@ func.func @nested(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // f * (c * z)
-// COUNT: rewritten | Category:pos-offset-products | Products=0, Sums=1
+// COUNT: rewritten | Category:pos-form-offset-products | Products=0, Sums=1
 // CHECK-LABEL: func.func @turned
 // CHECK: pos.offset_dot
 // CHECK: math.sin
@@ -115,7 +115,7 @@ func.func @turned(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // -((z * f) / c): a divisor and a sign.
-// COUNT: rewritten | Category:pos-offset-products | Products=0, Sums=1
+// COUNT: rewritten | Category:pos-form-offset-products | Products=0, Sums=1
 // CHECK-LABEL: func.func @quotient
 // CHECK: pos.offset_dot
 // CHECK: %[[G:.+]] = arith.divf
@@ -152,7 +152,7 @@ func.func @quotient(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // A sum of products alone has the factor 1; the row of the head is added.
-// COUNT: rewritten | Category:pos-offset-products | Products=0, Sums=1
+// COUNT: rewritten | Category:pos-form-offset-products | Products=0, Sums=1
 // CHECK-LABEL: func.func @alone
 // CHECK: ^bb0(%[[W:.+]]: tensor<8x5xf32>, %[[V:.+]]: tensor<?x8xf32>):
 // CHECK: pos.offset_dot %[[W]] columns plus %[[V]] to
@@ -187,7 +187,7 @@ func.func @alone(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>, %p1: tensor<?x8x
 // -----
 
 // An index that is the offset or its magnitude, with either sign, plus what all scores share.
-// COUNT: rewritten | Category:pos-offset-products | Products=1, Sums=0
+// COUNT: rewritten | Category:pos-form-offset-products | Products=1, Sums=0
 // CHECK-LABEL: func.func @index
 // CHECK: %[[K:.+]] = arith.subi
 // CHECK: pos.offset_dot %{{.+}}[%[[K]]] : tensor<?x8xf32>
@@ -215,7 +215,7 @@ func.func @index(%q: tensor<?x?x?x8xf32>, %p0: tensor<?x8xf32>) {
 // -----
 
 // A factor of the head.
-// COUNT: declined | Category:pos-offset-products | Reason="a factor varies with more than column and offset, or reads a parameter"
+// COUNT: declined | Category:pos-form-offset-products | Reason="a factor varies with more than column and offset, or reads a parameter"
 // CHECK-LABEL: func.func @head
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot
@@ -250,7 +250,7 @@ func.func @head(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // A factor that is trained: rows have no gradient for it.
-// COUNT: declined | Category:pos-offset-products | Reason="a factor varies with more than column and offset, or reads a parameter"
+// COUNT: declined | Category:pos-form-offset-products | Reason="a factor varies with more than column and offset, or reads a parameter"
 // CHECK-LABEL: func.func @trained
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot
@@ -284,7 +284,7 @@ func.func @trained(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>, %p1: tensor<5x
 // -----
 
 // A term that is not a product.
-// COUNT: declined | Category:pos-offset-products | Reason="its term is no product of a 'pos.query_dot' and factors"
+// COUNT: declined | Category:pos-form-offset-products | Reason="its term is no product of a 'pos.query_dot' and factors"
 // CHECK-LABEL: func.func @offset_term
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot
@@ -317,7 +317,7 @@ func.func @offset_term(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // The square of the product.
-// COUNT: declined | Category:pos-offset-products | Reason="its term multiplies a 'pos.query_dot' with itself"
+// COUNT: declined | Category:pos-form-offset-products | Reason="its term multiplies a 'pos.query_dot' with itself"
 // CHECK-LABEL: func.func @square
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot
@@ -350,7 +350,7 @@ func.func @square(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // A quotient by the product.
-// COUNT: declined | Category:pos-offset-products | Reason="its term divides by a 'pos.query_dot'"
+// COUNT: declined | Category:pos-form-offset-products | Reason="its term divides by a 'pos.query_dot'"
 // CHECK-LABEL: func.func @divided
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot
@@ -383,7 +383,7 @@ func.func @divided(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // A column of its own.
-// COUNT: declined | Category:pos-offset-products | Reason="its 'pos.query_dot' is not of the sum's own column"
+// COUNT: declined | Category:pos-form-offset-products | Reason="its 'pos.query_dot' is not of the sum's own column"
 // CHECK-LABEL: func.func @other_column
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot
@@ -416,7 +416,7 @@ func.func @other_column(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // Two products in one term.
-// COUNT: declined | Category:pos-offset-products | Reason="it has more than one 'pos.query_dot'"
+// COUNT: declined | Category:pos-form-offset-products | Reason="it has more than one 'pos.query_dot'"
 // CHECK-LABEL: func.func @two
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot
@@ -451,7 +451,7 @@ func.func @two(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // A number of columns of its own for each offset.
-// COUNT: declined | Category:pos-offset-products | Reason="its number of columns is not the same for all scores"
+// COUNT: declined | Category:pos-form-offset-products | Reason="its number of columns is not the same for all scores"
 // CHECK-LABEL: func.func @count
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot
@@ -484,7 +484,7 @@ func.func @count(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 // -----
 
 // A clipped index has few values: products with all rows, once per query.
-// COUNT: declined | Category:pos-offset-products | Reason="its index does not determine the offset"
+// COUNT: declined | Category:pos-form-offset-products | Reason="its index does not determine the offset"
 // CHECK-LABEL: func.func @clipped
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot
@@ -510,7 +510,7 @@ func.func @clipped(%q: tensor<?x?x?x8xf32>, %p0: tensor<?x8xf32>) {
 // -----
 
 // Given positions have gaps.
-// COUNT: declined | Category:pos-offset-products | Reason="positions are given: offsets have gaps"
+// COUNT: declined | Category:pos-form-offset-products | Reason="positions are given: offsets have gaps"
 // CHECK-LABEL: func.func @positions
 // CHECK-NOT: pos.offset_dot
 // CHECK: pos.query_dot

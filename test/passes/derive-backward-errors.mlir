@@ -1,4 +1,4 @@
-// RUN: sextant-opt %s --derive-backward --split-input-file --verify-diagnostics
+// RUN: sextant-opt %s --nn-derive-backward --split-input-file --verify-diagnostics
 
 nn.parameter "w" : tensor<4xf32> init constant [1.0]
 func.func @loss(%w: tensor<4xf32> {nn.parameter = "w"}) -> tensor<f32>

@@ -1,4 +1,4 @@
-// RUN: sextant-opt %s --exec-verify --split-input-file --verify-diagnostics
+// RUN: sextant-opt %s --exec-verify-instructions --split-input-file --verify-diagnostics
 
 func.func @after_release(%x: tensor<8xf32>) -> tensor<8xf32> {
   %a = exec.dense "aten::silu"(%x : tensor<8xf32>) arguments [#exec.tensor<0>] -> tensor<8xf32>

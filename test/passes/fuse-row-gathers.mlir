@@ -1,10 +1,10 @@
-// RUN: sextant-opt %s --fuse-row-gathers --split-input-file | FileCheck %s
-// RUN: sextant-opt %s --fuse-row-gathers --split-input-file --remarks-filter=fuse-row-gathers -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
-// RUN: sextant-opt %s --fuse-row-gathers --fuse-row-gathers --split-input-file | FileCheck %s
+// RUN: sextant-opt %s --pos-fuse-row-gathers --split-input-file | FileCheck %s
+// RUN: sextant-opt %s --pos-fuse-row-gathers --split-input-file --remarks-filter=pos-fuse-row-gathers -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: sextant-opt %s --pos-fuse-row-gathers --pos-fuse-row-gathers --split-input-file | FileCheck %s
 
 // A row map takes its rows itself, and so does its gradient: the rows are not
 // there any more.
-// COUNT: remark: [Passed] fused | Category:fuse-row-gathers | Maps=2
+// COUNT: remark: [Passed] fused | Category:pos-fuse-row-gathers | Maps=2
 // CHECK-LABEL: func @step
 // CHECK-SAME:  (%[[TABLE:.+]]: tensor<9x8xf32>, %[[IDS:.+]]: tensor<?x?xi64>
 // CHECK-NOT:   nn.embedding %
@@ -39,7 +39,7 @@ func.func @step(%table: tensor<9x8xf32>, %ids: tensor<?x?xi64>) -> tensor<9x8xf3
 
 // Rows that something else reads stay, and so does the gradient's other use of
 // them.
-// COUNT: remark: [Passed] fused | Category:fuse-row-gathers | Maps=0
+// COUNT: remark: [Passed] fused | Category:pos-fuse-row-gathers | Maps=0
 // CHECK-LABEL: func @read_elsewhere
 // CHECK:       %[[X:.+]] = nn.embedding
 // CHECK:       pos.map_rows %[[X]] of embedding
@@ -63,7 +63,7 @@ func.func @gradient_of_itself(%table: tensor<9x8xf32>, %ids: tensor<?x?xi64>)
 // -----
 
 // Rows of one sequence, or of more dimensions, are no rows of a map.
-// COUNT: remark: [Passed] fused | Category:fuse-row-gathers | Maps=0
+// COUNT: remark: [Passed] fused | Category:pos-fuse-row-gathers | Maps=0
 // CHECK-LABEL: func @flat
 // CHECK:       nn.embedding
 func.func @flat(%table: tensor<9x8xf32>, %ids: tensor<?xi64>) -> tensor<?x8xf32> {

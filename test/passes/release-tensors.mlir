@@ -1,10 +1,10 @@
-// RUN: sextant-opt %s --exec-release --exec-verify | FileCheck %s
-// RUN: sextant-opt %s --exec-release --exec-release --exec-verify | FileCheck %s
-// RUN: sextant-opt %s --exec-release --remarks-filter=exec-release -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: sextant-opt %s --exec-release-tensors --exec-verify-instructions | FileCheck %s
+// RUN: sextant-opt %s --exec-release-tensors --exec-release-tensors --exec-verify-instructions | FileCheck %s
+// RUN: sextant-opt %s --exec-release-tensors --remarks-filter=exec-release-tensors -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
 // A tensor goes after its last use and that of its views; arguments, constants
 // and what is given back stay. A size is read where the tensor is made.
-// COUNT: remark: [Passed] released | Category:exec-release | Tensors=3
+// COUNT: remark: [Passed] released | Category:exec-release-tensors | Tensors=3
 // CHECK-LABEL: func @release
 // CHECK:       %[[A:.+]] = exec.dense "aten::gelu"
 // CHECK-NEXT:  %[[N:.+]] = tensor.dim %[[A]]

@@ -1,4 +1,4 @@
-//===- NnToExec.cpp - From nn ops to calls of ATen ------------------------===//
+//===- ConvertToExec.cpp - From nn ops to calls of ATen -------------------===//
 //
 // Ops that are one call of ATen go through their own description. The others
 // (a split, a projection, a norm, the optimizer) stand for a few calls, made
@@ -18,7 +18,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace sextant::passes {
-#define GEN_PASS_DEF_NNTOEXEC
+#define GEN_PASS_DEF_CONVERTTOEXEC
 #include "passes/Schedule/Schedule.h.inc"
 } // namespace sextant::passes
 
@@ -252,9 +252,9 @@ static void checkStart(nn::SliceOp op, OpBuilder &builder) {
 
 namespace {
 /// Lowers one function after the other.
-class NnToExec : public passes::impl::NnToExecBase<NnToExec> {
+class ConvertToExec : public passes::impl::ConvertToExecBase<ConvertToExec> {
 public:
-  using NnToExecBase::NnToExecBase;
+  using ConvertToExecBase::ConvertToExecBase;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();

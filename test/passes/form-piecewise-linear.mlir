@@ -1,11 +1,11 @@
-// RUN: sextant-opt %s --split-input-file --pos-piecewise-linear | FileCheck %s
-// RUN: sextant-opt %s --split-input-file --pos-piecewise-linear --pos-piecewise-linear | FileCheck %s
-// RUN: sextant-opt %s --split-input-file --canonicalize --cse --pos-piecewise-linear --canonicalize --cse --pos-hoist --canonicalize --cse --pos-verify-hoisted -o /dev/null
-// RUN: sextant-opt %s --split-input-file --pos-piecewise-linear --remarks-filter=pos-piecewise-linear -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: sextant-opt %s --split-input-file --pos-form-piecewise-linear | FileCheck %s
+// RUN: sextant-opt %s --split-input-file --pos-form-piecewise-linear --pos-form-piecewise-linear | FileCheck %s
+// RUN: sextant-opt %s --split-input-file --canonicalize --cse --pos-form-piecewise-linear --canonicalize --cse --pos-hoist --canonicalize --cse --pos-verify-hoisted -o /dev/null
+// RUN: sextant-opt %s --split-input-file --pos-form-piecewise-linear --remarks-filter=pos-form-piecewise-linear -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
 // A hidden layer of rectified units of one scalar. The scalar is a quotient by a
 // vector over queries: what is left of the division is a product.
-// COUNT: remark: [Passed] rewritten | Category:pos-piecewise-linear | Sums=1
+// COUNT: remark: [Passed] rewritten | Category:pos-form-piecewise-linear | Sums=1
 // CHECK-LABEL: func @layer
 // CHECK: ^bb0(%[[W1:.+]]: tensor<32xf32>, %[[B1:.+]]: tensor<32xf32>, %[[W2:.+]]: tensor<?x32xf32>):
 // CHECK-NEXT: %[[F:.+]] = pos.hinges {

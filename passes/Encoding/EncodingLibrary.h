@@ -1,11 +1,11 @@
-//===- Library.h - Definitions of encodings by name -------------*- C++ -*-===//
+//===- EncodingLibrary.h - Definitions of encodings by name -----*- C++ -*-===//
 //
 // The library finds the definition of an encoding by its name.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef SEXTANT_PASSES_ENCODING_LIBRARY_H
-#define SEXTANT_PASSES_ENCODING_LIBRARY_H
+#ifndef SEXTANT_PASSES_ENCODING_ENCODINGLIBRARY_H
+#define SEXTANT_PASSES_ENCODING_ENCODINGLIBRARY_H
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -17,10 +17,11 @@ namespace sextant::passes {
 
 /// Finds definitions: in a module, or else in the files of a search path. Files
 /// are parsed once. The dialects of definitions must be loaded.
-class Library {
+class EncodingLibrary {
 public:
   /// `module` may be null: definitions then come from files only.
-  Library(mlir::MLIRContext *context, SearchPath path, mlir::ModuleOp module);
+  EncodingLibrary(mlir::MLIRContext *context, SearchPath path,
+                  mlir::ModuleOp module);
 
   /// The definition, with its options unfolded. Fails with a diagnostic at
   /// `user` when there is none (listing the nearest names), or at the line of
@@ -44,4 +45,4 @@ void registerEncodingDialects(mlir::DialectRegistry &registry);
 
 } // namespace sextant::passes
 
-#endif // SEXTANT_PASSES_ENCODING_LIBRARY_H
+#endif // SEXTANT_PASSES_ENCODING_ENCODINGLIBRARY_H

@@ -1,5 +1,5 @@
-// RUN: sextant-opt %s --nn-to-exec --split-input-file | FileCheck %s
-// RUN: sextant-opt %s --nn-to-exec --split-input-file --remarks-filter=nn-to-exec -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: sextant-opt %s --nn-convert-to-exec --split-input-file | FileCheck %s
+// RUN: sextant-opt %s --nn-convert-to-exec --split-input-file --remarks-filter=nn-convert-to-exec -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
 // Each op is the call that its definition describes; sizes are read from the
 // operands where they are dynamic.
@@ -33,7 +33,7 @@ func.func @calls(%tokens: tensor<?x?xi64>, %w: tensor<256x64xf32>, %g: tensor<64
 
 // Bounds of ranges are known or values. Where both are known, a range from the
 // end ends there.
-// COUNT: remark: [Passed] scheduled | Category:nn-to-exec | InPlace=0, Ops=6
+// COUNT: remark: [Passed] scheduled | Category:nn-convert-to-exec | InPlace=0, Ops=6
 // CHECK-LABEL: func @ranges
 // CHECK:       exec.check %{{.*}} at_most %{{.*}}, "the start of a slice is negative"
 // CHECK:       exec.dense "aten::narrow"({{.*}} : tensor<?xf32>, index, index)
@@ -80,8 +80,8 @@ func.func @dropout(%x: tensor<?x8xf32>, %seed: tensor<i64>, %step: tensor<i64>) 
 
 // An operand that nothing reads afterwards is overwritten, unless it belongs
 // to the caller, is a view, or is given back.
-// COUNT: remark: [Passed] scheduled | Category:nn-to-exec | InPlace=0
-// COUNT: remark: [Passed] scheduled | Category:nn-to-exec | InPlace=1, Ops=5
+// COUNT: remark: [Passed] scheduled | Category:nn-convert-to-exec | InPlace=0
+// COUNT: remark: [Passed] scheduled | Category:nn-convert-to-exec | InPlace=1, Ops=5
 // CHECK-LABEL: func @in_place
 // CHECK-SAME:  (%[[X:.+]]: tensor<?x64xf32>)
 // CHECK:       %[[A:.+]] = exec.dense "aten::mul.Tensor"(%[[X]], %[[X]]
@@ -154,7 +154,7 @@ func.func @functional(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<f32>)
 
 // Functions of floats overwrite their operand; views and what a derivative still
 // reads stay.
-// COUNT: remark: [Passed] scheduled | Category:nn-to-exec | InPlace=5
+// COUNT: remark: [Passed] scheduled | Category:nn-convert-to-exec | InPlace=5
 // CHECK-LABEL: func @functions
 // CHECK:       %[[D:.+]] = exec.dense "aten::div.Tensor"
 // CHECK:       exec.dense "aten::exp_"(%[[D]]

@@ -1,4 +1,4 @@
-// RUN: sextant-opt %s --lower-attention=target=cpu:avx2 | FileCheck %s
+// RUN: sextant-opt %s --pos-lower-attention=target=cpu:avx2 | FileCheck %s
 
 // A score of all heads: weights are packed, the vector over offsets becomes a
 // table with a row per unit, and one kernel computes all heads.
