@@ -25,7 +25,7 @@ OF_OFFSETS = "pytest:codegen/test_wide_positions.py"
 READING = [
     Mutant(
         "positions of a batch that they divide",
-        "codegen/Tiles/SitePlace.cpp",
+        "codegen/Tiles/HeadPlace.cpp",
         "Index element = kernel.rem(batch, arguments.getSize(positions, 0));",
         "Index element = kernel.min(\n"
         "      batch, kernel.sub(arguments.getSize(positions, 0), 1));",
@@ -40,7 +40,7 @@ READING = [
     ),
     Mutant(
         "scans never saturate, forward",
-        "codegen/CPU/Forward/ScoreScans.cpp",
+        "codegen/CPU/Forward/ForwardScans.cpp",
         "return holdsInAll(kernel, all);",
         "return {};",
         ("pytest:codegen/test_contextual_places.py saturated and avx2",),
@@ -89,7 +89,7 @@ READING = [
     ),
     Mutant(
         "sums of bf16 start from what a thread left",
-        "codegen/CPU/Backward/BackwardOperands.cpp",
+        "codegen/CPU/Backward/BackwardPacking.cpp",
         "  for (const Operand &operand : {keys, values})\n    kernel.clear(",
         "  for (const Operand &operand : {keys, values})\n    if (!shape.dot)\n      kernel.clear(",
         (f"{ENCODINGS} bf16_does_not and alibi", f"{ENCODINGS} bf16_matches and alibi"),
@@ -97,8 +97,8 @@ READING = [
     Mutant(
         "delta is a percent too small",
         "codegen/CPU/Backward/BackwardCell.cpp",
-        "Value delta = loadStatistics(task.negativeDelta, group, r);",
-        "Value delta = kernel.mulF(loadStatistics(task.negativeDelta, group, r),\n"
+        "Value delta = loadStatistics(launch.negativeDelta, group, r);",
+        "Value delta = kernel.mulF(loadStatistics(launch.negativeDelta, group, r),\n"
         "                              kernel.splatF32(0.99));",
         (f"{EXACT} alibi and avx512bf16", f"{EXACT} alibi and avx2"),
     ),
@@ -144,7 +144,7 @@ KERNELS = [
     ),
     Mutant(
         "heads of a group take turns",
-        "codegen/CPU/Forward/ForwardPlace.h",
+        "codegen/CPU/Forward/ForwardItem.h",
         "kvHead = kernel.div(head, kernel.div(heads, keyHeads));",
         "kvHead = kernel.rem(head, keyHeads);",
         (f"{ENCODINGS} grouped and alibi and avx2",),
@@ -165,7 +165,7 @@ KERNELS = [
     ),
     Mutant(
         "indices of queries start at 0",
-        "codegen/Tiles/SitePlace.cpp",
+        "codegen/Tiles/HeadPlace.cpp",
         "return kernel.add(row, operands.getQueryShift(kernel, arguments));",
         "return row;",
         (f"{ENCODINGS} decode and avx2",),
@@ -179,14 +179,14 @@ KERNELS = [
     ),
     Mutant(
         "rows of pairs hold one row twice",
-        "codegen/CPU/Backward/BackwardOperands.cpp",
+        "codegen/CPU/Backward/BackwardPacking.cpp",
         "kernel.loadVector(from, {word + words}));",
         "kernel.loadVector(from, {word}));",
         (f"{EXACT} alibi and avx512bf16",),
     ),
     Mutant(
         "cells of offsets are those of one vector",
-        "codegen/Tiles/OffsetCells.cpp",
+        "codegen/Tiles/OffsetTile.cpp",
         "kernel.mul(vector, kernel.width()),\n",
         "kernel.mul(vector, 0),\n",
         (f"{OF_OFFSETS} values_and and avx2",),
@@ -201,9 +201,9 @@ KERNELS = [
     Mutant(
         "keys that are past the end are seen",
         "codegen/CPU/Backward/BackwardVisibility.cpp",
-        "kernel.sub(at.getLength(pos::Side::key), site.getKey()));",
+        "kernel.sub(at.getLength(pos::Side::key), point.getKey()));",
         "kernel.sub(kernel.add(at.getLength(pos::Side::key), 1),\n"
-        "                 site.getKey()));",
+        "                 point.getKey()));",
         ("pytest:codegen/test_backward.py shapes and avx2 and float32",),
     ),
 ]

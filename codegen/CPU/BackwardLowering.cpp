@@ -1,15 +1,18 @@
-//===- BackwardLowering.cpp - The launches of the backward ---------------===//
+//===- BackwardLowering.cpp - The launches of the backward ----------------===//
 
-#include "codegen/CPU/AllHeads/HeadsBackward.h"
-#include "codegen/CPU/AttentionLowering.h"
+#include "codegen/CPU/BackwardLowering.h"
+#include "codegen/CPU/AllHeads/AllHeadsBackwardLoopNest.h"
+#include "codegen/CPU/Backward/BackwardLoopNest.h"
 #include "codegen/CPU/Forward/AttentionLaunch.h"
+#include "codegen/CPU/ForwardLowering.h"
 #include "codegen/Plan/RowLaneTables.h"
-#include "codegen/Rows/BackwardLaunches.h"
 #include "codegen/Rows/Columns.h"
+#include "codegen/Rows/Delta.h"
+#include "codegen/Rows/Finish.h"
 #include "codegen/Rows/RowGradients.h"
 #include "codegen/Rows/RowProducts.h"
 #include "codegen/Rows/TableRowSums.h"
-#include "codegen/Tables/HingeTable.h"
+#include "codegen/Tables/PiecewiseLinearTable.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -90,14 +93,14 @@ public:
       : lowering(lowering), sizes{lowering},
         op(cast<pos::AttentionBackwardOp>(lowering.plan.owner)),
         target(getTarget(lowering)),
-        task(lowering.plan, target, op.getQuery().getType().getElementType(),
-             getHeadParts(lowering.plan, op.getQuery()),
-             getHeadDims(op.getValues())) {
+        launch(lowering.plan, target, op.getQuery().getType().getElementType(),
+               getHeadParts(lowering.plan, op.getQuery()),
+               getHeadDims(op.getValues())) {
     if (!lowering.plan.scoreHeads)
       return;
     weights.emplace(lowering.plan, lowering.plan.scoreHeads);
-    task.weights = &*weights;
-    task.shape.useOnePanel();
+    launch.weights = &*weights;
+    launch.shape.useOnePanel();
   }
 
   FailureOr<SmallVector<Value>> run();
@@ -142,8 +145,8 @@ private:
   Sizes sizes;
   pos::AttentionBackwardOp op;
   VectorTarget target;
-  std::optional<HeadsWeights> weights;
-  BackwardTask task;
+  std::optional<AllHeadsWeights> weights;
+  BackwardLaunch launch;
   LaunchOperands operands;
   HoistTables tables;
   Value chunks, paddedQueries;
@@ -210,12 +213,12 @@ PartialSum BackwardLowering::makeHoistSum(const Hoisted &hoisted) {
     entries = gradient.sizes[2];
     break;
   case HoistForm::QueryVector:
-    entries = sizes.roundUp(gradient.sizes[2], task.shape.queries);
+    entries = sizes.roundUp(gradient.sizes[2], launch.shape.queries);
     break;
   case HoistForm::KeyVector:
     // A key belongs to one chunk.
     parts = sizes.constant(1);
-    entries = sizes.roundUp(gradient.sizes[2], task.shape.keys);
+    entries = sizes.roundUp(gradient.sizes[2], launch.shape.keys);
     break;
   case HoistForm::RowLaneTable:
     // So does a row; heads are those of the operand.
@@ -287,8 +290,8 @@ PartialSum BackwardLowering::makeRowSum(const Hoisted &hoisted, Value rows) {
 RowStatistics BackwardLowering::launchStatistics() {
   Value termPartials;
   if (const Hoisted *term = plan.findRowTerm())
-    termPartials = task.tableGradients[term - plan.hoisted.data()].tensor;
-  return launchDelta(lowering, task.shape, paddedQueries, termPartials);
+    termPartials = launch.tableGradients[term - plan.hoisted.data()].tensor;
+  return launchDelta(lowering, launch.shape, paddedQueries, termPartials);
 }
 
 /// Lanes are keys.
@@ -298,30 +301,30 @@ static ProductLayout getProductLayout(const RowTable &table) {
 }
 
 void BackwardLowering::addReads(const RowStatistics &statistics) {
-  task.sites.query = operands.read(op.getQuery());
-  task.sites.key = operands.read(op.getKey());
+  launch.sites.query = operands.read(op.getQuery());
+  launch.sites.key = operands.read(op.getKey());
   for (Value value : op.getValues())
-    task.sites.values.push_back(operands.read(value));
+    launch.sites.values.push_back(operands.read(value));
   for (Value gradient : op.getOutputGradients())
-    task.outputGradients.push_back(operands.read(gradient));
-  task.negativeShift = operands.read(statistics.negativeShift);
-  task.inverseSum = operands.read(statistics.inverseSum);
-  task.negativeDelta = operands.read(statistics.negativeDelta);
-  task.sites.append(plan, tables, operands.layout, operands.reads);
+    launch.outputGradients.push_back(operands.read(gradient));
+  launch.negativeShift = operands.read(statistics.negativeShift);
+  launch.inverseSum = operands.read(statistics.inverseSum);
+  launch.negativeDelta = operands.read(statistics.negativeDelta);
+  launch.sites.append(plan, tables, operands.layout, operands.reads);
   if (weights)
-    task.packed = operands.read(tables.packed);
+    launch.packed = operands.read(tables.packed);
   for (auto [number, table] : llvm::enumerate(plan.rowTables)) {
     rowProducts.emplace_back(table, op.getQuery(), op.getKey(), op.getParams());
     rowProducts.back().used =
         launchUsedEntries(lowering, tables, number, rowProducts.back());
-    task.sites.rowProducts.push_back(operands.read(
+    launch.sites.rowProducts.push_back(operands.read(
         launchRowProducts(lowering, ("products_" + Twine(number)).str(),
                           rowProducts.back(), getProductLayout(table))));
   }
   for (auto [number, rows] : llvm::enumerate(plan.weightedRows)) {
     outputProducts.push_back(RowProducts(op.getOutputGradients().front(),
                                          op.getParams()[getTable(rows)]));
-    task.sites.outputProducts.push_back(operands.read(
+    launch.sites.outputProducts.push_back(operands.read(
         launchRowProducts(lowering, ("output_products_" + Twine(number)).str(),
                           outputProducts.back(), ProductLayout::Rows)));
   }
@@ -329,8 +332,8 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
     OffsetRows rows =
         launchOffsetRows(lowering, tables, number, /*transposes=*/true);
     offsetRows.push_back(rows);
-    task.offsetRows.push_back(operands.read(rows.rows));
-    task.offsetColumns.push_back(operands.read(rows.transposed));
+    launch.offsetRows.push_back(operands.read(rows.rows));
+    launch.offsetColumns.push_back(operands.read(rows.transposed));
   }
 }
 
@@ -367,88 +370,88 @@ void BackwardLowering::makeSums() {
   auto ofRows = [&](Value rows, Value row, int64_t last = 0) {
     return makeSum(chunks, heads, {rows, row}, f32, /*zero=*/false, last);
   };
-  task.queryGradient = ofRows(paddedQueries, {}, task.shape.headRow);
-  for (const HingeFunction &function : plan.hinges) {
-    task.hingeMoments.emplace_back();
+  launch.queryGradient = ofRows(paddedQueries, {}, launch.shape.headRow);
+  for (const PiecewiseLinearFunction &function : plan.hinges) {
+    launch.hingeMoments.emplace_back();
     if (function.wantsGradient)
-      task.hingeMoments.back() =
-          makeSum(chunks, heads, Value(), f64, /*zero=*/true,
-                  HingeLayout(function.op, target.width).countMoments());
+      launch.hingeMoments.back() = makeSum(
+          chunks, heads, Value(), f64, /*zero=*/true,
+          PiecewiseLinearLayout(function.op, target.width).countMoments());
   }
   // The gradients of products, and what scans keep.
   for (auto [products, table] : llvm::zip_equal(rowProducts, plan.rowTables))
-    task.rowProductGradients.push_back(
+    launch.rowProductGradients.push_back(
         table.side == pos::Side::query
             ? ofRows(paddedQueries, products.padTableRows(lowering))
             : makeKeyProductSum(products));
   for (auto [products, rows] : llvm::zip(outputProducts, plan.weightedRows)) {
-    task.bucketGradients.emplace_back();
+    launch.bucketGradients.emplace_back();
     if (plan.paramWantsGradient[getTable(rows)])
-      task.bucketGradients.back() =
+      launch.bucketGradients.back() =
           ofRows(paddedQueries, products.padTableRows(lowering));
   }
   for (const OffsetProduct &product : plan.offsetProducts) {
-    int64_t row = task.offsetShape.row;
-    task.offsetQueryGradients.push_back(ofRows(paddedQueries, {}, row));
-    task.offsetRowGradients.emplace_back();
+    int64_t row = launch.offsetShape.row;
+    launch.offsetQueryGradients.push_back(ofRows(paddedQueries, {}, row));
+    launch.offsetRowGradients.emplace_back();
     if (plan.paramWantsGradient[product.table.param])
-      task.offsetRowGradients.back() =
-          ofRows(task.offsetShape.countEntries(lowering), {}, row);
+      launch.offsetRowGradients.back() =
+          ofRows(launch.offsetShape.countEntries(lowering), {}, row);
   }
   for (auto [number, param] : llvm::enumerate(op.getParams()))
-    task.readGradients.push_back(makeReadSum(number, param));
+    launch.readGradients.push_back(makeReadSum(number, param));
 }
 
 void BackwardLowering::addWrites() {
   makeSums();
-  task.queryGradient.addTo(operands);
+  launch.queryGradient.addTo(operands);
   // What is added to it later is rounded with it, once.
   auto keyType = cast<RankedTensorType>(op.getKeyGradient().getType());
   if (plan.readsRows(pos::Side::key))
     keyType = RankedTensorType::get(keyType.getShape(), f32);
   keyGradient = lowering.allocateLike(op.getKey(), keyType);
-  task.keyGradient = operands.write(keyGradient);
+  launch.keyGradient = operands.write(keyGradient);
   for (auto [value, gradient] :
        llvm::zip_equal(op.getValues(), op.getValueGradients())) {
     valueGradients.push_back(lowering.allocateLike(value, gradient.getType()));
-    task.valueGradients.push_back(operands.write(valueGradients.back()));
+    launch.valueGradients.push_back(operands.write(valueGradients.back()));
   }
   auto addAll = [&](MutableArrayRef<PartialSum> sums) {
     for (PartialSum &sum : sums)
       sum.addTo(operands);
   };
-  addAll(task.tableGradients);
-  addAll(task.hingeMoments);
-  addAll(task.rowProductGradients);
-  addAll(task.bucketGradients);
+  addAll(launch.tableGradients);
+  addAll(launch.hingeMoments);
+  addAll(launch.rowProductGradients);
+  addAll(launch.bucketGradients);
   for (size_t number = 0; number < offsetRows.size(); ++number) {
-    task.offsetQueryGradients[number].addTo(operands);
-    task.offsetRowGradients[number].addTo(operands);
+    launch.offsetQueryGradients[number].addTo(operands);
+    launch.offsetRowGradients[number].addTo(operands);
   }
   if (size_t scans = plan.scans.size())
-    task.scanState = operands.write(makeSum(sizes.constant(3 * scans),
-                                            lowering.getDim(op.getQuery(), 1),
-                                            paddedQueries, f32, /*zero=*/false)
-                                        .tensor);
-  addAll(task.readGradients);
+    launch.scanState = operands.write(
+        makeSum(sizes.constant(3 * scans), lowering.getDim(op.getQuery(), 1),
+                paddedQueries, f32, /*zero=*/false)
+            .tensor);
+  addAll(launch.readGradients);
   for (unsigned number : rareReads)
-    task.inPlaceGradients.push_back(*task.readGradients[number]);
+    launch.inPlaceGradients.push_back(*launch.readGradients[number]);
 }
 
 void BackwardLowering::launchMain() {
-  task.operands = operands.layout;
-  auto create = weights ? createHeadsBackward : createBackwardKernel;
-  create(lowering, "main", task, target);
+  launch.operands = operands.layout;
+  auto create = weights ? createAllHeadsBackwardKernel : createBackwardKernel;
+  create(lowering, "main", launch, target);
   // Five products of 2 * d FLOP per score.
   return launchAttention(
-      lowering, operands, "main", task.sites,
-      2 * (3 * task.shape.headDim + 2 * task.shape.valueDim));
+      lowering, operands, "main", launch.sites,
+      2 * (3 * launch.shape.headDim + 2 * launch.shape.valueDim));
 }
 
 /// Moments of functions of hinges, summed over the chunks.
 SmallVector<Value> BackwardLowering::sumHingeMoments() {
   SmallVector<Value> moments;
-  for (auto [number, sum] : llvm::enumerate(task.hingeMoments)) {
+  for (auto [number, sum] : llvm::enumerate(launch.hingeMoments)) {
     moments.emplace_back();
     if (!sum)
       continue;
@@ -469,12 +472,12 @@ SmallVector<Value> BackwardLowering::sumHingeMoments() {
 TableRowSums BackwardLowering::getRowSums(size_t number, Value rows) const {
   const Hoisted &hoisted = plan.hoisted[number];
   if (!isOfQueryColumns(hoisted))
-    return {task.tableGradients[number].tensor,
+    return {launch.tableGradients[number].tensor,
             rows,
             {{countTableColumns(plan, hoisted), /*first=*/0}}};
-  TableRowSums sums{task.queryGradient.tensor, rows, {}, plan.scale};
+  TableRowSums sums{launch.queryGradient.tensor, rows, {}, plan.scale};
   for (auto [part, columns] :
-       llvm::zip_equal(task.shape.headParts.get().drop_front(), plan.columns))
+       llvm::zip_equal(launch.shape.headParts.get().drop_front(), plan.columns))
     if (columns.query == hoisted.op)
       sums.parts.push_back(part);
   return sums;
@@ -495,11 +498,11 @@ SmallVector<Value> BackwardLowering::launchReadSums() {
     }
     Type type = cast<RankedTensorType>(param.getType()).clone(f64);
     gradients.back() = lowering.allocateLike(
-        param, type, /*zero=*/!task.readGradients[number]);
-    if (!task.readGradients[number])
+        param, type, /*zero=*/!launch.readGradients[number]);
+    if (!launch.readGradients[number])
       continue;
     launchSum(lowering, ("sum_read_" + Twine(number)).str(),
-              task.readGradients[number].tensor, gradients.back(),
+              launch.readGradients[number].tensor, gradients.back(),
               /*hasHeads=*/false,
               llvm::is_contained(rareReads, number) ? tables.offsets.range
                                                     : Value());
@@ -547,7 +550,7 @@ BackwardLowering::launchRowProductPullbacks(pos::Side side,
     std::string suffix = ("products_pull_" + Twine(number)).str();
     launchRowProductsPullback(lowering, suffix, products,
                               getProductLayout(table),
-                              task.rowProductGradients[number].tensor, rows,
+                              launch.rowProductGradients[number].tensor, rows,
                               paramGradients[table.param]);
     launchAddendGradient(table, suffix + "_addend", rows, paramGradients);
   }
@@ -566,22 +569,22 @@ BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
                       launchRowProductPullbacks(pos::Side::key, paramGradients),
                       cast<RankedTensorType>(op.getKeyGradient().getType()));
   for (auto [number, product] : llvm::enumerate(plan.offsetProducts)) {
-    all.push_back(task.offsetQueryGradients[number].tensor);
-    if (task.offsetRowGradients[number])
+    all.push_back(launch.offsetQueryGradients[number].tensor);
+    if (launch.offsetRowGradients[number])
       launchOffsetPullback(lowering, number, offsetRows[number],
-                           task.offsetRowGradients[number].tensor,
+                           launch.offsetRowGradients[number].tensor,
                            paramGradients[product.table.param]);
     launchAddendGradient(product.table,
                          ("offset_addend_" + Twine(number)).str(), all.back(),
                          paramGradients);
   }
-  for (auto [number, site] : llvm::enumerate(plan.weightedRows))
-    if (task.bucketGradients[number])
+  for (auto [number, point] : llvm::enumerate(plan.weightedRows))
+    if (launch.bucketGradients[number])
       launchRowProductsPullback(lowering,
                                 ("buckets_pull_" + Twine(number)).str(),
                                 outputProducts[number], ProductLayout::Rows,
-                                task.bucketGradients[number].tensor, Value(),
-                                paramGradients[getTable(site)]);
+                                launch.bucketGradients[number].tensor, Value(),
+                                paramGradients[getTable(point)]);
   return all;
 }
 
@@ -598,7 +601,8 @@ void BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
     std::string suffix = ("sum_" + Twine(number)).str();
     if (hoisted.form != HoistForm::RowLaneTable) {
       gradient = lowering.allocate(shape.type, shape.sizes);
-      launchSum(lowering, suffix, task.tableGradients[number].tensor, gradient,
+      launchSum(lowering, suffix, launch.tableGradients[number].tensor,
+                gradient,
                 /*hasHeads=*/true);
       continue;
     }
@@ -616,14 +620,14 @@ void BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
 FailureOr<SmallVector<Value>> BackwardLowering::run() {
   if (failed(verify()))
     return failure();
-  tables =
-      launchHoists(lowering, {OffsetOrder::Ascending, task.tablePadding()},
-                   task.weights, weights ? weights->launch(lowering) : Value());
+  tables = launchHoists(
+      lowering, {OffsetOrder::Ascending, launch.tablePadding()}, launch.weights,
+      weights ? weights->launch(lowering) : Value());
   paddedQueries =
-      sizes.roundUp(lowering.getDim(op.getQuery(), 2), task.shape.queries);
-  chunks = getChunks(sizes, task.shape, op, weights.has_value());
+      sizes.roundUp(lowering.getDim(op.getQuery(), 2), launch.shape.queries);
+  chunks = getChunks(sizes, launch.shape, op, weights.has_value());
   for (const Hoisted &hoisted : plan.hoisted)
-    task.tableGradients.push_back(makeHoistSum(hoisted));
+    launch.tableGradients.push_back(makeHoistSum(hoisted));
   addReads(launchStatistics());
   addWrites();
   launchMain();
@@ -632,11 +636,11 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   // Rows have their gradients when they are pulled back through their maps,
   // which gives the tables behind the maps theirs.
   Value queryGradient =
-      launchFinish(lowering, task.shape, tables, task.queryGradient.tensor,
-                   unmapped, task.tableGradients);
+      launchFinish(lowering, launch.shape, tables, launch.queryGradient.tensor,
+                   unmapped, launch.tableGradients);
   launchHoistGradients(paramGradients);
-  launchHingePullbacks(lowering, tables.bounds, sumHingeMoments(),
-                       paramGradients);
+  launchPiecewiseLinearPullbacks(lowering, tables.bounds, sumHingeMoments(),
+                                 paramGradients);
   SmallVector<Value> results{queryGradient, keyGradient};
   llvm::append_range(results, valueGradients);
   for (int32_t number : op.getParamGradients()) {
@@ -650,6 +654,6 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
 }
 
 FailureOr<SmallVector<Value>>
-sextant::codegen::lowerAttentionBackward(const Lowering &lowering) {
+sextant::codegen::lowerBackward(const Lowering &lowering) {
   return BackwardLowering(lowering).run();
 }

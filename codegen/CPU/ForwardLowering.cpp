@@ -1,8 +1,11 @@
-//===- ForwardLowering.cpp - Attention on the CPU -------------------------===//
+//===- ForwardLowering.cpp - The forward on the CPU -----------------------===//
 
-#include "codegen/CPU/AllHeads/HeadsForward.h"
-#include "codegen/CPU/AttentionLowering.h"
+#include "codegen/CPU/ForwardLowering.h"
+#include "codegen/CPU/AllHeads/AllHeadsForwardLoopNest.h"
 #include "codegen/CPU/Forward/AttentionLaunch.h"
+#include "codegen/CPU/Forward/ForwardLoopNest.h"
+#include "codegen/CPU/Forward/ForwardPoint.h"
+#include "codegen/Rows/Columns.h"
 #include "codegen/Rows/RowProducts.h"
 
 using namespace mlir;
@@ -32,43 +35,43 @@ LogicalResult sextant::codegen::verifyCPUOperands(const KernelPlan &plan) {
     if (auto offset = dyn_cast<pos::OffsetOp>(op))
       used = std::max<int64_t>(used, offset.getAxis() + 1);
   });
-  if (used > ScoreSite::packedAxes)
+  if (used > ForwardPoint::packedAxes)
     return owner.emitOpError("kernels of the CPU take positions of up to ")
-           << ScoreSite::packedAxes << " axes, a payload asks for " << used;
+           << ForwardPoint::packedAxes << " axes, a payload asks for " << used;
   for (Value positions : {operands.queryPositions, operands.keyPositions}) {
     if (!positions)
       continue;
     int64_t axes = cast<RankedTensorType>(positions.getType()).getDimSize(2);
-    if (!ShapedType::isDynamic(axes) && axes > ScoreSite::packedAxes)
+    if (!ShapedType::isDynamic(axes) && axes > ForwardPoint::packedAxes)
       return owner.emitOpError("kernels of the CPU take positions of up to ")
-             << ScoreSite::packedAxes << " axes, got " << axes;
+             << ForwardPoint::packedAxes << " axes, got " << axes;
   }
   return success();
 }
 
 FailureOr<SmallVector<Value>>
-sextant::codegen::lowerAttention(const Lowering &lowering) {
+sextant::codegen::lowerForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   if (failed(verifyCPUOperands(lowering.plan)))
     return failure();
   if (lowering.plan.scoreHeads)
-    return lowerHeadsForward(lowering);
+    return lowerAllHeadsForward(lowering);
   Value query = op.getQuery();
   Type element = cast<RankedTensorType>(query.getType()).getElementType();
-  ForwardTask task(lowering.plan, lowering.target, element,
-                   getHeadParts(lowering.plan, query),
-                   getHeadDims(op.getValues()));
+  ForwardLaunch launch(lowering.plan, lowering.target, element,
+                       getHeadParts(lowering.plan, query),
+                       getHeadDims(op.getValues()));
   HoistTableOptions options;
   options.order = OffsetOrder::Descending;
-  options.padding = 2 * task.panel;
+  options.padding = 2 * launch.panel;
   HoistTables tables = launchHoists(lowering, options);
 
   LaunchOperands operands;
-  addForwardReads(lowering, tables, task, operands);
+  addForwardReads(lowering, tables, launch, operands);
   for (auto [number, table] : llvm::enumerate(lowering.plan.rowTables)) {
     RowProducts products(table, query, op.getKey(), op.getParams());
     products.used = launchUsedEntries(lowering, tables, number, products);
-    task.sites.rowProducts.push_back(operands.read(launchRowProducts(
+    launch.sites.rowProducts.push_back(operands.read(launchRowProducts(
         lowering, ("products_" + Twine(number)).str(), products,
         table.side == pos::Side::query ? ProductLayout::Lanes
                                        : ProductLayout::Rows)));
@@ -77,11 +80,11 @@ sextant::codegen::lowerAttention(const Lowering &lowering) {
        ++number) {
     OffsetRows rows = launchOffsetRows(lowering, tables, number,
                                        /*transposes=*/false);
-    task.offsetRows.push_back(operands.read(rows.rows));
+    launch.offsetRows.push_back(operands.read(rows.rows));
   }
-  addForwardWrites(lowering, task, operands);
-  createForwardKernel(lowering, "forward", task);
-  launchAttention(lowering, operands, "forward", task.sites,
-                  2 * (task.headDim + task.valueDim));
+  addForwardWrites(lowering, launch, operands);
+  createForwardKernel(lowering, "forward", launch);
+  launchAttention(lowering, operands, "forward", launch.sites,
+                  2 * (launch.headDim + launch.valueDim));
   return operands.writes;
 }

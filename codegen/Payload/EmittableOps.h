@@ -15,7 +15,7 @@ class DialectRegistry;
 namespace sextant::codegen {
 
 /// Attach models to the ops of `pos`, once it is loaded: those whose value the
-/// site knows (reads, products, scans, hinges), and sums.
+/// point knows (reads, products, scans, hinges), and sums.
 void registerSiteModels(mlir::DialectRegistry &registry);
 void registerSumModels(mlir::DialectRegistry &registry);
 

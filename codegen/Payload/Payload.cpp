@@ -1,6 +1,6 @@
 //===- Payload.cpp - Forward emission of payloads -------------------------===//
 //
-// Clones the ops of a payload at a site context. Values stay scalars until
+// Clones the ops of a payload at a point. Values stay scalars until
 // they meet a vector of lanes. Ops that are more than elementwise say how they
 // are emitted (EmittableOpInterface).
 //
@@ -194,7 +194,7 @@ LogicalResult PayloadEmitter::emitElementwise(Operation &op) {
 FailureOr<SmallVector<Value>> codegen::emitPayload(OpBuilder &builder,
                                                    Block &block,
                                                    ValueRange arguments,
-                                                   SiteContext &point) {
+                                                   PayloadPoint &point) {
   PayloadEmitter emitter(builder, point);
   for (auto [argument, value] :
        llvm::zip_equal(block.getArguments(), arguments))
@@ -211,7 +211,7 @@ FailureOr<SmallVector<Value>> codegen::emitPayload(OpBuilder &builder,
 }
 
 FailureOr<Value> codegen::emitHoist(OpBuilder &builder, pos::HoistOp hoist,
-                                    SiteContext &point) {
+                                    PayloadPoint &point) {
   FailureOr<SmallVector<Value>> values =
       emitPayload(builder, hoist.getBody().front(), {}, point);
   if (failed(values))

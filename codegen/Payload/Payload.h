@@ -3,7 +3,7 @@
 #ifndef SEXTANT_CODEGEN_PAYLOAD_PAYLOAD_H
 #define SEXTANT_CODEGEN_PAYLOAD_PAYLOAD_H
 
-#include "codegen/Payload/SiteContext.h"
+#include "codegen/Payload/PayloadPoint.h"
 
 namespace sextant::codegen {
 
@@ -13,7 +13,7 @@ namespace sextant::codegen {
 /// an op that the point cannot compute.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 emitPayload(mlir::OpBuilder &builder, mlir::Block &block,
-            mlir::ValueRange arguments, SiteContext &point);
+            mlir::ValueRange arguments, PayloadPoint &point);
 
 /// Emits the payload again (forward values are recomputed) and then its
 /// pullback: cotangents of the yielded values become cotangents of the
@@ -28,17 +28,17 @@ emitPayload(mlir::OpBuilder &builder, mlir::Block &block,
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 emitPullback(mlir::OpBuilder &builder, mlir::Block &block,
              mlir::ValueRange arguments, mlir::ValueRange cotangents,
-             SiteContext &point);
+             PayloadPoint &point);
 
 /// Emits the value of a hoisted subexpression where `point` stands, for points
 /// that keep no buffer of it (scalars of a head; the reference).
 mlir::FailureOr<mlir::Value> emitHoist(mlir::OpBuilder &builder,
-                                       pos::HoistOp hoist, SiteContext &point);
+                                       pos::HoistOp hoist, PayloadPoint &point);
 
 /// The pullback of `emitHoist`: the cotangent of the value becomes gradients of
 /// earlier hoists and of parameters.
 mlir::LogicalResult pullbackHoist(mlir::OpBuilder &builder, pos::HoistOp hoist,
-                                  mlir::Value cotangent, SiteContext &point);
+                                  mlir::Value cotangent, PayloadPoint &point);
 
 } // namespace sextant::codegen
 

@@ -8,14 +8,14 @@
 #ifndef SEXTANT_CODEGEN_PAYLOAD_PAYLOADEMITTER_H
 #define SEXTANT_CODEGEN_PAYLOAD_PAYLOADEMITTER_H
 
-#include "codegen/Payload/SiteContext.h"
+#include "codegen/Payload/PayloadPoint.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace sextant::codegen {
 
 class PayloadEmitter {
 public:
-  PayloadEmitter(mlir::OpBuilder &builder, SiteContext &point)
+  PayloadEmitter(mlir::OpBuilder &builder, PayloadPoint &point)
       : builder(builder), point(point) {}
 
   /// Emits all ops of a block but its terminator.
@@ -49,7 +49,7 @@ public:
   mlir::Value constantInt(mlir::Location loc, int64_t value);
 
   mlir::OpBuilder &builder;
-  SiteContext &point;
+  PayloadPoint &point;
 
 private:
   mlir::LogicalResult emitElementwise(mlir::Operation &op);

@@ -187,7 +187,7 @@ PayloadPullback::runFrom(ArrayRef<std::pair<Value, Value>> scalarCotangents) {
 
 FailureOr<SmallVector<Value>>
 codegen::emitPullback(OpBuilder &builder, Block &block, ValueRange arguments,
-                      ValueRange cotangents, SiteContext &point) {
+                      ValueRange cotangents, PayloadPoint &point) {
   PayloadEmitter forward(builder, point);
   for (auto [argument, value] :
        llvm::zip_equal(block.getArguments(), arguments))
@@ -204,6 +204,6 @@ codegen::emitScalarPullback(PayloadEmitter &forward, Block &block,
 }
 
 LogicalResult codegen::pullbackHoist(OpBuilder &builder, pos::HoistOp hoist,
-                                     Value cotangent, SiteContext &point) {
+                                     Value cotangent, PayloadPoint &point) {
   return emitPullback(builder, hoist.getBody().front(), {}, {cotangent}, point);
 }

@@ -48,7 +48,7 @@ public:
 
   PayloadEmitter &forward;
   mlir::OpBuilder &builder;
-  SiteContext &point;
+  PayloadPoint &point;
 
 private:
   bool isActiveOp(mlir::Operation &op);

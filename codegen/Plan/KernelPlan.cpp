@@ -301,7 +301,7 @@ static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
 
 static void planHinges(KernelPlan &plan, Block &sites) {
   for (auto hinges : sites.getOps<pos::HingesOp>()) {
-    HingeFunction function{hinges};
+    PiecewiseLinearFunction function{hinges};
     hinges.walk([&](pos::ReadOp read) {
       auto param = dyn_cast<BlockArgument>(read.getTensor());
       if (param && param.getOwner() == &sites)
@@ -342,7 +342,7 @@ bool KernelPlan::readsRows(pos::Side side) const {
 
 unsigned KernelPlan::findHinges(pos::HingeSumOp op) const {
   return llvm::find_if(hinges,
-                       [&](const HingeFunction &function) {
+                       [&](const PiecewiseLinearFunction &function) {
                          return function.op == op.getUnits();
                        }) -
          hinges.begin();

@@ -98,7 +98,7 @@ struct RowTable {
 RowTable getRowTable(pos::RowDotOpInterface op);
 
 /// A piecewise-linear function that the score payload uses.
-struct HingeFunction {
+struct PiecewiseLinearFunction {
   pos::HingesOp op;
   bool wantsGradient = false; ///< some trained parameter stands behind it
 };
@@ -149,7 +149,7 @@ struct KernelPlan {
   llvm::SmallVector<pos::ScanOp> scans; ///< in one direction
   /// Per scan: how many scans, each of what the one before gives, follow on it.
   llvm::SmallVector<unsigned> scanLevels;
-  llvm::SmallVector<HingeFunction> hinges;
+  llvm::SmallVector<PiecewiseLinearFunction> hinges;
   /// Where the score payload uses them, in order.
   llvm::SmallVector<pos::HingeSumOp> hingeSums;
   /// Per parameter operand: whether its gradient is asked for.

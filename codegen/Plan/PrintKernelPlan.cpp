@@ -99,7 +99,7 @@ void PlanPrinter::printProducts() {
     line() << "scan: " << pos::stringifyDirection(op.getDirection()) << ", "
            << plan.scanLevels[number] << " follow on it\n";
   }
-  for (const HingeFunction &function : plan.hinges) {
+  for (const PiecewiseLinearFunction &function : plan.hinges) {
     pos::HingesOp op = function.op;
     line() << "hinges: " << op.getNumUnits() << " units, used "
            << llvm::count_if(

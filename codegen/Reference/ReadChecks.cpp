@@ -10,7 +10,7 @@
 
 #include "codegen/Reference/ReadChecks.h"
 #include "codegen/Reference/Reference.h"
-#include "codegen/Reference/ReferenceHeads.h"
+#include "codegen/Reference/ReferenceAllHeads.h"
 #include "codegen/Reference/ReferenceLowerings.h"
 #include "codegen/Tables/TurnRows.h"
 
@@ -21,7 +21,7 @@ using namespace sextant::codegen;
 using pos::RowOperand;
 
 /// Elements of the matrices of a turn, at one row of one of its operands.
-static void runTurn(ReferenceKernel &r, const RowTurn &turn) {
+static void runTurn(ReferenceBuilder &r, const RowTurn &turn) {
   KernelBuilder &k = r.k;
   Block &payload = pos::TurnRowsOp(turn.op).getBody().front();
   k.loop(0, turn.blocks, 1, [&](Value block) {
@@ -49,7 +49,7 @@ static LogicalResult launchTurns(const Lowering &lowering, ReadLog &log) {
     ReferencePoint point(k, arguments, layout, lowering.plan,
                          getReferenceType(owner.query));
     point.log = &log;
-    ReferenceKernel r(k, arguments, point, memory);
+    ReferenceBuilder r(k, arguments, point, memory);
     for (const RowTurn &turn : lowering.plan.turns)
       for (RowOperand operand : turn.operands) {
         unsigned rows = operand == RowOperand::key ? key : query;

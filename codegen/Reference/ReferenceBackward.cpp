@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Reference/Reference.h"
-#include "codegen/Reference/ReferenceHeads.h"
+#include "codegen/Reference/ReferenceAllHeads.h"
 #include "codegen/Reference/ReferenceScore.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
@@ -22,7 +22,7 @@ namespace {
 /// All query heads of a batch element that share a head of keys.
 class HeadGroup {
 public:
-  HeadGroup(ReferenceKernel &r, const AttentionTensors &t, Index batch,
+  HeadGroup(ReferenceBuilder &r, const AttentionTensors &t, Index batch,
             Index keyHead);
   void run();
 
@@ -34,7 +34,7 @@ private:
   Value pullScore(Value raw, Value cotangent);
   void pullRowTerm(Index head, Index i);
 
-  ReferenceKernel &r;
+  ReferenceBuilder &r;
   KernelBuilder &k;
   const KernelPlan &plan;
   const AttentionTensors &t;
@@ -45,8 +45,8 @@ private:
 };
 } // namespace
 
-HeadGroup::HeadGroup(ReferenceKernel &r, const AttentionTensors &t, Index batch,
-                     Index keyHead)
+HeadGroup::HeadGroup(ReferenceBuilder &r, const AttentionTensors &t,
+                     Index batch, Index keyHead)
     : r(r), k(r.k), plan(r.point.getPlan()), t(t), batch(batch),
       keyHead(keyHead), keys(r.arguments.getSize(t.key, 2)),
       query(allocateRows(r, RowOperand::query, t.query, 1, true)),
@@ -220,7 +220,7 @@ codegen::lowerReferenceBackward(const Lowering &lowering) {
                                          arguments.getSize(t.key, 2)));
     return total;
   };
-  auto run = [&](ReferenceKernel &r, Index number) {
+  auto run = [&](ReferenceBuilder &r, Index number) {
     if (plan.scoreHeads)
       return runAllHeads(r, t, number, /*isBackward=*/true);
     Index heads = r.arguments.getSize(t.key, 1);

@@ -1,7 +1,7 @@
 //===- ReferenceForward.cpp - Attention by its definition -----------------===//
 
 #include "codegen/Reference/Reference.h"
-#include "codegen/Reference/ReferenceHeads.h"
+#include "codegen/Reference/ReferenceAllHeads.h"
 #include "codegen/Reference/ReferenceLowerings.h"
 #include "codegen/Reference/ReferenceScore.h"
 #include <limits>
@@ -30,7 +30,7 @@ VectorTarget codegen::getReferenceVectors() {
 //===----------------------------------------------------------------------===//
 
 /// The rows of one head of an operand.
-static OperandRows loadHead(ReferenceKernel &r, RowOperand operand,
+static OperandRows loadHead(ReferenceBuilder &r, RowOperand operand,
                             unsigned tensor, Index batch, Index head) {
   Index count = r.arguments.getSize(tensor, 2);
   OperandRows rows =
@@ -42,7 +42,7 @@ static OperandRows loadHead(ReferenceKernel &r, RowOperand operand,
 
 /// What the log-sum-exp of a row has beyond that of its final scores; the point
 /// then stands at the row.
-static Value emitRowTerm(ReferenceKernel &r, Index batch, Index head,
+static Value emitRowTerm(ReferenceBuilder &r, Index batch, Index head,
                          Index row) {
   pos::RowTermOp term = r.point.getPlan().rowTerm;
   if (!term)
@@ -51,7 +51,7 @@ static Value emitRowTerm(ReferenceKernel &r, Index batch, Index head,
   return r.point.hoisted(r.k.builder, term.getHoist());
 }
 
-static void runHead(ReferenceKernel &r, const AttentionTensors &t, Index batch,
+static void runHead(ReferenceBuilder &r, const AttentionTensors &t, Index batch,
                     Index head) {
   KernelBuilder &k = r.k;
   const KernelPlan &plan = r.point.getPlan();
@@ -133,7 +133,7 @@ codegen::lowerReferenceAttention(const Lowering &lowering, ReadLog *log) {
         single, countContextual(k, plan, arguments.getSize(t.query, 3), keys));
     return k.add(k.mul(keys, perKey), single);
   };
-  auto run = [&](ReferenceKernel &r, Index item) {
+  auto run = [&](ReferenceBuilder &r, Index item) {
     if (plan.scoreHeads)
       return runAllHeads(r, t, item, /*isBackward=*/false);
     Index count = r.arguments.getSize(t.query, 1);

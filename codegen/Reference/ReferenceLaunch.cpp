@@ -94,7 +94,7 @@ SmallVector<Value> codegen::addBackwardTensors(const Lowering &lowering,
 
 LogicalResult ReferenceLaunch::create(
     StringRef suffix, Count units, Count elements,
-    function_ref<void(ReferenceKernel &, Index)> body) const {
+    function_ref<void(ReferenceBuilder &, Index)> body) const {
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   std::optional<MappedRows> mapped = getMappedRows(owner);
   FloatType type =
@@ -113,7 +113,7 @@ LogicalResult ReferenceLaunch::create(
     Index first = oneItem ? 0 : items.begin;
     Index end = oneItem ? units(k, arguments) : items.end;
     k.loop(first, end, 1, [&](Value unit) {
-      ReferenceKernel r(k, arguments, point, memory);
+      ReferenceBuilder r(k, arguments, point, memory);
       body(r, unit);
     });
     k.check(failure(point.failed));

@@ -58,7 +58,7 @@ struct ReferenceLaunch {
   /// A unit has a kernel of its own, with `elements` of scratch memory.
   mlir::LogicalResult
   create(llvm::StringRef suffix, Count units, Count elements,
-         llvm::function_ref<void(ReferenceKernel &, Index unit)> body) const;
+         llvm::function_ref<void(ReferenceBuilder &, Index unit)> body) const;
 };
 
 } // namespace sextant::codegen

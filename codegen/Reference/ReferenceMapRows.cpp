@@ -15,7 +15,7 @@ struct SourceRows {
   std::optional<unsigned> indices;
 
   /// Row `row` of `batch` as indices of the tensor.
-  SmallVector<Index> at(ReferenceKernel &r, Index batch, Index row) const {
+  SmallVector<Index> at(ReferenceBuilder &r, Index batch, Index row) const {
     if (!indices)
       return {batch, row};
     return {loadRowIndex(r.k, r.arguments, *indices, batch, row)};
@@ -33,10 +33,10 @@ static SourceRows addSource(const MappedRows &mapped,
 
 /// Launches `body` at the rows of the tensor `rowsLike` [batch, length, width],
 /// with scratch memory for a number of rows.
-static LogicalResult
-launchRows(const ReferenceLaunch &launch, StringRef suffix, unsigned rowsLike,
-           unsigned scratchRows,
-           function_ref<void(ReferenceKernel &, Index batch, Index row)> body) {
+static LogicalResult launchRows(
+    const ReferenceLaunch &launch, StringRef suffix, unsigned rowsLike,
+    unsigned scratchRows,
+    function_ref<void(ReferenceBuilder &, Index batch, Index row)> body) {
   auto rows = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return k.mul(arguments.getSize(rowsLike, 0),
                  arguments.getSize(rowsLike, 1));
@@ -44,7 +44,7 @@ launchRows(const ReferenceLaunch &launch, StringRef suffix, unsigned rowsLike,
   auto elements = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return k.mul(arguments.getSize(rowsLike, 2), scratchRows);
   };
-  auto run = [&](ReferenceKernel &r, Index number) {
+  auto run = [&](ReferenceBuilder &r, Index number) {
     Index length = r.arguments.getSize(rowsLike, 1);
     Index batch = r.k.div(number, length), row = r.k.rem(number, length);
     r.point.moveToRow(pos::RowOperand::embedding, batch, 0, row);
@@ -64,7 +64,7 @@ codegen::lowerReferenceMapRows(const Lowering &lowering, ReadLog *log) {
   unsigned output = operands.write(result);
   if (log)
     log->addTo(operands);
-  auto mapOne = [&](ReferenceKernel &r, Index batch, Index row) {
+  auto mapOne = [&](ReferenceBuilder &r, Index batch, Index row) {
     Matrix work = r.allocate(1, r.arguments.getSize(output, 2));
     r.loadRow(input.tensor, input.at(r, batch, row), work, 0);
     mapRow(r, lowering.plan.inputRows, work, 0);
@@ -89,7 +89,7 @@ codegen::lowerReferenceMapRowsBackward(const Lowering &lowering) {
   SmallVector<Value> results{result};
   results.append(
       addParamGradients(lowering, operands, layout, op.getParamGradients()));
-  auto pullOne = [&](ReferenceKernel &r, Index batch, Index row) {
+  auto pullOne = [&](ReferenceBuilder &r, Index batch, Index row) {
     Index width = r.arguments.getSize(seed, 2);
     Matrix original = r.allocate(1, width);
     Matrix gradient = r.allocate(1, width), work = r.allocate(1, width);

@@ -120,7 +120,7 @@ Value ReferencePoint::getTableElement(pos::RowDotOpInterface op, Value index,
 
 /// Lane `lane` of the row with what the op adds to it.
 Value ReferencePoint::getRowElement(pos::RowDotOpInterface op, Index lane) {
-  ReferenceKernel &r = *rows;
+  ReferenceBuilder &r = *rows;
   Value element =
       op.getSide() == pos::Side::query
           ? r.load(contextual.query, 0, lane)
@@ -136,7 +136,7 @@ Value ReferencePoint::getRowElement(pos::RowDotOpInterface op, Index lane) {
 
 Value ReferencePoint::rowDot(OpBuilder &, pos::RowDotOpInterface op,
                              Value index) {
-  ReferenceKernel &r = *rows;
+  ReferenceBuilder &r = *rows;
   noteRead(op, index);
   return r.sum(contextual.query.width, [&](Value lane) {
     return r.mul(getRowElement(op, lane), getTableElement(op, index, lane));
@@ -145,7 +145,7 @@ Value ReferencePoint::rowDot(OpBuilder &, pos::RowDotOpInterface op,
 
 void ReferencePoint::addToRowDot(OpBuilder &builder, pos::RowDotOpInterface op,
                                  Value index, Value cotangent) {
-  ReferenceKernel &r = *rows;
+  ReferenceBuilder &r = *rows;
   auto table = cast<BlockArgument>(op.getTable());
   auto addend = cast_or_null<BlockArgument>(op.getAddend());
   kernel.loop(0, contextual.query.width, 1, [&](Value lane) {
@@ -168,7 +168,7 @@ void ReferencePoint::addToRowDot(OpBuilder &builder, pos::RowDotOpInterface op,
 
 Value ReferencePoint::scan(OpBuilder &builder, pos::ScanOp op, Value value,
                            Value limit) {
-  ReferenceKernel &r = *rows;
+  ReferenceBuilder &r = *rows;
   Index number = plan.findScan(op), key = kernel.fromI32(keyRow);
   if (!contextual.replays) {
     Value counted =
@@ -182,7 +182,7 @@ Value ReferencePoint::scan(OpBuilder &builder, pos::ScanOp op, Value value,
 
 Value ReferencePoint::pullScan(OpBuilder &, pos::ScanOp op, Value limit,
                                Value cotangent) {
-  ReferenceKernel &r = *rows;
+  ReferenceBuilder &r = *rows;
   Index number = plan.findScan(op);
   Value sum = r.load(contextual.sums, number, kernel.fromI32(keyRow));
   Value isBelow = kernel.compareF(arith::CmpFPredicate::OLT, sum, limit);

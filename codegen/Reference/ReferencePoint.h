@@ -1,4 +1,4 @@
-//===- ReferencePoint.h - Where a payload of the reference stands -*- C++ -*-=//
+//===- ReferencePoint.h - Where a reference payload stands ------*- C++ -*-===//
 //
 // Internal to codegen/Reference: a pair of rows, a row of an operand, or a
 // group of its lanes. Hoisted values are evaluated where they are used.
@@ -10,7 +10,7 @@
 
 #include "codegen/Payload/Payload.h"
 #include "codegen/Reference/ReadLog.h"
-#include "codegen/Reference/ReferenceKernel.h"
+#include "codegen/Reference/ReferenceBuilder.h"
 #include "codegen/Tables/ArgumentPoint.h"
 
 namespace sextant::codegen {
@@ -80,7 +80,7 @@ public:
   }
 
   /// Whose scratch memory `contextual` is in.
-  ReferenceKernel *rows = nullptr;
+  ReferenceBuilder *rows = nullptr;
   ContextualRow contextual;
   mlir::Value visible; ///< of the pair, null: it is
 

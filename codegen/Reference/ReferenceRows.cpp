@@ -18,7 +18,7 @@ static Index getLane(KernelBuilder &k, const RowMap &map, Index group,
   return k.add(k.mul(group, map.getGroupStep()), map.getLane(0, part));
 }
 
-static SmallVector<Value> loadGroup(ReferenceKernel &r, const RowMap &map,
+static SmallVector<Value> loadGroup(ReferenceBuilder &r, const RowMap &map,
                                     const Matrix &matrix, Index row,
                                     Index group) {
   pos::RowsOp op = map.op;
@@ -28,7 +28,7 @@ static SmallVector<Value> loadGroup(ReferenceKernel &r, const RowMap &map,
   return values;
 }
 
-static void storeGroup(ReferenceKernel &r, const RowMap &map,
+static void storeGroup(ReferenceBuilder &r, const RowMap &map,
                        const Matrix &matrix, Index row, Index group,
                        ValueRange values) {
   for (auto [part, value] : llvm::enumerate(values))
@@ -36,7 +36,7 @@ static void storeGroup(ReferenceKernel &r, const RowMap &map,
             value ? value : r.constant(0.0));
 }
 
-void codegen::mapRow(ReferenceKernel &r, ArrayRef<RowMap> maps,
+void codegen::mapRow(ReferenceBuilder &r, ArrayRef<RowMap> maps,
                      const Matrix &matrix, Index row) {
   for (const RowMap &map : maps)
     r.k.loop(0, map.getNumGroups(), 1, [&](Value group) {
@@ -52,7 +52,7 @@ void codegen::mapRow(ReferenceKernel &r, ArrayRef<RowMap> maps,
     });
 }
 
-void codegen::pullRow(ReferenceKernel &r, ArrayRef<RowMap> maps,
+void codegen::pullRow(ReferenceBuilder &r, ArrayRef<RowMap> maps,
                       const Matrix &gradient, Index row, const Matrix &original,
                       const Matrix &work) {
   for (size_t last = maps.size(); last > 0; --last) {
@@ -82,7 +82,7 @@ void codegen::pullRow(ReferenceKernel &r, ArrayRef<RowMap> maps,
 /// Calls `body` for every column appended to a row of an operand, with its
 /// place in the matrix. The point stands at the row.
 static void
-forColumns(ReferenceKernel &r, RowOperand operand, const Matrix &matrix,
+forColumns(ReferenceBuilder &r, RowOperand operand, const Matrix &matrix,
            function_ref<void(pos::HoistOp hoist, Index place)> body) {
   if (operand == RowOperand::value)
     return;
@@ -107,7 +107,7 @@ static ArrayRef<RowMap> getMaps(const KernelPlan &plan, RowOperand operand) {
   return operand == RowOperand::key ? plan.keyRows : plan.valueRows;
 }
 
-OperandRows codegen::allocateRows(ReferenceKernel &r, RowOperand operand,
+OperandRows codegen::allocateRows(ReferenceBuilder &r, RowOperand operand,
                                   unsigned tensor, Index count,
                                   bool wantsGradient) {
   Index lanes = r.arguments.getSize(tensor, 3);
@@ -123,7 +123,7 @@ OperandRows codegen::allocateRows(ReferenceKernel &r, RowOperand operand,
   return rows;
 }
 
-void codegen::loadMapped(ReferenceKernel &r, const OperandRows &rows,
+void codegen::loadMapped(ReferenceBuilder &r, const OperandRows &rows,
                          Index batch, Index head, Index row, Index to) {
   r.point.moveToRow(rows.operand, batch, head, row);
   r.loadRow(rows.tensor, {batch, head, row}, rows.rows, to);
@@ -138,7 +138,7 @@ void codegen::loadMapped(ReferenceKernel &r, const OperandRows &rows,
     });
 }
 
-void codegen::storePulled(ReferenceKernel &r, const OperandRows &rows,
+void codegen::storePulled(ReferenceBuilder &r, const OperandRows &rows,
                           unsigned tensor, ArrayRef<Index> place, Index from,
                           const Matrix *unmapped) {
   r.point.moveToRow(rows.operand, place[0], place[1], place[2]);

@@ -13,11 +13,11 @@
 namespace sextant::codegen {
 
 /// Applies row maps to a row in place. The point stands at the row.
-void mapRow(ReferenceKernel &r, llvm::ArrayRef<RowMap> maps,
+void mapRow(ReferenceBuilder &r, llvm::ArrayRef<RowMap> maps,
             const Matrix &matrix, Index row);
 /// Turns the gradient of the mapped row into that of the row as it was, which
 /// `original` holds; `work` has room for one row.
-void pullRow(ReferenceKernel &r, llvm::ArrayRef<RowMap> maps,
+void pullRow(ReferenceBuilder &r, llvm::ArrayRef<RowMap> maps,
              const Matrix &gradient, Index row, const Matrix &original,
              const Matrix &work);
 
@@ -31,14 +31,14 @@ struct OperandRows {
 };
 
 /// Room for `count` rows.
-OperandRows allocateRows(ReferenceKernel &r, pos::RowOperand operand,
+OperandRows allocateRows(ReferenceBuilder &r, pos::RowOperand operand,
                          unsigned tensor, Index count, bool wantsGradient);
 /// Loads the row tensor[batch, head, row] to row `to`, and clears its gradient.
-void loadMapped(ReferenceKernel &r, const OperandRows &rows, Index batch,
+void loadMapped(ReferenceBuilder &r, const OperandRows &rows, Index batch,
                 Index head, Index row, Index to);
 /// Pulls the gradient of row `from` back through the maps, adds that of the row
 /// past its maps, and stores it at tensor[batch, head, row].
-void storePulled(ReferenceKernel &r, const OperandRows &rows, unsigned tensor,
+void storePulled(ReferenceBuilder &r, const OperandRows &rows, unsigned tensor,
                  llvm::ArrayRef<Index> place, Index from,
                  const Matrix *unmapped = nullptr);
 

@@ -12,7 +12,7 @@ using namespace sextant::codegen;
 // Contextual ops
 //===----------------------------------------------------------------------===//
 
-ContextualRow codegen::allocateContextual(ReferenceKernel &r, Index width,
+ContextualRow codegen::allocateContextual(ReferenceBuilder &r, Index width,
                                           Index keys) {
   size_t scans = r.point.getPlan().scans.size();
   ContextualRow row;
@@ -29,7 +29,7 @@ Index codegen::countContextual(KernelBuilder &kernel, const KernelPlan &plan,
                     kernel.mul(kernel.add(keys, 1), plan.scans.size()));
 }
 
-Index codegen::toKey(ReferenceKernel &r, Index step, Index keys) {
+Index codegen::toKey(ReferenceBuilder &r, Index step, Index keys) {
   const KernelPlan &plan = r.point.getPlan();
   if (plan.scans.empty() || plan.isLeftward() == r.point.contextual.replays)
     return step;
@@ -41,7 +41,7 @@ Index codegen::toKey(ReferenceKernel &r, Index step, Index keys) {
 //===----------------------------------------------------------------------===//
 
 /// What a payload of one result yields at the point, or null.
-static Value emitSite(ReferenceKernel &r, Block &payload,
+static Value emitSite(ReferenceBuilder &r, Block &payload,
                       ValueRange arguments = {}) {
   FailureOr<SmallVector<Value>> values =
       emitPayload(r.k.builder, payload, arguments, r.point);
@@ -51,17 +51,17 @@ static Value emitSite(ReferenceKernel &r, Block &payload,
   return {};
 }
 
-Value codegen::isVisible(ReferenceKernel &r) {
+Value codegen::isVisible(ReferenceBuilder &r) {
   pos::MaskOp site = r.point.getPlan().mask;
   return site ? emitSite(r, site.getBody().front()) : Value();
 }
 
-Value codegen::hide(ReferenceKernel &r, Value score, Value visible) {
+Value codegen::hide(ReferenceBuilder &r, Value score, Value visible) {
   double hidden = -std::numeric_limits<double>::infinity();
   return visible ? r.k.selectF(visible, score, r.constant(hidden)) : score;
 }
 
-Value codegen::finalScore(ReferenceKernel &r, Value raw) {
+Value codegen::finalScore(ReferenceBuilder &r, Value raw) {
   // Scans ask whether the key is visible.
   r.point.visible = isVisible(r);
   Value score = raw;
@@ -80,7 +80,7 @@ Value codegen::finalScore(ReferenceKernel &r, Value raw) {
 //===----------------------------------------------------------------------===//
 
 /// The row of the table at the pair, i32.
-static Value getBucket(ReferenceKernel &r, pos::WeightedRowsOp op) {
+static Value getBucket(ReferenceBuilder &r, pos::WeightedRowsOp op) {
   Value index = emitSite(r, op.getBody().front());
   if (!index)
     return r.k.constantI32(0);
@@ -89,13 +89,13 @@ static Value getBucket(ReferenceKernel &r, pos::WeightedRowsOp op) {
 }
 
 /// Element `lane` of that row.
-static Value readWeighted(ReferenceKernel &r, pos::WeightedRowsOp op,
+static Value readWeighted(ReferenceBuilder &r, pos::WeightedRowsOp op,
                           Value bucket, Value lane) {
   return r.point.read(r.k.builder, cast<BlockArgument>(op.getTable()),
                       {bucket, r.k.toI32(lane)});
 }
 
-Value codegen::dotWeighted(ReferenceKernel &r, pos::WeightedRowsOp op,
+Value codegen::dotWeighted(ReferenceBuilder &r, pos::WeightedRowsOp op,
                            const Matrix &row) {
   Value bucket = getBucket(r, op);
   return r.sum(row.width, [&](Value lane) {
@@ -105,7 +105,7 @@ Value codegen::dotWeighted(ReferenceKernel &r, pos::WeightedRowsOp op,
 }
 
 /// row += factor * the row of the table.
-static void addWeighted(ReferenceKernel &r, pos::WeightedRowsOp op,
+static void addWeighted(ReferenceBuilder &r, pos::WeightedRowsOp op,
                         const Matrix &row, Value factor) {
   Value bucket = getBucket(r, op);
   r.k.loop(0, row.width, 1, [&](Value lane) {
@@ -113,7 +113,7 @@ static void addWeighted(ReferenceKernel &r, pos::WeightedRowsOp op,
   });
 }
 
-void codegen::addToWeighted(ReferenceKernel &r, pos::WeightedRowsOp op,
+void codegen::addToWeighted(ReferenceBuilder &r, pos::WeightedRowsOp op,
                             const Matrix &row, Value factor) {
   auto table = cast<BlockArgument>(op.getTable());
   if (!r.point.wantsGradient(table))
@@ -129,7 +129,7 @@ void codegen::addToWeighted(ReferenceKernel &r, pos::WeightedRowsOp op,
 // Rows of scores
 //===----------------------------------------------------------------------===//
 
-std::pair<Value, Value> codegen::emitSoftmax(ReferenceKernel &r,
+std::pair<Value, Value> codegen::emitSoftmax(ReferenceBuilder &r,
                                              const AttentionTensors &t,
                                              const ScoreRow &of,
                                              Value largest) {
@@ -170,7 +170,7 @@ std::pair<Value, Value> codegen::emitSoftmax(ReferenceKernel &r,
   return {isEmpty, r.add(largest, logSum)};
 }
 
-Value codegen::emitWeight(ReferenceKernel &r, const AttentionTensors &t,
+Value codegen::emitWeight(ReferenceBuilder &r, const AttentionTensors &t,
                           Index batch, Index head, Index row, Value score) {
   KernelBuilder &k = r.k;
   Value shift = r.loadElement(*t.statistics, {batch, head, row, 0});
@@ -180,7 +180,7 @@ Value codegen::emitWeight(ReferenceKernel &r, const AttentionTensors &t,
       r.loadElement(*t.statistics, {batch, head, row, 1}));
 }
 
-Value codegen::loadDelta(ReferenceKernel &r, const AttentionTensors &t,
+Value codegen::loadDelta(ReferenceBuilder &r, const AttentionTensors &t,
                          Index batch, Index head, Index row,
                          ArrayRef<Matrix> seeds, Index to) {
   Value delta =

@@ -64,7 +64,7 @@ void VectorPayload::allocate(Value vector) {
   buffers.insert({vector, {value, cotangent, extent}});
 }
 
-VectorPayload::VectorPayload(ReferenceKernel &r, Block &block)
+VectorPayload::VectorPayload(ReferenceBuilder &r, Block &block)
     : r(r), block(block) {
   for (BlockArgument argument : block.getArguments())
     allocate(argument);

@@ -20,7 +20,7 @@ class VectorPayload {
 public:
   /// Allocates the buffers of a payload of one result, and those of hoisted
   /// vectors that it uses: they are evaluated where they are used.
-  VectorPayload(ReferenceKernel &r, mlir::Block &block);
+  VectorPayload(ReferenceBuilder &r, mlir::Block &block);
 
   /// Elements of scratch memory that the buffers take.
   static int64_t countElements(mlir::Block &block);
@@ -72,7 +72,7 @@ private:
   mlir::LogicalResult pullElementwise(mlir::Operation &op,
                                       PayloadEmitter &scalars);
 
-  ReferenceKernel &r;
+  ReferenceBuilder &r;
   mlir::Block &block;
   llvm::MapVector<mlir::Value, Buffer> buffers;
   Nested nested;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/Rows/BackwardLaunches.h"
+#include "codegen/Rows/Delta.h"
 #include "codegen/Tables/ArgumentPoint.h"
 #include "codegen/Tiles/ScoreForm.h"
 

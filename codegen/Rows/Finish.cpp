@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/Rows/BackwardLaunches.h"
+#include "codegen/Rows/Finish.h"
 #include "codegen/Rows/RowGradients.h"
 #include "codegen/Rows/RowPullback.h"
 #include "codegen/Tables/ArgumentPoint.h"
@@ -24,7 +24,7 @@ static constexpr int64_t rowsPerItem = 64, entriesPerItem = 1024;
 
 namespace {
 /// The kernel that finishes rows of dQ. Numbers are those of its operands.
-struct FinishKernel {
+struct FinishLaunch {
   const KernelPlan &plan;
   const BackwardShape &shape;
   Type element;
@@ -37,13 +37,13 @@ struct FinishKernel {
   int64_t getDim() const { return shape.headParts.get().front().dim; }
   void sumRow(KernelBuilder &kernel, ArgumentBlock &arguments, Value from,
               Value to) const;
-  void emitRow(KernelBuilder &kernel, ArgumentBlock &arguments, RowSite &site,
+  void emitRow(KernelBuilder &kernel, ArgumentBlock &arguments, RowPoint &point,
                Index query, Value scratch) const;
 };
 } // namespace
 
 /// Adds the partial sums of a row up in the order of the chunks.
-void FinishKernel::sumRow(KernelBuilder &kernel, ArgumentBlock &arguments,
+void FinishLaunch::sumRow(KernelBuilder &kernel, ArgumentBlock &arguments,
                           Value from, Value to) const {
   Index chunks = arguments.getSize(source, 0);
   Index step = arguments.getStride(source, 0);
@@ -54,9 +54,9 @@ void FinishKernel::sumRow(KernelBuilder &kernel, ArgumentBlock &arguments,
   });
 }
 
-void FinishKernel::emitRow(KernelBuilder &kernel, ArgumentBlock &arguments,
-                           RowSite &site, Index query, Value scratch) const {
-  auto [batch, head] = site.getPlace();
+void FinishLaunch::emitRow(KernelBuilder &kernel, ArgumentBlock &arguments,
+                           RowPoint &point, Index query, Value scratch) const {
+  auto [batch, head] = point.getPlace();
   Index at[] = {batch, head, query};
   sumRow(kernel, arguments,
          arguments.getAddress(source, {0, batch, head, query}), scratch);
@@ -67,7 +67,7 @@ void FinishKernel::emitRow(KernelBuilder &kernel, ArgumentBlock &arguments,
   pullback.row = query;
   pullback.dim = getDim();
   pullback.maps = plan.queryRows;
-  pullback.site = &site;
+  pullback.point = &point;
   pullback.gradient = scratch;
   pullback.memory = kernel.advance(scratch, {shape.headRow});
   emitRowPullback(kernel, arguments, pullback, element);
@@ -95,7 +95,7 @@ Value codegen::launchFinish(const Lowering &lowering,
   Value result =
       lowering.allocateLike(op.getQuery(), op.getQueryGradient().getType());
   LaunchOperands operands;
-  FinishKernel finish{lowering.plan, shape,
+  FinishLaunch finish{lowering.plan, shape,
                       op.getQuery().getType().getElementType()};
   finish.source = operands.read(partials);
   for (Value rows : unmapped)
@@ -127,13 +127,13 @@ Value codegen::launchFinish(const Lowering &lowering,
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
-    GradientRowSite site(kernel, arguments, lowering.plan, finish.sites,
-                         pos::RowOperand::query, finish.rowGradients,
-                         /*isPartial=*/true);
+    GradientRowPoint point(kernel, arguments, lowering.plan, finish.sites,
+                           pos::RowOperand::query, finish.rowGradients,
+                           /*isPartial=*/true);
     items.forEach([&](const Item &item) {
-      site.enterHead(item[0], item[1]);
+      point.enterHead(item[0], item[1]);
       kernel.loop(item[2], item.end(2), 1, [&](Value query) {
-        finish.emitRow(kernel, arguments, site, query, scratch);
+        finish.emitRow(kernel, arguments, point, query, scratch);
       });
     });
   };

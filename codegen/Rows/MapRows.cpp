@@ -122,10 +122,10 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
-    RowSite site(kernel, arguments, lowering.plan, sites, op.getOperand());
+    RowPoint point(kernel, arguments, lowering.plan, sites, op.getOperand());
     items.forEach([&](const Item &item) {
       Index batch = item[0];
-      site.enterHead(batch, 0);
+      point.enterHead(batch, 0);
       kernel.loop(item[1], item.end(1), 1, [&](Value row) {
         RowCopy copy;
         copy.tensor = source.tensor;
@@ -135,7 +135,7 @@ sextant::codegen::lowerMapRows(const Lowering &lowering) {
         copy.count = 1;
         copy.dim = width;
         copy.maps = lowering.plan.inputRows;
-        copy.site = &site;
+        copy.point = &point;
         copy.to = scratch;
         copy.rowWords = words;
         emitRowCopy(kernel, arguments, copy, element);
@@ -179,8 +179,8 @@ static Value launchPullback(const Lowering &lowering, const HoistTables &tables,
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
-    GradientRowSite site(kernel, arguments, lowering.plan, sites,
-                         op.getOperand(), sums, /*isPartial=*/false);
+    GradientRowPoint point(kernel, arguments, lowering.plan, sites,
+                           op.getOperand(), sums, /*isPartial=*/false);
     auto emitRow = [&](Index batch, Index row) {
       RowCopy copy;
       copy.tensor = incoming;
@@ -197,7 +197,7 @@ static Value launchPullback(const Lowering &lowering, const HoistTables &tables,
       pullback.row = row;
       pullback.dim = width;
       pullback.maps = lowering.plan.inputRows;
-      pullback.site = &site;
+      pullback.point = &point;
       pullback.gradient = scratch;
       pullback.memory = kernel.advance(scratch, {words});
       emitRowCopy(kernel, arguments, copy, element);
@@ -209,7 +209,7 @@ static Value launchPullback(const Lowering &lowering, const HoistTables &tables,
     items.forEach([&](const Item &item) {
       Index last = item.end(0);
       kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value batch) {
-        site.enterHead(batch, 0);
+        point.enterHead(batch, 0);
         kernel.loop(item[0], last, 1, [&](Value row) { emitRow(batch, row); });
       });
     });

@@ -22,7 +22,7 @@
 #define SEXTANT_CODEGEN_ROWS_OFFSETPRODUCTS_H
 
 #include "codegen/Emit/Lowering.h"
-#include "codegen/Tiles/KernelSite.h"
+#include "codegen/Tiles/TilePoint.h"
 
 namespace sextant::codegen {
 

@@ -12,23 +12,23 @@ using namespace sextant;
 using namespace sextant::codegen;
 
 //===----------------------------------------------------------------------===//
-// RowSite
+// RowPoint
 //===----------------------------------------------------------------------===//
 
-Value RowSite::index(OpBuilder &, pos::Side) {
+Value RowPoint::index(OpBuilder &, pos::Side) {
   return kernel.toI32(headPlace.toIndex(getSide(), row));
 }
 
-Value RowSite::tensorRow(OpBuilder &, pos::Side) { return kernel.toI32(row); }
+Value RowPoint::tensorRow(OpBuilder &, pos::Side) { return kernel.toI32(row); }
 
-Value RowSite::coord(OpBuilder &, pos::Side, int64_t axis) {
+Value RowPoint::coord(OpBuilder &, pos::Side, int64_t axis) {
   return headPlace.getCoord(getSide(), row, axis);
 }
 
-Value RowSite::lane(OpBuilder &) { return kernel.lanes(group); }
+Value RowPoint::lane(OpBuilder &) { return kernel.lanes(group); }
 
-Value RowSite::loadHoisted(const Hoisted &hoisted, unsigned table,
-                           Value headStart) {
+Value RowPoint::loadHoisted(const Hoisted &hoisted, unsigned table,
+                            Value headStart) {
   Type type = tables.getStoredType(hoisted);
   if (hoisted.form == HoistForm::QueryVector ||
       hoisted.form == HoistForm::KeyVector)
@@ -49,7 +49,7 @@ Value RowSite::loadHoisted(const Hoisted &hoisted, unsigned table,
 }
 
 /// Lanes of a row of a parameter, which may be anyhow in memory.
-Value RowSite::loadInPlace(Value start, Index step, int64_t count) {
+Value RowPoint::loadInPlace(Value start, Index step, int64_t count) {
   auto load = [&]() -> KernelBuilder::Values {
     return {kernel.loadPart(kernel.vf32, kernel.advance(start, {group}),
                             Index(count))};
@@ -70,19 +70,19 @@ Value RowSite::loadInPlace(Value start, Index step, int64_t count) {
 //===----------------------------------------------------------------------===//
 
 /// One vector of groups of a row map.
-static void emitGroups(KernelBuilder &kernel, const RowMap &map, RowSite &site,
-                       int64_t group, Value memory) {
+static void emitGroups(KernelBuilder &kernel, const RowMap &map,
+                       RowPoint &point, int64_t group, Value memory) {
   RowGroups groups(kernel, map, group);
   pos::RowsOp op = map.op;
   SmallVector<Value> mapped =
-      callPayload(kernel, op.getBody().front(), groups.load(memory), site);
+      callPayload(kernel, op.getBody().front(), groups.load(memory), point);
   for (Value &value : mapped)
     value = kernel.broadcast(value);
   groups.store(mapped, memory);
 }
 
 void sextant::codegen::emitRowMaps(KernelBuilder &kernel, ArrayRef<RowMap> maps,
-                                   RowSite &site, Index row, Value memory) {
+                                   RowPoint &point, Index row, Value memory) {
   for (const RowMap &map : maps) {
     if (map.grouping == pos::Grouping::whole) {
       auto op = map.op;
@@ -91,8 +91,8 @@ void sextant::codegen::emitRowMaps(KernelBuilder &kernel, ArrayRef<RowMap> maps,
     }
     for (int64_t group = 0; group < map.getNumGroups();
          group += kernel.width()) {
-      site.setPoint(row, group);
-      emitGroups(kernel, map, site, group, memory);
+      point.setPoint(row, group);
+      emitGroups(kernel, map, point, group, memory);
     }
   }
 }
@@ -175,7 +175,7 @@ void sextant::codegen::emitRowCopy(KernelBuilder &kernel,
     copyRow(kernel, from, step, element, copy, kernel.f32, /*factor=*/1.0,
             mapped);
     if (!copy.maps.empty())
-      emitRowMaps(kernel, copy.maps, *copy.site, row, mapped);
+      emitRowMaps(kernel, copy.maps, *copy.point, row, mapped);
     int64_t width = kernel.width();
     if (!copy.pairs) {
       for (int64_t lane = 0; copy.factor != 1.0 && lane < copy.dim;

@@ -8,15 +8,15 @@
 #ifndef SEXTANT_CODEGEN_ROWS_ROWCOPY_H
 #define SEXTANT_CODEGEN_ROWS_ROWCOPY_H
 
-#include "codegen/Tiles/KernelSite.h"
 #include "codegen/Tiles/RegisterTile.h"
+#include "codegen/Tiles/TilePoint.h"
 
 namespace sextant::codegen {
 
 /// A point of a row map: the lanes of a vector are groups of lanes of the row.
-class RowSite : public KernelSite {
+class RowPoint : public TilePoint {
 public:
-  using KernelSite::KernelSite;
+  using TilePoint::TilePoint;
 
   /// The row, and the first group of the vector.
   void setPoint(Index row, int64_t group) {
@@ -55,7 +55,7 @@ struct RowCopy {
   Index first = 0, count = 0;
   int64_t dim = 0;
   llvm::ArrayRef<RowMap> maps;
-  RowSite *site = nullptr; ///< where the maps stand; null without maps
+  RowPoint *point = nullptr; ///< where the maps stand; null without maps
   /// Where row 0 goes, and how far apart rows are there, in 32-bit words. A
   /// row is filled with zeros up to the next multiple of a vector.
   mlir::Value to;
@@ -93,7 +93,7 @@ void prefetchRows(KernelBuilder &kernel, ArgumentBlock &arguments,
 
 /// Applies row maps in place to a row of f32 at `memory`.
 void emitRowMaps(KernelBuilder &kernel, llvm::ArrayRef<RowMap> maps,
-                 RowSite &site, Index row, mlir::Value memory);
+                 RowPoint &point, Index row, mlir::Value memory);
 
 } // namespace sextant::codegen
 

@@ -7,13 +7,13 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-bool GradientRowSite::wantsGradient(pos::HoistOp hoist) {
+bool GradientRowPoint::wantsGradient(pos::HoistOp hoist) {
   const Hoisted *hoisted = plan.find(hoist, operand);
   return hoisted && hoisted->wantsGradient;
 }
 
-void GradientRowSite::addToHoisted(OpBuilder &, pos::HoistOp hoist,
-                                   Value cotangent) {
+void GradientRowPoint::addToHoisted(OpBuilder &, pos::HoistOp hoist,
+                                    Value cotangent) {
   const Hoisted *hoisted = plan.find(hoist, operand);
   size_t number = hoisted - plan.hoisted.data();
   Value start =

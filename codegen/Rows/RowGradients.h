@@ -16,19 +16,19 @@
 namespace sextant::codegen {
 
 /// A point of a row map that adds the gradients of tables where they belong.
-class GradientRowSite : public RowSite {
+class GradientRowPoint : public RowPoint {
 public:
   /// `gradients`: per plan.hoisted, of the tables' shapes
   /// [B' or 1, 1, L, lanes], or, if partial, [1, B, heads, L, lanes].
-  GradientRowSite(KernelBuilder &kernel, ArgumentBlock &arguments,
-                  const KernelPlan &plan, const SiteOperands &operands,
-                  pos::RowOperand operand, llvm::ArrayRef<PartialSum> gradients,
-                  bool isPartial)
-      : RowSite(kernel, arguments, plan, operands, operand),
+  GradientRowPoint(KernelBuilder &kernel, ArgumentBlock &arguments,
+                   const KernelPlan &plan, const SiteOperands &operands,
+                   pos::RowOperand operand,
+                   llvm::ArrayRef<PartialSum> gradients, bool isPartial)
+      : RowPoint(kernel, arguments, plan, operands, operand),
         gradients(gradients), isPartial(isPartial) {}
 
   bool wantsGradient(pos::HoistOp hoist) override;
-  using RowSite::wantsGradient;
+  using RowPoint::wantsGradient;
   void addToHoisted(mlir::OpBuilder &, pos::HoistOp hoist,
                     mlir::Value cotangent) override;
 

@@ -1,6 +1,6 @@
 //===- RowProducts.cpp - Rows of an operand times the rows of a table -----===//
 
-#include "codegen/Rows/ProductKernel.h"
+#include "codegen/Rows/RowProductLaunch.h"
 #include "codegen/Tables/ArgumentPoint.h"
 #include "codegen/Tiles/RegisterTile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -48,7 +48,7 @@ Value RowProducts::padRows(const Lowering &lowering) const {
 }
 
 int64_t RowProducts::getRowWidth(const Lowering &lowering) const {
-  return ProductKernel(*this, lowering.target.width).row;
+  return RowProductLaunch(*this, lowering.target.width).row;
 }
 
 static RankedTensorType getBufferType(const Lowering &lowering,
@@ -60,15 +60,15 @@ static RankedTensorType getBufferType(const Lowering &lowering,
 // Pieces of both kernels
 //===----------------------------------------------------------------------===//
 
-ProductKernel::ProductKernel(const RowProducts &products, int64_t width)
+RowProductLaunch::RowProductLaunch(const RowProducts &products, int64_t width)
     : columns(products.columns),
       element(cast<RankedTensorType>(products.rows.getType()).getElementType()),
       dim(cast<RankedTensorType>(products.rows.getType()).getDimSize(3)),
       row(llvm::alignTo(dim, width)) {}
 
-KernelBuilder::Range ProductKernel::getUsed(KernelBuilder &kernel,
-                                            ArgumentBlock &arguments,
-                                            Index count) const {
+KernelBuilder::Range RowProductLaunch::getUsed(KernelBuilder &kernel,
+                                               ArgumentBlock &arguments,
+                                               Index count) const {
   if (!used)
     return {0, count};
   auto load = [&](int64_t bound) {
@@ -78,9 +78,9 @@ KernelBuilder::Range ProductKernel::getUsed(KernelBuilder &kernel,
   return {load(0), load(1)};
 }
 
-Value ProductKernel::getTableElement(KernelBuilder &kernel,
-                                     ArgumentBlock &arguments, Index head,
-                                     Index tableRow, Index lane) const {
+Value RowProductLaunch::getTableElement(KernelBuilder &kernel,
+                                        ArgumentBlock &arguments, Index head,
+                                        Index tableRow, Index lane) const {
   if (!columns)
     return arguments.getAddress(table, {tableRow, lane});
   Index first = kernel.select(kernel.equal(arguments.getSize(table, 0), dim), 0,
@@ -88,8 +88,9 @@ Value ProductKernel::getTableElement(KernelBuilder &kernel,
   return arguments.getAddress(table, {kernel.add(first, lane), tableRow});
 }
 
-void ProductKernel::copyTable(KernelBuilder &kernel, ArgumentBlock &arguments,
-                              Index head, Index padded, Value to) const {
+void RowProductLaunch::copyTable(KernelBuilder &kernel,
+                                 ArgumentBlock &arguments, Index head,
+                                 Index padded, Value to) const {
   Index count = arguments.getSize(table, columns ? 1 : 0);
   auto copy = [&](Index r, Index c) {
     Value from = getTableElement(kernel, arguments, head, r, c);
@@ -106,9 +107,10 @@ void ProductKernel::copyTable(KernelBuilder &kernel, ArgumentBlock &arguments,
                kernel.mul(kernel.sub(padded, count), row));
 }
 
-void ProductKernel::packTable(KernelBuilder &kernel, ArgumentBlock &arguments,
-                              Index head, const KernelBuilder::Range &used,
-                              Value to) const {
+void RowProductLaunch::packTable(KernelBuilder &kernel,
+                                 ArgumentBlock &arguments, Index head,
+                                 const KernelBuilder::Range &used,
+                                 Value to) const {
   int64_t width = kernel.width();
   Index count = arguments.getSize(table, columns ? 1 : 0);
   kernel.loop(used.low, used.high, width, [&](Value entry) {
@@ -136,9 +138,9 @@ void ProductKernel::packTable(KernelBuilder &kernel, ArgumentBlock &arguments,
   });
 }
 
-void ProductKernel::copyRows(KernelBuilder &kernel, ArgumentBlock &arguments,
-                             Index batch, Index head, Index first, Index count,
-                             Value to) const {
+void RowProductLaunch::copyRows(KernelBuilder &kernel, ArgumentBlock &arguments,
+                                Index batch, Index head, Index first,
+                                Index count, Value to) const {
   RowCopy copy;
   copy.tensor = rows;
   copy.batch = batch;
@@ -160,8 +162,8 @@ void ProductKernel::copyRows(KernelBuilder &kernel, ArgumentBlock &arguments,
   });
 }
 
-void ProductKernel::addReads(const RowProducts &products,
-                             LaunchOperands &operands) {
+void RowProductLaunch::addReads(const RowProducts &products,
+                                LaunchOperands &operands) {
   rows = operands.read(products.rows);
   table = operands.read(products.table);
   if (products.addend)
@@ -175,7 +177,7 @@ void ProductKernel::addReads(const RowProducts &products,
 //===----------------------------------------------------------------------===//
 
 /// A vector of rows times a vector of entries: a vector per row.
-static Values emitSquare(KernelBuilder &kernel, const ProductKernel &task,
+static Values emitSquare(KernelBuilder &kernel, const RowProductLaunch &task,
                          Value panel, Value rows) {
   int64_t width = kernel.width();
   SmallVector<TileRow> tileRows;
@@ -223,7 +225,7 @@ Value sextant::codegen::launchRowProducts(const Lowering &lowering,
   }
   Value result = lowering.allocate(getBufferType(lowering, shape), sizes);
   LaunchOperands operands;
-  ProductKernel task(products, width);
+  RowProductLaunch task(products, width);
   task.addReads(products, operands);
   unsigned target = operands.write(result);
 

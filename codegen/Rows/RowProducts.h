@@ -14,7 +14,7 @@
 #define SEXTANT_CODEGEN_ROWS_ROWPRODUCTS_H
 
 #include "codegen/Emit/Lowering.h"
-#include "codegen/Tiles/KernelSite.h"
+#include "codegen/Tiles/TilePoint.h"
 
 namespace sextant::codegen {
 

@@ -1,6 +1,6 @@
 //===- RowProductsPullback.cpp - Gradients of row products ----------------===//
 
-#include "codegen/Rows/ProductKernel.h"
+#include "codegen/Rows/RowProductLaunch.h"
 #include "codegen/Tables/ArgumentPoint.h"
 #include "codegen/Tiles/RegisterTile.h"
 
@@ -15,7 +15,7 @@ static void launchTableSum(const Lowering &lowering, StringRef suffix,
                            Value table) {
   LaunchOperands operands;
   unsigned source = operands.read(partials);
-  ProductKernel task(products, lowering.target.width);
+  RowProductLaunch task(products, lowering.target.width);
   task.table = operands.write(table);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return ItemSpace(kernel,
@@ -61,8 +61,9 @@ struct Entries {
 
 /// gradient[row][lanes] += sums[row][entries] table[entries][lanes], of a unit
 /// of rows.
-static void addToRowGradient(KernelBuilder &kernel, const ProductKernel &task,
-                             Value sums, const Entries &entries, Value table,
+static void addToRowGradient(KernelBuilder &kernel,
+                             const RowProductLaunch &task, Value sums,
+                             const Entries &entries, Value table,
                              Value gradient) {
   RegisterTile tile;
   tile.base = kernel.advance(table, {kernel.mul(entries.used.low, task.row)});
@@ -83,8 +84,9 @@ static void addToRowGradient(KernelBuilder &kernel, const ProductKernel &task,
 }
 
 /// gradient[entry][lanes] += sums[rows][entry] rows[rows][lanes], likewise.
-static void addToTableGradient(KernelBuilder &kernel, const ProductKernel &task,
-                               Value sums, const Entries &entries, Value rows,
+static void addToTableGradient(KernelBuilder &kernel,
+                               const RowProductLaunch &task, Value sums,
+                               const Entries &entries, Value rows,
                                Value gradient) {
   RegisterTile tile;
   tile.rowStep = entries.stride;
@@ -153,7 +155,7 @@ void sextant::codegen::launchRowProductsPullback(
     ProductLayout layout, Value partials, Value rowGradient,
     Value tableGradient) {
   LaunchOperands operands;
-  ProductKernel task(products, lowering.target.width);
+  RowProductLaunch task(products, lowering.target.width);
   task.addReads(products, operands);
   unsigned source = operands.read(partials);
   ProductSums gradients{layout, source};

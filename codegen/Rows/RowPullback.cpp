@@ -13,12 +13,12 @@ static void pullMap(KernelBuilder &kernel, const RowMap &map,
                     const RowPullback &pullback) {
   pos::RowsOp op = map.op;
   for (int64_t group = 0; group < map.getNumGroups(); group += kernel.width()) {
-    pullback.site->setPoint(pullback.row, group);
+    pullback.point->setPoint(pullback.row, group);
     RowGroups groups(kernel, map, group);
     SmallVector<Value> values = groups.load(pullback.memory);
     SmallVector<Value> cotangents = groups.load(pullback.gradient);
     SmallVector<Value> pulled = callPullback(
-        kernel, op.getBody().front(), values, cotangents, *pullback.site);
+        kernel, op.getBody().front(), values, cotangents, *pullback.point);
     for (Value &cotangent : pulled)
       cotangent =
           cotangent ? kernel.broadcast(cotangent) : kernel.splatF32(0.0);
@@ -42,7 +42,7 @@ void sextant::codegen::emitRowPullback(KernelBuilder &kernel,
     copy.count = 1;
     copy.dim = pullback.dim;
     copy.maps = pullback.maps.take_front(number);
-    copy.site = pullback.site;
+    copy.point = pullback.point;
     copy.to = pullback.memory;
     emitRowCopy(kernel, arguments, copy, element);
     pullMap(kernel, pullback.maps[number], pullback);

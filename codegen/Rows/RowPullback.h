@@ -15,7 +15,7 @@ struct RowPullback {
   Index batch = 0, head = 0, row = 0;
   int64_t dim = 0;
   llvm::ArrayRef<RowMap> maps; ///< in order of application
-  RowSite *site = nullptr;
+  RowPoint *point = nullptr;
   /// f32 [dim]: the gradient, changed in place.
   mlir::Value gradient;
   /// f32 [dim], padded to a vector: forward values.

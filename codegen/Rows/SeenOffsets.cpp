@@ -36,8 +36,8 @@ Value codegen::launchSeenOffsets(const Lowering &lowering,
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {
-    RowSite site(kernel, arguments, plan, sites, pos::RowOperand::query);
-    TileMask mask(kernel, arguments, site, plan, sites);
+    RowPoint point(kernel, arguments, plan, sites, pos::RowOperand::query);
+    TileMask mask(kernel, arguments, point, plan, sites);
     Index queries = arguments.getSize(sites.query, 2);
     Index keys = arguments.getSize(sites.key, 2);
     auto count = [&](pos::Axis axis, unsigned dim) {
@@ -76,7 +76,7 @@ Value codegen::launchSeenOffsets(const Lowering &lowering,
       };
       kernel.loop(0, batches, 1, [&](Value batch) {
         kernel.loop(0, heads, 1, [&](Value head) {
-          site.enterHead(batch, head);
+          point.enterHead(batch, head);
           kernel.loop(0, queries, block, [&](Value first) {
             Index diagonal =
                 kernel.add(first, kernel.mul(kernel.sub(item, zero), block));

@@ -1,6 +1,6 @@
 //===- ArgumentPoint.h - Payloads over a launch's operands ------*- C++ -*-===//
 //
-// What every site context of a launched kernel has in common: parameters,
+// What every point of a launched kernel has in common: parameters,
 // positions and extents come out of the argument block. The tables of hoisted
 // values and the reference are built on it; a subclass says where the point
 // stands.
@@ -12,7 +12,7 @@
 
 #include "codegen/Emit/KernelFunction.h"
 #include "codegen/Emit/Lowering.h"
-#include "codegen/Payload/SiteContext.h"
+#include "codegen/Payload/PayloadPoint.h"
 
 namespace sextant::codegen {
 
@@ -46,7 +46,7 @@ struct PointLayout {
 PointLayout addPointOperands(const Lowering &lowering, LaunchOperands &operands,
                              llvm::function_ref<bool(unsigned)> needs);
 
-class ArgumentPoint : public SiteContext {
+class ArgumentPoint : public PayloadPoint {
 public:
   ArgumentPoint(KernelBuilder &kernel, ArgumentBlock &arguments,
                 const PointLayout &layout, const KernelPlan &plan,

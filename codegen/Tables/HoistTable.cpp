@@ -1,10 +1,10 @@
 //===- HoistTable.cpp - Launches of the tables of hoisted values ----------===//
 
 #include "codegen/Tables/HoistTable.h"
-#include "codegen/Tables/HingeTable.h"
 #include "codegen/Tables/HoistGroup.h"
-#include "codegen/Tables/HoistKernel.h"
+#include "codegen/Tables/HoistLaunch.h"
 #include "codegen/Tables/OffsetRange.h"
+#include "codegen/Tables/PiecewiseLinearTable.h"
 #include "codegen/Tables/PositionBounds.h"
 #include "codegen/Tables/RowRanges.h"
 #include "dialects/Exec/IR/Exec.h"
@@ -194,7 +194,8 @@ static Value useInPlace(const Lowering &lowering, const Hoisted &entry) {
 
 HoistTables codegen::launchHoists(const Lowering &lowering,
                                   const HoistTableOptions &options,
-                                  const HeadsWeights *weights, Value packed) {
+                                  const AllHeadsWeights *weights,
+                                  Value packed) {
   const KernelPlan &plan = lowering.plan;
   HoistTables tables{options, {},      {},     launchBounds(lowering),
                      {},      weights, packed, {}};
@@ -221,12 +222,12 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
     }
     layout.table = members.front().table;
     std::string suffix = ("hoist" + Twine(group.front())).str();
-    HoistKernel kernel{lowering, entry,           options, layout,
+    HoistLaunch kernel{lowering, entry,           options, layout,
                        members,  operands.layout, weights};
     kernel.createFill(suffix);
     operands.launch(lowering, suffix);
   }
-  tables.hinges = launchHingeTables(lowering, tables.bounds);
+  tables.hinges = launchPiecewiseLinearTables(lowering, tables.bounds);
   tables.rowRanges = launchRowRanges(lowering, tables.buffers);
   return tables;
 }
@@ -298,7 +299,7 @@ void codegen::launchHoistPullbacks(const Lowering &lowering,
           layout.gradients[hoist] = operands.write(gradients[earlier]);
       }
     std::string suffix = ("hoist" + Twine(group.front()) + "_pullback").str();
-    HoistKernel kernel{lowering, entry,           tables.options, layout,
+    HoistLaunch kernel{lowering, entry,           tables.options, layout,
                        members,  operands.layout, tables.weights};
     kernel.createPullback(suffix, isSeparate);
     operands.launch(lowering, suffix);

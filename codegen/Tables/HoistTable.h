@@ -40,7 +40,7 @@
 #define SEXTANT_CODEGEN_TABLES_HOISTTABLE_H
 
 #include "codegen/Emit/Lowering.h"
-#include "codegen/Tables/HeadsWeights.h"
+#include "codegen/Tables/AllHeadsWeights.h"
 
 namespace sextant::codegen {
 
@@ -68,16 +68,16 @@ struct HoistTables {
   mlir::Value bounds; ///< of positions, if a payload asks: PositionBounds.h
   llvm::SmallVector<mlir::Value> rowRanges; ///< see RowRanges.h
   /// For hoisted vectors, else null.
-  const HeadsWeights *weights = nullptr;
+  const AllHeadsWeights *weights = nullptr;
   mlir::Value packed;
-  llvm::SmallVector<mlir::Value> hinges; ///< see HingeTable.h
+  llvm::SmallVector<mlir::Value> hinges; ///< see PiecewiseLinearTable.h
 };
 
 /// Creates the buffers, the launches that fill them and their kernels. Hoisted
 /// vectors multiply with `weights`, which `packed` holds.
 HoistTables launchHoists(const Lowering &lowering,
                          const HoistTableOptions &options,
-                         const HeadsWeights *weights = nullptr,
+                         const AllHeadsWeights *weights = nullptr,
                          mlir::Value packed = {});
 
 /// Sizes (one index per dimension) and type of the gradient of a hoist.

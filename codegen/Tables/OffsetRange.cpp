@@ -39,10 +39,10 @@ struct OffsetSide {
   Index length = 0, firstIndex = 0;
 };
 
-class RangeKernel {
+class OffsetRangeLaunch {
 public:
-  RangeKernel(KernelBuilder &kernel, ArgumentBlock &arguments,
-              ArrayRef<int64_t> axes, unsigned range)
+  OffsetRangeLaunch(KernelBuilder &kernel, ArgumentBlock &arguments,
+                    ArrayRef<int64_t> axes, unsigned range)
       : kernel(kernel), arguments(arguments), axes(axes), range(range) {}
 
   void emit(Index batches, const OffsetSide &query, const OffsetSide &key,
@@ -69,8 +69,8 @@ private:
 };
 } // namespace
 
-Index RangeKernel::loadCoord(const OffsetSide &side, int64_t axis, Index batch,
-                             Index row) {
+Index OffsetRangeLaunch::loadCoord(const OffsetSide &side, int64_t axis,
+                                   Index batch, Index row) {
   if (!side.positions)
     return kernel.add(side.firstIndex, row);
   Value address = arguments.getAddress(*side.positions, {batch, row, axis});
@@ -79,8 +79,8 @@ Index RangeKernel::loadCoord(const OffsetSide &side, int64_t axis, Index batch,
 
 /// Smallest and largest coordinate of the rows (one at least) of an element of
 /// the batch.
-Bounds RangeKernel::getBounds(const OffsetSide &side, int64_t axis,
-                              Index batch) {
+Bounds OffsetRangeLaunch::getBounds(const OffsetSide &side, int64_t axis,
+                                    Index batch) {
   if (!side.positions)
     return {side.firstIndex,
             kernel.sub(kernel.add(side.firstIndex, side.length), 1)};
@@ -96,8 +96,9 @@ Bounds RangeKernel::getBounds(const OffsetSide &side, int64_t axis,
 }
 
 /// Smallest and largest offset of an axis; 0 where there are no rows.
-Bounds RangeKernel::getOffsets(const OffsetSide &query, const OffsetSide &key,
-                               int64_t axis, Index batches) {
+Bounds OffsetRangeLaunch::getOffsets(const OffsetSide &query,
+                                     const OffsetSide &key, int64_t axis,
+                                     Index batches) {
   // Wider than i32: an offset of a large position may not fit.
   constexpr int64_t least = std::numeric_limits<int64_t>::min() / 4;
   Value none[] = {kernel.constantI64(-least), kernel.constantI64(least)};
@@ -123,8 +124,8 @@ Bounds RangeKernel::getOffsets(const OffsetSide &query, const OffsetSide &key,
 
 /// The sum of coordinates times steps, from `start`. Modulo 2^32: a difference
 /// of two is an entry of a table.
-void RangeKernel::emitCodes(const OffsetSide &side, ArrayRef<Index> steps,
-                            Index start) {
+void OffsetRangeLaunch::emitCodes(const OffsetSide &side, ArrayRef<Index> steps,
+                                  Index start) {
   kernel.loop(0, arguments.getSize(side.codes, 0), 1, [&](Value batch) {
     kernel.loop(0, arguments.getSize(side.codes, 1), 1, [&](Value place) {
       Index last = kernel.max(kernel.sub(side.length, 1), 0);
@@ -138,8 +139,8 @@ void RangeKernel::emitCodes(const OffsetSide &side, ArrayRef<Index> steps,
   });
 }
 
-void RangeKernel::emit(Index batches, const OffsetSide &query,
-                       const OffsetSide &key, OffsetOrder order) {
+void OffsetRangeLaunch::emit(Index batches, const OffsetSide &query,
+                             const OffsetSide &key, OffsetOrder order) {
   constexpr int64_t lowest = std::numeric_limits<int32_t>::min();
   constexpr int64_t highest = std::numeric_limits<int32_t>::max();
   Index size = kernel.mul(kernel.add(query.length, key.length), offsetsPerRow);
@@ -221,7 +222,7 @@ OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
       if (layout.queryTail)
         query.firstIndex = kernel.sub(query.firstIndex,
                                       arguments.getSize(*layout.queryTail, 0));
-      RangeKernel(kernel, arguments, axes, range)
+      OffsetRangeLaunch(kernel, arguments, axes, range)
           .emit(arguments.getScalar(layout.firstScalar), query, key, order);
     });
   };

@@ -19,7 +19,7 @@
 //
 // A table holds `offsetsPerRow` times the rows of both sides. Where that is not
 // enough, it is not filled, and its values are computed in the tiles
-// (codegen/Tiles/OffsetCells.h).
+// (codegen/Tiles/OffsetTile.h).
 //
 //===----------------------------------------------------------------------===//
 

@@ -10,7 +10,7 @@ using namespace sextant::codegen;
 using Values = KernelBuilder::Values;
 
 Values codegen::callPayload(KernelBuilder &kernel, Block &payload,
-                            ValueRange arguments, SiteContext &point) {
+                            ValueRange arguments, PayloadPoint &point) {
   if (succeeded(kernel.getStatus())) {
     FailureOr<Values> results =
         emitPayload(kernel.builder, payload, arguments, point);
@@ -26,7 +26,7 @@ Values codegen::callPayload(KernelBuilder &kernel, Block &payload,
 
 Values codegen::callPullback(KernelBuilder &kernel, Block &payload,
                              ValueRange arguments, ValueRange cotangents,
-                             SiteContext &point) {
+                             PayloadPoint &point) {
   if (succeeded(kernel.getStatus())) {
     FailureOr<Values> results =
         emitPullback(kernel.builder, payload, arguments, cotangents, point);

@@ -12,14 +12,14 @@ namespace sextant::codegen {
 /// fails, and without another diagnostic from then on.
 KernelBuilder::Values callPayload(KernelBuilder &kernel, mlir::Block &payload,
                                   mlir::ValueRange arguments,
-                                  SiteContext &point);
+                                  PayloadPoint &point);
 
 /// Its pullback (`emitPullback`): the cotangents of the arguments, null for
 /// zeros, and where it fails.
 KernelBuilder::Values callPullback(KernelBuilder &kernel, mlir::Block &payload,
                                    mlir::ValueRange arguments,
                                    mlir::ValueRange cotangents,
-                                   SiteContext &point);
+                                   PayloadPoint &point);
 
 /// Emits some ops of a payload, operands first, and gives the value of one of
 /// them, or null where the kernel has failed.

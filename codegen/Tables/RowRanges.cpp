@@ -61,7 +61,7 @@ SmallVector<RowSource> codegen::getRowSources(const KernelPlan &plan) {
 
 namespace {
 /// Numbers of the operands, and what the rows are.
-struct RangeKernel {
+struct RowRangeLaunch {
   unsigned values = 0, ranges = 0;
   std::optional<int64_t> axis; ///< of a position
   Index getLength(ArgumentBlock &arguments) const {
@@ -72,8 +72,8 @@ struct RangeKernel {
 };
 } // namespace
 
-void RangeKernel::emitRange(KernelBuilder &kernel, ArgumentBlock &arguments,
-                            Index batch, Index head, Index block) const {
+void RowRangeLaunch::emitRange(KernelBuilder &kernel, ArgumentBlock &arguments,
+                               Index batch, Index head, Index block) const {
   OpBuilder &builder = kernel.builder;
   Location loc = kernel.loc;
   bool isFloat = isa<FloatType>(arguments.getElementType(ranges));
@@ -110,7 +110,7 @@ void RangeKernel::emitRange(KernelBuilder &kernel, ArgumentBlock &arguments,
 }
 
 static void createKernelOf(const Lowering &lowering, StringRef suffix,
-                           const RangeKernel &source,
+                           const RowRangeLaunch &source,
                            const KernelOperands &operands) {
   auto size = [&](ArgumentBlock &arguments, unsigned dim) {
     return arguments.getSize(source.ranges, dim);
@@ -150,7 +150,7 @@ SmallVector<Value> codegen::launchRowRanges(const Lowering &lowering,
     bool isKey = source.side == Side::key;
     Value operand = isKey ? owner.key : owner.query;
     Value values, batch, heads = constant(1);
-    RangeKernel kernel;
+    RowRangeLaunch kernel;
     if (const Hoisted *hoisted = source.hoisted) {
       values = buffers[hoisted - plan.hoisted.begin()];
       batch = hoisted->perBatch ? lowering.getDim(operand, 0) : constant(1);

@@ -8,7 +8,7 @@
 #ifndef SEXTANT_CODEGEN_TABLES_TABLEPOINT_H
 #define SEXTANT_CODEGEN_TABLES_TABLEPOINT_H
 
-#include "codegen/Tables/HoistKernel.h"
+#include "codegen/Tables/HoistLaunch.h"
 
 namespace sextant::codegen {
 
@@ -16,7 +16,7 @@ namespace sextant::codegen {
 class TablePoint : public ArgumentPoint {
 public:
   TablePoint(KernelBuilder &kernel, ArgumentBlock &arguments,
-             const HoistKernel &source, mlir::FloatType computeType)
+             const HoistLaunch &source, mlir::FloatType computeType)
       : ArgumentPoint(kernel, arguments, source.layout.point,
                       source.lowering.plan, computeType),
         entry(source.entry), options(source.options), layout(source.layout) {}

@@ -9,13 +9,13 @@
 #ifndef SEXTANT_CODEGEN_TILES_HOISTEDTABLES_H
 #define SEXTANT_CODEGEN_TILES_HOISTEDTABLES_H
 
-#include "codegen/Tiles/SitePlace.h"
+#include "codegen/Tiles/HeadPlace.h"
 
 namespace sextant::codegen {
 
 class HoistedTables {
 public:
-  explicit HoistedTables(const SitePlace &place)
+  explicit HoistedTables(const HeadPlace &place)
       : place(place), kernel(place.kernel) {}
 
   /// To be called where the element of the batch is another one.
@@ -43,7 +43,7 @@ public:
 private:
   mlir::Value fromStored(const Hoisted &hoisted, mlir::Value value) const;
 
-  const SitePlace &place;
+  const HeadPlace &place;
   KernelBuilder &kernel;
   mlir::Value run; ///< see forCodes
   /// Codes of row 0 of queries and keys, for the element of the batch.

@@ -110,7 +110,7 @@ static Value lookUp(KernelBuilder &kernel, Value index, Index rows,
   return orNaN(kernel, found.front(), entry);
 }
 
-Value codegen::readProducts(const SitePlace &place, unsigned products,
+Value codegen::readProducts(const HeadPlace &place, unsigned products,
                             Index head, Index row, Index tableRows, Value index,
                             bool runs) {
   using Values = KernelBuilder::Values;
@@ -136,7 +136,7 @@ Value codegen::readProducts(const SitePlace &place, unsigned products,
       [&](Value each) { return runs ? loadRun(each) : gather(each); });
 }
 
-Index codegen::getLaneGroup(const SitePlace &place, unsigned tensor,
+Index codegen::getLaneGroup(const HeadPlace &place, unsigned tensor,
                             unsigned dim, Index first) {
   KernelBuilder &kernel = place.kernel;
   Index last = kernel.sub(place.arguments.getSize(tensor, dim), 1);
@@ -150,7 +150,7 @@ Value codegen::getLanePlaces(KernelBuilder &kernel, Value entries) {
                                kernel.lanes(0));
 }
 
-Value codegen::readLaneProducts(const SitePlace &place, unsigned products,
+Value codegen::readLaneProducts(const HeadPlace &place, unsigned products,
                                 Index head, Index first, Index tableRows,
                                 Value index) {
   KernelBuilder &kernel = place.kernel;
@@ -167,7 +167,7 @@ Value codegen::readLaneProducts(const SitePlace &place, unsigned products,
       });
 }
 
-Index codegen::countTableRows(const SitePlace &place,
+Index codegen::countTableRows(const HeadPlace &place,
                               pos::RowDotOpInterface op) {
   auto table = cast<BlockArgument>(op.getTable());
   unsigned tensor = *place.operands.params[table.getArgNumber()];

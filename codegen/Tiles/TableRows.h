@@ -9,7 +9,7 @@
 #ifndef SEXTANT_CODEGEN_TILES_TABLEROWS_H
 #define SEXTANT_CODEGEN_TILES_TABLEROWS_H
 
-#include "codegen/Tiles/SitePlace.h"
+#include "codegen/Tiles/HeadPlace.h"
 
 namespace sextant::codegen {
 
@@ -48,19 +48,19 @@ private:
 };
 
 /// Rows of the table of an op.
-Index countTableRows(const SitePlace &place, pos::RowDotOpInterface op);
+Index countTableRows(const HeadPlace &place, pos::RowDotOpInterface op);
 /// Entry `index` of the products of a row of a head, the same for all lanes,
 /// with a table of `tableRows` rows. `runs`: lanes may be a LaneRun.
-mlir::Value readProducts(const SitePlace &place, unsigned products, Index head,
+mlir::Value readProducts(const HeadPlace &place, unsigned products, Index head,
                          Index row, Index tableRows, mlir::Value index,
                          bool runs);
 /// Likewise of the rows from `first` on, one per lane.
-mlir::Value readLaneProducts(const SitePlace &place, unsigned products,
+mlir::Value readLaneProducts(const HeadPlace &place, unsigned products,
                              Index head, Index first, Index tableRows,
                              mlir::Value index);
 /// The vector of rows of a tensor [.., groups of lanes, entries, lanes] that
 /// starts at row `first`, and in it the places of entries, one per lane.
-Index getLaneGroup(const SitePlace &place, unsigned tensor, unsigned dim,
+Index getLaneGroup(const HeadPlace &place, unsigned tensor, unsigned dim,
                    Index first);
 mlir::Value getLanePlaces(KernelBuilder &kernel, mlir::Value entries);
 

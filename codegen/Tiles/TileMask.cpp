@@ -17,10 +17,10 @@ namespace {
 /// The bounds of a tile of two sides.
 class SidesTile : public pos::TileBounds {
 public:
-  SidesTile(KernelBuilder &kernel, KernelSite &site,
+  SidesTile(KernelBuilder &kernel, TilePoint &point,
             ArrayRef<RowSource> sources, Index shift, const TileSide &query,
             const TileSide &key)
-      : kernel(kernel), site(site), sources(sources), shift(shift),
+      : kernel(kernel), point(point), sources(sources), shift(shift),
         query(query), key(key) {}
 
   ValueRange32 index(OpBuilder &, Side side) override {
@@ -35,15 +35,15 @@ public:
         return get(side).values[number];
     return index(builder, side);
   }
-  Value head(OpBuilder &builder) override { return site.head(builder); }
-  Value batch(OpBuilder &builder) override { return site.batch(builder); }
+  Value head(OpBuilder &builder) override { return point.head(builder); }
+  Value batch(OpBuilder &builder) override { return point.batch(builder); }
   Value extent(OpBuilder &builder, pos::Extent extent) override {
-    return site.extent(builder, extent);
+    return point.extent(builder, extent);
   }
 
   ValueRange32 hoisted(OpBuilder &builder, const Hoisted &hoisted) {
     if (hoisted.form == HoistForm::HeadScalar) {
-      Value value = site.hoisted(builder, hoisted.op);
+      Value value = point.hoisted(builder, hoisted.op);
       return {value, value};
     }
     for (auto [number, source] : llvm::enumerate(sources))
@@ -56,7 +56,7 @@ private:
   const TileSide &get(Side side) { return side == Side::key ? key : query; }
 
   KernelBuilder &kernel;
-  KernelSite &site;
+  TilePoint &point;
   ArrayRef<RowSource> sources;
   Index shift; ///< from a row of the queries to its index
   const TileSide &query, &key;
@@ -73,7 +73,7 @@ ValueRange32 TileMask::getRange(unsigned number, Index first, Index last,
   unsigned tensor = *operands.ranges[number];
   const Hoisted *hoisted = sources[number].hoisted;
   Type type = arguments.getElementType(tensor);
-  auto [batch, head] = site.getPlace();
+  auto [batch, head] = point.getPlace();
   Index inBatch = kernel.rem(batch, arguments.getSize(tensor, 1));
   Index inHead = hoisted && hoisted->perHead ? head : Index(0);
   Value ends[] = {arguments.getAddress(tensor, {0, inBatch, inHead}),
@@ -122,7 +122,7 @@ TileClass TileMask::classify(const TileSide &query, const TileSide &key) {
   if (!plan.mask)
     return {};
   Index shift = operands.getQueryShift(kernel, arguments);
-  SidesTile tile(kernel, site, sources, shift, query, key);
+  SidesTile tile(kernel, point, sources, shift, query, key);
   return emitTileClass(kernel.builder, plan.mask, tile,
                        [&](OpBuilder &builder, pos::HoistOp op) {
                          const Hoisted *hoisted = plan.find(op);

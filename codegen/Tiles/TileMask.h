@@ -11,7 +11,7 @@
 
 #include "codegen/Payload/MaskTiles.h"
 #include "codegen/Tables/RowRanges.h"
-#include "codegen/Tiles/KernelSite.h"
+#include "codegen/Tiles/TilePoint.h"
 
 namespace sextant::codegen {
 
@@ -33,13 +33,13 @@ bool variesWith(const KernelPlan &plan, pos::Axis axis);
 
 class TileMask {
 public:
-  /// `site` tells head and extents.
-  TileMask(KernelBuilder &kernel, ArgumentBlock &arguments, KernelSite &site,
+  /// `point` tells head and extents.
+  TileMask(KernelBuilder &kernel, ArgumentBlock &arguments, TilePoint &point,
            const KernelPlan &plan, const SiteOperands &operands)
-      : kernel(kernel), arguments(arguments), site(site), plan(plan),
+      : kernel(kernel), arguments(arguments), point(point), plan(plan),
         operands(operands), sources(getRowSources(plan)) {}
 
-  /// Rows first .. first + count - 1 of the head at which the site stands, one
+  /// Rows first .. first + count - 1 of the head at which the point stands, one
   /// at least. Costs a load of two numbers per source and `rowsPerRange` rows:
   /// ask once where tiles share rows. `first` is a multiple of `unit`, and
   /// `count` at most `unit`.
@@ -54,7 +54,7 @@ private:
 
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
-  KernelSite &site;
+  TilePoint &point;
   const KernelPlan &plan;
   const SiteOperands &operands;
   llvm::SmallVector<RowSource> sources;

@@ -21,7 +21,7 @@ static bool isOfKeys(pos::HoistOp hoist) {
 
 namespace {
 /// One pair of rows; everything else is as it would be in the first head.
-class PairPoint : public codegen::SiteContext {
+class PairPoint : public codegen::PayloadPoint {
 public:
   PairPoint(Location loc, ValueRange pair, ArrayRef<Value> rowValues)
       : loc(loc), query(pair[0]), key(pair[1]), rowValues(rowValues) {}

@@ -11,11 +11,11 @@ using namespace sextant::codegen;
 using Values = KernelBuilder::Values;
 
 BackwardCell::BackwardCell(BackwardItem &at, const KeyTile &keys,
-                           const QueryBlock &queries, BackwardSite &site,
+                           const QueryBlock &queries, BackwardPoint &point,
                            BackwardVisibility &visibility, GradientSums &sums,
                            const ScoreForm &form)
-    : at(at), keys(keys), queries(queries), site(site), visibility(visibility),
-      sums(sums), form(form) {
+    : at(at), keys(keys), queries(queries), point(point),
+      visibility(visibility), sums(sums), form(form) {
   Value gradientTile = sums.reserveTile();
   int64_t pairs = shape.queries / 2 * shape.keys;
   Value probabilities =
@@ -64,7 +64,7 @@ void BackwardCell::emit(Index group, Index panel, bool isMasked) {
   emitProbabilities(scores, group, panel, isMasked);
   // The accumulators start at -delta.
   for (int64_t r = 0; r < shape.rows; ++r) {
-    Value delta = loadStatistics(task.negativeDelta, group, r);
+    Value delta = loadStatistics(launch.negativeDelta, group, r);
     for (int64_t v = 0; v < shape.vectors; ++v)
       initial[r * shape.vectors + v] = delta;
   }
@@ -98,21 +98,22 @@ Values BackwardCell::loadCell(Value memory) {
   return cell;
 }
 
-/// Moves the site to a vector of a row, in the order of the scans.
-BackwardCell::Point BackwardCell::enterPoint(ValueRange products, Value memory,
-                                             Index row, int64_t step) {
-  int64_t v = task.plan.isLeftward() ? shape.vectors - 1 - step : step;
+/// Moves the point to a vector of a row, in the order of the scans.
+BackwardCell::ScoreVector BackwardCell::enterPoint(ValueRange products,
+                                                   Value memory, Index row,
+                                                   int64_t step) {
+  int64_t v = launch.plan.isLeftward() ? shape.vectors - 1 - step : step;
   Index inCell = kernel.add(kernel.mul(row, shape.panel), v * kernel.width());
   Value product = rollsRows() ? kernel.loadVector(memory, {inCell})
                               : products[row.getConstant() * shape.vectors + v];
-  site.setPoint(row, v);
+  point.setPoint(row, v);
   return {v, product, inCell};
 }
 
 /// Scans ask which keys are visible.
 void BackwardCell::findVisible(bool isMasked) {
-  bool asks = isMasked && !task.plan.scans.empty();
-  site.scans.setVisible(asks ? visibility.emitLanes() : Value());
+  bool asks = isMasked && !launch.plan.scans.empty();
+  point.scans.setVisible(asks ? visibility.emitLanes() : Value());
 }
 
 //===----------------------------------------------------------------------===//
@@ -125,23 +126,23 @@ void BackwardCell::emitProbabilities(ValueRange products, Index group,
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
-  site.scans.setReplays(false);
+  point.scans.setReplays(false);
   keepProducts(products, cellScores);
   auto emitRow = [&](Index r) {
-    Value negativeShift = loadStatistics(task.negativeShift, group, r);
-    Value inverseSum = loadStatistics(task.inverseSum, group, r);
+    Value negativeShift = loadStatistics(launch.negativeShift, group, r);
+    Value inverseSum = loadStatistics(launch.inverseSum, group, r);
     for (int64_t step = 0; step < shape.vectors; ++step) {
       auto [v, product, inCell] = enterPoint(products, cellScores, r, step);
       findVisible(isMasked);
       auto emitPayloadAt = [&](Value argument) {
         if (keepsScores())
           kernel.storeVector(argument, cellScores, {inCell});
-        pos::ScoreOp op = task.plan.score;
-        return callPayload(kernel, op.getBody().front(), argument, site)
+        pos::ScoreOp op = launch.plan.score;
+        return callPayload(kernel, op.getBody().front(), argument, point)
             .front();
       };
       ScoreForm::PayloadFunction payload;
-      if (task.plan.score)
+      if (launch.plan.score)
         payload = emitPayloadAt;
       Value score = form.emitScore(kernel, product, payload);
       Value p = kernel.exp2(form.emitExponent(kernel, score, negativeShift),
@@ -168,11 +169,11 @@ void BackwardCell::emitProbabilities(ValueRange products, Index group,
 /// dS = P (dP - delta), pulled back through the score payload.
 void BackwardCell::emitScoreGradients(ValueRange products, Index group,
                                       Index panel, bool isMasked) {
-  pos::ScoreOp scoreOp = task.plan.score;
+  pos::ScoreOp scoreOp = launch.plan.score;
   Index cell = kernel.add(kernel.mul(group, shape.stride),
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
-  site.scans.setReplays(true);
+  point.scans.setReplays(true);
   keepProducts(products, cellSlopes);
   auto emitRow = [&](Index r) {
     for (int64_t step = 0; step < shape.vectors; ++step) {
@@ -188,7 +189,7 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
         Value score = keepsScores() ? kernel.loadVector(cellScores, {inCell})
                                     : kernel.splatF32(0.0);
         Values pulled = callPullback(kernel, scoreOp.getBody().front(), score,
-                                     gradient, site);
+                                     gradient, point);
         gradient = pulled.front() ? kernel.broadcast(pulled.front())
                                   : kernel.splatF32(0.0);
       }
@@ -196,15 +197,15 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
         stored[r.getConstant() * shape.vectors + v] = gradient;
       else if (shape.dot)
         kernel.storeVector(gradient, cellSlopes, {inCell});
-      if (site.scans.getSweep() == BackwardScans::Sweep::Totals)
+      if (point.scans.getSweep() == BackwardScans::Sweep::Totals)
         continue;
-      sums.record(gradient, site.getCotangents(), cell, place);
+      sums.record(gradient, point.getCotangents(), cell, place);
       if (!shape.dot || sums.usesScoreGradients())
         kernel.storeVector(gradient, tiles.gradientTile, {cell, place});
     }
   };
   forRows(emitRow);
-  if (!shape.dot || site.scans.getSweep() == BackwardScans::Sweep::Totals)
+  if (!shape.dot || point.scans.getSweep() == BackwardScans::Sweep::Totals)
     return;
   if (rollsRows())
     stored = loadCell(cellSlopes);
@@ -239,23 +240,23 @@ void BackwardCell::storePairs(ValueRange cell, Value pairs) {
 
 /// What weighted rows add to dP, and the sums of P per row of their tables.
 Value BackwardCell::addWeightedRows(Value gradient, Value p) {
-  for (size_t number = 0; number < task.plan.weightedRows.size(); ++number) {
-    pos::WeightedRowsOp op = task.plan.weightedRows[number];
-    Values row = callPayload(kernel, op.getBody().front(), {}, site);
+  for (size_t number = 0; number < launch.plan.weightedRows.size(); ++number) {
+    pos::WeightedRowsOp op = launch.plan.weightedRows[number];
+    Values row = callPayload(kernel, op.getBody().front(), {}, point);
     auto table = cast<BlockArgument>(op.getTable());
     Index rows =
-        at.arguments.getSize(*task.sites.params[table.getArgNumber()], 0);
-    Value product = kernel.broadcast(site.products.readQueryProducts(
-        task.sites.outputProducts[number], rows, row.front(), /*runs=*/true));
+        at.arguments.getSize(*launch.sites.params[table.getArgNumber()], 0);
+    Value product = kernel.broadcast(point.products.readQueryProducts(
+        launch.sites.outputProducts[number], rows, row.front(), /*runs=*/true));
     // A hidden key may have any row.
     Value isSeen =
         kernel.compareF(arith::CmpFPredicate::UNE, p, kernel.splatF32(0.0));
     gradient = kernel.addF(
         gradient, kernel.selectF(isSeen, product, kernel.splatF32(0.0)));
-    if (task.bucketGradients[number] &&
-        site.scans.getSweep() != BackwardScans::Sweep::Totals)
-      site.products.addToQueryProducts(*task.bucketGradients[number], rows,
-                                       row.front(), p, /*runs=*/true);
+    if (launch.bucketGradients[number] &&
+        point.scans.getSweep() != BackwardScans::Sweep::Totals)
+      point.products.addToQueryProducts(*launch.bucketGradients[number], rows,
+                                        row.front(), p, /*runs=*/true);
   }
   return gradient;
 }

@@ -13,7 +13,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDCELL_H
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDCELL_H
 
-#include "codegen/CPU/Backward/BackwardOperands.h"
+#include "codegen/CPU/Backward/BackwardPacking.h"
 #include "codegen/CPU/Backward/BackwardVisibility.h"
 #include "codegen/CPU/Backward/GradientSums.h"
 
@@ -28,7 +28,7 @@ struct BlockTiles {
 class BackwardCell {
 public:
   BackwardCell(BackwardItem &at, const KeyTile &keys, const QueryBlock &queries,
-               BackwardSite &site, BackwardVisibility &visibility,
+               BackwardPoint &point, BackwardVisibility &visibility,
                GradientSums &sums, const ScoreForm &form);
 
   void emit(Index group, Index panel, bool isMasked);
@@ -40,7 +40,7 @@ public:
 private:
   using Values = KernelBuilder::Values;
   /// A vector of scores of the cell: its product, and where it is in the cell.
-  struct Point {
+  struct ScoreVector {
     int64_t vector;
     mlir::Value product;
     Index inCell;
@@ -50,12 +50,12 @@ private:
   /// from memory. A payload with a scan is long, and it is written once for
   /// each sweep, with and without mask, and once more for rows that are done:
   /// unrolled as well, it would take seconds to compile.
-  bool rollsRows() const { return !task.plan.scans.empty(); }
+  bool rollsRows() const { return !launch.plan.scans.empty(); }
   /// Whether the score payload's pullback needs the score.
-  bool keepsScores() const { return task.plan.score && !form.isAdditive; }
+  bool keepsScores() const { return launch.plan.score && !form.isAdditive; }
   void forRows(llvm::function_ref<void(Index row)> body);
-  Point enterPoint(mlir::ValueRange products, mlir::Value memory, Index row,
-                   int64_t step);
+  ScoreVector enterPoint(mlir::ValueRange products, mlir::Value memory,
+                         Index row, int64_t step);
   void keepProducts(mlir::ValueRange products, mlir::Value memory);
   Values loadCell(mlir::Value memory);
   Values emitProduct(const QueryBlock::Operand &streamed,
@@ -74,11 +74,11 @@ private:
 
   BackwardItem &at;
   KernelBuilder &kernel = at.kernel;
-  const BackwardTask &task = at.task;
-  const BackwardShape &shape = task.shape;
+  const BackwardLaunch &launch = at.launch;
+  const BackwardShape &shape = launch.shape;
   const KeyTile &keys;
   const QueryBlock &queries;
-  BackwardSite &site;
+  BackwardPoint &point;
   BackwardVisibility &visibility;
   GradientSums &sums;
   const ScoreForm &form;

@@ -8,7 +8,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDITEM_H
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDITEM_H
 
-#include "codegen/CPU/Backward/BackwardTask.h"
+#include "codegen/CPU/Backward/BackwardLaunch.h"
 #include "codegen/Emit/ScratchLayout.h"
 
 namespace sextant::codegen {
@@ -16,11 +16,11 @@ namespace sextant::codegen {
 struct BackwardItem {
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
-  const BackwardTask &task;
+  const BackwardLaunch &launch;
   ScratchLayout &layout;
   mlir::Value scratch;
 
-  const BackwardShape &shape = task.shape;
+  const BackwardShape &shape = launch.shape;
   mlir::Value mappedRow = {}; ///< f32, while a row is mapped
 
   // Where the emitted code stands.
@@ -34,7 +34,7 @@ struct BackwardItem {
   }
   Index getLength(pos::Side side) {
     bool isKey = side == pos::Side::key;
-    return arguments.getSize(isKey ? task.sites.key : task.sites.query, 2);
+    return arguments.getSize(isKey ? launch.sites.key : launch.sites.query, 2);
   }
   void enterTile(Index first) {
     firstKey = first;
@@ -53,7 +53,7 @@ struct BackwardItem {
   /// where they are not wanted.
   llvm::SmallVector<mlir::Value> getHingeMoments() {
     llvm::SmallVector<mlir::Value> moments;
-    for (const PartialSum &sum : task.hingeMoments)
+    for (const PartialSum &sum : launch.hingeMoments)
       moments.push_back(sum ? arguments.getAddress(*sum, {chunk, batch, head})
                             : mlir::Value());
     return moments;
@@ -64,16 +64,16 @@ struct BackwardItem {
 /// tiles) a `LoopNest` writes; an item of scores of all heads is of all heads.
 template <typename LoopNest>
 void createBackward(const Lowering &lowering, llvm::StringRef suffix,
-                    const BackwardTask &task, const VectorTarget &target) {
+                    const BackwardLaunch &launch, const VectorTarget &target) {
   ScratchLayout layout;
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    Index heads = task.weights ? 1 : arguments.getSize(task.sites.key, 1);
-    return ItemSpace(kernel, {arguments.getSize(task.sites.key, 0), heads,
-                              arguments.getSize(*task.queryGradient, 0)});
+    Index heads = launch.weights ? 1 : arguments.getSize(launch.sites.key, 1);
+    return ItemSpace(kernel, {arguments.getSize(launch.sites.key, 0), heads,
+                              arguments.getSize(*launch.queryGradient, 0)});
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, mlir::Value scratch) {
-    BackwardItem at{kernel, arguments, task, layout, scratch};
+    BackwardItem at{kernel, arguments, launch, layout, scratch};
     LoopNest nest(at);
     items.forEach([&](const Item &item) {
       at.batch = item[0];
@@ -86,7 +86,7 @@ void createBackward(const Lowering &lowering, llvm::StringRef suffix,
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layout.getBytes());
   };
-  createKernel(lowering, suffix, task.operands, target,
+  createKernel(lowering, suffix, launch.operands, target,
                {items, scratchBytes, run});
 }
 

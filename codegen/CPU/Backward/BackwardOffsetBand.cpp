@@ -9,12 +9,12 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-BackwardOffsetBand::BackwardOffsetBand(BackwardItem &at, BackwardSite &site,
+BackwardOffsetBand::BackwardOffsetBand(BackwardItem &at, BackwardPoint &point,
                                        SeenPanels &panels)
-    : at(at), site(site), panels(panels),
+    : at(at), point(point), panels(panels),
       windowStride((shape.panels * shape.vectors + 1) * kernel.width()) {
   int64_t width = kernel.width();
-  for (size_t n = 0; n < task.plan.offsetProducts.size(); ++n) {
+  for (size_t n = 0; n < launch.plan.offsetProducts.size(); ++n) {
     Product product;
     product.addend = at.reserve(offsets.row);
     product.queries = at.reserve(shape.queries * offsets.row);
@@ -37,7 +37,7 @@ void BackwardOffsetBand::load() {
   int64_t width = kernel.width();
   for (auto [number, product] : llvm::enumerate(products)) {
     RowCopy copy;
-    copy.tensor = task.sites.query;
+    copy.tensor = launch.sites.query;
     copy.batch = at.batch;
     copy.head = at.head;
     copy.first = at.firstQuery;
@@ -45,9 +45,9 @@ void BackwardOffsetBand::load() {
     copy.dim = offsets.dim;
     copy.to = product.queries;
     copy.rowWords = offsets.row;
-    emitRowCopy(kernel, at.arguments, copy, task.element);
-    if (auto param = task.plan.offsetProducts[number].table.addend) {
-      copyAddend(kernel, at.arguments, *task.sites.params[*param], at.head,
+    emitRowCopy(kernel, at.arguments, copy, launch.element);
+    if (auto param = launch.plan.offsetProducts[number].table.addend) {
+      copyAddend(kernel, at.arguments, *launch.sites.params[*param], at.head,
                  offsets.dim, offsets.row, product.addend);
       addToRows(kernel, product.addend, at.groupEnd, offsets.row,
                 product.queries);
@@ -90,7 +90,7 @@ void BackwardOffsetBand::emitEntries(size_t number, Index group,
   RegisterTile tile;
   tile.rows = rows;
   tile.base = at.arguments.getAddress(
-      task.offsetColumns[number], {at.head, kernel.add(firstVector, vector)});
+      launch.offsetColumns[number], {at.head, kernel.add(firstVector, vector)});
   tile.vectorStep = width;
   tile.vectorDistance = offsets.row * width;
   tile.vectors = vectors;
@@ -120,7 +120,7 @@ void BackwardOffsetBand::emitProducts(Index group, Index panel) {
       emitEntries(number, group, firstVector, first, 1);
   };
   // The last vector of a panel is the first of the next.
-  if (task.plan.isLeftward())
+  if (launch.plan.isLeftward())
     emitFirst();
   else
     kernel.when(kernel.compare(arith::CmpIPredicate::sle,
@@ -138,7 +138,7 @@ void BackwardOffsetBand::emitProducts(Index group, Index panel) {
                                            kernel.mul(panel, shape.panel)}));
   }
   kernel.store(kernel.value(kernel.add(first, 1 + shape.vectors)), endAt);
-  site.products.setOffsetCell(entries, windowStride - 1, gradients);
+  point.products.setOffsetCell(entries, windowStride - 1, gradients);
 }
 
 SmallVector<Value> BackwardOffsetBand::getTiles() const {
@@ -153,7 +153,7 @@ SmallVector<Value> BackwardOffsetBand::getTiles() const {
 void BackwardOffsetBand::addGradients() {
   for (size_t number = 0; number < products.size(); ++number) {
     addQueryGradient(number);
-    if (task.offsetRowGradients[number])
+    if (launch.offsetRowGradients[number])
       addRowGradient(number);
   }
 }
@@ -163,7 +163,7 @@ void BackwardOffsetBand::addGradients() {
 void BackwardOffsetBand::addQueryGradient(size_t number) {
   const Product &product = products[number];
   Value target =
-      at.arguments.getAddress(*task.offsetQueryGradients[number],
+      at.arguments.getAddress(*launch.offsetQueryGradients[number],
                               {at.chunk, at.batch, at.head, at.firstQuery});
   kernel.loop(0, at.groupEnd, shape.rows, [&](Value group) {
     auto [lowPanel, highPanel] = panels.get(group);
@@ -181,7 +181,7 @@ void BackwardOffsetBand::addQueryGradient(size_t number) {
       tile.isWhole = true;
       tile.vectorStep = offsets.row;
       tile.base =
-          at.arguments.getAddress(task.offsetRows[number],
+          at.arguments.getAddress(launch.offsetRows[number],
                                   {at.head, kernel.add(getWindow(group), low)});
       addRows(kernel, tile,
               kernel.advance(target, {kernel.mul(group, offsets.row)}),
@@ -212,7 +212,7 @@ void BackwardOffsetBand::addRowGradient(size_t number) {
   Index columns = kernel.mul(at.panelCount, shape.panel);
   // The entry of query 0 and key 0 of the tile.
   Index corner = kernel.add(getWindow(0), shape.rows - 1);
-  Value target = at.arguments.getAddress(*task.offsetRowGradients[number],
+  Value target = at.arguments.getAddress(*launch.offsetRowGradients[number],
                                          {at.chunk, at.batch, at.head});
   int64_t unroll = RegisterTile().unroll;
   auto roundDown = [&](Index value) {

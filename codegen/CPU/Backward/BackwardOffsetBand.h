@@ -22,7 +22,8 @@ namespace sextant::codegen {
 /// gradients.
 class BackwardOffsetBand {
 public:
-  BackwardOffsetBand(BackwardItem &at, BackwardSite &site, SeenPanels &panels);
+  BackwardOffsetBand(BackwardItem &at, BackwardPoint &point,
+                     SeenPanels &panels);
 
   /// Before the first block of an item.
   void clear();
@@ -52,10 +53,10 @@ private:
 
   BackwardItem &at;
   KernelBuilder &kernel = at.kernel;
-  const BackwardTask &task = at.task;
-  const BackwardShape &shape = task.shape;
-  const OffsetShape &offsets = task.offsetShape;
-  BackwardSite &site;
+  const BackwardLaunch &launch = at.launch;
+  const BackwardShape &shape = launch.shape;
+  const OffsetShape &offsets = launch.offsetShape;
+  BackwardPoint &point;
   SeenPanels &panels;
   llvm::SmallVector<Product> products;
   int64_t windowStride;

@@ -1,26 +1,104 @@
-//===- BackwardPoint.h - Where a site of the backward stands ----*- C++ -*-===//
+//===- BackwardPoint.h - Where the backward emits score payloads ----------===//
+//
+// The backward's side of the seam: lanes are keys, rows are unrolled. Gradients
+// that a payload gives are collected per point; the kernel decides where they
+// go.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPOINT_H
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPOINT_H
 
-#include "codegen/CPU/Backward/BackwardTask.h"
+#include "codegen/CPU/Backward/BackwardProducts.h"
+#include "codegen/CPU/Backward/BackwardScans.h"
+#include "codegen/Tiles/TilePoint.h"
 
 namespace sextant::codegen {
 
-/// A query row and a vector of keys of a cell, whose first row and key are rows
-/// of the tensors.
-struct BackwardPoint {
-  const BackwardTask &task;
-  const SitePlace &place;
-  Index chunk = 0, kvHead = 0; ///< of the keys
-  Index firstQuery = 0, firstKey = 0, row = 0, vector = 0;
+/// The cotangent of a hoisted value at a point.
+struct HoistCotangent {
+  pos::HoistOp hoist;
+  mlir::Value value;
+};
 
-  Index getQuery() const { return place.kernel.add(firstQuery, row); }
-  /// Words from the first key of the cell.
-  Index getLane() const {
-    return place.kernel.mul(vector, place.kernel.width());
+/// Points (query row, vector of keys) of one query head. Rows are rows of the
+/// tensors; those past the end are clamped where memory would be left.
+class BackwardPoint : public TilePoint {
+  CellVector at;
+
+public:
+  BackwardPoint(KernelBuilder &kernel, ArgumentBlock &arguments,
+                const BackwardLaunch &launch)
+      : TilePoint(kernel, arguments, launch.plan, launch.sites,
+                  pos::RowOperand::query),
+        at{launch, headPlace}, scans(at), products(at) {}
+
+  BackwardScans scans;
+  BackwardProducts products;
+
+  /// Whose partial sums take the gradients of direct reads.
+  void enterItem(Index chunk, Index kvHead) {
+    at.chunk = chunk;
+    at.kvHead = kvHead;
   }
-  Index getKey() const { return place.kernel.add(firstKey, getLane()); }
+  /// The first query and the first key of the points to come.
+  void enterCell(Index firstQuery, Index firstKey) {
+    at.firstQuery = firstQuery;
+    at.firstKey = firstKey;
+  }
+  void setPoint(Index row, Index vector) {
+    at.row = row;
+    at.vector = vector;
+    cotangents.clear();
+  }
+
+  Index getChunk() const { return at.chunk; }
+  Index getQuery() const { return at.getQuery(); }
+  Index getKey() const { return at.getKey(); }
+  /// Gradients of hoisted values at the last point, one per hoist.
+  llvm::ArrayRef<HoistCotangent> getCotangents() const { return cotangents; }
+
+  mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
+  mlir::Value tensorRow(mlir::OpBuilder &, pos::Side side) override;
+  mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
+  void addToHoisted(mlir::OpBuilder &, pos::HoistOp hoist,
+                    mlir::Value cotangent) override;
+  void addToRead(mlir::OpBuilder &, mlir::BlockArgument param,
+                 mlir::ValueRange indices, mlir::Value cotangent) override;
+  bool wantsGradient(pos::HoistOp hoist) override;
+  bool wantsGradient(mlir::BlockArgument param) override;
+  mlir::Value pullHingeSum(mlir::OpBuilder &, pos::HingeSumOp op,
+                           mlir::Value cotangent) override;
+  bool wantsUnits(pos::HingeSumOp op) override;
+
+  mlir::Value rowDot(mlir::OpBuilder &, pos::RowDotOpInterface op,
+                     mlir::Value index) override {
+    return products.rowDot(op, index);
+  }
+  void addToRowDot(mlir::OpBuilder &, pos::RowDotOpInterface op,
+                   mlir::Value index, mlir::Value cotangent) override {
+    if (scans.getSweep() != BackwardScans::Sweep::Totals)
+      products.addToRowDot(op, index, cotangent);
+  }
+  mlir::Value scan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value value,
+                   mlir::Value limit) override {
+    return scans.scan(op, value, limit);
+  }
+  mlir::Value pullScan(mlir::OpBuilder &, pos::ScanOp op, mlir::Value limit,
+                       mlir::Value cotangent) override {
+    return scans.pull(op, limit, cotangent);
+  }
+
+  mlir::Value getLaneCodes() override;
+  mlir::Value getRowCode() override;
+
+protected:
+  Index getCellPlace() override;
+  mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
+                          mlir::Value row) override;
+
+private:
+  llvm::SmallVector<HoistCotangent> cotangents;
 };
 
 } // namespace sextant::codegen

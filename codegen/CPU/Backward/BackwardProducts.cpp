@@ -9,16 +9,16 @@ using namespace sextant::codegen;
 
 Value BackwardProducts::readQueryProducts(unsigned products, Index rows,
                                           Value index, bool runs) {
-  return readProducts(point.place, products, point.place.head, point.getQuery(),
-                      rows, index, runs);
+  return readProducts(at.place, products, at.place.head, at.getQuery(), rows,
+                      index, runs);
 }
 
 void BackwardProducts::addToQueryProducts(unsigned sums, Index rows,
                                           Value index, Value addend,
                                           bool runs) {
-  const SitePlace &place = point.place;
+  const HeadPlace &place = at.place;
   Value base = place.arguments.getAddress(
-      sums, {point.chunk, place.batch, place.head, point.getQuery()});
+      sums, {at.chunk, place.batch, place.head, at.getQuery()});
   TableEntry entry = toEntry(kernel, index, rows);
   auto addOne = [&](Value row, Value value) {
     Value at = kernel.advance(base, {kernel.fromI32(row)});
@@ -50,10 +50,10 @@ void BackwardProducts::addToQueryProducts(unsigned sums, Index rows,
 /// Each lane has a key, and so sums, of its own.
 void BackwardProducts::addToKeyProducts(unsigned sums, Index rows, Value index,
                                         Value addend) {
-  const SitePlace &place = point.place;
-  Index group = getLaneGroup(place, sums, 3, point.getKey());
+  const HeadPlace &place = at.place;
+  Index group = getLaneGroup(place, sums, 3, at.getKey());
   Value base =
-      place.arguments.getAddress(sums, {0, place.batch, point.kvHead, group});
+      place.arguments.getAddress(sums, {0, place.batch, at.kvHead, group});
   TableEntry entry = toEntry(kernel, index, rows);
   addend = kernel.broadcast(addend);
   auto addVector = [&](Value row) {
@@ -77,28 +77,28 @@ void BackwardProducts::addToKeyProducts(unsigned sums, Index rows, Value index,
 Value BackwardProducts::rowDot(pos::RowDotOpInterface op, Value index) {
   if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
     return offsetDot(product, index);
-  unsigned table = point.task.plan.findTable(op);
-  unsigned products = point.task.sites.rowProducts[table];
-  Index rows = countTableRows(point.place, op);
-  bool runs = !point.task.plan.offsetIndices[table].empty();
+  unsigned table = at.launch.plan.findTable(op);
+  unsigned products = at.launch.sites.rowProducts[table];
+  Index rows = countTableRows(at.place, op);
+  bool runs = !at.launch.plan.offsetIndices[table].empty();
   if (op.getSide() == pos::Side::query)
     return readQueryProducts(products, rows, index, runs);
-  return readLaneProducts(point.place, products, point.kvHead, point.getKey(),
-                          rows, index);
+  return readLaneProducts(at.place, products, at.kvHead, at.getKey(), rows,
+                          index);
 }
 
 void BackwardProducts::addToRowDot(pos::RowDotOpInterface op, Value index,
                                    Value cotangent) {
-  const BackwardTask &task = point.task;
+  const BackwardLaunch &launch = at.launch;
   if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
     return kernel.storeVector(
         kernel.broadcast(cotangent),
-        offsetGradients[task.plan.findOffsetProduct(product)],
-        {kernel.mul(point.row, task.shape.stride), point.getLane()});
-  unsigned table = task.plan.findTable(op);
-  unsigned sums = *task.rowProductGradients[table];
-  Index rows = countTableRows(point.place, op);
-  bool runs = !task.plan.offsetIndices[table].empty();
+        offsetGradients[launch.plan.findOffsetProduct(product)],
+        {kernel.mul(at.row, launch.shape.stride), at.getLane()});
+  unsigned table = launch.plan.findTable(op);
+  unsigned sums = *launch.rowProductGradients[table];
+  Index rows = countTableRows(at.place, op);
+  bool runs = !launch.plan.offsetIndices[table].empty();
   if (op.getSide() == pos::Side::query)
     addToQueryProducts(sums, rows, index, cotangent, runs);
   else
@@ -108,11 +108,11 @@ void BackwardProducts::addToRowDot(pos::RowDotOpInterface op, Value index,
 /// The product with the row of the cell's offset.
 Value BackwardProducts::offsetDot(pos::OffsetDotOp op, Value index) {
   Value product =
-      kernel.loadVector(offsetProducts[point.task.plan.findOffsetProduct(op)],
-                        {kernel.mul(point.row, offsetStride), point.getLane()});
+      kernel.loadVector(offsetProducts[at.launch.plan.findOffsetProduct(op)],
+                        {kernel.mul(at.row, offsetStride), at.getLane()});
   if (!index)
     return product;
-  return orNaN(kernel, product,
-               toEntry(kernel, kernel.broadcast(index),
-                       countTableRows(point.place, op)));
+  return orNaN(
+      kernel, product,
+      toEntry(kernel, kernel.broadcast(index), countTableRows(at.place, op)));
 }

@@ -9,14 +9,14 @@
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPRODUCTS_H
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPRODUCTS_H
 
-#include "codegen/CPU/Backward/BackwardPoint.h"
+#include "codegen/CPU/Backward/CellVector.h"
 
 namespace sextant::codegen {
 
 class BackwardProducts {
 public:
-  explicit BackwardProducts(const BackwardPoint &point)
-      : point(point), kernel(point.place.kernel) {}
+  explicit BackwardProducts(const CellVector &at)
+      : at(at), kernel(at.place.kernel) {}
 
   /// Two vectors.
   void setMemory(mlir::Value lanes) { lanesMemory = lanes; }
@@ -30,7 +30,7 @@ public:
     offsetGradients = llvm::to_vector(gradients);
   }
 
-  // At the point, see SiteContext.
+  // At the point, see PayloadPoint.
   mlir::Value rowDot(pos::RowDotOpInterface op, mlir::Value index);
   void addToRowDot(pos::RowDotOpInterface op, mlir::Value index,
                    mlir::Value cotangent);
@@ -46,7 +46,7 @@ private:
                         mlir::Value addend);
   mlir::Value offsetDot(pos::OffsetDotOp op, mlir::Value index);
 
-  const BackwardPoint &point;
+  const CellVector &at;
   KernelBuilder &kernel;
   mlir::Value lanesMemory;
   llvm::SmallVector<mlir::Value> offsetProducts, offsetGradients;

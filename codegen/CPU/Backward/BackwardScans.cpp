@@ -12,8 +12,8 @@ using namespace sextant::codegen;
 
 Value BackwardScans::getState(State state, unsigned scan, Index query) {
   Index number = static_cast<unsigned>(state) * plan.scans.size() + scan;
-  const SitePlace &place = point.place;
-  return place.arguments.getAddress(point.task.scanState,
+  const HeadPlace &place = at.place;
+  return place.arguments.getAddress(at.launch.scanState,
                                     {number, place.batch, place.head, query});
 }
 
@@ -40,10 +40,9 @@ Value BackwardScans::getLastLane(Value lanes) {
 }
 
 Value BackwardScans::getCellSums(unsigned scan) {
-  const BackwardShape &shape = point.task.shape;
-  Index first =
-      kernel.mul(kernel.add(point.row, scan * shape.rows), shape.panel);
-  return kernel.advance(cellSums, {first, point.getLane()});
+  const BackwardShape &shape = at.launch.shape;
+  Index first = kernel.mul(kernel.add(at.row, scan * shape.rows), shape.panel);
+  return kernel.advance(cellSums, {first, at.getLane()});
 }
 
 Value BackwardScans::scan(pos::ScanOp op, Value value, Value limit) {
@@ -55,7 +54,7 @@ Value BackwardScans::scan(pos::ScanOp op, Value value, Value limit) {
     sum = kernel.loadVector(getCellSums(number));
   } else {
     Value counted = countVisible(kernel, value, visible);
-    Value carry = getState(State::Carry, number, point.getQuery());
+    Value carry = getState(State::Carry, number, at.getQuery());
     sum = kernel.addF(kernel.loadBroadcast(carry), scanLanes(counted));
     kernel.store(getLastLane(sum), carry);
     kernel.storeVector(sum, getCellSums(number));
@@ -76,13 +75,13 @@ Value BackwardScans::pull(pos::ScanOp op, Value limit, Value cotangent) {
                                   kernel.loadVector(getCellSums(number)),
                                   kernel.broadcast(limit));
   Value pulled = kernel.selectF(isBelow, kernel.broadcast(cotangent), zero);
-  Value totalAt = getState(State::Total, number, point.getQuery());
+  Value totalAt = getState(State::Total, number, at.getQuery());
   if (sweep == Sweep::Totals && level == totalsLevel) {
     kernel.store(kernel.addF(kernel.loadF32(totalAt), kernel.sumLanes(pulled)),
                  totalAt);
     return zero;
   }
-  Value passedAt = getState(State::Passed, number, point.getQuery());
+  Value passedAt = getState(State::Passed, number, at.getQuery());
   Value sums = scanLanes(pulled);
   Value rest = kernel.broadcast(
       kernel.subF(kernel.loadF32(totalAt), kernel.loadF32(passedAt)));
@@ -121,7 +120,7 @@ Value BackwardScans::emitSaturated(Index first, int64_t count) {
 }
 
 void BackwardScans::clear(State state, Index rows) {
-  Index length = point.place.arguments.getSize(point.task.sites.query, 2);
+  Index length = at.place.arguments.getSize(at.launch.sites.query, 2);
   bool isCarry = state == State::Carry;
   Value past = kernel.constantF32(
       isCarry ? std::numeric_limits<double>::infinity() : 0.0);

@@ -14,14 +14,14 @@
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDSCANS_H
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDSCANS_H
 
-#include "codegen/CPU/Backward/BackwardPoint.h"
+#include "codegen/CPU/Backward/CellVector.h"
 
 namespace sextant::codegen {
 
 class BackwardScans {
 public:
-  explicit BackwardScans(const BackwardPoint &point)
-      : point(point), kernel(point.place.kernel), plan(point.task.plan) {}
+  explicit BackwardScans(const CellVector &at)
+      : at(at), kernel(at.place.kernel), plan(at.launch.plan) {}
 
   /// Per row and scan: the sum of the values so far; the sum of all cotangents
   /// and that of the keys passed so far.
@@ -49,7 +49,7 @@ public:
   /// Which lanes are visible; null: all are.
   void setVisible(mlir::Value lanes) { visible = lanes; }
 
-  // At the point, see SiteContext.
+  // At the point, see PayloadPoint.
   mlir::Value scan(pos::ScanOp op, mlir::Value value, mlir::Value limit);
   mlir::Value pull(pos::ScanOp op, mlir::Value limit, mlir::Value cotangent);
 
@@ -59,7 +59,7 @@ private:
   mlir::Value scanLanes(mlir::Value lanes);
   mlir::Value getLastLane(mlir::Value lanes);
 
-  const BackwardPoint &point;
+  const CellVector &at;
   KernelBuilder &kernel;
   const KernelPlan &plan;
   Sweep sweep = Sweep::Gradients;

@@ -21,7 +21,7 @@ Visibility BackwardVisibility::classify(const TileSide &query, Index queryEnd,
   };
   Value exists = isWithin(queryEnd, pos::Side::query);
   exists = kernel.both(exists, isWithin(keyEnd, pos::Side::key));
-  if (!at.task.plan.mask)
+  if (!at.launch.plan.mask)
     return {exists, kernel.constantI1(true)};
   TileClass known = mask.classify(query, key);
   return {known.certain ? kernel.both(exists, known.certain)
@@ -33,14 +33,14 @@ Value BackwardVisibility::emitLanes() {
   KernelBuilder &kernel = at.kernel;
   // Lanes past the last key and rows past the last query are hidden as well.
   Value visible = kernel.lanesBelow(
-      kernel.sub(at.getLength(pos::Side::key), site.getKey()));
+      kernel.sub(at.getLength(pos::Side::key), point.getKey()));
   Value isRow = kernel.broadcast(
-      kernel.less(site.getQuery(), at.getLength(pos::Side::query)));
+      kernel.less(point.getQuery(), at.getLength(pos::Side::query)));
   visible = kernel.both(visible, isRow);
-  pos::MaskOp mask = at.task.plan.mask;
+  pos::MaskOp mask = at.launch.plan.mask;
   if (!mask)
     return visible;
-  auto seen = callPayload(kernel, mask.getBody().front(), {}, site);
+  auto seen = callPayload(kernel, mask.getBody().front(), {}, point);
   return kernel.both(visible, kernel.broadcast(seen.front()));
 }
 

@@ -9,7 +9,7 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDVISIBILITY_H
 
 #include "codegen/CPU/Backward/BackwardItem.h"
-#include "codegen/CPU/Backward/BackwardSite.h"
+#include "codegen/CPU/Backward/BackwardPoint.h"
 #include "codegen/Tiles/TileMask.h"
 
 namespace sextant::codegen {
@@ -20,12 +20,12 @@ struct Visibility {
   mlir::Value all, some;
 };
 
-/// Asks the mask at the head where `site` stands.
+/// Asks the mask at the head where `point` stands.
 class BackwardVisibility {
 public:
-  BackwardVisibility(BackwardItem &at, BackwardSite &site)
-      : at(at), site(site),
-        mask(at.kernel, at.arguments, site, at.task.plan, at.task.sites) {}
+  BackwardVisibility(BackwardItem &at, BackwardPoint &point)
+      : at(at), point(point),
+        mask(at.kernel, at.arguments, point, at.launch.plan, at.launch.sites) {}
 
   /// At most `unit` rows of a side that exist; `first` is a multiple of `unit`.
   TileSide enter(pos::Side side, Index first, int64_t unit);
@@ -33,12 +33,12 @@ public:
   /// which may lie past the last row.
   Visibility classify(const TileSide &query, Index queryEnd,
                       const TileSide &key, Index keyEnd);
-  /// Which lanes of the point where the site stands are visible.
+  /// Which lanes of the point are visible.
   mlir::Value emitLanes();
 
 private:
   BackwardItem &at;
-  BackwardSite &site;
+  BackwardPoint &point;
   TileMask mask;
 };
 

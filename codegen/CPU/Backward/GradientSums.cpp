@@ -12,16 +12,16 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-GradientSums::GradientSums(BackwardItem &at, BackwardSite &site)
-    : at(at), site(site) {
-  for (auto [number, hoisted] : llvm::enumerate(task.plan.hoisted))
-    if (task.tableGradients[number])
+GradientSums::GradientSums(BackwardItem &at, BackwardPoint &point)
+    : at(at), point(point) {
+  for (auto [number, hoisted] : llvm::enumerate(launch.plan.hoisted))
+    if (launch.tableGradients[number])
       sinks.push_back(
-          {&hoisted, *task.tableGradients[number], Source::Unused, Value()});
+          {&hoisted, *launch.tableGradients[number], Source::Unused, Value()});
 }
 
 GradientSums::Sink *GradientSums::findSink(pos::HoistOp hoist) {
-  const Hoisted *hoisted = task.plan.find(hoist);
+  const Hoisted *hoisted = launch.plan.find(hoist);
   Sink *sink = llvm::find_if(
       sinks, [&](const Sink &sink) { return sink.hoisted == hoisted; });
   return sink == sinks.end() ? nullptr : sink;
@@ -100,7 +100,7 @@ void GradientSums::emitBlock(Value scoreGradients) {
         sink.tensor, {isKeys ? Index(0) : at.chunk, at.batch, at.head});
     switch (sink.hoisted->form) {
     case HoistForm::OffsetTable:
-      if (task.sites.offsetRange) {
+      if (launch.sites.offsetRange) {
         addAtOffsets(sink, tile, to);
         break;
       }
@@ -151,9 +151,9 @@ void GradientSums::clearEdges(Value tile) {
 /// cycles.
 void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to) {
   int64_t width = kernel.width();
-  Index lastQuery = kernel.sub(arguments.getSize(task.sites.query, 2), 1);
+  Index lastQuery = kernel.sub(arguments.getSize(launch.sites.query, 2), 1);
   Index shift = kernel.sub(kernel.add(at.firstKey, lastQuery), at.firstQuery);
-  Value entries = kernel.advance(to, {shift, task.tablePadding()});
+  Value entries = kernel.advance(to, {shift, launch.tablePadding()});
   Value zero = kernel.splatF32(0.0);
   kernel.loop(-shape.queries, columns, width, [&](Value diagonal) {
     Index low = kernel.max(0, kernel.sub(1 - width, diagonal));
@@ -188,14 +188,14 @@ void GradientSums::addDiagonals(const Sink &sink, Value tile, Value to) {
 /// back where it was computed.
 void GradientSums::addAtOffsets(const Sink &sink, Value tile, Value to) {
   kernel.when(
-      OffsetRange(kernel, arguments, *task.sites.offsetRange).emitHasTables(),
+      OffsetRange(kernel, arguments, *launch.sites.offsetRange).emitHasTables(),
       [&] {
         kernel.loop(0, columns, kernel.width(), [&](Value column) {
           addToTable(sink, kernel.advance(tile, {column}), to, column);
         });
       },
       [&] {
-        site.setOffsets(KernelSite::Offsets::InPlace);
+        point.setOffsets(TilePoint::Offsets::InPlace);
         kernel.loop(0, at.groupEnd, 1, [&](Value row) {
           kernel.loop(0, columns, kernel.width(), [&](Value column) {
             moveTo(row, column);
@@ -207,14 +207,14 @@ void GradientSums::addAtOffsets(const Sink &sink, Value tile, Value to) {
             addInPlace(sink.hoisted->op, cotangent);
           });
         });
-        site.setOffsets(KernelSite::Offsets::Cells);
+        point.setOffsets(TilePoint::Offsets::Cells);
       });
 }
 
 void GradientSums::moveTo(Index row, Index column) {
-  site.enterCell(kernel.add(at.firstQuery, row),
-                 kernel.add(at.firstKey, column));
-  site.setPoint(0, 0);
+  point.enterCell(kernel.add(at.firstQuery, row),
+                  kernel.add(at.firstKey, column));
+  point.setPoint(0, 0);
 }
 
 /// Whether no two lanes are the same, an i1.
@@ -242,7 +242,7 @@ void GradientSums::addToTable(const Sink &sink, Value tile, Value to,
   };
   auto getEntry = [&](Value code) {
     return kernel.fromI32(arith::SubIOp::create(kernel.builder, kernel.loc,
-                                                code, site.getRowCode()));
+                                                code, point.getRowCode()));
   };
   // Entries of neighbouring rows mostly overlap, and a load has to wait for a
   // store that overlaps with it: rows a vector apart follow each other.
@@ -265,7 +265,7 @@ void GradientSums::addToTable(const Sink &sink, Value tile, Value to,
     forRows([&](Value addends) {
       Value entries =
           arith::SubIOp::create(kernel.builder, kernel.loc, codes,
-                                kernel.broadcast(site.getRowCode()));
+                                kernel.broadcast(point.getRowCode()));
       Value old = kernel.gather(kernel.f32, to, entries);
       kernel.scatter(combine(sink, old, addends), to, entries);
     });
@@ -283,8 +283,8 @@ void GradientSums::addToTable(const Sink &sink, Value tile, Value to,
     });
   };
   moveTo(0, column);
-  Value codes = site.getLaneCodes();
-  site.tables.forCodes(codes, [&](Value run) {
+  Value codes = point.getLaneCodes();
+  point.tables.forCodes(codes, [&](Value run) {
     if (run)
       return addRun(run);
     kernel.when(
@@ -292,16 +292,16 @@ void GradientSums::addToTable(const Sink &sink, Value tile, Value to,
   });
 }
 
-/// The pullback of a value at the vector of scores where the site stands. Reads
-/// of parameters have sums of their own.
+/// The pullback of a value at the vector of scores where the point stands.
+/// Reads of parameters have sums of their own.
 void GradientSums::addInPlace(pos::HoistOp hoist, Value cotangent) {
-  kernel.check(pullbackHoist(kernel.builder, hoist, cotangent, site));
-  SmallVector<HoistCotangent> earlier(site.getCotangents());
+  kernel.check(pullbackHoist(kernel.builder, hoist, cotangent, point));
+  SmallVector<HoistCotangent> earlier(point.getCotangents());
   for (const HoistCotangent &gradient : earlier) {
     Sink *sink = findSink(gradient.hoist);
     assert(sink && "what wants a gradient has sums");
     if (sink->hoisted->form == HoistForm::OffsetTable) {
-      site.setPoint(0, 0);
+      point.setPoint(0, 0);
       addInPlace(gradient.hoist, gradient.value);
       continue;
     }

@@ -11,13 +11,13 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARD_GRADIENTSUMS_H
 
 #include "codegen/CPU/Backward/BackwardItem.h"
-#include "codegen/CPU/Backward/BackwardSite.h"
+#include "codegen/CPU/Backward/BackwardPoint.h"
 
 namespace sextant::codegen {
 
 class GradientSums {
 public:
-  GradientSums(BackwardItem &at, BackwardSite &site);
+  GradientSums(BackwardItem &at, BackwardPoint &point);
 
   /// Memory for a tile of scores, with a vector in front of it.
   mlir::Value reserveTile();
@@ -64,9 +64,9 @@ private:
   BackwardItem &at;
   KernelBuilder &kernel = at.kernel;
   ArgumentBlock &arguments = at.arguments;
-  const BackwardTask &task = at.task;
-  const BackwardShape &shape = task.shape;
-  BackwardSite &site;
+  const BackwardLaunch &launch = at.launch;
+  const BackwardShape &shape = launch.shape;
+  BackwardPoint &point;
   Index columns = 0; ///< of the block; its rows are `groupEnd`
   llvm::SmallVector<Sink> sinks;
 };

@@ -1,6 +1,7 @@
 //===- AttentionLaunch.cpp - What launches of attention share -------------===//
 
 #include "codegen/CPU/Forward/AttentionLaunch.h"
+#include "codegen/CPU/Forward/ForwardPoint.h"
 #include "codegen/Emit/KernelNumber.h"
 #include "codegen/Tiles/TileMask.h"
 
@@ -13,7 +14,7 @@ using namespace sextant::codegen;
 static constexpr int64_t tileRows = 8;
 static_assert(rowsPerRange % tileRows == 0);
 
-/// Visible pairs of a query and a key of the head at which `site` stands.
+/// Visible pairs of a query and a key of the head at which `point` stands.
 static Index countVisible(KernelBuilder &kernel, ArgumentBlock &arguments,
                           TileMask &mask, const SiteOperands &sites) {
   Index queries = arguments.getSize(sites.query, 2);
@@ -48,8 +49,8 @@ static Index countVisibleFlops(const Lowering &lowering, KernelBuilder &kernel,
                                ArgumentBlock &arguments,
                                const SiteOperands &sites, int64_t perScore) {
   const KernelPlan &plan = lowering.plan;
-  ScoreSite site(kernel, arguments, plan, sites, /*vectors=*/1);
-  TileMask mask(kernel, arguments, site, plan, sites);
+  ForwardPoint point(kernel, arguments, plan, sites, /*vectors=*/1);
+  TileMask mask(kernel, arguments, point, plan, sites);
   Index batch = arguments.getSize(sites.query, 0);
   Index heads = arguments.getSize(sites.query, 1);
   // Those that are alike are counted once.
@@ -57,7 +58,7 @@ static Index countVisibleFlops(const Lowering &lowering, KernelBuilder &kernel,
   bool isEachHead = variesWith(plan, pos::Axis::head);
   Value zero = kernel.constantI64(0);
   auto count = [&](ValueRange at, ValueRange known) -> KernelBuilder::Values {
-    site.enterHead(at[0], at[1]);
+    point.enterHead(at[0], at[1]);
     Index visible = countVisible(kernel, arguments, mask, sites);
     return {kernel.value(kernel.add(known[0], visible))};
   };
@@ -90,34 +91,4 @@ void codegen::launchAttention(const Lowering &lowering,
                                             perScore);
                  });
   operands.launch(lowering, suffix, flops);
-}
-
-void codegen::addForwardReads(const Lowering &lowering,
-                              const HoistTables &tables, ForwardTask &task,
-                              LaunchOperands &operands) {
-  auto op = cast<pos::AttentionOp>(lowering.getOp());
-  task.sites.query = operands.read(op.getQuery());
-  task.sites.key = operands.read(op.getKey());
-  for (Value value : op.getValues())
-    task.sites.values.push_back(operands.read(value));
-  task.sites.append(lowering.plan, tables, operands.layout, operands.reads);
-}
-
-void codegen::addForwardWrites(const Lowering &lowering, ForwardTask &task,
-                               LaunchOperands &operands) {
-  auto op = cast<pos::AttentionOp>(lowering.getOp());
-  Value query = op.getQuery();
-  // The last dimension of a row is static.
-  SmallVector<Value> sizes{lowering.getDim(query, 0), lowering.getDim(query, 1),
-                           lowering.getDim(query, 2), Value()};
-  auto allocate = [&](Value result) {
-    return operands.write(
-        lowering.allocate(cast<RankedTensorType>(result.getType()), sizes));
-  };
-  for (Value output : op.getOutputs())
-    task.outputs.push_back(allocate(output));
-  task.lse = allocate(op.getLse());
-  if (Value statistics = op.getStatistics())
-    task.statistics = allocate(statistics);
-  task.operands = operands.layout;
 }

@@ -3,8 +3,8 @@
 #ifndef SEXTANT_CODEGEN_CPU_FORWARD_ATTENTIONLAUNCH_H
 #define SEXTANT_CODEGEN_CPU_FORWARD_ATTENTIONLAUNCH_H
 
-#include "codegen/CPU/Forward/ForwardKernel.h"
 #include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tiles/HeadPlace.h"
 
 namespace sextant::codegen {
 
@@ -14,16 +14,6 @@ namespace sextant::codegen {
 void launchAttention(const Lowering &lowering, const LaunchOperands &operands,
                      llvm::StringRef suffix, const SiteOperands &sites,
                      int64_t perScore);
-
-/// Adds what every forward of the `pos.attention` reads: query, key, values,
-/// and `tables` with the rest of what payloads read.
-void addForwardReads(const Lowering &lowering, const HoistTables &tables,
-                     ForwardTask &task, LaunchOperands &operands);
-
-/// Allocates the results of the `pos.attention` as what the launch writes, and
-/// completes the operands of `task`.
-void addForwardWrites(const Lowering &lowering, ForwardTask &task,
-                      LaunchOperands &operands);
 
 } // namespace sextant::codegen
 

@@ -14,7 +14,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_FORWARD_FORWARDOFFSETBAND_H
 #define SEXTANT_CODEGEN_CPU_FORWARD_FORWARDOFFSETBAND_H
 
-#include "codegen/CPU/Forward/ForwardPlace.h"
+#include "codegen/CPU/Forward/ForwardItem.h"
 
 namespace sextant::codegen {
 
@@ -23,7 +23,7 @@ namespace sextant::codegen {
 class ForwardOffsetBand {
 public:
   /// Payloads find the products of a group of keys here.
-  explicit ForwardOffsetBand(ForwardPlace &place);
+  explicit ForwardOffsetBand(ForwardItem &item);
 
   /// Packs the query rows of the item for all products.
   void packQueries();
@@ -37,10 +37,10 @@ private:
   void emitEntries(size_t number, Index low, Index high);
   void emitDiagonals(size_t number, Index group);
 
-  ForwardPlace &place;
+  ForwardItem &item;
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
-  const ForwardTask &task;
+  const ForwardLaunch &launch;
   const OffsetShape &shape;
   Index firstEntry = 0; ///< of the products of the panel
   // Places in scratch memory, of products one after the other.

@@ -8,40 +8,40 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-OnlineSoftmax::OnlineSoftmax(ForwardPlace &place, RowBuckets &buckets)
-    : place(place), kernel(place.kernel), task(place.task), buckets(buckets),
-      results(place.layout.reserve(task.statistics ? 2 * task.panel : 0)) {}
+OnlineSoftmax::OnlineSoftmax(ForwardItem &item, RowBuckets &buckets)
+    : item(item), kernel(item.kernel), launch(item.launch), buckets(buckets),
+      results(item.layout.reserve(launch.statistics ? 2 * launch.panel : 0)) {}
 
 void OnlineSoftmax::clear(Index lane) {
-  Index query = place.getQuery(lane);
+  Index query = item.getQuery(lane);
   kernel.storeVector(kernel.splatF32(hiddenScore),
-                     place.at(place.maximum, {query}));
-  kernel.storeVector(kernel.splatF32(0), place.at(place.sum, {query}));
+                     item.at(item.maximum, {query}));
+  kernel.storeVector(kernel.splatF32(0), item.at(item.sum, {query}));
 }
 
 Values OnlineSoftmax::loadMaxima() {
-  Value maximum = place.ofPanel(place.maximum);
+  Value maximum = item.ofPanel(item.maximum);
   Values maxima;
-  for (int64_t v = 0; v < task.vectors; ++v)
+  for (int64_t v = 0; v < launch.vectors; ++v)
     maxima.push_back(kernel.loadVector(maximum, {v * kernel.width()}));
   return maxima;
 }
 
 Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high) {
   int64_t width = kernel.width();
-  Value maximum = place.ofPanel(place.maximum);
-  Value sum = place.ofPanel(place.sum);
+  Value maximum = item.ofPanel(item.maximum);
+  Value sum = item.ofPanel(item.sum);
   // Sums of a block start at zero, and two of them take turns: the sum of a
   // long row is one of short ones.
-  Values alpha, shift, before, sums(2 * task.vectors, kernel.splatF32(0));
-  for (int64_t v = 0; v < task.vectors; ++v) {
+  Values alpha, shift, before, sums(2 * launch.vectors, kernel.splatF32(0));
+  for (int64_t v = 0; v < launch.vectors; ++v) {
     // Queries that have seen no key yet: their scores are all -inf.
     Value isSeen = kernel.compareF(arith::CmpFPredicate::UNE, maxima[v],
                                    kernel.splatF32(hiddenScore));
     Value most = kernel.selectF(isSeen, maxima[v], kernel.splatF32(0));
-    Value newShift = place.form.emitShift(kernel, most);
+    Value newShift = item.form.emitShift(kernel, most);
     Value oldShift =
-        place.form.emitShift(kernel, kernel.loadVector(maximum, {v * width}));
+        item.form.emitShift(kernel, kernel.loadVector(maximum, {v * width}));
     alpha.push_back(kernel.exp2(kernel.subF(oldShift, newShift)));
     shift.push_back(kernel.subF(kernel.splatF32(0), newShift));
     before.push_back(
@@ -51,42 +51,44 @@ Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high) {
   buckets.scale(alpha);
   // Two rows at a time. An odd last row has a partner, which is hidden.
   sums = kernel.loop(low, high, 2, sums, [&](Value row, ValueRange carried) {
-    Values next(carried.drop_front(task.vectors));
+    Values next(carried.drop_front(launch.vectors));
     Values weights;
     for (int64_t u = 0; u < 2; ++u) {
-      Value from = place.getScores(row, u * task.panel);
-      for (int64_t v = 0; v < task.vectors; ++v) {
+      Value from = item.getScores(row, u * launch.panel);
+      for (int64_t v = 0; v < launch.vectors; ++v) {
         Value score = kernel.loadVector(from, {v * width});
         weights.push_back(kernel.exp2(
-            place.form.emitExponent(kernel, score, shift[v]), task.pairs));
-        if (!task.pairs)
+            item.form.emitExponent(kernel, score, shift[v]), launch.pairs));
+        if (!launch.pairs)
           kernel.storeVector(weights.back(), from, {v * width});
         buckets.add(kernel.add(row, u), v, weights.back());
       }
     }
-    for (int64_t v = 0; v < task.vectors; ++v) // pairs: half as many roundings
+    for (int64_t v = 0; v < launch.vectors;
+         ++v) // pairs: half as many roundings
       next.push_back(kernel.addF(
-          carried[v], kernel.addF(weights[v], weights[task.vectors + v])));
-    if (task.pairs) // in place: pair i lies where rows 2i and 2i + 1 were read
-      for (int64_t v = 0; v < task.vectors; ++v)
+          carried[v], kernel.addF(weights[v], weights[launch.vectors + v])));
+    if (launch
+            .pairs) // in place: pair i lies where rows 2i and 2i + 1 were read
+      for (int64_t v = 0; v < launch.vectors; ++v)
         kernel.storeVector(
-            kernel.pairRows(weights[v], weights[task.vectors + v]),
-            place.getScores(kernel.div(row, 2), v * width));
+            kernel.pairRows(weights[v], weights[launch.vectors + v]),
+            item.getScores(kernel.div(row, 2), v * width));
     return next;
   });
-  for (int64_t v = 0; v < task.vectors; ++v)
+  for (int64_t v = 0; v < launch.vectors; ++v)
     kernel.storeVector(
-        kernel.addF(before[v], kernel.addF(sums[v], sums[task.vectors + v])),
+        kernel.addF(before[v], kernel.addF(sums[v], sums[launch.vectors + v])),
         sum, {v * width});
   return alpha;
 }
 
 void OnlineSoftmax::store() {
-  Value maximum = place.ofPanel(place.maximum);
-  Value sum = place.ofPanel(place.sum);
+  Value maximum = item.ofPanel(item.maximum);
+  Value sum = item.ofPanel(item.sum);
   int64_t width = kernel.width();
-  Value unit = kernel.splatF32(place.form.getUnit());
-  for (int64_t v = 0; v < task.vectors; ++v) {
+  Value unit = kernel.splatF32(item.form.getUnit());
+  for (int64_t v = 0; v < launch.vectors; ++v) {
     Value m = kernel.loadVector(maximum, {v * width});
     Value l = kernel.loadVector(sum, {v * width});
     // A query that saw no key: zeros and -inf (C4). NaN counts as seen; the
@@ -94,16 +96,16 @@ void OnlineSoftmax::store() {
     Value seen = kernel.addF(m, kernel.subF(l, l));
     Value isLive = kernel.compareF(arith::CmpFPredicate::UGT, seen,
                                    kernel.splatF32(hiddenScore));
-    if (task.statistics) {
-      kernel.storeVector(place.form.emitShift(kernel, m), place.at(results),
+    if (launch.statistics) {
+      kernel.storeVector(item.form.emitShift(kernel, m), item.at(results),
                          {v * width});
-      kernel.storeVector(l, place.at(results), {task.panel + v * width});
+      kernel.storeVector(l, item.at(results), {launch.panel + v * width});
     }
     Value lse = kernel.fma(m, unit, kernel.log(l));
-    if (pos::RowTermOp term = task.plan.rowTerm) {
-      place.site.setPoint(v, 0, 0);
+    if (pos::RowTermOp term = launch.plan.rowTerm) {
+      item.point.setPoint(v, 0, 0);
       lse =
-          kernel.addF(lse, place.site.hoisted(kernel.builder, term.getHoist()));
+          kernel.addF(lse, item.point.hoisted(kernel.builder, term.getHoist()));
     }
     Value none = kernel.splatF32(-std::numeric_limits<double>::infinity());
     Value inverse = kernel.divF(kernel.splatF32(1), l);
@@ -111,22 +113,22 @@ void OnlineSoftmax::store() {
     kernel.storeVector(kernel.selectF(isLive, inverse, kernel.splatF32(0)), sum,
                        {v * width});
   }
-  ArgumentBlock &arguments = place.arguments;
+  ArgumentBlock &arguments = item.arguments;
   Value lse =
-      arguments.getAddress(task.lse, {place.batch, place.head, place.firstRow});
-  Index step = arguments.getStride(task.lse, 2);
-  kernel.loop(0, place.rowCount, 1, [&](Value lane) {
+      arguments.getAddress(launch.lse, {item.batch, item.head, item.firstRow});
+  Index step = arguments.getStride(launch.lse, 2);
+  kernel.loop(0, item.rowCount, 1, [&](Value lane) {
     kernel.store(kernel.loadF32(maximum, {lane}),
                  kernel.advance(lse, {kernel.mul(lane, step)}));
   });
-  if (task.statistics)
-    kernel.loop(0, place.rowCount, 1, [&](Value lane) {
+  if (launch.statistics)
+    kernel.loop(0, item.rowCount, 1, [&](Value lane) {
       for (int64_t part : {0, 1})
         kernel.store(
-            kernel.loadF32(place.at(results), {part * task.panel, lane}),
-            arguments.getAddress(*task.statistics,
-                                 {place.batch, place.head,
-                                  kernel.add(place.firstRow, lane), part}));
+            kernel.loadF32(item.at(results), {part * launch.panel, lane}),
+            arguments.getAddress(*launch.statistics,
+                                 {item.batch, item.head,
+                                  kernel.add(item.firstRow, lane), part}));
     });
 }
 

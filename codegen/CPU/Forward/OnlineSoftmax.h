@@ -13,7 +13,7 @@ namespace sextant::codegen {
 ///   l' = l * alpha + sum of P
 class OnlineSoftmax {
 public:
-  OnlineSoftmax(ForwardPlace &place, RowBuckets &buckets);
+  OnlineSoftmax(ForwardItem &item, RowBuckets &buckets);
 
   /// The vector of queries at `lane` of the panel has seen no key.
   void clear(Index lane);
@@ -27,9 +27,9 @@ public:
   void store();
 
 private:
-  ForwardPlace &place;
+  ForwardItem &item;
   KernelBuilder &kernel;
-  const ForwardTask &task;
+  const ForwardLaunch &launch;
   RowBuckets &buckets;
   int64_t results; ///< for the backward: two per query, in scratch memory
 };

@@ -7,44 +7,45 @@ using namespace sextant;
 using namespace sextant::codegen;
 
 void PanelOutput::clear(Index lane) {
-  Value output = place.ofPanel(place.output, task.outputRows, lane);
-  kernel.loop(0, task.outputRows, 1, [&](Value row) {
+  Value output = item.ofPanel(item.output, launch.outputRows, lane);
+  kernel.loop(0, launch.outputRows, 1, [&](Value row) {
     kernel.storeVector(kernel.splatF32(0), output,
-                       {kernel.mul(row, task.panel)});
+                       {kernel.mul(row, launch.panel)});
   });
 }
 
 void PanelOutput::update(Value values, ValueRange alpha, Index low,
                          Index high) {
-  Value output = place.ofPanel(place.output, task.outputRows);
-  forParts(kernel, task.valueDim, task.rows, [&](Index column, int64_t rows) {
-    Value to = kernel.advance(output, {kernel.mul(column, task.panel)});
-    KernelBuilder::Values initial;
-    for (int64_t number = 0; number < rows * task.vectors; ++number)
-      initial.push_back(
-          kernel.mulF(kernel.loadVector(to, {number * kernel.width()}),
-                      alpha[number % task.vectors]));
-    Index first = task.pairs ? kernel.div(low, 2) : low;
-    Index count = kernel.sub(high, low);
-    Value from =
-        kernel.advance(values, {kernel.mul(first, task.valueWords), column});
-    SmallVector<TileRow> tileRows;
-    for (int64_t row = 0; row < rows; ++row)
-      tileRows.push_back({from, row});
-    RegisterTile product =
-        place.getTile(tileRows, place.getScores(first),
-                      task.pairs ? kernel.ceilDiv(count, 2) : count);
-    product.rowStep = task.valueWords;
-    product.pairs = task.pairs;
-    storeVectors(kernel, emitTile(kernel, product, initial), to);
-  });
+  Value output = item.ofPanel(item.output, launch.outputRows);
+  forParts(
+      kernel, launch.valueDim, launch.rows, [&](Index column, int64_t rows) {
+        Value to = kernel.advance(output, {kernel.mul(column, launch.panel)});
+        KernelBuilder::Values initial;
+        for (int64_t number = 0; number < rows * launch.vectors; ++number)
+          initial.push_back(
+              kernel.mulF(kernel.loadVector(to, {number * kernel.width()}),
+                          alpha[number % launch.vectors]));
+        Index first = launch.pairs ? kernel.div(low, 2) : low;
+        Index count = kernel.sub(high, low);
+        Value from = kernel.advance(
+            values, {kernel.mul(first, launch.valueWords), column});
+        SmallVector<TileRow> tileRows;
+        for (int64_t row = 0; row < rows; ++row)
+          tileRows.push_back({from, row});
+        RegisterTile product =
+            item.getTile(tileRows, item.getScores(first),
+                         launch.pairs ? kernel.ceilDiv(count, 2) : count);
+        product.rowStep = launch.valueWords;
+        product.pairs = launch.pairs;
+        storeVectors(kernel, emitTile(kernel, product, initial), to);
+      });
 }
 
 void PanelOutput::store() {
   int64_t width = kernel.width();
-  kernel.loop(0, place.rowCount, width, [&](Value lane) {
-    storeRows(kernel.add(place.firstRow, lane), lane,
-              kernel.min(width, kernel.sub(place.rowCount, lane)));
+  kernel.loop(0, item.rowCount, width, [&](Value lane) {
+    storeRows(kernel.add(item.firstRow, lane), lane,
+              kernel.min(width, kernel.sub(item.rowCount, lane)));
   });
 }
 
@@ -52,21 +53,20 @@ void PanelOutput::store() {
 /// those from `lane` on in the panel.
 void PanelOutput::storeRows(Index row, Index lane, Index count) {
   int64_t width = kernel.width();
-  Value from = place.ofPanel(place.output, task.outputRows, lane);
-  Value inverse = kernel.loadVector(place.ofPanel(place.sum), {lane});
+  Value from = item.ofPanel(item.output, launch.outputRows, lane);
+  Value inverse = kernel.loadVector(item.ofPanel(item.sum), {lane});
   // A row without keys may have summed anything up: it is replaced, not scaled.
   Value isLive =
       kernel.compareF(arith::CmpFPredicate::UNE, inverse, kernel.splatF32(0));
   auto storeColumns = [&](unsigned output, Index first, Index column,
                           int64_t columns) {
-    Value to =
-        place.arguments.getAddress(output, {place.batch, place.head, row});
-    Index stride = place.arguments.getStride(output, 2);
+    Value to = item.arguments.getAddress(output, {item.batch, item.head, row});
+    Index stride = item.arguments.getStride(output, 2);
     Index sumRow = kernel.add(first, column);
     KernelBuilder::Values rows;
     for (int64_t k = 0; k < width; ++k) {
       Value sums = kernel.loadVector(
-          from, {kernel.mul(sumRow, task.panel), k * task.panel});
+          from, {kernel.mul(sumRow, launch.panel), k * launch.panel});
       rows.push_back(kernel.selectF(isLive, kernel.mulF(sums, inverse),
                                     kernel.splatF32(0)));
     }
@@ -74,13 +74,14 @@ void PanelOutput::storeRows(Index row, Index lane, Index count) {
     for (int64_t k = 0; k < width; ++k)
       kernel.when(kernel.less(k, count), [&] {
         Value target =
-            kernel.advance(to, {kernel.mul(k, stride), column}, task.element);
+            kernel.advance(to, {kernel.mul(k, stride), column}, launch.element);
         Value result =
-            task.element.isBF16() ? kernel.truncate(rows[k]) : rows[k];
+            launch.element.isBF16() ? kernel.truncate(rows[k]) : rows[k];
         kernel.storePart(result, target, columns);
       });
   };
-  for (auto [part, output] : llvm::zip_equal(task.values.get(), task.outputs))
+  for (auto [part, output] :
+       llvm::zip_equal(launch.values.get(), launch.outputs))
     forParts(kernel, part.dim, width, [&](Index column, int64_t columns) {
       storeColumns(output, part.first, column, columns);
     });

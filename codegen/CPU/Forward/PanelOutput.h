@@ -3,7 +3,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_FORWARD_PANELOUTPUT_H
 #define SEXTANT_CODEGEN_CPU_FORWARD_PANELOUTPUT_H
 
-#include "codegen/CPU/Forward/ForwardPlace.h"
+#include "codegen/CPU/Forward/ForwardItem.h"
 
 namespace sextant::codegen {
 
@@ -11,8 +11,8 @@ namespace sextant::codegen {
 /// it as rows, divided by the sum of the softmax.
 class PanelOutput {
 public:
-  explicit PanelOutput(ForwardPlace &place)
-      : place(place), kernel(place.kernel), task(place.task) {}
+  explicit PanelOutput(ForwardItem &item)
+      : item(item), kernel(item.kernel), launch(item.launch) {}
 
   void clear(Index lane);
   /// Takes in the keys [low, high) of the block, whose rows of V are `values`.
@@ -24,9 +24,9 @@ public:
 private:
   void storeRows(Index row, Index lane, Index count);
 
-  ForwardPlace &place;
+  ForwardItem &item;
   KernelBuilder &kernel;
-  const ForwardTask &task;
+  const ForwardLaunch &launch;
 };
 
 } // namespace sextant::codegen

@@ -3,7 +3,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_FORWARD_ROWBUCKETS_H
 #define SEXTANT_CODEGEN_CPU_FORWARD_ROWBUCKETS_H
 
-#include "codegen/CPU/Forward/ForwardPlace.h"
+#include "codegen/CPU/Forward/ForwardItem.h"
 
 namespace sextant::codegen {
 
@@ -13,13 +13,13 @@ namespace sextant::codegen {
 /// memory, one table after the other: [panels][rows of the table][panel].
 class RowBuckets {
 public:
-  explicit RowBuckets(ForwardPlace &place)
-      : place(place), kernel(place.kernel), task(place.task),
-        lanes(place.layout.reserve(2 * kernel.width())) {}
+  explicit RowBuckets(ForwardItem &item)
+      : item(item), kernel(item.kernel), launch(item.launch),
+        lanes(item.layout.reserve(2 * kernel.width())) {}
 
   /// The place behind the buckets of the first `count` tables.
   static Index getEnd(KernelBuilder &kernel, ArgumentBlock &arguments,
-                      const ForwardTask &task, const ScratchLayout &layout,
+                      const ForwardLaunch &launch, const ScratchLayout &layout,
                       size_t count);
 
   /// Clears the buckets of all panels of the item.
@@ -36,9 +36,9 @@ private:
   /// Calls `body` for each table, with its buckets of a panel.
   void forEach(Index panel, Body body);
 
-  ForwardPlace &place;
+  ForwardItem &item;
   KernelBuilder &kernel;
-  const ForwardTask &task;
+  const ForwardLaunch &launch;
   int64_t lanes; ///< two vectors of scratch memory
 };
 

@@ -3,7 +3,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_FORWARD_SCANSWEEP_H
 #define SEXTANT_CODEGEN_CPU_FORWARD_SCANSWEEP_H
 
-#include "codegen/CPU/Forward/ForwardPlace.h"
+#include "codegen/CPU/Forward/ForwardItem.h"
 
 namespace sextant::codegen {
 
@@ -11,10 +11,10 @@ namespace sextant::codegen {
 /// the direction in which they run.
 class ScanSweep {
 public:
-  explicit ScanSweep(ForwardPlace &place)
-      : place(place), kernel(place.kernel), plan(place.task.plan),
-        sums(place.layout.reserve(plan.scans.size() *
-                                  place.task.countQueries())) {}
+  explicit ScanSweep(ForwardItem &item)
+      : item(item), kernel(item.kernel), plan(item.launch.plan),
+        sums(item.layout.reserve(plan.scans.size() *
+                                 item.launch.countQueries())) {}
 
   /// The first of `step` places of a range, in the direction of the scans.
   Index inOrder(Index first, Index count, int64_t step) const {
@@ -27,26 +27,27 @@ public:
   void clear(Index lane) {
     for (size_t scan = 0; scan < plan.scans.size(); ++scan)
       kernel.storeVector(kernel.splatF32(0),
-                         place.at(sums, {place.getQuery(lane),
-                                         scan * place.task.countQueries()}));
+                         item.at(sums, {item.getQuery(lane),
+                                        scan * item.launch.countQueries()}));
   }
-  void enterPanel() { panelSums = place.ofPanel(sums); }
+  void enterPanel() { panelSums = item.ofPanel(sums); }
   /// Emits what a group does with the sums; twice, where they may have reached
   /// their limits: then scans are not run.
   KernelBuilder::Values run(mlir::TypeRange types,
                             llvm::function_ref<KernelBuilder::Values()> group) {
     if (plan.scans.empty())
       return group();
-    ScoreSite &site = place.site;
-    site.scans.enter(panelSums, place.task.countQueries(), place.task.vectors);
+    ForwardPoint &point = item.point;
+    point.scans.enter(panelSums, item.launch.countQueries(),
+                      item.launch.vectors);
     auto runGroup = [&](bool isSaturated) {
-      site.scans.setSaturated(isSaturated);
+      point.scans.setSaturated(isSaturated);
       KernelBuilder::Values results = group();
       if (!isSaturated)
-        site.scans.store();
+        point.scans.store();
       return results;
     };
-    mlir::Value isSaturated = site.scans.emitSaturated();
+    mlir::Value isSaturated = point.scans.emitSaturated();
     if (!isSaturated)
       return runGroup(false);
     return kernel.choose(
@@ -55,7 +56,7 @@ public:
   }
 
 private:
-  ForwardPlace &place;
+  ForwardItem &item;
   KernelBuilder &kernel;
   const KernelPlan &plan;
   int64_t sums; ///< in scratch memory: [scans][panels * panel]

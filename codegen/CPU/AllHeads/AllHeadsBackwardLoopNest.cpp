@@ -1,0 +1,312 @@
+//===- AllHeadsBackwardLoopNest.cpp - Backward of scores of all heads -----===//
+//
+// Lanes are keys. One work item is (batch, chunk of key tiles); a tile of keys
+// is one panel of all heads:
+//
+//   for each tile of keys:
+//     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T
+//     for each block of queries that the tile's keys are not hidden from:
+//       the window of its offsets
+//       for each head: S = Q K^T, dP - delta
+//       for each query, for each vector of keys: the payload again, P, and the
+//         pullback of P (dP - delta); P replaces S, dS replaces dP
+//       with hinges, around each group of queries: their functions of all
+//         heads, and the moments of these
+//       every 16 queries: sums of the gradients of matrices
+//       for each head: dV^T += dO^T P; dK^T += Q^T dS; dQ += dS K
+//       the window of gradients
+//     dK, dV of all heads: transposed into rows, row maps pulled back
+//
+// dQ is the one output that items share: each chunk has its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/CPU/AllHeads/AllHeadsBackwardLoopNest.h"
+#include "codegen/CPU/AllHeads/AllHeadsBlock.h"
+#include "codegen/CPU/Backward/BackwardPacking.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+namespace {
+class AllHeadsBackwardLoopNest {
+public:
+  explicit AllHeadsBackwardLoopNest(BackwardItem &at);
+
+  void emitItem();
+
+private:
+  /// Rows of a block of queries, in place or copied.
+  struct Rows {
+    Value base;
+    Index stride = 0;
+  };
+
+  void enterHead(Index number);
+  void forEachKeyHead(function_ref<void()> body);
+  void emitBlock();
+  Rows prepareRows(unsigned tensor, int64_t dim, int64_t row, bool mustCopy,
+                   Value buffer, function_ref<void()> copy);
+  Rows prepareQueries();
+  Rows prepareOutputGradients();
+  void emitProduct(const Rows &rows, Value packed, int64_t dim, Index group,
+                   ValueRange initial, Value to);
+  void emitProducts(Index low, Index high);
+  void addKeyGradients(const KeyTile::Operand &packed, const Rows &rows,
+                       Value scores, Index low, Index high);
+  void addQueryGradient(Index low, Index high);
+  void addGradients(Index low, Index high);
+
+  BackwardItem &at;
+  KernelBuilder &kernel = at.kernel;
+  ArgumentBlock &arguments = at.arguments;
+  const BackwardLaunch &launch = at.launch;
+  const BackwardShape &shape = launch.shape;
+  ScoreForm form;
+  BackwardPoint maskPoint;
+  BackwardVisibility visibility;
+  PiecewiseLinearTile hinges;
+  KeyTile keys;
+  AllHeadsTiles tiles;
+  QueryBlock queries;
+  OffsetWindow window, gradientWindow;
+  AllHeadsBackwardPoint point;
+  AllHeadsMask mask;
+  AllHeadsPayloads payloads;
+};
+} // namespace
+
+AllHeadsBackwardLoopNest::AllHeadsBackwardLoopNest(BackwardItem &at)
+    : at(at), form(launch.plan, shape.dot),
+      maskPoint(kernel, arguments, launch), visibility(at, maskPoint),
+      hinges(kernel, arguments, launch.plan, launch.sites,
+             at.reserve(PiecewiseLinearTile::countWords(
+                 launch.plan, shape.rows * shape.panel)),
+             shape.rows, shape.vectors, /*hasGradients=*/true),
+      keys(at, form, launch.weights->getHeads()), tiles(at), queries(at, form),
+      window(kernel, arguments, launch.plan, launch.sites,
+             shape.queries + shape.keys, at.layout, at.scratch),
+      gradientWindow(kernel, arguments, launch.plan, launch.sites,
+                     shape.queries + shape.keys, at.layout, at.scratch),
+      point(at, window, gradientWindow), mask(tiles, maskPoint, visibility),
+      payloads(tiles, point, hinges, form) {
+  maskPoint.setOffsets(TilePoint::Offsets::InPlace);
+  maskPoint.setHinges(&hinges);
+  point.setHinges(&hinges);
+  form.moveFactorToKeys();
+}
+
+//===----------------------------------------------------------------------===//
+// Loop nest
+//===----------------------------------------------------------------------===//
+
+void AllHeadsBackwardLoopNest::enterHead(Index number) {
+  at.head = number;
+  Index group = kernel.div(tiles.heads, arguments.getSize(launch.sites.key, 1));
+  at.kvHead = kernel.div(at.head, group);
+  queries.enterHead();
+}
+
+void AllHeadsBackwardLoopNest::emitItem() {
+  Index chunks = arguments.getSize(*launch.queryGradient, 0);
+  point.enterItem(at.chunk, 0);
+  point.enterHead(at.batch, Index(0));
+  maskPoint.enterHead(at.batch, Index(0));
+  Index paddedQueries = arguments.getSize(*launch.queryGradient, 3);
+  kernel.clear(
+      arguments.getAddress(*launch.queryGradient, {at.chunk, at.batch}),
+      kernel.mul(paddedQueries, tiles.heads * shape.headRow));
+  kernel.loop(kernel.mul(at.chunk, shape.keys), at.getLength(pos::Side::key),
+              kernel.mul(chunks, shape.keys), [&](Value first) {
+                at.enterTile(first);
+                forEachKeyHead([&] { keys.load(); });
+                point.clearSums();
+                mask.enterTile();
+                kernel.loop(0, at.getLength(pos::Side::query), shape.queries,
+                            [&](Value firstOfBlock) {
+                              at.enterBlock(firstOfBlock);
+                              Visibility block = mask.classifyRows(
+                                  firstOfBlock, shape.queries);
+                              kernel.when(block.some, [&] { emitBlock(); });
+                            });
+                forEachKeyHead([&] { keys.store(); });
+                point.storeSums();
+              });
+}
+
+/// Stands at one head of the keys after the other.
+void AllHeadsBackwardLoopNest::forEachKeyHead(function_ref<void()> body) {
+  kernel.loop(0, arguments.getSize(launch.sites.key, 1), 1, [&](Value number) {
+    at.kvHead = number;
+    keys.enterHead();
+    body();
+  });
+}
+
+void AllHeadsBackwardLoopNest::emitBlock() {
+  // Entry of (query, key) in the tables: padding + (Lq - 1 - query) + key. The
+  // window begins with the block's last query.
+  Index entry = kernel.sub(at.getLength(pos::Side::query), at.firstQuery);
+  entry = kernel.add(kernel.add(entry, at.firstKey),
+                     launch.sites.padding - shape.queries);
+  window.load(at.batch, entry);
+  gradientWindow.clear();
+  tiles.loadStatistics();
+  auto [low, high] = mask.classifyGroups();
+  emitProducts(low, high);
+  mask.emitLanes(low, high);
+  payloads.emit(low, high);
+  addGradients(low, high);
+  gradientWindow.addTo(launch.tableGradients, at.chunk, at.batch, entry);
+}
+
+//===----------------------------------------------------------------------===//
+// S and dP
+//===----------------------------------------------------------------------===//
+
+AllHeadsBackwardLoopNest::Rows
+AllHeadsBackwardLoopNest::prepareRows(unsigned tensor, int64_t dim, int64_t row,
+                                      bool mustCopy, Value buffer,
+                                      function_ref<void()> copy) {
+  // In place, a product of columns reads whole groups of lanes.
+  if (mustCopy || !launch.element.isF32() || dim % shape.rows != 0) {
+    copy();
+    return Rows{buffer, row};
+  }
+  // The rows of a group must exist.
+  Value isCopied =
+      kernel.either(kernel.differ(arguments.getStride(tensor, 3), 1),
+                    kernel.differ(at.groupEnd, at.queryCount));
+  kernel.when(isCopied, [&] { copy(); });
+  Value inPlace =
+      arguments.getAddress(tensor, {at.batch, at.head, at.firstQuery});
+  return Rows{kernel.selectF(isCopied, buffer, inPlace),
+              kernel.select(isCopied, row, arguments.getStride(tensor, 2))};
+}
+
+AllHeadsBackwardLoopNest::Rows AllHeadsBackwardLoopNest::prepareQueries() {
+  ArrayRef<RowMap> maps = launch.plan.queryRows;
+  return prepareRows(launch.sites.query, shape.headDim, shape.headRow,
+                     !maps.empty() || !shape.headParts.isSingle() ||
+                         form.queryFactor != 1.0,
+                     queries.getQueries().rows, [&] { queries.copyQueries(); });
+}
+
+AllHeadsBackwardLoopNest::Rows
+AllHeadsBackwardLoopNest::prepareOutputGradients() {
+  return prepareRows(launch.outputGradients.front(), shape.valueDim,
+                     shape.valueRow, !shape.valueParts.isSingle(),
+                     queries.getOutputGradients().rows,
+                     [&] { queries.copyOutputGradients(); });
+}
+
+void AllHeadsBackwardLoopNest::emitProduct(const Rows &rows, Value packed,
+                                           int64_t dim, Index group,
+                                           ValueRange initial, Value to) {
+  SmallVector<TileRow> tileRows;
+  for (int64_t r = 0; r < shape.rows; ++r)
+    tileRows.push_back({kernel.advance(
+        rows.base, {kernel.mul(kernel.add(group, r), rows.stride)})});
+  for (int64_t r = shape.rows; r < 2 * shape.rows; ++r)
+    kernel.prefetch(rows.base, {kernel.mul(kernel.add(group, r), rows.stride)},
+                    dim, CacheLevel::First);
+  RegisterTile tile;
+  tile.rows = tileRows;
+  tile.base = packed;
+  tile.vectorStep = shape.keys;
+  tile.vectors = shape.vectors;
+  tile.count = dim;
+  Values results = emitTile(kernel, tile, initial);
+  for (auto [place, result] : llvm::enumerate(results))
+    kernel.storeVector(result, to,
+                       {static_cast<int64_t>(place) * kernel.width()});
+}
+
+void AllHeadsBackwardLoopNest::emitProducts(Index low, Index high) {
+  kernel.loop(0, tiles.heads, 1, [&](Value number) {
+    enterHead(number);
+    Rows query = prepareQueries();
+    Rows gradient = prepareOutputGradients();
+    Values zeros(shape.rows * shape.vectors, kernel.splatF32(0));
+    kernel.loop(low, high, shape.rows, [&](Value group) {
+      emitProduct(query, keys.ofHead(keys.getKeys().transposed, shape.headRow),
+                  shape.headDim, group, zeros,
+                  tiles.getRow(tiles.scores, at.head, group));
+      // The accumulators start at -delta.
+      Values initial;
+      Value from =
+          kernel.advance(tiles.delta, {kernel.mul(at.head, shape.queries)});
+      for (int64_t r = 0; r < shape.rows; ++r)
+        initial.append(shape.vectors, kernel.loadBroadcast(from, {group, r}));
+      emitProduct(gradient,
+                  keys.ofHead(keys.getValues().transposed, shape.valueRow),
+                  shape.valueDim, group, initial,
+                  tiles.getRow(tiles.gradients, at.head, group));
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// dV, dK and dQ
+//===----------------------------------------------------------------------===//
+
+/// gradient[row lanes][keys] += rows^T times rows [low, high) of `scores`.
+void AllHeadsBackwardLoopNest::addKeyGradients(const KeyTile::Operand &packed,
+                                               const Rows &rows, Value scores,
+                                               Index low, Index high) {
+  RegisterTile tile;
+  tile.rowStep = rows.stride;
+  tile.base = tiles.getRow(scores, at.head, low);
+  tile.vectorStep = shape.keys;
+  tile.count = kernel.sub(high, low);
+  // In place, rows end with the head dim.
+  keys.addToGradient(keys.ofHead(packed.gradient, packed.row), tile,
+                     kernel.advance(rows.base, {kernel.mul(low, rows.stride)}),
+                     llvm::alignTo(packed.dim, shape.rows));
+}
+
+void AllHeadsBackwardLoopNest::addGradients(Index low, Index high) {
+  Index end = kernel.min(high, at.queryCount);
+  kernel.loop(0, tiles.heads, 1, [&](Value number) {
+    enterHead(number);
+    Rows gradient = prepareOutputGradients();
+    Rows query = prepareQueries();
+    addKeyGradients(keys.getValues(), gradient, tiles.scores, low, end);
+    addKeyGradients(keys.getKeys(), query, tiles.gradients, low, end);
+    addQueryGradient(low, high);
+  });
+}
+
+/// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes].
+void AllHeadsBackwardLoopNest::addQueryGradient(Index low, Index high) {
+  int64_t row = shape.headRow;
+  Value base = arguments.getAddress(
+      *launch.queryGradient, {at.chunk, at.batch, at.head, at.firstQuery});
+  Value slabs = keys.getSlabs();
+  kernel.loop(low, high, shape.rows, [&](Value group) {
+    Value from = tiles.getRow(tiles.gradients, at.head, group);
+    Value to = kernel.advance(base, {kernel.mul(group, row)});
+    SmallVector<TileRow> rows = getTileRows(from, shape.rows, shape.keys);
+    kernel.prefetch(to, {shape.rows * row}, shape.rows * row,
+                    CacheLevel::First);
+    keys.forEachSlab(slabs, [&](Index lane, int64_t vectors, Value slab) {
+      RegisterTile tile;
+      tile.rows = rows;
+      tile.base = slab;
+      tile.vectorStep = vectors * kernel.width();
+      tile.vectors = vectors;
+      tile.count = at.keyCount;
+      addTile(kernel, tile, kernel.advance(to, {lane}), row);
+    });
+  });
+}
+
+void codegen::createAllHeadsBackwardKernel(const Lowering &lowering,
+                                           StringRef suffix,
+                                           const BackwardLaunch &launch,
+                                           const VectorTarget &target) {
+  createBackward<AllHeadsBackwardLoopNest>(lowering, suffix, launch, target);
+}

@@ -1,0 +1,36 @@
+//===- AllHeadsForwardLoopNest.h - Forward of scores of all heads ---------===//
+//
+// Lanes are queries. One work item is a few panels of queries of one element of
+// the batch, with all its heads:
+//
+//   Q of all heads: packed as for scalar scores, per panel of queries and head
+//   for each block of keys, for each panel that sees some of it:
+//     the window of its offsets
+//     for each head: S = K Q^T
+//     for each group of keys: functions of hinges of all heads; for each key,
+//       for each vector of queries: the payload, S of all heads in registers;
+//       then the mask
+//     for each head: maximum, P = exp2, O^T = O^T * alpha + V^T P
+//   O^T of all heads, divided by the sums
+//
+// The panels of an item share the keys and values of a block, which are those
+// of all heads and come from beyond the second cache.
+//
+// Scores are in natural units up to the exponential.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_ALLHEADS_ALLHEADSFORWARDLOOPNEST_H
+#define SEXTANT_CODEGEN_CPU_ALLHEADS_ALLHEADSFORWARDLOOPNEST_H
+
+#include "codegen/Emit/Lowering.h"
+
+namespace sextant::codegen {
+
+/// The forward of an attention whose score payload is of all heads.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerAllHeadsForward(const Lowering &lowering);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_ALLHEADS_ALLHEADSFORWARDLOOPNEST_H

@@ -1,0 +1,99 @@
+//===- BackwardLaunch.h - The main launch of a backward ---------*- C++ -*-===//
+//
+// Ties together the plan, the sizes and the operands of the main launch of the
+// backward, so that its parts (point, sums, kernel, launches) agree on them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDLAUNCH_H
+#define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDLAUNCH_H
+
+#include "codegen/Rows/OffsetProducts.h"
+#include "codegen/Rows/PartialSum.h"
+#include "codegen/Tables/AllHeadsWeights.h"
+#include "codegen/Tiles/BackwardShape.h"
+#include "codegen/Tiles/TilePoint.h"
+
+namespace sextant::codegen {
+
+/// The main launch of a backward. Numbers are those of `operands`; none where
+/// the attention has no such tensor.
+struct BackwardLaunch {
+  BackwardLaunch(const KernelPlan &plan, const VectorTarget &target,
+                 mlir::Type element, llvm::ArrayRef<int64_t> headDims,
+                 llvm::ArrayRef<int64_t> valueDims)
+      : plan(plan), shape(target, element, headDims, valueDims),
+        element(element), offsetShape(target, headDims.front()) {}
+
+  const KernelPlan &plan;
+  BackwardShape shape;
+  mlir::Type element; ///< of q, k, v and their gradients
+  OffsetShape offsetShape;
+  KernelOperands operands;
+  SiteOperands sites; ///< query, key, value and what payloads read
+
+  llvm::SmallVector<unsigned> outputGradients; ///< one per value
+  /// [B, H, Lq rounded up to blocks] x f32: what is added to scores, by what
+  /// their exponentials are multiplied then, and dlse - rowsum(o do). Rows past
+  /// the end have -inf, 0 and 0: P = dS = 0.
+  unsigned negativeShift = 0, inverseSum = 0, negativeDelta = 0;
+  /// Per hoist: the partial sums of its gradient. Per parameter: those of the
+  /// gradient of direct reads, which are in `inPlaceGradients` where nothing
+  /// adds to them as long as tables hold the offsets in use; where they do not,
+  /// items clear them.
+  llvm::SmallVector<PartialSum> tableGradients, readGradients;
+  llvm::SmallVector<unsigned> inPlaceGradients;
+  /// Per plan.hinges: the partial sums of its moments, [chunks, B, H, moments]
+  /// x f64, where they are wanted.
+  llvm::SmallVector<PartialSum> hingeMoments;
+  unsigned keyGradient = 0;
+  llvm::SmallVector<unsigned> valueGradients;
+
+  // Cleared by their items: [chunks, B, H, rows, row] x f32.
+
+  /// Lq rounded up to blocks, rows of d.
+  PartialSum queryGradient;
+  /// Likewise, padded rows of the table: the sums of P per row of those of
+  /// plan.weightedRows, where their gradients are wanted, and gradients of
+  /// products of query rows with the tables of plan.rowTables (see
+  /// RowProducts.h). Those of products of key rows are [1, B, heads of keys,
+  /// padded keys / width, padded rows of the table, width], zero at first: a
+  /// key belongs to one item.
+  llvm::SmallVector<PartialSum> bucketGradients, rowProductGradients;
+  /// As plan.offsetProducts: sums of the gradients of query rows, and of rows
+  /// of offsets, where wanted.
+  llvm::SmallVector<PartialSum> offsetQueryGradients, offsetRowGradients;
+  /// All but the first.
+  llvm::SmallVector<unsigned> getClearedSums() const {
+    llvm::SmallVector<unsigned> cleared;
+    for (auto [table, sum] :
+         llvm::zip_equal(plan.rowTables, rowProductGradients))
+      if (table.side == pos::Side::query)
+        cleared.push_back(*sum);
+    for (llvm::ArrayRef<PartialSum> sums :
+         {llvm::ArrayRef(offsetQueryGradients),
+          llvm::ArrayRef(offsetRowGradients), llvm::ArrayRef(bucketGradients)})
+      for (const PartialSum &sum : sums)
+        if (sum)
+          cleared.push_back(*sum);
+    return cleared;
+  }
+  /// [3 * scans, B, H, Lq rounded up to blocks] x f32: see ScanState.
+  unsigned scanState = 0;
+  /// As plan.offsetProducts: the rows of offsets, also transposed.
+  llvm::SmallVector<unsigned> offsetRows, offsetColumns;
+
+  /// Of a score payload of all heads, else null; and the operand that holds
+  /// them.
+  const AllHeadsWeights *weights = nullptr;
+  unsigned packed = 0;
+
+  /// Entries that an offset table has beyond its offsets on each side.
+  int64_t tablePadding() const {
+    return 2 * (weights ? shape.queries + shape.keys : shape.keys);
+  }
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDLAUNCH_H

@@ -1,0 +1,422 @@
+//===- BackwardLoopNest.cpp - The loop nest of the backward ---------------===//
+//
+// Lanes are keys. One work item is (batch, head of the keys, chunk of key
+// tiles); its tiles run in order:
+//
+//   for each tile of keys:
+//     K and V: copied as rows, packed as K^T and V^T, and K in slabs of the
+//       lanes that a register tile of dQ has; clear dK^T, dV^T
+//     for each query head of the group:
+//       for each block of queries that the tile's keys are not hidden from:
+//         Q and dO: copied as rows
+//         for each panel of keys:
+//           for each group of rows: S, P; dP - delta, dS
+//           dV^T += dO^T P; dK^T += Q^T dS
+//         dQ += dS K, slab by slab, read and written in the chunk's own sum
+//         sums of the score payload's gradients
+//     dK, dV: transposed into rows, row maps pulled back
+//
+// What a tile keeps stays in the second cache; Q, dO and dQ pass once per tile
+// from beyond it (CacheTraffic.h counts them). Each cell, of a group of rows
+// and a panel of keys, asks for its share of those that come next.
+//
+// S, dP, dV, dK and dQ are calls of one register tile. Hidden cells are zero in
+// the buffers, and products leave out hidden groups and panels at both ends of
+// a block.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/CPU/Backward/BackwardLoopNest.h"
+#include "codegen/CPU/Backward/BackwardCell.h"
+#include "codegen/CPU/Backward/BackwardOffsetBand.h"
+#include "codegen/Tables/OffsetRange.h"
+#include "codegen/Tiles/OffsetTile.h"
+#include "codegen/Tiles/PiecewiseLinearTile.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+namespace {
+/// The sweeps over the tiles of keys that scans need; one without scans. Of
+/// each level of scans a sweep sums up the cotangents of each row, and the last
+/// sweep subtracts those of the keys that it has passed.
+class ScanSweeps {
+public:
+  ScanSweeps(BackwardItem &at, BackwardPoint &point) : at(at), point(point) {}
+
+  /// Runs `sweep`, which goes over all tiles for some query heads: for the
+  /// totals of each level of scans, then for the gradients.
+  void forEach(Index firstHead, Index heads, function_ref<void()> sweep);
+  /// Whether the sweep is one for totals, which wants no gradients.
+  bool isForTotals() const {
+    return point.scans.getSweep() == BackwardScans::Sweep::Totals;
+  }
+  /// What of a block is left to do, where some of it is visible.
+  Value emitRest(Value isSeen);
+  /// Place 0, step, ... of `count` in the order of the scans.
+  Index inOrder(Index place, Index count, int64_t step);
+  /// Writes a cell with its scans and, for a group of rows whose scans have all
+  /// reached their limits, without them.
+  void emitCell(Index group, function_ref<void()> cell);
+
+private:
+  BackwardItem &at;
+  BackwardPoint &point;
+};
+
+class BackwardLoopNest {
+public:
+  explicit BackwardLoopNest(BackwardItem &at);
+
+  void emitItem();
+
+private:
+  void clearSums(Index firstHead, Index group);
+  void clearInPlaceGradients();
+  void emitTiles(Index firstHead, Index group);
+  void emitHead();
+  void emitBlock(Value isWhole);
+  Values emitGroup(Index group, Index panel, const TileSide &panelKeys,
+                   Value isWhole, ValueRange hull);
+  void addKeyGradients(const KeyTile::Operand &packed,
+                       const QueryBlock::Operand &streamed, Value scores,
+                       Index panel, SeenPanels::Range<Index> groups);
+  void addQueryGradient();
+
+  BackwardItem &at;
+  KernelBuilder &kernel = at.kernel;
+  ArgumentBlock &arguments = at.arguments;
+  const BackwardLaunch &launch = at.launch;
+  const BackwardShape &shape = launch.shape;
+  ScoreForm form;
+  BackwardPoint point;
+  BackwardVisibility visibility;
+  OffsetTile cells;
+  PiecewiseLinearTile hinges;
+  KeyTile keys;
+  QueryBlock queries;
+  GradientSums sums;
+  BackwardCell cell;
+  ScanSweeps sweeps;
+  SeenPanels panels;
+  BackwardOffsetBand band;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Sweeps of scans
+//===----------------------------------------------------------------------===//
+
+void ScanSweeps::forEach(Index firstHead, Index heads,
+                         function_ref<void()> sweep) {
+  const KernelPlan &plan = at.launch.plan;
+  if (plan.scans.empty())
+    return sweep();
+  using State = BackwardScans::State;
+  Index rows = at.arguments.getSize(*at.launch.queryGradient, 3);
+  auto clear = [&](ArrayRef<State> states) {
+    Index end = at.kernel.add(firstHead, heads);
+    at.kernel.loop(firstHead, end, 1, [&](Value head) {
+      point.enterHead(at.batch, head);
+      for (State state : states)
+        point.scans.clear(state, rows);
+    });
+  };
+  clear({State::Carry, State::Total, State::Passed});
+  unsigned levels = *llvm::max_element(plan.scanLevels) + 1;
+  for (unsigned level = 0; level < levels; ++level) {
+    point.scans.setSweep(BackwardScans::Sweep::Totals, level);
+    sweep();
+    clear({State::Carry});
+    // Scans of lower levels have passed their cotangents on.
+    if (level > 0)
+      clear({State::Passed});
+  }
+  point.scans.setSweep(BackwardScans::Sweep::Gradients);
+  sweep();
+}
+
+Value ScanSweeps::emitRest(Value isSeen) {
+  if (isForTotals())
+    if (Value done = point.scans.emitSaturated(at.firstQuery, at.shape.queries))
+      return at.kernel.selectF(done, at.kernel.constantI1(false), isSeen);
+  return isSeen;
+}
+
+Index ScanSweeps::inOrder(Index place, Index count, int64_t step) {
+  KernelBuilder &kernel = at.kernel;
+  if (!at.launch.plan.isLeftward())
+    return place;
+  Index last = kernel.mul(kernel.div(kernel.sub(count, 1), step), step);
+  return kernel.sub(last, place);
+}
+
+void ScanSweeps::emitCell(Index group, function_ref<void()> cell) {
+  if (at.launch.plan.scans.empty())
+    return cell();
+  Value isSaturated = point.scans.emitSaturated(
+      at.kernel.add(at.firstQuery, group), at.shape.rows);
+  if (!isSaturated)
+    return cell();
+  auto emitSaturated = [&] {
+    point.scans.setSaturated(true);
+    if (!isForTotals())
+      cell();
+    point.scans.setSaturated(false);
+  };
+  at.kernel.when(isSaturated, emitSaturated, cell);
+}
+
+//===----------------------------------------------------------------------===//
+// Items
+//===----------------------------------------------------------------------===//
+
+BackwardLoopNest::BackwardLoopNest(BackwardItem &at)
+    : at(at), form(launch.plan, shape.dot), point(kernel, arguments, launch),
+      visibility(at, point),
+      cells(kernel, arguments, launch.plan, launch.sites,
+            at.reserve(getCellHoists(launch.plan).size() * shape.rows *
+                       shape.panel),
+            shape.rows, shape.vectors),
+      hinges(kernel, arguments, launch.plan, launch.sites,
+             at.reserve(PiecewiseLinearTile::countWords(
+                 launch.plan, shape.rows * shape.panel)),
+             shape.rows, shape.vectors, /*hasGradients=*/true),
+      keys(at, form), queries(at, form), sums(at, point),
+      cell(at, keys, queries, point, visibility, sums, form), sweeps(at, point),
+      panels(at), band(at, point, panels) {
+  point.setCells(&cells);
+  point.setHinges(&hinges);
+  const KernelPlan &plan = launch.plan;
+  if (plan.rowTables.empty() && plan.weightedRows.empty() && plan.scans.empty())
+    return;
+  Value sums = at.reserve(plan.scans.size() * shape.rows * shape.panel);
+  point.scans.setMemory(sums);
+  point.products.setMemory(at.reserve(2 * kernel.width()));
+}
+
+void BackwardLoopNest::emitItem() {
+  Index keyHeads = arguments.getSize(launch.sites.key, 1);
+  Index group = kernel.div(arguments.getSize(launch.sites.query, 1), keyHeads);
+  point.enterItem(at.chunk, at.kvHead);
+  keys.enterHead();
+  Index firstHead = kernel.mul(at.kvHead, group);
+  clearSums(firstHead, group);
+  sweeps.forEach(firstHead, group, [&] { emitTiles(firstHead, group); });
+}
+
+/// Clears what the item adds to, of the query heads of its group.
+void BackwardLoopNest::clearSums(Index firstHead, Index group) {
+  Index paddedQueries = arguments.getSize(*launch.queryGradient, 3);
+  kernel.clear(arguments.getAddress(*launch.queryGradient,
+                                    {at.chunk, at.batch, firstHead}),
+               kernel.mul(kernel.mul(group, paddedQueries), shape.headRow));
+  clearInPlaceGradients();
+  for (unsigned tensor : launch.getClearedSums())
+    kernel.clear(arguments.getAddress(tensor, {at.chunk, at.batch, firstHead}),
+                 kernel.mul(group, kernel.mul(arguments.getSize(tensor, 3),
+                                              arguments.getSize(tensor, 4))));
+  band.clear();
+}
+
+/// The item's partial sums of what is read where tables do not hold the
+/// offsets in use.
+void BackwardLoopNest::clearInPlaceGradients() {
+  if (launch.inPlaceGradients.empty())
+    return;
+  OffsetRange range(kernel, arguments, *launch.sites.offsetRange);
+  kernel.when(
+      range.emitHasTables(), [] {},
+      [&] {
+        for (unsigned tensor : launch.inPlaceGradients) {
+          Index entries = arguments.getSize(tensor, 3);
+          Value sums =
+              arguments.getAddress(tensor, {at.chunk, at.batch, at.kvHead});
+          kernel.loop(0, entries, kernel.width(), [&](Value entry) {
+            kernel.storePart(
+                kernel.zero(kernel.vf64),
+                kernel.advance(sums, {entry}, kernel.f64),
+                kernel.min(kernel.width(), kernel.sub(entries, entry)));
+          });
+        }
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Loop nest
+//===----------------------------------------------------------------------===//
+
+/// All tiles of the chunk. With scans there is one chunk.
+void BackwardLoopNest::emitTiles(Index firstHead, Index group) {
+  Index chunks = arguments.getSize(*launch.queryGradient, 0);
+  Index keyLength = at.getLength(pos::Side::key);
+  kernel.loop(kernel.mul(at.chunk, shape.keys), keyLength,
+              kernel.mul(chunks, shape.keys), [&](Value first) {
+                at.enterTile(sweeps.inOrder(first, keyLength, shape.keys));
+                keys.load();
+                kernel.loop(firstHead, kernel.add(firstHead, group), 1,
+                            [&](Value head) {
+                              at.head = head;
+                              emitHead();
+                            });
+                if (!sweeps.isForTotals())
+                  keys.store();
+              });
+}
+
+void BackwardLoopNest::emitHead() {
+  point.enterHead(at.batch, at.head);
+  queries.enterHead();
+  TileSide keySide = visibility.enter(pos::Side::key, at.firstKey, shape.keys);
+  kernel.loop(
+      0, at.getLength(pos::Side::query), shape.queries, [&](Value first) {
+        at.enterBlock(first);
+        Visibility block = visibility.classify(
+            visibility.enter(pos::Side::query, first, shape.queries),
+            kernel.add(first, shape.queries), keySide,
+            kernel.add(at.firstKey, kernel.mul(at.panelCount, shape.panel)));
+        kernel.when(sweeps.emitRest(block.some), [&] { emitBlock(block.all); });
+      });
+}
+
+void BackwardLoopNest::emitBlock(Value isWhole) {
+  queries.load();
+  band.load();
+  panels.clear();
+  const BlockTiles &tiles = cell.getTiles();
+  kernel.loop(0, at.panelCount, 1, [&](Value step) {
+    Index panel = sweeps.inOrder(step, at.panelCount, 1);
+    TileSide panelKeys = visibility.enter(
+        pos::Side::key, kernel.add(at.firstKey, kernel.mul(panel, shape.panel)),
+        shape.panel);
+    // The groups of rows that see some of the panel lie in [low, high).
+    Values hull =
+        kernel.loop(0, at.groupEnd, shape.rows,
+                    {kernel.value(at.groupEnd), kernel.constantI64(0)},
+                    [&](Value group, ValueRange hull) {
+                      return emitGroup(group, panel, panelKeys, isWhole, hull);
+                    });
+    Index low = hull[0], high = hull[1];
+    if (sweeps.isForTotals())
+      return;
+    kernel.when(kernel.less(low, high), [&] {
+      addKeyGradients(keys.getValues(), queries.getOutputGradients(),
+                      tiles.probabilities, panel, {low, high});
+      addKeyGradients(keys.getKeys(), queries.getQueries(),
+                      tiles.scoreGradients, panel, {low, high});
+    });
+  });
+  if (sweeps.isForTotals())
+    return;
+  addQueryGradient();
+  band.addGradients();
+  sums.emitBlock(tiles.gradientTile);
+}
+
+/// Writes a group of rows at a panel; gives the hull of the groups that see it.
+Values BackwardLoopNest::emitGroup(Index group, Index panel,
+                                   const TileSide &panelKeys, Value isWhole,
+                                   ValueRange hull) {
+  Index query = kernel.add(at.firstQuery, group);
+  Index key = panelKeys.first;
+  Visibility seen = visibility.classify(
+      visibility.enter(pos::Side::query, query, shape.rows),
+      kernel.add(query, shape.rows), panelKeys, kernel.add(key, shape.panel));
+  point.enterCell(query, key);
+  queries.prefetchShare(group, panel);
+  auto emitCell = [&](bool isMasked) {
+    sweeps.emitCell(group, [&] {
+      cell.emit(group, panel, isMasked);
+      if (!sweeps.isForTotals())
+        hinges.addMoments(at.batch, at.head, at.getHingeMoments());
+    });
+  };
+  return kernel.choose(
+      kernel.either(isWhole, seen.some), {kernel.i64, kernel.i64},
+      [&]() -> Values {
+        auto moveTo = [&](Index row, Index vector) {
+          point.setPoint(row, vector);
+        };
+        cells.fill(point, moveTo);
+        hinges.fill(point, moveTo);
+        band.emitProducts(group, panel);
+        kernel.when(
+            kernel.either(isWhole, seen.all), [&] { emitCell(false); },
+            [&] { emitCell(true); });
+        panels.add(group, panel);
+        return {kernel.value(kernel.min(Index(hull[0]), group)),
+                kernel.value(kernel.add(group, shape.rows))};
+      },
+      [&]() -> Values {
+        cell.clear(group, panel, band.getTiles());
+        return {hull[0], hull[1]};
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Products of the second half
+//===----------------------------------------------------------------------===//
+
+/// gradient[row lanes][keys] += columns^T times the rows of `scores` of some
+/// groups.
+void BackwardLoopNest::addKeyGradients(const KeyTile::Operand &packed,
+                                       const QueryBlock::Operand &streamed,
+                                       Value scores, Index panel,
+                                       SeenPanels::Range<Index> groups) {
+  // A step of the contraction is a row, or a pair of rows.
+  int64_t stride = shape.dot ? shape.keys : shape.stride;
+  Index firstStep = kernel.div(groups.low, shape.perStep());
+  Value columns =
+      kernel.advance(streamed.columns, {kernel.mul(firstStep, packed.row)});
+  Value gradient = kernel.advance(
+      packed.gradient, {kernel.mul(panel, packed.row * shape.panel)});
+  RegisterTile tile;
+  tile.rowStep = packed.row;
+  tile.base = kernel.advance(
+      scores, {kernel.mul(firstStep, stride), kernel.mul(panel, shape.panel)});
+  tile.vectorStep = stride;
+  tile.count = kernel.div(kernel.sub(groups.high, groups.low), shape.perStep());
+  tile.isWhole = true;
+  keys.addToGradient(gradient, tile, columns, packed.row);
+}
+
+/// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes], slab by slab: a slab of K
+/// stays in the first cache while rows of dS pass.
+void BackwardLoopNest::addQueryGradient() {
+  int64_t row = shape.headRow, perStep = shape.perStep();
+  int64_t stride = shape.dot ? shape.keys / 2 : shape.stride;
+  Value base = arguments.getAddress(
+      *launch.queryGradient, {at.chunk, at.batch, at.head, at.firstQuery});
+  keys.forEachSlab(
+      keys.getSlabs(), [&](Index lane, int64_t vectors, Value slab) {
+        kernel.loop(0, at.groupEnd, shape.rows, [&](Value group) {
+          auto [low, high] = panels.get(group);
+          Index firstStep = kernel.mul(low, shape.panel / perStep);
+          Value scores = kernel.advance(cell.getTiles().scoreGradientRows,
+                                        {kernel.mul(group, stride), firstStep});
+          SmallVector<TileRow> rows = getTileRows(scores, shape.rows, stride);
+          RegisterTile tile;
+          tile.rows = rows;
+          tile.vectorStep = vectors * kernel.width();
+          tile.vectors = vectors;
+          tile.count = kernel.mul(kernel.sub(high, low), shape.panel / perStep);
+          tile.isWhole = true;
+          tile.pairs = shape.dot;
+          kernel.when(kernel.less(low, high), [&] {
+            tile.base =
+                kernel.advance(slab, {kernel.mul(firstStep, tile.vectorStep)});
+            addTile(kernel, tile,
+                    kernel.advance(base, {kernel.mul(group, row), lane}), row);
+          });
+        });
+      });
+}
+
+void codegen::createBackwardKernel(const Lowering &lowering, StringRef suffix,
+                                   const BackwardLaunch &launch,
+                                   const VectorTarget &target) {
+  createBackward<BackwardLoopNest>(lowering, suffix, launch, target);
+}

@@ -1,0 +1,343 @@
+//===- BackwardPacking.cpp - Operands as products read them ---------------===//
+
+#include "codegen/CPU/Backward/BackwardPacking.h"
+#include "codegen/Rows/Columns.h"
+#include "codegen/Rows/RowPullback.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+/// Rows first .. first + count - 1 of a tensor, mapped, to rows of `row`
+/// elements.
+static RowCopy getCopy(BackwardItem &at, unsigned tensor, Index first,
+                       Index count, int64_t row, ArrayRef<RowMap> maps,
+                       RowPoint &point) {
+  RowCopy copy;
+  copy.tensor = tensor;
+  std::tie(copy.batch, copy.head) = point.getPlace();
+  copy.first = first;
+  copy.count = count;
+  copy.maps = maps;
+  copy.point = &point;
+  copy.rowWords = row / at.shape.perStep();
+  copy.pairs = at.shape.dot;
+  copy.mappedRow = at.mappedRow;
+  return copy;
+}
+
+/// Copies rows of query or key with their columns.
+///
+/// A column that was read outside of a parameter is NaN. Where it is seen, so
+/// are the log-sum-exp of the row and all that follows from it; where it is
+/// hidden it must not reach the products of gradients, in which it meets zeros.
+static void copyHeadRows(BackwardItem &at, pos::RowOperand operand,
+                         RowCopy copy, Value to) {
+  const RowParts &parts = at.shape.headParts;
+  copy.dim = parts.get().front().dim;
+  copy.to = to;
+  copy.clearsNaN = true;
+  emitHeadCopy(at.kernel, at.arguments, at.launch.plan, at.launch.sites,
+               operand, parts, copy, at.launch.element);
+}
+
+/// Copies likewise the tensors of a row of values, side by side.
+static void copyValueRows(BackwardItem &at, ArrayRef<unsigned> tensors,
+                          RowCopy copy, Value to) {
+  for (auto [part, tensor] :
+       llvm::zip_equal(at.shape.valueParts.get(), tensors)) {
+    copy.tensor = tensor;
+    copy.dim = part.dim;
+    copy.to = at.kernel.advance(to, {part.first / at.shape.perStep()});
+    emitRowCopy(at.kernel, at.arguments, copy, at.launch.element);
+  }
+}
+
+/// Rows of bf16 as pairs of rows: to[n / 2][lane] holds lane of rows n, n + 1.
+static void interleaveRows(KernelBuilder &kernel, Value rows, Index count,
+                           int64_t row, Value to) {
+  int64_t width = kernel.width(), words = row / 2;
+  kernel.loop(0, count, 2, [&](Value number) {
+    Value from = kernel.advance(rows, {kernel.mul(number, words)});
+    Value out = kernel.advance(to, {kernel.mul(number, words)});
+    for (int64_t word = 0; word < words; word += width) {
+      auto [low, high] =
+          kernel.interleave(kernel.loadVector(from, {word}),
+                            kernel.loadVector(from, {word + words}));
+      kernel.storeVector(low, out, {2 * word});
+      kernel.storeVector(high, out, {2 * word + width});
+    }
+  });
+}
+
+/// rows[panel * panels + lane][k] becomes panels[panel][k][lane], times
+/// `scale`, or, where `toRows`, the other way round. A row has `words`.
+static void transposePanels(BackwardItem &at, Value from, Value to,
+                            int64_t words, double scale, bool toRows) {
+  KernelBuilder &kernel = at.kernel;
+  int64_t width = kernel.width(), panelKeys = at.shape.panel;
+  // Vector `n` of a square, of keys or of words.
+  auto getPlace = [&](bool inRows, Index word, int64_t v, int64_t n) {
+    return inRows ? std::array<Index, 2>{word, (v * width + n) * words}
+                  : std::array<Index, 2>{kernel.mul(word, panelKeys),
+                                         n * panelKeys + v * width};
+  };
+  kernel.loop(0, at.panelCount, 1, [&](Value panel) {
+    Index start = kernel.mul(panel, panelKeys * words);
+    Value source = kernel.advance(from, {start});
+    Value target = kernel.advance(to, {start});
+    kernel.loop(0, words, width, [&](Value word) {
+      for (int64_t v = 0; v < at.shape.vectors; ++v) {
+        Values square;
+        for (int64_t n = 0; n < width; ++n)
+          square.push_back(
+              kernel.loadVector(source, getPlace(!toRows, word, v, n)));
+        for (auto [n, vector] : llvm::enumerate(kernel.transpose(square)))
+          kernel.storeVector(scale == 1.0
+                                 ? vector
+                                 : kernel.mulF(vector, kernel.splatF32(scale)),
+                             target, getPlace(toRows, word, v, n));
+      }
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Keys and values
+//===----------------------------------------------------------------------===//
+
+KeyTile::KeyTile(BackwardItem &at, const ScoreForm &form, int64_t heads)
+    : at(at), form(form), heads(heads),
+      keyPoint(kernel, arguments, launch.plan, launch.sites,
+               pos::RowOperand::key, launch.tableGradients, /*isPartial=*/true),
+      valuePoint(kernel, arguments, launch.plan, launch.sites,
+                 pos::RowOperand::value, launch.tableGradients,
+                 /*isPartial=*/true) {
+  rows = at.reserve(shape.keys * std::max(shape.headRow, shape.valueRow));
+  slabs = at.reserve(heads * shape.keys * shape.headRow / shape.perStep());
+  at.mappedRow = at.reserve(std::max(shape.headRow, shape.valueRow));
+  auto reserve = [&](int64_t dim, int64_t row) -> Operand {
+    int64_t elements = heads * shape.keys * row;
+    Value transposed = at.reserve(elements / shape.perStep());
+    return {dim, row, transposed, at.reserve(elements)};
+  };
+  keys = reserve(shape.headDim, shape.headRow);
+  values = reserve(shape.valueDim, shape.valueRow);
+}
+
+void KeyTile::enterHead() {
+  keyPoint.enterHead(at.batch, at.kvHead);
+  valuePoint.enterHead(at.batch, at.kvHead);
+}
+
+Value KeyTile::ofHead(Value memory, int64_t row) {
+  if (heads == 1)
+    return memory;
+  return kernel.advance(memory, {kernel.mul(at.kvHead, row * shape.keys)});
+}
+
+void KeyTile::forEachSlab(Value slabs,
+                          function_ref<void(Index, int64_t, Value)> body) {
+  int64_t slab = shape.rowVectors * kernel.width();
+  int64_t whole = shape.headRow / slab * slab;
+  auto emit = [&](Index lane, int64_t vectors) {
+    int64_t rows = shape.keys / shape.perStep();
+    body(lane, vectors, kernel.advance(slabs, {kernel.mul(lane, rows)}));
+  };
+  if (whole)
+    kernel.loop(0, whole, slab,
+                [&](Value lane) { emit(lane, shape.rowVectors); });
+  if (whole != shape.headRow)
+    emit(whole, (shape.headRow - whole) / kernel.width());
+}
+
+/// rows[n][lane] becomes slabs[lane / slab][n][lane % slab].
+void KeyTile::packSlabs(Value rows, Index count) {
+  int64_t width = kernel.width();
+  forEachSlab(getSlabs(), [&](Index lane, int64_t vectors, Value out) {
+    Value from = kernel.advance(rows, {lane});
+    kernel.loop(0, count, 1, [&](Value row) {
+      for (int64_t v = 0; v < vectors; ++v)
+        kernel.storeVector(
+            kernel.loadVector(from,
+                              {kernel.mul(row, shape.headRow), v * width}),
+            out, {kernel.mul(row, vectors * width), v * width});
+    });
+  });
+}
+
+void KeyTile::load() {
+  Index total = kernel.mul(at.panelCount, shape.panel);
+  copyValueRows(at, launch.sites.values,
+                getCopy(at, 0, at.firstKey, total, shape.valueRow,
+                        launch.plan.valueRows, valuePoint),
+                rows);
+  int64_t valueWords = shape.valueRow / shape.perStep();
+  transposePanels(at, rows, ofHead(values.transposed, valueWords), valueWords,
+                  1.0, /*toRows=*/false);
+  copyHeadRows(at, pos::RowOperand::key,
+               getCopy(at, launch.sites.key, at.firstKey, total, shape.headRow,
+                       launch.plan.keyRows, keyPoint),
+               rows);
+  int64_t words = shape.headRow / shape.perStep();
+  transposePanels(at, rows, ofHead(keys.transposed, words), words,
+                  form.keyFactor, /*toRows=*/false);
+  Value pairs = rows;
+  if (shape.dot) { // behind the rows, which take half of the buffer
+    pairs = kernel.advance(rows, {shape.keys * words});
+    interleaveRows(kernel, rows, total, shape.headRow, pairs);
+  }
+  packSlabs(pairs, kernel.div(total, shape.perStep()));
+  for (const Operand &operand : {keys, values})
+    kernel.clear(ofHead(operand.gradient, operand.row),
+                 kernel.mul(total, operand.row));
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients of keys and values
+//===----------------------------------------------------------------------===//
+
+void KeyTile::addToGradient(Value gradient, RegisterTile tile, Value columns,
+                            int64_t lanes) {
+  tile.vectors = shape.vectors;
+  tile.pairs = shape.dot;
+  kernel.loop(0, lanes, shape.rows, [&](Value lane) {
+    Value first = kernel.advance(columns, {lane});
+    Value to = kernel.advance(gradient, {kernel.mul(lane, shape.panel)});
+    SmallVector<TileRow> rows = getTileRows(first, shape.rows, 1);
+    tile.rows = rows;
+    addTile(kernel, tile, to, shape.panel);
+  });
+}
+
+/// Stores lanes [part.first, part.first + part.dim) of the rows as the gradient
+/// of the rows of `source`.
+void KeyTile::storeGradient(const RowPart &part, int64_t row,
+                            ArrayRef<RowMap> maps, RowPoint &rowPoint,
+                            unsigned source, unsigned tensor) {
+  kernel.loop(0, at.keyCount, 1, [&](Value number) {
+    Index key = kernel.add(at.firstKey, number);
+    Value from = kernel.advance(rows, {kernel.mul(number, row), part.first});
+    RowPullback pullback{source, std::nullopt, at.batch, at.kvHead,
+                         key,    part.dim,     maps,     &rowPoint,
+                         from,   at.mappedRow};
+    emitRowPullback(kernel, arguments, pullback, launch.element);
+    storeRow(kernel, from, part.dim,
+             arguments.getAddress(tensor, {at.batch, at.kvHead, key}),
+             arguments.getElementType(tensor));
+  });
+}
+
+/// Adds the parts of the rows that belong to columns of keys to the partial
+/// sums of their tables' gradients.
+void KeyTile::addColumnGradients() {
+  for (auto [part, columns] : llvm::zip_equal(
+           shape.headParts.get().drop_front(), launch.plan.columns)) {
+    const Hoisted *table = launch.plan.find(columns.key, pos::RowOperand::key);
+    auto gradient = launch.tableGradients[table - launch.plan.hoisted.data()];
+    if (!gradient)
+      continue;
+    int64_t dim = part.dim, first = part.first;
+    kernel.loop(0, at.keyCount, 1, [&](Value number) {
+      Value from =
+          kernel.advance(rows, {kernel.mul(number, shape.headRow), first});
+      Value to = gradient.getRow(
+          kernel, arguments,
+          {at.batch, at.kvHead, kernel.add(at.firstKey, number)});
+      for (int64_t lane = 0; lane < dim; lane += kernel.width()) {
+        int64_t count = std::min<int64_t>(kernel.width(), dim - lane);
+        Value sum = kernel.advance(to, {lane});
+        kernel.storePart(kernel.addF(kernel.loadPart(kernel.vf32, sum, count),
+                                     kernel.loadVector(from, {lane})),
+                         sum, count);
+      }
+    });
+  }
+}
+
+void KeyTile::store() {
+  transposePanels(at, ofHead(values.gradient, values.row), rows, values.row,
+                  1.0, /*toRows=*/true);
+  for (auto [part, source, gradient] : llvm::zip_equal(
+           shape.valueParts.get(), launch.sites.values, launch.valueGradients))
+    storeGradient(part, shape.valueRow, launch.plan.valueRows, valuePoint,
+                  source, gradient);
+  transposePanels(at, ofHead(keys.gradient, keys.row), rows, keys.row,
+                  form.getKeyGradientFactor(launch.plan.scale),
+                  /*toRows=*/true);
+  addColumnGradients();
+  storeGradient(shape.headParts.get().front(), shape.headRow,
+                launch.plan.keyRows, keyPoint, launch.sites.key,
+                launch.keyGradient);
+}
+
+//===----------------------------------------------------------------------===//
+// Queries and gradients of outputs
+//===----------------------------------------------------------------------===//
+
+QueryBlock::QueryBlock(BackwardItem &at, const ScoreForm &form)
+    : at(at), form(form), point(at.kernel, at.arguments, launch.plan,
+                                launch.sites, pos::RowOperand::query) {
+  auto reserve = [&](int64_t row) -> Operand {
+    int64_t words = shape.queries * row / shape.perStep();
+    Value rows = at.reserve(words);
+    return {rows, shape.dot ? at.reserve(words) : rows};
+  };
+  queries = reserve(shape.headRow);
+  outputGradients = reserve(shape.valueRow);
+}
+
+void QueryBlock::copyQueries() {
+  RowCopy copy = getCopy(at, launch.sites.query, at.firstQuery, at.groupEnd,
+                         shape.headRow, launch.plan.queryRows, point);
+  copy.factor = form.queryFactor;
+  copyHeadRows(at, pos::RowOperand::query, copy, queries.rows);
+}
+
+void QueryBlock::copyOutputGradients() {
+  copyValueRows(
+      at, launch.outputGradients,
+      getCopy(at, 0, at.firstQuery, at.groupEnd, shape.valueRow, {}, point),
+      outputGradients.rows);
+}
+
+void QueryBlock::load() {
+  copyQueries();
+  copyOutputGradients();
+  if (!shape.dot)
+    return;
+  interleaveRows(at.kernel, queries.rows, at.groupEnd, shape.headRow,
+                 queries.columns);
+  interleaveRows(at.kernel, outputGradients.rows, at.groupEnd, shape.valueRow,
+                 outputGradients.columns);
+}
+
+void QueryBlock::prefetchShare(Index group, Index panel) {
+  KernelBuilder &kernel = at.kernel;
+  Index groups = kernel.div(at.groupEnd, shape.rows);
+  Index share =
+      kernel.add(kernel.mul(panel, groups), kernel.div(group, shape.rows));
+  Index shares = kernel.mul(at.panelCount, groups);
+  auto ask = [&](unsigned tensor, ArrayRef<Index> outer, Index first,
+                 Index count, int64_t dim) {
+    prefetchRows(
+        kernel, at.arguments,
+        {tensor, llvm::to_vector<3>(outer), first, count, dim, share, shares});
+  };
+  ask(*launch.queryGradient, {at.chunk, at.batch, at.head}, at.firstQuery,
+      at.groupEnd, shape.headRow);
+  Index next = kernel.add(at.firstQuery, shape.queries);
+  next =
+      kernel.select(kernel.less(next, at.getLength(pos::Side::query)), next, 0);
+  ask(launch.sites.query, {at.batch, at.head}, next, shape.queries,
+      shape.headParts.get().front().dim);
+  for (auto [part, tensor] :
+       llvm::zip_equal(shape.valueParts.get(), launch.outputGradients))
+    ask(tensor, {at.batch, at.head}, next, shape.queries, part.dim);
+}

@@ -1,0 +1,123 @@
+//===- BackwardPacking.h - Operands as products read them -------*- C++ -*-===//
+//
+// Copies make rows contiguous, padded with zeros and in one type, so no product
+// has an edge: rows of the strangest strides cost the same, as do row maps.
+//
+//   of a tile of keys:      K^T, V^T [panels][row][panel], and their gradients
+//                           K [slabs][keys][slab], for dQ
+//   of a block of queries:  Q, dO [queries][row]
+//
+// With dot products of bf16, an element of a product is a 32-bit unit of two
+// neighbours of its contraction: of lanes in S and dP, of queries in dV and dK
+// (rows interleaved in pairs), of keys in dQ.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPACKING_H
+#define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPACKING_H
+
+#include "codegen/CPU/Backward/BackwardItem.h"
+#include "codegen/Rows/RowGradients.h"
+#include "codegen/Tiles/ScoreForm.h"
+
+namespace sextant::codegen {
+
+/// K and V of a tile of keys, packed, and their gradients.
+class KeyTile {
+public:
+  /// An operand (units) and its gradient (f32), packed as [panels][row][panel].
+  struct Operand {
+    int64_t dim, row; ///< elements of a row, and with its padding
+    mlir::Value transposed, gradient;
+  };
+
+  /// Has memory for `heads` heads of the keys, and makes the item's memory of a
+  /// mapped row.
+  KeyTile(BackwardItem &at, const ScoreForm &form, int64_t heads = 1);
+
+  /// Stands at the head of the item.
+  void enterHead();
+  /// Copies and packs K and V of the head; clears their gradients.
+  void load();
+  /// gradient[lane][panel] += the sum over the steps of `tile`, which has all
+  /// but its rows, of columns[step][lane] times the vectors of the step; for
+  /// the first lanes of a row.
+  void addToGradient(mlir::Value gradient, RegisterTile tile,
+                     mlir::Value columns, int64_t lanes);
+  /// Stores the gradients of K and V of the head as rows.
+  void store();
+
+  const Operand &getKeys() const { return keys; }
+  const Operand &getValues() const { return values; }
+  /// What belongs to the head in the memory of something that has `row` words
+  /// per key.
+  mlir::Value ofHead(mlir::Value memory, int64_t row);
+  /// K of the head, in slabs.
+  mlir::Value getSlabs() { return ofHead(slabs, shape.headRow); }
+  /// The slabs of a row: their first lanes, their vectors and where they are in
+  /// `slabs`. A slab is as wide as the register tile of dQ, so that what one
+  /// loop over the keys reads lies together: in rows it would take a few sets
+  /// of the first cache alone.
+  void forEachSlab(
+      mlir::Value slabs,
+      llvm::function_ref<void(Index lane, int64_t vectors, mlir::Value slab)>
+          body);
+
+private:
+  void packSlabs(mlir::Value rows, Index count);
+  void storeGradient(const RowPart &part, int64_t row,
+                     llvm::ArrayRef<RowMap> maps, RowPoint &rowPoint,
+                     unsigned source, unsigned tensor);
+  void addColumnGradients();
+
+  BackwardItem &at;
+  KernelBuilder &kernel = at.kernel;
+  ArgumentBlock &arguments = at.arguments;
+  const BackwardLaunch &launch = at.launch;
+  const BackwardShape &shape = launch.shape;
+  const ScoreForm &form;
+  int64_t heads;
+  GradientRowPoint keyPoint, valuePoint;
+  mlir::Value rows;  ///< f32 rows of K, V, dK or dV
+  mlir::Value slabs; ///< of rows or of pairs of rows
+  Operand keys, values;
+};
+
+/// Q and dO of a block of queries.
+class QueryBlock {
+public:
+  /// Rows of a block: `rows` to contract along a row, `columns` to contract
+  /// along the queries.
+  struct Operand {
+    mlir::Value rows, columns;
+  };
+
+  QueryBlock(BackwardItem &at, const ScoreForm &form);
+
+  /// Stands at the query head of the item.
+  void enterHead() { point.enterHead(at.batch, at.head); }
+  /// Copies the queries of the block with their columns.
+  void copyQueries();
+  void copyOutputGradients();
+  /// Copies both, also as pairs of rows where products read those.
+  void load();
+  /// Asks for a cell's share of the rows that the block adds to when its cells
+  /// are done, and of those that the next block copies: after the last one, the
+  /// next tile's first.
+  void prefetchShare(Index group, Index panel);
+
+  const Operand &getQueries() const { return queries; }
+  const Operand &getOutputGradients() const { return outputGradients; }
+
+private:
+  BackwardItem &at;
+  const BackwardLaunch &launch = at.launch;
+  const BackwardShape &shape = launch.shape;
+  const ScoreForm &form;
+  RowPoint point;
+  Operand queries, outputGradients;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPACKING_H

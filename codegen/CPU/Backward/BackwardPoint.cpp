@@ -1,0 +1,177 @@
+//===- BackwardPoint.cpp - Where the backward emits score payloads --------===//
+
+#include "codegen/CPU/Backward/BackwardPoint.h"
+#include "codegen/Tiles/PiecewiseLinearTile.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// Where the point is
+//===----------------------------------------------------------------------===//
+
+Value BackwardPoint::index(OpBuilder &, pos::Side side) {
+  if (side == pos::Side::key)
+    return kernel.lanes(getKey());
+  return kernel.toI32(headPlace.toIndex(side, getQuery()));
+}
+
+Value BackwardPoint::tensorRow(OpBuilder &builder, pos::Side side) {
+  return side == pos::Side::key ? index(builder, side)
+                                : kernel.toI32(getQuery());
+}
+
+/// Under given positions of one side, rows of the other side past its end
+/// repeat the last one as well: no offset lies outside of those in use.
+Value BackwardPoint::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
+  if (!plan.hasPositions)
+    return index(builder, side);
+  Index last = headPlace.getLast(side);
+  if (side == pos::Side::query)
+    return headPlace.getCoord(side, kernel.min(getQuery(), last), axis);
+  Value rows =
+      arith::MinSIOp::create(kernel.builder, kernel.loc, kernel.lanes(getKey()),
+                             kernel.broadcast(kernel.toI32(last)));
+  SiteOperands::Number positions = headPlace.findPositions(side);
+  if (!positions)
+    return rows;
+  Index lane = kernel.mul(axis, arguments.getStride(*positions, 2));
+  Value base =
+      kernel.advance(headPlace.getPositions(*positions, 0), {lane}, kernel.i32);
+  Value stride =
+      kernel.broadcast(kernel.toI32(arguments.getStride(*positions, 1)));
+  return kernel.gather(
+      kernel.i32, base,
+      arith::MulIOp::create(kernel.builder, kernel.loc, rows, stride));
+}
+
+Index BackwardPoint::getCellPlace() {
+  return kernel.mul(
+      kernel.add(kernel.mul(at.row, at.launch.shape.vectors), at.vector),
+      kernel.width());
+}
+
+//===----------------------------------------------------------------------===//
+// Hoisted values
+//===----------------------------------------------------------------------===//
+
+Value BackwardPoint::getLaneCodes() {
+  return kernel.load(kernel.vi32, tables.getCode(pos::Side::key, getKey()));
+}
+
+Value BackwardPoint::getRowCode() {
+  return kernel.load(kernel.i32, tables.getCode(pos::Side::query, getQuery()));
+}
+
+Value BackwardPoint::loadHoisted(const Hoisted &hoisted, unsigned,
+                                 Value headStart) {
+  Type element = tables.getStoredType(hoisted);
+  Index lastQuery = headPlace.getLast(pos::Side::query);
+  switch (hoisted.form) {
+  case HoistForm::OffsetTable: {
+    if (operands.offsetRange)
+      return tables.loadAtOffsets(
+          hoisted, headStart, [&] { return getLaneCodes(); },
+          [&] { return getRowCode(); });
+    Index start = kernel.sub(kernel.add(at.firstKey, lastQuery), at.firstQuery);
+    Index inCell =
+        kernel.sub(kernel.add(operands.padding, at.getLane()), at.row);
+    return tables.load(hoisted,
+                       kernel.advance(headStart, {start, inCell}, element),
+                       kernel.width());
+  }
+  case HoistForm::QueryVector:
+    return tables.load(
+        hoisted,
+        kernel.advance(headStart, {kernel.min(getQuery(), lastQuery)}, element),
+        std::nullopt);
+  case HoistForm::KeyVector:
+    return tables.load(
+        hoisted, kernel.advance(headStart, {getKey()}, element),
+        kernel.sub(arguments.getSize(operands.key, 2), getKey()));
+  case HoistForm::HeadScalar:
+  case HoistForm::RowLaneTable:
+    break;
+  }
+  llvm_unreachable("not a table of a score payload");
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+bool BackwardPoint::wantsGradient(pos::HoistOp hoist) {
+  const Hoisted *hoisted = plan.find(hoist);
+  return hoisted && hoisted->wantsGradient;
+}
+
+bool BackwardPoint::wantsGradient(BlockArgument param) {
+  return plan.paramWantsGradient[param.getArgNumber()];
+}
+
+Value BackwardPoint::pullHingeSum(OpBuilder &, pos::HingeSumOp op,
+                                  Value cotangent) {
+  return hinges->pull(op, headPlace.head, getCellPlace(), cotangent);
+}
+
+bool BackwardPoint::wantsUnits(pos::HingeSumOp op) {
+  return plan.hinges[plan.findHinges(op)].wantsGradient;
+}
+
+void BackwardPoint::addToHoisted(OpBuilder &, pos::HoistOp hoist,
+                                 Value cotangent) {
+  for (HoistCotangent &known : cotangents)
+    if (known.hoist == hoist) {
+      known.value = kernel.addF(known.value, cotangent);
+      return;
+    }
+  cotangents.push_back({hoist, cotangent});
+}
+
+void BackwardPoint::addToRead(OpBuilder &builder, BlockArgument param,
+                              ValueRange indices, Value cotangent) {
+  if (scans.getSweep() == BackwardScans::Sweep::Totals)
+    return;
+  unsigned number = param.getArgNumber();
+  unsigned tensor = *operands.params[number];
+  Value sums = arguments.getAddress(*at.launch.readGradients[number],
+                                    {at.chunk, headPlace.batch, at.kvHead});
+  // The entry of a lane, or of all lanes, in row-major order. The batch may be
+  // smaller in a parameter than in the query; what was read outside of it was
+  // no element, and has no gradient.
+  auto add = [&](function_ref<Value(Value)> inLane, Value addend) {
+    Index entry = 0;
+    Value inside = kernel.constantI1(true);
+    for (auto [dim, index] : llvm::enumerate(indices)) {
+      Index extent = arguments.getSize(tensor, dim);
+      bool isBatch = index == batch(builder);
+      Index place = isBatch ? kernel.rem(headPlace.batch, extent)
+                            : Index(kernel.fromI32(inLane(index)));
+      if (!isBatch)
+        inside = kernel.both(
+            inside, kernel.compare(arith::CmpIPredicate::ult, place, extent));
+      entry = kernel.add(kernel.mul(entry, extent), place);
+    }
+    kernel.when(inside, [&] {
+      kernel.addToF64(kernel.advance(sums, {entry}, kernel.f64), addend);
+    });
+  };
+  if (llvm::none_of(indices.getTypes(), llvm::IsaPred<VectorType>)) {
+    add([](Value index) { return index; }, isa<VectorType>(cotangent.getType())
+                                               ? kernel.sumLanes(cotangent)
+                                               : cotangent);
+    return;
+  }
+  Value lanes = kernel.broadcast(cotangent);
+  kernel.loop(0, kernel.width(), 1, [&](Value lane) {
+    auto extract = [&](Value vector) -> Value {
+      if (!isa<VectorType>(vector.getType()))
+        return vector;
+      return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, vector,
+                                            lane);
+    };
+    add(extract, extract(lanes));
+  });
+}

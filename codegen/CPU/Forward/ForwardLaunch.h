@@ -1,0 +1,72 @@
+//===- ForwardLaunch.h - The main launch of a forward -----------*- C++ -*-===//
+//
+// Ties together the plan, the sizes and the operands of the main launch of the
+// forward, so that its parts agree on them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_FORWARD_FORWARDLAUNCH_H
+#define SEXTANT_CODEGEN_CPU_FORWARD_FORWARDLAUNCH_H
+
+#include "codegen/Rows/OffsetProducts.h"
+#include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tables/HoistTable.h"
+#include "codegen/Tiles/HeadPlace.h"
+#include "codegen/Tiles/RowParts.h"
+
+namespace sextant::codegen {
+
+/// The main launch of a forward: sizes that are fixed when its kernel is
+/// compiled, and numbers of `operands`.
+struct ForwardLaunch {
+  ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
+                mlir::Type element, llvm::ArrayRef<int64_t> headDims,
+                llvm::ArrayRef<int64_t> valueDims);
+
+  static constexpr int64_t leastPanels = 6;
+  /// Queries of an item, at most.
+  int64_t countQueries() const { return maxPanels * panel; }
+
+  const KernelPlan &plan;
+  mlir::Type element; ///< f32 or bf16
+  /// Products are dots of pairs of bf16.
+  bool pairs;
+  RowParts headParts; ///< of query and key: the operand, then columns
+  RowParts values;    ///< the value operands, side by side
+  int64_t headDim, valueDim;
+  /// The register tile: rows (keys, or columns of V) by vectors of queries.
+  int64_t rows, vectors, panel;
+  int64_t keys = 128;              ///< of a block
+  int64_t maxPanels = leastPanels; ///< of an item
+  /// Tiles of scores [keys][panel] in scratch memory, and how far apart.
+  int64_t scoreTiles = 1, scoreStride = 0;
+  /// 32-bit words of a row of Q, of K and V as products read them, and rows of
+  /// O^T; padded to vectors.
+  int64_t queryWords, keyWords, valueWords, outputRows;
+  /// K or V can never be used in place.
+  bool copiesKeys, copiesValues;
+
+  OffsetShape offsetShape;
+
+  KernelOperands operands;
+  SiteOperands sites;
+  llvm::SmallVector<unsigned> outputs;    ///< one per value
+  llvm::SmallVector<unsigned> offsetRows; ///< as plan.offsetProducts
+  unsigned lse = 0;
+  /// Of the softmax, for the backward, where it is wanted.
+  std::optional<unsigned> statistics;
+};
+
+/// Adds what every forward of the `pos.attention` reads: query, key, values,
+/// and `tables` with the rest of what payloads read.
+void addForwardReads(const Lowering &lowering, const HoistTables &tables,
+                     ForwardLaunch &launch, LaunchOperands &operands);
+
+/// Allocates the results of the `pos.attention` as what the launch writes, and
+/// completes the operands of `launch`.
+void addForwardWrites(const Lowering &lowering, ForwardLaunch &launch,
+                      LaunchOperands &operands);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_FORWARD_FORWARDLAUNCH_H

@@ -1,0 +1,254 @@
+//===- ForwardLoopNest.cpp - The loop nest of the forward -----------------===//
+
+#include "codegen/CPU/Forward/ForwardLoopNest.h"
+#include "codegen/CPU/Forward/ForwardCell.h"
+#include "codegen/CPU/Forward/ForwardOffsetBand.h"
+#include "codegen/CPU/Forward/ForwardPacking.h"
+#include "codegen/CPU/Forward/OnlineSoftmax.h"
+#include "codegen/CPU/Forward/PanelOutput.h"
+#include "codegen/Tiles/CacheTraffic.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+//===----------------------------------------------------------------------===//
+// Work items
+//===----------------------------------------------------------------------===//
+
+/// Panels of an item: up to `maxPanels`, fewer where a small problem would
+/// otherwise have few items, and such that the tiles of a head are even. Every
+/// item copies the keys and values again, so where they are copied items are
+/// larger, and it reads them again, so where they are too long for the second
+/// cache items have enough queries for the bytes that pass (CacheTraffic.h). A
+/// function of the shape only.
+static Index getPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
+                       const ForwardLaunch &launch) {
+  unsigned query = launch.sites.query;
+  Index perHead = kernel.ceilDiv(arguments.getSize(query, 2), launch.panel);
+  Index heads =
+      kernel.mul(arguments.getSize(query, 0), arguments.getSize(query, 1));
+  bool copies = launch.copiesKeys || launch.copiesValues || launch.pairs;
+  int64_t items = copies ? 32 : 96;
+  Index wanted = kernel.div(kernel.mul(perHead, heads), items);
+  int64_t bytes = launch.element.getIntOrFloatBitWidth() / 8;
+  int64_t cachedKeys =
+      secondCache / 2 / (bytes * (launch.headDim + launch.valueDim));
+  Value isLong =
+      kernel.less(cachedKeys, arguments.getSize(launch.sites.key, 2));
+  int64_t enough = llvm::divideCeil(getLeastQueries(bytes), launch.panel);
+  Index least = kernel.select(isLong, enough, 1);
+  wanted = kernel.min(kernel.max(wanted, least), launch.maxPanels);
+  Index tiles = kernel.max(kernel.ceilDiv(perHead, wanted), 1);
+  return kernel.max(kernel.ceilDiv(perHead, tiles), 1);
+}
+
+/// Items are tiles of queries of the heads of the batch.
+static ItemSpace getItems(KernelBuilder &kernel, ArgumentBlock &arguments,
+                          const ForwardLaunch &launch) {
+  unsigned query = launch.sites.query;
+  Index rows = kernel.mul(getPanels(kernel, arguments, launch), launch.panel);
+  return ItemSpace(kernel, {kernel.mul(arguments.getSize(query, 0),
+                                       arguments.getSize(query, 1)),
+                            kernel.ceilDiv(arguments.getSize(query, 2), rows)});
+}
+
+//===----------------------------------------------------------------------===//
+// The loop nest of an item
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Writes one item at the insertion point of `kernel`.
+class ForwardLoopNest {
+  using Values = KernelBuilder::Values;
+
+  KernelBuilder &kernel;
+  const ForwardLaunch &launch;
+  ForwardItem item;
+  ForwardPacking packing;
+  TileMask mask;
+  ScanSweep sweep;
+  ForwardCell cell;
+  RowBuckets buckets;
+  OnlineSoftmax softmax;
+  PanelOutput output;
+  ForwardOffsetBand band;
+  Value keys, values; ///< rows of the block
+
+public:
+  ForwardLoopNest(KernelBuilder &kernel, ArgumentBlock &arguments,
+                  const ForwardLaunch &launch, ScratchLayout &layout,
+                  Value memory)
+      : kernel(kernel), launch(launch),
+        item(kernel, arguments, launch, layout, memory), packing(item),
+        mask(kernel, arguments, item.point, launch.plan, launch.sites),
+        sweep(item), cell(item, sweep), buckets(item), softmax(item, buckets),
+        output(item), band(item) {}
+
+  /// `outer` counts heads of all elements of the batch; `tile` the tiles of a
+  /// head, of `panels` panels each.
+  void emit(Index outer, Index tile, Index panels) {
+    enterHead(outer);
+    Index capacity = kernel.mul(panels, launch.panel);
+    Index queries = item.arguments.getSize(launch.sites.query, 2);
+    item.firstQuery = kernel.mul(tile, capacity);
+    item.queryCount =
+        kernel.min(capacity, kernel.sub(queries, item.firstQuery));
+    item.panelCount = kernel.ceilDiv(item.queryCount, launch.panel);
+    packQueries();
+
+    Index keyRows = item.arguments.getSize(launch.sites.key, 2);
+    TileSide rows = mask.enter(pos::Side::query, item.firstQuery,
+                               item.queryCount, launch.countQueries());
+    kernel.loop(0, keyRows, launch.keys, [&](Value step) {
+      item.firstKey = sweep.inOrder(step, keyRows, launch.keys);
+      item.keyCount =
+          kernel.min(launch.keys, kernel.sub(keyRows, item.firstKey));
+      TileSide blockKeys =
+          mask.enter(pos::Side::key, item.firstKey, item.keyCount, launch.keys);
+      kernel.when(getPossible(kernel, mask.classify(rows, blockKeys)),
+                  [&] { emitBlock(blockKeys); });
+    });
+    kernel.loop(0, item.panelCount, 1, [&](Value panel) {
+      item.enterPanel(panel, kernel.mul(panel, launch.panel));
+      buckets.addToOutput();
+      softmax.store();
+      output.store();
+    });
+  }
+
+private:
+  void enterHead(Index outer) {
+    Index heads = item.arguments.getSize(launch.sites.query, 1);
+    item.enterHead(kernel.div(outer, heads), kernel.rem(outer, heads));
+    item.point.enterHead(item.batch, item.head);
+    item.point.setKeyHead(item.kvHead);
+    for (pos::RowOperand operand :
+         {pos::RowOperand::query, pos::RowOperand::key, pos::RowOperand::value})
+      packing.enterHead(operand);
+  }
+
+  void packQueries() {
+    packing.packPositions(item.point,
+                          kernel.mul(item.panelCount, launch.panel));
+    Index vectors = kernel.mul(item.panelCount, launch.vectors);
+    kernel.loop(0, vectors, 1, [&](Value vector) {
+      item.panel = kernel.div(vector, launch.vectors);
+      Index lane =
+          kernel.mul(kernel.rem(vector, launch.vectors), kernel.width());
+      Index first = kernel.mul(vector, kernel.width());
+      packing.packQueries(lane, kernel.add(item.firstQuery, first));
+      softmax.clear(lane);
+      sweep.clear(lane);
+      output.clear(lane);
+    });
+    band.packQueries();
+    buckets.clear();
+  }
+
+  void emitBlock(const TileSide &blockKeys) {
+    keys = packing.prepareKeys();
+    values = packing.prepareValues();
+    kernel.loop(0, item.panelCount, 1, [&](Value panel) {
+      item.enterPanel(panel, kernel.mul(panel, launch.panel));
+      TileSide rows = mask.enter(pos::Side::query, item.firstRow, item.rowCount,
+                                 launch.panel);
+      TileClass tile = mask.classify(rows, blockKeys);
+      kernel.when(getPossible(kernel, tile), [&] { emitPanel(rows, tile); });
+    });
+  }
+
+  void emitPanel(const TileSide &rows, const TileClass &block) {
+    Values carried = softmax.loadMaxima();
+    if (launch.plan.mask) { // the range of keys that some query may see
+      carried.push_back(kernel.constantI64(launch.keys));
+      carried.push_back(kernel.constantI64(0));
+    }
+    cell.enterPanel();
+    band.enterPanel();
+    Values last = kernel.loop(
+        0, item.keyCount, launch.rows, carried,
+        [&](Value step, ValueRange values) -> Values {
+          Index group = sweep.inOrder(step, item.keyCount, launch.rows);
+          packing.prefetchShare(
+              kernel.add(kernel.mul(item.panel, item.keyCount), step),
+              kernel.mul(item.panelCount, item.keyCount));
+          ValueRange maxima = values.take_front(launch.vectors);
+          if (!launch.plan.mask)
+            return emitGroup(group, maxima, TileClass());
+          return emitMasked(group, values, rows, block);
+        });
+    ValueRange maxima = ValueRange(last).take_front(launch.vectors);
+    if (!launch.plan.mask)
+      return emitSoftmax(maxima, 0, item.keyCount);
+    Index low = last[launch.vectors];
+    Index high = kernel.min(last[launch.vectors + 1], item.keyCount);
+    kernel.when(kernel.less(low, high),
+                [&] { emitSoftmax(maxima, low, high); });
+  }
+
+  /// A group of keys of which the panel's queries may see none; with the range
+  /// of keys that they may see.
+  Values emitMasked(Index group, ValueRange carried, const TileSide &rows,
+                    const TileClass &block) {
+    ValueRange maxima = carried.take_front(launch.vectors);
+    Index low = carried[launch.vectors], high = carried[launch.vectors + 1];
+    TileClass tile = mask.classify(
+        rows, mask.enter(pos::Side::key, kernel.add(item.firstKey, group),
+                         launch.rows, launch.rows));
+    if (block.certain && tile.certain)
+      tile.certain = kernel.either(block.certain, tile.certain);
+    Value isPossible = getPossible(kernel, tile);
+    Values next = kernel.choose(
+        isPossible, maxima.getTypes(),
+        [&] { return emitGroup(group, maxima, tile); },
+        [&] {
+          cell.hide(group);
+          return Values(maxima);
+        });
+    next.push_back(
+        kernel.value(kernel.select(isPossible, kernel.min(low, group), low)));
+    Index end = kernel.max(high, kernel.add(group, launch.rows));
+    next.push_back(kernel.value(kernel.select(isPossible, end, high)));
+    return next;
+  }
+
+  Values emitGroup(Index group, ValueRange maxima, const TileClass &tile) {
+    band.emit(group);
+    return cell.emit(group, keys, maxima, tile);
+  }
+
+  void emitSoftmax(ValueRange maxima, Index low, Index high) {
+    output.update(values, softmax.update(maxima, low, high), low, high);
+  }
+};
+} // namespace
+
+void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
+                                  const ForwardLaunch &launch) {
+  ScratchLayout layout;
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return getItems(kernel, arguments, launch);
+  };
+  // Called after `run`, which hands the memory out.
+  auto bytes = [&](KernelBuilder &kernel, ArgumentBlock &arguments) -> Index {
+    Index end = RowBuckets::getEnd(kernel, arguments, launch, layout,
+                                   launch.plan.weightedRows.size());
+    return kernel.mul(end, 4);
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value memory) {
+    Index panels = getPanels(kernel, arguments, launch);
+    Index tiles = kernel.ceilDiv(arguments.getSize(launch.sites.query, 2),
+                                 kernel.mul(panels, launch.panel));
+    items.forEach([&](const Item &item) {
+      // The last tile of a head first: under a causal mask it is the longest.
+      Index tile = kernel.sub(kernel.sub(tiles, 1), item[1]);
+      ForwardLoopNest emitter(kernel, arguments, launch, layout, memory);
+      emitter.emit(item[0], tile, panels);
+    });
+  };
+  createKernel(lowering, suffix, launch.operands, lowering.target,
+               {items, bytes, run});
+}

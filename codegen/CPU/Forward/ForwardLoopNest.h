@@ -1,0 +1,33 @@
+//===- ForwardLoopNest.h - The loop nest of the forward ---------*- C++ -*-===//
+//
+// Lanes are queries. One work item is a tile of queries of one head, cut into
+// panels of one register tile's width:
+//
+//   Q: packed as Q^T, panel by panel, the scale folded in
+//   for each block of keys that the item's queries are not all hidden from:
+//     K, V: used in place where rows lie one behind the other, else copied:
+//     the strides of products are constants
+//     for each panel:
+//       for each group of keys: S = K Q^T, score payload, mask, running maximum
+//       P = exp2(S - maximum), its sum
+//       O^T = O^T * alpha + V^T P
+//   O^T: divided by the sum, transposed into rows
+//
+// Scores are in base 2 from the score payload on, so that P is one exp2.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CPU_FORWARD_FORWARDLOOPNEST_H
+#define SEXTANT_CODEGEN_CPU_FORWARD_FORWARDLOOPNEST_H
+
+#include "codegen/CPU/Forward/ForwardLaunch.h"
+
+namespace sextant::codegen {
+
+/// Adds the kernel.
+void createForwardKernel(const Lowering &lowering, llvm::StringRef suffix,
+                         const ForwardLaunch &launch);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CPU_FORWARD_FORWARDLOOPNEST_H

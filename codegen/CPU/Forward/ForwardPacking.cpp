@@ -1,0 +1,230 @@
+//===- ForwardPacking.cpp - Operands as the forward's products read them --===//
+
+#include "codegen/CPU/Forward/ForwardPacking.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+ForwardPacking::ForwardPacking(ForwardItem &item)
+    : item(item), kernel(item.kernel), arguments(item.arguments),
+      launch(item.launch), queryPoint(kernel, arguments, launch.plan,
+                                      launch.sites, pos::RowOperand::query),
+      keyPoint(kernel, arguments, launch.plan, launch.sites,
+               pos::RowOperand::key),
+      valuePoint(kernel, arguments, launch.plan, launch.sites,
+                 pos::RowOperand::value) {
+  const VectorTarget &target = kernel.target;
+  ScratchLayout &layout = item.layout;
+  rows = layout.reserve(target.width * launch.keyWords);
+  keys = layout.reserve(launch.keys * launch.keyWords);
+  values = layout.reserve(
+      launch.keys * getCopiedRowWords(target, launch.valueDim, launch.pairs));
+  pairs =
+      layout.reserve(launch.pairs ? launch.keys / 2 * launch.valueWords : 0);
+  mappedRow = layout.reserve(llvm::alignTo(
+      std::max(launch.headDim, launch.valueDim), 2 * target.width));
+  positions = layout.reserve(ForwardPoint::packedAxes * launch.countQueries());
+}
+
+void ForwardPacking::enterHead(pos::RowOperand operand) {
+  if (operand == pos::RowOperand::query)
+    return queryPoint.enterHead(item.batch, item.head);
+  RowPoint &point = operand == pos::RowOperand::key ? keyPoint : valuePoint;
+  point.enterHead(item.batch, item.kvHead);
+}
+
+//===----------------------------------------------------------------------===//
+// Queries
+//===----------------------------------------------------------------------===//
+
+void ForwardPacking::packQueries(Index lane, Index first) {
+  int64_t width = kernel.width();
+  unsigned query = launch.sites.query;
+  Index step = arguments.getStride(query, 3);
+  bool converts = launch.element.isBF16() && !launch.pairs;
+  bool mustCopy = !launch.plan.queryRows.empty() || converts ||
+                  !launch.headParts.isSingle() ||
+                  (launch.pairs && launch.headDim % 2 != 0);
+  Value copied = item.at(rows);
+  auto copy = [&] {
+    RowCopy copy;
+    copy.tensor = query;
+    copy.batch = item.batch;
+    copy.head = item.head;
+    copy.first = first;
+    copy.count = width;
+    copy.dim = launch.headParts.get().front().dim;
+    copy.maps = launch.plan.queryRows;
+    copy.point = &queryPoint;
+    copy.to = copied;
+    copy.rowWords = launch.keyWords;
+    copy.pairs = launch.pairs;
+    copy.mappedRow = item.at(mappedRow);
+    emitHeadCopy(kernel, arguments, launch.plan, launch.sites,
+                 pos::RowOperand::query, launch.headParts, copy,
+                 launch.element);
+  };
+  Value isCopied = mustCopy ? kernel.constantI1(true) : kernel.differ(step, 1);
+  kernel.when(isCopied, copy);
+  Index last = kernel.sub(arguments.getSize(query, 2), 1);
+  SmallVector<Value> pointers;
+  for (int64_t row = 0; row < width; ++row)
+    pointers.push_back(kernel.selectF(
+        isCopied, kernel.advance(copied, {row * launch.keyWords}),
+        arguments.getAddress(query,
+                             {item.batch, item.head,
+                              kernel.min(kernel.add(first, row), last)})));
+
+  // A row of units is a row of bf16 seen as f32.
+  packTransposed(kernel, pointers, launch.queryWords, launch.panel,
+                 item.ofPanel(item.query, launch.queryWords, lane),
+                 item.form.queryFactor);
+}
+
+void ForwardPacking::packPositions(ForwardPoint &point, Index count) {
+  point.packPositions(item.firstQuery, count, launch.countQueries(),
+                      item.at(positions));
+}
+
+void codegen::packTransposed(KernelBuilder &kernel, ArrayRef<Value> rows,
+                             int64_t words, int64_t panel, Value to,
+                             double factor) {
+  forParts(kernel, words, kernel.width(), [&](Index word, int64_t count) {
+    SmallVector<Value> vectors;
+    for (Value row : rows)
+      vectors.push_back(
+          kernel.loadPart(kernel.vf32, kernel.advance(row, {word}), count));
+    KernelBuilder::Values columns = kernel.transpose(vectors);
+    for (int64_t k = 0; k < count; ++k) {
+      Value column = columns[k];
+      if (factor != 1.0)
+        column = kernel.mulF(column, kernel.splatF32(factor));
+      kernel.storeVector(column, to, {kernel.mul(word, panel), k * panel});
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Keys and values
+//===----------------------------------------------------------------------===//
+
+/// Rows of a block as products read them, `rowWords` apart and a multiple of
+/// `multiple` of them, of which those past the end repeat the last row: in
+/// place where they lie so, else copied.
+Value ForwardPacking::prepareRows(unsigned tensor, int64_t dim,
+                                  ArrayRef<RowMap> maps, RowPoint &point,
+                                  bool alwaysCopies, int64_t multiple,
+                                  int64_t to, int64_t rowWords) {
+  RowCopy copy;
+  copy.tensor = tensor;
+  copy.batch = item.batch;
+  copy.head = item.kvHead;
+  copy.first = item.firstKey;
+  copy.count = kernel.roundUp(item.keyCount, multiple);
+  copy.dim = dim;
+  copy.maps = maps;
+  copy.point = &point;
+  copy.to = item.at(to);
+  copy.rowWords = rowWords;
+  copy.pairs = launch.pairs;
+  copy.mappedRow = item.at(mappedRow);
+  auto emitCopy = [&] {
+    if (tensor != launch.sites.key)
+      return emitRowCopy(kernel, arguments, copy, launch.element);
+    return emitHeadCopy(kernel, arguments, launch.plan, launch.sites,
+                        pos::RowOperand::key, launch.headParts, copy,
+                        launch.element);
+  };
+  Value mustCopy = kernel.constantI1(alwaysCopies);
+  auto copyUnlessEqual = [&](Index a, Index b) {
+    Value differs = kernel.differ(a, b);
+    mustCopy = kernel.either(mustCopy, differs);
+  };
+  copyUnlessEqual(arguments.getStride(tensor, 3), 1);
+  copyUnlessEqual(arguments.getStride(tensor, 2),
+                  copy.rowWords * (launch.pairs ? 2 : 1));
+  if (multiple != 1)
+    copyUnlessEqual(kernel.rem(item.keyCount, multiple), 0);
+  kernel.when(mustCopy, [&] { emitCopy(); });
+  Value inPlace =
+      arguments.getAddress(tensor, {item.batch, item.kvHead, item.firstKey});
+  return kernel.selectF(mustCopy, copy.to, inPlace);
+}
+
+Value ForwardPacking::prepareKeys() {
+  return prepareRows(launch.sites.key, launch.headParts.get().front().dim,
+                     launch.plan.keyRows, keyPoint, launch.copiesKeys,
+                     launch.rows, keys, launch.keyWords);
+}
+
+Value ForwardPacking::prepareValues() {
+  int64_t rowWords =
+      getCopiedRowWords(kernel.target, launch.valueDim, launch.pairs);
+  Value first;
+  for (auto [part, tensor] :
+       llvm::zip_equal(launch.values.get(), launch.sites.values)) {
+    int64_t firstWord = launch.pairs ? part.first / 2 : part.first;
+    Value rows = prepareRows(tensor, part.dim, launch.plan.valueRows,
+                             valuePoint, launch.copiesValues, /*multiple=*/1,
+                             values + firstWord, rowWords);
+    if (part.first == 0)
+      first = rows;
+  }
+  return launch.pairs ? interleaveRows(first, rowWords) : first;
+}
+
+/// Of pairs neighbours of the contraction with V are rows: they are interleaved
+/// two by two. The partner of an odd last row is that row again, its P is zero.
+Value ForwardPacking::interleaveRows(Value rows, int64_t rowWords) {
+  Value to = item.at(pairs);
+  int64_t lanes = 2 * kernel.width();
+  Index last = kernel.sub(item.keyCount, 1);
+  kernel.loop(0, item.keyCount, 2, [&](Value row) {
+    Value first = kernel.advance(rows, {kernel.mul(row, rowWords)});
+    Index next = kernel.min(kernel.add(row, 1), last);
+    Value second = kernel.advance(rows, {kernel.mul(next, rowWords)});
+    Value target =
+        kernel.advance(to, {kernel.mul(kernel.div(row, 2), launch.valueWords)});
+    auto type = VectorType::get(lanes, kernel.bf16);
+    for (int64_t lane = 0; lane < launch.valueDim; lane += lanes) {
+      int64_t count = std::min(lanes, launch.valueDim - lane);
+      auto load = [&](Value row) {
+        return kernel.loadPart(type, kernel.advance(row, {lane}, kernel.bf16),
+                               count);
+      };
+      auto [low, high] = kernel.interleave(load(first), load(second));
+      kernel.storeVector(low, target, {lane});
+      kernel.storeVector(high, target, {lane + kernel.width()});
+    }
+  });
+  return to;
+}
+
+void ForwardPacking::prefetchShare(Index part, Index all) {
+  bool isLeftward = launch.plan.isLeftward();
+  Index length = arguments.getSize(launch.sites.key, 2);
+  Index next = isLeftward ? kernel.sub(item.firstKey, launch.keys)
+                          : kernel.add(item.firstKey, launch.keys);
+  Index begin = isLeftward
+                    ? kernel.mul(kernel.div(kernel.sub(length, 1), launch.keys),
+                                 launch.keys)
+                    : Index(0);
+  Value exists = isLeftward ? kernel.less(-1, next) : kernel.less(next, length);
+  RowPrefetch rows;
+  rows.outer = {item.batch, item.kvHead};
+  rows.first = kernel.select(exists, next, begin);
+  rows.count = launch.keys;
+  rows.part = kernel.div(part, launch.rows);
+  rows.parts = kernel.ceilDiv(all, launch.rows);
+  auto ask = [&](unsigned tensor, int64_t dim) {
+    rows.tensor = tensor;
+    rows.dim = dim;
+    prefetchRows(kernel, arguments, rows);
+  };
+  ask(launch.sites.key, launch.headParts.get().front().dim);
+  for (auto [value, tensor] :
+       llvm::zip_equal(launch.values.get(), launch.sites.values))
+    ask(tensor, value.dim);
+}

@@ -1,0 +1,26 @@
+//===- Delta.h - What the backward needs of the softmax ---------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_ROWS_DELTA_H
+#define SEXTANT_CODEGEN_ROWS_DELTA_H
+
+#include "codegen/Emit/Lowering.h"
+#include "codegen/Tiles/BackwardShape.h"
+
+namespace sextant::codegen {
+
+/// What the main kernel needs of each query row, [B, H, padded rows] x f32: see
+/// BackwardLaunch.h.
+struct RowStatistics {
+  mlir::Value negativeShift, inverseSum, negativeDelta;
+};
+
+/// delta: the statistics of `paddedRows` rows (type index) of each head.
+/// `termPartials`, partial sums [chunks, B, H, entries] of the gradient of the
+/// term that a row's log-sum-exp has beyond that of its scores, or null, gets
+/// the gradient of the log-sum-exp in its last chunk.
+RowStatistics launchDelta(const Lowering &lowering, const BackwardShape &shape,
+                          mlir::Value paddedRows, mlir::Value termPartials);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_ROWS_DELTA_H

@@ -1,0 +1,204 @@
+//===- OffsetTableRows.cpp - Rows of offsets that a table holds -----------===//
+//
+// The row of an offset is that of the table at the payload's index, or zeros if
+// there is no such row: a product with it is replaced by NaN where it is read.
+// The gradient of a row of the table is the sum of those of its offsets.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/Rows/OffsetPoint.h"
+#include "codegen/Tables/PayloadCall.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+static constexpr int64_t block = OffsetShape::block;
+
+namespace {
+/// A table [rows, dim], or with `columns` [dim, rows] or [H dim, rows], as an
+/// operand of a kernel.
+struct OffsetTable {
+  OffsetTable(const Lowering &lowering, size_t number, const OffsetShape &shape)
+      : product(lowering.plan.offsetProducts[number]), shape(shape) {
+    pos::SitesOwnerInterface owner = lowering.plan.owner;
+    tensor = owner.getParamOperands()[product.table.param];
+  }
+
+  const OffsetProduct &product;
+  const OffsetShape &shape;
+  Value tensor;
+
+  Index countRows(ArgumentBlock &arguments, unsigned table) const {
+    return arguments.getSize(table, product.table.columns ? 1 : 0);
+  }
+  /// Whether heads share the table.
+  Value isShared(KernelBuilder &kernel, ArgumentBlock &arguments,
+                 unsigned table) const {
+    if (!product.table.columns)
+      return kernel.equal(0, 0);
+    return kernel.equal(arguments.getSize(table, 0), shape.dim);
+  }
+  /// Lane 0 of a row of a head, and the elements from lane to lane.
+  std::pair<Value, Index> getRow(KernelBuilder &kernel,
+                                 ArgumentBlock &arguments, unsigned table,
+                                 Index head, Index row) const {
+    if (!product.table.columns)
+      return {arguments.getAddress(table, {row}),
+              arguments.getStride(table, 1)};
+    Index part = kernel.select(isShared(kernel, arguments, table), 0,
+                               kernel.mul(head, shape.dim));
+    return {arguments.getAddress(table, {part, row}),
+            arguments.getStride(table, 0)};
+  }
+  /// Emits the row of the table at the point, which may not exist.
+  Index emitIndex(KernelBuilder &kernel, OffsetPoint &point) const {
+    llvm::SetVector<Operation *> ops;
+    point.collect(product.index, ops);
+    PayloadEmitter emitter(kernel.builder, point);
+    Value index = callOps(kernel, emitter, ops.getArrayRef(), product.index);
+    return index ? kernel.fromI32(index) : Index(0);
+  }
+  /// Whether the table has the row.
+  Value exists(KernelBuilder &kernel, ArgumentBlock &arguments, unsigned table,
+               Index row) const {
+    return kernel.compare(arith::CmpIPredicate::ult, row,
+                          countRows(arguments, table));
+  }
+};
+} // namespace
+
+/// Copies `dim` elements, `step` apart, and fills the row up with zeros.
+static void copyRow(KernelBuilder &kernel, Value from, Index step,
+                    const OffsetShape &shape, Value to) {
+  auto contiguous = [&] {
+    for (int64_t lane = 0; lane < shape.row; lane += shape.width) {
+      int64_t count = std::clamp<int64_t>(shape.dim - lane, 0, shape.width);
+      Value part = count ? kernel.loadPart(kernel.vf32,
+                                           kernel.advance(from, {lane}), count)
+                         : kernel.splatF32(0.0);
+      kernel.storeVector(part, to, {lane});
+    }
+  };
+  auto strided = [&] {
+    for (int64_t lane = 0; lane < shape.row; lane += shape.width)
+      kernel.storeVector(kernel.splatF32(0.0), to, {lane});
+    kernel.loop(0, shape.dim, 1, [&](Value lane) {
+      kernel.store(kernel.loadF32(from, {kernel.mul(lane, step)}),
+                   kernel.advance(to, {lane}));
+    });
+  };
+  kernel.when(kernel.equal(step, 1), contiguous, strided);
+}
+
+Value sextant::codegen::launchTakenRows(const Lowering &lowering, size_t number,
+                                        const OffsetShape &shape, Value entries,
+                                        Value seen) {
+  OffsetTable table(lowering, number, shape);
+  LaunchOperands operands;
+  unsigned flags = operands.read(seen);
+  unsigned source = operands.read(table.tensor);
+  PointLayout layout =
+      addPointOperands(lowering, operands, [](unsigned) { return false; });
+  Value heads = lowering.getDim(getOwnerOperands(lowering.plan.owner).query, 1);
+  constexpr int64_t dynamic = ShapedType::kDynamic;
+  auto type = RankedTensorType::get({dynamic, dynamic, shape.row},
+                                    lowering.builder.getF32Type());
+  Value result = lowering.allocate(type, {heads, entries, Value()});
+  unsigned target = operands.write(result);
+
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(flags, 0)});
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
+    OffsetPoint point(kernel, arguments, layout, lowering.plan);
+    auto emitEntry = [&](Index entry, Value isSeen) {
+      point.moveToEntry(shape, entry);
+      Index row = table.emitIndex(kernel, point);
+      Value isTaken =
+          kernel.both(isSeen, table.exists(kernel, arguments, source, row));
+      kernel.loop(0, arguments.getSize(target, 0), 1, [&](Value head) {
+        Value to = arguments.getAddress(target, {head, entry});
+        kernel.when(
+            isTaken,
+            [&] {
+              auto [from, step] =
+                  table.getRow(kernel, arguments, source, head, row);
+              copyRow(kernel, from, step, shape, to);
+            },
+            [&] {
+              for (int64_t lane = 0; lane < shape.row; lane += shape.width)
+                kernel.storeVector(kernel.splatF32(0.0), to, {lane});
+            });
+      });
+    };
+    items.forEach([&](const Item &item) {
+      Index first = kernel.mul(item[0], block);
+      Value isSeen = isBlockSeen(kernel, arguments, flags, item[0]);
+      kernel.loop(first, kernel.add(first, block), 1,
+                  [&](Value entry) { emitEntry(entry, isSeen); });
+    });
+  };
+  operands.launch(lowering, getOffsetSuffix("rows", number),
+                  {items, noScratch, run});
+  return result;
+}
+
+void sextant::codegen::launchTakenPullback(const Lowering &lowering,
+                                           size_t number,
+                                           const OffsetShape &shape, Value seen,
+                                           Value rows, Value tableGradient) {
+  OffsetTable table(lowering, number, shape);
+  LaunchOperands operands;
+  unsigned flags = operands.read(seen);
+  unsigned source = operands.read(rows);
+  PointLayout layout =
+      addPointOperands(lowering, operands, [](unsigned) { return false; });
+  unsigned target = operands.write(tableGradient);
+  int64_t vectors = llvm::divideCeil(shape.dim, shape.width);
+
+  // Heads that share a table are one item, in order; a vector of lanes each.
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    Index parts = kernel.select(table.isShared(kernel, arguments, target), 1,
+                                arguments.getSize(source, 0));
+    return ItemSpace(kernel, {parts, Index(vectors)});
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
+    OffsetPoint point(kernel, arguments, layout, lowering.plan);
+    auto addEntry = [&](Index head, Index first, Index entry) {
+      point.moveToEntry(shape, entry);
+      Index row = table.emitIndex(kernel, point);
+      kernel.when(table.exists(kernel, arguments, target, row), [&] {
+        auto [to, step] = table.getRow(kernel, arguments, target, head, row);
+        Value base = to;
+        Index apart = step;
+        Value from = arguments.getAddress(source, {head, entry, first});
+        Index count = kernel.min(shape.width, kernel.sub(shape.dim, first));
+        kernel.loop(0, count, 1, [&](Value lane) {
+          Index place = kernel.mul(kernel.add(first, lane), apart);
+          kernel.addToF64(kernel.advance(base, {place}, kernel.f64),
+                          kernel.loadF32(from, {lane}));
+        });
+      });
+    };
+    items.forEach([&](const Item &item) {
+      Index first = kernel.mul(item[1], shape.width);
+      Index last =
+          kernel.select(table.isShared(kernel, arguments, target),
+                        arguments.getSize(source, 0), kernel.add(item[0], 1));
+      kernel.loop(item[0], last, 1, [&](Value head) {
+        kernel.loop(0, arguments.getSize(flags, 0), 1, [&](Value number) {
+          Index entry = kernel.mul(number, block);
+          kernel.when(isBlockSeen(kernel, arguments, flags, number), [&] {
+            kernel.loop(entry, kernel.add(entry, block), 1,
+                        [&](Value at) { addEntry(head, first, at); });
+          });
+        });
+      });
+    });
+  };
+  operands.launch(lowering, getOffsetSuffix("table", number),
+                  {items, noScratch, run});
+}
