@@ -13,11 +13,24 @@ import torch
 import torch.nn.functional as F
 
 
-def start(length, dim, base=10000.0, factor=1.0, dtype=torch.float64):
-    """RoPE's state [length, dim / 2], complex; ``factor`` divides positions (linear)."""
-    rates = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-    angles = torch.arange(length, dtype=torch.float64)[:, None] / factor * rates
-    return torch.polar(torch.ones_like(angles), angles).to(_complex(dtype))
+def start(length, dim, base=10000.0, scaling="none", factor=1.0, train_length=0, dtype=torch.float64):
+    """RoPE's state [length, dim / 2], complex. ``scaling`` is that of RoPE beyond the
+    length of training: `none`, `linear`, `ntk`, or `yarn` (Peng et al. 2023), whose
+    temperature makes the state longer than 1."""
+    pair = torch.arange(dim // 2, dtype=torch.float64)
+    if scaling == "ntk":
+        base = base * factor ** (dim / (dim - 2))
+    rates, size = base ** (-2 * pair / dim), 1.0
+    if scaling == "linear":
+        rates = rates / factor
+    elif scaling == "yarn":
+        turns = lambda r: dim * math.log(train_length / (2 * math.pi * r)) / (2 * math.log(base))  # noqa: E731
+        low, high = max(math.floor(turns(32)), 0), min(math.ceil(turns(1)), dim - 1)
+        ramp = ((pair - low) / (high - low or 0.001)).clamp(0, 1)
+        rates = rates * (1 - ramp + ramp / factor)
+        size = max(0.1 * math.log(factor) + 1, 1.0)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    return torch.polar(torch.full_like(angles, size), angles).to(_complex(dtype))
 
 
 def parameters(heads, width, hidden=48, dtype=torch.float64, drawn=True):
@@ -156,15 +169,16 @@ def paper_layer(e, contextualised, output, params, attention=True, equivariant=T
 
 class InModel:
     """What `plain_gpt.forward` calls, in the released form: parameters by layer. With
-    ``attention`` or ``mlp`` off that update does not act."""
+    ``attention`` or ``mlp`` off that update does not act. ``begins``: settings of
+    `start`."""
 
-    def __init__(self, params, attention=True, mlp=True, base=10000.0, factor=1.0):
-        self.params, self.z = params, None
-        self.attention, self.mlp, self.base, self.factor = attention, mlp, base, factor
+    def __init__(self, params, attention=True, mlp=True, **begins):
+        self.params, self.z, self.begins = params, None, begins
+        self.attention, self.mlp = attention, mlp
 
     def attend(self, layer, q, k, v):
         if layer == 0:
-            z = start(q.shape[2], q.shape[3], self.base, self.factor, q.dtype)
+            z = start(q.shape[2], q.shape[3], dtype=q.dtype, **self.begins)
             self.z = z.expand(*q.shape[:2], -1, -1)
         out, contextualised, _ = tape(q, k, v, self.z)
         if self.attention:

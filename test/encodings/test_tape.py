@@ -53,6 +53,19 @@ def test_at_the_start_it_is_rope_bit_for_bit():
     )
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"base": 500.0, "scaling": "linear"}, {"scaling": "ntk"}, {"scaling": "yarn", "train_length": 24}]
+)
+def test_it_starts_as_rope_however_that_is_scaled(settings):
+    """Literals of a definition are f32 in the reference: 6e-8 of angles up to 40."""
+    q, k, v, *_ = drawn(1, 2, 40, 40, 32, torch.float64)
+    settings = {**settings, "factor": 4.0} if settings else {}
+    z = tape_model.start(40, 32, **settings).expand(1, 2, -1, -1)
+    use = f"rope({', '.join(f'{n}={v}' for n, v in settings.items())})"
+    want = sextant.attention(q, k, v, ["causal", use], target="reference")
+    torch.testing.assert_close(tape_model.tape(q, k, v, z)[0], want, atol=1e-5, rtol=0)
+
+
 def test_a_state_of_grouped_keys_is_refused():
     q, _, _, zr, zi = drawn(1, 4, 9, 9, 8, torch.float32)
     k = v = torch.randn(1, 2, 9, 8)
