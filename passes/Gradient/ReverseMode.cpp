@@ -28,7 +28,7 @@ public:
   BlockCotangents(Block &block, ValueRange inputs) {
     active.insert(inputs.begin(), inputs.end());
     for (Operation &op : block)
-      if (!op.hasTrait<nn::OpTrait::StopsGradients>() &&
+      if (!op.hasTrait<nn::StopsGradients>() &&
           llvm::any_of(op.getOperands(),
                        [&](Value v) { return active.contains(v); }))
         for (Value result : op.getResults())

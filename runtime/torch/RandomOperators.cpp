@@ -102,7 +102,7 @@ template <typename Element>
 static void fill(const Tensor &tensor, const Stream &stream, double p,
                  Element one) {
   // Rounded to a multiple of 2^-32; 1 is above every word.
-  auto threshold = static_cast<uint64_t>(std::ldexp(p, 32) + 0.5);
+  auto threshold = static_cast<uint64_t>(std::llround(std::ldexp(p, 32)));
   Filling<Element> filling{stream, threshold,
                            static_cast<Element *>(tensor.data),
                            tensor.elements(), one};

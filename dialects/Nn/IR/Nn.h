@@ -19,14 +19,14 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-namespace sextant::nn::OpTrait {
+namespace sextant::nn {
 
 /// No gradient passes through the op.
 template <typename ConcreteType>
 class StopsGradients
     : public mlir::OpTrait::TraitBase<ConcreteType, StopsGradients> {};
 
-} // namespace sextant::nn::OpTrait
+} // namespace sextant::nn
 
 #include "dialects/Nn/IR/NnDialect.h.inc"
 #include "dialects/Nn/IR/NnEnums.h.inc"

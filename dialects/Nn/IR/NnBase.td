@@ -62,7 +62,7 @@ def Nn_Labels : 1DTensorOf<[I64]>;
 
 /// No gradient passes through the op.
 def Nn_StopsGradients : NativeOpTrait<"StopsGradients"> {
-  let cppNamespace = "::sextant::nn::OpTrait";
+  let cppNamespace = "::sextant::nn";
 }
 
 class Nn_Op<string mnemonic, list<Trait> traits = []>

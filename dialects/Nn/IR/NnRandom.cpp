@@ -27,11 +27,10 @@ OpFoldResult DropoutOp::fold(FoldAdaptor) {
 LogicalResult DropoutOp::buildGradients(OpBuilder &builder,
                                         Cotangents &cotangents) {
   if (cotangents.wants(getInputMutable()))
-    cotangents.give(
-        builder, getInputMutable(),
-        DropoutOp::create(builder, getLoc(),
-                          cotangents.of(getOperation()->getResult(0)),
-                          getSeed(), getStep(), getProbabilityAttr(),
-                          getPlaceAttr()));
+    cotangents.give(builder, getInputMutable(),
+                    DropoutOp::create(
+                        builder, getLoc(),
+                        cotangents.of(getOperation()->getResult(0)), getSeed(),
+                        getStep(), getProbabilityAttr(), getPlaceAttr()));
   return success();
 }
