@@ -15,6 +15,33 @@ include "mlir/Pass/PassBase.td"
 // From uses of encodings to sites
 //===----------------------------------------------------------------------===//
 
+def Specialize : Pass<"pos-specialize", "::mlir::ModuleOp"> {
+  let summary = "Give the functions of encodings that a model calls their bodies";
+  let description = [{
+    A function of an encoding that takes part in the model around attention is
+    written for any options and sizes. A model declares those that it calls, as
+    `@<instance>.<function>` with the attributes `pos.use` and `pos.extents`; the
+    declaration gets the function's body, in which options and extents are
+    constants, helpers are inlined, and types follow from those of the arguments.
+    Definitions are found as by `pos-link-encodings`.
+
+    ```mlir
+    // sextant-opt --pos-specialize=search-path=my/encodings
+    func.func private @gated.produce(tensor<?x?x64xf32>, tensor<4x64xf32>) -> tensor<?x4x?xf32>
+        attributes {pos.use = #pos.use<@gated, "gated">, pos.extents = {heads = 4 : i32}}
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+    "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect",
+    "::sextant::nn::NnDialect", "::sextant::pos::PosDialect"];
+  let options = [
+    Option<"searchPath", "search-path", "std::string", "\"\"",
+           "Folders of encodings, separated by colons">];
+  let statistics = [
+    Statistic<"numFunctions", "functions-specialized", "Functions that got a body">];
+}
+
 def LinkEncodings : Pass<"pos-link-encodings", "::mlir::ModuleOp"> {
   let summary = "Bring the definitions of used encodings into the module";
   let description = [{
@@ -38,7 +65,7 @@ def LinkEncodings : Pass<"pos-link-encodings", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect",
-    "::sextant::pos::PosDialect"];
+    "::sextant::nn::NnDialect", "::sextant::pos::PosDialect"];
   let options = [
     Option<"searchPath", "search-path", "std::string", "\"\"",
            "Folders of encodings, separated by colons">];

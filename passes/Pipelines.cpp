@@ -14,6 +14,13 @@ using namespace sextant;
 
 void passes::buildEncodingPipeline(OpPassManager &pm,
                                    const EncodingPipelineOptions &options) {
+  // Functions of encodings become part of the functions that call them, so that
+  // later passes see one block. What is not called stays as it is.
+  SpecializeOptions specialize;
+  specialize.searchPath = options.searchPath;
+  pm.addPass(createSpecialize(specialize));
+  pm.addPass(createInlinerPass(llvm::StringMap<OpPassManager>(),
+                               [](OpPassManager &) {}));
   LinkEncodingsOptions link;
   link.searchPath = options.searchPath;
   pm.addPass(createLinkEncodings(link));

@@ -135,7 +135,8 @@ FunctionWriter::writeNumbers(const Numbers &numbers) {
   return builder.CreateVector(numbers);
 }
 
-/// The name that a location carries, or "".
+/// The name that a location carries, or "". What was inlined and has no name of
+/// its own has that of the call.
 static StringRef getLabel(Location location) {
   if (auto name = dyn_cast<NameLoc>(location))
     return name.getName();
@@ -143,8 +144,10 @@ static StringRef getLabel(Location location) {
     for (Location inner : fused.getLocations())
       if (StringRef label = getLabel(inner); !label.empty())
         return label;
-  if (auto call = dyn_cast<CallSiteLoc>(location))
-    return getLabel(call.getCallee());
+  if (auto call = dyn_cast<CallSiteLoc>(location)) {
+    StringRef label = getLabel(call.getCallee());
+    return label.empty() ? getLabel(call.getCaller()) : label;
+  }
   return "";
 }
 

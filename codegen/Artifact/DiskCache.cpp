@@ -5,6 +5,7 @@
 #include "codegen/Artifact/PrivateFiles.h"
 #include "runtime/ArtifactFormat.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -136,11 +137,13 @@ void CacheKey::addFolder(llvm::StringRef folder) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
-    if (path::extension(it->path()) != ".mlir")
-      continue;
+    // A folder may be an encoding: it then holds the file of its name.
+    llvm::SmallString<128> file(it->path());
+    if (path::extension(file) != ".mlir")
+      path::append(file, path::filename(it->path()) + ".mlir");
     fs::file_status status;
-    if (!fs::status(it->path(), status)) // follows links
-      files.push_back(it->path() + " " + describe(status));
+    if (!fs::status(file, status)) // follows links
+      files.push_back(file.str().str() + " " + describe(status));
   }
   llvm::sort(files);
   add(folder);

@@ -10,6 +10,7 @@
 #include "dialects/Nn/IR/Nn.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -34,6 +35,7 @@ void codegen::registerCompilerDialects(DialectRegistry &registry) {
                   tensor::TensorDialect, exec::ExecDialect, nn::NnDialect,
                   pos::PosDialect>();
   registerDerivativeRules(registry);
+  func::registerInlinerExtension(registry); // of an encoding's functions
   registerTargetDialects(registry);
 }
 

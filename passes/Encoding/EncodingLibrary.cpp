@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Encoding/EncodingLibrary.h"
+#include "dialects/Nn/IR/Nn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -19,7 +20,7 @@ using namespace sextant::passes;
 
 void passes::registerEncodingDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                  pos::PosDialect, tensor::TensorDialect>();
+                  nn::NnDialect, pos::PosDialect, tensor::TensorDialect>();
 }
 
 EncodingLibrary::EncodingLibrary(MLIRContext *context, SearchPath path,

@@ -7,8 +7,10 @@
 
 #include "passes/Encoding/FoldOptions.h"
 #include "dialects/Pos/IR/Literals.h"
+#include "dialects/Pos/IR/PosFunctions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Encoding/NearestNames.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -141,13 +143,36 @@ passes::getOptionValues(pos::EncodingOp encoding, DictionaryAttr given,
   return values;
 }
 
+/// Replaces the arguments of a function that stand for an option.
+static void foldArguments(func::FuncOp function, pos::OptionOp option,
+                          TypedAttr value) {
+  OpBuilder builder = OpBuilder::atBlockBegin(&function.front());
+  llvm::BitVector folded(function.getNumArguments());
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned number = argument.getArgNumber();
+    auto role = pos::getArgumentRole(function, number);
+    if (!role || role->kind != pos::RoleKind::named ||
+        role->name != option.getNameAttr())
+      continue;
+    argument.replaceAllUsesWith(
+        pos::createConstant(builder, option.getLoc(), option.getType(), value));
+    folded.set(number);
+  }
+  (void)function.eraseArguments(folded);
+}
+
+void passes::foldOption(pos::OptionOp option, TypedAttr value) {
+  auto encoding = option->getParentOfType<pos::EncodingOp>();
+  for (auto function : encoding.getOps<func::FuncOp>())
+    foldArguments(function, option, value);
+  OpBuilder builder(option);
+  option.replaceAllUsesWith(
+      pos::createConstant(builder, option.getLoc(), option.getType(), value));
+  option.erase();
+}
+
 void passes::foldOptions(pos::EncodingOp encoding, ArrayRef<TypedAttr> values) {
   auto options = llvm::to_vector(encoding.getOps<pos::OptionOp>());
-  OpBuilder builder(encoding.getContext());
-  for (auto [option, value] : llvm::zip_equal(options, values)) {
-    builder.setInsertionPoint(option);
-    option.replaceAllUsesWith(
-        pos::createConstant(builder, option.getLoc(), option.getType(), value));
-    option.erase();
-  }
+  for (auto [option, value] : llvm::zip_equal(options, values))
+    foldOption(option, value);
 }

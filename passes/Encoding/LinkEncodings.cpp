@@ -6,16 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Nn/IR/Nn.h"
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/Encoding/CopyDefinition.h"
 #include "passes/Encoding/EncodingLibrary.h"
 #include "passes/Encoding/FoldOptions.h"
 #include "passes/Encoding/Hosts.h"
-#include "passes/Encoding/Specialize.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -101,9 +102,10 @@ FailureOr<pos::EncodingOp> LinkEncodings::getCopy(pos::UseAttr use,
                        ArrayAttr::get(&getContext(), key)}];
   if (!copy) {
     FailureOr<OwningOpRef<pos::EncodingOp>> special =
-        specialize(*definition, *values, user);
+        copyDefinition(*definition, *values, user);
     if (failed(special))
       return failure();
+    removeModelPart(**special);
     copy = std::move(*special);
     ++numLinked;
     numOptionsFolded += values->size();

@@ -61,6 +61,10 @@ std::optional<std::string> SearchPath::find(StringRef encoding) const {
     sys::path::append(path, encoding + ".mlir");
     if (sys::fs::exists(path))
       return std::string(path);
+    SmallString<256> inside(folder);
+    sys::path::append(inside, encoding, encoding + ".mlir");
+    if (sys::fs::exists(inside))
+      return std::string(inside);
   }
   return std::nullopt;
 }
@@ -72,8 +76,11 @@ SmallVector<std::string> SearchPath::list() const {
     for (sys::fs::directory_iterator it(folder, error), end;
          it != end && !error; it.increment(error)) {
       StringRef path = it->path();
-      if (sys::path::extension(path) == ".mlir")
-        names.push_back(sys::path::stem(path).str());
+      StringRef name = sys::path::stem(path);
+      SmallString<256> inside(path);
+      sys::path::append(inside, name + ".mlir");
+      if (sys::path::extension(path) == ".mlir" || sys::fs::exists(inside))
+        names.push_back(name.str());
     }
   }
   llvm::sort(names);

@@ -1,6 +1,7 @@
 //===- SearchPath.h - Where encodings are found -----------------*- C++ -*-===//
 //
-// Encodings are files; they are found along a list of folders.
+// An encoding is a file, or a folder that holds a file of its name beside what
+// else belongs to it. Both are found along a list of folders.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,213 +1,101 @@
-//===- Specialize.cpp - A definition for values of its options ------------===//
+//===- Specialize.cpp - Bodies of the functions that a model calls --------===//
 //
-// What a definition uses is found on copies: values that are known are folded,
-// a choice with a known condition gives way to what it chooses, and sites that
-// are switched off and values that nothing needs are erased. An option matters
-// if something still uses it when all others are folded; a parameter is dropped
-// if nothing uses it any more once all are.
+// A declaration names the use of an encoding whose function it is, and the
+// extents of the model. It gets the function's body, made for them.
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/Encoding/Specialize.h"
-#include "dialects/Pos/IR/Literals.h"
+#include "dialects/Nn/IR/Nn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/Iterators.h"
-#include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "passes/Analysis/Evaluate.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Encoding/CopyDefinition.h"
+#include "passes/Encoding/EncodingLibrary.h"
 #include "passes/Encoding/FoldOptions.h"
-#include "llvm/ADT/StringSet.h"
+#include "passes/Encoding/SpecializeFunction.h"
+#include "passes/Passes.h"
+
+namespace sextant::passes {
+#define GEN_PASS_DEF_SPECIALIZE
+#include "passes/Passes.h.inc"
+} // namespace sextant::passes
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::passes;
 
-using Copy = OwningOpRef<pos::EncodingOp>;
-
-//===----------------------------------------------------------------------===//
-// Simplification
-//===----------------------------------------------------------------------===//
-
-/// Replaces an op of one scalar result by what it is known to be: a constant,
-/// made in f64, or another value. Extents are not known here.
-static void foldOp(Operation *op, Evaluator &evaluator) {
-  if (op->getNumResults() != 1 || op->getNumOperands() == 0 ||
-      op->getNumRegions() != 0 || !OpTrait::hasElementwiseMappableTraits(op) ||
-      !op->getResult(0).getType().isIntOrFloat())
-    return;
-  Value result = op->getResult(0);
-  OpBuilder builder(op);
-  auto replace = [&](Attribute constant) {
-    result.replaceAllUsesWith(pos::createConstant(
-        builder, op->getLoc(), result.getType(), cast<TypedAttr>(constant)));
+/// Values of extents from the attribute of a declaration.
+static ExtentValues getExtents(DictionaryAttr extents) {
+  return [extents](pos::Extent extent) -> std::optional<int64_t> {
+    auto value = extents
+                     ? extents.getAs<IntegerAttr>(pos::stringifyExtent(extent))
+                     : IntegerAttr();
+    return value ? std::optional(value.getInt()) : std::nullopt;
   };
-  // A fold in place (operands swapped, say) may make the next one succeed.
-  SmallVector<OpFoldResult> folded;
-  for (int attempt = 0; attempt < 3 && folded.empty(); ++attempt) {
-    SmallVector<Attribute> operands;
-    for (Value operand : op->getOperands()) {
-      operands.emplace_back();
-      matchPattern(operand, m_Constant(&operands.back()));
-    }
-    if (llvm::all_of(operands, [](Attribute operand) { return !!operand; })) {
-      if (Attribute known = evaluator.evaluate(result))
-        replace(known);
-      return;
-    }
-    if (failed(op->fold(operands, folded)))
-      return;
-  }
-  if (folded.size() != 1)
-    return;
-  if (auto value = dyn_cast<Value>(folded.front()))
-    result.replaceAllUsesWith(value);
-  else if (result.getType().isInteger())
-    replace(cast<Attribute>(folded.front()));
 }
 
-/// Whether a requirement holds whatever is not known.
-static bool isSatisfied(pos::RequireOp require) {
-  if (require.getValue() == require.getLimit())
-    return true;
-  APInt value, limit;
-  return matchPattern(require.getValue(), m_ConstantInt(&value)) &&
-         matchPattern(require.getLimit(), m_ConstantInt(&limit)) &&
-         (require.getRelation() == pos::Relation::at_most ? value.sle(limit)
-                                                          : value.sge(limit));
-}
-
-/// Whether an option has switched a site off.
-static bool isOff(pos::WeightedRowsOp rows) {
-  Value condition = rows.getCondition();
-  return condition && matchPattern(condition, m_Zero());
-}
-
-static void simplify(pos::EncodingOp encoding) {
-  Evaluator evaluator(
-      encoding, [](Operation *, ArrayRef<Attribute>) { return Attribute(); });
-  encoding->walk<WalkOrder::PreOrder>(
-      [&](Operation *op) { foldOp(op, evaluator); });
-  for (Operation &op : llvm::make_early_inc_range(encoding.getBody().front())) {
-    if (auto require = dyn_cast<pos::RequireOp>(op);
-        require && isSatisfied(require))
-      require.erase();
-    else if (auto rows = dyn_cast<pos::WeightedRowsOp>(op); rows && isOff(rows))
-      rows.erase();
-  }
-  // Users stand after what they use: from the end, one walk is enough.
-  encoding->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
-    if (op != encoding && isOpTriviallyDead(op))
-      op->erase();
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Options
-//===----------------------------------------------------------------------===//
-
-/// The definition with all options folded but number `kept`.
-static Copy foldAllBut(pos::EncodingOp definition, ArrayRef<TypedAttr> values,
-                       size_t kept) {
-  Copy copy = definition.clone();
-  OpBuilder builder(copy->getContext());
-  auto options = llvm::to_vector(copy->getOps<pos::OptionOp>());
-  for (auto [number, option] : llvm::enumerate(options)) {
-    if (number == kept)
-      continue;
-    builder.setInsertionPoint(option);
-    option.replaceAllUsesWith(pos::createConstant(
-        builder, option.getLoc(), option.getType(), values[number]));
-    option.erase();
-  }
-  return copy;
-}
-
-/// An option's value as a use spells it.
-static std::string spellValue(pos::OptionOp option, TypedAttr value) {
-  if (std::optional<ArrayAttr> choices = option.getChoices()) {
-    uint64_t number = cast<IntegerAttr>(value).getValue().getZExtValue();
-    return cast<StringAttr>((*choices)[number]).getValue().str();
-  }
-  return cast<BoolAttr>(value).getValue() ? "true" : "false";
-}
-
-static LogicalResult verifyMatters(pos::EncodingOp definition,
-                                   ArrayRef<TypedAttr> values, size_t number,
-                                   Location user) {
-  Copy copy = foldAllBut(definition, values, number);
-  StringRef name =
-      (*std::next(definition.getOps<pos::OptionOp>().begin(), number))
-          .getName();
-  simplify(*copy);
-  for (auto option : copy->getOps<pos::OptionOp>())
-    if (option.getName() == name)
-      return success();
-  // Choices and conditions are what switches an option off.
-  std::string beside;
-  for (auto [other, value] :
-       llvm::zip_equal(definition.getOps<pos::OptionOp>(), values)) {
-    if (other.getName() == name ||
-        !(other.getChoices() || other.getType().isInteger(1)))
-      continue;
-    beside += (beside.empty() ? "" : ", ") + other.getName().str() + "=" +
-              spellValue(other, value);
-  }
-  InFlightDiagnostic diag = emitError(user, "option '")
-                            << name << "' of @" << definition.getSymName()
-                            << " has no effect";
-  if (!beside.empty())
-    diag << " with " << beside;
-  diag << ": leave it out, or change what it depends on";
-  return diag;
-}
-
-/// Every value that differs from the default has an effect.
-static LogicalResult verifyOptions(pos::EncodingOp definition,
-                                   ArrayRef<TypedAttr> values, Location user) {
-  for (auto [number, option] :
-       llvm::enumerate(definition.getOps<pos::OptionOp>())) {
-    FailureOr<TypedAttr> byDefault = getOptionValue(option, {}, user);
-    if (failed(byDefault))
-      return failure();
-    if (*byDefault != values[number] &&
-        failed(verifyMatters(definition, values, number, user)))
-      return failure();
-  }
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Parameters
-//===----------------------------------------------------------------------===//
-
-static llvm::StringSet<> getParamNames(pos::EncodingOp encoding) {
-  llvm::StringSet<> names;
-  for (auto param : encoding.getOps<pos::ParamOp>())
-    names.insert(param.getName());
-  return names;
-}
-
-/// Whether the options' values leave a parameter unused that other values need.
-static bool dropsParams(pos::EncodingOp definition, pos::EncodingOp special) {
-  Copy any = definition.clone();
-  simplify(*any);
-  llvm::StringSet<> left = getParamNames(special);
-  return llvm::any_of(any->getOps<pos::ParamOp>(), [&](pos::ParamOp param) {
-    return !left.contains(param.getName());
-  });
-}
-
-FailureOr<Copy> passes::specialize(pos::EncodingOp definition,
-                                   ArrayRef<TypedAttr> values, Location user) {
-  if (failed(verifyOptions(definition, values, user)))
+/// The copy of the function that a declaration stands for.
+static FailureOr<OwningOpRef<func::FuncOp>>
+makeBody(func::FuncOp declaration, pos::UseAttr use, EncodingLibrary &library) {
+  Location user = declaration.getLoc();
+  auto definition = library.find(use.getEncoding().getValue(), user);
+  if (failed(definition))
     return failure();
-  Copy copy = definition.clone();
-  foldOptions(*copy, values);
-  if (values.empty() || definition.getOps<pos::ParamOp>().empty())
-    return copy;
-  Copy simple = (*copy).clone();
-  simplify(*simple);
-  if (dropsParams(definition, *simple))
-    return simple;
-  return copy;
+  auto values = getOptionValues(*definition, use.getOptions(), user);
+  if (failed(values))
+    return failure();
+  auto copy = copyDefinition(*definition, *values, user);
+  if (failed(copy))
+    return failure();
+  StringRef name = declaration.getSymName();
+  func::FuncOp function;
+  if (name.consume_front(use.getInstance().getValue()) &&
+      name.consume_front("."))
+    function = (*copy)->lookupSymbol<func::FuncOp>(name);
+  if (!function)
+    return declaration.emitError("'@")
+           << declaration.getSymName() << "' is not '@"
+           << use.getInstance().getValue() << ".' and a function of "
+           << use.getEncoding();
+  auto extents = declaration->getAttrOfType<DictionaryAttr>(kExtentsAttr);
+  auto special = specializeFunction(
+      function, declaration.getSymName(),
+      SmallVector<Type>(declaration.getArgumentTypes()), getExtents(extents));
+  if (failed(special))
+    return failure();
+  if ((*special)->getFunctionType() == declaration.getFunctionType())
+    return special;
+  return declaration.emitError("'@")
+         << declaration.getSymName() << "' gives "
+         << (*special)->getResultTypes() << ", but is declared to give "
+         << declaration.getResultTypes();
 }
+
+namespace {
+/// Gives bodies to the declarations of a module.
+struct Specialize : passes::impl::SpecializeBase<Specialize> {
+  using SpecializeBase::SpecializeBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    EncodingLibrary library(&getContext(), SearchPath(searchPath), module);
+    for (auto declaration :
+         llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+      auto use = declaration->getAttrOfType<pos::UseAttr>(kUseAttr);
+      if (!use || !declaration.isDeclaration())
+        continue;
+      auto body = makeBody(declaration, use, library);
+      if (failed(body))
+        return signalPassFailure();
+      remark::passed(
+          declaration.getLoc(),
+          remark::RemarkOpts::name("specialized").category(getArgument()))
+          << declaration.getSymName();
+      module.insert(declaration, body->release());
+      declaration.erase();
+      ++numFunctions;
+    }
+  }
+};
+} // namespace

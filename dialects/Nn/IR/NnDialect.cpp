@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/Transforms/InliningUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -23,7 +24,18 @@ using namespace sextant::nn;
 #define GET_OP_CLASSES
 #include "dialects/Nn/IR/NnOps.cpp.inc"
 
+namespace {
+/// Lets functions of `nn` ops be inlined.
+struct NnInlinerInterface : DialectInlinerInterface {
+  using DialectInlinerInterface::DialectInlinerInterface;
+  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const final {
+    return true;
+  }
+};
+} // namespace
+
 void NnDialect::initialize() {
+  addInterfaces<NnInlinerInterface>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "dialects/Nn/IR/NnAttrs.cpp.inc"

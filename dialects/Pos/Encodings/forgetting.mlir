@@ -3,9 +3,10 @@
 // term is F_i - F_j: a value of the query and one of the key, each made once per
 // call in one pass over the keys (indices, not coordinates), as is the gradient.
 //
-// Gates are those of the keys of a call, [batch, heads, keys], and come from the
-// graph: in the paper one linear layer of the block's input per head. Without a
-// mask such as causal a later key counts more, by the inverse of the gates.
+// Gates are those of the keys of a call, [batch, heads, keys]: in a model one
+// linear layer of the block's input per head makes them, as in the paper; where
+// attention stands alone its caller gives them. Without a mask such as causal a
+// later key counts more, by the inverse of the gates.
 pos.encoding @forgetting attributes {
   formula = "s + sum over keys t = j + 1 .. i of log sigmoid(gate[b, h, t])",
   paper = "Lin et al. 2025, Forgetting Transformer, section 3"
@@ -14,6 +15,26 @@ pos.encoding @forgetting attributes {
   %heads = pos.extent heads
   %keys = pos.extent key
   %gate = pos.param "gate" : tensor<?x?x?xf32> dims(%batch, %heads, %keys)
+
+  // The gates' linear layer. It starts as PyTorch's does: uniform in
+  // +-1 / sqrt(width), the bias too.
+  %width = pos.extent model
+  %size = arith.sitofp %width : i32 to f32
+  %one = arith.constant 1.0 : f32
+  %root = math.sqrt %size : f32
+  %high = arith.divf %one, %root : f32
+  %low = arith.negf %high : f32
+  %weight = pos.param "weight" : tensor<?x?xf32> dims(%heads, %width) init uniform(%low, %high)
+  %bias = pos.param "bias" : tensor<?xf32> dims(%heads) init uniform(%low, %high)
+  func.func @produce(%x: tensor<?x?x?xf32> {pos.role = "input"},
+                     %w: tensor<?x?xf32> {pos.role = "weight"},
+                     %b: tensor<?xf32> {pos.role = "bias"})
+      -> (tensor<?x?x?xf32> {pos.role = "gate"}) {
+    %rows = nn.linear %x, %w bias %b
+      : (tensor<?x?x?xf32>, tensor<?x?xf32>, tensor<?xf32>) -> tensor<?x?x?xf32>
+    %gates = nn.transpose %rows 1, 2 : (tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+    return %gates : tensor<?x?x?xf32>
+  }
 
   pos.score {
   ^bb0(%s: f32):

@@ -1,13 +1,12 @@
 //===- PosDefinition.cpp - Verification of definitions --------------------===//
 //
 // Verifiers here check definitions: that options have a default in their range,
-// that parameters are well described, and that functions for the model have
-// known names.
+// and that parameters are well described. Functions for the model around
+// attention are verified in PosFunctions.cpp.
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Pos/IR/Pos.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "dialects/Pos/IR/PosFunctions.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -16,11 +15,6 @@
 
 using namespace mlir;
 using namespace sextant::pos;
-
-/// Functions by which an encoding takes part in the model around attention.
-static constexpr StringLiteral kModelFunctions[] = {
-    "produce", "initial_state", "after_attention", "after_mlp",
-    "auxiliary_loss"};
 
 static StringAttr nameOf(Operation &op) {
   if (isa<OptionOp, ParamOp, InputOp>(op))
@@ -82,16 +76,8 @@ LogicalResult EncodingOp::verifyRegions() {
       diag.attachNote(entry->second) << "first declared here";
       return diag;
     }
-    if (auto function = dyn_cast<FunctionOpInterface>(op)) {
-      if (llvm::is_contained(kModelFunctions, function.getName()))
-        continue;
-      InFlightDiagnostic diag =
-          op.emitOpError("expected one of the functions that a model builder "
-                         "calls, got @")
-          << function.getName();
-      llvm::interleaveComma(kModelFunctions, diag.attachNote() << "they are ");
-      return diag;
-    }
+    if (isa<func::FuncOp>(op)) // verified below, all together
+      continue;
     bool arithmetic =
         isPure(&op) && (op.hasTrait<OpTrait::ConstantLike>() ||
                         OpTrait::hasElementwiseMappableTraits(&op) ||
@@ -102,7 +88,9 @@ LogicalResult EncodingOp::verifyRegions() {
   }
   WalkResult reads =
       walk([](ReadOp read) { return WalkResult(verifyRowsOfQueries(read)); });
-  return failure(reads.wasInterrupted());
+  if (reads.wasInterrupted())
+    return failure();
+  return verifyFunctions(*this);
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FoldInterfaces.h"
+#include "mlir/Transforms/InliningUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -110,6 +111,14 @@ struct PosFoldInterface : DialectFoldInterface {
         region->getParentOp());
   }
 };
+
+/// Lets functions in which attention stands be inlined.
+struct PosInlinerInterface : DialectInlinerInterface {
+  using DialectInlinerInterface::DialectInlinerInterface;
+  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const final {
+    return true;
+  }
+};
 } // namespace
 
 void PosDialect::initialize() {
@@ -121,5 +130,5 @@ void PosDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/Pos/IR/PosOps.cpp.inc"
       >();
-  addInterfaces<PosFoldInterface>();
+  addInterfaces<PosFoldInterface, PosInlinerInterface>();
 }

@@ -161,16 +161,6 @@ pos.encoding @taken {
 
 // -----
 
-pos.encoding @model_function {
-  // expected-error @below {{expected one of the functions that a model builder calls, got @prepare}}
-  // expected-note @below {{they are produce, initial_state, after_attention, after_mlp, auxiliary_loss}}
-  func.func @prepare() {
-    return
-  }
-}
-
-// -----
-
 pos.encoding @choice {
   // expected-error @below {{default "third" is not among the choices}}
   %a = pos.option "pairing" : i32 = "third" of ["half", "interleaved"]

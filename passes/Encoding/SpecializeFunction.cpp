@@ -1,0 +1,272 @@
+//===- SpecializeFunction.cpp - An encoding's function for a model --------===//
+//
+// The copy is made in one walk: helpers are inlined, extents become constants,
+// scalar arithmetic is folded, and the types of results are inferred again from
+// those of operands, from the first op to the last.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Encoding/SpecializeFunction.h"
+#include "dialects/Nn/IR/Nn.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::passes;
+
+//===----------------------------------------------------------------------===//
+// Bodies
+//===----------------------------------------------------------------------===//
+
+/// Replaces calls by the bodies of helpers, and what these call in turn. None
+/// calls itself (F5).
+static void inlineHelpers(func::FuncOp function, pos::EncodingOp encoding) {
+  while (true) {
+    auto calls = function.getOps<func::CallOp>();
+    if (calls.empty())
+      return;
+    func::CallOp call = *calls.begin();
+    auto helper = encoding.lookupSymbol<func::FuncOp>(call.getCallee());
+    IRMapping mapping;
+    mapping.map(helper.getArguments(), call.getOperands());
+    OpBuilder builder(call);
+    for (Operation &op : helper.front().without_terminator())
+      builder.clone(op, mapping);
+    for (auto [result, value] : llvm::zip_equal(
+             call.getResults(), helper.front().getTerminator()->getOperands()))
+      result.replaceAllUsesWith(mapping.lookup(value));
+    call.erase();
+  }
+}
+
+static LogicalResult foldExtents(func::FuncOp function,
+                                 const ExtentValues &extents) {
+  for (auto extent :
+       llvm::make_early_inc_range(function.getOps<pos::ExtentOp>())) {
+    std::optional<int64_t> value = extents(extent.getExtent());
+    if (!value)
+      return extent.emitOpError("has no value in a function of a model: take "
+                                "the size of an argument (tensor.dim)");
+    OpBuilder builder(extent);
+    auto constant = arith::ConstantOp::create(
+        builder, extent.getLoc(),
+        builder.getI32IntegerAttr(static_cast<int32_t>(*value)));
+    extent.replaceAllUsesWith(constant.getResult());
+    extent.erase();
+  }
+  return success();
+}
+
+/// Makes the sizes of a reshape that are known part of its type.
+static void inferReshape(nn::ReshapeOp reshape) {
+  auto type = cast<RankedTensorType>(reshape.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  SmallVector<Value> open;
+  auto next = reshape.getSizes().begin();
+  for (int64_t &dim : shape) {
+    if (!ShapedType::isDynamic(dim))
+      continue;
+    Value size = *next++;
+    APInt known;
+    if (matchPattern(size, m_ConstantInt(&known)))
+      dim = known.getSExtValue();
+    else
+      open.push_back(size);
+  }
+  OpBuilder builder(reshape);
+  auto copy = nn::ReshapeOp::create(
+      builder, reshape.getLoc(), type.clone(shape), reshape.getInput(), open);
+  reshape.replaceAllUsesWith(copy.getResult());
+  reshape.erase();
+}
+
+static LogicalResult inferTypes(Operation *op) {
+  auto inferable = dyn_cast<InferTypeOpInterface>(op);
+  if (!inferable)
+    return success();
+  SmallVector<Type> types;
+  if (failed(inferable.inferReturnTypes(
+          op->getContext(), op->getLoc(), op->getOperands(),
+          op->getDiscardableAttrDictionary(), op->getPropertiesStorage(),
+          op->getRegions(), types)))
+    return failure();
+  for (auto [result, type] : llvm::zip_equal(op->getResults(), types))
+    result.setType(type);
+  return success();
+}
+
+/// Folds scalars and infers types, from the first op to the last.
+static LogicalResult inferBody(func::FuncOp function) {
+  OpBuilder builder(function.getContext());
+  for (Operation &op :
+       llvm::make_early_inc_range(function.front().without_terminator())) {
+    bool isScalar = llvm::all_of(op.getResultTypes(), [](Type type) {
+      return type.isIntOrIndexOrFloat();
+    });
+    builder.setInsertionPoint(&op);
+    SmallVector<Value> folded;
+    if (isScalar && op.getNumResults() == 1 &&
+        !op.hasTrait<OpTrait::ConstantLike>() &&
+        succeeded(builder.tryFold(&op, folded))) {
+      op.replaceAllUsesWith(folded);
+      op.erase();
+    } else if (auto reshape = dyn_cast<nn::ReshapeOp>(op)) {
+      inferReshape(reshape);
+    } else if (failed(inferTypes(&op))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+static LogicalResult setArgumentTypes(func::FuncOp function,
+                                      ArrayRef<Type> types) {
+  if (types.size() != function.getNumArguments())
+    return function.emitError("takes ")
+           << function.getNumArguments() << " arguments, but the model gives "
+           << types.size();
+  for (auto [argument, type] :
+       llvm::zip_equal(function.getArguments(), types)) {
+    auto written = dyn_cast<RankedTensorType>(argument.getType());
+    auto given = dyn_cast<RankedTensorType>(type);
+    if (!written || !given ||
+        written.getElementType() != given.getElementType() ||
+        failed(verifyCompatibleShape(written, given))) {
+      auto role = pos::getArgumentRole(function, argument.getArgNumber());
+      return function.emitError("@")
+             << function.getSymName() << ": argument "
+             << argument.getArgNumber() << ", '" << role->name.getValue()
+             << "', is " << argument.getType() << ", but in the model " << type;
+    }
+    argument.setType(type);
+  }
+  return success();
+}
+
+FailureOr<OwningOpRef<func::FuncOp>>
+passes::specializeFunction(func::FuncOp function, StringRef symbol,
+                           ArrayRef<Type> arguments,
+                           const ExtentValues &extents) {
+  auto encoding = cast<pos::EncodingOp>(function->getParentOp());
+  OwningOpRef<func::FuncOp> copy = function.clone();
+  if (failed(setArgumentTypes(*copy, arguments)))
+    return failure();
+  inlineHelpers(*copy, encoding);
+  if (failed(foldExtents(*copy, extents)) || failed(inferBody(*copy)))
+    return failure();
+  copy->setSymName(symbol);
+  copy->setPrivate();
+  copy->setType(
+      FunctionType::get(copy->getContext(), arguments,
+                        copy->front().getTerminator()->getOperandTypes()));
+  return copy;
+}
+
+//===----------------------------------------------------------------------===//
+// All functions of a use
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Types of what the arguments of an encoding's functions stand for.
+class ArgumentTypes {
+public:
+  ArgumentTypes(pos::EncodingOp definition, const ModelTensors &tensors,
+                Evaluator &evaluator)
+      : tensors(tensors) {
+    for (auto param : definition.getOps<pos::ParamOp>())
+      addSized(param.getNameAttr(), param.getType(), evaluator.getSizes(param));
+    for (auto input : definition.getOps<pos::InputOp>())
+      named[input.getNameAttr()] = input.getType();
+  }
+
+  Type get(pos::Role role) const {
+    switch (role.kind) {
+    case pos::RoleKind::positions:
+      return tensors.positions;
+    case pos::RoleKind::input:
+      return tensors.input;
+    case pos::RoleKind::attention:
+      return tensors.attention;
+    case pos::RoleKind::mlp:
+      return tensors.mlp;
+    case pos::RoleKind::weighted:
+    case pos::RoleKind::named:
+      return named.lookup(role.name);
+    }
+    llvm_unreachable("unknown role");
+  }
+
+  void add(StringAttr name, Type type) { named[name] = type; }
+
+private:
+  void addSized(StringAttr name, Type type, ArrayRef<int64_t> sizes) {
+    SmallVector<int64_t> shape = llvm::map_to_vector(sizes, [](int64_t size) {
+      return size < 0 ? ShapedType::kDynamic : size;
+    });
+    named[name] = cast<RankedTensorType>(type).clone(shape);
+  }
+
+  ModelTensors tensors;
+  llvm::DenseMap<StringAttr, Type> named;
+};
+} // namespace
+
+/// Notes the types of what a function gives; those of states do not change.
+static LogicalResult addResults(const FunctionCopy &copy,
+                                ArgumentTypes &types) {
+  func::FuncOp function = *copy.function;
+  if (copy.which == pos::ModelFunction::auxiliaryLoss)
+    return success();
+  bool updates = copy.which == pos::ModelFunction::afterAttention ||
+                 copy.which == pos::ModelFunction::afterMlp;
+  for (auto [number, type] : llvm::enumerate(function.getResultTypes())) {
+    pos::Role role = *pos::getResultRole(function, number);
+    if (updates && type != types.get(role))
+      return function.emitError("@")
+             << function.getSymName() << " makes the state '"
+             << role.name.getValue() << "' " << type << ", but it starts as "
+             << types.get(role);
+    types.add(role.name, type);
+  }
+  return success();
+}
+
+FailureOr<std::vector<FunctionCopy>>
+passes::specializeFunctions(pos::EncodingOp definition, StringRef instance,
+                            const ModelTensors &tensors,
+                            const ExtentValues &extents, Evaluator &evaluator) {
+  using pos::ModelFunction;
+  ArgumentTypes types(definition, tensors, evaluator);
+  std::vector<FunctionCopy> copies;
+  for (ModelFunction which :
+       {ModelFunction::initialState, ModelFunction::produce,
+        ModelFunction::afterAttention, ModelFunction::afterMlp,
+        ModelFunction::auxiliaryLoss}) {
+    func::FuncOp function = pos::getFunction(definition, which);
+    if (!function)
+      continue;
+    SmallVector<Type> arguments;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      pos::Role role = *pos::getArgumentRole(function, i);
+      Type type = types.get(role);
+      if (!type)
+        return function.emitError("@")
+               << definition.getSymName() << ": @" << function.getSymName()
+               << ": argument " << i << " asks for '" << role.name.getValue()
+               << "', which this model lacks";
+      arguments.push_back(type);
+    }
+    auto copy = specializeFunction(
+        function, (instance + "." + function.getSymName()).str(), arguments,
+        extents);
+    if (failed(copy))
+      return failure();
+    copies.push_back({which, std::move(*copy)});
+    if (failed(addResults(copies.back(), types)))
+      return failure();
+  }
+  return copies;
+}

@@ -1,0 +1,38 @@
+// RUN: sextant-opt %s --pos-specialize --split-input-file --verify-diagnostics
+
+// expected-error @below {{'@g.consume' is not '@g.' and a function of @forgetting}}
+func.func private @g.consume(tensor<?x?x32xf32>)
+  attributes {pos.use = #pos.use<@forgetting, "g">, pos.extents = {heads = 4 : i32}}
+
+// -----
+
+// expected-error @below {{'@g.produce' gives 'tensor<?x4x?xf32>', but is declared to give 'tensor<?x8x?xf32>'}}
+func.func private @g.produce(tensor<?x?x32xf32>, tensor<4x32xf32>, tensor<4xf32>) -> tensor<?x8x?xf32>
+  attributes {pos.use = #pos.use<@forgetting, "g">, pos.extents = {heads = 4 : i32}}
+
+// -----
+
+pos.encoding @sized {
+  // expected-error @below {{@produce: argument 0, 'input', is 'tensor<?x?x16xf32>', but in the model 'tensor<?x?x32xf32>'}}
+  func.func @produce(%x: tensor<?x?x16xf32> {pos.role = "input"})
+      -> (tensor<?x?x16xf32> {pos.role = "rows"}) {
+    return %x : tensor<?x?x16xf32>
+  }
+}
+func.func private @sized.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
+  attributes {pos.use = #pos.use<@sized, "sized">, pos.extents = {}}
+
+// -----
+
+pos.encoding @batched {
+  func.func @produce(%x: tensor<?x?x?xf32> {pos.role = "input"})
+      -> (tensor<?x?x?xf32> {pos.role = "rows"}) {
+    // expected-error @below {{has no value in a function of a model: take the size of an argument (tensor.dim)}}
+    %b = pos.extent batch
+    %n = arith.index_cast %b : i32 to index
+    %y = nn.reshape %x sizes(%n, %n, %n) : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
+    return %y : tensor<?x?x?xf32>
+  }
+}
+func.func private @batched.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
+  attributes {pos.use = #pos.use<@batched, "batched">, pos.extents = {heads = 4 : i32}}

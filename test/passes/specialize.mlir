@@ -1,0 +1,72 @@
+// RUN: sextant-opt %s --pos-specialize --split-input-file | FileCheck %s
+// RUN: sextant-opt %s --sextant-encoding-pipeline --split-input-file | FileCheck %s --check-prefix=INLINED
+
+// Sizes come from the declaration's arguments, extents and options become
+// constants, helpers are inlined, and the types of results follow.
+// CHECK-LABEL: func.func private @a.produce
+// CHECK-SAME: (%[[X:.+]]: tensor<?x?x64xf32>
+// CHECK-SAME: %[[W:.+]]: tensor<12x64xf32>
+// CHECK-SAME: -> (tensor<?x?x4x3xf32>
+// CHECK: %[[Y:.+]] = nn.linear %[[X]], %[[W]] : (tensor<?x?x64xf32>, tensor<12x64xf32>) -> tensor<?x?x12xf32>
+// CHECK: %[[B:.+]] = tensor.dim %[[X]]
+// CHECK: %[[L:.+]] = tensor.dim %[[X]]
+// CHECK: nn.reshape %[[Y]] sizes(%[[B]], %[[L]]) : tensor<?x?x12xf32> -> tensor<?x?x4x3xf32>
+// CHECK-NEXT: return
+pos.encoding @split {
+  %lanes = pos.option "lanes" : i32 = 2 : i32
+  %heads = pos.extent heads
+  %width = pos.extent model
+  %rows = arith.muli %heads, %lanes : i32
+  %zero = arith.constant 0.0 : f32
+  %p = pos.param "weight" : tensor<?x?xf32> dims(%rows, %width) init constant(%zero)
+  func.func @produce(%x: tensor<?x?x?xf32> {pos.role = "input"},
+                     %w: tensor<?x?xf32> {pos.role = "weight"},
+                     %n: i32 {pos.role = "lanes"})
+      -> (tensor<?x?x?x?xf32> {pos.role = "parts"}) {
+    %y = nn.linear %x, %w : (tensor<?x?x?xf32>, tensor<?x?xf32>) -> tensor<?x?x?xf32>
+    %z = func.call @cut(%x, %y, %n) : (tensor<?x?x?xf32>, tensor<?x?x?xf32>, i32) -> tensor<?x?x?x?xf32>
+    return %z : tensor<?x?x?x?xf32>
+  }
+  func.func private @cut(%x: tensor<?x?x?xf32>, %y: tensor<?x?x?xf32>, %n: i32) -> tensor<?x?x?x?xf32> {
+    %first = arith.constant 0 : index
+    %second = arith.constant 1 : index
+    %b = tensor.dim %x, %first : tensor<?x?x?xf32>
+    %l = tensor.dim %x, %second : tensor<?x?x?xf32>
+    %h = pos.extent heads
+    %outer = arith.index_cast %h : i32 to index
+    %inner = arith.index_cast %n : i32 to index
+    %z = nn.reshape %y sizes(%b, %l, %outer, %inner) : tensor<?x?x?xf32> -> tensor<?x?x?x?xf32>
+    return %z : tensor<?x?x?x?xf32>
+  }
+}
+func.func private @a.produce(tensor<?x?x64xf32>, tensor<12x64xf32>) -> tensor<?x?x4x3xf32>
+  attributes {pos.use = #pos.use<@split, "a", {lanes = 3 : i32}>, pos.extents = {heads = 4 : i32}}
+
+// Then it is part of its caller, and the definition is gone with the rest.
+// INLINED-NOT: pos.encoding
+// INLINED-NOT: func.func private
+// INLINED: func.func @f
+// INLINED: nn.linear
+// INLINED: nn.reshape
+func.func @f(%x: tensor<?x?x64xf32>, %w: tensor<12x64xf32>) -> tensor<?x?x4x3xf32> {
+  %y = func.call @a.produce(%x, %w) : (tensor<?x?x64xf32>, tensor<12x64xf32>) -> tensor<?x?x4x3xf32>
+  return %y : tensor<?x?x4x3xf32>
+}
+
+// -----
+
+// An attention that uses the encoding takes what its sites read, and no more.
+// INLINED-LABEL: func.func @attended
+// INLINED: %[[G:.+]] = nn.transpose
+// INLINED: pos.attention {{.+}} params(%[[G]] : tensor<?x4x?xf32>)
+func.func private @forgetting.produce(tensor<?x?x32xf32>, tensor<4x32xf32>, tensor<4xf32>) -> tensor<?x4x?xf32>
+  attributes {pos.use = #pos.use<@forgetting, "forgetting">, pos.extents = {heads = 4 : i32}}
+func.func @attended(%x: tensor<?x?x32xf32>, %w: tensor<4x32xf32>, %b: tensor<4xf32>,
+                    %q: tensor<?x4x?x8xf32>) -> tensor<?x4x?x8xf32> {
+  %g = func.call @forgetting.produce(%x, %w, %b) : (tensor<?x?x32xf32>, tensor<4x32xf32>, tensor<4xf32>) -> tensor<?x4x?xf32>
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@causal, "causal">, #pos.use<@forgetting, "forgetting">]
+    params(%g : tensor<?x4x?xf32>)
+    : tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, (tensor<?x4x?x8xf32>)
+    -> (tensor<?x4x?x8xf32>), tensor<?x4x?xf32>
+  return %o : tensor<?x4x?x8xf32>
+}
