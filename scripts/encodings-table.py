@@ -22,12 +22,18 @@ SIZE = 64
 
 
 def places_of(info):
-    """`score`, `query_dot`; `rows` of query, key."""
-    return ", ".join(re.sub(r"^\w+", r"`\g<0>`", place) for place in info.places)
+    """`score`, `query_dot`; `rows` of query, key; `produce`."""
+    places = [*info.places, *(function.split("(")[0] for function in info.functions)]
+    return ", ".join(re.sub(r"^\w+", r"`\g<0>`", place) for place in places)
 
 
 def parameters_of(info):
-    kinds = [" (given)" if p.given else " (frozen)" if p.made else "" for p in info.parameters]
+    def kind(p):
+        if p.given:
+            return " (given or made)" if p.filled_by else " (given)"
+        return " (frozen)" if p.made else ""
+
+    kinds = [kind(p) for p in info.parameters]
     return ", ".join(f"`{p.name}`{kind}" for p, kind in zip(info.parameters, kinds))
 
 

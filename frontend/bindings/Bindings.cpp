@@ -9,6 +9,7 @@
 
 #include "frontend/bindings/CompileText.h"
 #include "frontend/bindings/Inspect.h"
+#include "frontend/bindings/ModelFunctions.h"
 #include "frontend/bindings/Session.h"
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -51,6 +52,8 @@ static py::dict toPython(const ParamFacts &param) {
   result["floor"] = param.floor;
   result["ceiling"] = param.ceiling;
   result["scope"] = param.scope;
+  result["filled_by"] = param.filledBy;
+  result["of_model"] = param.ofModel;
   return result;
 }
 
@@ -82,6 +85,9 @@ static py::dict toPython(const EncodingFacts &facts) {
   result["file"] = facts.file;
   result["text"] = facts.text;
   result["places"] = facts.places;
+  result["functions"] = facts.functions;
+  result["states"] = facts.states;
+  result["inputs"] = facts.inputs;
   result["options"] = options;
   result["params"] = toPython(facts.params);
   return result;
@@ -90,10 +96,39 @@ static py::dict toPython(const EncodingFacts &facts) {
 static py::dict toPython(const SignatureFacts &facts) {
   py::dict result;
   result["params"] = toPython(facts.params);
+  result["model_params"] = toPython(facts.modelParams);
+  result["filled"] = facts.filled;
+  py::list inputs;
+  for (const InputFacts &input : facts.inputs)
+    inputs.append(py::make_tuple(input.name, input.dims));
+  result["inputs"] = inputs;
   result["operands"] = facts.operands;
   result["all_heads"] = facts.allHeads;
   result["requires_past"] = facts.requiresPast;
   result["count_heads"] = facts.countHeads;
+  return result;
+}
+
+static py::list toPython(const std::vector<TensorFacts> &tensors) {
+  py::list result;
+  for (const TensorFacts &tensor : tensors)
+    result.append(
+        py::make_tuple(tensor.role, tensor.name, tensor.dims, tensor.element));
+  return result;
+}
+
+static py::list toPython(const std::vector<FunctionFacts> &functions) {
+  py::list result;
+  for (const FunctionFacts &function : functions) {
+    py::dict entry;
+    entry["instance"] = function.instance;
+    entry["name"] = function.name;
+    entry["symbol"] = function.symbol;
+    entry["declaration"] = function.declaration;
+    entry["arguments"] = toPython(function.arguments);
+    entry["results"] = toPython(function.results);
+    result.append(entry);
+  }
   return result;
 }
 
@@ -261,10 +296,27 @@ static void bindParameters(py::module_ &m) {
       "How a parameter starts: kind, numbers, shape.");
 }
 
+static void bindFunctions(py::module_ &m) {
+  m.def(
+      "functions",
+      [](const std::string &definitions, const Uses &uses,
+         const std::string &searchPath, const Extents &extents,
+         const Shapes &tensors) {
+        return toPython(run([&](Session &session) {
+          return getFunctions(session, {definitions, searchPath}, uses, extents,
+                              tensors);
+        }));
+      },
+      py::arg("definitions"), py::arg("uses"), py::arg("search_path"),
+      py::arg("extents"), py::arg("tensors"),
+      "Functions by which a list of uses takes part in a model.");
+}
+
 PYBIND11_MODULE(_compiler, m) {
   m.doc() = "Sextant's compiler";
   bindFailure(m);
   bindCompilation(m);
   bindDefinitions(m);
   bindParameters(m);
+  bindFunctions(m);
 }

@@ -6,19 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "frontend/bindings/Inspect.h"
-#include "dialects/Pos/IR/Pos.h"
+#include "dialects/Pos/IR/PosFunctions.h"
+#include "frontend/bindings/InspectedUses.h"
 #include "frontend/bindings/Spelling.h"
-#include "mlir/AsmParser/AsmParser.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/Analysis/Evaluate.h"
-#include "passes/Encoding/EncodingLibrary.h"
-#include "passes/Encoding/FoldOptions.h"
-#include "passes/Encoding/Hosts.h"
-#include "passes/Encoding/ParseText.h"
-#include "passes/Encoding/Requirements.h"
-#include "passes/Encoding/Specialize.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -27,122 +19,6 @@
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::bindings;
-
-//===----------------------------------------------------------------------===//
-// Definitions and uses
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// The definitions of a source, open for the time of a call.
-class Definitions {
-public:
-  /// Null when the text does not parse.
-  static std::unique_ptr<Definitions> open(Session &session,
-                                           const Source &source) {
-    MLIRContext *context = session.getContext();
-    OwningOpRef<ModuleOp> text;
-    if (!source.definitions.empty()) {
-      text = passes::parseText(source.definitions, "<definitions>", context);
-      if (!text)
-        return nullptr;
-    }
-    return std::unique_ptr<Definitions>(
-        new Definitions(context, source, std::move(text)));
-  }
-
-  passes::EncodingLibrary library;
-
-private:
-  Definitions(MLIRContext *context, const Source &source,
-              OwningOpRef<ModuleOp> parsed)
-      : library(context, passes::SearchPath(source.searchPath),
-                parsed ? *parsed : ModuleOp()),
-        text(std::move(parsed)) {}
-
-  OwningOpRef<ModuleOp> text;
-};
-
-/// A use or a host with its own copy of the definition, options folded.
-struct InspectedUse {
-  std::string instance; ///< of a host: <instance>.<host>
-  OwningOpRef<pos::EncodingOp> definition;
-};
-} // namespace
-
-/// Appends a use, then its hosts: in the order of their parameters.
-static LogicalResult linkUse(pos::UseAttr use, const std::string &prefix,
-                             Definitions &definitions,
-                             std::vector<InspectedUse> &linked) {
-  Location user = UnknownLoc::get(use.getContext());
-  auto definition =
-      definitions.library.find(use.getEncoding().getValue(), user);
-  if (failed(definition) || failed(passes::verifyHosts(use, *definition, user)))
-    return failure();
-  auto values = passes::getOptionValues(*definition, use.getOptions(), user);
-  if (failed(values))
-    return failure();
-  FailureOr<OwningOpRef<pos::EncodingOp>> copy =
-      passes::specialize(*definition, *values, user);
-  if (failed(copy))
-    return failure();
-  InspectedUse entry{prefix + use.getInstance().getValue().str(),
-                     std::move(*copy)};
-  std::string inner = entry.instance + ".";
-  linked.push_back(std::move(entry));
-  if (ArrayAttr hosts = use.getHosts())
-    for (auto host : hosts.getAsRange<pos::UseAttr>())
-      if (failed(linkUse(host, inner, definitions, linked)))
-        return failure();
-  return success();
-}
-
-static std::optional<std::vector<InspectedUse>>
-linkUses(Session &session, const Source &source,
-         const std::vector<std::string> &uses) {
-  std::unique_ptr<Definitions> definitions = Definitions::open(session, source);
-  if (!definitions)
-    return std::nullopt;
-  MLIRContext *context = session.getContext();
-  std::vector<InspectedUse> linked;
-  for (const std::string &text : uses) {
-    auto use = dyn_cast_or_null<pos::UseAttr>(parseAttribute(text, context));
-    if (!use) {
-      emitError(UnknownLoc::get(context), "expected a use of an encoding, got ")
-          << text;
-      return std::nullopt;
-    }
-    if (failed(linkUse(use, "", *definitions, linked)))
-      return std::nullopt;
-  }
-  return linked;
-}
-
-/// Whether an extent is another from call to call of one program.
-static bool isOfTheCall(pos::Extent extent) {
-  return extent == pos::Extent::batch || extent == pos::Extent::query ||
-         extent == pos::Extent::key;
-}
-
-/// Values of a use whose requirements hold; those on extents of the call are
-/// for the program to check.
-static FailureOr<passes::Evaluator> makeEvaluator(InspectedUse &use,
-                                                  const Extents &extents) {
-  auto lookup = [&extents](pos::Extent extent) -> std::optional<int64_t> {
-    auto found = extents.find(pos::stringifyExtent(extent).str());
-    if (found == extents.end())
-      return std::nullopt;
-    return found->second;
-  };
-  auto fixed = [&](pos::Extent extent) -> std::optional<int64_t> {
-    return isOfTheCall(extent) ? std::nullopt : lookup(extent);
-  };
-  using passes::Evaluator;
-  Evaluator ofProgram(*use.definition, Evaluator::withExtents(fixed));
-  if (failed(passes::verifyRequirements(
-          *use.definition, ofProgram, use.instance, use.definition->getLoc())))
-    return failure();
-  return Evaluator(*use.definition, Evaluator::withExtents(lookup));
-}
 
 //===----------------------------------------------------------------------===//
 // Facts
@@ -174,6 +50,13 @@ static ParamFacts getFacts(pos::ParamOp param) {
   if (auto ceiling = param.getCeiling())
     facts.ceiling = ceiling->convertToDouble();
   facts.scope = pos::stringifyScope(param.getScope()).str();
+  auto encoding = param->getParentOfType<pos::EncodingOp>();
+  for (auto which :
+       {pos::ModelFunction::initialState, pos::ModelFunction::produce})
+    if (pos::getResultNames(encoding, which).contains(param.getNameAttr()))
+      facts.filledBy = pos::kModelFunctions[static_cast<unsigned>(which)].str();
+  facts.ofModel = param->use_empty() &&
+                  pos::getArgumentNames(encoding).contains(param.getNameAttr());
   return facts;
 }
 
@@ -279,6 +162,29 @@ static std::vector<std::string> getPlaces(pos::EncodingOp definition) {
   return places;
 }
 
+/// "produce(input, weight) -> gate", for each function that a model calls.
+static std::vector<std::string> spellFunctions(pos::EncodingOp definition) {
+  auto spellRole = [](std::optional<pos::Role> role) {
+    std::string name = role->name.getValue().str();
+    return role->kind == pos::RoleKind::weighted ? "weighted " + name : name;
+  };
+  std::vector<std::string> functions;
+  for (auto function : definition.getOps<func::FuncOp>()) {
+    if (function.isPrivate())
+      continue;
+    SmallVector<std::string> arguments, results;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      arguments.push_back(spellRole(pos::getArgumentRole(function, i)));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto role = pos::getResultRole(function, i))
+        results.push_back(spellRole(role));
+    functions.push_back(
+        function.getSymName().str() + "(" + llvm::join(arguments, ", ") + ")" +
+        (results.empty() ? "" : " -> ") + llvm::join(results, ", "));
+  }
+  return functions;
+}
+
 static std::string getText(Operation *op, StringRef attribute) {
   auto text = op->getAttrOfType<StringAttr>(attribute);
   return text ? text.getValue().str() : "";
@@ -351,6 +257,12 @@ std::optional<EncodingFacts> bindings::describe(Session &session,
   definition->print(text, OpPrintingFlags().useLocalScope());
   text << '\n';
   facts.places = getPlaces(definition);
+  facts.functions = spellFunctions(definition);
+  for (StringAttr state :
+       pos::getResultNames(definition, pos::ModelFunction::initialState))
+    facts.states.push_back(state.getValue().str());
+  for (auto input : definition.getOps<pos::InputOp>())
+    facts.inputs.push_back(input.getName().str());
   for (auto option : definition.getOps<pos::OptionOp>())
     facts.options.push_back(getFacts(option));
   for (auto param : definition.getOps<pos::ParamOp>())
@@ -358,21 +270,49 @@ std::optional<EncodingFacts> bindings::describe(Session &session,
   return facts;
 }
 
+/// The parameter of a name, or null.
+static pos::ParamOp findParam(pos::EncodingOp definition, StringRef name) {
+  for (auto param : definition.getOps<pos::ParamOp>())
+    if (param.getName() == name)
+      return param;
+  return {};
+}
+
+/// What a use asks of a model beside the parameters of attention.
+static void addModelPart(InspectedUse &use, SignatureFacts &signature) {
+  pos::EncodingOp whole = *use.whole;
+  for (auto param : whole.getOps<pos::ParamOp>())
+    if (!findParam(*use.definition, param.getName())) {
+      signature.modelParams.push_back(getFacts(param));
+      signature.modelParams.back().name =
+          use.instance + "." + signature.modelParams.back().name;
+    }
+  for (auto param : whole.getOps<pos::ParamOp>())
+    if (!getFacts(param).filledBy.empty())
+      signature.filled.push_back(use.instance + "." + param.getName().str());
+  for (auto input : whole.getOps<pos::InputOp>()) {
+    auto type = cast<RankedTensorType>(input.getType());
+    signature.inputs.push_back(
+        {use.instance + "." + input.getName().str(), type.getShape().vec()});
+  }
+}
+
 std::optional<SignatureFacts>
 bindings::getSignature(Session &session, const Source &source,
                        const std::vector<std::string> &uses) {
-  auto linked = linkUses(session, source, uses);
-  if (!linked)
+  auto inspected = inspectUses(session, source, uses);
+  if (!inspected)
     return std::nullopt;
   SignatureFacts signature;
   llvm::SetVector<StringRef> operands;
-  for (InspectedUse &use : *linked) {
+  for (InspectedUse &use : *inspected) {
     pos::EncodingOp definition = *use.definition;
     for (auto param : definition.getOps<pos::ParamOp>()) {
       signature.params.push_back(getFacts(param));
       signature.params.back().name =
           use.instance + "." + signature.params.back().name;
     }
+    addModelPart(use, signature);
     collectOperands(definition, operands);
     signature.requiresPast |= !definition.getOps<pos::RequirePastOp>().empty();
     signature.allHeads |=
@@ -388,11 +328,11 @@ bindings::getSignature(Session &session, const Source &source,
 std::optional<int64_t>
 bindings::countAxes(Session &session, const Source &source,
                     const std::vector<std::string> &uses) {
-  auto linked = linkUses(session, source, uses);
-  if (!linked)
+  auto inspected = inspectUses(session, source, uses);
+  if (!inspected)
     return std::nullopt;
   int64_t most = 1;
-  for (InspectedUse &use : *linked) {
+  for (InspectedUse &use : *inspected) {
     FailureOr<int64_t> axes = ::countAxes(*use.definition);
     if (failed(axes))
       return std::nullopt;
@@ -417,12 +357,13 @@ std::optional<Shapes> bindings::getShapes(Session &session,
                                           const Source &source,
                                           const std::vector<std::string> &uses,
                                           const Extents &extents) {
-  auto linked = linkUses(session, source, uses);
-  if (!linked)
+  auto inspected = inspectUses(session, source, uses);
+  if (!inspected)
     return std::nullopt;
   Shapes shapes;
-  for (InspectedUse &use : *linked) {
-    FailureOr<passes::Evaluator> evaluator = makeEvaluator(use, extents);
+  for (InspectedUse &use : *inspected) {
+    FailureOr<passes::Evaluator> evaluator =
+        makeEvaluator(use, *use.definition, extents);
     if (failed(evaluator))
       return std::nullopt;
     for (auto param : (*use.definition).getOps<pos::ParamOp>()) {
@@ -468,14 +409,15 @@ std::optional<InitialFacts>
 bindings::getInitialValues(Session &session, const Source &source,
                            const std::vector<std::string> &uses,
                            const std::string &name, const Extents &extents) {
-  auto linked = linkUses(session, source, uses);
-  if (!linked)
+  auto inspected = inspectUses(session, source, uses);
+  if (!inspected)
     return std::nullopt;
-  for (InspectedUse &use : *linked) {
-    FailureOr<passes::Evaluator> evaluator = makeEvaluator(use, extents);
+  for (InspectedUse &use : *inspected) {
+    FailureOr<passes::Evaluator> evaluator =
+        makeEvaluator(use, *use.whole, extents);
     if (failed(evaluator))
       return std::nullopt;
-    for (auto param : (*use.definition).getOps<pos::ParamOp>())
+    for (auto param : (*use.whole).getOps<pos::ParamOp>())
       if (use.instance + "." + param.getName().str() == name)
         return ::getInitialValues(param, *evaluator);
   }

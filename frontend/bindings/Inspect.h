@@ -43,6 +43,8 @@ struct ParamFacts {
   std::optional<double> floor;
   std::optional<double> ceiling;
   std::string scope;
+  std::string filledBy; ///< a function that makes it in a model, or empty
+  bool ofModel = false; ///< only functions see it, attention does not take it
 };
 
 /// What Python knows of an encoding: the entry of `sextant.encodings()`.
@@ -53,13 +55,25 @@ struct EncodingFacts {
   std::string file;
   std::string text; ///< as printed, without comments and locations
   std::vector<std::string> places;
+  std::vector<std::string> functions; ///< "produce(input, weight) -> gate"
+  std::vector<std::string> states;
+  std::vector<std::string> inputs;
   std::vector<OptionFacts> options;
   std::vector<ParamFacts> params;
+};
+
+/// What Python knows of an input that the training loop feeds.
+struct InputFacts {
+  std::string name;
+  std::vector<int64_t> dims;
 };
 
 /// Parameters of a list of uses, in the order of operands.
 struct SignatureFacts {
   std::vector<ParamFacts> params;
+  std::vector<ParamFacts> modelParams; ///< those that only functions see
+  std::vector<std::string> filled;     ///< parameters that functions make
+  std::vector<InputFacts> inputs;
   std::vector<std::string> operands; ///< whose rows are mapped
   bool allHeads = false;             ///< a score site sees all heads
   bool requiresPast = false;         ///< needs a mask that hides later keys

@@ -50,9 +50,10 @@ def test_descriptions_read_as_they_are_written():
     assert "starts as normal(0, 1 / sqrt(model)), one for all layers" in text
     assert "liere.mlir" in sextant.describe("liere").file
     assert "head_dim // (head_dim or block)" in str(sextant.describe("liere"))
-    assert "gate [batch, heads, key] f32, given at every call, with a gradient" in str(
-        sextant.describe("forgetting")
-    )
+    text = str(sextant.describe("forgetting"))
+    assert "gate [batch, heads, key] f32, given at every call, with a gradient, or made by" in text
+    assert "function produce(input, weight, bias) -> gate\n" in text
+    assert "bias [heads] f32, trained, starts as uniform(-1 / sqrt(model), 1 / sqrt(model)), of a model" in text
     assert "r2 [heads] f32, trained, starts as uniform(0, 2), at least 0.01, at most 2" in str(
         sextant.describe("kerple_power")
     )

@@ -44,7 +44,9 @@ class ParamInfo:
     ``name``: public name (``<instance>.<param>`` in a list of uses). ``element``:
     "f32" or "i32". ``dims``: each as text ("heads", "2 * reach + 1"). ``init``:
     how it starts ("uniform(0, 2)", "formula"), or empty if the caller gives it.
-    ``trained``: gets a gradient. ``scope``: "layer" or "model".
+    ``trained``: gets a gradient. ``scope``: "layer" or "model". ``filled_by``: the function
+    of the encoding that makes it in a model. ``of_model``: only functions for a model see
+    it.
     """
 
     name: str
@@ -55,6 +57,8 @@ class ParamInfo:
     floor: float | None = None
     ceiling: float | None = None
     scope: str = "layer"
+    filled_by: str = ""
+    of_model: bool = False
 
     @property
     def given(self) -> bool:
@@ -70,7 +74,8 @@ class ParamInfo:
     def kind(self) -> str:
         """Where its values come from, and what holds for them, in words."""
         if self.given:
-            return "given at every call" + (", with a gradient" if self.trained else "")
+            made = f", or made by @{self.filled_by} in a model" if self.filled_by else ""
+            return "given at every call" + (", with a gradient" if self.trained else "") + made
         words = [f"{'trained' if self.trained else 'frozen'}, starts as {self.init}"]
         if self.floor is not None:
             words.append(f"at least {self.floor:g}")
@@ -78,6 +83,8 @@ class ParamInfo:
             words.append(f"at most {self.ceiling:g}")
         if self.scope == "model":
             words.append("one for all layers")
+        if self.of_model:
+            words.append("of a model, not of attention")
         return ", ".join(words)
 
     @property
@@ -90,6 +97,8 @@ class EncodingInfo:
     """An encoding that is installed.
 
     ``places``: where it acts ("score", "mask", "rows of query, key", ...).
+    ``functions``: by which it takes part in a model ("produce(input, weight) -> gate");
+    ``states``, ``inputs``: what they keep from layer to layer and what a training feeds.
     ``file``: its definition; ``text``: that as the compiler prints it, without
     comments. ``parameters`` have names without instance.
     """
@@ -98,6 +107,9 @@ class EncodingInfo:
     formula: str
     paper: str
     places: tuple[str, ...]
+    functions: tuple[str, ...]
+    states: tuple[str, ...]
+    inputs: tuple[str, ...]
     options: tuple[OptionInfo, ...]
     parameters: tuple[ParamInfo, ...]
     file: str
@@ -108,6 +120,9 @@ class EncodingInfo:
         if self.paper:
             lines.append(f"  source: {self.paper}")
         lines.append(f"  places: {', '.join(self.places) or 'none'}")
+        lines += [f"  function {function}" for function in self.functions]
+        lines += [f"  state {state}" for state in self.states]
+        lines += [f"  input {name}" for name in self.inputs]
         for option in self.options:
             allowed = f" of {', '.join(option.choices)}" if option.choices else ""
             allowed += f", {option.range}" if option.range else ""
@@ -124,6 +139,9 @@ class Signature:
     """A list of uses, resolved: parameters in the order of operands.
 
     ``uses``: as ``#pos.use`` text. ``definitions``: text of traced encodings.
+    ``model_params``: those that attention does not take, since only functions for a
+    model see them. ``filled``: parameters that such functions make. ``inputs``: what
+    they take of the training loop, names and dims.
     ``operands``: those whose rows are mapped. ``all_heads``: a score site sees
     all heads at once, so that the number of heads is compiled in. ``requires_past``:
     some mask has to hide the keys after a query. ``count_heads``: instances that
@@ -135,6 +153,9 @@ class Signature:
     uses: tuple[str, ...]
     definitions: str
     params: tuple[ParamInfo, ...]
+    model_params: tuple[ParamInfo, ...]
+    filled: frozenset[str]
+    inputs: tuple[tuple[str, tuple[int | None, ...]], ...]
     operands: frozenset[str]
     all_heads: bool
     requires_past: bool
@@ -298,6 +319,15 @@ def _used_names(spelled: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _version(path: str) -> tuple | None:
+    """A file as it is now; None without it."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
 def _files(spelled: tuple[str, ...]) -> tuple[tuple, ...]:
     """The files of the search path that uses name, as they are now. A definition
     may be edited, or another may come before it on the path, at any time."""
@@ -307,13 +337,12 @@ def _files(spelled: tuple[str, ...]) -> tuple[tuple, ...]:
     found = []
     for name in _used_names(spelled):
         for folder in folders:
-            path = f"{folder}/{name}.mlir"
-            try:
-                status = os.stat(path)
-            except OSError:
-                continue
-            found.append((path, status.st_mtime_ns, status.st_size, status.st_ino))
-            break
+            # An encoding is a file, or a folder that holds it.
+            if version := _version(f"{folder}/{name}.mlir") or _version(
+                f"{folder}/{name}/{name}.mlir"
+            ):
+                found.append(version)
+                break
     return tuple(found)
 
 
@@ -340,8 +369,13 @@ def _resolve(
     uses = tuple(use_attribute(use) for use in parse_uses(spelled))
     found = backend.compiler().signature(definitions, list(uses), folder)
     params = tuple(ParamInfo(**p) for p in found["params"])
+    model_params = tuple(ParamInfo(**p) for p in found["model_params"])
+    inputs = tuple(
+        (name, tuple(None if n < 0 else n for n in dims)) for name, dims in found["inputs"]
+    )
     return Signature(
-        uses, definitions, params, frozenset(found["operands"]), found["all_heads"],
+        uses, definitions, params, model_params, frozenset(found["filled"]), inputs,
+        frozenset(found["operands"]), found["all_heads"],
         found["requires_past"], tuple(found["count_heads"]), spelled, files,
     )
 
@@ -380,7 +414,8 @@ def describe(name: str | Encoding) -> EncodingInfo:
         for o in found.pop("options")
     )
     parameters = tuple(ParamInfo(**p) for p in found.pop("params"))
-    found["places"] = tuple(found["places"])
+    for name in ("places", "functions", "states", "inputs"):
+        found[name] = tuple(found[name])
     return EncodingInfo(options=options, parameters=parameters, **found)
 
 

@@ -82,13 +82,14 @@ def bias_over_distance(
 ) -> torch.Tensor | None:
     """[heads, distances] of what is added to a score of 0 at distance 0, 1, ...
     before the query at position distances - 1; None when the encodings add nothing
-    or need parameters of the caller."""
+    or need parameters of the caller. ``params`` may hold more than these need."""
     encodings = list(encodings)
     found = signature(encodings)
     if any(p.given for p in found.params) or found.operands - _INSIDE:
         return None
     zeros = torch.zeros(1, heads, head_dim)
-    bias = pair_scores(encodings, params, zeros, zeros, along(distances))
+    own = {n: t for n, t in params.items() if n in found.by_name}
+    bias = pair_scores(encodings, own, zeros, zeros, along(distances))
     if not bool(torch.isfinite(bias).all()) or not bool((bias != bias[:, :1]).any()):
         return None
     return bias

@@ -11,7 +11,9 @@
 and, from the loss, ``gradients``, ``update`` and ``train_step``
 (`--nn-derive-backward`). Tokens and labels are i64 [batch, length], of any batch and
 length. All functions then take the tensors that encodings ask of the caller, and
-the parameters, in one order: `sextant.compile(text)` knows their names.
+the parameters, in one order: `sextant.compile(text)` knows their names. What encodings
+do around attention (gates that they make, states, losses that are added to ``loss``) is
+in calls of their own functions.
 
 >>> text = build(Config(encodings=("causal", "rope"), layers=4, width=128, heads=4))
 >>> program = sextant.compile(text)
@@ -26,8 +28,10 @@ from dataclasses import dataclass, replace
 from .. import definitions
 from ..definitions import EncodingLike
 from ..errors import nearest
+from . import around
+from .around import Around, Calls
 from .groups import Group, arrange
-from .places import ATTENTION, EMBEDDING, Placed, acts_in, parameters, place
+from .places import ATTENTION, EMBEDDING, Placed, acts_in, model_parameters, parameters, place
 from .printer import Function, Input, Parameter, Value, number
 
 IGNORED = -100
@@ -124,6 +128,17 @@ class Config:
         return 4 * self.width if self.style == "gpt2" else -(-8 * self.width // (3 * 32)) * 32
 
     @property
+    def tensors(self) -> dict[str, tuple[int | None, ...]]:
+        """Shapes of what functions of encodings see, by role."""
+        rows = (None, None, self.width)
+        return {
+            "positions": (1, None, 1),
+            "input": rows,
+            "attention": (None, None, self.heads * self.head_dim),
+            "mlp": rows,
+        }
+
+    @property
     def extents(self) -> dict[str, int]:
         """Extents that parameters of encodings are sized by."""
         return {
@@ -164,12 +179,17 @@ class _Model:
         self.definitions = definitions.signature(config.encodings).definitions
         # Of the embedding and of each layer, what acts there, by place.
         self.placed = _place(config)
+        self.around = Around(
+            definitions.signature(config.encodings), config.extents, config.tensors
+        )
         self.parameters: dict[str, Parameter] = {}
         self.given: dict[str, Input] = {}
         # Names of the operands of every place, by the place's label.
         self.operands: dict[str, list[str]] = {}
-        # Query and key of every layer of the function at hand.
+        # Query and key of every layer of the function at hand, and its calls of the
+        # functions of encodings.
         self.rows: dict[str, tuple[Value, Value]] = {}
+        self.calls: Calls
         self._declare()
 
     # ---- parameters ---------------------------------------------------------
@@ -182,6 +202,8 @@ class _Model:
         for layer in range(c.layers):
             self._declare_layer(f"layers.{layer}")
         self._declare_positions()
+        for item in self.around.inputs(with_loss=False):
+            self.given[item.name] = item
         self._declare_norm("norm")
         if not c.tied:
             self._declare_weight("head", c.vocabulary, c.width, bias=False)
@@ -198,6 +220,7 @@ class _Model:
         self._declare_weight(f"{prefix}.output", c.width, own, residual)
         for where, placed in self.placed[prefix].items():
             self._declare_encodings(placed, f"{prefix}.{where}", f"{prefix}.attention")
+        self._declare_around(f"{prefix}.attention")
         self._declare_norm(f"{prefix}.norm2")
         names = ("up",) if c.style == "gpt2" else ("gate", "up")
         for name in names:
@@ -239,6 +262,15 @@ class _Model:
             self.given.setdefault(item.name, item)
         self.operands[label] = names
 
+    def _declare_around(self, prefix: str) -> None:
+        """Parameters that functions of encodings see."""
+        signature = self.around.signature
+        made = model_parameters(signature, prefix, self.config.extents)
+        for info, parameter in zip(signature.model_params, made):
+            if self.config.shared or info.scope == "model":
+                parameter = replace(parameter, name=f"attention.{info.name}")
+            self._add(parameter)
+
     def _add(self, parameter: Parameter) -> None:
         known = self.parameters.setdefault(parameter.name, parameter)
         if known.shape != parameter.shape:
@@ -256,7 +288,7 @@ class _Model:
             f"clip = {number(c.clip)}, {groups}update = @update, train_step = @train_step>"
         )
         attributes = f"nn.gradients = @gradients, nn.optimizer = {optimizer}"
-        parts = [self.definitions]
+        parts = [self.definitions, self.around.declarations(with_loss=True)]
         parts += [p.text() for p in self.parameters.values()]
         parts += [self._loss(attributes), self._token_losses(), self._logits()]
         return f"module {{\n{''.join(parts)}}}\n"
@@ -269,7 +301,8 @@ class _Model:
             for layer, pair in self.rows.items()
             for name, value in zip(("query", "key"), pair)
         ]
-        parts = [self.definitions, *(p.text() for p in self.parameters.values()), f.text(named)]
+        parts = [self.definitions, self.around.declarations(with_loss=False)]
+        parts += [*(p.text() for p in self.parameters.values()), f.text(named)]
         return f"module {{\n{''.join(parts)}}}\n"
 
     def _positions(self, where: str) -> str | None:
@@ -279,18 +312,50 @@ class _Model:
         return "positions" if self.config.positions == "model" else f"{where}.positions"
 
     def _declare_positions(self) -> None:
+        asked = self.around.asks("positions")
+        if asked and self.config.positions == "index":
+            self.given["positions"] = _positions_input("positions")
         for part, placed in self.placed.items():
             name = self._positions(part)
-            if name and (placed or part != "embedding"):
-                self.given[name] = Input(name, (1, None, 1), "i32", ("", "length", ""))
+            if name and (placed or asked or part != "embedding"):
+                self.given[name] = _positions_input(name)
 
-    def _function(self, name: str, inputs: Iterable[str]) -> Function:
+    def _function(self, name: str, inputs: Iterable[str], with_loss: bool = False) -> Function:
+        """``with_loss``: it takes what losses of encodings see, too."""
         tokens = [Input(n, (None, None), "i64", ("batch", "length")) for n in inputs]
-        return Function(name, [*tokens, *self.given.values()], list(self.parameters.values()))
+        given = dict(self.given)
+        if with_loss:
+            given |= {i.name: i for i in self.around.inputs(with_loss=True)}
+        f = Function(name, [*tokens, *given.values()], list(self.parameters.values()))
+        self.calls = Calls(
+            self.around, f, lambda name, prefix: f[self._argument(name, prefix)], self._of_layer
+        )
+        return f
+
+    def _argument(self, name: str, prefix: str) -> str:
+        """The argument that a function of an encoding sees as ``name`` in a layer."""
+        if name == "positions":
+            return self._positions(prefix) or "positions"
+        owned = (f"{prefix}.attention.{name}", f"attention.{name}")
+        found = next((n for n in owned if n in self.parameters), name)
+        if found == name and self._of_layer(name):
+            raise ValueError(
+                f'parameter "{name}" is one for each layer, but a function that is called before '
+                "the first layer asks for it: declare it with scope model"
+            )
+        return found
+
+    def _of_layer(self, name: str) -> bool:
+        """Whether each layer has positions, or a parameter, of its own."""
+        if name == "positions":
+            return self.config.positions == "layer"
+        return f"layers.0.attention.{name}" in self.parameters
 
     def _loss(self, attributes: str) -> str:
-        f = self._function("loss", ("tokens", "labels"))
-        loss = self._cross_entropy(f, "mean")
+        f = self._function("loss", ("tokens", "labels"), with_loss=True)
+        loss = self._cross_entropy(f, "mean", with_loss=True)
+        for part in self.calls.losses:
+            loss = f.add(loss, part)
         return f.text([("loss", loss)], attributes)
 
     def _token_losses(self) -> str:
@@ -303,8 +368,8 @@ class _Model:
         f = self._function("logits", ("tokens",))
         return f.text([("logits", self._forward(f))])
 
-    def _cross_entropy(self, f: Function, reduction: str) -> Value:
-        logits = self._forward(f)
+    def _cross_entropy(self, f: Function, reduction: str, with_loss: bool = False) -> Value:
+        logits = self._forward(f, with_loss)
         with f.within("loss"):
             rows = f.product(f.size(f["tokens"], 0), f.size(f["tokens"], 1))
             flat = f.reshape(logits, (None, self.config.vocabulary), [rows])
@@ -313,13 +378,18 @@ class _Model:
 
     # ---- the model ----------------------------------------------------------
 
-    def _forward(self, f: Function) -> Value:
-        """Logits [batch, length, vocabulary]."""
+    def _forward(self, f: Function, with_loss: bool = False) -> Value:
+        """Logits [batch, length, vocabulary]. ``with_loss``: losses of encodings are
+        computed, too."""
         with f.within("embedding"):
             x = f.embedding(f["embedding.weight"], f["tokens"])
             x = self._map_rows(f, x, EMBEDDING, "embedding", "embedding")
+            self.calls(around.INITIAL_STATE, "embedding", {"input": x})
         for layer in range(self.config.layers):
             x = self._block(f, x, f"layers.{layer}")
+            if with_loss:
+                with f.within(f"layers.{layer}"):
+                    self.calls(around.AUXILIARY_LOSS, f"layers.{layer}")
         with f.within("head"):
             head = "embedding.weight" if self.config.tied else "head.weight"
             return f.linear(self._norm(f, x, "norm"), f[head])
@@ -328,7 +398,9 @@ class _Model:
         with f.within(f"{prefix}.attention"):
             x = f.add(x, self._attention(f, self._norm(f, x, f"{prefix}.norm1"), prefix))
         with f.within(f"{prefix}.mlp"):
-            return f.add(x, self._mlp(f, self._norm(f, x, f"{prefix}.norm2"), f"{prefix}.mlp"))
+            y = self._mlp(f, self._norm(f, x, f"{prefix}.norm2"), f"{prefix}.mlp")
+            self.calls(around.AFTER_MLP, prefix, {"mlp": y})
+            return f.add(x, y)
 
     def _attention(self, f: Function, x: Value, prefix: str) -> Value:
         c = self.config
@@ -342,6 +414,7 @@ class _Model:
             split = f.reshape(y, (None, None, count, c.head_dim), sizes)
             return f.transpose(split, 1, 2)
 
+        self.calls(around.PRODUCE, prefix, {"input": x})
         q = heads("query", c.heads)
         k = heads("key", c.key_heads)
         v = heads("value", c.key_heads)
@@ -350,8 +423,12 @@ class _Model:
         uses = placed.uses if placed else ()
         names = self.operands.get(f"{prefix}.{ATTENTION}", [])
         at = self._positions(prefix)
-        out = f.attention(q, k, v, uses, [f[n] for n in names], f[at] if at else None)
+        params = [self.calls.known[n] if n in self.calls.known else f[n] for n in names]
+        values = [v, *self.calls.values()]
+        out, *states = f.attention(q, k, values, uses, params, f[at] if at else None)
         merged = f.reshape(f.transpose(out, 1, 2), (None, None, c.heads * c.head_dim), sizes)
+        seen = {"attention": merged, **around.weighted(self.around, states)}
+        self.calls(around.AFTER_ATTENTION, prefix, seen)
         return self._linear(f, merged, f"{prefix}.output")
 
     def _map_rows(self, f: Function, x: Value, where: str, label: str, owner: str) -> Value:
@@ -380,6 +457,10 @@ class _Model:
         if self.config.style == "gpt2":
             return f.layer_norm(x, weight, f[f"{name}.bias"], epsilon)
         return f.rms_norm(x, weight, epsilon)
+
+
+def _positions_input(name: str) -> Input:
+    return Input(name, (1, None, 1), "i32", ("", "length", ""))
 
 
 def _place(config: Config) -> dict[str, dict[str, Placed]]:

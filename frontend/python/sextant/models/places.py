@@ -79,16 +79,24 @@ def _has_scores(encoding: EncodingLike) -> bool:
 def parameters(
     signature: Signature, prefix: str, extents: dict[str, int]
 ) -> tuple[list[Parameter], list[Input]]:
-    """The parameters of some encodings, named below ``prefix``, and the tensors
-    that the caller gives at every call (ids, lengths), under their own names."""
+    """The parameters that attention takes of some encodings, named below ``prefix``, and
+    the tensors that the caller gives at every call (ids, lengths), under their own names.
+    What functions of the encodings make is neither."""
     made, given = [], []
     _check_sizes(signature, extents)
     for info in signature.params:
-        if info.given:
-            given.append(Input(info.name, (None,) * info.rank, info.element))
-        else:
+        if not info.given:
             made.append(_parameter(signature, info, prefix, extents))
+        elif info.name not in signature.filled:
+            given.append(Input(info.name, (None,) * info.rank, info.element))
     return made, given
+
+
+def model_parameters(
+    signature: Signature, prefix: str, extents: dict[str, int]
+) -> list[Parameter]:
+    """The parameters that only functions of some encodings see."""
+    return [_parameter(signature, i, prefix, extents) for i in signature.model_params]
 
 
 # Extents that differ from call to call; a model's parameters do not.

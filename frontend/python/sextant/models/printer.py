@@ -248,29 +248,45 @@ class Function:
         )
         return result
 
+    def call(self, symbol: str, operands: Sequence[Value], results: Sequence) -> list[Value]:
+        """A call of a function whose results have the shapes and elements of
+        ``results``."""
+        values = [Value(self._name(), r.shape, r.element) for r in results]
+        head = f"{', '.join(v.name for v in values)} = " if values else ""
+        self._line(
+            f"{head}func.call @{symbol}({', '.join(o.name for o in operands)}) : "
+            f"({', '.join(o.type for o in operands)}) -> ({', '.join(v.type for v in values)})"
+        )
+        return values
+
     def attention(
         self,
         q: Value,
         k: Value,
-        v: Value,
+        values: Sequence[Value],
         uses: Sequence[str],
         params: Sequence[Value],
         positions: Value | None = None,
-    ) -> Value:
-        """Attention of q [B, H, L, d] to k, v [B, Hkv, L, d]. ``positions`` are those
-        of queries and keys, [1 or B, L, axes]."""
+    ) -> list[Value]:
+        """Attention of q [B, H, L, d] to k [B, Hkv, L, d] and values [B, Hkv, L, dv]: an
+        output for each value. ``positions`` are those of queries and keys, [1 or B, L,
+        axes]."""
         given = ""
         if positions is not None:
             at = f"({positions.name} : {positions.type})"
             given = f" query_positions{at} key_positions{at}"
-        out = Value(self._name(), (*q.shape[:-1], v.shape[-1]), q.element)
+        outputs = [
+            Value(self._name(), (*q.shape[:-1], v.shape[-1]), q.element) for v in values
+        ]
         lse = Value(self._name(), q.shape[:-1], "f32")
+        names = [", ".join(v.name for v in part) for part in ([*outputs, lse], values)]
+        types = [", ".join(v.type for v in part) for part in (values, outputs)]
         self._line(
-            f"{out.name}, {lse.name} = pos.attention {q.name}, {k.name}, ({v.name})"
-            f"{_clauses(uses, params)}{given} : {q.type}, {k.type}, ({v.type}) -> "
-            f"({out.type}), {lse.type}"
+            f"{names[0]} = pos.attention {q.name}, {k.name}, ({names[1]})"
+            f"{_clauses(uses, params)}{given} : {q.type}, {k.type}, ({types[0]}) -> "
+            f"({types[1]}), {lse.type}"
         )
-        return out
+        return outputs
 
 
 def _clauses(uses: Sequence[str], params: Sequence[Value]) -> str:

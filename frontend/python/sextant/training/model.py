@@ -12,6 +12,7 @@ from ..models.groups import Group
 from ..program import Program, compile
 from ..random_positions import random_positions
 from .config import TrainConfig
+from .samplers import samplers
 
 VOCABULARY = 256
 
@@ -34,8 +35,9 @@ def check_uses(config: TrainConfig) -> None:
                 "a text has one. Give such positions to sextant.attention as query_positions "
                 "and key_positions"
             )
-        for param in definitions.signature([use]).params:
-            if param.given:
+        found = definitions.signature([use])
+        for param in found.params:
+            if param.given and param.name not in found.filled:
                 raise ModelError(
                     f'"{use}" needs the tensor "{param.name}" [{", ".join(param.dims)}] of '
                     f"{param.element} at every call, which a training on text does not have. "
@@ -92,6 +94,7 @@ class Model:
             positions=config.positions_per if config.max_position else "index",
         )
         self.program = compile(build(self.shape), target=config.target, file="<gpt>")
+        self.samplers = samplers(uses_of(config))
         self.params = self.program.init_params(config.seed)
         self.state = {}
         for name in self.program.arguments("train_step"):
@@ -126,12 +129,14 @@ class Model:
         # Of the step alone, so that a run that goes on draws what it would have.
         draw = torch.Generator().manual_seed((self.config.seed << 32) + step)
         known |= self._positions(self.program, "train_step", tokens.shape[1], draw)
+        known |= self._inputs(step)
         return float(self._run("train_step", known)[0])
 
     def token_losses(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Losses (batch, length) in nats per byte."""
         known = {"tokens": tokens, "labels": labels}
         known |= self._positions(self.program, "token_losses", tokens.shape[1], self.evaluation)
+        known |= self._inputs(0)
         return self._run("token_losses", known)[0]
 
     def attention_rows(
@@ -142,7 +147,7 @@ class Model:
         drawn. Compiles a program of its own."""
         program = compile(build_rows(self.shape), target=self.config.target, file="<gpt>")
         drawn = self._positions(program, "rows", len(tokens), self.evaluation)
-        known = {"tokens": tokens.long()[None], **self.params, **drawn}
+        known = {"tokens": tokens.long()[None], **self.params, **drawn, **self._inputs(0)}
         rows = program.run("rows", [known[name] for name in program.arguments("rows")])
         at = [
             drawn.get(f"layers.{layer}.positions", drawn.get("positions"))
@@ -153,12 +158,20 @@ class Model:
     def _positions(
         self, program: Program, function: str, length: int, draw: torch.Generator
     ) -> dict[str, torch.Tensor]:
-        """Random positions by the names of the function's arguments."""
+        """Positions by the names of the function's arguments: random ones, or indices
+        where functions of encodings ask for them."""
         names = [n for n in program.arguments(function) if n.endswith("positions")]
+        if not self.config.max_position:
+            return dict.fromkeys(names, torch.arange(length, dtype=torch.int32)[None, :, None])
         return {
             name: random_positions(length, self.config.max_position, draw)[None, :, None]
             for name in names
         }
+
+    def _inputs(self, step: int) -> dict[str, torch.Tensor]:
+        """Inputs of encodings for a step; 0 stands for an evaluation, which takes those
+        that not only losses see."""
+        return {n: t for s in self.samplers for n, t in s.draw(self.config.seed, step).items()}
 
     def _run(self, function: str, known: dict[str, torch.Tensor]):
         inputs = [

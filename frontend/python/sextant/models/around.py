@@ -1,0 +1,197 @@
+"""What encodings do in a model around attention: calls of their functions.
+
+A builder says where it stands and which tensors it has there (positions, input,
+attention, mlp); roles say which function of which encoding takes them. No encoding is
+known by name here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from .. import backend, definitions
+from ..definitions import Signature
+from .printer import Function, Input, Shape, Value
+
+PRODUCE = "produce"
+INITIAL_STATE = "initial_state"
+AFTER_ATTENTION = "after_attention"
+AFTER_MLP = "after_mlp"
+AUXILIARY_LOSS = "auxiliary_loss"
+
+
+@dataclass(frozen=True)
+class Role:
+    """An argument or a result: ``kind`` is positions, input, attention, mlp, weighted or
+    named; ``name``, of the last two, ``<instance>.<name>``."""
+
+    kind: str
+    name: str
+    shape: Shape
+    element: str
+
+
+@dataclass(frozen=True)
+class ModelFunction:
+    """A function that a model calls: ``name`` is one of those above, ``symbol`` that by
+    which it is called, ``declaration`` what stands for it in the module."""
+
+    name: str
+    symbol: str
+    declaration: str
+    arguments: tuple[Role, ...]
+    results: tuple[Role, ...]
+
+    def asks(self, kind: str) -> bool:
+        return any(a.kind == kind for a in self.arguments)
+
+    def named(self) -> list[str]:
+        return [a.name for a in self.arguments if a.kind in ("named", "weighted")]
+
+
+def _functions(
+    signature: Signature, extents: dict[str, int], tensors: Mapping[str, Shape]
+) -> tuple[ModelFunction, ...]:
+    found = backend.compiler().functions(
+        signature.definitions,
+        list(signature.uses),
+        definitions.first_folders(),
+        extents,
+        {role: [-1 if n is None else n for n in shape] for role, shape in tensors.items()},
+    )
+
+    def roles(tensors: list, instance: str) -> tuple[Role, ...]:
+        return tuple(
+            Role(
+                kind,
+                f"{instance}.{name}" if kind in ("named", "weighted") else kind,
+                tuple(None if n < 0 else n for n in dims),
+                element,
+            )
+            for kind, name, dims, element in tensors
+        )
+
+    return tuple(
+        ModelFunction(
+            f["name"], f["symbol"], f["declaration"],
+            roles(f["arguments"], f["instance"]), roles(f["results"], f["instance"]),
+        )
+        for f in found
+    )
+
+
+class Around:
+    """The functions of a list of encodings, for models of given extents.
+
+    ``tensors``: shapes of a model's tensors by role, without those that it lacks.
+    ``values``: names of the states that attention takes as values, ``<instance>.<name>``.
+    """
+
+    def __init__(
+        self, signature: Signature, extents: dict[str, int], tensors: Mapping[str, Shape]
+    ):
+        self.signature = signature
+        self.functions = _functions(signature, extents, tensors)
+        weighted = [a for f in self.of(AFTER_ATTENTION) for a in f.arguments]
+        names = [a.name for a in weighted if a.kind == "weighted"]
+        self.values = tuple(dict.fromkeys(names))
+        self._changing = self._results(AFTER_ATTENTION) + self._results(AFTER_MLP)
+
+    def of(self, name: str) -> list[ModelFunction]:
+        return [f for f in self.functions if f.name == name]
+
+    def _results(self, name: str) -> tuple[str, ...]:
+        return tuple(r.name for f in self.of(name) for r in f.results)
+
+    def declarations(self, with_loss: bool) -> str:
+        """What stands for the functions in a module; with losses, or without."""
+        return "".join(
+            f"  {f.declaration}\n"
+            for f in self.functions
+            if with_loss or f.name != AUXILIARY_LOSS
+        )
+
+    def asks(self, kind: str) -> bool:
+        """Whether a function takes the model's tensor of a role."""
+        return any(f.asks(kind) for f in self.functions)
+
+    def inputs(self, with_loss: bool) -> list[Input]:
+        """What the training loop feeds to functions; those that a loss alone sees are
+        no inputs of anything else."""
+        functions = [f for f in self.functions if with_loss or f.name != AUXILIARY_LOSS]
+        used = {name for f in functions for name in f.named()}
+        return [
+            Input(name, dims, "i32") for name, dims in self.signature.inputs if name in used
+        ]
+
+    def varies(self, function: ModelFunction, of_layer: Callable[[str], bool]) -> bool:
+        """Whether what a function sees is another in each layer. ``of_layer`` says so of
+        parameters and positions."""
+        own = set(self._changing)
+        if function.name != PRODUCE:
+            made = [f for f in self.of(PRODUCE) if self.varies(f, of_layer)]
+            own |= {r.name for f in made for r in f.results}
+        return any(
+            a.kind in ("input", "attention", "mlp", "weighted")
+            or a.name in own
+            or of_layer(a.name)
+            for a in function.arguments
+        )
+
+
+class Calls:
+    """The calls that are printed into one function of a model.
+
+    ``lookup``: the value of a parameter, an input or the positions by name and layer
+    prefix. ``of_layer``: whether such a value is another in each layer.
+    """
+
+    def __init__(
+        self,
+        around: Around,
+        f: Function,
+        lookup: Callable[[str, str], Value],
+        of_layer: Callable[[str], bool],
+    ):
+        self.around = around
+        self.f = f
+        self.lookup = lookup
+        self.of_layer = of_layer
+        self.known: dict[str, Value] = {}
+        self.losses: list[Value] = []
+        self._done: set[str] = set()
+
+    def __call__(
+        self, name: str, prefix: str, tensors: Mapping[str, Value] | None = None
+    ) -> None:
+        """Calls the functions of a name where the layer ``prefix`` stands; ``tensors`` are
+        those that the model has there, by role, and weighted states by name."""
+        for function in self.around.of(name):
+            if function.symbol in self._done:
+                continue
+            if not self.around.varies(function, self.of_layer):
+                self._done.add(function.symbol)
+            operands = [self._operand(a, prefix, tensors or {}) for a in function.arguments]
+            with self.f.within(function.symbol):
+                results = self.f.call(function.symbol, operands, function.results)
+            if name == AUXILIARY_LOSS:
+                self.losses += results
+            else:
+                self.known |= {r.name: v for r, v in zip(function.results, results)}
+
+    def _operand(self, role: Role, prefix: str, tensors: Mapping[str, Value]) -> Value:
+        if role.kind == "weighted":
+            return tensors[f"weighted {role.name}"]
+        own = self.known if role.kind == "named" else tensors
+        name = role.name if role.kind == "named" else role.kind
+        return own[name] if name in own else self.lookup(name, prefix)
+
+    def values(self) -> list[Value]:
+        """The states that attention takes as values."""
+        return [self.known[name] for name in self.around.values]
+
+
+def weighted(around: Around, outputs: Iterable[Value]) -> dict[str, Value]:
+    """What attention made of the states, as `Calls` takes it."""
+    return {f"weighted {name}": out for name, out in zip(around.values, outputs)}

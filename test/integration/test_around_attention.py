@@ -1,0 +1,332 @@
+"""Encodings that take part in the model around attention.
+
+The definition is the example of docs/write-an-encoding.md, in a folder of its own; a
+second one carries a state through attention as one more value. Gradients are compared
+with autograd in float64, within GRADIENT times the largest entry (test_gpt.py).
+"""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import sextant
+from sextant.models import gpt
+from sextant.training import loop, runs
+from sextant.training.config import TrainConfig
+from sextant.training.data import split_text
+from sextant.training.samplers import SamplerError, samplers
+
+GRADIENT = 1e-4
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-an-encoding.md"
+
+CARRIED = """
+pos.encoding @carried {
+  %lanes = pos.option "lanes" : i32 = 4 : i32
+  %batch = pos.extent batch
+  %heads = pos.extent heads
+  %keys = pos.extent key
+  %width = pos.extent model
+  %rows = arith.muli %heads, %lanes : i32
+  %low = arith.constant -0.3 : f32
+  %high = arith.constant 0.3 : f32
+  %z = pos.param "z" : tensor<?x?x?x?xf32> dims(%batch, %heads, %keys, %lanes)
+  %start = pos.param "start" : tensor<?x?xf32> dims(%rows, %width) init uniform(%low, %high) scope model
+  %share = pos.param "share" : tensor<?xf32> dims(%lanes) init uniform(%low, %high)
+  pos.score {
+  ^bb0(%s: f32):
+    %b = pos.batch
+    %h = pos.head
+    %k = pos.index key
+    %first = arith.constant 0 : i32
+    %g = pos.read %z[%b, %h, %k, %first] : tensor<?x?x?x?xf32>
+    %t = arith.addf %s, %g : f32
+    pos.yield %t : f32
+  }
+  func.func @initial_state(%x: tensor<?x?x?xf32> {pos.role = "input"},
+                           %w: tensor<?x?xf32> {pos.role = "start"},
+                           %n: i32 {pos.role = "lanes"})
+      -> (tensor<?x?x?x?xf32> {pos.role = "z"}) {
+    %y = nn.linear %x, %w : (tensor<?x?x?xf32>, tensor<?x?xf32>) -> tensor<?x?x?xf32>
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %b = tensor.dim %x, %c0 : tensor<?x?x?xf32>
+    %l = tensor.dim %x, %c1 : tensor<?x?x?xf32>
+    %count = pos.extent heads
+    %h = arith.index_cast %count : i32 to index
+    %d = arith.index_cast %n : i32 to index
+    %split = nn.reshape %y sizes(%b, %l, %h, %d) : tensor<?x?x?xf32> -> tensor<?x?x?x?xf32>
+    %made = nn.transpose %split 1, 2 : (tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>
+    return %made : tensor<?x?x?x?xf32>
+  }
+  func.func @after_attention(%old: tensor<?x?x?x?xf32> {pos.role = "z"},
+                             %y: tensor<?x?x?x?xf32> {pos.weighted = "z"},
+                             %s: tensor<?xf32> {pos.role = "share"})
+      -> (tensor<?x?x?x?xf32> {pos.role = "z"}) {
+    %a = nn.mul %y, %s : (tensor<?x?x?x?xf32>, tensor<?xf32>) -> tensor<?x?x?x?xf32>
+    %n = nn.add %old, %a : (tensor<?x?x?x?xf32>, tensor<?x?x?x?xf32>) -> tensor<?x?x?x?xf32>
+    return %n : tensor<?x?x?x?xf32>
+  }
+}
+"""
+
+# A loss on drawn rows of a table.
+DRAWN = """
+pos.encoding @drawn {
+  %rows = arith.constant 10 : i32
+  %one = arith.constant 1 : i32
+  %half = arith.constant 0.5 : f32
+  %digits = pos.input "digits" : tensor<3x2xi32>
+  %table = pos.param "table" : tensor<?x?xf32> dims(%rows, %one) init constant(%half) scope model
+  func.func @auxiliary_loss(%w: tensor<?x?xf32> {pos.role = "table"},
+                            %i: tensor<3x2xi32> {pos.role = "digits"}) -> tensor<f32> {
+    %x = nn.embedding %w, %i : (tensor<?x?xf32>, tensor<3x2xi32>) -> tensor<3x2x?xf32>
+    %l = nn.sum %x over [0, 1, 2] : (tensor<3x2x?xf32>) -> tensor<f32>
+    return %l : tensor<f32>
+  }
+}
+"""
+SAMPLER = """
+import torch
+
+def sample(inputs, options, seed, step):
+    generator = torch.Generator().manual_seed(1000 * seed + step)
+    return {n: torch.randint(0, 10, s, generator=generator, dtype=torch.int32)
+            for n, s in inputs.items()}
+"""
+
+
+@pytest.fixture
+def encodings(tmp_path, monkeypatch):
+    """A folder of the search path with the example of the page and with `carried`,
+    which is a folder of its own."""
+    example = re.search(r"```mlir\n// remembered.mlir\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "remembered.mlir").write_text(example[1])
+    (tmp_path / "carried").mkdir()
+    (tmp_path / "carried" / "carried.mlir").write_text(CARRIED)
+    (tmp_path / "drawn").mkdir()
+    (tmp_path / "drawn" / "drawn.mlir").write_text(DRAWN)
+    (tmp_path / "drawn" / "sampler.py").write_text(SAMPLER)
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    return tmp_path
+
+
+class Plain:
+    """A GPT-2 in plain PyTorch whose scores get a term that `around` computes."""
+
+    def __init__(self, params, config, around):
+        self.p, self.c, self.around = params, config, around
+
+    def linear(self, x, name):
+        return F.linear(x, self.p[f"{name}.weight"], self.p[f"{name}.bias"])
+
+    def norm(self, x, name):
+        weight = self.p[f"{name}.weight"]
+        return F.layer_norm(x, weight.shape, weight, self.p[f"{name}.bias"], self.c.epsilon)
+
+    def logits(self, tokens):
+        x = self.p["embedding.weight"][tokens]
+        self.around.start(x)
+        for layer in range(self.c.layers):
+            name = f"layers.{layer}"
+            x = x + self.attention(self.norm(x, f"{name}.norm1"), name)
+            y = self.linear(self.norm(x, f"{name}.norm2"), f"{name}.mlp.up")
+            y = self.linear(F.gelu(y, approximate="tanh"), f"{name}.mlp.down")
+            self.around.after_mlp(y, name)
+            x = x + y
+        return self.norm(x, "norm") @ self.p["embedding.weight"].T
+
+    def attention(self, x, name):
+        def split(part):
+            rows = self.linear(x, f"{name}.{part}")
+            return rows.unflatten(-1, (self.c.heads, -1)).transpose(1, 2)
+
+        q, k, v = split("query"), split("key"), split("value")
+        scores = q @ k.mT / math.sqrt(q.shape[-1]) + self.around.term(name, x)
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        probabilities = scores.masked_fill(hidden, -math.inf).softmax(-1)
+        self.around.after_attention(probabilities, name)
+        out = (probabilities @ v).transpose(1, 2).flatten(2)
+        return self.linear(out, f"{name}.output")
+
+
+class Around:
+    """Nothing; what encodings do overrides it."""
+
+    loss = 0.0
+
+    def __init__(self, params):
+        self.p = params
+
+    def start(self, x):
+        pass
+
+    def after_attention(self, probabilities, name):
+        pass
+
+    def after_mlp(self, y, name):
+        pass
+
+
+class Remembered(Around):
+    def start(self, x):
+        self.memory = x @ self.p["attention.remembered.start"].T
+
+    def term(self, name, x):
+        gate = (self.memory @ self.p[f"{name}.attention.remembered.read"].T).transpose(1, 2)
+        self.loss = self.loss + 0.01 * gate.square().sum()
+        i = torch.arange(x.shape[1])
+        heads = torch.arange(gate.shape[1], dtype=x.dtype)
+        slopes = 2.0 ** (-8.0 * (heads + 1) / gate.shape[1])
+        return gate[:, :, None] - slopes[:, None, None] * (i[:, None] - i).abs()
+
+    def after_mlp(self, y, name):
+        self.memory = self.memory + F.silu(y @ self.p[f"{name}.attention.remembered.write"].T)
+
+
+class Carried(Around):
+    def start(self, x):
+        rows = x @ self.p["attention.carried.start"].T
+        self.z = rows.unflatten(-1, (-1, 3)).transpose(1, 2)
+
+    def term(self, name, x):
+        return self.z[..., 0][:, :, None]
+
+    def after_attention(self, probabilities, name):
+        self.z = self.z + (probabilities @ self.z) * self.p[f"{name}.attention.carried.share"]
+
+
+class Forgetting(Around):
+    def term(self, name, x):
+        prefix = f"{name}.attention.forgetting"
+        gates = F.linear(x, self.p[f"{prefix}.weight"], self.p[f"{prefix}.bias"])
+        kept = F.logsigmoid(gates).cumsum(1).transpose(1, 2)
+        return kept[..., None] - kept[:, :, None]
+
+
+CASES = {
+    "remembered(size=4, penalty=0.01)": Remembered,
+    "carried(lanes=3)": Carried,
+    "forgetting": Forgetting,
+}
+
+
+@pytest.mark.parametrize("use", CASES)
+def test_gradients_and_logits_equal_autograd(use, encodings, seed):
+    config = gpt.Config(encodings=("causal", use), layers=2, width=32, heads=2)
+    program = sextant.compile(gpt.build(config))
+    generator = torch.Generator().manual_seed(seed)
+    params = program.init_params(seed)
+    for value in params.values():
+        value += 0.1 * torch.rand(value.shape, generator=generator)
+    tokens = torch.randint(0, 256, (2, 13), generator=generator)
+    labels = torch.randint(0, 256, (2, 13), generator=generator)
+    given = {"tokens": tokens, "labels": labels, **params}
+    found = program.run("gradients", given)
+    got = dict(zip(program.results("gradients"), found, strict=True))
+
+    exact = {n: p.double().requires_grad_() for n, p in params.items()}
+    around = CASES[use](exact)
+    logits = Plain(exact, config, around).logits(tokens)
+    cross_entropy = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    loss = cross_entropy + around.loss
+    loss.backward()
+    assert abs(got["loss"].item() - loss.item()) < 1e-5 * loss.item()
+    for name, p in exact.items():
+        want = torch.zeros_like(p) if p.grad is None else p.grad
+        error = (got[f"{name}:gradient"].double() - want).abs().max().item()
+        assert error <= GRADIENT * want.abs().max().item() + 1e-6, name
+    (computed,) = program.run("logits", {"tokens": tokens, **params})
+    assert (computed.double() - logits).abs().max() < 1e-4
+    # The encoding's loss is for training alone.
+    (each,) = program.run("token_losses", given)
+    assert abs(each.mean().item() - cross_entropy.item()) < 1e-5 * cross_entropy.item()
+
+
+def test_a_stopped_training_ends_with_the_same_bits(encodings, tmp_path, seed):
+    whole = TrainConfig(
+        encodings=("remembered(size=4)", "drawn"),
+        layers=2,
+        width=32,
+        heads=2,
+        length=16,
+        batch=2,
+        steps=6,
+        seed=seed,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(0, 256, (4000,), generator=generator)
+    text = split_text(bytes(drawn.tolist()), "drawn")
+    straight = loop.train(whole, tmp_path / "a", text=text, progress=False)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(step):
+        if step == 3:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        loop.train(
+            whole, tmp_path / "b", text=text, progress=False, save_every=3, after_step=stop
+        )
+    resumed = loop.train(whole, tmp_path / "b", text=text, progress=False)
+    start = straight.program.init_params(seed)
+    for name, value in straight.params.items():
+        assert torch.equal(value, resumed.params[name]), name
+        # What the last MLP writes is read by nobody.
+        is_trained = name != "layers.1.attention.remembered.write"
+        assert torch.equal(value, start[name]) != is_trained, name
+    result = runs.evaluate_run(tmp_path / "a", multiples=(1,), last=4, progress=False)
+    assert math.isfinite(result.all_tokens[1])
+    # What only a loss sees is no input of an evaluation.
+    assert "drawn.digits" in straight.program.arguments("train_step")
+    assert "drawn.digits" not in straight.program.arguments("token_losses")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no function sample"),
+        ("def sample(inputs, options, seed, step): return {}", "gives nothing, expected digits"),
+        (SAMPLER.replace("int32", "int64"), 'gives torch.int64 for "digits", expected a tensor'),
+        (SAMPLER.replace("0, 10, s", "0, 10, (2, 3)"), 'gives shape (2, 3) for "digits", expected'),
+    ],
+)
+def test_a_wrong_sampler_is_an_error_that_names_its_file(encodings, text, message, seed):
+    path = encodings / "drawn" / "sampler.py"
+    path.write_text(text)
+    with pytest.raises(SamplerError, match=re.escape(message)) as error:
+        samplers(("drawn",))[0].draw(seed, 1)
+    assert str(path) in str(error.value)
+
+
+def test_an_input_without_a_sampler_is_an_error(encodings):
+    (encodings / "drawn" / "sampler.py").unlink()
+    with pytest.raises(SamplerError, match='has the input "drawn.digits", but no sampler'):
+        samplers(("drawn",))
+
+
+def test_functions_are_listed(encodings):
+    text = str(sextant.definitions.describe("remembered"))
+    assert "function initial_state(input, start) -> memory" in text
+    assert "function auxiliary_loss(gate, penalty)" in text
+    assert "state memory" in text
+    assert "carried" in [info.name for info in sextant.encodings()]
+
+
+def test_attention_alone_takes_what_functions_would_make(encodings, seed):
+    torch.manual_seed(seed)
+    q, k, v = (torch.randn(1, 2, 9, 8) for _ in range(3))
+    gate = torch.randn(1, 2, 9)
+    out = sextant.attention(q, k, v, ["causal", "remembered"], {"remembered.gate": gate})
+    scores = q @ k.mT / math.sqrt(8)
+    i = torch.arange(9)
+    slopes = 2.0 ** (-8.0 * torch.arange(1, 3) / 2)
+    scores = scores + gate[:, :, None] - slopes[:, None, None] * (i[:, None] - i).abs()
+    scores = scores.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -math.inf)
+    torch.testing.assert_close(out, scores.softmax(-1) @ v, atol=1e-5, rtol=0)
+    assert set(sextant.init_params(["remembered"], heads=2, head_dim=8)) == set()
