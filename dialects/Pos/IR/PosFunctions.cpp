@@ -278,7 +278,7 @@ static LogicalResult verifyBody(func::FuncOp function) {
     bool isActive = llvm::any_of(op.getOperands(), [&](Value operand) {
       return active.contains(operand);
     });
-    if (!makesFloats || !isActive || op.hasTrait<nn::OpTrait::StopsGradients>())
+    if (!makesFloats || !isActive || op.hasTrait<nn::StopsGradients>())
       continue;
     if (!isa<DifferentiableOpInterface, func::CallOp>(op)) {
       InFlightDiagnostic diag = report(function) << "'" << op.getName()
