@@ -220,20 +220,21 @@ def HoistVectors : Pass<"pos-hoist-vectors"> {
 }
 
 def FormOffsetProducts : Pass<"pos-form-offset-products"> {
-  let summary = "Rewrite products of the query row with factors of the offset as products with one row per offset";
+  let summary = "Rewrite products of rows with factors of the offset as products with one row per offset";
   let description = [{
     In a score of one head, these become a `pos.offset_dot`:
 
     * a sum over the columns of a table whose term is a product, in any order, of
       the `pos.query_dot` at the sum's own column and of factors (or divisors)
       that vary with the column and the offset at most and read no parameter;
-    * a `pos.query_dot` outside of sums whose index determines the offset: at most
-      two offsets have the same index, because it is the offset or its magnitude,
-      with either sign, plus what is the same for all scores.
+    * a `pos.query_dot` or `pos.key_dot` outside of sums whose index determines the
+      offset: at most two offsets have the same index, because it is the offset or
+      its magnitude, with either sign, plus what is the same for all scores. It may
+      be clipped to two constants that are 128 or more apart.
 
     Kernels make one row per head and offset, once per call, where the sum takes
     one product per score and column. A sum of another form is computed term by
-    term, and for another product the query row is multiplied with all rows of the
+    term, and for another product the row is multiplied with all rows of the
     table; a remark says why. Where positions are given, nothing is rewritten:
     offsets have gaps then, and there would be too many rows.
 

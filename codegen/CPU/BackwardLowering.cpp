@@ -127,12 +127,14 @@ private:
   Value getRowParamGradient(unsigned number);
   PartialSum makeKeyProductSum(const RowProducts &products);
   PartialSum makeReadSum(unsigned number, Value param);
+  void makeOffsetSums(const OffsetProduct &product);
   void makeSums();
   void addWrites();
   void launchMain();
   SmallVector<Value> launchReadSums();
   SmallVector<Value> launchRowProductPullbacks(pos::Side side,
                                                ArrayRef<Value> paramGradients);
+  Value launchOffsetPullbacks(size_t number, ArrayRef<Value> paramGradients);
   SmallVector<Value> launchProductPullbacks(ArrayRef<Value> paramGradients);
   void launchAddendGradient(const RowTable &table, StringRef suffix, Value rows,
                             ArrayRef<Value> paramGradients);
@@ -329,11 +331,18 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
                           outputProducts.back(), ProductLayout::Rows)));
   }
   for (size_t number = 0; number < plan.offsetProducts.size(); ++number) {
-    OffsetRows rows =
-        launchOffsetRows(lowering, tables, number, /*transposes=*/true);
+    bool transposes =
+        plan.offsetProducts[number].table.side == pos::Side::query;
+    OffsetRows rows = launchOffsetRows(lowering, tables, number, transposes);
     offsetRows.push_back(rows);
     launch.offsetRows.push_back(operands.read(rows.rows));
-    launch.offsetColumns.push_back(operands.read(rows.transposed));
+    launch.offsetSeen.push_back(operands.read(rows.seen));
+    launch.offsetColumns.emplace_back();
+    if (transposes)
+      launch.offsetColumns.back() = operands.read(rows.transposed);
+    launch.offsetEnds.emplace_back();
+    if (rows.ends)
+      launch.offsetEnds.back() = operands.read(rows.ends);
   }
 }
 
@@ -390,16 +399,31 @@ void BackwardLowering::makeSums() {
       launch.bucketGradients.back() =
           ofRows(paddedQueries, products.padTableRows(lowering));
   }
-  for (const OffsetProduct &product : plan.offsetProducts) {
-    int64_t row = launch.offsetShape.row;
-    launch.offsetQueryGradients.push_back(ofRows(paddedQueries, {}, row));
-    launch.offsetRowGradients.emplace_back();
-    if (plan.paramWantsGradient[product.table.param])
-      launch.offsetRowGradients.back() =
-          ofRows(launch.offsetShape.countEntries(lowering), {}, row);
-  }
+  for (const OffsetProduct &product : plan.offsetProducts)
+    makeOffsetSums(product);
   for (auto [number, param] : llvm::enumerate(op.getParams()))
     launch.readGradients.push_back(makeReadSum(number, param));
+}
+
+/// Of the gradients of a product with rows of offsets. A key belongs to one
+/// chunk.
+void BackwardLowering::makeOffsetSums(const OffsetProduct &product) {
+  int64_t row = launch.offsetShape.row;
+  pos::Side side = product.table.side;
+  auto ofSide = [&](Value parts, Value rows) {
+    return makeSum(parts, countHeads(lowering, product), {rows, Value()}, f32,
+                   /*zero=*/false, row);
+  };
+  launch.offsetSideGradients.push_back(
+      side == pos::Side::query
+          ? ofSide(chunks, paddedQueries)
+          : ofSide(sizes.constant(1),
+                   sizes.roundUp(lowering.getDim(op.getKey(), 2),
+                                 launch.shape.panel)));
+  launch.offsetRowGradients.emplace_back();
+  if (plan.paramWantsGradient[product.table.param])
+    launch.offsetRowGradients.back() =
+        ofSide(chunks, launch.offsetShape.countEntries(lowering, side));
 }
 
 void BackwardLowering::addWrites() {
@@ -407,7 +431,7 @@ void BackwardLowering::addWrites() {
   launch.queryGradient.addTo(operands);
   // What is added to it later is rounded with it, once.
   auto keyType = cast<RankedTensorType>(op.getKeyGradient().getType());
-  if (plan.readsRows(pos::Side::key))
+  if (plan.multipliesKeys())
     keyType = RankedTensorType::get(keyType.getShape(), f32);
   keyGradient = lowering.allocateLike(op.getKey(), keyType);
   launch.keyGradient = operands.write(keyGradient);
@@ -425,7 +449,7 @@ void BackwardLowering::addWrites() {
   addAll(launch.rowProductGradients);
   addAll(launch.bucketGradients);
   for (size_t number = 0; number < offsetRows.size(); ++number) {
-    launch.offsetQueryGradients[number].addTo(operands);
+    launch.offsetSideGradients[number].addTo(operands);
     launch.offsetRowGradients[number].addTo(operands);
   }
   if (size_t scans = plan.scans.size())
@@ -557,35 +581,44 @@ BackwardLowering::launchRowProductPullbacks(pos::Side side,
   return all;
 }
 
+/// Likewise of a product with rows of offsets.
+Value BackwardLowering::launchOffsetPullbacks(size_t number,
+                                              ArrayRef<Value> paramGradients) {
+  const RowTable &table = plan.offsetProducts[number].table;
+  if (launch.offsetRowGradients[number])
+    launchOffsetPullback(lowering, number, offsetRows[number],
+                         launch.offsetRowGradients[number].tensor,
+                         paramGradients[table.param]);
+  Value rows = launch.offsetSideGradients[number].tensor;
+  launchAddendGradient(table, ("offset_addend_" + Twine(number)).str(), rows,
+                       paramGradients);
+  return rows;
+}
+
 /// Likewise of all products; gives the gradients of the query rows and adds
 /// those of the key rows to the gradient of the key.
 SmallVector<Value>
 BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
-  SmallVector<Value> all =
-      launchRowProductPullbacks(pos::Side::query, paramGradients);
-  if (plan.readsRows(pos::Side::key))
-    keyGradient =
-        launchAddRows(lowering, "finish_key", keyGradient,
-                      launchRowProductPullbacks(pos::Side::key, paramGradients),
-                      cast<RankedTensorType>(op.getKeyGradient().getType()));
-  for (auto [number, product] : llvm::enumerate(plan.offsetProducts)) {
-    all.push_back(launch.offsetQueryGradients[number].tensor);
-    if (launch.offsetRowGradients[number])
-      launchOffsetPullback(lowering, number, offsetRows[number],
-                           launch.offsetRowGradients[number].tensor,
-                           paramGradients[product.table.param]);
-    launchAddendGradient(product.table,
-                         ("offset_addend_" + Twine(number)).str(), all.back(),
-                         paramGradients);
-  }
-  for (auto [number, point] : llvm::enumerate(plan.weightedRows))
+  auto launchAll = [&](pos::Side side) {
+    SmallVector<Value> rows = launchRowProductPullbacks(side, paramGradients);
+    for (auto [number, product] : llvm::enumerate(plan.offsetProducts))
+      if (product.table.side == side)
+        rows.push_back(launchOffsetPullbacks(number, paramGradients));
+    return rows;
+  };
+  SmallVector<Value> queryRows = launchAll(pos::Side::query);
+  if (plan.multipliesKeys())
+    keyGradient = launchAddRows(
+        lowering, "finish_key", keyGradient, launchAll(pos::Side::key),
+        cast<RankedTensorType>(op.getKeyGradient().getType()));
+  for (auto [number, site] : llvm::enumerate(plan.weightedRows))
     if (launch.bucketGradients[number])
       launchRowProductsPullback(lowering,
                                 ("buckets_pull_" + Twine(number)).str(),
                                 outputProducts[number], ProductLayout::Rows,
                                 launch.bucketGradients[number].tensor, Value(),
-                                paramGradients[getTable(point)]);
-  return all;
+                                paramGradients[getTable(site)]);
+  return queryRows;
 }
 
 /// Gradients of hoisted values, from their partial sums, and of the parameters

@@ -78,9 +78,15 @@ sextant::codegen::lowerForward(const Lowering &lowering) {
   }
   for (size_t number = 0; number < lowering.plan.offsetProducts.size();
        ++number) {
-    OffsetRows rows = launchOffsetRows(lowering, tables, number,
-                                       /*transposes=*/false);
-    launch.offsetRows.push_back(operands.read(rows.rows));
+    bool ofKeys =
+        lowering.plan.offsetProducts[number].table.side == pos::Side::key;
+    OffsetRows rows =
+        launchOffsetRows(lowering, tables, number, /*transposes=*/ofKeys);
+    launch.offsetRows.push_back(
+        operands.read(ofKeys ? rows.transposed : rows.rows));
+    launch.offsetEnds.emplace_back();
+    if (rows.ends)
+      launch.offsetEnds.back() = operands.read(rows.ends);
   }
   addForwardWrites(lowering, launch, operands);
   createForwardKernel(lowering, "forward", launch);

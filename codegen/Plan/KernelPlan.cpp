@@ -3,6 +3,7 @@
 #include "codegen/Plan/KernelPlan.h"
 #include "codegen/Plan/GradientPaths.h"
 #include "codegen/Plan/RowLaneTables.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Analysis/ScoreTerms.h"
@@ -327,9 +328,18 @@ RowTable codegen::getRowTable(pos::RowDotOpInterface op) {
   return table;
 }
 
+static bool hasBound(Value index) {
+  if (index)
+    if (auto hoist = index.getDefiningOp<pos::HoistOp>())
+      index = hoist.getBody().front().getTerminator()->getOperand(0);
+  return index &&
+         isa_and_nonnull<arith::MaxSIOp, arith::MinSIOp>(index.getDefiningOp());
+}
+
 OffsetProduct::OffsetProduct(pos::OffsetDotOp op)
     : op(op), table(getRowTable(op)), index(op.getIndex()),
-      count(op.getCount()), column(op.getColumn()), factor(op.getFactor()) {}
+      isClipped(hasBound(op.getIndex())), count(op.getCount()),
+      column(op.getColumn()), factor(op.getFactor()) {}
 
 unsigned KernelPlan::findTable(pos::RowDotOpInterface op) const {
   return llvm::find(rowTables, getRowTable(op)) - rowTables.begin();
@@ -338,6 +348,13 @@ unsigned KernelPlan::findTable(pos::RowDotOpInterface op) const {
 bool KernelPlan::readsRows(pos::Side side) const {
   return llvm::any_of(
       rowTables, [&](const RowTable &table) { return table.side == side; });
+}
+
+bool KernelPlan::multipliesKeys() const {
+  return readsRows(pos::Side::key) ||
+         llvm::any_of(offsetProducts, [](const OffsetProduct &product) {
+           return product.table.side == pos::Side::key;
+         });
 }
 
 unsigned KernelPlan::findHinges(pos::HingeSumOp op) const {

@@ -103,13 +103,15 @@ struct PiecewiseLinearFunction {
   bool wantsGradient = false; ///< some trained parameter stands behind it
 };
 
-/// A product of the query row with one row per offset.
+/// A product of the query row or the key row with one row per offset.
 struct OffsetProduct {
   explicit OffsetProduct(pos::OffsetDotOp op);
 
   pos::OffsetDotOp op;
   RowTable table;
   mlir::Value index; ///< of the table's row; null for a sum over columns
+  /// Whether the index has a bound: beyond some offset it is the same for all.
+  bool isClipped;
   /// Of a sum: the number of columns, a column, its factor.
   mlir::Value count, column, factor;
 };
@@ -162,6 +164,9 @@ struct KernelPlan {
   unsigned findTable(pos::RowDotOpInterface op) const;
   /// Whether rows of a side are multiplied with tables.
   bool readsRows(pos::Side side) const;
+  /// Whether key rows are multiplied with tables or rows of offsets, and so
+  /// have gradients beside those of the scores.
+  bool multipliesKeys() const;
   /// The place of an op's function among `hinges`.
   unsigned findHinges(pos::HingeSumOp op) const;
   /// The place of an op among `offsetProducts`.

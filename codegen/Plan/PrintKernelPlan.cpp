@@ -89,10 +89,12 @@ void PlanPrinter::printProducts() {
     stream << (indices.empty() ? "\n" : ", at functions of the offset\n");
   }
   for (const OffsetProduct &product : plan.offsetProducts) {
-    line() << "product with rows of offsets: ";
+    line() << "product of the " << pos::stringifySide(product.table.side)
+           << " with rows of offsets: ";
     printTable(product.table);
-    stream << (product.index ? ", taken at an index\n"
-                             : ", summed with factors\n");
+    stream << (!product.index      ? ", summed with factors\n"
+               : product.isClipped ? ", taken at a clipped index\n"
+                                   : ", taken at an index\n");
   }
   for (auto [number, scan] : llvm::enumerate(plan.scans)) {
     pos::ScanOp op = scan;

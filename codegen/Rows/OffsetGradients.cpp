@@ -25,10 +25,12 @@ static constexpr int64_t block = OffsetShape::block;
 // Sums of rows
 //===----------------------------------------------------------------------===//
 
-/// [chunks, B, H, entries, row] becomes [H, entries, row].
+/// [chunks, B, H, entries, row] becomes [H, entries, row], in seen blocks.
 static Value launchSumOfPartials(const Lowering &lowering, StringRef suffix,
-                                 const OffsetShape &shape, Value partials) {
+                                 const OffsetShape &shape, Value seen,
+                                 Value partials) {
   LaunchOperands operands;
+  unsigned flags = operands.read(seen);
   unsigned source = operands.read(partials);
   auto type = RankedTensorType::get(
       {ShapedType::kDynamic, ShapedType::kDynamic, shape.row},
@@ -45,7 +47,7 @@ static Value launchSumOfPartials(const Lowering &lowering, StringRef suffix,
                  const Items &items, Value) {
     Index chunks = arguments.getSize(source, 0);
     Index batches = arguments.getSize(source, 1);
-    items.forEach([&](const Item &item) {
+    auto sumBlock = [&](const Item &item) {
       Value to = arguments.getAddress(target, {item[0], item[1]});
       kernel.loop(0, block * shape.row, kernel.width(), [&](Value lane) {
         auto load = [&](ValueRange at) {
@@ -57,6 +59,11 @@ static Value launchSumOfPartials(const Lowering &lowering, StringRef suffix,
                             kernel.zero(kernel.vf64), load);
         kernel.storeVector(kernel.narrow(sum), to, {lane});
       });
+    };
+    items.forEach([&](const Item &item) {
+      kernel.when(
+          isBlockSeen(kernel, arguments, flags, kernel.div(item[1], block)),
+          [&] { sumBlock(item); });
     });
   };
   operands.launch(lowering, suffix, {items, noScratch, run});
@@ -210,7 +217,8 @@ void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
       getOwnerOperands(lowering.plan.owner).query.getType());
   OffsetShape shape(lowering.target, query.getDimSize(3));
   std::string suffix = getOffsetSuffix("sum", number);
-  Value summed = launchSumOfPartials(lowering, suffix, shape, partials);
+  Value summed =
+      launchSumOfPartials(lowering, suffix, shape, made.seen, partials);
   if (lowering.plan.offsetProducts[number].index)
     return launchTakenPullback(lowering, number, shape, made.seen, summed,
                                tableGradient);

@@ -6,10 +6,14 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-void OffsetPoint::moveToEntry(const OffsetShape &shape, Index entry) {
+void OffsetPoint::moveToEntry(const OffsetShape &shape, Index entry,
+                              pos::Side side) {
   Index queries = getExtent(pos::Extent::query);
   Index keys = getExtent(pos::Extent::key);
-  Index offset = kernel.sub(entry, shape.getOrigin(kernel, queries));
+  bool isQuery = side == pos::Side::query;
+  Index origin = shape.getOrigin(kernel, isQuery ? queries : keys);
+  Index offset =
+      isQuery ? kernel.sub(entry, origin) : kernel.sub(origin, entry);
   offset = kernel.sub(offset, kernel.sub(keys, queries));
   offset = kernel.max(offset, kernel.sub(1, keys));
   offset = kernel.min(offset, kernel.sub(queries, 1));

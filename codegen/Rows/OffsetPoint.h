@@ -15,8 +15,8 @@ class OffsetPoint : public HeadPoint {
 public:
   using HeadPoint::HeadPoint;
 
-  /// Beyond the offsets that there are, the nearest.
-  void moveToEntry(const OffsetShape &shape, Index entry);
+  /// Of the products of a side. Beyond the offsets that there are, the nearest.
+  void moveToEntry(const OffsetShape &shape, Index entry, pos::Side side);
   /// Appends the ops of the score payload that a value is made of, operands
   /// first.
   void collect(mlir::Value value,

@@ -46,17 +46,29 @@ static Value roundUp(const Lowering &lowering, Value size, int64_t unit) {
   return compute<arith::MulIOp>(lowering, ceilDiv(lowering, size, unit), unit);
 }
 
-/// Beyond the last offset a forward or backward tile reaches past the keys by
-/// less than two tiles of keys or a block of them, and a vector.
-static constexpr int64_t entriesPastKeys = 192;
+/// Beyond the last offset a forward or backward tile reaches past the rows of
+/// the other side by less than two tiles of them or a block, and a vector.
+static constexpr int64_t entriesPastRows = 192;
 
-Value OffsetShape::countEntries(const Lowering &lowering) const {
+Value codegen::countHeads(const Lowering &lowering,
+                          const OffsetProduct &product) {
   OwnerOperands operands = getOperands(lowering);
-  Value queries = roundUp(lowering, lowering.getDim(operands.query, 2), block);
-  Value keys = lowering.getDim(operands.key, 2);
+  return lowering.getDim(product.table.side == pos::Side::query ? operands.query
+                                                                : operands.key,
+                         1);
+}
+
+Value OffsetShape::countEntries(const Lowering &lowering,
+                                pos::Side side) const {
+  OwnerOperands operands = getOperands(lowering);
+  bool isQuery = side == pos::Side::query;
+  Value rows = isQuery ? operands.query : operands.key;
+  Value others = isQuery ? operands.key : operands.query;
   Value both =
-      arith::AddIOp::create(lowering.builder, lowering.getLoc(), queries, keys);
-  int64_t slack = block + tileRows + entriesPastKeys;
+      arith::AddIOp::create(lowering.builder, lowering.getLoc(),
+                            roundUp(lowering, lowering.getDim(rows, 2), block),
+                            lowering.getDim(others, 2));
+  int64_t slack = block + tileRows + entriesPastRows;
   return roundUp(lowering, compute<arith::AddIOp>(lowering, both, slack),
                  block);
 }
@@ -104,7 +116,7 @@ static Value launchFactors(const Lowering &lowering, size_t number,
     point.collect(product.count, ops);
     // The factors of a vector of columns at one entry.
     auto emitVector = [&](Index panel, int64_t v, Index entry) {
-      point.moveToEntry(shape, entry);
+      point.moveToEntry(shape, entry, product.table.side);
       PayloadEmitter emitter(kernel.builder, point);
       Value columns = kernel.lanes(
           kernel.add(kernel.mul(panel, shape.lanes), v * kernel.width()));
@@ -152,7 +164,7 @@ static Value launchWeights(const Lowering &lowering, size_t number,
   Value columns = roundUp(lowering, lowering.getDim(table, 1), shape.lanes);
   Value result = lowering.allocate(
       getType(lowering, 3, shape.lanes),
-      {lowering.getDim(getOperands(lowering).query, 1),
+      {countHeads(lowering, lowering.plan.offsetProducts[number]),
        constantIndex(lowering, shape.row / shape.lanes), columns, Value()});
   unsigned target = operands.write(result);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
@@ -201,7 +213,8 @@ static Value launchRows(const Lowering &lowering, size_t number,
   unsigned packed = operands.read(weights);
   Value result = lowering.allocate(
       getType(lowering, 2, shape.row),
-      {lowering.getDim(getOperands(lowering).query, 1), entries, Value()});
+      {countHeads(lowering, lowering.plan.offsetProducts[number]), entries,
+       Value()});
   unsigned target = operands.write(result);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return ItemSpace(kernel, {arguments.getSize(flags, 0)});
@@ -271,10 +284,10 @@ static Value launchTranspose(const Lowering &lowering, size_t number,
   unsigned source = operands.read(rows);
   SmallVector<int64_t> last{shape.row, shape.width};
   Value vectors = ceilDiv(lowering, entries, shape.width);
-  Value result =
-      lowering.allocate(getType(lowering, 2, last),
-                        {lowering.getDim(getOperands(lowering).query, 1),
-                         vectors, Value(), Value()});
+  Value result = lowering.allocate(
+      getType(lowering, 2, last),
+      {countHeads(lowering, lowering.plan.offsetProducts[number]), vectors,
+       Value(), Value()});
   unsigned target = operands.write(result);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return ItemSpace(kernel, {arguments.getSize(target, 0),
@@ -320,13 +333,17 @@ OffsetRows sextant::codegen::launchOffsetRows(const Lowering &lowering,
                                               const HoistTables &tables,
                                               size_t number, bool transposes) {
   OffsetShape shape = getShape(lowering);
-  Value entries = shape.countEntries(lowering);
+  const OffsetProduct &product = lowering.plan.offsetProducts[number];
+  pos::Side side = product.table.side;
+  Value entries = shape.countEntries(lowering, side);
   OffsetRows result;
+  if (product.isClipped)
+    result.ends = launchOffsetEnds(lowering, number, shape, entries);
   result.seen =
       launchSeenOffsets(lowering, tables, getOffsetSuffix("seen", number),
-                        ceilDiv(lowering, entries, block));
+                        ceilDiv(lowering, entries, block), side, result.ends);
   result.rows =
-      lowering.plan.offsetProducts[number].index
+      product.index
           ? launchTakenRows(lowering, number, shape, entries, result.seen)
           : launchSummedRows(lowering, number, shape, entries, result);
   if (transposes)
@@ -338,6 +355,16 @@ OffsetRows sextant::codegen::launchOffsetRows(const Lowering &lowering,
 //===----------------------------------------------------------------------===//
 // What is added to query rows
 //===----------------------------------------------------------------------===//
+
+void codegen::clearSeenRows(KernelBuilder &kernel, ArgumentBlock &arguments,
+                            unsigned seen, int64_t row, Value rows) {
+  kernel.loop(0, arguments.getSize(seen, 0), 1, [&](Value number) {
+    kernel.when(isBlockSeen(kernel, arguments, seen, number), [&] {
+      kernel.clear(kernel.advance(rows, {kernel.mul(number, block * row)}),
+                   block * row);
+    });
+  });
+}
 
 void sextant::codegen::copyAddend(KernelBuilder &kernel,
                                   ArgumentBlock &arguments, unsigned addend,

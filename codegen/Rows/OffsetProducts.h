@@ -1,4 +1,4 @@
-//===- OffsetProducts.h - Query rows times one row per offset ---*- C++ -*-===//
+//===- OffsetProducts.h - Rows times one row per offset ---------*- C++ -*-===//
 //
 // A sum over the columns of a table, each product with the query row times a
 // factor that varies with the offset alone (`pos.offset_dot`), is the
@@ -12,9 +12,12 @@
 // as many neighbouring ones as it has rows and columns, so its products are one
 // product of matrices that is read along diagonals.
 //
-// Buffers have an entry per offset: that of query row i and key row j is j - i
-// + `getOrigin`. Entries are more than there are offsets, so that tiles may
-// reach past the edges. No entry is NaN where the table and the factor are not.
+// The rows that are multiplied are those of the query or those of the key. The
+// two are mirror images: buffers have an entry per offset, that of query row i
+// and key row j is j - i + `getOrigin` in products of the query, i - j +
+// `getOrigin` in those of the key. Entries are more than there are offsets, so
+// that tiles may reach past the edges. No entry is NaN where the table and the
+// factor are not.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,19 +39,38 @@ struct OffsetShape {
   /// Entries of a block: what is seen of the offsets is known by blocks.
   static constexpr int64_t block = 64;
 
-  int64_t dim;      ///< of a query row
+  int64_t dim;      ///< of a row of the query or the key
   int64_t width;    ///< of a vector
   int64_t lanes;    ///< of a register tile, two vectors
   int64_t row;      ///< a row of R, padded with zeros to register tiles
   int64_t tileRows; ///< of a register tile, in every kernel
 
-  /// The entry of query row 0 and key row 0. Less tileRows - 1 it is a multiple
-  /// of `block`, so that the windows of the backward begin at tileRows.
-  Index getOrigin(KernelBuilder &kernel, Index queries) const {
-    return kernel.add(kernel.roundUp(queries, block), block + tileRows - 1);
+  /// The entry of query row 0 and key row 0, where `rows` is the length of the
+  /// side that is multiplied. Less tileRows - 1 it is a multiple of `block`, so
+  /// that windows of a group of rows begin at tileRows.
+  Index getOrigin(KernelBuilder &kernel, Index rows) const {
+    return kernel.add(kernel.roundUp(rows, block), block + tileRows - 1);
   }
-  /// Entries of a buffer, a multiple of `block` (type index).
-  mlir::Value countEntries(const Lowering &lowering) const;
+  /// Entries of a buffer of a side's products, a multiple of `block` (type
+  /// index).
+  mlir::Value countEntries(const Lowering &lowering, pos::Side side) const;
+};
+
+/// Where the index of a product is clipped: the entries below `low` have the
+/// row of entry 0, those from `high` on that of the last entry.
+struct OffsetEnds {
+  Index low, high;
+
+  /// `ends` is a number of the kernel.
+  static OffsetEnds load(KernelBuilder &kernel, ArgumentBlock &arguments,
+                         unsigned ends);
+  /// Whether entries first .. last all have the row of an end, i1.
+  mlir::Value areLow(KernelBuilder &kernel, Index last) const {
+    return kernel.less(last, low);
+  }
+  mlir::Value areHigh(KernelBuilder &kernel, Index first) const {
+    return kernel.compare(mlir::arith::CmpIPredicate::sge, first, high);
+  }
 };
 
 /// What the rows of a call are made of, and the rows.
@@ -59,12 +81,19 @@ struct OffsetRows {
   mlir::Value rows; ///< [H, entries, row], zero where nothing is seen
   /// [H, entries / width, row, width], or null: lanes are entries.
   mlir::Value transposed;
+  mlir::Value ends; ///< of a clipped index [2] x i32: see OffsetEnds
 };
 
-/// Per block of entries, an i32: whether some score may have such an offset.
+/// Heads of the side that is multiplied (type index).
+mlir::Value countHeads(const Lowering &lowering, const OffsetProduct &product);
+
+/// Per block of entries of a side's products, an i32: whether some score may
+/// have such an offset. With the ends of a clipped index, these stand in the
+/// first and the last block, which count as seen; blocks past them do not.
 mlir::Value launchSeenOffsets(const Lowering &lowering,
                               const HoistTables &tables, llvm::StringRef suffix,
-                              mlir::Value blocks);
+                              mlir::Value blocks, pos::Side side,
+                              mlir::Value ends = {});
 
 /// offsets_seen, offset_factors and offset_weights (of a sum), offset_rows and,
 /// on demand, offset_transpose.
@@ -75,6 +104,9 @@ OffsetRows launchOffsetRows(const Lowering &lowering, const HoistTables &tables,
 mlir::Value launchTakenRows(const Lowering &lowering, size_t number,
                             const OffsetShape &shape, mlir::Value entries,
                             mlir::Value seen);
+/// Where the index is clipped, [2] x i32.
+mlir::Value launchOffsetEnds(const Lowering &lowering, size_t number,
+                             const OffsetShape &shape, mlir::Value entries);
 /// Adds the gradients of these rows, sums over chunks and batch, to
 /// `tableGradient` (f64), in the order of heads and entries.
 void launchTakenPullback(const Lowering &lowering, size_t number,
@@ -83,7 +115,8 @@ void launchTakenPullback(const Lowering &lowering, size_t number,
 
 /// offset_sum and offset_table: adds to `tableGradient` (the table's shape,
 /// f64) what follows from `partials`, gradients of R [chunks, B, H, entries,
-/// row]: sums in the order of chunks and batch, blocks of entries in order.
+/// row], of seen blocks: sums in the order of chunks and batch, blocks of
+/// entries in order.
 void launchOffsetPullback(const Lowering &lowering, size_t number,
                           const OffsetRows &rows, mlir::Value partials,
                           mlir::Value tableGradient);
@@ -92,6 +125,11 @@ void launchOffsetPullback(const Lowering &lowering, size_t number,
 /// head and lane to `gradient` [H, lanes] x f64.
 void launchRowSum(const Lowering &lowering, llvm::StringRef suffix,
                   mlir::Value rows, mlir::Value gradient);
+
+/// Clears the seen blocks of rows [entries, row]; `seen` is a number of the
+/// kernel.
+void clearSeenRows(KernelBuilder &kernel, ArgumentBlock &arguments,
+                   unsigned seen, int64_t row, mlir::Value rows);
 
 /// Copies row `head` of a parameter [heads, dim] to `to` and fills it with
 /// zeros up to `row` lanes.

@@ -100,7 +100,7 @@ Value sextant::codegen::launchTakenRows(const Lowering &lowering, size_t number,
   unsigned source = operands.read(table.tensor);
   PointLayout layout =
       addPointOperands(lowering, operands, [](unsigned) { return false; });
-  Value heads = lowering.getDim(getOwnerOperands(lowering.plan.owner).query, 1);
+  Value heads = countHeads(lowering, table.product);
   constexpr int64_t dynamic = ShapedType::kDynamic;
   auto type = RankedTensorType::get({dynamic, dynamic, shape.row},
                                     lowering.builder.getF32Type());
@@ -114,7 +114,7 @@ Value sextant::codegen::launchTakenRows(const Lowering &lowering, size_t number,
                  const Items &items, Value) {
     OffsetPoint point(kernel, arguments, layout, lowering.plan);
     auto emitEntry = [&](Index entry, Value isSeen) {
-      point.moveToEntry(shape, entry);
+      point.moveToEntry(shape, entry, table.product.table.side);
       Index row = table.emitIndex(kernel, point);
       Value isTaken =
           kernel.both(isSeen, table.exists(kernel, arguments, source, row));
@@ -145,6 +145,62 @@ Value sextant::codegen::launchTakenRows(const Lowering &lowering, size_t number,
   return result;
 }
 
+OffsetEnds OffsetEnds::load(KernelBuilder &kernel, ArgumentBlock &arguments,
+                            unsigned ends) {
+  auto get = [&](int64_t end) {
+    return kernel.fromI32(
+        kernel.load(kernel.i32, arguments.getAddress(ends, {end})));
+  };
+  return {get(0), get(1)};
+}
+
+Value sextant::codegen::launchOffsetEnds(const Lowering &lowering,
+                                         size_t number,
+                                         const OffsetShape &shape,
+                                         Value entries) {
+  TakenTable table(lowering, number, shape);
+  LaunchOperands operands;
+  PointLayout layout =
+      addPointOperands(lowering, operands, [](unsigned) { return false; });
+  unsigned count = operands.scalar(entries);
+  Value result = lowering.allocate(
+      RankedTensorType::get({2}, lowering.builder.getI32Type()), {});
+  unsigned target = operands.write(result);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &) {
+    return ItemSpace(kernel, {ItemAxis(1)});
+  };
+  auto emit = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    OffsetPoint point(kernel, arguments, layout, lowering.plan);
+    Index all = arguments.getScalar(count);
+    auto getIndex = [&](Index entry) {
+      point.moveToEntry(shape, entry, table.product.table.side);
+      return table.emitIndex(kernel, point);
+    };
+    Index first = getIndex(0), last = getIndex(kernel.sub(all, 1));
+    KernelBuilder::Values ends = kernel.loop(
+        0, all, 1, {kernel.value(all), kernel.constantI64(0)},
+        [&](Value entry, ValueRange known) -> KernelBuilder::Values {
+          Index index = getIndex(entry), low = known[0], high = known[1];
+          Index next = kernel.add(entry, 1);
+          return {kernel.value(kernel.select(kernel.equal(index, first), low,
+                                             kernel.min(low, entry))),
+                  kernel.value(
+                      kernel.select(kernel.equal(index, last), high, next))};
+        });
+    for (auto [number, end] : llvm::enumerate(ends))
+      kernel.store(
+          kernel.toI32(end),
+          arguments.getAddress(target, {static_cast<int64_t>(number)}));
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
+    items.forEach([&](const Item &) { emit(kernel, arguments); });
+  };
+  operands.launch(lowering, getOffsetSuffix("ends", number),
+                  {items, noScratch, run});
+  return result;
+}
+
 void sextant::codegen::launchTakenPullback(const Lowering &lowering,
                                            size_t number,
                                            const OffsetShape &shape, Value seen,
@@ -168,7 +224,7 @@ void sextant::codegen::launchTakenPullback(const Lowering &lowering,
                  const Items &items, Value) {
     OffsetPoint point(kernel, arguments, layout, lowering.plan);
     auto addEntry = [&](Index head, Index first, Index entry) {
-      point.moveToEntry(shape, entry);
+      point.moveToEntry(shape, entry, table.product.table.side);
       Index row = table.emitIndex(kernel, point);
       kernel.when(table.exists(kernel, arguments, target, row), [&] {
         auto [to, step] = table.getRow(kernel, arguments, target, head, row);

@@ -46,12 +46,13 @@ Value sextant::codegen::launchUsedEntries(const Lowering &lowering,
   OpBuilder &builder = lowering.builder;
   OffsetShape shape(lowering.target, /*dim=*/1);
   Value blocks = arith::CeilDivSIOp::create(
-      builder, lowering.getLoc(), shape.countEntries(lowering),
+      builder, lowering.getLoc(),
+      shape.countEntries(lowering, pos::Side::query),
       arith::ConstantIndexOp::create(builder, lowering.getLoc(), block));
   std::string suffix = ("entries_" + Twine(number)).str();
   LaunchOperands operands;
-  unsigned seen = operands.read(
-      launchSeenOffsets(lowering, tables, suffix + "_seen", blocks));
+  unsigned seen = operands.read(launchSeenOffsets(
+      lowering, tables, suffix + "_seen", blocks, pos::Side::query));
   PointLayout layout =
       addPointOperands(lowering, operands, [](unsigned) { return false; });
   unsigned count = operands.scalar(products.countTableRows(lowering));
@@ -72,12 +73,12 @@ Value sextant::codegen::launchUsedEntries(const Lowering &lowering,
       return kernel.choose(
           isBlockSeen(kernel, arguments, seen, number), types,
           [&] {
-            return kernel.loop(first, kernel.add(first, block), 1, carried,
-                               [&](Value entry, ValueRange inner) {
-                                 point.moveToEntry(shape, entry);
-                                 return widenRange(kernel, point, indices,
-                                                   inner);
-                               });
+            return kernel.loop(
+                first, kernel.add(first, block), 1, carried,
+                [&](Value entry, ValueRange inner) {
+                  point.moveToEntry(shape, entry, pos::Side::query);
+                  return widenRange(kernel, point, indices, inner);
+                });
           },
           [&] { return Values(carried); });
     };

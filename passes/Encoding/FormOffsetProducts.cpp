@@ -2,9 +2,10 @@
 //
 // The sum over columns c of <q, t_c> f_c(o), where q is the query row, t_c a
 // column of a table and o the offset, is <q, sum_c t_c f_c(o)>: the product of
-// the query row with one row per offset. So is <q, t_i> where the index i
-// determines the offset. Both become `pos.offset_dot`. A remark says why
-// another one stays.
+// the query row with one row per offset. So is <q, t_i>, and <k, t_i> of the
+// key row, where the index i determines the offset, or does between two bounds
+// that are far apart. All become `pos.offset_dot`. A remark says why another
+// one stays.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,15 +57,58 @@ private:
 };
 } // namespace
 
+/// Values between the bounds of an index, at least: products with all rows of a
+/// smaller table are fewer than those of tiles with rows of offsets.
+static constexpr int64_t leastRowsBetween = 128;
+
+/// What a hoisted value is inside.
+static Value lookInside(Value value) {
+  if (auto hoist = value.getDefiningOp<pos::HoistOp>())
+    return hoist.getBody().front().getTerminator()->getOperand(0);
+  return value;
+}
+
+/// Takes the bounds off an integer that is clipped. Null where it has one bound
+/// (beyond it the mask may leave few values), where they are no constants, or
+/// so close to each other that it has few values.
+static Value takeBoundsOff(Value value) {
+  std::optional<int64_t> least, greatest;
+  auto narrow = [](std::optional<int64_t> &bound, const APInt &constant,
+                   bool isLeast) {
+    int64_t next = constant.getSExtValue();
+    if (bound)
+      next = isLeast ? std::max(*bound, next) : std::min(*bound, next);
+    bound = next;
+  };
+  while (true) {
+    value = lookInside(value);
+    Operation *op = value.getDefiningOp();
+    if (!isa_and_nonnull<arith::MaxSIOp, arith::MinSIOp>(op))
+      break;
+    APInt constant;
+    bool isRight =
+        matchPattern(lookInside(op->getOperand(1)), m_ConstantInt(&constant));
+    if (!isRight &&
+        !matchPattern(lookInside(op->getOperand(0)), m_ConstantInt(&constant)))
+      return {};
+    bool isLeast = isa<arith::MaxSIOp>(op);
+    narrow(isLeast ? least : greatest, constant, isLeast);
+    value = op->getOperand(isRight ? 0 : 1);
+  }
+  if (!least && !greatest)
+    return value;
+  bool isFar = least && greatest && *greatest - *least >= leastRowsBetween;
+  return isFar ? value : Value();
+}
+
 /// Whether no more than two offsets give an integer the same value: it is the
 /// offset or its magnitude, with either sign, plus what is the same for all
-/// scores. One that is clipped or divided has few values, and a table few rows.
+/// scores. One that is divided has few values, and a table few rows.
 bool Facts::tellsOffset(Value value) {
+  value = lookInside(value);
   Operation *op = value.getDefiningOp();
   if (!op || !variesAtMost(value, Axis::offset))
     return false;
-  if (auto hoist = dyn_cast<pos::HoistOp>(op))
-    return tellsOffset(hoist.getBody().front().getTerminator()->getOperand(0));
   if (isa<pos::OffsetOp>(op))
     return true;
   if (isa<math::AbsIOp>(op))
@@ -159,7 +203,7 @@ static Value multiply(OpBuilder &builder, const Term &term, Location loc) {
 // Rewriting
 //===----------------------------------------------------------------------===//
 
-static bool readsParams(pos::QueryDotOp dot) {
+static bool readsParams(pos::RowDotOpInterface dot) {
   return isa<BlockArgument>(dot.getTable()) &&
          (!dot.getAddend() || isa<BlockArgument>(dot.getAddend()));
 }
@@ -190,7 +234,7 @@ static StringRef rewriteSum(pos::SumOp sum, Facts &facts) {
   OpBuilder builder(sum);
   auto product = pos::OffsetDotOp::create(
       builder, sum.getLoc(), builder.getF32Type(), term.dot.getTable(), Value(),
-      term.dot.getAddend(), sum.getCount(), term.dot.getColumnsAttr());
+      term.dot.getAddend(), sum.getCount(), /*columns=*/true, /*ofKey=*/false);
   product.getBody().takeBody(sum.getBody());
   builder.setInsertionPoint(yield);
   yield->setOperand(0, multiply(builder, term, sum.getLoc()));
@@ -200,18 +244,20 @@ static StringRef rewriteSum(pos::SumOp sum, Facts &facts) {
   return {};
 }
 
-/// Gives why the product stays, or nothing.
-static StringRef rewriteProduct(pos::QueryDotOp dot, Facts &facts) {
+/// Gives why the product stays, or nothing. Its index may be clipped.
+static StringRef rewriteProduct(pos::RowDotOpInterface dot, Facts &facts) {
   if (!readsParams(dot))
     return "it reads no parameter";
-  if (!facts.tellsOffset(dot.getIndex()))
+  Value index = takeBoundsOff(dot.getIndex());
+  if (!index || !facts.tellsOffset(index))
     return "its index does not determine the offset";
   OpBuilder builder(dot);
   auto product = pos::OffsetDotOp::create(
       builder, dot.getLoc(), builder.getF32Type(), dot.getTable(),
-      dot.getIndex(), dot.getAddend(), Value(), dot.getColumnsAttr());
-  dot.getResult().replaceAllUsesWith(product.getResult());
-  dot.erase();
+      dot.getIndex(), dot.getAddend(), Value(), dot.getColumns(),
+      dot.getSide() == pos::Side::key);
+  dot->getResult(0).replaceAllUsesWith(product.getResult());
+  dot->erase();
   return {};
 }
 
@@ -242,13 +288,14 @@ private:
 };
 } // namespace
 
-/// The sums and products that query rows are in, in order.
+/// The sums and products that rows are in, in order.
 static SmallVector<Operation *> findCandidates(pos::ScoreOp score) {
   SmallVector<Operation *> candidates;
   for (Operation &op : score.getPayload()) {
     WalkResult found =
         op.walk([](pos::QueryDotOp) { return WalkResult::interrupt(); });
-    if (isa<pos::SumOp, pos::QueryDotOp>(op) && found.wasInterrupted())
+    if (isa<pos::KeyDotOp, pos::QueryDotOp>(op) ||
+        (isa<pos::SumOp>(op) && found.wasInterrupted()))
       candidates.push_back(&op);
   }
   return candidates;
@@ -267,7 +314,7 @@ void FormOffsetProducts::runOnScore(pos::ScoreOp score) {
     if (!owner.hasPositions()) {
       Facts facts(owner);
       why = sum ? rewriteSum(sum, facts)
-                : rewriteProduct(cast<pos::QueryDotOp>(op), facts);
+                : rewriteProduct(cast<pos::RowDotOpInterface>(op), facts);
     }
     if (why.empty()) {
       ++(sum ? sums : products);

@@ -75,3 +75,39 @@ func.func @by_clipped_offset(%q: tensor<2x2x?x8xf32>, %e: tensor<9x8xf32>) -> te
     -> (tensor<2x2x?x8xf32>), tensor<2x2x?xf32>
   return %o : tensor<2x2x?x8xf32>
 }
+
+// -----
+
+// Distances that are clipped far away: rows of offsets of the query and of the key.
+// No buffer has a product per row of a table, nor one of their gradients.
+// CHECK-LABEL: func.func @far_bounds
+// CHECK-NOT:   products
+// CHECK:       exec.launch @kernels::@attention_0_offset_ends_0
+// CHECK:       exec.launch @kernels::@attention_0_offset_rows_0
+// CHECK-NOT:   products
+// CHECK:       exec.launch @kernels::@attention_0_offset_rows_1
+// CHECK:       exec.launch @kernels::@attention_0_offset_transpose_1
+// CHECK:       exec.launch @kernels::@attention_0_forward
+func.func @far_bounds(%q: tensor<2x2x?x8xf32>, %kr: tensor<16x1024xf32>, %qr: tensor<16x1024xf32>) -> tensor<2x2x?x8xf32> {
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@deberta, "deberta">]
+    params(%kr, %qr : tensor<16x1024xf32>, tensor<16x1024xf32>)
+    : tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>, (tensor<2x2x?x8xf32>)
+    -> (tensor<2x2x?x8xf32>), tensor<2x2x?xf32>
+  return %o : tensor<2x2x?x8xf32>
+}
+
+// CHECK-LABEL: func.func @far_bounds_backward
+// CHECK-NOT:   products
+// CHECK:       exec.launch @kernels::@attention_backward_1_main
+// CHECK-NOT:   products
+// CHECK:       exec.launch @kernels::@attention_backward_1_finish_key
+// CHECK-NOT:   products
+// CHECK:       return
+func.func @far_bounds_backward(%q: tensor<2x2x?x8xf32>, %stats: tensor<2x2x?x2xf32>, %dlse: tensor<2x2x?xf32>,
+                               %kr: tensor<16x1024xf32>, %qr: tensor<16x1024xf32>) -> (tensor<2x2x?x8xf32>, tensor<16x1024xf32>) {
+  %dq, %dk, %dv, %d0, %d1 = pos.attention_backward %q, %q, (%q), (%q), %stats, (%q), %dlse
+    uses [#pos.use<@deberta, "deberta">] params(%kr, %qr : tensor<16x1024xf32>, tensor<16x1024xf32>) gradients [0, 1]
+    : tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>, (tensor<2x2x?x8xf32>), (tensor<2x2x?x8xf32>), tensor<2x2x?x2xf32>, (tensor<2x2x?x8xf32>), tensor<2x2x?xf32>
+    -> tensor<2x2x?x8xf32>, tensor<2x2x?x8xf32>, (tensor<2x2x?x8xf32>), tensor<16x1024xf32>, tensor<16x1024xf32>
+  return %dq, %d1 : tensor<2x2x?x8xf32>, tensor<16x1024xf32>
+}

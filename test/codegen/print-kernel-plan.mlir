@@ -162,8 +162,8 @@ func.func @row_maps(%q: tensor<?x?x?x8xf32>) {
 //      CHECK:plan of 'pos.attention':
 // CHECK-NEXT:  score: maps the product
 // CHECK-NEXT:  products of the query: rows of parameter 0
-// CHECK-NEXT:  product with rows of offsets: columns of parameter 1, plus parameter 0, summed with factors
-// CHECK-NEXT:  product with rows of offsets: rows of parameter 0, taken at an index
+// CHECK-NEXT:  product of the query with rows of offsets: columns of parameter 1, plus parameter 0, summed with factors
+// CHECK-NEXT:  product of the query with rows of offsets: rows of parameter 0, taken at an index
 // CHECK-NEXT:  scan: leftward, 1 follow on it
 // CHECK-NEXT:  scan: leftward, 0 follow on it
 // CHECK-NEXT:  weighted rows: parameter 0
@@ -259,6 +259,30 @@ func.func @clipped(%q: tensor<?x?x?x8xf32>, %a: tensor<?x8xf32>) {
       %r = arith.addf %x, %y : f32
       %t = arith.addf %r, %z : f32
       %u = arith.addf %s, %t : f32
+      pos.yield %u : f32
+    }
+  }
+  return
+}
+
+// Products with rows of offsets, of the query and of the key.
+//      CHECK:plan of 'pos.attention':
+// CHECK-NEXT:  score: adds to the product
+// CHECK-NEXT:  product of the query with rows of offsets: rows of parameter 0, taken at an index
+// CHECK-NEXT:  product of the key with rows of offsets: rows of parameter 0, taken at a clipped index
+func.func @sides(%q: tensor<?x?x?x8xf32>, %a: tensor<?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) params(%a : tensor<?x8xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%table: tensor<?x8xf32>):
+    pos.score {
+    ^bb0(%s: f32):
+      %last = arith.constant 400 : i32
+      %d = pos.offset
+      %c = arith.minsi %d, %last : i32
+      %x = pos.offset_dot %table[%d] : tensor<?x8xf32>
+      %y = pos.offset_dot key %table[%c] : tensor<?x8xf32>
+      %r = arith.addf %x, %y : f32
+      %u = arith.addf %s, %r : f32
       pos.yield %u : f32
     }
   }

@@ -251,6 +251,53 @@ def test_beyond_the_table_there_are_no_numbers(taken):
     compare("cpu:avx512", uses[2:], shape, params)
 
 
+# Of keys, with every index, one form each.
+KEY_FORMS = dict(zip(INDICES, FORMS))
+
+
+@pytest.mark.parametrize("target, index", targets.in_turn(INDICES), ids=str)
+def test_rows_of_a_table_times_keys(target, index, search_path):
+    text, shape = INDICES[index]
+    dims, read = FORMS[KEY_FORMS[index]]
+    text = TAKEN.replace("INDEX", text).replace("DIMS", dims).replace("FORM", read)
+    text = text.replace("query_dot", "key_dot").replace("extent heads", "extent kv_heads")
+    text = text.replace("%model = pos.extent model\n", "")
+    text = text.replace("  %zero", "  %model = arith.muli %heads, %d : i32\n  %zero", 1)
+    search_path({"taken": text})
+    rows, kv_heads, dim = shape[3] + shape[4], shape[2], shape[5]
+    of_keys = (shape[0], kv_heads, *shape[2:])
+    params = taken_params(of_keys, dims, rows)
+    assert params["taken.v"].shape == (kv_heads, dim)
+    compare(target, [f"taken(rows={rows})"], shape, params, scale=0.25)
+
+
+# Clipped distances of queries and of keys: tiles within the reach, beyond it on one
+# side and on both, lengths beside those of tiles, and chunks of several tiles.
+CLIPPED_SHAPES = [
+    *targets.SHAPES,
+    (1, 4, 2, 600, 700, 16, 24, []),
+    (2, 2, 2, 300, 331, 40, 16, ["window(size=200)"]),
+]
+
+
+def deberta_params(shape, reach):
+    heads, kv_heads, dim = shape[1], shape[2], shape[5]
+    tables = (torch.randn(count * dim, 2 * reach) / 2 for count in (heads, kv_heads))
+    return dict(zip(("deberta.kr", "deberta.qr"), tables))
+
+
+@pytest.mark.parametrize("target, shape", targets.in_turn(CLIPPED_SHAPES), ids=str)
+def test_clipped_distances(target, shape):
+    compare(target, ["deberta(reach=70)"], shape, deberta_params(shape, 70))
+
+
+@pytest.mark.parametrize("target", targets.F32)
+def test_clipped_distances_beside_a_scan(target):
+    shape = (1, 2, 1, 200, 200, 16, 16, ["causal"])
+    params = deberta_params(shape, 66) | {"cope.table": torch.randn(16, 30)}
+    compare(target, ["deberta(reach=66)", "cope(positions=30)"], shape, params)
+
+
 def test_turned_queries_have_no_rows_of_offsets(taken):
     taken(BACK, *ROWS)
     q = torch.randn(1, 2, 4, 16)

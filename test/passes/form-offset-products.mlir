@@ -483,7 +483,65 @@ func.func @count(%q: tensor<?x?x?x8xf32>, %p0: tensor<8x5xf32>) {
 
 // -----
 
-// A clipped index has few values: products with all rows, once per query.
+// An index that is clipped to bounds far from each other, and the key row.
+// COUNT: rewritten | Category:pos-form-offset-products | Products=2, Sums=0
+// CHECK-LABEL: func.func @far_bounds
+// CHECK: pos.offset_dot %{{.+}}[%[[C:.+]]] : tensor<?x8xf32>
+// CHECK: pos.offset_dot key %{{.+}}[%[[C]]] : tensor<?x8xf32>
+func.func @far_bounds(%q: tensor<?x?x?x8xf32>, %p0: tensor<?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) params(%p0 : tensor<?x8xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%v: tensor<?x8xf32>):
+    pos.score {
+    ^bb0(%s: f32):
+      %n = arith.constant 0 : i32
+      %m = arith.constant 128 : i32
+      %d = pos.offset
+      %f = arith.subi %m, %d : i32
+      %k = arith.maxsi %n, %f : i32
+      %c = arith.minsi %k, %m : i32
+      %y = pos.query_dot %v[%c] : tensor<?x8xf32>
+      %z = pos.key_dot %v[%c] : tensor<?x8xf32>
+      %x = arith.addf %y, %z : f32
+      %r = arith.addf %s, %x : f32
+      pos.yield %r : f32
+    }
+  }
+  return
+}
+
+// -----
+
+// Bounds that leave fewer values than that.
+// COUNT: declined | Category:pos-form-offset-products | Reason="its index does not determine the offset"
+// CHECK-LABEL: func.func @near_bounds
+// CHECK-NOT: pos.offset_dot
+// CHECK: pos.key_dot
+func.func @near_bounds(%q: tensor<?x?x?x8xf32>, %p0: tensor<?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) params(%p0 : tensor<?x8xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%v: tensor<?x8xf32>):
+    pos.score {
+    ^bb0(%s: f32):
+      %n = arith.constant 0 : i32
+      %m = arith.constant 127 : i32
+      %d = pos.offset
+      %k = arith.maxsi %d, %n : i32
+      %c = arith.minsi %k, %m : i32
+      %y = pos.key_dot %v[%c] : tensor<?x8xf32>
+      %r = arith.addf %s, %y : f32
+      pos.yield %r : f32
+    }
+  }
+  return
+}
+
+// -----
+
+// One bound: the mask may leave few values, and products with all rows are made
+// once per query.
 // COUNT: declined | Category:pos-form-offset-products | Reason="its index does not determine the offset"
 // CHECK-LABEL: func.func @clipped
 // CHECK-NOT: pos.offset_dot

@@ -49,7 +49,8 @@ struct BackwardLaunch {
   unsigned keyGradient = 0;
   llvm::SmallVector<unsigned> valueGradients;
 
-  // Cleared by their items: [chunks, B, H, rows, row] x f32.
+  // Cleared by their items (of rows of offsets what is seen): [chunks, B, H,
+  // rows, row] x f32.
 
   /// Lq rounded up to blocks, rows of d.
   PartialSum queryGradient;
@@ -60,28 +61,37 @@ struct BackwardLaunch {
   /// padded keys / width, padded rows of the table, width], zero at first: a
   /// key belongs to one item.
   llvm::SmallVector<PartialSum> bucketGradients, rowProductGradients;
-  /// As plan.offsetProducts: sums of the gradients of query rows, and of rows
-  /// of offsets, where wanted.
-  llvm::SmallVector<PartialSum> offsetQueryGradients, offsetRowGradients;
-  /// All but the first.
+  /// As plan.offsetProducts: sums of the gradients of the rows that are
+  /// multiplied, and of rows of offsets, where wanted. Those of key rows are
+  /// [1, B, heads of keys, Lk rounded up to panels, row].
+  llvm::SmallVector<PartialSum> offsetSideGradients, offsetRowGradients;
+  /// Those of query rows, all but the first.
   llvm::SmallVector<unsigned> getClearedSums() const {
     llvm::SmallVector<unsigned> cleared;
     for (auto [table, sum] :
          llvm::zip_equal(plan.rowTables, rowProductGradients))
       if (table.side == pos::Side::query)
         cleared.push_back(*sum);
-    for (llvm::ArrayRef<PartialSum> sums :
-         {llvm::ArrayRef(offsetQueryGradients),
-          llvm::ArrayRef(offsetRowGradients), llvm::ArrayRef(bucketGradients)})
-      for (const PartialSum &sum : sums)
-        if (sum)
-          cleared.push_back(*sum);
+    auto append = [&](const PartialSum &sum) {
+      if (sum)
+        cleared.push_back(*sum);
+    };
+    for (auto [product, sum] :
+         llvm::zip_equal(plan.offsetProducts, offsetSideGradients))
+      if (product.table.side == pos::Side::query)
+        append(sum);
+    llvm::for_each(bucketGradients, append);
     return cleared;
   }
   /// [3 * scans, B, H, Lq rounded up to blocks] x f32: see ScanState.
   unsigned scanState = 0;
-  /// As plan.offsetProducts: the rows of offsets, also transposed.
+  /// As plan.offsetProducts: the rows of offsets, of products of the query also
+  /// transposed.
   llvm::SmallVector<unsigned> offsetRows, offsetColumns;
+  /// Likewise: which blocks of them are seen.
+  llvm::SmallVector<unsigned> offsetSeen;
+  /// Likewise, of clipped indices: see OffsetEnds.
+  llvm::SmallVector<std::optional<unsigned>> offsetEnds;
 
   /// Of a score payload of all heads, else null; and the operand that holds
   /// them.

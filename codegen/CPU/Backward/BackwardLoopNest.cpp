@@ -28,6 +28,7 @@
 
 #include "codegen/CPU/Backward/BackwardLoopNest.h"
 #include "codegen/CPU/Backward/BackwardCell.h"
+#include "codegen/CPU/Backward/BackwardKeyBand.h"
 #include "codegen/CPU/Backward/BackwardOffsetBand.h"
 #include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tiles/OffsetTile.h"
@@ -102,7 +103,8 @@ private:
   BackwardCell cell;
   ScanSweeps sweeps;
   SeenPanels panels;
-  BackwardOffsetBand band;
+  BackwardOffsetBand queryBand;
+  BackwardKeyBand keyBand;
 };
 } // namespace
 
@@ -187,7 +189,7 @@ BackwardLoopNest::BackwardLoopNest(BackwardItem &at)
              shape.rows, shape.vectors, /*hasGradients=*/true),
       keys(at, form), queries(at, form), sums(at, point),
       cell(at, keys, queries, point, visibility, sums, form), sweeps(at, point),
-      panels(at), band(at, point, panels) {
+      panels(at), queryBand(at, point, panels), keyBand(at, point, panels) {
   point.setCells(&cells);
   point.setHinges(&hinges);
   const KernelPlan &plan = launch.plan;
@@ -219,7 +221,8 @@ void BackwardLoopNest::clearSums(Index firstHead, Index group) {
     kernel.clear(arguments.getAddress(tensor, {at.chunk, at.batch, firstHead}),
                  kernel.mul(group, kernel.mul(arguments.getSize(tensor, 3),
                                               arguments.getSize(tensor, 4))));
-  band.clear();
+  queryBand.clear(firstHead, group);
+  keyBand.clear();
 }
 
 /// The item's partial sums of what is read where tables do not hold the
@@ -257,13 +260,16 @@ void BackwardLoopNest::emitTiles(Index firstHead, Index group) {
               kernel.mul(chunks, shape.keys), [&](Value first) {
                 at.enterTile(sweeps.inOrder(first, keyLength, shape.keys));
                 keys.load();
+                keyBand.loadTile();
                 kernel.loop(firstHead, kernel.add(firstHead, group), 1,
                             [&](Value head) {
                               at.head = head;
                               emitHead();
                             });
-                if (!sweeps.isForTotals())
-                  keys.store();
+                if (sweeps.isForTotals())
+                  return;
+                keyBand.endTile();
+                keys.store();
               });
 }
 
@@ -284,7 +290,8 @@ void BackwardLoopNest::emitHead() {
 
 void BackwardLoopNest::emitBlock(Value isWhole) {
   queries.load();
-  band.load();
+  queryBand.load();
+  keyBand.load();
   panels.clear();
   const BlockTiles &tiles = cell.getTiles();
   kernel.loop(0, at.panelCount, 1, [&](Value step) {
@@ -292,6 +299,7 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
     TileSide panelKeys = visibility.enter(
         pos::Side::key, kernel.add(at.firstKey, kernel.mul(panel, shape.panel)),
         shape.panel);
+    keyBand.enterPanel(panel);
     // The groups of rows that see some of the panel lie in [low, high).
     Values hull =
         kernel.loop(0, at.groupEnd, shape.rows,
@@ -312,7 +320,8 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
   if (sweeps.isForTotals())
     return;
   addQueryGradient();
-  band.addGradients();
+  queryBand.addGradients();
+  keyBand.addGradients();
   sums.emitBlock(tiles.gradientTile);
 }
 
@@ -342,7 +351,8 @@ Values BackwardLoopNest::emitGroup(Index group, Index panel,
         };
         cells.fill(point, moveTo);
         hinges.fill(point, moveTo);
-        band.emitProducts(group, panel);
+        queryBand.emitProducts(group, panel);
+        keyBand.emitProducts(group, panel);
         kernel.when(
             kernel.either(isWhole, seen.all), [&] { emitCell(false); },
             [&] { emitCell(true); });
@@ -351,7 +361,9 @@ Values BackwardLoopNest::emitGroup(Index group, Index panel,
                 kernel.value(kernel.add(group, shape.rows))};
       },
       [&]() -> Values {
-        cell.clear(group, panel, band.getTiles());
+        SmallVector<Value> tiles = queryBand.getTiles();
+        llvm::append_range(tiles, keyBand.getTiles());
+        cell.clear(group, panel, tiles);
         return {hull[0], hull[1]};
       });
 }

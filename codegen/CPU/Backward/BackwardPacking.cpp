@@ -76,10 +76,8 @@ static void interleaveRows(KernelBuilder &kernel, Value rows, Index count,
   });
 }
 
-/// rows[panel * panels + lane][k] becomes panels[panel][k][lane], times
-/// `scale`, or, where `toRows`, the other way round. A row has `words`.
-static void transposePanels(BackwardItem &at, Value from, Value to,
-                            int64_t words, double scale, bool toRows) {
+void codegen::transposePanels(BackwardItem &at, Value from, Value to,
+                              int64_t words, double scale, bool toRows) {
   KernelBuilder &kernel = at.kernel;
   int64_t width = kernel.width(), panelKeys = at.shape.panel;
   // Vector `n` of a square, of keys or of words.

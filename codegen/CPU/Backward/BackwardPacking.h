@@ -118,6 +118,12 @@ private:
   Operand queries, outputGradients;
 };
 
+/// The keys of the tile: rows[panel * panels + lane][k] becomes
+/// panels[panel][k][lane], times `scale`, or, where `toRows`, the other way
+/// round. A row has `words`.
+void transposePanels(BackwardItem &at, mlir::Value from, mlir::Value to,
+                     int64_t words, double scale, bool toRows);
+
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPACKING_H

@@ -93,7 +93,7 @@ void BackwardProducts::addToRowDot(pos::RowDotOpInterface op, Value index,
   if (auto product = dyn_cast<pos::OffsetDotOp>(*op))
     return kernel.storeVector(
         kernel.broadcast(cotangent),
-        offsetGradients[launch.plan.findOffsetProduct(product)],
+        bandCells[launch.plan.findOffsetProduct(product)].gradients,
         {kernel.mul(at.row, launch.shape.stride), at.getLane()});
   unsigned table = launch.plan.findTable(op);
   unsigned sums = *launch.rowProductGradients[table];
@@ -107,9 +107,9 @@ void BackwardProducts::addToRowDot(pos::RowDotOpInterface op, Value index,
 
 /// The product with the row of the cell's offset.
 Value BackwardProducts::offsetDot(pos::OffsetDotOp op, Value index) {
-  Value product =
-      kernel.loadVector(offsetProducts[at.launch.plan.findOffsetProduct(op)],
-                        {kernel.mul(at.row, offsetStride), at.getLane()});
+  const BandCell &cell = bandCells[at.launch.plan.findOffsetProduct(op)];
+  Value product = kernel.loadVector(
+      cell.products, {kernel.mul(at.row, cell.stride), at.getLane()});
   if (!index)
     return product;
   return orNaN(

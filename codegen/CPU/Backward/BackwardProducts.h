@@ -10,6 +10,7 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPRODUCTS_H
 
 #include "codegen/CPU/Backward/CellVector.h"
+#include "codegen/Tiles/BandCell.h"
 
 namespace sextant::codegen {
 
@@ -20,14 +21,10 @@ public:
 
   /// Two vectors.
   void setMemory(mlir::Value lanes) { lanesMemory = lanes; }
-  /// Where products of the cell with rows of offsets are, and where their
-  /// cotangents go: row r is r * stride on, in gradients r times that of a tile
-  /// of scores.
-  void setOffsetCell(llvm::ArrayRef<mlir::Value> products, int64_t stride,
-                     llvm::ArrayRef<mlir::Value> gradients) {
-    offsetProducts = llvm::to_vector(products);
-    offsetStride = stride;
-    offsetGradients = llvm::to_vector(gradients);
+  /// Where product `number` of the plan's with rows of offsets is.
+  void setBandCell(size_t number, const BandCell &cell) {
+    bandCells.resize(std::max(bandCells.size(), number + 1));
+    bandCells[number] = cell;
   }
 
   // At the point, see PayloadPoint.
@@ -49,8 +46,7 @@ private:
   const CellVector &at;
   KernelBuilder &kernel;
   mlir::Value lanesMemory;
-  llvm::SmallVector<mlir::Value> offsetProducts, offsetGradients;
-  int64_t offsetStride = 0;
+  llvm::SmallVector<BandCell> bandCells;
 };
 
 } // namespace sextant::codegen

@@ -50,8 +50,12 @@ struct ForwardLaunch {
 
   KernelOperands operands;
   SiteOperands sites;
-  llvm::SmallVector<unsigned> outputs;    ///< one per value
-  llvm::SmallVector<unsigned> offsetRows; ///< as plan.offsetProducts
+  llvm::SmallVector<unsigned> outputs; ///< one per value
+  /// As plan.offsetProducts: rows of offsets, of products of the key with
+  /// entries as lanes.
+  llvm::SmallVector<unsigned> offsetRows;
+  /// Likewise, of clipped indices: see OffsetEnds.
+  llvm::SmallVector<std::optional<unsigned>> offsetEnds;
   unsigned lse = 0;
   /// Of the softmax, for the backward, where it is wanted.
   std::optional<unsigned> statistics;

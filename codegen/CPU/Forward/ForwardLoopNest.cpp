@@ -150,6 +150,7 @@ private:
   void emitBlock(const TileSide &blockKeys) {
     keys = packing.prepareKeys();
     values = packing.prepareValues();
+    band.packKeys();
     kernel.loop(0, item.panelCount, 1, [&](Value panel) {
       item.enterPanel(panel, kernel.mul(panel, launch.panel));
       TileSide rows = mask.enter(pos::Side::query, item.firstRow, item.rowCount,

@@ -1,13 +1,18 @@
-//===- ForwardOffsetBand.h - Products with rows of offsets ------*- C++ -*-===//
+//===- ForwardOffsetBand.h - Products with a band of offsets ----*- C++ -*-===//
 //
-// For a panel of queries the products with the rows of neighbouring offsets are
-// [entries][panel]: a group of keys needs as many entries as it has keys and
-// the panel has queries, all but its keys of which the group before it needed
-// as well. So each is computed once per block of keys, where a group is seen.
+// Lanes are queries, rows of a register tile are keys.
 //
-// Query q of the panel and key r of the group meet at an entry that is less by
-// one for the next query: the products are read along diagonals. Lane by lane
-// that is a shift of rows, done in as many selections as a lane has bits.
+// Of products of the query, a group of keys needs the products of a panel of
+// queries with as many entries as it has keys and the panel has queries, all
+// but its keys of which the group before it needed as well. So each is computed
+// once per block of keys, where a group is seen, and read along diagonals.
+//
+// Of products of the key, the entries of a key's products follow each other
+// from query to query: a group has one window of entries, in which each key is
+// read one lane before the key before it.
+//
+// Where a clipped index is the same for a whole group, so is the product of
+// each row: it is made once, with the rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,11 +20,12 @@
 #define SEXTANT_CODEGEN_CPU_FORWARD_FORWARDOFFSETBAND_H
 
 #include "codegen/CPU/Forward/ForwardItem.h"
+#include "codegen/Rows/OffsetDiagonals.h"
 
 namespace sextant::codegen {
 
-/// The products of a panel's queries with the rows of offsets
-/// (`pos.offset_dot`) that a block of keys needs.
+/// The products with the rows of offsets (`pos.offset_dot`) that a panel of
+/// queries and a block of keys need.
 class ForwardOffsetBand {
 public:
   /// Payloads find the products of a group of keys here.
@@ -27,30 +33,49 @@ public:
 
   /// Packs the query rows of the item for all products.
   void packQueries();
+  /// Copies the key rows of the block for all products.
+  void packKeys();
   /// The panel meets the block.
   void enterPanel();
   /// The values of the products at the keys of a group.
   void emit(Index group);
 
 private:
-  mlir::Value getQueries(size_t number, Index panel);
-  void emitEntries(size_t number, Index low, Index high);
-  void emitDiagonals(size_t number, Index group);
+  /// Of one of the products. Places are in scratch memory.
+  struct BandProduct {
+    size_t number; ///< among those of the plan
+    int64_t rows;  ///< of the query [panels][lanes of a row][panel], or [keys]
+    int64_t entries; ///< of the query [entries][panel], or a window per key
+    int64_t cells;   ///< of the query [keys of a group][panel]
+    int64_t end;     ///< of the query i64: the entry after those that are there
+    /// With the rows of both ends: of the query [panels][ends][panel], or
+    /// [ends][keys][width].
+    int64_t atEnds;
+    std::optional<unsigned> addend; ///< number of the parameter
+  };
+
+  OffsetPanel getPanel(const BandProduct &product, Index panel);
+  std::optional<OffsetEnds> getEnds(const BandProduct &product);
+  Index getLastEntry(const BandProduct &product, unsigned dim);
+  void packQueries(const BandProduct &product);
+  void packKeys(const BandProduct &product);
+  void emitQueryEnds(const BandProduct &product);
+  void emitKeyEnds(const BandProduct &product);
+  BandCell emitBand(const BandProduct &product, Index group);
+  BandCell emitWindow(const BandProduct &product, Index group);
+  void emitWindowEntries(const BandProduct &product, Index group,
+                         Index firstVector);
+  Index getWindow(Index group, Index firstRow);
 
   ForwardItem &item;
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
   const ForwardLaunch &launch;
   const OffsetShape &shape;
-  Index firstEntry = 0; ///< of the products of the panel
-  // Places in scratch memory, of products one after the other.
-  int64_t size;     ///< of `products`, in words
-  int64_t queries;  ///< [panels][lanes of a row][panel]
-  int64_t products; ///< [entries][panel]
-  int64_t cells;    ///< [rows][panel]
-  int64_t rows;     ///< a vector of query rows
-  int64_t addend;   ///< a row
-  int64_t end;      ///< i64: the entry after those that are there
+  llvm::SmallVector<BandProduct> ofQueries, ofKeys;
+  Index firstEntry = 0; ///< of the products of the panel's queries
+  int64_t rows;         ///< a vector of query rows
+  int64_t addend;       ///< a row
 };
 
 } // namespace sextant::codegen

@@ -145,10 +145,10 @@ Value ForwardPoint::rowDot(OpBuilder &, pos::RowDotOpInterface op,
 
 /// The product with the row of the cell's offset.
 Value ForwardPoint::offsetDot(pos::OffsetDotOp op, Value index) {
-  int64_t panel = vectors * kernel.width();
-  Value product = kernel.loadVector(
-      offsetCells, {kernel.mul(row, panel), kernel.mul(vector, kernel.width()),
-                    plan.findOffsetProduct(op) * offsetRows * panel});
+  const BandCell &cell = bandCells[plan.findOffsetProduct(op)];
+  Value product =
+      kernel.loadVector(cell.products, {kernel.mul(row, cell.stride),
+                                        kernel.mul(vector, kernel.width())});
   if (!index)
     return product;
   return orNaN(

@@ -4,6 +4,7 @@
 #define SEXTANT_CODEGEN_CPU_FORWARD_FORWARDPOINT_H
 
 #include "codegen/CPU/Forward/ForwardScans.h"
+#include "codegen/Tiles/BandCell.h"
 #include "codegen/Tiles/TilePoint.h"
 
 namespace sextant::codegen {
@@ -44,11 +45,9 @@ public:
                    mlir::Value limit) override {
     return scans.scan(op, value, limit, vector.getConstant());
   }
-  /// Where products with rows of offsets are, for a register tile of `rows`
-  /// keys: [products][rows][panel].
-  void setOffsetTile(mlir::Value memory, int64_t rows) {
-    offsetCells = memory;
-    offsetRows = rows;
+  /// Where products with rows of offsets are, as plan.offsetProducts.
+  void setBandCells(llvm::ArrayRef<BandCell> cells) {
+    bandCells = llvm::to_vector(cells);
   }
   /// Adds `weights` to row `index` of buckets [rows][panel] at the point.
   void addToBuckets(mlir::Value buckets, int64_t panel, Index rows,
@@ -75,8 +74,7 @@ private:
   int64_t vectors; ///< of a panel
   int64_t capacity = 0;
   mlir::Value packed;
-  mlir::Value offsetCells;
-  int64_t offsetRows = 0;
+  llvm::SmallVector<BandCell> bandCells;
 };
 
 } // namespace sextant::codegen

@@ -309,10 +309,11 @@ def Pos_QueryDotOp : Pos_RowDotOp<"query_dot", "query"> {
     %y = pos.query_dot %table columns[%index] plus %v : tensor<?x?xf32>, tensor<?x?xf32>
     ```
 
-    Where the index determines the offset, and in a sum over columns whose factors do,
-    `pos-form-offset-products` makes it a `pos.offset_dot`. Any other index (one that is
-    clipped, or depends on contents) takes one of the products with all rows of the
-    table, made once per query.
+    Where the index determines the offset (between bounds that are far from each
+    other), and in a sum over columns whose factors do, `pos-form-offset-products` makes it
+    a `pos.offset_dot`. Any other index (one that has few values, or depends on
+    contents) takes one of the products with all rows of the table, made once per
+    query.
   }];
 }
 
@@ -332,8 +333,9 @@ def Pos_KeyDotOp : Pos_RowDotOp<"key_dot", "key"> {
     %z = pos.key_dot %table columns[%index] : tensor<?x?xf32>
     ```
 
-    The products of all keys with all rows of the table are made once per call
-    and looked up, whatever the index.
+    As there, it becomes a `pos.offset_dot` where the index determines the offset,
+    and else takes one of the products of all keys with all rows of the table, made
+    once per call.
   }];
 }
 
@@ -341,15 +343,16 @@ def Pos_OffsetDotOp : Pos_Op<"offset_dot", [Pure, HasParent<"ScoreOp">,
     AttrSizedOperandSegments, Pos_RowDotOpInterface,
     DeclareOpInterfaceMethods<Pos_PayloadOpInterface,
                               ["getOwnAxes", "isOfOneHead", "getTableReads"]>]> {
-  let summary = "The query row times a row per offset that a table gives";
+  let summary = "The query row, or the key row, times a row per offset that a table gives";
   let description = [{
     With an index, the row of an offset is that row of the table, and this is the
-    `pos.query_dot` at the index. With a number of columns, it is the sum over the
+    `pos.query_dot` at the index, or with `key` the `pos.key_dot`. With a number of columns, it is the sum over the
     columns c of table[:, c] times the factor that the body yields for c, and this
     is the sum of the products times the factors:
 
     ```mlir
     %z = pos.offset_dot %table[%index] : tensor<?x?xf32>
+    %y = pos.offset_dot key %table[%index] : tensor<?x?xf32>
     %x = pos.offset_dot %table columns plus %v to %n {
     ^bb0(%c: i32):
       %f = arith.mulf %distance, %frequency : f32
@@ -358,7 +361,7 @@ def Pos_OffsetDotOp : Pos_Op<"offset_dot", [Pure, HasParent<"ScoreOp">,
     } : tensor<?x?xf32>, tensor<?x?xf32>
     ```
 
-    Made by `pos-form-offset-products` from `pos.query_dot` and `pos.sum`, never written
+    Made by `pos-form-offset-products` from `pos.query_dot`, `pos.key_dot` and `pos.sum`, never written
     by an author; table, `columns` and `plus` are as there. Kernels make the rows
     once per call, one per head and offset, and multiply each tile with those of
     its offsets.
@@ -371,16 +374,18 @@ def Pos_OffsetDotOp : Pos_Op<"offset_dot", [Pure, HasParent<"ScoreOp">,
   }];
   let arguments = (ins 2DTensorOf<[F32, F64]>:$table, Optional<I32>:$index,
                        Optional<2DTensorOf<[F32, F64]>>:$addend, Optional<I32>:$count,
-                       UnitAttr:$columns);
+                       UnitAttr:$columns, UnitAttr:$ofKey);
   let results = (outs F32:$result);
   let regions = (region AnyRegion:$body);
   let assemblyFormat = [{
-    $table (`columns` $columns^)? (`[` $index^ `]`)? (`plus` $addend^)?
+    (`key` $ofKey^)? $table (`columns` $columns^)? (`[` $index^ `]`)? (`plus` $addend^)?
     (`to` $count^ $body)? attr-dict `:` type($table) (`,` type($addend)^)?
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    ::sextant::pos::Side getSide() { return ::sextant::pos::Side::query; }
+    ::sextant::pos::Side getSide() {
+      return getOfKey() ? ::sextant::pos::Side::key : ::sextant::pos::Side::query;
+    }
     /// The factor of a column, in the body; null with an index.
     ::mlir::Value getFactor();
     /// The column in the body; null with an index.

@@ -425,6 +425,8 @@ func.func @offset_dot(%q: tensor<?x?x?x8xf32>, %w: tensor<8x5xf32>, %u: tensor<?
       %n = arith.constant 5 : i32
       // CHECK: pos.offset_dot %[[U]][%{{.+}}] : tensor<?x8xf32>
       %y = pos.offset_dot %v[%f] : tensor<?x8xf32>
+      // CHECK: pos.offset_dot key %[[U]][%{{.+}}] : tensor<?x8xf32>
+      %k = pos.offset_dot key %v[%f] : tensor<?x8xf32>
       // CHECK: pos.offset_dot %[[W]] columns plus %[[U]] to %[[N]] {
       // CHECK-NEXT: ^bb0(%{{[a-z0-9]+}}: i32):
       // CHECK: } : tensor<8x5xf32>, tensor<?x8xf32>
