@@ -158,7 +158,7 @@ Value sextant::codegen::launchOffsetEnds(const Lowering &lowering,
                                          size_t number,
                                          const OffsetShape &shape,
                                          Value entries) {
-  TakenTable table(lowering, number, shape);
+  OffsetTable table(lowering, number, shape);
   LaunchOperands operands;
   PointLayout layout =
       addPointOperands(lowering, operands, [](unsigned) { return false; });
