@@ -19,7 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PARAM = re.compile(r'pos\.param "(\w+)" : (tensor<[^>]*>)([^\n]*(?:\n[ ]{4}[^\n]*)*)')
+PARAM = re.compile(r'%(\w+) = pos\.param "\w+" : (tensor<[^>]*>)([^\n]*(?:\n[ ]{4}[^\n]*)*)')
 AXIS = re.compile(r"\baxis (\d+)")
 ALL_HEADS = re.compile(r"pos\.score \{\s*\^bb0\(%\w+: tensor<")
 LABEL = re.compile(r"^(\.?\w+):")
@@ -35,7 +35,12 @@ STACK = re.compile(r"%[yz]mm\d+.*\(%rsp|\(%rsp[^)]*\).*%[yz]mm\d+")
 
 def module(name: str, text: str, dtype: str) -> str:
     """An attention and its gradient that use the encoding `name`."""
-    params = [(t, "frozen" not in rest and "f32" in t) for _, t, rest in PARAM.findall(text)]
+    # What functions for models read is no parameter of attention: no site names it.
+    params = [
+        (t, "frozen" not in rest and "f32" in t)
+        for value, t, rest in PARAM.findall(text)
+        if len(re.findall(rf"%{value}\b", text)) > 1
+    ]
     # A score of all heads has their number compiled in.
     heads = 4 if ALL_HEADS.search(text) else "?"
     rows, lse = f"tensor<?x{heads}x?x64x{dtype}>", f"tensor<?x{heads}x?xf32>"
