@@ -52,7 +52,7 @@ static ParamFacts getFacts(pos::ParamOp param) {
   facts.scope = pos::stringifyScope(param.getScope()).str();
   auto encoding = param->getParentOfType<pos::EncodingOp>();
   for (auto which :
-       {pos::ModelFunction::initialState, pos::ModelFunction::produce})
+       {pos::ModelFunction::InitialState, pos::ModelFunction::Produce})
     if (pos::getResultNames(encoding, which).contains(param.getNameAttr()))
       facts.filledBy = pos::kModelFunctions[static_cast<unsigned>(which)].str();
   facts.ofModel = param->use_empty() &&
@@ -166,7 +166,7 @@ static std::vector<std::string> getPlaces(pos::EncodingOp definition) {
 static std::vector<std::string> spellFunctions(pos::EncodingOp definition) {
   auto spellRole = [](std::optional<pos::Role> role) {
     std::string name = role->name.getValue().str();
-    return role->kind == pos::RoleKind::weighted ? "weighted " + name : name;
+    return role->kind == pos::RoleKind::Weighted ? "weighted " + name : name;
   };
   std::vector<std::string> functions;
   for (auto function : definition.getOps<func::FuncOp>()) {
@@ -259,7 +259,7 @@ std::optional<EncodingFacts> bindings::describe(Session &session,
   facts.places = getPlaces(definition);
   facts.functions = spellFunctions(definition);
   for (StringAttr state :
-       pos::getResultNames(definition, pos::ModelFunction::initialState))
+       pos::getResultNames(definition, pos::ModelFunction::InitialState))
     facts.states.push_back(state.getValue().str());
   for (auto input : definition.getOps<pos::InputOp>())
     facts.inputs.push_back(input.getName().str());

@@ -151,7 +151,7 @@ static void foldArguments(func::FuncOp function, pos::OptionOp option,
   for (BlockArgument argument : function.getArguments()) {
     unsigned number = argument.getArgNumber();
     auto role = pos::getArgumentRole(function, number);
-    if (!role || role->kind != pos::RoleKind::named ||
+    if (!role || role->kind != pos::RoleKind::Named ||
         role->name != option.getNameAttr())
       continue;
     argument.replaceAllUsesWith(

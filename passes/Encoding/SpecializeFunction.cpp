@@ -184,16 +184,16 @@ public:
 
   Type get(pos::Role role) const {
     switch (role.kind) {
-    case pos::RoleKind::positions:
+    case pos::RoleKind::Positions:
       return tensors.positions;
-    case pos::RoleKind::input:
+    case pos::RoleKind::Input:
       return tensors.input;
-    case pos::RoleKind::attention:
+    case pos::RoleKind::Attention:
       return tensors.attention;
-    case pos::RoleKind::mlp:
+    case pos::RoleKind::Mlp:
       return tensors.mlp;
-    case pos::RoleKind::weighted:
-    case pos::RoleKind::named:
+    case pos::RoleKind::Weighted:
+    case pos::RoleKind::Named:
       return named.lookup(role.name);
     }
     llvm_unreachable("unknown role");
@@ -218,10 +218,10 @@ private:
 static LogicalResult addResults(const FunctionCopy &copy,
                                 ArgumentTypes &types) {
   func::FuncOp function = *copy.function;
-  if (copy.which == pos::ModelFunction::auxiliaryLoss)
+  if (copy.which == pos::ModelFunction::AuxiliaryLoss)
     return success();
-  bool updates = copy.which == pos::ModelFunction::afterAttention ||
-                 copy.which == pos::ModelFunction::afterMlp;
+  bool updates = copy.which == pos::ModelFunction::AfterAttention ||
+                 copy.which == pos::ModelFunction::AfterMlp;
   for (auto [number, type] : llvm::enumerate(function.getResultTypes())) {
     pos::Role role = *pos::getResultRole(function, number);
     if (updates && type != types.get(role))
@@ -242,9 +242,9 @@ passes::specializeFunctions(pos::EncodingOp definition, StringRef instance,
   ArgumentTypes types(definition, tensors, evaluator);
   std::vector<FunctionCopy> copies;
   for (ModelFunction which :
-       {ModelFunction::initialState, ModelFunction::produce,
-        ModelFunction::afterAttention, ModelFunction::afterMlp,
-        ModelFunction::auxiliaryLoss}) {
+       {ModelFunction::InitialState, ModelFunction::Produce,
+        ModelFunction::AfterAttention, ModelFunction::AfterMlp,
+        ModelFunction::AuxiliaryLoss}) {
     func::FuncOp function = pos::getFunction(definition, which);
     if (!function)
       continue;

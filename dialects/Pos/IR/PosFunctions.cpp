@@ -28,14 +28,14 @@ static StringRef spell(RoleKind kind) {
 
 static std::optional<Role> readRole(StringAttr role, StringAttr weighted) {
   if (weighted)
-    return Role{RoleKind::weighted, weighted};
+    return Role{RoleKind::Weighted, weighted};
   if (!role)
     return std::nullopt;
-  for (RoleKind kind : {RoleKind::positions, RoleKind::input,
-                        RoleKind::attention, RoleKind::mlp})
+  for (RoleKind kind : {RoleKind::Positions, RoleKind::Input,
+                        RoleKind::Attention, RoleKind::Mlp})
     if (role == spell(kind))
       return Role{kind, role};
-  return Role{RoleKind::named, role};
+  return Role{RoleKind::Named, role};
 }
 
 std::optional<Role> pos::getArgumentRole(func::FuncOp function,
@@ -81,16 +81,16 @@ Names pos::getResultNames(EncodingOp encoding, ModelFunction which) {
 /// The kinds of roles that the arguments of a function may have.
 static SmallVector<RoleKind> getKinds(ModelFunction which) {
   switch (which) {
-  case ModelFunction::produce:
-  case ModelFunction::initialState:
-    return {RoleKind::positions, RoleKind::input, RoleKind::named};
-  case ModelFunction::afterAttention:
-    return {RoleKind::positions, RoleKind::attention, RoleKind::weighted,
-            RoleKind::named};
-  case ModelFunction::afterMlp:
-    return {RoleKind::positions, RoleKind::mlp, RoleKind::named};
-  case ModelFunction::auxiliaryLoss:
-    return {RoleKind::positions, RoleKind::named};
+  case ModelFunction::Produce:
+  case ModelFunction::InitialState:
+    return {RoleKind::Positions, RoleKind::Input, RoleKind::Named};
+  case ModelFunction::AfterAttention:
+    return {RoleKind::Positions, RoleKind::Attention, RoleKind::Weighted,
+            RoleKind::Named};
+  case ModelFunction::AfterMlp:
+    return {RoleKind::Positions, RoleKind::Mlp, RoleKind::Named};
+  case ModelFunction::AuxiliaryLoss:
+    return {RoleKind::Positions, RoleKind::Named};
   }
   llvm_unreachable("unknown function of a model");
 }
@@ -99,8 +99,8 @@ namespace {
 /// What the roles of an encoding's functions may name.
 struct Declared {
   explicit Declared(EncodingOp encoding)
-      : states(getResultNames(encoding, ModelFunction::initialState)),
-        produced(getResultNames(encoding, ModelFunction::produce)) {
+      : states(getResultNames(encoding, ModelFunction::InitialState)),
+        produced(getResultNames(encoding, ModelFunction::Produce)) {
     for (Operation &op : encoding.getBody().front())
       if (isa<OptionOp, ParamOp, InputOp>(op))
         ops[op.getAttrOfType<StringAttr>("name")] = &op;
@@ -145,7 +145,7 @@ static LogicalResult verifyName(func::FuncOp function, unsigned number,
                                 Role role, ModelFunction which,
                                 const Declared &declared) {
   bool isState = declared.states.contains(role.name);
-  if (role.kind == RoleKind::weighted) {
+  if (role.kind == RoleKind::Weighted) {
     if (isState)
       return success();
     return report(function) << "argument " << number << " asks for "
@@ -154,8 +154,8 @@ static LogicalResult verifyName(func::FuncOp function, unsigned number,
   }
   if (Operation *named = declared.ops.lookup(role.name))
     return verifyType(function, number, named);
-  bool seesStates = which != ModelFunction::initialState;
-  bool seesProduced = seesStates && which != ModelFunction::produce;
+  bool seesStates = which != ModelFunction::InitialState;
+  bool seesProduced = seesStates && which != ModelFunction::Produce;
   if ((seesStates && isState) ||
       (seesProduced && declared.produced.contains(role.name)))
     return success();
@@ -220,12 +220,12 @@ static LogicalResult verifyFilled(func::FuncOp function, unsigned number,
 /// F2 to F4, of the results of a function other than a loss.
 static LogicalResult verifyResults(func::FuncOp function, ModelFunction which,
                                    const Declared &declared) {
-  bool updates = which == ModelFunction::afterAttention ||
-                 which == ModelFunction::afterMlp;
+  bool updates = which == ModelFunction::AfterAttention ||
+                 which == ModelFunction::AfterMlp;
   Names filled;
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     std::optional<Role> role = getResultRole(function, i);
-    if (!role || role->kind != RoleKind::named)
+    if (!role || role->kind != RoleKind::Named)
       return report(function) << "result " << i << " has no name: give it '"
                               << kRoleAttr << "' (F2)";
     if (updates && !declared.states.contains(role->name))
@@ -235,7 +235,7 @@ static LogicalResult verifyResults(func::FuncOp function, ModelFunction which,
     if (failed(verifyFilled(function, i, role->name, declared)))
       return failure();
     bool isState =
-        which == ModelFunction::produce && declared.states.contains(role->name);
+        which == ModelFunction::Produce && declared.states.contains(role->name);
     if (!filled.insert(role->name) || isState)
       return report(function) << "result " << i << " fills " << role->name
                               << " a second time (F4)";
@@ -324,7 +324,7 @@ static LogicalResult verifyNotReserved(EncodingOp encoding) {
   for (Operation &op : encoding.getBody().front())
     if (isa<OptionOp, ParamOp, InputOp>(op)) {
       auto name = op.getAttrOfType<StringAttr>("name");
-      if (readRole(name, {})->kind != RoleKind::named)
+      if (readRole(name, {})->kind != RoleKind::Named)
         return op.emitOpError("name ")
                << name << " is that of a role of the model's tensors";
     }
@@ -365,7 +365,7 @@ LogicalResult pos::verifyFunctions(EncodingOp encoding) {
     }
     if (failed(verifyArguments(function, *which, declared)))
       return failure();
-    if (failed(*which == ModelFunction::auxiliaryLoss
+    if (failed(*which == ModelFunction::AuxiliaryLoss
                    ? verifyLossResults(function)
                    : verifyResults(function, *which, declared)))
       return failure();

@@ -67,18 +67,18 @@ inline constexpr llvm::StringLiteral kWeightedAttr = "pos.weighted";
 
 /// The functions of an encoding that a model calls.
 enum class ModelFunction {
-  produce,
-  initialState,
-  afterAttention,
-  afterMlp,
-  auxiliaryLoss
+  Produce,
+  InitialState,
+  AfterAttention,
+  AfterMlp,
+  AuxiliaryLoss
 };
 inline constexpr llvm::StringLiteral kModelFunctions[] = {
     "produce", "initial_state", "after_attention", "after_mlp",
     "auxiliary_loss"};
 
 /// What an argument or a result of such a function is.
-enum class RoleKind { positions, input, attention, mlp, weighted, named };
+enum class RoleKind { Positions, Input, Attention, Mlp, Weighted, Named };
 inline constexpr llvm::StringLiteral kRoleKinds[] = {
     "positions", "input", "attention", "mlp", "weighted", "named"};
 
@@ -88,7 +88,7 @@ struct Role {
   mlir::StringAttr name;
 
   bool hasName() const {
-    return kind == RoleKind::weighted || kind == RoleKind::named;
+    return kind == RoleKind::Weighted || kind == RoleKind::Named;
   }
 };
 

@@ -89,6 +89,7 @@ def samplers(uses: tuple[str, ...]) -> list[Sampler]:
 def _load(path: Path, version: int) -> Callable:
     """The function of a file, which ``version`` tells from what it was before."""
     spec = importlib.util.spec_from_file_location(f"sextant_sampler_{path.parent.name}", path)
+    assert spec and spec.loader  # of a file named *.py
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
