@@ -2,7 +2,7 @@
 
 Usage: loops.py ENCODINGS TARGET DTYPE
 
-For each definition in the folder ENCODINGS that acts inside attention, compiles a
+For each definition below the folder ENCODINGS that acts inside attention, compiles a
 forward and a backward with all its parameters and checks that
 
 * no items of a kernel of an attention call anything but memset: no scalar math call
@@ -132,7 +132,7 @@ def faults(assembly: str, allows_spills: bool) -> list[str]:
 def main() -> int:
     folder, target, dtype = sys.argv[1:]
     status = 0
-    for path in sorted(Path(folder).glob("*.mlir")):
+    for path in sorted(Path(folder).rglob("*.mlir")):
         text = path.read_text()
         if re.search(r"of \[?(embedding|query_input|key_input|value_input)", text):
             continue  # acts outside attention

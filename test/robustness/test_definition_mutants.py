@@ -21,7 +21,7 @@ SECONDS = 60  # of a mutant, on a busy machine
 
 
 def drawn(source: random.Random, count: int) -> list[str]:
-    files = sorted(ENCODINGS.glob("*.mlir"))
+    files = sorted(ENCODINGS.rglob("*.mlir"))
     mutants = []
     for _ in range(count):
         tokens = TOKEN.findall(source.choice(files).read_text())
