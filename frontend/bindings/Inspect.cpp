@@ -202,8 +202,9 @@ static std::string getFile(Operation *op) {
   return file;
 }
 
-/// How many axes of positions a definition with folded options reads. What its
-/// options leave unused does not count.
+/// How many axes of positions a definition with folded options reads, at least
+/// one if a function of it takes them. What its options leave unused does not
+/// count.
 static FailureOr<int64_t> countAxes(pos::EncodingOp definition) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(definition.getLoc());
   module->push_back(definition.clone());
@@ -211,7 +212,14 @@ static FailureOr<int64_t> countAxes(pos::EncodingOp definition) {
   passes.addPass(createCanonicalizerPass());
   if (failed(passes.run(*module)))
     return failure();
-  int64_t last = 0;
+  int64_t last = -1;
+  module->walk([&](func::FuncOp function) {
+    for (unsigned i = 0, e = function.getNumArguments(); i != e; ++i) {
+      std::optional<pos::Role> role = pos::getArgumentRole(function, i);
+      if (role && role->kind == pos::RoleKind::Positions)
+        last = std::max<int64_t>(last, 0);
+    }
+  });
   module->walk([&](Operation *op) {
     if (auto coord = dyn_cast<pos::CoordOp>(op))
       last = std::max<int64_t>(last, coord.getAxis());
@@ -331,7 +339,7 @@ bindings::countAxes(Session &session, const Source &source,
   auto inspected = inspectUses(session, source, uses);
   if (!inspected)
     return std::nullopt;
-  int64_t most = 1;
+  int64_t most = 0;
   for (InspectedUse &use : *inspected) {
     FailureOr<int64_t> axes = ::countAxes(*use.definition);
     if (failed(axes))

@@ -103,7 +103,7 @@ std::optional<SignatureFacts>
 getSignature(Session &session, const Source &source,
              const std::vector<std::string> &uses);
 
-/// How many axes of positions the uses read, at least 1.
+/// How many axes of positions the uses read, 0 if none does.
 std::optional<int64_t> countAxes(Session &session, const Source &source,
                                  const std::vector<std::string> &uses);
 

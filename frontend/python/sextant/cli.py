@@ -40,6 +40,10 @@ _HELP = {
     "beta2": "AdamW's decay of the second moment",
     "max_position": "random positions below this, in training and evaluation (0: none)",
     "positions_per": "what random positions are drawn for: layer or model",
+    "shift": "probability that a training step has shifted positions",
+    "shift_per": "what a shifted step draws a window of positions for: batch or sample",
+    "shift_range": "windows have positions below this",
+    "shift_windows": "windows that are drawn at the start (0: others at every step)",
     "seed": "seed of weights and data",
     "target": "what kernels are compiled for: cpu, cpu:avx2, cpu:avx512, ...",
 }

@@ -382,6 +382,15 @@ def _resolve(
 
 def axes(encodings: Iterable[EncodingLike]) -> int:
     """How many axes of positions a list of encodings reads, at least 1."""
+    return max(_count_axes(encodings), 1)
+
+
+def reads_positions(encodings: Iterable[EncodingLike]) -> bool:
+    """Whether an encoding of a list reads positions, not indices alone."""
+    return _count_axes(encodings) > 0
+
+
+def _count_axes(encodings: Iterable[EncodingLike]) -> int:
     found = signature(encodings)
     return backend.compiler().count_axes(
         found.definitions, list(found.uses), first_folders()

@@ -37,7 +37,7 @@ from .printer import Function, Input, Parameter, Value, number
 IGNORED = -100
 STYLES = ("gpt2", "llama")
 RESIDUALS = ("scaled", "plain")
-POSITIONS = ("index", "model", "layer")
+POSITIONS = ("index", "model", "sample", "layer")
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ class Config:
     multiple of 32 (llama). ``tied``: the head's weight is the embedding's.
     ``shared``: layers share the encodings' parameters, whatever their scope.
     ``positions``: "index"; or given at every call, int32 [1, length, 1], by the name
-    ``positions`` for the whole model, or ``embedding.positions`` (where embeddings
-    have encodings) and ``layers.0.positions`` for each layer (random positions).
+    ``positions`` for the whole "model", or ``embedding.positions`` (where embeddings
+    have encodings) and ``layers.0.positions`` for each "layer" (random positions); or
+    by the name ``positions`` for each "sample", [1 or batch, length, 1].
 
     Parameters are called ``embedding.weight``, ``layers.0.query.weight``,
     ``layers.0.mlp.up.bias``, ``norm.weight``; those of encodings
@@ -128,11 +129,15 @@ class Config:
         return 4 * self.width if self.style == "gpt2" else -(-8 * self.width // (3 * 32)) * 32
 
     @property
+    def positions_shape(self) -> tuple[int | None, ...]:
+        return (None if self.positions == "sample" else 1, None, 1)
+
+    @property
     def tensors(self) -> dict[str, tuple[int | None, ...]]:
         """Shapes of what functions of encodings see, by role."""
         rows = (None, None, self.width)
         return {
-            "positions": (1, None, 1),
+            "positions": self.positions_shape,
             "input": rows,
             "attention": (None, None, self.heads * self.head_dim),
             "mlp": rows,
@@ -309,16 +314,19 @@ class _Model:
         """Name of the positions that the embedding or a layer has."""
         if self.config.positions == "index":
             return None
-        return "positions" if self.config.positions == "model" else f"{where}.positions"
+        return f"{where}.positions" if self.config.positions == "layer" else "positions"
 
     def _declare_positions(self) -> None:
         asked = self.around.asks("positions")
         if asked and self.config.positions == "index":
-            self.given["positions"] = _positions_input("positions")
+            self.given["positions"] = self._positions_input("positions")
         for part, placed in self.placed.items():
             name = self._positions(part)
             if name and (placed or asked or part != "embedding"):
-                self.given[name] = _positions_input(name)
+                self.given[name] = self._positions_input(name)
+
+    def _positions_input(self, name: str) -> Input:
+        return Input(name, self.config.positions_shape, "i32", ("", "length", ""))
 
     def _function(self, name: str, inputs: Iterable[str], with_loss: bool = False) -> Function:
         """``with_loss``: it takes what losses of encodings see, too."""
@@ -457,10 +465,6 @@ class _Model:
         if self.config.style == "gpt2":
             return f.layer_norm(x, weight, f[f"{name}.bias"], epsilon)
         return f.rms_norm(x, weight, epsilon)
-
-
-def _positions_input(name: str) -> Input:
-    return Input(name, (1, None, 1), "i32", ("", "length", ""))
 
 
 def _place(config: Config) -> dict[str, dict[str, Placed]]:

@@ -28,6 +28,10 @@ class TrainConfig:
     for all. ``init``: the folder of a run whose parameters this one begins with.
     ``max_position``: not 0 for random positions below it, in training and evaluation,
     drawn for each layer, or for the whole model if ``positions_per`` is "model".
+    ``shift``: the probability that positions of a training step are shifted windows, one
+    for the batch or, if ``shift_per`` is "sample", one for each sample, of positions below
+    ``shift_range``; ``shift_windows`` of them are drawn at the start, 0 for new ones at
+    every step (`shift.Shift`).
     """
 
     encodings: tuple[str, ...] = ()
@@ -49,6 +53,10 @@ class TrainConfig:
     beta2: float = 0.999
     max_position: int = 0
     positions_per: str = "layer"
+    shift: float = 0.0
+    shift_per: str = "batch"
+    shift_range: int = 20000
+    shift_windows: int = 320
     seed: int = 0
     data: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -110,6 +118,27 @@ class TrainConfig:
         if 0 != self.max_position < self.length:
             raise ValueError(
                 f"max_position {self.max_position} is less than length {self.length}"
+            )
+        self._check_shift()
+
+    def _check_shift(self) -> None:
+        if not 0 <= self.shift <= 1:
+            raise ValueError(f"shift is a probability, at least 0 and at most 1, got {self.shift}")
+        if self.shift_per not in ("batch", "sample"):
+            raise ValueError(
+                f'unknown shift_per "{self.shift_per}"{nearest(self.shift_per, ["batch", "sample"])}'
+            )
+        if not self.shift:
+            return
+        if self.shift_range <= self.length:
+            raise ValueError(
+                f"shift_range {self.shift_range} has one window of length {self.length} only, "
+                "which is no shift: take a larger one"
+            )
+        if self.max_position:
+            raise ValueError(
+                f"shift {self.shift} and max_position {self.max_position} both choose the "
+                "positions of a step: take one of them"
             )
 
     @property

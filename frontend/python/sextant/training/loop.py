@@ -53,8 +53,19 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
         f"text: {text.source}, {len(text.train):,} bytes to train on",
         f"{config.steps} steps of {config.batch} x {config.length} bytes, seed {config.seed}; "
         f"{folder} {begins}",
+        *_shift_lines(config),
         f"memory: about {gibibytes(training_bytes(config))} or more",
         *(f"note: {note}" for note in found.notes),
+    ]
+
+
+def _shift_lines(config: TrainConfig) -> list[str]:
+    if not config.shift:
+        return []
+    drawn = f"of {config.shift_windows} drawn ones" if config.shift_windows else "drawn anew"
+    return [
+        f"positions: a window below {config.shift_range} per {config.shift_per}, {drawn}, with "
+        f"probability {config.shift:g} of a step, else from 0"
     ]
 
 
@@ -133,7 +144,10 @@ def _steps(model, text, start, path, log, keep, save_every, progress, after_step
                     f"the loss is {loss} at step {step}; the checkpoint before, if any, "
                     f"is {path}; a lower learning rate may help"
                 )
-            log.add({"step": step, "loss": loss, "ms": elapsed})
+            entry = {"step": step, "loss": loss, "ms": elapsed}
+            if model.shift:
+                entry["starts"] = model.shift.starts(step + 1)
+            log.add(entry)
             bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
             done = step + 1
             # Read once: a signal after this is the next step's.

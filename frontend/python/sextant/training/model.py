@@ -13,6 +13,7 @@ from ..program import Program, compile
 from ..random_positions import random_positions
 from .config import TrainConfig
 from .samplers import samplers
+from .shift import Shift
 
 VOCABULARY = 256
 
@@ -44,6 +45,10 @@ def check_uses(config: TrainConfig) -> None:
                     "To train with it, compile sextant.models.gpt.gpt(encodings=[...]) and "
                     f'give "{param.name}" to Program.run("train_step", ...)'
                 )
+    if config.shift and not definitions.reads_positions(uses_of(config)):
+        raise ModelError(
+            f"shift {config.shift} changes nothing: no encoding of {config.name} reads positions"
+        )
 
 
 def check_memory(config: TrainConfig) -> None:
@@ -65,6 +70,15 @@ def training_bytes(config: TrainConfig) -> int:
     # of the head: logits, and their logarithms of probabilities.
     token = config.layers * 15 * config.width + 2 * VOCABULARY
     return 4 * (4 * weights + config.batch * config.length * token)
+
+
+def _positions_of(config: TrainConfig) -> str:
+    """Which positions the model is given (`models.gpt.Config`)."""
+    if config.max_position:
+        return config.positions_per
+    if config.shift:
+        return "sample" if config.shift_per == "sample" else "model"
+    return "index"
 
 
 class Model:
@@ -91,10 +105,11 @@ class Model:
             clip=config.clip,
             groups=tuple(map(Group.parse, config.groups)),
             trained=config.train,
-            positions=config.positions_per if config.max_position else "index",
+            positions=_positions_of(config),
         )
         self.program = compile(build(self.shape), target=config.target, file="<gpt>")
         self.samplers = samplers(uses_of(config))
+        self.shift = Shift(config) if config.shift else None
         self.params = self.program.init_params(config.seed)
         self.state = {}
         for name in self.program.arguments("train_step"):
@@ -129,6 +144,8 @@ class Model:
         # Of the step alone, so that a run that goes on draws what it would have.
         draw = torch.Generator().manual_seed((self.config.seed << 32) + step)
         known |= self._positions(self.program, "train_step", tokens.shape[1], draw)
+        if self.shift:
+            known["positions"] = self.shift.positions(step)
         known |= self._inputs(step)
         return float(self._run("train_step", known)[0])
 

@@ -1,0 +1,133 @@
+"""Training steps whose positions are shifted windows."""
+
+import json
+
+import pytest
+import torch
+
+from sextant.cli import main
+from sextant.training import loop
+from sextant.training.config import TrainConfig
+from sextant.training.data import split_text
+from sextant.training.model import Model, ModelError, check_uses
+from sextant.training.shift import Shift
+
+SMALL = dict(encodings=("sinusoidal",), layers=1, width=16, heads=2, length=8, batch=3)
+
+
+def test_steps_are_shifted_as_often_as_asked(seed):
+    shift = Shift(TrainConfig(shift=0.3, seed=seed, **SMALL))
+    starts = [shift.starts(step) for step in range(10000)]
+    # 3000 expected, with a deviation of 46; a shifted step begins at 0 once in 20000.
+    assert abs(sum(s != [0] for s in starts) - 3000) < 5 * 46
+    assert set(map(tuple, starts)) <= {(0,), *((w,) for w in shift.windows)}
+    assert len(set(shift.windows)) == 320
+
+
+@pytest.mark.parametrize("windows", [0, 5])
+def test_every_window_is_as_likely(windows, seed):
+    """Of 13 windows, or of the 5 that were drawn; windows of a step differ."""
+    config = TrainConfig(
+        shift=1.0, shift_range=20, shift_windows=windows, shift_per="sample", seed=seed, **SMALL
+    )
+    shift = Shift(config)
+    counts = torch.zeros(13)
+    for step in range(4000):
+        starts = shift.starts(step)
+        assert len(set(starts)) == 3
+        counts[starts] += 1
+    found, expected = counts[counts > 0], 12000 / (windows or 13)
+    assert len(found) == (windows or 13)
+    # Binomial: the deviation is less than the root of what is expected.
+    assert (found - expected).abs().max() < 5 * expected**0.5
+
+
+def test_windows_are_tiled_over_a_batch_that_has_more_samples(seed):
+    config = TrainConfig(
+        shift=1.0, shift_per="sample", shift_windows=2, seed=seed, **{**SMALL, "batch": 5}
+    )
+    a, b, *rest = Shift(config).starts(1)
+    assert a != b and rest == [a, b, a]
+    positions = Shift(config).positions(1)
+    assert positions.shape == (5, 8, 1) and positions.dtype == torch.int32
+    assert torch.equal(positions[2, :, 0], a + torch.arange(8, dtype=torch.int32))
+
+
+def test_seeds_decide():
+    a, b, c = (Shift(TrainConfig(shift=0.5, seed=s, **SMALL)) for s in (1, 1, 2))
+    drawn = [[shift.starts(step) for step in range(50)] for shift in (a, b, c)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_samples_are_trained_at_their_positions(seed):
+    """The loss of a shifted step is the mean of those of its samples, each alone at its
+    positions."""
+    config = TrainConfig(shift=1.0, shift_per="sample", seed=seed, **SMALL)
+    model = Model(config)
+    for tensor in model.params.values():
+        tensor += 0.2 * torch.rand(tensor.shape, generator=torch.Generator().manual_seed(seed))
+    tokens, labels = torch.randint(0, 256, (2, 3, 8))
+    parts = [
+        model.program.run(
+            "token_losses",
+            {"tokens": tokens[i, None], "labels": labels[i, None], "positions": at, **model.params},
+        )[0].mean()
+        for i, at in enumerate(model.shift.positions(1).split(1))
+    ]
+    unshifted = model.token_losses(tokens, labels).mean()
+    loss = model.step(tokens, labels, 1e-3)
+    # Sums of f32 in another order.
+    assert loss == pytest.approx(float(torch.stack(parts).mean()), rel=1e-5)
+    assert loss != pytest.approx(float(unshifted), rel=1e-4)
+
+
+@pytest.mark.parametrize("per", ["batch", "sample"])
+def test_a_stopped_training_ends_with_the_same_bits(per, tmp_path, seed):
+    config = TrainConfig(shift=0.5, shift_per=per, steps=6, seed=seed, **SMALL)
+    drawn = torch.randint(0, 256, (2000,), generator=torch.Generator().manual_seed(seed))
+    text = split_text(bytes(drawn.tolist()), "drawn")
+    straight = loop.train(config, tmp_path / "a", text=text, progress=False)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(step):
+        if step == 3:
+            raise Stopped
+
+    settings = dict(text=text, progress=False)
+    with pytest.raises(Stopped):
+        loop.train(config, tmp_path / "b", save_every=3, after_step=stop, **settings)
+    resumed = loop.train(config, tmp_path / "b", **settings)
+    assert all(torch.equal(t, resumed.params[n]) for n, t in straight.params.items())
+    logs = [
+        [json.loads(line)["starts"] for line in (tmp_path / f / "log.jsonl").open()] for f in "ab"
+    ]
+    assert logs[0] == logs[1] == [straight.shift.starts(step + 1) for step in range(6)]
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (dict(shift=1.5), "shift is a probability, at least 0 and at most 1, got 1.5"),
+        (dict(shift_per="step"), 'unknown shift_per "step"'),
+        (dict(shift=0.1, shift_range=8), "shift_range 8 has one window of length 8 only"),
+        (dict(shift=0.1, max_position=64), "both choose the positions of a step"),
+    ],
+)
+def test_settings_that_do_not_fit(settings, message):
+    with pytest.raises(ValueError, match=message):
+        TrainConfig(**{**SMALL, **settings})
+
+
+def test_encodings_without_positions_cannot_be_shifted():
+    with pytest.raises(ModelError, match="changes nothing: no encoding of cope reads positions"):
+        check_uses(TrainConfig(shift=0.1, **{**SMALL, "encodings": ("cope",)}))
+
+
+def test_the_command_line_says_what_is_shifted(tmp_path, capsys):
+    flags = "--encodings rope --shift 0.1 --shift-per sample --length 16 --width 16 --heads 2"
+    assert main(["train", str(tmp_path / "run"), *flags.split(), "--dry-run"]) == 0
+    assert "a window below 20000 per sample, of 320 drawn ones, with probability 0.1" in (
+        capsys.readouterr().out
+    )
