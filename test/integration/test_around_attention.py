@@ -73,6 +73,13 @@ pos.encoding @carried {
 }
 """
 
+# What the example becomes where a model may leave it to the first layer.
+LAYERS = """
+  %layers = pos.option "layers" : i32 = "all" of ["all", "first"]
+  %last = arith.constant 1 : i32
+  pos.require %layers at_most %last, "layers is all or first"
+"""
+
 # A loss on drawn rows of a table.
 DRAWN = """
 pos.encoding @drawn {
@@ -105,6 +112,11 @@ def encodings(tmp_path, monkeypatch):
     which is a folder of its own."""
     example = re.search(r"```mlir\n// remembered.mlir\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "remembered.mlir").write_text(example[1])
+    once = example[1].replace("@remembered", "@once").replace("  %batch =", LAYERS + "  %batch =", 1)
+    (tmp_path / "once.mlir").write_text(once)
+    carried_once = CARRIED.replace("@carried", "@carried_once")
+    carried_once = carried_once.replace("  %batch =", LAYERS + "  %batch =", 1)
+    (tmp_path / "carried_once.mlir").write_text(carried_once)
     (tmp_path / "carried").mkdir()
     (tmp_path / "carried" / "carried.mlir").write_text(CARRIED)
     (tmp_path / "drawn").mkdir()
@@ -199,6 +211,28 @@ class Carried(Around):
         self.z = self.z + (probabilities @ self.z) * self.p[f"{name}.attention.carried.share"]
 
 
+def first_layer_only(around, name):
+    """As an encoding ``name`` with the option ``layers=first``."""
+
+    class Once(around):
+        def __init__(self, params):
+            old = around.__name__.lower()
+            super().__init__({n.replace(f".{name}.", f".{old}."): p for n, p in params.items()})
+
+        def term(self, name, x):
+            return super().term(name, x) if name == "layers.0" else 0.0
+
+        def after_attention(self, probabilities, name):
+            if name == "layers.0":
+                super().after_attention(probabilities, name)
+
+        def after_mlp(self, y, name):
+            if name == "layers.0":
+                super().after_mlp(y, name)
+
+    return Once
+
+
 class Forgetting(Around):
     def term(self, name, x):
         prefix = f"{name}.attention.forgetting"
@@ -210,6 +244,8 @@ class Forgetting(Around):
 CASES = {
     "remembered(size=4, penalty=0.01)": Remembered,
     "carried(lanes=3)": Carried,
+    "once(size=4, penalty=0.01, layers=first)": first_layer_only(Remembered, "once"),
+    "carried_once(lanes=3, layers=first)": first_layer_only(Carried, "carried_once"),
     "forgetting": Forgetting,
 }
 
@@ -220,6 +256,8 @@ def test_gradients_and_logits_equal_autograd(use, encodings, seed):
     program = sextant.compile(gpt.build(config))
     generator = torch.Generator().manual_seed(seed)
     params = program.init_params(seed)
+    if "layers=first" in use:
+        assert not any(n.startswith("layers.1") and "once" in n for n in params)
     for value in params.values():
         value += 0.1 * torch.rand(value.shape, generator=generator)
     tokens = torch.randint(0, 256, (2, 13), generator=generator)

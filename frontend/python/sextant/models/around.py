@@ -7,7 +7,7 @@ known by name here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from .. import backend, definitions
@@ -34,10 +34,12 @@ class Role:
 
 @dataclass(frozen=True)
 class ModelFunction:
-    """A function that a model calls: ``name`` is one of those above, ``symbol`` that by
-    which it is called, ``declaration`` what stands for it in the module."""
+    """A function that a model calls: ``name`` is one of those above, ``instance`` the
+    encoding's, ``symbol`` that by which it is called, ``declaration`` what stands for it in
+    the module."""
 
     name: str
+    instance: str
     symbol: str
     declaration: str
     arguments: tuple[Role, ...]
@@ -74,7 +76,7 @@ def _functions(
 
     return tuple(
         ModelFunction(
-            f["name"], f["symbol"], f["declaration"],
+            f["name"], f["instance"], f["symbol"], f["declaration"],
             roles(f["arguments"], f["instance"]), roles(f["results"], f["instance"]),
         )
         for f in found
@@ -85,21 +87,34 @@ class Around:
     """The functions of a list of encodings, for models of given extents.
 
     ``tensors``: shapes of a model's tensors by role, without those that it lacks.
-    ``values``: names of the states that attention takes as values, ``<instance>.<name>``.
+    ``first_only``: instances that act in the first layer alone.
     """
 
     def __init__(
-        self, signature: Signature, extents: dict[str, int], tensors: Mapping[str, Shape]
+        self,
+        signature: Signature,
+        extents: dict[str, int],
+        tensors: Mapping[str, Shape],
+        first_only: Set[str] = frozenset(),
     ):
         self.signature = signature
+        self.first_only = first_only
         self.functions = _functions(signature, extents, tensors)
         weighted = [a for f in self.of(AFTER_ATTENTION) for a in f.arguments]
         names = [a.name for a in weighted if a.kind == "weighted"]
-        self.values = tuple(dict.fromkeys(names))
+        self._values = tuple(dict.fromkeys(names))
         self._changing = self._results(AFTER_ATTENTION) + self._results(AFTER_MLP)
 
     def of(self, name: str) -> list[ModelFunction]:
         return [f for f in self.functions if f.name == name]
+
+    def acts(self, instance: str, is_first: bool) -> bool:
+        """Whether an encoding acts in a layer, which is the first or is not."""
+        return is_first or instance not in self.first_only
+
+    def values(self, is_first: bool) -> tuple[str, ...]:
+        """Names of the states that attention takes as values, ``<instance>.<name>``."""
+        return tuple(n for n in self._values if self.acts(n.partition(".")[0], is_first))
 
     def _results(self, name: str) -> tuple[str, ...]:
         return tuple(r.name for f in self.of(name) for r in f.results)
@@ -143,7 +158,7 @@ class Around:
 class Calls:
     """The calls that are printed into one function of a model.
 
-    ``lookup``: the value of a parameter, an input or the positions by name and layer
+    ``first``: the prefix of the first layer. ``lookup``: the value of a parameter, an input or the positions by name and layer
     prefix. ``of_layer``: whether such a value is another in each layer.
     """
 
@@ -151,11 +166,13 @@ class Calls:
         self,
         around: Around,
         f: Function,
+        first: str,
         lookup: Callable[[str, str], Value],
         of_layer: Callable[[str], bool],
     ):
         self.around = around
         self.f = f
+        self.first = first
         self.lookup = lookup
         self.of_layer = of_layer
         self.known: dict[str, Value] = {}
@@ -167,8 +184,11 @@ class Calls:
     ) -> None:
         """Calls the functions of a name where the layer ``prefix`` stands; ``tensors`` are
         those that the model has there, by role, and weighted states by name."""
+        is_first = name == INITIAL_STATE or prefix == self.first
         for function in self.around.of(name):
             if function.symbol in self._done:
+                continue
+            if not self.around.acts(function.instance, is_first):
                 continue
             if not self.around.varies(function, self.of_layer):
                 self._done.add(function.symbol)
@@ -187,11 +207,11 @@ class Calls:
         name = role.name if role.kind == "named" else role.kind
         return own[name] if name in own else self.lookup(name, prefix)
 
-    def values(self) -> list[Value]:
-        """The states that attention takes as values."""
-        return [self.known[name] for name in self.around.values]
+    def values(self, prefix: str) -> list[Value]:
+        """The states that the attention of a layer takes as values."""
+        return [self.known[name] for name in self.around.values(prefix == self.first)]
 
-
-def weighted(around: Around, outputs: Iterable[Value]) -> dict[str, Value]:
-    """What attention made of the states, as `Calls` takes it."""
-    return {f"weighted {name}": out for name, out in zip(around.values, outputs)}
+    def weighted(self, prefix: str, outputs: Iterable[Value]) -> dict[str, Value]:
+        """What the attention of a layer made of them, as a call takes it."""
+        names = self.around.values(prefix == self.first)
+        return {f"weighted {name}": out for name, out in zip(names, outputs, strict=True)}

@@ -31,7 +31,16 @@ from ..errors import nearest
 from . import around
 from .around import Around, Calls
 from .groups import Group, arrange
-from .places import ATTENTION, EMBEDDING, Placed, acts_in, model_parameters, parameters, place
+from .places import (
+    ATTENTION,
+    EMBEDDING,
+    Placed,
+    acts_in,
+    first_only,
+    model_parameters,
+    parameters,
+    place,
+)
 from .printer import Function, Input, Parameter, Value, number
 
 IGNORED = -100
@@ -185,7 +194,10 @@ class _Model:
         # Of the embedding and of each layer, what acts there, by place.
         self.placed = _place(config)
         self.around = Around(
-            definitions.signature(config.encodings), config.extents, config.tensors
+            definitions.signature(config.encodings),
+            config.extents,
+            config.tensors,
+            first_only(config.encodings),
         )
         self.parameters: dict[str, Parameter] = {}
         self.given: dict[str, Input] = {}
@@ -205,7 +217,7 @@ class _Model:
         for placed in self.placed["embedding"].values():
             self._declare_encodings(placed, "embedding", "embedding")
         for layer in range(c.layers):
-            self._declare_layer(f"layers.{layer}")
+            self._declare_layer(layer)
         self._declare_positions()
         for item in self.around.inputs(with_loss=False):
             self.given[item.name] = item
@@ -215,8 +227,8 @@ class _Model:
         arranged = arrange(self.parameters.values(), c.groups, c.trained)
         self.parameters = {p.name: p for p in arranged}
 
-    def _declare_layer(self, prefix: str) -> None:
-        c = self.config
+    def _declare_layer(self, layer: int) -> None:
+        c, prefix = self.config, f"layers.{layer}"
         own, keys = c.heads * c.head_dim, c.key_heads * c.head_dim
         residual = 1 / math.sqrt(2 * c.layers) if c.residual == "scaled" else 1.0
         self._declare_norm(f"{prefix}.norm1")
@@ -225,7 +237,7 @@ class _Model:
         self._declare_weight(f"{prefix}.output", c.width, own, residual)
         for where, placed in self.placed[prefix].items():
             self._declare_encodings(placed, f"{prefix}.{where}", f"{prefix}.attention")
-        self._declare_around(f"{prefix}.attention")
+        self._declare_around(layer)
         self._declare_norm(f"{prefix}.norm2")
         names = ("up",) if c.style == "gpt2" else ("gate", "up")
         for name in names:
@@ -267,10 +279,12 @@ class _Model:
             self.given.setdefault(item.name, item)
         self.operands[label] = names
 
-    def _declare_around(self, prefix: str) -> None:
-        """Parameters that functions of encodings see."""
-        signature = self.around.signature
-        made = model_parameters(signature, prefix, self.config.extents)
+    def _declare_around(self, layer: int) -> None:
+        """Parameters that functions of encodings see in a layer."""
+        signature = definitions.signature(
+            [e for e in self.config.encodings if acts_in(e, layer)]
+        )
+        made = model_parameters(signature, f"layers.{layer}.attention", self.config.extents)
         for info, parameter in zip(signature.model_params, made):
             if self.config.shared or info.scope == "model":
                 parameter = replace(parameter, name=f"attention.{info.name}")
@@ -336,7 +350,11 @@ class _Model:
             given |= {i.name: i for i in self.around.inputs(with_loss=True)}
         f = Function(name, [*tokens, *given.values()], list(self.parameters.values()))
         self.calls = Calls(
-            self.around, f, lambda name, prefix: f[self._argument(name, prefix)], self._of_layer
+            self.around,
+            f,
+            "layers.0",
+            lambda name, prefix: f[self._argument(name, prefix)],
+            self._of_layer,
         )
         return f
 
@@ -432,10 +450,10 @@ class _Model:
         names = self.operands.get(f"{prefix}.{ATTENTION}", [])
         at = self._positions(prefix)
         params = [self.calls.known[n] if n in self.calls.known else f[n] for n in names]
-        values = [v, *self.calls.values()]
+        values = [v, *self.calls.values(prefix)]
         out, *states = f.attention(q, k, values, uses, params, f[at] if at else None)
         merged = f.reshape(f.transpose(out, 1, 2), (None, None, c.heads * c.head_dim), sizes)
-        seen = {"attention": merged, **around.weighted(self.around, states)}
+        seen = {"attention": merged, **self.calls.weighted(prefix, states)}
         self.calls(around.AFTER_ATTENTION, prefix, seen)
         return self._linear(f, merged, f"{prefix}.output")
 

@@ -52,6 +52,13 @@ def acts_in(encoding: EncodingLike, layer: int) -> bool:
     return layer == 0 or not _is_for_the_first(encoding)
 
 
+def first_only(encodings: Iterable[EncodingLike]) -> frozenset[str]:
+    """Instances of the encodings that act in the first layer alone."""
+    return frozenset(
+        parse_use(str(encoding)).instance for encoding in encodings if not acts_in(encoding, 1)
+    )
+
+
 def _is_for_the_first(encoding: EncodingLike) -> bool:
     use = parse_use(str(encoding))
     name = use.encoding if isinstance(encoding, str) else encoding
