@@ -42,6 +42,19 @@ def Specialize : Pass<"pos-specialize", "::mlir::ModuleOp"> {
     Statistic<"numFunctions", "functions-specialized", "Functions that got a body">];
 }
 
+def PlaceDropouts : Pass<"pos-place-dropouts", "::mlir::ModuleOp"> {
+  let summary = "Give dropouts of encodings a seed, a step and a place";
+  let description = [{
+    In a function that takes a seed and a step, tensor<i64> arguments that are
+    marked `nn.random = "seed"` and `nn.random = "step"`, a `pos.dropout` becomes
+    an `nn.dropout` whose place nothing else in the function has. In all other
+    functions it becomes its input. Runs after the calls of encodings' functions
+    are inlined, before derivatives are made.
+  }];
+  let dependentDialects = ["::sextant::nn::NnDialect"];
+  let statistics = [Statistic<"numPlaced", "dropouts-placed", "Dropouts that draw">];
+}
+
 def LinkEncodings : Pass<"pos-link-encodings", "::mlir::ModuleOp"> {
   let summary = "Bring the definitions of used encodings into the module";
   let description = [{

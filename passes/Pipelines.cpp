@@ -21,6 +21,7 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
   pm.addPass(createSpecialize(specialize));
   pm.addPass(createInlinerPass(llvm::StringMap<OpPassManager>(),
                                [](OpPassManager &) {}));
+  pm.addPass(createPlaceDropouts());
   LinkEncodingsOptions link;
   link.searchPath = options.searchPath;
   pm.addPass(createLinkEncodings(link));

@@ -99,9 +99,14 @@ static py::dict toPython(const SignatureFacts &facts) {
   result["model_params"] = toPython(facts.modelParams);
   result["filled"] = facts.filled;
   py::list inputs;
-  for (const InputFacts &input : facts.inputs)
+  py::dict ranges;
+  for (const InputFacts &input : facts.inputs) {
     inputs.append(py::make_tuple(input.name, input.dims));
+    if (!input.range.empty())
+      ranges[py::str(input.name)] = py::tuple(py::cast(input.range));
+  }
   result["inputs"] = inputs;
+  result["input_ranges"] = ranges;
   result["operands"] = facts.operands;
   result["all_heads"] = facts.allHeads;
   result["requires_past"] = facts.requiresPast;
@@ -125,6 +130,7 @@ static py::list toPython(const std::vector<FunctionFacts> &functions) {
     entry["name"] = function.name;
     entry["symbol"] = function.symbol;
     entry["declaration"] = function.declaration;
+    entry["draws"] = function.draws;
     entry["arguments"] = toPython(function.arguments);
     entry["results"] = toPython(function.results);
     result.append(entry);

@@ -298,10 +298,18 @@ static void addModelPart(InspectedUse &use, SignatureFacts &signature) {
   for (auto param : whole.getOps<pos::ParamOp>())
     if (!getFacts(param).filledBy.empty())
       signature.filled.push_back(use.instance + "." + param.getName().str());
+  // Sizes and ranges of inputs follow from options, which are constants here.
+  passes::Evaluator evaluator(
+      whole, [](Operation *, ArrayRef<Attribute>) { return Attribute(); });
   for (auto input : whole.getOps<pos::InputOp>()) {
-    auto type = cast<RankedTensorType>(input.getType());
-    signature.inputs.push_back(
-        {use.instance + "." + input.getName().str(), type.getShape().vec()});
+    SmallVector<int64_t> dims = evaluator.getSizes(input);
+    InputFacts facts{use.instance + "." + input.getName().str(),
+                     {dims.begin(), dims.end()},
+                     {}};
+    for (Value limit : input.getRange())
+      if (auto known = dyn_cast_or_null<IntegerAttr>(evaluator.evaluate(limit)))
+        facts.range.push_back(known.getInt());
+    signature.inputs.push_back(facts);
   }
 }
 

@@ -66,6 +66,7 @@ struct EncodingFacts {
 struct InputFacts {
   std::string name;
   std::vector<int64_t> dims;
+  std::vector<int64_t> range; ///< the least and the greatest value, or empty
 };
 
 /// Parameters of a list of uses, in the order of operands.

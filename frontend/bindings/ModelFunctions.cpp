@@ -73,6 +73,9 @@ static FunctionFacts getFacts(const passes::FunctionCopy &copy,
         getFacts(pos::getArgumentRole(function, i), type));
   for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
     facts.results.push_back(getFacts(pos::getResultRole(function, i), type));
+  facts.draws =
+      function.walk([](pos::DropoutOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
   return facts;
 }
 

@@ -28,6 +28,7 @@ struct FunctionFacts {
   std::string declaration; ///< text, for `pos-specialize`
   std::vector<TensorFacts> arguments;
   std::vector<TensorFacts> results;
+  bool draws = false; ///< it drops elements at random in a training
 };
 
 /// The functions of the uses, by use in the order in which a model needs them.

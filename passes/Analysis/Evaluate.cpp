@@ -201,13 +201,23 @@ SmallVector<Attribute> Evaluator::evaluate(Block &block,
 // Parameters
 //===----------------------------------------------------------------------===//
 
+SmallVector<int64_t> Evaluator::getIntegers(ValueRange values) {
+  return llvm::map_to_vector(values, [&](Value value) -> int64_t {
+    auto known = dyn_cast_or_null<IntegerAttr>(evaluate(value));
+    return known ? known.getInt() : -1;
+  });
+}
+
 SmallVector<int64_t> Evaluator::getSizes(pos::ParamOp param) {
-  SmallVector<int64_t> sizes;
-  for (Value dim : param.getDims()) {
-    auto size = dyn_cast_or_null<IntegerAttr>(evaluate(dim));
-    sizes.push_back(size ? size.getInt() : -1);
-  }
-  return sizes;
+  return getIntegers(param.getDims());
+}
+
+SmallVector<int64_t> Evaluator::getSizes(pos::InputOp input) {
+  if (!input.getDims().empty())
+    return getIntegers(input.getDims());
+  return llvm::map_to_vector(
+      cast<RankedTensorType>(input.getType()).getShape(),
+      [](int64_t size) { return ShapedType::isDynamic(size) ? -1 : size; });
 }
 
 FailureOr<std::vector<double>>

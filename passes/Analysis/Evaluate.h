@@ -42,8 +42,9 @@ public:
   llvm::SmallVector<mlir::Attribute>
   evaluate(mlir::Block &block, llvm::ArrayRef<mlir::Attribute> arguments);
 
-  /// Sizes of a parameter; -1 for one that is not known.
+  /// Sizes of a parameter or of an input; -1 for one that is not known.
   llvm::SmallVector<int64_t> getSizes(pos::ParamOp param);
+  llvm::SmallVector<int64_t> getSizes(pos::InputOp input);
 
   /// Elements of a parameter of these sizes whose initial value is a region, in
   /// row-major order. Fails with a diagnostic at the op that is not known.
@@ -51,6 +52,7 @@ public:
   getInitialValues(pos::ParamOp param, llvm::ArrayRef<int64_t> sizes);
 
 private:
+  llvm::SmallVector<int64_t> getIntegers(mlir::ValueRange values);
   mlir::Attribute lookup(mlir::Value value);
   mlir::LogicalResult run(mlir::Operation &op);
   mlir::LogicalResult runSum(pos::SumOp sum);

@@ -17,6 +17,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Analysis/Evaluate.h"
 #include "passes/Encoding/FoldOptions.h"
+#include "passes/Encoding/FunctionBodies.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -96,6 +97,22 @@ static void dropUnusedArguments(pos::EncodingOp encoding) {
   }
 }
 
+/// Erases a loss that depends on nothing: it has no gradient.
+static void dropConstantLoss(pos::EncodingOp encoding) {
+  func::FuncOp loss =
+      pos::getFunction(encoding, pos::ModelFunction::AuxiliaryLoss);
+  if (loss && loss.getNumArguments() == 0)
+    loss.erase();
+}
+
+/// Erases helpers, whose bodies stand where they were called.
+static void eraseHelpers(pos::EncodingOp encoding) {
+  for (auto function :
+       llvm::make_early_inc_range(encoding.getOps<func::FuncOp>()))
+    if (!llvm::is_contained(pos::kModelFunctions, function.getSymName()))
+      function.erase();
+}
+
 static void simplify(pos::EncodingOp encoding) {
   Evaluator evaluator(
       encoding, [](Operation *, ArrayRef<Attribute>) { return Attribute(); });
@@ -110,12 +127,17 @@ static void simplify(pos::EncodingOp encoding) {
   }
   // Users stand after what they use: from the end, one walk is enough. What
   // functions use stands in their roles.
-  for (auto function : encoding.getOps<func::FuncOp>())
+  for (auto function : encoding.getOps<func::FuncOp>()) {
+    inlineHelpers(function, encoding);
+    foldControlFlow(function);
     function->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
       if (op != function && isOpTriviallyDead(op))
         op->erase();
     });
+  }
+  eraseHelpers(encoding);
   dropUnusedArguments(encoding);
+  dropConstantLoss(encoding);
   auto named = pos::getArgumentNames(encoding);
   encoding->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
     auto name = isa<pos::OptionOp, pos::ParamOp, pos::InputOp>(op)
@@ -223,11 +245,14 @@ FailureOr<Copy> passes::copyDefinition(pos::EncodingOp definition,
     return failure();
   Copy copy = definition.clone();
   foldOptions(*copy, values);
-  if (values.empty() || definition.getOps<pos::ParamOp>().empty())
+  bool hasFunctions = !definition.getOps<func::FuncOp>().empty();
+  if (values.empty() ||
+      (!hasFunctions && definition.getOps<pos::ParamOp>().empty()))
     return copy;
   Copy simple = (*copy).clone();
   simplify(*simple);
-  if (dropsParams(definition, *simple))
+  // A model binds what functions take, so that it must be what they use.
+  if (hasFunctions || dropsParams(definition, *simple))
     return simple;
   return copy;
 }

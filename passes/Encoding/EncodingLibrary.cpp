@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Encoding/NearestNames.h"
 #include "passes/Encoding/ParseText.h"
@@ -20,7 +21,8 @@ using namespace sextant::passes;
 
 void passes::registerEncodingDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                  nn::NnDialect, pos::PosDialect, tensor::TensorDialect>();
+                  nn::NnDialect, pos::PosDialect, scf::SCFDialect,
+                  tensor::TensorDialect>();
 }
 
 EncodingLibrary::EncodingLibrary(MLIRContext *context, SearchPath path,

@@ -1,7 +1,8 @@
 //===- SpecializeFunction.cpp - An encoding's function for a model --------===//
 //
 // The copy is made in one walk: helpers are inlined, extents become constants,
-// scalar arithmetic is folded, and the types of results are inferred again from
+// scalar arithmetic is folded, choices and loops give way to what they stand
+// for (FunctionBodies.h), and the types of results are inferred again from
 // those of operands, from the first op to the last.
 //
 //===----------------------------------------------------------------------===//
@@ -9,9 +10,11 @@
 #include "passes/Encoding/SpecializeFunction.h"
 #include "dialects/Nn/IR/Nn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/Encoding/FunctionBodies.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -21,31 +24,9 @@ using namespace sextant::passes;
 // Bodies
 //===----------------------------------------------------------------------===//
 
-/// Replaces calls by the bodies of helpers, and what these call in turn. None
-/// calls itself (F5).
-static void inlineHelpers(func::FuncOp function, pos::EncodingOp encoding) {
-  while (true) {
-    auto calls = function.getOps<func::CallOp>();
-    if (calls.empty())
-      return;
-    func::CallOp call = *calls.begin();
-    auto helper = encoding.lookupSymbol<func::FuncOp>(call.getCallee());
-    IRMapping mapping;
-    mapping.map(helper.getArguments(), call.getOperands());
-    OpBuilder builder(call);
-    for (Operation &op : helper.front().without_terminator())
-      builder.clone(op, mapping);
-    for (auto [result, value] : llvm::zip_equal(
-             call.getResults(), helper.front().getTerminator()->getOperands()))
-      result.replaceAllUsesWith(mapping.lookup(value));
-    call.erase();
-  }
-}
-
 static LogicalResult foldExtents(func::FuncOp function,
                                  const ExtentValues &extents) {
-  for (auto extent :
-       llvm::make_early_inc_range(function.getOps<pos::ExtentOp>())) {
+  WalkResult folded = function.walk([&](pos::ExtentOp extent) -> WalkResult {
     std::optional<int64_t> value = extents(extent.getExtent());
     if (!value)
       return extent.emitOpError("has no value in a function of a model: take "
@@ -56,8 +37,9 @@ static LogicalResult foldExtents(func::FuncOp function,
         builder.getI32IntegerAttr(static_cast<int32_t>(*value)));
     extent.replaceAllUsesWith(constant.getResult());
     extent.erase();
-  }
-  return success();
+    return WalkResult::advance();
+  });
+  return failure(folded.wasInterrupted());
 }
 
 /// Makes the sizes of a reshape that are known part of its type.
@@ -98,26 +80,46 @@ static LogicalResult inferTypes(Operation *op) {
   return success();
 }
 
-/// Folds scalars and infers types, from the first op to the last.
+/// Replaces an op by what it folds to.
+static bool foldAway(Operation *op) {
+  bool mayFold = isa<pos::DropoutOp>(op) ||
+                 llvm::all_of(op->getResultTypes(), [](Type type) {
+                   return type.isIntOrIndexOrFloat();
+                 });
+  OpBuilder builder(op);
+  SmallVector<Value> folded;
+  if (!mayFold || op->getNumResults() != 1 ||
+      op->hasTrait<OpTrait::ConstantLike>() ||
+      failed(builder.tryFold(op, folded)))
+    return false;
+  if (folded.front() == op->getResult(0)) // changed, but the same op
+    return false;
+  op->replaceAllUsesWith(folded);
+  op->erase();
+  return true;
+}
+
+/// Folds scalars, choices and loops and infers types, from the first op to the
+/// last.
 static LogicalResult inferBody(func::FuncOp function) {
-  OpBuilder builder(function.getContext());
-  for (Operation &op :
-       llvm::make_early_inc_range(function.front().without_terminator())) {
-    bool isScalar = llvm::all_of(op.getResultTypes(), [](Type type) {
-      return type.isIntOrIndexOrFloat();
-    });
-    builder.setInsertionPoint(&op);
-    SmallVector<Value> folded;
-    if (isScalar && op.getNumResults() == 1 &&
-        !op.hasTrait<OpTrait::ConstantLike>() &&
-        succeeded(builder.tryFold(&op, folded))) {
-      op.replaceAllUsesWith(folded);
-      op.erase();
+  Operation *op = &function.front().front();
+  while (!op->hasTrait<OpTrait::IsTerminator>()) {
+    Operation *expanded = passes::expandControlFlow(op);
+    if (expanded != op) {
+      op = expanded;
+      continue;
+    }
+    if (isa<scf::IfOp, scf::ForOp>(op))
+      return op->emitOpError("is decided by neither options nor extents of the "
+                             "model, of which functions are made");
+    Operation *next = op->getNextNode();
+    if (foldAway(op)) {
     } else if (auto reshape = dyn_cast<nn::ReshapeOp>(op)) {
       inferReshape(reshape);
-    } else if (failed(inferTypes(&op))) {
+    } else if (failed(inferTypes(op))) {
       return failure();
     }
+    op = next;
   }
   return success();
 }
@@ -179,7 +181,7 @@ public:
     for (auto param : definition.getOps<pos::ParamOp>())
       addSized(param.getNameAttr(), param.getType(), evaluator.getSizes(param));
     for (auto input : definition.getOps<pos::InputOp>())
-      named[input.getNameAttr()] = input.getType();
+      addSized(input.getNameAttr(), input.getType(), evaluator.getSizes(input));
   }
 
   Type get(pos::Role role) const {

@@ -21,6 +21,12 @@ CASES = {
     "minimum": ("tensor<?x3xKIND>", "nn.minimum %x, %d : PAIR", torch.minimum),
     "floor_divide": ("tensor<?x3xKIND>", "nn.floor_divide %x, %d : PAIR", torch.floor_divide),
     "remainder": ("tensor<?x3xKIND>", "nn.remainder %x, %d : PAIR", torch.remainder),
+    "power": ("tensor<?x3xKIND>", "nn.power %x, %exponents : PAIR",
+              lambda x, d: x ** torch.tensor([0, 1, 2])),
+    "search": ("tensor<?x3xi64>", "nn.search %x in %sorted : PAIR",
+               lambda x, d: torch.tensor([[1, 2, 0], [3, 1, 3]])),
+    "argmin": ("tensor<?xi64>", "nn.argmin %x dim 1 : (tensor<?x3xKIND>)",
+               lambda x, d: torch.tensor([2, 1])),
     "equal": ("tensor<?x3xi1>", "nn.equal %x, %d : PAIR", torch.eq),
     "less": ("tensor<?x3xi1>", "nn.less %x, %d : PAIR", torch.lt),
     "at_most": ("tensor<?x3xi1>", "nn.at_most %x, %d : PAIR", torch.le),
@@ -74,6 +80,8 @@ func.func @f{number}(%x: tensor<?x3xKIND> {{exec.name = "x"}}, %d: tensor<3xKIND
   %columns = arith.constant dense<[2, 0]> : tensor<2xi64>
   %powers = arith.constant dense<[10000, 1000, 100, 10, 1]> : tensor<5xKIND>
   %ten = arith.constant dense<10> : tensor<KIND>
+  %exponents = arith.constant dense<[0, 1, 2]> : tensor<3xKIND>
+  %sorted = arith.constant dense<[-3, 0, 8]> : tensor<3xKIND>
   %rows = nn.reshape %x sizes(%n) : tensor<?x3xKIND> -> tensor<?x3x1xKIND>
   %tens = nn.floor_divide %rows, %powers : (tensor<?x3x1xKIND>, tensor<5xKIND>) -> tensor<?x3x5xKIND>
   %y = {call.replace("PAIR", pair)} {arrow}{result}
@@ -101,6 +109,47 @@ def test_value(program, name):
     want = CASES[name][2](x, d)
     assert got.shape == want.shape and torch.equal(got, want.to(got.dtype))
     assert torch.equal(x, INTEGERS.to(kind)), "an input was overwritten"
+
+
+UNIQUE = """
+func.func @unique(%x: tensor<?x3xKIND> {exec.name = "x"})
+    -> (tensor<?xKIND>, tensor<?x3xi64>, tensor<?xi64>) {
+  %v, %p, %c = nn.unique %x : (tensor<?x3xKIND>) -> (tensor<?xKIND>, tensor<?x3xi64>, tensor<?xi64>)
+  return %v, %p, %c : tensor<?xKIND>, tensor<?x3xi64>, tensor<?xi64>
+}
+"""
+
+
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64])
+def test_unique(kind, seed):
+    torch.manual_seed(seed)
+    name = {torch.int32: "i32", torch.int64: "i64"}[kind]
+    program = sextant.compile(UNIQUE.replace("KIND", name), target="reference")
+    for length in (0, 1, 40):
+        x = torch.randint(-9, 9, (length, 3), dtype=kind)
+        got = program.run("unique", {"x": x})
+        want = torch.unique(x, return_inverse=True, return_counts=True)
+        assert all(torch.equal(g, w) for g, w in zip(got, want)), x
+
+
+REQUIRE = """
+func.func @checked(%x: tensor<?xi32> {exec.name = "x"}) -> tensor<?xi32> {
+  %zero = arith.constant dense<0> : tensor<i32>
+  %each = nn.at_most %zero, %x : (tensor<i32>, tensor<?xi32>) -> tensor<?xi1>
+  %all = nn.all %each : (tensor<?xi1>) -> tensor<i1>
+  %y = nn.require %all, %x, "a position is negative" : (tensor<i1>, tensor<?xi32>) -> tensor<?xi32>
+  return %y : tensor<?xi32>
+}
+"""
+
+
+def test_require():
+    program = sextant.compile(REQUIRE, target="reference")
+    for x in ([], [0, 3], [7]):
+        x = torch.tensor(x, dtype=torch.int32)
+        assert torch.equal(program.run("checked", {"x": x})[0], x)
+    with pytest.raises(sextant.RuntimeError, match="a position is negative"):
+        program.run("checked", {"x": torch.tensor([3, -1], dtype=torch.int32)})
 
 
 BAD = """

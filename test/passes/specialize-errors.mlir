@@ -36,3 +36,22 @@ pos.encoding @batched {
 }
 func.func private @batched.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
   attributes {pos.use = #pos.use<@batched, "batched">, pos.extents = {heads = 4 : i32}}
+
+// -----
+
+pos.encoding @undecided {
+  func.func @produce(%x: tensor<?x?x?xf32> {pos.role = "input"})
+      -> (tensor<?x?x?xf32> {pos.role = "rows"}) {
+    %first = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %length = tensor.dim %x, %one : tensor<?x?x?xf32>
+    // expected-error @below {{is decided by neither options nor extents of the model, of which functions are made}}
+    %y = scf.for %i = %first to %length step %one iter_args(%z = %x) -> (tensor<?x?x?xf32>) {
+      %next = nn.exp %z : (tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+      scf.yield %next : tensor<?x?x?xf32>
+    }
+    return %y : tensor<?x?x?xf32>
+  }
+}
+func.func private @undecided.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
+  attributes {pos.use = #pos.use<@undecided, "undecided">, pos.extents = {heads = 4 : i32}}

@@ -70,3 +70,62 @@ func.func @attended(%x: tensor<?x?x32xf32>, %w: tensor<4x32xf32>, %b: tensor<4xf
     -> (tensor<?x4x?x8xf32>), tensor<?x4x?xf32>
   return %o : tensor<?x4x?x8xf32>
 }
+
+// -----
+
+// Options and extents decide choices and the rounds of loops. What is not chosen
+// asks for nothing: with `mixed = false` the function takes no mixing matrices.
+// CHECK-LABEL: func.func private @plain.produce
+// CHECK-SAME: (%[[X:.+]]: tensor<?x?x8xf32>
+// CHECK-NOT: tensor<3x8x8xf32>
+// CHECK: %[[E:.+]] = nn.exp %[[X]]
+// CHECK-NEXT: return %[[E]]
+// CHECK-LABEL: func.func private @mixed.produce
+// CHECK-SAME: %[[X:[^:]+]]: tensor<?x?x8xf32>
+// CHECK-SAME: %[[W:[^:]+]]: tensor<3x8x8xf32>
+// CHECK: nn.slice %[[W]] dim 0 start %[[ZERO:.+]] length 1
+// CHECK: %[[Y0:.+]] = nn.linear %[[X]]
+// CHECK: nn.slice %[[W]] dim 0 start %[[ONE:.+]] length 1
+// CHECK: %[[Y1:.+]] = nn.linear %[[Y0]]
+// CHECK: nn.slice %[[W]] dim 0 start %[[TWO:.+]] length 1
+// CHECK: %[[Y2:.+]] = nn.linear %[[Y1]]
+// CHECK-NOT: scf
+// CHECK: return %[[Y2]]
+pos.encoding @chosen {
+  %mixed = pos.option "mixed" : i1 = true
+  %rounds = pos.option "rounds" : i32 = 3 : i32
+  %width = pos.extent model
+  %zero = arith.constant 0.0 : f32
+  %w = pos.param "mix" : tensor<?x?x?xf32> dims(%rounds, %width, %width) init constant(%zero)
+  func.func @produce(%x: tensor<?x?x?xf32> {pos.role = "input"},
+                     %s: tensor<?x?x?xf32> {pos.role = "mix"},
+                     %is_mixed: i1 {pos.role = "mixed"}, %n: i32 {pos.role = "rounds"})
+      -> (tensor<?x?x?xf32> {pos.role = "rows"}) {
+    %y = scf.if %is_mixed -> tensor<?x?x?xf32> {
+      %z = func.call @mix(%x, %s, %n) : (tensor<?x?x?xf32>, tensor<?x?x?xf32>, i32) -> tensor<?x?x?xf32>
+      scf.yield %z : tensor<?x?x?xf32>
+    } else {
+      %z = nn.exp %x : (tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+      scf.yield %z : tensor<?x?x?xf32>
+    }
+    return %y : tensor<?x?x?xf32>
+  }
+  func.func private @mix(%x: tensor<?x?x?xf32>, %s: tensor<?x?x?xf32>, %n: i32) -> tensor<?x?x?xf32> {
+    %first = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %count = arith.index_cast %n : i32 to index
+    %wide = pos.extent model
+    %lanes = arith.index_cast %wide : i32 to index
+    %y = scf.for %i = %first to %count step %one iter_args(%z = %x) -> (tensor<?x?x?xf32>) {
+      %one_of = nn.slice %s dim 0 start %i length 1 : (tensor<?x?x?xf32>, index) -> tensor<1x?x?xf32>
+      %m = nn.reshape %one_of sizes(%lanes, %lanes) : tensor<1x?x?xf32> -> tensor<?x?xf32>
+      %next = nn.linear %z, %m : (tensor<?x?x?xf32>, tensor<?x?xf32>) -> tensor<?x?x?xf32>
+      scf.yield %next : tensor<?x?x?xf32>
+    }
+    return %y : tensor<?x?x?xf32>
+  }
+}
+func.func private @plain.produce(tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
+  attributes {pos.use = #pos.use<@chosen, "plain", {mixed = false}>, pos.extents = {model = 8 : i32}}
+func.func private @mixed.produce(tensor<?x?x8xf32>, tensor<3x8x8xf32>) -> tensor<?x?x8xf32>
+  attributes {pos.use = #pos.use<@chosen, "mixed">, pos.extents = {model = 8 : i32}}

@@ -43,6 +43,7 @@ namespace sextant::nn {
 
 /// Names of attributes of functions and of their arguments.
 inline constexpr llvm::StringLiteral kParameterAttr = "nn.parameter";
+inline constexpr llvm::StringLiteral kRandomAttr = "nn.random";
 inline constexpr llvm::StringLiteral kGradientsAttr = "nn.gradients";
 inline constexpr llvm::StringLiteral kOptimizerAttr = "nn.optimizer";
 inline constexpr llvm::StringLiteral kFirstMomentAttr = "nn.first_moment";

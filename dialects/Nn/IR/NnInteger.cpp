@@ -25,6 +25,11 @@ LogicalResult RemainderOp::inferReturnTypes(MLIRContext *, Where loc,
   return inferBroadcast(loc, {op.getLeft(), op.getRight()}, types);
 }
 
+LogicalResult PowerOp::inferReturnTypes(MLIRContext *, Where loc, Adaptor op,
+                                        Types &types) {
+  return inferBroadcast(loc, {op.getLeft(), op.getRight()}, types);
+}
+
 /// A condition of the broadcast shape of two operands.
 static LogicalResult inferCondition(Where loc, Value left, Value right,
                                     Types &types) {
@@ -57,6 +62,51 @@ LogicalResult SelectOp::inferReturnTypes(MLIRContext *, Where loc, Adaptor op,
   if (failed(shape))
     return failure();
   types.push_back(tensorOf(*shape, op.getThen()));
+  return success();
+}
+
+/// A tensor of places.
+static RankedTensorType placesOf(ArrayRef<int64_t> shape, Value like) {
+  return tensorOf(shape, like).clone(IntegerType::get(like.getContext(), 64));
+}
+
+LogicalResult UniqueOp::inferReturnTypes(MLIRContext *, Where, Adaptor op,
+                                         Types &types) {
+  Value input = op.getInput();
+  types.push_back(tensorOf({ShapedType::kDynamic}, input));
+  types.push_back(placesOf(typeOf(input).getShape(), input));
+  types.push_back(placesOf({ShapedType::kDynamic}, input));
+  return success();
+}
+
+LogicalResult SearchOp::inferReturnTypes(MLIRContext *, Where loc, Adaptor op,
+                                         Types &types) {
+  if (failed(expectSameElements(loc, {op.getWanted(), op.getSorted()})))
+    return failure();
+  types.push_back(placesOf(typeOf(op.getWanted()).getShape(), op.getWanted()));
+  return success();
+}
+
+LogicalResult ArgminOp::inferReturnTypes(MLIRContext *, Where loc, Adaptor op,
+                                         Types &types) {
+  auto dim = static_cast<int64_t>(op.getDim());
+  if (failed(expectDim(loc, dim, op.getInput())))
+    return failure();
+  Shape shape(typeOf(op.getInput()).getShape());
+  shape.erase(shape.begin() + dim);
+  types.push_back(placesOf(shape, op.getInput()));
+  return success();
+}
+
+LogicalResult AllOp::inferReturnTypes(MLIRContext *, Where, Adaptor op,
+                                      Types &types) {
+  types.push_back(tensorOf({}, op.getInput()));
+  return success();
+}
+
+LogicalResult RequireOp::inferReturnTypes(MLIRContext *, Where, Adaptor op,
+                                          Types &types) {
+  types.push_back(op.getInput().getType());
   return success();
 }
 

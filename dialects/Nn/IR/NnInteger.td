@@ -35,6 +35,18 @@ def Nn_RemainderOp : Nn_BinaryOp<"remainder", "aten::remainder.Tensor", [], [],
   }];
 }
 
+def Nn_PowerOp : Nn_BinaryOp<"power", "aten::pow.Tensor_Tensor", [], [],
+                               Nn_Integers> {
+  let summary = "Powers of integers";
+  let description = [{
+    `left` to the power of `right`, which is not negative.
+
+    ```mlir
+    %weights = nn.power %base, %exponents : (tensor<i64>, tensor<5xi64>) -> tensor<5xi64>
+    ```
+  }];
+}
+
 class Nn_CompareOp<string mnemonic, string aten>
     : Nn_BinaryOp<mnemonic, aten, [], [], Nn_Number, Nn_Condition>;
 
@@ -128,6 +140,89 @@ def Nn_ScalarOp : Nn_Op<"scalar", [Pure, DeclareOpInterfaceMethods<Nn_AtenOpInte
   let arguments = (ins Index:$value);
   let results = (outs 0DTensorOf<[F32, F64, BF16, F16, I32, I64]>:$result);
   let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+
+def Nn_UniqueOp : Nn_AtenOp<"unique", "aten::_unique2",
+    ["tensor(getInput())", "boolean(true)", "boolean(true)", "boolean(true)"]> {
+  let summary = "The different integers of a tensor";
+  let description = [{
+    `values` are the integers that occur, in rising order; their number is known
+    at run time only. `places` has the place among them of every element of the
+    input, `counts` how often each occurs.
+
+    ```mlir
+    %values, %places, %counts = nn.unique %x
+      : (tensor<?x5xi64>) -> (tensor<?xi64>, tensor<?x5xi64>, tensor<?xi64>)
+    ```
+  }];
+  let arguments = (ins Nn_Integers:$input);
+  let results = (outs 1DTensorOf<[I32, I64]>:$values, RankedTensorOf<[I64]>:$places,
+                      1DTensorOf<[I64]>:$counts);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_SearchOp : Nn_AtenOp<"search", "aten::searchsorted.Tensor",
+    ["tensor(getSorted())", "tensor(getWanted())", "boolean(false)", "boolean(false)",
+     "none()", "none()"]> {
+  let summary = "Where integers stand in a rising sequence";
+  let description = [{
+    The first place of `sorted` whose element is not less than the one that is
+    wanted; the length of `sorted` if there is none.
+
+    ```mlir
+    %places = nn.search %wanted in %values : (tensor<?x5xi64>, tensor<?xi64>) -> tensor<?x5xi64>
+    ```
+  }];
+  let arguments = (ins Nn_Integers:$wanted, 1DTensorOf<[I32, I64]>:$sorted);
+  let results = (outs RankedTensorOf<[I64]>:$result);
+  let assemblyFormat =
+      "$wanted `in` $sorted attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_ArgminOp : Nn_AtenOp<"argmin", "aten::argmin",
+    ["tensor(getInput())", "integer(getDim())", "boolean(false)"]> {
+  let summary = "Where the least element of a dimension stands";
+  let description = [{
+    Which of several that are equal is not said.
+
+    ```mlir
+    %nearest = nn.argmin %distances dim 1 : (tensor<?x32xi64>) -> tensor<?xi64>
+    ```
+  }];
+  let arguments = (ins Nn_Number:$input, I64Attr:$dim);
+  let results = (outs RankedTensorOf<[I64]>:$result);
+  let assemblyFormat = "$input `dim` $dim attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_AllOp : Nn_AtenOp<"all", "aten::all", ["tensor(getInput())"]> {
+  let summary = "Whether a condition holds everywhere";
+  let description = [{
+    ```mlir
+    %every = nn.all %c : (tensor<?x?xi1>) -> tensor<i1>
+    ```
+  }];
+  let arguments = (ins Nn_Condition:$input);
+  let results = (outs 0DTensorOf<[I1]>:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+}
+
+def Nn_RequireOp : Nn_AtenOp<"require", "aten::_functional_assert_async.msg",
+    ["tensor(getCondition())", "string(getMessage())", "tensor(getInput())"]> {
+  let summary = "Integers of which a condition must hold";
+  let description = [{
+    The input, if the condition holds; else running the program is an error with
+    the message. What is computed from the result is computed after the check; a
+    result that nothing uses is not checked.
+
+    ```mlir
+    %y = nn.require %c, %x, "positions are not negative"
+      : (tensor<i1>, tensor<?xi32>) -> tensor<?xi32>
+    ```
+  }];
+  let arguments = (ins 0DTensorOf<[I1]>:$condition, Nn_Integers:$input, StrAttr:$message);
+  let results = (outs Nn_Integers:$result);
+  let assemblyFormat = [{ $condition `,` $input `,` $message attr-dict `:`
+    functional-type(operands, results) }];
 }
 
 #endif // SEXTANT_NN_INTEGER_TD

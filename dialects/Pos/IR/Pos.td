@@ -16,5 +16,6 @@ include "dialects/Pos/IR/PosContext.td"
 include "dialects/Pos/IR/PosSites.td"
 include "dialects/Pos/IR/PosHeads.td"
 include "dialects/Pos/IR/PosAttention.td"
+include "dialects/Pos/IR/PosFunctions.td"
 
 #endif // SEXTANT_POS_TD

@@ -94,6 +94,32 @@ LogicalResult EncodingOp::verifyRegions() {
 }
 
 //===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+/// Whether an extent takes part in a value.
+static bool needsExtent(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op &&
+         (isa<ExtentOp>(op) || llvm::any_of(op->getOperands(), needsExtent));
+}
+
+LogicalResult InputOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (!getDims().empty() &&
+      getDims().size() != static_cast<size_t>(type.getRank()))
+    return emitOpError("expected one size per dimension: ")
+           << type.getRank() << ", got " << getDims().size();
+  if (!getRange().empty() && getRange().size() != 2)
+    return emitOpError("expected a range of two values, got ")
+           << getRange().size();
+  if (llvm::any_of(getOperands(), needsExtent))
+    return emitOpError("has sizes and a range that follow from options alone; "
+                       "an extent takes part in one");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Options
 //===----------------------------------------------------------------------===//
 

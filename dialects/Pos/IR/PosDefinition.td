@@ -203,18 +203,25 @@ def Pos_RequirePastOp : Pos_Op<"require_past", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$message attr-dict";
 }
 
-def Pos_InputOp : Pos_Op<"input", [Pure, HasParent<"EncodingOp">]> {
+def Pos_InputOp : Pos_Op<"input", [Pure, HasParent<"EncodingOp">,
+    AttrSizedOperandSegments]> {
   let summary = "Integer input of an encoding that the training loop feeds";
   let description = [{
-    Host code beside the definition makes its values (sampled positions).
+    Host code beside the definition makes its values (sampled positions). `dims`
+    gives one i32 per dimension, `range` the least and the greatest value; both
+    are computed from options. Without `dims` sizes are those of the type, of
+    which dynamic ones may be anything.
 
     ```mlir
-    %digits = pos.input "digits" : tensor<?x?xi32>
+    %pivots = pos.input "pivots" : tensor<?x?xi32> dims(%count, %axes) range(%zero, %last)
     ```
   }];
-  let arguments = (ins StrAttr:$name);
+  let arguments = (ins StrAttr:$name, Variadic<I32>:$dims, Variadic<I32>:$range);
   let results = (outs RankedTensorOf<[I32]>:$value);
-  let assemblyFormat = "$name `:` type($value) attr-dict";
+  let assemblyFormat = [{
+    $name `:` type($value) (`dims` `(` $dims^ `)`)? (`range` `(` $range^ `)`)? attr-dict
+  }];
+  let hasVerifier = 1;
 }
 
 def Pos_YieldOp : Pos_Op<"yield", [Pure, Terminator, ReturnLike]> {

@@ -8,6 +8,7 @@
 #include "dialects/Pos/IR/PosFunctions.h"
 #include "dialects/Nn/IR/Nn.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -254,40 +255,73 @@ static bool isFloatTensor(Type type) {
 
 static bool mayStandInFunction(Operation *op) {
   StringRef dialect = op->getName().getDialectNamespace();
+  bool isScalar =
+      llvm::none_of(op->getResultTypes(), llvm::IsaPred<ShapedType>);
   return llvm::is_contained({"nn", "pos", "arith", "tensor"}, dialect) ||
-         isa<func::ReturnOp, func::CallOp>(op);
+         (dialect == "math" && isScalar) ||
+         isa<func::ReturnOp, func::CallOp, scf::IfOp, scf::ForOp, scf::YieldOp>(
+             op);
+}
+
+/// Whether gradients pass through an op without a derivative of its own: it is
+/// gone before derivatives are made.
+static bool isReplaced(Operation *op) {
+  return isa<func::CallOp, scf::IfOp, scf::ForOp, scf::YieldOp, DropoutOp>(op);
+}
+
+/// F5 and F6, of an op and those in its regions. `active` are values that
+/// depend on floats of an argument; those that a loop carries from round to
+/// round are taken to.
+static LogicalResult verifyOp(func::FuncOp function, Operation &op,
+                              llvm::DenseSet<Value> &active) {
+  if (!mayStandInFunction(&op)) {
+    InFlightDiagnostic diag = report(function)
+                              << "'" << op.getName()
+                              << "' may not stand in a function of an "
+                                 "encoding (F5)";
+    diag.attachNote(op.getLoc()) << "it stands here";
+    return diag;
+  }
+  auto addFloats = [&](ValueRange values) {
+    for (Value value : values)
+      if (isFloatTensor(value.getType()))
+        active.insert(value);
+  };
+  bool hasBody = isa<scf::IfOp, scf::ForOp>(op);
+  if (hasBody)
+    for (Region &region : op.getRegions())
+      for (Block &block : region) {
+        addFloats(block.getArguments());
+        for (Operation &inner : block)
+          if (failed(verifyOp(function, inner, active)))
+            return failure();
+      }
+  bool makesFloats = llvm::any_of(op.getResultTypes(), isFloatTensor);
+  bool isActive = hasBody || llvm::any_of(op.getOperands(), [&](Value operand) {
+                    return active.contains(operand);
+                  });
+  if (!makesFloats || !isActive || op.hasTrait<nn::StopsGradients>())
+    return success();
+  if (!isReplaced(&op) && !isa<DifferentiableOpInterface>(op)) {
+    InFlightDiagnostic diag = report(function) << "'" << op.getName()
+                                               << "' has no derivative (F6)";
+    diag.attachNote(op.getLoc()) << "it stands here";
+    return diag;
+  }
+  addFloats(op.getResults());
+  return success();
 }
 
 static LogicalResult verifyBody(func::FuncOp function) {
   if (!function.getBody().hasOneBlock())
     return report(function) << "expected a body of one block (F1)";
-  llvm::DenseSet<Value> active; // depends on an argument, as far as floats go
+  llvm::DenseSet<Value> active;
   for (Value argument : function.getArguments())
     if (isFloatTensor(argument.getType()))
       active.insert(argument);
-  for (Operation &op : function.front()) {
-    if (!mayStandInFunction(&op)) {
-      InFlightDiagnostic diag = report(function)
-                                << "'" << op.getName()
-                                << "' may not stand in a function of an "
-                                   "encoding (F5)";
-      diag.attachNote(op.getLoc()) << "it stands here";
-      return diag;
-    }
-    bool makesFloats = llvm::any_of(op.getResultTypes(), isFloatTensor);
-    bool isActive = llvm::any_of(op.getOperands(), [&](Value operand) {
-      return active.contains(operand);
-    });
-    if (!makesFloats || !isActive || op.hasTrait<nn::StopsGradients>())
-      continue;
-    if (!isa<DifferentiableOpInterface, func::CallOp>(op)) {
-      InFlightDiagnostic diag = report(function) << "'" << op.getName()
-                                                 << "' has no derivative (F6)";
-      diag.attachNote(op.getLoc()) << "it stands here";
-      return diag;
-    }
-    active.insert(op.result_begin(), op.result_end());
-  }
+  for (Operation &op : function.front())
+    if (failed(verifyOp(function, op, active)))
+      return failure();
   return success();
 }
 
@@ -296,7 +330,7 @@ static LogicalResult verifyBody(func::FuncOp function) {
 static LogicalResult verifyCalls(func::FuncOp function, EncodingOp encoding,
                                  SmallVectorImpl<func::FuncOp> &open) {
   open.push_back(function);
-  for (auto call : function.getOps<func::CallOp>()) {
+  WalkResult calls = function.walk([&](func::CallOp call) -> WalkResult {
     auto callee = encoding.lookupSymbol<func::FuncOp>(call.getCallee());
     if (!callee || !callee.isPrivate())
       return report(function) << "calls @" << call.getCallee()
@@ -304,11 +338,10 @@ static LogicalResult verifyCalls(func::FuncOp function, EncodingOp encoding,
     if (llvm::is_contained(open, callee))
       return report(function)
              << "calls @" << call.getCallee() << ", which calls itself (F5)";
-    if (failed(verifyCalls(callee, encoding, open)))
-      return failure();
-  }
+    return verifyCalls(callee, encoding, open);
+  });
   open.pop_back();
-  return success();
+  return failure(calls.wasInterrupted());
 }
 
 static LogicalResult verifyHelper(func::FuncOp function) {
@@ -336,6 +369,11 @@ static std::optional<ModelFunction> findModelFunction(func::FuncOp function) {
   if (found == std::end(kModelFunctions))
     return std::nullopt;
   return static_cast<ModelFunction>(found - std::begin(kModelFunctions));
+}
+
+OpFoldResult DropoutOp::fold(FoldAdaptor adaptor) {
+  auto probability = dyn_cast_or_null<FloatAttr>(adaptor.getProbability());
+  return probability && probability.getValue().isZero() ? getInput() : Value();
 }
 
 LogicalResult pos::verifyFunctions(EncodingOp encoding) {

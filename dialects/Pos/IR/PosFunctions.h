@@ -45,8 +45,9 @@
 // F3 The role is one that the table gives to the function; what it names exists
 //    and has its type.
 // F4 No two results fill one state, parameter or produced tensor.
-// F5 Functions consist of ops of nn, pos, arith and tensor and of calls of
-//    helpers, which do not call themselves.
+// F5 Functions consist of ops of nn, pos, arith and tensor, of math on scalars,
+//    of calls of helpers, which do not call themselves, and of `scf.if` and
+//    `scf.for` that options and extents decide.
 // F6 An op that makes tensors of floats of those of arguments has a derivative,
 //    or stops gradients.
 //

@@ -141,7 +141,8 @@ class Signature:
     ``uses``: as ``#pos.use`` text. ``definitions``: text of traced encodings.
     ``model_params``: those that attention does not take, since only functions for a
     model see them. ``filled``: parameters that such functions make. ``inputs``: what
-    they take of the training loop, names and dims.
+    they take of the training loop, names and dims; ``input_ranges``: the least and the
+    greatest value of those that have limits.
     ``operands``: those whose rows are mapped. ``all_heads``: a score site sees
     all heads at once, so that the number of heads is compiled in. ``requires_past``:
     some mask has to hide the keys after a query. ``count_heads``: instances that
@@ -156,6 +157,7 @@ class Signature:
     model_params: tuple[ParamInfo, ...]
     filled: frozenset[str]
     inputs: tuple[tuple[str, tuple[int | None, ...]], ...]
+    input_ranges: tuple[tuple[str, tuple[int, int]], ...]
     operands: frozenset[str]
     all_heads: bool
     requires_past: bool
@@ -375,7 +377,7 @@ def _resolve(
     )
     return Signature(
         uses, definitions, params, model_params, frozenset(found["filled"]), inputs,
-        frozenset(found["operands"]), found["all_heads"],
+        tuple(found["input_ranges"].items()), frozenset(found["operands"]), found["all_heads"],
         found["requires_past"], tuple(found["count_heads"]), spelled, files,
     )
 

@@ -330,3 +330,12 @@ nn.parameter "w" : tensor<4xf32> init normal [0.0]
 
 // expected-error @+1 {{expected a static shape, got 'tensor<?xf32>'}}
 nn.parameter "w" : tensor<?xf32> init constant [0.0]
+
+// -----
+
+func.func @search(%n: tensor<5xi64>, %s: tensor<5xi32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{operands must share an element type, got 'tensor<5xi64>' and 'tensor<5xi32>'}}
+  %0 = nn.search %n in %s : (tensor<5xi64>, tensor<5xi32>) -> tensor<5xi64>
+  return
+}

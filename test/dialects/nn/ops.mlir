@@ -209,3 +209,21 @@ func.func @optimizer(%p: tensor<8xf32>, %g: tensor<8xf32>, %m: tensor<8xf32>, %v
     decay 0.1 betas [0.9, 0.95] epsilon 1.0e-8 : (tensor<8xf32>), tensor<f32>, tensor<f32>, tensor<f32>
   return %u#0 : tensor<8xf32>
 }
+
+// Prefixes of digits, each once, and where they stand.
+// CHECK-LABEL: func @sets
+func.func @sets(%n: tensor<?x5xi64>) -> (tensor<?xi64>, tensor<?x5xi64>, tensor<?xi64>) {
+  // CHECK: %[[V:.+]], %{{.+}}, %{{.+}} = nn.unique %{{.*}} : (tensor<?x5xi64>) -> (tensor<?xi64>, tensor<?x5xi64>, tensor<?xi64>)
+  %0, %1, %2 = nn.unique %n : (tensor<?x5xi64>) -> (tensor<?xi64>, tensor<?x5xi64>, tensor<?xi64>)
+  %3 = nn.power %1, %1 : (tensor<?x5xi64>, tensor<?x5xi64>) -> tensor<?x5xi64>
+  // CHECK: nn.search %{{.*}} in %[[V]] : (tensor<?x5xi64>, tensor<?xi64>) -> tensor<?x5xi64>
+  %4 = nn.search %3 in %0 : (tensor<?x5xi64>, tensor<?xi64>) -> tensor<?x5xi64>
+  // CHECK: nn.argmin %{{.*}} dim 1 : (tensor<?x5xi64>) -> tensor<?xi64>
+  %5 = nn.argmin %4 dim 1 : (tensor<?x5xi64>) -> tensor<?xi64>
+  %6 = nn.less %4, %3 : (tensor<?x5xi64>, tensor<?x5xi64>) -> tensor<?x5xi1>
+  // CHECK: %[[ALL:.+]] = nn.all %{{.*}} : (tensor<?x5xi1>) -> tensor<i1>
+  %7 = nn.all %6 : (tensor<?x5xi1>) -> tensor<i1>
+  // CHECK: nn.require %[[ALL]], %{{.*}}, "out of order" : (tensor<i1>, tensor<?xi64>) -> tensor<?xi64>
+  %8 = nn.require %7, %5, "out of order" : (tensor<i1>, tensor<?xi64>) -> tensor<?xi64>
+  return %0, %4, %8 : tensor<?xi64>, tensor<?x5xi64>, tensor<?xi64>
+}

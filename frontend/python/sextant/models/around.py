@@ -36,7 +36,7 @@ class Role:
 class ModelFunction:
     """A function that a model calls: ``name`` is one of those above, ``instance`` the
     encoding's, ``symbol`` that by which it is called, ``declaration`` what stands for it in
-    the module."""
+    the module; it ``draws`` if a training drops some of its elements at random."""
 
     name: str
     instance: str
@@ -44,6 +44,7 @@ class ModelFunction:
     declaration: str
     arguments: tuple[Role, ...]
     results: tuple[Role, ...]
+    draws: bool
 
     def asks(self, kind: str) -> bool:
         return any(a.kind == kind for a in self.arguments)
@@ -78,6 +79,7 @@ def _functions(
         ModelFunction(
             f["name"], f["instance"], f["symbol"], f["declaration"],
             roles(f["arguments"], f["instance"]), roles(f["results"], f["instance"]),
+            f["draws"],
         )
         for f in found
     )
@@ -139,6 +141,12 @@ class Around:
         return [
             Input(name, dims, "i32") for name, dims in self.signature.inputs if name in used
         ]
+
+    def random_inputs(self) -> list[Input]:
+        """The numbers that dropouts of a training draw from."""
+        if not any(f.draws for f in self.functions):
+            return []
+        return [Input(f"random.{n}", (), "i64", random=n) for n in ("seed", "step")]
 
     def varies(self, function: ModelFunction, of_layer: Callable[[str], bool]) -> bool:
         """Whether what a function sees is another in each layer. ``of_layer`` says so of

@@ -347,7 +347,8 @@ class _Model:
         tokens = [Input(n, (None, None), "i64", ("batch", "length")) for n in inputs]
         given = dict(self.given)
         if with_loss:
-            given |= {i.name: i for i in self.around.inputs(with_loss=True)}
+            drawn = self.around.random_inputs()
+            given |= {i.name: i for i in [*self.around.inputs(with_loss=True), *drawn]}
         f = Function(name, [*tokens, *given.values()], list(self.parameters.values()))
         self.calls = Calls(
             self.around,

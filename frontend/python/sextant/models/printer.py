@@ -66,12 +66,13 @@ class Parameter:
 @dataclass(frozen=True)
 class Input:
     """An argument that is no parameter; ``dims`` names its dimensions, which must
-    agree wherever a name is used."""
+    agree wherever a name is used. ``random``: "seed" or "step" if dropouts draw from it."""
 
     name: str
     shape: Shape
     element: str
     dims: tuple[str, ...] = ()
+    random: str = ""
 
 
 def number(value: float) -> str:
@@ -129,6 +130,7 @@ class Function:
             else:
                 dims = ", ".join(f'"{d}"' for d in item.dims)
                 mark = f'exec.name = "{item.name}"' + (f", exec.dims = [{dims}]" if dims else "")
+                mark += f', nn.random = "{item.random}"' if item.random else ""
             arguments.append(f"%arg{i}: {self[item.name].type} {{{mark}}}")
         types = ", ".join(f'{v.type} {{exec.name = "{n}"}}' for n, v in results)
         head = f"  func.func @{self.name}({', '.join(arguments)}) -> ({types})"

@@ -147,6 +147,7 @@ class Model:
         if self.shift:
             known["positions"] = self.shift.positions(step)
         known |= self._inputs(step)
+        known |= {"random.seed": torch.tensor(self.config.seed), "random.step": torch.tensor(step)}
         return float(self._run("train_step", known)[0])
 
     def token_losses(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
