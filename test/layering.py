@@ -14,11 +14,14 @@ Prints one line per violation, `file:line: what`, and fails when there is one:
   width names no instruction set; only the table of targets asks for the CPU;
 * a source file has more than 800 lines;
 * the name of an installed encoding stands in a string literal or after `@`
-  outside dialects/Pos/Encodings: passes and kernels know no encoding by name;
+  outside dialects/Pos/Encodings: passes and kernels know no encoding by name,
+  and neither do the Python builders of models and the training loop, but for
+  the mask that makes a model one of language;
 * a C++ function or class is larger than test/cpp_sizes.py allows.
 """
 
 import argparse
+import ast
 import pathlib
 import re
 import sys
@@ -62,6 +65,9 @@ ANY_WIDTH = ("Payload", "Plan", "Emit", "Tables", "Tiles", "Rows", "Reference")
 VECTOR_HEADER = re.compile(r"mlir/Dialect/Vector/|immintrin")
 INSTRUCTION_SET = re.compile(r"x86|avx|mxcsr|nvvm|\bsse|\bptx", re.IGNORECASE)
 NAMELESS = ("dialects", "passes", "codegen", "runtime")
+NAMELESS_PYTHON = ("frontend/python/sextant/models", "frontend/python/sextant/training")
+# A token may not see the one that it is to predict, whatever the encodings are.
+MASK_OF_LANGUAGE = "causal"
 FOREIGN_TO_RUNTIME = ("mlir", "mlir-c", "llvm", "llvm-c", "lld", "clang")
 SOURCES = {".h", ".cpp", ".c", ".td", ".fbs", ".inc", ".py", ".sh", ".mlir",
            ".test", ".cmake", ".txt", ".in"}
@@ -169,6 +175,19 @@ def check_names(text, names):
                 yield number, f'"{literal}" names the encoding {name}'
 
 
+def check_python_names(text, names):
+    """Literals of a Python file, but for docstrings, as `check_names` does."""
+    tree = ast.parse(text)
+    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    docstrings = {id(value) for value in statements if isinstance(value, ast.Constant)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or id(node) in docstrings:
+            continue
+        literal = node.value if isinstance(node.value, str) else ""
+        for name in sorted(names & set(WORD.findall(literal)) - {MASK_OF_LANGUAGE}):
+            yield node.lineno, f'"{literal}" names the encoding {name}'
+
+
 def violations(root):
     names = encoding_names(root)
     for path in source_files(root):
@@ -176,6 +195,9 @@ def violations(root):
         lines = text.count("\n")
         if lines > MAX_LINES:
             yield f"{path}:{MAX_LINES + 1}: {lines} lines, at most {MAX_LINES} are allowed"
+        if path.suffix == ".py" and path.as_posix().startswith(NAMELESS_PYTHON):
+            for number, what in sorted(check_python_names(text, names)):
+                yield f"{path}:{number}: {what}"
         if path.suffix not in COMPILED:
             continue
         found = []

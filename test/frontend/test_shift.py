@@ -111,7 +111,7 @@ def test_a_stopped_training_ends_with_the_same_bits(per, tmp_path, seed):
     [
         (dict(shift=1.5), "shift is a probability, at least 0 and at most 1, got 1.5"),
         (dict(shift_per="step"), 'unknown shift_per "step"'),
-        (dict(shift=0.1, shift_range=8), "shift_range 8 has one window of length 8 only"),
+        (dict(shift=0.1, shift_range=8), "8 positions below shift_range 8 cannot be shifted"),
         (dict(shift=0.1, max_position=64), "both choose the positions of a step"),
     ],
 )
@@ -128,6 +128,6 @@ def test_encodings_without_positions_cannot_be_shifted():
 def test_the_command_line_says_what_is_shifted(tmp_path, capsys):
     flags = "--encodings rope --shift 0.1 --shift-per sample --length 16 --width 16 --heads 2"
     assert main(["train", str(tmp_path / "run"), *flags.split(), "--dry-run"]) == 0
-    assert "a window below 20000 per sample, of 320 drawn ones, with probability 0.1" in (
+    assert "probability 0.1 from another start per sample, one of 320, all below 20000" in (
         capsys.readouterr().out
     )

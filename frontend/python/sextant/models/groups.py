@@ -59,11 +59,11 @@ class Group:
             except ValueError:
                 raise ValueError(
                     f'group "{text}": {name}{equals}{value} is no number; '
-                    'groups are written as "fire: rate=0.5, clip=5"'
+                    'groups are written as "NAME: rate=0.5, clip=5"'
                 ) from None
         if not settings:
             raise ValueError(
-                f'group "{text}" has no settings; groups are written as "fire: rate=0.5, clip=5"'
+                f'group "{text}" has no settings; groups are written as "NAME: rate=0.5, clip=5"'
             )
         return Group(pattern.strip(), **settings)
 

@@ -132,8 +132,8 @@ class TrainConfig:
             return
         if self.shift_range <= self.length:
             raise ValueError(
-                f"shift_range {self.shift_range} has one window of length {self.length} only, "
-                "which is no shift: take a larger one"
+                f"{self.length} positions below shift_range {self.shift_range} cannot be shifted: "
+                "take a larger one"
             )
         if self.max_position:
             raise ValueError(

@@ -62,10 +62,10 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
 def _shift_lines(config: TrainConfig) -> list[str]:
     if not config.shift:
         return []
-    drawn = f"of {config.shift_windows} drawn ones" if config.shift_windows else "drawn anew"
+    drawn = f"one of {config.shift_windows}" if config.shift_windows else "drawn anew"
     return [
-        f"positions: a window below {config.shift_range} per {config.shift_per}, {drawn}, with "
-        f"probability {config.shift:g} of a step, else from 0"
+        f"positions: from 0; in a step with probability {config.shift:g} from another start per "
+        f"{config.shift_per}, {drawn}, all below {config.shift_range}"
     ]
 
 
