@@ -180,6 +180,9 @@ static LogicalResult verifyMatters(pos::EncodingOp definition,
       (*std::next(definition.getOps<pos::OptionOp>().begin(), number))
           .getName();
   simplify(*copy);
+  // A sampler, which draws inputs, sees all options.
+  if (!copy->getOps<pos::InputOp>().empty())
+    return success();
   for (auto option : copy->getOps<pos::OptionOp>())
     if (option.getName() == name)
       return success();

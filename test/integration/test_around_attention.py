@@ -18,7 +18,7 @@ from sextant.models import gpt
 from sextant.training import loop, runs
 from sextant.training.config import TrainConfig
 from sextant.training.data import split_text
-from sextant.training.samplers import SamplerError, samplers
+from sextant.training.samplers import Sampler, SamplerError, samplers
 
 GRADIENT = 1e-4
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "write-an-encoding.md"
@@ -86,7 +86,11 @@ pos.encoding @drawn {
   %rows = arith.constant 10 : i32
   %one = arith.constant 1 : i32
   %half = arith.constant 0.5 : f32
-  %digits = pos.input "digits" : tensor<3x2xi32>
+  %kind = pos.option "kind" : i32 = "even" of ["even", "odd"]
+  %most = pos.option "most" : i32 = 9 : i32
+  %scale = pos.option "scale" : f32 = 0.1 : f32
+  %zero = arith.constant 0 : i32
+  %digits = pos.input "digits" : tensor<3x2xi32> range(%zero, %most)
   %table = pos.param "table" : tensor<?x?xf32> dims(%rows, %one) init constant(%half) scope model
   func.func @auxiliary_loss(%w: tensor<?x?xf32> {pos.role = "table"},
                             %i: tensor<3x2xi32> {pos.role = "digits"}) -> tensor<f32> {
@@ -99,7 +103,7 @@ pos.encoding @drawn {
 SAMPLER = """
 import torch
 
-def sample(inputs, options, seed, step):
+def sample(inputs, options, extents, seed, step):
     generator = torch.Generator().manual_seed(1000 * seed + step)
     return {n: torch.randint(0, 10, s, generator=generator, dtype=torch.int32)
             for n, s in inputs.items()}
@@ -311,6 +315,8 @@ def test_a_stopped_training_ends_with_the_same_bits(encodings, tmp_path, seed):
         loop.train(
             whole, tmp_path / "b", text=text, progress=False, save_every=3, after_step=stop
         )
+    # The run keeps its own definition, and the sampler beside the one that is installed.
+    (encodings / "drawn" / "drawn.mlir").write_text(DRAWN.replace("0.5", "0.25"))
     resumed = loop.train(whole, tmp_path / "b", text=text, progress=False)
     start = straight.program.init_params(seed)
     for name, value in straight.params.items():
@@ -329,23 +335,31 @@ def test_a_stopped_training_ends_with_the_same_bits(encodings, tmp_path, seed):
     ("text", "message"),
     [
         ("", "has no function sample"),
-        ("def sample(inputs, options, seed, step): return {}", "gives nothing, expected digits"),
+        ("def sample(inputs, options, extents, seed, step): return {}", "gives nothing, expected digits"),
         (SAMPLER.replace("int32", "int64"), 'gives torch.int64 for "digits", expected a tensor'),
         (SAMPLER.replace("0, 10, s", "0, 10, (2, 3)"), 'gives shape (2, 3) for "digits", expected'),
+        (SAMPLER.replace("0, 10, s", "8, 9, s"), 'gives values from 8 to 8 for "digits", expected 0 to 7'),
+        (
+            SAMPLER.replace("    generator", "    raise ValueError(f'no {options} at {extents}')\n    generator"),
+            """cannot draw for "drawn(most=7, kind=odd)": no {'kind': 'odd', 'most': 7, 'scale': 0.1} at {'query': 16}""",
+        ),
     ],
 )
 def test_a_wrong_sampler_is_an_error_that_names_its_file(encodings, text, message, seed):
     path = encodings / "drawn" / "sampler.py"
     path.write_text(text)
     with pytest.raises(SamplerError, match=re.escape(message)) as error:
-        samplers(("drawn",))[0].draw(seed, 1)
+        sampler = Sampler("drawn(most=7, kind=odd)", {"query": 16})
+        sampler.draw({"drawn.digits"}, seed, 1)
     assert str(path) in str(error.value)
 
 
 def test_an_input_without_a_sampler_is_an_error(encodings):
     (encodings / "drawn" / "sampler.py").unlink()
+    (sampler,) = samplers(("drawn",), {"query": 16})
+    assert sampler.draw({"tokens"}, 0, 1) == {}
     with pytest.raises(SamplerError, match='has the input "drawn.digits", but no sampler'):
-        samplers(("drawn",))
+        sampler.draw({"drawn.digits"}, 0, 1)
 
 
 def test_functions_are_listed(encodings):

@@ -23,6 +23,9 @@ from .errors import CompileError
 from .trace.tracer import Encoding
 from .uses import Option, Use, parse_use, parse_uses, spell_option
 
+# What draws an encoding's inputs, beside a definition that has a folder of its own.
+SAMPLER = "sampler.py"
+
 
 @dataclass(frozen=True)
 class OptionInfo:
@@ -283,10 +286,15 @@ def first_folders() -> str:
 
 @contextlib.contextmanager
 def defined(texts: Mapping[str, str]) -> Iterator[None]:
-    """Inside, the names of ``texts`` mean these definitions."""
+    """Inside, the names of ``texts`` mean these definitions. Their samplers are those that
+    are installed."""
     with tempfile.TemporaryDirectory(prefix="sextant-definitions-") as folder:
         for name, text in texts.items():
-            (Path(folder) / f"{name}.mlir").write_text(text)
+            own = Path(folder) / name
+            own.mkdir()
+            (own / f"{name}.mlir").write_text(text)
+            if beside := sampler(name):
+                (own / SAMPLER).symlink_to(beside)
         token = _own_folders.set((folder, *_own_folders.get()))
         try:
             yield
@@ -346,6 +354,16 @@ def _files(spelled: tuple[str, ...]) -> tuple[tuple, ...]:
                 found.append(version)
                 break
     return tuple(found)
+
+
+def sampler(name: str) -> Path | None:
+    """The file that draws the inputs of an encoding; None without one. Beside a definition
+    that shares its folder with others it would be theirs, too."""
+    for version in _files((name,)):
+        beside = Path(version[0]).with_name(SAMPLER)
+        if beside.parent.name == name and beside.is_file():
+            return beside.resolve()
+    return None
 
 
 def checks() -> str:

@@ -43,6 +43,7 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
     with found.used():
         check_uses(config)
         model = Model(config)
+    model.inputs(model.program, "train_step", 1)  # raises what a sampler has to say
     begins = f"goes on after step {run.step}" if run else "begins anew"
     if config.init and not run:
         new = begin_from(model, config.init)
@@ -107,6 +108,7 @@ def train(
         with found.used():
             check_uses(config)
             model = Model(config)
+        model.inputs(model.program, "train_step", start + 1)  # raises what a sampler has to say
         if run is not None:
             run.load_into(model)
         elif config.init:

@@ -108,7 +108,8 @@ class Model:
             positions=_positions_of(config),
         )
         self.program = compile(build(self.shape), target=config.target, file="<gpt>")
-        self.samplers = samplers(uses_of(config))
+        extents = {"query": config.length, "batch": config.batch}
+        self.samplers = samplers(uses_of(config), extents)
         self.shift = Shift(config) if config.shift else None
         self.params = self.program.init_params(config.seed)
         self.state = {}
@@ -146,7 +147,7 @@ class Model:
         known |= self._positions(self.program, "train_step", tokens.shape[1], draw)
         if self.shift:
             known["positions"] = self.shift.positions(step)
-        known |= self._inputs(step)
+        known |= self.inputs(self.program, "train_step", step)
         known |= {"random.seed": torch.tensor(self.config.seed), "random.step": torch.tensor(step)}
         return float(self._run("train_step", known)[0])
 
@@ -154,7 +155,7 @@ class Model:
         """Losses (batch, length) in nats per byte."""
         known = {"tokens": tokens, "labels": labels}
         known |= self._positions(self.program, "token_losses", tokens.shape[1], self.evaluation)
-        known |= self._inputs(0)
+        known |= self.inputs(self.program, "token_losses", 0)
         return self._run("token_losses", known)[0]
 
     def attention_rows(
@@ -165,7 +166,8 @@ class Model:
         drawn. Compiles a program of its own."""
         program = compile(build_rows(self.shape), target=self.config.target, file="<gpt>")
         drawn = self._positions(program, "rows", len(tokens), self.evaluation)
-        known = {"tokens": tokens.long()[None], **self.params, **drawn, **self._inputs(0)}
+        known = {"tokens": tokens.long()[None], **self.params, **drawn}
+        known |= self.inputs(program, "rows", 0)
         rows = program.run("rows", [known[name] for name in program.arguments("rows")])
         at = [
             drawn.get(f"layers.{layer}.positions", drawn.get("positions"))
@@ -186,10 +188,11 @@ class Model:
             for name in names
         }
 
-    def _inputs(self, step: int) -> dict[str, torch.Tensor]:
-        """Inputs of encodings for a step; 0 stands for an evaluation, which takes those
-        that not only losses see."""
-        return {n: t for s in self.samplers for n, t in s.draw(self.config.seed, step).items()}
+    def inputs(self, program: Program, function: str, step: int) -> dict[str, torch.Tensor]:
+        """Inputs of encodings that a function takes, for a step; 0 stands for an evaluation."""
+        asked = frozenset(program.arguments(function))
+        drawn = [s.draw(asked, self.config.seed, step) for s in self.samplers]
+        return {name: tensor for found in drawn for name, tensor in found.items()}
 
     def _run(self, function: str, known: dict[str, torch.Tensor]):
         inputs = [

@@ -3,18 +3,21 @@
 An encoding that is a folder may hold a ``sampler.py`` beside its definition, with one
 function::
 
-    def sample(inputs, options, seed, step):
+    def sample(inputs, options, extents, seed, step):
 
-``inputs`` has the shape of each input by name (None where any size will do), ``options``
-the values that the use gives to options. The function gives an int32 tensor for each input
-and depends on the seed and the step alone, so that a training that was stopped goes on as
-it would have.
+``inputs`` has the shape of each input that is asked for by name (None where any size will
+do); what no loss reads, because an option switches it off, is not asked for. ``options``
+has the value of every option of the encoding, choices by their names, and ``extents`` how
+long the texts of a step are and how many ("query", "batch"). The function gives an int32
+tensor for each input, within the range that its definition states, and depends on what it
+is given alone, so that a training that was stopped goes on as it would have. Steps count
+from 1; 0 stands for an evaluation. A ``ValueError`` says what cannot be drawn.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,9 +25,8 @@ import torch
 
 from .. import definitions
 from ..errors import RunError
-from ..uses import Use, parse_use
+from ..uses import Option, Use, parse_use
 
-FILE = "sampler.py"
 FUNCTION = "sample"
 
 
@@ -33,37 +35,46 @@ class SamplerError(RunError):
 
 
 class Sampler:
-    """What feeds the inputs of one use; ``inputs`` has their shapes by public name."""
+    """What feeds the inputs of one use. Its file is read at once, so that it is the one of
+    the definition as it is now."""
 
-    def __init__(self, use: str, inputs: Mapping[str, tuple[int | None, ...]]):
+    def __init__(self, use: str, extents: Mapping[str, int]):
         self.use: Use = parse_use(use)
-        prefix = f"{self.use.instance}."
-        self.shapes = {name.removeprefix(prefix): shape for name, shape in inputs.items()}
-        self.path = Path(definitions.describe(self.use.encoding).file).parent / FILE
-        # Beside a definition that shares its folder with others it would be theirs, too.
-        if self.path.parent.name != self.use.encoding or not self.path.is_file():
-            raise SamplerError(
-                f'"{use}" has the input "{next(iter(inputs))}", but no sampler: put {FILE} into '
-                f"a folder {self.use.encoding} beside {self.use.encoding}.mlir"
-            )
-        self.sample = _load(self.path, self.path.stat().st_mtime_ns)
+        signature = definitions.signature([use])
+        self.shapes, self.ranges = dict(signature.inputs), dict(signature.input_ranges)
+        self.options = _values(self.use)
+        self.extents = dict(extents)
+        self.path = definitions.sampler(self.use.encoding)
+        self.sample = _load(self.path, self.path.stat().st_mtime_ns) if self.path else None
 
-    def draw(self, seed: int, step: int) -> dict[str, torch.Tensor]:
-        """The inputs of a step by public name."""
-        found = self.sample(dict(self.shapes), dict(self.use.options), seed, step)
+    def draw(self, asked: Container[str], seed: int, step: int) -> dict[str, torch.Tensor]:
+        """Those inputs of a step, by public name, that are ``asked`` for."""
+        prefix = f"{self.use.instance}."
+        shapes = {n.removeprefix(prefix): s for n, s in self.shapes.items() if n in asked}
+        if not shapes:
+            return {}
+        if self.sample is None:
+            name = self.use.encoding
+            raise SamplerError(
+                f'"{self.use}" has the input "{prefix}{next(iter(shapes))}", but no sampler: put '
+                f"{definitions.SAMPLER} into a folder {name} beside {name}.mlir"
+            )
+        try:
+            found = self.sample(dict(shapes), dict(self.options), dict(self.extents), seed, step)
+        except ValueError as error:
+            raise self._error(f'cannot draw for "{self.use}": {error}') from error
         if not isinstance(found, Mapping):
             raise self._error(f"gives {type(found).__name__}, expected a dict of tensors")
-        if set(found) != set(self.shapes):
+        if set(found) != set(shapes):
             raise self._error(
                 f"gives {', '.join(sorted(found)) or 'nothing'}, expected "
-                f"{', '.join(sorted(self.shapes))}"
+                f"{', '.join(sorted(shapes))}"
             )
-        for name, tensor in found.items():
-            self._check(name, tensor)
-        return {f"{self.use.instance}.{name}": found[name].contiguous() for name in self.shapes}
+        for name, want in shapes.items():
+            self._check(name, found[name], want)
+        return {f"{prefix}{name}": found[name].contiguous() for name in shapes}
 
-    def _check(self, name: str, tensor: object) -> None:
-        want = self.shapes[name]
+    def _check(self, name: str, tensor: object, want: tuple[int | None, ...]) -> None:
         if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.int32:
             got = getattr(tensor, "dtype", type(tensor).__name__)
             raise self._error(f'gives {got} for "{name}", expected a tensor of torch.int32')
@@ -71,17 +82,30 @@ class Sampler:
             w not in (None, n) for w, n in zip(want, tensor.shape)
         ):
             raise self._error(f'gives shape {tuple(tensor.shape)} for "{name}", expected {want}')
+        limits = self.ranges.get(f"{self.use.instance}.{name}")
+        if limits and tensor.numel():
+            least, greatest = (int(limit) for limit in tensor.aminmax())
+            if least < limits[0] or greatest > limits[1]:
+                raise self._error(
+                    f'gives values from {least} to {greatest} for "{name}", expected '
+                    f"{limits[0]} to {limits[1]}"
+                )
 
     def _error(self, what: str) -> SamplerError:
         return SamplerError(f"{self.path}: {FUNCTION} {what}")
 
 
-def samplers(uses: tuple[str, ...]) -> list[Sampler]:
+def samplers(uses: tuple[str, ...], extents: Mapping[str, int]) -> list[Sampler]:
     """The samplers of all uses that have inputs."""
-    found = []
-    for use in uses:
-        if inputs := dict(definitions.signature([use]).inputs):
-            found.append(Sampler(use, inputs))
+    return [Sampler(use, extents) for use in uses if definitions.signature([use]).inputs]
+
+
+def _values(use: Use) -> dict[str, Option]:
+    """The value of every option of an encoding in a use."""
+    found = {}
+    for option in definitions.describe(use.encoding).options:
+        value = use.options.get(option.name, option.default)
+        found[option.name] = float(value) if option.type == "f32" else value
     return found
 
 
