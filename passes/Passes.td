@@ -112,12 +112,14 @@ def FuseSites : Pass<"pos-fuse-sites"> {
   let description = [{
     Score sites become one whose payload is their composition in list order;
     beside a score of all heads a scalar one becomes a `pos.for_heads`. All
-    masks become one whose payload is their conjunction. Row maps stay in order.
+    masks become one whose payload is their conjunction. Row maps stay in order,
+    but for those of no lanes and those that yield what they are given.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::sextant::pos::PosDialect"];
   let statistics = [
     Statistic<"numScores", "scores-composed", "Score sites merged into another">,
-    Statistic<"numMasks", "masks-conjoined", "Mask sites merged into another">];
+    Statistic<"numMasks", "masks-conjoined", "Mask sites merged into another">,
+    Statistic<"numRows", "rows-erased", "Row maps that change nothing">];
 }
 
 def DropRowConstants : Pass<"pos-drop-row-constants"> {
@@ -176,6 +178,45 @@ def FormPiecewiseLinear : Pass<"pos-form-piecewise-linear"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::sextant::pos::PosDialect"];
   let statistics = [
     Statistic<"numSums", "sums-rewritten", "Sums that became functions of segments">];
+}
+
+def FormAddends : Pass<"pos-form-addends"> {
+  let summary = "Make lanes that hold no part of a row an addend of a shorter product";
+  let description = [{
+    A row map may overwrite lanes at one end of a row with values that do not
+    read it, but vary with position and lane only, by parameters or not. Where
+    all that uses the mapped rows are products with matrices (`nn.linear`), the
+    lanes are the same for the whole batch: their product with the matrix is made
+    for one sequence, and added to the product of the other lanes, which needs no
+    copy of the rows. The addend is made, and added, in f32 for rows of bf16 and
+    f16; the bias is in it.
+
+    ```mlir
+    %p = pos.map_rows %zeros of query_input uses [#pos.use<@expe, "expe">]
+      : tensor<1x?x96xf32> -> tensor<1x?x96xf32>
+    %held = nn.slice %w dim 1 start 0 length 96 : (tensor<768x768xf32>) -> tensor<768x96xf32>
+    %rest = nn.slice %w dim 1 start 96 length 672 : (tensor<768x768xf32>) -> tensor<768x672xf32>
+    %kept = nn.slice %x dim 2 start 96 length 672 : (tensor<?x?x768xf32>) -> tensor<?x?x672xf32>
+    %a = nn.linear %p, %held bias %b
+      : (tensor<1x?x96xf32>, tensor<768x96xf32>, tensor<768xf32>) -> tensor<1x?x768xf32>
+    %y = nn.linear %kept, %rest : (tensor<?x?x672xf32>, tensor<768x672xf32>) -> tensor<?x?x768xf32>
+    %z = nn.add %y, %a : (tensor<?x?x768xf32>, tensor<1x?x768xf32>) -> tensor<?x?x768xf32>
+    ```
+
+    A remark says why another row map stays: with more than one map of the same
+    rows, lanes in the middle of a row, none left, or positions of which each
+    sequence has its own, nothing would be gained.
+
+    Gradients follow from those of the ops, so it runs before they are derived,
+    and before `pos-hoist`; the reference computes what is written. Results
+    differ by rounding only.
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
+    "::sextant::nn::NnDialect", "::sextant::pos::PosDialect"];
+  let statistics = [
+    Statistic<"numFormed", "products-shortened", "Products that became shorter">,
+    Statistic<"numDeclined", "maps-declined", "Maps that make lanes without the row and stay">];
 }
 
 def Hoist : Pass<"pos-hoist"> {

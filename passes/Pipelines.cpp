@@ -35,6 +35,9 @@ void passes::buildEncodingPipeline(OpPassManager &pm,
   pm.addPass(createVerifyFused());
   // Before hoisting: what is dropped needs no table of its own.
   pm.addPass(createDropRowConstants());
+  // Before hoisting, which would share out what lanes hold.
+  if (options.addends)
+    pm.addPass(createFormAddends());
   // Before hoisting, which then finds what the arguments are made of.
   if (options.piecewiseLinear)
     pm.addPass(createFormPiecewiseLinear());

@@ -24,6 +24,11 @@ struct EncodingPipelineOptions
       *this, "hoist-vectors",
       llvm::cl::desc("Make vectors of the offset once per call"),
       llvm::cl::init(true)};
+  Option<bool> addends{
+      *this, "addends",
+      llvm::cl::desc("Make lanes that hold no part of a row an addend of a "
+                     "shorter product"),
+      llvm::cl::init(false)};
   Option<bool> piecewiseLinear{
       *this, "piecewise-linear",
       llvm::cl::desc("Rewrite sums of rectified units as piecewise-linear "

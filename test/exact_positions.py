@@ -28,7 +28,7 @@ def exqpe(
     if values == "learned":
         start, step, increment = s, theta1, theta2
     # Row m + 1 counts the increments of each entry at position m.
-    counts = torch.zeros(int(n.max()) + 2, count, dtype=x.dtype)
+    counts = torch.zeros(int(n.max()) + 2 if n.numel() else 1, count, dtype=x.dtype)
     for m in range(len(counts) - 1):
         counts[m + 1] = counts[m]
         counts[m + 1, m % count] += 1

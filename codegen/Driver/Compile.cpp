@@ -62,6 +62,7 @@ static void buildPosPipeline(OpPassManager &passes,
   encoding.searchPath = options.searchPath;
   // Checks run definitions as they are written.
   encoding.piecewiseLinear = capabilities.hasHinges && !options.checkReads;
+  encoding.addends = capabilities.formsAddends && !options.checkReads;
   encoding.offsetProducts =
       capabilities.hasOffsetProducts && !options.checkReads;
   passes::buildEncodingPipeline(passes, encoding);

@@ -31,8 +31,10 @@ static Target getX86(llvm::StringRef name, Unit unit) {
   target.elementTypes = {"f32", "bf16"};
   target.vector.flushingCall = x86::emitFlushingCall;
   target.lowerings = getCPULowerings();
-  target.capabilities = {
-      .hasHinges = true, .hasOffsetProducts = true, .gathersRows = true};
+  target.capabilities = {.hasHinges = true,
+                         .formsAddends = true,
+                         .hasOffsetProducts = true,
+                         .gathersRows = true};
   target.compile = compileKernels;
   target.f32Unit = target.bf16Unit = unit;
   return target;

@@ -26,6 +26,8 @@ enum class RowType { F32, BF16 };
 struct Capabilities {
   /// Sums of rectified units as piecewise-linear functions (`pos.hinges`).
   bool hasHinges = false;
+  /// Lanes that hold no part of a row as addends of shorter products.
+  bool formsAddends = false;
   /// Products with one row per offset (`pos.offset_dot`).
   bool hasOffsetProducts = false;
   /// Row maps of embeddings that take their rows from the table themselves.

@@ -4,12 +4,14 @@
 // masks f and g become "f and g". A site is merged into the next of its kind,
 // so that everything its payload uses still stands before it. A scalar score
 // beside a score of all heads becomes one of all heads first: its payload at
-// every head.
+// every head. Row maps stay, but for those that change no row: kernels copy
+// mapped rows.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
 #include "passes/Verify/Stages.h"
@@ -87,6 +89,42 @@ static void conjoin(pos::MaskOp first, pos::MaskOp second) {
   first.erase();
 }
 
+/// What a choice with a known condition chooses.
+static Value getChosen(Value value) {
+  while (auto select = value.getDefiningOp<arith::SelectOp>()) {
+    APInt condition;
+    if (!matchPattern(select.getCondition(), m_ConstantInt(&condition)))
+      break;
+    value = condition.isZero() ? select.getFalseValue() : select.getTrueValue();
+  }
+  return value;
+}
+
+/// Whether a row map has no lanes or yields what it is given. The range of
+/// lanes (0, 0) is the whole row.
+static bool changesNothing(pos::RowsOp rows) {
+  APInt begin, end;
+  if (rows.getBegin() && matchPattern(rows.getBegin(), m_ConstantInt(&begin)) &&
+      matchPattern(rows.getEnd(), m_ConstantInt(&end)) && begin == end &&
+      !begin.isZero())
+    return true;
+  Block &payload = rows.getBody().front();
+  auto yielded = llvm::map_range(payload.getTerminator()->getOperands(),
+                                 [](Value value) { return getChosen(value); });
+  return llvm::equal(yielded, payload.getArguments());
+}
+
+/// Gives the number of row maps that were erased.
+static unsigned eraseRows(Block &sites) {
+  unsigned erased = 0;
+  for (auto rows : llvm::make_early_inc_range(sites.getOps<pos::RowsOp>()))
+    if (changesNothing(rows)) {
+      rows.erase();
+      ++erased;
+    }
+  return erased;
+}
+
 namespace {
 /// Fuses the sites of one owner after the other.
 struct FuseSites : passes::impl::FuseSitesBase<FuseSites> {
@@ -102,15 +140,18 @@ struct FuseSites : passes::impl::FuseSitesBase<FuseSites> {
         owners.push_back(owner);
     });
     for (pos::SitesOwnerInterface owner : owners) {
+      unsigned rows = eraseRows(owner.getSitesRegion().front());
       auto fused = fuse(owner.getSitesRegion().front());
       if (failed(fused))
         return signalPassFailure();
       auto [scores, masks] = *fused;
       numScores += scores;
       numMasks += masks;
+      numRows += rows;
       remark::passed(owner.getLoc(),
                      remark::RemarkOpts::name("fused").category(getArgument()))
-          << remark::metric("Scores", scores) << remark::metric("Masks", masks);
+          << remark::metric("Scores", scores) << remark::metric("Masks", masks)
+          << remark::metric("ErasedRows", rows);
     }
   }
 

@@ -2,7 +2,7 @@
 // RUN: sextant-opt %s --pos-fuse-sites --split-input-file --remarks-filter=pos-fuse-sites -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
 // Scores are composed in list order; masks are conjoined; row maps stay.
-// COUNT: remark: [Passed] fused | Category:pos-fuse-sites | Masks=1, Scores=2
+// COUNT: remark: [Passed] fused | Category:pos-fuse-sites | ErasedRows=0, Masks=1, Scores=2
 // CHECK-LABEL: func @fuse
 // CHECK-NOT: pos.score
 // CHECK: pos.rows of [query]
@@ -126,6 +126,54 @@ func.func @kinds(%q: tensor<?x2x?x8xf32>) {
     ^bb0(%s: f32):
       %t = math.absf %s : f32
       pos.yield %t : f32
+    }
+  }
+  return
+}
+
+// -----
+
+// Row maps of no lanes, and those that yield what they are given, also by a choice
+// that is known, are nothing. A map of the lanes (0, 0) is one of the whole row, and
+// one that exchanges what it is given stays.
+// CHECK-LABEL: func @unchanged_rows
+// CHECK:       pos.attention
+// CHECK-NOT:   pos.rows of [key]
+// CHECK-NOT:   pos.rows of [query] single lanes(%c8_i32, %c8_i32)
+// CHECK-NOT:   pos.rows of [value]
+// CHECK:       pos.rows of [query] single lanes(%c0_i32, %c0_i32)
+// CHECK:       pos.rows of [query] half
+// COUNT: ErasedRows=3, Masks=0, Scores=0
+func.func @unchanged_rows(%q: tensor<?x?x?x8xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    %none = arith.constant 0 : i32
+    %all = arith.constant 8 : i32
+    %yes = arith.constant true
+    pos.rows of [query] single lanes(%all, %all) {
+    ^bb0(%x: f32):
+      %y = math.exp %x : f32
+      pos.yield %y : f32
+    }
+    pos.rows of [key] single {
+    ^bb0(%x: f32):
+      %y = math.exp %x : f32
+      %z = arith.select %yes, %x, %y : f32
+      pos.yield %z : f32
+    }
+    pos.rows of [value] interleaved {
+    ^bb0(%x: f32, %y: f32):
+      pos.yield %x, %y : f32, f32
+    }
+    pos.rows of [query] single lanes(%none, %none) {
+    ^bb0(%x: f32):
+      %y = math.exp %x : f32
+      pos.yield %y : f32
+    }
+    pos.rows of [query] half {
+    ^bb0(%x: f32, %y: f32):
+      pos.yield %y, %x : f32, f32
     }
   }
   return
