@@ -4,22 +4,25 @@ import pytest
 import torch
 
 from sextant.training import evaluate
-from sextant.training.evaluate import mean_losses
+from sextant.training.evaluate import EvaluationError, mean_losses
 
 
 class Counting:
     """A model whose loss of a token is its place in the block, squared, and a hundred
-    for each block before."""
+    for each block before. Tokens before place ``first`` do not count."""
 
-    def __init__(self):
+    def __init__(self, first=0):
         self.rows = []
+        self.first = first
 
     def token_losses(self, tokens, labels):
         assert torch.equal(labels[:, :-1], tokens[:, 1:])
         first = sum(self.rows)
         self.rows.append(len(tokens))
         blocks = torch.arange(first, first + len(tokens))[:, None]
-        return 100.0 * blocks + torch.arange(tokens.shape[1]) ** 2.0
+        places = torch.arange(tokens.shape[1])
+        counted = (places >= self.first).expand_as(tokens)
+        return (100.0 * blocks + places**2.0) * counted, counted
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 2, 100])
@@ -33,3 +36,11 @@ def test_means_of_all_and_of_the_last_tokens(monkeypatch, rows_at_once):
     before = 100 * (0 + 1 + 2 + 3 + 4) / 5
     assert every == pytest.approx(before + sum(i * i for i in range(8)) / 8)
     assert final == pytest.approx(before + (25 + 36 + 49) / 3)
+
+
+def test_tokens_that_do_not_count_are_in_no_mean():
+    data = torch.arange(17, dtype=torch.uint8)
+    every, final = mean_losses(Counting(first=6), data, 8, 3)
+    assert every == final == pytest.approx(50 + (36 + 49) / 2)
+    with pytest.raises(EvaluationError, match="none of the tokens to evaluate counts"):
+        mean_losses(Counting(first=8), data, 8, 3)

@@ -44,6 +44,8 @@ _HELP = {
     "shift_per": "what a shifted step draws a window of positions for: batch or sample",
     "shift_range": "windows have positions below this",
     "shift_windows": "windows that are drawn at the start (0: others at every step)",
+    "mask": "what hides later tokens, none where encodings do; prefix has blocks with a prefix "
+    "that all see",
     "seed": "seed of weights and data",
     "target": "what kernels are compiled for: cpu, cpu:avx2, cpu:avx512, ...",
 }
@@ -148,7 +150,7 @@ def _add_train(commands) -> None:
         nargs="*",
         default=argparse.SUPPRESS,
         metavar="USE",
-        help='encodings besides causal, such as rope or "window(size=64)"; none for NoPE '
+        help='encodings besides the mask, such as rope or "window(size=64)"; none for NoPE '
         "(default none)",
     )
     _add_data(parser, argparse.SUPPRESS)
@@ -174,6 +176,14 @@ def _add_train(commands) -> None:
         metavar="PATTERN: SETTING",
         help='settings of the optimizer for some parameters, such as "fire: rate=0.5, decay=0, '
         'clip=5": rate is a factor, clip bounds their gradients alone; may be given again',
+    )
+    parser.add_argument(
+        "--given",
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="ENCODING.SETTING=VALUE",
+        help="a setting of what makes the tensors that an encoding is given, such as "
+        "document.separator=\"#\" or prefix.length=16; may be given several times",
     )
     for field in fields(TrainConfig):
         if field.name in _HELP:

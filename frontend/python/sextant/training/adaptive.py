@@ -12,7 +12,8 @@ from .. import definitions, probe
 from ..models.places import acts_in
 from ..panels import printable
 from .data import Text
-from .model import Model
+from .given import hides_given
+from .model import Model, uses_of
 
 LENGTH = 64
 
@@ -21,7 +22,7 @@ def adaptive_biases(model: Model, text: Text) -> list[dict]:
     """For each use with a score of all heads, for the beginning of the held-out text:
     ``use``, ``text``, and ``layers``, by layer and head a list of rows, of which row i
     is what is added to the scores of keys 0 .. i."""
-    uses = [u for u in ("causal", *model.config.encodings) if probe.is_in_attention(u)]
+    uses = [u for u in uses_of(model.config) if probe.is_in_attention(u) and not hides_given(u)]
     shown = [i for i, use in enumerate(uses) if definitions.signature([use]).all_heads]
     if not shown:
         return []

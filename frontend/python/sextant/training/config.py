@@ -9,18 +9,21 @@ from pathlib import Path
 
 from ..errors import nearest
 from ..models.groups import Group
+from ..uses import parse_setting
 
 # Stands for the empty list of encodings (NoPE).
 NONE = "none"
+# What hides later tokens from a model of language.
+MASK = "causal"
 
 
 @dataclass
 class TrainConfig:
     """What defines a run: two runs of equal settings give the same weights.
 
-    ``encodings``: uses in order (causal comes by itself; "none" alone is the empty
-    list). ``style``: "gpt2" or "llama". ``length``: tokens of a training block. ``warmup``: steps of linear
-    warm-up; then the rate falls linearly to ``final`` times its peak ``lr``.
+    ``encodings``: uses in order ("none" alone is the empty list), behind the ``mask``
+    that hides later tokens ("none" where the encodings do). ``style``: "gpt2" or "llama".
+    ``length``: tokens of a training block. ``warmup``: steps of linear warm-up; then the rate falls linearly to ``final`` times its peak ``lr``.
     ``residual``: initial scale of the residual stream's weights, "scaled" or "plain"
     (`models.gpt.Config`). ``clip``: bound on the global norm of the gradients.
     ``groups``: settings of the optimizer for some parameters, as ``fire: rate=0.5``
@@ -31,7 +34,8 @@ class TrainConfig:
     ``shift``: the probability that positions of a training step are shifted windows, one
     for the batch or, if ``shift_per`` is "sample", one for each sample, of positions below
     ``shift_range``; ``shift_windows`` of them are drawn at the start, 0 for new ones at
-    every step (`shift.Shift`).
+    every step (`shift.Shift`). ``given``: settings of what makes tensors that encodings
+    are given, as ``NAME.separator=#`` (`given`).
     """
 
     encodings: tuple[str, ...] = ()
@@ -57,6 +61,8 @@ class TrainConfig:
     shift_per: str = "batch"
     shift_range: int = 20000
     shift_windows: int = 320
+    mask: str = MASK
+    given: tuple[str, ...] = ()
     seed: int = 0
     data: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -73,6 +79,9 @@ class TrainConfig:
             raise ValueError(f'"{NONE}" means no encoding and stands alone, got {others} with it')
         self.data = tuple(str(Path(d)) for d in self.data)
         self.groups, self.train = tuple(self.groups), tuple(self.train)
+        self.given = tuple(self.given)
+        for setting in self.given:
+            parse_setting(setting)
         for group in self.groups:
             Group.parse(group)
         for field in fields(self):
@@ -143,8 +152,9 @@ class TrainConfig:
 
     @property
     def name(self) -> str:
-        """A short name: the encodings, or "none"."""
-        return "+".join(self.encodings) or NONE
+        """A short name: the encodings, or "none", behind a mask that is not the usual one."""
+        masks = () if self.mask in (MASK, NONE) else (self.mask,)
+        return "+".join((*masks, *self.encodings)) or NONE
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""

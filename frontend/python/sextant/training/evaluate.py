@@ -33,18 +33,28 @@ def mean_losses(
     last: int,
     after_tokens: Callable[[int], object] | None = None,
 ) -> tuple[float, float]:
-    """Mean loss over blocks of ``length``: of all tokens, and of the last ``last``
-    of each block. ``after_tokens`` is called with numbers of tokens that are done."""
+    """Mean loss over blocks of ``length``: of all tokens that count, and of those among the
+    last ``last`` of each block. ``after_tokens`` is called with numbers of tokens that are done."""
     tokens, labels = blocks(data, length)
     rows = max(_TOKENS_AT_ONCE // length, 1)
-    parts = []
+    parts: list[torch.Tensor] = []
+    counted: list[torch.Tensor] = []
     for start in range(0, len(tokens), rows):
         own = slice(start, start + rows)
-        parts.append(model.token_losses(tokens[own], labels[own]))
+        found = model.token_losses(tokens[own], labels[own])
+        parts.append(found[0])
+        counted.append(found[1])
         if after_tokens:
             after_tokens(parts[-1].numel())
-    losses = torch.cat(parts).double()
-    return float(losses.mean()), float(losses[:, -last:].mean())
+    losses, counts = torch.cat(parts).double(), torch.cat(counted)
+    return _mean(losses, counts), _mean(losses[:, -last:], counts[:, -last:])
+
+
+def _mean(losses: torch.Tensor, counted: torch.Tensor) -> float:
+    """Of the tokens that count."""
+    if not counted.any():
+        raise EvaluationError("none of the tokens to evaluate counts; take longer blocks")
+    return float(losses[counted].mean())
 
 
 def evaluate(

@@ -7,11 +7,13 @@ import torch
 from .. import definitions
 from ..errors import RunError
 from ..memory import gibibytes, memory_limit
-from ..models.gpt import Config, build, build_rows
+from ..models.gpt import IGNORED, Config, build, build_rows
 from ..models.groups import Group
 from ..program import Program, compile
 from ..random_positions import random_positions
-from .config import TrainConfig
+from ..uses import parse_use
+from .config import NONE, TrainConfig
+from .given import given_tensors
 from .samplers import samplers
 from .shift import Shift
 
@@ -23,8 +25,8 @@ class ModelError(RunError):
 
 
 def uses_of(config: TrainConfig) -> tuple[str, ...]:
-    """The encodings of a model, with the mask that comes by itself."""
-    return ("causal", *config.encodings)
+    """The encodings of a model, behind its mask."""
+    return (*(() if config.mask == NONE else (config.mask,)), *config.encodings)
 
 
 def check_uses(config: TrainConfig) -> None:
@@ -36,18 +38,24 @@ def check_uses(config: TrainConfig) -> None:
                 "a text has one. Give such positions to sextant.attention as query_positions "
                 "and key_positions"
             )
-        found = definitions.signature([use])
-        for param in found.params:
-            if param.given and param.name not in found.filled:
-                raise ModelError(
-                    f'"{use}" needs the tensor "{param.name}" [{", ".join(param.dims)}] of '
-                    f"{param.element} at every call, which a training on text does not have. "
-                    "To train with it, compile sextant.models.gpt.gpt(encodings=[...]) and "
-                    f'give "{param.name}" to Program.run("train_step", ...)'
-                )
+    _check_mask(config)
     if config.shift and not definitions.reads_positions(uses_of(config)):
         raise ModelError(
             f"shift {config.shift} changes nothing: no encoding of {config.name} reads positions"
+        )
+
+
+def _check_mask(config: TrainConfig) -> None:
+    """A model whose tokens would see what they are to predict is a `ModelError`."""
+
+    def masks(use: str) -> bool:
+        return "mask" in definitions.describe(parse_use(use).encoding).places
+
+    if config.mask != NONE and not masks(config.mask):
+        raise ModelError(f'"{config.mask}" is no mask: it hides no token; give it as an encoding')
+    if not any(masks(use) for use in uses_of(config)):
+        raise ModelError(
+            "without a mask a token sees the one that it is to predict: name one with --mask"
         )
 
 
@@ -107,6 +115,7 @@ class Model:
             trained=config.train,
             positions=_positions_of(config),
         )
+        self.given = given_tensors(uses_of(config), config.given)
         self.program = compile(build(self.shape), target=config.target, file="<gpt>")
         extents = {"query": config.length, "batch": config.batch}
         self.samplers = samplers(uses_of(config), extents)
@@ -136,10 +145,12 @@ class Model:
     def step(self, tokens: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
         """One step of training on (batch, length) i64; gives its loss."""
         step = int(self.state["step"])
+        given, counted = self.make_given(self.program, "train_step", tokens, step)
         known = {
             "tokens": tokens,
-            "labels": labels,
+            "labels": labels.masked_fill(~counted, IGNORED),
             "learning_rate": torch.tensor(rate),
+            **given,
             **self.state,
         }
         # Of the step alone, so that a run that goes on draws what it would have.
@@ -151,12 +162,16 @@ class Model:
         known |= {"random.seed": torch.tensor(self.config.seed), "random.step": torch.tensor(step)}
         return float(self._run("train_step", known)[0])
 
-    def token_losses(self, tokens: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Losses (batch, length) in nats per byte."""
-        known = {"tokens": tokens, "labels": labels}
+    def token_losses(
+        self, tokens: torch.Tensor, labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Losses (batch, length) in nats per byte, and which of them count, which is all of
+        them unless an encoding's tensors say otherwise; the others are 0."""
+        given, counted = self.make_given(self.program, "token_losses", tokens, 0)
+        known = {"tokens": tokens, "labels": labels.masked_fill(~counted, IGNORED), **given}
         known |= self._positions(self.program, "token_losses", tokens.shape[1], self.evaluation)
         known |= self.inputs(self.program, "token_losses", 0)
-        return self._run("token_losses", known)[0]
+        return self._run("token_losses", known)[0], counted
 
     def attention_rows(
         self, tokens: torch.Tensor
@@ -168,6 +183,7 @@ class Model:
         drawn = self._positions(program, "rows", len(tokens), self.evaluation)
         known = {"tokens": tokens.long()[None], **self.params, **drawn}
         known |= self.inputs(program, "rows", 0)
+        known |= self.make_given(program, "rows", known["tokens"], 0)[0]
         rows = program.run("rows", [known[name] for name in program.arguments("rows")])
         at = [
             drawn.get(f"layers.{layer}.positions", drawn.get("positions"))
@@ -180,7 +196,9 @@ class Model:
     ) -> dict[str, torch.Tensor]:
         """Positions by the names of the function's arguments: random ones, or indices
         where functions of encodings ask for them."""
-        names = [n for n in program.arguments(function) if n.endswith("positions")]
+        layers = (f"layers.{layer}.positions" for layer in range(self.config.layers))
+        known = {"positions", "embedding.positions", *layers}
+        names = [n for n in program.arguments(function) if n in known]
         if not self.config.max_position:
             return dict.fromkeys(names, torch.arange(length, dtype=torch.int32)[None, :, None])
         return {
@@ -193,6 +211,20 @@ class Model:
         asked = frozenset(program.arguments(function))
         drawn = [s.draw(asked, self.config.seed, step) for s in self.samplers]
         return {name: tensor for found in drawn for name, tensor in found.items()}
+
+    def make_given(
+        self, program: Program, function: str, tokens: torch.Tensor, step: int
+    ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """Tensors made of tokens that a function takes, for a step or, 0, an evaluation;
+        and which predictions count."""
+        asked = frozenset(program.arguments(function))
+        tensors, all_counted = {}, torch.ones_like(tokens, dtype=torch.bool)
+        for maker in self.given:
+            made, counted = maker.make(asked, tokens, self.config.seed, step)
+            tensors |= made
+            if counted is not None:
+                all_counted &= counted
+        return tensors, all_counted
 
     def _run(self, function: str, known: dict[str, torch.Tensor]):
         inputs = [

@@ -19,6 +19,7 @@ from ..uses import parse_uses
 from .adaptive import adaptive_biases
 from .data import DataError
 from .evaluate import LAST, MULTIPLES, evaluate
+from .given import hides_given
 from .model import Model, uses_of
 from .state import Run, open_run
 
@@ -70,7 +71,7 @@ def _biases(model: Model) -> list[list[list[float]]]:
     biases = []
     for layer in range(config.layers):
         bias = bias_over_distance(
-            [use for use in config.encodings if acts_in(use, layer)],
+            [use for use in config.encodings if acts_in(use, layer) and not hides_given(use)],
             model.encoding_params(layer),
             heads=config.heads,
             head_dim=config.width // config.heads,

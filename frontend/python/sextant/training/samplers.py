@@ -1,6 +1,6 @@
 """Inputs of encodings in a training: what their samplers draw.
 
-An encoding that is a folder may hold a ``sampler.py`` beside its definition, with one
+An encoding that is a folder may hold a ``sampler.py`` beside its definition, with the
 function::
 
     def sample(inputs, options, extents, seed, step):
@@ -11,7 +11,8 @@ has the value of every option of the encoding, choices by their names, and ``ext
 long the texts of a step are and how many ("query", "batch"). The function gives an int32
 tensor for each input, within the range that its definition states, and depends on what it
 is given alone, so that a training that was stopped goes on as it would have. Steps count
-from 1; 0 stands for an evaluation. A ``ValueError`` says what cannot be drawn.
+from 1; 0 stands for an evaluation. A ``ValueError`` says what cannot be drawn. The file may
+have another function (`given`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import importlib.util
 from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -42,10 +44,10 @@ class Sampler:
         self.use: Use = parse_use(use)
         signature = definitions.signature([use])
         self.shapes, self.ranges = dict(signature.inputs), dict(signature.input_ranges)
-        self.options = _values(self.use)
+        self.options = option_values(self.use)
         self.extents = dict(extents)
         self.path = definitions.sampler(self.use.encoding)
-        self.sample = _load(self.path, self.path.stat().st_mtime_ns) if self.path else None
+        self.sample = load(self.path, FUNCTION) if self.path else None
 
     def draw(self, asked: Container[str], seed: int, step: int) -> dict[str, torch.Tensor]:
         """Those inputs of a step, by public name, that are ``asked`` for."""
@@ -53,6 +55,8 @@ class Sampler:
         shapes = {n.removeprefix(prefix): s for n, s in self.shapes.items() if n in asked}
         if not shapes:
             return {}
+        if self.path and not self.sample:
+            raise SamplerError(f"{self.path} has no function {FUNCTION}")
         if self.sample is None:
             name = self.use.encoding
             raise SamplerError(
@@ -100,7 +104,7 @@ def samplers(uses: tuple[str, ...], extents: Mapping[str, int]) -> list[Sampler]
     return [Sampler(use, extents) for use in uses if definitions.signature([use]).inputs]
 
 
-def _values(use: Use) -> dict[str, Option]:
+def option_values(use: Use) -> dict[str, Option]:
     """The value of every option of an encoding in a use."""
     found = {}
     for option in definitions.describe(use.encoding).options:
@@ -109,9 +113,15 @@ def _values(use: Use) -> dict[str, Option]:
     return found
 
 
+def load(path: Path, function: str) -> Callable | None:
+    """A function of a file; None without it."""
+    found = getattr(_module(path, path.stat().st_mtime_ns), function, None)
+    return found if callable(found) else None
+
+
 @lru_cache(maxsize=64)
-def _load(path: Path, version: int) -> Callable:
-    """The function of a file, which ``version`` tells from what it was before."""
+def _module(path: Path, version: int) -> ModuleType:
+    """What a file defines; ``version`` tells it from what it was before."""
     spec = importlib.util.spec_from_file_location(f"sextant_sampler_{path.parent.name}", path)
     assert spec and spec.loader  # of a file named *.py
     module = importlib.util.module_from_spec(spec)
@@ -119,7 +129,4 @@ def _load(path: Path, version: int) -> Callable:
         spec.loader.exec_module(module)
     except Exception as error:
         raise SamplerError(f"{path}: {type(error).__name__}: {error}") from error
-    function = getattr(module, FUNCTION, None)
-    if not callable(function):
-        raise SamplerError(f"{path} has no function {FUNCTION}")
-    return function
+    return module
