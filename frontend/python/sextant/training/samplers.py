@@ -18,6 +18,7 @@ have another function (`given`).
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -125,6 +126,7 @@ def _module(path: Path, version: int) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"sextant_sampler_{path.parent.name}", path)
     assert spec and spec.loader  # of a file named *.py
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for the names of a module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
