@@ -7,6 +7,7 @@ with autograd in float64, within GRADIENT times the largest entry (test_gpt.py).
 
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -288,7 +289,29 @@ def test_gradients_and_logits_equal_autograd(use, encodings, seed):
     assert abs(each.mean().item() - cross_entropy.item()) < 1e-5 * cross_entropy.item()
 
 
-def test_a_stopped_training_ends_with_the_same_bits(encodings, tmp_path, seed):
+@pytest.mark.parametrize(
+    ("file", "old", "new", "note"),
+    [
+        ("drawn.mlir", "0.5", "0.25", 'the definition of "drawn" has changed'),
+        ("sampler.py", "0, 10, s", "5, 6, s", 'the sampler of "drawn" has changed'),
+        ("", "", "", '"drawn" is not installed here'),
+    ],
+)
+def test_a_stopped_training_ends_with_the_same_bits(
+    encodings, file, old, new, note, tmp_path, capsys, seed
+):
+    """The run keeps its definitions and their samplers, whatever is installed where it goes
+    on."""
+
+    def change():
+        if not file:
+            shutil.rmtree(encodings / "drawn")
+            return
+        path = encodings / "drawn" / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
     whole = TrainConfig(
         encodings=("remembered(size=4)", "drawn"),
         layers=2,
@@ -315,9 +338,10 @@ def test_a_stopped_training_ends_with_the_same_bits(encodings, tmp_path, seed):
         loop.train(
             whole, tmp_path / "b", text=text, progress=False, save_every=3, after_step=stop
         )
-    # The run keeps its own definition, and the sampler beside the one that is installed.
-    (encodings / "drawn" / "drawn.mlir").write_text(DRAWN.replace("0.5", "0.25"))
+    change()
+    capsys.readouterr()
     resumed = loop.train(whole, tmp_path / "b", text=text, progress=False)
+    assert note in capsys.readouterr().err
     start = straight.program.init_params(seed)
     for name, value in straight.params.items():
         assert torch.equal(value, resumed.params[name]), name

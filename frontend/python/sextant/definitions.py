@@ -285,16 +285,18 @@ def first_folders() -> str:
 
 
 @contextlib.contextmanager
-def defined(texts: Mapping[str, str]) -> Iterator[None]:
-    """Inside, the names of ``texts`` mean these definitions. Their samplers are those that
-    are installed."""
+def defined(
+    texts: Mapping[str, str], samplers: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Inside, the names of ``texts`` mean these definitions, beside these ``samplers``, or
+    none."""
     with tempfile.TemporaryDirectory(prefix="sextant-definitions-") as folder:
         for name, text in texts.items():
             own = Path(folder) / name
             own.mkdir()
             (own / f"{name}.mlir").write_text(text)
-            if beside := sampler(name):
-                (own / SAMPLER).symlink_to(beside)
+            if samplers and name in samplers:
+                (own / SAMPLER).write_text(samplers[name])
         token = _own_folders.set((folder, *_own_folders.get()))
         try:
             yield
@@ -305,6 +307,12 @@ def defined(texts: Mapping[str, str]) -> Iterator[None]:
 def texts(encodings: Iterable[str]) -> dict[str, str]:
     """The definitions that uses name, hosts among them, by name."""
     return {name: describe(name).text for name in sorted(_used_names(tuple(encodings)))}
+
+
+def sampler_texts(names: Iterable[str]) -> dict[str, str]:
+    """The samplers that lie beside definitions, by name."""
+    found = {name: sampler(name) for name in names}
+    return {name: path.read_text() for name, path in found.items() if path}
 
 
 def text_of(name: str) -> str | None:

@@ -51,6 +51,7 @@ def save(
         "text": text.digest,
         "source": text.source,
         "definitions": json.dumps(found.texts),
+        "samplers": json.dumps(found.samplers),
         "extended": json.dumps(extended),
         "revision": revision(),
         "saved": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -74,36 +75,48 @@ def not_finite(tensors: dict[str, torch.Tensor]) -> str:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Texts of a run's definitions by name, and what of them is another than what is
-    installed here."""
+    """Texts of a run's definitions, and of the samplers beside them, by name, and what of
+    them is another than what is installed here (``resampled``: only the sampler)."""
 
     texts: dict[str, str]
+    samplers: dict[str, str]
     changed: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    resampled: tuple[str, ...] = ()
 
     @classmethod
     def installed(cls, config: TrainConfig) -> Definitions:
-        return cls(definitions.texts(uses_of(config)))
+        texts = definitions.texts(uses_of(config))
+        return cls(texts, definitions.sampler_texts(texts))
 
     @classmethod
-    def stored(cls, texts: dict[str, str]) -> Definitions:
+    def stored(cls, texts: dict[str, str], samplers: dict[str, str]) -> Definitions:
         here = {name: definitions.text_of(name) for name in texts}
+        beside = definitions.sampler_texts(texts)
+        same = [n for n in texts if here[n] == texts[n]]
         return cls(
             texts,
+            samplers,
             tuple(n for n in texts if here[n] not in (None, texts[n])),
             tuple(n for n in texts if here[n] is None),
+            tuple(n for n in same if n in samplers and samplers[n] != beside.get(n)),
         )
 
     def used(self) -> contextlib.AbstractContextManager:
         """Inside, names mean these texts."""
-        own = {n: self.texts[n] for n in (*self.changed, *self.missing)}
-        return definitions.defined(own) if own else contextlib.nullcontext()
+        own = {n: self.texts[n] for n in (*self.changed, *self.missing, *self.resampled)}
+        return definitions.defined(own, self.samplers) if own else contextlib.nullcontext()
 
     @property
     def notes(self) -> list[str]:
         notes = [f'the definition of "{n}" has changed since the training' for n in self.changed]
         notes += [f'"{n}" is not installed here, or its file is damaged' for n in self.missing]
-        return [f"{note}: the run's own definition is used" for note in notes]
+        notes = [f"{note}: the run's own definition is used" for note in notes]
+        notes += [
+            f'the sampler of "{n}" has changed since the training: the run\'s own sampler is used'
+            for n in self.resampled
+        ]
+        return notes
 
 
 # Reading -----------------------------------------------------------------------------
@@ -191,7 +204,9 @@ def read_state(path: str | Path) -> Run:
     stored = checkpoint.metadata
     try:
         config = TrainConfig.load(stored["config"])
-        found = Definitions.stored(json.loads(stored["definitions"]))
+        # Runs of encodings without samplers may be older than these.
+        samplers = json.loads(stored.get("samplers", "{}"))
+        found = Definitions.stored(json.loads(stored["definitions"]), samplers)
         run = Run(config, checkpoint, path, found, json.loads(stored["extended"]))
         if _HELD_OUT not in checkpoint.tensors or not run.provenance:
             raise KeyError(_HELD_OUT)
