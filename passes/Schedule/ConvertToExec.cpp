@@ -148,8 +148,11 @@ static void lower(nn::GlobalNormOp op, OpBuilder &builder,
       createDenseValue(builder, loc, "aten::sqrt", root.get(), scalar));
 }
 
+/// `strided`: gradients that may not lie in memory as the parameters do, which
+/// the operator asks for.
 static void lower(nn::AdamWOp op, OpBuilder &builder,
-                  const Overwritable &overwritable) {
+                  const Overwritable &overwritable,
+                  const llvm::DenseSet<OpOperand *> &strided) {
   size_t count = op.getParams().size();
   // The operands as they are if they may be overwritten, else copies.
   auto owned = [&](MutableOperandRange operands) {
@@ -170,6 +173,15 @@ static void lower(nn::AdamWOp op, OpBuilder &builder,
   SmallVector<Value> gradients(op.getGradients());
   if (op.getGradientScale())
     gradients = owned(op.getGradientsMutable());
+  for (auto [gradient, operand] :
+       llvm::zip_equal(gradients, op.getGradientsMutable())) {
+    if (!strided.contains(&operand))
+      continue;
+    nn::AtenArguments call(builder);
+    call.tensor(gradient);
+    gradient = createDenseValue(builder, op.getLoc(), "aten::contiguous",
+                                call.get(), gradient.getType());
+  }
   nn::AtenArguments call(builder);
   call.tensors(params);
   call.tensors(gradients);
@@ -246,6 +258,16 @@ static void checkStart(nn::SliceOp op, OpBuilder &builder) {
                         op.getStartValue(), "the start of a slice is negative");
 }
 
+/// The gradients of optimizers that may be strided.
+static llvm::DenseSet<OpOperand *> findStridedGradients(Block &block) {
+  llvm::DenseSet<OpOperand *> strided;
+  for (auto optimizer : block.getOps<nn::AdamWOp>())
+    for (OpOperand &gradient : optimizer.getGradientsMutable())
+      if (mayBeStrided(gradient.get()))
+        strided.insert(&gradient);
+  return strided;
+}
+
 //===----------------------------------------------------------------------===//
 // Pass
 //===----------------------------------------------------------------------===//
@@ -278,6 +300,7 @@ private:
       ops.push_back(&op);
     Overwritable overwritable =
         findOverwritable(function.front(), findUpdatedArguments(function));
+    strided = findStridedGradients(function.front());
     calls = inPlace = 0;
     for (Operation *op : ops)
       if (failed(lowerOp(op, overwritable)))
@@ -301,14 +324,17 @@ private:
       if (failed(lower(splat, builder)))
         return failure();
     } else {
-      bool known =
-          llvm::TypeSwitch<Operation *, bool>(op)
-              .Case<nn::AdamWOp, nn::ClampOp, nn::DropoutOp, nn::GlobalNormOp,
-                    nn::ScaleOp, nn::SplitOp>([&](auto typed) {
-                lower(typed, builder, overwritable);
-                return true;
-              })
-              .Default(false);
+      bool known = llvm::TypeSwitch<Operation *, bool>(op)
+                       .Case<nn::AdamWOp>([&](auto typed) {
+                         lower(typed, builder, overwritable, strided);
+                         return true;
+                       })
+                       .Case<nn::ClampOp, nn::DropoutOp, nn::GlobalNormOp,
+                             nn::ScaleOp, nn::SplitOp>([&](auto typed) {
+                         lower(typed, builder, overwritable);
+                         return true;
+                       })
+                       .Default(false);
       if (!known)
         return success();
     }
@@ -343,6 +369,7 @@ private:
   }
 
   /// Of the function at hand.
+  llvm::DenseSet<OpOperand *> strided;
   unsigned calls = 0, inPlace = 0;
 };
 } // namespace

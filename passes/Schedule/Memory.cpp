@@ -21,6 +21,20 @@ Value passes::getViewSource(Operation *op) {
   return {};
 }
 
+/// Elementwise ops make their result in the order of operands of its shape.
+bool passes::mayBeStrided(Value value) {
+  Operation *maker = value.getDefiningOp();
+  if (!maker)
+    return false;
+  bool isReshape = isa<nn::ReshapeOp>(maker);
+  if (!isReshape && getViewSource(maker))
+    return true;
+  return llvm::any_of(maker->getOperands(), [&](Value operand) {
+    return (isReshape || operand.getType() == value.getType()) &&
+           mayBeStrided(operand);
+  });
+}
+
 SmallVector<Value> passes::collectViews(Value value) {
   SmallVector<Value> views{value};
   for (size_t i = 0; i < views.size(); ++i)

@@ -28,6 +28,10 @@ llvm::DenseSet<mlir::OpOperand *>
 findOverwritable(mlir::Block &block,
                  llvm::ArrayRef<mlir::BlockArgument> updated);
 
+/// Whether the elements of a value may lie in memory in another order than that
+/// of its dimensions, or with gaps.
+bool mayBeStrided(mlir::Value value);
+
 } // namespace sextant::passes
 
 #endif // SEXTANT_PASSES_SCHEDULE_MEMORY_H

@@ -152,6 +152,29 @@ func.func @functional(%p: tensor<8xf32>, %g: tensor<8xf32>, %s: tensor<f32>)
 
 // -----
 
+// The optimizer goes through the memory of gradients as through that of parameters:
+// those that may lie in another order, or with gaps, are brought into it.
+// CHECK-LABEL: func @strided_gradients
+// CHECK:       %[[TURNED:.+]] = exec.dense "aten::transpose.int"
+// CHECK:       %[[SUM:.+]] = exec.dense "aten::add.Tensor"(%[[TURNED]], %[[TURNED]]
+// CHECK:       %[[PLAIN:.+]] = exec.dense "aten::matmul"
+// CHECK:       %[[FIRST:.+]] = exec.dense "aten::contiguous"(%[[TURNED]]
+// CHECK-NEXT:  %[[SECOND:.+]] = exec.dense "aten::contiguous"(%[[SUM]]
+// CHECK-NEXT:  exec.dense "aten::_fused_adamw_.tensor_lr"({{.+}} %[[FIRST]], %[[SECOND]], %[[PLAIN]],
+func.func @strided_gradients(%p: tensor<5x3xf32>, %g: tensor<3x5xf32>, %a: tensor<5x2xf32>,
+                             %b: tensor<2x3xf32>, %s: tensor<f32>)
+    -> (tensor<5x3xf32>, tensor<5x3xf32>, tensor<5x3xf32>) {
+  %turned = nn.transpose %g 0, 1 : (tensor<3x5xf32>) -> tensor<5x3xf32>
+  %sum = nn.add %turned, %turned : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  %plain = nn.matmul %a, %b : (tensor<5x2xf32>, tensor<2x3xf32>) -> tensor<5x3xf32>
+  %u:9 = nn.adamw (%p, %p, %p) gradients(%turned, %sum, %plain) moments(%p, %p, %p), (%p, %p, %p)
+    step %s rate %s decay 0.1 betas [0.9, 0.95] epsilon 1.0e-8
+    : (tensor<5x3xf32>, tensor<5x3xf32>, tensor<5x3xf32>), tensor<f32>, tensor<f32>
+  return %u#0, %u#1, %u#2 : tensor<5x3xf32>, tensor<5x3xf32>, tensor<5x3xf32>
+}
+
+// -----
+
 // Functions of floats overwrite their operand; views and what a derivative still
 // reads stay.
 // COUNT: remark: [Passed] scheduled | Category:nn-convert-to-exec | InPlace=5
