@@ -167,6 +167,11 @@ def paper_layer(e, contextualised, output, params, attention=True, equivariant=T
 # In a model ------------------------------------------------------------------------------
 
 
+def _begin(q, begins):
+    """The state before the first layer, whose queries are ``q``."""
+    return start(q.shape[2], q.shape[3], dtype=q.dtype, **begins).expand(*q.shape[:2], -1, -1)
+
+
 class InModel:
     """What `plain_gpt.forward` calls, in the released form: parameters by layer. With
     ``attention`` or ``mlp`` off that update does not act. ``begins``: settings of
@@ -178,8 +183,7 @@ class InModel:
 
     def attend(self, layer, q, k, v):
         if layer == 0:
-            z = start(q.shape[2], q.shape[3], dtype=q.dtype, **self.begins)
-            self.z = z.expand(*q.shape[:2], -1, -1)
+            self.z = _begin(q, self.begins)
         out, contextualised, _ = tape(q, k, v, self.z)
         if self.attention:
             self.z = after_attention(self.z, contextualised, self.params[layer]["mix"])
@@ -188,6 +192,22 @@ class InModel:
     def after_mlp(self, layer, output):
         if self.mlp:
             self.z = after_mlp(self.z, output, self.params[layer])
+
+
+class InFullModel:
+    """As `InModel`, on the full state, operation by operation as released."""
+
+    def __init__(self, params, **begins):
+        self.params, self.begins = params, begins
+
+    def attend(self, layer, q, k, v):
+        if layer == 0:
+            self.state = full(_begin(q, self.begins))
+        out, *self.contextualised = tape_full(q, k, v, *self.state)
+        return out
+
+    def after_mlp(self, layer, output):
+        self.state = layer_full(*self.state, *self.contextualised, output, self.params[layer])
 
 
 def _pairs(x):

@@ -10,6 +10,7 @@
 
 #include "passes/Encoding/CopyDefinition.h"
 #include "dialects/Pos/IR/Literals.h"
+#include "dialects/Pos/IR/OptionReferences.h"
 #include "dialects/Pos/IR/PosFunctions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Iterators.h"
@@ -126,7 +127,7 @@ static void simplify(pos::EncodingOp encoding) {
       rows.erase();
   }
   // Users stand after what they use: from the end, one walk is enough. What
-  // functions use stands in their roles.
+  // functions use stands in their roles, and in the uses that they hand it to.
   for (auto function : encoding.getOps<func::FuncOp>()) {
     inlineHelpers(function, encoding);
     foldControlFlow(function);
@@ -139,6 +140,7 @@ static void simplify(pos::EncodingOp encoding) {
   dropUnusedArguments(encoding);
   dropConstantLoss(encoding);
   auto named = pos::getArgumentNames(encoding);
+  named.insert_range(pos::getOptionReferences(encoding));
   encoding->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
     auto name = isa<pos::OptionOp, pos::ParamOp, pos::InputOp>(op)
                     ? op->getAttrOfType<StringAttr>("name")

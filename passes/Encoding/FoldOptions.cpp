@@ -7,6 +7,7 @@
 
 #include "passes/Encoding/FoldOptions.h"
 #include "dialects/Pos/IR/Literals.h"
+#include "dialects/Pos/IR/OptionReferences.h"
 #include "dialects/Pos/IR/PosFunctions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Encoding/NearestNames.h"
@@ -161,8 +162,17 @@ static void foldArguments(func::FuncOp function, pos::OptionOp option,
   (void)function.eraseArguments(folded);
 }
 
+/// The value of an option as a use gives it: a choice by its name.
+static Attribute getGivenValue(pos::OptionOp option, TypedAttr value) {
+  std::optional<ArrayAttr> choices = option.getChoices();
+  return choices ? (*choices)[cast<IntegerAttr>(value).getInt()]
+                 : Attribute(value);
+}
+
 void passes::foldOption(pos::OptionOp option, TypedAttr value) {
   auto encoding = option->getParentOfType<pos::EncodingOp>();
+  pos::replaceOptionReferences(encoding, option.getNameAttr(),
+                               getGivenValue(option, value));
   for (auto function : encoding.getOps<func::FuncOp>())
     foldArguments(function, option, value);
   OpBuilder builder(option);

@@ -26,8 +26,8 @@ mlir::FailureOr<llvm::SmallVector<mlir::TypedAttr>>
 getOptionValues(pos::EncodingOp encoding, mlir::DictionaryAttr given,
                 mlir::Location user);
 
-/// Replaces an option by a constant: where the definition uses it, and where
-/// an argument of a function stands for it.
+/// Replaces an option by a constant: where the definition uses it or hands it
+/// on, and where an argument of a function stands for it.
 void foldOption(pos::OptionOp option, mlir::TypedAttr value);
 
 /// Replaces the options of a definition by constants.

@@ -299,7 +299,7 @@ struct InlineEncodings : passes::impl::InlineEncodingsBase<InlineEncodings> {
     SymbolTable symbols(getOperation());
     SmallVector<pos::SitesOwnerInterface> owners;
     getOperation().walk([&](pos::SitesOwnerInterface owner) {
-      if (owner.getPendingUses())
+      if (owner.getPendingUses() && !owner->getParentOfType<pos::EncodingOp>())
         owners.push_back(owner);
     });
     for (pos::SitesOwnerInterface owner : owners)

@@ -150,7 +150,8 @@ void LinkEncodings::runOnOperation() {
   EncodingLibrary library(&getContext(), SearchPath(searchPath), module);
   SmallVector<pos::SitesOwnerInterface> owners;
   module.walk([&](pos::SitesOwnerInterface owner) {
-    if (owner.getPendingUses())
+    // What stands in a definition's functions is linked where they are called.
+    if (owner.getPendingUses() && !owner->getParentOfType<pos::EncodingOp>())
       owners.push_back(owner);
   });
 

@@ -116,6 +116,8 @@ static LogicalResult inferBody(func::FuncOp function) {
     if (foldAway(op)) {
     } else if (auto reshape = dyn_cast<nn::ReshapeOp>(op)) {
       inferReshape(reshape);
+    } else if (auto map = dyn_cast<pos::MapRowsOp>(op)) {
+      map.getResult().setType(map.getInput().getType());
     } else if (failed(inferTypes(op))) {
       return failure();
     }

@@ -46,7 +46,8 @@ struct VerifyLinked : passes::impl::VerifyLinkedBase<VerifyLinked> {
     SymbolTable symbols(getOperation());
     WalkResult result =
         getOperation().walk([&](pos::SitesOwnerInterface owner) -> WalkResult {
-          if (ArrayAttr uses = owner.getPendingUses())
+          ArrayAttr uses = owner.getPendingUses();
+          if (uses && !owner->getParentOfType<pos::EncodingOp>())
             for (auto use : uses.getAsRange<pos::UseAttr>())
               if (failed(verifyUse(owner, use, symbols)))
                 return failure();

@@ -129,3 +129,33 @@ func.func private @plain.produce(tensor<?x?x8xf32>) -> tensor<?x?x8xf32>
   attributes {pos.use = #pos.use<@chosen, "plain", {mixed = false}>, pos.extents = {model = 8 : i32}}
 func.func private @mixed.produce(tensor<?x?x8xf32>, tensor<3x8x8xf32>) -> tensor<?x?x8xf32>
   attributes {pos.use = #pos.use<@chosen, "mixed">, pos.extents = {model = 8 : i32}}
+
+// -----
+
+// Options are handed on to what a function uses, choices by their names; the use is
+// linked where the function is called, the definition stays as it is.
+// CHECK-LABEL: func.func private @s.initial_state
+// CHECK: pos.map_rows {{.+}} of query uses
+// CHECK-SAME: #pos.use<@rope, "rope", {base = 5.000000e+02 : f32, factor = 2.000000e+00 : f32, scaling = "ntk"}>
+// CHECK-SAME: tensor<1x?x8xf32> -> tensor<1x?x8xf32>
+// INLINED-NOT: pos.encoding
+// INLINED-LABEL: func.func @started
+// INLINED: pos.map_rows {{.+}} of query :
+// INLINED: pos.rows of [query, key] half
+pos.encoding @starts attributes {extends = #pos.use<@rope, "rope", {base = @speed}>} {
+  %speed = pos.option "speed" : f32 = 100.0 : f32
+  %how = pos.option "how" : i32 = "none" of ["ntk", "none"]
+  func.func @initial_state(%x: tensor<?x?x?xf32> {pos.role = "input"})
+      -> (tensor<?x?x?xf32> {pos.role = "z"}) {
+    %y = pos.map_rows %x of query
+      uses [#pos.use<@rope, "rope", {base = @speed, scaling = @how, factor = 2.0 : f32}>]
+      : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
+    return %y : tensor<?x?x?xf32>
+  }
+}
+func.func private @s.initial_state(tensor<1x?x8xf32>) -> tensor<1x?x8xf32>
+  attributes {pos.use = #pos.use<@starts, "s", {speed = 500.0 : f32, how = "ntk"}>, pos.extents = {}}
+func.func @started(%x: tensor<1x?x8xf32>) -> tensor<1x?x8xf32> {
+  %y = func.call @s.initial_state(%x) : (tensor<1x?x8xf32>) -> tensor<1x?x8xf32>
+  return %y : tensor<1x?x8xf32>
+}

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Pos/IR/OptionReferences.h"
 #include "dialects/Pos/IR/PosFunctions.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -88,7 +89,7 @@ LogicalResult EncodingOp::verifyRegions() {
   }
   WalkResult reads =
       walk([](ReadOp read) { return WalkResult(verifyRowsOfQueries(read)); });
-  if (reads.wasInterrupted())
+  if (reads.wasInterrupted() || failed(verifyOptionReferences(*this)))
     return failure();
   return verifyFunctions(*this);
 }

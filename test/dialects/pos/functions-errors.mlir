@@ -193,3 +193,29 @@ pos.encoding @no_derivative {
     return %y : tensor<?x?x?xf32>
   }
 }
+
+// -----
+
+// Options that are handed on are those of the encoding.
+pos.encoding @bad {
+  %base = pos.option "base" : f32 = 100.0 : f32
+  func.func @initial_state(%x: tensor<?x?x?xf32> {pos.role = "input"})
+      -> (tensor<?x?x?xf32> {pos.role = "z"}) {
+    // expected-error @below {{'pos.map_rows' op hands @speed on to @rope, which is no option of @bad}}
+    %y = pos.map_rows %x of query uses [#pos.use<@rope, "rope", {base = @speed}>]
+      : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
+    return %y : tensor<?x?x?xf32>
+  }
+}
+
+// -----
+
+// expected-error @below {{'pos.encoding' op hands @speed on to @rope, which is no option of @bad}}
+pos.encoding @bad attributes {extends = #pos.use<@rope, "rope", {base = @speed}>} {
+}
+
+// -----
+
+// expected-error @below {{'pos.encoding' op attribute 'extends' must be a #pos.use, got "rope"}}
+pos.encoding @bad attributes {extends = "rope"} {
+}

@@ -215,9 +215,17 @@ class Calls:
         name = role.name if role.kind == "named" else role.kind
         return own[name] if name in own else self.lookup(name, prefix)
 
-    def values(self, prefix: str) -> list[Value]:
-        """The states that the attention of a layer takes as values."""
-        return [self.known[name] for name in self.around.values(prefix == self.first)]
+    def values(self, prefix: str, heads: int) -> list[Value]:
+        """The states that the attention of a layer takes as values, of as many heads as
+        its keys."""
+        names = self.around.values(prefix == self.first)
+        for name in names:
+            if (count := self.known[name].shape[1]) != heads:
+                raise ValueError(
+                    f'the state "{name}" has {count} heads, but keys and values of this model '
+                    f"have {heads}: it does not go with grouped queries (kv_heads)"
+                )
+        return [self.known[name] for name in names]
 
     def weighted(self, prefix: str, outputs: Iterable[Value]) -> dict[str, Value]:
         """What the attention of a layer made of them, as a call takes it."""

@@ -451,7 +451,7 @@ class _Model:
         names = self.operands.get(f"{prefix}.{ATTENTION}", [])
         at = self._positions(prefix)
         params = [self.calls.known[n] if n in self.calls.known else f[n] for n in names]
-        values = [v, *self.calls.values(prefix)]
+        values = [v, *self.calls.values(prefix, c.key_heads)]
         out, *states = f.attention(q, k, values, uses, params, f[at] if at else None)
         merged = f.reshape(f.transpose(out, 1, 2), (None, None, c.heads * c.head_dim), sizes)
         seen = {"attention": merged, **self.calls.weighted(prefix, states)}
