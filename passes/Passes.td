@@ -192,7 +192,7 @@ def FormAddends : Pass<"pos-form-addends"> {
     f16; the bias is in it.
 
     ```mlir
-    %p = pos.map_rows %zeros of query_input uses [#pos.use<@expe, "expe">]
+    %p = pos.map_rows %zeros of query_input uses [#pos.use<@place, "place">]
       : tensor<1x?x96xf32> -> tensor<1x?x96xf32>
     %held = nn.slice %w dim 1 start 0 length 96 : (tensor<768x768xf32>) -> tensor<768x96xf32>
     %rest = nn.slice %w dim 1 start 96 length 672 : (tensor<768x768xf32>) -> tensor<768x672xf32>
