@@ -5,6 +5,7 @@ About 10^5 numbers are drawn for each claim. What has a stated probability may b
 deviations off; a chi-square statistic may reach the quantile that is as rare (3e-7).
 """
 
+import importlib.util
 import math
 import random
 import sys
@@ -14,7 +15,6 @@ import pytest
 import torch
 
 from sextant import definitions
-from sextant.training import samplers
 
 DEVIATIONS = 5
 OPTIONS = {
@@ -38,14 +38,15 @@ STATED = {
     "image": (0.2, 0.3, 4),
 }
 
-path = definitions.sampler("seqpe")
-sample = samplers._load(path, path.stat().st_mtime_ns)
-module = sys.modules[sample.__module__]
+spec = importlib.util.spec_from_file_location("seqpe_sampler", definitions.sampler("seqpe"))
+module = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = module
+spec.loader.exec_module(module)
 
 
 def draw(inputs, seed, step=1, length=512, **options):
     shapes = dict.fromkeys(inputs, (None, None))
-    return sample(shapes, OPTIONS | options, {"query": length, "batch": 2}, seed, step)
+    return module.sample(shapes, OPTIONS | options, {"query": length, "batch": 2}, seed, step)
 
 
 def space_of(**options):
