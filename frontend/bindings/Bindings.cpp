@@ -74,6 +74,16 @@ static py::dict toPython(const OptionFacts &option) {
   return result;
 }
 
+static py::object toPython(const std::optional<ExtendedFacts> &facts) {
+  if (!facts)
+    return py::none();
+  py::dict result;
+  result["encoding"] = facts->encoding;
+  result["options"] = facts->options;
+  result["handed_on"] = facts->handedOn;
+  return result;
+}
+
 static py::dict toPython(const EncodingFacts &facts) {
   py::list options;
   for (const OptionFacts &option : facts.options)
@@ -88,6 +98,8 @@ static py::dict toPython(const EncodingFacts &facts) {
   result["functions"] = facts.functions;
   result["states"] = facts.states;
   result["inputs"] = facts.inputs;
+  result["uses"] = facts.uses;
+  result["extends"] = toPython(facts.extended);
   result["options"] = options;
   result["params"] = toPython(facts.params);
   return result;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "frontend/bindings/Inspect.h"
+#include "dialects/Pos/IR/OptionReferences.h"
 #include "dialects/Pos/IR/PosFunctions.h"
 #include "frontend/bindings/InspectedUses.h"
 #include "frontend/bindings/Spelling.h"
@@ -60,19 +61,39 @@ static ParamFacts getFacts(pos::ParamOp param) {
   return facts;
 }
 
+static OptionValue getOptionValue(Attribute value) {
+  if (auto text = dyn_cast<StringAttr>(value))
+    return text.getValue().str();
+  if (auto flag = dyn_cast<BoolAttr>(value))
+    return flag.getValue();
+  if (auto integer = dyn_cast<IntegerAttr>(value))
+    return integer.getInt();
+  return cast<FloatAttr>(value).getValueAsDouble();
+}
+
+static std::optional<ExtendedFacts>
+getExtendedFacts(pos::EncodingOp definition) {
+  pos::UseAttr use = pos::getExtended(definition);
+  if (!use)
+    return std::nullopt;
+  ExtendedFacts facts;
+  facts.encoding = use.getEncoding().getValue().str();
+  if (DictionaryAttr options = use.getOptions())
+    for (NamedAttribute option : options) {
+      std::string name = option.getName().str();
+      if (auto symbol = dyn_cast<FlatSymbolRefAttr>(option.getValue()))
+        facts.handedOn[name] = symbol.getValue().str();
+      else
+        facts.options[name] = getOptionValue(option.getValue());
+    }
+  return facts;
+}
+
 static OptionFacts getFacts(pos::OptionOp option) {
   OptionFacts facts;
   facts.name = option.getName().str();
   llvm::raw_string_ostream(facts.type) << option.getType();
-  Attribute value = option.getValue();
-  if (auto text = dyn_cast<StringAttr>(value))
-    facts.value = text.getValue().str();
-  else if (auto flag = dyn_cast<BoolAttr>(value))
-    facts.value = flag.getValue();
-  else if (auto integer = dyn_cast<IntegerAttr>(value))
-    facts.value = integer.getInt();
-  else
-    facts.value = cast<FloatAttr>(value).getValueAsDouble();
+  facts.value = getOptionValue(option.getValue());
   facts.range = option.describeRange();
   if (std::optional<ArrayAttr> choices = option.getChoices())
     for (StringAttr choice : choices->getAsRange<StringAttr>())
@@ -271,6 +292,9 @@ std::optional<EncodingFacts> bindings::describe(Session &session,
     facts.states.push_back(state.getValue().str());
   for (auto input : definition.getOps<pos::InputOp>())
     facts.inputs.push_back(input.getName().str());
+  for (StringAttr used : pos::getUsedEncodings(definition))
+    facts.uses.push_back(used.getValue().str());
+  facts.extended = getExtendedFacts(definition);
   for (auto option : definition.getOps<pos::OptionOp>())
     facts.options.push_back(getFacts(option));
   for (auto param : definition.getOps<pos::ParamOp>())

@@ -24,11 +24,14 @@ struct Source {
   std::string searchPath;  ///< folders, separated by colons
 };
 
+/// The value of an option; a choice is its name.
+using OptionValue = std::variant<bool, int64_t, double, std::string>;
+
 /// What Python knows of an option: its type, its default, and what it may be.
 struct OptionFacts {
   std::string name;
   std::string type; ///< i32, f32 or i1
-  std::variant<bool, int64_t, double, std::string> value;
+  OptionValue value;
   std::vector<std::string> choices;
   std::string range; ///< "at least 1 and at most 3", or empty
 };
@@ -47,6 +50,14 @@ struct ParamFacts {
   bool ofModel = false; ///< only functions see it, attention does not take it
 };
 
+/// As which use an encoding starts: `options` have values, or are `handedOn`,
+/// which names an option of the encoding itself for each.
+struct ExtendedFacts {
+  std::string encoding;
+  std::map<std::string, OptionValue> options;
+  std::map<std::string, std::string> handedOn;
+};
+
 /// What Python knows of an encoding: the entry of `sextant.encodings()`.
 struct EncodingFacts {
   std::string name;
@@ -58,6 +69,8 @@ struct EncodingFacts {
   std::vector<std::string> functions; ///< "produce(input, weight) -> gate"
   std::vector<std::string> states;
   std::vector<std::string> inputs;
+  std::vector<std::string> uses; ///< encodings that functions use
+  std::optional<ExtendedFacts> extended;
   std::vector<OptionFacts> options;
   std::vector<ParamFacts> params;
 };

@@ -1,6 +1,8 @@
 """Parameters that are trained, or have settings of the optimizer of their own, by
 patterns of their names; runs that begin with the parameters of another."""
 
+import re
+
 import pytest
 import torch
 
@@ -8,7 +10,8 @@ import sextant
 from sextant.cli import main
 from sextant.models import gpt
 from sextant.models.groups import Group, matches
-from sextant.training.state import read_state
+from sextant.training.begin import begin_from
+from sextant.training.state import open_run, read_state
 
 NAMES = [
     "embedding.weight",
@@ -161,7 +164,9 @@ def test_a_run_begins_with_another(tmp_path, capsys):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--encodings", "t5_bias", "--width", "32"], "is of a model of another shape: "),
+        (["--encodings", "t5_bias", "--width", "32"], "is of a model of another shape: width"),
+        (["--encodings", "t5_bias", "--heads", "1"], "another shape: heads is 2, here 1"),
+        (["--encodings", "t5_bias", "--layers", "2"], "another shape: layers is 1, here 2"),
         (["--encodings", "alibi"], "has parameters that the model lacks"),
         (["--encodings", "t5_bias", "--train", "fire"], '"fire" names no parameter'),
         (["--encodings", "t5_bias", "--init", "nowhere"], "nowhere"),
@@ -174,3 +179,51 @@ def test_a_run_that_does_not_fit_is_refused(tmp_path, capsys, flags, message):
     assert message in capsys.readouterr().err
     # Neither a checkpoint nor the file that would have become one.
     assert not [path for path in new.iterdir() if "checkpoint" in path.name]
+
+
+def test_an_encoding_begins_as_the_one_that_it_extends(tmp_path, capsys):
+    """The model's outputs at the start are the run's, bit for bit, so that both have one
+    loss; all but the new encoding, and what is named, is frozen and counted."""
+    base = str(tmp_path / "base")
+    assert main(["train", base, "--encodings", "rope(base=500)", *TINY]) == 0
+    new, flags = str(tmp_path / "new"), ["--init", base, "--train", "tape,embedding,norm"]
+    command = ["train", new, "--encodings", "tape(base=500, hidden=3)", *flags, *TINY]
+    assert main([*command, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    after = 3 * 16 + 2 * 3 * 2 + 2  # x, w1 and w2, s
+    assert f"{after + 256 * 16 + 3 * 2 * 16:,} trained parameters, " in said
+    assert main(command) == 0
+    before, trained = params_of(base), params_of(new)
+    moved = {n for n, p in before.items() if not torch.equal(p, trained[n])}
+    assert "embedding.weight" in moved and all("norm" in n or "embedding" in n for n in moved)
+    # What its state begins with is stored, too, and evaluated where it is not installed.
+    assert set(read_state(new).definitions.texts) == {"causal", "tape", "rope"}
+    assert main(["eval", new, "--multiples", "1", "--quiet"]) == 0
+
+    with open_run(base) as (ours, _), open_run(new) as (theirs, _):
+        begin_from(theirs, base)
+        for name, value in theirs.program.init_params(0).items():
+            if ".tape." in name:
+                theirs.params[name].copy_(value)
+        tokens = torch.randint(0, 256, (2, 16))
+        losses = [model.token_losses(tokens, tokens.roll(-1, 1))[0] for model in (ours, theirs)]
+        assert torch.equal(*losses)
+
+
+@pytest.mark.parametrize(
+    "base, use, message",
+    [
+        ("none", ["tape"], '"tape" starts as "rope", with which .* was not trained .*none'),
+        ("rope(base=500)", ["tape"], '"tape" starts as "rope", with .* rope.base=500'),
+        ("rope(pairing=interleaved)", ["tape"], 'starts as "rope", with .*interleaved'),
+        ("rope", ["tape(scaling=linear, factor=2)"], "scaling=linear, factor=2.* starts as"),
+        ("rope", ["rope", "tape"], '"tape" starts as "rope" and takes its place: leave that out'),
+    ],
+)
+def test_an_encoding_that_does_not_extend_a_run_is_refused(tmp_path, capsys, base, use, message):
+    run, new = str(tmp_path / "base"), tmp_path / "new"
+    assert main(["train", run, "--encodings", base, *TINY]) == 0
+    flags = ["--encodings", *use, "--init", run, "--train", "tape"]
+    assert main(["train", str(new), *flags, *TINY]) == 1
+    assert re.search(message, capsys.readouterr().err)
+    assert not (new / "checkpoint.safetensors").exists()

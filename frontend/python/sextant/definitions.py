@@ -96,12 +96,34 @@ class ParamInfo:
 
 
 @dataclass(frozen=True)
+class Extended:
+    """As which use another encoding starts: ``options`` have values, or are
+    ``handed_on``, which names an option of the other encoding for each."""
+
+    encoding: str
+    options: dict[str, Option]
+    handed_on: dict[str, str]
+
+    def by(self, use: Use) -> Use:
+        """The use as which ``use`` starts."""
+        own = settings(use)
+        handed = {name: own[option] for name, option in self.handed_on.items()}
+        return Use(self.encoding, self.encoding, {**self.options, **handed})
+
+    def __str__(self) -> str:
+        items = [f"{n}={spell_option(v)}" for n, v in self.options.items()]
+        items += [f"{n}={option}" for n, option in self.handed_on.items()]
+        return f"{self.encoding}({', '.join(items)})" if items else self.encoding
+
+
+@dataclass(frozen=True)
 class EncodingInfo:
     """An encoding that is installed.
 
     ``places``: where it acts ("score", "mask", "rows of query, key", ...).
     ``functions``: by which it takes part in a model ("produce(input, weight) -> gate");
     ``states``, ``inputs``: what they keep from layer to layer and what a training feeds.
+    ``uses``: encodings that they use. ``extends``: as what it starts, if it says so.
     ``file``: its definition; ``text``: that as the compiler prints it, without
     comments. ``parameters`` have names without instance.
     """
@@ -113,6 +135,8 @@ class EncodingInfo:
     functions: tuple[str, ...]
     states: tuple[str, ...]
     inputs: tuple[str, ...]
+    uses: tuple[str, ...]
+    extends: Extended | None
     options: tuple[OptionInfo, ...]
     parameters: tuple[ParamInfo, ...]
     file: str
@@ -126,6 +150,8 @@ class EncodingInfo:
         lines += [f"  function {function}" for function in self.functions]
         lines += [f"  state {state}" for state in self.states]
         lines += [f"  input {name}" for name in self.inputs]
+        if self.extends:
+            lines.append(f"  starts as {self.extends}")
         for option in self.options:
             allowed = f" of {', '.join(option.choices)}" if option.choices else ""
             allowed += f", {option.range}" if option.range else ""
@@ -305,8 +331,16 @@ def defined(
 
 
 def texts(encodings: Iterable[str]) -> dict[str, str]:
-    """The definitions that uses name, hosts among them, by name."""
-    return {name: describe(name).text for name in sorted(_used_names(tuple(encodings)))}
+    """The definitions that uses name, hosts and what functions use among them, by
+    name."""
+    found: dict[str, str] = {}
+    names = list(_used_names(tuple(encodings)))
+    while names:
+        if (name := names.pop()) not in found:
+            info = describe(name)
+            found[name] = info.text
+            names += info.uses
+    return dict(sorted(found.items()))
 
 
 def sampler_texts(names: Iterable[str]) -> dict[str, str]:
@@ -451,9 +485,17 @@ def describe(name: str | Encoding) -> EncodingInfo:
         for o in found.pop("options")
     )
     parameters = tuple(ParamInfo(**p) for p in found.pop("params"))
-    for name in ("places", "functions", "states", "inputs"):
+    for name in ("places", "functions", "states", "inputs", "uses"):
         found[name] = tuple(found[name])
+    if found["extends"]:
+        found["extends"] = Extended(**found["extends"])
     return EncodingInfo(options=options, parameters=parameters, **found)
+
+
+def settings(use: Use) -> dict[str, Option]:
+    """The values of all options of a use's encoding."""
+    defaults = {option.name: option.default for option in describe(use.encoding).options}
+    return {**defaults, **use.options}
 
 
 def _decimal(value: Option) -> Option:
