@@ -349,6 +349,41 @@ static Status checkLists(const Schema &schema, const Dense &call,
   return {};
 }
 
+static StableTensor callByName(const char *name, CallArguments arguments) {
+  Result<Schema> schema = findSchema(name);
+  if (!schema)
+    throw std::runtime_error(schema.error().message());
+  return callOperator(*schema, arguments).at(0);
+}
+
+/// The argument that a call writes to beside its operands (`out`) if it is not
+/// contiguous, else null.
+static CallArgument *findStridedOut(const Schema &schema,
+                                    CallArguments &arguments) {
+  for (size_t i = 1; i < arguments.size(); ++i)
+    if (schema.arguments[i].written &&
+        schema.arguments[i].type == SchemaType::Tensor &&
+        !arguments[i].tensors[0].is_contiguous())
+      return &arguments[i];
+  return nullptr;
+}
+
+/// Softmaxes write to `out` as if it were contiguous, whatever its strides are:
+/// they get a contiguous one, which is copied.
+static std::vector<StableTensor> callWithOut(const Schema &schema,
+                                             CallArguments &arguments) {
+  CallArgument *out = findStridedOut(schema, arguments);
+  if (!out)
+    return callOperator(schema, arguments);
+  CallArgument format, blocking, strided = *out;
+  format.kind = ArgumentKind::DType; // of which contiguous is all there is
+  blocking.kind = ArgumentKind::Bool;
+  out->tensors = {callByName("aten::contiguous", {strided, format})};
+  std::vector<StableTensor> results = callOperator(schema, arguments);
+  callByName("aten::copy_", {strided, *out, blocking});
+  return results;
+}
+
 Result<std::vector<Tensor>>
 sextant::runtime::callDense(void *, const ResolvedOperator &resolved,
                             const Dense &call, std::span<const Tensor> tensors,
@@ -363,7 +398,7 @@ sextant::runtime::callDense(void *, const ResolvedOperator &resolved,
   for (const DenseArgument &argument : op.defaults)
     arguments.push_back(evaluate(argument, tensors, integers));
   std::vector<StableTensor> results =
-      op.standIn ? op.standIn(arguments) : callOperator(op.schema, arguments);
+      op.standIn ? op.standIn(arguments) : callWithOut(op.schema, arguments);
   if (results.size() < call.outputs.size())
     return makeError("it gives ", results.size(),
                      " results, the program wants ", call.outputs.size());

@@ -132,6 +132,27 @@ def test_unique(kind, seed):
         assert all(torch.equal(g, w) for g, w in zip(got, want)), x
 
 
+STRIDED = """
+func.func @f(%x: tensor<?x4x3xf32> {exec.name = "x"}) -> (tensor<?x3x4xf32>, tensor<?x3x4xf32>) {
+  %t = nn.transpose %x 1, 2 : (tensor<?x4x3xf32>) -> tensor<?x3x4xf32>
+  %e = nn.exp %t : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
+  %n = nn.neg %t : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
+  %p = nn.softmax %e : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
+  %l = nn.log_softmax %n : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
+  return %p, %l : tensor<?x3x4xf32>, tensor<?x3x4xf32>
+}
+"""
+
+
+def test_softmax_in_the_place_of_a_transposed_tensor():
+    """PyTorch's softmaxes write to a given output as if it were contiguous."""
+    x = torch.randn(5, 4, 3)
+    p, log = sextant.compile(STRIDED, target="reference").run("f", {"x": x})
+    t = x.transpose(1, 2)
+    torch.testing.assert_close(p, t.exp().softmax(-1), atol=1e-6, rtol=0)
+    torch.testing.assert_close(log, (-t).log_softmax(-1), atol=1e-6, rtol=0)
+
+
 REQUIRE = """
 func.func @checked(%x: tensor<?xi32> {exec.name = "x"}) -> tensor<?xi32> {
   %zero = arith.constant dense<0> : tensor<i32>
