@@ -29,6 +29,8 @@ import sys
 import cpp_sizes
 
 MAX_LINES = 800
+# An encoding is one file, whatever network its functions hold.
+MAX_LINES_OF_ENCODING = 900
 LAYERS = {
     "dialects": {"dialects"},
     "passes": {"passes", "dialects"},
@@ -193,8 +195,9 @@ def violations(root):
     for path in source_files(root):
         text = (root / path).read_text(errors="replace")
         lines = text.count("\n")
-        if lines > MAX_LINES:
-            yield f"{path}:{MAX_LINES + 1}: {lines} lines, at most {MAX_LINES} are allowed"
+        most = MAX_LINES_OF_ENCODING if ENCODINGS in path.parents else MAX_LINES
+        if lines > most:
+            yield f"{path}:{most + 1}: {lines} lines, at most {most} are allowed"
         if path.suffix == ".py" and path.as_posix().startswith(NAMELESS_PYTHON):
             for number, what in sorted(check_python_names(text, names)):
                 yield f"{path}:{number}: {what}"

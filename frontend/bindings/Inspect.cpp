@@ -223,9 +223,18 @@ static std::string getFile(Operation *op) {
   return file;
 }
 
-/// How many axes of positions a definition with folded options reads, at least
-/// one if a function of it takes them. What its options leave unused does not
-/// count.
+/// Whether a function of a definition takes positions.
+static bool takesPositions(pos::EncodingOp definition) {
+  for (auto function : definition.getOps<func::FuncOp>())
+    for (unsigned i = 0, e = function.getNumArguments(); i != e; ++i)
+      if (auto role = pos::getArgumentRole(function, i);
+          role && role->kind == pos::RoleKind::Positions)
+        return true;
+  return false;
+}
+
+/// How many axes of positions the sites of a definition with folded options
+/// read. What its options leave unused does not count.
 static FailureOr<int64_t> countAxes(pos::EncodingOp definition) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(definition.getLoc());
   module->push_back(definition.clone());
@@ -234,13 +243,6 @@ static FailureOr<int64_t> countAxes(pos::EncodingOp definition) {
   if (failed(passes.run(*module)))
     return failure();
   int64_t last = -1;
-  module->walk([&](func::FuncOp function) {
-    for (unsigned i = 0, e = function.getNumArguments(); i != e; ++i) {
-      std::optional<pos::Role> role = pos::getArgumentRole(function, i);
-      if (role && role->kind == pos::RoleKind::Positions)
-        last = std::max<int64_t>(last, 0);
-    }
-  });
   module->walk([&](Operation *op) {
     if (auto coord = dyn_cast<pos::CoordOp>(op))
       last = std::max<int64_t>(last, coord.getAxis());
@@ -376,7 +378,7 @@ bindings::countAxes(Session &session, const Source &source,
     FailureOr<int64_t> axes = ::countAxes(*use.definition);
     if (failed(axes))
       return std::nullopt;
-    most = std::max(most, *axes);
+    most = std::max({most, *axes, int64_t(takesPositions(*use.whole))});
   }
   return most;
 }

@@ -65,7 +65,42 @@ static void inferReshape(nn::ReshapeOp reshape) {
   reshape.erase();
 }
 
+/// Makes the start and the length of a range attributes if they are known.
+static void inferRange(nn::SliceOp slice) {
+  auto fold = [](Value value, auto set, auto clear) {
+    APInt known;
+    if (!value || !matchPattern(value, m_ConstantInt(&known)) ||
+        known.isNegative())
+      return;
+    set(known.getSExtValue());
+    clear();
+  };
+  fold(
+      slice.getStartValue(), [&](int64_t start) { slice.setStart(start); },
+      [&] { slice.getStartValueMutable().clear(); });
+  fold(
+      slice.getLengthValue(), [&](int64_t length) { slice.setLength(length); },
+      [&] { slice.getLengthValueMutable().clear(); });
+}
+
+/// Makes a known length of 0, 1, 2, ... part of its type.
+static void inferIota(nn::IotaOp iota) {
+  APInt length;
+  if (!iota.getLength() ||
+      !matchPattern(iota.getLength(), m_ConstantInt(&length)) ||
+      length.isNegative())
+    return;
+  iota.getResult().setType(
+      cast<RankedTensorType>(iota.getType()).clone({length.getSExtValue()}));
+  iota.getLengthMutable().clear();
+}
+
 static LogicalResult inferTypes(Operation *op) {
+  if (auto cast = dyn_cast<nn::CastOp>(op)) { // the element type is its own
+    auto shape = mlir::cast<RankedTensorType>(cast.getInput().getType());
+    cast.getResult().setType(
+        mlir::cast<RankedTensorType>(cast.getType()).clone(shape.getShape()));
+  }
   auto inferable = dyn_cast<InferTypeOpInterface>(op);
   if (!inferable)
     return success();
@@ -114,13 +149,19 @@ static LogicalResult inferBody(func::FuncOp function) {
                              "model, of which functions are made");
     Operation *next = op->getNextNode();
     if (foldAway(op)) {
-    } else if (auto reshape = dyn_cast<nn::ReshapeOp>(op)) {
-      inferReshape(reshape);
-    } else if (auto map = dyn_cast<pos::MapRowsOp>(op)) {
-      map.getResult().setType(map.getInput().getType());
-    } else if (failed(inferTypes(op))) {
-      return failure();
+      op = next;
+      continue;
     }
+    if (auto slice = dyn_cast<nn::SliceOp>(op))
+      inferRange(slice);
+    if (auto iota = dyn_cast<nn::IotaOp>(op))
+      inferIota(iota);
+    if (auto reshape = dyn_cast<nn::ReshapeOp>(op))
+      inferReshape(reshape);
+    else if (auto map = dyn_cast<pos::MapRowsOp>(op))
+      map.getResult().setType(map.getInput().getType());
+    else if (failed(inferTypes(op)))
+      return failure();
     op = next;
   }
   return success();

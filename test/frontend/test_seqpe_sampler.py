@@ -28,8 +28,8 @@ OPTIONS = {
     "windows": 32,
     "offsets": 32,
 }
-CONTRASTIVE = ("pivots", "candidates")
-DISTILLATION = ("trained", "beyond")
+CONTRASTIVE = ("pivots_at", "candidates_at")
+DISTILLATION = ("trained_at", "beyond_at")
 IMAGE = {"sampling": "image", "axes": 2, "digits": 3, "max_position": 200}
 # How often candidates come from a window, and how often, and how many of 20, are hard.
 STATED = {
@@ -136,7 +136,7 @@ CASES = [
 def test_candidates_are_other_positions_all_different(options, seed):
     """Also where there are no more positions than a pivot and its candidates."""
     got = draw(CONTRASTIVE, seed, **options)
-    pivots, candidates = got["pivots"], got["candidates"]
+    pivots, candidates = got["pivots_at"], got["candidates_at"]
     size, axes = (OPTIONS | options)["max_position"], (OPTIONS | options)["axes"]
     assert pivots.shape == (2500, axes) and candidates.shape == (2500, 8, axes)
     assert pivots.dtype == candidates.dtype == torch.int32
@@ -280,11 +280,11 @@ def test_edits_do_what_they_say(seed):
 def windows(seed, length, **options):
     """Starts [W, axes] and offsets [W, m, axes]."""
     got = draw(DISTILLATION, seed, length=length, **options)
-    starts = got["beyond"] - got["trained"]
-    assert got["trained"].dtype == got["beyond"].dtype == torch.int32
+    starts = got["beyond_at"] - got["trained_at"]
+    assert got["trained_at"].dtype == got["beyond_at"].dtype == torch.int32
     assert (starts == starts[:, :1]).all()
-    assert got["beyond"].max() < options.get("max_position", 20000)
-    return starts[:, 0], got["trained"]
+    assert got["beyond_at"].max() < options.get("max_position", 20000)
+    return starts[:, 0], got["trained_at"]
 
 
 @pytest.mark.parametrize("sampling", ["text", "image"])
@@ -337,7 +337,7 @@ def test_what_is_drawn_follows_from_seed_and_step(options, seed):
     for step, other_seed in ((6, seed), (5, seed + 1)):
         other = draw(CONTRASTIVE + DISTILLATION, other_seed, step, length, **options)
         assert all(not torch.equal(whole[name], other[name]) for name in whole)
-    for inputs in (CONTRASTIVE, DISTILLATION, ("candidates",), ("beyond",)):
+    for inputs in (CONTRASTIVE, DISTILLATION, ("candidates_at",), ("beyond_at",)):
         part = draw(inputs, seed, 5, length, **options)
         assert set(part) == set(inputs)
         assert all(torch.equal(whole[name], part[name]) for name in inputs)
@@ -346,8 +346,8 @@ def test_what_is_drawn_follows_from_seed_and_step(options, seed):
 
 def test_all_digits_are_in_use(seed):
     got = draw(CONTRASTIVE, seed, max_position=7**3, base=7, digits=3, sampling="paper")
-    assert {0, 342} <= set(got["pivots"].flatten().tolist())
-    assert {0, 342} <= set(got["candidates"].flatten().tolist())
+    assert {0, 342} <= set(got["pivots_at"].flatten().tolist())
+    assert {0, 342} <= set(got["candidates_at"].flatten().tolist())
 
 
 @pytest.mark.parametrize(
@@ -396,5 +396,5 @@ def test_what_cannot_be_drawn_is_an_error(inputs, length, options, message, seed
 )
 def test_the_smallest_space_that_serves(length, options, seed):
     got = draw(DISTILLATION, seed, length=length, **options)
-    starts = {tuple(start) for start in (got["beyond"] - got["trained"])[:, 0].tolist()}
+    starts = {tuple(start) for start in (got["beyond_at"] - got["trained_at"])[:, 0].tolist()}
     assert starts <= ({(128,)} if length == 512 else {(r, c) for r in range(5) for c in range(5)})

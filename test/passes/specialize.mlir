@@ -83,11 +83,11 @@ func.func @attended(%x: tensor<?x?x32xf32>, %w: tensor<4x32xf32>, %b: tensor<4xf
 // CHECK-LABEL: func.func private @mixed.produce
 // CHECK-SAME: %[[X:[^:]+]]: tensor<?x?x8xf32>
 // CHECK-SAME: %[[W:[^:]+]]: tensor<3x8x8xf32>
-// CHECK: nn.slice %[[W]] dim 0 start %[[ZERO:.+]] length 1
+// CHECK: nn.slice %[[W]] dim 0 start 0 length 1
 // CHECK: %[[Y0:.+]] = nn.linear %[[X]]
-// CHECK: nn.slice %[[W]] dim 0 start %[[ONE:.+]] length 1
+// CHECK: nn.slice %[[W]] dim 0 start 1 length 1
 // CHECK: %[[Y1:.+]] = nn.linear %[[Y0]]
-// CHECK: nn.slice %[[W]] dim 0 start %[[TWO:.+]] length 1
+// CHECK: nn.slice %[[W]] dim 0 start 2 length 1
 // CHECK: %[[Y2:.+]] = nn.linear %[[Y1]]
 // CHECK-NOT: scf
 // CHECK: return %[[Y2]]

@@ -21,9 +21,6 @@ static LogicalResult expectRows(Where loc, Value input, ValueRange vectors) {
   for (Value vector : vectors) {
     if (failed(expectRank(loc, "weight and bias", vector, 1)))
       return failure();
-    if (typeOf(vector).isDynamicDim(0))
-      return emitOptionalError(loc, "weight must have a static size, got ",
-                               typeOf(vector));
     if (failed(expectSize(loc, "size of the input's last dimension",
                           typeOf(vector).getDimSize(0),
                           typeOf(input).getShape().back())))
@@ -109,6 +106,8 @@ LogicalResult RmsNormOp::buildGradients(OpBuilder &builder,
   if (cotangents.wants(getInputMutable())) {
     Value g = MulOp::create(builder, loc, dy, getWeight());
     int64_t last = typeOf(g).getRank() - 1;
+    if (typeOf(g).isDynamicDim(last))
+      return emitOpError("needs rows of a static size for its derivative");
     Value dot =
         sum(builder, loc, MulOp::create(builder, loc, g, normalised), {last},
             /*keep=*/true);

@@ -11,12 +11,12 @@
 include "dialects/Nn/IR/NnBase.td"
 
 def Nn_LayerNormOp : Nn_AtenOp<"layer_norm", "aten::native_layer_norm",
-    ["tensor(getInput())", "shape(getWeight().getType(), {})", "tensor(getWeight())",
+    ["tensor(getInput())", "shapeOf(getWeight())", "tensor(getWeight())",
      "tensor(getBias())", "real(getEpsilon())"],
     [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Layer normalisation of rows";
   let description = [{
-    input [..., C], weight and bias [C] (C static): (x - mean) / sqrt(variance
+    input [..., C], weight and bias [C]: (x - mean) / sqrt(variance
     + epsilon) * weight + bias (Ba et al. 2016). Also gives the mean and the
     reciprocal deviation of each row, [..., 1].
 
@@ -35,7 +35,7 @@ def Nn_LayerNormOp : Nn_AtenOp<"layer_norm", "aten::native_layer_norm",
 
 def Nn_LayerNormBackwardOp : Nn_AtenOp<"layer_norm_backward",
     "aten::native_layer_norm_backward",
-    ["tensor(getGradient())", "tensor(getInput())", "shape(getWeight().getType(), {})",
+    ["tensor(getGradient())", "tensor(getInput())", "shapeOf(getWeight())",
      "tensor(getMean())", "tensor(getRstd())", "tensor(getWeight())",
      "tensor(getBias())", "mask({true, true, true})"]> {
   let summary = "Gradient of `nn.layer_norm`";
@@ -58,11 +58,11 @@ def Nn_LayerNormBackwardOp : Nn_AtenOp<"layer_norm_backward",
 }
 
 def Nn_RmsNormOp : Nn_AtenOp<"rms_norm", "aten::_fused_rms_norm",
-    ["tensor(getInput())", "shape(getWeight().getType(), {})", "tensor(getWeight())",
+    ["tensor(getInput())", "shapeOf(getWeight())", "tensor(getWeight())",
      "real(getEpsilon())"], [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Root-mean-square normalisation of rows";
   let description = [{
-    input [..., C], weight [C] (C static): x / sqrt(mean(x^2) + epsilon) *
+    input [..., C], weight [C]: x / sqrt(mean(x^2) + epsilon) *
     weight (Zhang and Sennrich 2019). Also gives the reciprocal root of each
     row, [..., 1]. Its derivative is composed of other ops: ATen has no fused
     one for the CPU.

@@ -5,7 +5,7 @@
 // such a use are numbers and names, or symbols that stand for options of the
 // encoding itself, whose values are then handed on:
 //
-//   pos.map_rows %x of query uses [#pos.use<@rope, "rope", {base = @base}>]
+//   pos.map_rows %x of query uses [#pos.use<@turned, "start", {base = @base}>]
 //
 //===----------------------------------------------------------------------===//
 

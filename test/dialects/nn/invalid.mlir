@@ -63,10 +63,10 @@ func.func @labels(%p: tensor<5x8xf32>, %l: tensor<6xi64>) {
 
 // -----
 
-func.func @norm(%x: tensor<5x8xf32>, %w: tensor<?xf32>) {
-  // expected-error @+2 {{weight must have a static size, got 'tensor<?xf32>'}}
+func.func @norm(%x: tensor<5x8xf32>, %w: tensor<7xf32>) {
+  // expected-error @+2 {{size of the input's last dimension must be 7, got 8}}
   // expected-error @+1 {{failed to infer returned types}}
-  %0, %1 = nn.rms_norm %x, %w epsilon 1.0e-5 : (tensor<5x8xf32>, tensor<?xf32>) -> (tensor<5x8xf32>, tensor<5x1xf32>)
+  %0, %1 = nn.rms_norm %x, %w epsilon 1.0e-5 : (tensor<5x8xf32>, tensor<7xf32>) -> (tensor<5x8xf32>, tensor<5x1xf32>)
   return
 }
 

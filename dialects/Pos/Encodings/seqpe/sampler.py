@@ -367,17 +367,17 @@ def sample(
         )
     sampling = options["sampling"]
     found = {}
-    if "pivots" in inputs or "candidates" in inputs:
+    if "pivots_at" in inputs or "candidates_at" in inputs:
         source = random.Random(f"candidates {seed} {step}")
         of = pivots(space, options["pivots"], seed, step)
         drawn = candidates(space, SAMPLINGS[sampling], of, options["candidates"], source)
-        found["pivots"] = to_coordinates(of, space.size, space.axes)
-        found["candidates"] = to_coordinates(drawn, space.size, space.axes)
-    if "trained" in inputs or "beyond" in inputs:
+        found["pivots_at"] = to_coordinates(of, space.size, space.axes)
+        found["candidates_at"] = to_coordinates(drawn, space.size, space.axes)
+    if "trained_at" in inputs or "beyond_at" in inputs:
         source = random.Random(f"windows {seed} {step}")
         side = trained_side(extents["query"], space.axes)
         windows = options["windows"]
         begin = starts(space, side, sampling == "image", windows, source)
-        found["trained"] = offsets(windows, options["offsets"], side, space.axes, source)
-        found["beyond"] = found["trained"] + torch.tensor(begin, dtype=torch.int32)[:, None]
+        found["trained_at"] = offsets(windows, options["offsets"], side, space.axes, source)
+        found["beyond_at"] = found["trained_at"] + torch.tensor(begin, dtype=torch.int32)[:, None]
     return {name: found[name] for name in inputs if name in found}

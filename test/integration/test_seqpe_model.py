@@ -1,0 +1,204 @@
+"""SeqPE in GPTs: the encoder of digits, its projections and its losses.
+
+Compared with seqpe_model.py in float64: the loss, and every gradient within GRADIENT
+times its largest entry (test_gpt.py). Biases of keys have no gradient: what every key of
+a row has in common leaves the softmax as it is.
+"""
+
+import plain_gpt
+import pytest
+import seqpe_model
+import torch
+
+import sextant
+from sextant.models import gpt
+from sextant.training import loop
+from sextant.training.config import TrainConfig
+from sextant.training.data import split_text
+
+GRADIENT = 1e-4
+LENGTH, LAYERS, WIDTH, HEADS = 13, 2, 24, 3
+LOSSES = {"max_position": 200, "pivots": 5, "candidates": 6, "windows": 3, "offsets": 4}
+OFF = {"alpha": 0.0, "beta": 0.0}
+PARTS = ("norm1", "norm2", "qkv", "output", "up", "down")
+
+
+def use(**options):
+    options = {"digits": 3, "heads": 2, "dropout": 0.0, **options}
+    return f"seqpe({', '.join(f'{k}={str(v).lower()}' for k, v in options.items())})"
+
+
+def config(spelled):
+    return gpt.Config(encodings=("causal", spelled), layers=LAYERS, width=WIDTH, heads=HEADS, vocabulary=64)
+
+
+def drawn(program):
+    """Parameters with which no part of the network is close to linear."""
+    params = program.init_params(1)
+    return {
+        n: p + (0.2 if ".seqpe." in n else 0.05) * torch.randn(p.shape) for n, p in params.items()
+    }
+
+
+def sets(axes=1):
+    near = torch.randint(0, LENGTH, (LOSSES["windows"], LOSSES["offsets"], axes))
+    return {
+        "pivots": torch.randint(0, 200, (LOSSES["pivots"], axes)),
+        "candidates": torch.randint(0, 200, (LOSSES["pivots"], LOSSES["candidates"], axes)),
+        "trained": near,
+        "beyond": near + torch.randint(20, 150, (LOSSES["windows"], 1, axes)),
+    }
+
+
+def encoder(params, settings):
+    """The encoder's parameters as seqpe_model.py calls them."""
+    own = {n.removeprefix("attention.seqpe."): p for n, p in params.items() if n.startswith("attention.")}
+    found = {n: own[n] for n in ("token", "place", "cls", "axis") if n in own}
+    for ours, theirs in (("norm", "norm"), ("last", "output")):
+        found |= {f"{theirs}.{k}": own[f"{ours}_{k}"] for k in ("weight", "bias")}
+    for i in range(settings.blocks):
+        found |= {f"blocks.{i}.{n}.{k}": own[f"{n}_{k}"][i] for n in PARTS for k in ("weight", "bias")}
+    return found
+
+
+def projections(params):
+    pair = [f"attention.seqpe.projection_{k}" for k in ("weight", "bias")]
+    if pair[0] in params:
+        return [tuple(params[n] for n in pair)]
+    layers = (f"layers.{i}.attention.seqpe.layer_projection" for i in range(LAYERS))
+    return [(params[f"{n}_weight"], params[f"{n}_bias"]) for n in layers if f"{n}_weight" in params]
+
+
+def plain_loss(spelled, params, tokens, positions, options, given):
+    settings = seqpe_model.Encoder(
+        width=WIDTH, heads=2, digits=options.get("digits", 3), base=options.get("base", 10),
+        blocks=options.get("blocks", 2), causal=options.get("causal", True),
+    )
+    network = encoder(params, settings)
+    e = seqpe_model.encode(settings, network, positions)
+    inside = seqpe_model.InModel(e, HEADS, options.get("form", "bias"), projections(params))
+    loss = plain_gpt.loss(config(spelled), params, tokens, tokens, inside)
+    alpha, beta = options.get("alpha", 0.1), options.get("beta", 0.1)
+    kept = {n: t for n, t in given.items() if (beta and positions[0, 0] == 0) or n not in ("trained", "beyond")}
+    if alpha or beta:
+        loss = loss + seqpe_model.auxiliary_loss(
+            settings, network, kept, alpha, beta, options.get("sided", 1), options.get("reduction", "rows")
+        )
+    return loss
+
+
+def compare(options, start=0, target="reference"):
+    spelled = use(**(LOSSES if not options.keys() & OFF.keys() else {}), **options)
+    program = sextant.compile(gpt.build(config(spelled)), target=target)
+    params = drawn(program)
+    exact = {n: p.double().requires_grad_() for n, p in params.items()}
+    tokens, given = torch.randint(0, 64, (2, LENGTH)), sets()
+    positions = torch.arange(start, start + LENGTH)[:, None]
+    loss = plain_loss(spelled, exact, tokens, positions, options, given)
+    loss.backward()
+    inputs = {"tokens": tokens, "labels": tokens, "positions": positions[None].int(), **params}
+    inputs |= {f"seqpe.{n}_at": t.int() for n, t in given.items()}
+    names = program.arguments("gradients")
+    found = program.run("gradients", [inputs[n] for n in names])
+    got = dict(zip(program.results("gradients"), found, strict=True))
+    assert abs(got["loss"].item() - loss.item()) < 1e-5
+    for name, tensor in exact.items():
+        if name.endswith("key.bias"):
+            continue
+        error = (got[f"{name}:gradient"].double() - tensor.grad).abs().max()
+        assert error <= GRADIENT * tensor.grad.abs().max(), name
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"tree": False},
+        {"causal": False, "sided": 2},
+        {"form": "mul", "projection": "multi", "reduction": "released"},
+        {"form": "sum", "blocks": 3, "base": 2, "digits": 8, "sided": 2, "reduction": "released"},
+        {"blocks": 1, "projection": "none", **OFF},
+    ],
+    ids=lambda options: ",".join(f"{k}={v}" for k, v in options.items()) or "default",
+)
+def test_gradients(options):
+    compare(options)
+
+
+def test_shifted_steps_are_not_distilled():
+    compare({}, start=7)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_positions_of_two_axes(causal):
+    """Embeddings of a grid, row first, with a row of parameters per axis."""
+    spelled = use(axes=2, digits=2, causal=causal, **OFF)
+    settings = gpt.Config(encodings=("causal", spelled), layers=1, width=WIDTH, heads=HEADS, vocabulary=64)
+    found = gpt.around.Around(
+        sextant.definitions.signature(settings.encodings), settings.extents,
+        {**settings.tensors, "positions": (None, None, 2)},
+    )
+    (start,) = found.of("initial_state")
+    names = [a.name or a.kind for a in start.arguments]
+    arguments = ", ".join(
+        f"%a{i}: tensor<{''.join('?x' if n is None else f'{n}x' for n in a.shape)}{a.element}>"
+        f' {{exec.name = "{names[i]}"}}' for i, a in enumerate(start.arguments)
+    )
+    types = ", ".join(a.split(" {")[0].split(": ")[1] for a in arguments.split(", %"))
+    text = f"""
+{start.declaration}
+func.func @encode({arguments}) -> tensor<?x{WIDTH}xf32> {{
+  %e = func.call @{start.symbol}({", ".join(f"%a{i}" for i in range(len(names)))}) : ({types}) -> tensor<?x{WIDTH}xf32>
+  return %e : tensor<?x{WIDTH}xf32>
+}}
+"""
+    program = sextant.compile(text, target="reference")
+    grid = torch.stack(torch.meshgrid(torch.arange(5), torch.arange(14), indexing="ij"), -1).view(1, -1, 2)
+    params = {n: torch.randn(tuple(a.shape)) / 4 for n, a in zip(names[1:], start.arguments[1:])}
+    plain = seqpe_model.Encoder(width=WIDTH, heads=2, digits=2, axes=2, causal=causal)
+    exact = {f"attention.{n}": p.double() for n, p in params.items()}
+    (got,) = program.run("encode", {names[0]: grid.int(), **params})
+    want = seqpe_model.encode(plain, encoder(exact, plain), grid[0])
+    torch.testing.assert_close(got.double(), want, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("start, message", [(-1, "a position is negative"), (990, "more digits than the option")])
+def test_positions_without_digits(start, message):
+    program = sextant.compile(gpt.build(config(use(**OFF))), target="reference")
+    tokens = torch.randint(0, 64, (1, LENGTH))
+    positions = torch.arange(start, start + LENGTH, dtype=torch.int32)[None, :, None]
+    inputs = {"tokens": tokens, "positions": positions, **program.init_params(0)}
+    with pytest.raises(sextant.RuntimeError, match=message):
+        program.run("logits", inputs)
+
+
+def test_without_losses_there_are_no_samples():
+    text = gpt.build(config(use(**OFF)))
+    program = sextant.compile(text, target="reference")
+    assert "auxiliary_loss" not in text and "_at" not in "".join(program.arguments("train_step"))
+
+
+def test_training_resumes_with_the_same_bits(tmp_path, seed):
+    """With samples, shifted steps and dropout."""
+    spelled = use(max_position=900, pivots=4, candidates=4, windows=2, offsets=4, dropout=0.2)
+    config = TrainConfig(
+        encodings=(spelled,), layers=1, width=WIDTH, heads=HEADS, length=16, batch=2, steps=5,
+        shift=0.5, shift_range=900, shift_windows=6, warmup=1, seed=seed,
+    )  # fmt: skip
+    text = split_text(bytes(torch.randint(0, 255, (6000,)).tolist()), "<random>", 32)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(step):
+        if step == 3:
+            raise Stopped
+
+    straight = loop.train(config, tmp_path / "a", text=text, progress=False)
+    with pytest.raises(Stopped):
+        loop.train(config, tmp_path / "b", text=text, progress=False, save_every=2, after_step=stop)
+    resumed = loop.train(config, tmp_path / "b", text=text, progress=False)
+    for name, value in straight.params.items():
+        assert torch.equal(value, resumed.params[name]), name
+    assert not torch.equal(straight.params["attention.seqpe.token"],
+                           straight.program.init_params(seed)["attention.seqpe.token"])
