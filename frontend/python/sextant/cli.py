@@ -1,4 +1,4 @@
-"""The command line: ``sextant train | eval | report | encodings | demo``.
+"""The command line: ``sextant train | eval | tables | report | encodings | demo``.
 
 Exit codes: 0 done, 1 failed (a line on stderr says why), 2 wrong arguments, 130 and
 143 interrupted by ctrl-C and SIGTERM (the checkpoint is usable).
@@ -104,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_train(commands)
     _add_eval(commands)
+    _add_tables(commands)
     _add_report(commands)
     _add_encodings(commands)
     _add_demo(commands)
@@ -285,6 +286,11 @@ def _add_eval(commands) -> None:
         help="another value of an encoding's option than in the training, such as "
         "rope.base=500000.0, or dape.fire.threshold=16 of a host; may be given several times",
     )
+    parser.add_argument(
+        "--tables",
+        metavar="FILE",
+        help="take what encodings make of positions from a file of sextant tables",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_eval)
 
@@ -301,6 +307,7 @@ def _eval(options) -> None:
             last=options.last,
             target=options.target,
             settings=options.settings,
+            tables=options.tables,
             progress=not options.quiet,
         )
         for note in result.notes:
@@ -312,6 +319,33 @@ def _eval(options) -> None:
         ):
             numbers = "  ".join(f"{m}x {loss:.3f}" for m, loss in losses.items())
             print(f"  {label}: {numbers}")
+
+
+# tables ---------------------------------------------------------------------
+
+
+def _add_tables(commands) -> None:
+    parser = commands.add_parser(
+        "tables",
+        help="write what a run's encodings make of positions alone",
+        description="Writes what functions of encodings make of the positions 0, 1, ... and "
+        "of trained parameters alone, for each layer where layers differ, for evaluations "
+        "that take it instead of making it (sextant eval RUN --tables FILE).",
+    )
+    parser.add_argument("folder", help="a run")
+    parser.add_argument("--length", type=int, required=True, help="number of positions")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the file (default: tables.safetensors in the run)"
+    )
+    parser.add_argument("--target", help="what kernels are compiled for")
+    parser.set_defaults(run=_tables)
+
+
+def _tables(options) -> None:
+    from .training.runs import write_run_tables
+
+    path = write_run_tables(options.folder, options.length, options.output, options.target)
+    print(f"tables: {path}; evaluate with: sextant eval {options.folder} --tables {path}")
 
 
 # report ---------------------------------------------------------------------

@@ -7,7 +7,7 @@ known by name here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from .. import backend, definitions
@@ -148,6 +148,29 @@ class Around:
             return []
         return [Input(f"random.{n}", (), "i64", random=n) for n in ("seed", "step")]
 
+    def of_positions(self) -> list[ModelFunction]:
+        """The functions of an evaluation whose results follow from positions and parameters
+        alone, and are changed by no other."""
+        left = {name for name, _ in self.signature.inputs}
+        left |= {r.name for f in self.functions for r in f.results}
+        found = []
+        for function in (*self.of(INITIAL_STATE), *self.of(PRODUCE)):
+            results = {r.name for r in function.results}
+            named = {a.name for a in function.arguments if a.kind == "named"}
+            kinds = {a.kind for a in function.arguments} - {"positions", "named"}
+            if not (kinds or named & left or results & set(self._changing)):
+                found.append(function)
+                left -= results
+        return found
+
+    def tables(self) -> dict[str, tuple[ModelFunction, Role]]:
+        """What those functions make for attention and for other functions of an
+        evaluation, by name."""
+        fixed = self.of_positions()
+        others = [f for f in self.functions if f not in fixed and f.name != AUXILIARY_LOSS]
+        used = self.signature.filled | {name for f in others for name in f.named()}
+        return {r.name: (f, r) for f in fixed for r in f.results if r.name in used}
+
     def varies(self, function: ModelFunction, of_layer: Callable[[str], bool]) -> bool:
         """Whether what a function sees is another in each layer. ``of_layer`` says so of
         parameters and positions."""
@@ -166,8 +189,10 @@ class Around:
 class Calls:
     """The calls that are printed into one function of a model.
 
-    ``first``: the prefix of the first layer. ``lookup``: the value of a parameter, an input or the positions by name and layer
-    prefix. ``of_layer``: whether such a value is another in each layer.
+    ``first``: the prefix of the first layer. ``lookup``: the value of a parameter, an
+    input or the positions by name and layer prefix. ``of_layer``: whether such a value is
+    another in each layer. ``left_out``: functions that are not called; what they would
+    make is looked up.
     """
 
     def __init__(
@@ -177,9 +202,11 @@ class Calls:
         first: str,
         lookup: Callable[[str, str], Value],
         of_layer: Callable[[str], bool],
+        left_out: Collection[ModelFunction] = (),
     ):
         self.around = around
         self.f = f
+        self.left_out = left_out
         self.first = first
         self.lookup = lookup
         self.of_layer = of_layer
@@ -194,7 +221,7 @@ class Calls:
         those that the model has there, by role, and weighted states by name."""
         is_first = name == INITIAL_STATE or prefix == self.first
         for function in self.around.of(name):
-            if function.symbol in self._done:
+            if function.symbol in self._done or function in self.left_out:
                 continue
             if not self.around.acts(function.instance, is_first):
                 continue
@@ -220,12 +247,16 @@ class Calls:
         its keys."""
         names = self.around.values(prefix == self.first)
         for name in names:
-            if (count := self.known[name].shape[1]) != heads:
+            if (count := self.made(name, prefix).shape[1]) != heads:
                 raise ValueError(
                     f'the state "{name}" has {count} heads, but keys and values of this model '
                     f"have {heads}: it does not go with grouped queries (kv_heads)"
                 )
-        return [self.known[name] for name in names]
+        return [self.made(name, prefix) for name in names]
+
+    def made(self, name: str, prefix: str) -> Value:
+        """What functions made by a name, or what stands for it."""
+        return self.known[name] if name in self.known else self.lookup(name, prefix)
 
     def weighted(self, prefix: str, outputs: Iterable[Value]) -> dict[str, Value]:
         """What the attention of a layer made of them, as a call takes it."""

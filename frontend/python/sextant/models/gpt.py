@@ -29,7 +29,7 @@ from .. import definitions
 from ..definitions import EncodingLike
 from ..errors import nearest
 from . import around
-from .around import Around, Calls
+from .around import Around, Calls, ModelFunction
 from .groups import Group, arrange
 from .places import (
     ATTENTION,
@@ -169,7 +169,7 @@ class Config:
 
 def build(config: Config) -> str:
     """The text of the model."""
-    return _Model(config).text()
+    return Builder(config).text()
 
 
 def build_rows(config: Config) -> str:
@@ -177,7 +177,7 @@ def build_rows(config: Config) -> str:
     layers.0.key, layers.1.query, ...``: what enters each layer's attention, [batch,
     heads, length, head dim], before its encodings act. Parameters are those of
     `build`."""
-    return _Model(config).rows_text()
+    return Builder(config).rows_text()
 
 
 def gpt(**settings) -> str:
@@ -185,7 +185,7 @@ def gpt(**settings) -> str:
     return build(Config(**settings))
 
 
-class _Model:
+class Builder:
     """A model that is being printed."""
 
     def __init__(self, config: Config):
@@ -207,6 +207,8 @@ class _Model:
         # functions of encodings.
         self.rows: dict[str, tuple[Value, Value]] = {}
         self.calls: Calls
+        # Functions that are not called, for what they make is given.
+        self.left_out: list[ModelFunction] = []
         self._declare()
 
     # ---- parameters ---------------------------------------------------------
@@ -312,6 +314,12 @@ class _Model:
         parts += [self._loss(attributes), self._token_losses(), self._logits()]
         return f"module {{\n{''.join(parts)}}}\n"
 
+    def module(self, *functions: str) -> str:
+        """The text of a module of functions that are not for training."""
+        parts = [self.definitions, self.around.declarations(with_loss=False)]
+        parts += [*(p.text() for p in self.parameters.values()), *functions]
+        return f"module {{\n{''.join(parts)}}}\n"
+
     def rows_text(self) -> str:
         f = self._function("rows", ("tokens",))
         self._forward(f)
@@ -320,9 +328,7 @@ class _Model:
             for layer, pair in self.rows.items()
             for name, value in zip(("query", "key"), pair)
         ]
-        parts = [self.definitions, self.around.declarations(with_loss=False)]
-        parts += [*(p.text() for p in self.parameters.values()), f.text(named)]
-        return f"module {{\n{''.join(parts)}}}\n"
+        return self.module(f.text(named))
 
     def _positions(self, where: str) -> str | None:
         """Name of the positions that the embedding or a layer has."""
@@ -350,21 +356,25 @@ class _Model:
             drawn = self.around.random_inputs()
             given |= {i.name: i for i in [*self.around.inputs(with_loss=True), *drawn]}
         f = Function(name, [*tokens, *given.values()], list(self.parameters.values()))
+        self._begin_calls(f)
+        return f
+
+    def _begin_calls(self, f: Function) -> None:
         self.calls = Calls(
             self.around,
             f,
             "layers.0",
             lambda name, prefix: f[self._argument(name, prefix)],
             self._of_layer,
+            self.left_out,
         )
-        return f
 
     def _argument(self, name: str, prefix: str) -> str:
         """The argument that a function of an encoding sees as ``name`` in a layer."""
         if name == "positions":
             return self._positions(prefix) or "positions"
         owned = (f"{prefix}.attention.{name}", f"attention.{name}")
-        found = next((n for n in owned if n in self.parameters), name)
+        found = next((n for n in owned if n in self.parameters or n in self.given), name)
         if found == name and self._of_layer(name):
             raise ValueError(
                 f'parameter "{name}" is one for each layer, but a function that is called before '
@@ -450,7 +460,7 @@ class _Model:
         uses = placed.uses if placed else ()
         names = self.operands.get(f"{prefix}.{ATTENTION}", [])
         at = self._positions(prefix)
-        params = [self.calls.known[n] if n in self.calls.known else f[n] for n in names]
+        params = [self.calls.made(n, prefix) for n in names]
         values = [v, *self.calls.values(prefix, c.key_heads)]
         out, *states = f.attention(q, k, values, uses, params, f[at] if at else None)
         merged = f.reshape(f.transpose(out, 1, 2), (None, None, c.heads * c.head_dim), sizes)

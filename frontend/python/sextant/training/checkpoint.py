@@ -62,7 +62,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     """Reads and checks a checkpoint; damage is a `CheckpointError`."""
     path = Path(path)
     try:
-        _check_length(path)
+        check_length(path)
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}
@@ -84,7 +84,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     return Checkpoint(tensors, metadata)
 
 
-def _check_length(path: Path) -> None:
+def check_length(path: Path) -> None:
     """A file that ends before its header says is damaged; the library maps files
     and would report some cases late."""
     size = path.stat().st_size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from .. import definitions
@@ -9,6 +11,7 @@ from ..errors import RunError
 from ..memory import gibibytes, memory_limit
 from ..models.gpt import IGNORED, Config, build, build_rows
 from ..models.groups import Group
+from ..models.tables import build_with_tables
 from ..program import Program, compile
 from ..random_positions import random_positions
 from ..uses import parse_use
@@ -120,6 +123,10 @@ class Model:
         extents = {"query": config.length, "batch": config.batch}
         self.samplers = samplers(uses_of(config), extents)
         self.shift = Shift(config) if config.shift else None
+        # What gives losses of an evaluation, and the tensors of tables of positions that
+        # it takes for so many tokens.
+        self.evaluator = self.program
+        self.tables: Callable[[int], dict[str, torch.Tensor]] = lambda length: {}
         self.params = self.program.init_params(config.seed)
         self.state = {}
         for name in self.program.arguments("train_step"):
@@ -160,18 +167,26 @@ class Model:
             known["positions"] = self.shift.positions(step)
         known |= self.inputs(self.program, "train_step", step)
         known |= {"random.seed": torch.tensor(self.config.seed), "random.step": torch.tensor(step)}
-        return float(self._run("train_step", known)[0])
+        return float(self._run(self.program, "train_step", known)[0])
 
     def token_losses(
         self, tokens: torch.Tensor, labels: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Losses (batch, length) in nats per byte, and which of them count, which is all of
         them unless an encoding's tensors say otherwise; the others are 0."""
-        given, counted = self.make_given(self.program, "token_losses", tokens, 0)
+        program, length = self.evaluator, tokens.shape[1]
+        given, counted = self.make_given(program, "token_losses", tokens, 0)
         known = {"tokens": tokens, "labels": labels.masked_fill(~counted, IGNORED), **given}
-        known |= self._positions(self.program, "token_losses", tokens.shape[1], self.evaluation)
-        known |= self.inputs(self.program, "token_losses", 0)
-        return self._run("token_losses", known)[0], counted
+        known |= self._positions(program, "token_losses", length, self.evaluation)
+        known |= self.inputs(program, "token_losses", 0) | self.tables(length)
+        return self._run(program, "token_losses", known)[0], counted
+
+    def take_tables(self, tables: Callable[[int], dict[str, torch.Tensor]]) -> None:
+        """From now on evaluations take tables of positions, by their length, and do not
+        make them."""
+        text = build_with_tables(self.shape)
+        self.evaluator = compile(text, target=self.config.target, file="<gpt>")
+        self.tables = tables
 
     def attention_rows(
         self, tokens: torch.Tensor
@@ -226,12 +241,12 @@ class Model:
                 all_counted &= counted
         return tensors, all_counted
 
-    def _run(self, function: str, known: dict[str, torch.Tensor]):
+    def _run(self, program: Program, function: str, known: dict[str, torch.Tensor]):
         inputs = [
             known[name] if name in known else self.params[name]
-            for name in self.program.arguments(function)
+            for name in program.arguments(function)
         ]
-        return self.program.run(function, inputs)
+        return program.run(function, inputs)
 
     def encoding_params(self, layer: int) -> dict[str, torch.Tensor]:
         """Parameters of a layer's encodings by public name, as `sextant.attention`

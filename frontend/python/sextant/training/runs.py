@@ -22,6 +22,8 @@ from .evaluate import LAST, MULTIPLES, evaluate
 from .given import hides_given
 from .model import Model, uses_of
 from .state import Run, open_run
+from .tables import FILE as TABLES
+from .tables import TablesError, make_tables, read_tables, write_tables
 
 
 def evaluate_run(
@@ -31,13 +33,20 @@ def evaluate_run(
     last: int = LAST,
     target: str | None = None,
     settings: Sequence[str] = (),
+    tables: str | Path | None = None,
     progress: bool = True,
 ) -> RunResult:
     """Evaluates the checkpoint of ``folder`` and writes ``evaluation.json``, with other
     values of encodings' options if ``settings`` name some, as ``expe.scaled=0.5`` does.
+    ``tables``: a file of `write_tables`, whose rows are taken instead of made.
     The result has the encodings as they were evaluated; its notes say what is not as
     it was in the training."""
     folder = Path(folder)
+    if tables is not None and settings:
+        raise TablesError(
+            f"{tables} holds tables of the run as it was trained, not with "
+            f"{', '.join(settings)}: take one of --tables and --set"
+        )
     with open_run(folder, target, settings) as (model, run):
         config, text = replace(model.config, target=run.config.target), run.held_out()
         longest = max(multiples) * config.length
@@ -46,6 +55,8 @@ def evaluate_run(
                 f"the validation text has {len(text.validation)} bytes; {max(multiples)} x "
                 f"{config.length} tokens need {longest + 1}"
             )
+        if tables is not None:
+            model.take_tables(read_tables(tables, run, longest).rows)
         all_tokens, last_tokens = evaluate(
             model, text, multiples=multiples, last=last, progress=progress
         )
@@ -63,6 +74,17 @@ def evaluate_run(
         )
     write_evaluation(folder, result)
     return result
+
+
+def write_run_tables(
+    folder: str | Path, length: int, path: str | Path | None = None, target: str | None = None
+) -> Path:
+    """Writes the tables of a run at a length, and gives their file, by default one in
+    the run's folder."""
+    found = Path(path) if path else Path(folder) / TABLES
+    with open_run(folder, target) as (model, run):
+        write_tables(found, make_tables(model, run, length))
+    return found
 
 
 def _biases(model: Model) -> list[list[list[float]]]:
