@@ -111,7 +111,7 @@ def test_passes_of_pivots_have_every_position_once(size, seed):
 
 def test_pivots_of_a_step_are_those_of_the_pass(seed):
     for step in (1, 7):
-        got = draw(CONTRASTIVE, seed, step, **IMAGE)["pivots"]
+        got = draw(CONTRASTIVE, seed, step, **IMAGE)["pivots_at"]
         space = space_of(**IMAGE)
         want = [space.coordinates(p) for p in module.pivots(space, 2500, seed, step)]
         assert got.tolist() == want
@@ -166,7 +166,7 @@ def test_local_windows_begin_anywhere(options, window, seed):
     """A row of candidates is local if it fits into a window; of others hardly one does."""
     options = OPTIONS | options
     steps = range(1, 2 + 100_000 // (options["pivots"] * options["candidates"]))
-    rows = torch.cat([draw(CONTRASTIVE, seed, s, **options)["candidates"] for s in steps])
+    rows = torch.cat([draw(CONTRASTIVE, seed, s, **options)["candidates_at"] for s in steps])
     span = (rows.amax(1) - rows.amin(1)).amax(-1)
     local, others = rows[span < window], rows[span >= window]
     probability, *_ = STATED[options["sampling"]]
