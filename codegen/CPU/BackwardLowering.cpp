@@ -123,6 +123,7 @@ private:
   PartialSum makeSum(Value parts, Value heads, ArrayRef<Value> sizes,
                      Type element, bool zero, int64_t last = 0);
   PartialSum makeHoistSum(const Hoisted &hoisted);
+  Value getQueryShift();
   PartialSum makeRowSum(const Hoisted &hoisted, Value rows);
   Value getRowParamGradient(unsigned number);
   PartialSum makeKeyProductSum(const RowProducts &products);
@@ -239,14 +240,17 @@ static bool isReadByRow(const KernelPlan &plan, BlockArgument param) {
       return false;
     auto isIndexedBy = [&](auto isIndex) {
       return llvm::any_of(read.getIndices(), [&](Value index) {
-        Operation *op = index.getDefiningOp();
-        return op && isIndex(op);
+        return index.getDefiningOp() && isIndex(index);
       });
     };
-    return isIndexedBy([](Operation *op) {
-             return isa<pos::IndexOp, pos::TensorRowOp>(op);
+    return isIndexedBy([](Value index) {
+             return isa<pos::IndexOp, pos::TensorRowOp>(
+                        index.getDefiningOp()) ||
+                    isIndexOfRow(index);
            }) &&
-           isIndexedBy([](Operation *op) { return isa<pos::LaneOp>(op); });
+           isIndexedBy([](Value index) {
+             return isa<pos::LaneOp>(index.getDefiningOp());
+           });
   });
 }
 
@@ -265,17 +269,30 @@ Value BackwardLowering::getRowParamGradient(unsigned number) {
   return gradient;
 }
 
+/// From the number of a query to its index.
+Value BackwardLowering::getQueryShift() {
+  Value shift = sizes.create<arith::SubIOp>(lowering.getDim(op.getKey(), 2),
+                                            lowering.getDim(op.getQuery(), 2));
+  if (Value tail = op.getQueryTail())
+    shift = sizes.create<arith::SubIOp>(shift, lowering.getDim(tail, 0));
+  return shift;
+}
+
 /// Of the gradient of a table over rows and lanes: heads are those of the
-/// operand. A parameter that is the table and has as many elements as the batch
-/// takes the gradients itself.
+/// operand. A parameter that is the table takes the gradients itself: of keys
+/// where it has as many elements as the batch, of queries unless those before
+/// the first key share its first row.
 PartialSum BackwardLowering::makeRowSum(const Hoisted &hoisted, Value rows) {
   bool isQuery = hoisted.operand == pos::RowOperand::query;
   Value batch = lowering.getDim(op.getQuery(), 0), whole;
   if (hoisted.param && hoisted.perBatch && hoisted.perHead)
     whole = getRowParamGradient(*hoisted.param);
   if (whole) {
-    Value shares =
-        sizes.create<arith::SubIOp>(batch, lowering.getDim(whole, 0));
+    Value shares = sizes.constant(0);
+    if (!isQuery)
+      shares = sizes.create<arith::SubIOp>(batch, lowering.getDim(whole, 0));
+    else if (hoisted.isAtIndex)
+      shares = sizes.create<arith::SubIOp>(shares, getQueryShift());
     shares = sizes.max(sizes.min(shares, sizes.constant(1)), sizes.constant(0));
     batch = sizes.mul(batch, shares);
   }
@@ -645,6 +662,8 @@ void BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
     sums.adds = target && getElementTypeOrSelf(target.getType()) == f32;
     if (!sums.adds)
       target = gradient = lowering.allocate(shape.type, shape.sizes);
+    else if (hoisted.isAtIndex && hoisted.operand == pos::RowOperand::query)
+      sums.shift = getQueryShift();
     launchTableRowSums(lowering, suffix, hoisted, sums, target);
   }
   launchHoistPullbacks(lowering, tables, gradients, paramGradients);

@@ -291,7 +291,10 @@ static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
       entry.extent = vector.getDimSize(0);
     if (entry.wantsGradient)
       wanted.insert(hoist);
-    entry.param = findTableParam(entry, sites);
+    if (std::optional<TableParam> table = findTableParam(entry, sites)) {
+      entry.param = table->number;
+      entry.isAtIndex = table->isAtIndex;
+    }
     for (RowOperand operand : users.lookup(hoist)) {
       entry.operand = operand;
       plan.hoisted.push_back(entry);

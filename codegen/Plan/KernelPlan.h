@@ -31,6 +31,10 @@ struct Hoisted {
   /// element, which then needs no table: the element of the batch counts modulo
   /// B'. None of other values.
   std::optional<unsigned> param = std::nullopt;
+  /// Whether a row map reads that parameter's row at the index of its own row,
+  /// or row 0 where that is negative, and not the row of its number: then
+  /// queries count from the end of the keys.
+  bool isAtIndex = false;
 };
 
 /// A row map with its lanes resolved (C6).

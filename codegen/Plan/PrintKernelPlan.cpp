@@ -123,7 +123,8 @@ void PlanPrinter::printHoisted(size_t number, const Hoisted &hoisted) {
          << pos::stringifyRowOperand(hoisted.operand) << ", "
          << getShares(hoisted.perBatch, hoisted.perHead);
   if (hoisted.param)
-    stream << ", parameter " << *hoisted.param << " in place";
+    stream << ", parameter " << *hoisted.param << " in place"
+           << (hoisted.isAtIndex ? " at the index" : "");
   stream << (hoisted.wantsGradient ? ", gradient\n" : "\n");
 }
 

@@ -1,14 +1,23 @@
 //===- RowLaneTables.cpp - Values over rows and lanes ---------------------===//
 
 #include "codegen/Plan/RowLaneTables.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-std::optional<unsigned> codegen::findTableParam(const Hoisted &entry,
-                                                Block &sites) {
+bool codegen::isIndexOfRow(Value index) {
+  auto clipped = index.getDefiningOp<arith::MaxSIOp>();
+  if (!clipped || !matchPattern(clipped.getRhs(), m_Zero()))
+    return false;
+  auto own = clipped.getLhs().getDefiningOp<pos::IndexOp>();
+  return own && own.getSide() == pos::Side::self;
+}
+
+std::optional<TableParam> codegen::findTableParam(const Hoisted &entry,
+                                                  Block &sites) {
   pos::HoistOp hoist = entry.op;
   if (entry.form != HoistForm::RowLaneTable ||
       llvm::any_of(hoist->getUsers(), [](Operation *user) {
@@ -33,9 +42,12 @@ std::optional<unsigned> codegen::findTableParam(const Hoisted &entry,
   bool isWhole =
       isOf(indices[0], entry.perBatch, llvm::IsaPred<pos::BatchOp>) &&
       isOf(indices[1], entry.perHead, llvm::IsaPred<pos::HeadOp>) &&
-      isOf(indices[2], true, llvm::IsaPred<pos::TensorRowOp>) &&
       isOf(indices[3], true, llvm::IsaPred<pos::LaneOp>);
-  return isWhole ? std::optional(param.getArgNumber()) : std::nullopt;
+  bool isAtIndex = isIndexOfRow(indices[2]);
+  if (!isWhole ||
+      !(isAtIndex || isOf(indices[2], true, llvm::IsaPred<pos::TensorRowOp>)))
+    return std::nullopt;
+  return TableParam{param.getArgNumber(), isAtIndex};
 }
 
 /// Whether these are the row maps of an operand: of attention, or of what rows

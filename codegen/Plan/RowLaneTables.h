@@ -14,10 +14,20 @@
 
 namespace sextant::codegen {
 
+/// A parameter that is the table of a value.
+struct TableParam {
+  unsigned number = 0;
+  bool isAtIndex = false; ///< as in Hoisted
+};
+
 /// The parameter that is the table of a value over rows and lanes: the value is
 /// its element at batch, head, row and lane, and only sites use it.
-std::optional<unsigned> findTableParam(const Hoisted &entry,
-                                       mlir::Block &sites);
+std::optional<TableParam> findTableParam(const Hoisted &entry,
+                                         mlir::Block &sites);
+
+/// Whether an index of a parameter is the index of the row at hand, or 0 where
+/// that is negative: only the queries before the first key share a row.
+bool isIndexOfRow(mlir::Value index);
 
 /// Columns of the table of a RowLaneTable: groups of lanes that the row maps
 /// run over, or columns that are made of it.

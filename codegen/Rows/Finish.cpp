@@ -35,12 +35,27 @@ struct FinishLaunch {
 
   /// Lanes of the operand, which the first part of a row is.
   int64_t getDim() const { return shape.headParts.get().front().dim; }
+  Index getSharedElements(KernelBuilder &kernel,
+                          ArgumentBlock &arguments) const;
   void sumRow(KernelBuilder &kernel, ArgumentBlock &arguments, Value from,
               Value to) const;
   void emitRow(KernelBuilder &kernel, ArgumentBlock &arguments, RowPoint &point,
                Index query, Value scratch) const;
 };
 } // namespace
+
+/// How many elements of the batch do not share rows of a gradient that items
+/// add to: an item goes through all those whose numbers are equal modulo it.
+Index FinishLaunch::getSharedElements(KernelBuilder &kernel,
+                                      ArgumentBlock &arguments) const {
+  std::optional<Index> elements;
+  for (const PartialSum &gradient : rowGradients)
+    if (std::optional<Index> own = gradient.getElements(arguments))
+      elements = elements
+                     ? kernel.select(kernel.equal(*elements, *own), *own, 1)
+                     : *own;
+  return elements ? *elements : arguments.getSize(target, 0);
+}
 
 /// Adds the partial sums of a row up in the order of the chunks.
 void FinishLaunch::sumRow(KernelBuilder &kernel, ArgumentBlock &arguments,
@@ -118,7 +133,7 @@ Value codegen::launchFinish(const Lowering &lowering,
   }
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return ItemSpace(kernel,
-                     {arguments.getSize(finish.target, 0),
+                     {finish.getSharedElements(kernel, arguments),
                       arguments.getSize(finish.target, 1),
                       {arguments.getSize(finish.target, 2), rowsPerItem}});
   };
@@ -130,11 +145,17 @@ Value codegen::launchFinish(const Lowering &lowering,
     GradientRowPoint point(kernel, arguments, lowering.plan, finish.sites,
                            pos::RowOperand::query, finish.rowGradients,
                            /*isPartial=*/true);
+    // The batch outside the rows: gradients of a table are summed in its order.
     items.forEach([&](const Item &item) {
-      point.enterHead(item[0], item[1]);
-      kernel.loop(item[2], item.end(2), 1, [&](Value query) {
-        finish.emitRow(kernel, arguments, point, query, scratch);
-      });
+      Index last = item.end(2);
+      kernel.loop(item[0], arguments.getSize(finish.target, 0),
+                  finish.getSharedElements(kernel, arguments),
+                  [&](Value batch) {
+                    point.enterHead(batch, item[1]);
+                    kernel.loop(item[2], last, 1, [&](Value query) {
+                      finish.emitRow(kernel, arguments, point, query, scratch);
+                    });
+                  });
     });
   };
   operands.launch(lowering, "finish", {items, scratchBytes, run});

@@ -5,8 +5,9 @@
 // order, so that results do not depend on the number of threads.
 //
 // Where a parameter is the table whose gradient is summed (RowLaneTables.h) and
-// has one element per element of the batch, items add to separate elements: the
-// sums are then the parameter's gradient, and the tensor has a batch of 0.
+// items add to separate rows of it, the sums are the parameter's gradient, and
+// the tensor has a batch of 0: where the parameter has one element per element
+// of the batch, or where an item goes through all that share one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,9 +30,12 @@ struct PartialSum {
     if (whole)
       wholeOperand = operands.write(whole);
   }
-  /// The address of the sums of a row of a table, [1, B, H, rows, lanes].
+  /// The address of the sums of a row of a table, [1, B, H, rows, lanes]; row
+  /// `wholeRow` of the parameter's gradient, if that takes them.
   mlir::Value getRow(KernelBuilder &kernel, ArgumentBlock &arguments,
-                     llvm::ArrayRef<Index> place) const;
+                     Index batch, Index head, Index row, Index wholeRow) const;
+  /// Elements of the batch of the parameter's gradient, if it may be that.
+  std::optional<Index> getElements(ArgumentBlock &arguments) const;
   explicit operator bool() const { return operand.has_value(); }
   unsigned operator*() const { return *operand; }
 

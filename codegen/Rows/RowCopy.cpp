@@ -27,6 +27,12 @@ Value RowPoint::coord(OpBuilder &, pos::Side, int64_t axis) {
 
 Value RowPoint::lane(OpBuilder &) { return kernel.lanes(group); }
 
+Index RowPoint::getTableRow(const Hoisted &hoisted) const {
+  if (!hoisted.isAtIndex)
+    return row;
+  return kernel.max(headPlace.toIndex(getSide(), row), 0);
+}
+
 Value RowPoint::loadHoisted(const Hoisted &hoisted, unsigned table,
                             Value headStart) {
   Type type = tables.getStoredType(hoisted);
@@ -37,7 +43,8 @@ Value RowPoint::loadHoisted(const Hoisted &hoisted, unsigned table,
   assert(hoisted.form == HoistForm::RowLaneTable &&
          "a row map uses no value of this form");
   Value start = kernel.advance(
-      headStart, {kernel.mul(row, arguments.getStride(table, 2))}, type);
+      headStart,
+      {kernel.mul(getTableRow(hoisted), arguments.getStride(table, 2))}, type);
   if (!hoisted.axes.contains(pos::Axis::lane))
     return tables.load(hoisted, start, std::nullopt);
   int64_t count =

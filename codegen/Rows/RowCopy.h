@@ -33,6 +33,10 @@ protected:
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
                           mlir::Value row) override;
 
+  /// The row of the table of a value over rows: that of the operand, or that of
+  /// its index.
+  Index getTableRow(const Hoisted &hoisted) const;
+
   Index row = 0;
   int64_t group = 0;
 

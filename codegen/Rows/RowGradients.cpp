@@ -17,11 +17,12 @@ void GradientRowPoint::addToHoisted(OpBuilder &, pos::HoistOp hoist,
   const Hoisted *hoisted = plan.find(hoist, operand);
   size_t number = hoisted - plan.hoisted.data();
   Value start =
-      isPartial ? gradients[number].getRow(
-                      kernel, arguments, {headPlace.batch, headPlace.head, row})
-                : arguments.getAddress(
-                      *gradients[number],
-                      {hoisted->perBatch ? headPlace.batch : Index(0), 0, row});
+      isPartial
+          ? gradients[number].getRow(kernel, arguments, headPlace.batch,
+                                     headPlace.head, row, getTableRow(*hoisted))
+          : arguments.getAddress(
+                *gradients[number],
+                {hoisted->perBatch ? headPlace.batch : Index(0), 0, row});
   if (!hoisted->axes.contains(pos::Axis::lane)) {
     Value sum = kernel.sumLanes(kernel.broadcast(cotangent));
     kernel.store(kernel.addF(kernel.loadF32(start), sum), start);

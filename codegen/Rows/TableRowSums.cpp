@@ -22,8 +22,10 @@ struct TableRowSum {
   const Hoisted &hoisted;
   const TableRowSums &sums;
   unsigned source = 0, target = 0, rows = 0;
+  std::optional<unsigned> shift = std::nullopt;
 
   ItemSpace getItems(KernelBuilder &kernel, ArgumentBlock &arguments) const;
+  Index getFirstRow(KernelBuilder &kernel, ArgumentBlock &arguments) const;
   void emitRow(KernelBuilder &kernel, ArgumentBlock &arguments,
                ArrayRef<Index> place) const;
 
@@ -70,8 +72,17 @@ Values TableRowSum::addRow(KernelBuilder &kernel, ArgumentBlock &arguments,
   return next;
 }
 
-/// Vectors [low, high) of a row of the table (batch, head, row) at once: a row
-/// of the partial sums is read as one stream.
+/// The last of the rows of the partial sums that are all of row 0 of the table.
+Index TableRowSum::getFirstRow(KernelBuilder &kernel,
+                               ArgumentBlock &arguments) const {
+  if (!shift)
+    return 0;
+  Index before = kernel.max(kernel.sub(0, arguments.getScalar(*shift)), 0);
+  return kernel.min(before, kernel.sub(arguments.getScalar(rows), 1));
+}
+
+/// Vectors [low, high) of the sum of a row (batch, head, row of the partial
+/// sums) at once: a row of the partial sums is read as one stream.
 Values TableRowSum::sumVectors(KernelBuilder &kernel, ArgumentBlock &arguments,
                                ArrayRef<Index> place, int64_t low,
                                int64_t high) const {
@@ -85,18 +96,28 @@ Values TableRowSum::sumVectors(KernelBuilder &kernel, ArgumentBlock &arguments,
   }
   auto add = [&](ValueRange at, ValueRange added) -> Values {
     Index batch = kernel.add(place[0], kernel.mul(at[0], step));
+    Index row = shift ? Index(at[3]) : place[2];
     Value from = arguments.getAddress(
-        source, {at[2], batch, kernel.add(place[1], at[1]), place[2]});
+        source, {at[2], batch, kernel.add(place[1], at[1]), row});
     return addRow(kernel, arguments, from, low, added);
   };
-  return kernel.nest(
-      {{0, batches}, {0, heads}, {0, arguments.getSize(source, 0)}},
-      Values(high - low, kernel.zero(kernel.vf64)), add);
+  SmallVector<KernelBuilder::Range> ranges{
+      {0, batches}, {0, heads}, {0, arguments.getSize(source, 0)}};
+  if (shift) {
+    // Rows before the first one of the table are of that, too.
+    Value isFirst = kernel.equal(place[2], getFirstRow(kernel, arguments));
+    ranges.push_back(
+        {kernel.select(isFirst, 0, place[2]), kernel.add(place[2], 1)});
+  }
+  return kernel.nest(ranges, Values(high - low, kernel.zero(kernel.vf64)), add);
 }
 
 void TableRowSum::emitRow(KernelBuilder &kernel, ArgumentBlock &arguments,
                           ArrayRef<Index> place) const {
-  Value to = arguments.getAddress(target, place);
+  Index row = place[2];
+  if (shift)
+    row = kernel.max(kernel.add(row, arguments.getScalar(*shift)), 0);
+  Value to = arguments.getAddress(target, {place[0], place[1], row});
   int64_t width = kernel.width(), columns = 0;
   for (const RowPart &part : sums.parts)
     columns = std::max(columns, part.dim);
@@ -126,13 +147,16 @@ void codegen::launchTableRowSums(const Lowering &lowering, StringRef suffix,
   sum.source = operands.read(sums.partials);
   sum.target = operands.write(target);
   sum.rows = operands.scalar(sums.rows);
+  if (sums.shift)
+    sum.shift = operands.scalar(sums.shift);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return sum.getItems(kernel, arguments);
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &all, Value) {
     all.forEach([&](const Item &item) {
-      kernel.loop(item[2], item.end(2), 1, [&](Value row) {
+      Index first = kernel.max(item[2], sum.getFirstRow(kernel, arguments));
+      kernel.loop(first, item.end(2), 1, [&](Value row) {
         sum.emitRow(kernel, arguments, {item[0], item[1], row});
       });
     });

@@ -23,6 +23,9 @@ struct TableRowSums {
   llvm::SmallVector<RowPart> parts;
   double factor = 1.0; ///< of the sum
   bool adds = false;   ///< to what the target holds
+  /// Added to the number of a row of `partials` it is that of the target's row;
+  /// what is below 0 is of row 0. Null: they are the same.
+  mlir::Value shift = {};
 };
 
 /// `target` is the gradient of the table, [B', H', L, columns], or that of the

@@ -175,18 +175,40 @@ static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
 // Filling
 //===----------------------------------------------------------------------===//
 
+/// The rows that queries of an attention read at their indices: as many as
+/// there are up to the last query's, and one for any query before them.
+static Value countRowsAtIndex(const Lowering &lowering) {
+  OpBuilder &builder = lowering.builder;
+  Location loc = lowering.getLoc();
+  OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
+  Value rows = lowering.getDim(owner.key, 2);
+  if (owner.queryTail)
+    rows = arith::SubIOp::create(builder, loc, rows,
+                                 lowering.getDim(owner.queryTail, 0));
+  Value any =
+      arith::MinSIOp::create(builder, loc, lowering.getDim(owner.query, 2),
+                             arith::ConstantIndexOp::create(builder, loc, 1));
+  return arith::MaxSIOp::create(builder, loc, rows, any);
+}
+
 /// The parameter that is the table of a value, of which kernels read without a
 /// look at its sizes: they are checked here.
 static Value useInPlace(const Lowering &lowering, const Hoisted &entry) {
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   Value param = owner.getParamOperands()[*entry.param];
   HoistGradientShape shape = getHoistGradientShape(lowering, entry, {});
-  static constexpr StringLiteral names[] = {"heads", "rows", "lanes"};
+  bool isOfQueries = entry.isAtIndex && entry.operand == RowOperand::query &&
+                     lowering.plan.inputRows.empty();
+  if (isOfQueries)
+    shape.sizes[2] = countRowsAtIndex(lowering);
+  StringRef names[] = {"heads than",
+                       isOfQueries ? "rows than indices of" : "rows than",
+                       "lanes than"};
   for (auto [dim, name] : llvm::enumerate(names))
     exec::CheckOp::create(
         lowering.builder, lowering.getLoc(), shape.sizes[dim + 1],
         exec::Predicate::at_most, lowering.getDim(param, dim + 1),
-        ("a row map reads a parameter that has fewer " + name + " than its " +
+        ("a row map reads a parameter that has fewer " + name + " its " +
          pos::stringifyRowOperand(entry.operand))
             .str());
   return param;

@@ -342,3 +342,46 @@ func.func @in_place(%q: tensor<?x?x?x8xf32>, %e: tensor<?x?x?x?xf32>) {
   }
   return
 }
+
+// Queries may read at their index, not their number, where the rows before the
+// first key read its row; keys alike. At another index a table is made.
+//      CHECK:plan of 'pos.attention':
+// CHECK-NEXT:  rows of query: single, lanes 0 to 8
+// CHECK-NEXT:  rows of key: single, lanes 0 to 8
+// CHECK-NEXT:  hoisted 0: row-lane table over [batch, head, self, lane], f32, of query, per batch and head, parameter 0 in place at the index
+// CHECK-NEXT:  hoisted 1: row-lane table over [batch, head, self, lane], f32, of key, per batch and head, parameter 0 in place at the index
+// CHECK-NEXT:  hoisted 2: row-lane table over [batch, head, self, lane], f32, of query, per batch and head
+// CHECK-NEXT:  hoisted 3: row-lane table over [batch, head, self, lane], f32, of key, per batch and head
+func.func @in_place_at_the_index(%q: tensor<?x?x?x8xf32>, %e: tensor<?x?x?x?xf32>) {
+  %o, %lse, %stats = pos.attention %q, %q, (%q) params(%e : tensor<?x?x?x?xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, tensor<?x?x?x2xf32> {
+  ^bb0(%p: tensor<?x?x?x?xf32>):
+    %a = pos.hoist [batch, head, self, lane] {
+      %b = pos.batch
+      %h = pos.head
+      %i = pos.index self
+      %zero = arith.constant 0 : i32
+      %r = arith.maxsi %i, %zero : i32
+      %l = pos.lane
+      %x = pos.read %p[%b, %h, %r, %l] : tensor<?x?x?x?xf32>
+      pos.yield %x : f32
+    } : f32
+    %c = pos.hoist [batch, head, self, lane] {
+      %b = pos.batch
+      %h = pos.head
+      %i = pos.index self
+      %one = arith.constant 1 : i32
+      %r = arith.maxsi %i, %one : i32
+      %l = pos.lane
+      %x = pos.read %p[%b, %h, %r, %l] : tensor<?x?x?x?xf32>
+      pos.yield %x : f32
+    } : f32
+    pos.rows of [query, key] single {
+    ^bb0(%x: f32):
+      %y = arith.mulf %x, %a : f32
+      %z = arith.addf %y, %c : f32
+      pos.yield %z : f32
+    }
+  }
+  return
+}

@@ -86,3 +86,29 @@ def test_lanes_anyhow_in_memory(target):
         lambda t: t.transpose(1, 2).contiguous().transpose(1, 2),
     ):
         assert all(torch.equal(a, b) for a, b in zip(dense, call(arrange)))
+
+
+@sextant.rows(of=["query", "key"], group="single")
+def placed(x, at, size: P("batch", "heads", "key", "head_dim", given=True)):
+    """Rows of the keys, which queries read at their index."""
+    return x * size[at.batch, at.head, sextant.maximum(at.row, 0), at.lane]
+
+
+@pytest.mark.parametrize("target", targets.DTYPES)
+@pytest.mark.parametrize("lengths", [(1, 1), (63, 65), (33, 300), (300, 33), (140, 1)], ids=str)
+def test_queries_read_rows_at_their_index(target, lengths):
+    """Queries end with the keys; those before the first key share its row, whose gradient
+    is then a sum over items of work (64 queries each)."""
+    dtype = targets.DTYPES[target]
+    queries, keys = lengths
+    rows = [torch.randn(4, 2, n, 24).to(dtype) for n in (queries, keys, keys)]
+    for batches in (1, 2, 4):
+        inputs = Inputs.drawn(*rows, {"placed.size": torch.randn(batches, 2, keys, 24)})
+        compare([placed], inputs, target, dtype, (lengths, batches), rounds_params=True)
+
+
+def test_a_query_without_keys_has_no_row_to_read():
+    """There is no row 0 then: an error, and no read of memory that is not there."""
+    query, nothing = torch.randn(1, 2, 3, 24), torch.randn(1, 2, 0, 24)
+    with pytest.raises(RuntimeError, match="fewer rows than indices of its query"):
+        sextant.attention(query, nothing, nothing, [placed], {"placed.size": nothing})

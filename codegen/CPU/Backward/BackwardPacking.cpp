@@ -245,9 +245,9 @@ void KeyTile::addColumnGradients() {
     kernel.loop(0, at.keyCount, 1, [&](Value number) {
       Value from =
           kernel.advance(rows, {kernel.mul(number, shape.headRow), first});
-      Value to = gradient.getRow(
-          kernel, arguments,
-          {at.batch, at.kvHead, kernel.add(at.firstKey, number)});
+      Index key = kernel.add(at.firstKey, number);
+      Value to = gradient.getRow(kernel, arguments, at.batch, at.kvHead, key,
+                                 /*wholeRow=*/key);
       for (int64_t lane = 0; lane < dim; lane += kernel.width()) {
         int64_t count = std::min<int64_t>(kernel.width(), dim - lane);
         Value sum = kernel.advance(to, {lane});
