@@ -194,8 +194,8 @@ def FormAddends : Pass<"pos-form-addends"> {
     ```mlir
     %p = pos.map_rows %zeros of query_input uses [#pos.use<@place, "place">]
       : tensor<1x?x96xf32> -> tensor<1x?x96xf32>
-    %held = nn.slice %w dim 1 start 0 length 96 : (tensor<768x768xf32>) -> tensor<768x96xf32>
-    %rest = nn.slice %w dim 1 start 96 length 672 : (tensor<768x768xf32>) -> tensor<768x672xf32>
+    %held, %rest = nn.split %w dim 1 into [96, 672]
+      : (tensor<768x768xf32>) -> (tensor<768x96xf32>, tensor<768x672xf32>)
     %kept = nn.slice %x dim 2 start 96 length 672 : (tensor<?x?x768xf32>) -> tensor<?x?x672xf32>
     %a = nn.linear %p, %held bias %b
       : (tensor<1x?x96xf32>, tensor<768x96xf32>, tensor<768xf32>) -> tensor<1x?x768xf32>

@@ -155,13 +155,6 @@ static Value makeRows(OpBuilder &builder, pos::MapRowsOp map,
   return rows.getResult();
 }
 
-static Value slice(OpBuilder &builder, Location loc, Value value, int64_t dim,
-                   int64_t start, int64_t length) {
-  return nn::SliceOp::create(builder, loc, value, Value(), Value(), dim,
-                             builder.getI64IntegerAttr(start),
-                             builder.getI64IntegerAttr(length));
-}
-
 static Value convert(OpBuilder &builder, Value value, Type element) {
   if (!value || typeOf(value).getElementType() == element)
     return value;
@@ -175,15 +168,22 @@ static void shorten(nn::LinearOp product, Value made, Value input,
   OpBuilder builder(product);
   Location loc = product.getLoc();
   Type element = typeOf(input).getElementType(), sumType = getSumType(input);
-  auto columns = [&](int64_t start, int64_t length) {
-    return slice(builder, loc, product.getWeight(), 1, start, length);
-  };
-  Value held = convert(builder, columns(lanes.begin, lanes.count()), sumType);
-  Value bias = convert(builder, product.getBias(), sumType);
-  Value addend = nn::LinearOp::create(builder, loc, made, held, bias);
+  // The gradient of both parts of the matrix is one tensor again.
+  bool isHeldFirst = lanes.begin == 0;
+  int64_t lengths[] = {lanes.count(), lanes.countKept()};
+  if (!isHeldFirst)
+    std::swap(lengths[0], lengths[1]);
+  auto columns =
+      nn::SplitOp::create(builder, loc, product.getWeight(), 1, lengths);
+  Value held = columns.getParts()[isHeldFirst ? 0 : 1];
+  Value rest = columns.getParts()[isHeldFirst ? 1 : 0];
+  Value addend =
+      nn::LinearOp::create(builder, loc, made, convert(builder, held, sumType),
+                           convert(builder, product.getBias(), sumType));
   Value kept =
-      slice(builder, loc, input, 2, lanes.firstKept(), lanes.countKept());
-  Value rest = columns(lanes.firstKept(), lanes.countKept());
+      nn::SliceOp::create(builder, loc, input, Value(), Value(), 2,
+                          builder.getI64IntegerAttr(lanes.firstKept()),
+                          builder.getI64IntegerAttr(lanes.countKept()));
   Value shorter = nn::LinearOp::create(builder, loc, kept, rest, Value());
   Value sum = nn::AddOp::create(builder, loc,
                                 convert(builder, shorter, sumType), addend);

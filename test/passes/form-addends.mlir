@@ -13,14 +13,13 @@
 // CHECK:       %[[P:.+]] = pos.map_rows %[[ZEROS]] of query_input params(%[[S]] : tensor<f32>)
 // CHECK:         pos.rows of [query_input, key_input] single {
 // CHECK-NOT:   pos.map_rows
-// CHECK:       %[[HELD:.+]] = nn.slice %[[WQ]] dim 1 start 0 length 2
-// CHECK:       %[[A:.+]] = nn.linear %[[P]], %[[HELD]] bias %[[B]]
+// CHECK:       %[[COLUMNS:.+]]:2 = nn.split %[[WQ]] dim 1 into [2, 6]
+// CHECK:       %[[A:.+]] = nn.linear %[[P]], %[[COLUMNS]]#0 bias %[[B]]
 // CHECK:       %[[KEPT:.+]] = nn.slice %[[X]] dim 2 start 2 length 6
-// CHECK:       %[[REST:.+]] = nn.slice %[[WQ]] dim 1 start 2 length 6
-// CHECK:       %[[Y:.+]] = nn.linear %[[KEPT]], %[[REST]] : (tensor<?x?x6xf32>, tensor<6x6xf32>)
+// CHECK:       %[[Y:.+]] = nn.linear %[[KEPT]], %[[COLUMNS]]#1 : (tensor<?x?x6xf32>, tensor<6x6xf32>)
 // CHECK:       nn.add %[[Y]], %[[A]] : (tensor<?x?x6xf32>, tensor<1x?x6xf32>) -> tensor<?x?x6xf32>
-// CHECK:       %[[HELDK:.+]] = nn.slice %[[WK]] dim 1 start 0 length 2
-// CHECK:       nn.linear %[[P]], %[[HELDK]] : (tensor<1x?x2xf32>
+// CHECK:       %[[COLUMNSK:.+]]:2 = nn.split %[[WK]] dim 1 into [2, 6]
+// CHECK:       nn.linear %[[P]], %[[COLUMNSK]]#0 : (tensor<1x?x2xf32>
 // CHECK:       nn.linear %[[KEPT]], %{{.+}} : (tensor<?x?x6xf32>
 func.func @projections(%x: tensor<?x?x8xf32>, %wq: tensor<6x8xf32>, %wk: tensor<6x8xf32>,
     %b: tensor<6xf32>, %s: tensor<f32>) -> (tensor<?x?x6xf32>, tensor<?x?x6xf32>) {
@@ -69,13 +68,12 @@ func.func @projections(%x: tensor<?x?x8xf32>, %wq: tensor<6x8xf32>, %wk: tensor<
 // CHECK-LABEL: func @bf16
 // CHECK-SAME:  (%[[X:.+]]: tensor<2x5x8xbf16>, %[[W:.+]]: tensor<6x8xbf16>, %[[B:.+]]: tensor<6xbf16>, %[[AT:.+]]: tensor<1x5x1xi32>)
 // CHECK:       %[[P:.+]] = pos.map_rows %{{.+}} of key_input positions(%[[AT]] : tensor<1x5x1xi32>) : tensor<1x5x4xf32>
-// CHECK:       %[[HELD:.+]] = nn.slice %[[W]] dim 1 start 4 length 4
-// CHECK:       %[[WIDE:.+]] = nn.cast %[[HELD]] : tensor<6x4xbf16> -> tensor<6x4xf32>
+// CHECK:       %[[COLUMNS:.+]]:2 = nn.split %[[W]] dim 1 into [4, 4]
+// CHECK:       %[[WIDE:.+]] = nn.cast %[[COLUMNS]]#1 : tensor<6x4xbf16> -> tensor<6x4xf32>
 // CHECK:       %[[BIAS:.+]] = nn.cast %[[B]] : tensor<6xbf16> -> tensor<6xf32>
 // CHECK:       %[[A:.+]] = nn.linear %[[P]], %[[WIDE]] bias %[[BIAS]]
 // CHECK:       %[[KEPT:.+]] = nn.slice %[[X]] dim 2 start 0 length 4
-// CHECK:       %[[REST:.+]] = nn.slice %[[W]] dim 1 start 0 length 4
-// CHECK:       %[[Y:.+]] = nn.linear %[[KEPT]], %[[REST]] : (tensor<2x5x4xbf16>
+// CHECK:       %[[Y:.+]] = nn.linear %[[KEPT]], %[[COLUMNS]]#0 : (tensor<2x5x4xbf16>
 // CHECK:       %[[YF:.+]] = nn.cast %[[Y]] : tensor<2x5x6xbf16> -> tensor<2x5x6xf32>
 // CHECK:       %[[SUM:.+]] = nn.add %[[YF]], %[[A]]
 // CHECK:       nn.cast %[[SUM]] : tensor<2x5x6xf32> -> tensor<2x5x6xbf16>
