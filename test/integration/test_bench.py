@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 import bench
 from gathers import ENCODINGS, Embedding
 from inside import WORKS, Problem
+from projections import Projections
 from rewrites import REWRITES, Pair
 from rows import Settings, inputs
 from sections import SECTIONS
@@ -45,6 +46,19 @@ def test_embeddings_with_positions_are_the_same(encoding):
         *_, tokens, positions = embedding.run(program, "gradients")
         for mine, other in zip((tokens, positions), embedding.torch_gradients()):
             torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("encoding", ["expe", "exqpe"])
+def test_shorter_projections_are_the_same(encoding):
+    """Queries, keys and all gradients, and that only one of the two has mapped rows: f32
+    sums of 64 terms, and of 30 rows."""
+    works = Projections(encoding, batch=3, length=10, width=64)
+    loss, *shorter = works.run(works.shorter)
+    _, *written = works.run(works.written)
+    assert len(written) == len(shorter) + 2
+    for mine, other in zip(shorter, written[:2] + written[4:], strict=True):
+        size = max(1.0, float(other.abs().max()))
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5 * size)
 
 
 def test_every_work_has_its_own_name():

@@ -96,6 +96,6 @@ def forward(run: Callable[[], torch.Tensor]) -> Callable[[], object]:
     return call
 
 
-def both(run: Callable[[], torch.Tensor], leaves, gradient) -> Callable[[], object]:
+def both(run: Callable[[], torch.Tensor | tuple[torch.Tensor, ...]], leaves, gradient) -> Callable[[], object]:
     """Forward and the gradients of `leaves`."""
     return lambda: torch.autograd.grad(run(), leaves, gradient)

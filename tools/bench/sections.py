@@ -1,9 +1,11 @@
 """Every section of the benchmark: the table that the project promises."""
 
 from gathers import gathers
+from given import given
 from inside import against_torch, inside
 from kernels import attention, dense_bias, encodings, share
 from memory import memory
+from projections import projections
 from rewrites import rewrites
 from waits import waiting
 from whole import compiling, training
@@ -13,9 +15,11 @@ SECTIONS = {
     "share": share,
     "encodings": encodings,
     "inside": inside,
+    "given": given,
     "torch": against_torch,
     "rewrites": rewrites,
     "gathers": gathers,
+    "projections": projections,
     "bias": dense_bias,
     "memory": memory,
     "training": training,
