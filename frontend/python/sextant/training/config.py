@@ -23,7 +23,8 @@ class TrainConfig:
 
     ``encodings``: uses in order ("none" alone is the empty list), behind the ``mask``
     that hides later tokens ("none" where the encodings do). ``style``: "gpt2" or "llama".
-    ``length``: tokens of a training block. ``warmup``: steps of linear warm-up; then the rate falls linearly to ``final`` times its peak ``lr``.
+    ``length``: tokens of a training block. ``warmup``: steps of linear warm-up; then the
+    rate falls linearly to ``final`` times its peak ``lr``.
     ``residual``: initial scale of the residual stream's weights, "scaled" or "plain"
     (`models.gpt.Config`). ``clip``: bound on the global norm of the gradients.
     ``groups``: settings of the optimizer for some parameters, as ``fire: rate=0.5``

@@ -233,7 +233,8 @@ class Model:
         """Tensors made of tokens that a function takes, for a step or, 0, an evaluation;
         and which predictions count."""
         asked = frozenset(program.arguments(function))
-        tensors, all_counted = {}, torch.ones_like(tokens, dtype=torch.bool)
+        tensors: dict[str, torch.Tensor] = {}
+        all_counted = torch.ones_like(tokens, dtype=torch.bool)
         for maker in self.given:
             made, counted = maker.make(asked, tokens, self.config.seed, step)
             tensors |= made
