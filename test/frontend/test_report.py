@@ -160,6 +160,20 @@ def test_fire_rises_beyond_its_training_length():
     assert not {f.text: f.holds for f in check_orderings(table)}[text]
 
 
+def test_options_do_not_change_what_is_said_of_an_encoding():
+    """Unless there is a run without them; lists of encodings are not spoken of."""
+    text = "From 4x to 8x fire rises faster than kerple_log."
+    table = {
+        "fire(threshold=16)": [{4: 1.80, 8: 1.88}],
+        "kerple_log": [{4: 1.68, 8: 1.69}],
+        "rope, fire": [{4: 1.8, 8: 1.8}],
+    }
+    (finding,) = [f for f in check_orderings(table) if f.text == text]
+    assert finding.holds and "fire 1.80 (4x)" in finding.numbers
+    (finding,) = [f for f in check_orderings({**table, "fire": [{4: 1.8, 8: 1.8}]}) if f.text == text]
+    assert not finding.holds
+
+
 def test_a_network_over_heads_is_held_to_its_host():
     """On the last tokens, at 4x and 8x."""
     table = {

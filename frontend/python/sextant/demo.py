@@ -21,7 +21,9 @@ from .training.loop import train
 from .training.model import check_uses
 from .training.runs import evaluate_run
 
-# Uses of encodings; each is trained by itself.
+# Uses of encodings; each is trained by itself. fire's threshold is to the training
+# length, 128, as in DAPE's runs; seqpe's digits reach the lengths of the evaluation, and
+# its samples are as many as a text of this size needs.
 ENCODINGS = (
     "none",
     "sinusoidal",
@@ -29,8 +31,10 @@ ENCODINGS = (
     "alibi",
     "t5_bias",
     "kerple_log",
-    "fire",
+    "fire(threshold=16)",
     "dape(kerple_log)",
+    "seqpe(digits=4, max_position=2000, pivots=8, candidates=16, windows=8, offsets=16)",
+    "expe",
 )
 
 # Losses of a plain PyTorch model at 1x, in nats per byte over all tokens, on the

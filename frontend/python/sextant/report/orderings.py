@@ -14,6 +14,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..errors import CompileError
+from ..uses import Use, parse_use
+
 # By encoding and multiple, of one run each; and with the runs of every seed.
 Losses = Mapping[str, Mapping[int, float]]
 Runs = Mapping[str, Sequence[Mapping[int, float]]]
@@ -153,6 +156,18 @@ ORDERINGS = (
         (4,),
     ),
     Ordering(
+        "At 2x expe is better than rope.",
+        ("expe", "rope"),
+        lambda r: r["expe"][2] < r["rope"][2],
+        (1, 2),
+    ),
+    Ordering(
+        "From 1x to 4x the perplexity of seqpe grows less than that of rope.",
+        ("seqpe", "rope"),
+        lambda r: _growth(r, "seqpe", 4) < _growth(r, "rope", 4),
+        (1, 4),
+    ),
+    Ordering(
         "At 4x and 8x, on the last tokens, dape(kerple_log) is better than kerple_log.",
         ("dape(kerple_log)", "kerple_log"),
         lambda r: all(r["dape(kerple_log)"][m] < r["kerple_log"][m] for m in (4, 8)),
@@ -163,10 +178,12 @@ ORDERINGS = (
 
 
 def check_orderings(all_tokens: Runs, last_tokens: Runs | None = None) -> list[Finding]:
-    """The orderings that these runs can show."""
+    """The orderings that these runs can show. Options do not count: what is said of an
+    encoding is said of one with other settings, too."""
+    every, last = _without_options(all_tokens), _without_options(last_tokens or {})
     findings = []
     for ordering in ORDERINGS:
-        runs = (last_tokens or {}) if ordering.last else all_tokens
+        runs = last if ordering.last else every
         if not all(n in runs for n in ordering.needs):
             continue
         names = tuple(runs) if ordering.of_all else ordering.needs
@@ -180,6 +197,28 @@ def check_orderings(all_tokens: Runs, last_tokens: Runs | None = None) -> list[F
         holds = _agreed(ordering.holds(choice) for choice in _choices(runs, names))
         findings.append(Finding(ordering.text, holds, numbers, seeds))
     return findings
+
+
+def _without_options(runs: Runs) -> Runs:
+    """Runs by the names of their encodings and hosts alone; those without options count
+    where there are both."""
+    found = dict(runs)
+    for name, of in runs.items():
+        found.setdefault(_bare(name), of)
+    return {name: of for name, of in found.items() if name == _bare(name)}
+
+
+def _bare(name: str) -> str:
+    """`fire(threshold=16)` is fire; a list of encodings, or what is none, is itself."""
+    try:
+        return _spell_bare(parse_use(name))
+    except CompileError:
+        return name
+
+
+def _spell_bare(use: Use) -> str:
+    hosts = ", ".join(map(_spell_bare, use.hosts))
+    return f"{use.encoding}({hosts})" if hosts else use.encoding
 
 
 def _mean(runs: Sequence[Mapping[int, float]], multiple: int) -> float:
