@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 HEAD = ("name", "what it does", "places", "parameters", "fused on CPUs", "paper")
 OUTSIDE = ("embedding", "query_input", "key_input", "value_input")
 SIZE = 64
+MOST_OF_MODEL = 8
 
 
 def places_of(info):
@@ -33,8 +34,13 @@ def parameters_of(info):
             return " (given or made)" if p.filled_by else " (given)"
         return " (frozen)" if p.made else ""
 
-    kinds = [kind(p) for p in info.parameters]
-    return ", ".join(f"`{p.name}`{kind}" for p, kind in zip(info.parameters, kinds))
+    # Those of a network would be a column of their own.
+    shown = [p for p in info.parameters if not p.of_model]
+    inside = [p for p in info.parameters if p.of_model]
+    if len(inside) <= MOST_OF_MODEL:
+        shown, inside = info.parameters, []
+    named = [f"`{p.name}`{kind(p)}" for p in shown]
+    return ", ".join([*named, *([f"{len(inside)} of its functions"] if inside else [])])
 
 
 def texts(name, dtype, backward):
