@@ -365,7 +365,8 @@ def test_a_stopped_training_ends_with_the_same_bits(
         (SAMPLER.replace("0, 10, s", "8, 9, s"), 'gives values from 8 to 8 for "digits", expected 0 to 7'),
         (
             SAMPLER.replace("    generator", "    raise ValueError(f'no {options} at {extents}')\n    generator"),
-            """cannot draw for "drawn(most=7, kind=odd)": no {'kind': 'odd', 'most': 7, 'scale': 0.1} at {'query': 16}""",
+            'cannot draw for "drawn(most=7, kind=odd)": '
+            "no {'kind': 'odd', 'most': 7, 'scale': 0.1} at {'query': 16}",
         ),
     ],
 )

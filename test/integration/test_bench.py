@@ -53,7 +53,7 @@ def test_shorter_projections_are_the_same(encoding):
     """Queries, keys and all gradients, and that only one of the two has mapped rows: f32
     sums of 64 terms, and of 30 rows."""
     works = Projections(encoding, batch=3, length=10, width=64)
-    loss, *shorter = works.run(works.shorter)
+    _, *shorter = works.run(works.shorter)
     _, *written = works.run(works.written)
     assert len(written) == len(shorter) + 2
     for mine, other in zip(shorter, written[:2] + written[4:], strict=True):

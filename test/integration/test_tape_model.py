@@ -101,7 +101,7 @@ def test_outputs_and_gradients_equal_autograd(use, seed):
 @pytest.mark.parametrize("scaling", ["", "base=500, scaling=yarn, factor=4, train_length=16"])
 def test_a_model_starts_as_that_with_rope_bit_for_bit(scaling, seed):
     """With all that the encoding has learned at 0, whatever the length."""
-    config, program = compiled(f"tape({scaling})")
+    _, program = compiled(f"tape({scaling})")
     _, turned = compiled(f"rope({scaling})")
     params = program.init_params(seed)
     given = inputs(40)
