@@ -41,11 +41,14 @@ class Eager:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad()
-        loss = F.cross_entropy(self.logits(tokens).flatten(0, 1), labels.flatten())
+        loss = self.loss(self.logits(tokens), labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.trained, self.config.clip)
         self.optimizer.step()
         return float(loss.detach())
+
+    def loss(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
     def logits(self, tokens: torch.Tensor) -> torch.Tensor:
         p = self.params
@@ -94,8 +97,14 @@ def steps(
     """A step of the compiled model and one of the eager one, on the same data."""
     config = TrainConfig(encodings=(encoding,), layers=layers, width=width, heads=heads)
     model = Model(config)
-    eager = Eager(model, encoding)
-    tokens = torch.randint(0, 256, (1, length + 1))
+    return same_steps(model, Eager(model, encoding), 1, length)
+
+
+def same_steps(
+    model: Model, eager: Eager, batch: int, length: int
+) -> tuple[Callable[[], float], Callable[[], float]]:
+    """Steps of both on the same data; that their losses are not the same is an error."""
+    tokens = torch.randint(0, 256, (batch, length + 1))
     inputs, labels = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
     ours, theirs = (m.step(inputs, labels, 0.0) for m in (model, eager))
     if abs(ours - theirs) > 1e-3:

@@ -5,6 +5,7 @@ from given import given
 from inside import against_torch, inside
 from kernels import attention, dense_bias, encodings, share
 from memory import memory
+from models import digits, steps
 from projections import projections
 from rewrites import rewrites
 from waits import waiting
@@ -23,6 +24,8 @@ SECTIONS = {
     "bias": dense_bias,
     "memory": memory,
     "training": training,
+    "models": steps,
+    "digits": digits,
     "waits": waiting,
     "compile": compiling,
 }
