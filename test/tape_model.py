@@ -194,6 +194,34 @@ class InModel:
             self.z = after_mlp(self.z, output, self.params[layer])
 
 
+class InPaperModel:
+    """As `InModel`, in the paper's form; without ``tensor`` a pair's state is a vector,
+    the complex number z, which turns queries and keys and whose update is that of a matrix
+    of one row."""
+
+    def __init__(
+        self, params, attention=True, mlp=True, equivariant=True, tensor=True, **begins
+    ):
+        self.params, self.begins, self.tensor = params, begins, tensor
+        self.mlp, self.update = mlp, dict(attention=attention, equivariant=equivariant)
+
+    def attend(self, layer, q, k, v):
+        if layer == 0:
+            z = _begin(q, self.begins)
+            self.e = as_matrices(z) if self.tensor else torch.view_as_real(z)[..., None, :]
+        if self.tensor:
+            out, contextualised = paper_attention(q, k, v, self.e)
+        else:
+            out, seen, _ = tape(q, k, v, torch.view_as_complex(self.e[..., 0, :].contiguous()))
+            contextualised = torch.view_as_real(seen)[..., None, :]
+        if self.mlp:
+            self.e = paper_layer(self.e, contextualised, out, self.params[layer], **self.update)
+        return out
+
+    def after_mlp(self, layer, output):
+        pass
+
+
 class InFullModel:
     """As `InModel`, on the full state, operation by operation as released."""
 

@@ -71,6 +71,22 @@ CASES = {
         tape_model.InModel,
         dict(base=500.0, scaling="yarn", factor=4.0, train_length=9),
     ),
+    "tape(hidden=5, attention=false)": (tape_model.InModel, dict(attention=False)),
+    "tape(mlp=false)": (tape_model.InModel, dict(mlp=False)),
+    "tape(form=paper, hidden=5)": (tape_model.InPaperModel, {}),
+    "tape(form=paper, hidden=5, attention=false, scaling=linear, factor=2)": (
+        tape_model.InPaperModel,
+        dict(attention=False, scaling="linear", factor=2.0),
+    ),
+    "tape(form=paper, hidden=5, equivariant=false)": (
+        tape_model.InPaperModel,
+        dict(equivariant=False),
+    ),
+    "tape(form=paper, hidden=5, tensor=false)": (tape_model.InPaperModel, dict(tensor=False)),
+    "tape(form=paper, hidden=5, tensor=false, equivariant=false)": (
+        tape_model.InPaperModel,
+        dict(tensor=False, equivariant=False),
+    ),
 }
 
 
@@ -98,10 +114,11 @@ def test_outputs_and_gradients_equal_autograd(use, seed):
     assert learned == sum(".layers.0" in f".{n}" and ".tape." in n for n in exact)
 
 
-@pytest.mark.parametrize("scaling", ["", "base=500, scaling=yarn, factor=4, train_length=16"])
-def test_a_model_starts_as_that_with_rope_bit_for_bit(scaling, seed):
+@pytest.mark.parametrize("form", ["released", "paper"])
+@pytest.mark.parametrize("scaling", ["base=500", "scaling=yarn, factor=4, train_length=16"])
+def test_a_model_starts_as_that_with_rope_bit_for_bit(scaling, form, seed):
     """With all that the encoding has learned at 0, whatever the length."""
-    _, program = compiled(f"tape({scaling})")
+    _, program = compiled(f"tape(form={form}, {scaling})")
     _, turned = compiled(f"rope({scaling})")
     params = program.init_params(seed)
     given = inputs(40)

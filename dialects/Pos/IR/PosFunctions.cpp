@@ -41,6 +41,8 @@ static std::optional<Role> readRole(StringAttr role, StringAttr weighted) {
 
 std::optional<Role> pos::getArgumentRole(func::FuncOp function,
                                          unsigned number) {
+  if (auto option = function.getArgAttrOfType<StringAttr>(number, kOptionAttr))
+    return Role{RoleKind::Named, option};
   return readRole(function.getArgAttrOfType<StringAttr>(number, kRoleAttr),
                   function.getArgAttrOfType<StringAttr>(number, kWeightedAttr));
 }
@@ -185,6 +187,11 @@ static LogicalResult verifyArguments(func::FuncOp function, ModelFunction which,
                                                                << "known are ");
       return diag;
     }
+    bool isOption = bool(function.getArgAttr(i, kOptionAttr));
+    if (isOption && !isa_and_present<OptionOp>(declared.ops.lookup(role->name)))
+      return report(function)
+             << "argument " << i << " asks for the option " << role->name
+             << ", which the encoding lacks (F3)";
     if (role->hasName() &&
         failed(verifyName(function, i, *role, which, declared)))
       return failure();
@@ -352,10 +359,11 @@ static LogicalResult verifyHelper(func::FuncOp function) {
   return success();
 }
 
-/// Names of tensors of the model cannot be given to anything else.
+/// Names of tensors of the model cannot be given to anything else that a role
+/// names.
 static LogicalResult verifyNotReserved(EncodingOp encoding) {
   for (Operation &op : encoding.getBody().front())
-    if (isa<OptionOp, ParamOp, InputOp>(op)) {
+    if (isa<ParamOp, InputOp>(op)) {
       auto name = op.getAttrOfType<StringAttr>("name");
       if (readRole(name, {})->kind != RoleKind::Named)
         return op.emitOpError("name ")

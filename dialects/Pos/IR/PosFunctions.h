@@ -34,7 +34,8 @@
 //   initial value fills it.
 //
 // or `pos.weighted`, the name of a state: what the probabilities of attention
-// make of it. The state is then one more value operand of attention.
+// make of it. The state is then one more value operand of attention. An option
+// that has the name of one of the model's tensors is asked for by `pos.option`.
 //
 // What sees nothing that each layer has of its own is called once for all
 // layers. The rules, by which errors name them:
@@ -65,6 +66,7 @@ namespace sextant::pos {
 /// The attributes of an argument or a result that hold its role.
 inline constexpr llvm::StringLiteral kRoleAttr = "pos.role";
 inline constexpr llvm::StringLiteral kWeightedAttr = "pos.weighted";
+inline constexpr llvm::StringLiteral kOptionAttr = "pos.option";
 
 /// The functions of an encoding that a model calls.
 enum class ModelFunction {

@@ -219,3 +219,13 @@ pos.encoding @bad attributes {extends = #pos.use<@rope, "rope", {base = @speed}>
 // expected-error @below {{'pos.encoding' op attribute 'extends' must be a #pos.use, got "rope"}}
 pos.encoding @bad attributes {extends = "rope"} {
 }
+
+// -----
+
+pos.encoding @optional {
+  %n = pos.option "mlp" : i1 = true
+  // expected-error @below {{@optional: @after_mlp: argument 1 asks for the option "attention", which the encoding lacks (F3)}}
+  func.func @after_mlp(%used: i1 {pos.option = "mlp"}, %lacking: i1 {pos.option = "attention"}) {
+    return
+  }
+}
