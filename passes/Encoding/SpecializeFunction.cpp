@@ -134,6 +134,23 @@ static bool foldAway(Operation *op) {
   return true;
 }
 
+/// Checks a requirement, which constants decide.
+static LogicalResult verifyRequirement(pos::RequireOp require) {
+  APInt value, limit;
+  if (!matchPattern(require.getValue(), m_ConstantInt(&value)) ||
+      !matchPattern(require.getLimit(), m_ConstantInt(&limit)))
+    return require.emitOpError("is decided by neither options nor extents of "
+                               "the model, of which functions are made");
+  bool isMost = require.getRelation() == pos::Relation::at_most;
+  if (isMost ? value.sle(limit) : value.sge(limit))
+    return success();
+  return require.emitError()
+         << "@" << require->getParentOfType<func::FuncOp>().getSymName() << ": "
+         << require.getMessage() << ": got " << value.getSExtValue()
+         << ", but must be at " << (isMost ? "most " : "least ")
+         << limit.getSExtValue();
+}
+
 /// Folds scalars, choices and loops and infers types, from the first op to the
 /// last.
 static LogicalResult inferBody(func::FuncOp function) {
@@ -148,6 +165,13 @@ static LogicalResult inferBody(func::FuncOp function) {
       return op->emitOpError("is decided by neither options nor extents of the "
                              "model, of which functions are made");
     Operation *next = op->getNextNode();
+    if (auto require = dyn_cast<pos::RequireOp>(op)) {
+      if (failed(verifyRequirement(require)))
+        return failure();
+      require.erase();
+      op = next;
+      continue;
+    }
     if (foldAway(op)) {
       op = next;
       continue;

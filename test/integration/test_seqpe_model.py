@@ -172,6 +172,18 @@ def test_positions_without_digits(start, message):
         program.run("logits", inputs)
 
 
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"heads": 5}, "heads divide the encoder's width: lanes that are left over: got 4"),
+        ({"width": 16, "projection": "none"}, "the encoder's width is that of all heads: got 16"),
+    ],
+)
+def test_widths_that_do_not_fit(options, message):
+    with pytest.raises(sextant.CompileError, match=message):
+        gpt.build(config(use(**options)))
+
+
 def test_without_losses_there_are_no_samples():
     text = gpt.build(config(use(**OFF)))
     program = sextant.compile(text, target="reference")

@@ -55,3 +55,21 @@ pos.encoding @undecided {
 }
 func.func private @undecided.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
   attributes {pos.use = #pos.use<@undecided, "undecided">, pos.extents = {heads = 4 : i32}}
+
+// -----
+
+// Requirements may stand in functions, where the extents of a model are known.
+pos.encoding @even {
+  func.func @produce(%x: tensor<?x?x?xf32> {pos.role = "input"})
+      -> (tensor<?x?x?xf32> {pos.role = "rows"}) {
+    %two = arith.constant 2 : i32
+    %none = arith.constant 0 : i32
+    %heads = pos.extent heads
+    %odd = arith.remsi %heads, %two : i32
+    // expected-error @below {{@produce: heads come in pairs: got 1, but must be at most 0}}
+    pos.require %odd at_most %none, "heads come in pairs"
+    return %x : tensor<?x?x?xf32>
+  }
+}
+func.func private @even.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
+  attributes {pos.use = #pos.use<@even, "even">, pos.extents = {heads = 3 : i32}}

@@ -177,9 +177,6 @@ pos.encoding @seqpe attributes {
   %input.candidates = pos.input "candidates_at" : !sets dims(%option.pivots, %option.candidates, %option.axes) range(%zero, %farthest)
   %input.trained = pos.input "trained_at" : !sets dims(%option.windows, %option.offsets, %option.axes) range(%zero, %farthest)
   %input.beyond = pos.input "beyond_at" : !sets dims(%option.windows, %option.offsets, %option.axes) range(%zero, %farthest)
-  // sampler.py reads it.
-  %sampling_last = arith.constant 2 : i32
-  pos.require %option.sampling at_most %sampling_last, "sampling is paper, text or image"
 
   // ---- what a model calls -----------------------------------------------------------
 
@@ -238,6 +235,15 @@ pos.encoding @seqpe attributes {
       %yk = nn.slice %y dim 1 start %hd length %gd : (!matrix, index, index) -> !matrix
       scf.yield %yq, %yk : !matrix, !matrix
     } else {
+      // Without a projection the embedding is the rows of all heads.
+      %width = tensor.dim %e, %c1 : !matrix
+      %lanes = arith.index_cast %width : index to i32
+      %own_lanes = arith.muli %h32, %d32 : i32
+      %key_lanes = arith.muli %g32, %d32 : i32
+      %fewest = arith.minsi %own_lanes, %key_lanes : i32
+      %most = arith.maxsi %own_lanes, %key_lanes : i32
+      pos.require %lanes at_least %most, "projection = none: the encoder's width is that of all heads"
+      pos.require %lanes at_most %fewest, "projection = none: the encoder's width is that of all heads"
       scf.yield %e, %e : !matrix, !matrix
     }
     %batches = tensor.dim %at, %c0 : !sets
@@ -290,12 +296,18 @@ pos.encoding @seqpe attributes {
       %far = func.call @listed(%beyond) : (!sets) -> !positions
       scf.yield %far, %c0 : !positions, index
     }
-    %p = func.call @long(%positions) : (!positions) -> !table
-    %x = func.call @encode(%p, %n_base, %n_digits, %n_axes, %n_heads, %n_blocks, %is_causal, %is_tree, %drop, %wt,
-        %wp, %wa, %wc, %w1, %b1, %wq, %bq, %wo, %bo, %w2, %b2, %wu, %bu, %wd, %bd, %wn, %bn, %wl, %bl) : (!table, i32,
-        i32, i32, i32, i32, i1, i1, f32, !matrix, !matrix, !matrix, !vector, !matrix, !matrix, !stack, !matrix,
-        !stack, !matrix, !matrix, !matrix, !stack, !matrix, !stack, !matrix, !vector, !vector, !matrix,
-        !vector) -> !matrix
+    %trains = arith.ori %contrasts, %distils : i1
+    %x = scf.if %trains -> !matrix {
+      %p = func.call @long(%positions) : (!positions) -> !table
+      %made = func.call @encode(%p, %n_base, %n_digits, %n_axes, %n_heads, %n_blocks, %is_causal, %is_tree, %drop, %wt,
+          %wp, %wa, %wc, %w1, %b1, %wq, %bq, %wo, %bo, %w2, %b2, %wu, %bu, %wd, %bd, %wn, %bn, %wl, %bl) : (!table, i32,
+          i32, i32, i32, i32, i1, i1, f32, !matrix, !matrix, !matrix, !vector, !matrix, !matrix, !stack, !matrix,
+          !stack, !matrix, !matrix, !matrix, !stack, !matrix, !stack, !matrix, !vector, !vector, !matrix,
+          !vector) -> !matrix
+      scf.yield %made : !matrix
+    } else {
+      scf.yield %e : !matrix
+    }
     %first = scf.if %contrasts -> !number {
       %s = tensor.dim %candidates, %c0 : !sets
       %m = tensor.dim %candidates, %c1 : !sets
@@ -470,6 +482,8 @@ pos.encoding @seqpe attributes {
     %least = arith.maxsi %share, %c1 : i32
     %given = arith.cmpi sgt, %n, %c0 : i32
     %h = arith.select %given, %n, %least : i32
+    %rest = arith.remsi %w, %h : i32
+    pos.require %rest at_most %c0, "heads divide the encoder's width: lanes that are left over"
     return %h : i32
   }
 
