@@ -160,12 +160,14 @@ def test_the_edge_of_a_range(use, seed):
     compare(Case(use, before=("past=causal",)), "cpu", torch.float32, seed)
 
 
-# What a choice needs to have an effect; nothing without one may be given.
+# What a choice, or an option, needs to have an effect; nothing without one may be given.
 WITH = {
     "linear": {"factor": 2.0},
     "ntk": {"factor": 2.0},
     "ntk_dynamic": {"train_length": 16},
     "yarn": {"factor": 2.0, "train_length": 16},
+    "equivariant": {"form": "paper"},
+    "tensor": {"form": "paper"},
 }
 
 
@@ -178,7 +180,8 @@ def other_choices():
             values = option.choices or ([False, True] if option.type == "i1" else [])
             for value in values:
                 if value != option.default:
-                    settings = {**WITH.get(value, {}), option.name: value}
+                    needed = {**WITH.get(value, {}), **WITH.get(option.name, {})}
+                    settings = {**needed, option.name: value}
                     given = ", ".join(f"{n}={spell_option(v)}" for n, v in settings.items())
                     yield f"{info.name}({given})"
 
