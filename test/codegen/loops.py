@@ -19,7 +19,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-PARAM = re.compile(r'%(\w+) = pos\.param "\w+" : (tensor<[^>]*>)([^\n]*(?:\n[ ]{4}[^\n]*)*)')
+PARAM = re.compile(r'= pos\.param "\w+" : +(tensor<[^>]*>)([^\n]*)')
+LINK = """
+func.func @f(%q: tensor<?x4x?x64xf32>) -> tensor<?x4x?x64xf32> {{
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@{name}, "{name}">]
+    : tensor<?x4x?x64xf32>, tensor<?x4x?x64xf32>, (tensor<?x4x?x64xf32>) -> (tensor<?x4x?x64xf32>), tensor<?x4x?xf32>
+  return %o : tensor<?x4x?x64xf32>
+}}
+"""
 AXIS = re.compile(r"\baxis (\d+)")
 ALL_HEADS = re.compile(r"pos\.score \{\s*\^bb0\(%\w+: tensor<")
 LABEL = re.compile(r"^(\.?\w+):")
@@ -33,14 +40,18 @@ BROADCAST = re.compile(r"vbroadcastss|1to16")
 STACK = re.compile(r"%[yz]mm\d+.*\(%rsp|\(%rsp[^)]*\).*%[yz]mm\d+")
 
 
-def module(name: str, text: str, dtype: str) -> str:
+def parameters(name: str, folder: str) -> list[tuple[str, bool]]:
+    """Types of what attention takes of an encoding, and whether each is trained: what
+    functions for models read, and what defaults of options leave unused, is gone where
+    the encoding is linked."""
+    command = ["sextant-opt", "-", f"--pos-link-encodings=search-path={folder}"]
+    run = subprocess.run(command, input=LINK.format(name=name), text=True, capture_output=True)
+    found = PARAM.findall(run.stdout)
+    return [(t, "frozen" not in rest and "f32" in t) for t, rest in found]
+
+
+def module(name: str, text: str, dtype: str, params: list[tuple[str, bool]]) -> str:
     """An attention and its gradient that use the encoding `name`."""
-    # What functions for models read is no parameter of attention: no site names it.
-    params = [
-        (t, "frozen" not in rest and "f32" in t)
-        for value, t, rest in PARAM.findall(text)
-        if len(re.findall(rf"%{value}\b", text)) > 1
-    ]
     # A score of all heads has their number compiled in.
     heads = 4 if ALL_HEADS.search(text) else "?"
     rows, lse = f"tensor<?x{heads}x?x64x{dtype}>", f"tensor<?x{heads}x?xf32>"
@@ -134,12 +145,15 @@ def main() -> int:
     status = 0
     for path in sorted(Path(folder).rglob("*.mlir")):
         text = path.read_text()
-        if re.search(r"of \[?(embedding|query_input|key_input|value_input)", text):
+        if re.search(r"pos\.rows of \[?(embedding|query_input|key_input|value_input)", text):
             continue  # acts outside attention
         command = ["sextant-compile", "-", f"--target={target}", "--emit=asm", "--no-cache"]
         command += [f"--search-path={folder}"]
         run = subprocess.run(
-            command, input=module(path.stem, text, dtype), text=True, capture_output=True
+            command,
+            input=module(path.stem, text, dtype, parameters(path.stem, folder)),
+            text=True,
+            capture_output=True,
         )
         # Scores of all heads, before and after the payload, do not fit 16 registers.
         spills = target == "cpu:avx2" and ALL_HEADS.search(text) is not None
