@@ -28,8 +28,9 @@ def use(**options):
     return f"seqpe({', '.join(f'{k}={str(v).lower()}' for k, v in options.items())})"
 
 
-def config(spelled):
-    return gpt.Config(encodings=("causal", spelled), layers=LAYERS, width=WIDTH, heads=HEADS, vocabulary=64)
+def config(spelled, **settings):
+    shape = {"layers": LAYERS, "width": WIDTH, "heads": HEADS, "vocabulary": 64}
+    return gpt.Config(encodings=("causal", spelled), **shape, **settings)
 
 
 def drawn(program):
@@ -89,7 +90,8 @@ def plain_loss(spelled, params, tokens, positions, options, given):
 
 def compare(options, start=0, target="reference"):
     spelled = use(**(LOSSES if not options.keys() & OFF.keys() else {}), **options)
-    program = sextant.compile(gpt.build(config(spelled)), target=target)
+    given_positions = {"positions": "model"} if start else {}
+    program = sextant.compile(gpt.build(config(spelled, **given_positions)), target=target)
     params = drawn(program)
     exact = {n: p.double().requires_grad_() for n, p in params.items()}
     tokens, given = torch.randint(0, 64, (2, LENGTH)), sets()
@@ -164,7 +166,7 @@ func.func @encode({arguments}) -> tensor<?x{WIDTH}xf32> {{
 
 @pytest.mark.parametrize("start, message", [(-1, "a position is negative"), (990, "more digits than the option")])
 def test_positions_without_digits(start, message):
-    program = sextant.compile(gpt.build(config(use(**OFF))), target="reference")
+    program = sextant.compile(gpt.build(config(use(**OFF), positions="model")), target="reference")
     tokens = torch.randint(0, 64, (1, LENGTH))
     positions = torch.arange(start, start + LENGTH, dtype=torch.int32)[None, :, None]
     inputs = {"tokens": tokens, "positions": positions, **program.init_params(0)}
@@ -176,6 +178,7 @@ def test_positions_without_digits(start, message):
     "options, message",
     [
         ({"heads": 5}, "heads divide the encoder's width: lanes that are left over: got 4"),
+        ({"digits": 18}, "a position's digits are more than a number holds, in bits: got 59"),
         ({"width": 16, "projection": "none"}, "the encoder's width is that of all heads: got 16"),
     ],
 )
@@ -185,8 +188,9 @@ def test_widths_that_do_not_fit(options, message):
 
 
 def test_without_losses_there_are_no_samples():
-    text = gpt.build(config(use(**OFF)))
+    text = sextant.models.gpt(encodings=["causal", use(**OFF)], layers=1, width=WIDTH, heads=HEADS)
     program = sextant.compile(text, target="reference")
+    assert program.arguments("logits")[:2] == ["tokens", "embedding.weight"]
     assert "auxiliary_loss" not in text and "_at" not in "".join(program.arguments("train_step"))
 
 

@@ -515,6 +515,16 @@ pos.encoding @seqpe attributes {
     %c1 = arith.constant 1 : index
     %count = tensor.dim %p, %c0 : !table
     %axes = tensor.dim %p, %c1 : !table
+    // Codes of the tree, below slots * base^slots, are numbers of 64 bits.
+    %axes32 = arith.index_cast %axes : index to i32
+    %slots32 = arith.muli %axes32, %n_digits : i32
+    %slots_f = arith.sitofp %slots32 : i32 to f32
+    %base_f = arith.sitofp %n_base : i32 to f32
+    %bits_each = math.log2 %base_f : f32
+    %bits_all = arith.mulf %slots_f, %bits_each : f32
+    %bits = arith.fptosi %bits_all : f32 to i32
+    %bits_most = arith.constant 54 : i32
+    pos.require %bits at_most %bits_most, "a position's digits are more than a number holds, in bits"
     %b = func.call @integer(%n_base) : (i32) -> !integer
     %k = func.call @integer(%n_digits) : (i32) -> !integer
     %size = nn.power %b, %k : (!integer, !integer) -> !integer

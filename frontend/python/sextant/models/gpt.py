@@ -15,13 +15,15 @@ the parameters, in one order: `sextant.compile(text)` knows their names. What en
 do around attention (gates that they make, states, losses that are added to ``loss``) is
 in calls of their own functions.
 
->>> text = build(Config(encodings=("causal", "rope"), layers=4, width=128, heads=4))
+>>> text = sextant.models.gpt(encodings=["causal", "rope"], layers=4, width=128, heads=4)
 >>> program = sextant.compile(text)
 """
 
 from __future__ import annotations
 
 import math
+import sys
+import types
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -59,7 +61,7 @@ class Config:
     width of the MLP, 0 for 4 times the width (gpt2) or 8/3 of it, rounded up to a
     multiple of 32 (llama). ``tied``: the head's weight is the embedding's.
     ``shared``: layers share the encodings' parameters, whatever their scope.
-    ``positions``: "index"; or given at every call, int32 [1, length, 1], by the name
+    ``positions``: "index", 0, 1, ...; or given at every call, int32 [1, length, 1], by the name
     ``positions`` for the whole "model", or ``embedding.positions`` (where embeddings
     have encodings) and ``layers.0.positions`` for each "layer" (random positions); or
     by the name ``positions`` for each "sample", [1 or batch, length, 1].
@@ -338,8 +340,6 @@ class Builder:
 
     def _declare_positions(self) -> None:
         asked = self.around.asks("positions")
-        if asked and self.config.positions == "index":
-            self.given["positions"] = self._positions_input("positions")
         for part, placed in self.placed.items():
             name = self._positions(part)
             if name and (placed or asked or part != "embedding"):
@@ -356,6 +356,10 @@ class Builder:
             drawn = self.around.random_inputs()
             given |= {i.name: i for i in [*self.around.inputs(with_loss=True), *drawn]}
         f = Function(name, [*tokens, *given.values()], list(self.parameters.values()))
+        if self.config.positions == "index" and self.around.asks("positions"):
+            with f.within("positions"):
+                length = f.size(f[tokens[0].name], 1)
+                f.values["positions"] = f.reshape(f.iota(length), (1, None, 1), [length])
         self._begin_calls(f)
         return f
 
@@ -513,3 +517,13 @@ def _normal(deviation: float) -> str:
 
 def _constant(value: float) -> str:
     return f"constant [{number(value)}]"
+
+
+class _CallableModule(types.ModuleType):
+    """``sextant.models.gpt(...)`` is ``sextant.models.gpt.gpt(...)``."""
+
+    def __call__(self, **settings) -> str:
+        return gpt(**settings)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -176,6 +176,12 @@ class Function:
         self._line(f"{result.name} = arith.muli {left.name}, {right.name} : index")
         return result
 
+    def iota(self, length: Value) -> Value:
+        """The i32 numbers 0 .. length - 1, of an index."""
+        result = Value(self._name(), (None,), "i32")
+        self._line(f"{result.name} = nn.iota length {length.name} : {result.type}")
+        return result
+
     def embedding(self, weight: Value, indices: Value) -> Value:
         result = Value(self._name(), (*indices.shape, weight.shape[1]), weight.element)
         self._line(

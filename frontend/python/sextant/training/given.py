@@ -144,7 +144,7 @@ def _maker(use: str, params: list[ParamInfo]) -> GivenTensors:
             f'"{use}" needs the tensor "{param.name}" [{", ".join(param.dims)}] of '
             f"{param.element} at every call, which a training on text does not have. To make it "
             f"of the tokens, write a function {FUNCTION} in {definitions.SAMPLER} of a folder "
-            f"{name} beside {name}.mlir; or compile sextant.models.gpt.gpt(encodings=[...]) and "
+            f"{name} beside {name}.mlir; or compile sextant.models.gpt(encodings=[...]) and "
             f'give "{param.name}" to Program.run("train_step", ...)'
         )
     return GivenTensors(use, params, path, function)
