@@ -220,12 +220,12 @@ def test_a_full_disk_loses_nothing(tmp_path, text_file, capsys, monkeypatch):
 
 
 def test_unexpected_errors_are_one_line_and_debug_shows_where(capsys, monkeypatch):
-    from sextant import cli
+    from sextant import definitions
 
     def fail(*arguments):
         raise KeyError("lost")
 
-    monkeypatch.setattr(cli.definitions, "encodings", fail)
+    monkeypatch.setattr(definitions, "encodings", fail)
     assert main(["encodings"]) == 1
     assert capsys.readouterr().err == (
         "sextant: error: KeyError: 'lost'; with --debug, where it comes from\n"
@@ -240,12 +240,12 @@ def test_unexpected_errors_are_one_line_and_debug_shows_where(capsys, monkeypatc
 
 
 def test_pytorchs_errors_are_told_without_its_stack(capsys, monkeypatch):
-    from sextant import cli
+    from sextant import definitions
 
     def fail(*arguments):
         raise builtins.RuntimeError("can't allocate memory\nException raised from alloc (a.cpp)")
 
-    monkeypatch.setattr(cli.definitions, "encodings", fail)
+    monkeypatch.setattr(definitions, "encodings", fail)
     assert main(["encodings"]) == 1
     assert capsys.readouterr().err == "sextant: error: can't allocate memory\n"
 

@@ -1,0 +1,101 @@
+"""The command line: ``sextant train | eval | tables | report | encodings | demo``, a file
+of this folder each.
+
+Exit codes: 0 done, 1 failed (a line on stderr says why), 2 wrong arguments, 130 and
+143 interrupted by ctrl-C and SIGTERM (the checkpoint is usable).
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from ..errors import CompileError, RunError
+from ..training.interruption import Interrupted
+from . import demo, encodings, eval, report, tables, train
+
+# In the order of `sextant --help`.
+_COMMANDS = (train, eval, tables, report, encodings, demo)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; gives the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options) or 0
+    except Interrupted as interrupted:
+        print(f"sextant: {interrupted}", file=sys.stderr)
+        return 128 + interrupted.signal
+    except KeyboardInterrupt:
+        print("sextant: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 1
+    except Exception as error:  # whatever it is, what a user can do about it is a line
+        if getattr(options, "debug", False) or os.environ.get("SEXTANT_DEBUG"):
+            traceback.print_exc()
+        print(f"sextant: error: {_message(error)}", file=sys.stderr)
+        return 1
+
+
+# Errors whose text stands by itself.
+_TOLD = (CompileError, RunError, ImportError, ValueError, TypeError, MemoryError)
+
+
+def _message(error: Exception) -> str:
+    """What went wrong, without where in the program."""
+    text = str(error).strip()
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, builtins.RuntimeError):  # PyTorch's have its stack behind them
+        text = text.split("\nException raised from", 1)[0]
+        return text.removeprefix("[enforce fail at ").strip() or type(error).__name__
+    if text and isinstance(error, _TOLD):
+        return text
+    if isinstance(error, MemoryError):
+        return "out of memory; take smaller sizes"
+    return f"{type(error).__name__}: {text}; with --debug, where it comes from".replace(": ;", ";")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="sextant",
+        description="Trains and evaluates small GPTs with any positional encodings.",
+        epilog="`sextant COMMAND --help` lists a command's arguments. Environment: SEXTANT_PATH, "
+        "folders of encodings; SEXTANT_DEBUG, as --debug; XDG_CACHE_HOME, where compiled "
+        "kernels are kept (sextant/ in it).",
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="print version and commit, and exit"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        command.add(commands)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Every command takes --debug, before its name or behind it."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.add_argument(
+            "--debug",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="show the whole traceback of an error",
+        )
+
+
+class _Version(argparse.Action):
+    """Prints the revision only when it is asked for: finding it takes time."""
+
+    def __call__(self, parser, *arguments):
+        from ..revision import revision
+
+        print(f"sextant {revision()}")
+        parser.exit()

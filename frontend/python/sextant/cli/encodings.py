@@ -1,0 +1,116 @@
+"""`sextant encodings` lists, describes and draws encodings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import definitions
+from ..uses import parse_use
+
+
+def add(commands) -> None:
+    parser = commands.add_parser(
+        "encodings",
+        help="list encodings, describe one, or draw what it does",
+        description="Encodings of the user's folder, of SEXTANT_PATH, and Sextant's "
+        "own. With --plot a picture: bias or rotated score over distance by head, "
+        "visible keys, rows of embeddings; for scores that depend on the contents of "
+        "rows, what is added to the scores of a text.",
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="encodings to describe, or to draw in one picture, such as rope or "
+        '"dape(kerple_log, hidden=8)"',
+    )
+    parser.add_argument(
+        "--plot",
+        nargs="?",
+        const="",
+        metavar="FILE.png",
+        help="draw what it does (default file: its name, here)",
+    )
+    drawing = parser.add_argument_group("with --plot")
+    drawing.add_argument("--heads", type=int, default=4, help="attention heads (default 4)")
+    drawing.add_argument("--head-dim", type=int, default=64, help="their width (default 64)")
+    drawing.add_argument(
+        "--length", type=int, default=0, help="how far distances go, or rows of a text"
+    )
+    drawing.add_argument(
+        "--text", default="", help="rows are its letters; equal ones have equal rows"
+    )
+    drawing.add_argument(
+        "--seed", type=int, default=0, help="seed of initial parameters and of rows (default 0)"
+    )
+    drawing.add_argument(
+        "--run",
+        dest="folder",
+        metavar="FOLDER",
+        help="take the parameters that this run has trained",
+    )
+    drawing.add_argument("--layer", type=int, default=0, help="layer of the run (default 0)")
+    parser.set_defaults(run=_encodings)
+
+
+def _encodings(options) -> None:
+    if options.plot is not None:
+        _plot(options)
+        return
+    for text in options.names:
+        use = parse_use(text)
+        definitions.signature([text])  # what is wrong with options and hosts
+        for name in (use.encoding, *(host.encoding for host in use.hosts)):
+            info = definitions.describe(name)
+            print(info)
+            print(f"  file: {info.file}")
+    if options.names:
+        return
+    found = definitions.encodings()
+    width = max((len(e.name) for e in found), default=0)
+    for encoding in found:
+        print(f"{encoding.name:<{width}}  {encoding.formula}")
+
+
+_LONGEST = 2**16
+_WIDEST = 2**14
+
+
+def _plot(options) -> None:
+    from ..plot import plot_encodings
+
+    if not options.names:
+        raise ValueError("--plot needs an encoding: sextant encodings NAME --plot [FILE.png]")
+    for name in ("heads", "head_dim"):
+        if (given := getattr(options, name)) < 1:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {given}")
+    if options.heads * options.head_dim > _WIDEST:
+        raise ValueError(
+            f"--heads times --head-dim must be at most {_WIDEST}, got "
+            f"{options.heads * options.head_dim}"
+        )
+    if options.length < 0:
+        raise ValueError(f"--length must not be negative, got {options.length}")
+    if options.length > _LONGEST:
+        raise ValueError(f"--length must be at most {_LONGEST}, got {options.length}")
+    if not 0 <= options.seed < 2**31:
+        raise ValueError(f"--seed must be at least 0 and less than 2^31, got {options.seed}")
+
+    def draw(uses: Sequence[str], settings: dict) -> None:
+        path = plot_encodings(
+            uses,
+            options.plot,
+            length=options.length,
+            seed=options.seed,
+            text=options.text.encode("utf-8", "surrogateescape"),
+            **settings,
+        )
+        print(f"picture: {path}")
+
+    if not options.folder:
+        draw(options.names, {"heads": options.heads, "head_dim": options.head_dim})
+        return
+    from ..training.runs import open_run, trained_params
+
+    with open_run(options.folder) as (model, run):
+        draw(*trained_params(model, run, options.names, options.layer))

@@ -1,0 +1,71 @@
+"""`sextant eval` evaluates runs."""
+
+from __future__ import annotations
+
+import sys
+
+
+def add(commands) -> None:
+    parser = commands.add_parser(
+        "eval",
+        help="evaluate at multiples of the training length",
+        description="Losses on held-out text, in two protocols: all tokens of "
+        "non-overlapping blocks, and the last tokens of each block. A run is evaluated from "
+        "what its folder holds, wherever that is; what of text and definitions is another "
+        "here than in the training is said.",
+    )
+    parser.add_argument("folders", nargs="+", help="runs")
+    parser.add_argument(
+        "--multiples",
+        nargs="+",
+        type=int,
+        default=[1, 2, 4, 8],
+        metavar="N",
+        help="lengths, in training lengths",
+    )
+    parser.add_argument(
+        "--last", type=int, default=64, help="tokens that the second protocol counts"
+    )
+    parser.add_argument("--target", help="what kernels are compiled for")
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="ENCODING.OPTION=VALUE",
+        help="another value of an encoding's option than in the training, such as "
+        "rope.base=500000.0, or dape.fire.threshold=16 of a host; may be given several times",
+    )
+    parser.add_argument(
+        "--tables",
+        metavar="FILE",
+        help="take what encodings make of positions from a file of sextant tables",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=_eval)
+
+
+def _eval(options) -> None:
+    from ..training.runs import evaluate_run
+
+    if min(options.multiples) < 1 or options.last < 1:
+        raise ValueError("multiples and --last are at least 1")
+    for folder in options.folders:
+        result = evaluate_run(
+            folder,
+            multiples=options.multiples,
+            last=options.last,
+            target=options.target,
+            settings=options.settings,
+            tables=options.tables,
+            progress=not options.quiet,
+        )
+        for note in result.notes:
+            print(f"sextant: note: {folder}: {note}", file=sys.stderr)
+        print(f"{result.name}: nats per byte")
+        for label, losses in (
+            ("all tokens", result.all_tokens),
+            (f"last {result.last} tokens", result.last_tokens),
+        ):
+            numbers = "  ".join(f"{m}x {loss:.3f}" for m, loss in losses.items())
+            print(f"  {label}: {numbers}")

@@ -1,0 +1,145 @@
+"""`sextant train` trains a model."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+
+from ..training.config import TrainConfig
+from .data import add_data
+
+_HELP = {
+    "style": "block of the model: gpt2 or llama",
+    "layers": "number of layers",
+    "width": "width of the model",
+    "heads": "attention heads",
+    "kv_heads": "heads of keys and values (0: as many as heads)",
+    "length": "tokens of a training block",
+    "batch": "blocks of a step",
+    "steps": "training steps",
+    "lr": "peak learning rate",
+    "warmup": "steps of linear warm-up",
+    "final": "learning rate at the end, as a fraction of the peak",
+    "residual": "initial weights into the residual stream: scaled or plain",
+    "clip": "bound on the global norm of the gradients (0: none)",
+    "weight_decay": "decoupled weight decay",
+    "beta1": "AdamW's decay of the first moment",
+    "beta2": "AdamW's decay of the second moment",
+    "max_position": "random positions below this, in training and evaluation (0: none)",
+    "positions_per": "what random positions are drawn for: layer or model",
+    "shift": "probability that a training step has shifted positions",
+    "shift_per": "what a shifted step draws a window of positions for: batch or sample",
+    "shift_range": "windows have positions below this",
+    "shift_windows": "windows that are drawn at the start (0: others at every step)",
+    "mask": "what hides later tokens, none where encodings do; prefix has blocks with a prefix "
+    "that all see",
+    "seed": "seed of weights and data",
+    "target": "what kernels are compiled for: cpu, cpu:avx2, cpu:avx512, ...",
+}
+
+
+def add(commands) -> None:
+    parser = commands.add_parser(
+        "train",
+        help="train a GPT on byte text",
+        description="Trains a GPT on bytes. A folder that holds a run goes on with it: "
+        "settings come from the run, and need not be given again; --steps may be raised, "
+        "which extends it. Ctrl-C and SIGTERM end after the step at hand and save it.",
+    )
+    parser.add_argument("folder", help="where the run's files go")
+    parser.add_argument(
+        "--encodings",
+        nargs="*",
+        default=argparse.SUPPRESS,
+        metavar="USE",
+        help='encodings besides the mask, such as rope or "window(size=64)"; none for NoPE '
+        "(default none)",
+    )
+    add_data(parser, argparse.SUPPRESS)
+    parser.add_argument(
+        "--train",
+        default=argparse.SUPPRESS,
+        metavar="PATTERN,...",
+        type=lambda text: [p.strip() for p in text.split(",") if p.strip()],
+        help="parameters that are trained, the others are frozen: an encoding, or parts of "
+        'names such as "fire,embedding,norm,layers.0" (default: all)',
+    )
+    parser.add_argument(
+        "--init",
+        default=argparse.SUPPRESS,
+        metavar="RUN",
+        help="a run whose parameters this one begins with; those of new encodings begin as ever",
+    )
+    parser.add_argument(
+        "--group",
+        dest="groups",
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="PATTERN: SETTING",
+        help='settings of the optimizer for some parameters, such as "fire: rate=0.5, decay=0, '
+        'clip=5": rate is a factor, clip bounds their gradients alone; may be given again',
+    )
+    parser.add_argument(
+        "--given",
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="ENCODING.SETTING=VALUE",
+        help="a setting of what makes the tensors that an encoding is given, such as "
+        "document.separator=\"#\" or prefix.length=16; may be given several times",
+    )
+    for field in fields(TrainConfig):
+        if field.name in _HELP:
+            parser.add_argument(
+                "--" + field.name.replace("_", "-"),
+                type=type(field.default),
+                default=argparse.SUPPRESS,
+                help=f"{_HELP[field.name]} (default {field.default})",
+            )
+    parser.add_argument(
+        "--save-every", type=int, default=100, help="steps between checkpoints"
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="do not resume from a checkpoint"
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check settings, text and encodings, say what would be trained, and stop",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=_train)
+
+
+def _train(options) -> None:
+    from ..report.results import CHECKPOINT
+    from ..training.loop import plan, train
+    from ..training.state import read_state
+
+    if options.save_every < 1:
+        raise ValueError(f"--save-every must be at least 1, got {options.save_every}")
+    given = {f.name: getattr(options, f.name) for f in fields(TrainConfig) if f.name in options}
+    # A run goes on from anywhere.
+    given["data"] = [os.path.abspath(path) for path in given.get("data", [])]
+    if "init" in given:
+        given["init"] = os.path.abspath(given["init"])
+    path = Path(options.folder) / CHECKPOINT
+    resume = not options.fresh and path.exists()
+    if resume:
+        if not given["data"]:
+            del given["data"]
+        config = replace(read_state(path).config, **given)
+    else:
+        config = TrainConfig(**given)
+    if options.dry_run:
+        print("\n".join(plan(config, options.folder, resume=resume)))
+        return
+    train(
+        config,
+        options.folder,
+        save_every=options.save_every,
+        resume=resume,
+        progress=not options.quiet,
+    )
+    print(f"trained; evaluate with: sextant eval {options.folder}")
