@@ -48,4 +48,4 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
     assert "1 encodings, 2 seeds" in printed
     folders = [path.name for path in (tmp_path / "out" / "quick").iterdir()]
     assert sorted(folders) == sorted(["alibi", "alibi.seed1", names[1]])
-    assert "&plusmn;" in (tmp_path / "out" / "report.html").read_text()
+    assert "\u00b1" in (tmp_path / "out" / "report.html").read_text()

@@ -100,7 +100,7 @@ def test_seeds_are_shown_with_their_spread(tmp_path):
     runs += [made_up_run("rope", [v + 0.1 for v in LOSSES["rope"]], seed=4)]
     write_report(tmp_path / "report.html", runs)
     page = (tmp_path / "report.html").read_text()
-    assert "1.690 &plusmn; 0.050" in page and "<th>seeds</th>" in page
+    assert "1.690 \u00b1 0.050" in page and "<th>seeds</th>" in page
     assert "0, 4: one seed does not show how far another would be from it" in page
     write_report(tmp_path / "report.html", [r for r in runs if r.name == "rope"])
     assert "one seed)" not in (page := (tmp_path / "report.html").read_text())

@@ -194,7 +194,7 @@ def check_orderings(all_tokens: Runs, last_tokens: Runs | None = None) -> list[F
             for n in ordering.needs
         )
         seeds = min(len(runs[n]) for n in names)
-        holds = _agreed(ordering.holds(choice) for choice in _choices(runs, names))
+        holds = agreed(ordering.holds(choice) for choice in choices(runs, names))
         findings.append(Finding(ordering.text, holds, numbers, seeds))
     return findings
 
@@ -225,7 +225,7 @@ def _mean(runs: Sequence[Mapping[int, float]], multiple: int) -> float:
     return sum(run[multiple] for run in runs) / len(runs)
 
 
-def _choices(runs: Mapping[str, Sequence], names: Sequence[str]) -> Iterator[dict]:
+def choices(runs: Mapping[str, Sequence], names: Sequence[str]) -> Iterator[dict]:
     """One run of each encoding, in every way or in many."""
     if math.prod(len(runs[n]) for n in names) <= _CHOICES:
         for chosen in itertools.product(*(runs[n] for n in names)):
@@ -236,7 +236,7 @@ def _choices(runs: Mapping[str, Sequence], names: Sequence[str]) -> Iterator[dic
         yield {n: draw.choice(runs[n]) for n in names}
 
 
-def _agreed(answers: Iterator[bool]) -> bool | None:
+def agreed(answers: Iterator[bool]) -> bool | None:
     """What all say; None when they differ."""
     found = {bool(answer) for answer in answers}
     return found.pop() if len(found) == 1 else None
@@ -257,8 +257,8 @@ def check_step_times(times: Mapping[str, Sequence[float]]) -> Finding | None:
     names = ["alibi", *others]
     means = {n: sum(times[n]) / len(times[n]) for n in names}
     numbers = "; ".join(f"{n} {means[n] / means['alibi']:.2f} x alibi" for n in others)
-    holds = _agreed(
+    holds = agreed(
         all(chosen[n] <= 1.1 * chosen["alibi"] for n in others)
-        for chosen in _choices(times, names)
+        for chosen in choices(times, names)
     )
     return Finding(STEP_TIME_TEXT, holds, numbers, min(len(times[n]) for n in names))

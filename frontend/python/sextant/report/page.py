@@ -1,4 +1,4 @@
-"""The page of a report: self-contained HTML, readable on a small screen."""
+"""The page of a report."""
 
 from __future__ import annotations
 
@@ -7,29 +7,12 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..files import replace_file
 from ..revision import revision
 from . import figures
+from .document import cell, document, picture, table, write_page
 from .groups import Group, group
 from .orderings import Finding, check_orderings, check_step_times
-from .results import ReportError, RunResult
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
-       padding: 0 1rem; color: #1a1a1a; overflow-wrap: anywhere; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.2rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
-         vertical-align: top; }
-th:first-child, td:first-child { text-align: left; }
-.words td, .words th { text-align: left; min-width: 8rem; }
-td.best { font-weight: 600; } .yes { color: #14692f; } .no { color: #a11d1d; }
-.scroll { overflow-x: auto; margin: 1rem 0; }
-.scroll td, .scroll th { overflow-wrap: normal; }
-.scroll svg { max-width: 100%; min-width: 38rem; height: auto; }
-.scroll svg.wide { max-width: none; min-width: 60rem; }
-.small { color: #555; font-size: 14px; }
-"""
+from .results import RunResult
 
 
 def write_report(path: str | Path, runs: Sequence[RunResult]) -> list[Finding]:
@@ -47,21 +30,15 @@ def write_report(path: str | Path, runs: Sequence[RunResult]) -> list[Finding]:
     times = check_step_times({g.name: g.step_ms for g in groups})
     if times:
         findings.append(times)
-    try:
-        replace_file(path, render(groups, findings).encode())
-    except OSError as error:
-        raise ReportError(f"cannot write {path}: {error.strerror}") from None
+    write_page(path, render(groups, findings))
     return findings
 
 
 def render(groups: Sequence[Group], findings: Sequence[Finding]) -> str:
     """The page as text."""
     last = groups[0].runs[0].last
-    source = html.escape(groups[0].runs[0].provenance["source"])
+    source = groups[0].runs[0].provenance["source"]
     parts = [
-        "<!doctype html><html lang=en><head><meta charset=utf-8>",
-        '<meta name=viewport content="width=device-width, initial-scale=1">',
-        f"<title>Sextant: report on {source}</title><style>{_STYLE}</style></head><body>",
         "<h1>Positional encodings, trained and extrapolated</h1>",
         _origin(groups),
         "<h2>Loss</h2>",
@@ -71,16 +48,16 @@ def render(groups: Sequence[Group], findings: Sequence[Finding]) -> str:
         _loss_table(groups, "all_tokens"),
         f"<h3>Last {last} tokens of each block</h3>",
         _loss_table(groups, "last_tokens"),
-        _figure(figures.extrapolation(groups, "all_tokens", "all tokens"), "loss by length"),
-        _figure(
+        picture(figures.extrapolation(groups, "all_tokens", "all tokens"), "loss by length"),
+        picture(
             figures.extrapolation(groups, "last_tokens", f"last {last} tokens"),
             f"loss of the last {last} tokens by length",
         ),
         "<h2>Orderings from the literature</h2>",
         _finding_table(findings),
         "<h2>Training</h2>",
-        _figure(figures.training_curves(groups), "training loss by step"),
-        _figure(figures.step_times(groups), "time per training step"),
+        picture(figures.training_curves(groups), "training loss by step"),
+        picture(figures.step_times(groups), "time per training step"),
     ]
     shown = [g for g in groups if g.runs[0].biases]
     if shown:
@@ -90,24 +67,16 @@ def render(groups: Sequence[Group], findings: Sequence[Finding]) -> str:
             "distance 0, after training; of several seeds, the first.</p>"
         )
     for g in shown:
-        picture = _figure(figures.biases(g.runs[0]), f"{g.name}: bias over distance", wide=True)
-        parts.append(f"<h3>{html.escape(g.name)}</h3>{picture}")
+        drawn = picture(figures.biases(g.runs[0]), f"{g.name}: bias over distance", wide=True)
+        parts.append(f"<h3>{html.escape(g.name)}</h3>{drawn}")
     parts += _adaptive(groups)
-    parts.append("</body></html>")
-    return "\n".join(parts)
-
-
-def _figure(svg: str, label: str, wide: bool = False) -> str:
-    """A picture that a small screen scrolls, with what a reader of the page says."""
-    kind = " class=wide" if wide else ""
-    head = f'<svg role="img" aria-label="{html.escape(label)}"{kind} '
-    return f"<div class=scroll>{svg.replace('<svg ', head, 1)}</div>"
+    return document(f"Sextant: report on {source}", parts)
 
 
 def _spread_text(groups: Sequence[Group]) -> str:
     if all(len(g.runs) == 1 for g in groups):
         return ""
-    return "; of several seeds the mean, &plusmn; the farthest from it"
+    return "; of several seeds the mean, \u00b1 the farthest from it"
 
 
 def _origin(groups: Sequence[Group]) -> str:
@@ -191,7 +160,7 @@ def _adaptive(groups: Sequence[Group]) -> list[str]:
         parts.append(
             f"<h3>{html.escape(run.name)}: {html.escape(item['use'])}</h3>"
             f"<p class=small>text: <code>{html.escape(item['text'])}</code></p>"
-            + _figure(
+            + picture(
                 figures.adaptive_biases(item), f"{run.name}: {item['use']}, added to scores", wide=True
             )
         )
@@ -201,45 +170,36 @@ def _adaptive(groups: Sequence[Group]) -> list[str]:
 def _loss_table(groups: Sequence[Group], protocol: str) -> str:
     multiples = sorted({m for g in groups for run in g.runs for m in getattr(run, protocol)})
     several = any(len(g.runs) > 1 for g in groups)
-    head = ("<th>seeds</th>" if several else "") + "".join(f"<th>{m}x</th>" for m in multiples)
+    head = [*(["seeds"] if several else []), *(f"{m}x" for m in multiples)]
     best = {m: min(_mean(g.losses(protocol, m)) for g in groups) for m in multiples}
-    lines = []
+    rows = []
     for g in groups:
-        cells = f"<td>{len(g.runs)}</td>" if several else ""
-        cells += "".join(_cell(g.losses(protocol, m), best[m]) for m in multiples)
-        lines.append(f"<tr><td>{html.escape(g.name)}</td>{cells}</tr>")
-    return (
-        f"<div class=scroll><table><tr><th>encodings</th>{head}</tr>{''.join(lines)}</table></div>"
-    )
+        seeds = [cell(str(len(g.runs)))] if several else []
+        losses = [_loss(g.losses(protocol, m), best[m]) for m in multiples]
+        rows.append([cell(g.name), *seeds, *losses])
+    return table(["encodings", *head], rows)
 
 
 def _mean(losses: Sequence[float]) -> float:
     return sum(losses) / len(losses) if losses else float("inf")
 
 
-def _cell(losses: Sequence[float], best: float) -> str:
+def _loss(losses: Sequence[float], best: float) -> str:
     """The mean, with the distance of the farthest from it."""
     if not losses:
-        return "<td></td>"
+        return cell("")
     mean = _mean(losses)
-    mark = " class=best" if mean == best else ""
     spread = max(abs(loss - mean) for loss in losses)
-    text = f"{mean:.3f}" + (f" &plusmn; {spread:.3f}" if len(losses) > 1 else "")
-    return f"<td{mark}>{text}</td>"
+    text = f"{mean:.3f}" + (f" \u00b1 {spread:.3f}" if len(losses) > 1 else "")
+    return cell(text, "best" if mean == best else "")
 
 
 def _finding_table(findings: Sequence[Finding]) -> str:
     if not findings:
         return "<p>These runs show none: train more encodings.</p>"
     kinds = {True: "yes", False: "no", None: "open"}
-    lines = [
-        f"<tr><td>{html.escape(f.text)}</td>"
-        f"<td class={kinds[f.holds]}>{html.escape(f.verdict)}</td>"
-        f"<td>{html.escape(f.numbers)}</td></tr>"
-        for f in findings
-    ]
+    rows = [[cell(f.text), cell(f.verdict, kinds[f.holds]), cell(f.numbers)] for f in findings]
     return (
         "<p>Of several seeds, a verdict is what every choice of one seed per encoding says.</p>"
-        "<div class=scroll><table class=words><tr><th>ordering</th><th>here</th><th>losses</th>"
-        f"</tr>{''.join(lines)}</table></div>"
+        + table(["ordering", "here", "losses"], rows, "words")
     )

@@ -1,0 +1,65 @@
+"""The frame of a page: self-contained HTML, readable on a small screen, and its parts."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..files import replace_file
+from .results import ReportError
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
+       padding: 0 1rem; color: #1a1a1a; overflow-wrap: anywhere; }
+h1, h2 { line-height: 1.2; } h2 { margin-top: 2.2rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
+         vertical-align: top; }
+th:first-child, td:first-child { text-align: left; }
+.words td, .words th { text-align: left; min-width: 8rem; }
+td.best { font-weight: 600; } .yes { color: #14692f; } .no { color: #a11d1d; }
+.scroll { overflow-x: auto; margin: 1rem 0; }
+.scroll td, .scroll th { overflow-wrap: normal; }
+.scroll svg { max-width: 100%; min-width: 38rem; height: auto; }
+.scroll svg.wide { max-width: none; min-width: 60rem; }
+.small { color: #555; font-size: 14px; }
+"""
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """A page of parts, which are HTML."""
+    head = [
+        "<!doctype html><html lang=en><head><meta charset=utf-8>",
+        '<meta name=viewport content="width=device-width, initial-scale=1">',
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>",
+    ]
+    return "\n".join([*head, *parts, "</body></html>"])
+
+
+def write_page(path: str | Path, text: str) -> None:
+    """Writes a page, or a table beside it, atomically; raises `ReportError`."""
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise ReportError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def picture(svg: str, label: str, wide: bool = False) -> str:
+    """A figure that a small screen scrolls, with what a reader of the page says."""
+    kind = " class=wide" if wide else ""
+    head = f'<svg role="img" aria-label="{html.escape(label)}"{kind} '
+    return f"<div class=scroll>{svg.replace('<svg ', head, 1)}</div>"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """A table that a small screen scrolls. Heads are text; a cell is one of `cell`."""
+    shown = f" class='{kind}'" if kind else ""
+    first = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    return f"<div class=scroll><table{shown}><tr>{first}</tr>{lines}</table></div>"
+
+
+def cell(text: str, kind: str = "") -> str:
+    """A cell of text."""
+    return f"<td{f' class={kind}' if kind else ''}>{html.escape(text)}</td>"
