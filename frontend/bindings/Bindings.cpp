@@ -150,8 +150,11 @@ static py::list toPython(const std::vector<FunctionFacts> &functions) {
   return result;
 }
 
-static py::tuple toPython(const InitialFacts &facts) {
-  return py::make_tuple(facts.kind, facts.numbers, facts.shape);
+static py::list toPython(const std::vector<InitialFacts> &values) {
+  py::list result;
+  for (const InitialFacts &facts : values)
+    result.append(py::make_tuple(facts.kind, facts.numbers, facts.shape));
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -302,16 +305,16 @@ static void bindParameters(py::module_ &m) {
   m.def(
       "initial_values",
       [](const std::string &definitions, const Uses &uses,
-         const std::string &searchPath, const std::string &name,
+         const std::string &searchPath, const std::vector<std::string> &names,
          const Extents &extents) {
         return toPython(run([&](Session &session) {
           return getInitialValues(session, {definitions, searchPath}, uses,
-                                  name, extents);
+                                  names, extents);
         }));
       },
       py::arg("definitions"), py::arg("uses"), py::arg("search_path"),
-      py::arg("name"), py::arg("extents"),
-      "How a parameter starts: kind, numbers, shape.");
+      py::arg("names"), py::arg("extents"),
+      "How each of some parameters starts: kind, numbers, shape.");
 }
 
 static void bindFunctions(py::module_ &m) {

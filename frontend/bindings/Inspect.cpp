@@ -15,6 +15,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -447,22 +448,38 @@ getInitialValues(pos::ParamOp param, passes::Evaluator &evaluator) {
   return facts;
 }
 
-std::optional<InitialFacts>
+std::optional<std::vector<InitialFacts>>
 bindings::getInitialValues(Session &session, const Source &source,
                            const std::vector<std::string> &uses,
-                           const std::string &name, const Extents &extents) {
+                           const std::vector<std::string> &params,
+                           const Extents &extents) {
   auto inspected = inspectUses(session, source, uses);
   if (!inspected)
     return std::nullopt;
+  llvm::StringMap<InitialFacts> found;
   for (InspectedUse &use : *inspected) {
     FailureOr<passes::Evaluator> evaluator =
         makeEvaluator(use, *use.whole, extents);
     if (failed(evaluator))
       return std::nullopt;
-    for (auto param : (*use.whole).getOps<pos::ParamOp>())
-      if (use.instance + "." + param.getName().str() == name)
-        return ::getInitialValues(param, *evaluator);
+    for (auto param : (*use.whole).getOps<pos::ParamOp>()) {
+      std::string name = use.instance + "." + param.getName().str();
+      if (!llvm::is_contained(params, name))
+        continue;
+      std::optional<InitialFacts> facts = ::getInitialValues(param, *evaluator);
+      if (!facts)
+        return std::nullopt;
+      found[name] = std::move(*facts);
+    }
   }
-  session.addError("no parameter is called \"" + name + "\"");
-  return std::nullopt;
+  std::vector<InitialFacts> values;
+  for (const std::string &name : params) {
+    auto facts = found.find(name);
+    if (facts == found.end()) {
+      session.addError("no parameter is called \"" + name + "\"");
+      return std::nullopt;
+    }
+    values.push_back(facts->second);
+  }
+  return values;
 }

@@ -126,10 +126,11 @@ std::optional<Shapes> getShapes(Session &session, const Source &source,
                                 const std::vector<std::string> &uses,
                                 const Extents &extents);
 
-/// Initial value of the parameter with the public name `param`.
-std::optional<InitialFacts>
+/// Initial values of the parameters with the public names `params`, in order.
+std::optional<std::vector<InitialFacts>>
 getInitialValues(Session &session, const Source &source,
-                 const std::vector<std::string> &uses, const std::string &param,
+                 const std::vector<std::string> &uses,
+                 const std::vector<std::string> &params,
                  const Extents &extents);
 
 } // namespace sextant::bindings

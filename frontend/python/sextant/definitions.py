@@ -14,9 +14,10 @@ import os
 import struct
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from . import backend
 from .errors import CompileError
@@ -470,6 +471,28 @@ def shapes(signature: Signature, extents: dict[str, int]) -> dict[str, tuple[int
     """Shape of every parameter for given extents (heads, head_dim, batch, ...)."""
     found = _shapes(signature, first_folders(), tuple(sorted(extents.items())))
     return {name: tuple(shape) for name, shape in found.items()}
+
+
+class InitialValue(NamedTuple):
+    """How a parameter starts: ``kind`` is "constant", "normal" or "uniform", of one or two
+    ``numbers``, or "values", which are all of its elements."""
+
+    kind: str
+    numbers: list[float]
+    shape: tuple[int, ...]
+
+
+def initial_values(
+    signature: Signature, names: Sequence[str], extents: dict[str, int]
+) -> dict[str, InitialValue]:
+    """How parameters start, by name; one that is given at every call is an error."""
+    found = backend.compiler().initial_values(
+        signature.definitions, list(signature.uses), first_folders(), list(names), extents
+    )
+    return {
+        name: InitialValue(kind, numbers, tuple(shape))
+        for name, (kind, numbers, shape) in zip(names, found, strict=True)
+    }
 
 
 def describe(name: str | Encoding) -> EncodingInfo:

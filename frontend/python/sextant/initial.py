@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
@@ -72,40 +72,31 @@ def init_params(
 
 def values(
     signature: Signature,
-    wanted: Iterable[ParamInfo],
+    wanted: Sequence[ParamInfo],
     extents: dict[str, int],
     seed: int,
     dtype: torch.dtype,
 ) -> dict[str, torch.Tensor]:
     """Tensors as their definitions say; formulas are evaluated in float64."""
     result = {}
-    for param in wanted:
-        kind, numbers, shape = backend.compiler().initial_values(
-            signature.definitions,
-            list(signature.uses),
-            definitions.first_folders(),
-            param.name,
-            extents,
-        )
-        _check_size(param.name, shape)
+    found = definitions.initial_values(signature, [p.name for p in wanted], extents)
+    for name, (kind, numbers, shape) in found.items():
+        _check_size(name, shape)
         if kind == "values":
-            tensor = torch.tensor(numbers, dtype=torch.float64, device="cpu")
-            tensor = tensor.reshape(tuple(shape))
+            tensor = torch.tensor(numbers, dtype=torch.float64, device="cpu").reshape(shape)
         else:
             first, second = (*numbers, 0.0)[:2]
-            tensor = backend.operators().sample(
-                kind, first, second, shape, param.name, seed
-            )
-        result[param.name] = tensor.to(dtype)
+            tensor = backend.operators().sample(kind, first, second, shape, name, seed)
+        result[name] = tensor.to(dtype)
     return result
 
 
-def _check_size(name: str, shape: list[int]) -> None:
+def _check_size(name: str, shape: tuple[int, ...]) -> None:
     """A size that options made too large is an error before memory runs out."""
     needed = 4 * math.prod(shape)
     if needed > memory_limit():
         raise MemoryError(
-            f'parameter "{name}" of shape {tuple(shape)} takes {gibibytes(needed)}, '
+            f'parameter "{name}" of shape {shape} takes {gibibytes(needed)}, '
             f"there are {gibibytes(memory_limit())}"
         )
 

@@ -10,13 +10,14 @@ or in the first alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .. import backend, definitions
-from ..definitions import EncodingLike, ParamInfo, Signature
+from .. import definitions
+from ..definitions import EncodingLike, InitialValue, ParamInfo, Signature
 from ..uses import parse_use
-from .printer import Input, Parameter, number
+from .printer import Input, Parameter, number, tensor_type
 
 EMBEDDING = "embedding"
 PROJECTIONS = ("query_input", "key_input", "value_input")
@@ -89,21 +90,21 @@ def parameters(
     """The parameters that attention takes of some encodings, named below ``prefix``, and
     the tensors that the caller gives at every call (ids, lengths), under their own names.
     What functions of the encodings make is neither."""
-    made, given = [], []
     _check_sizes(signature, extents)
-    for info in signature.params:
-        if not info.given:
-            made.append(_parameter(signature, info, prefix, extents))
-        elif info.name not in signature.filled:
-            given.append(Input(info.name, (None,) * info.rank, info.element))
-    return made, given
+    given = [
+        Input(info.name, (None,) * info.rank, info.element)
+        for info in signature.params
+        if info.given and info.name not in signature.filled
+    ]
+    made = [info for info in signature.params if not info.given]
+    return _parameters(signature, made, prefix, extents), given
 
 
 def model_parameters(
     signature: Signature, prefix: str, extents: dict[str, int]
 ) -> list[Parameter]:
     """The parameters that only functions of some encodings see."""
-    return [_parameter(signature, i, prefix, extents) for i in signature.model_params]
+    return _parameters(signature, signature.model_params, prefix, extents)
 
 
 # Extents that differ from call to call; a model's parameters do not.
@@ -122,29 +123,40 @@ def _check_sizes(signature: Signature, extents: dict[str, int]) -> None:
             )
 
 
-def _parameter(
-    signature: Signature, info: ParamInfo, prefix: str, extents: dict[str, int]
-) -> Parameter:
-    kind, numbers, shape = backend.compiler().initial_values(
-        signature.definitions,
-        list(signature.uses),
-        definitions.first_folders(),
-        info.name,
-        extents,
-    )
-    if kind == "values":
-        values = _nested([number(float(n)) for n in numbers], list(shape))
-        init = f"given values dense<{values}> : {Parameter('', tuple(shape), '').type}"
-    else:
-        init = f"{kind} [{', '.join(number(float(n)) for n in numbers)}]"
-    return Parameter(
-        f"{prefix}.{info.name}",
-        tuple(shape),
-        init,
-        frozen=not info.trained,
-        floor=info.floor,
-        ceiling=info.ceiling,
-    )
+def _parameters(
+    signature: Signature, infos: Sequence[ParamInfo], prefix: str, extents: dict[str, int]
+) -> list[Parameter]:
+    names = tuple(info.name for info in infos)
+    starts = _starts(signature, names, definitions.first_folders(), tuple(extents.items()))
+    return [
+        Parameter(
+            f"{prefix}.{info.name}",
+            shape,
+            init,
+            frozen=not info.trained,
+            floor=info.floor,
+            ceiling=info.ceiling,
+        )
+        for info, (shape, init) in zip(infos, starts)
+    ]
+
+
+# The layers of a model ask the same.
+@functools.lru_cache(maxsize=8)
+def _starts(
+    signature: Signature, names: tuple[str, ...], folders: str, extents: tuple[tuple[str, int], ...]
+) -> list[tuple[tuple[int, ...], str]]:
+    """Shapes and initial values, as a model spells these, of parameters that are found in
+    ``folders``."""
+    found = definitions.initial_values(signature, names, dict(extents))
+    return [(value.shape, _spell(value)) for value in found.values()]
+
+
+def _spell(value: InitialValue) -> str:
+    if value.kind == "values":
+        values = _nested([number(float(n)) for n in value.numbers], list(value.shape))
+        return f"given values dense<{values}> : {tensor_type(value.shape, 'f32')}"
+    return f"{value.kind} [{', '.join(number(float(n)) for n in value.numbers)}]"
 
 
 def _nested(values: list[str], shape: list[int]) -> str:
