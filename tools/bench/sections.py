@@ -8,6 +8,7 @@ from memory import memory
 from models import digits, steps
 from projections import projections
 from rewrites import rewrites
+from shares import shares
 from waits import waiting
 from whole import compiling, training
 
@@ -26,6 +27,7 @@ SECTIONS = {
     "training": training,
     "models": steps,
     "digits": digits,
+    "shares": shares,
     "waits": waiting,
     "compile": compiling,
 }

@@ -69,6 +69,18 @@ print(time.perf_counter() - start)
 """
 
 
+# A model's text and program, in seconds of the processor: others use it, too.
+_MODEL = """
+import sys, time
+import sextant
+from sextant.models.gpt import Config, build
+encoding, layers, width, heads = sys.argv[1], *map(int, sys.argv[2:])
+start = time.process_time()
+sextant.compile(build(Config(encodings=("causal", encoding), layers=layers, width=width, heads=heads)))
+print(time.process_time() - start)
+"""
+
+
 def _run(program: str, cache: str, *arguments: str) -> list[float]:
     """What a program prints in a process with that cache."""
     done = subprocess.run(
@@ -93,7 +105,32 @@ def _again(phase: str) -> list[float]:
         return _run(_COMPILE, cache, phase)
 
 
+def _models(settings: Settings) -> Iterator[Row]:
+    """A whole GPT with an encoder of positions, against one with a bias: empty caches."""
+    sizes = ("2", "128", "2") if settings.is_quick else ("12", "768", "12")
+    work = f"GPT, {sizes[0]} layers, width {sizes[1]}, seqpe over alibi"
+    if not settings.wants(work):
+        return
+
+    def seconds(encoding: str) -> float:
+        with tempfile.TemporaryDirectory() as cache:
+            return _run(_MODEL, cache, encoding, *sizes)[0]
+
+    pairs = [(seconds("seqpe"), seconds("alibi")) for _ in range(3)]
+    ratios = sorted(ours / other for ours, other in pairs)
+    note = f"{sorted(ours for ours, _ in pairs)[1]:.2f} s"
+    yield Row(
+        "compile a model", work, 1, ratios[1], "x", 2.0, ratios[0], ratios[-1], True, note
+    )  # fmt: skip
+
+
 def compiling(settings: Settings) -> Iterator[Row]:
+    """What a user waits for before the first result."""
+    yield from _attentions(settings)
+    yield from _models(settings)
+
+
+def _attentions(settings: Settings) -> Iterator[Row]:
     """One attention with an empty disk cache, and from the cache: in fresh processes,
     from the first call on, and in one that has called before."""
     cases = [
