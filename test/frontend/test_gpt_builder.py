@@ -3,6 +3,7 @@
 import pytest
 
 import sextant
+from sextant import backend
 from sextant.models import gpt
 
 
@@ -118,3 +119,29 @@ def test_an_encoding_may_act_in_the_first_layer_alone(search_path):
     functions = 3  # loss, token losses, logits
     assert every.count("pos.map_rows") == 2 * 3 * functions
     assert first.count("pos.map_rows") == 2 * functions
+
+
+def test_definitions_are_asked_as_often_for_many_layers(monkeypatch):
+    """Each question folds the options of a definition, and unrolls its functions, anew."""
+    compiler = backend.compiler()
+    asked = []
+
+    def counted(name):
+        real = getattr(compiler, name)
+
+        def ask(*arguments):
+            asked.append(name)
+            return real(*arguments)
+
+        monkeypatch.setattr(compiler, name, ask)
+
+    for name in ("signature", "shapes", "initial_values", "functions"):
+        counted(name)
+    counts = []
+    for layers in (2, 6):
+        # Of another width, whose extents nobody has asked for.
+        gpt.gpt(encodings=("causal", "kerple_log", "forgetting"), layers=layers, width=layers * 48)
+        counts.append(asked.count("initial_values"))
+        assert len(asked) <= 8, asked
+        asked.clear()
+    assert counts == [2, 2]

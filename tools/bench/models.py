@@ -3,8 +3,9 @@ digits alone, against what a PyTorch user writes.
 
 The eager models make every position's digits one by one, and use
 `scaled_dot_product_attention` where it serves: with the product of SeqPE's rows in the
-mask, once for the values of TAPE and once for its state, and as it is for ExPE. Both
-sides have the same parameters, the same samples and no dropout; their losses must agree.
+mask, and as it is for ExPE. TAPE has two: its probabilities written out and used twice,
+as its released code does, and that function called for the values and again for the
+state. Both sides have the same parameters, the same samples and no dropout; their losses must agree.
 """
 
 from __future__ import annotations
@@ -116,15 +117,28 @@ class EagerTape(Eager):
         return torch.cat([a * c - b * s, a * s + b * c], -1)
 
     def attend(self, q, k, v, prefix):
-        q, k = self.turned(q), self.turned(k)
-        out, seen = (F.scaled_dot_product_attention(q, k, t, is_causal=True) for t in (v, self.z))
+        out, seen = self.weighted(self.turned(q), self.turned(k), (v, self.z))
         self.z = self.z + self.params[f"{prefix}.attention.tape.s"][:, None, None] * seen
         return out
+
+    def weighted(self, q, k, values):
+        return [F.scaled_dot_product_attention(q, k, v, is_causal=True) for v in values]
 
     def after_mlp(self, y, prefix):
         x, w1, w2 = (self.params[f"{prefix}.attention.tape.{n}"] for n in ("x", "w1", "w2"))
         inner = torch.einsum("eh,bhlt->blet", w1, self.z) * F.silu(F.linear(y, x))[..., None]
         self.z = self.z + torch.einsum("he,blet->bhlt", w2, inner)
+
+
+class EagerTapeReleased(EagerTape):
+    def begin(self, tokens):
+        super().begin(tokens)
+        self.hidden = torch.ones(tokens.shape[1], tokens.shape[1]).triu(1).bool()
+
+    def weighted(self, q, k, values):
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(self.hidden, -math.inf)
+        probabilities = scores.softmax(-1)
+        return [probabilities @ v for v in values]
 
 
 class EagerSeqpe(Eager):
@@ -170,17 +184,22 @@ class EagerSeqpe(Eager):
         return super().loss(logits, labels) + 0.1 * contrast + 0.1 * distil
 
 
-EAGER = {SEQPE: EagerSeqpe, "tape": EagerTape, "expe": EagerExpe}
-GOALS = {SEQPE: (1.8, 1.2), "tape": (1.6, 1.1), "expe": (1.1, 1.0)}
+# What is compared with what, and the goals at both sizes.
+PAIRS: tuple[tuple[str, str, type[Eager], tuple[float, float]], ...] = (
+    (SEQPE, "", EagerSeqpe, (1.8, 1.2)),
+    ("tape", ", probabilities as released", EagerTapeReleased, (1.6, 1.1)),
+    ("tape", ", SDPA twice", EagerTape, (1.6, 1.1)),
+    ("expe", "", EagerExpe, (1.1, 1.0)),
+)
 
 
 def steps(settings: Settings) -> Iterator[Row]:
     """A step of a 12-layer, 768-wide GPT on bytes: one long sequence, and a batch."""
     sizes = ((1, 128), (2, 64)) if settings.is_quick else ((1, 2048), (8, 512))
     layers, width, heads = (2, 128, 2) if settings.is_quick else (12, 768, 12)
-    for encoding, eager in EAGER.items():
-        for (batch, length), goal in zip(sizes, GOALS[encoding]):
-            work = f"{layers} layers, width {width}, {batch} x {length}, {encoding}"
+    for encoding, how, eager, goals in PAIRS:
+        for (batch, length), goal in zip(sizes, goals):
+            work = f"{layers} layers, width {width}, {batch} x {length}, {encoding}{how}"
             if not settings.wants(work):
                 continue
             config = TrainConfig(

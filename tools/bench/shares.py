@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from rows import Row, Settings
@@ -19,7 +20,7 @@ SETS = ((16, 0.10), (32, 0.16))
 class Step:
     """A training step of a GPT on random tokens, profiled."""
 
-    def __init__(self, encoding: str, batch: int, length: int, **sizes: int):
+    def __init__(self, encoding: str, batch: int, length: int, **sizes: Any):
         uses = ("causal", encoding)
         self.program = sextant.compile(build(Config(encodings=uses, **sizes)))
         params = self.program.init_params(0)
@@ -58,7 +59,7 @@ class Step:
 
 def shares(settings: Settings) -> Iterator[Row]:
     """The encoder of digits and its losses in a step of a GPT with words for tokens."""
-    sizes = {"layers": 12, "width": 768, "heads": 12, "vocabulary": 50257}
+    sizes: dict[str, int] = {"layers": 12, "width": 768, "heads": 12, "vocabulary": 50257}
     batch, length = 8, 512
     if settings.is_quick:
         sizes = {"layers": 2, "width": 128, "heads": 2, "vocabulary": 1000}
