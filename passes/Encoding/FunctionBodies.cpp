@@ -18,20 +18,23 @@ using namespace sextant;
 static constexpr int64_t kMostRounds = 1024;
 
 void passes::inlineHelpers(func::FuncOp function, pos::EncodingOp encoding) {
-  auto inlineOne = [&](func::CallOp call) {
+  SmallVector<func::CallOp> calls;
+  auto collect = [&](Operation *op) {
+    op->walk([&](func::CallOp call) { calls.push_back(call); });
+  };
+  collect(function);
+  while (!calls.empty()) {
+    func::CallOp call = calls.pop_back_val();
     auto helper = encoding.lookupSymbol<func::FuncOp>(call.getCallee());
     IRMapping mapping;
     mapping.map(helper.getArguments(), call.getOperands());
     OpBuilder builder(call);
     for (Operation &op : helper.front().without_terminator())
-      builder.clone(op, mapping);
+      collect(builder.clone(op, mapping));
     for (auto [result, value] : llvm::zip_equal(
              call.getResults(), helper.front().getTerminator()->getOperands()))
       result.replaceAllUsesWith(mapping.lookupOrDefault(value));
     call.erase();
-    return WalkResult::interrupt();
-  };
-  while (function.walk(inlineOne).wasInterrupted()) {
   }
 }
 

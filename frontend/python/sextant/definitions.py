@@ -497,10 +497,17 @@ def initial_values(
 
 def describe(name: str | Encoding) -> EncodingInfo:
     """An encoding by name, or a traced one."""
-    definitions, label = "", name
     if isinstance(name, Encoding):
-        definitions, label = name.text, name.name
-    found = backend.compiler().describe(definitions, label, first_folders())
+        return _describe(name.text, name.name, first_folders(), ())
+    return _describe("", name, first_folders(), _files((name,)))
+
+
+# A model asks in each layer. The files are what an answer holds for.
+@functools.lru_cache(maxsize=256)
+def _describe(
+    definitions: str, label: str, folders: str, files: tuple[tuple, ...]
+) -> EncodingInfo:
+    found = backend.compiler().describe(definitions, label, folders)
     options = tuple(
         OptionInfo(
             o["name"], o["type"], _decimal(o["default"]), tuple(o["choices"]), o["range"]
