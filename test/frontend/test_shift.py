@@ -4,11 +4,11 @@ import json
 
 import pytest
 import torch
+from stopped_training import check_same_bits, drawn_text, train_until
 
 from sextant.cli import main
 from sextant.training import loop
 from sextant.training.config import TrainConfig
-from sextant.training.data import split_text
 from sextant.training.model import Model, ModelError, check_uses
 from sextant.training.shift import Shift
 
@@ -84,22 +84,11 @@ def test_samples_are_trained_at_their_positions(seed):
 @pytest.mark.parametrize("per", ["batch", "sample"])
 def test_a_stopped_training_ends_with_the_same_bits(per, tmp_path, seed):
     config = TrainConfig(shift=0.5, shift_per=per, steps=6, seed=seed, **SMALL)
-    drawn = torch.randint(0, 256, (2000,), generator=torch.Generator().manual_seed(seed))
-    text = split_text(bytes(drawn.tolist()), "drawn")
+    text = drawn_text()
     straight = loop.train(config, tmp_path / "a", text=text, progress=False)
-
-    class Stopped(Exception):
-        pass
-
-    def stop(step):
-        if step == 3:
-            raise Stopped
-
-    settings = dict(text=text, progress=False)
-    with pytest.raises(Stopped):
-        loop.train(config, tmp_path / "b", save_every=3, after_step=stop, **settings)
-    resumed = loop.train(config, tmp_path / "b", **settings)
-    assert all(torch.equal(t, resumed.params[n]) for n, t in straight.params.items())
+    train_until(3, config, tmp_path / "b", text=text)
+    resumed = loop.train(config, tmp_path / "b", text=text, progress=False)
+    check_same_bits(straight, resumed)
     logs = [
         [json.loads(line)["starts"] for line in (tmp_path / f / "log.jsonl").open()] for f in "ab"
     ]

@@ -9,12 +9,12 @@ import plain_gpt
 import pytest
 import seqpe_model
 import torch
+from stopped_training import check_same_bits, drawn_text, train_until
 
 import sextant
 from sextant.models import gpt
 from sextant.training import loop
 from sextant.training.config import TrainConfig
-from sextant.training.data import split_text
 
 GRADIENT = 1e-4
 LENGTH, LAYERS, WIDTH, HEADS = 13, 2, 24, 3
@@ -88,10 +88,10 @@ def plain_loss(spelled, params, tokens, positions, options, given):
     return loss
 
 
-def compare(options, start=0, target="reference"):
+def compare(options, start=0):
     spelled = use(**(LOSSES if not options.keys() & OFF.keys() else {}), **options)
     given_positions = {"positions": "model"} if start else {}
-    program = sextant.compile(gpt.build(config(spelled, **given_positions)), target=target)
+    program = sextant.compile(gpt.build(config(spelled, **given_positions)), target="reference")
     params = drawn(program)
     exact = {n: p.double().requires_grad_() for n, p in params.items()}
     tokens, given = torch.randint(0, 64, (2, LENGTH)), sets()
@@ -201,20 +201,10 @@ def test_training_resumes_with_the_same_bits(tmp_path, seed):
         encodings=(spelled,), layers=1, width=WIDTH, heads=HEADS, length=16, batch=2, steps=5,
         shift=0.5, shift_range=900, shift_windows=6, warmup=1, seed=seed,
     )  # fmt: skip
-    text = split_text(bytes(torch.randint(0, 255, (6000,)).tolist()), "<random>", 32)
-
-    class Stopped(Exception):
-        pass
-
-    def stop(step):
-        if step == 3:
-            raise Stopped
-
+    text = drawn_text()
     straight = loop.train(config, tmp_path / "a", text=text, progress=False)
-    with pytest.raises(Stopped):
-        loop.train(config, tmp_path / "b", text=text, progress=False, save_every=2, after_step=stop)
+    train_until(3, config, tmp_path / "b", text=text, save_every=2)
     resumed = loop.train(config, tmp_path / "b", text=text, progress=False)
-    for name, value in straight.params.items():
-        assert torch.equal(value, resumed.params[name]), name
+    check_same_bits(straight, resumed)
     assert not torch.equal(straight.params["attention.seqpe.token"],
                            straight.program.init_params(seed)["attention.seqpe.token"])
