@@ -72,7 +72,7 @@ class Eager(gpt.Eager):
             prefix = f"layers.{layer}"
             h = self.norm(x, f"{prefix}.norm1")
             q, k = (self.project(h, f"{prefix}.{name}") for name in ("query", "key"))
-            out = self.attend(q, k, super_project(self, h, f"{prefix}.value"), prefix)
+            out = self.attend(q, k, Eager.project(self, h, f"{prefix}.value"), prefix)
             x = x + self.linear(out.transpose(1, 2).flatten(2), f"{prefix}.output")
             h = self.linear(self.norm(x, f"{prefix}.norm2"), f"{prefix}.mlp.up")
             y = self.linear(F.gelu(h, approximate="tanh"), f"{prefix}.mlp.down")
@@ -84,7 +84,7 @@ class Eager(gpt.Eager):
         pass
 
     def project(self, x: torch.Tensor, name: str) -> torch.Tensor:
-        return super_project(self, x, name)
+        return self.linear(x, name).unflatten(-1, (self.config.heads, -1)).transpose(1, 2)
 
     def attend(self, q, k, v, prefix: str) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -93,15 +93,11 @@ class Eager(gpt.Eager):
         pass
 
 
-def super_project(model: Eager, x: torch.Tensor, name: str) -> torch.Tensor:
-    return model.linear(x, name).unflatten(-1, (model.config.heads, -1)).transpose(1, 2)
-
-
 class EagerExpe(Eager):
     def project(self, x, name):
         lanes, length = x.shape[-1] // 8, x.shape[1]
         values = (torch.arange(length)[:, None] + torch.arange(lanes)) / 2048
-        return super_project(self, torch.cat([values.expand(len(x), -1, -1), x[..., lanes:]], -1), name)
+        return super().project(torch.cat([values.expand(len(x), -1, -1), x[..., lanes:]], -1), name)
 
 
 class EagerTape(Eager):
