@@ -107,7 +107,7 @@ class Extended:
 
     def by(self, use: Use) -> Use:
         """The use as which ``use`` starts."""
-        own = settings(use)
+        own = option_values(use)
         handed = {name: own[option] for name, option in self.handed_on.items()}
         return Use(self.encoding, self.encoding, {**self.options, **handed})
 
@@ -522,10 +522,14 @@ def _describe(
     return EncodingInfo(options=options, parameters=parameters, **found)
 
 
-def settings(use: Use) -> dict[str, Option]:
-    """The values of all options of a use's encoding."""
-    defaults = {option.name: option.default for option in describe(use.encoding).options}
-    return {**defaults, **use.options}
+def option_values(use: Use) -> dict[str, Option]:
+    """The value of every option of a use's encoding; one of f32 is a float however the use
+    spells it."""
+    found = {}
+    for option in describe(use.encoding).options:
+        value = use.options.get(option.name, option.default)
+        found[option.name] = float(value) if option.type == "f32" else value
+    return found
 
 
 def _decimal(value: Option) -> Option:

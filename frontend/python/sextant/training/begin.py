@@ -83,7 +83,7 @@ def _check_extended(run: Run, config: TrainConfig) -> None:
 
 
 def _settings(use: Use) -> tuple[str, dict]:
-    return use.encoding, definitions.settings(use)
+    return use.encoding, definitions.option_values(use)
 
 
 def _short(use: Use) -> Use:

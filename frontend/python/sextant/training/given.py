@@ -25,7 +25,7 @@ from .. import definitions
 from ..definitions import ParamInfo
 from ..errors import nearest
 from ..uses import Option, Setting, parse_setting, parse_use
-from .samplers import SamplerError, load, option_values
+from .samplers import SamplerError, load
 
 FUNCTION = "given"
 COUNTED = "counted"
@@ -39,7 +39,7 @@ class GivenTensors:
     def __init__(self, use: str, params: Iterable[ParamInfo], path: Path, function: Callable):
         self.use = parse_use(use)
         self.params = {p.name.removeprefix(f"{self.use.instance}."): p for p in params}
-        self.options = option_values(self.use)
+        self.options = definitions.option_values(self.use)
         self.path = path
         self.function = function
         found = inspect.signature(function).parameters.values()

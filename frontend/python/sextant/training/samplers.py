@@ -28,7 +28,7 @@ import torch
 
 from .. import definitions
 from ..errors import RunError
-from ..uses import Option, Use, parse_use
+from ..uses import Use, parse_use
 
 FUNCTION = "sample"
 
@@ -45,7 +45,7 @@ class Sampler:
         self.use: Use = parse_use(use)
         signature = definitions.signature([use])
         self.shapes, self.ranges = dict(signature.inputs), dict(signature.input_ranges)
-        self.options = option_values(self.use)
+        self.options = definitions.option_values(self.use)
         self.extents = dict(extents)
         self.path = definitions.sampler(self.use.encoding)
         self.sample = load(self.path, FUNCTION) if self.path else None
@@ -103,15 +103,6 @@ class Sampler:
 def samplers(uses: tuple[str, ...], extents: Mapping[str, int]) -> list[Sampler]:
     """The samplers of all uses that have inputs."""
     return [Sampler(use, extents) for use in uses if definitions.signature([use]).inputs]
-
-
-def option_values(use: Use) -> dict[str, Option]:
-    """The value of every option of an encoding in a use."""
-    found = {}
-    for option in definitions.describe(use.encoding).options:
-        value = use.options.get(option.name, option.default)
-        found[option.name] = float(value) if option.type == "f32" else value
-    return found
 
 
 def load(path: Path, function: str) -> Callable | None:
