@@ -14,16 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
 from ..errors import RunError
-from ..files import replace_file
 from ..models.tables import build_tables
 from ..program import compile
-from .checkpoint import check_length, checksum
 from .model import Model
 from .state import Run
+from .tensor_files import TensorFiles
 
 FORMAT = "sextant-tables-1"
 FILE = "tables.safetensors"
@@ -33,6 +30,9 @@ _ROUNDING = 1e-4
 
 class TablesError(RunError):
     """Tables cannot be made, written, read, or used with a run."""
+
+
+_FILES = TensorFiles(FORMAT, "file of tables", TablesError, "make it with sextant tables")
 
 
 @dataclass(frozen=True)
@@ -91,39 +91,18 @@ def _narrowed(tensor: torch.Tensor, dims: list[int], length: int) -> torch.Tenso
 
 def write_tables(path: str | Path, tables: Tables) -> None:
     """Writes a file atomically."""
-    tensors = {n: t.detach().contiguous().cpu() for n, t in tables.tensors.items()}
     metadata = {
-        "format": FORMAT,
         "length": str(tables.length),
         "along": json.dumps(tables.along),
         "checkpoint": tables.checkpoint,
     }
-    metadata["checksum"] = checksum(tensors, metadata)
-    try:
-        replace_file(path, save(tensors, metadata))
-    except OSError as error:
-        raise TablesError(f"cannot write {path}: {error.strerror or error}") from None
+    _FILES.write(path, tables.tensors, metadata)
 
 
 def read_tables(path: str | Path, run: Run, longest: int) -> Tables:
     """Reads the tables of a run for blocks of at most ``longest`` tokens."""
-    path = Path(path)
     folder = run.path.parent
-    try:
-        check_length(path)
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-    except OSError as error:
-        raise TablesError(f"cannot read {path}: {error.strerror or error}") from None
-    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise TablesError(f"{path} is damaged: {error}") from None
-    if metadata.get("format") != FORMAT:
-        raise TablesError(
-            f"{path} holds no tables: expected format {FORMAT}, got {metadata.get('format', 'none')}"
-        )
-    if metadata.get("checksum") != checksum(tensors, metadata):
-        raise TablesError(f"{path} is damaged: its checksum is wrong")
+    tensors, metadata = _FILES.read(path)
     length = int(metadata["length"])
     tables = Tables(tensors, json.loads(metadata["along"]), length, metadata["checkpoint"])
     if tables.checkpoint != run.checkpoint.metadata["checksum"]:
