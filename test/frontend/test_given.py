@@ -52,7 +52,7 @@ def test_documents_do_not_see_each_other(tmp_path, seed):
     )
     draw = torch.Generator().manual_seed(seed)
     raw = bytes(b"abc#d"[i] for i in torch.randint(0, 5, (4000,), generator=draw).tolist())
-    trained = loop.train(config, tmp_path / "run", text=split_text(raw, "drawn"), progress=False)
+    trained = loop.train(config, tmp_path / "run", data=split_text(raw, "drawn"), progress=False)
     with runs.open_run(tmp_path / "run") as (model, _):
         assert all(torch.equal(t, model.params[n]) for n, t in trained.params.items())
         for between, is_apart in (("#", True), ("a", False)):

@@ -19,7 +19,9 @@ from sextant.revision import revision
 from sextant.training import loop
 from sextant.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from sextant.training.config import TrainConfig
+from sextant.training.data import batch_at, load_text
 from sextant.training.lock import FolderLock
+from sextant.training.model import Model
 from sextant.training.state import read_state
 
 pytest.importorskip("sextant._compiler")
@@ -177,11 +179,11 @@ def test_a_run_goes_on_without_its_flags_and_is_extended(root, trained, tmp_path
     # The same by hand: the rate of each step is that of the steps then asked for.
     config = TrainConfig.load(read_state(trained / "run").config.dump())
     config.warmup = run.config.warmup
-    model = loop.Model(config)
-    text = loop.load_text(config.data, 17)
+    model = Model(config)
+    text = load_text(config.data, 17)
     for step in range(7):
         config.steps = 4 if step < 4 else 7
-        batch = loop.batch_at(text.train, step, config.batch, config.length, config.seed)
+        batch = batch_at(text.train, step, config.batch, config.length, config.seed)
         model.step(*batch, config.rate(step))
     assert all(torch.equal(model.params[n], t) for n, t in run.checkpoint.part("param").items())
 

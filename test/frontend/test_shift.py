@@ -85,9 +85,9 @@ def test_samples_are_trained_at_their_positions(seed):
 def test_a_stopped_training_ends_with_the_same_bits(per, tmp_path, seed):
     config = TrainConfig(shift=0.5, shift_per=per, steps=6, seed=seed, **SMALL)
     text = drawn_text()
-    straight = loop.train(config, tmp_path / "a", text=text, progress=False)
-    train_until(3, config, tmp_path / "b", text=text)
-    resumed = loop.train(config, tmp_path / "b", text=text, progress=False)
+    straight = loop.train(config, tmp_path / "a", data=text, progress=False)
+    train_until(3, config, tmp_path / "b", data=text)
+    resumed = loop.train(config, tmp_path / "b", data=text, progress=False)
     check_same_bits(straight, resumed)
     logs = [
         [json.loads(line)["starts"] for line in (tmp_path / f / "log.jsonl").open()] for f in "ab"

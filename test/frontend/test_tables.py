@@ -82,7 +82,7 @@ def trained(tmp_path_factory):
             "none": ("alibi",),
         }.items():
             config = TrainConfig(encodings=uses, lr=0.1, warmup=1, **TINY)
-            loop.train(config, root / folder, text=text, progress=False)
+            loop.train(config, root / folder, data=text, progress=False)
         yield root
 
 

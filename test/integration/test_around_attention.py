@@ -323,11 +323,11 @@ def test_a_stopped_training_ends_with_the_same_bits(
         seed=seed,
     )
     text = drawn_text()
-    straight = loop.train(whole, tmp_path / "a", text=text, progress=False)
-    train_until(3, whole, tmp_path / "b", text=text)
+    straight = loop.train(whole, tmp_path / "a", data=text, progress=False)
+    train_until(3, whole, tmp_path / "b", data=text)
     change()
     capsys.readouterr()
-    resumed = loop.train(whole, tmp_path / "b", text=text, progress=False)
+    resumed = loop.train(whole, tmp_path / "b", data=text, progress=False)
     assert note in capsys.readouterr().err
     check_same_bits(straight, resumed)
     start = straight.program.init_params(seed)

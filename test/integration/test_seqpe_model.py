@@ -202,9 +202,9 @@ def test_training_resumes_with_the_same_bits(tmp_path, seed):
         shift=0.5, shift_range=900, shift_windows=6, warmup=1, seed=seed,
     )  # fmt: skip
     text = drawn_text()
-    straight = loop.train(config, tmp_path / "a", text=text, progress=False)
-    train_until(3, config, tmp_path / "b", text=text, save_every=2)
-    resumed = loop.train(config, tmp_path / "b", text=text, progress=False)
+    straight = loop.train(config, tmp_path / "a", data=text, progress=False)
+    train_until(3, config, tmp_path / "b", data=text, save_every=2)
+    resumed = loop.train(config, tmp_path / "b", data=text, progress=False)
     check_same_bits(straight, resumed)
     assert not torch.equal(straight.params["attention.seqpe.token"],
                            straight.program.init_params(seed)["attention.seqpe.token"])

@@ -162,9 +162,9 @@ def test_a_stopped_training_ends_with_the_same_bits(tmp_path, seed):
         steps=6, lr=1e-2, seed=seed,
     )
     text = drawn_text()
-    straight = loop.train(config, tmp_path / "a", text=text, progress=False)
-    train_until(3, config, tmp_path / "b", text=text)
-    resumed = loop.train(config, tmp_path / "b", text=text, progress=False)
+    straight = loop.train(config, tmp_path / "a", data=text, progress=False)
+    train_until(3, config, tmp_path / "b", data=text)
+    resumed = loop.train(config, tmp_path / "b", data=text, progress=False)
     check_same_bits(straight, resumed)
     start = straight.program.init_params(seed)
     for name, value in straight.params.items():

@@ -90,7 +90,7 @@ def run_demo(
         run = folder / ("quick" if quick else "full") / config.name
         if config.seed:
             run = run.with_name(f"{run.name}.seed{config.seed}")
-        train(config, run, text=text)
+        train(config, run, data=text)
         evaluate_run(run)
         runs.append(read_run(run))
     report = folder / "report.html"

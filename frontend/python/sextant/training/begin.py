@@ -10,8 +10,9 @@ import torch
 from .. import definitions
 from ..errors import RunError
 from ..uses import Use, parse_uses
+from .compiled import CompiledModel
 from .config import TrainConfig
-from .model import Model, uses_of
+from .model import uses_of
 from .state import Run, read_state
 
 # What two models of one shape have in common.
@@ -22,7 +23,7 @@ class BeginError(RunError):
     """A model cannot begin from the parameters of a run."""
 
 
-def begin_from(model: Model, path: str | Path) -> list[str]:
+def begin_from(model: CompiledModel, path: str | Path) -> list[str]:
     """Copies the parameters of the run ``path`` into a model; gives the names of the
     model's other parameters, which keep their initial values. All of the run's must be
     the model's, too, and of the same shape; an encoding of the model that extends another

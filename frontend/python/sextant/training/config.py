@@ -13,6 +13,8 @@ from ..uses import parse_setting
 
 # Stands for the empty list of encodings (NoPE).
 NONE = "none"
+# Kinds of models (`kinds`).
+MODELS = ("gpt",)
 # What hides later tokens from a model of language.
 MASK = "causal"
 
@@ -21,6 +23,7 @@ MASK = "causal"
 class TrainConfig:
     """What defines a run: two runs of equal settings give the same weights.
 
+    ``model``: what is trained, "gpt" on text.
     ``encodings``: uses in order ("none" alone is the empty list), behind the ``mask``
     that hides later tokens ("none" where the encodings do). ``style``: "gpt2" or "llama".
     ``length``: tokens of a training block. ``warmup``: steps of linear warm-up; then the
@@ -39,6 +42,7 @@ class TrainConfig:
     are given, as ``NAME.separator=#`` (`given`).
     """
 
+    model: str = "gpt"
     encodings: tuple[str, ...] = ()
     style: str = "gpt2"
     layers: int = 4
@@ -72,6 +76,8 @@ class TrainConfig:
     target: str = "cpu"
 
     def __post_init__(self):
+        if self.model not in MODELS:
+            raise ValueError(f'unknown model "{self.model}"{nearest(self.model, MODELS)}')
         self.encodings = tuple(self.encodings)
         if self.encodings == (NONE,):
             self.encodings = ()

@@ -17,12 +17,13 @@ from ..files import remove_unfinished
 from ..memory import gibibytes
 from ..report.results import CHECKPOINT, LOG
 from .begin import begin_from
+from .compiled import CompiledModel
 from .config import TrainConfig
-from .data import Text, batch_at, load_text
 from .interruption import Interrupted, Interruption
+from .kind import Data
+from .kinds import kind_of
 from .lock import FolderLock
 from .log import Log
-from .model import Model, check_memory, check_uses, training_bytes
 from .state import Definitions, Run, read_state, save
 
 
@@ -34,15 +35,16 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
     """What `train` would do, in lines of text; raises what it would raise before its
     first step, besides what only writing can show."""
     path = Path(folder) / CHECKPOINT
-    text = load_text(config.data, config.length + 1)
-    check_memory(config)
+    kind = kind_of(config)
+    data = kind.load(config)
+    kind.check_memory(config)
     run = read_state(path) if resume and path.exists() else None
     if run is not None:
-        _extended(run, config, text)
+        _extended(run, config, data)
     found = run.definitions if run else Definitions.installed(config)
     with found.used():
-        check_uses(config)
-        model = Model(config)
+        kind.check_uses(config)
+        model = kind.model(config)
     model.inputs(model.program, "train_step", 1)  # raises what a sampler has to say
     begins = f"goes on after step {run.step}" if run else "begins anew"
     if config.init and not run:
@@ -51,22 +53,12 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
     return [
         f"{config.name}: {config.style}, {config.layers} layers of width {config.width}, "
         f"{model.size:,} trained parameters, {model.frozen_size:,} frozen",
-        f"text: {text.source}, {len(text.train):,} bytes to train on",
-        f"{config.steps} steps of {config.batch} x {config.length} bytes, seed {config.seed}; "
+        kind.data_line(data),
+        f"{config.steps} steps of {kind.step_size(config)}, seed {config.seed}; "
         f"{folder} {begins}",
-        *_shift_lines(config),
-        f"memory: about {gibibytes(training_bytes(config))} or more",
+        *kind.position_lines(config),
+        f"memory: about {gibibytes(kind.training_bytes(config))} or more",
         *(f"note: {note}" for note in found.notes),
-    ]
-
-
-def _shift_lines(config: TrainConfig) -> list[str]:
-    if not config.shift:
-        return []
-    drawn = f"one of {config.shift_windows}" if config.shift_windows else "drawn anew"
-    return [
-        f"positions: from 0; in a step with probability {config.shift:g} from another start per "
-        f"{config.shift_per}, {drawn}, all below {config.shift_range}"
     ]
 
 
@@ -77,9 +69,9 @@ def train(
     save_every: int = 100,
     resume: bool = True,
     progress: bool = True,
-    text: Text | None = None,
+    data: Data | None = None,
     after_step: Callable[[int], None] | None = None,
-) -> Model:
+) -> CompiledModel:
     """Trains as ``config`` says, into ``folder``, and gives the model.
 
     If the folder holds a checkpoint of the same settings the run goes on from it,
@@ -88,13 +80,14 @@ def train(
     checkpoint's extend the run: from there on the learning rate is that of the new
     number of steps. A checkpoint is written every ``save_every`` steps, at the end,
     and at ctrl-C or SIGTERM, which ends in `Interrupted` after the step at hand.
-    One process trains in a folder at a time. ``after_step`` is called with the number
-    of finished steps.
+    One process trains in a folder at a time. ``data``: what the settings name, if it is
+    read already. ``after_step`` is called with the number of finished steps.
     """
     folder = Path(folder)
     path = folder / CHECKPOINT
-    text = load_text(config.data, config.length + 1) if text is None else text
-    check_memory(config)
+    kind = kind_of(config)
+    data = kind.load(config) if data is None else data
+    kind.check_memory(config)
     with FolderLock(folder):
         for name in (CHECKPOINT, LOG):
             remove_unfinished(folder / name)
@@ -102,12 +95,12 @@ def train(
         if run is None:
             found, start, extended = Definitions.installed(config), 0, []
         else:
-            found, start, extended = run.definitions, run.step, _extended(run, config, text)
+            found, start, extended = run.definitions, run.step, _extended(run, config, data)
             for note in found.notes:
                 print(f"sextant: note: {note}", file=sys.stderr)
         with found.used():
-            check_uses(config)
-            model = Model(config)
+            kind.check_uses(config)
+            model = kind.model(config)
         model.inputs(model.program, "train_step", start + 1)  # raises what a sampler has to say
         if run is not None:
             run.load_into(model)
@@ -115,17 +108,18 @@ def train(
             begin_from(model, config.init)
 
         def keep(step: int) -> None:
-            save(model, text, found, step, path, extended)
+            save(model, data, found, step, path, extended)
 
         with Log(folder / LOG, start) as log:
             if start < config.steps:
-                _steps(model, text, start, path, log, keep, save_every, progress, after_step)
+                _steps(model, data, start, path, log, keep, save_every, progress, after_step)
     return model
 
 
-def _steps(model, text, start, path, log, keep, save_every, progress, after_step) -> None:
+def _steps(model, data, start, path, log, keep, save_every, progress, after_step) -> None:
     """The steps from ``start`` on; ``keep`` writes a checkpoint."""
     config = model.config
+    kind = kind_of(config)
     bar = tqdm(
         range(start, config.steps),
         desc=config.name,
@@ -138,8 +132,7 @@ def _steps(model, text, start, path, log, keep, save_every, progress, after_step
     with contextlib.closing(bar), Interruption() as interruption:
         for step in bar:
             began = time.perf_counter()
-            tokens, labels = batch_at(text.train, step, config.batch, config.length, config.seed)
-            loss = model.step(tokens, labels, config.rate(step))
+            loss = model.step(*kind.batch(config, data, step), config.rate(step))
             elapsed = 1000 * (time.perf_counter() - began)
             if not math.isfinite(loss):
                 raise TrainingError(
@@ -147,8 +140,8 @@ def _steps(model, text, start, path, log, keep, save_every, progress, after_step
                     f"is {path}; a lower learning rate may help"
                 )
             entry = {"step": step, "loss": loss, "ms": elapsed}
-            if model.shift:
-                entry["starts"] = model.shift.starts(step + 1)
+            if (starts := model.first_positions(step + 1)) is not None:
+                entry["starts"] = starts
             log.add(entry)
             bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
             done = step + 1
@@ -163,11 +156,11 @@ def _steps(model, text, start, path, log, keep, save_every, progress, after_step
                 raise Interrupted(done, path, asked)
 
 
-def _extended(run: Run, config: TrainConfig, text: Text) -> list[list[int]]:
+def _extended(run: Run, config: TrainConfig, data: Data) -> list[list[int]]:
     """How often a run that goes on was extended; a `TrainingError` if its settings or
-    its text are others."""
+    its data are others."""
     ours, theirs = json.loads(config.dump()), json.loads(run.config.dump())
-    free = {"target", "data"}  # the text is known by its digest
+    free = {"target", "data"}  # the data is known by its digest
     if config.steps > run.config.steps:
         free.add("steps")
     different = [k for k in ours if ours[k] != theirs[k] and k not in free]
@@ -177,10 +170,10 @@ def _extended(run: Run, config: TrainConfig, text: Text) -> list[list[int]]:
             f"{run.path} is of a run with other settings: {listed}; choose another "
             "folder, or start anew with --fresh"
         )
-    if run.digest != text.digest:
+    if run.digest != data.digest:
         raise TrainingError(
-            f"{run.path} is of a run on another text ({run.source}); choose another folder, "
-            "or start anew with --fresh"
+            f"{run.path} is of a run on another {run.kind.noun} ({run.source}); choose another "
+            "folder, or start anew with --fresh"
         )
     if config.steps > run.config.steps:
         return [*run.extended, [run.step, run.config.steps]]

@@ -1,4 +1,4 @@
-"""A GPT of given settings: its compiled program, parameters and optimizer state."""
+"""A GPT of given settings, trained on bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..models.tables import build_with_tables
 from ..program import Program, compile
 from ..random_positions import random_positions
 from ..uses import parse_use
+from .compiled import CompiledModel
 from .config import NONE, TrainConfig
 from .given import given_tensors
-from .samplers import samplers
 from .shift import Shift
 
 VOCABULARY = 256
@@ -92,15 +92,10 @@ def _positions_of(config: TrainConfig) -> str:
     return "index"
 
 
-class Model:
-    """A language model on bytes.
-
-    ``params``: all parameters by name, frozen ones included. ``state``: the
-    optimizer's moments, and ``step`` (counted from 1). Both are updated in place.
-    """
+class Model(CompiledModel):
+    """A language model on bytes."""
 
     def __init__(self, config: TrainConfig):
-        self.config = config
         self.shape = Config(
             style=config.style,
             residual=config.residual,
@@ -119,55 +114,27 @@ class Model:
             positions=_positions_of(config),
         )
         self.given = given_tensors(uses_of(config), config.given)
-        self.program = compile(build(self.shape), target=config.target, file="<gpt>")
         extents = {"query": config.length, "batch": config.batch}
-        self.samplers = samplers(uses_of(config), extents)
+        super().__init__(config, build(self.shape), "<gpt>", uses_of(config), extents)
         self.shift = Shift(config) if config.shift else None
         # What gives losses of an evaluation, and the tensors of tables of positions that
         # it takes for so many tokens.
         self.evaluator = self.program
         self.tables: Callable[[int], dict[str, torch.Tensor]] = lambda length: {}
-        self.params = self.program.init_params(config.seed)
-        self.state = {}
-        for name in self.program.arguments("train_step"):
-            if name.endswith((":first_moment", ":second_moment")):
-                self.state[name] = torch.zeros_like(self.params[name.rsplit(":", 1)[0]])
-        self.state["step"] = torch.tensor(1.0)
-        self.evaluation = torch.Generator().manual_seed(config.seed)
 
-    @property
-    def size(self) -> int:
-        """Number of trained parameters' elements."""
-        return sum(
-            self.params[name].numel()
-            for name, p in self.program.parameters.items()
-            if not p["frozen"]
-        )
-
-    @property
-    def frozen_size(self) -> int:
-        """Number of the other parameters' elements."""
-        return sum(tensor.numel() for tensor in self.params.values()) - self.size
-
-    def step(self, tokens: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
-        """One step of training on (batch, length) i64; gives its loss."""
+    def step(self, inputs: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
+        """One step of training on tokens (batch, length) i64; gives its loss."""
         step = int(self.state["step"])
-        given, counted = self.make_given(self.program, "train_step", tokens, step)
-        known = {
-            "tokens": tokens,
-            "labels": labels.masked_fill(~counted, IGNORED),
-            "learning_rate": torch.tensor(rate),
-            **given,
-            **self.state,
-        }
-        # Of the step alone, so that a run that goes on draws what it would have.
-        draw = torch.Generator().manual_seed((self.config.seed << 32) + step)
-        known |= self._positions(self.program, "train_step", tokens.shape[1], draw)
+        given, counted = self.make_given(self.program, "train_step", inputs, step)
+        known = {"tokens": inputs, "labels": labels.masked_fill(~counted, IGNORED), **given}
+        draw = self._draw(step)
+        known |= self._positions(self.program, "train_step", inputs.shape[1], draw)
         if self.shift:
             known["positions"] = self.shift.positions(step)
-        known |= self.inputs(self.program, "train_step", step)
-        known |= {"random.seed": torch.tensor(self.config.seed), "random.step": torch.tensor(step)}
-        return float(self._run(self.program, "train_step", known)[0])
+        return self._train(known, rate)
+
+    def first_positions(self, step: int) -> list[int] | None:
+        return self.shift.starts(step) if self.shift else None
 
     def token_losses(
         self, tokens: torch.Tensor, labels: torch.Tensor
@@ -221,12 +188,6 @@ class Model:
             for name in names
         }
 
-    def inputs(self, program: Program, function: str, step: int) -> dict[str, torch.Tensor]:
-        """Inputs of encodings that a function takes, for a step; 0 stands for an evaluation."""
-        asked = frozenset(program.arguments(function))
-        drawn = [s.draw(asked, self.config.seed, step) for s in self.samplers]
-        return {name: tensor for found in drawn for name, tensor in found.items()}
-
     def make_given(
         self, program: Program, function: str, tokens: torch.Tensor, step: int
     ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
@@ -241,20 +202,3 @@ class Model:
             if counted is not None:
                 all_counted &= counted
         return tensors, all_counted
-
-    def _run(self, program: Program, function: str, known: dict[str, torch.Tensor]):
-        inputs = [
-            known[name] if name in known else self.params[name]
-            for name in program.arguments(function)
-        ]
-        return program.run(function, inputs)
-
-    def encoding_params(self, layer: int) -> dict[str, torch.Tensor]:
-        """Parameters of a layer's encodings by public name, as `sextant.attention`
-        takes them."""
-        found = {}
-        for prefix in ("attention.", f"layers.{layer}.attention."):
-            for name, tensor in self.params.items():
-                if name.startswith(prefix):
-                    found[name[len(prefix) :]] = tensor
-        return found

@@ -1,7 +1,7 @@
 """What a run stores: enough to go on, and to be evaluated anywhere.
 
 Besides parameters and the optimizer's state, a checkpoint holds the settings, the
-held-out text, the digest of the whole text, and the definitions of its encodings.
+held-out data, the digest of the whole data, and the definitions of its encodings.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,12 +21,13 @@ from ..errors import RunError
 from ..report.results import CHECKPOINT
 from ..revision import revision
 from .checkpoint import Checkpoint, CheckpointError, read_checkpoint, write_checkpoint
+from .compiled import CompiledModel
 from .config import TrainConfig
-from .data import DataError, Text, load_text
-from .model import Model, uses_of
+from .data import DataError
+from .kind import Data, Kind
+from .kinds import kind_of
+from .model import uses_of
 from .settings import SettingError, Settings, with_settings
-
-_HELD_OUT = "text/validation"
 
 
 class NotFiniteError(RunError):
@@ -33,7 +35,7 @@ class NotFiniteError(RunError):
 
 
 def save(
-    model: Model, text: Text, found: Definitions, step: int, path: Path, extended: list
+    model: CompiledModel, data: Data, found: Definitions, step: int, path: Path, extended: list
 ) -> None:
     """Writes the state of a run after ``step`` steps, unless a number of it is not
     finite: then the checkpoint before stays, and the error names the tensor."""
@@ -44,12 +46,13 @@ def save(
             f"after step {step}, {bad}; {path} keeps what it held before, if anything; "
             "a lower learning rate may help"
         )
-    tensors[_HELD_OUT] = text.validation
+    kind = kind_of(model.config)
+    tensors |= kind.held_out(data)
     metadata = {
         "config": model.config.dump(),
         "step": str(step),
-        "text": text.digest,
-        "source": text.source,
+        kind.noun: data.digest,
+        "source": data.source,
         "definitions": json.dumps(found.texts),
         "samplers": json.dumps(found.samplers),
         "extended": json.dumps(extended),
@@ -124,10 +127,10 @@ class Definitions:
 
 @dataclass
 class Run:
-    """A run that was read: ``step`` finished steps; ``text`` is the held-out part with
-    the digest of the whole. ``extended``: pairs of the step at which the number of
-    steps was raised, and that number before. ``settings``: other options that it is
-    opened with. ``notes`` say in what the run differs from what is here."""
+    """A run that was read: ``step`` finished steps, and the ``digest`` of its data.
+    ``extended``: pairs of the step at which the number of steps was raised, and that
+    number before. ``settings``: other options that it is opened with. ``notes`` say in
+    what the run differs from what is here."""
 
     config: TrainConfig
     checkpoint: Checkpoint
@@ -137,12 +140,16 @@ class Run:
     settings: Settings = field(default_factory=Settings)
 
     @property
+    def kind(self) -> Kind:
+        return kind_of(self.config)
+
+    @property
     def step(self) -> int:
         return self.checkpoint.step
 
     @property
     def digest(self) -> str:
-        return self.checkpoint.metadata["text"]
+        return self.checkpoint.metadata[self.kind.noun]
 
     @property
     def source(self) -> str:
@@ -154,30 +161,30 @@ class Run:
         stored = self.checkpoint.metadata
         names = ("source", "revision", "saved")
         return {n: stored[n] for n in names} | {
-            "text": self.digest,
+            self.kind.noun: self.digest,
             "step": self.step,
             "extended": self.extended,
         }
 
-    def held_out(self) -> Text:
-        """The held-out text that the run stores; of the rest only the digest."""
-        validation = self.checkpoint.tensors[_HELD_OUT]
-        return Text(torch.empty(0, dtype=torch.uint8), validation, self.source, self.digest)
+    def held_out(self) -> Any:
+        """The held-out data that the run stores, as its kind has it (`Text` of a GPT); of
+        the rest only the digest."""
+        return self.kind.restored(self.checkpoint.tensors, self.source, self.digest)
 
     def notes(self) -> list[str]:
-        return [*self.settings.notes, *self.definitions.notes, *self._text_notes()]
+        return [*self.settings.notes, *self.definitions.notes, *self._data_notes()]
 
-    def _text_notes(self) -> list[str]:
-        end = "the held-out part that the run stores is used"
+    def _data_notes(self) -> list[str]:
+        end, noun = "the held-out part that the run stores is used", self.kind.noun
         try:
-            text = load_text(self.config.data)
+            digest = self.kind.digest(self.config)
         except DataError as error:
-            return [f"the text is not here ({error}): {end}"]
-        if text.digest != self.digest:
-            return [f"the text, {self.source}, has changed since the training: {end}"]
+            return [f"the {noun} is not here ({error}): {end}"]
+        if digest != self.digest:
+            return [f"the {noun}, {self.source}, has changed since the training: {end}"]
         return []
 
-    def load_into(self, model: Model, made: Container[str] = ()) -> None:
+    def load_into(self, model: CompiledModel, made: Container[str] = ()) -> None:
         """Copies parameters, but for those that stay as the model ``made`` them, and the
         optimizer's state into a model of the same settings."""
         for label, own in (("param", model.params), ("state", model.state)):
@@ -208,15 +215,17 @@ def read_state(path: str | Path) -> Run:
         samplers = json.loads(stored.get("samplers", "{}"))
         found = Definitions.stored(json.loads(stored["definitions"]), samplers)
         run = Run(config, checkpoint, path, found, json.loads(stored["extended"]))
-        if _HELD_OUT not in checkpoint.tensors or not run.provenance:
-            raise KeyError(_HELD_OUT)
+        held_out = run.kind.held_out_names
+        for name in held_out:
+            if name not in checkpoint.tensors or not run.provenance:
+                raise KeyError(name)
     except KeyError as error:
         raise CheckpointError(
             f"{path} is not a checkpoint of a training run: it lacks {error}"
         ) from None
     except (ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} has settings of another version: {error}") from None
-    if bad := not_finite({n: t for n, t in checkpoint.tensors.items() if n != _HELD_OUT}):
+    if bad := not_finite({n: t for n, t in checkpoint.tensors.items() if n not in held_out}):
         raise CheckpointError(f"{path} is of a run that failed: {bad}")
     return run
 
@@ -224,8 +233,8 @@ def read_state(path: str | Path) -> Run:
 @contextlib.contextmanager
 def open_run(
     path: str | Path, target: str | None = None, settings: Sequence[str] = ()
-) -> Iterator[tuple[Model, Run]]:
-    """A run and its model, with other values of encodings' options if ``settings`` say
+) -> Iterator[tuple[Any, Run]]:
+    """A run and its model (`Model` of a GPT), with other values of encodings' options if ``settings`` say
     so. Inside, names of encodings mean what they meant in the training."""
     run = read_state(path)
     config = replace(run.config, target=target) if target else run.config
@@ -233,7 +242,7 @@ def open_run(
         if settings:
             run.settings = with_settings(config.encodings, settings, run.path.parent)
             config = replace(config, encodings=run.settings.encodings)
-        model = Model(config)
+        model = run.kind.model(config)
         # Of the encodings' definitions, not of the run's choice of what it trains.
         made = {p.name for p in definitions.signature(uses_of(config)).params if not p.trained}
         frozen = {n for n in model.params if any(n.endswith(f".{m}") for m in made)}

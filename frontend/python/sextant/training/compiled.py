@@ -1,0 +1,102 @@
+"""What models of every kind have: a compiled program, parameters, optimizer state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from ..program import Program, compile
+from .config import TrainConfig
+from .samplers import samplers
+
+
+class CompiledModel:
+    """A model that is trained by its program's ``train_step``.
+
+    ``params``: all parameters by name, frozen ones included. ``state``: the
+    optimizer's moments, and ``step`` (counted from 1). Both are updated in place.
+    ``text`` is the model's program, ``file`` what errors call it; ``extents`` are what
+    samplers of the encodings ``uses`` are told of a step.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        text: str,
+        file: str,
+        uses: tuple[str, ...],
+        extents: Mapping[str, int],
+    ):
+        self.config = config
+        self.program = compile(text, target=config.target, file=file)
+        self.samplers = samplers(uses, extents)
+        self.params = self.program.init_params(config.seed)
+        self.state = {}
+        for name in self.program.arguments("train_step"):
+            if name.endswith((":first_moment", ":second_moment")):
+                self.state[name] = torch.zeros_like(self.params[name.rsplit(":", 1)[0]])
+        self.state["step"] = torch.tensor(1.0)
+        self.evaluation = torch.Generator().manual_seed(config.seed)
+
+    @property
+    def size(self) -> int:
+        """Number of trained parameters' elements."""
+        return sum(
+            self.params[name].numel()
+            for name, p in self.program.parameters.items()
+            if not p["frozen"]
+        )
+
+    @property
+    def frozen_size(self) -> int:
+        """Number of the other parameters' elements."""
+        return sum(tensor.numel() for tensor in self.params.values()) - self.size
+
+    def step(self, inputs: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
+        """One step of training on a batch; gives its loss."""
+        raise NotImplementedError
+
+    def first_positions(self, step: int) -> list | None:
+        """Where the positions of a training step begin, if steps differ in it."""
+        return None
+
+    def _train(self, known: Mapping[str, torch.Tensor], rate: float) -> float:
+        """One step of training with the tensors of its batch."""
+        step = int(self.state["step"])
+        inputs = {
+            **known,
+            "learning_rate": torch.tensor(rate),
+            **self.state,
+            **self.inputs(self.program, "train_step", step),
+            "random.seed": torch.tensor(self.config.seed),
+            "random.step": torch.tensor(step),
+        }
+        return float(self._run(self.program, "train_step", inputs)[0])
+
+    def _draw(self, step: int) -> torch.Generator:
+        """Of the step alone, so that a run that goes on draws what it would have."""
+        return torch.Generator().manual_seed((self.config.seed << 32) + step)
+
+    def inputs(self, program: Program, function: str, step: int) -> dict[str, torch.Tensor]:
+        """Inputs of encodings that a function takes, for a step; 0 stands for an evaluation."""
+        asked = frozenset(program.arguments(function))
+        drawn = [s.draw(asked, self.config.seed, step) for s in self.samplers]
+        return {name: tensor for found in drawn for name, tensor in found.items()}
+
+    def _run(self, program: Program, function: str, known: Mapping[str, torch.Tensor]):
+        inputs = [
+            known[name] if name in known else self.params[name]
+            for name in program.arguments(function)
+        ]
+        return program.run(function, inputs)
+
+    def encoding_params(self, layer: int) -> dict[str, torch.Tensor]:
+        """Parameters of a layer's encodings by public name, as `sextant.attention`
+        takes them."""
+        found = {}
+        for prefix in ("attention.", f"layers.{layer}.attention."):
+            for name, tensor in self.params.items():
+                if name.startswith(prefix):
+                    found[name[len(prefix) :]] = tensor
+        return found

@@ -1,0 +1,92 @@
+"""What is particular to models of one kind of data.
+
+The loop, checkpoints and the command line ask a `Kind` and know no data. `kinds` has
+one for each value of `TrainConfig.model`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Generic, Protocol, TypeVar
+
+import torch
+
+from .compiled import CompiledModel
+from .config import TrainConfig
+
+
+class Data(Protocol):
+    """What a model is trained on. ``source`` says where it is from, ``digest`` is a
+    SHA-256 by which it is recognised."""
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+
+D = TypeVar("D", bound=Data)
+
+
+class Kind(ABC, Generic[D]):
+    """Models of one kind of data.
+
+    ``noun``: what errors call the data, by which a checkpoint stores its digest.
+    ``held_out_names``: the tensors of `held_out`.
+    """
+
+    noun: str
+    held_out_names: tuple[str, ...]
+
+    @abstractmethod
+    def check_uses(self, config: TrainConfig) -> None:
+        """Encodings that such a model cannot be trained with are a `ModelError`."""
+
+    @abstractmethod
+    def training_bytes(self, config: TrainConfig) -> int:
+        """About what a training takes at least."""
+
+    @abstractmethod
+    def check_memory(self, config: TrainConfig) -> None:
+        """Settings whose training cannot fit into memory are a `ModelError`."""
+
+    @abstractmethod
+    def load(self, config: TrainConfig) -> D:
+        """The data of a training; what is wrong with it is a `DataError`."""
+
+    @abstractmethod
+    def digest(self, config: TrainConfig) -> str:
+        """The digest of the data as it is now; a `DataError` if it is not here."""
+
+    @abstractmethod
+    def model(self, config: TrainConfig) -> CompiledModel:
+        """A new model."""
+
+    @abstractmethod
+    def batch(
+        self, config: TrainConfig, data: D, step: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and labels of a step, counted from 0: a pure function of seed and step,
+        so that a resumed run sees the same."""
+
+    @abstractmethod
+    def held_out(self, data: D) -> dict[str, torch.Tensor]:
+        """What a checkpoint stores of the data, so that an evaluation needs no more."""
+
+    @abstractmethod
+    def restored(self, tensors: Mapping[str, torch.Tensor], source: str, digest: str) -> D:
+        """The data as far as a checkpoint has stored it."""
+
+    @abstractmethod
+    def data_line(self, data: D) -> str:
+        """The data, for a person."""
+
+    @abstractmethod
+    def step_size(self, config: TrainConfig) -> str:
+        """How much of the data a step takes, for a person."""
+
+    def position_lines(self, config: TrainConfig) -> list[str]:
+        """Which positions steps have if they do not begin at 0, for a person."""
+        return []

@@ -1,0 +1,66 @@
+"""Language models on the bytes of a text, as a kind of model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from . import model
+from .config import TrainConfig
+from .data import Text, batch_at, load_text
+from .kind import Kind
+
+HELD_OUT = "text/validation"
+
+
+class TextKind(Kind[Text]):
+    """GPTs on bytes."""
+
+    noun = "text"
+    held_out_names = (HELD_OUT,)
+
+    def check_uses(self, config: TrainConfig) -> None:
+        model.check_uses(config)
+
+    def training_bytes(self, config: TrainConfig) -> int:
+        return model.training_bytes(config)
+
+    def check_memory(self, config: TrainConfig) -> None:
+        model.check_memory(config)
+
+    def load(self, config: TrainConfig) -> Text:
+        return load_text(config.data, config.length + 1)
+
+    def digest(self, config: TrainConfig) -> str:
+        return load_text(config.data).digest
+
+    def model(self, config: TrainConfig) -> model.Model:
+        return model.Model(config)
+
+    def batch(
+        self, config: TrainConfig, data: Text, step: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return batch_at(data.train, step, config.batch, config.length, config.seed)
+
+    def held_out(self, data: Text) -> dict[str, torch.Tensor]:
+        return {HELD_OUT: data.validation}
+
+    def restored(self, tensors: Mapping[str, torch.Tensor], source: str, digest: str) -> Text:
+        """The held-out part; of the rest only the digest."""
+        return Text(torch.empty(0, dtype=torch.uint8), tensors[HELD_OUT], source, digest)
+
+    def data_line(self, data: Text) -> str:
+        return f"text: {data.source}, {len(data.train):,} bytes to train on"
+
+    def step_size(self, config: TrainConfig) -> str:
+        return f"{config.batch} x {config.length} bytes"
+
+    def position_lines(self, config: TrainConfig) -> list[str]:
+        if not config.shift:
+            return []
+        drawn = f"one of {config.shift_windows}" if config.shift_windows else "drawn anew"
+        return [
+            f"positions: from 0; in a step with probability {config.shift:g} from another start "
+            f"per {config.shift_per}, {drawn}, all below {config.shift_range}"
+        ]
