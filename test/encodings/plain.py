@@ -160,7 +160,8 @@ def talking_heads(score, at, pre):
 def dape(score, at, w1, b1, w2, b2, host=None, variant="concat_residual", slope=0.01):
     """``host``: a score term whose sum with the score is all that it does."""
     bias = np.zeros_like(score) if host is None else host(score, at) - score
-    seen = score + bias if variant == "add_residual" else np.concatenate([score, bias], 1)
+    joined = np.concatenate([score, bias], 1)
+    seen = {"add_residual": score + bias, "bias_residual": bias}.get(variant, joined)
     hidden = np.einsum("ug,bgij->buij", w1, seen) + b1[:, None, None]
     hidden = np.where(hidden > 0, hidden, slope * hidden)
     out = np.einsum("hu,buij->bhij", w2, hidden) + b2[:, None, None]

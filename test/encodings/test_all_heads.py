@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 sextant = pytest.importorskip("sextant")
 
 TOLERANCE = 1e-6
-VARIANTS = ["concat_residual", "concat", "add_residual"]
+VARIANTS = ["concat_residual", "concat", "add_residual", "bias_residual"]
 
 
 def normal(draw, *shape):
@@ -53,8 +53,9 @@ def dape(scores, params, hosts, variant, name="dape"):
     for host in hosts:
         bias = bias + HOSTS[host](params, heads, lq, lk, f"{name}.{host}")
     bias = bias.expand_as(scores)
-    if variant == "add_residual":
-        return scores + bias + network(params, scores + bias, name)
+    if variant in ("add_residual", "bias_residual"):
+        seen = scores + bias if variant == "add_residual" else bias
+        return scores + bias + network(params, seen, name)
     out = scores + network(params, torch.cat([scores, bias], 1), name)
     return out if variant == "concat" else out + bias
 

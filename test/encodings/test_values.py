@@ -173,13 +173,13 @@ def test_talking_heads(rng, shape):
           params={"talking_heads.pre": pre}, shape=shape)  # fmt: skip
 
 
-@pytest.mark.parametrize("variant", ["concat_residual", "concat", "add_residual"])
+@pytest.mark.parametrize("variant", ["concat_residual", "concat", "add_residual", "bias_residual"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_dape(rng, variant, shape):
     heads = shape[1]
     r1, r2 = rng.uniform(0.1, 2, (2, heads))
     host = functools.partial(plain.kerple_log, r1=r1, r2=r2)
-    inputs = heads if variant == "add_residual" else 2 * heads
+    inputs = heads if variant in ("add_residual", "bias_residual") else 2 * heads
     own = {"w1": rows(rng, 5, inputs), "b1": rows(rng, 5), "w2": rows(rng, heads, 5),
            "b2": rows(rng, heads)}  # fmt: skip
     params = {f"dape.{name}": value for name, value in own.items()}

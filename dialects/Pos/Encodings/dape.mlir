@@ -6,6 +6,7 @@
 //   concat_residual  S + B + f([S; B])
 //   concat           S + f([S; B])
 //   add_residual     S + B + f(S + B)
+//   bias_residual    S + B + f(B), which adapts to no data
 //
 // f is Linear, LeakyReLU, Linear with both biases. S is the scaled score. The
 // paper's text has concat (its equation) and reports all three; the released
@@ -19,22 +20,25 @@ pos.encoding @dape attributes {
   formula = "S + B + f([S; B]), f = Linear, LeakyReLU, Linear over the heads",
   paper = "Zheng et al. 2024, DAPE: Data-Adaptive Positional Encoding, section 3"
 } {
-  %variant = pos.option "variant" : i32 = "concat_residual" of ["concat_residual", "concat", "add_residual"]
+  %variant = pos.option "variant" : i32 = "concat_residual" of ["concat_residual", "concat", "add_residual", "bias_residual"]
   %hidden = pos.option "hidden" : i32 = 32 : i32 at_least 1 at_most 65536
   %slope = pos.option "slope" : f32 = 0.01 : f32
   %heads = pos.extent heads
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %two = arith.constant 2 : i32
+  %three = arith.constant 3 : i32
   %onef = arith.constant 1.0 : f32
   %zerof = arith.constant 0.0 : f32
   %is_concat = arith.cmpi eq, %variant, %one : i32
   %is_add = arith.cmpi eq, %variant, %two : i32
+  %is_bias = arith.cmpi eq, %variant, %three : i32
 
-  // Inputs of the network: [S; B], or S + B. Columns of B in the first matrix.
+  // Inputs of the network: [S; B], S + B or B. Columns of B in the first matrix.
   %twice = arith.muli %heads, %two : i32
-  %inputs = arith.select %is_add, %heads, %twice : i32
-  %second = arith.select %is_add, %zero, %heads : i32
+  %is_one = arith.ori %is_add, %is_bias : i1
+  %inputs = arith.select %is_one, %heads, %twice : i32
+  %second = arith.select %is_one, %zero, %heads : i32
 
   %inputsf = arith.sitofp %inputs : i32 to f32
   %hiddenf = arith.sitofp %hidden : i32 to f32
@@ -62,7 +66,8 @@ pos.encoding @dape attributes {
       : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
     %shifted = arith.addf %beside, %b1 : tensor<?xf32>
     %static = arith.select %is_add, %b1, %shifted : tensor<?xf32>
-    %pre = arith.addf %seen, %static : tensor<?xf32>
+    %both = arith.addf %seen, %static : tensor<?xf32>
+    %pre = arith.select %is_bias, %static, %both : tensor<?xf32>
     %zeros = tensor.splat %zerof[%size] : tensor<?xf32>
     %slopes = tensor.splat %slope[%size] : tensor<?xf32>
     %positive = arith.cmpf ogt, %pre, %zeros : tensor<?xf32>
