@@ -12,7 +12,7 @@ import torch
 from stopped_training import check_same_bits, drawn_text, train_until
 
 import sextant
-from sextant.models import gpt
+from sextant.models import around, gpt
 from sextant.training import loop
 from sextant.training.config import TrainConfig
 
@@ -136,7 +136,7 @@ def test_positions_of_two_axes(causal):
     """Embeddings of a grid, row first, with a row of parameters per axis."""
     spelled = use(axes=2, digits=2, causal=causal, **OFF)
     settings = gpt.Config(encodings=("causal", spelled), layers=1, width=WIDTH, heads=HEADS, vocabulary=64)
-    found = gpt.around.Around(
+    found = around.Around(
         sextant.definitions.signature(settings.encodings), settings.extents,
         {**settings.tensors, "positions": (None, None, 2)},
     )

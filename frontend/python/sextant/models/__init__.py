@@ -1,5 +1,5 @@
 """Builders of models: Python that prints modules of `nn` and `pos` ops."""
 
-from . import gpt
+from . import gpt, vit
 
-__all__ = ["gpt"]
+__all__ = ["gpt", "vit"]

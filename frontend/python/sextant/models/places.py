@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from .. import definitions
 from ..definitions import EncodingLike, InitialValue, ParamInfo, Signature
 from ..uses import parse_use
-from .printer import Input, Parameter, number, tensor_type
+from .printer import Input, Parameter, nested, number, tensor_type
 
 EMBEDDING = "embedding"
 PROJECTIONS = ("query_input", "key_input", "value_input")
@@ -154,16 +154,6 @@ def _starts(
 
 def _spell(value: InitialValue) -> str:
     if value.kind == "values":
-        values = _nested([number(float(n)) for n in value.numbers], list(value.shape))
+        values = nested([number(float(n)) for n in value.numbers], list(value.shape))
         return f"given values dense<{values}> : {tensor_type(value.shape, 'f32')}"
     return f"{value.kind} [{', '.join(number(float(n)) for n in value.numbers)}]"
-
-
-def _nested(values: list[str], shape: list[int]) -> str:
-    if not shape:
-        return values[0]
-    if 0 in shape:
-        return ""
-    step = len(values) // shape[0]
-    parts = [_nested(values[i : i + step], shape[1:]) for i in range(0, len(values), step)]
-    return f"[{', '.join(parts)}]"

@@ -82,6 +82,17 @@ def number(value: float) -> str:
     return f"{value:.17e}"
 
 
+def nested(values: list[str], shape: list[int]) -> str:
+    """Elements in their order as a dense attribute has them."""
+    if not shape:
+        return values[0]
+    if 0 in shape:
+        return ""
+    step = len(values) // shape[0]
+    parts = [nested(values[i : i + step], shape[1:]) for i in range(0, len(values), step)]
+    return f"[{', '.join(parts)}]"
+
+
 def tensor_type(shape: Shape, element: str) -> str:
     dims = "".join("?x" if n is None else f"{n}x" for n in shape)
     return f"tensor<{dims}{element}>"
@@ -170,10 +181,65 @@ class Function:
         self._line(f"{result.name} = tensor.dim {value.name}, {constant.name} : {value.type}")
         return result
 
+    def index(self, number: int) -> Value:
+        result = Value(self._name(), (), "index")
+        self._line(f"{result.name} = arith.constant {number} : index")
+        return result
+
+    def _of_indices(self, op: str, left: Value, right: Value) -> Value:
+        result = Value(self._name(), (), "index")
+        self._line(f"{result.name} = arith.{op} {left.name}, {right.name} : index")
+        return result
+
     def product(self, left: Value, right: Value) -> Value:
         """Of two indices."""
-        result = Value(self._name(), (), "index")
-        self._line(f"{result.name} = arith.muli {left.name}, {right.name} : index")
+        return self._of_indices("muli", left, right)
+
+    def index_sum(self, left: Value, right: Value) -> Value:
+        return self._of_indices("addi", left, right)
+
+    def quotient(self, left: Value, right: Value) -> Value:
+        """Of two indices that are not negative, rounded down."""
+        return self._of_indices("divsi", left, right)
+
+    def check(self, left: Value, predicate: str, right: Value, message: str) -> None:
+        """An error of the call unless two indices are related (`exec.check`), with a message
+        that both of them follow."""
+        self._line(f'exec.check {left.name} {predicate} {right.name}, "{message}"')
+
+    def integers(self, values: Sequence[int], shape: Shape, element: str) -> Value:
+        """A constant of elements in their order."""
+        result = Value(self._name(), tuple(shape), element)
+        data = nested([str(v) for v in values], [n or 0 for n in shape])
+        self._line(f"{result.name} = arith.constant dense<{data}> : {result.type}")
+        return result
+
+    def scalar(self, size: Value, element: str) -> Value:
+        """An index as a tensor of rank 0."""
+        result = Value(self._name(), (), element)
+        self._line(f"{result.name} = nn.scalar {size.name} : {result.type}")
+        return result
+
+    def floor_divide(self, left: Value, right: Value) -> Value:
+        return self._op(f"floor_divide {left.name}, {right.name}", [left, right], left.shape)[0]
+
+    def remainder(self, left: Value, right: Value) -> Value:
+        return self._op(f"remainder {left.name}, {right.name}", [left, right], left.shape)[0]
+
+    def require_all(self, op: str, left: Value, right: Value, x: Value, message: str) -> Value:
+        """The integers x; an error of the call unless all elements of two tensors, of x's
+        shape together, are related by ``op``."""
+        compared, every = Value(self._name(), x.shape, "i1"), Value(self._name(), (), "i1")
+        result = Value(self._name(), x.shape, x.element)
+        self._line(
+            f"{compared.name} = nn.{op} {left.name}, {right.name} : "
+            f"({left.type}, {right.type}) -> {compared.type}"
+        )
+        self._line(f"{every.name} = nn.all {compared.name} : ({compared.type}) -> {every.type}")
+        self._line(
+            f'{result.name} = nn.require {every.name}, {x.name}, "{message}" : '
+            f"({every.type}, {x.type}) -> {x.type}"
+        )
         return result
 
     def iota(self, length: Value) -> Value:
@@ -219,6 +285,34 @@ class Function:
     def mul(self, left: Value, right: Value) -> Value:
         return self._op(f"mul {left.name}, {right.name}", [left, right], left.shape)[0]
 
+    def neg(self, x: Value) -> Value:
+        return self._op(f"neg {x.name}", [x], x.shape)[0]
+
+    def concat(self, parts: Sequence[Value], dim: int) -> Value:
+        lengths = [p.shape[dim] for p in parts]
+        known = [n for n in lengths if n is not None]
+        shape = list(parts[0].shape)
+        shape[dim] = sum(known) if len(known) == len(lengths) else None
+        names = ", ".join(p.name for p in parts)
+        return self._op(f"concat {names} dim {dim}", parts, tuple(shape))[0]
+
+    def first(self, x: Value, dim: int) -> Value:
+        """The first element of a dimension, which stays."""
+        shape = list(x.shape)
+        shape[dim] = 1
+        return self._op(f"slice {x.name} dim {dim} start 0 length 1", [x], tuple(shape))[0]
+
+    def broadcast(self, x: Value, like: Value) -> Value:
+        return self._op(f"broadcast {x.name}, {like.name}", [x, like], like.shape)[0]
+
+    def mean(self, x: Value, dim: int) -> Value:
+        shape = (*x.shape[:dim], *x.shape[dim + 1 :])
+        return self._op(f"mean {x.name} over [{dim}]", [x], shape)[0]
+
+    def sum(self, x: Value, dim: int) -> Value:
+        shape = (*x.shape[:dim], *x.shape[dim + 1 :])
+        return self._op(f"sum {x.name} over [{dim}]", [x], shape)[0]
+
     def transpose(self, x: Value, first: int, second: int) -> Value:
         shape = list(x.shape)
         shape[first], shape[second] = shape[second], shape[first]
@@ -234,7 +328,9 @@ class Function:
     def log_softmax(self, x: Value) -> Value:
         return self._op(f"log_softmax {x.name}", [x], x.shape)[0]
 
-    def nll_loss(self, x: Value, labels: Value, reduction: str, ignore: int) -> Value:
+    def nll_loss(
+        self, x: Value, labels: Value, reduction: str, ignore: int = -100
+    ) -> Value:
         shape = (x.shape[0],) if reduction == "none" else ()
         text = f"nll_loss {x.name}, {labels.name} reduction {reduction} ignore {ignore}"
         return self._op(text, [x, labels], shape, ())[0]
