@@ -9,5 +9,6 @@ def add_data(parser, default) -> None:
         nargs="+",
         default=default,
         metavar="FILE",
-        help="text to train on (default: the sources of Python's standard library)",
+        help="text to train on, FILE.xz is decompressed (default: the sources of Python's standard "
+        "library)",
     )

@@ -2,15 +2,13 @@
 
 Tokens are bytes. The default text is on every machine: the sources of Python's
 standard library, files ``*.py`` and ``*/*.py`` in sorted order, without tests and
-site-packages. The last 5 % of a text are held out.
+site-packages. The last 5 % of a text are held out, unless another one is named for
+validation.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import stat
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,24 +16,19 @@ from pathlib import Path
 
 import torch
 
-from ..errors import RunError
-from ..memory import gibibytes, memory_limit
+from .text_bytes import DataError, TextBytes, read_bytes
 
 HELD_OUT = 0.05
 VALIDATION_BYTES = 64 * 1024
 _EXCLUDED = {"test", "tests", "site-packages", "dist-packages", "__pycache__"}
 
 
-class DataError(RunError):
-    """A text cannot be read, or is too short for what is asked."""
-
-
 @dataclass(frozen=True)
 class Text:
-    """A text as bytes (uint8): ``train`` and ``validation``, and where it is
-    from. ``digest`` is the SHA-256 of the whole, to recognise it."""
+    """A text as bytes (uint8): ``train``, whose slices are tensors, and ``validation``, and
+    where it is from. ``digest`` is the SHA-256 of the whole, to recognise it."""
 
-    train: torch.Tensor
+    train: TextBytes
     validation: torch.Tensor
     source: str
     digest: str
@@ -49,10 +42,18 @@ def standard_library_files(root: Path | None = None) -> list[Path]:
     return sorted(kept, key=lambda f: str(f.relative_to(root)))
 
 
-def load_text(files: Sequence[str | Path] = (), minimum: int = 1) -> Text:
+def load_text(
+    files: Sequence[str | Path] = (),
+    minimum: int = 1,
+    *,
+    validation: int = 0,
+    validation_files: Sequence[str | Path] = (),
+) -> Text:
     """Reads ``files`` (default: the standard library's sources) as one text.
 
-    ``minimum``: bytes that either part must have. Raises `DataError`.
+    ``minimum``: bytes that either part must have. ``validation``: bytes of the held-out
+    part (`split_text`), which is the beginning of ``validation_files`` if there are some.
+    Raises `DataError`.
     """
     paths = [Path(f) for f in files]
     source = ", ".join(map(str, paths)) if paths else "Python's standard library"
@@ -63,62 +64,49 @@ def load_text(files: Sequence[str | Path] = (), minimum: int = 1) -> Text:
                 "the sources of Python's standard library are not on this machine; "
                 "name a text with --data FILE..."
             )
-    return split_text(_read(paths), source, minimum)
+    whole = read_bytes(paths)
+    if not validation_files:
+        return _split(whole, source, minimum, validation)
+    return _with_validation(whole, source, minimum, validation, validation_files)
 
 
-def _read(paths: Sequence[Path]) -> bytes:
-    """The bytes of files, which are ordinary ones: a resumed run reads them again,
-    and a device may have no end."""
-    parts, total = [], 0
-    for path in paths:
-        try:
-            # Without a writer, opening a pipe would wait for ever.
-            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-                mode = os.fstat(file.fileno()).st_mode
-                if stat.S_ISDIR(mode):
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-                if not stat.S_ISREG(mode):
-                    raise DataError(
-                        f"cannot read {path}: it is {_kind(mode)}; a text is an ordinary file, "
-                        "which a resumed run can read again"
-                    )
-                total += os.fstat(file.fileno()).st_size
-                # The parts, the whole, and the tensors made of it.
-                if 3 * total > memory_limit():
-                    raise DataError(
-                        f"{path} makes a text of {gibibytes(total)}, of which three copies do "
-                        f"not fit into {gibibytes(memory_limit())} of memory; name a part of it"
-                    )
-                parts.append(file.read())
-        except OSError as error:
-            raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-    return b"".join(parts)
-
-
-def _kind(mode: int) -> str:
-    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-    return kinds.get(stat.S_IFMT(mode), "a device")
-
-
-def split_text(raw: bytes, source: str, minimum: int = 1) -> Text:
+def split_text(raw: bytes, source: str, minimum: int = 1, validation: int = 0) -> Text:
     """Cuts a text in train and validation: the validation part is the first 64
-    KiB of the last 5 %."""
-    cut = int(len(raw) * (1 - HELD_OUT))
-    held_out = raw[cut : cut + VALIDATION_BYTES]
-    if cut < minimum or len(held_out) < minimum:
+    KiB of the last 5 %, or ``validation`` bytes, for which more is held out if the last 5 %
+    are fewer."""
+    return _split(TextBytes.of(raw), source, minimum, validation)
+
+
+def _split(whole: TextBytes, source: str, minimum: int, validation: int) -> Text:
+    cut = int(len(whole) * (1 - HELD_OUT))
+    if validation:
+        cut = max(min(cut, len(whole) - validation), 0)
+    held_out = whole[cut : cut + (validation or VALIDATION_BYTES)]
+    if cut < minimum or len(held_out) < max(minimum, validation):
         raise DataError(
-            f"{source} has {len(raw)} bytes, of which {cut} are for training and "
+            f"{source} has {len(whole)} bytes, of which {cut} are for training and "
             f"{len(held_out)} for validation; either part needs {minimum}"
+            + (f", and the validation is to have {validation}" if validation else "")
         )
-    digest = hashlib.sha256(raw).hexdigest()
-    return Text(_bytes(raw[:cut]), _bytes(held_out), source, digest)
+    return Text(whole.first(cut), held_out, source, whole.digest())
 
 
-def _bytes(raw: bytes) -> torch.Tensor:
-    return torch.frombuffer(bytearray(raw), dtype=torch.uint8)
+def _with_validation(
+    whole: TextBytes, source: str, minimum: int, validation: int, files: Sequence[str | Path]
+) -> Text:
+    """All of a text to train on, and the beginning of another one."""
+    other = read_bytes(map(Path, files))
+    name = ", ".join(map(str, files))
+    held_out = other[: validation or VALIDATION_BYTES]
+    wanted = max(minimum, validation)
+    for size, least, what in ((len(whole), minimum, source), (len(held_out), wanted, name)):
+        if size < least:
+            raise DataError(f"{what} has {size} bytes, {least} are needed")
+    digest = hashlib.sha256(f"{whole.digest()} {other.digest()}".encode()).hexdigest()
+    return Text(whole, held_out, f"{source}, validated on {name}", digest)
 
 
-def batch_at(data: torch.Tensor, step: int, batch: int, length: int, seed: int):
+def batch_at(data: TextBytes | torch.Tensor, step: int, batch: int, length: int, seed: int):
     """Inputs and labels (batch, length) i64 of a training step.
 
     A pure function of seed and step, so that a resumed run sees the same data.
