@@ -11,6 +11,7 @@ nothing here imports torch; `prepare` comes before.
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,16 @@ class Processors:
 def find(root: str | Path = "/") -> Processors:
     """What this process may use; ``root`` holds ``proc`` and ``sys``."""
     return Processors(len(os.sched_getaffinity(0)), _quota(Path(root)))
+
+
+def model_name(root: str | Path = "/") -> str:
+    """What the processor is called."""
+    try:
+        lines = (Path(root) / "proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
 
 
 def choose(processors: Processors, environment: Mapping[str, str]) -> dict[str, str]:

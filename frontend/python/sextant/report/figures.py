@@ -169,3 +169,32 @@ def step_times(groups: Sequence[Group]) -> str:
     ax.bar_label(bars, fmt="%.0f", padding=3)
     ax.set_xlabel("time per training step (ms, median)")
     return _svg(figure)
+
+
+def query_curves(curves: dict[str, list[list[float]]]) -> str:
+    """What stands at the keys of one query over their distance, a panel per head and a
+    line per name; each line relative to its mean, which the softmax does not see."""
+    heads = len(next(iter(curves.values())))
+    figure, axes = _figure(1, heads, (3.0 * heads + 1.6, 2.8))
+    for head, ax in enumerate(axes[0]):
+        for index, (name, by_head) in enumerate(curves.items()):
+            ax.plot(_centred(by_head[head])[::-1], label=name, linewidth=1, **line(index))
+        ax.set_title(f"head {head}", fontsize="small")
+        ax.set_xlabel("distance", fontsize="small")
+        ax.tick_params(labelsize="x-small")
+        ax.grid(alpha=0.3)
+    _legend(figure, axes[0][0])
+    return _svg(figure)
+
+
+def matrices(shown: dict[str, list[list[float]]], mark: int) -> str:
+    """Square matrices side by side, each with colours of its own; a dashed line at ``mark``."""
+    figure, axes = _figure(1, len(shown), (2.7 * len(shown), 2.9))
+    for ax, (name, rows) in zip(axes[0], shown.items()):
+        drawn = ax.imshow(rows, cmap="viridis", interpolation="nearest")
+        figure.colorbar(drawn, ax=ax, shrink=0.7).ax.tick_params(labelsize="xx-small")
+        for draw in (ax.axvline, ax.axhline):
+            draw(mark - 0.5, color="white", linestyle="--", linewidth=0.8)
+        ax.set_title(name, fontsize="small")
+        ax.tick_params(labelsize="x-small")
+    return _svg(figure)

@@ -53,7 +53,7 @@ class RunResult:
     notes: list[str] = field(default_factory=list)
 
 
-def write_evaluation(folder: Path, result: RunResult) -> None:
+def write_evaluation(folder: Path, result: RunResult, file: str = EVALUATION) -> None:
     """Writes what `read_run` reads, besides the log; raises `ReportError`."""
     text = json.dumps(
         {
@@ -71,23 +71,24 @@ def write_evaluation(folder: Path, result: RunResult) -> None:
         allow_nan=False,
     )
     try:
-        replace_file(folder / EVALUATION, text.encode())
+        replace_file(folder / file, text.encode())
     except OSError as error:
-        raise ReportError(f"cannot write {folder / EVALUATION}: {error.strerror}") from None
+        raise ReportError(f"cannot write {folder / file}: {error.strerror}") from None
 
 
-def read_run(folder: str | Path) -> RunResult:
-    """Reads a run's folder; raises `ReportError`."""
+def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
+    """Reads a run's folder, with the evaluation of ``file``; raises `ReportError`."""
     folder = Path(folder)
+    path = folder / file
     try:
-        stored = json.loads((folder / EVALUATION).read_text())
+        stored = json.loads(path.read_text())
     except OSError as error:
         raise ReportError(
-            f"{folder} holds no {EVALUATION} ({error.strerror}); run "
+            f"{folder} holds no {file} ({error.strerror}); run "
             f"`sextant eval {folder}` first"
         ) from None
     except ValueError as error:
-        raise ReportError(f"{folder / EVALUATION} is damaged: {error}") from None
+        raise ReportError(f"{path} is damaged: {error}") from None
     try:
         result = RunResult(
             name=stored["name"],
@@ -102,10 +103,10 @@ def read_run(folder: str | Path) -> RunResult:
             notes=stored["notes"],
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ReportError(f"{folder / EVALUATION} lacks {error}") from None
+        raise ReportError(f"{path} lacks {error}") from None
     for name, known in (("seed", result.config), *((n, result.provenance) for n in _ORIGIN)):
         if name not in known:
-            raise ReportError(f"{folder / EVALUATION} lacks {name!r}")
+            raise ReportError(f"{path} lacks {name!r}")
     result.steps, result.step_ms = _read_log(folder / LOG)
     return result
 

@@ -14,7 +14,7 @@ from .. import definitions
 from ..errors import nearest
 from ..models.places import acts_in
 from ..probe import bias_over_distance
-from ..report.results import RunResult, write_evaluation
+from ..report.results import EVALUATION, RunResult, write_evaluation
 from ..uses import parse_uses
 from .adaptive import adaptive_biases
 from .data import DataError
@@ -35,9 +35,10 @@ def evaluate_run(
     settings: Sequence[str] = (),
     tables: str | Path | None = None,
     progress: bool = True,
+    file: str = EVALUATION,
 ) -> RunResult:
-    """Evaluates the checkpoint of ``folder`` and writes ``evaluation.json``, with other
-    values of encodings' options if ``settings`` name some, as ``expe.scaled=0.5`` does.
+    """Evaluates the checkpoint of ``folder`` and writes the result into ``file`` of it, with
+    other values of encodings' options if ``settings`` name some, as ``expe.scaled=0.5`` does.
     ``tables``: a file of `write_tables`, whose rows are taken instead of made.
     The result has the encodings as they were evaluated; its notes say what is not as
     it was in the training."""
@@ -72,7 +73,7 @@ def evaluate_run(
             provenance=run.provenance,
             notes=run.notes(),
         )
-    write_evaluation(folder, result)
+    write_evaluation(folder, result, file)
     return result
 
 

@@ -1,0 +1,26 @@
+"""What four papers compare, trained and evaluated here, beside their numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..report.document import write_page
+from . import markdown, page
+from .engine import Reproduction
+from .outcome import Outcome, collect
+from .papers import PAPERS
+from .scales import SCALES
+
+__all__ = ["PAPERS", "SCALES", "Outcome", "Reproduction", "collect", "write_reports"]
+
+PAGE = "report.html"
+TABLE = "table.md"
+
+
+def write_reports(outcome: Outcome) -> tuple[Path, Path]:
+    """Writes the page and the tables of an outcome into its folder; gives their files."""
+    folder = outcome.reproduction.folder
+    found = folder / PAGE, folder / TABLE
+    write_page(found[1], markdown.render(outcome))
+    write_page(found[0], page.render(outcome))
+    return found

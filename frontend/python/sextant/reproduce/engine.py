@@ -1,0 +1,132 @@
+"""Trains and evaluates what a paper compares, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..errors import CompileError, RunError, RuntimeError
+from ..training.config import TrainConfig
+from ..training.data import Text
+from ..training.interruption import Interrupted
+from ..training.kind import Data
+from ..training.kinds import kind_of
+from ..training.lock import FolderLock
+from ..training.loop import train
+from ..training.runs import evaluate_run
+from .listing import Planned, ReproduceError, State, as_stored, plan_runs, state_of
+from .paper import Paper, Scale
+from .progress import Progress, seconds_per_unit, spelled, units
+
+SAVE_EVERY = 100
+
+
+class Stopped(Interrupted):
+    """A reproduction was interrupted; nothing that was finished is lost."""
+
+    def __init__(self, run: Planned, cause: Interrupted):
+        super().__init__(cause.step, cause.path, cause.signal)
+        self.args = (f"{run.name}: stopped after step {cause.step}; go on with --resume",)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A paper at a scale, in a folder."""
+
+    paper: Paper
+    scale: Scale
+    folder: Path
+    runs: tuple[Planned, ...]
+    data: Data
+
+    @classmethod
+    def plan(
+        cls,
+        paper: Paper,
+        scale: Scale,
+        folder: str | Path,
+        *,
+        seeds: int = 1,
+        data: Sequence[str] = (),
+        only: Sequence[str] = (),
+    ) -> Reproduction:
+        """Checks all settings and reads the data; trains nothing."""
+        own = Path(folder) / paper.name / scale.name
+        runs = plan_runs(paper, scale, own, seeds=seeds, data=data, only=only)
+        return cls(paper, scale, own, tuple(runs), _load(scale, runs[0].config))
+
+    def states(self) -> list[tuple[Planned, State]]:
+        return [(run, state_of(run, self.scale, self.data)) for run in self.runs]
+
+    def overview(self) -> list[str]:
+        """The list of runs, how far each is, and how long the rest takes here."""
+        found = self.states()
+        rate = seconds_per_unit(replace(found[0][0].config, encodings=(), groups=()), self.data)
+        kind = kind_of(found[0][0].config)
+        lines = [f"{self.paper.title}, {len(found)} runs, {self.scale.name}, on {self.data.source}"]
+        for run, state in found:
+            config = run.config
+            begins = f", begins with {run.method.begins}" if run.method.begins else ""
+            left = spelled(rate * units(run, state, self.scale)) if state.missing else "done"
+            lines.append(
+                f"  {run.method.name}: {run.name}, {config.name}, {config.steps} steps of "
+                f"{kind.step_size(config)}{begins}; {state.steps} done, left: {left}"
+            )
+        total = sum(units(run, state, self.scale) for run, state in found)
+        lines.append(f"about {spelled(rate * total)} at the present speed, besides compilation")
+        return lines
+
+    def run(self, *, resume: bool = False, progress: bool = True) -> None:
+        """Trains and evaluates what is missing. Without ``resume`` a folder that holds runs
+        is an error; what is there with other settings always is one."""
+        with FolderLock(self.folder):
+            found = self.states()
+            begun = [run for run, state in found if state.steps]
+            if begun and not resume:
+                raise ReproduceError(
+                    f"{self.folder} holds runs, {begun[0].name} among them: go on with --resume, "
+                    "or choose another folder"
+                )
+            with Progress(found, self.scale, progress) as line:
+                for number, (run, state) in enumerate(found, 1):
+                    line.begin(number, run, state)
+                    self._one(run, state, line)
+
+    def _one(self, run: Planned, state: State, line: Progress) -> None:
+        """What a run lacks; an error says which run it is of."""
+        try:
+            if state.steps < run.config.steps:
+                train(
+                    as_stored(run),
+                    run.folder,
+                    data=self.data,
+                    save_every=SAVE_EVERY,
+                    progress=False,
+                    after_step=lambda done: line.trained(run, done),
+                )
+            for file in state.missing:
+                evaluate_run(
+                    run.folder,
+                    multiples=self.scale.multiples,
+                    last=self.scale.last,
+                    settings=run.evaluations[file],
+                    progress=False,
+                    file=file,
+                )
+                line.evaluated(run)
+        except Interrupted as interrupted:
+            raise Stopped(run, interrupted) from None
+        except (CompileError, RunError, RuntimeError, OSError, ValueError, MemoryError) as error:
+            raise ReproduceError(
+                f"{run.name} ({run.folder}): {str(error) or type(error).__name__}; what is "
+                "finished stays: go on with --resume"
+            ) from error
+
+
+def _load(scale: Scale, config: TrainConfig) -> Data:
+    """The data of all runs; of a text no more is held out than evaluations take."""
+    data = kind_of(config).load(config)
+    if isinstance(data, Text):
+        return replace(data, validation=data.validation[: scale.validation])
+    return data

@@ -1,0 +1,75 @@
+"""A reproduction as a page: tables beside the paper's, curves, and figures."""
+
+from __future__ import annotations
+
+import html
+
+from ..report import figures
+from ..report.document import cell, document, picture, table
+from .listing import run_folder
+from .outcome import Outcome
+from .tables import Table, tables
+
+_MARKS = {"held": "yes", "not held": "no"}
+
+
+def render(outcome: Outcome) -> str:
+    paper, scale = outcome.reproduction.paper, outcome.reproduction.scale
+    origin = [[f"<th>{html.escape(name)}</th>", cell(text)] for name, text in outcome.origin()]
+    parts = [
+        f"<h1>{html.escape(paper.title)}</h1>",
+        table(("", ""), origin, "words small"),
+        "<h2>Losses over length</h2>",
+        picture(
+            figures.extrapolation(outcome.groups, "all_tokens", "all tokens"), "loss by length"
+        ),
+        picture(
+            figures.extrapolation(
+                outcome.groups, "last_tokens", f"last {scale.last} tokens of each block"
+            ),
+            "loss of the last tokens by length",
+        ),
+    ]
+    for item in tables(outcome):
+        parts += [
+            f"<h2>{html.escape(item.title)}</h2>",
+            f"<p>{html.escape(item.text)}</p>",
+            _table(item),
+        ]
+    parts += [
+        "<h2>Training</h2>",
+        picture(figures.training_curves(_trained(outcome)), "training loss by step"),
+        picture(figures.step_times(_trained(outcome)), "time per training step"),
+        *_drawings(outcome),
+    ]
+    return document(f"Sextant: {paper.title}", parts)
+
+
+def _trained(outcome: Outcome):
+    """The groups without variations, which were not trained."""
+    own = {method.title for method in outcome.reproduction.paper.methods}
+    return [group for group in outcome.groups if group.name in own]
+
+
+def _table(item: Table) -> str:
+    rows = [[cell(text, _kind(text)) for text in row] for row in item.rows]
+    return table(item.head, rows, "words" if item.words else "")
+
+
+def _kind(text: str) -> str:
+    return next((kind for mark, kind in _MARKS.items() if text.startswith(mark)), "")
+
+
+def _drawings(outcome: Outcome) -> list[str]:
+    """The paper's figures, of the first seed."""
+    parts = []
+    for drawing in outcome.reproduction.paper.drawings:
+        if drawing.method in outcome.results:
+            seed = outcome.results[drawing.method][0].config["seed"]
+            folder = run_folder(outcome.reproduction.folder, drawing.method, seed)
+            parts += [
+                f"<h2>{html.escape(drawing.title)}</h2>",
+                f"<p>{html.escape(drawing.text)}</p>",
+                picture(drawing.draw(folder), drawing.title, wide=True),
+            ]
+    return parts

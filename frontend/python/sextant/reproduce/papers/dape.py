@@ -1,0 +1,178 @@
+"""DAPE: data-adaptive positional encoding (Zheng et al. 2024)."""
+
+from ..adapted import adapted_biases
+from ..claims import Ordering, below, flatter, grows, stays
+from ..paper import Drawing, Method, Paper, Published
+
+_FIRE = "fire(threshold={eighth})"
+_HOSTS = ("alibi", "kerple", "fire")
+_LONG = (2, 4, 8, 16)
+_ALL = (1, *_LONG)
+
+PAPER = Paper(
+    name="dape",
+    title="DAPE: Data-Adaptive Positional Encoding",
+    source="Zheng et al. 2024, arXiv 2405.14722; numbers: tables of ArXiv and Books3, 125M parameters",
+    about="the methods of the paper with its settings of encodings and of Adam (beta 0.9 and 0.95, "
+    "weight decay 0.1, clip 1, no dropout); fire's threshold is an eighth of the training length, "
+    "as its configurations have it, t5_bias is times the root of the head's width. Bytes of a "
+    "text in place of ArXiv and Books3, a linear decay of the rate in place of a cosine; its "
+    "losses are of the last 256 tokens of a block.",
+    settings={"beta2": 0.95, "weight_decay": 0.1},
+    methods=(
+        Method("none", "NoPE"),
+        Method("rope", "RoPE", ("rope",)),
+        Method("t5", "T5 bias", ("t5_bias(times_sqrt_dim=true)",), cost=1.1),
+        Method("alibi", "ALiBi", ("alibi",), cost=1.1),
+        Method("kerple", "Kerple", ("kerple_log",), cost=1.1),
+        Method("fire", "FIRE", (_FIRE,), cost=1.15),
+        Method("dape_alibi", "DAPE-ALiBi", ("dape(alibi)",), cost=1.3),
+        Method("dape_kerple", "DAPE-Kerple", ("dape(kerple_log)",), cost=1.3),
+        Method(
+            "dape_fire",
+            "DAPE-FIRE",
+            ("dape(fire(threshold={eighth}, activation=leaky_relu))",),
+            cost=1.4,
+            about="FIRE's network has leaky_relu inside DAPE, as in the released code",
+        ),
+        Method(
+            "dape_concat",
+            "DAPE-Kerple, concat",
+            ("dape(kerple_log, variant=concat)",),
+            cost=1.3,
+            about="S + f([S; B]), the paper's equation",
+        ),
+        Method(
+            "dape_add",
+            "DAPE-Kerple, add",
+            ("dape(kerple_log, variant=add_residual)",),
+            cost=1.3,
+            about="S + B + f(S + B)",
+        ),
+        Method(
+            "dape_bias",
+            "DAPE-Kerple, f(B)",
+            ("dape(kerple_log, variant=bias_residual)",),
+            cost=1.3,
+            about="S + B + f(B): adapts to no data",
+        ),
+        Method(
+            "dape_narrow",
+            "DAPE-Kerple, D = 4",
+            ("dape(kerple_log, hidden=4)",),
+            cost=1.2,
+            about="4 hidden units in place of 32",
+        ),
+    ),
+    tables=(
+        Published(
+            "ArXiv, train length 512",
+            "perplexity of tokens at that length",
+            ("512", "1024", "2048", "4096"),
+            {
+                "rope": (4.5755, 45.2, 134, 222),
+                "t5": (4.5547, 4.373, 12.10, 163.9),
+                "alibi": (4.6146, 4.5475, 4.8693, 5.0278),
+                "dape_alibi": (4.5262, 4.1921, 4.1068, 4.1315),
+                "kerple": (4.5817, 4.3504, 5.4438, 8.7511),
+                "dape_kerple": (4.5123, 4.1716, 4.0505, 4.0033),
+                "fire": (4.5741, 4.6953, 30.1, 165.5),
+                "dape_fire": (4.4879, 4.1990, 4.2826, 4.7983),
+            },
+            last=True,
+        ),
+        Published(
+            "Books3, train length 512: what f sees",
+            "perplexity of tokens at that length",
+            ("512", "1024", "2048", "4096", "8192"),
+            {
+                "kerple": (19.68, 19.06, 20.44, 28.34, 39.31),
+                "dape_bias": (19.64, 18.83, 18.49, 20.62, 23.49),
+                "dape_kerple": (19.22, 18.22, 17.15, 17.63, 17.88),
+            },
+            last=True,
+        ),
+        Published(
+            "ArXiv, train length 512: variants",
+            "perplexity of tokens at 8192",
+            ("8192",),
+            {"dape_kerple": (3.70,), "dape_concat": (3.69,), "dape_add": (3.75,)},
+            last=True,
+        ),
+    ),
+    orderings=(
+        Ordering(
+            "host",
+            "DAPE is below its host at every length: ALiBi, Kerple and FIRE.",
+            tuple(c for host in _HOSTS for c in below(f"dape_{host}", host, *_ALL)),
+            last=True,
+        ),
+        Ordering(
+            "host_long",
+            "Beyond the training length DAPE is below its host.",
+            tuple(c for host in _HOSTS for c in below(f"dape_{host}", host, *_LONG)),
+            last=True,
+        ),
+        Ordering(
+            "rope_breaks",
+            "RoPE breaks at once: at 2x it is worse than at 1x, and worse than every other bias.",
+            (*grows("rope", 2, 0.05), *below("alibi", "rope", 2), *below("kerple", "rope", 2)),
+            last=True,
+        ),
+        Ordering(
+            "t5_breaks",
+            "T5 breaks at 4x to 8x, where Kerple rises less.",
+            (*grows("t5", 8, 0.05), *flatter("kerple", "t5", 8)),
+            last=True,
+        ),
+        Ordering(
+            "fire_breaks",
+            "FIRE with that threshold breaks: from 1x to 8x it grows more than Kerple.",
+            flatter("kerple", "fire", 4, 8),
+            last=True,
+        ),
+        Ordering("alibi_flat", "ALiBi stays flat.", stays("alibi", *_LONG, within=0.03), last=True),
+        Ordering(
+            "best_host",
+            "At 8x and 16x DAPE-Kerple is no worse than DAPE-ALiBi, and that is better than DAPE-FIRE.",
+            (
+                *below("dape_kerple", "dape_alibi", 8, 16, by=-0.01),
+                *below("dape_alibi", "dape_fire", 8, 16),
+            ),
+            last=True,
+        ),
+        Ordering(
+            "variants",
+            "At 16x concat and concat_residual are within 0.02, and below add.",
+            (
+                *below("dape_concat", "dape_kerple", 16, by=-0.02),
+                *below("dape_kerple", "dape_concat", 16, by=-0.02),
+                *below("dape_kerple", "dape_add", 16),
+                *below("dape_concat", "dape_add", 16),
+            ),
+            last=True,
+        ),
+        Ordering(
+            "bias_alone",
+            "At 8x and 16x f(B) alone is below Kerple, and f(S, B) is below f(B).",
+            (*below("dape_bias", "kerple", 8, 16), *below("dape_kerple", "dape_bias", 8, 16)),
+            last=True,
+        ),
+        Ordering(
+            "narrow",
+            "Four hidden units are enough for a gain over Kerple, at every length.",
+            below("dape_narrow", "kerple", *_ALL),
+            last=True,
+        ),
+    ),
+    drawings=(
+        Drawing(
+            "Figure 1: what DAPE adds for one query",
+            "For the last query of a held-out piece of four training lengths, by head, over the "
+            "distance of the key: the scores, the term of the host, and what the network adds to "
+            "both. The paper draws the same for a query of 8192.",
+            "dape_alibi",
+            adapted_biases,
+        ),
+    ),
+)

@@ -1,0 +1,102 @@
+"""How far a reproduction is, and how much time is left, in one line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from tqdm import tqdm
+
+from ..training.config import TrainConfig
+from ..training.kind import Data
+from ..training.kinds import kind_of
+from .listing import Planned, State
+from .paper import Scale
+
+# What an evaluation of a token costs, as a part of its training, and how much that grows
+# for each training length of a block, whose tokens see all before them.
+_EVALUATED = 0.4
+_PER_MULTIPLE = 0.05
+_TIMED = 5
+
+
+def units(run: Planned, state: State, scale: Scale) -> float:
+    """What is to be done for a run, in training steps of a model without encodings."""
+    return _training(run, run.config.steps - state.steps) + len(state.missing) * _evaluation(
+        run, scale
+    )
+
+
+def _training(run: Planned, steps: int) -> float:
+    return steps * run.method.cost * _size(run.config)
+
+
+def _size(config: TrainConfig) -> float:
+    return float(config.batch * config.length)
+
+
+def _evaluation(run: Planned, scale: Scale) -> float:
+    tokens = scale.validation
+    growth = sum(1 + _PER_MULTIPLE * multiple for multiple in scale.multiples)
+    return run.method.cost * _EVALUATED * tokens * growth
+
+
+def seconds_per_unit(config: TrainConfig, data: Data) -> float:
+    """The time of a training step of such a model here and now, by token."""
+    kind = kind_of(config)
+    model = kind.model(config)
+    times = []
+    for step in range(_TIMED):
+        batch = kind.batch(config, data, step)
+        began = time.perf_counter()
+        model.step(*batch, config.rate(step))
+        times.append(time.perf_counter() - began)
+    return min(times) / _size(config)
+
+
+def spelled(seconds: float) -> str:
+    """A time, as one says it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+class Progress:
+    """A line on the standard error: the run at hand, what of the whole is done, and how
+    long the rest takes at the rate so far."""
+
+    def __init__(self, runs: Sequence[tuple[Planned, State]], scale: Scale, shown: bool):
+        self.scale = scale
+        self.count = len(runs)
+        total = sum(units(run, state, scale) for run, state in runs)
+        self.bar = tqdm(
+            total=total,
+            disable=not shown,
+            mininterval=0.5,
+            bar_format="{desc} {percentage:3.0f} %, {elapsed} so far, {remaining} left",
+        )
+        self.prefix = ""
+        self.done = 0
+
+    def begin(self, number: int, run: Planned, state: State) -> None:
+        self.prefix = f"{number}/{self.count} {run.name}"
+        self.done = state.steps
+        self.bar.set_description_str(self.prefix, refresh=True)
+
+    def trained(self, run: Planned, steps: int) -> None:
+        self.bar.set_description_str(
+            f"{self.prefix}: step {steps}/{run.config.steps}", refresh=False
+        )
+        self.bar.update(_training(run, steps - self.done))
+        self.done = steps
+
+    def evaluated(self, run: Planned) -> None:
+        self.bar.set_description_str(f"{self.prefix}: evaluated", refresh=False)
+        self.bar.update(_evaluation(run, self.scale))
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *details) -> None:
+        self.bar.close()

@@ -1,0 +1,134 @@
+"""Orderings of losses, decided from made-up runs of some seeds, and remarks on them."""
+
+import pytest
+
+from sextant import reproduce
+from sextant.cli import reproduce as command
+from sextant.reproduce.claims import (
+    Claim,
+    Loss,
+    Ordering,
+    below,
+    decide,
+    flatter,
+    grows,
+    stays,
+)
+from sextant.reproduce.engine import Reproduction
+from sextant.reproduce.listing import ReproduceError
+from sextant.reproduce.paper import Method, Paper, Published
+from sextant.reproduce.remarks import read_remarks
+
+TITLES = {"a": "Method A", "b": "Method B"}
+
+
+def verdict(claims, a, b=((1.0, 1.0, 1.0),)):
+    """Of losses at 1x, 2x and 4x by seed."""
+    runs = {n: [dict(zip((1, 2, 4), losses)) for losses in r] for n, r in zip("ab", (a, b))}
+    return decide(Ordering("order", "An order.", claims), runs, TITLES)
+
+
+def test_one_seed_decides_nothing_beyond_its_mark():
+    found = verdict(below("a", "b", 1, 2), [(0.9, 0.8, 2.0)])
+    assert (found.mark, found.held) == ("held (one seed)", True)
+    assert found.margins[1] == pytest.approx(0.1) and found.spread == "+0.100"
+    assert found.numbers == "Method A 0.900 at 1x: less than Method B 1.000 at 1x"
+    found = verdict(below("a", "b", 1, 2), [(0.9, 1.3, 2.0)])
+    assert found.mark == "not held (one seed)" and found.spread == "-0.300"
+    assert found.numbers == "Method A 1.300 at 2x: not less than Method B 1.000 at 2x"
+
+
+def test_what_not_all_choices_of_seeds_say_is_below_their_noise():
+    claims = below("a", "b", 1)
+    found = verdict(claims, [(0.9, 1, 1), (0.8, 1, 1)], [(1.0, 1, 1), (1.1, 1, 1)])
+    assert found.mark == "held" and found.spread == "+0.200 (+0.100 to +0.300)"
+    found = verdict(claims, [(0.9, 1, 1), (1.05, 1, 1)], [(1.0, 1, 1), (1.1, 1, 1)])
+    assert found.mark == "below the noise of 2 seeds" and found.held is None
+    assert found.spread == "+0.075 (-0.050 to +0.200)"
+    found = verdict(claims, [(1.2, 1, 1), (1.3, 1, 1)], [(1.0, 1, 1), (1.1, 1, 1)])
+    assert found.mark == "not held"
+    # As many seeds as the method has that has the fewest.
+    assert verdict(claims, [(0.9, 1, 1)], [(1.0, 1, 1), (1.1, 1, 1)]).seeds == 1
+
+
+def test_growth_and_bounds():
+    rises, falls = [(1.0, 1.2, 1.9)], [(1.0, 0.9, 0.8)]
+    assert verdict(flatter("a", "b", 2, 4), falls, rises).held
+    assert not verdict(flatter("b", "a", 4), falls, rises).held
+    assert verdict(grows("a", 4, 0.5), rises).margins[1] == pytest.approx(0.4)
+    assert not verdict(grows("a", 2, 0.5), rises).held
+    assert verdict(stays("a", 2, within=0.25), rises).held
+    found = verdict(stays("a", 2, 4, within=0.25), rises)
+    assert found.numbers == "Method A +0.900 from 1x to 4x: not less than 0.25"
+    # At most so much worse.
+    assert verdict(below("a", "b", 1, by=-0.01), [(1.005, 1, 1)]).held
+    assert not verdict(below("a", "b", 1, by=-0.01), [(1.02, 1, 1)]).held
+    assert not verdict((Claim(Loss("a", 1), Loss("b", 1), 0.2),), [(0.9, 1, 1)]).held
+
+
+def test_an_ordering_without_its_losses_is_not_decided():
+    ordering = Ordering("order", "An order.", below("a", "b", 1, 8))
+    assert ordering.methods == ("a", "b") and ("b", 8) in ordering.points
+    assert decide(ordering, {"a": [{1: 1.0, 8: 1.0}]}, TITLES) is None
+    assert decide(ordering, {"a": [{1: 1.0, 8: 1.0}], "b": [{1: 1.0}]}, TITLES) is None
+
+
+def test_a_paper_speaks_of_its_methods_alone():
+    def made(**changes):
+        parts = dict(
+            methods=(Method("a", "A"),), tables=(), orderings=(), title="", source="", about=""
+        )
+        return Paper(name="mine", **{**parts, **changes})
+
+    with pytest.raises(ValueError, match='no method "b"'):
+        made(orderings=(Ordering("o", "", below("a", "b", 1)),))
+    with pytest.raises(ValueError, match='no method "b"'):
+        made(tables=(Published("", "", ("1",), {"b": (1.0,)}),))
+    with pytest.raises(ValueError, match='two methods "a"'):
+        made(methods=(Method("a", "A"), Method("a", "B")))
+    with pytest.raises(ValueError, match='"a" comes before "b", which it needs'):
+        made(methods=(Method("a", "A", begins="b"), Method("b", "B")))
+
+
+@pytest.mark.parametrize("name", reproduce.PAPERS)
+def test_papers_can_be_trained(name, tmp_path):
+    """Encodings and settings are right at every scale; tables and orderings are of its
+    lengths."""
+    pytest.importorskip("sextant._compiler")
+    paper = reproduce.PAPERS[name]
+    for scale in reproduce.SCALES.values():
+        found = Reproduction.plan(paper, scale, tmp_path)
+        assert [run.method for run in found.runs] == list(paper.methods)
+        multiples = {m for o in paper.orderings for _, m in o.points}
+        assert multiples <= set(scale.multiples)
+    for table in paper.tables:
+        assert all(len(row) <= len(table.columns) for row in table.rows.values())
+    names = [ordering.name for ordering in paper.orderings]
+    assert len(set(names)) == len(names) and paper.name == name
+
+
+def test_the_command_line_names_all_papers_and_scales():
+    assert sorted(command._PAPERS) == sorted(reproduce.PAPERS)
+    assert sorted(command._SCALES) == sorted(reproduce.SCALES)
+
+
+def test_remarks(tmp_path):
+    file = tmp_path / "remarks.txt"
+
+    def read(text):
+        file.write_text(text)
+        return read_remarks(file, ["host", "flat"])
+
+    text = "# of toy runs\n\nhost: too few steps:\n  400\n\nflat: the length is short\n"
+    assert read(text) == {"host": "too few steps: 400", "flat": "the length is short"}
+    for wrong, said in (
+        ("hosts: x", ':1: no ordering "hosts"; did you mean "host"'),
+        ("host\n", ':1: write "ORDERING: remark", got "host"'),
+        ("host: a\nhost: b\n", ':2: a second remark on "host"'),
+        ("  goes on", ":1: goes on with a remark, but none began"),
+    ):
+        with pytest.raises(ReproduceError, match="remarks.txt") as error:
+            read(wrong)
+        assert said in str(error.value)
+    with pytest.raises(ReproduceError, match="cannot read .*none.txt: No such file"):
+        read_remarks(tmp_path / "none.txt", [])
