@@ -159,6 +159,23 @@ def test_losses_that_are_not_finite_are_an_error(root, capsys):
     assert "the loss at 1x the training length is " in capsys.readouterr().err
 
 
+def test_validation_is_stored_as_asked(trained, tmp_path, capsys):
+    """Of the text, or of another one; a run that goes on knows it."""
+    (tmp_path / "other").write_bytes(b"Pack my box with five dozen liquor jugs. " * 9)
+    for flags, held_out in (
+        (["--validation", "1000"], (trained / "text").read_bytes()[3500:]),
+        (["--validation-data", str(tmp_path / "other")], (tmp_path / "other").read_bytes()),
+    ):
+        run = str(tmp_path / flags[0])
+        command = ["train", run, "--data", str(trained / "text"), *SIZES, "--quiet", *flags]
+        assert main([*command, "--steps", "1", "--dry-run"]) == 0
+        assert f"{len(held_out):,} held out" in capsys.readouterr().out
+        assert main([*command, "--steps", "1"]) == main(["train", run, "--steps", "2"]) == 0
+        assert bytes(read_state(run).held_out().validation.tolist()) == held_out
+        assert main(["eval", run, *EVAL]) == 0
+        assert "note" not in capsys.readouterr().err
+
+
 # Going on ----------------------------------------------------------------------------
 
 

@@ -64,9 +64,18 @@ def _group(name: str, runs: Sequence[RunResult]) -> Group:
 def _check_texts(runs: Sequence[RunResult]) -> None:
     first = runs[0]
     for run in runs[1:]:
-        if run.provenance["text"] != first.provenance["text"]:
+        if _held_out(run) != _held_out(first):
             raise ReportError(
                 f"runs on different texts cannot be compared: {first.name} is of "
-                f"{first.provenance['source']}, {run.name} of {run.provenance['source']}; "
-                "write a report of each text"
+                f"{_text(first)}, {run.name} of {_text(run)}; write a report of each text"
             )
+
+
+def _held_out(run: RunResult) -> tuple[str, int]:
+    """What tells the texts of runs apart: the digest, and how much is held out."""
+    return run.provenance["text"], run.config.get("validation", 0)
+
+
+def _text(run: RunResult) -> str:
+    held_out = f" ({size} bytes held out)" if (size := _held_out(run)[1]) else ""
+    return run.provenance["source"] + held_out

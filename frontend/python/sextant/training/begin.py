@@ -33,6 +33,11 @@ def begin_from(model: CompiledModel, path: str | Path) -> list[str]:
     _check_extended(run, model.config)
     stored = run.checkpoint.part("param")
     if lacking := sorted(set(stored) - set(model.params)):
+        if run.config.shared != model.config.shared:
+            raise BeginError(
+                f"{run.path} is of a model whose layers {_sharing(run.config)}, and here they "
+                f"{_sharing(model.config)}: begin with the same (--shared)"
+            )
         raise BeginError(
             f"{run.path} has parameters that the model lacks, {_some(lacking)}: a model that "
             f"begins from a run has its encodings ({run.config.name}), besides new ones"
@@ -56,6 +61,10 @@ def _check_shape(run: Run, config: TrainConfig) -> None:
             raise BeginError(
                 f"{run.path} is of a model of another shape: {name} is {there}, here {here}"
             )
+
+
+def _sharing(config: TrainConfig) -> str:
+    return f"{'share' if config.shared else 'do not share'} the parameters of encodings"
 
 
 def _check_extended(run: Run, config: TrainConfig) -> None:

@@ -39,7 +39,9 @@ class TrainConfig:
     for the batch or, if ``shift_per`` is "sample", one for each sample, of positions below
     ``shift_range``; ``shift_windows`` of them are drawn at the start, 0 for new ones at
     every step (`shift.Shift`). ``given``: settings of what makes tensors that encodings
-    are given, as ``NAME.separator=#`` (`given`).
+    are given, as ``NAME.separator=#`` (`given`). ``shared``: layers share the parameters of
+    encodings. ``validation``: bytes that are held out, 0 for the first 64 KiB of the last
+    5 %, or of ``validation_data`` if that is named.
     """
 
     model: str = "gpt"
@@ -68,8 +70,11 @@ class TrainConfig:
     shift_windows: int = 320
     mask: str = MASK
     given: tuple[str, ...] = ()
+    shared: bool = False
     seed: int = 0
     data: tuple[str, ...] = ()
+    validation: int = 0
+    validation_data: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
     init: str = ""
@@ -85,6 +90,7 @@ class TrainConfig:
             others = ", ".join(e for e in self.encodings if e != NONE)
             raise ValueError(f'"{NONE}" means no encoding and stands alone, got {others} with it')
         self.data = tuple(str(Path(d)) for d in self.data)
+        self.validation_data = tuple(str(Path(d)) for d in self.validation_data)
         self.groups, self.train = tuple(self.groups), tuple(self.train)
         self.given = tuple(self.given)
         for setting in self.given:

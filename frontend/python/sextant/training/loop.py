@@ -160,7 +160,7 @@ def _extended(run: Run, config: TrainConfig, data: Data) -> list[list[int]]:
     """How often a run that goes on was extended; a `TrainingError` if its settings or
     its data are others."""
     ours, theirs = json.loads(config.dump()), json.loads(run.config.dump())
-    free = {"target", "data"}  # the data is known by its digest
+    free = {"target", "data", "validation_data"}  # the data is known by its digest
     if config.steps > run.config.steps:
         free.add("steps")
     different = [k for k in ours if ours[k] != theirs[k] and k not in free]

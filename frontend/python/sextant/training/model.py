@@ -105,6 +105,7 @@ class Model(CompiledModel):
             heads=config.heads,
             kv_heads=config.kv_heads,
             encodings=uses_of(config),
+            shared=config.shared,
             beta1=config.beta1,
             beta2=config.beta2,
             decay=config.weight_decay,

@@ -10,6 +10,7 @@ from . import model
 from .config import TrainConfig
 from .data import Text, batch_at, load_text
 from .kind import Kind
+from .text_bytes import TextBytes
 
 HELD_OUT = "text/validation"
 
@@ -30,10 +31,10 @@ class TextKind(Kind[Text]):
         model.check_memory(config)
 
     def load(self, config: TrainConfig) -> Text:
-        return load_text(config.data, config.length + 1)
+        return _load(config, config.length + 1)
 
     def digest(self, config: TrainConfig) -> str:
-        return load_text(config.data).digest
+        return _load(config, 1).digest
 
     def model(self, config: TrainConfig) -> model.Model:
         return model.Model(config)
@@ -48,10 +49,10 @@ class TextKind(Kind[Text]):
 
     def restored(self, tensors: Mapping[str, torch.Tensor], source: str, digest: str) -> Text:
         """The held-out part; of the rest only the digest."""
-        return Text(torch.empty(0, dtype=torch.uint8), tensors[HELD_OUT], source, digest)
+        return Text(TextBytes.of(b""), tensors[HELD_OUT], source, digest)
 
     def data_line(self, data: Text) -> str:
-        return f"text: {data.source}, {len(data.train):,} bytes to train on"
+        return f"text: {data.source}, {len(data.train):,} bytes to train on, {len(data.validation):,} held out"
 
     def step_size(self, config: TrainConfig) -> str:
         return f"{config.batch} x {config.length} bytes"
@@ -64,3 +65,12 @@ class TextKind(Kind[Text]):
             f"positions: from 0; in a step with probability {config.shift:g} from another start "
             f"per {config.shift_per}, {drawn}, all below {config.shift_range}"
         ]
+
+
+def _load(config: TrainConfig, minimum: int) -> Text:
+    return load_text(
+        config.data,
+        minimum,
+        validation=config.validation,
+        validation_files=config.validation_data,
+    )
