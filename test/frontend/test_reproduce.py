@@ -24,15 +24,15 @@ from sextant.reproduce.paper import (
     Method,
     Paper,
     Published,
-    Scale,
     Variation,
 )
 from sextant.reproduce.progress import Progress
+from sextant.reproduce.scale import LAST_TOKENS, TextScale
 from sextant.training import tensor_files
 from sextant.training.state import open_run, read_state
 
 SIZES = dict(layers=1, width=16, heads=2, length=8, batch=2, steps=3, warmup=1)
-SCALE = Scale("tiny", SIZES, multiples=(1, 2), last=4, blocks=3)
+SCALE = TextScale("tiny", SIZES, points=(1, 2), last=4, blocks=3)
 PAPER = Paper(
     name="mine",
     title="A paper | of mine",
@@ -48,9 +48,9 @@ PAPER = Paper(
     tables=(Published("Table 1", "perplexity", ("8", "16"), {"none": (7.25,), "steep": (5, 6)}),),
     orderings=(
         Ordering("first", "DAPE is below NoPE.", below("host", "none", 1, 2)),
-        Ordering("second", "Tuning helps.", below("tuned", "none", 2), last=True),
+        Ordering("second", "Tuning helps.", below("tuned", "none", 2), protocol=LAST_TOKENS),
     ),
-    drawings=(Drawing("Figure 7", "Of one query.", "host", adapted_biases),),
+    drawings=(Drawing("Figure 7", "Of one query.", "host", adapted_biases, of_query=True),),
 )
 
 
@@ -212,6 +212,16 @@ def test_pages_and_tables_say_what_the_runs_say(finished):
     assert "<script" not in page and not re.search(r'(src|href)="?https?:', page)
 
 
+def test_another_query_is_drawn(finished):
+    first, second, third = (
+        reproduce.page.render(reproduce.collect(finished, {}, query)) for query in (None, 31, 20)
+    )
+    # Four training lengths by default.
+    assert first == second != third
+    with pytest.raises(ReproduceError, match="query 99 is not of the held-out text .* 49 bytes"):
+        reproduce.page.render(reproduce.collect(finished, {}, 99))
+
+
 def test_several_seeds_and_runs_that_are_missing(finished, text):
     folder = finished.folder.parent.parent
     found = planned(folder, text, seeds=2)
@@ -238,8 +248,7 @@ def test_several_seeds_and_runs_that_are_missing(finished, text):
 
 
 def test_the_command(tmp_path, text, capsys, monkeypatch):
-    monkeypatch.setitem(reproduce.PAPERS, "dape", PAPER)
-    monkeypatch.setitem(reproduce.SCALES, "tiny", SCALE)
+    monkeypatch.setitem(reproduce.PAPERS, "dape", replace(PAPER, scales={"tiny": SCALE}))
     command = ["reproduce", "dape", str(tmp_path), "--scale", "tiny", "--data", *text, "--quiet"]
     command += ["--only", "none"]
     assert main([*command, "--dry-run"]) == 0

@@ -7,6 +7,7 @@ from sextant.cli import reproduce as command
 from sextant.reproduce.claims import (
     Claim,
     Loss,
+    Names,
     Ordering,
     below,
     decide,
@@ -19,13 +20,13 @@ from sextant.reproduce.listing import ReproduceError
 from sextant.reproduce.paper import Method, Paper, Published
 from sextant.reproduce.remarks import read_remarks
 
-TITLES = {"a": "Method A", "b": "Method B"}
+NAMES = Names({"a": "Method A", "b": "Method B"}, "{}x".format)
 
 
 def verdict(claims, a, b=((1.0, 1.0, 1.0),)):
     """Of losses at 1x, 2x and 4x by seed."""
     runs = {n: [dict(zip((1, 2, 4), losses)) for losses in r] for n, r in zip("ab", (a, b))}
-    return decide(Ordering("order", "An order.", claims), runs, TITLES)
+    return decide(Ordering("order", "An order.", claims), runs, NAMES)
 
 
 def test_one_seed_decides_nothing_beyond_its_mark():
@@ -69,8 +70,8 @@ def test_growth_and_bounds():
 def test_an_ordering_without_its_losses_is_not_decided():
     ordering = Ordering("order", "An order.", below("a", "b", 1, 8))
     assert ordering.methods == ("a", "b") and ("b", 8) in ordering.points
-    assert decide(ordering, {"a": [{1: 1.0, 8: 1.0}]}, TITLES) is None
-    assert decide(ordering, {"a": [{1: 1.0, 8: 1.0}], "b": [{1: 1.0}]}, TITLES) is None
+    assert decide(ordering, {"a": [{1: 1.0, 8: 1.0}]}, NAMES) is None
+    assert decide(ordering, {"a": [{1: 1.0, 8: 1.0}], "b": [{1: 1.0}]}, NAMES) is None
 
 
 def test_a_paper_speaks_of_its_methods_alone():
@@ -96,11 +97,11 @@ def test_papers_can_be_trained(name, tmp_path):
     lengths."""
     pytest.importorskip("sextant._compiler")
     paper = reproduce.PAPERS[name]
-    for scale in reproduce.SCALES.values():
+    for scale in paper.scales.values():
         found = Reproduction.plan(paper, scale, tmp_path)
         assert [run.method for run in found.runs] == list(paper.methods)
-        multiples = {m for o in paper.orderings for _, m in o.points}
-        assert multiples <= set(scale.multiples)
+        assert {p for o in paper.orderings for _, p in o.points} <= set(scale.points)
+        assert {o.protocol for o in (*paper.orderings, *paper.tables)} <= {"", *scale.protocols}
     for table in paper.tables:
         assert all(len(row) <= len(table.columns) for row in table.rows.values())
     names = [ordering.name for ordering in paper.orderings]
@@ -109,7 +110,8 @@ def test_papers_can_be_trained(name, tmp_path):
 
 def test_the_command_line_names_all_papers_and_scales():
     assert sorted(command._PAPERS) == sorted(reproduce.PAPERS)
-    assert sorted(command._SCALES) == sorted(reproduce.SCALES)
+    for paper in reproduce.PAPERS.values():
+        assert sorted(command._SCALES) == sorted(paper.scales)
 
 
 def test_remarks(tmp_path):

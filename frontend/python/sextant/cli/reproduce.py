@@ -59,6 +59,13 @@ def add(commands) -> None:
         "beside them, if it is there)",
     )
     parser.add_argument(
+        "--query",
+        type=int,
+        metavar="N",
+        help="token of the held-out text whose scores dape's Figure 1 shows, counted from 0 "
+        "(default: the last of four training lengths)",
+    )
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="list the runs, how far each is, and about how long the rest takes, and stop",
@@ -83,7 +90,7 @@ def _reproduce(options) -> None:
     paper = reproduce.PAPERS[options.paper]
     found = reproduce.Reproduction.plan(
         paper,
-        reproduce.SCALES[options.scale],
+        paper.scales[options.scale],
         options.folder,
         seeds=options.seeds,
         data=tuple(os.path.abspath(path) for path in options.data),
@@ -97,7 +104,7 @@ def _reproduce(options) -> None:
     remarks = read_remarks(file, names) if options.remarks or file.exists() else {}
     if not options.report:
         found.run(resume=options.resume, progress=not options.quiet)
-    outcome = reproduce.collect(found, remarks)
+    outcome = reproduce.collect(found, remarks, options.query)
     for ordering, verdict in outcome.verdicts.items():
         mark = verdict.mark if verdict else NOT_RUN
         print(f"{ordering.name}: {mark}: {ordering.text}")

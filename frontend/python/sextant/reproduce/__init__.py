@@ -9,9 +9,8 @@ from . import markdown, page
 from .engine import Reproduction
 from .outcome import Outcome, collect
 from .papers import PAPERS
-from .scales import SCALES
 
-__all__ = ["PAPERS", "SCALES", "Outcome", "Reproduction", "collect", "write_reports"]
+__all__ = ["PAPERS", "Outcome", "Reproduction", "collect", "write_reports"]
 
 PAGE = "report.html"
 TABLE = "table.md"

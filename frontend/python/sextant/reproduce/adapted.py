@@ -14,8 +14,9 @@ from ..report import figures
 from ..training.model import uses_of
 from ..training.state import open_run
 from ..uses import parse_use
+from .listing import ReproduceError
 
-# Training lengths that the piece of text has, and the layer that is drawn.
+# Training lengths that a piece of text has, and the layer that is drawn.
 MULTIPLE = 4
 LAYER = 1
 
@@ -30,13 +31,19 @@ class Adapted:
     added: torch.Tensor
 
 
-def adapted_biases(folder: Path) -> str:
-    """The curves of the last query of a held-out piece, as an <svg> element."""
+def adapted_biases(folder: Path, query: int | None = None) -> str:
+    """The curves of a query of the held-out text, by default the last of a piece of `MULTIPLE`
+    training lengths, as an <svg> element."""
     with open_run(folder) as (model, run):
-        length = MULTIPLE * model.config.length
+        place = MULTIPLE * model.config.length - 1 if query is None else query
         layer = min(LAYER, model.config.layers - 1)
-        tokens = run.held_out().validation[:length]
-        found = adapted(model, tokens, layer, length - 1)
+        text = run.held_out().validation
+        if not 0 <= place < len(text):
+            raise ReproduceError(
+                f"query {place} is not of the held-out text of {folder}, which has "
+                f"{len(text)} bytes"
+            )
+        found = adapted(model, text[: place + 1], layer, place)
     return figures.query_curves(
         {
             "scores": found.scores.tolist(),

@@ -8,19 +8,27 @@ each choice of one run per method, and what not all of them say is below the noi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..report.orderings import choices
 
-# Of one run, by the multiple of the training length.
+# Of one run, by the point at which it was evaluated, such as a multiple of its length.
 Losses = Mapping[int, float]
 
 
 @dataclass(frozen=True)
+class Names:
+    """How methods and points are called."""
+
+    titles: Mapping[str, str]
+    point: Callable[[int], str]
+
+
+@dataclass(frozen=True)
 class Loss:
-    """The loss of a method at a multiple of the training length; with ``since``, by how
-    much it is more than that at another multiple."""
+    """What is measured of a method at a point; with ``since``, by how much it is more than
+    that at another point."""
 
     method: str
     at: int
@@ -31,13 +39,14 @@ class Loss:
         return found[self.at] - (found[self.since] if self.since else 0.0)
 
     @property
-    def multiples(self) -> tuple[int, ...]:
+    def points(self) -> tuple[int, ...]:
         return (self.at, self.since) if self.since else (self.at,)
 
-    def text(self, titles: Mapping[str, str], losses: Mapping[str, Losses]) -> str:
-        where = f"from {self.since}x to {self.at}x" if self.since else f"at {self.at}x"
+    def text(self, names: Names, losses: Mapping[str, Losses]) -> str:
+        at, since = names.point(self.at), names.point(self.since)
+        where = f"from {since} to {at}" if self.since else f"at {at}"
         sign = "+" if self.since else ""
-        return f"{titles[self.method]} {self.of(losses):{sign}.3f} {where}"
+        return f"{names.titles[self.method]} {self.of(losses):{sign}.3f} {where}"
 
 
 @dataclass(frozen=True)
@@ -56,25 +65,25 @@ class Claim:
         other = self.other.of(losses) if isinstance(self.other, Loss) else self.other
         return other - self.by - self.one.of(losses)
 
-    def text(self, titles: Mapping[str, str], losses: Mapping[str, Losses]) -> str:
+    def text(self, names: Names, losses: Mapping[str, Losses]) -> str:
         if isinstance(self.other, Loss):
-            other = self.other.text(titles, losses)
+            other = self.other.text(names, losses)
         else:
             other = f"{self.other:g}"
         sign = "less than" if self.margin(losses) > 0 else "not less than"
         by = f" less {self.by:g}" if self.by > 0 else f" plus {-self.by:g}" if self.by else ""
-        return f"{self.one.text(titles, losses)}: {sign} {other}{by}"
+        return f"{self.one.text(names, losses)}: {sign} {other}{by}"
 
 
 @dataclass(frozen=True)
 class Ordering:
-    """``name``: by which remarks speak of it. ``last``: of the losses of the last tokens of
-    blocks, not of all. ``source``: where the paper says it."""
+    """``name``: by which remarks speak of it. ``protocol``: the measure that it is of, by
+    default the scale's first. ``source``: where it is from, if not from the paper's tables."""
 
     name: str
     text: str
     claims: tuple[Claim, ...]
-    last: bool = False
+    protocol: str = ""
     source: str = ""
 
     @property
@@ -83,13 +92,13 @@ class Ordering:
 
     @property
     def points(self) -> set[tuple[str, int]]:
-        """The methods and multiples that must have a loss."""
-        return {(q.method, m) for c in self.claims for q in c.quantities for m in q.multiples}
+        """The methods and points that must have been measured."""
+        return {(q.method, m) for c in self.claims for q in c.quantities for m in q.points}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``mark``: what the runs say. ``margins``: least, mean and greatest, in nats per byte.
+    """``mark``: what the runs say. ``margins``: least, mean and greatest, in the measure's unit.
     ``numbers``: the claims that are not so in the means over seeds, or the closest one."""
 
     ordering: Ordering
@@ -114,27 +123,27 @@ _SHOWN = 3
 
 
 def decide(
-    ordering: Ordering, runs: Mapping[str, Sequence[Losses]], titles: Mapping[str, str]
+    ordering: Ordering, runs: Mapping[str, Sequence[Losses]], names: Names
 ) -> Verdict | None:
     """The verdict of runs, by method one for each seed; None where losses are missing."""
-    for method, multiple in ordering.points:
-        if not runs.get(method) or any(multiple not in losses for losses in runs[method]):
+    for method, point in ordering.points:
+        if not runs.get(method) or any(point not in losses for losses in runs[method]):
             return None
-    names = ordering.methods
+    own = ordering.methods
     margins = [
-        min(claim.margin(chosen) for claim in ordering.claims) for chosen in choices(runs, names)
+        min(claim.margin(chosen) for claim in ordering.claims) for chosen in choices(runs, own)
     ]
-    means = {name: _mean(runs[name]) for name in names}
+    means = {name: _mean(runs[name]) for name in own}
     held = True if min(margins) > 0 else False if max(margins) <= 0 else None
     by_margin = sorted(ordering.claims, key=lambda claim: claim.margin(means))
     failing = [claim for claim in by_margin if claim.margin(means) <= 0]
     shown = (failing or by_margin[:1])[:_SHOWN]
-    numbers = "; ".join(claim.text(titles, means) for claim in shown)
+    numbers = "; ".join(claim.text(names, means) for claim in shown)
     if len(failing) > _SHOWN:
         numbers += f"; and {len(failing) - _SHOWN} more"
-    own = min(claim.margin(means) for claim in ordering.claims)
-    seeds = min(len(runs[name]) for name in names)
-    return Verdict(ordering, held, seeds, (min(margins), own, max(margins)), numbers)
+    middle = min(claim.margin(means) for claim in ordering.claims)
+    seeds = min(len(runs[name]) for name in own)
+    return Verdict(ordering, held, seeds, (min(margins), middle, max(margins)), numbers)
 
 
 def _mean(runs: Sequence[Losses]) -> Losses:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ..errors import CompileError, RunError, RuntimeError
 from ..training.config import TrainConfig
-from ..training.data import Text
 from ..training.interruption import Interrupted
 from ..training.kind import Data
 from ..training.kinds import kind_of
@@ -16,8 +15,9 @@ from ..training.lock import FolderLock
 from ..training.loop import train
 from ..training.runs import evaluate_run
 from .listing import Planned, ReproduceError, State, as_stored, plan_runs, state_of
-from .paper import Paper, Scale
+from .paper import Paper
 from .progress import Progress, seconds_per_unit, spelled, units
+from .scale import Scale
 
 SAVE_EVERY = 100
 
@@ -54,7 +54,7 @@ class Reproduction:
         """Checks all settings and reads the data; trains nothing."""
         own = Path(folder) / paper.name / scale.name
         runs = plan_runs(paper, scale, own, seeds=seeds, data=data, only=only)
-        return cls(paper, scale, own, tuple(runs), _load(scale, runs[0].config))
+        return cls(paper, scale, own, tuple(runs), scale.limited(_data(runs[0].config)))
 
     def states(self) -> list[tuple[Planned, State]]:
         return [(run, state_of(run, self.scale, self.data)) for run in self.runs]
@@ -62,7 +62,9 @@ class Reproduction:
     def overview(self) -> list[str]:
         """The list of runs, how far each is, and how long the rest takes here."""
         found = self.states()
-        rate = seconds_per_unit(replace(found[0][0].config, encodings=(), groups=()), self.data)
+        rate = seconds_per_unit(
+            replace(found[0][0].config, encodings=(), groups=()), self.data, self.scale
+        )
         kind = kind_of(found[0][0].config)
         lines = [f"{self.paper.title}, {len(found)} runs, {self.scale.name}, on {self.data.source}"]
         for run, state in found:
@@ -108,11 +110,10 @@ class Reproduction:
             for file in state.missing:
                 evaluate_run(
                     run.folder,
-                    multiples=self.scale.multiples,
-                    last=self.scale.last,
                     settings=run.evaluations[file],
                     progress=False,
                     file=file,
+                    **self.scale.evaluation,
                 )
                 line.evaluated(run)
         except Interrupted as interrupted:
@@ -124,9 +125,6 @@ class Reproduction:
             ) from error
 
 
-def _load(scale: Scale, config: TrainConfig) -> Data:
-    """The data of all runs; of a text no more is held out than evaluations take."""
-    data = kind_of(config).load(config)
-    if isinstance(data, Text):
-        return replace(data, validation=data.validation[: scale.validation])
-    return data
+def _data(config: TrainConfig) -> Data:
+    """The data of a run."""
+    return kind_of(config).load(config)

@@ -3,6 +3,7 @@ are alike for attention."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -25,7 +26,7 @@ def gram_matrices(folder: Path) -> str:
     return figures.matrices({name: rows.tolist() for name, rows in shown.items()}, length)
 
 
-def gram(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+def gram(tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """[heads, positions, positions] of the products of the two tables of a run, rows of
     queries first."""
     query, key = (tensor[0].double() for tensor in tensors.values())

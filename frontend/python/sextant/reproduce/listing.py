@@ -13,7 +13,8 @@ from ..training.config import TrainConfig
 from ..training.kind import Data
 from ..training.kinds import kind_of
 from ..training.state import read_state
-from .paper import Method, Paper, Scale, Variation
+from .paper import Method, Paper, Variation
+from .scale import Scale
 
 RUNS = "runs"
 
@@ -188,8 +189,4 @@ def _is_of(folder: Path, file: str, saved: str, scale: Scale) -> bool:
         found = read_run(folder, file)
     except ReportError:
         return False
-    return (
-        found.provenance["saved"] == saved
-        and tuple(found.all_tokens) == scale.multiples
-        and found.last == scale.last
-    )
+    return found.provenance["saved"] == saved and scale.is_of(found)

@@ -9,27 +9,31 @@ from functools import cached_property
 from ..processors import model_name
 from ..report.groups import Group
 from ..report.results import EVALUATION, RunResult, read_run
-from .claims import Ordering, Verdict, decide
+from .claims import Names, Ordering, Verdict, decide
 from .engine import Reproduction
 from .listing import Planned, ReproduceError, file_of, state_of
-
-# Of a table, and how a result names the losses of the two protocols.
-PROTOCOLS = {False: "all_tokens", True: "last_tokens"}
+from .scale import Protocol
 
 
 @dataclass(frozen=True)
 class Outcome:
     """``results``: by method and variation, one for each seed. ``missing``: runs that are
-    not finished. ``remarks``: by the name of the ordering."""
+    not finished. ``remarks``: by the name of the ordering. ``query``: of which figures are."""
 
     reproduction: Reproduction
     results: Mapping[str, Sequence[RunResult]]
     missing: Sequence[Planned]
     remarks: Mapping[str, str]
+    query: int | None = None
 
     @property
     def titles(self) -> Mapping[str, str]:
         return self.reproduction.paper.titles
+
+    def protocol(self, name: str) -> Protocol:
+        """One of the scale's, by default the first."""
+        protocols = self.reproduction.scale.protocols
+        return protocols[name or next(iter(protocols))]
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -40,10 +44,11 @@ class Outcome:
     def verdicts(self) -> dict[Ordering, Verdict | None]:
         """Of each ordering; None of those that the finished runs cannot show."""
         found = {}
+        names = Names(self.titles, self.reproduction.scale.spell)
         for ordering in self.reproduction.paper.orderings:
-            of = PROTOCOLS[ordering.last]
-            losses = {n: [getattr(r, of) for r in runs] for n, runs in self.results.items()}
-            found[ordering] = decide(ordering, losses, self.titles)
+            protocol = self.protocol(ordering.protocol)
+            losses = {n: [protocol.of(run) for run in runs] for n, runs in self.results.items()}
+            found[ordering] = decide(ordering, losses, names)
         return found
 
     @property
@@ -76,11 +81,7 @@ class Outcome:
             ("settings of the paper", _spelled(self.reproduction.paper.settings) or "none besides"),
             ("seeds", seeds),
             ("text", f"{first.provenance['source']} (SHA-256 {first.provenance['text'][:12]})"),
-            (
-                "evaluation",
-                f"blocks of {min(scale.multiples)}x to {max(scale.multiples)}x the training length "
-                f"of at most {scale.validation:,} bytes of held-out text; nats per byte",
-            ),
+            ("evaluation", scale.evaluated),
             ("trained", f"{days[0]} to {days[-1]}" if days[0] != days[-1] else days[0]),
             ("time", f"{self.trained_seconds:.0f} s of training steps on {model_name()}"),
             ("by", "Sextant " + ", ".join(revisions)),
@@ -90,7 +91,9 @@ class Outcome:
         return rows
 
 
-def collect(reproduction: Reproduction, remarks: Mapping[str, str]) -> Outcome:
+def collect(
+    reproduction: Reproduction, remarks: Mapping[str, str], query: int | None = None
+) -> Outcome:
     """The results of the finished runs; none are a `ReproduceError`."""
     results: dict[str, list[RunResult]] = {}
     missing = []
@@ -104,7 +107,7 @@ def collect(reproduction: Reproduction, remarks: Mapping[str, str]) -> Outcome:
             results.setdefault(variation.name, []).append(found)
     if not results:
         raise ReproduceError(f"{reproduction.folder} holds no finished run to report on")
-    return Outcome(reproduction, results, missing, remarks)
+    return Outcome(reproduction, results, missing, remarks, query)
 
 
 def _spelled(settings: Mapping[str, object]) -> str:

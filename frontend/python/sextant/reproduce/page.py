@@ -14,20 +14,15 @@ _MARKS = {"held": "yes", "not held": "no"}
 
 
 def render(outcome: Outcome) -> str:
-    paper, scale = outcome.reproduction.paper, outcome.reproduction.scale
+    paper = outcome.reproduction.paper
     origin = [[f"<th>{html.escape(name)}</th>", cell(text)] for name, text in outcome.origin()]
     parts = [
         f"<h1>{html.escape(paper.title)}</h1>",
         table(("", ""), origin, "words small"),
-        "<h2>Losses over length</h2>",
-        picture(
-            figures.extrapolation(outcome.groups, "all_tokens", "all tokens"), "loss by length"
-        ),
-        picture(
-            figures.extrapolation(
-                outcome.groups, "last_tokens", f"last {scale.last} tokens of each block"
-            ),
-            "loss of the last tokens by length",
+        "<h2>Curves</h2>",
+        *(
+            picture(protocol.figure(outcome.groups), protocol.title)
+            for protocol in outcome.reproduction.scale.protocols.values()
         ),
     ]
     for item in tables(outcome):
@@ -67,9 +62,10 @@ def _drawings(outcome: Outcome) -> list[str]:
         if drawing.method in outcome.results:
             seed = outcome.results[drawing.method][0].config["seed"]
             folder = run_folder(outcome.reproduction.folder, drawing.method, seed)
+            chosen = (outcome.query,) if drawing.of_query else ()
             parts += [
                 f"<h2>{html.escape(drawing.title)}</h2>",
                 f"<p>{html.escape(drawing.text)}</p>",
-                picture(drawing.draw(folder), drawing.title, wide=True),
+                picture(drawing.draw(folder, *chosen), drawing.title, wide=True),
             ]
     return parts

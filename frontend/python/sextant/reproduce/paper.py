@@ -1,7 +1,7 @@
 """What a paper compares, as data: methods, its tables, and orderings that hold in it.
 
 A paper is a module of `papers`; what trains, evaluates and reports knows none of them.
-Texts of encodings and settings are templates of the sizes of a scale (`Scale.sizes`):
+Texts of encodings and settings are templates of the sizes of a scale (`scale.Scale.sizes`):
 ``fire(threshold={eighth})``.
 """
 
@@ -9,53 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from .claims import Ordering
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How large models and texts are: ``settings`` of `TrainConfig`; ``multiples`` of the
-    training length at which runs are evaluated, all their tokens and the ``last`` ones of
-    a block, on ``blocks`` blocks of the longest length or on all that there are."""
-
-    name: str
-    settings: Mapping[str, object]
-    multiples: tuple[int, ...] = (1, 2, 4, 8, 16)
-    last: int = 64
-    blocks: int = 64
-
-    @property
-    def validation(self) -> int:
-        """Bytes of text that an evaluation takes."""
-        return self.blocks * max(self.multiples) * self.length + 1
-
-    @property
-    def length(self) -> int:
-        """Of a training block."""
-        return self._integer("length")
-
-    def _integer(self, name: str) -> int:
-        value = self.settings[name]
-        assert isinstance(value, int)
-        return value
-
-    def sizes(self) -> dict[str, float]:
-        """What templates may name: the training ``length``, an ``eighth`` of it, ``twice`` of
-        it, and what of a ``quarter`` is for each of its tokens; ``beyond``, twice the longest
-        length of an evaluation, and the number of decimal ``digits`` of positions below it;
-        four for each head, ``gates``."""
-        beyond = 2 * max(self.multiples) * self.length
-        return {
-            "length": self.length,
-            "twice": 2 * self.length,
-            "eighth": max(self.length // 8, 1),
-            "quarter": 0.25 / self.length,
-            "beyond": beyond,
-            "digits": len(str(beyond - 1)),
-            "gates": 4 * self._integer("heads"),
-        }
+from .scale import Scale
+from .scales import TEXT
 
 
 @dataclass(frozen=True)
@@ -88,30 +45,32 @@ class Variation:
 @dataclass(frozen=True)
 class Published:
     """A table of the paper. ``rows``: by method or variation, a number for each of
-    ``columns``, the first ones where there are fewer. ``last``: losses of the last tokens
-    of blocks stand beside it, not of all."""
+    ``columns``, the first ones where there are fewer. ``protocol``: the measure of here that
+    stands beside it, by default the scale's first."""
 
     title: str
     unit: str
     columns: tuple[str, ...]
     rows: Mapping[str, tuple[float, ...]]
-    last: bool = False
+    protocol: str = ""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of a trained method: ``draw`` makes an <svg> element of a run's folder."""
+    """A figure of a trained method: ``draw`` makes an <svg> element of a run's folder and, if
+    it is one ``of_query``, of the query that a user chose, None for one of its own."""
 
     title: str
     text: str
     method: str
-    draw: Callable[[Path], str]
+    draw: Callable[..., str]
+    of_query: bool = False
 
 
 @dataclass(frozen=True)
 class Paper:
     """``name``: as the command line has it. ``settings``: of `TrainConfig`, of all methods;
-    ``about``: what of the paper's protocol is kept, and what is smaller."""
+    ``about``: what of the paper's protocol is kept, and what is smaller. ``scales``: by name."""
 
     name: str
     title: str
@@ -123,17 +82,19 @@ class Paper:
     variations: tuple[Variation, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
     drawings: tuple[Drawing, ...] = ()
+    scales: Mapping[str, Scale] = field(default_factory=lambda: TEXT)
     titles: Mapping[str, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self):
+        needs = {method.name: method.begins for method in self.methods}
+        needs |= {variation.name: variation.of for variation in self.variations}
         titles: dict[str, str] = {}
-        for item in (*self.methods, *self.variations):
-            if item.name in titles:
-                raise ValueError(f'the paper "{self.name}" has two methods "{item.name}"')
-            if begins := getattr(item, "begins", "") or getattr(item, "of", ""):
-                if begins not in titles:
-                    raise ValueError(f'"{item.name}" comes before "{begins}", which it needs')
-            titles[item.name] = item.title
+        for name, title in self._titled():
+            if name in titles:
+                raise ValueError(f'the paper "{self.name}" has two methods "{name}"')
+            if needs[name] and needs[name] not in titles:
+                raise ValueError(f'"{name}" comes before "{needs[name]}", which it needs')
+            titles[name] = title
         object.__setattr__(self, "titles", titles)
         named = [n for o in self.orderings for n in o.methods]
         named += [n for table in self.tables for n in table.rows]
@@ -141,3 +102,8 @@ class Paper:
         for name in named:
             if name not in titles:
                 raise ValueError(f'the paper "{self.name}" has no method "{name}"')
+
+    def _titled(self) -> list[tuple[str, str]]:
+        """Names and titles of what can have losses."""
+        methods = [(method.name, method.title) for method in self.methods]
+        return methods + [(variation.name, variation.title) for variation in self.variations]

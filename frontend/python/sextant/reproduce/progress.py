@@ -11,38 +11,27 @@ from ..training.config import TrainConfig
 from ..training.kind import Data
 from ..training.kinds import kind_of
 from .listing import Planned, State
-from .paper import Scale
+from .scale import Scale
 
-# What an evaluation of a token costs, as a part of its training, and how much that grows
-# for each training length of a block, whose tokens see all before them.
-_EVALUATED = 0.4
-_PER_MULTIPLE = 0.05
 _TIMED = 5
 
 
 def units(run: Planned, state: State, scale: Scale) -> float:
-    """What is to be done for a run, in training steps of a model without encodings."""
-    return _training(run, run.config.steps - state.steps) + len(state.missing) * _evaluation(
-        run, scale
-    )
+    """What is to be done for a run, in tokens of a training of a model without encodings."""
+    training = _training(run, run.config.steps - state.steps, scale)
+    return training + len(state.missing) * _evaluation(run, scale)
 
 
-def _training(run: Planned, steps: int) -> float:
-    return steps * run.method.cost * _size(run.config)
-
-
-def _size(config: TrainConfig) -> float:
-    return float(config.batch * config.length)
+def _training(run: Planned, steps: int, scale: Scale) -> float:
+    return steps * run.method.cost * scale.step(run.config)
 
 
 def _evaluation(run: Planned, scale: Scale) -> float:
-    tokens = scale.validation
-    growth = sum(1 + _PER_MULTIPLE * multiple for multiple in scale.multiples)
-    return run.method.cost * _EVALUATED * tokens * growth
+    return run.method.cost * scale.units()
 
 
-def seconds_per_unit(config: TrainConfig, data: Data) -> float:
-    """The time of a training step of such a model here and now, by token."""
+def seconds_per_unit(config: TrainConfig, data: Data, scale: Scale) -> float:
+    """The time of a token of a training of such a model here and now."""
     kind = kind_of(config)
     model = kind.model(config)
     times = []
@@ -51,7 +40,7 @@ def seconds_per_unit(config: TrainConfig, data: Data) -> float:
         began = time.perf_counter()
         model.step(*batch, config.rate(step))
         times.append(time.perf_counter() - began)
-    return min(times) / _size(config)
+    return min(times) / scale.step(config)
 
 
 def spelled(seconds: float) -> str:
@@ -88,7 +77,7 @@ class Progress:
         self.bar.set_description_str(
             f"{self.prefix}: step {steps}/{run.config.steps}", refresh=False
         )
-        self.bar.update(_training(run, steps - self.done))
+        self.bar.update(_training(run, steps - self.done, self.scale))
         self.done = steps
 
     def evaluated(self, run: Planned) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ..report.results import RunResult
-from .outcome import PROTOCOLS, Outcome
+from .outcome import Outcome
 from .paper import Published
+from .scale import Protocol
 
 # The mark of an ordering that the finished runs cannot show.
 NOT_RUN = "not run"
@@ -27,27 +28,26 @@ class Table:
 
 
 def tables(outcome: Outcome) -> list[Table]:
-    """Losses by the two protocols, beside the paper's, orderings, and times."""
-    scale = outcome.reproduction.scale
+    """What was measured beside the paper's numbers, orderings, all measures, and times."""
     return [
         *(_published(outcome, table) for table in outcome.reproduction.paper.tables),
         orderings(outcome),
-        _losses(outcome, False, "Losses of all tokens"),
-        _losses(outcome, True, f"Losses of the last {scale.last} tokens of each block"),
+        *(_measured(outcome, p) for p in outcome.reproduction.scale.protocols.values()),
         _methods(outcome),
     ]
 
 
-def _losses(outcome: Outcome, last: bool, title: str) -> Table:
-    multiples = outcome.reproduction.scale.multiples
+def _measured(outcome: Outcome, protocol: Protocol) -> Table:
+    """One measure of all methods."""
+    scale = outcome.reproduction.scale
     rows = [
-        (outcome.titles[name], *(_loss(runs, last, m) for m in multiples))
+        (outcome.titles[name], *(_mean(runs, protocol, p) for p in scale.points))
         for name, runs in outcome.results.items()
     ]
     return Table(
-        title,
-        f"Nats per byte at multiples of the training length{_spread(outcome)}.",
-        ("method", *(f"{m}x" for m in multiples)),
+        f"All methods: {protocol.title}",
+        f"{protocol.unit[0].upper()}{protocol.unit[1:]}{_spread(outcome)}.",
+        ("method", *map(scale.spell, scale.points)),
         tuple(rows),
     )
 
@@ -58,32 +58,28 @@ def _spread(outcome: Outcome) -> str:
     return "; the mean of the seeds, \u00b1 the farthest from it"
 
 
-def _loss(runs: Sequence[RunResult], last: bool, multiple: int) -> str:
-    losses = [getattr(run, PROTOCOLS[last])[multiple] for run in runs]
-    mean = fmean(losses)
-    if len(losses) == 1:
+def _mean(runs: Sequence[RunResult], protocol: Protocol, point: int) -> str:
+    found = [protocol.of(run)[point] for run in runs]
+    mean = fmean(found)
+    if len(found) == 1:
         return f"{mean:.3f}"
-    return f"{mean:.3f} \u00b1 {max(abs(loss - mean) for loss in losses):.3f}"
+    return f"{mean:.3f} \u00b1 {max(abs(value - mean) for value in found):.3f}"
 
 
 def _published(outcome: Outcome, table: Published) -> Table:
-    """A table of the paper, the losses of here on its left."""
-    multiples = outcome.reproduction.scale.multiples
+    """A table of the paper, what was measured here on its left."""
+    scale, protocol = outcome.reproduction.scale, outcome.protocol(table.protocol)
     rows = []
     for name, numbers in table.rows.items():
         here = outcome.results.get(name)
-        ours = [_loss(here, table.last, m) if here else "" for m in multiples]
+        ours = [_mean(here, protocol, p) if here else "" for p in scale.points]
         theirs = [_number(n) for n in numbers] + [""] * (len(table.columns) - len(numbers))
         rows.append((outcome.titles[name], *ours, *theirs))
-    counted = (
-        f"the last {outcome.reproduction.scale.last} tokens of each block"
-        if table.last
-        else "all tokens"
-    )
     return Table(
         table.title,
-        f"Left: here, nats per byte of {counted}{_spread(outcome)}. Right: the paper, {table.unit}.",
-        ("method", *(f"{m}x" for m in multiples), *table.columns),
+        f"Left: here, {protocol.unit}, {protocol.title}{_spread(outcome)}. Right: the paper, "
+        f"{table.unit}.",
+        ("method", *map(scale.spell, scale.points), *table.columns),
         tuple(rows),
     )
 
@@ -106,8 +102,8 @@ def orderings(outcome: Outcome) -> Table:
     )
     return Table(
         "Orderings",
-        "What the paper's numbers show, and whether these runs do. The margin, in nats per byte, "
-        f"is the least difference that the ordering speaks of.{several}",
+        "What the paper's numbers show, and whether these runs do. The margin is the "
+        f"least difference that the ordering speaks of.{several}",
         ("ordering", "here", "margin", "closest, or what is not so", "likely reason"),
         tuple(rows),
         words=True,
@@ -117,7 +113,7 @@ def orderings(outcome: Outcome) -> Table:
 def _methods(outcome: Outcome) -> Table:
     """What was trained, and how long a step took."""
     paper = outcome.reproduction.paper
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for method in paper.methods:
         runs = outcome.results.get(method.name)
         if runs:

@@ -3,6 +3,7 @@
 from ..adapted import adapted_biases
 from ..claims import Ordering, below, flatter, grows, stays
 from ..paper import Drawing, Method, Paper, Published
+from ..scale import LAST_TOKENS
 
 _FIRE = "fire(threshold={eighth})"
 _HOSTS = ("alibi", "kerple", "fire")
@@ -79,7 +80,7 @@ PAPER = Paper(
                 "fire": (4.5741, 4.6953, 30.1, 165.5),
                 "dape_fire": (4.4879, 4.1990, 4.2826, 4.7983),
             },
-            last=True,
+            protocol=LAST_TOKENS,
         ),
         Published(
             "Books3, train length 512: what f sees",
@@ -90,14 +91,14 @@ PAPER = Paper(
                 "dape_bias": (19.64, 18.83, 18.49, 20.62, 23.49),
                 "dape_kerple": (19.22, 18.22, 17.15, 17.63, 17.88),
             },
-            last=True,
+            protocol=LAST_TOKENS,
         ),
         Published(
             "ArXiv, train length 512: variants",
             "perplexity of tokens at 8192",
             ("8192",),
             {"dape_kerple": (3.70,), "dape_concat": (3.69,), "dape_add": (3.75,)},
-            last=True,
+            protocol=LAST_TOKENS,
         ),
     ),
     orderings=(
@@ -105,33 +106,38 @@ PAPER = Paper(
             "host",
             "DAPE is below its host at every length: ALiBi, Kerple and FIRE.",
             tuple(c for host in _HOSTS for c in below(f"dape_{host}", host, *_ALL)),
-            last=True,
+            protocol=LAST_TOKENS,
         ),
         Ordering(
             "host_long",
             "Beyond the training length DAPE is below its host.",
             tuple(c for host in _HOSTS for c in below(f"dape_{host}", host, *_LONG)),
-            last=True,
+            protocol=LAST_TOKENS,
         ),
         Ordering(
             "rope_breaks",
             "RoPE breaks at once: at 2x it is worse than at 1x, and worse than every other bias.",
             (*grows("rope", 2, 0.05), *below("alibi", "rope", 2), *below("kerple", "rope", 2)),
-            last=True,
+            protocol=LAST_TOKENS,
         ),
         Ordering(
             "t5_breaks",
             "T5 breaks at 4x to 8x, where Kerple rises less.",
             (*grows("t5", 8, 0.05), *flatter("kerple", "t5", 8)),
-            last=True,
+            protocol=LAST_TOKENS,
         ),
         Ordering(
             "fire_breaks",
             "FIRE with that threshold breaks: from 1x to 8x it grows more than Kerple.",
             flatter("kerple", "fire", 4, 8),
-            last=True,
+            protocol=LAST_TOKENS,
         ),
-        Ordering("alibi_flat", "ALiBi stays flat.", stays("alibi", *_LONG, within=0.03), last=True),
+        Ordering(
+            "alibi_flat",
+            "ALiBi stays flat.",
+            stays("alibi", *_LONG, within=0.03),
+            protocol=LAST_TOKENS,
+        ),
         Ordering(
             "best_host",
             "At 8x and 16x DAPE-Kerple is no worse than DAPE-ALiBi, and that is better than DAPE-FIRE.",
@@ -139,7 +145,7 @@ PAPER = Paper(
                 *below("dape_kerple", "dape_alibi", 8, 16, by=-0.01),
                 *below("dape_alibi", "dape_fire", 8, 16),
             ),
-            last=True,
+            protocol=LAST_TOKENS,
         ),
         Ordering(
             "variants",
@@ -150,29 +156,30 @@ PAPER = Paper(
                 *below("dape_kerple", "dape_add", 16),
                 *below("dape_concat", "dape_add", 16),
             ),
-            last=True,
+            protocol=LAST_TOKENS,
         ),
         Ordering(
             "bias_alone",
             "At 8x and 16x f(B) alone is below Kerple, and f(S, B) is below f(B).",
             (*below("dape_bias", "kerple", 8, 16), *below("dape_kerple", "dape_bias", 8, 16)),
-            last=True,
+            protocol=LAST_TOKENS,
         ),
         Ordering(
             "narrow",
             "Four hidden units are enough for a gain over Kerple, at every length.",
             below("dape_narrow", "kerple", *_ALL),
-            last=True,
+            protocol=LAST_TOKENS,
         ),
     ),
     drawings=(
         Drawing(
             "Figure 1: what DAPE adds for one query",
-            "For the last query of a held-out piece of four training lengths, by head, over the "
-            "distance of the key: the scores, the term of the host, and what the network adds to "
-            "both. The paper draws the same for a query of 8192.",
+            "For one query of the held-out text (--query; by default the last of four training "
+            "lengths), in the second layer by head, over the distance of the key: the scores, the "
+            "term of the host, and what the network adds to both. The paper draws a query at 8192.",
             "dape_alibi",
             adapted_biases,
+            of_query=True,
         ),
     ),
 )

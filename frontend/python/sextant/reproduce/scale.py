@@ -1,0 +1,159 @@
+"""How large models are, and how they are evaluated: texts at lengths, images at sizes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..report import figures
+from ..report.groups import Group
+from ..report.results import RunResult
+from ..training.config import TrainConfig
+from ..training.kind import Data
+
+ALL_TOKENS = "all_tokens"
+LAST_TOKENS = "last_tokens"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A measure of runs at several points, less of which is better. ``figure`` draws it."""
+
+    title: str
+    unit: str
+    of: Callable[[RunResult], Mapping[int, float]]
+    figure: Callable[[Sequence[Group]], str]
+
+
+@dataclass(frozen=True)
+class Scale(ABC):
+    """``settings`` of `TrainConfig`; ``points`` at which runs are evaluated, the training's
+    own first."""
+
+    name: str
+    settings: Mapping[str, Any]
+    points: tuple[int, ...]
+
+    @property
+    @abstractmethod
+    def protocols(self) -> dict[str, Protocol]:
+        """By name, as orderings and tables of papers have them."""
+
+    @abstractmethod
+    def spell(self, point: int) -> str:
+        """A point as tables have it."""
+
+    @property
+    @abstractmethod
+    def evaluation(self) -> dict[str, Any]:
+        """What `evaluate_run` is asked."""
+
+    @property
+    @abstractmethod
+    def evaluated(self) -> str:
+        """What runs are evaluated on, in words."""
+
+    @abstractmethod
+    def is_of(self, result: RunResult) -> bool:
+        """Whether an evaluation is one of this scale."""
+
+    @abstractmethod
+    def units(self) -> float:
+        """What an evaluation takes, in tokens of a training."""
+
+    @abstractmethod
+    def step(self, config: TrainConfig) -> float:
+        """Tokens of a training step."""
+
+    @abstractmethod
+    def sizes(self) -> dict[str, float]:
+        """What templates of papers may name."""
+
+    def limited(self, data: Data) -> Data:
+        """The data, of which no more is held out than evaluations take."""
+        return data
+
+
+# What an evaluation of a token costs, as a part of its training, and how much that grows
+# for each training length of a block, whose tokens see all before them.
+_EVALUATED = 0.4
+_PER_MULTIPLE = 0.05
+
+
+@dataclass(frozen=True)
+class TextScale(Scale):
+    """Points are multiples of the training length, at which all tokens of blocks that do not
+    overlap count, or the ``last`` ones of each; ``blocks`` blocks of the longest length are
+    evaluated, or all that there are."""
+
+    points: tuple[int, ...] = (1, 2, 4, 8, 16)
+    last: int = 64
+    blocks: int = 64
+
+    @property
+    def protocols(self) -> dict[str, Protocol]:
+        def figure(name: str, title: str) -> Callable[[Sequence[Group]], str]:
+            return lambda groups: figures.extrapolation(groups, name, title)
+
+        last = f"the last {self.last} tokens of each block"
+        return {
+            ALL_TOKENS: Protocol(
+                "all tokens",
+                "nats per byte",
+                lambda run: run.all_tokens,
+                figure(ALL_TOKENS, "all tokens"),
+            ),
+            LAST_TOKENS: Protocol(
+                last, "nats per byte", lambda run: run.last_tokens, figure(LAST_TOKENS, last)
+            ),
+        }
+
+    def spell(self, point: int) -> str:
+        return f"{point}x"
+
+    @property
+    def evaluation(self) -> dict[str, Any]:
+        return {"multiples": self.points, "last": self.last}
+
+    @property
+    def evaluated(self) -> str:
+        return (
+            f"blocks of {self.points[0]}x to {self.points[-1]}x the training length of at most "
+            f"{self.validation:,} bytes of held-out text"
+        )
+
+    def is_of(self, result: RunResult) -> bool:
+        return tuple(result.all_tokens) == self.points and result.last == self.last
+
+    def units(self) -> float:
+        return self.validation * _EVALUATED * sum(1 + _PER_MULTIPLE * p for p in self.points)
+
+    def step(self, config: TrainConfig) -> float:
+        return config.batch * config.length
+
+    def sizes(self) -> dict[str, float]:
+        """The training ``length``, an ``eighth`` of it, ``twice`` of it, and what of a
+        ``quarter`` is for each of its tokens; ``beyond``, twice the longest length of an
+        evaluation, and the number of decimal ``digits`` of positions below it; four for each
+        head, ``gates``."""
+        length = self.settings["length"]
+        beyond = 2 * self.points[-1] * length
+        return {
+            "length": length,
+            "twice": 2 * length,
+            "eighth": max(length // 8, 1),
+            "quarter": 0.25 / length,
+            "beyond": beyond,
+            "digits": len(str(beyond - 1)),
+            "gates": 4 * self.settings["heads"],
+        }
+
+    @property
+    def validation(self) -> int:
+        """Bytes of text that an evaluation takes."""
+        return self.blocks * self.points[-1] * self.settings["length"] + 1
+
+    def limited(self, data: Any) -> Data:
+        return replace(data, validation=data.validation[: self.validation])
