@@ -62,7 +62,7 @@ def text(tmp_path_factory):
 
 
 def planned(folder, text, paper=PAPER, **settings):
-    return Reproduction.plan(paper, SCALE, folder, data=text, **settings)
+    return Reproduction.plan(paper, SCALE, folder, data={"data": text}, **settings)
 
 
 @pytest.fixture(scope="module")

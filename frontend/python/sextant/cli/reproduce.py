@@ -77,6 +77,13 @@ def add(commands) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="no line of progress")
     add_data(parser, [])
+    parser.add_argument(
+        "--validation-data",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="another text whose beginning is held out (default: the end of the training text)",
+    )
     parser.set_defaults(run=_reproduce)
 
 
@@ -93,7 +100,13 @@ def _reproduce(options) -> None:
         paper.scales[options.scale],
         options.folder,
         seeds=options.seeds,
-        data=tuple(os.path.abspath(path) for path in options.data),
+        data={
+            name: tuple(map(os.path.abspath, files))
+            for name, files in (
+                ("data", options.data),
+                ("validation_data", options.validation_data),
+            )
+        },
         only=options.only,
     )
     if options.dry_run:

@@ -78,13 +78,12 @@ class Claim:
 @dataclass(frozen=True)
 class Ordering:
     """``name``: by which remarks speak of it. ``protocol``: the measure that it is of, by
-    default the scale's first. ``source``: where it is from, if not from the paper's tables."""
+    default the scale's first."""
 
     name: str
     text: str
     claims: tuple[Claim, ...]
     protocol: str = ""
-    source: str = ""
 
     @property
     def methods(self) -> tuple[str, ...]:

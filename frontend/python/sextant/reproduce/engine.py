@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from ..errors import CompileError, RunError, RuntimeError
-from ..training.config import TrainConfig
 from ..training.interruption import Interrupted
 from ..training.kind import Data
 from ..training.kinds import kind_of
@@ -20,6 +20,7 @@ from .progress import Progress, seconds_per_unit, spelled, units
 from .scale import Scale
 
 SAVE_EVERY = 100
+_NO_FILES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class Stopped(Interrupted):
@@ -48,13 +49,15 @@ class Reproduction:
         folder: str | Path,
         *,
         seeds: int = 1,
-        data: Sequence[str] = (),
         only: Sequence[str] = (),
+        data: Mapping[str, Sequence[str]] = _NO_FILES,
     ) -> Reproduction:
-        """Checks all settings and reads the data; trains nothing."""
+        """Checks all settings and reads the data; trains nothing. ``data``: settings of
+        `TrainConfig` that name files."""
         own = Path(folder) / paper.name / scale.name
-        runs = plan_runs(paper, scale, own, seeds=seeds, data=data, only=only)
-        return cls(paper, scale, own, tuple(runs), scale.limited(_data(runs[0].config)))
+        runs = plan_runs(paper, scale, own, seeds=seeds, only=only, data=data)
+        config = runs[0].config
+        return cls(paper, scale, own, tuple(runs), kind_of(config).load(config))
 
     def states(self) -> list[tuple[Planned, State]]:
         return [(run, state_of(run, self.scale, self.data)) for run in self.runs]
@@ -123,8 +126,3 @@ class Reproduction:
                 f"{run.name} ({run.folder}): {str(error) or type(error).__name__}; what is "
                 "finished stays: go on with --resume"
             ) from error
-
-
-def _data(config: TrainConfig) -> Data:
-    """The data of a run."""
-    return kind_of(config).load(config)

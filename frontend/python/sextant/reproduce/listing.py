@@ -61,8 +61,8 @@ def plan_runs(
     folder: Path,
     *,
     seeds: int = 1,
-    data: Sequence[str] = (),
     only: Sequence[str] = (),
+    data: Mapping[str, Sequence[str]],
 ) -> list[Planned]:
     """The runs in the order of their training: one that begins with the parameters of
     another comes behind it. What is wrong with the settings of any is an error now."""
@@ -103,10 +103,15 @@ def run_folder(folder: Path, method: str, seed: int) -> Path:
 
 
 def config_of(
-    paper: Paper, scale: Scale, method: Method, seed: int, folder: Path, data: Sequence[str]
+    paper: Paper,
+    scale: Scale,
+    method: Method,
+    seed: int,
+    folder: Path,
+    data: Mapping[str, Sequence[str]],
 ) -> TrainConfig:
     """The settings of a run: the scale's, then the paper's, then the method's."""
-    settings = {**scale.settings, **paper.settings, **method.settings}
+    settings = {**scale.settings, **scale.held_out, **paper.settings, **method.settings}
     sizes = scale.sizes()
     begins = str(run_folder(folder, method.begins, seed).resolve()) if method.begins else ""
     filled = {name: _filled(value, sizes) for name, value in settings.items()}
@@ -117,7 +122,7 @@ def config_of(
                     **filled,
                     "encodings": _filled(method.encodings, sizes),
                     "seed": seed,
-                    "data": list(data),
+                    **{name: list(files) for name, files in data.items()},
                     "init": begins,
                 }
             )
@@ -167,7 +172,9 @@ def _different(there: TrainConfig, here: TrainConfig) -> list[str]:
     """Settings that are others; a text is known by its digest, and where the run lies that
     this one begins with may change."""
     ours, theirs = json.loads(here.dump()), json.loads(there.dump())
-    free = {"data", "target"} | ({"init"} if ours["init"] and theirs["init"] else set())
+    free = {"data", "validation_data", "target"} | (
+        {"init"} if ours["init"] and theirs["init"] else set()
+    )
     return [
         f"{name} {theirs[name]} (now {value})"
         for name, value in ours.items()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..report import figures
 from ..report.groups import Group
 from ..report.results import RunResult
 from ..training.config import TrainConfig
-from ..training.kind import Data
 
 ALL_TOKENS = "all_tokens"
 LAST_TOKENS = "last_tokens"
@@ -71,9 +70,10 @@ class Scale(ABC):
     def sizes(self) -> dict[str, float]:
         """What templates of papers may name."""
 
-    def limited(self, data: Data) -> Data:
-        """The data, of which no more is held out than evaluations take."""
-        return data
+    @property
+    def held_out(self) -> dict[str, Any]:
+        """Settings by which as much data is held out as evaluations take."""
+        return {}
 
 
 # What an evaluation of a token costs, as a part of its training, and how much that grows
@@ -86,7 +86,7 @@ _PER_MULTIPLE = 0.05
 class TextScale(Scale):
     """Points are multiples of the training length, at which all tokens of blocks that do not
     overlap count, or the ``last`` ones of each; ``blocks`` blocks of the longest length are
-    evaluated, or all that there are."""
+    evaluated."""
 
     points: tuple[int, ...] = (1, 2, 4, 8, 16)
     last: int = 64
@@ -120,7 +120,7 @@ class TextScale(Scale):
     @property
     def evaluated(self) -> str:
         return (
-            f"blocks of {self.points[0]}x to {self.points[-1]}x the training length of at most "
+            f"blocks of {self.points[0]}x to {self.points[-1]}x the training length of "
             f"{self.validation:,} bytes of held-out text"
         )
 
@@ -151,9 +151,10 @@ class TextScale(Scale):
         }
 
     @property
+    def held_out(self) -> dict[str, Any]:
+        return {"validation": self.validation}
+
+    @property
     def validation(self) -> int:
         """Bytes of text that an evaluation takes."""
         return self.blocks * self.points[-1] * self.settings["length"] + 1
-
-    def limited(self, data: Any) -> Data:
-        return replace(data, validation=data.validation[: self.validation])
