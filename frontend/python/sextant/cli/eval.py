@@ -8,10 +8,13 @@ import sys
 def add(commands) -> None:
     parser = commands.add_parser(
         "eval",
-        help="evaluate at multiples of the training length",
+        help="evaluate at multiples of the training length, or at sizes of images",
         description="Losses on held-out text, in two protocols: all tokens of "
-        "non-overlapping blocks, and the last tokens of each block. A run is evaluated from "
-        "what its folder holds, wherever that is; what of text and definitions is another "
+        "non-overlapping blocks, and the last tokens of each block. Of a run on images top-1 "
+        "accuracy and loss at several sizes, to which the held-out images that the run stores are "
+        "resized (bicubic, antialiased); those of the default letters, and of files that differ "
+        "in size, are stored at twice the training size, others as they are. A run is evaluated "
+        "from what its folder holds, wherever that is; what of data and definitions is another "
         "here than in the training is said.",
     )
     parser.add_argument("folders", nargs="+", help="runs")
@@ -19,12 +22,21 @@ def add(commands) -> None:
         "--multiples",
         nargs="+",
         type=int,
-        default=[1, 2, 4, 8],
+        default=[],
         metavar="N",
-        help="lengths, in training lengths",
+        help="lengths of text, in training lengths (default 1 2 4 8)",
     )
     parser.add_argument(
-        "--last", type=int, default=64, help="tokens that the second protocol counts"
+        "--last", type=int, help="tokens that the second protocol counts (default 64)"
+    )
+    parser.add_argument(
+        "--sizes",
+        nargs="+",
+        type=int,
+        default=[],
+        metavar="N",
+        help="sizes of images (default 1, 1.25, 1.5 and 2 times that of the training, in whole "
+        "patches)",
     )
     parser.add_argument("--target", help="what kernels are compiled for")
     parser.add_argument(
@@ -48,13 +60,14 @@ def add(commands) -> None:
 def _eval(options) -> None:
     from ..training.runs import evaluate_run
 
-    if min(options.multiples) < 1 or options.last < 1:
+    if min([1, *options.multiples]) < 1 or (options.last is not None and options.last < 1):
         raise ValueError("multiples and --last are at least 1")
     for folder in options.folders:
         result = evaluate_run(
             folder,
             multiples=options.multiples,
-            last=options.last,
+            last=options.last or 0,
+            sizes=options.sizes,
             target=options.target,
             settings=options.settings,
             tables=options.tables,
@@ -62,6 +75,11 @@ def _eval(options) -> None:
         )
         for note in result.notes:
             print(f"sextant: note: {folder}: {note}", file=sys.stderr)
+        if result.accuracy:
+            print(f"{result.name}: top-1 accuracy (loss in nats)")
+            for size, share in result.accuracy.items():
+                print(f"  {size} x {size}: {share:.1%} ({result.size_losses[size]:.3f})")
+            continue
         print(f"{result.name}: nats per byte")
         for label, losses in (
             ("all tokens", result.all_tokens),

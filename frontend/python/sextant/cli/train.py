@@ -11,6 +11,7 @@ from ..training.config import TrainConfig
 from .data import add_data
 
 _HELP = {
+    "model": "gpt on text, or vit on images",
     "style": "block of the model: gpt2 or llama",
     "layers": "number of layers",
     "width": "width of the model",
@@ -27,7 +28,7 @@ _HELP = {
     "weight_decay": "decoupled weight decay",
     "beta1": "AdamW's decay of the first moment",
     "beta2": "AdamW's decay of the second moment",
-    "max_position": "random positions below this, in training and evaluation (0: none)",
+    "max_position": "random positions below this (of images rows and columns), in training and evaluation (0: none)",
     "positions_per": "what random positions are drawn for: layer or model",
     "shift": "probability that a training step has shifted positions",
     "shift_per": "what a shifted step draws a window of positions for: batch or sample",
@@ -39,6 +40,16 @@ _HELP = {
     "validation": "bytes that are held out, and kept in the run (0: the first 64 KiB of the last "
     "5 %% of the text, or of --validation-data); 64 blocks of 16 lengths of 128 are 131073",
     "seed": "seed of weights and data",
+    "size": "side of training images, to which others are resized (0: that of the data)",
+    "patch": "side of the patches that are tokens of an image",
+    "head": "what the classes are read from: class, a token of its own, or mean, of all tokens",
+    "class_position": "position of the class token: origin, (0, 0), or outside, which encodings "
+    "may leave alone",
+    "positions": "positions of patches: grid, row and column, or index, row by row",
+    "flip": "probability that left and right of a training image are exchanged",
+    "crop": "black margin of training images, of which each is cut out anew",
+    "label_smoothing": "share of a target that all classes have",
+    "mixup": "training images are mixed in ratios of the beta distribution of this (0: not)",
     "target": "what kernels are compiled for: cpu, cpu:avx2, cpu:avx512, ...",
 }
 
@@ -46,10 +57,10 @@ _HELP = {
 def add(commands) -> None:
     parser = commands.add_parser(
         "train",
-        help="train a GPT on byte text",
-        description="Trains a GPT on bytes. A folder that holds a run goes on with it: "
-        "settings come from the run, and need not be given again; --steps may be raised, "
-        "which extends it. Ctrl-C and SIGTERM end after the step at hand and save it.",
+        help="train a GPT on byte text, or a ViT on images",
+        description="Trains a GPT on bytes, or a ViT on images (--model vit). A folder that holds "
+        "a run goes on with it: settings come from the run, and need not be given again; --steps "
+        "may be raised, which extends it. Ctrl-C and SIGTERM end after the step at hand and save it.",
     )
     parser.add_argument("folder", help="where the run's files go")
     parser.add_argument(
@@ -122,7 +133,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="check settings, text and encodings, say what would be trained, and stop",
+        help="check settings, data and encodings, say what would be trained, and stop",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_train)

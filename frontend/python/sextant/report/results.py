@@ -17,7 +17,7 @@ EVALUATION = "evaluation.json"
 LOG = "log.jsonl"
 CHECKPOINT = "checkpoint.safetensors"
 # What a run's provenance names.
-_ORIGIN = ("source", "text", "saved", "revision", "extended")
+_ORIGIN = ("source", "saved", "revision", "extended")
 
 
 class ReportError(RunError):
@@ -29,21 +29,25 @@ class RunResult:
     """One run.
 
     ``all_tokens`` and ``last_tokens``: loss in nats per byte by multiple of the
-    training length, for the two protocols. ``steps``: (step, training loss).
+    training length, for the two protocols. Of classifiers of images instead ``accuracy``,
+    the share of images that are classified rightly, and ``size_losses``, the mean loss in
+    nats, by size of the images. ``steps``: (step, training loss).
     ``step_ms``: median time of a training step in milliseconds. ``biases``: by
     layer, an array [heads, distances] of what the encodings add to a score at
     distance 0, 1, ... ``adaptive``: what encodings of all heads add to the scores of
     a text (`training.adaptive.adaptive_biases`). ``provenance``: of the training, its
-    text (``source`` and digest ``text``), when it was ``saved``, ``revision`` of
+    data (``source`` and, by what it is, the digest ``text`` or ``images``), when it was ``saved``, ``revision`` of
     Sextant, and how it was ``extended``. ``notes``: in what the evaluation differs
     from the training.
     """
 
     name: str
     config: dict
-    all_tokens: dict[int, float]
-    last_tokens: dict[int, float]
+    all_tokens: dict[int, float] = field(default_factory=dict)
+    last_tokens: dict[int, float] = field(default_factory=dict)
     last: int = 64
+    accuracy: dict[int, float] = field(default_factory=dict)
+    size_losses: dict[int, float] = field(default_factory=dict)
     steps: list[tuple[int, float]] = field(default_factory=list)
     step_ms: float = 0.0
     parameters: int = 0
@@ -51,6 +55,11 @@ class RunResult:
     adaptive: list[dict] = field(default_factory=list)
     provenance: dict = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def data(self) -> str:
+        """What the run was trained on: "text" or "images"."""
+        return "images" if self.config.get("model") == "vit" else "text"
 
 
 def write_evaluation(folder: Path, result: RunResult, file: str = EVALUATION) -> None:
@@ -62,6 +71,8 @@ def write_evaluation(folder: Path, result: RunResult, file: str = EVALUATION) ->
             "all_tokens": result.all_tokens,
             "last_tokens": result.last_tokens,
             "last": result.last,
+            "accuracy": result.accuracy,
+            "size_losses": result.size_losses,
             "parameters": result.parameters,
             "biases": result.biases,
             "adaptive": result.adaptive,
@@ -96,6 +107,9 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
             all_tokens={int(k): v for k, v in stored["all_tokens"].items()},
             last_tokens={int(k): v for k, v in stored["last_tokens"].items()},
             last=stored["last"],
+            # Evaluations of texts may be older than these.
+            accuracy={int(k): v for k, v in stored.get("accuracy", {}).items()},
+            size_losses={int(k): v for k, v in stored.get("size_losses", {}).items()},
             parameters=stored["parameters"],
             biases=stored["biases"],
             adaptive=stored["adaptive"],
@@ -104,7 +118,9 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ReportError(f"{path} lacks {error}") from None
-    for name, known in (("seed", result.config), *((n, result.provenance) for n in _ORIGIN)):
+    for name, known in (
+        ("seed", result.config), *((n, result.provenance) for n in (*_ORIGIN, result.data))
+    ):  # fmt: skip
         if name not in known:
             raise ReportError(f"{path} lacks {name!r}")
     result.steps, result.step_ms = _read_log(folder / LOG)

@@ -16,7 +16,9 @@ from .model import uses_of
 from .state import Run, read_state
 
 # What two models of one shape have in common.
-_SHAPE = ("style", "layers", "width", "heads", "kv_heads")
+_SHAPE = (
+    "model", "style", "layers", "width", "heads", "kv_heads", "channels", "classes", "patch", "head"
+)  # fmt: skip
 
 
 class BeginError(RunError):

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 
 import torch
 
+from ..errors import RunError
 from ..program import Program, compile
 from .config import TrainConfig
 from .samplers import samplers
+
+
+class ModelError(RunError):
+    """Settings of which no model can be trained here."""
 
 
 class CompiledModel:

@@ -14,16 +14,22 @@ from ..uses import parse_setting
 # Stands for the empty list of encodings (NoPE).
 NONE = "none"
 # Kinds of models (`kinds`).
-MODELS = ("gpt",)
+GPT, VIT = MODELS = ("gpt", "vit")
 # What hides later tokens from a model of language.
 MASK = "causal"
+# Settings that one kind of model has.
+_OF_TEXT = ("length", "mask", "given", "validation", "validation_data")
+_OF_IMAGES = (
+    "size", "channels", "classes", "patch", "head", "class_position", "positions", "flip", "crop",
+    "label_smoothing", "mixup",
+)  # fmt: skip
 
 
 @dataclass
 class TrainConfig:
     """What defines a run: two runs of equal settings give the same weights.
 
-    ``model``: what is trained, "gpt" on text.
+    ``model``: "gpt" on text, or "vit" on images.
     ``encodings``: uses in order ("none" alone is the empty list), behind the ``mask``
     that hides later tokens ("none" where the encodings do). ``style``: "gpt2" or "llama".
     ``length``: tokens of a training block. ``warmup``: steps of linear warm-up; then the
@@ -42,6 +48,14 @@ class TrainConfig:
     are given, as ``NAME.separator=#`` (`given`). ``shared``: layers share the parameters of
     encodings. ``validation``: bytes that are held out, 0 for the first 64 KiB of the last
     5 %, or of ``validation_data`` if that is named.
+
+    Of a model of images, ``size`` is the side of its training images, and they have
+    ``channels`` and ``classes``: 0 for what the data has, which a run then stores.
+    ``patch``, ``head``, ``class_position`` and ``positions`` ("grid" or "index") are those of
+    `models.vit.Config`. ``flip``: the probability that left and right of an image are
+    exchanged; ``crop``: the black margin of which an image is cut out anew; ``label_smoothing``:
+    the share of a target that all classes have; ``mixup``: not 0 for mixing images in
+    ratios of the beta distribution of this parameter (`augment`).
     """
 
     model: str = "gpt"
@@ -68,6 +82,17 @@ class TrainConfig:
     shift_per: str = "batch"
     shift_range: int = 20000
     shift_windows: int = 320
+    size: int = 0
+    channels: int = 0
+    classes: int = 0
+    patch: int = 4
+    head: str = "class"
+    class_position: str = "origin"
+    positions: str = "grid"
+    flip: float = 0.0
+    crop: int = 0
+    label_smoothing: float = 0.0
+    mixup: float = 0.0
     mask: str = MASK
     given: tuple[str, ...] = ()
     shared: bool = False
@@ -103,7 +128,7 @@ class TrainConfig:
                 raise ValueError(
                     f"{field.name} must not be negative and less than 2^31, got {_short(value)}"
                 )
-        for name in ("layers", "width", "heads", "length", "batch", "steps"):
+        for name in ("layers", "width", "heads", "length", "patch", "batch", "steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.width % self.heads:
@@ -137,11 +162,69 @@ class TrainConfig:
                 f'unknown positions_per "{self.positions_per}"'
                 f"{nearest(self.positions_per, ['layer', 'model'])}"
             )
-        if 0 != self.max_position < self.length:
-            raise ValueError(
-                f"max_position {self.max_position} is less than length {self.length}"
-            )
+        self._check_kind()
+        self._check_positions()
         self._check_shift()
+
+    def _check_kind(self) -> None:
+        """Settings of the other kind of model are refused, and those of images checked."""
+        other, what = (_OF_IMAGES, "images") if self.model == GPT else (_OF_TEXT, "text")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in other and value != field.default:
+                raise ValueError(
+                    f"{field.name} {_spelled(value)} is a setting of models of {what}, which a "
+                    f"{self.model} is not: leave it out"
+                )
+        for name, choices in (
+            ("head", ("class", "mean")),
+            ("class_position", ("origin", "outside")),
+            ("positions", ("grid", "index")),
+        ):
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(f'unknown {name} "{value}"{nearest(value, choices)}')
+        if not 0 <= self.flip <= 1:
+            raise ValueError(f"flip is a probability, at least 0 and at most 1, got {self.flip}")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(
+                f"label_smoothing is a share, at least 0 and less than 1, got "
+                f"{self.label_smoothing}"
+            )
+        if not 0 <= self.mixup < math.inf:
+            raise ValueError(f"mixup must be finite and not negative, got {self.mixup}")
+        if self.size % self.patch:
+            below = self.size // self.patch * self.patch
+            near = f"{below} or {below + self.patch}" if below else f"{self.patch}"
+            raise ValueError(
+                f"images of {self.size} x {self.size} are not divided by patch {self.patch}: take "
+                f"another patch, or a size of {near}"
+            )
+
+    def _check_positions(self) -> None:
+        if 0 != self.max_position < self.reach:
+            raise ValueError(
+                f"max_position {self.max_position} is less than {self._reach_name} {self.reach}"
+            )
+        if self.positions == "index" and (self.max_position or self.shift):
+            name = "max_position" if self.max_position else "shift"
+            raise ValueError(
+                f'{name} {getattr(self, name)} takes rows and columns of patches: positions "index" '
+                "has none"
+            )
+
+    @property
+    def reach(self) -> int:
+        """How many positions there are along an axis; 0 of images whose size is not known."""
+        return self.length if self.model == GPT else self.size // self.patch
+
+    @property
+    def _reach_name(self) -> str:
+        return "length" if self.model == GPT else "the patches of a row,"
+
+    @property
+    def has_soft_targets(self) -> bool:
+        """Whether labels of steps are shares of classes."""
+        return bool(self.label_smoothing or self.mixup)
 
     def _check_shift(self) -> None:
         if not 0 <= self.shift <= 1:
@@ -152,9 +235,9 @@ class TrainConfig:
             )
         if not self.shift:
             return
-        if self.shift_range <= self.length:
+        if self.shift_range <= self.reach:
             raise ValueError(
-                f"{self.length} positions below shift_range {self.shift_range} cannot be shifted: "
+                f"{self.reach} positions below shift_range {self.shift_range} cannot be shifted: "
                 "take a larger one"
             )
         if self.max_position:
@@ -166,7 +249,7 @@ class TrainConfig:
     @property
     def name(self) -> str:
         """A short name: the encodings, or "none", behind a mask that is not the usual one."""
-        masks = () if self.mask in (MASK, NONE) else (self.mask,)
+        masks = () if self.model != GPT or self.mask in (MASK, NONE) else (self.mask,)
         return "+".join((*masks, *self.encodings)) or NONE
 
     def rate(self, step: int) -> float:
@@ -190,6 +273,10 @@ class TrainConfig:
             if name not in known:
                 raise ValueError(f'unknown setting "{name}"{nearest(name, known)}')
         return cls(**values)
+
+
+def _spelled(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _short(value: int) -> str:

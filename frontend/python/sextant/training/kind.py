@@ -12,7 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 import torch
 
-from .compiled import CompiledModel
+from ..memory import gibibytes, memory_limit
+from .compiled import CompiledModel, ModelError
 from .config import TrainConfig
 
 
@@ -33,12 +34,18 @@ D = TypeVar("D", bound=Data)
 class Kind(ABC, Generic[D]):
     """Models of one kind of data.
 
-    ``noun``: what errors call the data, by which a checkpoint stores its digest.
-    ``held_out_names``: the tensors of `held_out`.
+    ``noun``: what errors call the data, by which a checkpoint stores its digest;
+    ``another``, ``be`` and ``have`` are what English makes of it.
+    ``held_out_names``: the tensors of `held_out`. ``extents``: settings by which a step
+    grows.
     """
 
     noun: str
+    another: str
+    be: str
+    have: str
     held_out_names: tuple[str, ...]
+    extents: str
 
     @abstractmethod
     def check_uses(self, config: TrainConfig) -> None:
@@ -48,13 +55,23 @@ class Kind(ABC, Generic[D]):
     def training_bytes(self, config: TrainConfig) -> int:
         """About what a training takes at least."""
 
-    @abstractmethod
     def check_memory(self, config: TrainConfig) -> None:
         """Settings whose training cannot fit into memory are a `ModelError`."""
+        needed, limit = self.training_bytes(config), memory_limit()
+        if needed > limit:
+            raise ModelError(
+                f"a model of {config.layers} layers of width {config.width} and a step of "
+                f"{self.step_size(config)} take about {gibibytes(needed)}, there are "
+                f"{gibibytes(limit)}; take a smaller {self.extents}, width or number of layers"
+            )
 
     @abstractmethod
     def load(self, config: TrainConfig) -> D:
         """The data of a training; what is wrong with it is a `DataError`."""
+
+    def completed(self, config: TrainConfig, data: D) -> TrainConfig:
+        """The settings with what the data says of them."""
+        return config
 
     @abstractmethod
     def digest(self, config: TrainConfig) -> str:

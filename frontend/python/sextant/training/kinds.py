@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from .config import TrainConfig
+from .config import GPT, VIT, TrainConfig
+from .image_kind import ImageKind
 from .kind import Kind
 from .text import TextKind
 
-_KINDS: dict[str, Kind] = {"gpt": TextKind()}
+_KINDS: dict[str, Kind] = {GPT: TextKind(), VIT: ImageKind()}
 
 
 def kind_of(config: TrainConfig) -> Kind:

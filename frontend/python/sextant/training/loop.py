@@ -37,6 +37,7 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
     path = Path(folder) / CHECKPOINT
     kind = kind_of(config)
     data = kind.load(config)
+    config = kind.completed(config, data)
     kind.check_memory(config)
     run = read_state(path) if resume and path.exists() else None
     if run is not None:
@@ -87,6 +88,7 @@ def train(
     path = folder / CHECKPOINT
     kind = kind_of(config)
     data = kind.load(config) if data is None else data
+    config = kind.completed(config, data)
     kind.check_memory(config)
     with FolderLock(folder):
         for name in (CHECKPOINT, LOG):
@@ -172,7 +174,7 @@ def _extended(run: Run, config: TrainConfig, data: Data) -> list[list[int]]:
         )
     if run.digest != data.digest:
         raise TrainingError(
-            f"{run.path} is of a run on another {run.kind.noun} ({run.source}); choose another "
+            f"{run.path} is of a run on {run.kind.another} ({run.source}); choose another "
             "folder, or start anew with --fresh"
         )
     if config.steps > run.config.steps:

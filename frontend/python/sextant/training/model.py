@@ -7,29 +7,24 @@ from collections.abc import Callable
 import torch
 
 from .. import definitions
-from ..errors import RunError
-from ..memory import gibibytes, memory_limit
 from ..models.gpt import IGNORED, Config, build, build_rows
 from ..models.groups import Group
 from ..models.tables import build_with_tables
 from ..program import Program, compile
 from ..random_positions import random_positions
 from ..uses import parse_use
-from .compiled import CompiledModel
-from .config import NONE, TrainConfig
+from .compiled import CompiledModel, ModelError
+from .config import GPT, NONE, TrainConfig
 from .given import given_tensors
 from .shift import Shift
 
 VOCABULARY = 256
 
 
-class ModelError(RunError):
-    """Settings of which no model can be trained here."""
-
-
 def uses_of(config: TrainConfig) -> tuple[str, ...]:
-    """The encodings of a model, behind its mask."""
-    return (*(() if config.mask == NONE else (config.mask,)), *config.encodings)
+    """The encodings of a model, behind the mask of a text."""
+    is_masked = config.model == GPT and config.mask != NONE
+    return (*((config.mask,) if is_masked else ()), *config.encodings)
 
 
 def check_uses(config: TrainConfig) -> None:
@@ -59,17 +54,6 @@ def _check_mask(config: TrainConfig) -> None:
     if not any(masks(use) for use in uses_of(config)):
         raise ModelError(
             "without a mask a token sees the one that it is to predict: name one with --mask"
-        )
-
-
-def check_memory(config: TrainConfig) -> None:
-    """Settings whose training cannot fit into memory are a `ModelError`."""
-    needed, limit = training_bytes(config), memory_limit()
-    if needed > limit:
-        raise ModelError(
-            f"a model of {config.layers} layers of width {config.width} and a step of batch "
-            f"{config.batch} x length {config.length} take about {gibibytes(needed)}, there are "
-            f"{gibibytes(limit)}; take a smaller batch, length, width or number of layers"
         )
 
 

@@ -1,14 +1,16 @@
-"""Evaluation of a run's folder: losses and biases, written beside the checkpoint.
+"""Evaluation of a run's folder: losses and biases, or the accuracy of classifiers, written
+beside the checkpoint.
 
 A run is evaluated from what it stores: settings, parameters, definitions and the
-held-out text, so its folder can be anywhere.
+held-out data, so its folder can be anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from .. import definitions
 from ..errors import nearest
@@ -17,9 +19,12 @@ from ..probe import bias_over_distance
 from ..report.results import EVALUATION, RunResult, write_evaluation
 from ..uses import parse_uses
 from .adaptive import adaptive_biases
+from .config import GPT, VIT
 from .data import DataError
-from .evaluate import LAST, MULTIPLES, evaluate
+from .evaluate import LAST, MULTIPLES, EvaluationError, evaluate
 from .given import hides_given
+from .image_evaluation import evaluate_images
+from .image_model import ImageModel
 from .model import Model, uses_of
 from .state import Run, open_run
 from .tables import FILE as TABLES
@@ -29,8 +34,9 @@ from .tables import TablesError, make_tables, read_tables, write_tables
 def evaluate_run(
     folder: str | Path,
     *,
-    multiples: Sequence[int] = MULTIPLES,
-    last: int = LAST,
+    multiples: Sequence[int] = (),
+    last: int = 0,
+    sizes: Sequence[int] = (),
     target: str | None = None,
     settings: Sequence[str] = (),
     tables: str | Path | None = None,
@@ -39,7 +45,9 @@ def evaluate_run(
 ) -> RunResult:
     """Evaluates the checkpoint of ``folder`` and writes the result into ``file`` of it, with
     other values of encodings' options if ``settings`` name some, as ``expe.scaled=0.5`` does.
-    ``tables``: a file of `write_tables`, whose rows are taken instead of made.
+    Of texts ``multiples`` of the training length (default `MULTIPLES`), and the ``last``
+    tokens (default `LAST`); ``tables``: a file of `write_tables`, whose rows are taken
+    instead of made. Of images ``sizes`` (default `default_sizes`).
     The result has the encodings as they were evaluated; its notes say what is not as
     it was in the training."""
     folder = Path(folder)
@@ -49,32 +57,72 @@ def evaluate_run(
             f"{', '.join(settings)}: take one of --tables and --set"
         )
     with open_run(folder, target, settings) as (model, run):
-        config, text = replace(model.config, target=run.config.target), run.held_out()
-        longest = max(multiples) * config.length
-        if len(text.validation) < longest + 1:
-            raise DataError(
-                f"the validation text has {len(text.validation)} bytes; {max(multiples)} x "
-                f"{config.length} tokens need {longest + 1}"
+        _check_asked(run, {"multiples": multiples, "last": last, "tables": tables, "sizes": sizes})
+        if isinstance(model, ImageModel):
+            found = evaluate_images(model, run.held_out(), sizes, progress=progress)
+            measured: dict[str, Any] = {
+                "accuracy": found.accuracy,
+                "size_losses": found.losses,
+            }
+        else:
+            measured = _text_measures(
+                model, run, multiples or MULTIPLES, last or LAST, tables, progress
             )
-        if tables is not None:
-            model.take_tables(read_tables(tables, run, longest).rows)
-        all_tokens, last_tokens = evaluate(
-            model, text, multiples=multiples, last=last, progress=progress
-        )
         result = RunResult(
-            name=config.name,
-            config=asdict(config),
-            all_tokens=all_tokens,
-            last_tokens=last_tokens,
-            last=last,
+            name=model.config.name,
+            config=asdict(replace(model.config, target=run.config.target)),
             parameters=model.size,
-            biases=_biases(model),
-            adaptive=adaptive_biases(model, text),
             provenance=run.provenance,
             notes=run.notes(),
+            **measured,
         )
     write_evaluation(folder, result, file)
     return result
+
+
+# What an evaluation can be asked, by kind of model.
+_ASKED = {GPT: ("multiples", "last", "tables"), VIT: ("sizes",)}
+
+
+def _check_asked(run: Run, asked: Mapping[str, Any]) -> None:
+    own = _ASKED[run.config.model]
+    for name, value in asked.items():
+        if value and name not in own:
+            known = " or ".join(f"--{n}" for n in own)
+            raise EvaluationError(
+                f"{run.path.parent} is a run on {run.kind.noun}, which --{name} does not serve; "
+                f"it has {known}"
+            )
+
+
+def _text_measures(
+    model: Model,
+    run: Run,
+    multiples: Sequence[int],
+    last: int,
+    tables: str | Path | None,
+    progress: bool,
+) -> dict[str, Any]:
+    """What a `RunResult` says of a model of texts."""
+    config, text = model.config, run.held_out()
+    longest = max(multiples) * config.length
+    if len(text.validation) < longest + 1:
+        raise DataError(
+            f"the validation text has {len(text.validation)} bytes; {max(multiples)} x "
+            f"{config.length} tokens need {longest + 1}"
+        )
+    if tables is not None:
+        model.take_tables(read_tables(tables, run, longest).rows)
+    all_tokens, last_tokens = evaluate(
+        model, text, multiples=multiples, last=last, progress=progress
+    )
+    return {
+        "all_tokens": all_tokens,
+        "last_tokens": last_tokens,
+        "last": last,
+        "biases": _biases(model),
+        "adaptive": adaptive_biases(model, text),
+    }
 
 
 def write_run_tables(
@@ -84,6 +132,11 @@ def write_run_tables(
     the run's folder."""
     found = Path(path) if path else Path(folder) / TABLES
     with open_run(folder, target) as (model, run):
+        if run.config.model != GPT:
+            raise TablesError(
+                f"{folder} is a run on {run.kind.noun}: tables hold rows of the positions 0, 1, ... "
+                "of a text"
+            )
         write_tables(found, make_tables(model, run, length))
     return found
 

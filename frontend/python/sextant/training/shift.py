@@ -3,9 +3,9 @@ SeqPE, section 4.1).
 
 With probability ``shift`` a step's positions are not 0, 1, ... but one of the windows of
 as many consecutive positions below ``shift_range``: one for the whole batch, or another
-for each sample. Windows are drawn once, at the start, or anew at every step. All of it is
-a function of the settings and the step, so that a run that goes on draws what it would
-have drawn.
+for each sample. Of images, rows and columns of patches are shifted, each by its own.
+Windows are drawn once, at the start, or anew at every step. All of it is a function of
+the settings and the step, so that a run that goes on draws what it would have drawn.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ class Shift:
     def __init__(self, config: TrainConfig):
         self.config = config
         # All windows, by their first positions.
-        self.windows: Sequence[int] = range(config.shift_range - config.length + 1)
+        self.windows: Sequence[int] = range(self._count())
         if config.shift_windows:
             count = min(config.shift_windows, len(self.windows))
             self.windows = self._draw("windows").sample(self.windows, count)
+
+    def _count(self) -> int:
+        """How many windows there are below ``shift_range``."""
+        return self.config.shift_range - self.config.reach + 1
 
     def _draw(self, what: object) -> random.Random:
         text = f"shift {self.config.seed} {what}"
@@ -49,3 +53,15 @@ class Shift:
         """Positions of a step, int32 [1 or batch, length, 1]."""
         starts = torch.tensor(self.starts(step), dtype=torch.int32)
         return starts[:, None, None] + torch.arange(self.config.length, dtype=torch.int32)[:, None]
+
+
+class GridShift(Shift):
+    """Where the rows and columns of the patches of images begin: windows are squares, which
+    are counted row by row."""
+
+    def _count(self) -> int:
+        return super()._count() ** 2
+
+    def corners(self, step: int) -> list[list[int]]:
+        """The first row and column of each sample of a step, or those of all."""
+        return [list(divmod(start, super(GridShift, self)._count())) for start in self.starts(step)]

@@ -175,13 +175,15 @@ class Run:
         return [*self.settings.notes, *self.definitions.notes, *self._data_notes()]
 
     def _data_notes(self) -> list[str]:
-        end, noun = "the held-out part that the run stores is used", self.kind.noun
+        end, kind = "the held-out part that the run stores is used", self.kind
         try:
-            digest = self.kind.digest(self.config)
+            digest = kind.digest(self.config)
         except DataError as error:
-            return [f"the {noun} is not here ({error}): {end}"]
+            return [f"the {kind.noun} {kind.be} not here ({error}): {end}"]
         if digest != self.digest:
-            return [f"the {noun}, {self.source}, has changed since the training: {end}"]
+            return [
+                f"the {kind.noun}, {self.source}, {kind.have} changed since the training: {end}"
+            ]
         return []
 
     def load_into(self, model: CompiledModel, made: Container[str] = ()) -> None:

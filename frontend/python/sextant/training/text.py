@@ -18,17 +18,15 @@ HELD_OUT = "text/validation"
 class TextKind(Kind[Text]):
     """GPTs on bytes."""
 
-    noun = "text"
+    noun, another, be, have = "text", "another text", "is", "has"
     held_out_names = (HELD_OUT,)
+    extents = "batch, length"
 
     def check_uses(self, config: TrainConfig) -> None:
         model.check_uses(config)
 
     def training_bytes(self, config: TrainConfig) -> int:
         return model.training_bytes(config)
-
-    def check_memory(self, config: TrainConfig) -> None:
-        model.check_memory(config)
 
     def load(self, config: TrainConfig) -> Text:
         return _load(config, config.length + 1)

@@ -1,0 +1,141 @@
+"""Files of the IDX format: images of 3 dimensions [count, height, width] or 4 (channels
+last), labels of 1, elements of one byte.
+
+Plain files are mapped into memory; those that xz has packed are unpacked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import math
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import torch
+
+from ..memory import gibibytes, memory_limit
+from .data import DataError
+
+_BYTES = 0x08  # the type of elements
+_XZ = b"\xfd7zXZ\x00"
+_PACKED = {b"\x1f\x8b": "gunzip", b"BZ": "bunzip2", b"PK": "unzip", b"\x28\xb5\x2f\xfd": "unzstd"}
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Idx:
+    """The elements of a file (uint8), and the SHA-256 of what it says unpacked."""
+
+    elements: torch.Tensor
+    digest: str
+
+
+def read_images(path: Path) -> Idx:
+    """Images [count, height, width, channels]; raises `DataError`."""
+    found = _read(path, "images", (3, 4))
+    if found.elements.dim() == 3:
+        return Idx(found.elements[..., None], found.digest)
+    return found
+
+
+def read_labels(path: Path) -> Idx:
+    """Labels [count]; raises `DataError`."""
+    return _read(path, "labels", (1,))
+
+
+def _read(path: Path, what: str, ranks: tuple[int, ...]) -> Idx:
+    try:
+        if not path.is_file():
+            os.stat(path)  # says what is wrong, if it is not there
+            kind = "a folder" if path.is_dir() else "no ordinary file"
+            raise DataError(f"cannot read {path}: it is {kind}; {what} are an IDX file")
+        with path.open("rb") as file:
+            is_packed = file.read(len(_XZ)) == _XZ
+        with lzma.open(path) if is_packed else path.open("rb") as file:
+            return _contents(file, path, what, ranks, is_packed)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    except EOFError:
+        raise DataError(
+            f"{path} is truncated: its xz data ends early, after {path.stat().st_size} bytes; "
+            "fetch it again"
+        ) from None
+    except lzma.LZMAError as error:
+        raise DataError(f"{path} is damaged: {error}; fetch it again") from None
+
+
+def _contents(
+    file: BinaryIO | lzma.LZMAFile, path: Path, what: str, ranks: tuple[int, ...], is_packed: bool
+) -> Idx:
+    shape, header = _header(file, path, what, ranks)
+    wanted = math.prod(shape)
+    if is_packed:
+        if 2 * wanted > memory_limit():
+            raise DataError(
+                f"{path} holds {gibibytes(wanted)} of {what}, of which two copies do not fit into "
+                f"{gibibytes(memory_limit())} of memory; unpack it (xz -d), so that it is mapped"
+            )
+        raw = bytearray(file.read(wanted + 1))
+        _check_size(path, len(raw), wanted, shape)
+        elements = torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0)
+        digest = hashlib.sha256(header + raw)
+    else:
+        _check_size(path, path.stat().st_size - len(header), wanted, shape)
+        digest = hashlib.sha256(header)
+        while part := file.read(_CHUNK):
+            digest.update(part)
+        size = len(header) + wanted
+        mapped = torch.from_file(str(path), shared=False, size=size, dtype=torch.uint8)
+        elements = mapped[len(header) :]
+    return Idx(elements.reshape(shape), digest.hexdigest())
+
+
+def _header(
+    file: BinaryIO | lzma.LZMAFile, path: Path, what: str, ranks: tuple[int, ...]
+) -> tuple[tuple[int, ...], bytes]:
+    """The shape, and the bytes that say so."""
+    magic = file.read(4)
+    expected = " or ".join(f"00 00 {_BYTES:02x} {rank:02x}" for rank in ranks)
+    if len(magic) < 4 or magic[:2] != b"\0\0":
+        hint = next((f"; unpack it with {t}" for m, t in _PACKED.items() if magic.startswith(m)), "")
+        raise DataError(
+            f"{path} is no IDX file of {what}: it begins with {magic.hex(' ') or 'nothing'}, "
+            f"expected {expected}{hint}"
+        )
+    kind, rank = magic[2:]
+    if kind != _BYTES:
+        raise DataError(
+            f"{path} has elements of IDX type 0x{kind:02x}; {what} are bytes (0x{_BYTES:02x})"
+        )
+    if rank not in ranks:
+        raise DataError(
+            f"{path} holds {rank} dimensions (it begins with {magic.hex(' ')}), {what} have "
+            f"{' or '.join(map(str, ranks))}; --data takes images first, then their labels"
+        )
+    sizes = file.read(4 * rank)
+    if len(sizes) < 4 * rank:
+        raise DataError(f"{path} is truncated: it ends in its header, after {4 + len(sizes)} bytes")
+    shape = struct.unpack(f">{rank}I", sizes)
+    if 0 in shape:
+        raise DataError(f"{path} holds no {what}: its header says {_times(shape)}")
+    return shape, magic + sizes
+
+
+def _check_size(path: Path, found: int, wanted: int, shape: tuple[int, ...]) -> None:
+    if found < wanted:
+        raise DataError(
+            f"{path} is truncated: its header says {_times(shape)} bytes, {found:,} of "
+            f"{wanted:,} are there; fetch it again"
+        )
+    if found > wanted:
+        raise DataError(
+            f"{path} is damaged: its header says {_times(shape)} bytes, and there are more"
+        )
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
