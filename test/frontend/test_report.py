@@ -55,6 +55,56 @@ def test_page_is_self_contained_and_complete(tmp_path):
     assert all(f.text in page.replace("&#x27;", "'") for f in findings)
 
 
+def made_up_images(name, accuracy, seed=0):
+    """A run on images."""
+    config = {"model": "vit", "encodings": [name], "layers": 4, "size": 24, "length": 128, "seed": seed}
+    by_size = dict(zip((24, 32, 48), accuracy))
+    run = RunResult(name, config, accuracy=by_size, size_losses={n: 3 - a for n, a in by_size.items()})
+    run.provenance = {**made_up_run(name, ()).provenance, "source": "letters", "images": "fedcba9876543210"}
+    del run.provenance["text"]
+    run.steps, run.step_ms = [(s, 2.0 - s / 100) for s in range(100)], 20.0
+    return run
+
+
+def test_runs_on_images_have_a_part_of_their_own(tmp_path):
+    path = tmp_path / "report.html"
+    on_images = [
+        made_up_images("grid", (0.9, 0.7, 0.25)),
+        made_up_images("grid", (0.8, 0.7, 0.35), seed=1),
+        made_up_images("other", (0.5, 0.7125, 0.1)),
+    ]
+    assert write_report(path, on_images) == []
+    page = path.read_text()
+    assert page.count("<svg") == 3 and "Nats per byte" not in page and "Orderings" not in page
+    for text in ("85.0% \u00b1 5.0%", "<td class=best>71.2%</td>", "24 x 24", "letters (SHA-256 fedcba987654)"):
+        assert text in page, text
+    assert "length = " not in page and "size = 24" in page
+    # Beside runs on text, and never in one table with them.
+    texts = [made_up_run(n, v) for n, v in LOSSES.items()]
+    assert write_report(path, [*on_images, *texts]) == write_report(path, texts)
+    write_report(path, [*on_images, *texts])
+    page = path.read_text()
+    assert page.count("<h2>Images</h2>") == 1 and page.count("<svg") == 7
+    parts = page.split("<h2>Images</h2>")
+    assert "rope" in parts[0] and "rope" not in parts[1] and "grid" not in parts[0]
+    with pytest.raises(ReportError, match="runs on text and on images cannot be compared"):
+        group([texts[0], on_images[0]])
+    on_images[1].provenance["images"] = "0"
+    with pytest.raises(ReportError, match="different images .* a report of each kind of images"):
+        write_report(path, on_images)
+
+
+def test_results_of_images_are_read_as_written(tmp_path):
+    run = made_up_images("grid", (0.9, 0.7, 0.25))
+    write_evaluation(tmp_path, run)
+    assert read_run(tmp_path).accuracy == run.accuracy
+    assert read_run(tmp_path).size_losses == run.size_losses
+    del run.provenance["images"]
+    write_evaluation(tmp_path, run)
+    with pytest.raises(ReportError, match="lacks 'images'"):
+        read_run(tmp_path)
+
+
 def test_orderings_decide():
     table = {n: dict(zip((1, 2, 4, 8), v)) for n, v in LOSSES.items()}
     table = {n: [losses] for n, losses in table.items()}

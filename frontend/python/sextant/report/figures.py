@@ -45,13 +45,7 @@ def extrapolation(groups: Sequence[Group], protocol: str, title: str) -> str:
     for index, group in enumerate(groups):
         multiples = sorted({m for run in group.runs for m in getattr(run, protocol)})
         ticks.update(multiples)
-        by_multiple = [group.losses(protocol, m) for m in multiples]
-        means = [sum(losses) / len(losses) for losses in by_multiple]
-        style = line(index)
-        ax.plot(multiples, means, marker=marker(index), label=group.name, **style)
-        if len(group.runs) > 1:
-            least, most = [min(x) for x in by_multiple], [max(x) for x in by_multiple]
-            ax.fill_between(multiples, least, most, color=style["color"], alpha=0.2, linewidth=0)
+        _band(ax, multiples, [group.losses(protocol, m) for m in multiples], group.name, index)
     ax.set_xscale("log", base=2)
     ax.set_xticks(sorted(ticks), [f"{m}x" for m in sorted(ticks)])
     ax.set_xlabel("length, in training lengths")
@@ -62,7 +56,33 @@ def extrapolation(groups: Sequence[Group], protocol: str, title: str) -> str:
     return _svg(figure)
 
 
-def training_curves(groups: Sequence[Group]) -> str:
+def accuracy_by_size(groups: Sequence[Group]) -> str:
+    """Top-1 accuracy over the size of images, as `extrapolation` has losses."""
+    figure, axes = _figure()
+    ax = axes[0][0]
+    ticks = sorted({n for group in groups for run in group.runs for n in run.accuracy})
+    for index, group in enumerate(groups):
+        sizes = sorted({n for run in group.runs for n in run.accuracy})
+        _band(ax, sizes, [group.losses("accuracy", n) for n in sizes], group.name, index)
+    ax.set_xticks(ticks, [str(n) for n in ticks])
+    ax.set_xlabel("size of images (pixels)")
+    ax.set_ylabel("top-1 accuracy")
+    ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    ax.grid(alpha=0.3)
+    _legend(figure, ax)
+    return _svg(figure)
+
+
+def _band(ax, places: Sequence[int], found: Sequence[list[float]], label: str, index: int) -> None:
+    """A curve of means; of several seeds from the least to the greatest as an area."""
+    style = line(index)
+    ax.plot(places, [sum(v) / len(v) for v in found], marker=marker(index), label=label, **style)
+    if any(len(values) > 1 for values in found):
+        least, most = [min(v) for v in found], [max(v) for v in found]
+        ax.fill_between(places, least, most, color=style["color"], alpha=0.2, linewidth=0)
+
+
+def training_curves(groups: Sequence[Group], unit: str = "nats per byte") -> str:
     """Training loss over steps, one line per run."""
     figure, axes = _figure()
     ax = axes[0][0]
@@ -73,7 +93,7 @@ def training_curves(groups: Sequence[Group]) -> str:
                 ax.plot(*zip(*_smooth(run.steps)), label=label, linewidth=1.2, **line(index))
                 label = "_"
     ax.set_xlabel("step")
-    ax.set_ylabel("training loss (nats per byte)")
+    ax.set_ylabel(f"training loss ({unit})")
     ax.grid(alpha=0.3)
     _legend(figure, ax)
     return _svg(figure)

@@ -38,7 +38,7 @@ def group(runs: Sequence[RunResult]) -> list[Group]:
     compared."""
     if not runs:
         raise ReportError("a report needs at least one run")
-    _check_texts(runs)
+    _check_data(runs)
     names = dict.fromkeys(run.name for run in runs)
     return [_group(name, [run for run in runs if run.name == name]) for name in names]
 
@@ -61,21 +61,27 @@ def _group(name: str, runs: Sequence[RunResult]) -> Group:
     return Group(name, tuple(ordered))
 
 
-def _check_texts(runs: Sequence[RunResult]) -> None:
+def _check_data(runs: Sequence[RunResult]) -> None:
     first = runs[0]
     for run in runs[1:]:
-        if _held_out(run) != _held_out(first):
+        if run.data != first.data:
             raise ReportError(
-                f"runs on different texts cannot be compared: {first.name} is of "
-                f"{_text(first)}, {run.name} of {_text(run)}; write a report of each text"
+                f"runs on text and on images cannot be compared: {first.name} is of "
+                f"{_source(first)}, {run.name} of {_source(run)}"
+            )
+        if _held_out(run) != _held_out(first):
+            what, each = ("texts", "text") if run.data == "text" else ("images", "kind of images")
+            raise ReportError(
+                f"runs on different {what} cannot be compared: {first.name} is of "
+                f"{_source(first)}, {run.name} of {_source(run)}; write a report of each {each}"
             )
 
 
 def _held_out(run: RunResult) -> tuple[str, int]:
-    """What tells the texts of runs apart: the digest, and how much is held out."""
-    return run.provenance["text"], run.config.get("validation", 0)
+    """What tells the data of runs apart: the digest, and how much is held out."""
+    return run.provenance[run.data], run.config.get("validation", 0)
 
 
-def _text(run: RunResult) -> str:
+def _source(run: RunResult) -> str:
     held_out = f" ({size} bytes held out)" if (size := _held_out(run)[1]) else ""
     return run.provenance["source"] + held_out

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-import datetime
 import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..revision import revision
 from . import figures
 from .document import cell, document, picture, table, write_page
 from .groups import Group, group
+from .image_page import image_parts
 from .orderings import Finding, check_orderings, check_step_times
-from .results import RunResult
+from .origin import origin, spread_text
+from .results import ReportError, RunResult
 
 
 def write_report(path: str | Path, runs: Sequence[RunResult]) -> list[Finding]:
     """Writes the report of some runs and gives its findings. Runs of the same encodings
-    differ in their seeds, and count as one line each with a spread.
+    differ in their seeds, and count as one line each with a spread. Runs on text and runs
+    on images have parts of their own.
 
     Raises `ReportError` for runs that cannot be compared, or when the file cannot be
     written.
     """
-    groups = group(runs)
+    if not runs:
+        raise ReportError("a report needs at least one run")
+    parts = ["<h1>Positional encodings, trained and extrapolated</h1>"]
+    findings: list[Finding] = []
+    on_text, on_images = ([r for r in runs if r.data == kind] for kind in ("text", "images"))
+    if on_text:
+        groups = group(on_text)
+        findings = _findings(groups)
+        parts += text_parts(groups, findings)
+    if on_images:
+        parts += image_parts(group(on_images))
+    sources = dict.fromkeys(run.provenance["source"] for run in runs)
+    write_page(path, document(f"Sextant: report on {', '.join(sources)}", parts))
+    return findings
+
+
+def _findings(groups: Sequence[Group]) -> list[Finding]:
     findings = check_orderings(
         {g.name: [run.all_tokens for run in g.runs] for g in groups},
         {g.name: [run.last_tokens for run in g.runs] for g in groups},
@@ -30,20 +47,17 @@ def write_report(path: str | Path, runs: Sequence[RunResult]) -> list[Finding]:
     times = check_step_times({g.name: g.step_ms for g in groups})
     if times:
         findings.append(times)
-    write_page(path, render(groups, findings))
     return findings
 
 
-def render(groups: Sequence[Group], findings: Sequence[Finding]) -> str:
-    """The page as text."""
+def text_parts(groups: Sequence[Group], findings: Sequence[Finding]) -> list[str]:
+    """What the page says of runs on text."""
     last = groups[0].runs[0].last
-    source = groups[0].runs[0].provenance["source"]
     parts = [
-        "<h1>Positional encodings, trained and extrapolated</h1>",
-        _origin(groups),
+        origin(groups),
         "<h2>Loss</h2>",
         "<p>Nats per byte on held-out text, at multiples of the training length"
-        f"{_spread_text(groups)}.</p>",
+        f"{spread_text(groups)}.</p>",
         "<h3>All tokens of non-overlapping blocks</h3>",
         _loss_table(groups, "all_tokens"),
         f"<h3>Last {last} tokens of each block</h3>",
@@ -69,80 +83,7 @@ def render(groups: Sequence[Group], findings: Sequence[Finding]) -> str:
     for g in shown:
         drawn = picture(figures.biases(g.runs[0]), f"{g.name}: bias over distance", wide=True)
         parts.append(f"<h3>{html.escape(g.name)}</h3>{drawn}")
-    parts += _adaptive(groups)
-    return document(f"Sextant: report on {source}", parts)
-
-
-def _spread_text(groups: Sequence[Group]) -> str:
-    if all(len(g.runs) == 1 for g in groups):
-        return ""
-    return "; of several seeds the mean, \u00b1 the farthest from it"
-
-
-def _origin(groups: Sequence[Group]) -> str:
-    """What was trained, on what, when, by which Sextant, with which settings."""
-    runs = [run for g in groups for run in g.runs]
-    first = runs[0].provenance
-    seeds = sorted({seed for g in groups for seed in g.seeds})
-    fewest = min(len(g.runs) for g in groups)
-    dates = sorted(run.provenance["saved"][:10] for run in runs)
-    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    now = datetime.datetime.now(datetime.timezone.utc)
-    rows = [
-        ("text", f"{first['source']} (SHA-256 {first['text'][:12]})"),
-        ("trained", f"{when}, by Sextant {_listed(r.provenance['revision'] for r in runs)}"),
-        ("seeds", _listed(map(str, seeds)) + _seed_warning(fewest)),
-        ("parameters", _listed(f"{n:,}" for n in sorted({run.parameters for run in runs}))),
-        ("settings", _settings(runs)),
-        ("written", f"{now:%Y-%m-%d %H:%M} UTC, by Sextant {revision()}"),
-    ]
-    if different := _different(groups):
-        rows.insert(5, ("settings that differ", different))
-    rows += [("extended", text) for text in map(_extension, runs) if text]
-    rows += [("note", f"{run.name}: {note}") for run in runs for note in run.notes]
-    cells = "".join(f"<tr><th>{n}</th><td>{html.escape(text)}</td></tr>" for n, text in rows)
-    return f"<div class=scroll><table class='words small'>{cells}</table></div>"
-
-
-def _seed_warning(fewest: int) -> str:
-    if fewest > 1:
-        return ""
-    return ": one seed does not show how far another would be from it"
-
-
-def _listed(texts) -> str:
-    return ", ".join(dict.fromkeys(texts))
-
-
-def _extension(run: RunResult) -> str:
-    """Rates follow the number of steps that was asked for at the time."""
-    parts = [f"after step {step}, from {steps} steps" for step, steps in run.provenance["extended"]]
-    return f"{run.name}: {'; '.join(parts)} on" if parts else ""
-
-
-# Apart from these, settings are of interest.
-_NAMED = ("encodings", "seed", "data")
-
-
-def _settings(runs: Sequence[RunResult]) -> str:
-    """The settings that all runs share."""
-    return ", ".join(
-        f"{key} = {value}"
-        for key, value in runs[0].config.items()
-        if key not in _NAMED and all(r.config.get(key) == value for r in runs)
-    )
-
-
-def _different(groups: Sequence[Group]) -> str:
-    """The settings that runs do not share, by run."""
-    configs = {g.name: g.runs[0].config for g in groups}
-    keys = dict.fromkeys(k for config in configs.values() for k in config if k not in _NAMED)
-    parts = []
-    for key in keys:
-        values = {name: config.get(key) for name, config in configs.items()}
-        if len(set(map(str, values.values()))) > 1:
-            parts.append(f"{key}: " + ", ".join(f"{n} {v}" for n, v in values.items()))
-    return "; ".join(parts)
+    return parts + _adaptive(groups)
 
 
 def _adaptive(groups: Sequence[Group]) -> list[str]:

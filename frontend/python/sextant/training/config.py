@@ -23,6 +23,8 @@ _OF_IMAGES = (
     "size", "channels", "classes", "patch", "head", "class_position", "positions", "flip", "crop",
     "label_smoothing", "mixup",
 )  # fmt: skip
+# Settings that a kind of model does not have.
+FOREIGN = {GPT: _OF_IMAGES, VIT: _OF_TEXT}
 
 
 @dataclass
@@ -168,7 +170,7 @@ class TrainConfig:
 
     def _check_kind(self) -> None:
         """Settings of the other kind of model are refused, and those of images checked."""
-        other, what = (_OF_IMAGES, "images") if self.model == GPT else (_OF_TEXT, "text")
+        other, what = FOREIGN[self.model], "images" if self.model == GPT else "text"
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in other and value != field.default:
