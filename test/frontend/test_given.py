@@ -1,5 +1,6 @@
 """Tensors that encodings are given, made of a text's tokens in training and evaluation."""
 
+import json
 import re
 
 import pytest
@@ -180,3 +181,13 @@ def test_the_command_line_takes_settings(tmp_path, capsys):
     assert main(["train", run, *flags.split(), "--steps", "2", "--batch", "2", "--quiet"]) == 0
     assert main(["eval", run, "--multiples", "1", "--quiet"]) == 0
     assert "prefix: nats per byte" in capsys.readouterr().out
+    plain = stored_losses(tmp_path / "run")
+    assert main(["eval", run, "--multiples", "1", "--quiet", "--given", "prefix.length=12"]) == 0
+    assert "evaluated with given prefix.length=12, trained with 4" in capsys.readouterr().err
+    assert stored_losses(tmp_path / "run") != plain
+    assert main(["eval", run, "--multiples", "1", "--quiet", "--given", "prefix.size=12"]) == 1
+    assert 'has no setting "size"' in capsys.readouterr().err
+
+
+def stored_losses(folder):
+    return json.loads((folder / "evaluation.json").read_text())["all_tokens"]

@@ -20,9 +20,10 @@ from sextant.training import loop
 from sextant.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from sextant.training.config import TrainConfig
 from sextant.training.data import batch_at, load_text
+from sextant.training.evaluate import mean_losses
 from sextant.training.lock import FolderLock
 from sextant.training.model import Model
-from sextant.training.state import read_state
+from sextant.training.state import open_run, read_state
 
 pytest.importorskip("sextant._compiler")
 
@@ -174,6 +175,28 @@ def test_validation_is_stored_as_asked(trained, tmp_path, capsys):
         assert bytes(read_state(run).held_out().validation.tolist()) == held_out
         assert main(["eval", run, *EVAL]) == 0
         assert "note" not in capsys.readouterr().err
+
+
+def test_lengths_need_not_be_multiples(root, capsys):
+    """Beside multiples, or alone; on the text of some blocks of the longest."""
+    run = str(root / "run")
+    flags = ["--quiet", "--last", "4"]
+    assert main(["eval", run, *flags, "--lengths", "10", "24", "--multiples", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "0.625x (10) " in out and "1.5x (24) " in out and "  1x " not in out.split("\n")[0]
+    found = losses_of(root / "run")
+    assert list(found) == ["1", "0.625", "1.5"]
+    with open_run(run) as (model, opened):
+        held_out = opened.held_out().validation
+        assert mean_losses(model, held_out, 24, 4)[0] == found["1.5"]
+        few = mean_losses(model, held_out[: 24 * 3 + 1], 10, 4)[0]
+    assert main(["eval", run, *flags, "--lengths", "10", "24", "--blocks", "3"]) == 0
+    assert losses_of(root / "run")["0.625"] == few
+    report = root / "report.html"
+    assert main(["report", run, "-o", str(report)]) == 0
+    assert "<th>0.625x</th>" in report.read_text()
+    assert main(["eval", run, *flags, "--lengths", "1000"]) == 1
+    assert "225 bytes; a block of 1000 tokens needs 1001: train with" in capsys.readouterr().err
 
 
 # Going on ----------------------------------------------------------------------------

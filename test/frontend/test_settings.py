@@ -67,7 +67,7 @@ def test_a_run_is_evaluated_with_other_values(run, capsys):
             assert not torch.equal(model.params[name], tensor)
         else:
             model.params[name].copy_(tensor)
-    wanted = evaluate(model, saved.held_out(), multiples=[1, 4], last=4, progress=False)
+    wanted = evaluate(model, saved.held_out(), lengths=[16, 64], last=4, progress=False)
     for label, losses in zip(("all_tokens", "last_tokens"), wanted):
         assert other[label] == {str(m): loss for m, loss in losses.items()}
         assert other[label] != plain[label]

@@ -24,7 +24,22 @@ def add(commands) -> None:
         type=int,
         default=[],
         metavar="N",
-        help="lengths of text, in training lengths (default 1 2 4 8)",
+        help="lengths of text, in training lengths (default 1 2 4 8, unless --lengths names some)",
+    )
+    parser.add_argument(
+        "--lengths",
+        nargs="+",
+        type=int,
+        default=[],
+        metavar="N",
+        help="lengths of text in tokens, any; beside --multiples if both are given",
+    )
+    parser.add_argument(
+        "--blocks",
+        type=int,
+        default=0,
+        metavar="N",
+        help="take the held-out text of at most N blocks of the longest length (default: all)",
     )
     parser.add_argument(
         "--last", type=int, help="tokens that the second protocol counts (default 64)"
@@ -49,6 +64,14 @@ def add(commands) -> None:
         "rope.base=500000.0, or dape.fire.threshold=16 of a host; may be given several times",
     )
     parser.add_argument(
+        "--given",
+        action="append",
+        default=[],
+        metavar="ENCODING.SETTING=VALUE",
+        help="another setting than in the training of what makes tensors of the text, such as "
+        "prefix.length=16; may be given several times",
+    )
+    parser.add_argument(
         "--tables",
         metavar="FILE",
         help="take what encodings make of positions from a file of sextant tables",
@@ -60,16 +83,21 @@ def add(commands) -> None:
 def _eval(options) -> None:
     from ..training.runs import evaluate_run
 
-    if min([1, *options.multiples]) < 1 or (options.last is not None and options.last < 1):
-        raise ValueError("multiples and --last are at least 1")
+    if min([1, *options.multiples, *options.lengths]) < 1:
+        raise ValueError("multiples and lengths are at least 1")
+    if options.blocks < 0 or (options.last is not None and options.last < 1):
+        raise ValueError("--last is at least 1, and --blocks is not negative")
     for folder in options.folders:
         result = evaluate_run(
             folder,
             multiples=options.multiples,
+            lengths=options.lengths,
+            most_blocks=options.blocks,
             last=options.last or 0,
             sizes=options.sizes,
             target=options.target,
             settings=options.settings,
+            given=options.given,
             tables=options.tables,
             progress=not options.quiet,
         )
@@ -80,10 +108,19 @@ def _eval(options) -> None:
             for size, share in result.accuracy.items():
                 print(f"  {size} x {size}: {share:.1%} ({result.size_losses[size]:.3f})")
             continue
-        print(f"{result.name}: nats per byte")
+        trained = result.config["length"]
+        print(f"{result.name}: nats per byte, at lengths in units of {trained} tokens")
         for label, losses in (
             ("all tokens", result.all_tokens),
             (f"last {result.last} tokens", result.last_tokens),
         ):
-            numbers = "  ".join(f"{m}x {loss:.3f}" for m, loss in losses.items())
+            numbers = "  ".join(f"{_named(m, trained)} {loss:.3f}" for m, loss in losses.items())
             print(f"  {label}: {numbers}")
+
+
+def _named(multiple: float, trained: int) -> str:
+    """The length in training lengths, and in tokens where it is no multiple."""
+    from ..report.results import multiple_name
+
+    tokens = "" if isinstance(multiple, int) else f" ({round(multiple * trained)})"
+    return multiple_name(multiple) + tokens

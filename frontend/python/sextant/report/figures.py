@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..curves import in_buckets, line, marker, show_in_buckets
 from .groups import Group
-from .results import RunResult
+from .results import RunResult, multiple_name
 
 
 def _figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.6, 3.8)):
@@ -47,7 +47,7 @@ def extrapolation(groups: Sequence[Group], protocol: str, title: str) -> str:
         ticks.update(multiples)
         _band(ax, multiples, [group.losses(protocol, m) for m in multiples], group.name, index)
     ax.set_xscale("log", base=2)
-    ax.set_xticks(sorted(ticks), [f"{m}x" for m in sorted(ticks)])
+    ax.set_xticks(sorted(ticks), list(map(multiple_name, sorted(ticks))))
     ax.set_xlabel("length, in training lengths")
     ax.set_ylabel("loss (nats per byte)")
     ax.set_title(title)

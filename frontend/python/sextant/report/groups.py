@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .results import ReportError, RunResult
+from .results import Multiple, ReportError, RunResult
 
 # What may differ between the runs of a group.
 _FREE = {"seed", "data", "target"}
@@ -23,7 +23,7 @@ class Group:
     def seeds(self) -> list[int]:
         return [run.config["seed"] for run in self.runs]
 
-    def losses(self, protocol: str, multiple: int) -> list[float]:
+    def losses(self, protocol: str, multiple: Multiple) -> list[float]:
         """By seed; without the runs that were not evaluated there."""
         found = (getattr(run, protocol).get(multiple) for run in self.runs)
         return [loss for loss in found if loss is not None]

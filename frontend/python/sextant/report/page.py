@@ -12,7 +12,7 @@ from .groups import Group, group
 from .image_page import image_parts
 from .orderings import Finding, check_orderings, check_step_times
 from .origin import origin, spread_text
-from .results import ReportError, RunResult
+from .results import ReportError, RunResult, multiple_name
 
 
 def write_report(path: str | Path, runs: Sequence[RunResult]) -> list[Finding]:
@@ -111,7 +111,7 @@ def _adaptive(groups: Sequence[Group]) -> list[str]:
 def _loss_table(groups: Sequence[Group], protocol: str) -> str:
     multiples = sorted({m for g in groups for run in g.runs for m in getattr(run, protocol)})
     several = any(len(g.runs) > 1 for g in groups)
-    head = [*(["seeds"] if several else []), *(f"{m}x" for m in multiples)]
+    head = [*(["seeds"] if several else []), *map(multiple_name, multiples)]
     best = {m: min(_mean(g.losses(protocol, m)) for g in groups) for m in multiples}
     rows = []
     for g in groups:

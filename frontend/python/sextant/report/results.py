@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from ..errors import RunError
 from ..files import replace_file
@@ -18,6 +19,20 @@ LOG = "log.jsonl"
 CHECKPOINT = "checkpoint.safetensors"
 # What a run's provenance names.
 _ORIGIN = ("source", "saved", "revision", "extended")
+
+
+# A length in training lengths: an int where it is whole, else a float. Mappings of one serve
+# where those of the other are expected, which no type of both allows.
+Multiple: TypeAlias = Any
+
+
+def multiple_of(length: int, trained: int) -> Multiple:
+    return length / trained if length % trained else length // trained
+
+
+def multiple_name(multiple: Multiple) -> str:
+    """For a person: 2x, 2.34x."""
+    return f"{multiple}x" if isinstance(multiple, int) else f"{multiple:.3g}x"
 
 
 class ReportError(RunError):
@@ -43,8 +58,8 @@ class RunResult:
 
     name: str
     config: dict
-    all_tokens: dict[int, float] = field(default_factory=dict)
-    last_tokens: dict[int, float] = field(default_factory=dict)
+    all_tokens: dict[Multiple, float] = field(default_factory=dict)
+    last_tokens: dict[Multiple, float] = field(default_factory=dict)
     last: int = 64
     accuracy: dict[int, float] = field(default_factory=dict)
     size_losses: dict[int, float] = field(default_factory=dict)
@@ -104,8 +119,8 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
         result = RunResult(
             name=stored["name"],
             config=stored["config"],
-            all_tokens={int(k): v for k, v in stored["all_tokens"].items()},
-            last_tokens={int(k): v for k, v in stored["last_tokens"].items()},
+            all_tokens=_by_multiple(stored["all_tokens"]),
+            last_tokens=_by_multiple(stored["last_tokens"]),
             last=stored["last"],
             # Evaluations of texts may be older than these.
             accuracy={int(k): v for k, v in stored.get("accuracy", {}).items()},
@@ -125,6 +140,10 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
             raise ReportError(f"{path} lacks {name!r}")
     result.steps, result.step_ms = _read_log(folder / LOG)
     return result
+
+
+def _by_multiple(stored: dict[str, float]) -> dict[Multiple, float]:
+    return {float(k) if "." in k else int(k): loss for k, loss in stored.items()}
 
 
 def _read_log(path: Path) -> tuple[list[tuple[int, float]], float]:

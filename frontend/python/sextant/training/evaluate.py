@@ -1,4 +1,4 @@
-"""Evaluation at multiples of the training length, in two protocols.
+"""Evaluation at multiples of the training length and other lengths, in two protocols.
 
 *All tokens*: the mean loss over non-overlapping blocks of the held-out text.
 *Last tokens*: the mean over the last k tokens of each block, which see a long
@@ -14,7 +14,8 @@ import torch
 from tqdm import tqdm
 
 from ..errors import RunError
-from .data import Text, blocks
+from ..report.results import Multiple, multiple_of
+from .data import DataError, Text, blocks
 from .model import Model
 
 MULTIPLES = (1, 2, 4, 8)
@@ -61,24 +62,34 @@ def evaluate(
     model: Model,
     text: Text,
     *,
-    multiples: Sequence[int] = MULTIPLES,
+    lengths: Sequence[int],
     last: int = LAST,
+    most_blocks: int = 0,
     progress: bool = True,
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Losses of all tokens and of the last tokens, by multiple of the training
-    length. Multiples for which the text is too short are an error, and so is a loss
-    that is not finite."""
+) -> tuple[dict[Multiple, float], dict[Multiple, float]]:
+    """Losses of all tokens and of the last tokens at ``lengths`` in tokens, by multiple of
+    the training length; on the text of at most ``most_blocks`` blocks of the longest, 0
+    for all. Lengths for which the text is too short are an error, and so is a loss that
+    is not finite."""
     config = model.config
     all_tokens, last_tokens = {}, {}
-    lengths = {multiple: multiple * config.length for multiple in multiples}
-    total = sum((len(text.validation) - 1) // n * n for n in lengths.values())
+    held_out = text.validation
+    if len(held_out) <= max(lengths):
+        raise DataError(
+            f"the validation text has {len(held_out)} bytes; a block of {max(lengths)} tokens "
+            f"needs {max(lengths) + 1}: train with --validation {max(lengths) + 1}, or more"
+        )
+    if most_blocks:
+        held_out = held_out[: most_blocks * max(lengths) + 1]
+    total = sum((len(held_out) - 1) // n * n for n in lengths)
     name = f"{config.name}: evaluate"
     with tqdm(total=total, desc=name, unit="byte", disable=not progress, leave=False) as bar:
-        for multiple, length in lengths.items():
-            means = mean_losses(model, text.validation, length, min(last, length), bar.update)
+        for length in dict.fromkeys(lengths):
+            means = mean_losses(model, held_out, length, min(last, length), bar.update)
+            multiple = multiple_of(length, config.length)
             if not all(map(math.isfinite, means)):
                 raise EvaluationError(
-                    f"{config.name}: the loss at {multiple}x the training length is {means[0]}: "
+                    f"{config.name}: the loss at {length} tokens is {means[0]}: "
                     "the model's numbers are too large; a lower learning rate may help"
                 )
             all_tokens[multiple], last_tokens[multiple] = means

@@ -20,7 +20,6 @@ from ..report.results import EVALUATION, RunResult, write_evaluation
 from ..uses import parse_uses
 from .adaptive import adaptive_biases
 from .config import GPT, VIT
-from .data import DataError
 from .evaluate import LAST, MULTIPLES, EvaluationError, evaluate
 from .given import hides_given
 from .image_evaluation import evaluate_images
@@ -35,18 +34,23 @@ def evaluate_run(
     folder: str | Path,
     *,
     multiples: Sequence[int] = (),
+    lengths: Sequence[int] = (),
     last: int = 0,
+    most_blocks: int = 0,
     sizes: Sequence[int] = (),
     target: str | None = None,
     settings: Sequence[str] = (),
+    given: Sequence[str] = (),
     tables: str | Path | None = None,
     progress: bool = True,
     file: str = EVALUATION,
 ) -> RunResult:
     """Evaluates the checkpoint of ``folder`` and writes the result into ``file`` of it, with
     other values of encodings' options if ``settings`` name some, as ``expe.scaled=0.5`` does.
-    Of texts ``multiples`` of the training length (default `MULTIPLES`), and the ``last``
-    tokens (default `LAST`); ``tables``: a file of `write_tables`, whose rows are taken
+    Of texts ``multiples`` of the training length, and ``lengths`` in tokens (without either
+    `MULTIPLES`), and the ``last`` tokens (default `LAST`), on the text of at most
+    ``most_blocks`` blocks of the longest (0: all of it); ``given``: other settings of what
+    makes tensors of the text; ``tables``: a file of `write_tables`, whose rows are taken
     instead of made. Of images ``sizes`` (default `default_sizes`).
     The result has the encodings as they were evaluated; its notes say what is not as
     it was in the training."""
@@ -56,8 +60,9 @@ def evaluate_run(
             f"{tables} holds tables of the run as it was trained, not with "
             f"{', '.join(settings)}: take one of --tables and --set"
         )
-    with open_run(folder, target, settings) as (model, run):
-        _check_asked(run, {"multiples": multiples, "last": last, "tables": tables, "sizes": sizes})
+    with open_run(folder, target, settings, given) as (model, run):
+        asked = {"multiples": multiples, "lengths": lengths, "last": last, "blocks": most_blocks}
+        _check_asked(run, asked | {"tables": tables, "sizes": sizes})
         if isinstance(model, ImageModel):
             found = evaluate_images(model, run.held_out(), sizes, progress=progress)
             measured: dict[str, Any] = {
@@ -65,8 +70,10 @@ def evaluate_run(
                 "size_losses": found.losses,
             }
         else:
+            multiples = multiples or (() if lengths else MULTIPLES)
+            wanted = [*(m * model.config.length for m in multiples), *lengths]
             measured = _text_measures(
-                model, run, multiples or MULTIPLES, last or LAST, tables, progress
+                model, run, wanted, last or LAST, most_blocks, tables, progress
             )
         result = RunResult(
             name=model.config.name,
@@ -81,7 +88,7 @@ def evaluate_run(
 
 
 # What an evaluation can be asked, by kind of model.
-_ASKED = {GPT: ("multiples", "last", "tables"), VIT: ("sizes",)}
+_ASKED = {GPT: ("multiples", "lengths", "last", "blocks", "tables"), VIT: ("sizes",)}
 
 
 def _check_asked(run: Run, asked: Mapping[str, Any]) -> None:
@@ -98,23 +105,18 @@ def _check_asked(run: Run, asked: Mapping[str, Any]) -> None:
 def _text_measures(
     model: Model,
     run: Run,
-    multiples: Sequence[int],
+    lengths: Sequence[int],
     last: int,
+    most_blocks: int,
     tables: str | Path | None,
     progress: bool,
 ) -> dict[str, Any]:
     """What a `RunResult` says of a model of texts."""
-    config, text = model.config, run.held_out()
-    longest = max(multiples) * config.length
-    if len(text.validation) < longest + 1:
-        raise DataError(
-            f"the validation text has {len(text.validation)} bytes; {max(multiples)} x "
-            f"{config.length} tokens need {longest + 1}"
-        )
+    text = run.held_out()
     if tables is not None:
-        model.take_tables(read_tables(tables, run, longest).rows)
+        model.take_tables(read_tables(tables, run, max(lengths)).rows)
     all_tokens, last_tokens = evaluate(
-        model, text, multiples=multiples, last=last, progress=progress
+        model, text, lengths=lengths, last=last, most_blocks=most_blocks, progress=progress
     )
     return {
         "all_tokens": all_tokens,

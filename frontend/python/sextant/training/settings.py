@@ -27,6 +27,15 @@ class Settings:
     instances: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
+    def with_given(self, texts: Sequence[str], trained: Sequence[str]) -> Settings:
+        """With notes on other settings of what makes tensors of the text."""
+        before = {_name(s): spell_option(s.value) for s in map(parse_setting, trained)}
+        notes = [
+            f"evaluated with given {s}, trained with {before.get(_name(s), 'the default')}"
+            for s in map(parse_setting, texts)
+        ]
+        return replace(self, notes=(*self.notes, *notes))
+
     def concern(self, parameter: str) -> bool:
         """Whether a model's parameter belongs to an encoding that is set."""
         parts = parameter.split(".")
@@ -71,6 +80,10 @@ def _changed(use: Use, setting: Setting, inner: Sequence[str]) -> tuple[Use, Opt
         )
     before = use.options.get(setting.option, options[setting.option].default)
     return replace(use, options={**use.options, setting.option: setting.value}), before
+
+
+def _name(setting: Setting) -> tuple[str, ...]:
+    return (*setting.instances, setting.option)
 
 
 def _known(name: str, known: Iterable[str]) -> str:

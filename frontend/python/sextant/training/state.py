@@ -234,16 +234,23 @@ def read_state(path: str | Path) -> Run:
 
 @contextlib.contextmanager
 def open_run(
-    path: str | Path, target: str | None = None, settings: Sequence[str] = ()
+    path: str | Path,
+    target: str | None = None,
+    settings: Sequence[str] = (),
+    given: Sequence[str] = (),
 ) -> Iterator[tuple[Any, Run]]:
-    """A run and its model (`Model` of a GPT), with other values of encodings' options if ``settings`` say
-    so. Inside, names of encodings mean what they meant in the training."""
+    """A run and its model (`Model` of a GPT), with other values of encodings' options if
+    ``settings`` say so, and of what makes the tensors that they are given if ``given`` does.
+    Inside, names of encodings mean what they meant in the training."""
     run = read_state(path)
     config = replace(run.config, target=target) if target else run.config
     with run.definitions.used():
         if settings:
             run.settings = with_settings(config.encodings, settings, run.path.parent)
             config = replace(config, encodings=run.settings.encodings)
+        if given:
+            run.settings = run.settings.with_given(given, config.given)
+            config = replace(config, given=(*config.given, *given))
         model = run.kind.model(config)
         # Of the encodings' definitions, not of the run's choice of what it trains.
         made = {p.name for p in definitions.signature(uses_of(config)).params if not p.trained}
