@@ -46,6 +46,8 @@ struct Kernel {
   /// FLOP where they depend on what tensors hold, which this one reads: only
   /// for memory of the host. Null where the launch says.
   int64_t (*flops)(const int64_t *arguments);
+  /// Where code can fail: what went wrong in it since this was asked last.
+  Status (*takeFailure)() = nullptr;
 };
 
 /// What a device keeps during one run of a function, such as scratch memory or

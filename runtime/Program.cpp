@@ -8,6 +8,7 @@
 #include "runtime/Program.h"
 #include "runtime/CpuFeatures.h"
 #include "runtime/LaunchHash.h"
+#include "runtime/emulator/Warp.h"
 
 using namespace sextant::runtime;
 
@@ -42,6 +43,7 @@ Status Program::loadObjects() {
 Status Program::loadKernels() {
   for (const KernelName &kernel : artifact.kernels) {
     const SharedObject &object = objects[kernel.object];
+    bool isEmulated = emulator::bind(object);
     void *addresses[3];
     const char *suffixes[3] = {"", "_items", "_scratch"};
     for (int i = 0; i < 3; ++i) {
@@ -55,7 +57,8 @@ Status Program::loadKernels() {
          reinterpret_cast<decltype(Kernel::items)>(addresses[1]),
          reinterpret_cast<decltype(Kernel::scratch)>(addresses[2]),
          reinterpret_cast<decltype(Kernel::flops)>(
-             object.findIfAny(kernel.name + "_flops"))});
+             object.findIfAny(kernel.name + "_flops")),
+         isEmulated ? emulator::takeFailure : nullptr});
   }
   return {};
 }

@@ -55,6 +55,7 @@ ROOMS = {
                      "CPU/Forward", "CPU/Backward"},
     "CPU": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows",
             "CPU/Forward", "CPU/Backward", "CPU/AllHeads"},
+    "CUDA": {"Plan", "Emit"},
     "Artifact": set(),
     "Host": {"Artifact"},
     "Driver": {"Payload", "Plan", "Emit", "Tables", "Reference", "Artifact", "Host"},
@@ -136,7 +137,7 @@ def check_rooms(path, text):
         if match and match[1].startswith("codegen/"):
             other = room_of(pathlib.PurePath(match[1]))
             if (other not in ROOMS[room] | {room}
-                    and not (path == TABLE_OF_TARGETS and other and other.startswith("CPU"))):
+                    and not (path == TABLE_OF_TARGETS and other and other.startswith(("CPU", "CUDA")))):
                 yield number, f"codegen/{room} includes {match[1]}"
         elif match and room in VECTORLESS and VECTOR_HEADER.match(match[1]):
             yield number, f"codegen/{room} knows no vectors, but includes {match[1]}"
@@ -158,7 +159,7 @@ def check_libraries(root):
         for link in links:
             other = room_of(libraries[link][0]) if link in libraries else None
             if other and other not in known and not (
-                    room == TABLE_LIBRARY and other.startswith("CPU")):
+                    room == TABLE_LIBRARY and other.startswith(("CPU", "CUDA"))):
                 yield f"{path}:{number}: {library} links {link}"
 
 

@@ -4,6 +4,8 @@
 #include "codegen/CPU/CPULowerings.h"
 #include "codegen/CPU/MachineCode/ObjectCode.h"
 #include "codegen/CPU/MachineCode/X86Instructions.h"
+#include "codegen/CUDA/EmulatedWarps.h"
+#include "codegen/CUDA/LaneExchange.h"
 #include "codegen/Payload/EmittableOps.h"
 #include "codegen/Reference/ReferenceLowerings.h"
 #include "runtime/CpuFeatures.h"
@@ -68,10 +70,31 @@ static Target getAvx512Bf16() {
   return target;
 }
 
+static llvm::Expected<std::string> compileEmulated(mlir::ModuleOp kernels,
+                                                   const Processor &processor,
+                                                   CodeForm form) {
+  return compileKernels(kernels, processor, form, emulateWarps);
+}
+
+/// Warps of a GPU, run by the processor: for tests, not for speed.
+static Target getEmulatedWarps() {
+  Target target = getX86("cuda-emulated:sm_80", Unit::MultiplyAdd256);
+  target.vector.width = warpLanes;
+  target.vector.registers = 16;
+  target.vector.flushingCall = emitWarpCall;
+  target.processor = {"x86-64-v3", "", {"avx2", "fma"}};
+  target.processor.compilesQuickly = true;
+  target.compile = compileEmulated;
+  target.isEmulated = true;
+  target.f32Unit = target.bf16Unit = std::nullopt;
+  return target;
+}
+
 /// A deque, since names of its entries are handed out.
 static std::deque<Target> &getTable() {
   static std::deque<Target> table = {getReference(), getAvx512Bf16(),
-                                     getAvx512(), getAvx2()};
+                                     getAvx512(), getAvx2(),
+                                     getEmulatedWarps()};
   return table;
 }
 
@@ -100,7 +123,7 @@ llvm::Error sextant::codegen::registerTarget(Target target) {
 llvm::SmallVector<llvm::StringRef> sextant::codegen::getHostTargets() {
   llvm::SmallVector<llvm::StringRef> names;
   for (const Target &target : getTable())
-    if (runsOnHost(target))
+    if (!target.isEmulated && runsOnHost(target))
       names.push_back(target.name);
   return names;
 }

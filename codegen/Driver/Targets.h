@@ -48,6 +48,8 @@ struct Target {
   /// What `compile` makes objects of (Artifact.fbs), and for which machines.
   artifact::ObjectKind objectKind = artifact::ObjectKind::SharedObject;
   llvm::StringRef architecture = runtime::x86Architecture;
+  /// Whether the machine runs code of another one by its instructions.
+  bool isEmulated = false;
   /// What it multiplies rows with; none: `cpu` never means this target.
   std::optional<Unit> f32Unit, bf16Unit;
 

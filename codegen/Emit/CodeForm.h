@@ -22,6 +22,8 @@ struct Processor {
   std::string features; ///< feature string, on top of the family's
   /// Features that a device must have: checked before code is loaded.
   llvm::SmallVector<llvm::StringRef> required;
+  /// Whether a short time to compile counts more than the speed of the code.
+  bool compilesQuickly = false;
 };
 
 /// Compiles the functions of a module of kernels, which is lowered in place.

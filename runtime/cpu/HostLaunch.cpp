@@ -131,10 +131,14 @@ sextant::runtime::launchOnHost(void *session, const Kernel &kernel,
     scratch.poison();
   if (workers == 1) {
     run(arguments.data(), 0, items, scratch.get(0));
-    return items;
+  } else {
+    LaunchContext context{run, arguments.data(), scratch,
+                          Items(items, workers)};
+    if (Status status = threads.run(workers, runWorker, &context); !status)
+      return status.error();
   }
-  LaunchContext context{run, arguments.data(), scratch, Items(items, workers)};
-  if (Status status = threads.run(workers, runWorker, &context); !status)
-    return status.error();
+  if (kernel.takeFailure)
+    if (Status status = kernel.takeFailure(); !status)
+      return status.error();
   return items;
 }

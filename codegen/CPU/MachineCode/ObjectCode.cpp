@@ -102,7 +102,9 @@ createMachine(const Processor &processor) {
     return llvm::createStringError(message);
   return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
       triple, processor.name, processor.features, llvm::TargetOptions(),
-      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      llvm::Reloc::PIC_, std::nullopt,
+      processor.compilesQuickly ? llvm::CodeGenOptLevel::None
+                                : llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// Kernels are vectorised, unrolled and blocked by hand: what is left to do is
@@ -154,6 +156,13 @@ static llvm::Expected<std::string> emitFile(llvm::Module &module,
 llvm::Expected<std::string>
 sextant::codegen::compileKernels(ModuleOp kernels, const Processor &processor,
                                  CodeForm form) {
+  return compileKernels(kernels, processor, form,
+                        [](llvm::Module &) { return llvm::Error::success(); });
+}
+
+llvm::Expected<std::string> sextant::codegen::compileKernels(
+    ModuleOp kernels, const Processor &processor, CodeForm form,
+    llvm::function_ref<llvm::Error(llvm::Module &)> change) {
   if (failed(lowerToLLVMDialect(kernels)))
     return llvm::createStringError("cannot lower the kernels");
   llvm::LLVMContext context;
@@ -173,6 +182,8 @@ sextant::codegen::compileKernels(ModuleOp kernels, const Processor &processor,
     function.addFnAttr("tune-cpu", llvm::sys::getHostCPUName());
     function.addFnAttr(llvm::Attribute::NoUnwind);
   }
+  if (llvm::Error error = change(*module))
+    return std::move(error);
   optimize(*module, **machine);
   switch (form) {
   case CodeForm::LLVM: {

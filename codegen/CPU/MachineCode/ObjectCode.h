@@ -4,6 +4,11 @@
 #define SEXTANT_CODEGEN_CPU_MACHINECODE_OBJECTCODE_H
 
 #include "codegen/Emit/CodeForm.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace llvm {
+class Module;
+} // namespace llvm
 
 namespace sextant::codegen {
 
@@ -14,6 +19,13 @@ void registerCompileDialects(mlir::DialectRegistry &registry);
 llvm::Expected<std::string> compileKernels(mlir::ModuleOp kernels,
                                            const Processor &processor,
                                            CodeForm form);
+
+/// The same of kernels that `change` makes others of, as LLVM IR, before they
+/// are optimized.
+llvm::Expected<std::string>
+compileKernels(mlir::ModuleOp kernels, const Processor &processor,
+               CodeForm form,
+               llvm::function_ref<llvm::Error(llvm::Module &)> change);
 
 } // namespace sextant::codegen
 

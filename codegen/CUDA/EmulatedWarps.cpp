@@ -1,0 +1,146 @@
+//===- EmulatedWarps.cpp - Kernels for warps, made for the emulator -------===//
+//
+// The code is that of a GPU up to its intrinsics, which become calls through a
+// pointer that the loader sets. So the kernels are an ordinary shared object.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/CUDA/EmulatedWarps.h"
+#include "codegen/CUDA/WarpLanes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "runtime/emulator/WarpCalls.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+using namespace llvm;
+using namespace sextant::codegen;
+namespace emulator = sextant::runtime::emulator;
+
+/// Marks functions that threads of a warp run.
+static constexpr StringLiteral kOfThreads = "sextant-threads";
+
+void sextant::codegen::emitWarpCall(KernelBuilder &kernel,
+                                    mlir::LLVM::LLVMFuncOp function,
+                                    mlir::ValueRange arguments) {
+  mlir::OpBuilder &builder = kernel.builder;
+  function.setNoInline(true);
+  function.setDenormalFpMath("preserve-sign,preserve-sign");
+  function.setPassthroughAttr(
+      builder.getArrayAttr({builder.getStringAttr(kOfThreads)}));
+  mlir::LLVM::CallOp::create(builder, kernel.loc, function, arguments);
+}
+
+namespace {
+/// Members of WarpCalls, in order.
+enum class Member : unsigned { Run, GetThread, Shuffle, Ballot, Synchronize };
+static_assert(sizeof(emulator::WarpCalls) ==
+              (static_cast<size_t>(Member::Synchronize) + 1) * sizeof(void *));
+
+/// Writes calls of the emulator.
+class Emulation {
+public:
+  explicit Emulation(Module &module)
+      : builder(module.getContext()),
+        table(new GlobalVariable(module, builder.getPtrTy(),
+                                 /*isConstant=*/false,
+                                 GlobalValue::ExternalLinkage,
+                                 ConstantPointerNull::get(builder.getPtrTy()),
+                                 emulator::warpCallsSymbol)) {}
+
+  /// Replaces what the threads of a function do together.
+  void replaceIntrinsics(Function &function);
+  /// Replaces the call of a function of threads by a run of a warp.
+  void runInWarp(CallInst &call);
+
+private:
+  Value *callMember(Member member, Type *result, ArrayRef<Value *> arguments);
+  Value *replace(IntrinsicInst &intrinsic, int32_t place);
+
+  IRBuilder<> builder;
+  GlobalVariable *table;
+};
+} // namespace
+
+Value *Emulation::callMember(Member member, Type *result,
+                             ArrayRef<Value *> arguments) {
+  Value *calls = builder.CreateLoad(builder.getPtrTy(), table);
+  Value *address = builder.CreateConstInBoundsGEP1_32(
+      builder.getPtrTy(), calls, static_cast<unsigned>(member));
+  Value *callee = builder.CreateLoad(builder.getPtrTy(), address);
+  SmallVector<Type *> types =
+      map_to_vector(arguments, [](Value *value) { return value->getType(); });
+  CallInst *call = builder.CreateCall(
+      FunctionType::get(result, types, /*isVarArg=*/false), callee, arguments);
+  // No path may make it its own: all threads come to the same call.
+  call->addFnAttr(Attribute::Convergent);
+  call->addFnAttr(Attribute::NoUnwind);
+  return call;
+}
+
+Value *Emulation::replace(IntrinsicInst &intrinsic, int32_t place) {
+  Type *word = builder.getInt32Ty();
+  Value *at = builder.getInt32(place);
+  auto argument = [&](unsigned number) {
+    return intrinsic.getArgOperand(number);
+  };
+  switch (intrinsic.getIntrinsicID()) {
+  case Intrinsic::nvvm_read_ptx_sreg_laneid:
+    return callMember(Member::GetThread, word, {});
+  case Intrinsic::nvvm_shfl_sync_idx_i32:
+    return callMember(Member::Shuffle, word, {argument(1), argument(2), at});
+  case Intrinsic::nvvm_vote_ballot_sync:
+    return callMember(Member::Ballot, word,
+                      {builder.CreateZExt(argument(1), word), at});
+  case Intrinsic::nvvm_bar_warp_sync:
+    return callMember(Member::Synchronize, builder.getVoidTy(), {at});
+  default:
+    return nullptr;
+  }
+}
+
+void Emulation::replaceIntrinsics(Function &function) {
+  int32_t place = 0;
+  for (Instruction &instruction :
+       make_early_inc_range(instructions(function))) {
+    auto *intrinsic = dyn_cast<IntrinsicInst>(&instruction);
+    if (!intrinsic)
+      continue;
+    builder.SetInsertPoint(intrinsic);
+    Value *value = replace(*intrinsic, place);
+    if (!value)
+      continue;
+    ++place;
+    intrinsic->replaceAllUsesWith(value);
+    intrinsic->eraseFromParent();
+  }
+}
+
+void Emulation::runInWarp(CallInst &call) {
+  builder.SetInsertPoint(&call);
+  Value *kernel = builder.CreateGlobalString(call.getFunction()->getName());
+  SmallVector<Value *> arguments = {kernel, call.getCalledFunction()};
+  append_range(arguments, call.args());
+  callMember(Member::Run, builder.getVoidTy(), arguments);
+  call.eraseFromParent();
+}
+
+Error sextant::codegen::emulateWarps(Module &kernels) {
+  SmallVector<Function *> ofThreads;
+  for (Function &function : kernels)
+    if (function.hasFnAttribute(kOfThreads))
+      ofThreads.push_back(&function);
+  Emulation emulation(kernels);
+  for (Function *function : ofThreads) {
+    if (Error error = distributeLanes(*function))
+      return error;
+    emulation.replaceIntrinsics(*function);
+    for (User *user : make_early_inc_range(function->users()))
+      emulation.runInWarp(*cast<CallInst>(user));
+  }
+  for (Function &function : make_early_inc_range(kernels))
+    if (function.isDeclaration() && function.use_empty())
+      function.eraseFromParent();
+  return Error::success();
+}

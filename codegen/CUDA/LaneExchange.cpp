@@ -1,0 +1,116 @@
+//===- LaneExchange.cpp - What crosses the lanes of a warp ----------------===//
+//
+// A shuffle moves words of 32 bits. Smaller values travel in the low bits of
+// one, larger ones as two.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/CUDA/LaneExchange.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/Module.h"
+
+using namespace llvm;
+using namespace sextant::codegen;
+
+/// All threads of a warp take part.
+static constexpr uint32_t allThreads = ~0u;
+/// The last thread of the group in which a shuffle finds its source.
+static constexpr uint32_t lastThread = warpLanes - 1;
+
+LaneExchange::LaneExchange(IRBuilder<> &builder, Instruction *start)
+    : builder(builder), start(start) {
+  builder.SetInsertPoint(start);
+  thread = call(Intrinsic::nvvm_read_ptx_sreg_laneid, {});
+}
+
+Value *LaneExchange::call(Intrinsic::ID intrinsic,
+                          ArrayRef<Value *> arguments) {
+  return builder.CreateIntrinsic(intrinsic, arguments);
+}
+
+Value *LaneExchange::getLane(unsigned lanes) {
+  if (lanes >= warpLanes)
+    return thread;
+  Value *&lane = lanesOf[lanes];
+  if (!lane) {
+    IRBuilder<>::InsertPointGuard guard(builder);
+    builder.SetInsertPoint(start);
+    lane = builder.CreateURem(thread, builder.getInt32(lanes));
+  }
+  return lane;
+}
+
+/// A table that threads read; one for all that are alike.
+static GlobalVariable *getTable(Module &module, Constant *elements) {
+  for (GlobalVariable &table : module.globals())
+    if (table.isConstant() && table.hasInitializer() &&
+        table.getInitializer() == elements)
+      return &table;
+  return new GlobalVariable(module, elements->getType(), /*isConstant=*/true,
+                            GlobalValue::InternalLinkage, elements, "lanes");
+}
+
+Value *LaneExchange::lookUp(ArrayRef<Constant *> elements) {
+  Type *element = elements.front()->getType();
+  auto *type = ArrayType::get(element, elements.size());
+  GlobalVariable *table = getTable(*builder.GetInsertBlock()->getModule(),
+                                   ConstantArray::get(type, elements));
+  Value *address = builder.CreateInBoundsGEP(
+      type, table, {builder.getInt32(0), getLane(elements.size())});
+  return builder.CreateLoad(element, address);
+}
+
+Value *LaneExchange::lookUp(ArrayRef<int32_t> elements) {
+  if (all_equal(elements))
+    return builder.getInt32(elements.front());
+  bool isLane = all_of(enumerate(elements), [](auto element) {
+    return element.value() == static_cast<int32_t>(element.index());
+  });
+  if (isLane)
+    return getLane(elements.size());
+  SmallVector<Constant *> constants =
+      map_to_vector(elements, [&](int32_t element) -> Constant * {
+        return builder.getInt32(element);
+      });
+  return lookUp(constants);
+}
+
+Value *LaneExchange::shuffleWord(Value *word, Value *source) {
+  return call(Intrinsic::nvvm_shfl_sync_idx_i32,
+              {builder.getInt32(allThreads), word, source,
+               builder.getInt32(lastThread)});
+}
+
+Value *LaneExchange::shuffle(Value *value, Value *source) {
+  Type *type = value->getType();
+  if (type->isPointerTy())
+    return builder.CreateIntToPtr(
+        shuffle(builder.CreatePtrToInt(value, builder.getInt64Ty()), source),
+        type);
+  unsigned bits = type->getScalarSizeInBits();
+  Type *integer = builder.getIntNTy(bits), *word = builder.getInt32Ty();
+  Value *number = builder.CreateBitCast(value, integer);
+  Value *moved;
+  if (bits <= 32) {
+    moved = shuffleWord(builder.CreateZExt(number, word), source);
+    moved = builder.CreateTrunc(moved, integer);
+  } else {
+    Value *low = shuffleWord(builder.CreateTrunc(number, word), source);
+    Value *high = shuffleWord(
+        builder.CreateTrunc(builder.CreateLShr(number, 32), word), source);
+    moved = builder.CreateOr(
+        builder.CreateZExt(low, integer),
+        builder.CreateShl(builder.CreateZExt(high, integer), 32));
+  }
+  return builder.CreateBitCast(moved, type);
+}
+
+Value *LaneExchange::ballot(Value *condition) {
+  return call(Intrinsic::nvvm_vote_ballot_sync,
+              {builder.getInt32(allThreads), condition});
+}
+
+void LaneExchange::synchronize() {
+  call(Intrinsic::nvvm_bar_warp_sync, {builder.getInt32(allThreads)});
+}

@@ -1,0 +1,42 @@
+//===- WarpCalls.h - What code for emulated warps calls ---------*- C++ -*-===//
+//
+// The interface between compiled kernels, whose functions are those of one
+// thread of a warp, and the emulator that runs 32 of them as one. A shared
+// object exports a pointer to the calls, which is set when it is loaded: it
+// needs no symbol of this process.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_RUNTIME_EMULATOR_WARPCALLS_H
+#define SEXTANT_RUNTIME_EMULATOR_WARPCALLS_H
+
+#include <cstdint>
+
+namespace sextant::runtime::emulator {
+
+/// The range of work items of a kernel, as one thread of a warp runs it.
+using ThreadFunction = void (*)(const int64_t *arguments, int64_t begin,
+                                int64_t end, void *scratch);
+
+/// Calls of which all threads of a warp make the same one: `place` is the
+/// number of the instruction in its function.
+struct WarpCalls {
+  /// Runs a kernel's function in all threads of a warp.
+  void (*run)(const char *kernel, ThreadFunction function,
+              const int64_t *arguments, int64_t begin, int64_t end,
+              void *scratch);
+  /// The number of the calling thread in its warp.
+  int32_t (*getThread)();
+  /// `value` as thread `source` gives it.
+  int32_t (*shuffle)(int32_t value, int32_t source, int32_t place);
+  /// Bit t: the condition that thread t gives.
+  int32_t (*ballot)(int32_t condition, int32_t place);
+  void (*synchronize)(int32_t place);
+};
+
+/// The pointer to `WarpCalls` that a shared object exports.
+inline constexpr const char *warpCallsSymbol = "sextant_warp_calls";
+
+} // namespace sextant::runtime::emulator
+
+#endif // SEXTANT_RUNTIME_EMULATOR_WARPCALLS_H
