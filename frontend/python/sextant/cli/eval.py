@@ -53,6 +53,12 @@ def add(commands) -> None:
         help="sizes of images (default 1, 1.25, 1.5 and 2 times that of the training, in whole "
         "patches)",
     )
+    parser.add_argument(
+        "--best",
+        action="store_true",
+        help="evaluate the step with the least loss on held-out data (sextant train "
+        "--validate-every), not the last",
+    )
     parser.add_argument("--target", help="what kernels are compiled for")
     parser.add_argument(
         "--set",
@@ -95,6 +101,7 @@ def _eval(options) -> None:
             most_blocks=options.blocks,
             last=options.last or 0,
             sizes=options.sizes,
+            best=options.best,
             target=options.target,
             settings=options.settings,
             given=options.given,

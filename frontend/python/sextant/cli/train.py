@@ -39,6 +39,8 @@ _HELP = {
     "shared": "layers share the parameters of encodings, as in the papers of T5 and Kerple",
     "validation": "bytes that are held out, and kept in the run (0: the first 64 KiB of the last "
     "5 %% of the text, or of --validation-data); 64 blocks of 16 lengths of 128 are 131073",
+    "validate_every": "steps after which the loss on 64 held-out blocks (256 held-out images) is "
+    "logged; the step where it is least is kept as best.safetensors (0: never)",
     "seed": "seed of weights and data",
     "size": "side of training images, to which others are resized (0: that of the data)",
     "patch": "side of the patches that are tokens of an image",
@@ -128,6 +130,12 @@ def add(commands) -> None:
         "--save-every", type=int, default=100, help="steps between checkpoints"
     )
     parser.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="write losses, rates and times into event files, RUN/tensorboard, too; needs the "
+        "package tensorboard",
+    )
+    parser.add_argument(
         "--fresh", action="store_true", help="do not resume from a checkpoint"
     )
     parser.add_argument(
@@ -165,6 +173,7 @@ def _train(options) -> None:
         config,
         options.folder,
         save_every=options.save_every,
+        tensorboard=options.tensorboard,
         resume=resume,
         progress=not options.quiet,
     )

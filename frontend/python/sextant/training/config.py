@@ -49,7 +49,8 @@ class TrainConfig:
     every step (`shift.Shift`). ``given``: settings of what makes tensors that encodings
     are given, as ``NAME.separator=#`` (`given`). ``shared``: layers share the parameters of
     encodings. ``validation``: bytes that are held out, 0 for the first 64 KiB of the last
-    5 %, or of ``validation_data`` if that is named.
+    5 %, or of ``validation_data`` if that is named. ``validate_every``: steps after which the
+    loss on some of what is held out is taken, and the best checkpoint kept; 0 for never.
 
     Of a model of images, ``size`` is the side of its training images, and they have
     ``channels`` and ``classes``: 0 for what the data has, which a run then stores.
@@ -102,6 +103,7 @@ class TrainConfig:
     data: tuple[str, ...] = ()
     validation: int = 0
     validation_data: tuple[str, ...] = ()
+    validate_every: int = 0
     groups: tuple[str, ...] = ()
     train: tuple[str, ...] = ()
     init: str = ""

@@ -10,10 +10,13 @@ import torch
 from . import image_model
 from .augment import image_batch
 from .config import TrainConfig
+from .image_evaluation import evaluate_images
 from .images import Images, Labelled, digest_of, load_images
 from .kind import Kind
 
 _IMAGES, _LABELS = "images/held_out", "images/labels"
+# On how many images a training takes the loss.
+_VALIDATION_IMAGES = 256
 _MEAN, _DEVIATION = "images/mean", "images/deviation"
 
 
@@ -51,6 +54,12 @@ class ImageKind(Kind[Images]):
         self, config: TrainConfig, data: Images, step: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         return image_batch(config, data, step)
+
+    def validation_loss(self, model: image_model.ImageModel, data: Images) -> float:
+        some = data.held_out.at(torch.arange(min(len(data.held_out), _VALIDATION_IMAGES)))
+        size = model.config.size
+        found = evaluate_images(model, replace(data, held_out=some), [size], progress=False)
+        return found.losses[size]
 
     def held_out(self, data: Images) -> dict[str, torch.Tensor]:
         return {

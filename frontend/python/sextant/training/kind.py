@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
@@ -87,6 +87,11 @@ class Kind(ABC, Generic[D]):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Inputs and labels of a step, counted from 0: a pure function of seed and step,
         so that a resumed run sees the same."""
+
+    @abstractmethod
+    def validation_loss(self, model: Any, data: D) -> float:
+        """The mean loss on some of the held-out data, always the same of it; a training
+        goes on from it with the bits that it would have had without."""
 
     @abstractmethod
     def held_out(self, data: D) -> dict[str, torch.Tensor]:

@@ -1,13 +1,19 @@
-"""The log of a run: a line of JSON for each step."""
+"""The log of a run: a line of JSON for each step, and, if asked for, event files of
+TensorBoard."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 from ..errors import RunError
 from ..files import replace_file
+
+EVENTS = "tensorboard"
+# What of an entry is a curve.
+_CURVES = ("loss", "validation", "rate", "ms")
 
 
 class LogError(RunError):
@@ -18,10 +24,11 @@ class Log:
     """The log of a run, one entry per line; what is not written is a
     `LogError` that names the file."""
 
-    def __init__(self, path: Path, start: int):
+    def __init__(self, path: Path, start: int, events: Path | None = None):
         """Opens the log and drops entries of steps from ``start`` on, which a killed
-        run left."""
+        run left. ``events``: the folder of event files, if they are written."""
         self.path = path
+        self._events: Any = _writer(events, start) if events else None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if start and path.exists():
@@ -43,6 +50,9 @@ class Log:
             self._file.write(json.dumps(entry) + "\n")
         except OSError as error:
             raise self._error(error) from None
+        for name in _CURVES if self._events else ():
+            if name in entry:
+                self._events.add_scalar(name, entry[name], entry["step"])
 
     def flush(self) -> None:
         try:
@@ -54,11 +64,25 @@ class Log:
         return self
 
     def __exit__(self, kind, *details) -> None:
+        if self._events:
+            self._events.close()
         try:
             self._file.close()
         except OSError as error:
             if kind is None:
                 raise self._error(error) from None
+
+
+def _writer(folder: Path, start: int) -> Any:
+    """PyTorch's writer of event files; steps from ``start`` on, which a killed run left, are
+    no longer shown."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise LogError(
+            f"event files need the package tensorboard ({error}): pip install tensorboard"
+        ) from None
+    return SummaryWriter(str(folder), purge_step=start)
 
 
 def _step_of(line: str) -> float:

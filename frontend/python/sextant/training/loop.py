@@ -8,6 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -17,13 +18,14 @@ from ..files import remove_unfinished
 from ..memory import gibibytes
 from ..report.results import CHECKPOINT, LOG
 from .begin import begin_from
+from .best import BEST, Best
 from .compiled import CompiledModel
 from .config import TrainConfig
 from .interruption import Interrupted, Interruption
 from .kind import Data
 from .kinds import kind_of
 from .lock import FolderLock
-from .log import Log
+from .log import EVENTS, Log
 from .state import Definitions, Run, read_state, save
 
 
@@ -71,6 +73,7 @@ def train(
     resume: bool = True,
     progress: bool = True,
     data: Data | None = None,
+    tensorboard: bool = False,
     after_step: Callable[[int], None] | None = None,
 ) -> CompiledModel:
     """Trains as ``config`` says, into ``folder``, and gives the model.
@@ -81,7 +84,9 @@ def train(
     checkpoint's extend the run: from there on the learning rate is that of the new
     number of steps. A checkpoint is written every ``save_every`` steps, at the end,
     and at ctrl-C or SIGTERM, which ends in `Interrupted` after the step at hand.
-    One process trains in a folder at a time. ``data``: what the settings name, if it is
+    With ``config.validate_every`` the step with the least loss on held-out data is kept
+    beside the last one, as `best.BEST`. ``tensorboard``: writes what the log says into event
+    files, too. One process trains in a folder at a time. ``data``: what the settings name, if it is
     read already. ``after_step`` is called with the number of finished steps.
     """
     folder = Path(folder)
@@ -91,7 +96,7 @@ def train(
     config = kind.completed(config, data)
     kind.check_memory(config)
     with FolderLock(folder):
-        for name in (CHECKPOINT, LOG):
+        for name in (CHECKPOINT, BEST, LOG):
             remove_unfinished(folder / name)
         run = read_state(path) if resume and path.exists() else None
         if run is None:
@@ -104,25 +109,93 @@ def train(
             kind.check_uses(config)
             model = kind.model(config)
         model.inputs(model.program, "train_step", start + 1)  # raises what a sampler has to say
+        best = Best(path)
         if run is not None:
             run.load_into(model)
+            best.go_on(run.checkpoint)
         elif config.init:
             begin_from(model, config.init)
 
         def keep(step: int) -> None:
-            save(model, data, found, step, path, extended)
+            save(model, data, found, step, path, extended, best.metadata())
 
-        with Log(folder / LOG, start) as log:
+        events = folder / EVENTS if tensorboard else None
+        with Log(folder / LOG, start, events) as log:
+            if run is None:
+                best.begin()
             if start < config.steps:
-                _steps(model, data, start, path, log, keep, save_every, progress, after_step)
+                training = _Training(model, data, path, log, keep, best, save_every)
+                training.run(start, progress, after_step)
     return model
 
 
-def _steps(model, data, start, path, log, keep, save_every, progress, after_step) -> None:
-    """The steps from ``start`` on; ``keep`` writes a checkpoint."""
-    config = model.config
-    kind = kind_of(config)
-    bar = tqdm(
+@dataclass
+class _Training:
+    """A training that has begun; ``keep`` writes a checkpoint."""
+
+    model: CompiledModel
+    data: Data
+    path: Path
+    log: Log
+    keep: Callable[[int], None]
+    best: Best
+    save_every: int
+
+    def run(self, start: int, progress: bool, after_step: Callable[[int], None] | None) -> None:
+        """The steps from ``start`` on."""
+        config = self.model.config
+        with contextlib.closing(_bar(config, start, progress)) as bar, Interruption() as asking:
+            for step in bar:
+                entry = self._step(step)
+                done = step + 1
+                is_best = self._validate(done, entry)
+                self.log.add(entry)
+                bar.set_postfix(loss=f"{entry['loss']:.3f}", refresh=False)
+                # Read once: a signal after this is the next step's.
+                asked = asking.asked
+                if done == config.steps or done % self.save_every == 0 or asked or is_best:
+                    self.log.flush()
+                    self.keep(done)
+                if is_best:
+                    self.best.write()
+                if after_step:
+                    after_step(done)
+                if asked and done < config.steps:
+                    raise Interrupted(done, self.path, asked)
+
+    def _step(self, step: int) -> dict:
+        """One step; what the log says of it."""
+        model, config = self.model, self.model.config
+        began = time.perf_counter()
+        batch = kind_of(config).batch(config, self.data, step)
+        loss = model.step(*batch, config.rate(step))
+        elapsed = 1000 * (time.perf_counter() - began)
+        self._check_finite(loss, "loss", step)
+        entry: dict = {"step": step, "loss": loss, "ms": elapsed, "rate": config.rate(step)}
+        if (starts := model.first_positions(step + 1)) is not None:
+            entry["starts"] = starts
+        return entry
+
+    def _validate(self, done: int, entry: dict) -> bool:
+        """Takes the loss on held-out data where it is time to; whether it is the least."""
+        config = self.model.config
+        if not config.validate_every or (done % config.validate_every and done < config.steps):
+            return False
+        loss = kind_of(config).validation_loss(self.model, self.data)
+        self._check_finite(loss, "loss on held-out data", entry["step"])
+        entry["validation"] = loss
+        return self.best.takes(done, loss)
+
+    def _check_finite(self, loss: float, what: str, step: int) -> None:
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the {what} is {loss} at step {step}; the checkpoint before, if any, "
+                f"is {self.path}; a lower learning rate may help"
+            )
+
+
+def _bar(config: TrainConfig, start: int, progress: bool) -> tqdm:
+    return tqdm(
         range(start, config.steps),
         desc=config.name,
         initial=start,
@@ -131,38 +204,13 @@ def _steps(model, data, start, path, log, keep, save_every, progress, after_step
         disable=not progress,
         mininterval=0.5,
     )
-    with contextlib.closing(bar), Interruption() as interruption:
-        for step in bar:
-            began = time.perf_counter()
-            loss = model.step(*kind.batch(config, data, step), config.rate(step))
-            elapsed = 1000 * (time.perf_counter() - began)
-            if not math.isfinite(loss):
-                raise TrainingError(
-                    f"the loss is {loss} at step {step}; the checkpoint before, if any, "
-                    f"is {path}; a lower learning rate may help"
-                )
-            entry = {"step": step, "loss": loss, "ms": elapsed}
-            if (starts := model.first_positions(step + 1)) is not None:
-                entry["starts"] = starts
-            log.add(entry)
-            bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
-            done = step + 1
-            # Read once: a signal after this is the next step's.
-            asked = interruption.asked
-            if done == config.steps or done % save_every == 0 or asked:
-                log.flush()
-                keep(done)
-            if after_step:
-                after_step(done)
-            if asked and done < config.steps:
-                raise Interrupted(done, path, asked)
 
 
 def _extended(run: Run, config: TrainConfig, data: Data) -> list[list[int]]:
     """How often a run that goes on was extended; a `TrainingError` if its settings or
     its data are others."""
     ours, theirs = json.loads(config.dump()), json.loads(run.config.dump())
-    free = {"target", "data", "validation_data"}  # the data is known by its digest
+    free = {"target", "data", "validation_data", "validate_every"}  # the data is known by its digest
     if config.steps > run.config.steps:
         free.add("steps")
     different = [k for k in ours if ours[k] != theirs[k] and k not in free]

@@ -19,6 +19,7 @@ from ..probe import bias_over_distance
 from ..report.results import EVALUATION, RunResult, write_evaluation
 from ..uses import parse_uses
 from .adaptive import adaptive_biases
+from .best import BEST
 from .config import GPT, VIT
 from .evaluate import LAST, MULTIPLES, EvaluationError, evaluate
 from .given import hides_given
@@ -38,6 +39,7 @@ def evaluate_run(
     last: int = 0,
     most_blocks: int = 0,
     sizes: Sequence[int] = (),
+    best: bool = False,
     target: str | None = None,
     settings: Sequence[str] = (),
     given: Sequence[str] = (),
@@ -51,7 +53,8 @@ def evaluate_run(
     `MULTIPLES`), and the ``last`` tokens (default `LAST`), on the text of at most
     ``most_blocks`` blocks of the longest (0: all of it); ``given``: other settings of what
     makes tensors of the text; ``tables``: a file of `write_tables`, whose rows are taken
-    instead of made. Of images ``sizes`` (default `default_sizes`).
+    instead of made. ``best``: evaluates the checkpoint with the least loss on held-out data.
+    Of images ``sizes`` (default `default_sizes`).
     The result has the encodings as they were evaluated; its notes say what is not as
     it was in the training."""
     folder = Path(folder)
@@ -60,7 +63,11 @@ def evaluate_run(
             f"{tables} holds tables of the run as it was trained, not with "
             f"{', '.join(settings)}: take one of --tables and --set"
         )
-    with open_run(folder, target, settings, given) as (model, run):
+    if best and not (folder / BEST).exists():
+        raise EvaluationError(
+            f"{folder} holds no {BEST}: train with --validate-every N, which keeps it"
+        )
+    with open_run(folder / BEST if best else folder, target, settings, given) as (model, run):
         asked = {"multiples": multiples, "lengths": lengths, "last": last, "blocks": most_blocks}
         _check_asked(run, asked | {"tables": tables, "sizes": sizes})
         if isinstance(model, ImageModel):
@@ -80,11 +87,18 @@ def evaluate_run(
             config=asdict(replace(model.config, target=run.config.target)),
             parameters=model.size,
             provenance=run.provenance,
-            notes=run.notes(),
+            notes=[*(_best_notes(run) if best else []), *run.notes()],
             **measured,
         )
     write_evaluation(folder, result, file)
     return result
+
+
+def _best_notes(run: Run) -> list[str]:
+    return [
+        f"evaluated at step {run.step}, of {run.config.steps}, where the loss on some of the "
+        "held-out data was least"
+    ]
 
 
 # What an evaluation can be asked, by kind of model.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,16 @@ class NotFiniteError(RunError):
 
 
 def save(
-    model: CompiledModel, data: Data, found: Definitions, step: int, path: Path, extended: list
+    model: CompiledModel,
+    data: Data,
+    found: Definitions,
+    step: int,
+    path: Path,
+    extended: list,
+    more: Mapping[str, str],
 ) -> None:
-    """Writes the state of a run after ``step`` steps, unless a number of it is not
-    finite: then the checkpoint before stays, and the error names the tensor."""
+    """Writes the state of a run after ``step`` steps, with ``more`` metadata, unless a number
+    of it is not finite: then the checkpoint before stays, and the error names the tensor."""
     tensors = {f"param/{n}": t for n, t in model.params.items()}
     tensors |= {f"state/{n}": t for n, t in model.state.items()}
     if bad := not_finite(tensors):
@@ -49,6 +55,7 @@ def save(
     kind = kind_of(model.config)
     tensors |= kind.held_out(data)
     metadata = {
+        **more,
         "config": model.config.dump(),
         "step": str(step),
         kind.noun: data.digest,

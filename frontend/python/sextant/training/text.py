@@ -9,10 +9,14 @@ import torch
 from . import model
 from .config import TrainConfig
 from .data import Text, batch_at, load_text
+from .evaluate import mean_losses
 from .kind import Kind
+from .model import Model
 from .text_bytes import TextBytes
 
 HELD_OUT = "text/validation"
+# On how many blocks a training takes the loss.
+_VALIDATION_BLOCKS = 64
 
 
 class TextKind(Kind[Text]):
@@ -41,6 +45,14 @@ class TextKind(Kind[Text]):
         self, config: TrainConfig, data: Text, step: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         return batch_at(data.train, step, config.batch, config.length, config.seed)
+
+    def validation_loss(self, model: Model, data: Text) -> float:
+        length, seed = model.config.length, model.config.seed
+        some = data.validation[: _VALIDATION_BLOCKS * length + 1]
+        model.evaluation.manual_seed(seed)  # drawn positions are the same each time
+        loss, _ = mean_losses(model, some, length, length)
+        model.evaluation.manual_seed(seed)
+        return loss
 
     def held_out(self, data: Text) -> dict[str, torch.Tensor]:
         return {HELD_OUT: data.validation}
