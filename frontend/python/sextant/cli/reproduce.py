@@ -8,8 +8,8 @@ from pathlib import Path
 from .data import add_data
 
 # Named here, so that --help need not load what trains.
-_PAPERS = ("seqpe", "expe", "tape", "dape")
-_SCALES = ("toy", "tiny")
+_PAPERS = ("seqpe", "seqpe_images", "expe", "tape", "dape")
+_SCALES = ("toy", "mini", "tiny")
 
 
 def add(commands) -> None:
@@ -17,9 +17,9 @@ def add(commands) -> None:
         "reproduce",
         help="train and evaluate what a paper compares, beside its numbers",
         description="Trains every method that a paper compares, with the paper's settings at a "
-        "smaller scale, evaluates it at 1x to 16x the training length by two protocols, and "
-        "writes FOLDER/PAPER/SCALE/report.html and table.md: losses beside the paper's numbers, "
-        "and which of the orderings that the paper reports are held. Ctrl-C stops it at any "
+        "smaller scale, evaluates it at 1x to 16x the training length by two protocols, or at four "
+        "sizes of images, and writes FOLDER/PAPER/SCALE/report.html and table.md: losses beside "
+        "the paper's numbers, and which of the orderings that the paper reports are held. Ctrl-C stops it at any "
         "moment; --resume goes on.",
     )
     parser.add_argument("paper", choices=_PAPERS, help="what is reproduced")
@@ -28,8 +28,9 @@ def add(commands) -> None:
         "--scale",
         choices=_SCALES,
         default=_SCALES[0],
-        help="toy: the demo's model, 4 layers of width 128 on 128 bytes; tiny: seconds, to see "
-        "that all of it runs (default toy)",
+        help="toy: the demo's model, 4 layers of width 128 on 128 bytes; mini: 2 layers of width 64 "
+        "on 64 bytes, a fraction of the time; tiny: seconds, to see that all of it runs (default "
+        "toy)",
     )
     parser.add_argument(
         "--resume",

@@ -1,4 +1,4 @@
-"""What four papers compare, trained and evaluated here, beside their numbers."""
+"""What papers compare, trained and evaluated here, beside their numbers."""
 
 from __future__ import annotations
 

@@ -150,7 +150,8 @@ def state_of(run: Planned, scale: Scale, data: Data) -> State:
     if not (run.folder / CHECKPOINT).exists():
         return State(0, everything)
     stored = read_state(run.folder)
-    different = _different(stored.config, run.config)
+    # What is left to the data is known where that was read.
+    different = _different(stored.config, stored.kind.completed(run.config, data))
     if different:
         raise ReproduceError(
             f"{run.name}: {run.folder} holds a run with other settings: {', '.join(different)}; "
@@ -158,7 +159,7 @@ def state_of(run: Planned, scale: Scale, data: Data) -> State:
         )
     if stored.digest != data.digest:
         raise ReproduceError(
-            f"{run.name}: {run.folder} holds a run on another {stored.kind.noun} ({stored.source}); choose "
+            f"{run.name}: {run.folder} holds a run on {stored.kind.another} ({stored.source}); choose "
             "another folder, or remove this one to train it anew"
         )
     if stored.step < run.config.steps:

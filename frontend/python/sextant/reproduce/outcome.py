@@ -80,7 +80,10 @@ class Outcome:
             ("scale", f"{scale.name}: {_spelled(scale.settings)}"),
             ("settings of the paper", _spelled(self.reproduction.paper.settings) or "none besides"),
             ("seeds", seeds),
-            ("text", f"{first.provenance['source']} (SHA-256 {first.provenance['text'][:12]})"),
+            (
+                first.data,
+                f"{first.provenance['source']} (SHA-256 {first.provenance[first.data][:12]})",
+            ),
             ("evaluation", scale.evaluated),
             ("trained", f"{days[0]} to {days[-1]}" if days[0] != days[-1] else days[0]),
             ("time", f"{self.trained_seconds:.0f} s of training steps on {model_name()}"),

@@ -23,6 +23,7 @@ def render(outcome: Outcome) -> str:
         *(
             picture(protocol.figure(outcome.groups), protocol.title)
             for protocol in outcome.reproduction.scale.protocols.values()
+            if protocol.figure
         ),
     ]
     for item in tables(outcome):
@@ -33,7 +34,10 @@ def render(outcome: Outcome) -> str:
         ]
     parts += [
         "<h2>Training</h2>",
-        picture(figures.training_curves(_trained(outcome)), "training loss by step"),
+        picture(
+            figures.training_curves(_trained(outcome), outcome.reproduction.scale.loss_unit),
+            "training loss by step",
+        ),
         picture(figures.step_times(_trained(outcome)), "time per training step"),
         *_drawings(outcome),
     ]

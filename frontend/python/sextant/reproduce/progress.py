@@ -33,6 +33,7 @@ def _evaluation(run: Planned, scale: Scale) -> float:
 def seconds_per_unit(config: TrainConfig, data: Data, scale: Scale) -> float:
     """The time of a token of a training of such a model here and now."""
     kind = kind_of(config)
+    config = kind.completed(config, data)
     model = kind.model(config)
     times = []
     for step in range(_TIMED):

@@ -16,14 +16,19 @@ ALL_TOKENS = "all_tokens"
 LAST_TOKENS = "last_tokens"
 
 
+# What was measured of a run, by point.
+Measure = Callable[[RunResult], Mapping[int, float]]
+
+
 @dataclass(frozen=True)
 class Protocol:
-    """A measure of runs at several points, less of which is better. ``figure`` draws it."""
+    """A measure of runs at several points, less of which is better. ``figure`` draws it, if
+    it is drawn."""
 
     title: str
     unit: str
-    of: Callable[[RunResult], Mapping[int, float]]
-    figure: Callable[[Sequence[Group]], str]
+    of: Measure
+    figure: Callable[[Sequence[Group]], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,11 @@ class Scale(ABC):
         """What templates of papers may name."""
 
     @property
+    @abstractmethod
+    def loss_unit(self) -> str:
+        """The unit of losses of a training."""
+
+    @property
     def held_out(self) -> dict[str, Any]:
         """Settings by which as much data is held out as evaluations take."""
         return {}
@@ -112,6 +122,10 @@ class TextScale(Scale):
 
     def spell(self, point: int) -> str:
         return f"{point}x"
+
+    @property
+    def loss_unit(self) -> str:
+        return "nats per byte"
 
     @property
     def evaluation(self) -> dict[str, Any]:
@@ -158,3 +172,61 @@ class TextScale(Scale):
     def validation(self) -> int:
         """Bytes of text that an evaluation takes."""
         return self.blocks * self.points[-1] * self.settings["length"] + 1
+
+
+ERROR = "error"
+LOSS = "loss"
+
+
+@dataclass(frozen=True)
+class ImageScale(Scale):
+    """Points are sizes of square images, of which about ``count`` are held out."""
+
+    count: int = 1000
+
+    @property
+    def protocols(self) -> dict[str, Protocol]:
+        def errors(run: RunResult) -> dict[int, float]:
+            return {size: 100 * (1 - share) for size, share in run.accuracy.items()}
+
+        def losses(run: RunResult) -> dict[int, float]:
+            return run.size_losses
+
+        title = "of held-out images"
+        return {
+            ERROR: Protocol(f"errors {title}", "top-1 error (%)", errors, figures.accuracy_by_size),
+            LOSS: Protocol(f"losses {title}", "loss (nats)", losses),
+        }
+
+    def spell(self, point: int) -> str:
+        return f"{point} px"
+
+    @property
+    def loss_unit(self) -> str:
+        return "nats"
+
+    @property
+    def evaluation(self) -> dict[str, Any]:
+        return {"sizes": self.points}
+
+    @property
+    def evaluated(self) -> str:
+        return f"held-out images of {', '.join(map(str, self.points))} pixels a side"
+
+    def is_of(self, result: RunResult) -> bool:
+        return tuple(result.accuracy) == self.points
+
+    def units(self) -> float:
+        return self.count * _EVALUATED * sum(map(self._tokens, self.points))
+
+    def step(self, config: TrainConfig) -> float:
+        return config.batch * self._tokens(config.size)
+
+    def _tokens(self, size: int) -> float:
+        """Of an image, the class token among them."""
+        return (size // self.settings["patch"]) ** 2 + 1
+
+    def sizes(self) -> dict[str, float]:
+        """Patches on a ``side`` of a training image, and ``cells``, all of them."""
+        side = self.settings["size"] // self.settings["patch"]
+        return {"side": side, "cells": side * side}
