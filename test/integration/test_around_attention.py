@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from stopped_training import check_same_bits, drawn_text, train_until
 
 import sextant
-from sextant.models import gpt
+from sextant.models import gpt, vit
 from sextant.training import loop, runs
 from sextant.training.config import TrainConfig
 from sextant.training.samplers import Sampler, SamplerError, samplers
@@ -287,6 +287,28 @@ def test_gradients_and_logits_equal_autograd(use, encodings, seed):
     # The encoding's loss is for training alone.
     (each,) = program.run("token_losses", given)
     assert abs(each.mean().item() - cross_entropy.item()) < 1e-5 * cross_entropy.item()
+
+
+@pytest.mark.parametrize("use", ["remembered(size=4, penalty=0.01)", "carried(lanes=3)"])
+def test_trains_in_a_vision_transformer(use, encodings):
+    """A model of another kind, whose tokens are counted row by row."""
+    shape = dict(layers=2, width=32, heads=2, classes=5, channels=1, patch=2)
+    program = sextant.compile(vit.vit(encodings=(use,), positions="index", **shape))
+    params = program.init_params(0)
+    images, labels = torch.randn(6, 1, 6, 8), torch.randint(0, 5, (6,))
+    known = {"images": images, "labels": labels, "step": torch.tensor(1.0), **params}
+    known["learning_rate"] = torch.tensor(3e-3)
+    for name in program.arguments("train_step"):
+        if name.endswith((":first_moment", ":second_moment")):
+            known[name] = torch.zeros_like(params[name.rsplit(":", 1)[0]])
+
+    def run(function):
+        return program.run(function, [known[n] for n in program.arguments(function)])[0]
+
+    penalty = run("loss") - run("sample_losses").mean()
+    assert (penalty > 1e-6) == ("penalty" in use)
+    losses = [run("train_step").item() for _ in range(8)]
+    assert losses[-1] < 0.7 * losses[0]
 
 
 @pytest.mark.parametrize(

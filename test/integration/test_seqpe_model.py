@@ -9,6 +9,7 @@ import plain_gpt
 import pytest
 import seqpe_model
 import torch
+from seqpe_parameters import encoder
 from stopped_training import check_same_bits, drawn_text, train_until
 
 import sextant
@@ -20,7 +21,6 @@ GRADIENT = 1e-4
 LENGTH, LAYERS, WIDTH, HEADS = 13, 2, 24, 3
 LOSSES = {"max_position": 200, "pivots": 5, "candidates": 6, "windows": 3, "offsets": 4}
 OFF = {"alpha": 0.0, "beta": 0.0}
-PARTS = ("norm1", "norm2", "qkv", "output", "up", "down")
 
 
 def use(**options):
@@ -49,17 +49,6 @@ def sets(axes=1):
         "trained": near,
         "beyond": near + torch.randint(20, 150, (LOSSES["windows"], 1, axes)),
     }
-
-
-def encoder(params, settings):
-    """The encoder's parameters as seqpe_model.py calls them."""
-    own = {n.removeprefix("attention.seqpe."): p for n, p in params.items() if n.startswith("attention.")}
-    found = {n: own[n] for n in ("token", "place", "cls", "axis") if n in own}
-    for ours, theirs in (("norm", "norm"), ("last", "output")):
-        found |= {f"{theirs}.{k}": own[f"{ours}_{k}"] for k in ("weight", "bias")}
-    for i in range(settings.blocks):
-        found |= {f"blocks.{i}.{n}.{k}": own[f"{n}_{k}"][i] for n in PARTS for k in ("weight", "bias")}
-    return found
 
 
 def projections(params):

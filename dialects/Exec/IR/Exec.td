@@ -196,7 +196,8 @@ def Exec_PredicateAttr : EnumAttr<Exec_Dialect, Exec_Predicate, "predicate"> {
 def Exec_CheckOp : Exec_Op<"check", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Stops the program unless two integers are related";
   let description = [{
-    The error is `message`, followed by both values.
+    The error is `message`, followed by both values. A program of `nn` and `pos` ops may
+    hold it, too, to say which sizes of its inputs it takes.
 
     ```mlir
     exec.check %heads multiple_of %kv_heads, "heads of query and of key do not match"

@@ -19,7 +19,11 @@
 // prefixes (`tree`): the same numbers for a quarter of the work; under `dropout`
 // positions share what is dropped of a prefix they share. `projection` is `single`,
 // one for all layers (text), `multi`, one for each (image), or `none`: eq and ek are
-// both the embedding. Defaults are those of the paper's text models.
+// both the embedding. Defaults are those of the paper's text models; its image models
+// have axes = 2, digits = 2, max_position = 100, form = mul, projection = multi,
+// sampling = image and sets of 64. Their truncated normal, cut at 100 deviations, is the
+// normal of here. With `outside` a token with a negative coordinate, the class token
+// of an image that lies outside the grid, has a learned row in place of the encoder's.
 //
 // Two losses train the embeddings of positions that no text reaches, below
 // max_position, drawn by sampler.py. `alpha` times: which of `candidates` positions
@@ -45,6 +49,9 @@
 !number = tensor<f32>
 !integer = tensor<i64>
 !of_rows = tensor<?x1xf32>
+!encoder = (!table, i32, i32, i32, i32, i32, i1, i1, f32, !matrix, !matrix, !matrix, !vector, !matrix, !matrix, !stack,
+  !matrix, !stack, !matrix, !matrix, !matrix, !stack, !matrix, !stack, !matrix, !vector, !vector, !matrix, !vector)
+  -> !matrix
 
 pos.encoding @seqpe attributes {
   formula = "bias: scale (q_i k_j + eq_i ek_j); mul: scale (q_i eq_i) (k_j ek_j); sum: scale (q_i + eq_i) (k_j + ek_j); by head, products of rows by lane",
@@ -61,6 +68,7 @@ pos.encoding @seqpe attributes {
   %option.tree = pos.option "tree" : i1 = true
   %option.dropout = pos.option "dropout" : f32 = 0.1 : f32 at_least 0
   %option.projection = pos.option "projection" : i32 = "single" of ["single", "multi", "none"]
+  %option.outside = pos.option "outside" : i1 = false
   %option.max_position = pos.option "max_position" : i32 = 20000 : i32 at_least 2
   %option.alpha = pos.option "alpha" : f32 = 0.1 : f32 at_least 0
   %option.beta = pos.option "beta" : f32 = 0.1 : f32 at_least 0
@@ -166,6 +174,7 @@ pos.encoding @seqpe attributes {
   %param.norm_bias = pos.param "norm_bias" : !vector dims(%ce) init constant(%nil0) scope model
   %param.last_weight = pos.param "last_weight" : !matrix dims(%ce, %ce) init normal(%nil0, %small) scope model
   %param.last_bias = pos.param "last_bias" : !vector dims(%ce) init constant(%nil0) scope model
+  %param.outside_row = pos.param "outside_row" : !vector dims(%ce) init normal(%nil0, %small) scope model
   %param.projection_weight = pos.param "projection_weight" : !matrix dims(%own_made, %ce) init normal(%nil0, %small) scope model
   %param.projection_bias = pos.param "projection_bias" : !vector dims(%own_made) init constant(%nil0) scope model
   %param.layer_projection_weight = pos.param "layer_projection_weight" : !matrix dims(%own_made, %ce) init normal(%nil0, %small)
@@ -189,19 +198,47 @@ pos.encoding @seqpe attributes {
       %b1: !matrix {pos.role = "norm1_bias"}, %wq: !stack {pos.role = "qkv_weight"},
       %bq: !matrix {pos.role = "qkv_bias"}, %wo: !stack {pos.role = "output_weight"},
       %bo: !matrix {pos.role = "output_bias"}, %w2: !matrix {pos.role = "norm2_weight"},
-      %b2: !matrix {pos.role = "norm2_bias"}, %wu: !stack {pos.role = "up_weight"},
-      %bu: !matrix {pos.role = "up_bias"}, %wd: !stack {pos.role = "down_weight"},
-      %bd: !matrix {pos.role = "down_bias"}, %wn: !vector {pos.role = "norm_weight"},
-      %bn: !vector {pos.role = "norm_bias"}, %wl: !matrix {pos.role = "last_weight"},
-      %bl: !vector {pos.role = "last_bias"}) -> (!matrix {pos.role = "embedding"}) {
+      %b2: !matrix {pos.role = "norm2_bias"}, %wu: !stack {pos.role = "up_weight"}, %bu: !matrix {pos.role = "up_bias"},
+      %wd: !stack {pos.role = "down_weight"}, %bd: !matrix {pos.role = "down_bias"},
+      %wn: !vector {pos.role = "norm_weight"}, %bn: !vector {pos.role = "norm_bias"},
+      %wl: !matrix {pos.role = "last_weight"}, %bl: !vector {pos.role = "last_bias"},
+      %is_outside: i1 {pos.role = "outside"}, %wx: !vector {pos.role = "outside_row"})
+      -> (!matrix {pos.role = "embedding"}) {
+    %nil = arith.constant dense<0> : !integer
+    %c2 = arith.constant 2 : index
+    %coordinates = tensor.dim %at, %c2 : !sets
+    %coordinates32 = arith.index_cast %coordinates : index to i32
+    pos.require %coordinates32 at_least %n_axes, "positions of this model have fewer coordinates than the option axes"
+    pos.require %coordinates32 at_most %n_axes, "positions of this model have more coordinates than the option axes"
     %p32 = func.call @listed(%at) : (!sets) -> !positions
-    %p = func.call @long(%p32) : (!positions) -> !table
+    %own = nn.cast %p32 : !positions -> !table
+    %p = scf.if %is_outside -> !table {
+      %inside = nn.maximum %own, %nil : (!table, !integer) -> !table
+      scf.yield %inside : !table
+    } else {
+      scf.yield %own : !table
+    }
     %e = func.call @encode(%p, %n_base, %n_digits, %n_axes, %n_heads, %n_blocks, %is_causal, %is_tree, %drop, %wt,
-        %wp, %wa, %wc, %w1, %b1, %wq, %bq, %wo, %bo, %w2, %b2, %wu, %bu, %wd, %bd, %wn, %bn, %wl, %bl) : (!table, i32,
-        i32, i32, i32, i32, i1, i1, f32, !matrix, !matrix, !matrix, !vector, !matrix, !matrix, !stack, !matrix,
-        !stack, !matrix, !matrix, !matrix, !stack, !matrix, !stack, !matrix, !vector, !vector, !matrix, !vector)
-        -> !matrix
-    return %e : !matrix
+        %wp, %wa, %wc, %w1, %b1, %wq, %bq, %wo, %bo, %w2, %b2, %wu, %bu, %wd, %bd, %wn, %bn, %wl, %bl) : !encoder
+    %y = scf.if %is_outside -> !matrix {
+      %beyond = func.call @is_outside(%own) : (!table) -> tensor<?x1xi1>
+      %chosen = nn.select %beyond, %wx, %e : (tensor<?x1xi1>, !vector, !matrix) -> !matrix
+      scf.yield %chosen : !matrix
+    } else {
+      scf.yield %e : !matrix
+    }
+    return %y : !matrix
+  }
+
+  // Which positions have a negative coordinate.
+  func.func private @is_outside(%p: !table) -> tensor<?x1xi1> {
+    %nil = arith.constant dense<0> : !integer
+    %nothing = arith.constant dense<0.0> : !number
+    %low = nn.minimum %p, %nil : (!table, !integer) -> !table
+    %lowf = nn.cast %low : !table -> !matrix
+    %sum = nn.sum %lowf over [1] keep : (!matrix) -> !of_rows
+    %any = nn.less %sum, %nothing : (!of_rows, !number) -> tensor<?x1xi1>
+    return %any : tensor<?x1xi1>
   }
 
   func.func @produce(%at: !sets {pos.role = "positions"}, %e: !matrix {pos.role = "embedding"},
@@ -267,11 +304,10 @@ pos.encoding @seqpe attributes {
       %b1: !matrix {pos.role = "norm1_bias"}, %wq: !stack {pos.role = "qkv_weight"},
       %bq: !matrix {pos.role = "qkv_bias"}, %wo: !stack {pos.role = "output_weight"},
       %bo: !matrix {pos.role = "output_bias"}, %w2: !matrix {pos.role = "norm2_weight"},
-      %b2: !matrix {pos.role = "norm2_bias"}, %wu: !stack {pos.role = "up_weight"},
-      %bu: !matrix {pos.role = "up_bias"}, %wd: !stack {pos.role = "down_weight"},
-      %bd: !matrix {pos.role = "down_bias"}, %wn: !vector {pos.role = "norm_weight"},
-      %bn: !vector {pos.role = "norm_bias"}, %wl: !matrix {pos.role = "last_weight"},
-      %bl: !vector {pos.role = "last_bias"}) -> !number {
+      %b2: !matrix {pos.role = "norm2_bias"}, %wu: !stack {pos.role = "up_weight"}, %bu: !matrix {pos.role = "up_bias"},
+      %wd: !stack {pos.role = "down_weight"}, %bd: !matrix {pos.role = "down_bias"},
+      %wn: !vector {pos.role = "norm_weight"}, %bn: !vector {pos.role = "norm_bias"},
+      %wl: !matrix {pos.role = "last_weight"}, %bl: !vector {pos.role = "last_bias"}) -> !number {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %off = arith.constant 0.0 : f32
@@ -298,12 +334,9 @@ pos.encoding @seqpe attributes {
     }
     %trains = arith.ori %contrasts, %distils : i1
     %x = scf.if %trains -> !matrix {
-      %p = func.call @long(%positions) : (!positions) -> !table
+      %p = nn.cast %positions : !positions -> !table
       %made = func.call @encode(%p, %n_base, %n_digits, %n_axes, %n_heads, %n_blocks, %is_causal, %is_tree, %drop, %wt,
-          %wp, %wa, %wc, %w1, %b1, %wq, %bq, %wo, %bo, %w2, %b2, %wu, %bu, %wd, %bd, %wn, %bn, %wl, %bl) : (!table, i32,
-          i32, i32, i32, i32, i1, i1, f32, !matrix, !matrix, !matrix, !vector, !matrix, !matrix, !stack, !matrix,
-          !stack, !matrix, !matrix, !matrix, !stack, !matrix, !stack, !matrix, !vector, !vector, !matrix,
-          !vector) -> !matrix
+          %wp, %wa, %wc, %w1, %b1, %wq, %bq, %wo, %bo, %w2, %b2, %wu, %bu, %wd, %bd, %wn, %bn, %wl, %bl) : !encoder
       scf.yield %made : !matrix
     } else {
       scf.yield %e : !matrix
@@ -344,15 +377,10 @@ pos.encoding @seqpe attributes {
         scf.yield %there : !number
       }
       %row_count = tensor.dim %t, %c0 : !matrix
-      %by_rows = nn.scalar %row_count : !number
       %is_released = arith.cmpi eq, %mean_over, %c1_32 : i32
-      %divisor = scf.if %is_released -> !number {
-        %elements = arith.muli %row_count, %m : index
-        %by_elements = nn.scalar %elements : !number
-        scf.yield %by_elements : !number
-      } else {
-        scf.yield %by_rows : !number
-      }
+      %in_each = arith.select %is_released, %m, %c1 : index
+      %summed = arith.muli %row_count, %in_each : index
+      %divisor = nn.scalar %summed : !number
       %mean_loss = nn.div %total, %divisor : (!number, !number) -> !number
       %weight = tensor.from_elements %distil_weight : !number
       %weighted = nn.mul %mean_loss, %weight : (!number, !number) -> !number
@@ -366,12 +394,26 @@ pos.encoding @seqpe attributes {
     return %loss : !number
   }
 
-  // 1 where every sample starts at 0, else 0.
+  // 1 where the positions of every sample are those from 0 on, of a text or of a grid that
+  // a class token may lead, else 0. The last one says how many those are.
   func.func private @unless_shifted(%at: !sets) -> !number {
-    %origin = arith.constant dense<0> : tensor<i32>
-    %start = nn.slice %at dim 1 start 0 length 1 : (!sets) -> tensor<?x1x?xi32>
-    %each = nn.equal %start, %origin : (tensor<?x1x?xi32>, tensor<i32>) -> tensor<?x1x?xi1>
-    %every = nn.all %each : (tensor<?x1x?xi1>) -> tensor<i1>
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %unit = arith.constant dense<1> : !integer
+    %length = tensor.dim %at, %c1 : !sets
+    %axes = tensor.dim %at, %c2 : !sets
+    %end = nn.slice %at dim 1 start -1 length 1 : (!sets) -> tensor<?x1x?xi32>
+    %end64 = nn.cast %end : tensor<?x1x?xi32> -> tensor<?x1x?xi64>
+    %sides = nn.add %end64, %unit : (tensor<?x1x?xi64>, !integer) -> tensor<?x1x?xi64>
+    %first = nn.slice %sides dim 2 start 0 length 1 : (tensor<?x1x?xi64>) -> tensor<?x1x1xi64>
+    %count = scf.for %a = %c1 to %axes step %c1 iter_args(%before = %first) -> (tensor<?x1x1xi64>) {
+      %side = nn.slice %sides dim 2 start %a length 1 : (tensor<?x1x?xi64>, index) -> tensor<?x1x1xi64>
+      %cells = nn.mul %before, %side : (tensor<?x1x1xi64>, tensor<?x1x1xi64>) -> tensor<?x1x1xi64>
+      scf.yield %cells : tensor<?x1x1xi64>
+    }
+    %tokens = nn.scalar %length : !integer
+    %each = nn.at_most %count, %tokens : (tensor<?x1x1xi64>, !integer) -> tensor<?x1x1xi1>
+    %every = nn.all %each : (tensor<?x1x1xi1>) -> tensor<i1>
     %x = nn.cast %every : tensor<i1> -> !number
     return %x : !number
   }
@@ -386,17 +428,21 @@ pos.encoding @seqpe attributes {
     %axes = tensor.dim %at, %c2 : !sets
     %single = nn.slice %at dim 0 start 0 length 1 : (!sets) -> tensor<1x?x?xi32>
     %flat = nn.reshape %single sizes(%length, %axes) : tensor<1x?x?xi32> -> !positions
-    %text = func.call @long(%flat) : (!positions) -> !table
-    %some = func.call @long(%wanted) : (!positions) -> !table
-    %n = func.call @number(%text, %n_base, %n_digits) : (!table, i32, i32) -> !integers
+    %text = nn.cast %flat : !positions -> !table
+    %some = nn.cast %wanted : !positions -> !table
+    %nil = arith.constant dense<0> : !integer
+    %inside = nn.maximum %text, %nil : (!table, !integer) -> !table
+    %from_0 = func.call @number(%inside, %n_base, %n_digits) : (!table, i32, i32) -> !integers
+    %beyond = func.call @is_outside(%text) : (!table) -> tensor<?x1xi1>
+    %before_0 = nn.cast %beyond : tensor<?x1xi1> -> !column
+    %lower = nn.reshape %before_0 sizes(%length) : !column -> !integers
+    %n = nn.sub %from_0, %lower : (!integers, !integers) -> !integers
     %w = func.call @number(%some, %n_base, %n_digits) : (!table, i32, i32) -> !integers
     %found = nn.search %w in %n : (!integers, !integers) -> !integers
     // A shifted step, whose loss does not count, does not have them.
     %end = nn.scalar %length : !integer
-    %unit64 = arith.constant dense<1> : !integer
-    %final = nn.sub %end, %unit64 : (!integer, !integer) -> !integer
-    %inside = nn.minimum %found, %final : (!integers, !integer) -> !integers
-    %rows = nn.index_select %e, %inside dim 0 : (!matrix, !integers) -> !matrix
+    %known = nn.remainder %found, %end : (!integers, !integer) -> !integers
+    %rows = nn.index_select %e, %known dim 0 : (!matrix, !integers) -> !matrix
     %fixed = nn.stop_gradient %rows : (!matrix) -> !matrix
     return %fixed : !matrix
   }
@@ -466,7 +512,8 @@ pos.encoding @seqpe attributes {
       %z = nn.add %y, %more : (!matrix, !matrix) -> !matrix
       scf.yield %z, %row : !matrix, !integers
     }
-    %normed = func.call @norm(%out, %wn, %bn) : (!matrix, !vector, !vector) -> !matrix
+    %normed, %mean, %rstd = nn.layer_norm %out, %wn, %bn epsilon 1.0e-05
+      : (!matrix, !vector, !vector) -> (!matrix, !of_rows, !of_rows)
     %ends = nn.linear %normed, %wl bias %bl : (!matrix, !matrix, !vector) -> !matrix
     %e = nn.index_select %ends, %end_of dim 0 : (!matrix, !integers) -> !matrix
     return %e : !matrix
@@ -670,8 +717,7 @@ pos.encoding @seqpe attributes {
       scf.yield %all : !column
     }
     %seen = nn.at_most %place, %furthest : (!integers, !column) -> !conditions
-    %each = nn.equal %repeated, %repeated : (tensor<?x?x?xi64>, tensor<?x?x?xi64>) -> tensor<?x?x?xi1>
-    %spread = nn.broadcast %seen, %each : (!conditions, tensor<?x?x?xi1>) -> tensor<?x?x?xi1>
+    %spread = nn.broadcast %seen, %repeated : (!conditions, tensor<?x?x?xi64>) -> tensor<?x?x?xi1>
     %node_seen = nn.reshape %spread sizes(%node_count, %s1) : tensor<?x?x?xi1> -> !conditions
     %prefix = func.call @prefixes(%n, %n_base, %n_slots) : (!integers, i32, i32) -> !table
     %prefix_flat = nn.reshape %prefix sizes(%node_count) : !table -> !integers
@@ -701,11 +747,6 @@ pos.encoding @seqpe attributes {
     return %v : !vector
   }
 
-  func.func private @norm(%x: !matrix, %w: !vector, %b: !vector) -> !matrix {
-    %y, %m, %r = nn.layer_norm %x, %w, %b epsilon 1.0e-05 : (!matrix, !vector, !vector) -> (!matrix, !of_rows, !of_rows)
-    return %y : !matrix
-  }
-
   // What the MLP of block i adds to rows [rows, width].
   func.func private @mlp(%x: !matrix, %i: index, %drop: f32, %w2: !matrix, %b2: !matrix, %wu: !stack, %bu: !matrix,
                          %wd: !stack, %bd: !matrix) -> !matrix {
@@ -715,7 +756,8 @@ pos.encoding @seqpe attributes {
     %ub = func.call @vector(%bu, %i) : (!matrix, index) -> !vector
     %dw = func.call @matrix(%wd, %i) : (!stack, index) -> !matrix
     %db = func.call @vector(%bd, %i) : (!matrix, index) -> !vector
-    %n = func.call @norm(%x, %nw, %nb) : (!matrix, !vector, !vector) -> !matrix
+    %n, %mean, %rstd = nn.layer_norm %x, %nw, %nb epsilon 1.0e-05
+      : (!matrix, !vector, !vector) -> (!matrix, !of_rows, !of_rows)
     %u = nn.linear %n, %uw bias %ub : (!matrix, !matrix, !vector) -> !matrix
     %g = nn.gelu %u form tanh : (!matrix) -> !matrix
     %d = nn.linear %g, %dw bias %db : (!matrix, !matrix, !vector) -> !matrix
@@ -753,7 +795,8 @@ pos.encoding @seqpe attributes {
     %q_b = nn.slice %wb dim 0 start %c0 length %width : (!vector, index, index) -> !vector
     %kv_w = nn.slice %w dim 0 start %width length %twice : (!matrix, index, index) -> !matrix
     %kv_b = nn.slice %wb dim 0 start %width length %twice : (!vector, index, index) -> !vector
-    %n = func.call @norm(%x, %nw, %nb) : (!matrix, !vector, !vector) -> !matrix
+    %n, %mean, %rstd = nn.layer_norm %x, %nw, %nb epsilon 1.0e-05
+      : (!matrix, !vector, !vector) -> (!matrix, !of_rows, !of_rows)
     // Queries are made where rows are fewer.
     %is_first = arith.cmpi eq, %i, %c0 : index
     %q = scf.if %is_first -> !matrix {
@@ -776,7 +819,12 @@ pos.encoding @seqpe attributes {
 
     %qk = nn.mul %q4, %k : (tensor<?x1x?x?xf32>, !by_head) -> !by_head
     %products = nn.sum %qk over [3] : (!by_head) -> !stack
-    %scale = func.call @scale(%e) : (index) -> !number
+    %unit = arith.constant 1.0 : f32
+    %e32 = arith.index_cast %e : index to i32
+    %ef = arith.sitofp %e32 : i32 to f32
+    %root = math.sqrt %ef : f32
+    %factor = arith.divf %unit, %root : f32
+    %scale = tensor.from_elements %factor : !number
     %scores = nn.mul %products, %scale : (!stack, !number) -> !stack
     %turned = nn.transpose %scores 1, 2 : (!stack) -> !stack
     %visible3 = nn.reshape %visible sizes(%rows, %long) : !conditions -> tensor<?x1x?xi1>
@@ -794,23 +842,7 @@ pos.encoding @seqpe attributes {
     return %y : !matrix
   }
 
-  // 1 / sqrt(e).
-  func.func private @scale(%e: index) -> !number {
-    %c1 = arith.constant 1.0 : f32
-    %i = arith.index_cast %e : index to i32
-    %f = arith.sitofp %i : i32 to f32
-    %root = math.sqrt %f : f32
-    %s = arith.divf %c1, %root : f32
-    %t = tensor.from_elements %s : !number
-    return %t : !number
-  }
-
   // ---- losses ----------------------------------------------------------------------
-
-  func.func private @long(%p: !positions) -> !table {
-    %q = nn.cast %p : !positions -> !table
-    return %q : !table
-  }
 
   // Positions [sets, in each, axes], one after the other.
   func.func private @listed(%p: !sets) -> !positions {
