@@ -2,7 +2,7 @@
 # Debian 12 with git and make. What is done is not done again.
 #
 #   make test            every test; one closing line `N passed, N failed`
-#   make demo            trains and compares small GPTs, writes an HTML report
+#   make demo            trains and compares small GPTs and ViTs, writes an HTML report
 #   DEMO=quick make demo a much shorter run of the same
 #   make lint            form, names and types of the sources; silent when all is well
 #   make build           tools in build/bin, `sextant` importable in build/venv

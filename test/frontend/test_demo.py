@@ -16,6 +16,13 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
         demo.QUICK, layers=1, width=32, heads=2, length=16, batch=4, steps=3, warmup=1
     )
     monkeypatch.setattr(demo, "QUICK", small)
+    tiny = replace(
+        demo.QUICK_IMAGES, layers=1, width=16, heads=2, size=8, batch=4, steps=3, warmup=1
+    )
+    monkeypatch.setattr(demo, "QUICK_IMAGES", tiny)
+    monkeypatch.setattr(demo, "QUICK_HELD_OUT", 20)
+    assert "rope_2d" in demo.IMAGE_ENCODINGS
+    monkeypatch.setattr(demo, "IMAGE_ENCODINGS", ("rope_2d",))
     text = tmp_path / "text.txt"
     text.write_bytes(b"The quick brown fox jumps over the lazy dog. " * 1000)
     names = ("alibi", "dape(kerple_log, hidden=3)")
@@ -35,6 +42,9 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
         found = json.loads((tmp_path / "out" / "quick" / name / "evaluation.json").read_text())
         for length, loss in found["all_tokens"].items():
             assert 0 < loss < 8 and f"{loss:.3f}" in page, (name, length, loss)
+    stored = tmp_path / "out" / "quick" / "images" / "rope_2d" / "evaluation.json"
+    for size, share in json.loads(stored.read_text())["accuracy"].items():
+        assert f"{share:.1%}" in page and f"{share:.1%}" in printed, (size, share)
     assert "seeds</th><td>0: one seed" in page and str(text) in page
     capsys.readouterr()
     # What is wrong with the last is said before anything is trained.
@@ -47,5 +57,8 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "1 encodings, 2 seeds" in printed
     folders = [path.name for path in (tmp_path / "out" / "quick").iterdir()]
-    assert sorted(folders) == sorted(["alibi", "alibi.seed1", names[1]])
+    assert sorted(folders) == sorted(["alibi", "alibi.seed1", names[1], "images"])
+    assert sorted(p.name for p in (tmp_path / "out" / "quick" / "images").iterdir()) == [
+        "rope_2d", "rope_2d.seed1"
+    ]  # fmt: skip
     assert "\u00b1" in (tmp_path / "out" / "report.html").read_text()

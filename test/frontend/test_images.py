@@ -84,6 +84,7 @@ def test_a_run_stores_some_of_many_held_out_images(files, monkeypatch):
     paths = files(a=drawn(20, 4, 4), b=labels_of(20, 2), c=drawn(10, 4, 4), d=labels_of(10, 2))
     found = load_images(paths)
     assert len(found.held_out) == 4 and found.held_out_of == 10
+    assert found.held_out.labels.tolist() == [0, 0, 1, 1]  # of 0, 2, 5, 7
 
 
 GOOD = dict(a=(torch.arange(320) % 256).reshape(20, 4, 4), b=labels_of(20, 2))

@@ -1,6 +1,6 @@
-"""``make demo``: some encodings, trained, extrapolated and compared.
+"""``make demo``: some encodings, trained, extrapolated and compared, on text and on images.
 
-The setting is that of a plain PyTorch model with known losses (below); the demo
+The setting on text is that of a plain PyTorch model with known losses (below); the demo
 says how far each encoding is from them.
 """
 
@@ -15,10 +15,13 @@ from statistics import fmean
 
 from .report import read_run, write_report
 from .report.groups import Group, group
-from .training.config import TrainConfig
+from .report.results import RunResult
+from .training.config import VIT, TrainConfig
 from .training.data import load_text
+from .training.images import load_images, spread
+from .training.kind import Data
+from .training.kinds import kind_of
 from .training.loop import train
-from .training.model import check_uses
 from .training.runs import evaluate_run
 
 # Uses of encodings; each is trained by itself. fire's threshold is to the training
@@ -37,6 +40,15 @@ ENCODINGS = (
     "expe",
 )
 
+# Of images, whose training size has six by six patches, and whose largest has twelve by
+# twelve.
+IMAGE_ENCODINGS = (
+    "learned(rows=36, grid_rows=6, grid_columns=6)",
+    "rope_2d",
+    "seqpe(form=mul, axes=2, digits=2, max_position=32, sampling=image, pivots=8, candidates=16, "
+    "windows=8, offsets=16)",
+)
+
 # Losses of a plain PyTorch model at 1x, in nats per byte over all tokens, on the
 # default text. Sinusoidal depends on seed and initial weights most of all: plain
 # PyTorch with its default weights gives 2.62 where another run gave 2.50.
@@ -52,6 +64,9 @@ CLOSE = 0.1
 FULL = TrainConfig(residual="plain")
 QUICK = replace(FULL, steps=60, warmup=10)
 QUICK_VALIDATION = 16 * 1024
+IMAGES = TrainConfig(model=VIT, layers=2, width=64, heads=4, head="mean", lr=3e-3, steps=600)
+QUICK_IMAGES = replace(IMAGES, steps=60, warmup=10)
+QUICK_HELD_OUT = 200
 
 
 def run_demo(
@@ -60,10 +75,11 @@ def run_demo(
     quick: bool = False,
     seeds: int = 1,
     data: Sequence[str] = (),
-    encodings: Sequence[str] = ENCODINGS,
+    encodings: Sequence[str],
+    image_encodings: Sequence[str],
 ) -> None:
     """Trains, evaluates and reports into ``folder``, ``seeds`` runs per use of an
-    encoding.
+    encoding: GPTs on a text, which ``data`` names, and ViTs on the default images.
 
     Runs that are there already are resumed. ``quick`` (also ``DEMO=quick``)
     takes fewer steps, which are not compared with the expected losses.
@@ -74,34 +90,66 @@ def run_demo(
     text = load_text(base.data, 8 * base.length + 1)
     if quick:
         text = replace(text, validation=text.validation[: QUICK_VALIDATION + 1])
-    configs = [
-        replace(base, encodings=(name,), seed=seed) for name in encodings for seed in range(seeds)
-    ]
-    for config in configs:  # what is wrong with the last is said before the first is trained
-        check_uses(config)
+    configs = _configs(base, encodings, seeds)
+    image_configs = _configs(QUICK_IMAGES if quick else IMAGES, image_encodings, seeds)
+    for config in (*configs, *image_configs):
+        # What is wrong with the last is said before the first is trained.
+        kind_of(config).check_uses(config)
     times = f", {seeds} seeds" if seeds > 1 else ""
     print(
         f"{len(encodings)} encodings{times}, {base.steps} steps of {base.batch} x "
         f"{base.length} bytes each, on {text.source}"
     )
     began = time.perf_counter()
-    runs = []
-    for config in configs:
-        run = folder / ("quick" if quick else "full") / config.name
-        if config.seed:
-            run = run.with_name(f"{run.name}.seed{config.seed}")
-        train(config, run, data=text)
-        evaluate_run(run)
-        runs.append(read_run(run))
+    folders = folder / ("quick" if quick else "full")
+    runs = _train(configs, folders, text)
+    image_runs = _train_on_images(image_configs, folders / "images", quick)
     report = folder / "report.html"
-    findings = write_report(report, runs)
+    findings = write_report(report, [*runs, *image_runs])
     groups = group(runs)
     _print_table(groups)
     for finding in findings:
         print(f"{finding.verdict}: {finding.text}")
     if not quick and not data:
         _compare(groups)
+    if image_runs:
+        _print_accuracies(group(image_runs))
     print(f"{time.perf_counter() - began:.0f} s; report: {report.resolve()}")
+
+
+def _configs(base: TrainConfig, encodings: Sequence[str], seeds: int) -> list[TrainConfig]:
+    return [
+        replace(base, encodings=(name,), seed=seed) for name in encodings for seed in range(seeds)
+    ]
+
+
+def _train(configs: Sequence[TrainConfig], folder: Path, data: Data) -> list[RunResult]:
+    """The runs of some settings, trained and evaluated as far as they are not."""
+    runs = []
+    for config in configs:
+        run = folder / config.name
+        if config.seed:
+            run = run.with_name(f"{run.name}.seed{config.seed}")
+        train(config, run, data=data)
+        evaluate_run(run)
+        runs.append(read_run(run))
+    return runs
+
+
+def _train_on_images(
+    configs: Sequence[TrainConfig], folder: Path, quick: bool
+) -> list[RunResult]:
+    if not configs:
+        return []
+    images = load_images(configs[0].data, configs[0].size)
+    if quick:
+        images = replace(images, held_out=spread(images.held_out, QUICK_HELD_OUT))
+    first = configs[0]
+    print(
+        f"on images {len({c.encodings for c in configs})} encodings, {first.steps} steps of "
+        f"{first.batch}, on {images.source}"
+    )
+    return _train(configs, folder, images)
 
 
 def _print_table(groups: Sequence[Group]) -> None:
@@ -118,6 +166,16 @@ def _print_table(groups: Sequence[Group]) -> None:
             for protocol in ("all_tokens", "last_tokens")
         )
         print(f"{found.name:{first}}{everything}   {end}   {fmean(found.step_ms):7.1f}")
+
+
+def _print_accuracies(groups: Sequence[Group]) -> None:
+    """Top-1 of the means of seeds, by size."""
+    sizes = sorted(groups[0].runs[0].accuracy)
+    first = max(12, *(len(found.name) + 2 for found in groups))
+    print(f"{'top-1':{first}}{''.join(f'{n:>8}' for n in sizes)}   ms/step")
+    for found in groups:
+        shares = "".join(f"{fmean(found.losses('accuracy', n)):8.1%}" for n in sizes)
+        print(f"{found.name:{first}}{shares}   {fmean(found.step_ms):7.1f}")
 
 
 def _compare(groups: Sequence[Group]) -> None:

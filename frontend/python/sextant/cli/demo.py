@@ -11,8 +11,8 @@ def add(commands) -> None:
     parser = commands.add_parser(
         "demo",
         help="train, evaluate and compare some encodings",
-        description="Trains a GPT with each of some encodings, evaluates them beyond "
-        "their training length, and writes a report.",
+        description="Trains a GPT with each of some encodings, and a small ViT with each of some "
+        "others, evaluates them beyond their training length or size, and writes a report.",
     )
     parser.add_argument("folder", nargs="?", default="demo", help="where files go")
     parser.add_argument(
@@ -23,7 +23,7 @@ def add(commands) -> None:
         action="append",
         default=[],
         metavar="USE",
-        help='one more encoding, such as "dape(alibi)"; may be repeated',
+        help='one more encoding of GPTs, such as "dape(alibi)"; may be repeated',
     )
     parser.add_argument(
         "--seeds",
@@ -38,7 +38,7 @@ def add(commands) -> None:
 
 
 def _demo(options) -> None:
-    from ..demo import ENCODINGS, run_demo
+    from ..demo import ENCODINGS, IMAGE_ENCODINGS, run_demo
 
     if not 1 <= options.seeds <= 1000:
         raise ValueError(f"--seeds must be at least 1 and at most 1000, got {options.seeds}")
@@ -48,4 +48,5 @@ def _demo(options) -> None:
         seeds=options.seeds,
         data=tuple(os.path.abspath(path) for path in options.data),
         encodings=tuple(dict.fromkeys([*ENCODINGS, *options.also])),
+        image_encodings=IMAGE_ENCODINGS,
     )

@@ -73,7 +73,7 @@ def add(commands) -> None:
         help='encodings besides the mask, such as rope or "window(size=64)"; none for NoPE '
         "(default none)",
     )
-    add_data(parser, argparse.SUPPRESS)
+    add_data(parser, argparse.SUPPRESS, or_images=True)
     parser.add_argument(
         "--validation-data",
         nargs="+",

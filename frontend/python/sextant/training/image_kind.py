@@ -11,7 +11,7 @@ from . import image_model
 from .augment import image_batch
 from .config import TrainConfig
 from .image_evaluation import evaluate_images
-from .images import Images, Labelled, digest_of, load_images
+from .images import Images, Labelled, digest_of, load_images, spread
 from .kind import Kind
 
 _IMAGES, _LABELS = "images/held_out", "images/labels"
@@ -56,7 +56,7 @@ class ImageKind(Kind[Images]):
         return image_batch(config, data, step)
 
     def validation_loss(self, model: image_model.ImageModel, data: Images) -> float:
-        some = data.held_out.at(torch.arange(min(len(data.held_out), _VALIDATION_IMAGES)))
+        some = spread(data.held_out, _VALIDATION_IMAGES)
         size = model.config.size
         found = evaluate_images(model, replace(data, held_out=some), [size], progress=False)
         return found.losses[size]

@@ -106,6 +106,13 @@ def digest_of(data: Sequence[str], size: int) -> str:
     return _read(paths, size).digest
 
 
+def spread(part: Labelled, count: int) -> Labelled:
+    """So many of the images, or all, evenly: files may have one class behind the other."""
+    if len(part) <= count:
+        return part
+    return part.at(torch.arange(count) * len(part) // count)
+
+
 # Reading -----------------------------------------------------------------------------
 
 
@@ -208,10 +215,7 @@ def _split(whole: Labelled, classes: tuple[str, ...], name: str) -> list[Labelle
 
 def _share(part: Labelled) -> Labelled:
     """As many of the images as a run stores."""
-    count = max(HELD_OUT_BYTES // part.images[0].numel(), 1)
-    if len(part) <= count:
-        return part
-    return part.at(torch.arange(count) * len(part) // count)
+    return spread(part, max(HELD_OUT_BYTES // part.images[0].numel(), 1))
 
 
 def _fitted(images: torch.Tensor, size: int, name: str) -> torch.Tensor:
