@@ -16,3 +16,8 @@ std::vector<std::string_view> sextant::runtime::getRequestedChecks() {
   }
   return checks;
 }
+
+bool sextant::runtime::isCheckRequested(std::string_view check) {
+  std::vector<std::string_view> checks = getRequestedChecks();
+  return std::find(checks.begin(), checks.end(), check) != checks.end();
+}

@@ -1,8 +1,8 @@
 //===- Checks.h - Checks that users ask for by name -------------*- C++ -*-===//
 //
 // The variable SEXTANT_CHECK names them, separated by commas: `reads`, which
-// the compiler writes into programs, and `scratch`, which launches on the host
-// make.
+// the compiler writes into programs, `scratch`, which launches on the host
+// make, and `races`, which the emulator of warps does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,9 @@ namespace sextant::runtime {
 /// What SEXTANT_CHECK names, known or not. Texts of the environment: good until
 /// it changes.
 std::vector<std::string_view> getRequestedChecks();
+
+/// Whether it names this one.
+bool isCheckRequested(std::string_view check);
 
 } // namespace sextant::runtime
 

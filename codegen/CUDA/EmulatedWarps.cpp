@@ -9,6 +9,7 @@
 #include "codegen/CUDA/WarpLanes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "runtime/emulator/WarpCalls.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -34,9 +35,16 @@ void sextant::codegen::emitWarpCall(KernelBuilder &kernel,
 
 namespace {
 /// Members of WarpCalls, in order.
-enum class Member : unsigned { Run, GetThread, Shuffle, Ballot, Synchronize };
+enum class Member : unsigned {
+  Run,
+  GetThread,
+  Shuffle,
+  Ballot,
+  Synchronize,
+  Access
+};
 static_assert(sizeof(emulator::WarpCalls) ==
-              (static_cast<size_t>(Member::Synchronize) + 1) * sizeof(void *));
+              (static_cast<size_t>(Member::Access) + 1) * sizeof(void *));
 
 /// Writes calls of the emulator.
 class Emulation {
@@ -51,6 +59,8 @@ public:
 
   /// Replaces what the threads of a function do together.
   void replaceIntrinsics(Function &function);
+  /// Tells of each access of a thread to memory that others see.
+  void noteAccesses(Function &function);
   /// Replaces the call of a function of threads by a run of a warp.
   void runInWarp(CallInst &call);
 
@@ -117,6 +127,40 @@ void Emulation::replaceIntrinsics(Function &function) {
   }
 }
 
+/// Whether memory is the same at all times, or the thread's own.
+static bool isPrivate(const Instruction &access, const Value *address) {
+  const Value *object = getUnderlyingObject(address);
+  const auto *table = dyn_cast<GlobalVariable>(object);
+  return isa<AllocaInst>(object) || (table && table->isConstant()) ||
+         access.hasMetadata(LLVMContext::MD_invariant_load);
+}
+
+void Emulation::noteAccesses(Function &function) {
+  const DataLayout &layout = function.getDataLayout();
+  int32_t place = 0;
+  auto note = [&](Instruction &access, Value *address, Value *bytes,
+                  bool isStore) {
+    if (!isPrivate(access, address))
+      callMember(Member::Access, builder.getVoidTy(),
+                 {address, bytes, builder.getInt32(isStore),
+                  builder.getInt32(place++)});
+  };
+  for (Instruction &access : instructions(function)) {
+    builder.SetInsertPoint(&access);
+    if (Value *address = getLoadStorePointerOperand(&access)) {
+      TypeSize bytes = layout.getTypeStoreSize(getLoadStoreType(&access));
+      note(access, address, builder.getInt32(bytes.getFixedValue()),
+           isa<StoreInst>(access));
+    } else if (auto *memory = dyn_cast<MemIntrinsic>(&access)) {
+      Value *bytes =
+          builder.CreateZExtOrTrunc(memory->getLength(), builder.getInt32Ty());
+      note(access, memory->getDest(), bytes, /*isStore=*/true);
+      if (auto *copy = dyn_cast<MemTransferInst>(memory))
+        note(access, copy->getSource(), bytes, /*isStore=*/false);
+    }
+  }
+}
+
 void Emulation::runInWarp(CallInst &call) {
   builder.SetInsertPoint(&call);
   Value *kernel = builder.CreateGlobalString(call.getFunction()->getName());
@@ -135,6 +179,7 @@ Error sextant::codegen::emulateWarps(Module &kernels) {
   for (Function *function : ofThreads) {
     if (Error error = distributeLanes(*function))
       return error;
+    emulation.noteAccesses(*function);
     emulation.replaceIntrinsics(*function);
     for (User *user : make_early_inc_range(function->users()))
       emulation.runInWarp(*cast<CallInst>(user));

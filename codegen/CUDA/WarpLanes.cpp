@@ -402,8 +402,8 @@ Error Distribution::run() {
         stores.push_back(&instruction);
       else if (call && call->getIntrinsicID() == Intrinsic::prefetch)
         dropped.push_back(&instruction);
-      // What is said of memory holds for one thread only.
-      instruction.dropUnknownNonDebugMetadata();
+      // What else is said of memory holds for one thread only.
+      instruction.dropUnknownNonDebugMetadata(LLVMContext::MD_invariant_load);
     }
   for (Instruction *instruction : vectors) {
     builder.SetInsertPoint(instruction);

@@ -44,9 +44,10 @@ static llvm::Expected<CompileOptions> addEnvironment(CompileOptions options) {
   for (std::string_view check : runtime::getRequestedChecks()) {
     if (check == "reads")
       options.checkReads = true;
-    else if (check != "scratch") // which the runtime does
-      return llvm::createStringError("SEXTANT_CHECK is \"" + StringRef(check) +
-                                     "\": known are \"reads\", \"scratch\"");
+    else if (check != "scratch" && check != "races") // which the runtime does
+      return llvm::createStringError(
+          "SEXTANT_CHECK is \"" + StringRef(check) +
+          "\": known are \"reads\", \"scratch\", \"races\"");
   }
   return options;
 }

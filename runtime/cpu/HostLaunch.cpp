@@ -102,13 +102,6 @@ static void runWorker(void *opaque, int64_t worker) {
   }
 }
 
-/// SEXTANT_CHECK=scratch: what a kernel reads of its scratch memory without
-/// having written it is NaN.
-static bool isScratchChecked() {
-  std::vector<std::string_view> checks = getRequestedChecks();
-  return std::find(checks.begin(), checks.end(), "scratch") != checks.end();
-}
-
 Result<int64_t>
 sextant::runtime::launchOnHost(void *session, const Kernel &kernel,
                                std::span<const int64_t> arguments,
@@ -127,7 +120,8 @@ sextant::runtime::launchOnHost(void *session, const Kernel &kernel,
   if (Status status = scratch.reserve(workers, std::max<int64_t>(bytes, 64));
       !status)
     return status.error();
-  if (isScratchChecked())
+  // What a kernel reads of it without having written it is NaN.
+  if (isCheckRequested("scratch"))
     scratch.poison();
   if (workers == 1) {
     run(arguments.data(), 0, items, scratch.get(0));

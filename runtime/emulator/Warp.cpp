@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/emulator/Warp.h"
+#include "runtime/Checks.h"
 #include "runtime/emulator/Fiber.h"
+#include "runtime/emulator/RaceCheck.h"
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -61,6 +63,8 @@ public:
   /// What the running thread gets for what it gives; `choice`: the thread that
   /// a shuffle takes from.
   int32_t meet(Meeting meeting, int32_t place, int32_t given, int32_t choice);
+  /// Notes that the running thread is about to load or store.
+  void access(const void *address, int32_t bytes, bool isStore, int32_t place);
 
 private:
   static void runThread();
@@ -85,6 +89,9 @@ private:
   /// Threads in the order in which they run, and where each stands in it.
   std::array<int, warpThreads> order, turns;
   uint64_t state = 0;
+
+  RaceCheck races;
+  bool checksRaces = false;
 
   /// Of the instruction where threads wait now.
   Meeting where = Meeting::Barrier;
@@ -164,7 +171,18 @@ void Warp::runThread() {
   __builtin_unreachable(); // nobody switches to a thread that has ended
 }
 
+void Warp::access(const void *address, int32_t bytes, bool isStore,
+                  int32_t place) {
+  if (!checksRaces)
+    return;
+  if (std::string race = races.note(address, bytes, isStore, running, place);
+      !race.empty())
+    stop(race);
+}
+
 void Warp::complete(Meeting meeting) {
+  if (meeting == Meeting::Barrier)
+    races.passBarrier();
   if (meeting == Meeting::Shuffle)
     for (int i = 0; i != warpThreads; ++i)
       results[i] = givens[choices[i] & (warpThreads - 1)];
@@ -218,6 +236,8 @@ void Warp::run(const char *kernel, ThreadFunction function,
   this->scratch = scratch;
   waiting = 0;
   ended = 0;
+  races.passBarrier();
+  checksRaces = isCheckRequested("races");
   state = theSeed ^ static_cast<uint64_t>(begin);
   for (int i = 0; i != warpThreads; ++i) {
     if (!stacks[i])
@@ -250,6 +270,9 @@ static constexpr WarpCalls kCalls = {
       return getWarp().meet(Meeting::Ballot, place, condition, 0);
     },
     [](int32_t place) { (void)getWarp().meet(Meeting::Barrier, place, 0, 0); },
+    [](const void *address, int32_t bytes, int32_t isStore, int32_t place) {
+      getWarp().access(address, bytes, isStore != 0, place);
+    },
 };
 
 const WarpCalls &sextant::runtime::emulator::getWarpCalls() { return kCalls; }

@@ -18,8 +18,8 @@ namespace sextant::runtime::emulator {
 using ThreadFunction = void (*)(const int64_t *arguments, int64_t begin,
                                 int64_t end, void *scratch);
 
-/// Calls of which all threads of a warp make the same one: `place` is the
-/// number of the instruction in its function.
+/// `place` is the number of an instruction in its function. Of calls that give
+/// what threads do together all threads of a warp make the same one.
 struct WarpCalls {
   /// Runs a kernel's function in all threads of a warp.
   void (*run)(const char *kernel, ThreadFunction function,
@@ -32,6 +32,9 @@ struct WarpCalls {
   /// Bit t: the condition that thread t gives.
   int32_t (*ballot)(int32_t condition, int32_t place);
   void (*synchronize)(int32_t place);
+  /// Before a thread loads, or stores, so many bytes.
+  void (*access)(const void *address, int32_t bytes, int32_t isStore,
+                 int32_t place);
 };
 
 /// The pointer to `WarpCalls` that a shared object exports.

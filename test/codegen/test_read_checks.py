@@ -128,5 +128,5 @@ def test_switch_is_part_of_what_is_remembered(monkeypatch):
         else:
             assert call("cpu", ["causal", past], params).isnan().any()
     monkeypatch.setenv("SEXTANT_CHECK", "writes")
-    with pytest.raises(sextant.CompileError, match='SEXTANT_CHECK is "writes": known are "reads", "scratch"'):
+    with pytest.raises(sextant.CompileError, match='SEXTANT_CHECK is "writes": known are "reads", "scratch", "races"'):
         call("cpu", ["causal", past], params)

@@ -1,6 +1,7 @@
 """Kernels as warps of a GPU: each lane of a vector is a thread, which an emulator runs as
 a fiber. It draws the order of threads between two instructions of the whole warp, and
-ends a launch whose threads do not meet at the same one."""
+ends a launch whose threads do not meet at the same one, or of which one stores what
+another accesses with no barrier between them."""
 
 import pytest
 import torch
@@ -14,5 +15,6 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
-def test_warps_match_the_reference(encoding, shape, seed):
+def test_warps_match_the_reference(encoding, shape, seed, monkeypatch):
+    monkeypatch.setenv("SEXTANT_CHECK", "races,scratch")
     compare(Case(encoding, **shape), TARGET, torch.float32, seed)
