@@ -17,6 +17,7 @@ from projections import Projections
 from rewrites import REWRITES, Pair
 from rows import Settings, inputs
 from sections import SECTIONS
+from vit import QUICK, forward_calls, step_calls
 
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
@@ -59,6 +60,20 @@ def test_shorter_projections_are_the_same(encoding):
     for mine, other in zip(shorter, written[:2] + written[4:], strict=True):
         size = max(1.0, float(other.abs().max()))
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5 * size)
+
+
+@pytest.mark.parametrize("name", ["learned", "seqpe mul"])
+def test_vision_transformers_take_the_same_step(name):
+    """Losses of steps agree to 0.2 %: AdamW's first steps divide by gradients of near 0."""
+    ours, theirs = step_calls(name, QUICK)
+    for _ in range(3):
+        assert ours() == pytest.approx(theirs(), rel=2e-3)
+
+
+@pytest.mark.parametrize("name", ["rope_2d", "swin"])
+def test_vision_transformers_have_the_same_logits(name):
+    ours, theirs = forward_calls(name, QUICK, 2 * QUICK.side)
+    torch.testing.assert_close(ours(), theirs(), rtol=0, atol=1e-4)
 
 
 def test_every_work_has_its_own_name():

@@ -39,8 +39,7 @@ class DigitEncoder:
 
     def __call__(self, positions: torch.Tensor) -> torch.Tensor:
         p = self.params
-        digits = positions[:, None] // 10 ** torch.arange(4, -1, -1) % 10
-        x = p["token"][digits] + p["place"]
+        x = p["token"][self.digits(positions)] + self.places()
         x = torch.cat([x, p["cls"].expand(len(x), 1, -1)], 1)
         for i in range(len(p["qkv_weight"])):
             x = x + self.attention(self.norm(x, "norm1", i), i)
@@ -49,6 +48,12 @@ class DigitEncoder:
             x = x + F.linear(h, p["down_weight"][i], p["down_bias"][i])
         x = F.layer_norm(x[:, -1], p["norm_weight"].shape, p["norm_weight"], p["norm_bias"])
         return F.linear(x, p["last_weight"], p["last_bias"])
+
+    def digits(self, positions: torch.Tensor) -> torch.Tensor:
+        return positions[:, None] // 10 ** torch.arange(4, -1, -1) % 10
+
+    def places(self) -> torch.Tensor:
+        return self.params["place"]
 
     def norm(self, x: torch.Tensor, name: str, i: int) -> torch.Tensor:
         weight = self.params[f"{name}_weight"][i]

@@ -9,6 +9,7 @@ from models import digits, steps
 from projections import projections
 from rewrites import rewrites
 from shares import shares
+from vit import images
 from waits import waiting
 from whole import compiling, training
 
@@ -28,6 +29,7 @@ SECTIONS = {
     "models": steps,
     "digits": digits,
     "shares": shares,
+    "vit": images,
     "waits": waiting,
     "compile": compiling,
 }
