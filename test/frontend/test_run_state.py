@@ -157,7 +157,7 @@ def test_losses_that_are_not_finite_are_an_error(root, capsys):
     stored.tensors["param/embedding.weight"][::2] *= -1
     write_checkpoint(path, stored)
     assert main(["eval", str(root / "run"), *EVAL]) == 1
-    assert "the loss at 1x the training length is " in capsys.readouterr().err
+    assert "the loss at 16 tokens is " in capsys.readouterr().err
 
 
 def test_validation_is_stored_as_asked(trained, tmp_path, capsys):

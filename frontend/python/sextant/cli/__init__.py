@@ -1,5 +1,5 @@
-"""The command line: ``sextant train | eval | tables | report | reproduce | encodings |
-demo``, a file of this folder each.
+"""The command line: ``sextant train | eval | tables | report | compare | reproduce |
+encodings | demo``, a file of this folder each.
 
 Exit codes: 0 done, 1 failed (a line on stderr says why), 2 wrong arguments, 130 and
 143 interrupted by ctrl-C and SIGTERM (the checkpoint is usable).
@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from ..errors import CompileError, RunError
 from ..training.interruption import Interrupted
-from . import demo, encodings, eval, report, reproduce, tables, train
+from . import compare, demo, encodings, eval, report, reproduce, tables, train
 
 # In the order of `sextant --help`.
-_COMMANDS = (train, eval, tables, report, reproduce, encodings, demo)
+_COMMANDS = (train, eval, tables, report, compare, reproduce, encodings, demo)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

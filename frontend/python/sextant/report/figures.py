@@ -82,18 +82,41 @@ def _band(ax, places: Sequence[int], found: Sequence[list[float]], label: str, i
         ax.fill_between(places, least, most, color=style["color"], alpha=0.2, linewidth=0)
 
 
-def training_curves(groups: Sequence[Group], unit: str = "nats per byte") -> str:
-    """Training loss over steps, one line per run."""
+def training_curves(
+    groups: Sequence[Group], unit: str = "nats per byte", over_time: bool = False
+) -> str:
+    """Training loss, smoothed, over steps or the time that they took, one line per run."""
     figure, axes = _figure()
     ax = axes[0][0]
     for index, group in enumerate(groups):
         label = group.name
         for run in group.runs:
             if run.steps:
-                ax.plot(*zip(*_smooth(run.steps)), label=label, linewidth=1.2, **line(index))
+                steps, losses = zip(*_smooth(run.steps))
+                places = run.seconds if over_time else steps
+                ax.plot(places, losses, label=label, linewidth=1.2, **line(index))
+                label = "_"
+    ax.set_xlabel("time of the steps (s)" if over_time else "step")
+    ax.set_ylabel(f"training loss ({unit})")
+    ax.grid(alpha=0.3)
+    _legend(figure, ax)
+    return _svg(figure)
+
+
+def validation_curves(groups: Sequence[Group], unit: str) -> str:
+    """Loss on held-out data over steps, one line per run; a ring where it is least."""
+    figure, axes = _figure()
+    ax = axes[0][0]
+    for index, group in enumerate(groups):
+        label, style = group.name, line(index)
+        for run in group.runs:
+            if run.validation:
+                ax.plot(*zip(*run.validation), label=label, linewidth=1.2, **style)
+                best = min(run.validation, key=lambda point: point[1])
+                ax.plot(*best, marker="o", fillstyle="none", color=style["color"])
                 label = "_"
     ax.set_xlabel("step")
-    ax.set_ylabel(f"training loss ({unit})")
+    ax.set_ylabel(f"loss on held-out data ({unit})")
     ax.grid(alpha=0.3)
     _legend(figure, ax)
     return _svg(figure)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from .results import Multiple, ReportError, RunResult
 
 # What may differ between the runs of a group.
-_FREE = {"seed", "data", "target"}
+_FREE = {"seed", "data", "target", "validate_every"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,44 @@ def group(runs: Sequence[RunResult]) -> list[Group]:
     _check_data(runs)
     names = dict.fromkeys(run.name for run in runs)
     return [_group(name, [run for run in runs if run.name == name]) for name in names]
+
+
+def by_settings(runs: Sequence[RunResult], defaults: Mapping[str, Any]) -> list[Group]:
+    """Groups of equal settings but for the seed, in the order of their first runs. Groups of
+    the same encodings are named with the settings in which they differ. ``defaults`` stand
+    for the settings that a run is older than."""
+    if not runs:
+        raise ReportError("a comparison needs at least one run")
+    _check_data(runs)
+    found: dict[str, list[RunResult]] = {}
+    for run in (replace(run, config={**defaults, **run.config}) for run in runs):
+        key = {n: v for n, v in run.config.items() if n not in _FREE and n != "encodings"}
+        found.setdefault(json.dumps([run.name, key], sort_keys=True), []).append(run)
+    groups = [_group(own[0].name, own) for own in found.values()]
+    named = []
+    for own in groups:
+        others = [g for g in groups if g.name == own.name and g is not own]
+        settings = differing([own, *others])
+        spelled = ", ".join(f"{n} {values[0]}" for n, values in settings.items())
+        named.append(Group(f"{own.name} ({spelled})" if spelled else own.name, own.runs))
+    return named
+
+
+def differing(groups: Sequence[Group]) -> dict[str, list[str]]:
+    """The settings that groups do not share, each with its value by group."""
+    configs = [g.runs[0].config for g in groups]
+    found = {}
+    for name in configs[0] if configs else ():
+        values = [_spelled(config.get(name)) for config in configs]
+        if name not in _FREE and name != "encodings" and len(set(values)) > 1:
+            found[name] = values
+    return found
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "none"
+    return str(value)
 
 
 def _group(name: str, runs: Sequence[RunResult]) -> Group:

@@ -32,7 +32,7 @@ def origin(groups: Sequence[Group]) -> str:
         ("trained", f"{when}, by Sextant {_listed(r.provenance['revision'] for r in runs)}"),
         ("seeds", _listed(map(str, seeds)) + _seed_warning(fewest)),
         ("parameters", _listed(f"{n:,}" for n in sorted({run.parameters for run in runs}))),
-        ("settings", _settings(runs)),
+        ("settings", shared_settings(runs)),
         ("written", f"{now:%Y-%m-%d %H:%M} UTC, by Sextant {revision()}"),
     ]
     if different := _different(groups):
@@ -63,7 +63,7 @@ def _extension(run: RunResult) -> str:
 _NAMED = ("encodings", "seed", "data")
 
 
-def _settings(runs: Sequence[RunResult]) -> str:
+def shared_settings(runs: Sequence[RunResult]) -> str:
     """The settings that all runs share, of their kind of model."""
     hidden = {*_NAMED, *FOREIGN[runs[0].config.get("model", GPT)]}
     return ", ".join(

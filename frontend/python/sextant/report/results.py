@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,7 +47,9 @@ class RunResult:
     ``all_tokens`` and ``last_tokens``: loss in nats per byte by multiple of the
     training length, for the two protocols. Of classifiers of images instead ``accuracy``,
     the share of images that are classified rightly, and ``size_losses``, the mean loss in
-    nats, by size of the images. ``steps``: (step, training loss).
+    nats, by size of the images. ``steps``: (step, training loss), and
+    ``seconds``: the time of all steps up to the end of each. ``validation``: (finished
+    steps, loss on some of the held-out data) where a training took it.
     ``step_ms``: median time of a training step in milliseconds. ``biases``: by
     layer, an array [heads, distances] of what the encodings add to a score at
     distance 0, 1, ... ``adaptive``: what encodings of all heads add to the scores of
@@ -64,6 +67,8 @@ class RunResult:
     accuracy: dict[int, float] = field(default_factory=dict)
     size_losses: dict[int, float] = field(default_factory=dict)
     steps: list[tuple[int, float]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    validation: list[tuple[int, float]] = field(default_factory=list)
     step_ms: float = 0.0
     parameters: int = 0
     biases: list[list[list[float]]] = field(default_factory=list)
@@ -138,7 +143,7 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
     ):  # fmt: skip
         if name not in known:
             raise ReportError(f"{path} lacks {name!r}")
-    result.steps, result.step_ms = _read_log(folder / LOG)
+    read_log(result, folder)
     return result
 
 
@@ -146,18 +151,22 @@ def _by_multiple(stored: dict[str, float]) -> dict[Multiple, float]:
     return {float(k) if "." in k else int(k): loss for k, loss in stored.items()}
 
 
-def _read_log(path: Path) -> tuple[list[tuple[int, float]], float]:
-    """Losses by step and the median step time. A line cut short by a killed run
-    is left out; a step that was run twice counts once."""
-    losses: dict[int, float] = {}
+def read_log(result: RunResult, folder: Path) -> None:
+    """Takes losses and times of a run from its log. A line cut short by a killed run is left
+    out; a step that was run twice counts once."""
+    entries: dict[int, dict] = {}
     times = []
-    if path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                entry = json.loads(line)
-                losses[entry["step"]] = entry["loss"]
-                times.append(entry["ms"])
-            except (ValueError, KeyError, TypeError):
-                continue
+    path = folder / LOG
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            entry = json.loads(line)
+            entries[entry["step"]] = {**entry, "loss": float(entry["loss"])}
+            times.append(float(entry["ms"]))
+        except (ValueError, KeyError, TypeError):
+            continue
     times.sort()
-    return sorted(losses.items()), times[len(times) // 2] if times else 0.0
+    result.step_ms = times[len(times) // 2] if times else 0.0
+    in_order = [entries[step] for step in sorted(entries)]
+    result.steps = [(e["step"], e["loss"]) for e in in_order]
+    result.seconds = list(accumulate(float(e["ms"]) / 1000 for e in in_order))
+    result.validation = [(e["step"] + 1, e["validation"]) for e in in_order if "validation" in e]

@@ -7,6 +7,7 @@ held-out data, so its folder can be anywhere.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from .. import definitions
 from ..errors import nearest
 from ..models.places import acts_in
 from ..probe import bias_over_distance
-from ..report.results import EVALUATION, RunResult, write_evaluation
+from ..report.results import EVALUATION, RunResult, read_log, read_run, write_evaluation
 from ..uses import parse_uses
 from .adaptive import adaptive_biases
 from .best import BEST
@@ -26,7 +27,7 @@ from .given import hides_given
 from .image_evaluation import evaluate_images
 from .image_model import ImageModel
 from .model import Model, uses_of
-from .state import Run, open_run
+from .state import Run, open_run, read_state
 from .tables import FILE as TABLES
 from .tables import TablesError, make_tables, read_tables, write_tables
 
@@ -139,6 +140,18 @@ def _text_measures(
         "biases": _biases(model),
         "adaptive": adaptive_biases(model, text),
     }
+
+
+def read_trained(folder: str | Path) -> RunResult:
+    """A run as a report reads it; one that is not evaluated as far as it was trained."""
+    folder = Path(folder)
+    if (folder / EVALUATION).exists():
+        return read_run(folder)
+    run = read_state(folder)
+    config = json.loads(run.config.dump())
+    result = RunResult(run.config.name, config, provenance=run.provenance)
+    read_log(result, folder)
+    return result
 
 
 def write_run_tables(
