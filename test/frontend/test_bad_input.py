@@ -138,9 +138,8 @@ def test_axes_of_positions_are_not_made_up():
     on_grid, table = ["learned(grid_rows=4, grid_columns=4)"], {"learned.table": torch.randn(1024, 8)}
     with pytest.raises(CompileError, match=missing.format("rows")):
         sextant.map_rows(q[0], on_grid, table)
-    text = sextant.models.gpt.gpt(encodings=("causal", "rope_2d"), layers=1, width=16, heads=2)
-    with pytest.raises(CompileError, match="asks for axis 1 of positions"):
-        sextant.compile(text)
+    with pytest.raises(ValueError, match='"rope_2d" reads positions of 2 axes'):
+        sextant.models.gpt(encodings=("causal", "rope_2d"), layers=1, width=16, heads=2)
 
 
 @pytest.mark.parametrize(
