@@ -28,6 +28,11 @@ def drawn(count, *shape):
     return torch.randint(0, 256, (count, *shape), dtype=torch.uint8)
 
 
+def every(part):
+    """All images of a part, wherever they are."""
+    return part.at(torch.arange(len(part))).images
+
+
 def labels_of(count, classes):
     return (torch.arange(count) % classes).to(torch.uint8)
 
@@ -47,6 +52,17 @@ def files(tmp_path):
     return write
 
 
+def test_a_plain_file_that_is_cut_during_a_training_is_an_error(files):
+    """Not the end of the process, as it were of memory that is mapped."""
+    paths = files(a=drawn(30, 8, 8), b=labels_of(30, 3), c=drawn(6, 8, 8), d=labels_of(6, 3))
+    found = load_images(paths)
+    with open(paths[0], "r+b") as file:
+        file.truncate(1000)
+    assert len(found.train) == 30
+    with pytest.raises(DataError, match="has changed since it was opened, then 1936 bytes, now 1000"):
+        found.train.at(torch.tensor([29]))
+
+
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 3)])
 def test_files_of_both_ranks_plain_and_packed(files, shape):
     pixels, held_out = drawn(30, *shape), drawn(6, *shape)
@@ -54,7 +70,7 @@ def test_files_of_both_ranks_plain_and_packed(files, shape):
         a=pixels, b=labels_of(30, 3), c_xz=lzma.compress(idx(held_out)), d=labels_of(6, 3)
     )
     found = load_images(paths)
-    assert torch.equal(found.train.images.reshape(pixels.shape), pixels)
+    assert torch.equal(every(found.train).reshape(pixels.shape), pixels)
     assert torch.equal(found.held_out.images.reshape(held_out.shape), held_out)
     assert found.train.images.shape[1:] == (8, 8, 3 if len(shape) == 3 else 1)
     assert found.classes == ("0", "1", "2") and found.train.labels.dtype == torch.int64
@@ -63,7 +79,7 @@ def test_files_of_both_ranks_plain_and_packed(files, shape):
     plain = files(c=held_out)
     assert digest_of([*paths[:2], *plain, paths[3]], 0) == found.digest
     # Normalised training images have mean 0 and deviation 1 in each channel; float32.
-    channels = found.normalised(found.train.images).double().transpose(0, 1).flatten(1)
+    channels = found.normalised(every(found.train)).double().transpose(0, 1).flatten(1)
     torch.testing.assert_close(channels.mean(1), torch.zeros(len(channels)).double(), atol=1e-5, rtol=0)
     torch.testing.assert_close(
         channels.std(1, correction=0), torch.ones(len(channels)).double(), atol=1e-5, rtol=0
@@ -219,7 +235,7 @@ def twenty(files):
 
 def test_passes_take_every_image_once(twenty):
     config = config_of()
-    pixels = twenty.normalised(twenty.train.images)
+    pixels = twenty.normalised(every(twenty.train))
     taken = []
     for step in range(20):  # 140 images: seven passes
         inputs, labels = image_batch(config, twenty, step)

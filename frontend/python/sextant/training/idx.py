@@ -1,7 +1,7 @@
 """Files of the IDX format: images of 3 dimensions [count, height, width] or 4 (channels
 last), labels of 1, elements of one byte.
 
-Plain files are mapped into memory; those that xz has packed are unpacked.
+Plain files stay on the disk (`disk_file`); those that xz has packed are unpacked into memory.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Generic, TypeVar
 
 import torch
 
 from ..memory import gibibytes, memory_limit
-from .data import DataError
+from .disk_file import DataError, DiskFile, DiskRows
 
 _BYTES = 0x08  # the type of elements
 _XZ = b"\xfd7zXZ\x00"
 _PACKED = {b"\x1f\x8b": "gunzip", b"BZ": "bunzip2", b"PK": "unzip", b"\x28\xb5\x2f\xfd": "unzstd"}
-_CHUNK = 1 << 20
+
+
+E = TypeVar("E", bound=torch.Tensor | DiskRows)
 
 
 @dataclass(frozen=True)
-class Idx:
+class Idx(Generic[E]):
     """The elements of a file (uint8), and the SHA-256 of what it says unpacked."""
 
-    elements: torch.Tensor
+    elements: E
     digest: str
 
 
-def read_images(path: Path) -> Idx:
+def read_images(path: Path) -> Idx[torch.Tensor | DiskRows]:
     """Images [count, height, width, channels]; raises `DataError`."""
-    found = _read(path, "images", (3, 4))
-    if found.elements.dim() == 3:
-        return Idx(found.elements[..., None], found.digest)
-    return found
+    return _read(path, "images", (3, 4))
 
 
-def read_labels(path: Path) -> Idx:
+def read_labels(path: Path) -> Idx[torch.Tensor]:
     """Labels [count]; raises `DataError`."""
-    return _read(path, "labels", (1,))
+    found = _read(path, "labels", (1,))
+    return Idx(found.elements[torch.arange(len(found.elements))], found.digest)
 
 
-def _read(path: Path, what: str, ranks: tuple[int, ...]) -> Idx:
+def _read(path: Path, what: str, ranks: tuple[int, ...]) -> Idx[torch.Tensor | DiskRows]:
     try:
         if not path.is_file():
             os.stat(path)  # says what is wrong, if it is not there
@@ -70,28 +70,26 @@ def _read(path: Path, what: str, ranks: tuple[int, ...]) -> Idx:
 
 def _contents(
     file: BinaryIO | lzma.LZMAFile, path: Path, what: str, ranks: tuple[int, ...], is_packed: bool
-) -> Idx:
+) -> Idx[torch.Tensor | DiskRows]:
     shape, header = _header(file, path, what, ranks)
     wanted = math.prod(shape)
-    if is_packed:
-        if 2 * wanted > memory_limit():
-            raise DataError(
-                f"{path} holds {gibibytes(wanted)} of {what}, of which two copies do not fit into "
-                f"{gibibytes(memory_limit())} of memory; unpack it (xz -d), so that it is mapped"
-            )
-        raw = bytearray(file.read(wanted + 1))
-        _check_size(path, len(raw), wanted, shape)
-        elements = torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0)
-        digest = hashlib.sha256(header + raw)
-    else:
+    # Grey images have one channel.
+    full = (*shape, 1) if len(shape) == 3 else shape
+    if not is_packed:
         _check_size(path, path.stat().st_size - len(header), wanted, shape)
-        digest = hashlib.sha256(header)
-        while part := file.read(_CHUNK):
-            digest.update(part)
-        size = len(header) + wanted
-        mapped = torch.from_file(str(path), shared=False, size=size, dtype=torch.uint8)
-        elements = mapped[len(header) :]
-    return Idx(elements.reshape(shape), digest.hexdigest())
+        whole = DiskFile(path, os.dup(file.fileno()))
+        for _ in whole.chunks():
+            pass
+        return Idx(DiskRows(whole, len(header), full), whole.digest)
+    if 2 * wanted > memory_limit():
+        raise DataError(
+            f"{path} holds {gibibytes(wanted)} of {what}, of which two copies do not fit into "
+            f"{gibibytes(memory_limit())} of memory; unpack it (xz -d), so that it stays on the disk"
+        )
+    raw = bytearray(file.read(wanted + 1))
+    _check_size(path, len(raw), wanted, shape)
+    elements = torch.frombuffer(raw, dtype=torch.uint8).reshape(full)
+    return Idx(elements, hashlib.sha256(header + raw).hexdigest())
 
 
 def _header(

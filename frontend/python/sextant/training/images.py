@@ -11,12 +11,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import torch
 
 from ..memory import gibibytes, memory_limit
 from . import folders, idx, letters
 from .data import DataError
+from .disk_file import DiskRows
 from .resize import resized
 
 # Of what is held out a run stores so much at most, spread evenly over all of it.
@@ -25,17 +27,22 @@ _PART = 10  # one of so many images of a class is held out
 _CHUNK = 1024
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """``images``: uint8 [count, height, width, channels]; ``labels``: i64 [count]."""
+Rows = torch.Tensor | DiskRows
+R = TypeVar("R", bound=Rows, covariant=True)
 
-    images: torch.Tensor
+
+@dataclass(frozen=True)
+class Labelled(Generic[R]):
+    """``images``: uint8 [count, height, width, channels], maybe on the disk; ``labels``: i64
+    [count]."""
+
+    images: R
     labels: torch.Tensor
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def at(self, index: torch.Tensor) -> Labelled:
+    def at(self, index: torch.Tensor) -> Labelled[torch.Tensor]:
         return Labelled(self.images[index], self.labels[index])
 
 
@@ -46,8 +53,8 @@ class Images:
     the training images, f32 [channels], are what images are normalised by. ``classes`` are
     the names of labels 0, 1, ...; ``digest`` is a SHA-256 of all."""
 
-    train: Labelled
-    held_out: Labelled
+    train: Labelled[Rows]
+    held_out: Labelled[torch.Tensor]
     held_out_of: int
     classes: tuple[str, ...]
     source: str
@@ -65,8 +72,8 @@ class Images:
 class _Source:
     """What files hold."""
 
-    train: Labelled
-    held_out: Labelled
+    train: Labelled[Rows]
+    held_out: Labelled[Rows]
     classes: tuple[str, ...]
     name: str
     digest: str
@@ -106,10 +113,9 @@ def digest_of(data: Sequence[str], size: int) -> str:
     return _read(paths, size).digest
 
 
-def spread(part: Labelled, count: int) -> Labelled:
+def spread(part: Labelled[Rows], count: int) -> Labelled[torch.Tensor]:
     """So many of the images, or all, evenly: files may have one class behind the other."""
-    if len(part) <= count:
-        return part
+    count = min(count, len(part))
     return part.at(torch.arange(count) * len(part) // count)
 
 
@@ -129,6 +135,7 @@ def _read(paths: list[Path], size: int) -> _Source:
     if not paths:
         return _letters(size or letters.SIZE)
     name = ", ".join(map(str, paths))
+    parts: Sequence[Labelled[Rows]]
     if _are_folders(paths):
         found = _folders(paths)
         parts = [
@@ -141,16 +148,16 @@ def _read(paths: list[Path], size: int) -> _Source:
             f"--data of a model of images names two files, IMAGES LABELS, or four, with those that "
             f"are held out, or a folder of images by class, or two; got {name}"
         )
-    found_files = [
-        read(path) for path, read in zip(paths, 2 * [idx.read_images, idx.read_labels])
-    ]
+    pictures = [idx.read_images(path) for path in paths[::2]]
+    classes_of = [idx.read_labels(path) for path in paths[1::2]]
     parts = [
         Labelled(images.elements, labels.elements.long())
-        for images, labels in zip(found_files[::2], found_files[1::2])
+        for images, labels in zip(pictures, classes_of)
     ]
     _check_files(parts, paths)
     classes = tuple(str(n) for n in range(int(parts[0].labels.max()) + 1))
-    whole = hashlib.sha256("".join(file.digest for file in found_files).encode()).hexdigest()
+    digests = [file.digest for pair in zip(pictures, classes_of) for file in pair]
+    whole = hashlib.sha256("".join(digests).encode()).hexdigest()
     return _source(parts, classes, name, whole)
 
 
@@ -162,7 +169,7 @@ def _letters(size: int) -> _Source:
     return _Source(train, held_out, letters.CLASSES, letters.SOURCE, letters.digest(size))
 
 
-def _check_files(parts: list[Labelled], paths: list[Path]) -> None:
+def _check_files(parts: Sequence[Labelled[Rows]], paths: list[Path]) -> None:
     """Images and labels belong together, and labels are 0, 1, ..., each of a training image."""
     for part, images, labels in zip(parts, paths[::2], paths[1::2]):
         if len(part.images) != len(part.labels):
@@ -190,17 +197,19 @@ def _check_files(parts: list[Labelled], paths: list[Path]) -> None:
         )
 
 
-def _extent(part: Labelled) -> str:
+def _extent(part: Labelled[Rows]) -> str:
     return " x ".join(map(str, part.images.shape[1:]))
 
 
-def _source(parts: list[Labelled], classes: tuple[str, ...], name: str, digest: str) -> _Source:
+def _source(
+    parts: Sequence[Labelled[Rows]], classes: tuple[str, ...], name: str, digest: str
+) -> _Source:
     if len(parts) == 1:
         parts = _split(parts[0], classes, name)
     return _Source(parts[0], parts[1], classes, name, digest)
 
 
-def _split(whole: Labelled, classes: tuple[str, ...], name: str) -> list[Labelled]:
+def _split(whole: Labelled[Rows], classes: tuple[str, ...], name: str) -> Sequence[Labelled[Rows]]:
     """The last tenth of each class, one image at least, is held out."""
     is_held_out = torch.zeros(len(whole), dtype=torch.bool)
     for label, word in enumerate(classes):
@@ -213,12 +222,12 @@ def _split(whole: Labelled, classes: tuple[str, ...], name: str) -> list[Labelle
     return [whole.at((~is_held_out).nonzero()[:, 0]), whole.at(is_held_out.nonzero()[:, 0])]
 
 
-def _share(part: Labelled) -> Labelled:
+def _share(part: Labelled[Rows]) -> Labelled[torch.Tensor]:
     """As many of the images as a run stores."""
     return spread(part, max(HELD_OUT_BYTES // part.images[0].numel(), 1))
 
 
-def _fitted(images: torch.Tensor, size: int, name: str) -> torch.Tensor:
+def _fitted(images: Rows, size: int, name: str) -> Rows:
     needed = len(images) * size * size * images.shape[3]
     if images.shape[1:3] != (size, size) and 2 * needed > memory_limit():
         raise DataError(
@@ -228,7 +237,7 @@ def _fitted(images: torch.Tensor, size: int, name: str) -> torch.Tensor:
     return resized(images, size)
 
 
-def _statistics(images: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+def _statistics(images: Rows, name: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean and deviation of each channel, exact sums of whole numbers."""
     total = torch.zeros(images.shape[3], dtype=torch.int64)
     squares = torch.zeros_like(total)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 import torch
 from torch.nn.functional import interpolate
+
+from .disk_file import DiskRows
 
 _AT_ONCE = 1 << 22  # elements
 
 
-def resized(images: torch.Tensor, size: int) -> torch.Tensor:
+@overload
+def resized(images: torch.Tensor, size: int) -> torch.Tensor: ...
+@overload
+def resized(images: DiskRows, size: int) -> torch.Tensor | DiskRows: ...
+def resized(images: torch.Tensor | DiskRows, size: int) -> torch.Tensor | DiskRows:
     """Images uint8 [count, height, width, channels] as squares of a size: bicubic, and
     antialiased where they become smaller (as PyTorch does it), rounded to whole values."""
     if images.shape[1:3] == (size, size):

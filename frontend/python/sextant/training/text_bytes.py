@@ -1,10 +1,7 @@
 """The bytes of a text's files, one after the other.
 
 Compressed files (``.xz``) and small ones are read into memory. A larger plain file stays
-where it is: each use reads the bytes that it needs from the file that was opened at the
-start, which the system keeps in its cache. It is not mapped into memory, where a file
-that is cut by somebody else ends the process. A file that has changed since it was opened
-is read once more as a whole, and an error unless its bytes are the same.
+where it is (`disk_file.DiskFile`).
 """
 
 from __future__ import annotations
@@ -14,27 +11,22 @@ import hashlib
 import lzma
 import os
 import stat
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import torch
 
-from ..errors import RunError
 from ..memory import gibibytes, memory_limit
+from .disk_file import DataError, DiskFile
 
 # From this size on a plain file stays where it is.
 _LARGE = 2**20
-# Bytes that are read at once where all of a file are.
+# Bytes of text that are decompressed at once.
 _CHUNK = 2**22
 # Compressed bytes that are read at once: so exactly an error names its place.
 _BLOCK = 2**16
 _XZ = ".xz"
-
-
-class DataError(RunError):
-    """A text cannot be read, or is too short for what is asked."""
 
 
 class _InMemory:
@@ -53,69 +45,7 @@ class _InMemory:
         yield self.raw
 
 
-class _OnDisk:
-    """A plain file, read where its bytes are needed."""
-
-    def __init__(self, path: Path, handle: int):
-        self.path, self.handle = path, handle
-        weakref.finalize(self, os.close, handle)
-        self.known = self._stamp()
-        self.digest = ""
-
-    def __len__(self) -> int:
-        return self.known[0]
-
-    def _stamp(self) -> tuple[int, int]:
-        """By which a change of the file is recognised: its size, and when anything of it
-        changed last, which nobody can set."""
-        found = os.fstat(self.handle)
-        return found.st_size, found.st_ctime_ns
-
-    def read(self, start: int, stop: int) -> bytes:
-        found = self._pread(start, stop)
-        while self._stamp() != self.known:
-            self._check_same()
-            found = self._pread(start, stop)
-        return found
-
-    def _pread(self, start: int, stop: int) -> bytes:
-        """These bytes, or fewer of a file that was cut."""
-        parts = []
-        try:
-            while start < stop and (part := os.pread(self.handle, stop - start, start)):
-                parts.append(part)
-                start += len(part)
-        except OSError as error:
-            raise DataError(f"cannot read {self.path}: {error.strerror or error}") from None
-        return b"".join(parts)
-
-    def chunks(self) -> Iterator[bytes]:
-        """The whole file, whose digest is known afterwards."""
-        whole = hashlib.sha256()
-        for start in range(0, len(self), _CHUNK):
-            part = self._pread(start, min(start + _CHUNK, len(self)))
-            whole.update(part)
-            yield part
-        if self._stamp() != self.known:
-            raise DataError(f"{self.path} changes while it is read; take a copy that stays as it is")
-        self.digest = whole.hexdigest()
-
-    def _check_same(self) -> None:
-        """What has changed may be the time alone."""
-        before, digest = self.known, self.digest
-        self.known = self._stamp()
-        if len(self) == before[0]:
-            for _ in self.chunks():
-                pass
-            if self.digest == digest:
-                return
-        raise DataError(
-            f"{self.path} has changed since it was opened, then {before[0]} bytes, now "
-            f"{len(self)}; take a copy that stays as it is"
-        )
-
-
-_Part = _InMemory | _OnDisk
+_Part = _InMemory | DiskFile
 
 
 class TextBytes:
@@ -168,7 +98,7 @@ def read_bytes(paths: Iterable[Path]) -> TextBytes:
             found = _read(path, in_memory)
         except OSError as error:
             raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-        if isinstance(found, _OnDisk):
+        if isinstance(found, DiskFile):
             parts += [_InMemory(joined), found]
             joined = bytearray()
         else:
@@ -177,7 +107,7 @@ def read_bytes(paths: Iterable[Path]) -> TextBytes:
     return TextBytes([part for part in (*parts, _InMemory(joined)) if len(part)])
 
 
-def _read(path: Path, in_memory: int) -> _OnDisk | bytes | bytearray:
+def _read(path: Path, in_memory: int) -> DiskFile | bytes | bytearray:
     """A file; ``in_memory``: bytes that those before it have there."""
     # Without a writer, opening a pipe would wait for ever.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -191,7 +121,7 @@ def _read(path: Path, in_memory: int) -> _OnDisk | bytes | bytearray:
                 "which a resumed run can read again"
             )
         if path.suffix != _XZ and found.st_size >= _LARGE:
-            return _OnDisk(path, os.dup(handle))
+            return DiskFile(path, os.dup(handle))
         with open(handle, "rb", closefd=False) as file:
             return _decompressed(path, file, in_memory) if path.suffix == _XZ else file.read()
     finally:
