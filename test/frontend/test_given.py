@@ -191,3 +191,13 @@ def test_the_command_line_takes_settings(tmp_path, capsys):
 
 def stored_losses(folder):
     return json.loads((folder / "evaluation.json").read_text())["all_tokens"]
+
+
+def test_a_mask_that_hides_no_later_token_is_refused(tmp_path, capsys):
+    """It is a mask, but one between texts: the model would learn to copy."""
+    run = ["train", str(tmp_path / "run"), "--mask", "none", "--encodings", "document", "--steps", "2"]
+    small = ["--layers", "1", "--width", "16", "--heads", "1", "--length", "16", "--quiet"]
+    assert main([*run, *small]) == 1
+    error = capsys.readouterr().err
+    assert "token 0 of a block sees token 15, which comes later" in error
+    assert "nothing of document hides later tokens; take --mask causal" in error

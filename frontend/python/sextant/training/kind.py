@@ -81,6 +81,10 @@ class Kind(ABC, Generic[D]):
     def model(self, config: TrainConfig) -> CompiledModel:
         """A new model."""
 
+    def check_model(self, model: Any) -> None:
+        """A model that would learn what it is not to is a `ModelError`; the bits of its
+        training stay as they were."""
+
     @abstractmethod
     def batch(
         self, config: TrainConfig, data: D, step: int

@@ -45,10 +45,7 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
     if run is not None:
         _extended(run, config, data)
     found = run.definitions if run else Definitions.installed(config)
-    with found.used():
-        kind.check_uses(config)
-        model = kind.model(config)
-    model.inputs(model.program, "train_step", 1)  # raises what a sampler has to say
+    model = _new_model(config, found, 1)
     begins = f"goes on after step {run.step}" if run else "begins anew"
     if config.init and not run:
         new = begin_from(model, config.init)
@@ -105,10 +102,7 @@ def train(
             found, start, extended = run.definitions, run.step, _extended(run, config, data)
             for note in found.notes:
                 print(f"sextant: note: {note}", file=sys.stderr)
-        with found.used():
-            kind.check_uses(config)
-            model = kind.model(config)
-        model.inputs(model.program, "train_step", start + 1)  # raises what a sampler has to say
+        model = _new_model(config, found, start + 1)
         best = Best(path)
         if run is not None:
             run.load_into(model)
@@ -126,6 +120,17 @@ def train(
             if start < config.steps:
                 training = _Training(model, data, path, log, keep, best, save_every)
                 training.run(start, progress, after_step)
+    return model
+
+
+def _new_model(config: TrainConfig, found: Definitions, step: int) -> CompiledModel:
+    """The model of a training that goes on with a step; what is wrong with it is raised."""
+    kind = kind_of(config)
+    with found.used():
+        kind.check_uses(config)
+        model = kind.model(config)
+    model.inputs(model.program, "train_step", step)  # raises what a sampler has to say
+    kind.check_model(model)
     return model
 
 

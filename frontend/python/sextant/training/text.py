@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import torch
 
 from . import model
+from .compiled import ModelError
 from .config import TrainConfig
 from .data import Text, batch_at, load_text
 from .evaluate import mean_losses
 from .kind import Kind
-from .model import Model
+from .model import VOCABULARY, Model
 from .text_bytes import TextBytes
 
 HELD_OUT = "text/validation"
@@ -40,6 +41,29 @@ class TextKind(Kind[Text]):
 
     def model(self, config: TrainConfig) -> model.Model:
         return model.Model(config)
+
+    def check_model(self, model: Model) -> None:
+        """No prediction that counts may depend on a token behind it."""
+        config = model.config
+        draw = torch.Generator().manual_seed(0)
+        tokens, labels = torch.randint(
+            0, VOCABULARY, (2, 1, config.length), generator=draw
+        ).unbind()
+        changed = tokens.clone()
+        changed[0, -1] = (changed[0, -1] + 1) % VOCABULARY
+        found = []
+        for text in (tokens, changed):
+            model.evaluation.manual_seed(config.seed)  # drawn positions are the same
+            losses, counted = model.token_losses(text, labels)
+            found.append(losses.masked_fill(~counted, 0.0))
+        model.evaluation.manual_seed(config.seed)
+        differ = (found[0] != found[1])[0, :-1].nonzero()
+        if len(differ):
+            raise ModelError(
+                f"token {int(differ[0])} of a block sees token {config.length - 1}, which comes "
+                f"later, so that the model would learn to copy: nothing of {config.name} hides later "
+                "tokens; take --mask causal"
+            )
 
     def batch(
         self, config: TrainConfig, data: Text, step: int
