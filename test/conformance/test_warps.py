@@ -14,7 +14,11 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
-def test_warps_match_the_reference(encoding, shape, seed, monkeypatch):
+@pytest.fixture(autouse=True)
+def checks(monkeypatch):
     monkeypatch.setenv("SEXTANT_CHECK", "races,scratch")
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
+def test_warps_match_the_reference(encoding, shape, seed):
     compare(Case(encoding, **shape), TARGET, torch.float32, seed)
