@@ -368,14 +368,33 @@ static Status checkParameter(const Artifact &artifact,
   return {};
 }
 
+/// Sizes of launches come from the host; other code is a device's. Of which
+/// kind an object is may be unknown here: loading says so.
+static Status checkKernel(const Artifact &artifact, const KernelName &kernel) {
+  auto isOfDevice = [&](uint32_t object) {
+    ObjectKind kind = artifact.objects[object].kind;
+    return kind == ObjectKind::Cubin || kind == ObjectKind::Ptx;
+  };
+  if (kernel.object >= artifact.objects.size())
+    return makeError("there is no object ", kernel.object);
+  if (isOfDevice(kernel.object))
+    return makeError("object ", kernel.object, " holds no code of the host");
+  for (uint32_t object : kernel.deviceObjects) {
+    if (object >= artifact.objects.size())
+      return makeError("there is no object ", object);
+    if (!isOfDevice(object))
+      return makeError("object ", object, " holds no code of a device");
+  }
+  return {};
+}
+
 Status runtime::checkArtifact(const Artifact &artifact) {
   auto damaged = [](const std::string &where, const Status &status) {
     return status.error().in("the artifact is damaged: " + where);
   };
   for (const KernelName &kernel : artifact.kernels)
-    if (kernel.object >= artifact.objects.size())
-      return damaged("kernel '" + kernel.name + "'",
-                     makeError("there is no object ", kernel.object));
+    if (Status status = checkKernel(artifact, kernel); !status)
+      return damaged("kernel '" + kernel.name + "'", status);
   for (const Data &data : artifact.data)
     if (Status status = checkData(data); !status)
       return damaged("data", status);

@@ -19,7 +19,7 @@
 namespace sextant::runtime {
 
 /// The format that this compiler writes and this runtime reads.
-inline constexpr uint32_t artifactFormat = 3;
+inline constexpr uint32_t artifactFormat = 4;
 
 /// What objects call the architecture of 64-bit x86 processors.
 inline constexpr std::string_view x86Architecture = "x86-64";

@@ -285,7 +285,8 @@ Artifact Reader::read(const artifact::Artifact &table) {
       });
   result.kernels = readTables<KernelName>(
       table.kernels(), [&](const artifact::Kernel &kernel) {
-        return KernelName{readText(kernel.name()), kernel.object()};
+        return KernelName{readText(kernel.name()), kernel.object(),
+                          readNumbers(kernel.device_objects())};
       });
   result.functions = readTables<Function>(
       table.functions(), [&](const artifact::Function &function) {

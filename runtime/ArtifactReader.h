@@ -156,10 +156,12 @@ struct Object {
   std::span<const uint8_t> code; ///< into the artifact's buffer
 };
 
-/// A kernel by its symbol, and the object that holds it.
+/// A kernel by its symbol, and the objects that hold it: one of the host, and
+/// those with code of devices, best first.
 struct KernelName {
   std::string name;
   uint32_t object;
+  std::vector<uint32_t> deviceObjects;
 };
 
 /// A whole artifact; spans in it point into its buffer.

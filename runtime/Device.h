@@ -35,12 +35,25 @@ struct ResolvedOperator {
 using HostFunction = void (*)(const int64_t *arguments, int64_t begin,
                               int64_t end, void *scratch);
 
+/// The entry of a kernel among what a device has loaded.
+struct DeviceFunction {
+  void *entry;
+};
+
+/// Code that a device has loaded into its own memory, until this goes.
+struct DeviceCode {
+  virtual ~DeviceCode() = default;
+  /// The entry of a name, or an error that names it.
+  virtual Result<DeviceFunction> find(const std::string &kernel) const = 0;
+};
+
 /// A kernel of a loaded program: its code, and functions of the host that say
 /// how large a launch is. Those read sizes, strides and scalars of the argument
 /// block, but no memory of tensors, wherever the code runs.
 struct Kernel {
-  /// One alternative per kind of object that kernels are loaded from.
-  std::variant<HostFunction> code;
+  /// A function of the host, or one that the device has loaded; the kind is the
+  /// device's.
+  std::variant<HostFunction, DeviceFunction> code;
   int64_t (*items)(const int64_t *arguments);
   int64_t (*scratch)(const int64_t *arguments);
   /// FLOP where they depend on what tensors hold, which this one reads: only
@@ -74,6 +87,13 @@ struct Device {
   /// memory may be changed, or read.
   Status (*copyIn)(void *state, void *to, const void *from, int64_t bytes);
   Status (*copyOut)(void *state, void *to, const void *from, int64_t bytes);
+
+  /// Optional, both or none (null: kernels are functions of the host): whether
+  /// the device runs the code of an object that is none of the host, and what
+  /// brings it there.
+  bool (*runs)(void *state, const Object &object);
+  Result<std::unique_ptr<DeviceCode>> (*loadCode)(void *state,
+                                                  const Object &object);
 
   /// Optional (null: the device keeps nothing): begins a run.
   Session (*begin)(void *state);

@@ -9,6 +9,18 @@
 
 using namespace sextant::runtime;
 
+static const char *getName(ObjectKind kind) {
+  switch (kind) {
+  case ObjectKind::SharedObject:
+    return "shared object";
+  case ObjectKind::Cubin:
+    return "cubin";
+  case ObjectKind::Ptx:
+    return "ptx";
+  }
+  return "";
+}
+
 static void writeType(JsonWriter &json, const TensorType &type) {
   json.entry("dtype", getName(type.dtype)).key("dims").beginArray();
   for (int64_t dim : type.dims)
@@ -86,6 +98,16 @@ std::string sextant::runtime::formatManifest(const Artifact &artifact) {
   json.key("kernels").beginArray();
   for (const KernelName &kernel : artifact.kernels)
     json.value(std::string_view(kernel.name));
+  json.endArray().key("objects").beginArray();
+  for (const Object &object : artifact.objects) {
+    json.beginObject()
+        .entry("kind", ::getName(object.kind))
+        .entry("architecture", std::string_view(object.architecture));
+    json.key("features").beginArray();
+    for (const std::string &feature : object.features)
+      json.value(std::string_view(feature));
+    json.endArray().endObject();
+  }
   json.endArray().key("functions").beginArray();
   for (const Function &function : artifact.functions)
     writeFunction(json, function);

@@ -16,6 +16,10 @@ static std::string describe(const Object &object) {
   switch (object.kind) {
   case ObjectKind::SharedObject:
     return "an ELF shared object for '" + object.architecture + "'";
+  case ObjectKind::Cubin:
+    return "machine code for '" + object.architecture + "'";
+  case ObjectKind::Ptx:
+    return "PTX for '" + object.architecture + "'";
   }
   return "of the unknown kind " +
          std::to_string(static_cast<int>(object.kind)) + " for '" +
@@ -23,7 +27,12 @@ static std::string describe(const Object &object) {
 }
 
 Status Program::loadObjects() {
+  deviceCode.resize(artifact.objects.size());
   for (const Object &object : artifact.objects) {
+    if (object.kind == ObjectKind::Cubin || object.kind == ObjectKind::Ptx) {
+      objects.emplace_back(); // loaded where a kernel takes it
+      continue;
+    }
     if (object.kind != ObjectKind::SharedObject ||
         object.architecture != hostArchitecture)
       return makeError(
@@ -35,27 +44,77 @@ Status Program::loadObjects() {
     Result<SharedObject> loaded = SharedObject::load(object.code);
     if (!loaded)
       return loaded.error();
-    objects.push_back(std::move(*loaded));
+    objects.emplace_back(std::move(*loaded));
   }
   return {};
 }
 
+Result<decltype(Kernel::code)>
+Program::loadHostFunction(const KernelName &kernel) {
+  const SharedObject &object = *objects[kernel.object];
+  if (!kernel.deviceObjects.empty() && !object.findIfAny(kernel.name))
+    return makeError(
+        "kernel '", kernel.name, "' is ",
+        ::describe(artifact.objects[kernel.deviceObjects.front()]),
+        ", but the device '", device.name,
+        "' runs functions of the host: give it tensors of such a GPU, or "
+        "compile the model for a target of this machine");
+  Result<void *> address = object.find(kernel.name);
+  if (!address)
+    return address.error();
+  return decltype(Kernel::code)(reinterpret_cast<HostFunction>(*address));
+}
+
+/// Code of the first object that the device runs.
+Result<decltype(Kernel::code)>
+Program::loadDeviceFunction(const KernelName &kernel) {
+  std::string seen;
+  for (uint32_t number : kernel.deviceObjects) {
+    const Object &object = artifact.objects[number];
+    if (!device.runs(device.state, object)) {
+      seen += (seen.empty() ? "" : " and ") + ::describe(object);
+      continue;
+    }
+    std::unique_ptr<DeviceCode> &code = deviceCode[number];
+    if (!code) {
+      Result<std::unique_ptr<DeviceCode>> loaded =
+          device.loadCode(device.state, object);
+      if (!loaded)
+        return loaded.error().in("object " + std::to_string(number) +
+                                 " of the artifact, " + ::describe(object));
+      code = std::move(*loaded);
+    }
+    Result<DeviceFunction> found = code->find(kernel.name);
+    if (!found)
+      return found.error();
+    return decltype(Kernel::code)(*found);
+  }
+  return makeError("kernel '", kernel.name, "' is ",
+                   seen.empty() ? "code of the host" : seen,
+                   ", which the device '", device.name,
+                   "' does not run: the program was compiled for '",
+                   artifact.target, "', compile it for this device");
+}
+
 Status Program::loadKernels() {
   for (const KernelName &kernel : artifact.kernels) {
-    const SharedObject &object = objects[kernel.object];
+    const SharedObject &object = *objects[kernel.object];
     bool isEmulated = emulator::bind(object);
-    void *addresses[3];
-    const char *suffixes[3] = {"", "_items", "_scratch"};
-    for (int i = 0; i < 3; ++i) {
+    Result<decltype(Kernel::code)> code =
+        device.runs ? loadDeviceFunction(kernel) : loadHostFunction(kernel);
+    if (!code)
+      return code.error();
+    void *addresses[2];
+    const char *suffixes[2] = {"_items", "_scratch"};
+    for (int i = 0; i < 2; ++i) {
       Result<void *> address = object.find(kernel.name + suffixes[i]);
       if (!address)
         return address.error();
       addresses[i] = *address;
     }
     kernels.push_back(
-        {reinterpret_cast<HostFunction>(addresses[0]),
-         reinterpret_cast<decltype(Kernel::items)>(addresses[1]),
-         reinterpret_cast<decltype(Kernel::scratch)>(addresses[2]),
+        {*code, reinterpret_cast<decltype(Kernel::items)>(addresses[0]),
+         reinterpret_cast<decltype(Kernel::scratch)>(addresses[1]),
          reinterpret_cast<decltype(Kernel::flops)>(
              object.findIfAny(kernel.name + "_flops")),
          isEmulated ? emulator::takeFailure : nullptr});
@@ -68,7 +127,7 @@ Status Program::checkLaunches() const {
     for (const LaunchSymbol &launch :
          findLaunchSymbols(artifact, artifact.functions[f])) {
       uint32_t object = artifact.kernels[launch.kernel].object;
-      if (!objects[object].find(launch.symbol))
+      if (!objects[object]->findIfAny(launch.symbol))
         return makeError("the artifact is damaged: function '",
                          artifact.functions[f].name, "', ",
                          describe(f, launch.instruction),

@@ -44,12 +44,16 @@ private:
       : artifact(std::move(artifact)), device(device) {}
   Status loadObjects();
   Status loadKernels();
+  Result<decltype(Kernel::code)> loadHostFunction(const KernelName &kernel);
+  Result<decltype(Kernel::code)> loadDeviceFunction(const KernelName &kernel);
   Status checkLaunches() const;
   Status resolveOperators();
 
   Artifact artifact;
   const Device &device;
-  std::vector<SharedObject> objects;
+  /// Per object of the artifact: code of the host, and what the device took.
+  std::vector<std::optional<SharedObject>> objects;
+  std::vector<std::unique_ptr<DeviceCode>> deviceCode;
   std::vector<Kernel> kernels;
   /// Per function and instruction; null where the instruction is not dense.
   std::vector<std::vector<std::unique_ptr<ResolvedOperator>>> operators;

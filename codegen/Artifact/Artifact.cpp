@@ -102,8 +102,42 @@ static std::string finish(flatbuffers::FlatBufferBuilder &builder) {
   return bytes;
 }
 
+static Offset<artifact::Object>
+writeObject(flatbuffers::FlatBufferBuilder &builder,
+            const CompiledObject &object) {
+  auto architecture = builder.CreateString(object.architecture);
+  auto features = builder.CreateVectorOfStrings(object.features);
+  builder.ForceVectorAlignment(object.code.size(), 1, 64);
+  auto code = builder.CreateVector(
+      reinterpret_cast<const uint8_t *>(object.code.data()),
+      object.code.size());
+  return artifact::CreateObject(builder, object.kind, architecture, features,
+                                code);
+}
+
+/// Each kernel stands in every object.
+static std::vector<Offset<artifact::Kernel>>
+writeKernels(flatbuffers::FlatBufferBuilder &builder, const KernelNames &names,
+             ArrayRef<CompiledObject> objects) {
+  uint32_t host = 0;
+  std::vector<uint32_t> devices;
+  for (auto [number, object] : llvm::enumerate(objects))
+    if (object.kind == artifact::ObjectKind::SharedObject)
+      host = static_cast<uint32_t>(number);
+    else
+      devices.push_back(static_cast<uint32_t>(number));
+  std::vector<Offset<artifact::Kernel>> kernels;
+  for (auto [name, number] : names) {
+    auto nameOffset = builder.CreateString(name.str());
+    auto devicesOffset = builder.CreateVector(devices);
+    kernels.push_back(
+        artifact::CreateKernel(builder, nameOffset, host, devicesOffset));
+  }
+  return kernels;
+}
+
 FailureOr<std::string> codegen::writeArtifact(ModuleOp module,
-                                              const CompiledObject &object,
+                                              ArrayRef<CompiledObject> compiled,
                                               StringRef target) {
   flatbuffers::FlatBufferBuilder builder(1 << 16);
   KernelNames kernelNames;
@@ -127,24 +161,17 @@ FailureOr<std::string> codegen::writeArtifact(ModuleOp module,
       parameters.push_back(*written);
     }
   }
-  if (!kernelNames.empty() && object.code.empty())
+  bool hasHostCode = llvm::any_of(compiled, [](const CompiledObject &object) {
+    return object.kind == artifact::ObjectKind::SharedObject;
+  });
+  if (!kernelNames.empty() && !hasHostCode)
     return module.emitError("the program launches kernels but has no code");
 
-  std::vector<Offset<artifact::Kernel>> kernels;
-  for (auto [name, number] : kernelNames)
-    kernels.push_back(
-        artifact::CreateKernel(builder, builder.CreateString(name.str()), 0));
+  std::vector<Offset<artifact::Kernel>> kernels =
+      writeKernels(builder, kernelNames, compiled);
   std::vector<Offset<artifact::Object>> objects;
-  if (!object.code.empty()) {
-    auto architecture = builder.CreateString(object.architecture);
-    auto features = builder.CreateVectorOfStrings(object.features);
-    builder.ForceVectorAlignment(object.code.size(), 1, 64);
-    auto code = builder.CreateVector(
-        reinterpret_cast<const uint8_t *>(object.code.data()),
-        object.code.size());
-    objects.push_back(artifact::CreateObject(builder, object.kind, architecture,
-                                             features, code));
-  }
+  for (const CompiledObject &object : compiled)
+    objects.push_back(writeObject(builder, object));
   auto compiler = builder.CreateString(getCompilerVersion());
   auto targetOffset = builder.CreateString(target.str());
   auto objectsOffset = builder.CreateVector(objects);

@@ -19,12 +19,13 @@ struct CompiledObject {
 };
 
 /// Writes the public functions and the `exec.parameter`s of `module` with
-/// the compiled kernels. All kernels stand in `object`; a module without
-/// launches needs none (empty code). Fails, with a diagnostic at the op, on
-/// anything that is not exec (see the dialect's text).
-mlir::FailureOr<std::string> writeArtifact(mlir::ModuleOp module,
-                                           const CompiledObject &object,
-                                           llvm::StringRef target);
+/// the compiled kernels. All kernels stand in each of `objects`: in one shared
+/// object with functions of the host, and, for a GPU, in cubins and PTX, best
+/// first. A module without launches needs none. Fails, with a diagnostic at the
+/// op, on anything that is not exec (see the dialect's text).
+mlir::FailureOr<std::string>
+writeArtifact(mlir::ModuleOp module, llvm::ArrayRef<CompiledObject> objects,
+              llvm::StringRef target);
 
 /// "sextant 0.1.0 (LLVM 22.1.8)".
 std::string getCompilerVersion();

@@ -211,7 +211,7 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
   auto kernels = module.lookupSymbol<ModuleOp>(kernelsName);
   if (stage == CompileStage::Kernel)
     return kernels ? print(kernels) : std::string();
-  CompiledObject object;
+  std::vector<CompiledObject> objects;
   if (kernels) {
     if (stage == CompileStage::Artifact &&
         failed(addLaunchSymbols(module, kernels, target->name)))
@@ -223,6 +223,7 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
         target->compile(kernels, target->processor, form);
     if (!code || stage != CompileStage::Artifact)
       return code;
+    CompiledObject &object = objects.emplace_back();
     object.kind = target->objectKind;
     object.architecture = target->architecture;
     object.code = std::move(*code);
@@ -231,7 +232,7 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
   } else if (stage != CompileStage::Artifact) {
     return std::string();
   }
-  FailureOr<std::string> bytes = writeArtifact(module, object, target->name);
+  FailureOr<std::string> bytes = writeArtifact(module, objects, target->name);
   if (failed(bytes))
     return llvm::createStringError("cannot write the artifact");
   return std::move(*bytes);

@@ -16,7 +16,8 @@ using namespace sextant::runtime;
 static Artifact makeProgram() {
   Artifact artifact;
   artifact.objects.push_back({});
-  artifact.kernels.push_back({"k", 0});
+  artifact.objects.push_back({ObjectKind::Ptx, "sm_80", {}, {}});
+  artifact.kernels.push_back({"k", 0, {1}});
   static const uint8_t bytes[16] = {};
   artifact.data.push_back({{DType::F32, {4}}, bytes});
   Parameter parameter{};
@@ -65,8 +66,14 @@ template <typename Op> static Op &get(Artifact &artifact, size_t number) {
 }
 
 static const Mutation mutations[] = {
-    {"kernel 'k': there is no object 1",
+    {"kernel 'k': there is no object 2",
+     [](Artifact &a) { a.kernels[0].object = 2; }},
+    {"kernel 'k': object 1 holds no code of the host",
      [](Artifact &a) { a.kernels[0].object = 1; }},
+    {"kernel 'k': there is no object 7",
+     [](Artifact &a) { a.kernels[0].deviceObjects.push_back(7); }},
+    {"kernel 'k': object 0 holds no code of a device",
+     [](Artifact &a) { a.kernels[0].deviceObjects.push_back(0); }},
     {"data of shape [4] has 16 bytes instead of 32",
      [](Artifact &a) { a.data[0].type.dtype = DType::F64; }},
     {"parameter 'p': its distribution has 1 numbers instead of 2",

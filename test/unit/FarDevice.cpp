@@ -114,6 +114,8 @@ FarDevice::FarDevice(const Device &near)
              .fillZero = Operations::fillZero,
              .copyIn = Operations::copyIn,
              .copyOut = Operations::copyOut,
+             .runs = nullptr,
+             .loadCode = nullptr,
              .begin = Operations::begin,
              .launch = Operations::launch,
              .resolve = near.resolve ? Operations::resolve : nullptr,

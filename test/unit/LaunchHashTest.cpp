@@ -16,7 +16,7 @@ using namespace sextant::runtime;
 static Artifact makeProgram() {
   Artifact artifact;
   artifact.objects.push_back({});
-  artifact.kernels = {{"a", 0}, {"b", 0}};
+  artifact.kernels = {{"a", 0, {}}, {"b", 0, {}}};
   Function function;
   function.name = "f";
   function.arguments = {{"x", {0, -1}}, {"n", {-1}}};

@@ -81,6 +81,13 @@ def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments,
     with scratch memory of its own, aligned to 64 bytes. `k` may be called for
     any range, so what it computes must not depend on how items are grouped.
 
+    For a GPU of NVIDIA `k` is an entry of PTX instead; the other two stay
+    functions of the host. Its parameters are the argument block by value, the
+    number of items (i64), the scratch memory of the launch (an address) and its
+    bytes per warp (i64, a multiple of 256). A block is one warp; of `n` blocks
+    block `b` runs the items from `items * b / n` to `items * (b + 1) / n - 1`
+    with the scratch memory from `b` times the bytes on.
+
     `flops` and `bytes` are what the launch costs, for profiles: floating-point
     operations (a fused multiply-add is two), and bytes that must move between
     memory and the caches at least once. They are computed like any other
