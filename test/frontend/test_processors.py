@@ -7,20 +7,20 @@ import sys
 import pytest
 
 from sextant import processors
-from sextant.processors import Processors, choose, find, is_command
+from sextant.processors import SHORT_WAIT, Processors, choose, find, is_command
 
 
 @pytest.mark.parametrize(
     "given, environment, chosen",
     [
-        (Processors(8), {}, {"OMP_WAIT_POLICY": "passive"}),
-        (Processors(8, 8.0), {}, {"OMP_WAIT_POLICY": "passive"}),
-        (Processors(8, 16.0), {}, {"OMP_WAIT_POLICY": "passive"}),
-        (Processors(8, 2.5), {}, {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2"}),
-        (Processors(2, 0.5), {}, {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"}),
-        (Processors(1, 0.5), {}, {"OMP_WAIT_POLICY": "passive"}),
+        (Processors(8), {}, SHORT_WAIT),
+        (Processors(8, 8.0), {}, SHORT_WAIT),
+        (Processors(8, 16.0), {}, SHORT_WAIT),
+        (Processors(8, 2.5), {}, {**SHORT_WAIT, "OMP_NUM_THREADS": "2"}),
+        (Processors(2, 0.5), {}, {**SHORT_WAIT, "OMP_NUM_THREADS": "1"}),
+        (Processors(1, 0.5), {}, SHORT_WAIT),
         # What the user has set stays.
-        (Processors(8, 2.0), {"OMP_NUM_THREADS": "5"}, {"OMP_WAIT_POLICY": "passive"}),
+        (Processors(8, 2.0), {"OMP_NUM_THREADS": "5"}, SHORT_WAIT),
         (Processors(8, 2.0), {"OMP_WAIT_POLICY": "active"}, {"OMP_NUM_THREADS": "2"}),
         (Processors(8, 2.0), {"GOMP_SPINCOUNT": "1000"}, {"OMP_NUM_THREADS": "2"}),
         (Processors(8), {"KMP_BLOCKTIME": "200"}, {}),
@@ -90,12 +90,12 @@ def test_only_commands_choose(arguments, original, yes):
     assert is_command(arguments, original) is yes
 
 
-def test_a_command_waits_passively_and_a_program_as_it_likes():
+def test_a_command_waits_for_a_short_time_and_a_program_as_it_likes():
     """OpenMP says what it has read when it is loaded."""
     environment = {k: v for k, v in os.environ.items() if k not in processors.WAITS}
-    environment["OMP_DISPLAY_ENV"] = "true"
+    environment["OMP_DISPLAY_ENV"] = "verbose"
 
-    def policy(*arguments, **more):
+    def policy(*arguments, name="OMP_WAIT_POLICY", **more):
         done = subprocess.run(
             [sys.executable, *arguments],
             capture_output=True,
@@ -103,11 +103,12 @@ def test_a_command_waits_passively_and_a_program_as_it_likes():
             env={**environment, **more},
             check=True,
         )
-        lines = [line for line in done.stderr.splitlines() if "OMP_WAIT_POLICY" in line]
+        lines = [line for line in done.stderr.splitlines() if name in line]
         assert lines, done.stderr
         return lines[0].partition("=")[2].strip(" '").lower()
 
     command = ("-m", "sextant", "encodings", "rope")
     assert policy(*command) == "passive"
+    assert policy(*command, name="GOMP_SPINCOUNT") == SHORT_WAIT["GOMP_SPINCOUNT"]
     assert policy(*command, OMP_WAIT_POLICY="active") == "active"
     assert policy("-c", "import sextant, sys; print(sys.argv)") == policy("-c", "import torch")

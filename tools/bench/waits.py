@@ -1,4 +1,4 @@
-"""What it costs, and saves, that threads sleep while they wait for each other.
+"""What it costs, and saves, that threads which wait for each other soon sleep.
 
 OpenMP reads its environment once, so that each measurement is a process. The two
 ways to wait alternate, as candidates do elsewhere.
@@ -11,9 +11,14 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rows import Row, Settings
+
+from sextant.processors import SHORT_WAIT
+
+# OpenMP's own waits, and those that the command line asks for.
+WAITS: dict[str, Mapping[str, str]] = {"own": {}, "short": SHORT_WAIT}
 
 # Steps of the demo's model; the first ones warm up.
 _STEPS = """
@@ -31,12 +36,11 @@ for step in range(int(sys.argv[1]) + 2):
 """
 
 
-def _seconds(policy: str, threads: int, steps: int) -> float:
-    """The median step of a process whose threads wait in this way; "" is OpenMP's own."""
+def _seconds(waits: Mapping[str, str], threads: int, steps: int) -> float:
+    """The median step of a process with these variables of OpenMP."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
     environment["OMP_NUM_THREADS"] = str(threads)
-    if policy:
-        environment["OMP_WAIT_POLICY"] = policy
+    environment.update(waits)
     done = subprocess.run(
         [sys.executable, "-c", _STEPS, str(steps)],
         env=environment,
@@ -60,7 +64,8 @@ def _busy(count: int) -> Iterator[None]:
 
 
 def waiting(settings: Settings) -> Iterator[Row]:
-    """A training step of the demo's model with passive waits, against OpenMP's own."""
+    """A training step of the demo's model with the waits of the command line, against
+    OpenMP's own."""
     if settings.threads < 2:
         return  # nobody waits
     cores = len(os.sched_getaffinity(0))
@@ -71,16 +76,16 @@ def waiting(settings: Settings) -> Iterator[Row]:
         if not settings.wants(work):
             continue
         ratios: list[float] = []
-        times: dict[str, list[float]] = {"": [], "passive": []}
+        times: dict[str, list[float]] = {name: [] for name in WAITS}
         with _busy(busy):
             for number in range(settings.few):
                 order = list(times) if number % 2 else list(reversed(times))
-                for policy in order:
-                    times[policy].append(_seconds(policy, settings.threads, steps))
-                ratios.append(times[""][-1] / times["passive"][-1])
-        own, passive = (statistics.median(times[policy]) for policy in ("", "passive"))
+                for name in order:
+                    times[name].append(_seconds(WAITS[name], settings.threads, steps))
+                ratios.append(times["own"][-1] / times["short"][-1])
+        own, short = (statistics.median(times[name]) for name in ("own", "short"))
         yield Row(
-            "training step with passive waits vs OpenMP's own",
+            "training step with short waits vs OpenMP's own",
             work,
             settings.threads,
             statistics.median(ratios),
@@ -88,5 +93,5 @@ def waiting(settings: Settings) -> Iterator[Row]:
             goal,
             min(ratios),
             max(ratios),
-            note=f"{passive:.3f} s, else {own:.3f} s",
+            note=f"{short:.3f} s, else {own:.3f} s",
         )
