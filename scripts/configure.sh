@@ -13,6 +13,7 @@ options=(
   -DSEXTANT_ENABLE_TORCH=ON
   -DSEXTANT_ENABLE_PYTHON=ON
   "-DPython3_EXECUTABLE=$PWD/$build/venv/bin/python"
+  "-DSEXTANT_PTXAS_PATH=$(echo "$PWD/$build"/venv/lib/python3*/site-packages/nvidia/cu13/bin/ptxas)"
   "$@"
 )
 stamp=$build/.configured

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages (scripts/packages.txt) and a Python
-# environment in BUILD/venv (scripts/requirements.txt) with the command `sextant`.
+# environment in BUILD/venv (scripts/requirements.txt, and requirements-cuda.txt
+# without what those ask for: an assembler for GPUs) with the command `sextant`.
 # Says what it installs, does nothing when all is there, and names what is missing
 # when it cannot go on.
 #
@@ -49,7 +50,7 @@ install_packages() {
 
 install_python() {
   local venv=$build/venv want
-  want=$(cat scripts/requirements.txt <(python3 --version) | sha256sum)
+  want=$(cat scripts/requirements.txt scripts/requirements-cuda.txt <(python3 --version) | sha256sum)
   [ "$(cat "$venv/.installed" 2>/dev/null)" != "$want" ] || return 0
   echo "setup: installing into $venv: $(grep -v '^#' scripts/requirements.txt | xargs)"
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv" ||
@@ -59,6 +60,9 @@ install_python() {
     fail "pip could not install $(grep '^torch==' scripts/requirements.txt)"
   "$venv/bin/python" -m pip install -qq -r scripts/requirements.txt ||
     fail "pip could not install scripts/requirements.txt"
+  # The programs alone: the libraries that these packages ask for are large, and unused.
+  "$venv/bin/python" -m pip install -qq --no-deps -r scripts/requirements-cuda.txt ||
+    fail "pip could not install scripts/requirements-cuda.txt"
   # The package is importable from the build tree.
   echo "$PWD/$build/python" >"$("$venv/bin/python" -c 'import site; print(site.getsitepackages()[0])')/sextant.pth"
   echo "$want" >"$venv/.installed"

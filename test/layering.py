@@ -49,17 +49,19 @@ ROOMS = {
     "Tiles": {"Payload", "Plan", "Emit", "Tables"},
     "Rows": {"Payload", "Plan", "Emit", "Tables", "Tiles"},
     "Reference": {"Payload", "Plan", "Emit", "Tables"},
-    "CPU/MachineCode": {"Emit"},
+    "Artifact": set(),
+    "MachineCode": {"Emit", "Artifact"},
+    "CPU/MachineCode": {"Emit", "Artifact", "MachineCode"},
     "CPU/Forward": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows"},
     "CPU/Backward": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows"},
     "CPU/AllHeads": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows",
                      "CPU/Forward", "CPU/Backward"},
     "CPU": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows",
             "CPU/Forward", "CPU/Backward", "CPU/AllHeads"},
-    "CUDA": {"Plan", "Emit"},
-    "Artifact": set(),
+    "CUDA": {"Plan", "Emit", "Artifact", "MachineCode"},
     "Host": {"Artifact"},
-    "Driver": {"Payload", "Plan", "Emit", "Tables", "Reference", "Artifact", "Host"},
+    "Driver": {"Payload", "Plan", "Emit", "Tables", "Reference", "Artifact",
+               "MachineCode", "Host"},
 }
 # The one file that knows which targets there are, and its library.
 TABLE_OF_TARGETS = pathlib.PurePath("codegen/Driver/Targets.cpp")

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CUDA/EmulatedWarps.h"
+#include "codegen/CUDA/ThreadFunctions.h"
 #include "codegen/CUDA/WarpLanes.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "runtime/emulator/WarpCalls.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
@@ -18,20 +18,6 @@
 using namespace llvm;
 using namespace sextant::codegen;
 namespace emulator = sextant::runtime::emulator;
-
-/// Marks functions that threads of a warp run.
-static constexpr StringLiteral kOfThreads = "sextant-threads";
-
-void sextant::codegen::emitWarpCall(KernelBuilder &kernel,
-                                    mlir::LLVM::LLVMFuncOp function,
-                                    mlir::ValueRange arguments) {
-  mlir::OpBuilder &builder = kernel.builder;
-  function.setNoInline(true);
-  function.setDenormalFpMath("preserve-sign,preserve-sign");
-  function.setPassthroughAttr(
-      builder.getArrayAttr({builder.getStringAttr(kOfThreads)}));
-  mlir::LLVM::CallOp::create(builder, kernel.loc, function, arguments);
-}
 
 namespace {
 /// Members of WarpCalls, in order.
@@ -171,12 +157,8 @@ void Emulation::runInWarp(CallInst &call) {
 }
 
 Error sextant::codegen::emulateWarps(Module &kernels) {
-  SmallVector<Function *> ofThreads;
-  for (Function &function : kernels)
-    if (function.hasFnAttribute(kOfThreads))
-      ofThreads.push_back(&function);
   Emulation emulation(kernels);
-  for (Function *function : ofThreads) {
+  for (Function *function : getThreadFunctions(kernels)) {
     if (Error error = distributeLanes(*function))
       return error;
     emulation.noteAccesses(*function);

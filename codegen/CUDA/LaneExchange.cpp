@@ -32,6 +32,8 @@ Value *LaneExchange::call(Intrinsic::ID intrinsic,
 Value *LaneExchange::getLane(unsigned lanes) {
   if (lanes >= warpLanes)
     return thread;
+  if (lanes == 1)
+    return builder.getInt32(0);
   Value *&lane = lanesOf[lanes];
   if (!lane) {
     IRBuilder<>::InsertPointGuard guard(builder);

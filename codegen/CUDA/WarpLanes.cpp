@@ -15,6 +15,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/InstVisitor.h"
 #include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 
@@ -249,10 +250,14 @@ void Distribution::visitInsertElementInst(InsertElementInst &insert) {
 }
 
 void Distribution::visitExtractElementInst(ExtractElementInst &extract) {
+  Value *vector = extract.getVectorOperand();
+  if (getVector(vector)->getNumElements() == 1) {
+    extract.replaceAllUsesWith(get(vector)); // which all threads have
+    return;
+  }
   Value *source = builder.CreateZExtOrTrunc(extract.getIndexOperand(),
                                             builder.getInt32Ty());
-  extract.replaceAllUsesWith(
-      exchange.shuffle(get(extract.getVectorOperand()), source));
+  extract.replaceAllUsesWith(exchange.shuffle(get(vector), source));
 }
 
 void Distribution::visitShuffleVectorInst(ShuffleVectorInst &shuffle) {
@@ -423,6 +428,32 @@ Error Distribution::run() {
   return Error::success();
 }
 
+/// Drops each barrier that no access to memory separates from the one before.
+static void dropIdleBarriers(Function &function) {
+  auto isBarrier = [](const Instruction &instruction) {
+    auto *call = dyn_cast<IntrinsicInst>(&instruction);
+    return call && call->getIntrinsicID() == Intrinsic::nvvm_bar_warp_sync;
+  };
+  for (BasicBlock &block : function) {
+    bool isNeeded = true; // whatever came before the block
+    for (Instruction &instruction : make_early_inc_range(block)) {
+      if (!isBarrier(instruction)) {
+        // Shuffles and ballots, which are convergent, touch no memory.
+        auto *call = dyn_cast<CallBase>(&instruction);
+        isNeeded |= instruction.mayReadOrWriteMemory() &&
+                    !(call && call->isConvergent());
+      } else if (isNeeded) {
+        isNeeded = false;
+      } else {
+        instruction.eraseFromParent();
+      }
+    }
+  }
+}
+
 Error sextant::codegen::distributeLanes(Function &function) {
-  return Distribution(function).run();
+  if (Error error = Distribution(function).run())
+    return error;
+  dropIdleBarriers(function);
+  return Error::success();
 }

@@ -25,7 +25,8 @@ namespace sextant::codegen {
 ///   masked access       a branch
 ///   scalar store        by one thread
 ///
-/// Every store stands between two barriers of the warp. An instruction that has
+/// Every store stands between two barriers of the warp; of two barriers with no
+/// access to memory between them there is one. An instruction that has
 /// no such form is an error, which names it.
 llvm::Error distributeLanes(llvm::Function &function);
 

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Encoding/SearchPath.h"
@@ -165,7 +166,7 @@ static LogicalResult addLaunchSymbols(ModuleOp module, ModuleOp kernels,
                                       StringRef target) {
   CompiledObject none;
   none.code = "none yet";
-  FailureOr<std::string> bytes = writeArtifact(module, none, target);
+  FailureOr<std::string> bytes = writeArtifact(module, {none}, target);
   if (failed(bytes))
     return failure();
   auto artifact = runtime::readArtifact(
@@ -182,6 +183,23 @@ static LogicalResult addLaunchSymbols(ModuleOp module, ModuleOp kernels,
                                /*isConstant=*/true, LLVM::Linkage::External,
                                launch.symbol, builder.getI8IntegerAttr(0));
   return success();
+}
+
+/// Remarks on what an assembler says of kernels, at the ops that they are of.
+static void tellResources(ModuleOp kernels,
+                          llvm::ArrayRef<KernelResources> resources) {
+  for (const KernelResources &kernel : resources) {
+    Operation *function = kernels.lookupSymbol(kernel.kernel);
+    remark::analysis(function ? function->getLoc() : kernels.getLoc(),
+                     remark::RemarkOpts::name("resources")
+                         .category("ptxas")
+                         .function(kernel.kernel))
+        << remark::metric("Registers", kernel.registers)
+        << remark::metric("StackBytes", kernel.stackBytes)
+        << remark::metric("SpillStoreBytes", kernel.spillStoreBytes)
+        << remark::metric("SpillLoadBytes", kernel.spillLoadBytes)
+        << remark::metric("Milliseconds", kernel.milliseconds);
+  }
 }
 
 llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
@@ -219,16 +237,14 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
     CodeForm form = stage == CompileStage::LLVM       ? CodeForm::LLVM
                     : stage == CompileStage::Assembly ? CodeForm::Assembly
                                                       : CodeForm::Object;
-    llvm::Expected<std::string> code =
+    llvm::Expected<KernelCode> code =
         target->compile(kernels, target->processor, form);
-    if (!code || stage != CompileStage::Artifact)
-      return code;
-    CompiledObject &object = objects.emplace_back();
-    object.kind = target->objectKind;
-    object.architecture = target->architecture;
-    object.code = std::move(*code);
-    for (StringRef feature : target->processor.required)
-      object.features.push_back(feature.str());
+    if (!code)
+      return code.takeError();
+    if (stage != CompileStage::Artifact)
+      return std::move(code->text);
+    tellResources(kernels, code->resources);
+    objects = std::move(code->objects);
   } else if (stage != CompileStage::Artifact) {
     return std::string();
   }
@@ -255,6 +271,7 @@ static std::string makeKey(ModuleOp module, const CompileOptions &options,
   key.add(std::to_string(target.vector.width));
   key.add(std::to_string(target.vector.registers));
   key.add(options.checkReads ? "check-reads" : "");
+  key.add(target.describeTools ? target.describeTools() : "");
   key.add(llvm::sys::getHostCPUName()); // code is tuned for it
   std::string text;
   llvm::raw_string_ostream stream(text);

@@ -4,8 +4,11 @@
 #include "codegen/CPU/CPULowerings.h"
 #include "codegen/CPU/MachineCode/ObjectCode.h"
 #include "codegen/CPU/MachineCode/X86Instructions.h"
+#include "codegen/CUDA/DeviceCode.h"
 #include "codegen/CUDA/EmulatedWarps.h"
 #include "codegen/CUDA/LaneExchange.h"
+#include "codegen/CUDA/Ptxas.h"
+#include "codegen/CUDA/ThreadFunctions.h"
 #include "codegen/Payload/EmittableOps.h"
 #include "codegen/Reference/ReferenceLowerings.h"
 #include "runtime/CpuFeatures.h"
@@ -70,30 +73,62 @@ static Target getAvx512Bf16() {
   return target;
 }
 
-static llvm::Expected<std::string> compileEmulated(mlir::ModuleOp kernels,
-                                                   const Processor &processor,
-                                                   CodeForm form) {
-  return compileKernels(kernels, processor, form, emulateWarps);
+static llvm::Expected<KernelCode> compileEmulated(mlir::ModuleOp kernels,
+                                                  const Processor &processor,
+                                                  CodeForm form) {
+  return compileKernels(kernels, processor, form, ScalarMath::Expanded,
+                        emulateWarps);
+}
+
+/// What all targets share whose vectors are warps of a GPU.
+static Target getWarps(llvm::StringRef name) {
+  Target target = getX86(name, Unit::MultiplyAdd256);
+  target.vector.width = warpLanes;
+  target.vector.registers = 16;
+  target.vector.flushingCall = emitWarpCall;
+  target.f32Unit = target.bf16Unit = std::nullopt;
+  return target;
 }
 
 /// Warps of a GPU, run by the processor: for tests, not for speed.
 static Target getEmulatedWarps() {
-  Target target = getX86("cuda-emulated:sm_80", Unit::MultiplyAdd256);
-  target.vector.width = warpLanes;
-  target.vector.registers = 16;
-  target.vector.flushingCall = emitWarpCall;
+  Target target = getWarps("cuda-emulated:sm_80");
   target.processor = {"x86-64-v3", "", {"avx2", "fma"}};
   target.processor.compilesQuickly = true;
   target.compile = compileEmulated;
   target.isEmulated = true;
-  target.f32Unit = target.bf16Unit = std::nullopt;
+  return target;
+}
+
+/// What counts items beside a GPU: any processor of x86-64.
+static llvm::Expected<CompiledObject> compileForAnyHost(llvm::Module &module) {
+  return compileForHost(module, {"x86-64", "", {}});
+}
+
+static llvm::Expected<KernelCode>
+compileForGpu(mlir::ModuleOp kernels, const Processor &gpu, CodeForm form) {
+  return compileForDevice(kernels, gpu, form, compileForAnyHost);
+}
+
+static Target getCuda(llvm::StringRef name, llvm::StringRef gpu) {
+  Target target = getWarps(name);
+  target.device = "cuda";
+  target.architecture = gpu;
+  // The oldest PTX that knows both GPUs.
+  target.processor = {gpu.str(), "+ptx80", {}};
+  target.compile = compileForGpu;
+  target.describeTools = describePtxas;
   return target;
 }
 
 /// A deque, since names of its entries are handed out.
 static std::deque<Target> &getTable() {
-  static std::deque<Target> table = {getReference(), getAvx512Bf16(),
-                                     getAvx512(), getAvx2(),
+  static std::deque<Target> table = {getReference(),
+                                     getAvx512Bf16(),
+                                     getAvx512(),
+                                     getAvx2(),
+                                     getCuda("cuda:sm_80", "sm_80"),
+                                     getCuda("cuda:sm_90a", "sm_90a"),
                                      getEmulatedWarps()};
   return table;
 }

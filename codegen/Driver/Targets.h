@@ -8,11 +8,10 @@
 #ifndef SEXTANT_CODEGEN_DRIVER_TARGETS_H
 #define SEXTANT_CODEGEN_DRIVER_TARGETS_H
 
-#include "codegen/Emit/CodeForm.h"
 #include "codegen/Emit/Lowering.h"
 #include "codegen/Host/Peak.h"
+#include "codegen/MachineCode/KernelCode.h"
 #include "runtime/ArtifactFormat.h"
-#include "runtime/Artifact_generated.h"
 #include "llvm/Support/Error.h"
 #include <optional>
 #include <string>
@@ -45,8 +44,10 @@ struct Target {
   Capabilities capabilities;
   Processor processor;
   KernelCompiler compile = nullptr;
-  /// What `compile` makes objects of (Artifact.fbs), and for which machines.
-  artifact::ObjectKind objectKind = artifact::ObjectKind::SharedObject;
+  /// What `compile` finds on this machine that code follows from, besides the
+  /// compiler itself; null: nothing.
+  std::string (*describeTools)() = nullptr;
+  /// Which machines run the code of kernels (Artifact.fbs).
   llvm::StringRef architecture = runtime::x86Architecture;
   /// Whether the machine runs code of another one by its instructions.
   bool isEmulated = false;

@@ -12,6 +12,13 @@ unsigned KernelOperands::add(Type tensor) {
   return tensors.size() - 1;
 }
 
+int64_t KernelOperands::countWords() const {
+  int64_t words = scalars;
+  for (RankedTensorType tensor : tensors)
+    words += 1 + 2 * tensor.getRank();
+  return words;
+}
+
 ArgumentBlock::ArgumentBlock(KernelBuilder &kernel, Value block,
                              const KernelOperands &operands)
     : kernel(kernel), block(block), operands(operands) {
@@ -139,6 +146,9 @@ void sextant::codegen::createKernel(const Lowering &lowering, StringRef suffix,
   if (target.flushingCall) {
     LLVM::LLVMFuncOp range = createRun(name + Twine("_range"), emitRange);
     range.setLinkage(LLVM::Linkage::Internal);
+    if (int64_t bytes = 8 * operands.countWords())
+      range.setArgAttr(0, LLVM::LLVMDialect::getDereferenceableAttrName(),
+                       OpBuilder(range).getI64IntegerAttr(bytes));
     createRun(name, [&](KernelBuilder &kernel, ValueRange arguments) {
       target.flushingCall(kernel, range, arguments);
     });

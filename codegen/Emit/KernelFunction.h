@@ -19,6 +19,8 @@ struct KernelOperands {
 
   /// Appends a tensor and gives its number.
   unsigned add(mlir::Type tensor);
+  /// Of the argument block, 64 bits each.
+  int64_t countWords() const;
 };
 
 /// Reads the argument block. Words are loaded once, at the start of the

@@ -4,6 +4,8 @@
 #include "codegen/Emit/VectorFunctions.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -54,12 +56,50 @@ static Value expandClamp(math::ClampFOp op, OpBuilder &builder) {
   return chooseIfLess(high, value, high, value);
 }
 
-void sextant::codegen::expandVectorMath(Operation *root) {
+/// What VectorFunctions has not: inverse functions, erf, cbrt.
+static bool isRare(Operation *op) {
+  static constexpr StringLiteral rare[] = {
+      "math.atan", "math.atan2", "math.asin", "math.acos",
+      "math.erf",  "math.erfc",  "math.cbrt"};
+  return llvm::is_contained(rare, op->getName().getStringRef());
+}
+
+/// Gives ops of `math` on scalars vectors of one lane. Rare functions of f64
+/// are calls in any case.
+static void makeVectors(Operation *root) {
+  SmallVector<Operation *> ops;
+  root->walk([&](Operation *op) {
+    if (isa<math::MathDialect>(op->getDialect()) && op->getNumResults() == 1 &&
+        (isa<Float32Type>(op->getResult(0).getType()) ||
+         (isa<Float64Type>(op->getResult(0).getType()) && !isRare(op))))
+      ops.push_back(op);
+  });
+  for (Operation *op : ops) {
+    OpBuilder builder(op);
+    auto makeVector = [](Type type) { return VectorType::get({1}, type); };
+    IRMapping vectors;
+    for (Value operand : op->getOperands())
+      if (!vectors.contains(operand))
+        vectors.map(operand, vector::BroadcastOp::create(
+                                 builder, op->getLoc(),
+                                 makeVector(operand.getType()), operand));
+    Operation *copy = builder.clone(*op, vectors);
+    Value result = copy->getResult(0);
+    result.setType(makeVector(result.getType()));
+    Value scalar = vector::ExtractOp::create(builder, op->getLoc(), result, 0);
+    op->replaceAllUsesWith(ValueRange{scalar});
+    op->erase();
+  }
+}
+
+void sextant::codegen::expandVectorMath(Operation *root, bool scalarsToo) {
   root->walk([](math::ClampFOp op) {
     OpBuilder builder(op);
     op.replaceAllUsesWith(expandClamp(op, builder));
     op.erase();
   });
+  if (scalarsToo)
+    makeVectors(root);
   SmallVector<Operation *> ops;
   root->walk([&](Operation *op) {
     if (isa<math::MathDialect>(op->getDialect()) && op->getNumResults() == 1 &&
@@ -83,14 +123,10 @@ void sextant::codegen::expandVectorMath(Operation *root) {
     op->erase();
   }
 
-  // What is left: inverse functions, erf, cbrt of f32, by upstream's series.
-  static constexpr StringLiteral rest[] = {
-      "math.atan", "math.atan2", "math.asin", "math.acos",
-      "math.erf",  "math.erfc",  "math.cbrt"};
+  // What is left, of f32, by upstream's series.
   SmallVector<Operation *> left;
   root->walk([&](Operation *op) {
-    if (llvm::is_contained(rest, op->getName().getStringRef()) &&
-        isa<VectorType>(op->getResult(0).getType()))
+    if (isRare(op) && isa<VectorType>(op->getResult(0).getType()))
       left.push_back(op);
   });
   if (left.empty())

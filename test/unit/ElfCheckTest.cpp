@@ -48,7 +48,8 @@ static const Bytes &getObject() {
     auto code =
         target->compile(*module, target->processor, codegen::CodeForm::Object);
     EXPECT_TRUE(static_cast<bool>(code));
-    return Bytes(code->begin(), code->end());
+    const std::string &object = code->objects.front().code;
+    return Bytes(object.begin(), object.end());
   }();
   return bytes;
 }

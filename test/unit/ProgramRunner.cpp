@@ -255,13 +255,13 @@ Program::compile(const std::string &text, const std::string &target,
     return finish(false);
   ModuleOp kernels = module->lookupSymbol<ModuleOp>("kernels");
   if (kernels) {
-    llvm::Expected<std::string> code =
+    llvm::Expected<codegen::KernelCode> code =
         parsed->compile(kernels, parsed->processor, codegen::CodeForm::Object);
     if (!code) {
       messages += llvm::toString(code.takeError());
       return finish(false);
     }
-    program->impl->library = loadLibrary(*code);
+    program->impl->library = loadLibrary(code->objects.front().code);
     if (!program->impl->library)
       return finish(false);
   }

@@ -8,6 +8,7 @@
 #include "codegen/Driver/Compile.h"
 #include "codegen/Driver/Targets.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Support/FileUtilities.h"
 #include "passes/Encoding/ParseText.h"
 #include "tools/support/CommandLine.h"
@@ -31,26 +32,40 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
+/// Prints every remark as a diagnostic.
+static LogicalResult enableRemarks(MLIRContext &context) {
+  remark::RemarkCategories all{".*", ".*", ".*", ".*", ".*"};
+  return remark::enableOptimizationRemarks(
+      context, /*streamer=*/nullptr,
+      std::make_unique<remark::RemarkEmittingPolicyAll>(), all,
+      /*printAsEmitRemarks=*/true);
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   CompileOptions options;
   std::string path = "-", emit = "artifact";
-  bool noCache = false;
+  bool noCache = false, tellsRemarks = false;
   sextant::tools::CommandLine commandLine(
       "sextant-compile", "MODEL.mlir",
       "Compiles a model to an artifact, or to a stage on the way.\n");
   commandLine.addValue("o", path, "FILE", "where to write (-, stdout)");
   commandLine.addValue("target", options.target, "NAME",
                        "one of " + listTargets() + " (cpu)");
-  commandLine.addValue("emit", emit, "STAGE",
-                       "pos (fused and hoisted sites), exec (launches and "
-                       "kernels), kernel, llvm, asm or artifact (artifact)");
+  commandLine.addValue(
+      "emit", emit, "STAGE",
+      "pos (fused and hoisted sites), exec (launches and "
+      "kernels), kernel, llvm, asm (for a GPU, PTX) or artifact "
+      "(artifact)");
   commandLine.addValue("search-path", options.searchPath, "FOLDERS",
                        "of encodings, separated by colons");
+  commandLine.addFlag("remarks", tellsRemarks,
+                      "say what passes did and left, and what registers the "
+                      "kernels of a GPU take (stderr); compiles anew");
   commandLine.addFlag("no-cache", noCache,
                       "neither read nor fill the disk cache");
   std::string inputFile = commandLine.parse(argc, argv);
-  options.useCache = !noCache;
+  options.useCache = !noCache && !tellsRemarks; // the cache keeps no remarks
   const auto *stage = llvm::find_if(
       stages, [&](const auto &entry) { return entry.first == emit; });
   if (stage == std::end(stages))
@@ -67,6 +82,8 @@ int main(int argc, char **argv) {
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(*text, inputFile),
                              llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(sources, &context);
+  if (tellsRemarks && failed(enableRemarks(context)))
+    return fail("cannot enable remarks");
   OwningOpRef<ModuleOp> module = sextant::passes::parseText(sources, &context);
   if (!module)
     return 1;

@@ -1,0 +1,140 @@
+//===- LLVMModule.cpp - The module of kernels as LLVM IR ------------------===//
+
+#include "codegen/MachineCode/LLVMModule.h"
+#include "codegen/Emit/VectorMath.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MathToLibm/MathToLibm.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/IPO/AlwaysInliner.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+using namespace mlir;
+using namespace sextant::codegen;
+
+void sextant::codegen::registerCompileDialects(DialectRegistry &registry) {
+  registry.insert<LLVM::LLVMDialect, arith::ArithDialect,
+                  cf::ControlFlowDialect, func::FuncDialect, math::MathDialect,
+                  scf::SCFDialect, vector::VectorDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+/// Whether a payload divides with rounding up or down, which has no lowering of
+/// its own. The expansion rewrites greedily, so it runs on demand only.
+static bool roundsQuotients(ModuleOp kernels) {
+  return kernels
+      .walk([](Operation *op) {
+        return isa<arith::CeilDivSIOp, arith::CeilDivUIOp, arith::FloorDivSIOp>(
+                   op)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Lowers structured control flow, arithmetic and vectors to the LLVM dialect.
+static LogicalResult lowerToLLVMDialect(ModuleOp kernels, ScalarMath math) {
+  expandVectorMath(kernels, math == ScalarMath::Expanded);
+  PassManager passes(kernels.getContext(), ModuleOp::getOperationName());
+  passes.enableVerifier(false);
+  if (roundsQuotients(kernels))
+    passes.addPass(arith::createArithExpandOpsPass());
+  passes.addPass(createSCFToControlFlowPass());
+  passes.addPass(createConvertVectorToLLVMPass());
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createConvertMathToLibmPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createConvertFuncToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  return passes.run(kernels);
+}
+
+llvm::Expected<std::unique_ptr<llvm::Module>>
+sextant::codegen::translateKernels(ModuleOp kernels, llvm::LLVMContext &context,
+                                   ScalarMath math) {
+  if (failed(lowerToLLVMDialect(kernels, math)))
+    return llvm::createStringError("cannot lower the kernels");
+  std::unique_ptr<llvm::Module> module =
+      translateModuleToLLVMIR(kernels, context, "kernels");
+  if (!module)
+    return llvm::createStringError("cannot translate the kernels to LLVM IR");
+  return module;
+}
+
+void sextant::codegen::optimizeKernels(llvm::Module &module,
+                                       llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+
+  llvm::LoopPassManager ofLoops;
+  ofLoops.addPass(llvm::LoopRotatePass());
+  ofLoops.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(ofLoops),
+                                                       /*UseMemorySSA=*/true));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::ADCEPass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  llvm::ModulePassManager all;
+  all.addPass(llvm::AlwaysInlinerPass());
+  all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
+  all.run(module, modules);
+}
+
+std::string sextant::codegen::printModule(const llvm::Module &module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, nullptr);
+  return text;
+}
+
+llvm::Expected<std::string>
+sextant::codegen::emitFile(llvm::Module &module, llvm::TargetMachine &machine,
+                           llvm::CodeGenFileType type) {
+  llvm::SmallString<0> buffer;
+  llvm::raw_svector_ostream stream(buffer);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
+    return llvm::createStringError("the target machine emits no such file");
+  passes.run(module);
+  return std::string(buffer);
+}

@@ -1,0 +1,49 @@
+//===- LLVMModule.h - The module of kernels as LLVM IR ----------*- C++ -*-===//
+//
+// What machine code of every processor is made by: kernels are lowered to LLVM
+// IR, optimised, and printed or emitted by a target machine.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_MACHINECODE_LLVMMODULE_H
+#define SEXTANT_CODEGEN_MACHINECODE_LLVMMODULE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+#include <string>
+
+namespace sextant::codegen {
+
+/// Adds the dialects and translations that `translateKernels` needs.
+void registerCompileDialects(mlir::DialectRegistry &registry);
+
+/// What becomes of exponentials, sines and the like of scalars; those of
+/// vectors are expanded into arithmetic always.
+enum class ScalarMath {
+  Calls,   ///< calls of the C library
+  Expanded ///< arithmetic, too: where there is no library
+};
+
+/// Lowers the kernels in place and gives them as LLVM IR.
+llvm::Expected<std::unique_ptr<llvm::Module>>
+translateKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context,
+                 ScalarMath math);
+
+/// Kernels are vectorised, unrolled and blocked by hand: what is left to do is
+/// to fold, to drop what stands twice, and to move what does not change out of
+/// loops. LLVM's pipelines do far more, make the same instructions of it, and
+/// take four times as long. Functions that must be inlined are.
+void optimizeKernels(llvm::Module &module, llvm::TargetMachine &machine);
+
+std::string printModule(const llvm::Module &module);
+
+/// Machine code or its text.
+llvm::Expected<std::string> emitFile(llvm::Module &module,
+                                     llvm::TargetMachine &machine,
+                                     llvm::CodeGenFileType type);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_MACHINECODE_LLVMMODULE_H
