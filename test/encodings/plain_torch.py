@@ -128,7 +128,13 @@ def xpos(rows, pos, is_query, kpos, scale_base=512, base=10000.0, pairing="inter
     return turned(rows, angle, pairing, scale if is_query else 1 / scale)
 
 
-def rope_2d(rows, pos, is_query, kpos, theta=100.0, pairing="interleaved"):
+def on_the_grid(pos, outside):
+    """Positions, those with a negative coordinate at the origin if they are ``outside``."""
+    return pos * (pos >= 0).all(-1, keepdim=True) if outside else pos
+
+
+def rope_2d(rows, pos, is_query, kpos, theta=100.0, pairing="interleaved", outside=False):
+    pos = on_the_grid(pos, outside)
     width = rows.shape[-1]
     t = torch.arange(width // 4, dtype=torch.float64)
     frequency = theta ** (-4 * t / width)
@@ -136,17 +142,20 @@ def rope_2d(rows, pos, is_query, kpos, theta=100.0, pairing="interleaved"):
     return turned(rows, angle, pairing)
 
 
-def rope_2d_mixed(rows, pos, is_query, kpos, params):
+def rope_2d_mixed(rows, pos, is_query, kpos, params, outside=False):
+    pos = on_the_grid(pos, outside)
     across, down = params["freqs"][:, None, :, None]
     angle = pos[:, None, :, 1:] * across + pos[:, None, :, :1] * down
     return turned(rows, angle, "interleaved")
 
 
-def liere(rows, pos, is_query, kpos, params, axes=2, block=0, per_head=False, unit=1.0):
+def liere(rows, pos, is_query, kpos, params, axes=2, block=0, per_head=False, unit=1.0,
+          outside=False):  # fmt: skip
+    pos = on_the_grid(pos[..., :axes], outside)
     gen = params["gen"].triu(1)
     skew = gen - gen.mT
     size = skew.shape[-1]
-    generator = torch.einsum("bla,ahnrc->bhlnrc", pos[..., :axes], skew) * unit
+    generator = torch.einsum("bla,ahnrc->bhlnrc", pos, skew) * unit
     turn = torch.linalg.matrix_exp(generator.contiguous())
     width = rows.shape[-1] // size * size
     blocks = rows[..., :width].unflatten(-1, (-1, size))

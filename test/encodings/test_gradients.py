@@ -14,6 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 sextant = pytest.importorskip("sextant")
 
+from sextant.uses import Use, parse_use
+
 TOLERANCE = 2e-6
 
 
@@ -83,7 +85,7 @@ def along(draw, length, batch=1):
 
 
 def spell(name, options):
-    return f"{name}({', '.join(f'{k}={v}' for k, v in options.items())})"
+    return str(Use(name, name, options))
 
 
 # Terms of the score -----------------------------------------------------------
@@ -298,7 +300,7 @@ TURNS = [(2, 0, False, 0.1), (2, 4, True, 0.05), (1, 3, False, 0.02), (3, 5, Tru
 @pytest.mark.parametrize("axes, block, per_head, unit", TURNS)
 def test_liere(draw, axes, block, per_head, unit):
     options = {"axes": axes, "block": block, "per_head": per_head, "unit": unit}
-    use = spell("liere", options).replace("True", "true").replace("False", "false")
+    use = spell("liere", options)
     size = block or 10
     shape = (axes, 3 if per_head else 1, 10 // size, size, size)
     params = {"gen": 2 * math.pi * torch.rand(shape, generator=draw, dtype=torch.float64)}
@@ -312,6 +314,30 @@ def test_liere(draw, axes, block, per_head, unit):
     if axes == 1:
         check(draw, use, plain_torch.liere, params, is_map=True, shape=(2, 3, 7, 11, 10),
               **options)  # fmt: skip
+
+
+# Parameters of grids' maps for 3 heads of 8 lanes, and the axes that they read.
+OF_GRIDS = {
+    "rope_2d": (plain_torch.rope_2d, {}, 2),
+    "rope_2d_mixed": (plain_torch.rope_2d_mixed, {"freqs": (2, 3, 4)}, 2),
+    "liere": (plain_torch.liere, {"gen": (2, 1, 1, 8, 8)}, 2),
+    "liere(axes=1)": (functools.partial(plain_torch.liere, axes=1), {"gen": (1, 1, 1, 8, 8)}, 1),
+}
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("use", OF_GRIDS)
+def test_negative_coordinates_are_outside_a_grid_where_that_is_asked(draw, use, outside):
+    """One of two is enough. Elsewhere grids have their origin where they like."""
+    plain, shapes, axes = OF_GRIDS[use]
+    params = {name: 0.1 * normal(draw, *shape) for name, shape in shapes.items()}
+    positions = tuple(
+        torch.randint(-3, 6, (2, n, axes), generator=draw, dtype=torch.int32) for n in (7, 11)
+    )
+    parsed = parse_use(use)
+    spelled = spell(parsed.encoding, {**parsed.options, "outside": outside})
+    check(draw, spelled, plain, params, is_map=True, causal=False, positions=positions,
+          outside=outside)  # fmt: skip
 
 
 def test_initial_generators():

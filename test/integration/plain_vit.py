@@ -114,6 +114,39 @@ class Rope2d(Inside):
         return torch.view_as_real(turned).flatten(-2)
 
 
+class Rope2dMixed(Inside):
+    """Heo et al. 2024, mixed: pairs of each head turn by a learned mix of column and row."""
+
+    def rows(self, layer, x, at):
+        across, down = self.params[f"layers.{layer}.attention.rope_2d_mixed.freqs"][:, :, None]
+        at = at[:, None].to(x.dtype)
+        angles = at[..., 1:] * across + at[..., :1] * down
+        turned = torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(angles), angles)
+        return torch.view_as_real(turned).flatten(-2)
+
+
+class Liere(Inside):
+    """Ostmeier et al. 2024: exp of the sum over axes of position times a skew matrix, a step
+    of which is worth 0.5."""
+
+    def rows(self, layer, x, at):
+        gen = self.params[f"layers.{layer}.attention.liere.gen"][:, 0, 0].triu(1)
+        turn = torch.linalg.matrix_exp(0.5 * torch.einsum("bla,arc->blrc", at.to(x.dtype), gen - gen.mT))
+        return (turn[:, None] @ x[..., None])[..., 0]
+
+
+class LeftAlone(Inside):
+    """Turns the patches as another encoding does, and no token outside the grid."""
+
+    def __init__(self, params, turning):
+        super().__init__(params)
+        self.turning = turning(params)
+
+    def rows(self, layer, x, at):
+        is_patch = (at >= 0).all(-1)[:, None, :, None]
+        return torch.where(is_patch, self.turning.rows(layer, x, at), x)
+
+
 class Swin(Inside):
     """Liu et al. 2021: a table over (query - key) of rows and columns, edges kept."""
 

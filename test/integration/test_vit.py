@@ -63,6 +63,18 @@ CASES = {
         lambda p: plain_vit.Learned(p, 3, 2),
     ),
     "rope_2d-soft": (("rope_2d",), dict(targets="soft"), plain_vit.Rope2d),
+    "rope_2d-outside": (
+        ("rope_2d(outside=true)",), dict(class_position="outside"),
+        lambda p: plain_vit.LeftAlone(p, plain_vit.Rope2d),
+    ),
+    "rope_2d_mixed-outside": (
+        ("rope_2d_mixed(outside=true)",), dict(class_position="outside"),
+        lambda p: plain_vit.LeftAlone(p, plain_vit.Rope2dMixed),
+    ),
+    "liere-outside": (
+        ("liere(unit=0.5, outside=true)",), dict(class_position="outside"),
+        lambda p: plain_vit.LeftAlone(p, plain_vit.Liere),
+    ),
     "swin-mean": (
         ("swin(rows=3, columns=3)",), dict(head="mean"), lambda p: plain_vit.Swin(p, 3, 3)
     ),
@@ -230,8 +242,27 @@ def test_coordinates_of_seqpe_are_those_of_the_model(encoding, message):
         vit.vit(encodings=(encoding,))
 
 
-def test_class_token_outside_the_grid_needs_a_row_of_its_own():
-    config = vit.Config(encodings=(seqpe(**OFF),), class_position="outside", **SHAPE)
+def test_a_class_token_at_a_negative_position_needs_a_row_of_its_own():
+    config = vit.Config(encodings=(seqpe(**OFF),), positions="model", **SHAPE)
     program = sextant.compile(vit.build(config), target="reference")
+    at = torch.tensor([[[-1, -1], [0, 0]]], dtype=torch.int32)
+    known = {"images": torch.zeros(1, 2, 3, 3), "positions": at, **program.init_params(0)}
     with pytest.raises(sextant.RuntimeError, match="a position is negative"):
-        program.run("logits", {"images": torch.zeros(1, 2, 3, 3), **program.init_params(0)})
+        program.run("logits", known)
+
+
+@pytest.mark.parametrize(
+    "encoding, cure",
+    [
+        ("rope_2d(theta=10.0)", r'write "rope_2d\(theta=10.0, outside=true\)"'),
+        ("at=rope_2d_mixed", r'write "at=rope_2d_mixed\(outside=true\)"'),
+        ("liere(outside=false)", r'write "liere\(outside=true\)"'),
+        (seqpe(**OFF), r"beta=0.0, outside=true\)"),
+    ],
+)
+def test_a_class_token_outside_the_grid_is_no_patch(encoding, cure):
+    """With a mean in its place there is none."""
+    with pytest.raises(ValueError, match=f"outside the grid.*takes it for a patch: .*{cure}"):
+        vit.vit(encodings=(encoding,), class_position="outside", **SHAPE)
+    assert vit.vit(encodings=(encoding,), class_position="outside", head="mean", **SHAPE)
+    assert vit.vit(encodings=(encoding,), class_position="origin", **SHAPE)

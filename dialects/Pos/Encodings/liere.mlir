@@ -1,8 +1,9 @@
 // Rows turned by the exponential of a learned skew matrix: dense rotations of
 // whole blocks of lanes, where rope turns pairs. The matrix is the sum over the
 // axes of position times generator; of each generator only the triangle above
-// the diagonal counts. Lanes beyond the last whole block pass through, and a
-// token at the origin is not turned.
+// the diagonal counts. Lanes beyond the last whole block pass through. A token at
+// the origin is not turned, and with `outside` no token with a negative coordinate
+// is.
 //
 // Generators of several axes do not commute, so the score then depends on both
 // positions and not on their difference alone. `axes` (1 to 3) says how many
@@ -20,6 +21,7 @@ pos.encoding @liere attributes {
   %block = pos.option "block" : i32 = 0 : i32 at_least 0
   %per_head = pos.option "per_head" : i1 = false
   %unit = pos.option "unit" : f32 = 1.0 : f32
+  %outside = pos.option "outside" : i1 = false
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
 
@@ -69,7 +71,16 @@ pos.encoding @liere attributes {
     %x2 = arith.select %third, %y2, %none : f32
     %x01 = arith.addf %x0, %x1 : f32
     %x012 = arith.addf %x01, %x2 : f32
-    %x = arith.mulf %x012, %unit : f32
+    %scaled = arith.mulf %x012, %unit : f32
+
+    %l1 = arith.select %second, %p1, %zero : i32
+    %l2 = arith.select %third, %p2, %zero : i32
+    %l01 = arith.minsi %p0, %l1 : i32
+    %l012 = arith.minsi %l01, %l2 : i32
+    %negative = arith.cmpi slt, %l012, %zero : i32
+    %alone = arith.andi %outside, %negative : i1
+    %x = arith.select %alone, %none, %scaled : f32
+
     %minus = arith.negf %x : f32
     %above = arith.cmpi sgt, %c, %r : i32
     %below = arith.cmpi slt, %c, %r : i32

@@ -1,7 +1,8 @@
 // Rotary embedding of a grid with learned frequencies: each pair of each head
 // turns by a mix of the column and the row. Positions are (row, column), two
 // axes; freqs[0] belongs to the column, freqs[1] to the row. A token at (0, 0) is
-// not rotated. The head dim is a multiple of 4.
+// not rotated, and with `outside` no token with a negative coordinate is. The head
+// dim is a multiple of 4.
 //
 // Initially each pair turns along one direction with the axial magnitude, the
 // second half of the pairs at right angles to the first. The released code draws
@@ -12,6 +13,7 @@ pos.encoding @rope_2d_mixed attributes {
   paper = "Heo et al. 2024, Rotary Position Embedding for Vision Transformer, section 3.2, mixed learnable frequency"
 } {
   %theta = pos.option "theta" : f32 = 10.0 : f32 above 0
+  %outside = pos.option "outside" : i1 = false
   %heads = pos.extent heads
   %dim = pos.extent head_dim
   %two = arith.constant 2 : i32
@@ -55,8 +57,13 @@ pos.encoding @rope_2d_mixed attributes {
     %t = pos.lane
     %fx = pos.read %freqs[%zero, %h, %t] : tensor<?x?x?xf32>
     %fy = pos.read %freqs[%one, %h, %t] : tensor<?x?x?xf32>
-    %rowf = arith.sitofp %row : i32 to f32
-    %columnf = arith.sitofp %column : i32 to f32
+    %least = arith.minsi %row, %column : i32
+    %negative = arith.cmpi slt, %least, %zero : i32
+    %alone = arith.andi %outside, %negative : i1
+    %row_or_0 = arith.select %alone, %zero, %row : i32
+    %column_or_0 = arith.select %alone, %zero, %column : i32
+    %rowf = arith.sitofp %row_or_0 : i32 to f32
+    %columnf = arith.sitofp %column_or_0 : i32 to f32
     %across = arith.mulf %columnf, %fx : f32
     %down = arith.mulf %rowf, %fy : f32
     %angle = arith.addf %across, %down : f32

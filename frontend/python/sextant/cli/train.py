@@ -45,8 +45,8 @@ _HELP = {
     "size": "side of training images, to which others are resized (0: that of the data)",
     "patch": "side of the patches that are tokens of an image",
     "head": "what the classes are read from: class, a token of its own, or mean, of all tokens",
-    "class_position": "position of the class token: origin, (0, 0), or outside, which encodings "
-    "may leave alone",
+    "class_position": "position of the class token: origin, (0, 0), or outside, where no patch is; "
+    'encodings that would turn it as one then need their option outside, as in "rope_2d(outside=true)"',
     "positions": "positions of patches: grid, row and column, or index, row by row",
     "flip": "probability that left and right of a training image are exchanged",
     "crop": "black margin of training images, of which each is cut out anew",

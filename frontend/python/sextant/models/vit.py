@@ -22,9 +22,10 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import definitions
+from ..definitions import EncodingLike
 from ..uses import parse_use
 from . import blocks
 from .blocks import GIVEN, INDEX, normal
@@ -33,8 +34,10 @@ from .printer import Function, Input, Parameter, Value
 GRID = "grid"
 CLASS_HEAD, MEAN_HEAD = HEADS = ("class", "mean")
 HARD, SOFT = TARGETS = ("hard", "soft")
-# What positions of a class token may be, and its coordinates there.
-CLASS_POSITIONS = {"origin": (0, 0), "outside": (-1, -1)}
+# Option of an encoding that says whether tokens with a negative coordinate are no part of the
+# grid; what positions of a class token may be, and its coordinates there.
+OUTSIDE = "outside"
+CLASS_POSITIONS = {"origin": (0, 0), OUTSIDE: (-1, -1)}
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ class Config(blocks.Config):
     "index", of one axis: tokens row by row, the class token first; or given at every call,
     as for the GPT, for the "model", each "sample" or each "layer", of two axes, class token
     first. ``class_position``, of the class token of a grid: "origin", (0, 0), where rotations
-    turn nothing, or "outside", (-1, -1), which encodings may leave alone.
+    turn nothing, or "outside", (-1, -1). An encoding that has an option `OUTSIDE` leaves such a
+    token alone, or gives it a row of its own, where that is true, and it must be; of others the
+    definition says what a negative coordinate means.
 
     Parameters are called ``patch.weight``, ``patch.bias``, ``class.token``,
     ``layers.0.query.weight`` and so on as in the GPT, ``norm.weight``, ``head.weight``,
@@ -120,6 +125,23 @@ class Builder(blocks.Builder):
                     f'"{encoding}" reads positions of one axis; those of this model have two, row '
                     'and column. With positions="index" tokens are counted row by row'
                 )
+            self._check_outside(encoding)
+
+    def _check_outside(self, encoding: EncodingLike) -> None:
+        """No encoding takes a class token that stands outside the grid for a patch."""
+        c = self.config
+        if not c.has_class_token or c.class_position != OUTSIDE:
+            return
+        use = parse_use(str(encoding))
+        name = use.encoding if isinstance(encoding, str) else encoding
+        options = {option.name: option for option in definitions.describe(name).options}
+        own = options.get(OUTSIDE)
+        if own and own.type == "i1" and not use.options.get(OUTSIDE, own.default):
+            wanted = replace(use, options={**use.options, OUTSIDE: True})
+            raise ValueError(
+                f'the class token stands outside the grid, and "{encoding}" takes it for a patch: '
+                f'write "{wanted}", or put it at the origin (class_position="origin")'
+            )
 
     # ---- parameters ---------------------------------------------------------
 
