@@ -43,7 +43,7 @@ private:
   Status visit(const Release &op);
   Status visit(const Check &op);
   Status visit(const Return &op);
-  Status visit(const Element &op);
+  Status visit(const CheckData &op);
 
   const Artifact &artifact;
   const Function &function;
@@ -147,15 +147,22 @@ Status FunctionChecker::visit(const Dim &op) {
   return writeInteger(op.result);
 }
 
-Status FunctionChecker::visit(const Element &op) {
+static Status checkPredicate(Predicate predicate) {
+  if (predicate > Predicate::MAX)
+    return makeError("there is no predicate ", static_cast<int>(predicate));
+  return {};
+}
+
+Status FunctionChecker::visit(const CheckData &op) {
+  SEXTANT_CHECK(checkPredicate(op.predicate));
   SEXTANT_CHECK(read(op.tensor));
   const TensorType &type = function.tensors[op.tensor];
-  if (type.dtype != DType::I32 || type.dims.size() != 1)
-    return makeError("tensor register ", op.tensor, " is no vector of i32");
+  if (type.dtype != DType::I64 || type.dims.size() != 1)
+    return makeError("tensor register ", op.tensor, " is no vector of i64");
   if (type.dims[0] <= static_cast<int64_t>(op.number))
     return makeError("tensor register ", op.tensor, " has no element ",
                      op.number);
-  return writeInteger(op.result);
+  return readInteger(op.bound);
 }
 
 Status FunctionChecker::visit(const Integer &op) {
@@ -273,8 +280,7 @@ Status FunctionChecker::visit(const Release &op) {
 }
 
 Status FunctionChecker::visit(const Check &op) {
-  if (op.predicate > Predicate::MAX)
-    return makeError("there is no predicate ", static_cast<int>(op.predicate));
+  SEXTANT_CHECK(checkPredicate(op.predicate));
   SEXTANT_CHECK(readInteger(op.left));
   return readInteger(op.right);
 }

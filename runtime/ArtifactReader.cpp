@@ -171,9 +171,10 @@ Instruction Reader::readInstruction(const artifact::Instruction &table) {
     result.body = Dim{op->tensor(), op->axis(), op->result()};
     return result;
   }
-  case artifact::Body::Element: {
-    const auto *op = table.body_as_Element();
-    result.body = Element{op->tensor(), op->number(), op->result()};
+  case artifact::Body::CheckData: {
+    const auto *op = table.body_as_CheckData();
+    result.body = CheckData{op->tensor(), op->number(), op->predicate(),
+                            op->bound(), readText(op->message())};
     return result;
   }
   case artifact::Body::Integer: {

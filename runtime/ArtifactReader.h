@@ -95,15 +95,18 @@ struct Check {
 struct Return {
   Registers tensors;
 };
-/// An element of a vector of i32 becomes an integer.
-struct Element {
-  uint32_t tensor, number, result;
+/// Compares an element of a vector of i64 with an integer, when it is known.
+struct CheckData {
+  uint32_t tensor, number;
+  Predicate predicate;
+  uint32_t bound;
+  std::string message;
 };
 
 /// One step of a function; the label says where it comes from, for profiles.
 struct Instruction {
   std::variant<Dim, Integer, Alloc, Constant, Launch, Dense, View, Release,
-               Check, Return, Element>
+               Check, Return, CheckData>
       body;
   std::string label;
 };

@@ -4,14 +4,14 @@
 // memory of tensors: their addresses may mean nothing to the host. A device
 // lives as long as the process; `state` is its own and is handed back at every
 // call. Calls may come from several threads. What a device is asked for happens
-// in that order, but only `copyOut` has to wait for it.
+// in that order; the host waits for it where it is said.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_DEVICE_H
 #define SEXTANT_RUNTIME_DEVICE_H
 
-#include "runtime/ArtifactReader.h"
+#include "runtime/DataCheck.h"
 
 namespace sextant::runtime {
 
@@ -63,6 +63,12 @@ struct Kernel {
   Status (*takeFailure)() = nullptr;
 };
 
+/// What a device could do at best, as it says of itself.
+struct DevicePeak {
+  double flops; ///< of multiply-adds of f32, per second
+  double bytes; ///< from its memory, per second
+};
+
 /// What a device keeps during one run of a function, such as scratch memory or
 /// a stream; its deleter ends the run.
 using Session = std::unique_ptr<void, void (*)(void *)>;
@@ -83,8 +89,11 @@ struct Device {
   /// Sets memory of the device to zero. Here and below, `bytes` is positive.
   Status (*fillZero)(void *state, void *memory, int64_t bytes);
 
-  /// Copies memory of the host to the device, or back. Afterwards the host's
-  /// memory may be changed, or read.
+  /// Copies memory of the device to another place of it.
+  Status (*copy)(void *state, void *to, const void *from, int64_t bytes);
+
+  /// Copies memory of the host to the device, or back, and waits. Afterwards
+  /// the host's memory may be changed, or read.
   Status (*copyIn)(void *state, void *to, const void *from, int64_t bytes);
   Status (*copyOut)(void *state, void *to, const void *from, int64_t bytes);
 
@@ -95,13 +104,27 @@ struct Device {
   Result<std::unique_ptr<DeviceCode>> (*loadCode)(void *state,
                                                   const Object &object);
 
-  /// Optional (null: the device keeps nothing): begins a run.
-  Session (*begin)(void *state);
+  /// Optional (null: the device keeps nothing): begins a run. The error may be
+  /// that of a check of an earlier one.
+  Result<Session> (*begin)(void *state);
 
   /// Launches a kernel on an argument block, which is free again afterwards,
   /// and gives the number of its work items. `session` is what `begin` gave.
   Result<int64_t> (*launch)(void *state, void *session, const Kernel &kernel,
                             std::span<const int64_t> arguments);
+
+  /// Optional (null: the host copies the element and waits for it): makes a
+  /// check when its element is known, if later.
+  Status (*defer)(void *state, void *session, const DataCheck &check);
+
+  /// Optional, both or none (null: work is done when a call returns): a mark in
+  /// the order of the device's work, and the nanoseconds from one to another,
+  /// which waits.
+  Result<std::shared_ptr<void>> (*mark)(void *state, void *session);
+  Result<int64_t> (*getTime)(void *state, void *from, void *to);
+
+  /// Optional (null: the device does not say).
+  Result<DevicePeak> (*getPeak)(void *state);
 
   /// Optional (null: the device has no dense operators): looks the operator up
   /// and checks its arguments, at load.

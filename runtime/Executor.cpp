@@ -20,13 +20,11 @@ namespace {
 class Execution {
 public:
   Execution(const Program &program, size_t number,
-            std::span<const Tensor> inputs)
+            std::span<const Tensor> inputs, Session session)
       : program(program), number(number),
         function(program.getArtifact().functions[number]),
         device(program.getDevice()), tensors(function.tensors.size()),
-        integers(function.integers),
-        session(device.begin ? device.begin(device.state)
-                             : Session(nullptr, [](void *) {})) {
+        integers(function.integers), session(std::move(session)) {
     std::copy(inputs.begin(), inputs.end(), tensors.begin());
     std::copy(function.constants.begin(), function.constants.end(),
               integers.begin());
@@ -47,7 +45,7 @@ private:
   Status visit(const Release &op);
   Status visit(const Check &op);
   Status visit(const Return &op);
-  Status visit(const Element &op);
+  Status visit(const CheckData &op);
 
   void appendArgument(const Tensor &tensor);
   std::vector<int64_t> getShape(uint32_t tensor, const Registers &sizes) const;
@@ -77,14 +75,20 @@ Status Execution::visit(const Dim &op) {
   return {};
 }
 
-Status Execution::visit(const Element &op) {
+Status Execution::visit(const CheckData &op) {
   const Tensor &tensor = tensors[op.tensor];
-  int32_t value = 0;
-  const int32_t *address =
-      static_cast<const int32_t *>(tensor.data) + op.number * tensor.strides[0];
-  Status status = device.copyOut(device.state, &value, address, sizeof(value));
-  integers[op.result] = value;
-  return status;
+  const int64_t *element =
+      static_cast<const int64_t *>(tensor.data) + op.number * tensor.strides[0];
+  if (device.defer)
+    return device.defer(device.state, session.get(),
+                        {element, op.predicate, integers[op.bound],
+                         "'" + function.name + "': " + op.message});
+  int64_t value = 0;
+  if (Status status =
+          device.copyOut(device.state, &value, element, sizeof(value));
+      !status)
+    return status;
+  return compare(value, op.predicate, integers[op.bound], op.message);
 }
 
 static int64_t floorDivide(int64_t left, int64_t right) {
@@ -135,22 +139,8 @@ Status Execution::visit(const Integer &op) {
 }
 
 Status Execution::visit(const Check &op) {
-  int64_t left = integers[op.left], right = integers[op.right];
-  bool holds = false;
-  switch (op.predicate) {
-  case Predicate::Equal:
-    holds = left == right;
-    break;
-  case Predicate::AtMost:
-    holds = left <= right;
-    break;
-  case Predicate::MultipleOf:
-    holds = right == 0 ? left == 0 : right == -1 || left % right == 0;
-    break;
-  }
-  if (!holds)
-    return makeError(op.message, " (", left, " and ", right, ")");
-  return {};
+  return compare(integers[op.left], op.predicate, integers[op.right],
+                 op.message);
 }
 
 //===----------------------------------------------------------------------===//
@@ -198,13 +188,20 @@ Status Execution::visit(const Alloc &op) {
 }
 
 Status Execution::visit(const Constant &op) {
-  const Data &data = program.getArtifact().data[op.data];
-  Result<Tensor> tensor =
-      makeTensor(device, data.type.dtype, data.type.dims, data.bytes.data());
-  if (!tensor)
-    return tensor.error();
-  tensors[op.result] = std::move(*tensor);
-  return {};
+  const Tensor &shared = program.getConstant(op.data);
+  if (!program.getChanges(number).constants[op.result]) {
+    tensors[op.result] = shared;
+    return {};
+  }
+  Result<Tensor> own =
+      device.allocate(device.state, shared.dtype, shared.shape());
+  if (!own)
+    return own.error();
+  tensors[op.result] = std::move(*own);
+  int64_t bytes = shared.elements() * getByteSize(shared.dtype);
+  return bytes == 0 ? Status()
+                    : device.copy(device.state, tensors[op.result].data,
+                                  shared.data, bytes);
 }
 
 Status Execution::visit(const View &op) {
@@ -301,6 +298,7 @@ Status Execution::visit(const Dense &op) {
 //===----------------------------------------------------------------------===//
 
 Result<std::vector<Tensor>> Execution::run(Trace &trace) {
+  trace.start(device, session.get());
   for (instruction = 0; instruction < function.instructions.size();
        ++instruction) {
     const Instruction &current = function.instructions[instruction];
@@ -308,7 +306,9 @@ Result<std::vector<Tensor>> Execution::run(Trace &trace) {
     cost = Cost();
     Status status =
         std::visit([&](const auto &op) { return visit(op); }, current.body);
-    if (!status && std::holds_alternative<Check>(current.body))
+    if (!status && (std::holds_alternative<Check>(current.body) ||
+                    (std::holds_alternative<CheckData>(current.body) &&
+                     device.hasHostMemory)))
       return status.error().in("'" + function.name + "'");
     if (!status)
       return status.error().in("'" + function.name + "', " +
@@ -319,6 +319,8 @@ Result<std::vector<Tensor>> Execution::run(Trace &trace) {
       if (auto flops = program.getKernel(launch->kernel).flops)
         trace.count(flops(arguments.data()));
   }
+  if (Status status = trace.finish(); !status)
+    return status.error().in("'" + function.name + "'");
   return std::move(results);
 }
 
@@ -329,12 +331,17 @@ Result<std::vector<Tensor>> runtime::execute(const Program &program,
   const Function &function = program.getArtifact().functions[number];
   if (Status status = checkInputs(function, inputs); !status)
     return status.error();
-  if (Status status =
-          checkChangedArguments(function, program.getChanged(number), inputs,
-                                [&](size_t instruction) {
-                                  return program.describe(number, instruction);
-                                });
+  if (Status status = checkChangedArguments(
+          function, program.getChanges(number).arguments, inputs,
+          [&](size_t instruction) {
+            return program.describe(number, instruction);
+          });
       !status)
     return status.error().in("'" + function.name + "'");
-  return Execution(program, number, inputs).run(trace);
+  const Device &device = program.getDevice();
+  Result<Session> session = device.begin ? device.begin(device.state)
+                                         : Session(nullptr, [](void *) {});
+  if (!session)
+    return session.error();
+  return Execution(program, number, inputs, std::move(*session)).run(trace);
 }

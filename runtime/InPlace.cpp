@@ -1,7 +1,8 @@
-//===- InPlace.cpp - Arguments that a function changes --------------------===//
+//===- InPlace.cpp - What a function changes ------------------------------===//
 //
-// Which arguments change is found once, at load, by following which registers
-// may share memory. Their memory is compared at every call.
+// Which arguments and constants change is found once, at load, by following
+// which registers may share memory. The memory of arguments is compared at
+// every call.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,36 +12,37 @@
 using namespace sextant::runtime;
 
 //===----------------------------------------------------------------------===//
-// At load: which arguments, and by which instruction
+// At load: what changes, and by which instruction
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// Follows which registers may share memory with which arguments.
+/// Follows which registers may share memory with which arguments and constants,
+/// all known by their registers.
 class ChangeFinder {
 public:
   ChangeFinder(const Function &function,
                const std::function<const ResolvedOperator &(size_t)> &get)
       : function(function), getOperator(get), origins(function.tensors.size()),
-        first(function.arguments.size()) {
-    for (size_t i = 0; i < function.arguments.size(); ++i)
+        first(function.tensors.size()) {
+    for (uint32_t i = 0; i < function.arguments.size(); ++i)
       origins[i] = {i};
   }
 
-  std::vector<ChangedArgument> find();
+  Changes find();
 
 private:
   void change(uint32_t tensor) {
-    for (size_t argument : origins[tensor])
-      if (!first[argument])
-        first[argument] = instruction;
+    for (uint32_t origin : origins[tensor])
+      if (!first[origin])
+        first[origin] = instruction;
   }
   void visit(const Dense &op);
 
   const Function &function;
   const std::function<const ResolvedOperator &(size_t)> &getOperator;
-  std::vector<std::vector<size_t>> origins; ///< of a register: arguments
-  std::vector<std::optional<size_t>> first; ///< of an argument: instruction
+  std::vector<std::vector<uint32_t>> origins; ///< of a register
+  std::vector<std::optional<size_t>> first;   ///< of an origin: instruction
   size_t instruction = 0;
 };
 
@@ -48,7 +50,7 @@ private:
 
 void ChangeFinder::visit(const Dense &op) {
   const ResolvedOperator &resolved = getOperator(instruction);
-  std::vector<size_t> shared;
+  std::vector<uint32_t> shared;
   for (size_t i = 0; i < op.arguments.size(); ++i) {
     const DenseArgument &argument = op.arguments[i];
     std::vector<int64_t> tensors;
@@ -71,7 +73,8 @@ void ChangeFinder::visit(const Dense &op) {
     origins[output] = shared;
 }
 
-std::vector<ChangedArgument> ChangeFinder::find() {
+Changes ChangeFinder::find() {
+  std::vector<bool> constants(first.size());
   for (; instruction < function.instructions.size(); ++instruction) {
     const auto &body = function.instructions[instruction].body;
     if (const auto *launch = std::get_if<Launch>(&body)) {
@@ -81,16 +84,25 @@ std::vector<ChangedArgument> ChangeFinder::find() {
       origins[view->result] = origins[view->source];
     } else if (const auto *dense = std::get_if<Dense>(&body)) {
       visit(*dense);
+    } else if (const auto *constant = std::get_if<Constant>(&body)) {
+      origins[constant->result] = {constant->result};
+    } else if (const auto *last = std::get_if<Return>(&body)) {
+      for (uint32_t tensor : last->tensors)
+        for (uint32_t origin : origins[tensor])
+          constants[origin] = true;
     }
   }
-  std::vector<ChangedArgument> changed;
-  for (size_t argument = 0; argument < first.size(); ++argument)
+  Changes changes;
+  for (size_t argument = 0; argument < function.arguments.size(); ++argument)
     if (first[argument])
-      changed.push_back({argument, *first[argument]});
-  return changed;
+      changes.arguments.push_back({argument, *first[argument]});
+  for (size_t origin = 0; origin < first.size(); ++origin)
+    constants[origin] = constants[origin] || first[origin];
+  changes.constants = std::move(constants);
+  return changes;
 }
 
-std::vector<ChangedArgument> sextant::runtime::findChangedArguments(
+Changes sextant::runtime::findChanges(
     const Function &function,
     const std::function<const ResolvedOperator &(size_t)> &getOperator) {
   return ChangeFinder(function, getOperator).find();

@@ -1,7 +1,8 @@
-//===- InPlace.h - Arguments that a function changes ------------*- C++ -*-===//
+//===- InPlace.h - What a function changes ----------------------*- C++ -*-===//
 //
 // An optimizer changes parameters where they are. A function therefore knows
-// which of its arguments change, and a call checks that this can do no harm.
+// which of its arguments change, and a call checks that this can do no harm;
+// and it knows which constants it may not share with other calls.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,12 +21,20 @@ struct ChangedArgument {
   size_t instruction;
 };
 
-/// The arguments that a function changes, in their order. `getOperator` gives
-/// the operator of a dense instruction.
-std::vector<ChangedArgument> findChangedArguments(
-    const Function &function,
-    const std::function<const ResolvedOperator &(size_t instruction)>
-        &getOperator);
+/// What a function changes.
+struct Changes {
+  std::vector<ChangedArgument> arguments; ///< in their order
+  /// Per register: a constant that is changed, or whose memory the caller is
+  /// given, and may change.
+  std::vector<bool> constants;
+};
+
+/// Follows a function once. `getOperator` gives the operator of a dense
+/// instruction.
+Changes
+findChanges(const Function &function,
+            const std::function<const ResolvedOperator &(size_t instruction)>
+                &getOperator);
 
 /// Whether what is changed is contiguous and shares no memory with another
 /// argument: operators that work in place go through memory, whatever the

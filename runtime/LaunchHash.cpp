@@ -30,7 +30,6 @@ private:
     Static,
     Named,
     Argument,
-    Element,
     Integer,
     Output,
     Tensor,
@@ -56,9 +55,6 @@ private:
         mix(Kind::Integer, {static_cast<uint64_t>(op.kind), integers[op.left],
                             integers[op.right]});
   }
-  void visit(const Element &op) {
-    integers[op.result] = mix(Kind::Element, {op.tensor, op.number});
-  }
   void visit(const Alloc &op) {
     setSizes(op.result, op.sizes);
     zeroed = mix(Kind::Tensor, {zeroed, op.result, op.zero});
@@ -69,6 +65,7 @@ private:
   void visit(const Launch &op);
   void visit(const Release &) {}
   void visit(const Check &) {}
+  void visit(const CheckData &) {}
   void visit(const Return &) {}
 
   const Artifact &artifact;

@@ -1,7 +1,7 @@
 //===- Profile.cpp - Times of a program's instructions --------------------===//
 //
 // Times are those of the steady clock before and after each launch or dense
-// operator.
+// operator, or of a device's marks, which begin with the time of the run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,13 +26,56 @@ std::string_view sextant::runtime::getCallee(const Artifact &artifact,
   return {};
 }
 
-void Profile::begin(const Function &, size_t) { started = now(); }
+std::shared_ptr<void> Profile::mark() {
+  Result<std::shared_ptr<void>> made = device->mark(device->state, session);
+  if (made)
+    return *made;
+  if (status)
+    status = made.error();
+  return nullptr;
+}
+
+void Profile::start(const Device &given, void *givenSession) {
+  device = given.mark ? &given : nullptr;
+  session = givenSession;
+  marks.clear();
+  status = Status();
+  startOfRun = now();
+  firstMark = device ? mark() : nullptr;
+}
+
+Status Profile::finish() {
+  size_t first = events.size() - marks.size();
+  for (size_t i = 0; status && i < marks.size(); ++i) {
+    ProfileEvent &event = events[first + i];
+    for (auto [time, mark] : {std::pair{&event.begin, &marks[i].begin},
+                              std::pair{&event.end, &marks[i].end}}) {
+      Result<int64_t> passed =
+          device->getTime(device->state, firstMark.get(), mark->get());
+      if (!passed) {
+        status = passed.error();
+        break;
+      }
+      *time = startOfRun + *passed;
+    }
+  }
+  marks.clear();
+  return status;
+}
+
+void Profile::begin(const Function &, size_t) {
+  started = now();
+  lastMark = device && status ? mark() : nullptr;
+}
 
 void Profile::end(const Function &function, size_t instruction,
                   const Cost &cost) {
   int64_t ended = now();
-  if (!getCallee(artifact, function.instructions[instruction]).empty())
-    events.push_back({instruction, started, ended, cost});
+  if (getCallee(artifact, function.instructions[instruction]).empty())
+    return;
+  events.push_back({instruction, started, ended, cost});
+  if (device && status)
+    marks.push_back({std::move(lastMark), mark()});
 }
 
 std::string Profile::format(const Function &function) const {

@@ -1,7 +1,8 @@
 //===- Profile.h - Times of a program's instructions ------------*- C++ -*-===//
 //
 // A profile is a trace that keeps the time and the cost of every launch and
-// every dense operator.
+// every dense operator. Where a device works on while the host goes ahead,
+// times are those of marks among its work.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +16,7 @@ namespace sextant::runtime {
 /// One execution of one instruction.
 struct ProfileEvent {
   size_t instruction;
-  int64_t begin, end; ///< nanoseconds of the steady clock
+  int64_t begin, end; ///< nanoseconds, of the steady clock
   Cost cost;
 };
 
@@ -23,6 +24,8 @@ struct ProfileEvent {
 class Profile : public Trace {
 public:
   explicit Profile(const Artifact &artifact) : artifact(artifact) {}
+  void start(const Device &device, void *session) override;
+  Status finish() override;
   void begin(const Function &function, size_t instruction) override;
   void end(const Function &function, size_t instruction,
            const Cost &cost) override;
@@ -38,9 +41,21 @@ public:
   std::string format(const Function &function) const;
 
 private:
+  /// Marks of a device before and after the work of an event.
+  struct Marks {
+    std::shared_ptr<void> begin, end;
+  };
+  std::shared_ptr<void> mark();
+
   const Artifact &artifact;
   std::vector<ProfileEvent> events;
   int64_t started = 0;
+  const Device *device = nullptr; ///< where it makes marks, during a run
+  void *session = nullptr;
+  int64_t startOfRun = 0;
+  std::shared_ptr<void> firstMark, lastMark;
+  std::vector<Marks> marks; ///< of the last events
+  Status status; ///< the error of the first mark that could not be made
 };
 
 /// The kernel or operator of a launch or dense instruction; "" of others.

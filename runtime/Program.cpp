@@ -156,11 +156,29 @@ Status Program::resolveOperators() {
         return resolved.error().in(where);
       operators[f][i] = std::move(*resolved);
     }
-    changed.push_back(findChangedArguments(
-        function, [&](size_t i) -> const ResolvedOperator & {
+    changes.push_back(
+        findChanges(function, [&](size_t i) -> const ResolvedOperator & {
           return getOperator(f, i);
         }));
   }
+  return {};
+}
+
+Status Program::loadConstants() {
+  constants.resize(artifact.data.size());
+  for (const Function &function : artifact.functions)
+    for (const Instruction &instruction : function.instructions) {
+      const auto *constant = std::get_if<Constant>(&instruction.body);
+      if (!constant || constants[constant->data].owner)
+        continue;
+      const Data &data = artifact.data[constant->data];
+      Result<Tensor> tensor = makeTensor(device, data.type.dtype,
+                                         data.type.dims, data.bytes.data());
+      if (!tensor)
+        return tensor.error().in("constant " + std::to_string(constant->data) +
+                                 " of function '" + function.name + "'");
+      constants[constant->data] = std::move(*tensor);
+    }
   return {};
 }
 
@@ -169,7 +187,12 @@ Result<std::unique_ptr<Program>> Program::load(std::span<const uint8_t> bytes,
   Result<Artifact> artifact = readArtifact(bytes);
   if (!artifact)
     return artifact.error();
-  std::unique_ptr<Program> program(new Program(std::move(*artifact), device));
+  return load(std::move(*artifact), device);
+}
+
+Result<std::unique_ptr<Program>> Program::load(Artifact artifact,
+                                               const Device &device) {
+  std::unique_ptr<Program> program(new Program(std::move(artifact), device));
   if (Status status = program->loadObjects(); !status)
     return status.error();
   if (Status status = program->loadKernels(); !status)
@@ -177,6 +200,8 @@ Result<std::unique_ptr<Program>> Program::load(std::span<const uint8_t> bytes,
   if (Status status = program->checkLaunches(); !status)
     return status.error();
   if (Status status = program->resolveOperators(); !status)
+    return status.error();
+  if (Status status = program->loadConstants(); !status)
     return status.error();
   return program;
 }

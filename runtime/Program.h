@@ -20,6 +20,9 @@ public:
   /// Reads, checks and loads an artifact; `bytes` may go afterwards.
   static Result<std::unique_ptr<Program>> load(std::span<const uint8_t> bytes,
                                                const Device &device);
+  /// Loads one that has been read.
+  static Result<std::unique_ptr<Program>> load(Artifact artifact,
+                                               const Device &device);
 
   const Artifact &getArtifact() const { return artifact; }
   const Device &getDevice() const { return device; }
@@ -31,10 +34,10 @@ public:
                                       size_t instruction) const {
     return *operators[function][instruction];
   }
-  /// The arguments that a function changes in place.
-  std::span<const ChangedArgument> getChanged(size_t function) const {
-    return changed[function];
-  }
+  /// What a function changes in place.
+  const Changes &getChanges(size_t function) const { return changes[function]; }
+  /// Data of the artifact in memory of the device, which no call changes.
+  const Tensor &getConstant(uint32_t data) const { return constants[data]; }
   /// What an instruction is called in errors: its number, kernel or operator,
   /// and label.
   std::string describe(size_t function, size_t instruction) const;
@@ -48,6 +51,7 @@ private:
   Result<decltype(Kernel::code)> loadDeviceFunction(const KernelName &kernel);
   Status checkLaunches() const;
   Status resolveOperators();
+  Status loadConstants();
 
   Artifact artifact;
   const Device &device;
@@ -57,7 +61,9 @@ private:
   std::vector<Kernel> kernels;
   /// Per function and instruction; null where the instruction is not dense.
   std::vector<std::vector<std::unique_ptr<ResolvedOperator>>> operators;
-  std::vector<std::vector<ChangedArgument>> changed; ///< per function
+  std::vector<Changes> changes; ///< per function
+  /// Per data of the artifact; empty where it is no constant of a function.
+  std::vector<Tensor> constants;
 };
 
 } // namespace sextant::runtime

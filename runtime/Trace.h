@@ -8,7 +8,7 @@
 #ifndef SEXTANT_RUNTIME_TRACE_H
 #define SEXTANT_RUNTIME_TRACE_H
 
-#include "runtime/ArtifactReader.h"
+#include "runtime/Device.h"
 
 namespace sextant::runtime {
 
@@ -19,11 +19,14 @@ struct Cost {
   int64_t items = -1; ///< work items of a launch
 };
 
-/// Called around every instruction, by the thread that runs the program. The
-/// default does nothing.
+/// Called around a run and each of its instructions, by the thread that runs
+/// the program. The default does nothing.
 class Trace {
 public:
   virtual ~Trace() = default;
+  /// The device, and what it keeps during the run.
+  virtual void start(const Device &device, void *session) {}
+  virtual Status finish() { return {}; }
   virtual void begin(const Function &function, size_t instruction) {}
   virtual void end(const Function &function, size_t instruction,
                    const Cost &cost) {}

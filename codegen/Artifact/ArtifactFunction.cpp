@@ -45,13 +45,13 @@ private:
   LogicalResult writeIntegerOp(Operation *op, artifact::IntegerKind kind);
   LogicalResult writeConstant(arith::ConstantOp op);
   LogicalResult writeDim(tensor::DimOp op);
-  LogicalResult writeElement(exec::ElementOp op);
   LogicalResult writeCast(tensor::CastOp op);
   LogicalResult writeAlloc(exec::AllocOp op);
   LogicalResult writeLaunch(exec::LaunchOp op);
   LogicalResult writeDense(exec::DenseOp op);
   LogicalResult writeView(exec::ViewOp op);
   LogicalResult writeCheck(exec::CheckOp op);
+  LogicalResult writeCheckData(exec::CheckDataOp op);
   LogicalResult writeReturn(func::ReturnOp op);
   FailureOr<Offset<artifact::DenseArgument>> writeArgument(exec::DenseOp op,
                                                            Attribute argument);
@@ -198,14 +198,6 @@ LogicalResult FunctionWriter::writeDim(tensor::DimOp op) {
   uint32_t result = addInteger(op.getResult());
   add(op, artifact::Body::Dim,
       artifact::CreateDim(builder, source, axis.getInt(), result).Union());
-  return success();
-}
-
-LogicalResult FunctionWriter::writeElement(exec::ElementOp op) {
-  uint32_t source = getTensor(op.getSource());
-  uint32_t result = addInteger(op.getResult());
-  add(op, artifact::Body::Element,
-      artifact::CreateElement(builder, source, op.getNumber(), result).Union());
   return success();
 }
 
@@ -369,24 +361,36 @@ LogicalResult FunctionWriter::writeDense(exec::DenseOp op) {
 // Control
 //===----------------------------------------------------------------------===//
 
-LogicalResult FunctionWriter::writeCheck(exec::CheckOp op) {
-  using artifact::Predicate;
-  Predicate predicate = Predicate::Equal;
-  switch (op.getPredicate()) {
+static artifact::Predicate getPredicate(exec::Predicate predicate) {
+  switch (predicate) {
   case exec::Predicate::equal:
-    predicate = Predicate::Equal;
-    break;
+    return artifact::Predicate::Equal;
   case exec::Predicate::at_most:
-    predicate = Predicate::AtMost;
-    break;
+    return artifact::Predicate::AtMost;
   case exec::Predicate::multiple_of:
-    predicate = Predicate::MultipleOf;
-    break;
+    return artifact::Predicate::MultipleOf;
+  case exec::Predicate::at_least:
+    return artifact::Predicate::AtLeast;
   }
+  llvm_unreachable("a predicate that the artifact lacks");
+}
+
+LogicalResult FunctionWriter::writeCheck(exec::CheckOp op) {
   auto message = builder.CreateSharedString(op.getMessage().str());
   add(op, artifact::Body::Check,
-      artifact::CreateCheck(builder, getInteger(op.getLeft()), predicate,
+      artifact::CreateCheck(builder, getInteger(op.getLeft()),
+                            getPredicate(op.getPredicate()),
                             getInteger(op.getRight()), message)
+          .Union());
+  return success();
+}
+
+LogicalResult FunctionWriter::writeCheckData(exec::CheckDataOp op) {
+  auto message = builder.CreateSharedString(op.getMessage().str());
+  add(op, artifact::Body::CheckData,
+      artifact::CreateCheckData(builder, getTensor(op.getSource()),
+                                op.getNumber(), getPredicate(op.getPredicate()),
+                                getInteger(op.getBound()), message)
           .Union());
   return success();
 }
@@ -404,13 +408,13 @@ LogicalResult FunctionWriter::writeOp(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](arith::ConstantOp op) { return writeConstant(op); })
       .Case([&](tensor::DimOp op) { return writeDim(op); })
-      .Case([&](exec::ElementOp op) { return writeElement(op); })
       .Case([&](tensor::CastOp op) { return writeCast(op); })
       .Case([&](exec::AllocOp op) { return writeAlloc(op); })
       .Case([&](exec::LaunchOp op) { return writeLaunch(op); })
       .Case([&](exec::DenseOp op) { return writeDense(op); })
       .Case([&](exec::ViewOp op) { return writeView(op); })
       .Case([&](exec::CheckOp op) { return writeCheck(op); })
+      .Case([&](exec::CheckDataOp op) { return writeCheckData(op); })
       .Case([&](exec::ReleaseOp op) {
         auto tensors = writeNumbers(getTensors(op.getTensors()));
         add(op, artifact::Body::Release,

@@ -45,10 +45,11 @@ static llvm::Expected<CompileOptions> addEnvironment(CompileOptions options) {
   for (std::string_view check : runtime::getRequestedChecks()) {
     if (check == "reads")
       options.checkReads = true;
-    else if (check != "scratch" && check != "races") // which the runtime does
+    else if (check != "scratch" && check != "races" &&
+             check != "now") // which the runtime does
       return llvm::createStringError(
           "SEXTANT_CHECK is \"" + StringRef(check) +
-          "\": known are \"reads\", \"scratch\", \"races\"");
+          "\": known are \"reads\", \"scratch\", \"races\", \"now\"");
   }
   return options;
 }

@@ -5,7 +5,6 @@
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Location.h"
-#include <limits>
 
 using namespace mlir;
 using namespace sextant;
@@ -29,7 +28,7 @@ void ReadLog::add(Operation *op, Value table, unsigned dim) {
 
 void ReadLog::addTo(LaunchOperands &operands) {
   auto type = RankedTensorType::get({2 * static_cast<int64_t>(entries.size())},
-                                    lowering.builder.getI32Type());
+                                    lowering.builder.getI64Type());
   buffer = lowering.allocate(type, {}, /*zero=*/true);
   tensor = operands.write(buffer);
 }
@@ -40,6 +39,7 @@ void ReadLog::note(KernelBuilder &kernel, ArgumentBlock &arguments,
   OpBuilder &builder = kernel.builder;
   Location loc = kernel.loc;
   int64_t entry = firstEntry.at(op);
+  Type wide = builder.getI64Type();
   auto noteAll = [&] {
     Value base = arguments.getPointer(tensor);
     for (auto [number, index] : llvm::enumerate(indices)) {
@@ -47,16 +47,14 @@ void ReadLog::note(KernelBuilder &kernel, ArgumentBlock &arguments,
         continue;
       int64_t place = 2 * (entry + static_cast<int64_t>(number));
       auto update = [&](int64_t at, Value value, auto combine) {
-        Value address = kernel.advance(base, {at}, kernel.i32);
-        kernel.store(combine(kernel.load(kernel.i32, address), value), address);
+        Value address = kernel.advance(base, {at}, wide);
+        kernel.store(combine(kernel.load(wide, address), value), address);
       };
-      update(place, index, [&](Value a, Value b) -> Value {
+      Index read = kernel.fromI32(index);
+      update(place, kernel.value(read), [&](Value a, Value b) -> Value {
         return arith::MinSIOp::create(builder, loc, a, b);
       });
-      Value most = kernel.constantI32(std::numeric_limits<int32_t>::max() - 1);
-      Value held = arith::MinSIOp::create(builder, loc, index, most);
-      Value extent =
-          arith::AddIOp::create(builder, loc, held, kernel.constantI32(1));
+      Value extent = kernel.value(kernel.add(read, 1));
       update(place + 1, extent, [&](Value a, Value b) -> Value {
         return arith::MaxSIOp::create(builder, loc, a, b);
       });
@@ -93,28 +91,19 @@ void ReadLog::emitCheck(size_t number) const {
   const Entry &entry = entries[number];
   pos::SitesOwnerInterface owner = lowering.plan.owner;
   Value param = owner.getParamOperands()[entry.param];
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantIndexOp::create(builder, loc, value);
-  };
-  auto load = [&](size_t place) -> Value {
-    return exec::ElementOp::create(builder, loc, builder.getIndexType(), buffer,
-                                   place);
-  };
-  auto minusOne = [&](Value value) -> Value {
-    return arith::SubIOp::create(builder, loc, value, constant(1));
-  };
   std::string who =
       describePlace(entry.op) + "'" + entry.op->getName().getStringRef().str() +
       "' of " + describeParam(param, entry.param, lowering.getOp()) + " reads ";
   std::string where = " dimension " + std::to_string(entry.dim);
-  exec::CheckOp::create(
-      builder, loc, constant(0), exec::Predicate::at_most, load(2 * number),
-      who + "before" + where + ": its first index and the least that is read");
-  exec::CheckOp::create(builder, loc, minusOne(load(2 * number + 1)),
-                        exec::Predicate::at_most,
-                        minusOne(lowering.getDim(param, entry.dim)),
-                        who + "beyond" + where +
-                            ": the greatest index that is read and its last");
+  exec::CheckDataOp::create(
+      builder, loc, buffer, 2 * number, exec::Predicate::at_least,
+      arith::ConstantIndexOp::create(builder, loc, 0),
+      who + "before" + where + ": the least index that is read and its first");
+  exec::CheckDataOp::create(
+      builder, loc, buffer, 2 * number + 1, exec::Predicate::at_most,
+      lowering.getDim(param, entry.dim),
+      who + "beyond" + where +
+          ": one more than the greatest index that is read, and its size");
 }
 
 void ReadLog::emitChecks() const {

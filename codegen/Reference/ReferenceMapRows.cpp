@@ -18,7 +18,8 @@ struct SourceRows {
   SmallVector<Index> at(ReferenceBuilder &r, Index batch, Index row) const {
     if (!indices)
       return {batch, row};
-    return {loadRowIndex(r.k, r.arguments, *indices, batch, row)};
+    return {loadRowIndex(r.k, r.arguments, *indices, batch, row,
+                         r.arguments.getSize(tensor, 0))};
   }
 };
 } // namespace

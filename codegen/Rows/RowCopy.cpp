@@ -162,6 +162,7 @@ void sextant::codegen::emitRowCopy(KernelBuilder &kernel,
   Index length = copy.indices ? arguments.getSize(*copy.indices, 1)
                               : arguments.getSize(copy.tensor, 2);
   Index last = kernel.sub(length, 1);
+  Index rows = arguments.getSize(copy.tensor, 2);
   Index step = arguments.getStride(copy.tensor, 3);
   // Pairs are made of f32 where rows are mapped, or are f32 themselves.
   bool isMapped = !copy.maps.empty() || (copy.pairs && element.isF32());
@@ -172,7 +173,7 @@ void sextant::codegen::emitRowCopy(KernelBuilder &kernel,
             ? arguments.getAddress(
                   copy.tensor, {0, 0,
                                 loadRowIndex(kernel, arguments, *copy.indices,
-                                             copy.batch, row)})
+                                             copy.batch, row, rows)})
             : arguments.getAddress(copy.tensor, {copy.batch, copy.head, row});
     Value to = kernel.advance(copy.to, {kernel.mul(number, copy.rowWords)});
     if (!isMapped)

@@ -56,54 +56,69 @@ static CoordRange findRange(KernelBuilder &k, ArgumentBlock &arguments,
   return {both[0], both[1]};
 }
 
-/// The number of axes whose bounds somebody asks for: a payload, or a check.
-static int64_t countAxes(pos::SitesOwnerInterface owner) {
-  int64_t axes = 0;
-  auto ask = [&](int64_t axis) { axes = std::max(axes, axis + 1); };
-  Region &sites = owner.getSitesRegion();
-  sites.walk([&](pos::BoundOp op) { ask(op.getAxis()); });
-  sites.walk([&](pos::RequireSpanOp op) { ask(op.getAxis()); });
-  sites.walk([&](pos::OffsetOp op) { ask(op.getAxis()); });
-  return axes;
-}
+/// Called for each axis with the ranges of both sides: `base` is that of the
+/// buffer.
+using StoreRanges =
+    llvm::function_ref<void(KernelBuilder &k, Value base, int64_t axis,
+                            CoordRange query, CoordRange key)>;
 
-/// Every launch of an op fills the same buffer, so they share a kernel.
-static Value fillBounds(const Lowering &lowering) {
-  int64_t axes = countAxes(lowering.plan.owner);
-  auto type = RankedTensorType::get({4 * axes}, lowering.builder.getI32Type());
+/// Launches a kernel of one item that fills `buffer` from the coordinates in
+/// use.
+static Value fill(const Lowering &lowering, StringRef name,
+                  RankedTensorType type, int64_t axes, StoreRanges store) {
   Value buffer = lowering.allocate(type, {});
   LaunchOperands operands;
   PointLayout layout =
       addPointOperands(lowering, operands, [](unsigned) { return false; });
   unsigned number = operands.write(buffer);
-  auto fill = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    Value base = arguments.getPointer(number);
-    for (int64_t axis = 0; axis < axes; ++axis)
-      for (Side side : {Side::query, Side::key}) {
-        CoordRange range = findRange(k, arguments, layout, side, axis);
-        int64_t entry = 4 * axis + (side == Side::key ? 2 : 0);
-        k.store(k.toI32(range.least), k.advance(base, {entry}, k.i32));
-        k.store(k.toI32(range.greatest), k.advance(base, {entry + 1}, k.i32));
-      }
-  };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
                  Value) {
-    items.forEach([&](const Item &) { fill(k, arguments); });
+    items.forEach([&](const Item &) {
+      Value base = arguments.getPointer(number);
+      for (int64_t axis = 0; axis < axes; ++axis) {
+        CoordRange query = findRange(k, arguments, layout, Side::query, axis);
+        store(k, base, axis, query,
+              findRange(k, arguments, layout, Side::key, axis));
+      }
+    });
   };
-  operands.launch(lowering, "bounds", {oneItem, noScratch, run});
+  operands.launch(lowering, name, {oneItem, noScratch, run});
   return buffer;
 }
 
+/// The number of axes that ops of this kind ask about.
+template <typename Op> static int64_t countAxes(Region &sites) {
+  int64_t axes = 0;
+  sites.walk([&](Op op) { axes = std::max<int64_t>(axes, op.getAxis() + 1); });
+  return axes;
+}
+
 Value codegen::launchBounds(const Lowering &lowering) {
-  bool asked = false;
   pos::SitesOwnerInterface owner = lowering.plan.owner;
-  owner.getSitesRegion().walk([&](pos::BoundOp) { asked = true; });
-  return asked && lowering.plan.hasPositions ? fillBounds(lowering) : Value();
+  int64_t axes = countAxes<pos::BoundOp>(owner.getSitesRegion());
+  if (axes == 0 || !lowering.plan.hasPositions)
+    return Value();
+  auto type = RankedTensorType::get({4 * axes}, lowering.builder.getI32Type());
+  return fill(lowering, "bounds", type, axes,
+              [](KernelBuilder &k, Value base, int64_t axis, CoordRange query,
+                 CoordRange key) {
+                int64_t entry = 4 * axis;
+                for (Index bound :
+                     {query.least, query.greatest, key.least, key.greatest})
+                  k.store(k.toI32(bound), k.advance(base, {entry++}, k.i32));
+              });
 }
 
 namespace {
 
-/// Checks of the coordinates in use, as integers of the program.
+/// What a check of given positions looks at, per axis: how many coordinates lie
+/// between the least and the greatest, both included, and the greatest
+/// difference of a key and a query, and of a query and a key.
+enum class Span : int64_t { All, KeyMinusQuery, QueryMinusKey };
+constexpr int64_t spansPerAxis = 3;
+
+/// Checks of the coordinates in use: of indices by integers of the program, of
+/// given positions by a buffer i64 [3 axes].
 class SpanChecker {
 public:
   explicit SpanChecker(const Lowering &lowering)
@@ -114,70 +129,75 @@ public:
   void offsets(int64_t axis);
 
 private:
-  Value get(Bound bound, Side side, int64_t axis) {
-    if (!bounds)
-      bounds = fillBounds(lowering);
-    int64_t entry = 4 * axis + (side == Side::key ? 2 : 0) +
-                    (bound == Bound::greatest ? 1 : 0);
-    return exec::ElementOp::create(builder, loc, builder.getIndexType(), bounds,
-                                   entry);
-  }
   Value constant(int64_t number) {
     return arith::ConstantIndexOp::create(builder, loc, number);
   }
-  void atMost(Value span, int64_t most, const Twine &message) {
-    exec::CheckOp::create(builder, loc, span, exec::Predicate::at_most,
-                          constant(most), message.str());
-  }
+  void atMost(Span span, int64_t axis, int64_t most, const Twine &message);
+  void launch();
 
   const Lowering &lowering;
   OpBuilder &builder;
   Location loc;
-  Value bounds;
+  Value spans;
 };
 } // namespace
+
+void SpanChecker::launch() {
+  pos::SitesOwnerInterface owner = lowering.plan.owner;
+  Region &sites = owner.getSitesRegion();
+  int64_t axes = std::max(countAxes<pos::RequireSpanOp>(sites),
+                          countAxes<pos::OffsetOp>(sites));
+  Type wide = builder.getI64Type();
+  spans = fill(lowering, "spans",
+               RankedTensorType::get({spansPerAxis * axes}, wide), axes,
+               [&](KernelBuilder &k, Value base, int64_t axis, CoordRange query,
+                   CoordRange key) {
+                 Index least = k.min(query.least, key.least);
+                 Index greatest = k.max(query.greatest, key.greatest);
+                 int64_t entry = spansPerAxis * axis;
+                 for (Index span : {k.add(k.sub(greatest, least), 1),
+                                    k.sub(key.greatest, query.least),
+                                    k.sub(query.greatest, key.least)})
+                   k.store(k.value(span), k.advance(base, {entry++}, wide));
+               });
+}
+
+void SpanChecker::atMost(Span span, int64_t axis, int64_t most,
+                         const Twine &message) {
+  if (!spans)
+    launch();
+  exec::CheckDataOp::create(
+      builder, loc, spans, spansPerAxis * axis + static_cast<int64_t>(span),
+      exec::Predicate::at_most, constant(most), message.str());
+}
 
 void SpanChecker::require(pos::RequireSpanOp op) {
   APInt limit;
   matchPattern(op.getLimit(), m_ConstantInt(&limit));
-  Value span;
-  if (!lowering.plan.hasPositions) {
-    // Indices, aligned at the end.
-    OwnerOperands operands = getOwnerOperands(lowering.plan.owner);
-    unsigned lengthDim = operands.values.empty() ? 1 : 2;
-    Value queries = lowering.getDim(operands.query, lengthDim);
-    if (operands.queryTail)
-      queries = arith::AddIOp::create(builder, loc, queries,
-                                      lowering.getDim(operands.queryTail, 0));
-    span = arith::MaxSIOp::create(builder, loc, queries,
-                                  lowering.getDim(operands.key, lengthDim));
-  } else {
-    auto both = [&](Bound bound) {
-      Value query = get(bound, Side::query, op.getAxis());
-      return std::pair(query, get(bound, Side::key, op.getAxis()));
-    };
-    auto [queryLeast, keyLeast] = both(Bound::least);
-    auto [queryGreatest, keyGreatest] = both(Bound::greatest);
-    Value least = arith::MinSIOp::create(builder, loc, queryLeast, keyLeast);
-    Value greatest =
-        arith::MaxSIOp::create(builder, loc, queryGreatest, keyGreatest);
-    Value steps = arith::SubIOp::create(builder, loc, greatest, least);
-    span = arith::AddIOp::create(builder, loc, steps, constant(1));
-  }
-  atMost(span, limit.getSExtValue(), op.getMessage());
+  if (lowering.plan.hasPositions)
+    return atMost(Span::All, op.getAxis(), limit.getSExtValue(),
+                  op.getMessage());
+  // Indices, aligned at the end.
+  OwnerOperands operands = getOwnerOperands(lowering.plan.owner);
+  unsigned lengthDim = operands.values.empty() ? 1 : 2;
+  Value queries = lowering.getDim(operands.query, lengthDim);
+  if (operands.queryTail)
+    queries = arith::AddIOp::create(builder, loc, queries,
+                                    lowering.getDim(operands.queryTail, 0));
+  Value span = arith::MaxSIOp::create(builder, loc, queries,
+                                      lowering.getDim(operands.key, lengthDim));
+  exec::CheckOp::create(builder, loc, span, exec::Predicate::at_most,
+                        constant(limit.getSExtValue()), op.getMessage());
 }
 
 void SpanChecker::offsets(int64_t axis) {
-  auto check = [&](Side from, Side to, const Twine &which) {
-    Value greatest = get(Bound::greatest, to, axis);
-    Value least = get(Bound::least, from, axis);
-    Value span = arith::SubIOp::create(builder, loc, greatest, least);
-    atMost(span, std::numeric_limits<int32_t>::max(),
+  auto check = [&](Span span, const Twine &which) {
+    atMost(span, axis, std::numeric_limits<int32_t>::max(),
            which + " positions do not fit 32 bits as a difference (axis " +
                Twine(axis) + ")");
   };
-  check(Side::query, Side::key, "key minus query");
-  check(Side::key, Side::query, "query minus key");
+  check(Span::KeyMinusQuery, "key minus query");
+  check(Span::QueryMinusKey, "query minus key");
 }
 
 void codegen::emitSpanChecks(const Lowering &lowering) {

@@ -1,8 +1,8 @@
 //===- PositionBounds.h - The range of given positions ----------*- C++ -*-===//
 //
-// A small buffer that a launch before all others fills, where positions are
-// given and a payload or a check asks: the least and the greatest coordinate
-// per axis.
+// Small buffers that launches before all others fill, where positions are
+// given: the least and the greatest coordinate per axis, where a payload asks,
+// and how far coordinates lie apart, where a check does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@ namespace sextant::codegen {
 mlir::Value launchBounds(const Lowering &lowering);
 
 /// The checks of `pos.require_span`, and that offsets of given positions fit 32
-/// bits: an error of the call before its kernels run.
+/// bits. Where a device goes on before it knows, offsets wrap around: kernels
+/// take any of 32 bits.
 void emitSpanChecks(const Lowering &lowering);
 
 /// An entry of the buffer of `launchBounds` (i32).

@@ -24,14 +24,15 @@ std::optional<MappedRows> getMappedRows(pos::SitesOwnerInterface owner);
 /// Allocates `type` [B, L, C] for the rows of the map that is lowered.
 mlir::Value allocateMapped(const Lowering &lowering, mlir::Type type);
 
-/// Emits the error of a call whose indices are not all rows of the table,
-/// before a kernel reads one. Nothing without indices.
+/// Emits the error of a call whose indices are not all rows of the table.
+/// Nothing without indices.
 void emitIndexChecks(const Lowering &lowering);
 
-/// The number in the table of row `row` of `batch`; `indices` is an operand of
-/// the kernel.
+/// The number in a table of `rows` rows of row `row` of `batch`; `indices` is
+/// an operand of the kernel. For an index outside of the table, which a device
+/// may not know of yet, the nearest row.
 Index loadRowIndex(KernelBuilder &kernel, ArgumentBlock &arguments,
-                   unsigned indices, Index batch, Index row);
+                   unsigned indices, Index batch, Index row, Index rows);
 
 } // namespace sextant::codegen
 

@@ -28,12 +28,12 @@ static Status copy(void *, void *to, const void *from, int64_t bytes) {
   return {};
 }
 
-static Session begin(void *) {
+static Result<Session> begin(void *) {
   auto end = [](void *scratch) {
     ScratchPool::get().give(
         std::unique_ptr<Scratch>(static_cast<Scratch *>(scratch)));
   };
-  return {ScratchPool::get().take().release(), end};
+  return Session(ScratchPool::get().take().release(), end);
 }
 
 Device sextant::runtime::makeHostDevice(const char *name,
@@ -44,12 +44,17 @@ Device sextant::runtime::makeHostDevice(const char *name,
           .hasHostMemory = true,
           .allocate = allocate,
           .fillZero = fillZero,
+          .copy = copy,
           .copyIn = copy,
           .copyOut = copy,
           .runs = nullptr,
           .loadCode = nullptr,
           .begin = begin,
           .launch = launch,
+          .defer = nullptr,
+          .mark = nullptr,
+          .getTime = nullptr,
+          .getPeak = nullptr,
           .resolve = nullptr,
           .call = nullptr};
 }

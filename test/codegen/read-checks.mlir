@@ -17,10 +17,8 @@ pos.encoding @table {
 // structure share the launch that finds them. The backward has nothing to add.
 // CHECK-LABEL: func.func @forward
 // CHECK: exec.launch @kernels::@attention_0_reads_forward {{.*}}writes({{.*}}%[[LOG:.+]] :
-// CHECK: %[[LEAST:.+]] = exec.element %[[LOG]][0]
-// CHECK: exec.check %{{.+}} at_most %[[LEAST]], "{{.*}}read-checks.mlir:10:10: 'pos.read' of parameter 0 of 'pos.attention' reads before dimension 0: its first index and the least that is read"
-// CHECK: exec.element %[[LOG]][1]
-// CHECK: exec.check %{{.+}} at_most %{{.+}}, "{{.*}} reads beyond dimension 0: the greatest index that is read and its last"
+// CHECK: exec.check_data %[[LOG]][0] at_least %{{.+}}, "{{.*}}read-checks.mlir:10:10: 'pos.read' of parameter 0 of 'pos.attention' reads before dimension 0: the least index that is read and its first"
+// CHECK: exec.check_data %[[LOG]][1] at_most %{{.+}}, "{{.*}} reads beyond dimension 0: one more than the greatest index that is read, and its size"
 // CHECK: exec.launch @kernels::@attention_0_forward
 // OFF-NOT: _reads_
 func.func @forward(%q: tensor<2x2x?x8xf32>, %p: tensor<4xf32>) -> tensor<2x2x?x8xf32> {

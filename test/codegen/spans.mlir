@@ -12,7 +12,7 @@ pos.encoding @close {
 
 // Indices span the longer of the two lengths.
 // CHECK-LABEL: func.func @indices
-// CHECK-NOT: exec.element
+// CHECK-NOT: exec.check_data
 // CHECK: %[[SPAN:.+]] = arith.maxsi
 // CHECK: exec.check %[[SPAN]] at_most %{{.+}}, "too far apart"
 // CHECK: exec.launch @kernels::@attention_0_forward
@@ -41,12 +41,8 @@ func.func @chunk(%q: tensor<2x2x?x8xf32>, %k: tensor<2x2x?x8xf32>, %t: tensor<?x
 
 // Positions are looked at before the kernel runs, those of both sides.
 // CHECK-LABEL: func.func @positions
-// CHECK: exec.launch @kernels::@attention_2_bounds {{.*}}writes(%[[BOUNDS:.+]] : tensor<8xi32>)
-// CHECK-DAG: exec.element %[[BOUNDS]][4]
-// CHECK-DAG: exec.element %[[BOUNDS]][5]
-// CHECK-DAG: exec.element %[[BOUNDS]][6]
-// CHECK-DAG: exec.element %[[BOUNDS]][7]
-// CHECK: exec.check %{{.+}} at_most %{{.+}}, "too far apart"
+// CHECK: exec.launch @kernels::@attention_2_spans {{.*}}writes(%[[SPANS:.+]] : tensor<6xi64>)
+// CHECK: exec.check_data %[[SPANS]][3] at_most %{{.+}}, "too far apart"
 // CHECK: exec.launch @kernels::@attention_2_forward
 func.func @positions(%q: tensor<2x2x?x8xf32>, %p: tensor<1x?x2xi32>) -> tensor<2x2x?x8xf32> {
   %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@near, "near">]
@@ -69,15 +65,9 @@ pos.encoding @apart {
 // An offset has 32 bits: the greatest of one side less the least of the other, both
 // ways, of the axis that is read. Offsets of indices always fit.
 // CHECK-LABEL: func.func @offsets
-// CHECK: exec.launch @kernels::@{{.+}}_bounds {{.*}}writes(%[[BOUNDS:.+]] : tensor<8xi32>)
-// CHECK-DAG: %[[KEY:.+]] = exec.element %[[BOUNDS]][7]
-// CHECK-DAG: %[[QUERY:.+]] = exec.element %[[BOUNDS]][4]
-// CHECK: %[[SPAN:.+]] = arith.subi %[[KEY]], %[[QUERY]]
-// CHECK: exec.check %[[SPAN]] at_most %{{.+}}, "key minus query positions do not fit 32 bits as a difference (axis 1)"
-// CHECK-DAG: %[[QUERY2:.+]] = exec.element %[[BOUNDS]][5]
-// CHECK-DAG: %[[KEY2:.+]] = exec.element %[[BOUNDS]][6]
-// CHECK: %[[SPAN2:.+]] = arith.subi %[[QUERY2]], %[[KEY2]]
-// CHECK: exec.check %[[SPAN2]] at_most %{{.+}}, "query minus key positions do not fit 32 bits as a difference (axis 1)"
+// CHECK: exec.launch @kernels::@{{.+}}_spans {{.*}}writes(%[[SPANS:.+]] : tensor<6xi64>)
+// CHECK: exec.check_data %[[SPANS]][4] at_most %{{.+}}, "key minus query positions do not fit 32 bits as a difference (axis 1)"
+// CHECK: exec.check_data %[[SPANS]][5] at_most %{{.+}}, "query minus key positions do not fit 32 bits as a difference (axis 1)"
 func.func @offsets(%q: tensor<2x2x?x8xf32>, %p: tensor<1x?x2xi32>) -> tensor<2x2x?x8xf32> {
   %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@apart, "apart">]
     query_positions(%p : tensor<1x?x2xi32>) key_positions(%p : tensor<1x?x2xi32>)

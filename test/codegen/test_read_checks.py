@@ -64,13 +64,13 @@ def appended(at, a: sextant.Param("size", 2), *, size=8):
 # Of the encodings above with tables of 8, for 11 keys and 5 queries that see the past:
 # offsets down to -10.
 CASES = {
-    "past": (past, (8,), "'pos.read'", "dimension 0", "10 and 7"),
-    "shifted": (shifted, (16, 4), "'pos.read'", "dimension 1", "10 and 3"),
-    "mixed": (mixed, (8,), "'pos.read'", "dimension 0", "10 and 7"),
-    "dotted": (dotted, (8, 16), "'pos.query_dot'", "dimension 0", "10 and 7"),
-    "added": (added, (8, 16), "'pos.weighted_rows'", "dimension 0", "10 and 7"),
-    "turning": (turning, (4, 8), "'pos.read'", "dimension 1", "10 and 7"),
-    "appended": (appended, (8, 2), "'pos.read'", "dimension 0", "10 and 7"),
+    "past": (past, (8,), "'pos.read'", "dimension 0", "11 and 8"),
+    "shifted": (shifted, (16, 4), "'pos.read'", "dimension 1", "11 and 4"),
+    "mixed": (mixed, (8,), "'pos.read'", "dimension 0", "11 and 8"),
+    "dotted": (dotted, (8, 16), "'pos.query_dot'", "dimension 0", "11 and 8"),
+    "added": (added, (8, 16), "'pos.weighted_rows'", "dimension 0", "11 and 8"),
+    "turning": (turning, (4, 8), "'pos.read'", "dimension 1", "11 and 8"),
+    "appended": (appended, (8, 2), "'pos.read'", "dimension 0", "11 and 8"),
 }
 
 
@@ -84,7 +84,8 @@ def test_names_the_read(target):
             call(target, ["causal", use], params)
         message = str(info.value)
         assert __file__ in message and op in message, message
-        assert f"reads beyond {dim}: the greatest index that is read and its last ({numbers})" in message
+        what = "one more than the greatest index that is read, and its size"
+        assert f"reads beyond {dim}: {what} ({numbers})" in message
         assert f'parameter "{param}"' in message or "parameter 0" in message, message
 
 
@@ -95,7 +96,7 @@ def test_reads_inside_pass(target):
     got = call(target, ["causal", past(size=11)], params)
     assert got.isfinite().all()
     # Without the mask, keys after the query are read before the table's start.
-    with pytest.raises(sextant.RuntimeError, match=r"before dimension 0.*\(0 and -4\)"):
+    with pytest.raises(sextant.RuntimeError, match=r"before dimension 0.*\(-4 and 0\)"):
         call(target, [past(size=11)], params)
 
 
@@ -113,7 +114,7 @@ def test_maps_outside_attention_and_integers():
         return x + number[at.row] * 1.0
 
     x = torch.randn(1, 9, 16)
-    with pytest.raises(sextant.RuntimeError, match=r"'pos.read'.*\(8 and 3\)"):
+    with pytest.raises(sextant.RuntimeError, match=r"'pos.read'.*\(9 and 4\)"):
         sextant.map_rows(x, [named], {"named.number": torch.ones(4, dtype=torch.int32)})
 
 
@@ -128,5 +129,6 @@ def test_switch_is_part_of_what_is_remembered(monkeypatch):
         else:
             assert call("cpu", ["causal", past], params).isnan().any()
     monkeypatch.setenv("SEXTANT_CHECK", "writes")
-    with pytest.raises(sextant.CompileError, match='SEXTANT_CHECK is "writes": known are "reads", "scratch", "races"'):
+    known = '"reads", "scratch", "races", "now"'
+    with pytest.raises(sextant.CompileError, match=f'SEXTANT_CHECK is "writes": known are {known}'):
         call("cpu", ["causal", past], params)

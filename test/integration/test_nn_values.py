@@ -174,16 +174,23 @@ def test_require():
 
 
 BAD = """
-func.func @slice(%x: tensor<?xf32> {exec.name = "x"}, %t: tensor<2xi32> {exec.name = "t"})
-    -> tensor<?xf32> {
-  %start = exec.element %t[0] : tensor<2xi32>
-  %length = exec.element %t[1] : tensor<2xi32>
+func.func @slice(%x: tensor<?xf32> {exec.name = "x"}, %a: tensor<?xf32> {exec.name = "a"},
+                 %b: tensor<?xf32> {exec.name = "b"}) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %na = tensor.dim %a, %c0 : tensor<?xf32>
+  %nb = tensor.dim %b, %c0 : tensor<?xf32>
+  %start = arith.subi %na, %c4 : index
+  %length = arith.subi %nb, %c4 : index
   %y = nn.slice %x dim 0 start %start length %length : (tensor<?xf32>, index, index) -> tensor<?xf32>
   return %y : tensor<?xf32>
 }
-func.func @iota(%x: tensor<?xf32> {exec.name = "x"}, %t: tensor<2xi32> {exec.name = "t"})
-    -> tensor<?xi64> {
-  %length = exec.element %t[1] : tensor<2xi32>
+func.func @iota(%x: tensor<?xf32> {exec.name = "x"}, %a: tensor<?xf32> {exec.name = "a"},
+                %b: tensor<?xf32> {exec.name = "b"}) -> tensor<?xi64> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %nb = tensor.dim %b, %c0 : tensor<?xf32>
+  %length = arith.subi %nb, %c4 : index
   %y = nn.iota length %length : tensor<?xi64>
   return %y : tensor<?xi64>
 }
@@ -219,7 +226,11 @@ def bad():
 )
 def test_bad_values(bad, name, bounds, message):
     """The error names the function, the instruction and the cause."""
-    inputs = {"x": torch.zeros(5), "t": torch.tensor(bounds, dtype=torch.int32)}
+    inputs = {"x": torch.zeros(5)}
+    if name in ("slice", "iota"):  # sizes, which the program reads 4 lower
+        inputs |= {key: torch.zeros(bound + 4) for key, bound in zip("ab", bounds)}
+    else:
+        inputs["t"] = torch.tensor(bounds, dtype=torch.int32)
     with pytest.raises(sextant.RuntimeError) as error:
         bad.run(name, inputs)
     assert message in str(error.value) and f"'{name}'" in str(error.value)

@@ -65,6 +65,16 @@ template <typename Op> static Op &get(Artifact &artifact, size_t number) {
   return std::get<Op>(artifact.functions[0].instructions[number].body);
 }
 
+/// Makes instruction 4 a check of an element of a vector of two.
+static void checkWord(Artifact &artifact, uint32_t number, Predicate predicate,
+                      uint32_t bound) {
+  Function &function = artifact.functions[0];
+  function.tensors.push_back({DType::I64, {2}});
+  function.instructions[3].body = Alloc{6, {}, false};
+  function.instructions[5].body = Launch{0, {0}, {2}, {2}, 3, std::nullopt};
+  function.instructions[4].body = CheckData{6, number, predicate, bound, "m"};
+}
+
 static const Mutation mutations[] = {
     {"kernel 'k': there is no object 2",
      [](Artifact &a) { a.kernels[0].object = 2; }},
@@ -108,10 +118,17 @@ static const Mutation mutations[] = {
      [](Artifact &a) { get<Dim>(a, 0).tensor = 77; }},
     {"tensor register 0 has no dimension 2",
      [](Artifact &a) { get<Dim>(a, 0).axis = 2; }},
-    {"tensor register 0 is no vector of i32",
+    {"instruction 4: tensor register 0 is no vector of i64",
      [](Artifact &a) {
-       a.functions[0].instructions[0].body = Element{0, 0, 0};
+       a.functions[0].instructions[4].body =
+           CheckData{0, 0, Predicate::Equal, 0, "m"};
      }},
+    {"instruction 4: tensor register 6 has no element 2",
+     [](Artifact &a) { checkWord(a, 2, Predicate::Equal, 0); }},
+    {"instruction 4: there is no predicate 9",
+     [](Artifact &a) { checkWord(a, 1, static_cast<Predicate>(9), 0); }},
+    {"instruction 4: there is no integer register 44",
+     [](Artifact &a) { checkWord(a, 1, Predicate::Equal, 44); }},
     {"integer register 0 is set twice",
      [](Artifact &a) { get<Dim>(a, 0).result = 0; }},
     {"integer register 3 is used before it is set",

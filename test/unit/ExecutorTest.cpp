@@ -54,20 +54,42 @@ static std::string getError(const Result<std::vector<Tensor>> &result) {
   return result ? "no error" : result.error().message();
 }
 
-// The size of the result is what a vector of integers holds.
-TEST(Executor, Elements) {
-  auto result = run(R"(
-      func.func @f() -> tensor<?xf32> {
-        %v = arith.constant dense<[4, -2, 9]> : tensor<3xi32>
-        %a = exec.element %v[2] : tensor<3xi32>
-        %b = exec.element %v[1] : tensor<3xi32>
-        %n = arith.addi %a, %b : index
-        %t = exec.alloc(%n) zero : tensor<?xf32>
-        return %t : tensor<?xf32>
+TEST(Executor, ChecksOfData) {
+  auto check = [](const std::string &predicate) {
+    return getError(run(R"(
+      func.func @f(%x: tensor<?xf32>) {
+        %v = arith.constant dense<[4, -2, 9]> : tensor<3xi64>
+        %c0 = arith.constant 0 : index
+        %n = tensor.dim %x, %c0 : tensor<?xf32>
+        exec.check_data %v[2] )" +
+                            predicate +
+                            R"( %n, "nine and rows" : tensor<3xi64>
+        return
       })",
-                    {});
-  ASSERT_TRUE(static_cast<bool>(result)) << getError(result);
-  EXPECT_EQ((*result)[0].sizes[0], 7);
+                        {makeTensor({8})}));
+  };
+  EXPECT_EQ(check("at_least"), "no error");
+  EXPECT_EQ(check("at_most"), "'f': nine and rows (9 and 8)");
+  EXPECT_EQ(check("equal"), "'f': nine and rows (9 and 8)");
+  EXPECT_EQ(check("multiple_of"), "'f': nine and rows (9 and 8)");
+}
+
+// A constant that the caller is given is the caller's own.
+TEST(Executor, ConstantsAreNotShared) {
+  std::string bytes = write(R"(
+      func.func @f() -> tensor<2xf32> {
+        %v = arith.constant dense<[4.0, 5.0]> : tensor<2xf32>
+        return %v : tensor<2xf32>
+      })");
+  std::unique_ptr<Program> program = std::move(*load(bytes));
+  Trace nothing;
+  for (int call = 0; call < 2; ++call) {
+    auto results = execute(*program, 0, {}, nothing);
+    ASSERT_TRUE(static_cast<bool>(results)) << getError(results);
+    auto *values = static_cast<float *>((*results)[0].data);
+    EXPECT_EQ(values[0], 4.0f);
+    values[0] = 0.0f;
+  }
 }
 
 // The size of the result is what the integer ops compute from 7 and 3.

@@ -45,6 +45,11 @@ struct FarDevice::Operations {
     return near.fillZero(near.state, toNear(memory), bytes);
   }
 
+  static Status copy(void *state, void *to, const void *from, int64_t bytes) {
+    const Device &near = get(state).near;
+    return near.copy(near.state, toNear(to), toNear(from), bytes);
+  }
+
   static Status copyIn(void *state, void *to, const void *from, int64_t bytes) {
     ++get(state).calls.copiesIn;
     const Device &near = get(state).near;
@@ -58,7 +63,7 @@ struct FarDevice::Operations {
     return near.copyOut(near.state, to, toNear(from), bytes);
   }
 
-  static Session begin(void *state) {
+  static Result<Session> begin(void *state) {
     const Device &near = get(state).near;
     return near.begin(near.state);
   }
@@ -112,11 +117,16 @@ FarDevice::FarDevice(const Device &near)
              .hasHostMemory = false,
              .allocate = Operations::allocate,
              .fillZero = Operations::fillZero,
+             .copy = Operations::copy,
              .copyIn = Operations::copyIn,
              .copyOut = Operations::copyOut,
              .runs = nullptr,
              .loadCode = nullptr,
              .begin = Operations::begin,
              .launch = Operations::launch,
+             .defer = nullptr,
+             .mark = nullptr,
+             .getTime = nullptr,
+             .getPeak = nullptr,
              .resolve = near.resolve ? Operations::resolve : nullptr,
              .call = near.call ? Operations::call : nullptr} {}

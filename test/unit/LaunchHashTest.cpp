@@ -12,7 +12,7 @@
 using namespace sextant::runtime;
 
 /// f(x: f32 [rows, 4], n: i32 [2]): launches a, which fills a buffer of 2 rows
-/// elements, and b, which has a number of n beside.
+/// elements, and b, which has a size of x beside.
 static Artifact makeProgram() {
   Artifact artifact;
   artifact.objects.push_back({});
@@ -30,7 +30,7 @@ static Artifact makeProgram() {
       {Integer{IntegerKind::Multiply, 2, 0, 3}, ""},
       {Alloc{2, {3}, false}, ""},
       {Alloc{3, {3}, true}, ""},
-      {Element{1, 1, 4}, ""},
+      {Dim{0, 1, 4}, ""},
       {Launch{0, {0}, {2}, {2}, std::nullopt, std::nullopt}, "label"},
       {Launch{1, {0, 2}, {3}, {4}, 3, std::nullopt}, ""},
       {Return{{}}, ""},
@@ -78,8 +78,7 @@ TEST(LaunchHash, ChangesWithWhatKernelsRelyOn) {
        [](Artifact &a) { get<Integer>(a, 1).right = 1; }},
       {"size of a buffer", [](Artifact &a) { get<Alloc>(a, 3).sizes = {2}; }},
       {"zeros", [](Artifact &a) { get<Alloc>(a, 3).zero = false; }},
-      {"number of an element",
-       [](Artifact &a) { get<Element>(a, 4).number = 0; }},
+      {"axis of a size", [](Artifact &a) { get<Dim>(a, 4).axis = 0; }},
       {"kernel before", [](Artifact &a) { get<Launch>(a, 5).kernel = 1; }},
       {"reads before", [](Artifact &a) { get<Launch>(a, 5).reads = {3}; }},
       {"reads", [](Artifact &a) { get<Launch>(a, 6).reads = {2, 0}; }},

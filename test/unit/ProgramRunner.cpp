@@ -356,7 +356,7 @@ void Interpreter::execute(Operation &op) {
         tensors[alloc.getResult()] = tensor;
       })
       .Case<exec::LaunchOp>([&](exec::LaunchOp launchOp) { launch(launchOp); })
-      .Case<exec::ReleaseOp, exec::CheckOp, exec::ElementOp>([](auto) {})
+      .Case<exec::ReleaseOp, exec::CheckOp, exec::CheckDataOp>([](auto) {})
       .Default([](Operation *other) {
         llvm::report_fatal_error(Twine("the test's interpreter has no ") +
                                  other->getName().getStringRef());

@@ -78,14 +78,14 @@ static double getRate(int64_t amount, double seconds) {
 }
 
 std::string tools::formatTable(const Report &report) {
-  std::string text =
-      format("%s on %s, %lld threads, median of %lld runs: %.3f ms\n"
-             "measured peak: %sFLOP/s (%s), %sB/s (memory)\n\n",
-             report.function.c_str(), report.target.c_str(),
-             static_cast<long long>(report.threads),
-             static_cast<long long>(report.runs), report.seconds * 1e3,
-             formatScaled(report.peak.flops).c_str(), report.peak.unit.c_str(),
-             formatScaled(report.peak.bytes).c_str());
+  std::string text = format(
+      "%s on %s, %lld threads, median of %lld runs: %.3f ms\n"
+      "%s peak: %sFLOP/s (%s), %sB/s (memory)\n\n",
+      report.function.c_str(), report.target.c_str(),
+      static_cast<long long>(report.threads),
+      static_cast<long long>(report.runs), report.seconds * 1e3,
+      report.peak.origin.c_str(), formatScaled(report.peak.flops).c_str(),
+      report.peak.unit.c_str(), formatScaled(report.peak.bytes).c_str());
   text += format("%4s  %-40s %10s %6s %9s %9s %9s %8s %9s %8s\n", "#",
                  "kernel or operator", "time ms", "share", "FLOP", "FLOP/s",
                  "of peak", "bytes", "B/s", "of peak");

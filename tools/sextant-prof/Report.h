@@ -22,11 +22,12 @@ struct Row {
   runtime::Cost cost;
 };
 
-/// Measured limits of all threads together.
+/// Limits of all threads together, or of a device.
 struct Peak {
-  double flops;     ///< of the fastest unit that the target multiplies with
-  std::string unit; ///< what that is
-  double bytes;     ///< per second, read from memory
+  double flops;       ///< of the fastest unit that the target multiplies with
+  std::string unit;   ///< what that is
+  double bytes;       ///< per second, read from memory
+  std::string origin; ///< "measured" or "stated"
 };
 
 /// What a profile found.

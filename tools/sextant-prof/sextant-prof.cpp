@@ -51,13 +51,26 @@ static tools::Peak measurePeak(const Artifact &artifact,
     llvm::consumeError(target.takeError());
     units = {Unit::MultiplyAdd256, Unit::MultiplyAdd512};
   }
-  tools::Peak peak{0.0, "", measureBytes(threads)};
+  tools::Peak peak{0.0, "", measureBytes(threads), "measured"};
   for (Unit unit : units)
     if (double flops = measureFlops(unit, threads); flops > peak.flops) {
       peak.flops = flops;
       peak.unit = getName(unit);
     }
   return peak;
+}
+
+/// What a device states of itself; of the host it is measured.
+static Result<tools::Peak> findPeak(const Program &program,
+                                    const Function &function, int64_t threads) {
+  const Device &device = program.getDevice();
+  if (!device.getPeak)
+    return measurePeak(program.getArtifact(), function, threads);
+  Result<DevicePeak> stated = device.getPeak(device.state);
+  if (!stated)
+    return stated.error();
+  return tools::Peak{stated->flops, "f32 multiply-adds", stated->bytes,
+                     "stated"};
 }
 
 static Status writeFile(const std::string &path, const std::string &text) {
@@ -84,11 +97,14 @@ int main(int argc, char **argv) {
   std::string traceFile;
   bool json = false, machine = false;
   int64_t runs = 10, warmup = 2;
-  tools::CommandLine commandLine(
-      "sextant-prof", "MODEL.mlir|ARTIFACT.sxt",
-      "Times the kernels of a function on the host, and sets them against\n"
-      "the peak of the machine, which it measures. Programs with operators of\n"
-      "ATen are profiled from Python (Program.profile).\n");
+  tools::CommandLine commandLine("sextant-prof", "MODEL.mlir|ARTIFACT.sxt",
+                                 "Times the kernels of a function on the host, "
+                                 "or on a GPU by its events,\n"
+                                 "and sets them against the peak: that of the "
+                                 "host is measured, that of a\n"
+                                 "GPU is what it states. Programs with "
+                                 "operators of ATen are profiled from\n"
+                                 "Python (Program.profile).\n");
   options.addTo(commandLine);
   commandLine.addNumber("runs", runs, "that are timed (10)");
   commandLine.addNumber("warmup", warmup, "runs before (2)");
@@ -136,13 +152,16 @@ int main(int argc, char **argv) {
     if (run >= 0)
       times.push_back(now() - begin);
   }
+  Result<tools::Peak> peak = findPeak(**program, function, threads);
+  if (!peak)
+    return fail(peak.error().message());
   tools::Report report{
       function.name,
       artifact.target,
       runs,
       threads,
       tools::getMedian(times),
-      measurePeak(artifact, function, threads),
+      *peak,
       tools::makeRows(artifact, function, profile.getEvents())};
   llvm::outs() << (json ? tools::formatJson(report)
                         : tools::formatTable(report));

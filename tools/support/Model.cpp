@@ -9,6 +9,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Encoding/ParseText.h"
 #include "runtime/cpu/HostDevice.h"
+#include "runtime/cuda/CudaDevice.h"
 #include "tools/support/InputFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
@@ -39,10 +40,21 @@ static Result<std::string> compile(const std::string &text,
   return std::move(*bytes);
 }
 
+/// On the first GPU if it has code of one, else on the host.
 static Result<std::unique_ptr<Program>> load(llvm::StringRef bytes) {
-  return Program::load(
-      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()},
-      runtime::getHostDevice());
+  Result<runtime::Artifact> artifact = runtime::readArtifact(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+  if (!artifact)
+    return artifact.error();
+  bool isForGpu = llvm::any_of(artifact->kernels, [](const auto &kernel) {
+    return !kernel.deviceObjects.empty();
+  });
+  Result<const runtime::Device *> device =
+      isForGpu ? runtime::cuda::getCudaDevice(0)
+               : Result<const runtime::Device *>(&runtime::getHostDevice());
+  if (!device)
+    return device.error();
+  return Program::load(std::move(*artifact), **device);
 }
 
 static Result<std::unique_ptr<Program>>

@@ -13,8 +13,9 @@
 
 namespace sextant::tools {
 
-/// Loads an artifact on the host device, whatever its file is called, or
-/// compiles a model first. Diagnostics of the compiler go to stderr.
+/// Loads an artifact, whatever its file is called, on the first GPU if it has
+/// code of one, else on the host; or compiles a model first. Diagnostics of the
+/// compiler go to stderr.
 runtime::Result<std::unique_ptr<runtime::Program>>
 loadModel(const std::string &path, const codegen::CompileOptions &options);
 

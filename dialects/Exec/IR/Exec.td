@@ -162,23 +162,6 @@ def Exec_ViewOp : Exec_Op<"view", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Exec_ElementOp : Exec_Op<"element", [MemoryEffects<[MemRead]>]> {
-  let summary = "One element of a vector of integers, as an integer";
-  let description = [{
-    What a launch has found out about the inputs becomes an integer of the
-    program: it waits for the launches before it. The vector is i32 and of a
-    static size, which `number` is below.
-
-    ```mlir
-    %n = exec.element %t[2] : tensor<4xi32>
-    ```
-  }];
-  let arguments = (ins RankedTensorOf<[I32]>:$source, I64Attr:$number);
-  let results = (outs Index:$result);
-  let assemblyFormat = "$source `[` $number `]` attr-dict `:` type($source)";
-  let hasVerifier = 1;
-}
-
 def Exec_ReleaseOp : Exec_Op<"release", [MemoryEffects<[MemFree]>]> {
   let summary = "Drops tensors after their last use";
   let description = [{
@@ -192,7 +175,7 @@ def Exec_ReleaseOp : Exec_Op<"release", [MemoryEffects<[MemFree]>]> {
 
 def Exec_Predicate : I32EnumAttr<"Predicate", "relation of two integers", [
     I32EnumAttrCase<"equal", 0>, I32EnumAttrCase<"at_most", 1>,
-    I32EnumAttrCase<"multiple_of", 2>]> {
+    I32EnumAttrCase<"multiple_of", 2>, I32EnumAttrCase<"at_least", 3>]> {
   let cppNamespace = "::sextant::exec";
   let genSpecializedAttr = 0;
 }
@@ -213,6 +196,32 @@ def Exec_CheckOp : Exec_Op<"check", [MemoryEffects<[MemRead, MemWrite]>]> {
   let arguments = (ins Index:$left, Exec_PredicateAttr:$predicate, Index:$right,
                        StrAttr:$message);
   let assemblyFormat = "$left $predicate $right `,` $message attr-dict";
+}
+
+def Exec_CheckDataOp : Exec_Op<"check_data", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Refuses data that a launch has found out of range";
+  let description = [{
+    Compares one element of a vector with an integer; the error is `message`,
+    followed by both values. The vector is i64 and of a static size, which
+    `number` is below. No element is the least number of 64 bits, which stands
+    for an element that is not known yet.
+
+    A device whose memory is the host's stops the program, as `exec.check` does.
+    Any other goes on without waiting, and the error is that of a later call,
+    which says so. What follows may therefore run on data that is refused: it
+    gives results without meaning, and must not fault. The variable
+    `SEXTANT_CHECK=now` waits.
+
+    ```mlir
+    exec.check_data %spans[0] at_most %limit, "positions are too far apart" : tensor<3xi64>
+    ```
+  }];
+  let arguments = (ins RankedTensorOf<[I64]>:$source, I64Attr:$number,
+                       Exec_PredicateAttr:$predicate, Index:$bound, StrAttr:$message);
+  let assemblyFormat = [{
+    $source `[` $number `]` $predicate $bound `,` $message attr-dict `:` type($source)
+  }];
+  let hasVerifier = 1;
 }
 
 def Exec_Init : I32EnumAttr<"Init", "distribution of initial values", [

@@ -57,7 +57,7 @@ LogicalResult AllocOp::verify() {
   return success();
 }
 
-LogicalResult ElementOp::verify() {
+LogicalResult CheckDataOp::verify() {
   auto type = cast<RankedTensorType>(getSource().getType());
   if (type.getRank() != 1 || type.isDynamicDim(0))
     return emitOpError("expected a vector of a static size, got ") << type;

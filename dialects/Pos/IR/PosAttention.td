@@ -152,7 +152,7 @@ def Pos_MapRowsOp : Pos_SitesOwnerOp<"map_rows",
 
     With `indices` [B, L] the rows are taken from a table [V, C] on the way: row
     l of element b is row indices[b, l] of the input. An index that is not in
-    0 .. V - 1 stops the program. `pos-fuse-row-gathers` makes this form, after
+    0 .. V - 1 is refused (`exec.check_data`). `pos-fuse-row-gathers` makes this form, after
     gradients are derived: it has none.
 
     ```mlir

@@ -67,16 +67,16 @@ exec.parameter "w" : tensor<?xf32> init constant [0.0]
 // -----
 
 // An element is one of a vector.
-func.func @number(%a: tensor<2xi32>) {
-  // expected-error@+1 {{expected an element of 'tensor<2xi32>', got number 2}}
-  %n = exec.element %a[2] : tensor<2xi32>
+func.func @number(%a: tensor<2xi64>, %n: index) {
+  // expected-error@+1 {{expected an element of 'tensor<2xi64>', got number 2}}
+  exec.check_data %a[2] equal %n, "not equal" : tensor<2xi64>
   return
 }
 
 // -----
 
-func.func @sizes(%a: tensor<?xi32>) {
-  // expected-error@+1 {{expected a vector of a static size, got 'tensor<?xi32>'}}
-  %n = exec.element %a[0] : tensor<?xi32>
+func.func @sizes(%a: tensor<?xi64>, %n: index) {
+  // expected-error@+1 {{expected a vector of a static size, got 'tensor<?xi64>'}}
+  exec.check_data %a[0] equal %n, "not equal" : tensor<?xi64>
   return
 }

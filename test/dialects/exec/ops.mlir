@@ -17,10 +17,9 @@ func.func @all(%a: tensor<?x64xf32> {exec.name = "input", exec.dims = ["n", ""]}
   %n = tensor.dim %a, %c0 : tensor<?x64xf32>
   // CHECK: exec.check %{{.*}} at_most %{{.*}}, "length is too long"
   exec.check %c0 at_most %n, "length is too long"
-  // CHECK: exec.element %{{.*}}[1] : tensor<2xi32>
-  %counts = arith.constant dense<[4, 5]> : tensor<2xi32>
-  %count = exec.element %counts[1] : tensor<2xi32>
-  exec.check %count at_most %n, "five are too many"
+  // CHECK: exec.check_data %{{.*}}[1] at_least %{{.*}}, "five are too few" : tensor<2xi64>
+  %counts = arith.constant dense<[4, 5]> : tensor<2xi64>
+  exec.check_data %counts[1] at_least %n, "five are too few" : tensor<2xi64>
   // CHECK: %[[T:.+]] = exec.alloc(%[[N:.+]]) zero : tensor<?x64xf32>
   %t = exec.alloc(%n) zero : tensor<?x64xf32>
   // CHECK: exec.launch @kernels::@k reads(%{{.*}} : tensor<?x64xf32>) writes(%[[T]] : tensor<?x64xf32>) scalars(%[[N]]) flops(%[[N]])

@@ -1,0 +1,235 @@
+//===- CudaProgramTest.cpp - Programs on a GPU ----------------------------===//
+//
+// An attention and its gradients give the same bits on a stub of a GPU as on
+// the host, and a step of them makes the calls of the driver that it should: no
+// one that waits, and no one that copies from the host.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DevicePrograms.h"
+#include "ProgramRunner.h"
+#include "StubGpu.h"
+#include "runtime/Initialize.h"
+#include "runtime/Profile.h"
+#include "runtime/cpu/HostDevice.h"
+#include "gtest/gtest.h"
+#include <algorithm>
+#include <limits>
+
+using namespace sextant;
+using namespace sextant::runtime;
+using cuda::CudaDevice;
+using test::compileForHost, test::expectSameBits, test::freshSeed, test::load;
+using test::loadOnStub, test::makeStubGpu, test::resetStub, test::runOn;
+using test::StubDriver, test::StubProgram;
+
+/// Given positions, so that data is checked, and a table that is trained.
+static const char attention[] = R"(
+func.func @f(%q: tensor<?x?x?x8xf32>, %at: tensor<?x?x1xi32>, %table: tensor<32x?xf32>,
+             %thresholds: tensor<?xf32>, %dlse: tensor<?x?x?xf32>)
+    -> (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<32x?xf32>) {
+  %o, %l, %s = pos.attention %q, %q, (%q) uses [#pos.use<@causal, "causal">, #pos.use<@t5_bias, "t5">]
+    params(%table, %thresholds : tensor<32x?xf32>, tensor<?xf32>)
+    query_positions(%at : tensor<?x?x1xi32>) key_positions(%at : tensor<?x?x1xi32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, tensor<?x?x?x2xf32>
+  %dq, %dk, %dv, %dt = pos.attention_backward %q, %q, (%q), (%o), %s, (%q), %dlse
+    uses [#pos.use<@causal, "causal">, #pos.use<@t5_bias, "t5">]
+    params(%table, %thresholds : tensor<32x?xf32>, tensor<?xf32>)
+    query_positions(%at : tensor<?x?x1xi32>) key_positions(%at : tensor<?x?x1xi32>) gradients [0]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+    -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<32x?xf32>
+  return %o, %dq, %dk, %dt
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<32x?xf32>
+})";
+
+static constexpr int64_t batch = 2, heads = 2, length = 37;
+
+static Tensor makeNormal(std::vector<int64_t> sizes, const char *name,
+                         unsigned seed) {
+  double infinity = std::numeric_limits<double>::infinity();
+  Tensor tensor = *allocateOnHost(DType::F32, sizes);
+  EXPECT_TRUE(static_cast<bool>(fillTensor(
+      tensor, {artifact::Init::Normal, 0.0, 1.0, -infinity, infinity}, name,
+      seed)));
+  return tensor;
+}
+
+/// Positions are `step` apart.
+static std::vector<Tensor> makeInputs(unsigned seed, int32_t step) {
+  std::vector<int64_t> shape{batch, length, 1};
+  Tensor at = *allocateOnHost(DType::I32, shape);
+  for (int64_t i = 0; i < batch * length; ++i)
+    static_cast<int32_t *>(at.data)[i] =
+        static_cast<int32_t>(i % length - length / 2) * step;
+  return {makeNormal({batch, heads, length, 8}, "q", seed), at,
+          makeNormal({32, heads}, "table", seed),
+          makeNormal({16}, "thresholds", seed),
+          makeNormal({batch, heads, length}, "dlse", seed)};
+}
+
+namespace {
+
+class CudaProgram : public testing::Test {
+protected:
+  StubDriver &stub = resetStub();
+  std::unique_ptr<CudaDevice> device = makeStubGpu();
+  std::string bytes = compileForHost(attention);
+  std::unique_ptr<StubProgram> ours = loadOnStub(bytes, device->device);
+};
+
+} // namespace
+
+TEST_F(CudaProgram, SameBitsAsOnTheHost) {
+  std::unique_ptr<Program> theirs = load(bytes, getHostDevice());
+  std::vector<Tensor> inputs = makeInputs(freshSeed(), 1);
+  Trace nothing;
+  std::vector<Tensor> results = runOn(*ours->program, 0, inputs, nothing);
+  std::vector<Tensor> expected = runOn(*theirs, 0, inputs, nothing);
+  ASSERT_EQ(results.size(), expected.size());
+  for (size_t i = 0; i < results.size(); ++i)
+    expectSameBits(results[i], expected[i], std::to_string(i));
+}
+
+/// A step's calls: no memory of the host is read or waited for, but for the
+/// checks of data, which are two.
+TEST_F(CudaProgram, AStepWaitsForNothing) {
+  std::vector<Tensor> inputs = makeInputs(freshSeed(), 1);
+  auto there = *copyToDevice(device->device, inputs);
+  Trace nothing;
+  ASSERT_TRUE(static_cast<bool>(execute(*ours->program, 0, there, nothing)));
+  stub.log.clear();
+  stub.waits = 0;
+  stub.capturing = true; // where each call that may wait is an error
+  auto results = execute(*ours->program, 0, there, nothing);
+  stub.capturing = false;
+  ASSERT_TRUE(static_cast<bool>(results)) << results.error().message();
+  EXPECT_EQ(stub.waits, 0);
+  auto count = [&](std::string_view prefix) {
+    return std::count_if(
+        stub.log.begin(), stub.log.end(),
+        [&](const std::string &call) { return call.starts_with(prefix); });
+  };
+  const Function &function = ours->program->getArtifact().functions[0];
+  int64_t launches = 0, checks = 0;
+  for (const Instruction &instruction : function.instructions) {
+    launches += std::holds_alternative<Launch>(instruction.body);
+    checks += std::holds_alternative<CheckData>(instruction.body);
+  }
+  EXPECT_GT(launches, 5);
+  EXPECT_EQ(checks, 4); // two of the forward, two of the backward
+  EXPECT_EQ(count("cuLaunchKernel "), launches);
+  EXPECT_EQ(count("cuMemcpyDtoHAsync"), checks);
+  for (const std::string &call : stub.log)
+    EXPECT_TRUE(call.starts_with("cuLaunchKernel ") ||
+                call == "cuMemAllocAsync" || call == "cuMemFreeAsync" ||
+                call == "cuMemsetD8Async" || call == "cuMemcpyDtoHAsync")
+        << call;
+}
+
+/// Data that is refused does no harm, and the next call says so.
+TEST_F(CudaProgram, PositionsTooFarApart) {
+  unsigned seed = freshSeed();
+  auto far = *copyToDevice(device->device, makeInputs(seed, 100000000));
+  auto near = *copyToDevice(device->device, makeInputs(seed, 1));
+  Trace nothing;
+  EXPECT_TRUE(static_cast<bool>(execute(*ours->program, 0, far, nothing)));
+  auto results = execute(*ours->program, 0, near, nothing);
+  ASSERT_FALSE(static_cast<bool>(results));
+  EXPECT_EQ(results.error().message(),
+            "1 call ago: 'f': key minus query positions do not fit 32 bits as "
+            "a difference (axis 0) (3600000000 and 2147483647)");
+}
+
+/// An index outside of a table takes the nearest row until it is refused.
+TEST(CudaIndices, KeepToTheTable) {
+  std::string bytes = compileForHost(R"(
+    func.func @f(%x: tensor<?x8xf32>, %i: tensor<?x?xi64>) -> tensor<?x?x8xf32> {
+      %y = pos.map_rows %x[%i] of embedding uses [#pos.use<@sinusoidal, "waves">]
+        : tensor<?x8xf32>[tensor<?x?xi64>] -> tensor<?x?x8xf32>
+      return %y : tensor<?x?x8xf32>
+    })");
+  resetStub();
+  std::unique_ptr<CudaDevice> device = makeStubGpu();
+  std::unique_ptr<StubProgram> ours = loadOnStub(bytes, device->device);
+  std::unique_ptr<Program> theirs = load(bytes, getHostDevice());
+  Tensor table = makeNormal({5, 8}, "x", freshSeed());
+  auto makeIndices = [](std::initializer_list<int64_t> numbers) {
+    std::vector<int64_t> shape{1, static_cast<int64_t>(numbers.size())};
+    Tensor tensor = *allocateOnHost(DType::I64, shape);
+    std::copy(numbers.begin(), numbers.end(),
+              static_cast<int64_t *>(tensor.data));
+    return tensor;
+  };
+  Trace nothing;
+  std::vector<Tensor> inputs{
+      table, makeIndices({3, -1, 5, int64_t(1) << 40, 0, INT64_MIN})};
+  auto there = *copyToDevice(device->device, inputs);
+  auto results = execute(*ours->program, 0, there, nothing);
+  ASSERT_TRUE(static_cast<bool>(results)) << results.error().message();
+  inputs[1] = makeIndices({3, 0, 4, 4, 0, 0});
+  std::vector<Tensor> expected = runOn(*theirs, 0, inputs, nothing);
+  // Reading the result waits for the device, and is told.
+  auto back = copyToHost(device->device, *results);
+  ASSERT_FALSE(static_cast<bool>(back));
+  EXPECT_EQ(back.error().message(),
+            "'f': an index of a row is negative: the least index and the first "
+            "row of the table (-2147483648 and 0)");
+  back = copyToHost(device->device, *results);
+  ASSERT_FALSE(static_cast<bool>(back));
+  EXPECT_EQ(back.error().message(),
+            "'f': an index of a row is beyond its table: the greatest index "
+            "and the last row (2147483647 and 4)");
+  back = copyToHost(device->device, *results);
+  ASSERT_TRUE(static_cast<bool>(back)) << back.error().message();
+  expectSameBits((*back)[0], expected[0], "rows");
+}
+
+/// The stub's time is a millisecond for each call.
+TEST_F(CudaProgram, ProfilesByEvents) {
+  auto there = *copyToDevice(device->device, makeInputs(freshSeed(), 1));
+  Profile profile(ours->program->getArtifact());
+  auto results = execute(*ours->program, 0, there, profile);
+  ASSERT_TRUE(static_cast<bool>(results)) << results.error().message();
+  int64_t last = 0;
+  for (const ProfileEvent &event : profile.getEvents()) {
+    EXPECT_GE(event.begin, last);
+    EXPECT_GE(event.end - event.begin, 1000000);
+    EXPECT_EQ((event.end - event.begin) % 1000000, 0);
+    EXPECT_GE(event.cost.items, 0);
+    last = event.end;
+  }
+  EXPECT_GT(profile.getEvents().size(), 5u);
+}
+
+TEST_F(CudaProgram, NoCodeForTheGpu) {
+  Artifact artifact = std::move(*readArtifact(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}));
+  std::string target = artifact.target;
+  std::string kernel = artifact.kernels[0].name;
+  artifact.objects.push_back({ObjectKind::Cubin, "sm_80", {}, {}});
+  artifact.objects.push_back({ObjectKind::Ptx, "sm_100a", {}, {}});
+  for (KernelName &name : artifact.kernels)
+    name.deviceObjects = {1, 2};
+  auto program = Program::load(std::move(artifact), device->device);
+  ASSERT_FALSE(static_cast<bool>(program));
+  EXPECT_EQ(program.error().message(),
+            "kernel '" + kernel +
+                "' is machine code for 'sm_80' and PTX for 'sm_100a', which "
+                "the device 'cuda:0 (Stub GPU, sm_90)' does not run: the "
+                "program was compiled for '" +
+                target + "', compile it for this device");
+}
+
+TEST_F(CudaProgram, CodeOfTheHostOnly) {
+  auto program = Program::load(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()},
+      device->device);
+  ASSERT_FALSE(static_cast<bool>(program));
+  EXPECT_NE(program.error().message().find(
+                "' is code of the host, which the device 'cuda:0 (Stub GPU, "
+                "sm_90)' does not run"),
+            std::string::npos)
+      << program.error().message();
+}

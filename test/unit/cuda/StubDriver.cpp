@@ -1,0 +1,280 @@
+//===- StubDriver.cpp - A CUDA driver without a GPU -----------------------===//
+//
+// A shared object of its own, which the runtime opens as it opens the driver.
+// Numbers of errors are those of the driver.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StubDriver.h"
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+using sextant::test::StubBlock, sextant::test::StubDriver;
+
+static constexpr int invalidValue = 1, outOfMemory = 2, invalidImage = 200,
+                     notFound = 500, captureUnsupported = 900;
+
+namespace {
+struct Kernel {
+  std::string name;
+};
+struct Library {
+  std::map<std::string, Kernel> kernels;
+};
+struct Event {
+  int64_t place; ///< in the log
+};
+struct HeldCopy {
+  void *to;
+  std::string bytes; ///< as they were in the order of the work
+};
+} // namespace
+
+static std::vector<HeldCopy> heldCopies;
+static std::map<unsigned long long, size_t> allocations;
+
+extern "C" StubDriver *sextantStubDriver() {
+  static StubDriver driver;
+  return &driver;
+}
+
+static StubDriver &get() { return *sextantStubDriver(); }
+
+/// Notes a call; the error that it is to give.
+static int note(const char *name) {
+  get().log.push_back(name);
+  return get().failing == name ? get().failure : 0;
+}
+
+static int noteWait(const char *name) {
+  int code = note(name);
+  if (get().capturing)
+    return captureUnsupported;
+  ++get().waits;
+  for (const HeldCopy &copy : heldCopies)
+    std::memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
+  heldCopies.clear();
+  return code;
+}
+
+extern "C" {
+
+int cuInit(unsigned) { return note("cuInit"); }
+
+int cuDriverGetVersion(int *version) {
+  *version = get().version;
+  return 0;
+}
+
+int cuGetErrorName(int code, const char **name) {
+  static const std::map<int, const char *> names = {
+      {invalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {outOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {100, "CUDA_ERROR_NO_DEVICE"},
+      {invalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+      {218, "CUDA_ERROR_INVALID_PTX"},
+      {notFound, "CUDA_ERROR_NOT_FOUND"},
+      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {captureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
+  auto found = names.find(code);
+  *name = found == names.end() ? nullptr : found->second;
+  return *name ? 0 : invalidValue;
+}
+
+int cuGetErrorString(int code, const char **text) {
+  *text = "what the stub says of it";
+  return 0;
+}
+
+int cuDeviceGetCount(int *count) {
+  *count = get().devices;
+  return 0;
+}
+
+int cuDeviceGet(int *device, int index) {
+  *device = index;
+  return 0;
+}
+
+int cuDeviceGetName(char *name, int bytes, int) {
+  std::strncpy(name, "Stub GPU", static_cast<size_t>(bytes));
+  return 0;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int) {
+  *value = attribute == 75   ? get().generation
+           : attribute == 76 ? get().revision
+           : attribute == 16 ? get().multiprocessors
+           : attribute == 13 ? 1500000 // kHz
+           : attribute == 36 ? 1000000
+           : attribute == 37 ? 4096 // bits
+                             : 0;
+  return 0;
+}
+
+int cuDevicePrimaryCtxRetain(void **context, int) {
+  static int primary;
+  *context = &primary;
+  return note("cuDevicePrimaryCtxRetain");
+}
+
+int cuCtxPushCurrent_v2(void *) { return 0; }
+int cuCtxPopCurrent_v2(void **) { return 0; }
+
+int cuLibraryLoadData(void **library, const void *code, int *options,
+                      void **values, unsigned count, int *, void **, unsigned) {
+  if (int failure = note("cuLibraryLoadData"))
+    return failure;
+  std::istringstream image(static_cast<const char *>(code));
+  std::string name;
+  image >> name;
+  if (name != "stub") {
+    if (count > 0) // the log of the driver's compiler
+      std::strcpy(static_cast<char *>(values[0]), "line 1: no stub");
+    return count > 0 ? 218 : invalidImage;
+  }
+  auto *loaded = new Library;
+  while (image >> name)
+    loaded->kernels[name].name = name;
+  *library = loaded;
+  return 0;
+}
+
+int cuLibraryUnload(void *library) {
+  delete static_cast<Library *>(library);
+  return note("cuLibraryUnload");
+}
+
+int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
+  auto &kernels = static_cast<Library *>(library)->kernels;
+  auto found = kernels.find(name);
+  if (found == kernels.end())
+    return notFound;
+  *kernel = &found->second;
+  return 0;
+}
+
+int cuKernelGetFunction(void **entry, void *kernel) {
+  *entry = kernel;
+  return 0;
+}
+
+int cuStreamCreate(void **stream, unsigned) {
+  static int own;
+  *stream = &own;
+  return note("cuStreamCreate");
+}
+
+int cuStreamSynchronize(void *) { return noteWait("cuStreamSynchronize"); }
+
+int cuStreamIsCapturing(void *, int *status) {
+  *status = get().capturing;
+  return 0;
+}
+
+int cuLaunchKernel(void *entry, unsigned gridX, unsigned gridY, unsigned gridZ,
+                   unsigned blockX, unsigned blockY, unsigned blockZ,
+                   unsigned sharedBytes, void *, void **parameters, void **) {
+  if (int code = note("cuLaunchKernel"))
+    return code;
+  const std::string &name = static_cast<Kernel *>(entry)->name;
+  if (gridX == 0 || gridY != 1 || gridZ != 1 || blockX != 32 || blockY != 1 ||
+      blockZ != 1 || sharedBytes != 0 || !get().kernels.contains(name))
+    return invalidValue;
+  get().log.back() += " " + name + " " + std::to_string(gridX);
+  StubBlock block{0,
+                  gridX,
+                  static_cast<int64_t *>(parameters[0]),
+                  *static_cast<int64_t *>(parameters[1]),
+                  *static_cast<char **>(parameters[2]),
+                  *static_cast<int64_t *>(parameters[3])};
+  for (; block.block < block.blocks; ++block.block)
+    get().kernels[name](block);
+  return 0;
+}
+
+int cuMemAllocAsync(unsigned long long *address, size_t bytes, void *) {
+  if (int code = note("cuMemAllocAsync"))
+    return code;
+  void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(memory, 0xff, bytes); // what nobody wrote is NaN
+  *address = reinterpret_cast<unsigned long long>(memory);
+  allocations[*address] = bytes;
+  get().liveBytes += static_cast<int64_t>(bytes);
+  return 0;
+}
+
+int cuMemFreeAsync(unsigned long long address, void *) {
+  auto found = allocations.find(address);
+  if (found == allocations.end())
+    return invalidValue;
+  get().liveBytes -= static_cast<int64_t>(found->second);
+  allocations.erase(found);
+  std::free(reinterpret_cast<void *>(address));
+  return note("cuMemFreeAsync");
+}
+
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  if (get().capturing)
+    return captureUnsupported;
+  *memory = std::aligned_alloc(64, bytes);
+  return note("cuMemHostAlloc");
+}
+
+int cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t bytes,
+                         void *) {
+  std::memcpy(reinterpret_cast<void *>(to), from, bytes);
+  return note("cuMemcpyHtoDAsync");
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes,
+                         void *) {
+  const auto *source = reinterpret_cast<const char *>(from);
+  if (get().capturing)
+    get().captured.push_back([=] { std::memcpy(to, source, bytes); });
+  else if (get().holdsCopies)
+    heldCopies.push_back({to, std::string(source, bytes)});
+  else
+    std::memcpy(to, source, bytes);
+  return note("cuMemcpyDtoHAsync");
+}
+
+int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from,
+                         size_t bytes, void *) {
+  std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from),
+              bytes);
+  return note("cuMemcpyDtoDAsync");
+}
+
+int cuMemsetD8Async(unsigned long long memory, unsigned char value,
+                    size_t bytes, void *) {
+  std::memset(reinterpret_cast<void *>(memory), value, bytes);
+  return note("cuMemsetD8Async");
+}
+
+int cuEventCreate(void **event, unsigned) {
+  *event = new Event{0};
+  return note("cuEventCreate");
+}
+
+int cuEventRecord(void *event, void *) {
+  static_cast<Event *>(event)->place = static_cast<int64_t>(get().log.size());
+  return note("cuEventRecord");
+}
+
+int cuEventSynchronize(void *) { return noteWait("cuEventSynchronize"); }
+
+/// A millisecond for each call between.
+int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
+  *milliseconds = static_cast<float>(static_cast<Event *>(to)->place -
+                                     static_cast<Event *>(from)->place);
+  return 0;
+}
+
+int cuEventDestroy_v2(void *event) {
+  delete static_cast<Event *>(event);
+  return 0;
+}
+
+} // extern "C"
