@@ -118,20 +118,16 @@ static std::vector<StableTensor> bernoulli(const CallArguments &arguments) {
   Result<Tensor> self = fromTorch(arguments[0].tensors[0]);
   if (!self)
     throw std::runtime_error(self.error().message());
+  if (TorchPlace place = getPlace(arguments[0].tensors[0]); !place.isHost())
+    throw std::runtime_error("random numbers are drawn on the CPU, not on " +
+                             place.describe() +
+                             ": use the model without dropout there");
   double p = arguments[1].real;
   if (!(p >= 0.0 && p <= 1.0))
     throw std::runtime_error("the probability must be in [0, 1], got " +
                              std::to_string(p));
   Stream stream = readGenerator(arguments[2]);
-  Tensor shape;
-  shape.setShape(self->shape());
-  AtenTensorHandle handle;
-  checkTorch(aoti_torch_empty_strided(shape.rank, shape.sizes, shape.strides,
-                                      getTorchDType(self->dtype),
-                                      aoti_torch_device_type_cpu(), 0, &handle),
-             "aoti_torch_empty_strided");
-  StableTensor result(handle);
-  Result<Tensor> made = fromTorch(result);
+  Result<Tensor> made = allocateInTorch(self->dtype, self->shape(), {});
   if (!made)
     throw std::runtime_error(made.error().message());
   switch (made->dtype) {
@@ -152,7 +148,7 @@ static std::vector<StableTensor> bernoulli(const CallArguments &arguments) {
                                          "got one of ") +
                              getName(made->dtype));
   }
-  return {result};
+  return {toTorch(*made)};
 }
 
 StandIn sextant::runtime::findRandomOperator(std::string_view op) {

@@ -15,21 +15,12 @@
 using namespace sextant::runtime;
 
 static Result<Tensor> allocate(void *, DType dtype,
-                               std::span<const int64_t> sizes) try {
-  Tensor shape;
-  shape.setShape(sizes);
-  AtenTensorHandle handle;
-  checkTorch(aoti_torch_empty_strided(shape.rank, shape.sizes, shape.strides,
-                                      getTorchDType(dtype),
-                                      aoti_torch_device_type_cpu(), 0, &handle),
-             "aoti_torch_empty_strided");
-  Result<Tensor> result = fromTorch(torch::stable::Tensor(handle));
+                               std::span<const int64_t> sizes) {
+  Result<Tensor> result = allocateInTorch(dtype, sizes, {});
   if (!result || !result->data)
     return result;
   adviseHugePages(result->data, result->elements() * getByteSize(dtype));
   return result;
-} catch (const std::exception &error) {
-  return makeError(error.what());
 }
 
 static int64_t getThreads() {

@@ -11,12 +11,10 @@
 #include "runtime/Json.h"
 #include "runtime/Manifest.h"
 #include "runtime/Profile.h"
+#include "runtime/torch/LoadedArtifact.h"
 #include "runtime/torch/Schema.h"
 #include "runtime/torch/TorchDevice.h"
-#include "runtime/torch/TorchTensor.h"
 #include <limits>
-#include <map>
-#include <mutex>
 #include <pthread.h>
 #include <torch/csrc/stable/library.h>
 
@@ -48,7 +46,7 @@ template <> struct torch::stable::detail::ToImpl<Text> {
 
 using namespace sextant::runtime;
 using StableTensor = torch::stable::Tensor;
-using Programs = std::map<int64_t, std::shared_ptr<const Program>>;
+using Artifacts = std::map<int64_t, std::shared_ptr<LoadedArtifact>>;
 
 [[noreturn]] static void raise(const Error &error) {
   throw std::runtime_error(error.message());
@@ -58,53 +56,43 @@ using Programs = std::map<int64_t, std::shared_ptr<const Program>>;
 // Handles
 //===----------------------------------------------------------------------===//
 
-static std::mutex programsMutex;
+static std::mutex artifactsMutex;
 static int64_t nextHandle = 1;
 
-static Programs &getPrograms() {
+static Artifacts &getArtifacts() {
   // Never destroyed: threads may outlive static objects.
-  static auto *programs = new Programs;
-  return *programs;
+  static auto *artifacts = new Artifacts;
+  return *artifacts;
 }
 
-static std::shared_ptr<const Program> getProgram(int64_t handle) {
-  std::lock_guard lock(programsMutex);
-  auto found = getPrograms().find(handle);
-  if (found == getPrograms().end())
+static std::shared_ptr<LoadedArtifact> getLoaded(int64_t handle) {
+  std::lock_guard lock(artifactsMutex);
+  auto found = getArtifacts().find(handle);
+  if (found == getArtifacts().end())
     raise(makeError("there is no loaded program ", handle));
   return found->second;
 }
 
 static int64_t load(StableTensor bytes) {
-  Result<Tensor> buffer = fromTorch(bytes);
-  if (!buffer)
-    raise(buffer.error());
-  if (buffer->dtype != DType::U8 || buffer->rank != 1 ||
-      !buffer->isContiguous())
-    raise(makeError("an artifact is given as a contiguous tensor of uint8 "
-                    "with one dimension"));
-  Result<std::unique_ptr<Program>> program =
-      Program::load({static_cast<const uint8_t *>(buffer->data),
-                     static_cast<size_t>(buffer->elements())},
-                    getTorchDevice());
-  if (!program)
-    raise(program.error());
-  std::lock_guard lock(programsMutex);
-  getPrograms()[nextHandle] = std::move(*program);
+  Result<std::shared_ptr<LoadedArtifact>> loaded = LoadedArtifact::load(bytes);
+  if (!loaded)
+    raise(loaded.error());
+  std::lock_guard lock(artifactsMutex);
+  getArtifacts()[nextHandle] = std::move(*loaded);
   return nextHandle++;
 }
 
-/// Runs that are under way keep their program.
+/// Runs that are under way keep their programs.
 static void unload(int64_t handle) {
-  std::shared_ptr<const Program> program = getProgram(handle);
-  std::lock_guard lock(programsMutex); // released before the program
-  getPrograms().erase(handle);
+  std::shared_ptr<LoadedArtifact> loaded = getLoaded(handle);
+  std::lock_guard lock(artifactsMutex); // released before the artifact
+  getArtifacts().erase(handle);
 }
 
 /// A child of a fork has the mutex as it was, but not the thread that held it.
-[[maybe_unused]] static const int forkHandlers =
-    pthread_atfork([] { programsMutex.lock(); }, [] { programsMutex.unlock(); },
-                   [] { programsMutex.unlock(); });
+[[maybe_unused]] static const int forkHandlers = pthread_atfork(
+    [] { artifactsMutex.lock(); }, [] { artifactsMutex.unlock(); },
+    [] { artifactsMutex.unlock(); });
 
 //===----------------------------------------------------------------------===//
 // Tensors that are made here
@@ -152,20 +140,44 @@ private:
 
 } // namespace
 
+static size_t findFunction(const Program &program, const std::string &name) {
+  Result<size_t> number = program.find(name);
+  if (!number)
+    raise(number.error());
+  return *number;
+}
+
+/// The program of the device that the inputs are on; without any, of the CPU.
+static const Program &getProgram(LoadedArtifact &loaded,
+                                 const std::vector<StableTensor> &given) {
+  Result<const Program *> program =
+      loaded.on(given.empty() ? TorchPlace() : getPlace(given[0]));
+  if (!program)
+    raise(program.error());
+  return **program;
+}
+
 static std::vector<StableTensor> runWith(const Program &program, size_t number,
                                          const std::vector<StableTensor> &given,
                                          Trace &trace) {
   NoGrad guard;
   const Function &function = program.getArtifact().functions[number];
+  auto describe = [&](size_t i) {
+    return i < function.arguments.size()
+               ? "argument '" + function.arguments[i].name + "'"
+               : "argument " + std::to_string(i);
+  };
   std::vector<Tensor> inputs;
   inputs.reserve(given.size());
   for (size_t i = 0; i < given.size(); ++i) {
     Result<Tensor> input = fromTorch(given[i]);
     if (!input)
-      raise(
-          input.error().in(i < function.arguments.size()
-                               ? "argument '" + function.arguments[i].name + "'"
-                               : "argument " + std::to_string(i)));
+      raise(input.error().in(describe(i)));
+    TorchPlace place = getPlace(given[i]), first = getPlace(given[0]);
+    if (place != first)
+      raise(makeError(describe(i), " is on ", place.describe(), ", but ",
+                      describe(0), " is on ", first.describe(),
+                      ": move one of them with .to()"));
     inputs.push_back(std::move(*input));
   }
   Result<std::vector<Tensor>> results = execute(program, number, inputs, trace);
@@ -178,29 +190,24 @@ static std::vector<StableTensor> runWith(const Program &program, size_t number,
   return outputs;
 }
 
-static size_t findFunction(const Program &program, const std::string &name) {
-  Result<size_t> number = program.find(name);
-  if (!number)
-    raise(number.error());
-  return *number;
-}
-
 static std::vector<StableTensor> run(int64_t handle, Text function,
                                      std::vector<StableTensor> inputs) {
-  std::shared_ptr<const Program> program = getProgram(handle);
+  std::shared_ptr<LoadedArtifact> loaded = getLoaded(handle);
+  const Program &program = getProgram(*loaded, inputs);
   Trace nothing;
-  return runWith(*program, findFunction(*program, function.value), inputs,
+  return runWith(program, findFunction(program, function.value), inputs,
                  nothing);
 }
 
 static std::tuple<std::vector<StableTensor>, StableTensor>
 profile(int64_t handle, Text function, std::vector<StableTensor> inputs) {
-  std::shared_ptr<const Program> program = getProgram(handle);
-  size_t number = findFunction(*program, function.value);
-  Profile trace(program->getArtifact());
-  std::vector<StableTensor> outputs = runWith(*program, number, inputs, trace);
+  std::shared_ptr<LoadedArtifact> loaded = getLoaded(handle);
+  const Program &program = getProgram(*loaded, inputs);
+  size_t number = findFunction(program, function.value);
+  Profile trace(program.getArtifact());
+  std::vector<StableTensor> outputs = runWith(program, number, inputs, trace);
   return {std::move(outputs),
-          makeText(trace.format(program->getArtifact().functions[number]))};
+          makeText(trace.format(program.getArtifact().functions[number]))};
 }
 
 //===----------------------------------------------------------------------===//
@@ -208,7 +215,7 @@ profile(int64_t handle, Text function, std::vector<StableTensor> inputs) {
 //===----------------------------------------------------------------------===//
 
 static StableTensor manifest(int64_t handle) {
-  return makeText(formatManifest(getProgram(handle)->getArtifact()));
+  return makeText(formatManifest(getLoaded(handle)->getArtifact()));
 }
 
 static StableTensor operators() {
@@ -224,8 +231,8 @@ static StableTensor operators() {
 //===----------------------------------------------------------------------===//
 
 static StableTensor initialize(int64_t handle, Text name, int64_t seed) {
-  std::shared_ptr<const Program> program = getProgram(handle);
-  const Artifact &artifact = program->getArtifact();
+  std::shared_ptr<LoadedArtifact> loaded = getLoaded(handle);
+  const Artifact &artifact = loaded->getArtifact();
   for (const Parameter &parameter : artifact.parameters) {
     if (parameter.name != name.value)
       continue;

@@ -66,19 +66,52 @@ static const int32_t *getTorchDTypes() {
   return numbers.data();
 }
 
+std::string TorchPlace::describe() const {
+  if (isHost())
+    return "cpu";
+  return (type == aoti_torch_device_type_cuda()
+              ? "cuda:"
+              : "PyTorch's device " + std::to_string(type) + ":") +
+         std::to_string(index);
+}
+
+TorchPlace sextant::runtime::getPlace(const torch::stable::Tensor &tensor) {
+  TorchPlace place;
+  checkTorch(aoti_torch_get_device_type(tensor.get(), &place.type),
+             "aoti_torch_get_device_type");
+  if (!place.isHost())
+    checkTorch(aoti_torch_get_device_index(tensor.get(), &place.index),
+               "aoti_torch_get_device_index");
+  return place;
+}
+
+Result<Tensor> sextant::runtime::allocateInTorch(DType dtype,
+                                                 std::span<const int64_t> sizes,
+                                                 TorchPlace place) try {
+  Tensor shape;
+  shape.setShape(sizes);
+  AtenTensorHandle handle;
+  checkTorch(aoti_torch_empty_strided(shape.rank, shape.sizes, shape.strides,
+                                      getTorchDType(dtype), place.type,
+                                      place.index, &handle),
+             "aoti_torch_empty_strided");
+  return fromTorch(torch::stable::Tensor(handle));
+} catch (const std::exception &error) {
+  return makeError(error.what());
+}
+
 Result<Tensor>
 sextant::runtime::fromTorch(const torch::stable::Tensor &tensor) {
   AtenTensorHandle handle = tensor.get();
   Tensor result;
-  int32_t dtype, device;
+  int32_t dtype;
   checkTorch(aoti_torch_get_dtype(handle, &dtype), "aoti_torch_get_dtype");
-  checkTorch(aoti_torch_get_device_type(handle, &device),
-             "aoti_torch_get_device_type");
-  if (device != aoti_torch_device_type_cpu())
-    return makeError("a tensor is not on the CPU but on another device ",
-                     "(PyTorch's number ", device,
+  TorchPlace place = getPlace(tensor);
+  if (!place.isHost() && place.type != aoti_torch_device_type_cuda())
+    return makeError("a tensor is not on the CPU or a CUDA device but on ",
+                     "another (PyTorch's number ", place.type,
                      "; tensors on the meta device have no values): pass one "
-                     "on the CPU");
+                     "on the CPU, or on a CUDA device");
   const int32_t *dtypes = getTorchDTypes();
   int number = 0;
   while (number <= static_cast<int>(DType::MAX) && dtypes[number] != dtype)

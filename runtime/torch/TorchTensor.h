@@ -14,6 +14,22 @@
 
 namespace sextant::runtime {
 
+/// Where a tensor of LibTorch is.
+struct TorchPlace {
+  int32_t type = aoti_torch_device_type_cpu(); ///< LibTorch's number of a kind
+  int32_t index = 0;                           ///< 0 of the host
+
+  auto operator<=>(const TorchPlace &) const = default;
+  bool isHost() const { return type == aoti_torch_device_type_cpu(); }
+  /// "cpu", "cuda:1".
+  std::string describe() const;
+};
+TorchPlace getPlace(const torch::stable::Tensor &tensor);
+
+/// A tensor of undefined contents in memory of LibTorch.
+Result<Tensor> allocateInTorch(DType dtype, std::span<const int64_t> sizes,
+                               TorchPlace place);
+
 /// The runtime's view of a tensor of LibTorch, which it keeps alive. An error
 /// for a dtype, a rank or a device that the runtime has not.
 Result<Tensor> fromTorch(const torch::stable::Tensor &tensor);

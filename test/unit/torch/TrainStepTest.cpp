@@ -1,16 +1,18 @@
 //===- TrainStepTest.cpp - A training step beyond the host's memory -------===//
 //
 // Two training steps of a small decoder, with LibTorch's operators and kernels
-// of an attention, give the same bits on LibTorch's device and on one of the
-// same memory whose addresses the host cannot read.
+// of an attention, give the same bits on LibTorch's device, on one of the same
+// memory whose addresses the host cannot read, and on a stub of a GPU.
 //
 //===----------------------------------------------------------------------===//
 
 #include "DevicePrograms.h"
 #include "FarDevice.h"
 #include "ProgramRunner.h"
+#include "cuda/StubGpu.h"
 #include "runtime/Initialize.h"
 #include "runtime/cpu/HostDevice.h"
+#include "runtime/torch/TorchCudaDevice.h"
 #include "runtime/torch/TorchDevice.h"
 #include "gtest/gtest.h"
 #include <cmath>
@@ -88,12 +90,12 @@ namespace {
 class Training {
 public:
   Training(const std::string &bytes, const Device &device)
-      : program(load(bytes, device)), device(device) {
-    function = *program->find("train_step");
-  }
+      : own(load(bytes, device)), program(*own), device(device) {}
+  explicit Training(const Program &program)
+      : program(program), device(program.getDevice()) {}
 
   const Function &getFunction() const {
-    return program->getArtifact().functions[function];
+    return program.getArtifact().functions[function];
   }
 
   /// Tokens and labels are of the host. The parameters, their moments and the
@@ -111,9 +113,10 @@ private:
   }
   Tensor makeState(size_t argument, unsigned seed) const;
 
-  std::unique_ptr<Program> program;
+  std::unique_ptr<Program> own;
+  const Program &program;
   const Device &device;
-  size_t function;
+  size_t function = *program.find("train_step");
   std::vector<Tensor> state, results;
 };
 
@@ -123,7 +126,7 @@ Tensor Training::makeState(size_t argument, unsigned seed) const {
   const TensorType &type = getFunction().tensors[argument];
   const std::string &name = getFunction().arguments[argument].name;
   Tensor tensor = *allocateOnHost(type.dtype, type.dims);
-  const Artifact &artifact = program->getArtifact();
+  const Artifact &artifact = program.getArtifact();
   for (const Parameter &parameter : artifact.parameters)
     if (parameter.name == name) {
       EXPECT_TRUE(static_cast<bool>(
@@ -147,7 +150,7 @@ void Training::begin(std::span<const Tensor> given, unsigned seed) {
 
 void Training::step() {
   Trace nothing;
-  auto given = execute(*program, function, state, nothing);
+  auto given = execute(program, function, state, nothing);
   ASSERT_TRUE(static_cast<bool>(given)) << given.error().message();
   results = std::move(*given);
 }
@@ -198,4 +201,68 @@ TEST(TrainStep, OnADeviceWithMemoryOfItsOwn) {
   }
   // Seven trained parameters and two moments of each, and maybe the step.
   EXPECT_GE(changed, 21u);
+}
+
+/// A stub of a GPU on LibTorch's memory, with its operators.
+static std::unique_ptr<cuda::CudaDevice> makeGpu() {
+  auto allocate = [](void *, DType dtype, std::span<const int64_t> sizes) {
+    const Device &torch = getTorchDevice();
+    return torch.allocate(torch.state, dtype, sizes);
+  };
+  auto getStream = [](void *) -> Result<cuda::Stream> { return nullptr; };
+  auto gpu = std::make_unique<cuda::CudaDevice>(
+      *cuda::Gpu::open(test::openStub(), 0),
+      cuda::CudaResources{allocate, getStream});
+  gpu->device.resolve = getTorchDevice().resolve;
+  gpu->device.call = getTorchDevice().call;
+  return gpu;
+}
+
+// A CUDA graph can capture a step: what waits is an error while the stub
+// captures.
+TEST(TrainStep, OnAGpu) {
+  std::string bytes = compileForHost(decoder);
+  test::StubDriver &stub = test::resetStub();
+  std::unique_ptr<cuda::CudaDevice> gpu = makeGpu();
+  std::unique_ptr<test::StubProgram> loaded =
+      test::loadOnStub(bytes, gpu->device);
+  Training ours(*loaded->program), theirs(bytes, getTorchDevice());
+  unsigned seed = freshSeed();
+  std::vector<Tensor> given{makeTokens(seed), makeTokens(seed + 1)};
+  ours.begin(given, seed);
+  theirs.begin(given, seed);
+  for (int step = 0; step < 2; ++step) {
+    stub.log.clear();
+    stub.waits = 0;
+    stub.capturing = step > 0;
+    ours.step();
+    stub.capturing = false;
+    theirs.step();
+    EXPECT_EQ(stub.waits, 0);
+    int64_t launches = 0;
+    for (const std::string &call : stub.log) {
+      launches += call.starts_with("cuLaunchKernel ");
+      EXPECT_TRUE(call.starts_with("cuLaunchKernel ") ||
+                  call == "cuMemsetD8Async" ||
+                  (step == 0 && call == "cuMemHostAlloc"))
+          << call;
+    }
+    EXPECT_GT(launches, 3);
+  }
+  std::vector<Tensor> results = ours.getResults();
+  std::vector<Tensor> expected = theirs.getResults();
+  for (size_t i = 0; i < expected.size(); ++i)
+    expectSameBits(results[i], expected[i], ours.getFunction().results[i]);
+  std::vector<Tensor> state = ours.getState(), after = theirs.getState();
+  for (size_t i = 0; i < after.size(); ++i)
+    expectSameBits(state[i], after[i], ours.getFunction().arguments[i].name);
+}
+
+// The PyTorch that tests run with is one without CUDA.
+TEST(TrainStep, ATorchWithoutCuda) {
+  Result<const Device *> device = getTorchCudaDevice(0);
+  ASSERT_FALSE(static_cast<bool>(device));
+  EXPECT_EQ(device.error().message(),
+            "the PyTorch of this process has no CUDA: install one that has, or "
+            "use tensors on the CPU");
 }
