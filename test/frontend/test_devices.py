@@ -1,9 +1,14 @@
 """Operands on several devices: an error that names the one, never memory as a result."""
 
+import argparse
+
 import pytest
 
 torch = pytest.importorskip("torch")
 sextant = pytest.importorskip("sextant")
+
+from sextant import targets  # noqa: E402
+from sextant.cli import train  # noqa: E402
 
 
 def attend(**changes):
@@ -46,3 +51,69 @@ def test_row_maps():
     table = {"learned.table": torch.ones(4, 8, device="meta")}
     with pytest.raises(ValueError, match='table" is on meta, input is on cpu: ' + META):
         sextant.map_rows(torch.ones(1, 4, 8), ["learned(rows=4)"], table)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU of a compute capability, as PyTorch tells of it; none for None."""
+
+    def choose(capability):
+        targets._of_gpu.cache_clear()
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "Some GPU")
+
+    yield choose
+    targets._of_gpu.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "capability, target",
+    [
+        ((8, 0), "cuda:sm_80"),
+        ((8, 9), "cuda:sm_80"),
+        ((9, 0), "cuda:sm_90a"),
+        ((12, 0), "cuda:sm_80"),
+    ],
+)
+def test_target_follows_the_tensor(gpu, capability, target):
+    gpu(capability)
+    cpu, cuda = torch.device("cpu"), torch.device("cuda", 1)
+    assert targets.resolve("auto", cuda) == target
+    assert targets.resolve("cuda", cuda) == target
+    assert targets.resolve("auto", cpu) == "cpu"
+    for named in ("reference", "cpu:avx2", "cuda:sm_80"):
+        assert targets.resolve(named, cpu) == targets.resolve(named, cuda) == named
+
+
+def test_gpus_without_code(gpu):
+    gpu((7, 5))
+    cause = "Some GPU has compute capability 7.5: Sextant needs 8.0 or later"
+    with pytest.raises(ValueError, match=cause):
+        targets.resolve("cuda", torch.device("cuda", 0))
+    gpu(None)
+    cause = 'target "cuda" is the best one for the GPU, and PyTorch finds none'
+    with pytest.raises(ValueError, match=cause):
+        sextant.compile("func.func @f() { return }", target="cuda")
+    with pytest.raises(ValueError, match="target cuda takes tensors on cuda, got cpu"):
+        attend(target="cuda")
+
+
+def test_a_device_is_a_target():
+    """`--device` chooses the target as `--target` does."""
+    parser = argparse.ArgumentParser()
+    train.add(parser.add_subparsers())
+    for given, target in {"--device=cuda": "cuda", "--target=cpu:avx2": "cpu:avx2"}.items():
+        assert parser.parse_args(["train", "folder", given]).target == target
+
+
+def test_a_program_keeps_to_one_device():
+    program = sextant.compile(
+        "func.func @f(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {\n"
+        "  return %x : tensor<2xf32>\n}",
+        target="reference",
+    )
+    x = torch.ones(2)
+    assert torch.equal(program.run("f", [x, x])[0], x)
+    with pytest.raises(sextant.RuntimeError, match="a tensor is not on the CPU or a CUDA device"):
+        program.run("f", [x, x.to("meta")])

@@ -107,6 +107,7 @@ class Inputs:
     extents: dict[str, int]
     compute: torch.dtype
     positions: list[torch.Tensor]
+    device: torch.device
     shard: HeadShard | None = None
 
     def operands(self, signature: Signature) -> list[torch.Tensor]:
@@ -115,7 +116,7 @@ class Inputs:
         defaults = {}
         if made:
             extents = self.extents if self.shard is None else self.shard.whole(self.extents)
-            defaults = initial.frozen(signature, made, extents, self.compute)
+            defaults = initial.frozen(signature, made, extents, self.compute, self.device)
             if self.shard is not None:
                 for param in made:
                     part = self.shard.part(param, defaults[param.name], self.extents)
@@ -141,6 +142,7 @@ def prepare(
     """Checks a call against its encodings."""
     check_rows(query, key, values)
     check_devices("query", query, operands_of(names, params, qpos, kpos))
+    target = targets.resolve(target, query.device)
     check_device_and_dtype(query, target)
     spelled = tuple(uses.split("\n")) if uses else ()
     signature = definitions.resolve(spelled, texts)
@@ -178,7 +180,7 @@ def prepare(
     tail = query_tail(query_length, key.shape[2], query_offset)
     if tail:
         # Only its extent is read.
-        positions.append(torch.empty(1, dtype=torch.int32).expand(tail))
+        positions.append(torch.empty(1, dtype=torch.int32, device=query.device).expand(tail))
     request = Request(
         spelled,
         texts,
@@ -192,7 +194,9 @@ def prepare(
         target,
         heads if signature.all_heads else 0,
     )
-    return Call(list(named), named, extents, compute, positions, shard, request=request)
+    return Call(
+        list(named), named, extents, compute, positions, query.device, shard, request=request
+    )
 
 
 def query_tail(queries: int, keys: int, offset: int | None) -> int:
@@ -323,7 +327,10 @@ def _to_int32(label: str, tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     if tensor.dtype == torch.int64 and tensor.numel():
         low, high = torch.aminmax(tensor)
-        if low < _INT32.min or high > _INT32.max:
+        if tensor.device.type != "cpu":  # which nobody waits for
+            fits = (low >= _INT32.min) & (high <= _INT32.max)
+            torch._assert_async(fits, f"{label} must fit 32 bits")
+        elif low < _INT32.min or high > _INT32.max:
             raise ValueError(
                 f"{label} must fit 32 bits, got values from {int(low)} to {int(high)}"
             )

@@ -28,13 +28,13 @@ def attention(
     query_offset: int | None = None,
     heads_total: int | None = None,
     head_offset: int = 0,
-    target: str = "cpu",
+    target: str = "auto",
 ):
     """Softmax attention with positional encodings, fused and differentiable.
 
     Args:
-      query: (batch, heads, query length, head dim); f32 or bf16 on ``cpu``, f32 or
-        f64 on ``reference``. Any strides.
+      query: (batch, heads, query length, head dim); f32 or bf16 on ``cpu`` and ``cuda``,
+        f32 or f64 on ``reference``. Any strides.
       key: (batch, kv heads, key length, head dim). As many heads as query has, or
         with ``enable_gqa`` a divisor of them. Same dtype as query.
       value: (batch, kv heads, key length, value dim), or a sequence of such tensors
@@ -64,8 +64,10 @@ def attention(
         heads, as under tensor parallelism: how many there are in all, and the number of
         the first one. Frozen parameters are those of the part; params are given for
         the part.
-      target: "cpu" (the best that this machine has), "cpu:avx2", "cpu:avx512",
-        "cpu:avx512bf16", or "reference" (the definition run literally; slow).
+      target: "auto" follows the device of query: "cpu" (the best that this machine has)
+        or "cuda" (the best for its GPU). By name also "cpu:avx2", "cpu:avx512",
+        "cpu:avx512bf16", "cuda:sm_80", "cuda:sm_90a", or "reference" (the definition
+        run literally; slow).
 
     Returns:
       (batch, heads, query length, value dim) in the dtype of query, a tuple of them

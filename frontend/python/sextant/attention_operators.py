@@ -187,8 +187,9 @@ def _autocast(*inputs):
     """Rows in the type of autocast, as its products of matrices are; in f32 where the
     target does not take that. Types that autocast leaves alone elsewhere stay."""
     query, key, values, *rest = inputs
-    wanted = torch.get_autocast_dtype("cpu")
-    if wanted not in targets.describe(str(rest[-2]))[1]:
+    wanted = torch.get_autocast_dtype(query.device.type)
+    target = targets.resolve(str(rest[-2]), query.device)
+    if wanted not in targets.describe(target)[1]:
         wanted = torch.float32
 
     def cast(tensor: torch.Tensor) -> torch.Tensor:

@@ -109,16 +109,18 @@ def frozen(
     wanted: list[ParamInfo],
     extents: dict[str, int],
     dtype: torch.dtype,
+    device: torch.device,
 ) -> dict[str, torch.Tensor]:
-    """Frozen parameters made from their definitions; remembered by shape."""
+    """Frozen parameters made from their definitions; remembered by shape and device."""
     shapes = definitions.shapes(signature, extents)
     names = ("heads", "kv_heads", "head_dim", "value_dim", "model")
     sizes = tuple(extents[name] for name in names)
     result = {}
     for param in wanted:
-        key = (signature, param.name, shapes[param.name], dtype, *sizes)
+        key = (signature, param.name, shapes[param.name], dtype, device, *sizes)
         if key not in _frozen:
-            _frozen[key] = values(signature, [param], extents, 0, dtype)[param.name]
+            made = values(signature, [param], extents, 0, dtype)[param.name]
+            _frozen[key] = made.to(device)
         result[param.name] = _frozen[key]
     return result
 

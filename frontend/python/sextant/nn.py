@@ -44,7 +44,7 @@ class Attention(torch.nn.Module):
         bias: bool = True,
         heads_total: int | None = None,
         head_offset: int = 0,
-        target: str = "cpu",
+        target: str = "auto",
         device=None,
         dtype=None,
     ):

@@ -91,14 +91,16 @@ def register(operator: Operator) -> None:
     torch.library.register_vmap(qualified, batched, lib=_library)
     widened = operator.autocast
     if widened is not None:
-        below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+        keys = torch._C.DispatchKey
+        below = torch._C.DispatchKeySet(keys.AutocastCPU) | torch._C.DispatchKeySet(keys.AutocastCUDA)
 
         def autocast(_keyset, *arguments):
             given = widened(*_with_defaults(op, arguments))
             with torch._C._ExcludeDispatchKeyGuard(below):
                 return op(*given)
 
-        _library.impl(operator.name, autocast, "AutocastCPU", with_keyset=True)
+        for key in ("AutocastCPU", "AutocastCUDA"):
+            _library.impl(operator.name, autocast, key, with_keyset=True)
 
 
 def _kept_from_dynamo(kernel: Callable) -> Callable:

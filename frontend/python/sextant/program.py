@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from . import backend, definitions
+from . import backend, definitions, targets
 from .checks import check_tensor
 from .errors import nearest
 from .files import read_file, replace_file
@@ -125,21 +125,27 @@ class Program:
 def compile(text: str, *, target: str = "cpu", file: str = "<text>") -> Program:
     """Compiles a module of `nn` and `pos` ops to a program.
 
-    ``text``: MLIR, as the builders of `sextant.models` print it. ``file``: its name
-    in errors. Raises `CompileError` with the place of the mistake.
+    ``text``: MLIR, as the builders of `sextant.models` print it. ``target``: as in
+    `sextant.attention`; the program runs on tensors of its device. ``file``: its name in
+    errors. Raises `CompileError` with the place of the mistake.
     """
     return Program(
         backend.compiler().compile(
-            text, target, definitions.first_folders(), "artifact", file
+            text, _resolve(target), definitions.first_folders(), "artifact", file
         )
     )
+
+
+def _resolve(target: str) -> str:
+    """A program has no tensors to follow: "cuda" is the best target for the current GPU."""
+    return targets.resolve(target, torch.device("cuda" if target == "cuda" else "cpu"))
 
 
 def emit(text: str, stage: str, *, target: str = "cpu", file: str = "<text>") -> str:
     """The text of a stage of compilation: "pos", "exec", "kernel", "llvm" or
     "asm"."""
     return backend.compiler().compile(
-        text, target, definitions.first_folders(), stage, file
+        text, _resolve(target), definitions.first_folders(), stage, file
     )
 
 

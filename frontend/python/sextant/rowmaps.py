@@ -28,7 +28,7 @@ def map_rows(
     *,
     of: str = "embedding",
     positions: torch.Tensor | None = None,
-    target: str = "cpu",
+    target: str = "auto",
 ) -> torch.Tensor:
     """Applies the row maps of some encodings outside attention, differentiably.
 
@@ -40,6 +40,7 @@ def map_rows(
         "value_input".
       positions: integer coordinates, (length), (batch, length) or (batch, length,
         axes); the index without them.
+      target: as in `sextant.attention`.
 
     Returns:
       A tensor like input.
@@ -80,6 +81,7 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
             f"input must be (batch, length, width), got shape {tuple(input.shape)}"
         )
     _check_devices(input, params, names, positions)
+    target = targets.resolve(target, input.device)
     arguments.check_device_and_dtype(input, target)
     spelled = tuple(uses.split("\n")) if uses else ()
     signature = definitions.resolve(spelled, texts)
@@ -113,7 +115,7 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
         )  # fmt: skip
 
     plan = plans.remembered(key, signature, write, target, both)
-    call = arguments.Inputs(list(named), named, extents, compute, given)
+    call = arguments.Inputs(list(named), named, extents, compute, given, input.device)
     return plan, call
 
 

@@ -9,8 +9,41 @@ import torch
 
 from . import backend
 
+# The target that follows the device of a call's tensors.
+AUTO = "auto"
+
 # Names of element types in IR.
 ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float64: "f64", torch.float16: "f16"}
+
+
+def resolve(target: str, device: torch.device) -> str:
+    """The target of a name for tensors on a device: "auto" is "cpu" or "cuda", and "cuda"
+    the best one for the GPU."""
+    if target == AUTO:
+        target = "cuda" if device.type == "cuda" else "cpu"
+    if target != "cuda":
+        return target
+    if device.type != "cuda":
+        raise ValueError(f"target cuda takes tensors on cuda, got {device}")
+    return _of_gpu(device)
+
+
+@functools.cache
+def _of_gpu(device: torch.device) -> str:
+    if not torch.cuda.is_available():
+        raise ValueError(
+            'target "cuda" is the best one for the GPU, and PyTorch finds none; '
+            '"cuda:sm_80" and "cuda:sm_90a" can be named without one'
+        )
+    capability = torch.cuda.get_device_capability(device)
+    if capability == (9, 0):  # whose own code runs nowhere else
+        return "cuda:sm_90a"
+    if capability >= (8, 0):
+        return "cuda:sm_80"
+    raise ValueError(
+        f"{torch.cuda.get_device_name(device)} has compute capability "
+        f"{capability[0]}.{capability[1]}: Sextant needs 8.0 or later"
+    )
 
 
 def describe(target: str) -> tuple[str, tuple[torch.dtype, ...]]:

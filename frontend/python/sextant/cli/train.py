@@ -52,7 +52,7 @@ _HELP = {
     "crop": "black margin of training images, of which each is cut out anew",
     "label_smoothing": "share of a target that all classes have",
     "mixup": "training images are mixed in ratios of the beta distribution of this (0: not)",
-    "target": "what kernels are compiled for: cpu, cpu:avx2, cpu:avx512, ...",
+    "target": "what kernels are compiled for: cpu, cpu:avx2, cpu:avx512, cuda, cuda:sm_80, ...",
 }
 
 
@@ -126,6 +126,13 @@ def add(commands) -> None:
                 default=argparse.SUPPRESS,
                 help=f"{_HELP[field.name]} (default {field.default})",
             )
+    parser.add_argument(
+        "--device",
+        dest="target",
+        choices=("cpu", "cuda"),
+        default=argparse.SUPPRESS,
+        help="where the model is trained, by the best target for it; --target names another",
+    )
     parser.add_argument(
         "--save-every", type=int, default=100, help="steps between checkpoints"
     )

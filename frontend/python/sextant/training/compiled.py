@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
+from .. import targets
 from ..errors import RunError
 from ..program import Program, compile
 from .config import TrainConfig
@@ -20,7 +21,8 @@ class CompiledModel:
     """A model that is trained by its program's ``train_step``.
 
     ``params``: all parameters by name, frozen ones included. ``state``: the
-    optimizer's moments, and ``step`` (counted from 1). Both are updated in place.
+    optimizer's moments, and ``step`` (counted from 1). Both are on ``device``, that of the
+    target, and are updated in place.
     ``text`` is the model's program, ``file`` what errors call it; ``extents`` are what
     samplers of the encodings ``uses`` are told of a step.
     """
@@ -36,12 +38,14 @@ class CompiledModel:
         self.config = config
         self.program = compile(text, target=config.target, file=file)
         self.samplers = samplers(uses, extents)
-        self.params = self.program.init_params(config.seed)
+        self.device = torch.device(targets.describe(self.program.manifest["target"])[0])
+        drawn = self.program.init_params(config.seed)
+        self.params = {name: tensor.to(self.device) for name, tensor in drawn.items()}
         self.state = {}
         for name in self.program.arguments("train_step"):
             if name.endswith((":first_moment", ":second_moment")):
                 self.state[name] = torch.zeros_like(self.params[name.rsplit(":", 1)[0]])
-        self.state["step"] = torch.tensor(1.0)
+        self.state["step"] = torch.tensor(1.0, device=self.device)
         self.evaluation = torch.Generator().manual_seed(config.seed)
 
     @property
@@ -77,7 +81,7 @@ class CompiledModel:
             "random.seed": torch.tensor(self.config.seed),
             "random.step": torch.tensor(step),
         }
-        return float(self._run(self.program, "train_step", inputs)[0])
+        return float(self.run(self.program, "train_step", inputs)[0])
 
     def _draw(self, step: int) -> torch.Generator:
         """Of the step alone, so that a run that goes on draws what it would have."""
@@ -89,19 +93,22 @@ class CompiledModel:
         drawn = [s.draw(asked, self.config.seed, step) for s in self.samplers]
         return {name: tensor for found in drawn for name, tensor in found.items()}
 
-    def _run(self, program: Program, function: str, known: Mapping[str, torch.Tensor]):
+    def run(
+        self, program: Program, function: str, known: Mapping[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """Runs a function where the model is; gives its results on the CPU."""
         inputs = [
-            known[name] if name in known else self.params[name]
+            (known[name] if name in known else self.params[name]).to(self.device)
             for name in program.arguments(function)
         ]
-        return program.run(function, inputs)
+        return [result.cpu() for result in program.run(function, inputs)]
 
     def encoding_params(self, layer: int) -> dict[str, torch.Tensor]:
-        """Parameters of a layer's encodings by public name, as `sextant.attention`
-        takes them."""
+        """Parameters of a layer's encodings by public name, on the CPU, as
+        `sextant.attention` takes them."""
         found = {}
         for prefix in ("attention.", f"layers.{layer}.attention."):
             for name, tensor in self.params.items():
                 if name.startswith(prefix):
-                    found[name[len(prefix) :]] = tensor
+                    found[name[len(prefix) :]] = tensor.cpu()
         return found

@@ -98,7 +98,7 @@ class ImageModel(CompiledModel):
         known = {"images": images}
         known |= self._positions(self.program, "logits", rows, columns, self.evaluation)
         known |= self.inputs(self.program, "logits", 0)
-        return self._run(self.program, "logits", known)[0]
+        return self.run(self.program, "logits", known)[0]
 
     def _positions(
         self, program: Program, function: str, rows: int, columns: int, draw: torch.Generator

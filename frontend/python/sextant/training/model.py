@@ -131,7 +131,7 @@ class Model(CompiledModel):
         known = {"tokens": tokens, "labels": labels.masked_fill(~counted, IGNORED), **given}
         known |= self._positions(program, "token_losses", length, self.evaluation)
         known |= self.inputs(program, "token_losses", 0) | self.tables(length)
-        return self._run(program, "token_losses", known)[0], counted
+        return self.run(program, "token_losses", known)[0], counted
 
     def take_tables(self, tables: Callable[[int], dict[str, torch.Tensor]]) -> None:
         """From now on evaluations take tables of positions, by their length, and do not
@@ -148,10 +148,10 @@ class Model(CompiledModel):
         drawn. Compiles a program of its own."""
         program = compile(build_rows(self.shape), target=self.config.target, file="<gpt>")
         drawn = self._positions(program, "rows", len(tokens), self.evaluation)
-        known = {"tokens": tokens.long()[None], **self.params, **drawn}
+        known = {"tokens": tokens.long()[None], **drawn}
         known |= self.inputs(program, "rows", 0)
         known |= self.make_given(program, "rows", known["tokens"], 0)[0]
-        rows = program.run("rows", [known[name] for name in program.arguments("rows")])
+        rows = self.run(program, "rows", known)
         at = [
             drawn.get(f"layers.{layer}.positions", drawn.get("positions"))
             for layer in range(self.config.layers)

@@ -222,5 +222,6 @@ def _use_in(run: Run, name: str) -> str:
 def _all_params(model: Model, layer: int) -> dict:
     """Encodings' parameters of a layer and of the embedding by public name."""
     prefix = "embedding."
-    outside = {n[len(prefix) :]: t for n, t in model.params.items() if n.startswith(prefix)}
+    named = model.params.items()
+    outside = {n[len(prefix) :]: t.cpu() for n, t in named if n.startswith(prefix)}
     return outside | model.encoding_params(layer)

@@ -45,8 +45,8 @@ def save(
 ) -> None:
     """Writes the state of a run after ``step`` steps, with ``more`` metadata, unless a number
     of it is not finite: then the checkpoint before stays, and the error names the tensor."""
-    tensors = {f"param/{n}": t for n, t in model.params.items()}
-    tensors |= {f"state/{n}": t for n, t in model.state.items()}
+    tensors = {f"param/{n}": t.cpu() for n, t in model.params.items()}
+    tensors |= {f"state/{n}": t.cpu() for n, t in model.state.items()}
     if bad := not_finite(tensors):
         raise NotFiniteError(
             f"after step {step}, {bad}; {path} keeps what it held before, if anything; "

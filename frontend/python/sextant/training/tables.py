@@ -64,7 +64,7 @@ def make_tables(model: Model, run: Run, length: int) -> Tables:
 
     def made(length: int) -> dict[str, torch.Tensor]:
         positions = torch.arange(length, dtype=torch.int32)[None, :, None]
-        values = program.run("tables", {"positions": positions, **model.params})
+        values = model.run(program, "tables", {"positions": positions})
         return dict(zip(program.results("tables"), values))
 
     tensors, shorter = made(length), made(length - 1)
