@@ -158,7 +158,7 @@ sextant::codegen::compileForDevice(mlir::ModuleOp kernels, const Processor &gpu,
     return std::move(error);
   device->setTargetTriple((*machine)->getTargetTriple());
   device->setDataLayout((*machine)->createDataLayout());
-  optimizeKernels(*device, **machine);
+  optimizeKernels(*device, **machine, LoopInvariants::Stay);
   if (Error error = checkCalls(*device))
     return std::move(error);
   KernelCode code;

@@ -88,7 +88,8 @@ sextant::codegen::translateKernels(ModuleOp kernels, llvm::LLVMContext &context,
 }
 
 void sextant::codegen::optimizeKernels(llvm::Module &module,
-                                       llvm::TargetMachine &machine) {
+                                       llvm::TargetMachine &machine,
+                                       LoopInvariants invariants) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
@@ -102,7 +103,8 @@ void sextant::codegen::optimizeKernels(llvm::Module &module,
 
   llvm::LoopPassManager ofLoops;
   ofLoops.addPass(llvm::LoopRotatePass());
-  ofLoops.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  if (invariants == LoopInvariants::Move)
+    ofLoops.addPass(llvm::LICMPass(llvm::LICMOptions()));
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));

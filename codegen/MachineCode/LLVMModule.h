@@ -31,11 +31,19 @@ llvm::Expected<std::unique_ptr<llvm::Module>>
 translateKernels(mlir::ModuleOp kernels, llvm::LLVMContext &context,
                  ScalarMath math);
 
+/// What does not change in a loop, such as addresses of a tile's rows.
+enum class LoopInvariants {
+  Move, ///< is made before the loop
+  Stay  ///< is made where it is used: for an assembler that knows how many
+        ///< registers a thread has, and moves what they hold
+};
+
 /// Kernels are vectorised, unrolled and blocked by hand: what is left to do is
 /// to fold, to drop what stands twice, and to move what does not change out of
 /// loops. LLVM's pipelines do far more, make the same instructions of it, and
 /// take four times as long. Functions that must be inlined are.
-void optimizeKernels(llvm::Module &module, llvm::TargetMachine &machine);
+void optimizeKernels(llvm::Module &module, llvm::TargetMachine &machine,
+                     LoopInvariants invariants);
 
 std::string printModule(const llvm::Module &module);
 

@@ -89,7 +89,7 @@ llvm::Expected<KernelCode> sextant::codegen::compileKernels(
   prepare(**module, **machine);
   if (llvm::Error error = change(**module))
     return std::move(error);
-  optimizeKernels(**module, **machine);
+  optimizeKernels(**module, **machine, LoopInvariants::Move);
   KernelCode code;
   switch (form) {
   case CodeForm::LLVM:
@@ -120,6 +120,6 @@ sextant::codegen::compileForHost(llvm::Module &module,
   if (!machine)
     return machine.takeError();
   prepare(module, **machine);
-  optimizeKernels(module, **machine);
+  optimizeKernels(module, **machine, LoopInvariants::Move);
   return link(module, **machine, processor);
 }
