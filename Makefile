@@ -7,6 +7,8 @@
 #   make lint            form, names and types of the sources; silent when all is well
 #   make build           tools in build/bin, `sextant` importable in build/venv
 #   make bench           ratios against PyTorch, table and JSON
+#   make gpu-kit         packs what a machine with a GPU needs, in build/gpu-kit; there
+#                        make gpu-check and make gpu-bench run it (no set-up, no build)
 #   make mutants         breaks one line at a time: which test sees it (test/mutants.md)
 #   make docs            op and pass reference in build/docs
 #   make format          clang-format over the tree
@@ -14,7 +16,7 @@
 BUILD  := build
 PYTHON := $(BUILD)/venv/bin/python
 
-.PHONY: setup configure build test lint demo bench mutants docs format clean
+.PHONY: setup configure build test lint demo bench gpu-kit gpu-check gpu-bench mutants docs format clean
 
 setup:
 	@scripts/setup.sh $(BUILD)
@@ -36,6 +38,19 @@ demo: build
 
 bench: build
 	@$(PYTHON) tools/bench/bench.py $(BENCH_FLAGS)
+
+# Of the GPU for which kernels are compiled: cuda:sm_80 or cuda:sm_90a.
+GPU := cuda:sm_90a
+GPU_PYTHON := python3
+
+gpu-kit: build
+	@$(PYTHON) test/gpu/kit.py --target $(GPU) --output $(BUILD)/gpu-kit
+
+gpu-check:
+	@$(GPU_PYTHON) $(BUILD)/gpu-kit/check.py --sanitize $(CHECK_FLAGS)
+
+gpu-bench:
+	@$(GPU_PYTHON) $(BUILD)/gpu-kit/bench.py --output tools/bench/results $(BENCH_FLAGS)
 
 mutants: build
 	@$(PYTHON) test/mutants.py --build $(BUILD) --write
