@@ -5,7 +5,7 @@
 
 Name, places and parameters of a row come from the definition; what is fused comes from
 lowering an attention with the encoding to kernels, for every CPU target of this
-machine. What an encoding does and its paper are written by hand and kept. Prints the
+machine and for GPUs. What an encoding does and its paper are written by hand and kept. Prints the
 table, or with --write puts it into the file. Needs `sextant` on PYTHONPATH
 (build/python).
 """
@@ -16,7 +16,9 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-HEAD = ("name", "what it does", "places", "parameters", "fused on CPUs", "paper")
+HEAD = ("name", "what it does", "places", "parameters", "fused on CPUs", "on GPUs, as warps", "paper")
+# Those of both types; what GPUs differ in comes after kernels are written.
+GPU = ("cuda:sm_80", ("f32", "bf16"))
 OUTSIDE = ("embedding", "query_input", "key_input", "value_input")
 SIZE = 64
 MOST_OF_MODEL = 8
@@ -66,11 +68,10 @@ def texts(name, dtype, backward):
         yield attention_text.attention_module(key, backward=backward)
 
 
-def is_lowered(name, target, backward):
-    """Whether all kernels of a target exist, in the type that it is for."""
+def is_lowered(name, target, dtype, backward):
+    """Whether all kernels of a target exist, in a type."""
     from sextant import CompileError, backend, definitions
 
-    dtype = "bf16" if target.endswith("bf16") else "f32"
     try:
         for text in texts(name, dtype, backward):
             backend.compiler().compile(text, target, definitions.first_folders(), "kernel", name)
@@ -79,17 +80,22 @@ def is_lowered(name, target, backward):
     return True
 
 
-def fused_on(name):
-    """What is fused, by target where targets differ."""
+def cpu_targets():
+    """Those of this machine, each with the type that it is for."""
     from sextant import backend
 
-    targets = [t for t in backend.compiler().list_targets() if t.startswith("cpu:")]
+    names = [t for t in backend.compiler().list_targets() if t.startswith("cpu:")]
+    return [(name, "bf16" if name.endswith("bf16") else "f32") for name in names]
+
+
+def fused_on(name, targets):
+    """What is fused, by target where targets, pairs of name and type, differ."""
     found: dict[str, list[str]] = {}
-    for target in targets:
-        if is_lowered(name, target, True):
+    for target, dtype in targets:
+        if is_lowered(name, target, dtype, True):
             what = "forward, backward"
         else:
-            what = "forward" if is_lowered(name, target, False) else ""
+            what = "forward" if is_lowered(name, target, dtype, False) else ""
         found.setdefault(what, []).append(target.removeprefix("cpu:"))
     if len(found) == 1:
         return next(iter(found))
@@ -118,7 +124,8 @@ def make_table(old):
             row.get("what it does", ""),
             places_of(info),
             parameters_of(info),
-            fused_on(info.name),
+            fused_on(info.name, cpu_targets()),
+            fused_on(info.name, [(GPU[0], dtype) for dtype in GPU[1]]),
             row.get("paper", ""),
         )
         lines.append(" | ".join(cells))
