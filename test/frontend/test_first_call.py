@@ -7,10 +7,12 @@ import sys
 PROGRAM = """
 import sys
 import sextant, torch
+flags = sys.getdlopenflags()
 x = torch.randn(1, 2, 4, 16, requires_grad=True)
 sextant.attention(x, x, x, ["causal", "rope"]).sum().backward()
 assert x.grad.isfinite().all()
 assert "torch._dynamo" not in sys.modules
+assert sys.getdlopenflags() == flags  # of the modules that are loaded after the compiler
 with torch.no_grad():
     call = lambda y: sextant.attention(y, y, y, ["causal", "rope"]) + 1
     want = call(x)

@@ -103,13 +103,13 @@ def _note(d: dict) -> Note:
 def compiler() -> _Compiler:
     """The compiler; an ImportError says how to get it."""
     try:
-        from . import _compiler  # type: ignore[attr-defined] # compiled
+        from . import native
     except ImportError as error:
         raise ImportError(
             f"Sextant's compiler is not built for this Python: {error}; build with "
             "`make build`, or install with `pip install --no-build-isolation .`"
         ) from None
-    return _Compiler(_compiler)
+    return _Compiler(native.module)
 
 
 @functools.cache
