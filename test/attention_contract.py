@@ -165,7 +165,7 @@ def _run_forward(uses, inputs: Inputs) -> tuple:
     settings = _settings(uses, inputs)
     tensors = [*rows, *settings[0], *(t for t in settings[4:6] if t is not None)]
     files = definitions.signature(uses).files
-    rest = [files, definitions.checks(), len(rows), *settings[1:4], *settings[6:]]
+    rest = [files, definitions.environment(), len(rows), *settings[1:4], *settings[6:]]
     rest += [t is None for t in settings[4:6]]
     if not (_last and _last[0] == rest and all(map(_is_same, _last[1], tensors))):
         found = torch.ops.sextant.attention_values(*rows[:2], rows[2:], *settings, True)

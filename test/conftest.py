@@ -15,6 +15,19 @@ import pytest
 import targets
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """SEXTANT_CODE as given; else "quick", but for conformance: most of the time of a test
+    is that of machine code, made of the same LLVM IR in either case. Conformance compiles
+    as users do: every encoding on every target, in both directions."""
+    is_chosen = "SEXTANT_CODE" not in os.environ and "conformance" not in item.path.parts
+    if is_chosen:
+        os.environ["SEXTANT_CODE"] = "quick"
+    yield
+    if is_chosen:
+        del os.environ["SEXTANT_CODE"]
+
+
 @pytest.fixture(autouse=True)
 def seed():
     """A fresh seed for random inputs, and that of the generators of Python, NumPy and

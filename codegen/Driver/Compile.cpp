@@ -25,6 +25,7 @@
 #include "runtime/Checks.h"
 #include "runtime/LaunchHash.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Process.h"
 #include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
@@ -51,6 +52,11 @@ static llvm::Expected<CompileOptions> addEnvironment(CompileOptions options) {
           "SEXTANT_CHECK is \"" + StringRef(check) +
           "\": known are \"reads\", \"scratch\", \"races\", \"now\"");
   }
+  std::string code = llvm::sys::Process::GetEnv("SEXTANT_CODE").value_or("");
+  if (!code.empty() && code != "quick")
+    return llvm::createStringError("SEXTANT_CODE is \"" + code +
+                                   "\": known is \"quick\"");
+  options.compilesQuickly |= code == "quick";
   return options;
 }
 
@@ -89,6 +95,14 @@ static void buildExecPipeline(OpPassManager &passes,
   passes.addPass(createCSEPass());
   passes.addPass(passes::createReleaseTensors());
   passes.addPass(passes::createVerifyInstructions());
+}
+
+/// What machine code is made for, and how quickly.
+static Processor getProcessor(const Target &target,
+                              const CompileOptions &options) {
+  Processor processor = target.processor;
+  processor.compilesQuickly |= options.compilesQuickly;
+  return processor;
 }
 
 /// None for a name that is unknown: `pos-lower-attention` says so at the
@@ -239,7 +253,7 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
                     : stage == CompileStage::Assembly ? CodeForm::Assembly
                                                       : CodeForm::Object;
     llvm::Expected<KernelCode> code =
-        target->compile(kernels, target->processor, form);
+        target->compile(kernels, getProcessor(*target, options), form);
     if (!code)
       return code.takeError();
     if (stage != CompileStage::Artifact)
@@ -273,6 +287,7 @@ static std::string makeKey(ModuleOp module, const CompileOptions &options,
   key.add(std::to_string(target.vector.registers));
   key.add(options.checkReads ? "check-reads" : "");
   key.add(target.describeTools ? target.describeTools() : "");
+  key.add(options.compilesQuickly ? "quick" : "");
   key.add(llvm::sys::getHostCPUName()); // code is tuned for it
   std::string text;
   llvm::raw_string_ostream stream(text);

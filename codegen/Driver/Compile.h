@@ -21,6 +21,9 @@ struct CompileOptions {
   /// Stop a call whose payloads read outside of a parameter, see
   /// `pos-lower-attention`. Also asked for by SEXTANT_CHECK=reads.
   bool checkReads = false;
+  /// Make machine code in half the time, which then runs slowly. Also asked for
+  /// by SEXTANT_CODE=quick.
+  bool compilesQuickly = false;
 };
 
 /// What a compilation stops at.

@@ -107,7 +107,7 @@ def remembered(
 ) -> Plan:
     """The plan with this key, made from the text that ``write`` gives."""
     global _compiles
-    key = (key, signature.files, definitions.checks())
+    key = (key, signature.files, definitions.environment())
     plan = _find(key)
     if plan is not None and (plan.both or not both):
         return plan
