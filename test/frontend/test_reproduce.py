@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from sextant import reproduce
 from sextant.cli import main
 from sextant.report import read_run
+from sextant.reproduce import engine
 from sextant.reproduce.adapted import adapted, adapted_biases
 from sextant.reproduce.claims import Ordering, below
 from sextant.reproduce.engine import Reproduction, Stopped
@@ -112,6 +113,29 @@ def test_runs_that_were_stopped_end_with_the_same_bits(tmp_path, text, finished,
     assert losses == expected[1]
     assert set(tensors) == set(expected[0])
     assert all(torch.equal(t, expected[0][name]) for name, t in tensors.items())
+
+
+def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, text, monkeypatch):
+    """The training that it is of stays, and the line of progress begins where the rest does."""
+
+    def interrupted(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "evaluate_run", interrupted)
+        with pytest.raises(Stopped, match="NoPE, seed 0: stopped; what is finished stays: go on with"):
+            planned(tmp_path, text, only=("none",)).run(progress=False)
+    again = planned(tmp_path, text, only=("none",))
+    ((run, state),) = again.states()
+    assert state.steps == 3 and state.missing == tuple(run.evaluations)
+    shown = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "__exit__", lambda self, *details: shown.append(self.bar))
+        patch.setattr(Progress, "begin", lambda self, *run: shown.append(self.bar.n))
+        again.run(resume=True, progress=True)
+    begun, bar = shown
+    assert 0 < begun < bar.total == bar.n
+    assert not again.states()[0][1].missing
 
 
 def test_what_is_finished_is_left_alone(finished, text, monkeypatch):

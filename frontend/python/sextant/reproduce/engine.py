@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,11 +25,14 @@ _NO_FILES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class Stopped(Interrupted):
-    """A reproduction was interrupted; nothing that was finished is lost."""
+    """A reproduction was interrupted; nothing that was finished is lost. ``cause``: of a training
+    that has saved its step, None elsewhere."""
 
-    def __init__(self, run: Planned, cause: Interrupted):
-        super().__init__(cause.step, cause.path, cause.signal)
-        self.args = (f"{run.name}: stopped after step {cause.step}; go on with --resume",)
+    def __init__(self, run: Planned, cause: Interrupted | None = None):
+        step = cause.step if cause else 0
+        super().__init__(step, run.folder, cause.signal if cause else signal.SIGINT)
+        where = f" after step {step}" if cause else ""
+        self.args = (f"{run.name}: stopped{where}; what is finished stays: go on with --resume",)
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,8 @@ class Reproduction:
                 line.evaluated(run)
         except Interrupted as interrupted:
             raise Stopped(run, interrupted) from None
+        except KeyboardInterrupt:
+            raise Stopped(run) from None
         except (CompileError, RunError, RuntimeError, OSError, ValueError, MemoryError) as error:
             raise ReproduceError(
                 f"{run.name} ({run.folder}): {str(error) or type(error).__name__}; what is "

@@ -22,6 +22,11 @@ def units(run: Planned, state: State, scale: Scale) -> float:
     return training + len(state.missing) * _evaluation(run, scale)
 
 
+def _whole(run: Planned, scale: Scale) -> float:
+    """All of a run, done or not."""
+    return units(run, State(0, tuple(run.evaluations)), scale)
+
+
 def _training(run: Planned, steps: int, scale: Scale) -> float:
     return steps * run.method.cost * scale.step(run.config)
 
@@ -59,9 +64,11 @@ class Progress:
     def __init__(self, runs: Sequence[tuple[Planned, State]], scale: Scale, shown: bool):
         self.scale = scale
         self.count = len(runs)
-        total = sum(units(run, state, scale) for run, state in runs)
+        total = sum(_whole(run, scale) for run, _ in runs)
+        left = sum(units(run, state, scale) for run, state in runs)
         self.bar = tqdm(
             total=total,
+            initial=total - left,
             disable=not shown,
             mininterval=0.5,
             bar_format="{desc} {percentage:3.0f} %, {elapsed} so far, {remaining} left",
@@ -78,12 +85,16 @@ class Progress:
         self.bar.set_description_str(
             f"{self.prefix}: step {steps}/{run.config.steps}", refresh=False
         )
-        self.bar.update(_training(run, steps - self.done, self.scale))
+        self._add(_training(run, steps - self.done, self.scale))
         self.done = steps
 
     def evaluated(self, run: Planned) -> None:
         self.bar.set_description_str(f"{self.prefix}: evaluated", refresh=False)
-        self.bar.update(_evaluation(run, self.scale))
+        self._add(_evaluation(run, self.scale))
+
+    def _add(self, done: float) -> None:
+        """Never beyond the whole, from which sums may differ in their last digits."""
+        self.bar.update(min(done, self.bar.total - self.bar.n))
 
     def __enter__(self) -> Progress:
         return self
