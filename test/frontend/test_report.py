@@ -192,7 +192,7 @@ def test_curves_differ_without_colours_and_legends_lie_beside_them(monkeypatch):
     figures.extrapolation(groups, "all_tokens", "all tokens")
     figures.training_curves(groups)
     for figure in shown:
-        figure.canvas.draw()
+        figure.draw_without_rendering()
         (ax,), (legend,) = figure.axes, figure.legends
         assert not legend.get_window_extent().overlaps(ax.get_window_extent())
         assert len(legend.get_texts()) == 9

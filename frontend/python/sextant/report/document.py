@@ -18,12 +18,21 @@ th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right
          vertical-align: top; }
 th:first-child, td:first-child { text-align: left; }
 .words td, .words th { text-align: left; min-width: 8rem; }
+.pairs td, .pairs th { min-width: 0; }
+table:not(.words) td:not(:first-child) { white-space: nowrap; }
 td.best { font-weight: 600; } .yes { color: #14692f; } .no { color: #a11d1d; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 .scroll td, .scroll th { overflow-wrap: normal; }
-.scroll svg { max-width: 100%; min-width: 38rem; height: auto; }
+.scroll .pairs td { overflow-wrap: anywhere; }
+.scroll svg { width: 100%; max-width: 34rem; height: auto; }
 .scroll svg.wide { max-width: none; min-width: 60rem; }
 .small { color: #555; font-size: 14px; }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; } h1 { font-size: 1.6rem; } th, td { padding: .25rem .4rem; }
+  .scroll table:not(.words) :is(td, th):first-child { position: sticky; left: 0;
+    background: #fff; min-width: 6rem; max-width: 9rem; overflow-wrap: anywhere; }
+  .words:not(.pairs) :is(td, th):first-child { min-width: 12rem; }
+}
 """
 
 
@@ -58,6 +67,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") ->
     first = "".join(f"<th>{html.escape(name)}</th>" for name in head)
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     return f"<div class=scroll><table{shown}><tr>{first}</tr>{lines}</table></div>"
+
+
+def pairs(rows: Iterable[tuple[str, str]]) -> str:
+    """Names, and what is said of each."""
+    lines = "".join(
+        f"<tr><th>{html.escape(name)}</th>{cell(text)}</tr>" for name, text in rows
+    )
+    return f"<div class=scroll><table class='words pairs small'>{lines}</table></div>"
 
 
 def cell(text: str, kind: str = "") -> str:

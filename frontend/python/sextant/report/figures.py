@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 
 from ..curves import in_buckets, line, marker, show_in_buckets
 from .groups import Group
 from .results import RunResult, multiple_name
 
+# As wide as a phone shows without making letters small.
+_SIZE = (4.6, 3.2)
+# Letters in a line of a legend, or of a bar's name, and the height of such a line in inches.
+_LEGEND, _NAME, _LINE = 50, 20, 0.17
 
-def _figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.6, 3.8)):
+
+def _figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = _SIZE):
     import matplotlib
 
     matplotlib.use("svg")
@@ -36,6 +42,26 @@ def _legend(figure, ax) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
 
 
+def _legend_below(figure, ax) -> None:
+    """Under the axes, for which the figure grows: names may be as long as a use."""
+    handles, names = ax.get_legend_handles_labels()
+    if not names:
+        return
+    wrapped = [_wrapped(name, _LEGEND) for name in names]
+    columns = 2 if max(map(len, names)) <= _LEGEND // 2 - 4 else 1
+    lines = sum(name.count("\n") + 1 for name in wrapped) / columns
+    figure.set_figheight(figure.get_figheight() + _LINE * (lines + 1))
+    figure.legend(
+        handles, wrapped, loc="outside lower center", fontsize="small", ncols=columns
+    )
+
+
+def _wrapped(name: str, width: int) -> str:
+    """A name in lines, broken behind commas and signs where it has no spaces."""
+    spaced = name.replace(",", ", ").replace("+", "+ ").replace(",  ", ", ")
+    return "\n".join(textwrap.wrap(spaced, width))
+
+
 def extrapolation(groups: Sequence[Group], protocol: str, title: str) -> str:
     """Loss over the multiple of the training length, one line per list of encodings;
     of several seeds the mean, and from the least to the greatest as an area."""
@@ -52,12 +78,14 @@ def extrapolation(groups: Sequence[Group], protocol: str, title: str) -> str:
     ax.set_ylabel("loss (nats per byte)")
     ax.set_title(title)
     ax.grid(alpha=0.3)
-    _legend(figure, ax)
+    _legend_below(figure, ax)
     return _svg(figure)
 
 
 def accuracy_by_size(groups: Sequence[Group]) -> str:
     """Top-1 accuracy over the size of images, as `extrapolation` has losses."""
+    from matplotlib.ticker import PercentFormatter
+
     figure, axes = _figure()
     ax = axes[0][0]
     ticks = sorted({n for group in groups for run in group.runs for n in run.accuracy})
@@ -67,9 +95,9 @@ def accuracy_by_size(groups: Sequence[Group]) -> str:
     ax.set_xticks(ticks, [str(n) for n in ticks])
     ax.set_xlabel("size of images (pixels)")
     ax.set_ylabel("top-1 accuracy")
-    ax.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.grid(alpha=0.3)
-    _legend(figure, ax)
+    _legend_below(figure, ax)
     return _svg(figure)
 
 
@@ -99,7 +127,7 @@ def training_curves(
     ax.set_xlabel("time of the steps (s)" if over_time else "step")
     ax.set_ylabel(f"training loss ({unit})")
     ax.grid(alpha=0.3)
-    _legend(figure, ax)
+    _legend_below(figure, ax)
     return _svg(figure)
 
 
@@ -118,7 +146,7 @@ def validation_curves(groups: Sequence[Group], unit: str) -> str:
     ax.set_xlabel("step")
     ax.set_ylabel(f"loss on held-out data ({unit})")
     ax.grid(alpha=0.3)
-    _legend(figure, ax)
+    _legend_below(figure, ax)
     return _svg(figure)
 
 
@@ -160,6 +188,28 @@ def biases(run: RunResult) -> str:
     return _svg(figure)
 
 
+def grid_biases(run: RunResult) -> str:
+    """What the encodings add to a score, over rows and columns: one row per layer, a panel for
+    each head, white at the query's own place."""
+    layers, heads = len(run.grid_biases), min(len(run.grid_biases[0]), 8)
+    figure, axes = _figure(layers, heads, (1.9 * heads + 0.8, 1.9 * layers + 0.6))
+    for layer, row in enumerate(axes):
+        shown = run.grid_biases[layer][:heads]
+        for head, (ax, image) in enumerate(zip(row, shown)):
+            reach = len(image) // 2
+            own = image[reach][reach]
+            values = [[value - own for value in line] for line in image]
+            edge = reach + 0.5
+            most = _image(ax, values, (-edge, edge, edge, -edge))
+            ax.set_title(f"layer {layer}, head {head}: \u00b1{most:.2g}", fontsize="x-small")
+            ax.tick_params(labelsize="x-small")
+            for axis in (ax.xaxis, ax.yaxis):
+                axis.get_major_locator().set_params(integer=True)
+    axes[0][0].set_ylabel("rows before", fontsize="small")
+    axes[-1][0].set_xlabel("columns before", fontsize="small")
+    return _svg(figure)
+
+
 def adaptive_biases(found: dict) -> str:
     """What an encoding of all heads adds to the scores of a text: one row per layer,
     first the last query by head, then all queries of each head. A row's mean is left
@@ -195,21 +245,35 @@ def _triangle(ax, rows: Sequence[Sequence[float]]) -> None:
     """Rows that grow by one as an image, white at 0."""
     size = len(rows)
     shown = [_centred(row) + [float("nan")] * (size - len(row)) for row in rows]
-    most = max((abs(v) for row in shown for v in row if v == v), default=0.0) or 1.0
-    ax.imshow(shown, cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest")
+    most = _image(ax, shown)
     ax.set_xticks([])
     ax.set_yticks([])
     ax.text(size, 0, f"\u00b1{most:.2g}", fontsize="x-small", ha="right", va="top")
 
 
+def _image(
+    ax, rows: Sequence[Sequence[float]], extent: tuple[float, float, float, float] | None = None
+) -> float:
+    """Numbers as colours, white at 0; gives the greatest, whose colour is the darkest."""
+    most = max((abs(v) for row in rows for v in row if v == v), default=0.0) or 1.0
+    ax.imshow(
+        rows, cmap="RdBu_r", vmin=-most, vmax=most, interpolation="nearest", extent=extent
+    )
+    return most
+
+
 def step_times(groups: Sequence[Group]) -> str:
     """Time of a training step, as bars; of several seeds the mean of their medians."""
     timed = [group for group in groups if group.step_ms][::-1]
-    figure, axes = _figure(size=(7.6, 0.8 + 0.4 * len(timed)))
+    names = [_wrapped(group.name, _NAME) for group in timed]
+    lines = max((name.count("\n") + 1 for name in names), default=1)
+    figure, axes = _figure(size=(_SIZE[0], 0.8 + max(0.4, _LINE * lines) * len(timed)))
     ax = axes[0][0]
     times = [sum(group.step_ms) / len(group.step_ms) for group in timed]
-    bars = ax.barh([group.name for group in timed], times, color=line(0)["color"])
+    bars = ax.barh(range(len(timed)), times, color=line(0)["color"])
+    ax.set_yticks(range(len(timed)), names, fontsize="small")
     ax.bar_label(bars, fmt="%.0f", padding=3)
+    ax.margins(x=0.1)
     ax.set_xlabel("time per training step (ms, median)")
     return _svg(figure)
 

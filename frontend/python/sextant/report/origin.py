@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import html
 from collections.abc import Sequence
 
 from ..revision import revision
 from ..training.config import FOREIGN, GPT
+from .document import pairs
 from .groups import Group
 from .results import RunResult
 
@@ -39,8 +39,7 @@ def origin(groups: Sequence[Group]) -> str:
         rows.insert(5, ("settings that differ", different))
     rows += [("extended", text) for text in map(_extension, runs) if text]
     rows += [("note", f"{run.name}: {note}") for run in runs for note in run.notes]
-    cells = "".join(f"<tr><th>{n}</th><td>{html.escape(text)}</td></tr>" for n, text in rows)
-    return f"<div class=scroll><table class='words small'>{cells}</table></div>"
+    return pairs(rows)
 
 
 def _seed_warning(fewest: int) -> str:

@@ -52,7 +52,8 @@ class RunResult:
     steps, loss on some of the held-out data) where a training took it.
     ``step_ms``: median time of a training step in milliseconds. ``biases``: by
     layer, an array [heads, distances] of what the encodings add to a score at
-    distance 0, 1, ... ``adaptive``: what encodings of all heads add to the scores of
+    distance 0, 1, ... ``grid_biases``, of patches: by layer, an array [heads, rows, columns] at
+    -reach to reach rows and columns before the query. ``adaptive``: what encodings of all heads add to the scores of
     a text (`training.adaptive.adaptive_biases`). ``provenance``: of the training, its
     data (``source`` and, by what it is, the digest ``text`` or ``images``), when it was ``saved``, ``revision`` of
     Sextant, and how it was ``extended``. ``notes``: in what the evaluation differs
@@ -72,6 +73,7 @@ class RunResult:
     step_ms: float = 0.0
     parameters: int = 0
     biases: list[list[list[float]]] = field(default_factory=list)
+    grid_biases: list[list[list[list[float]]]] = field(default_factory=list)
     adaptive: list[dict] = field(default_factory=list)
     provenance: dict = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -95,6 +97,7 @@ def write_evaluation(folder: Path, result: RunResult, file: str = EVALUATION) ->
             "size_losses": result.size_losses,
             "parameters": result.parameters,
             "biases": result.biases,
+            "grid_biases": result.grid_biases,
             "adaptive": result.adaptive,
             "provenance": result.provenance,
             "notes": result.notes,
@@ -127,11 +130,12 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
             all_tokens=_by_multiple(stored["all_tokens"]),
             last_tokens=_by_multiple(stored["last_tokens"]),
             last=stored["last"],
-            # Evaluations of texts may be older than these.
+            # Evaluations may be older than these.
             accuracy={int(k): v for k, v in stored.get("accuracy", {}).items()},
             size_losses={int(k): v for k, v in stored.get("size_losses", {}).items()},
             parameters=stored["parameters"],
             biases=stored["biases"],
+            grid_biases=stored.get("grid_biases", []),
             adaptive=stored["adaptive"],
             provenance=stored["provenance"],
             notes=stored["notes"],

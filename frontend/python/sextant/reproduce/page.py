@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 
 from ..report import figures
-from ..report.document import cell, document, picture, table
+from ..report.document import cell, document, pairs, picture, table
 from .listing import run_folder
 from .outcome import Outcome
 from .tables import Table, tables
@@ -15,10 +15,9 @@ _MARKS = {"held": "yes", "not held": "no"}
 
 def render(outcome: Outcome) -> str:
     paper = outcome.reproduction.paper
-    origin = [[f"<th>{html.escape(name)}</th>", cell(text)] for name, text in outcome.origin()]
     parts = [
         f"<h1>{html.escape(paper.title)}</h1>",
-        table(("", ""), origin, "words small"),
+        pairs(outcome.origin()),
         "<h2>Curves</h2>",
         *(
             picture(protocol.figure(outcome.groups), protocol.title)
