@@ -136,11 +136,10 @@ def test_errors_of_runs_on_images(run, tmp_path, capsys):
     for arguments, message in (
         (["eval", folder, "--sizes", "8", "10"], "images of 10 x 10 are not divided by patch 4"),
         (["eval", folder, "--multiples", "2"], "is a run on images, which --multiples does not serve"),
-        (["tables", folder, "--length", "12"], "is a run on images: tables hold rows"),
         (["train", folder, "--size", "12"], "size 8 (now 12); choose another folder"),
         (["train", folder, "--model", "gpt"], "is a setting of models of images, which a gpt is not"),
     ):
-        assert main([*map(str, arguments), "--quiet"][: None if arguments[0] != "tables" else -1]) == 1
+        assert main([*map(str, arguments), "--quiet"]) == 1
         assert message in capsys.readouterr().err
     other = replace(images, digest="another")
     with pytest.raises(loop.TrainingError, match="is of a run on other images"):
@@ -175,6 +174,38 @@ def test_drawn_rows_and_columns(per, tmp_path):
         assert (rows[:, 0].diff() > 0).all() and (columns[0].diff() > 0).all()
         assert 0 <= int(positions.min()) and int(positions.max()) < 9
     assert per == "model" or not torch.equal(*found.values())
+
+
+@pytest.mark.parametrize(
+    ("encodings", "positions", "field"),
+    [(("learned(rows=4, grid_rows=2, grid_columns=2)", "swin(rows=2, columns=2)"), "grid", "grid_biases"),
+     (("kerple_log",), "index", "biases")],
+)  # fmt: skip
+def test_biases_of_patches_are_drawn(tmp_path, capsys, encodings, positions, field):
+    """Of swin the table, offsets as they stand in it; kerple_log by the index of tokens."""
+    settings = dict(encodings=encodings, positions=positions, shift=0.0, layers=2, lr=0.1)
+    model = loop.train(replace(CONFIG, **settings), tmp_path / "run", data=images_of(), progress=False)
+    result = evaluate_run(tmp_path / "run", sizes=[8], progress=False)
+    found = torch.tensor(getattr(result, field))
+    if positions == "grid":
+        tables = [model.params[f"layers.{n}.attention.swin.table"] for n in range(2)]
+        wanted = torch.stack(tables).unflatten(1, (3, 3)).movedim(3, 1)
+    else:
+        r1, r2 = (
+            torch.stack([model.params[f"layers.{n}.attention.kerple_log.{r}"] for n in range(2)])
+            for r in ("r1", "r2")
+        )
+        # Two by two patches and the class token.
+        wanted = -r1[..., None] * (r2[..., None] * torch.arange(5)).log1p()
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)  # rounded to 1e-5
+    page, picture = tmp_path / "report.html", tmp_path / "picture.png"
+    assert main(["report", str(tmp_path / "run"), "-o", str(page)]) == 0
+    text = page.read_text()
+    title = {"grid": "rows and columns", "index": "distance"}[positions]
+    assert f"<h3>Biases over {title}</h3>" in text and text.count("<svg") == 4
+    names = [use.split("(")[0] for use in encodings]
+    command = ["encodings", *names, "--plot", str(picture), "--run", str(tmp_path / "run"), "--length", "5"]
+    assert main(command) == 0 and picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_help_says_what_the_default_images_are(capsys):

@@ -62,6 +62,15 @@ def test_a_bias_is_drawn_by_head():
         torch.testing.assert_close(y, -slope * x.double())
 
 
+@pytest.mark.parametrize("head_dim", [8, 48])
+def test_a_bias_is_one_at_any_width_of_heads(head_dim):
+    """Whose root is no whole number, so that a score of 2 is made with rounding."""
+    (panel,) = drawn("kerple_log", head_dim=head_dim, length=9)
+    assert panel.title == "bias"
+    panels = drawn("swin(rows=3, columns=3)", head_dim=head_dim, length=3)
+    assert [panel.title for panel in panels] == [f"bias, head {h}" for h in range(4)]
+
+
 def test_a_rotation_is_drawn_by_lane():
     """cos(distance * frequency) for both lanes of each pair; their mean for all."""
     lanes, mean = drawn("rope", head_dim=8, length=12)
@@ -76,7 +85,7 @@ def test_a_rotation_is_drawn_by_lane():
 
 def test_a_rotation_by_two_axes_is_drawn_along_both():
     first, _, second, _ = drawn("rope_2d", head_dim=8, heads=1, length=5)
-    assert second.x == "distance on the second axis"
+    assert (first.x, second.x) == ("distance on the first axis", "distance on the second axis")
     assert (first.image[:4] - second.image[4:]).abs().max() < 1e-6 or (
         first.image - second.image
     ).abs().max() > 0.1
@@ -169,14 +178,30 @@ def test_legends_and_headlines_have_room():
     assert labels == ["head 0", "head 1", "head 2", "dotted: hosts"]
     colors = [line.get_color() for line in ax.get_lines()]
     assert colors == list(COLORS[:3]) * 2
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     assert not ax.get_legend().get_window_extent().overlaps(ax.get_window_extent())
+    # Titles of long uses are as wide as their panels at most.
+    panels = panels_of([subject_of(use, length=4) for use in ("learned(rows=49, grid_rows=7, grid_columns=7)", "swin")])
+    figure = Figure(figsize=(4.2, 3.4), layout="constrained")
+    ax = figure.subplots()
+    draw_panel(figure, ax, panels[0])
+    figure.draw_without_rendering()
+    assert ax.title.get_window_extent().width <= 1.2 * ax.get_window_extent().width
 
 
 def test_embeddings_are_drawn_as_they_become():
     (panel,) = drawn("sinusoidal", heads=1, head_dim=8, length=6)
     assert panel.image.shape == (6, 8)
     torch.testing.assert_close(panel.image[:, 0], torch.arange(6).double().sin(), atol=1e-6, rtol=0)
+
+
+def test_embeddings_of_a_grid_are_drawn_row_by_row():
+    subject = subject_of("learned(rows=6, grid_rows=3, grid_columns=2)", heads=1, head_dim=4, length=3)
+    (panel,) = make_panels(subject)
+    assert panel.y == "position of 3 x 3, row by row" and panel.image.shape == (9, 4)
+    table = subject.params["learned.table"].T.reshape(1, 4, 3, 2)
+    wanted = torch.nn.functional.interpolate(table, (3, 3), mode="bicubic")[0].flatten(1).T
+    torch.testing.assert_close(panel.image, wanted, atol=1e-6, rtol=0)  # the table is float32
 
 
 def network(params, scores, bias):

@@ -25,6 +25,8 @@ _MOVED = 0.1
 _MASK_LENGTH = 384
 _TEXT_LENGTH = 64
 _DISTANCES = 256
+# Rows and columns of a grid.
+_SIDE = 16
 # Columns of a map of lanes, and pairs of rows that are computed at a time.
 _COLUMNS = 512
 _PAIRS = 2**15
@@ -104,11 +106,13 @@ def initial_params(subject: Subject) -> dict[str, torch.Tensor]:
     made = [p for p in found.params if not p.given]
     params = initial.values(found, made, extents, subject.seed, torch.float64)
     shapes = definitions.shapes(found, extents)
-    draw = torch.Generator().manual_seed(subject.seed)
-    for param in found.params:
-        if param.given:
-            params[param.name] = _example(param, shapes[param.name], extents["key"], draw)
-            subject.note = f"example values of {param.name}"
+    # Other numbers than those of the rows, which a product with themselves would make positive.
+    draw = torch.Generator().manual_seed(subject.seed + 2**31)
+    examples = [param for param in found.params if param.given]
+    for param in examples:
+        params[param.name] = _example(param, shapes[param.name], extents["key"], draw)
+    if examples:
+        subject.note = f"example values of {', '.join(param.name for param in examples)}"
     if _CONTENT & set(subject.places):
         subject.params = params
         added = _added(subject)
@@ -191,7 +195,11 @@ def _heads(values: torch.Tensor, x: torch.Tensor) -> list[tuple[str, torch.Tenso
 
 
 def _zeros(subject: Subject) -> torch.Tensor:
-    return torch.zeros(1, subject.heads, subject.head_dim)
+    return torch.zeros(1, subject.heads, subject.head_dim, dtype=torch.float64)
+
+
+def _is_of_grids(subject: Subject) -> bool:
+    return definitions.axes([str(subject.use)]) > 1
 
 
 def _pairs(subject: Subject, distances: torch.Tensor, score: float = 0.0) -> torch.Tensor:
@@ -249,10 +257,7 @@ def _curved_panels(subject: Subject, distances: torch.Tensor) -> list[Panel]:
 def _grid_panels(subject: Subject) -> list[Panel]:
     """A bias over two axes: one image per head."""
     reach = min(subject.length_or(8), 64)
-    steps = torch.arange(-reach, reach + 1)
-    distances = torch.cartesian_prod(steps, steps)
-    bias = _pairs(subject, distances)
-    images = bias.reshape(subject.heads, len(steps), len(steps))
+    images = _pairs(subject, probe.grid_steps(reach)).unflatten(1, (2 * reach + 1, -1))
     return [
         Panel(
             f"bias, head {h}",
@@ -272,7 +277,8 @@ def _rotation_panels(subject: Subject) -> list[Panel]:
     length, dim = subject.length_or(_DISTANCES), subject.head_dim
     step = -(-length // _COLUMNS)
     panels = []
-    for axis, along in enumerate(("distance", "distance on the second axis")):
+    first = "distance on the first axis" if _is_of_grids(subject) else "distance"
+    for axis, along in enumerate((first, "distance on the second axis")):
         distances = probe.along(length, axis)
         total = _self_scores(subject, distances, torch.full((1, dim), dim**-0.5))[0]
         lanes = _self_scores(subject, distances[::step], torch.eye(dim))
@@ -373,16 +379,23 @@ def _mask_panel(subject: Subject) -> Panel:
 def _rows_panel(subject: Subject, operand: str) -> Panel:
     """What rows of zeros become, or rows of ones where those stay zeros."""
     width = subject.heads * subject.head_dim
-    length = subject.length_or(_DISTANCES)
+    uses, params = [str(subject.use)], probe.in_double(subject.params)
+    positions, y_label = None, "position"
+    if _is_of_grids(subject):
+        side = subject.length_or(_SIDE)
+        _check_image(side * side, width)
+        sides = torch.arange(side, dtype=torch.int32)
+        positions = torch.cartesian_prod(sides, sides)[None]
+        y_label = f"position of {side} x {side}, row by row"
+    length = subject.length_or(_DISTANCES) if positions is None else positions.shape[1]
     _check_image(length, width)
-    uses, params = [str(subject.use)], subject.params
     for start, title in ((0.0, "rows of zeros"), (1.0, "rows of ones")):  # noqa: B007
         x = torch.full((1, length, width), start, dtype=torch.float64)
         with torch.no_grad():
-            y = map_rows(x, uses, params, of=operand, target="reference")[0]
+            y = map_rows(x, uses, params, of=operand, positions=positions, target="reference")[0]
         if (y != 0).any():
             break
-    return Panel(f"{operand}: what {title} become", "lane", "position", image=y, centred=True)
+    return Panel(f"{operand}: what {title} become", "lane", y_label, image=y, centred=True)
 
 
 def printable(text: bytes) -> str:

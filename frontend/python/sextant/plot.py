@@ -118,7 +118,8 @@ def render(panels: list[Panel], headline: str) -> bytes:
 
 def draw_panel(figure, ax, panel: Panel) -> None:
     """Draws a panel into the axes of a figure of matplotlib."""
-    ax.set_title(panel.title, fontsize="medium")
+    # A long use is broken over lines, or its title would run into the neighbour's.
+    ax.set_title("\n".join(textwrap.wrap(panel.title, 44)), fontsize="medium")
     ax.set_xlabel(panel.x, fontsize="small")
     ax.set_ylabel(panel.y, fontsize="small")
     ax.tick_params(labelsize="small")

@@ -54,7 +54,7 @@ def pair_scores(
             rows[1],
             rows[1],
             _with_past(encodings),
-            _in_double(params),
+            in_double(params),
             query_positions=last[:, None].to(torch.int32),
             key_positions=(last - distances)[:, None].to(torch.int32),
             scale=scale,
@@ -83,13 +83,43 @@ def bias_over_distance(
     """[heads, distances] of what is added to a score of 0 at distance 0, 1, ...
     before the query at position distances - 1; None when the encodings add nothing
     or need parameters of the caller. ``params`` may hold more than these need."""
+    return _bias(encodings, params, heads, head_dim, along(distances))
+
+
+def grid_steps(reach: int) -> torch.Tensor:
+    """Distances of rows and columns from -reach to reach, row by row, [n, 2]."""
+    steps = torch.arange(-reach, reach + 1)
+    return torch.cartesian_prod(steps, steps)
+
+
+def bias_over_grid(
+    encodings: Iterable[EncodingLike],
+    params: Params,
+    *,
+    heads: int,
+    head_dim: int,
+    reach: int,
+) -> torch.Tensor | None:
+    """[heads, rows, columns] of what is added to a score of 0 where the key stands -reach to
+    reach rows and columns before the query; None as of `bias_over_distance`."""
+    bias = _bias(encodings, params, heads, head_dim, grid_steps(reach))
+    return None if bias is None else bias.unflatten(1, (2 * reach + 1, -1))
+
+
+def _bias(
+    encodings: Iterable[EncodingLike],
+    params: Params,
+    heads: int,
+    head_dim: int,
+    distances: torch.Tensor,
+) -> torch.Tensor | None:
     encodings = list(encodings)
     found = signature(encodings)
     if any(p.given for p in found.params) or found.operands - _INSIDE:
         return None
     zeros = torch.zeros(1, heads, head_dim)
     own = {n: t for n, t in params.items() if n in found.by_name}
-    bias = pair_scores(encodings, own, zeros, zeros, along(distances))
+    bias = pair_scores(encodings, own, zeros, zeros, distances)
     if not bool(torch.isfinite(bias).all()) or not bool((bias != bias[:, :1]).any()):
         return None
     return bias
@@ -119,7 +149,7 @@ def mapped_scores(
             key.double().expand(parts + 1, -1, -1, -1),
             units[:, None].expand(-1, kv_heads, -1, -1),
             _with_past(encodings),
-            _in_double(params),
+            in_double(params),
             query_positions=positions,
             key_positions=positions,
             return_lse=True,
@@ -150,7 +180,8 @@ def added_scores(
     return found[0] - found[1]
 
 
-def _in_double(params: Params) -> dict[str, torch.Tensor]:
+def in_double(params: Params) -> dict[str, torch.Tensor]:
+    """Parameters as the reference takes them in float64."""
     return {
         n: t.detach().double() if t.dtype.is_floating_point else t for n, t in params.items()
     }

@@ -35,7 +35,10 @@ def add(commands) -> None:
     drawing.add_argument("--heads", type=int, default=4, help="attention heads (default 4)")
     drawing.add_argument("--head-dim", type=int, default=64, help="their width (default 64)")
     drawing.add_argument(
-        "--length", type=int, default=0, help="how far distances go, or rows of a text"
+        "--length",
+        type=int,
+        default=0,
+        help="how far distances go, or rows of a text, or rows and columns of a grid",
     )
     drawing.add_argument(
         "--text", default="", help="rows are its letters; equal ones have equal rows"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from . import figures
+from .biases import bias_parts
 from .document import cell, picture, table
 from .groups import Group
 from .origin import origin, spread_text
@@ -28,6 +29,7 @@ def image_parts(groups: Sequence[Group]) -> list[str]:
         "<h3>Training on images</h3>",
         picture(figures.training_curves(groups, "nats per image"), "training loss by step"),
         picture(figures.step_times(groups), "time per training step"),
+        *bias_parts(groups, 3),
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import figures
+from .biases import bias_parts
 from .document import cell, document, picture, table, write_page
 from .groups import Group, group
 from .image_page import image_parts
@@ -73,17 +74,7 @@ def text_parts(groups: Sequence[Group], findings: Sequence[Finding]) -> list[str
         picture(figures.training_curves(groups), "training loss by step"),
         picture(figures.step_times(groups), "time per training step"),
     ]
-    shown = [g for g in groups if g.runs[0].biases]
-    if shown:
-        parts.append("<h2>Biases over distance</h2>")
-        parts.append(
-            "<p>What the encodings add to a score at a distance, relative to "
-            "distance 0, after training; of several seeds, the first.</p>"
-        )
-    for g in shown:
-        drawn = picture(figures.biases(g.runs[0]), f"{g.name}: bias over distance", wide=True)
-        parts.append(f"<h3>{html.escape(g.name)}</h3>{drawn}")
-    return parts + _adaptive(groups)
+    return parts + bias_parts(groups, 2) + _adaptive(groups)
 
 
 def _adaptive(groups: Sequence[Group]) -> list[str]:

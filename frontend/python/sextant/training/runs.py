@@ -8,24 +8,28 @@ held-out data, so its folder can be anywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .. import definitions
 from ..errors import nearest
 from ..models.places import acts_in
-from ..probe import bias_over_distance
+from ..models.vit import INDEX
+from ..probe import bias_over_distance, bias_over_grid, is_in_attention
 from ..report.results import EVALUATION, RunResult, read_log, read_run, write_evaluation
 from ..uses import parse_uses
 from .adaptive import adaptive_biases
 from .best import BEST
+from .compiled import CompiledModel
 from .config import GPT, VIT
 from .evaluate import LAST, MULTIPLES, EvaluationError, evaluate
 from .given import hides_given
 from .image_evaluation import evaluate_images
-from .image_model import ImageModel
+from .image_model import ImageModel, tokens_of
 from .model import Model, uses_of
 from .state import Run, open_run, read_state
 from .tables import FILE as TABLES
@@ -76,6 +80,7 @@ def evaluate_run(
             measured: dict[str, Any] = {
                 "accuracy": found.accuracy,
                 "size_losses": found.losses,
+                **_image_biases(model),
             }
         else:
             multiples = multiples or (() if lengths else MULTIPLES)
@@ -102,6 +107,8 @@ def _best_notes(run: Run) -> list[str]:
     ]
 
 
+# Rows and columns, at most, of which an evaluation of images tells the biases.
+_FARTHEST = 16
 # What an evaluation can be asked, by kind of model.
 _ASKED = {GPT: ("multiples", "lengths", "last", "blocks", "tables"), VIT: ("sizes",)}
 
@@ -137,7 +144,7 @@ def _text_measures(
         "all_tokens": all_tokens,
         "last_tokens": last_tokens,
         "last": last,
-        "biases": _biases(model),
+        "biases": _by_layer(model, bias_over_distance, distances=4 * model.config.length),
         "adaptive": adaptive_biases(model, text),
     }
 
@@ -163,28 +170,43 @@ def write_run_tables(
     with open_run(folder, target) as (model, run):
         if run.config.model != GPT:
             raise TablesError(
-                f"{folder} is a run on {run.kind.noun}: tables hold rows of the positions 0, 1, ... "
-                "of a text"
+                f"{folder} is a run on {run.kind.noun}: tables serve texts, whose blocks are "
+                "evaluated one by one. An evaluation of images makes those of a size once for many "
+                "of them, and needs no file: sextant eval RUN --sizes ..."
             )
         write_tables(found, make_tables(model, run, length))
     return found
 
 
-def _biases(model: Model) -> list[list[list[float]]]:
-    """By layer with a bias and by head, what is added at distance 0, 1, ..."""
+def _image_biases(model: ImageModel) -> dict[str, list]:
+    """Over rows and columns up to those of the training, or over the index of patches."""
     config = model.config
-    biases = []
+    if config.positions == INDEX:
+        count = tokens_of(config, config.size)
+        return {"biases": _by_layer(model, bias_over_distance, distances=count)}
+    reach = min(config.size // config.patch - 1, _FARTHEST)
+    return {"grid_biases": _by_layer(model, bias_over_grid, reach=reach)}
+
+
+def _by_layer(
+    model: CompiledModel, measure: Callable[..., torch.Tensor | None], **extent: int
+) -> list[list]:
+    """Of each layer with a bias, what its encodings add to a score by head."""
+    config = model.config
+    inside = [use for use in config.encodings if is_in_attention(use) and not hides_given(use)]
+    found = []
     for layer in range(config.layers):
-        bias = bias_over_distance(
-            [use for use in config.encodings if acts_in(use, layer) and not hides_given(use)],
+        bias = measure(
+            [use for use in inside if acts_in(use, layer)],
             model.encoding_params(layer),
             heads=config.heads,
             head_dim=config.width // config.heads,
-            distances=4 * config.length,
+            **extent,
         )
         if bias is not None:
-            biases.append([[round(v, 5) for v in row] for row in bias.tolist()])
-    return biases
+            # Whole numbers of 1e-5: what a picture shows of them is less.
+            found.append(bias.mul(1e5).round().div(1e5).tolist())
+    return found
 
 
 def trained_params(
