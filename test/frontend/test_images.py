@@ -118,7 +118,7 @@ WRONG = [
     (dict(b=GOOD["a"]), "b holds 3 dimensions .* labels have 1"),
     (dict(a=torch.zeros(0, 4, 4)), "a holds no images: its header says 0 x 4 x 4"),
     (dict(b=labels_of(19, 2)), "a holds 20 images, .*b 19 labels"),
-    (dict(b=2 * labels_of(20, 2)), "b: labels go up to 2, but none is 1"),
+    (dict(b=2 * labels_of(20, 2)), "b: image 1 has label 2, but no image has label 1"),
     (dict(b=torch.tensor([0] * 19 + [1], dtype=torch.uint8)), 'class "1" has one image'),
     (dict(c=GOOD["a"][:4], d=labels_of(4, 3)), "d: label 2 of image 2 is out of range: .* 0 to 1"),
     (dict(c=torch.zeros(4, 4, 5), d=labels_of(4, 2)), "images of .*c are 4 x 5 x 1, those of"),

@@ -6,12 +6,13 @@ from __future__ import annotations
 def add(commands) -> None:
     parser = commands.add_parser(
         "tables",
-        help="write what a run's encodings make of positions alone",
+        help="write what the encodings of a run on text make of positions alone",
         description="Writes what functions of encodings make of the positions 0, 1, ... and "
         "of trained parameters alone, for each layer where layers differ, for evaluations "
-        "that take it instead of making it (sextant eval RUN --tables FILE).",
+        "that take it instead of making it (sextant eval RUN --tables FILE). Runs on images need "
+        "none: their evaluation makes it once for many images.",
     )
-    parser.add_argument("folder", help="a run")
+    parser.add_argument("folder", help="a run on text")
     parser.add_argument("--length", type=int, required=True, help="number of positions")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the file (default: tables.safetensors in the run)"

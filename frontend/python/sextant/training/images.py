@@ -179,9 +179,11 @@ def _check_files(parts: Sequence[Labelled[Rows]], paths: list[Path]) -> None:
             )
     counts = torch.bincount(parts[0].labels)
     if (empty := (counts == 0).nonzero()).numel():
+        missing = int(empty[0])
+        index = int((parts[0].labels > missing).nonzero()[0])
         raise DataError(
-            f"{paths[1]}: labels go up to {len(counts) - 1}, but none is {int(empty[0])}: each "
-            "class has an image at least"
+            f"{paths[1]}: image {index} has label {int(parts[0].labels[index])}, but no image has "
+            f"label {missing}: labels are 0, 1, ... without a gap, of an image at least each"
         )
     if len(parts) == 1:
         return
