@@ -343,7 +343,8 @@ def test_trained_parameters_are_drawn(tmp_path, capsys):
     run = str(tmp_path / "run")
     train = ["train", run, "--data", str(text), "--layers", "2", "--width", "32", "--heads", "2"]
     train += ["--length", "16", "--batch", "2", "--steps", "2", "--quiet"]
-    assert main([*train, "--encodings", "learned", "mine=dape(kerple_log, hidden=3)"]) == 0
+    uses = ["learned", "mine=dape(kerple_log, hidden=3)", "forgetting"]
+    assert main([*train, "--encodings", *uses]) == 0
     from sextant.training.runs import open_run, trained_params
 
     with open_run(run) as opened:
@@ -359,6 +360,8 @@ def test_trained_parameters_are_drawn(tmp_path, capsys):
     assert main(command) == 0 and size_of(picture.read_bytes())
     assert main([*command, "--layer", "2"]) == 1
     assert "has layers 0 to 1, got 2" in capsys.readouterr().err
+    assert main(["encodings", "forgetting", "--plot", "--run", run]) == 1
+    assert '"forgetting.gate", which is made or given anew at every call' in capsys.readouterr().err
     assert main(["encodings", "ropes", "--plot", "--run", run]) == 1
     assert 'has no encoding "ropes"' in capsys.readouterr().err
 

@@ -20,6 +20,7 @@ th:first-child, td:first-child { text-align: left; }
 .words td, .words th { text-align: left; min-width: 8rem; }
 .pairs td, .pairs th { min-width: 0; }
 table:not(.words) td:not(:first-child) { white-space: nowrap; }
+table:not(.words) :is(td, th):first-child { min-width: 6rem; overflow-wrap: anywhere; }
 td.best { font-weight: 600; } .yes { color: #14692f; } .no { color: #a11d1d; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 .scroll td, .scroll th { overflow-wrap: normal; }
@@ -29,8 +30,8 @@ td.best { font-weight: 600; } .yes { color: #14692f; } .no { color: #a11d1d; }
 .small { color: #555; font-size: 14px; }
 @media (max-width: 40rem) {
   body { margin: 1rem auto; } h1 { font-size: 1.6rem; } th, td { padding: .25rem .4rem; }
-  .scroll table:not(.words) :is(td, th):first-child { position: sticky; left: 0;
-    background: #fff; min-width: 6rem; max-width: 9rem; overflow-wrap: anywhere; }
+  table:not(.words) :is(td, th):first-child { position: sticky; left: 0; background: #fff;
+    max-width: 9rem; }
   .words:not(.pairs) :is(td, th):first-child { min-width: 12rem; }
 }
 """

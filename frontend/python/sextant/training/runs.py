@@ -210,7 +210,7 @@ def _by_layer(
 
 
 def trained_params(
-    model: Model, run: Run, names: Sequence[str], layer: int
+    model: CompiledModel, run: Run, names: Sequence[str], layer: int
 ) -> tuple[list[str], dict]:
     """Some of a run's encodings, by name or instance: their uses as text, and what
     `sextant.plot.plot_encodings` draws of them: heads, head_dim, params, note."""
@@ -222,6 +222,13 @@ def trained_params(
         if not acts_in(use, layer):
             raise ValueError(f'the run {folder} has "{use}" in its first layer only, got {layer}')
     known = _all_params(model, layer)
+    for use in uses:
+        for param in definitions.signature([use]).params:
+            if param.given and param.name not in known:
+                raise ValueError(
+                    f'"{use}" takes "{param.name}", which is made or given anew at every call: the '
+                    f"run {folder} has no values of it to draw; without --run examples are drawn"
+                )
     return uses, {
         "heads": config.heads,
         "head_dim": config.width // config.heads,
@@ -241,7 +248,7 @@ def _use_in(run: Run, name: str) -> str:
     raise ValueError(f'the run {run.path.parent} has no encoding "{name}"{nearest(name, uses)}')
 
 
-def _all_params(model: Model, layer: int) -> dict:
+def _all_params(model: CompiledModel, layer: int) -> dict:
     """Encodings' parameters of a layer and of the embedding by public name."""
     prefix = "embedding."
     named = model.params.items()
