@@ -181,6 +181,10 @@ void OffsetRangeLaunch::emit(Index batches, const OffsetSide &query,
 // Launch
 //===----------------------------------------------------------------------===//
 
+int64_t codegen::countCodePadding(const VectorTarget &target) {
+  return std::max<int64_t>(64, 4 * target.width);
+}
+
 OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
                                          OffsetOrder order) {
   OpBuilder &builder = lowering.builder;
@@ -193,9 +197,9 @@ OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
   OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
   auto allocateCodes = [&](Value operand, Value positions) {
     Value batch = positions ? lowering.getDim(positions, 0) : constant(1);
-    Value rows = arith::AddIOp::create(builder, lowering.getLoc(),
-                                       lowering.getDim(operand, 2),
-                                       constant(codePadding));
+    Value rows = arith::AddIOp::create(
+        builder, lowering.getLoc(), lowering.getDim(operand, 2),
+        constant(countCodePadding(lowering.target)));
     constexpr int64_t dynamic = ShapedType::kDynamic;
     return lowering.allocate(RankedTensorType::get({dynamic, dynamic}, i32),
                              {batch, rows});

@@ -42,9 +42,11 @@ llvm::SmallVector<int64_t> getOffsetAxes(const KernelPlan &plan);
 /// Creates the buffers, the launch that fills them and its kernel. An offset is
 /// in use if an element of the batch has a query and a key of that offset, or
 /// of a smaller and of a larger one. Codes go on past the last row, which they
-/// repeat, for `codePadding` rows.
+/// repeat, for `countCodePadding` rows.
 OffsetBuffers launchOffsetRange(const Lowering &lowering, OffsetOrder order);
-inline constexpr int64_t codePadding = 64;
+/// As far as kernels load: to the end of a panel, which has four vectors at
+/// most, and of a group of rows, which are fewer than 64.
+int64_t countCodePadding(const VectorTarget &target);
 
 /// Entries of the buffer of the range, which is operand `range` of a kernel.
 class OffsetRange {
