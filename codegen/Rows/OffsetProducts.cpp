@@ -378,8 +378,9 @@ void sextant::codegen::copyAddend(KernelBuilder &kernel,
 }
 
 void sextant::codegen::addToRows(KernelBuilder &kernel, Value addend,
-                                 Index count, int64_t row, Value rows) {
-  kernel.loop(0, row, kernel.width(), [&](Value lane) {
+                                 Index count, int64_t dim, int64_t row,
+                                 Value rows) {
+  kernel.loop(0, dim, kernel.width(), [&](Value lane) {
     Value vector = kernel.loadVector(addend, {lane});
     kernel.loop(0, count, 1, [&](Value number) {
       Value at = kernel.advance(rows, {kernel.mul(number, row), lane});

@@ -136,9 +136,10 @@ void clearSeenRows(KernelBuilder &kernel, ArgumentBlock &arguments,
 void copyAddend(KernelBuilder &kernel, ArgumentBlock &arguments,
                 unsigned addend, Index head, int64_t dim, int64_t row,
                 mlir::Value to);
-/// Adds the row at `addend` to `count` rows of `row` lanes.
+/// Adds the row at `addend` to `count` rows, which have `dim` lanes and begin
+/// `row` lanes apart.
 void addToRows(KernelBuilder &kernel, mlir::Value addend, Index count,
-               int64_t row, mlir::Value rows);
+               int64_t dim, int64_t row, mlir::Value rows);
 
 } // namespace sextant::codegen
 

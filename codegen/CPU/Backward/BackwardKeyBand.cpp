@@ -69,7 +69,8 @@ void BackwardKeyBand::loadTile() {
     if (auto param = launch.plan.offsetProducts[product.number].table.addend) {
       copyAddend(kernel, at.arguments, *launch.sites.params[*param], at.kvHead,
                  offsets.dim, offsets.row, product.addend);
-      addToRows(kernel, product.addend, total, offsets.row, product.keys);
+      addToRows(kernel, product.addend, total, offsets.dim, offsets.row,
+                product.keys);
     }
     transposePanels(at, product.keys, product.packed, offsets.row, 1.0,
                     /*toRows=*/false);

@@ -62,7 +62,7 @@ void BackwardOffsetBand::load() {
     if (auto param = launch.plan.offsetProducts[product.number].table.addend) {
       copyAddend(kernel, at.arguments, *launch.sites.params[*param], at.head,
                  offsets.dim, offsets.row, product.addend);
-      addToRows(kernel, product.addend, at.groupEnd, offsets.row,
+      addToRows(kernel, product.addend, at.groupEnd, offsets.dim, offsets.row,
                 product.queries);
     }
     // What diagonals reach beside the tile.

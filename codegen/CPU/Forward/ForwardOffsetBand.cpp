@@ -79,7 +79,7 @@ void ForwardOffsetBand::packQueries(const BandProduct &product) {
     copy.rowWords = shape.row;
     emitRowCopy(kernel, arguments, copy, launch.element);
     if (product.addend)
-      addToRows(kernel, added, width, shape.row, to);
+      addToRows(kernel, added, width, shape.dim, shape.row, to);
     Index panel = kernel.div(vector, launch.vectors);
     Index lane = kernel.mul(kernel.rem(vector, launch.vectors), width);
     Value packed = kernel.advance(getPanel(product, panel).packed, {lane});
@@ -108,7 +108,7 @@ void ForwardOffsetBand::packKeys(const BandProduct &product) {
   Value added = item.at(addend);
   copyAddend(kernel, arguments, *launch.sites.params[*product.addend],
              item.kvHead, shape.dim, shape.row, added);
-  addToRows(kernel, added, copy.count, shape.row, copy.to);
+  addToRows(kernel, added, copy.count, shape.dim, shape.row, copy.to);
 }
 
 OffsetPanel ForwardOffsetBand::getPanel(const BandProduct &product,
