@@ -9,6 +9,8 @@
 #include "runtime/Executor.h"
 #include "runtime/InputCheck.h"
 #include "runtime/View.h"
+#include "runtime/emulator/Emulator.h"
+#include "runtime/emulator/TensorMemory.h"
 #include <algorithm>
 
 using namespace sextant;
@@ -28,6 +30,8 @@ public:
     std::copy(inputs.begin(), inputs.end(), tensors.begin());
     std::copy(function.constants.begin(), function.constants.end(),
               integers.begin());
+    if (program.isEmulated() && emulator::checksTensors())
+      memory.emplace();
   }
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
@@ -48,6 +52,7 @@ private:
   Status visit(const CheckData &op);
 
   void appendArgument(const Tensor &tensor);
+  Result<int64_t> launchChecked(const Launch &op, const Kernel &kernel);
   std::vector<int64_t> getShape(uint32_t tensor, const Registers &sizes) const;
   Status checkType(uint32_t tensor, const Tensor &value) const;
 
@@ -58,6 +63,8 @@ private:
   std::vector<Tensor> tensors;
   std::vector<int64_t> integers;
   Session session;
+  /// What emulated kernels are held to, if somebody asked for that.
+  std::optional<emulator::TensorMemory> memory;
   std::vector<int64_t> arguments; ///< the argument block of a launch
   std::vector<Tensor> results;
   size_t instruction = 0;
@@ -183,6 +190,10 @@ Status Execution::visit(const Alloc &op) {
     if (Status status = device.fillZero(device.state, tensor->data, bytes);
         !status)
       return status;
+  if (memory && !op.zero)
+    memory->addFresh(*tensor);
+  else if (memory)
+    memory->setWritten(*tensor);
   tensors[op.result] = std::move(*tensor);
   return {};
 }
@@ -191,6 +202,8 @@ Status Execution::visit(const Constant &op) {
   const Tensor &shared = program.getConstant(op.data);
   if (!program.getChanges(number).constants[op.result]) {
     tensors[op.result] = shared;
+    if (memory)
+      memory->setWritten(shared);
     return {};
   }
   Result<Tensor> own =
@@ -198,6 +211,8 @@ Status Execution::visit(const Constant &op) {
   if (!own)
     return own.error();
   tensors[op.result] = std::move(*own);
+  if (memory)
+    memory->setWritten(tensors[op.result]);
   int64_t bytes = shared.elements() * getByteSize(shared.dtype);
   return bytes == 0 ? Status()
                     : device.copy(device.state, tensors[op.result].data,
@@ -220,8 +235,14 @@ Status Execution::visit(const Release &op) {
 }
 
 Status Execution::visit(const Return &op) {
-  for (uint32_t tensor : op.tensors)
+  for (uint32_t tensor : op.tensors) {
+    if (memory)
+      if (Status status = memory->checkResult(function.results[results.size()],
+                                              tensors[tensor]);
+          !status)
+        return status;
     results.push_back(tensors[tensor]);
+  }
   return {};
 }
 
@@ -236,6 +257,24 @@ void Execution::appendArgument(const Tensor &tensor) {
                    tensor.strides + tensor.rank);
 }
 
+/// Tells the emulator what the kernel may access.
+Result<int64_t> Execution::launchChecked(const Launch &op,
+                                         const Kernel &kernel) {
+  std::vector<emulator::Operand> operands;
+  for (const Registers *list : {&op.reads, &op.writes})
+    for (uint32_t number : *list) {
+      const Tensor &tensor = tensors[number];
+      std::string name = "operand " + std::to_string(operands.size()) + " (";
+      if (number < function.arguments.size())
+        name += "'" + function.arguments[number].name + "', ";
+      name += std::string(getName(tensor.dtype)) + " " +
+              formatShape(tensor.shape()) + ")";
+      operands.emplace_back(std::move(name), tensor, list == &op.writes);
+    }
+  emulator::LaunchMemory scope(*memory, arguments.data(), std::move(operands));
+  return device.launch(device.state, session.get(), kernel, arguments);
+}
+
 Status Execution::visit(const Launch &op) {
   arguments.clear();
   int64_t bytes = 0;
@@ -248,8 +287,10 @@ Status Execution::visit(const Launch &op) {
     arguments.push_back(integers[integer]);
   cost.flops = op.flops ? integers[*op.flops] : -1;
   cost.bytes = op.bytes ? integers[*op.bytes] : bytes;
-  Result<int64_t> items = device.launch(
-      device.state, session.get(), program.getKernel(op.kernel), arguments);
+  const Kernel &kernel = program.getKernel(op.kernel);
+  Result<int64_t> items =
+      memory ? launchChecked(op, kernel)
+             : device.launch(device.state, session.get(), kernel, arguments);
   if (!items)
     return items.error();
   cost.items = *items;
@@ -271,9 +312,12 @@ Status Execution::visit(const Dense &op) {
                      op.outputs.size());
   cost.flops = resolved.countFlops(op, tensors, *outputs);
   int64_t bytes = 0;
-  for (const DenseArgument &argument : op.arguments) {
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    const DenseArgument &argument = op.arguments[i];
     auto add = [&](int64_t tensor) {
       const Tensor &operand = tensors[static_cast<size_t>(tensor)];
+      if (memory && resolved.writes(i))
+        memory->setWritten(operand);
       bytes += operand.elements() * getByteSize(operand.dtype);
     };
     if (argument.kind == ArgumentKind::Tensor)
@@ -287,6 +331,8 @@ Status Execution::visit(const Dense &op) {
     if (Status status = checkType(op.outputs[i], output); !status)
       return status;
     bytes += output.elements() * getByteSize(output.dtype);
+    if (memory)
+      memory->setWritten(output);
     tensors[op.outputs[i]] = std::move(output);
   }
   cost.bytes = bytes;

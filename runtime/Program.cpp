@@ -8,7 +8,7 @@
 #include "runtime/Program.h"
 #include "runtime/CpuFeatures.h"
 #include "runtime/LaunchHash.h"
-#include "runtime/emulator/Warp.h"
+#include "runtime/emulator/Emulator.h"
 
 using namespace sextant::runtime;
 
@@ -100,6 +100,7 @@ Status Program::loadKernels() {
   for (const KernelName &kernel : artifact.kernels) {
     const SharedObject &object = *objects[kernel.object];
     bool isEmulated = emulator::bind(object);
+    emulated |= isEmulated;
     Result<decltype(Kernel::code)> code =
         device.runs ? loadDeviceFunction(kernel) : loadHostFunction(kernel);
     if (!code)

@@ -27,6 +27,8 @@ public:
   const Artifact &getArtifact() const { return artifact; }
   const Device &getDevice() const { return device; }
   const Kernel &getKernel(uint32_t number) const { return kernels[number]; }
+  /// Whether kernels are those of another machine, run by an emulator.
+  bool isEmulated() const { return emulated; }
   /// The number of a function of the artifact, or an error that lists them.
   Result<size_t> find(std::string_view function) const;
   /// The operator of a dense instruction.
@@ -59,6 +61,7 @@ private:
   std::vector<std::optional<SharedObject>> objects;
   std::vector<std::unique_ptr<DeviceCode>> deviceCode;
   std::vector<Kernel> kernels;
+  bool emulated = false;
   /// Per function and instruction; null where the instruction is not dense.
   std::vector<std::vector<std::unique_ptr<ResolvedOperator>>> operators;
   std::vector<Changes> changes; ///< per function

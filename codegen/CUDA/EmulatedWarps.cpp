@@ -10,6 +10,7 @@
 #include "codegen/CUDA/WarpLanes.h"
 #include "runtime/emulator/WarpCalls.h"
 #include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -29,8 +30,8 @@ enum class Member : unsigned {
   Synchronize,
   Access
 };
-static_assert(sizeof(emulator::WarpCalls) ==
-              (static_cast<size_t>(Member::Access) + 1) * sizeof(void *));
+static_assert(offsetof(emulator::WarpCalls, access) ==
+              static_cast<size_t>(Member::Access) * sizeof(void *));
 
 /// Writes calls of the emulator.
 class Emulation {
@@ -43,19 +44,28 @@ public:
                                  ConstantPointerNull::get(builder.getPtrTy()),
                                  emulator::warpCallsSymbol)) {}
 
-  /// Replaces what the threads of a function do together.
-  void replaceIntrinsics(Function &function);
-  /// Tells of each access of a thread to memory that others see.
-  void noteAccesses(Function &function);
-  /// Replaces the call of a function of threads by a run of a warp.
-  void runInWarp(CallInst &call);
+  /// Replaces what the threads of a function do together, tells of each access
+  /// of a thread to memory that others see, and replaces calls of the function
+  /// by runs of a warp.
+  void emulate(Function &function);
 
 private:
   Value *callMember(Member member, Type *result, ArrayRef<Value *> arguments);
-  Value *replace(IntrinsicInst &intrinsic, int32_t place);
+  /// The number of an instruction in its function.
+  Value *getPlace(const Instruction &instruction);
+  Value *replace(IntrinsicInst &intrinsic);
+  void noteAccesses(Instruction &instruction);
+  void noteAccess(const Instruction &access, Value *address, Value *bytes,
+                  bool isStore);
+  Constant *getText(StringRef text);
+  /// What the emulator knows of a function: a ThreadCode.
+  GlobalVariable *describe(StringRef kernel, Function &function);
+  void runInWarp(CallInst &call);
 
   IRBuilder<> builder;
   GlobalVariable *table;
+  StringMap<Constant *> texts;
+  SmallVector<Constant *> sources; ///< of the places of a function
 };
 } // namespace
 
@@ -75,9 +85,31 @@ Value *Emulation::callMember(Member member, Type *result,
   return call;
 }
 
-Value *Emulation::replace(IntrinsicInst &intrinsic, int32_t place) {
+/// "model.mlir:3:4", where an instruction has a location.
+static std::string describeSource(const Instruction &instruction) {
+  const DILocation *location = instruction.getDebugLoc();
+  if (!location || location->getLine() == 0)
+    return "";
+  return (location->getFilename() + ":" + Twine(location->getLine()) + ":" +
+          Twine(location->getColumn()))
+      .str();
+}
+
+Constant *Emulation::getText(StringRef text) {
+  Constant *&found = texts[text];
+  if (!found)
+    found = builder.CreateGlobalString(text, "text", /*AddressSpace=*/0,
+                                       table->getParent());
+  return found;
+}
+
+Value *Emulation::getPlace(const Instruction &instruction) {
+  sources.push_back(getText(describeSource(instruction)));
+  return builder.getInt32(sources.size() - 1);
+}
+
+Value *Emulation::replace(IntrinsicInst &intrinsic) {
   Type *word = builder.getInt32Ty();
-  Value *at = builder.getInt32(place);
   auto argument = [&](unsigned number) {
     return intrinsic.getArgOperand(number);
   };
@@ -85,31 +117,17 @@ Value *Emulation::replace(IntrinsicInst &intrinsic, int32_t place) {
   case Intrinsic::nvvm_read_ptx_sreg_laneid:
     return callMember(Member::GetThread, word, {});
   case Intrinsic::nvvm_shfl_sync_idx_i32:
-    return callMember(Member::Shuffle, word, {argument(1), argument(2), at});
+    return callMember(Member::Shuffle, word,
+                      {argument(1), argument(2), getPlace(intrinsic)});
   case Intrinsic::nvvm_vote_ballot_sync:
-    return callMember(Member::Ballot, word,
-                      {builder.CreateZExt(argument(1), word), at});
+    return callMember(
+        Member::Ballot, word,
+        {builder.CreateZExt(argument(1), word), getPlace(intrinsic)});
   case Intrinsic::nvvm_bar_warp_sync:
-    return callMember(Member::Synchronize, builder.getVoidTy(), {at});
+    return callMember(Member::Synchronize, builder.getVoidTy(),
+                      {getPlace(intrinsic)});
   default:
     return nullptr;
-  }
-}
-
-void Emulation::replaceIntrinsics(Function &function) {
-  int32_t place = 0;
-  for (Instruction &instruction :
-       make_early_inc_range(instructions(function))) {
-    auto *intrinsic = dyn_cast<IntrinsicInst>(&instruction);
-    if (!intrinsic)
-      continue;
-    builder.SetInsertPoint(intrinsic);
-    Value *value = replace(*intrinsic, place);
-    if (!value)
-      continue;
-    ++place;
-    intrinsic->replaceAllUsesWith(value);
-    intrinsic->eraseFromParent();
   }
 }
 
@@ -121,51 +139,87 @@ static bool isPrivate(const Instruction &access, const Value *address) {
          access.hasMetadata(LLVMContext::MD_invariant_load);
 }
 
-void Emulation::noteAccesses(Function &function) {
-  const DataLayout &layout = function.getDataLayout();
-  int32_t place = 0;
-  auto note = [&](Instruction &access, Value *address, Value *bytes,
-                  bool isStore) {
-    if (!isPrivate(access, address))
-      callMember(Member::Access, builder.getVoidTy(),
-                 {address, bytes, builder.getInt32(isStore),
-                  builder.getInt32(place++)});
-  };
-  for (Instruction &access : instructions(function)) {
-    builder.SetInsertPoint(&access);
-    if (Value *address = getLoadStorePointerOperand(&access)) {
-      TypeSize bytes = layout.getTypeStoreSize(getLoadStoreType(&access));
-      note(access, address, builder.getInt32(bytes.getFixedValue()),
-           isa<StoreInst>(access));
-    } else if (auto *memory = dyn_cast<MemIntrinsic>(&access)) {
-      Value *bytes =
-          builder.CreateZExtOrTrunc(memory->getLength(), builder.getInt32Ty());
-      note(access, memory->getDest(), bytes, /*isStore=*/true);
-      if (auto *copy = dyn_cast<MemTransferInst>(memory))
-        note(access, copy->getSource(), bytes, /*isStore=*/false);
-    }
+void Emulation::noteAccess(const Instruction &access, Value *address,
+                           Value *bytes, bool isStore) {
+  if (!isPrivate(access, address))
+    callMember(Member::Access, builder.getVoidTy(),
+               {address, bytes, builder.getInt32(isStore), getPlace(access)});
+}
+
+void Emulation::noteAccesses(Instruction &instruction) {
+  const DataLayout &layout = instruction.getDataLayout();
+  if (Value *address = getLoadStorePointerOperand(&instruction)) {
+    TypeSize bytes = layout.getTypeStoreSize(getLoadStoreType(&instruction));
+    noteAccess(instruction, address, builder.getInt32(bytes.getFixedValue()),
+               isa<StoreInst>(instruction));
+  } else if (auto *memory = dyn_cast<MemIntrinsic>(&instruction)) {
+    Value *bytes =
+        builder.CreateZExtOrTrunc(memory->getLength(), builder.getInt32Ty());
+    noteAccess(instruction, memory->getDest(), bytes, /*isStore=*/true);
+    if (auto *copy = dyn_cast<MemTransferInst>(memory))
+      noteAccess(instruction, copy->getSource(), bytes, /*isStore=*/false);
   }
+}
+
+GlobalVariable *Emulation::describe(StringRef kernel, Function &function) {
+  Module &module = *function.getParent();
+  auto makeGlobal = [&](Constant *value) {
+    return new GlobalVariable(module, value->getType(), /*isConstant=*/true,
+                              GlobalValue::InternalLinkage, value,
+                              function.getName() + "_code");
+  };
+  auto *pointers = ArrayType::get(builder.getPtrTy(), sources.size());
+  // Kernels of today are written for a warp alone, without shared memory.
+  return makeGlobal(ConstantStruct::getAnon(
+      {getText(kernel), &function,
+       makeGlobal(ConstantArray::get(pointers, sources)),
+       builder.getInt32(sources.size()), builder.getInt32(1),
+       builder.getInt64(0)}));
 }
 
 void Emulation::runInWarp(CallInst &call) {
   builder.SetInsertPoint(&call);
-  Value *kernel = builder.CreateGlobalString(call.getFunction()->getName());
-  SmallVector<Value *> arguments = {kernel, call.getCalledFunction()};
+  StringRef kernel = call.getFunction()->getName();
+  Function *scratch =
+      table->getParent()->getFunction((kernel + "_scratch").str());
+  Value *bytes = builder.CreateCall(scratch, {call.getArgOperand(0)});
+  SmallVector<Value *> arguments = {
+      describe(kernel, *call.getCalledFunction())};
   append_range(arguments, call.args());
+  arguments.push_back(bytes);
   callMember(Member::Run, builder.getVoidTy(), arguments);
   call.eraseFromParent();
 }
 
-Error sextant::codegen::emulateWarps(Module &kernels) {
+void Emulation::emulate(Function &function) {
+  sources.clear();
+  SmallVector<Instruction *> known;
+  for (Instruction &instruction : instructions(function))
+    known.push_back(&instruction);
+  for (Instruction *instruction : known) {
+    builder.SetInsertPoint(instruction);
+    noteAccesses(*instruction);
+    auto *intrinsic = dyn_cast<IntrinsicInst>(instruction);
+    if (Value *value = intrinsic ? replace(*intrinsic) : nullptr) {
+      intrinsic->replaceAllUsesWith(value);
+      intrinsic->eraseFromParent();
+    }
+  }
+  for (User *user : make_early_inc_range(function.users()))
+    if (auto *call = dyn_cast<CallInst>(user))
+      runInWarp(*call);
+}
+
+Error sextant::codegen::emulateWarps(Module &kernels,
+                                     function_ref<void(Function &)> change) {
   Emulation emulation(kernels);
   for (Function *function : getThreadFunctions(kernels)) {
     if (Error error = distributeLanes(*function))
       return error;
-    emulation.noteAccesses(*function);
-    emulation.replaceIntrinsics(*function);
-    for (User *user : make_early_inc_range(function->users()))
-      emulation.runInWarp(*cast<CallInst>(user));
+    change(*function);
+    emulation.emulate(*function);
   }
+  StripDebugInfo(kernels); // it has said what it is for
   for (Function &function : make_early_inc_range(kernels))
     if (function.isDeclaration() && function.use_empty())
       function.eraseFromParent();

@@ -9,8 +9,11 @@
 namespace sextant::codegen {
 
 /// Gives the lanes of functions of threads to threads, and calls of the
-/// emulator for what threads do together (runtime/emulator/WarpCalls.h).
-llvm::Error emulateWarps(llvm::Module &kernels);
+/// emulator for what threads do together (runtime/emulator/WarpCalls.h). In
+/// between `change` sees each function of a thread: tests seed faults there.
+llvm::Error emulateWarps(
+    llvm::Module &kernels, llvm::function_ref<void(llvm::Function &)> change =
+                               [](llvm::Function &) {});
 
 } // namespace sextant::codegen
 

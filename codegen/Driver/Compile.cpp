@@ -46,11 +46,12 @@ static llvm::Expected<CompileOptions> addEnvironment(CompileOptions options) {
   for (std::string_view check : runtime::getRequestedChecks()) {
     if (check == "reads")
       options.checkReads = true;
-    else if (check != "scratch" && check != "races" &&
-             check != "now") // which the runtime does
-      return llvm::createStringError(
-          "SEXTANT_CHECK is \"" + StringRef(check) +
-          "\": known are \"reads\", \"scratch\", \"races\", \"now\"");
+    else if (check != "scratch" && check != "races" && check != "memory" &&
+             check != "now")
+      return llvm::createStringError("SEXTANT_CHECK is \"" + StringRef(check) +
+                                     "\": known are \"reads\", \"scratch\", "
+                                     "\"races\", \"memory\", \"now\"");
+    // What is left, the runtime does.
   }
   std::string code = llvm::sys::Process::GetEnv("SEXTANT_CODE").value_or("");
   if (!code.empty() && code != "quick")

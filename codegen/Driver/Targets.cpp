@@ -11,6 +11,8 @@
 #include "codegen/CUDA/ThreadFunctions.h"
 #include "codegen/Payload/EmittableOps.h"
 #include "codegen/Reference/ReferenceLowerings.h"
+#include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
+#include "mlir/Pass/PassManager.h"
 #include "runtime/CpuFeatures.h"
 #include "llvm/TargetParser/Host.h"
 #include <deque>
@@ -73,11 +75,19 @@ static Target getAvx512Bf16() {
   return target;
 }
 
+/// Instructions keep the locations of the ops that they come from, which the
+/// emulator's errors name.
 static llvm::Expected<KernelCode> compileEmulated(mlir::ModuleOp kernels,
                                                   const Processor &processor,
                                                   CodeForm form) {
-  return compileKernels(kernels, processor, form, ScalarMath::Expanded,
-                        emulateWarps);
+  mlir::PassManager passes(kernels.getContext(),
+                           mlir::ModuleOp::getOperationName());
+  passes.addPass(mlir::LLVM::createDIScopeForLLVMFuncOpPass());
+  if (failed(passes.run(kernels)))
+    return llvm::createStringError("cannot keep the locations of the kernels");
+  return compileKernels(
+      kernels, processor, form, ScalarMath::Expanded,
+      [](llvm::Module &module) { return emulateWarps(module); });
 }
 
 /// What all targets share whose vectors are warps of a GPU.
@@ -91,8 +101,8 @@ static Target getWarps(llvm::StringRef name) {
 }
 
 /// Warps of a GPU, run by the processor: for tests, not for speed.
-static Target getEmulatedWarps() {
-  Target target = getWarps("cuda-emulated:sm_80");
+static Target getEmulatedWarps(llvm::StringRef name) {
+  Target target = getWarps(name);
   target.processor = {"x86-64-v3", "", {"avx2", "fma"}};
   target.processor.compilesQuickly = true;
   target.compile = compileEmulated;
@@ -129,7 +139,8 @@ static std::deque<Target> &getTable() {
                                      getAvx2(),
                                      getCuda("cuda:sm_80", "sm_80"),
                                      getCuda("cuda:sm_90a", "sm_90a"),
-                                     getEmulatedWarps()};
+                                     getEmulatedWarps("cuda-emulated:sm_80"),
+                                     getEmulatedWarps("cuda-emulated:sm_90a")};
   return table;
 }
 

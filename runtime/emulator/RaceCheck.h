@@ -1,4 +1,10 @@
-//===- RaceCheck.h - Accesses that no barrier orders ------------*- C++ -*-===//
+//===- RaceCheck.h - Accesses that nothing orders ---------------*- C++ -*-===//
+//
+// Vector clocks: what a warp did is cut into epochs, and each warp keeps up to
+// which epoch of every other one it has waited for. So a race is found in
+// whichever order the emulator happened to run the threads.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_RUNTIME_EMULATOR_RACECHECK_H
 #define SEXTANT_RUNTIME_EMULATOR_RACECHECK_H
@@ -6,41 +12,86 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 #include <unordered_map>
+#include <vector>
 
 namespace sextant::runtime::emulator {
 
-/// Follows the accesses of the threads of one warp. Two of different threads to
-/// the same byte are a race if one of them stores and no barrier stands between
-/// them, in whichever order the emulator happened to run them.
+/// What a thread is about to load or store.
+struct Access {
+  const void *address;
+  int32_t bytes;
+  bool isStore;
+  int32_t place; ///< of the instruction
+
+  uintptr_t begin() const { return reinterpret_cast<uintptr_t>(address); }
+};
+
+/// The earlier one of two accesses that nothing orders.
+struct Race {
+  int32_t warp, thread;
+  bool stored;
+  int32_t place;
+};
+
+/// Follows accesses of the threads of some warps. Two of different threads to
+/// the same byte are a race if one of them stores and nothing orders them:
+/// within a warp a barrier of the warp does, between warps that one acquires
+/// what the other has released.
 class RaceCheck {
 public:
-  /// All threads have passed a barrier.
-  void passBarrier() { ++epoch; }
+  /// For each warp the last of its epochs that is known.
+  using Clock = std::vector<uint32_t>;
 
-  /// Notes an access; describes the race that it is part of, or gives nothing.
-  std::string note(const void *address, int32_t bytes, bool isStore, int thread,
-                   int32_t place);
+  /// Forgets all accesses; from here on so many warps run.
+  void begin(int warps);
+
+  /// All threads of a warp have passed a barrier of the warp.
+  void passBarrier(int warp);
+  /// Adds what the warp did so far, and knows, to a clock.
+  void release(int warp, Clock &clock);
+  /// From here on the warp comes after what a clock knows.
+  void acquire(int warp, const Clock &clock);
+
+  /// Notes an access; gives an earlier one that it conflicts with, if any.
+  std::optional<Race> note(const Access &access, int32_t warp, int32_t thread);
 
 private:
-  /// What was done to a byte since the barrier `epoch`.
+  /// A thread that accessed a byte; none if it is negative.
+  struct Visit {
+    int32_t thread = -1, warp = 0;
+    int32_t place = 0;
+    uint32_t epoch = 0;
+  };
+  /// Loads of threads of one warp since its last barrier. Two threads are
+  /// enough: a third one conflicts with whatever these do.
+  struct Loads {
+    Visit first;
+    int32_t other = -1;
+  };
   struct Byte {
-    uint64_t epoch = 0;
-    int32_t storePlace = 0, loadPlace = 0;
-    int8_t storer = -1; ///< thread, or none
-    int8_t loader = -1; ///< the first thread that did, or none
-    int8_t other = -1;  ///< another thread that loaded, or none
+    uint64_t generation = 0;
+    Visit store;
+    Loads loads;
+    std::unique_ptr<std::vector<Loads>> elsewhere; ///< of further warps
   };
   static constexpr uintptr_t kPage = 4096;
   using Page = std::array<Byte, kPage>;
+  /// Pages that are kept from one block to the next, a few MB.
+  static constexpr size_t kKept = 64;
 
   Byte &find(uintptr_t address);
+  bool isBefore(const Visit &visit, int32_t warp, int32_t thread) const;
+  bool isBefore(const Loads &loads, int32_t warp, int32_t thread) const;
+  void noteLoad(Byte &byte, const Visit &visit);
 
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
   uintptr_t lastNumber = 0;
   Page *lastPage = nullptr;
-  uint64_t epoch = 1;
+  uint64_t generation = 0;
+  std::vector<Clock> clocks;          ///< of each warp; its own epoch, too
+  std::vector<uint32_t> afterBarrier; ///< the first epoch behind its last one
 };
 
 } // namespace sextant::runtime::emulator

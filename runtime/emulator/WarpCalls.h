@@ -1,9 +1,9 @@
 //===- WarpCalls.h - What code for emulated warps calls ---------*- C++ -*-===//
 //
 // The interface between compiled kernels, whose functions are those of one
-// thread of a warp, and the emulator that runs 32 of them as one. A shared
-// object exports a pointer to the calls, which is set when it is loaded: it
-// needs no symbol of this process.
+// thread of a block, and the emulator that runs all of them. A shared object
+// exports a pointer to the calls, which is set when it is loaded: it needs no
+// symbol of this process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,27 +14,44 @@
 
 namespace sextant::runtime::emulator {
 
-/// The range of work items of a kernel, as one thread of a warp runs it.
+/// The range of work items of a kernel, as one thread runs it.
 using ThreadFunction = void (*)(const int64_t *arguments, int64_t begin,
                                 int64_t end, void *scratch);
+
+/// A kernel's code, made for a block of threads.
+struct ThreadCode {
+  const char *kernel;
+  ThreadFunction function;
+  /// For each place the source op that its instruction comes from, as
+  /// file:line:column; an empty text where nobody knows.
+  const char *const *sources;
+  int32_t places;
+  int32_t warps; ///< of a block
+  int64_t sharedBytes;
+};
 
 /// `place` is the number of an instruction in its function. Of calls that give
 /// what threads do together all threads of a warp make the same one.
 struct WarpCalls {
-  /// Runs a kernel's function in all threads of a warp.
-  void (*run)(const char *kernel, ThreadFunction function,
-              const int64_t *arguments, int64_t begin, int64_t end,
-              void *scratch);
-  /// The number of the calling thread in its warp.
+  /// Runs a kernel's function in all threads of a block.
+  void (*run)(const ThreadCode *code, const int64_t *arguments, int64_t begin,
+              int64_t end, void *scratch, int64_t scratchBytes);
+  /// The number of the calling thread in its block.
   int32_t (*getThread)();
-  /// `value` as thread `source` gives it.
+  /// `value` as lane `source` of the warp gives it.
   int32_t (*shuffle)(int32_t value, int32_t source, int32_t place);
-  /// Bit t: the condition that thread t gives.
+  /// Bit t: the condition that lane t gives.
   int32_t (*ballot)(int32_t condition, int32_t place);
   void (*synchronize)(int32_t place);
   /// Before a thread loads, or stores, so many bytes.
   void (*access)(const void *address, int32_t bytes, int32_t isStore,
                  int32_t place);
+  /// Memory that the threads of a block share.
+  void *(*getShared)();
+  /// Comes to a barrier of the block, at which `threads` threads meet in whole
+  /// warps: waits there for all of them, or goes on.
+  void (*synchronizeBlock)(int32_t barrier, int32_t threads, int32_t place);
+  void (*arrive)(int32_t barrier, int32_t threads, int32_t place);
 };
 
 /// The pointer to `WarpCalls` that a shared object exports.

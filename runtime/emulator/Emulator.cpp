@@ -1,0 +1,97 @@
+//===- Emulator.cpp - Runs kernels for a GPU on the host ------------------===//
+
+#include "runtime/emulator/Emulator.h"
+#include "runtime/Checks.h"
+#include "runtime/emulator/Block.h"
+#include <cstdlib>
+#include <utility>
+
+using namespace sextant::runtime;
+using namespace sextant::runtime::emulator;
+
+static std::mutex failureMutex;
+static std::string failure;
+
+Status sextant::runtime::emulator::takeFailure() {
+  std::lock_guard<std::mutex> lock(failureMutex);
+  if (failure.empty())
+    return {};
+  return makeError(std::exchange(failure, {}));
+}
+
+bool sextant::runtime::emulator::checksTensors() {
+  return isCheckRequested("races") || isCheckRequested("memory");
+}
+
+static uint64_t getSeed() {
+  const char *variable = std::getenv("SEXTANT_SCHEDULE");
+  return variable ? std::strtoull(variable, nullptr, 10) : 0;
+}
+
+static Block &getBlock() {
+  static thread_local Block block;
+  return block;
+}
+
+static void run(const ThreadCode *code, const int64_t *arguments, int64_t begin,
+                int64_t end, void *scratch, int64_t scratchBytes) {
+  BlockWork work = {.code = code,
+                    .arguments = arguments,
+                    .begin = begin,
+                    .end = end,
+                    .scratch = scratch,
+                    .scratchBytes = scratchBytes,
+                    .seed = 0,
+                    .memory = LaunchMemory::find(arguments),
+                    .checksMemory = isCheckRequested("memory"),
+                    .checksRaces = isCheckRequested("races")};
+  uint64_t seed = getSeed();
+  // Of two items that a block runs, conflicts would not be seen.
+  bool runsEach = work.checksRaces && work.memory;
+  for (int64_t item = begin; item < end; item = work.end) {
+    work.begin = item;
+    work.end = runsEach ? item + 1 : end;
+    work.seed = seed ^ (static_cast<uint64_t>(item) << 32);
+    std::string wrong = getBlock().run(work);
+    if (wrong.empty())
+      continue;
+    std::lock_guard<std::mutex> lock(failureMutex);
+    if (failure.empty())
+      failure = std::move(wrong);
+    return;
+  }
+}
+
+static constexpr WarpCalls kCalls = {
+    run,
+    []() -> int32_t { return getBlock().getThread(); },
+    [](int32_t value, int32_t source, int32_t place) {
+      return getBlock().meet({Meeting::Kind::Shuffle, place}, value, source);
+    },
+    [](int32_t condition, int32_t place) {
+      return getBlock().meet({Meeting::Kind::Ballot, place}, condition);
+    },
+    [](int32_t place) {
+      (void)getBlock().meet({Meeting::Kind::Barrier, place});
+    },
+    [](const void *address, int32_t bytes, int32_t isStore, int32_t place) {
+      getBlock().access({address, bytes, isStore != 0, place});
+    },
+    []() { return getBlock().getShared(); },
+    [](int32_t barrier, int32_t threads, int32_t place) {
+      (void)getBlock().meet(
+          {Meeting::Kind::BlockBarrier, place, barrier, threads});
+    },
+    [](int32_t barrier, int32_t threads, int32_t place) {
+      (void)getBlock().meet({Meeting::Kind::Arrival, place, barrier, threads});
+    },
+};
+
+const WarpCalls &sextant::runtime::emulator::getWarpCalls() { return kCalls; }
+
+bool sextant::runtime::emulator::bind(const SharedObject &object) {
+  void *calls = object.findIfAny(warpCallsSymbol);
+  if (calls)
+    *static_cast<const WarpCalls **>(calls) = &kCalls;
+  return calls;
+}

@@ -1,0 +1,199 @@
+//===- TensorMemory.cpp - What kernels may access of tensors --------------===//
+
+#include "runtime/emulator/TensorMemory.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace sextant::runtime;
+using namespace sextant::runtime::emulator;
+
+static std::pair<uintptr_t, uintptr_t> getRange(const Tensor &tensor) {
+  Reach reach = getReach(tensor);
+  auto at = [&](int64_t element) {
+    return reinterpret_cast<uintptr_t>(tensor.data) +
+           static_cast<uintptr_t>(element * getByteSize(tensor.dtype));
+  };
+  return {at(reach.low), at(reach.high)};
+}
+
+//===----------------------------------------------------------------------===//
+// Of a run
+//===----------------------------------------------------------------------===//
+
+void TensorMemory::addFresh(const Tensor &tensor) {
+  // The memory may be that of tensors which are gone.
+  auto [begin, end] = getRange(tensor);
+  std::erase_if(fresh, [&](const auto &entry) {
+    return entry.second.begin() < end && begin < entry.second.end();
+  });
+  if (begin == end)
+    return;
+  std::memset(reinterpret_cast<void *>(begin), 0xff, end - begin);
+  fresh[begin] = WrittenBytes(tensor.data, static_cast<int64_t>(end - begin));
+}
+
+void TensorMemory::setWritten(const Tensor &tensor) {
+  auto [begin, end] = getRange(tensor);
+  for (auto &[address, bytes] : fresh) {
+    uintptr_t from = std::max(begin, bytes.begin());
+    uintptr_t to = std::min(end, bytes.end());
+    for (; from < to; ++from)
+      (void)bytes.note({reinterpret_cast<const void *>(from), 1, true, 0});
+  }
+}
+
+bool TensorMemory::note(const Access &access) {
+  auto next = fresh.upper_bound(access.begin());
+  if (next == fresh.begin())
+    return true;
+  WrittenBytes &bytes = std::prev(next)->second;
+  return access.begin() >= bytes.end() || bytes.note(access);
+}
+
+void TensorMemory::addUnwritten(std::string load) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (unwritten.empty())
+    unwritten = std::move(load);
+}
+
+/// Whether an element of contiguous memory is NaN.
+static bool holdsNaN(const Tensor &tensor) {
+  auto any = [&](auto first, auto isNaN) {
+    return std::any_of(first, first + tensor.elements(), isNaN);
+  };
+  switch (tensor.dtype) {
+  case DType::F32:
+    return any(static_cast<const float *>(tensor.data),
+               [](float value) { return std::isnan(value); });
+  case DType::F64:
+    return any(static_cast<const double *>(tensor.data),
+               [](double value) { return std::isnan(value); });
+  case DType::BF16:
+    return any(static_cast<const uint16_t *>(tensor.data),
+               [](uint16_t bits) { return (bits & 0x7fff) > 0x7f80; });
+  default:
+    return false;
+  }
+}
+
+Status TensorMemory::checkResult(const std::string &name,
+                                 const Tensor &tensor) const {
+  if (unwritten.empty() || !tensor.isContiguous() || !holdsNaN(tensor))
+    return {};
+  return makeError("the result '", name, "' holds NaN, and ", unwritten);
+}
+
+//===----------------------------------------------------------------------===//
+// Of a launch
+//===----------------------------------------------------------------------===//
+
+Operand::Operand(std::string name, const Tensor &tensor, bool isStored)
+    : name(std::move(name)), isStored(isStored) {
+  std::tie(begin, end) = getRange(tensor);
+}
+
+static std::mutex launchesMutex;
+static std::unordered_map<const int64_t *, LaunchMemory *> launches;
+
+LaunchMemory::LaunchMemory(TensorMemory &tensors, const int64_t *arguments,
+                           std::vector<Operand> operands)
+    : tensors(tensors), arguments(arguments), operands(std::move(operands)) {
+  races.begin(1);
+  std::lock_guard<std::mutex> lock(launchesMutex);
+  launches[arguments] = this;
+}
+
+LaunchMemory::~LaunchMemory() {
+  std::lock_guard<std::mutex> lock(launchesMutex);
+  launches.erase(arguments);
+}
+
+LaunchMemory *LaunchMemory::find(const int64_t *arguments) {
+  std::lock_guard<std::mutex> lock(launchesMutex);
+  auto found = launches.find(arguments);
+  return found == launches.end() ? nullptr : found->second;
+}
+
+const Operand *LaunchMemory::findOperand(const Access &access) const {
+  const Operand *found = nullptr;
+  uintptr_t begin = access.begin();
+  uintptr_t end = begin + static_cast<uintptr_t>(access.bytes);
+  for (const Operand &operand : operands)
+    if (begin >= operand.begin && end <= operand.end)
+      if (!found || operand.isStored)
+        found = &operand; // the same tensor may be given twice
+  return found;
+}
+
+static std::string describeVerb(const Access &access) {
+  return (access.isStore ? "stores " : "loads ") +
+         std::to_string(access.bytes) + " bytes ";
+}
+
+std::string LaunchMemory::checkBounds(const Access &access, const void *scratch,
+                                      int64_t scratchBytes) const {
+  if (const Operand *operand = findOperand(access)) {
+    if (access.isStore && !operand->isStored)
+      return describeVerb(access) + "in " + operand->name +
+             ", which the launch only reads";
+    return {};
+  }
+  // The nearest one is the most likely to be meant.
+  std::string nearest;
+  uintptr_t least = UINTPTR_MAX;
+  auto consider = [&](const std::string &name, uintptr_t begin, uintptr_t end) {
+    uintptr_t first = access.begin();
+    uintptr_t behind = first + static_cast<uintptr_t>(access.bytes);
+    uintptr_t before = first < begin ? begin - first : 0;
+    uintptr_t after = behind > end ? behind - end : 0;
+    if (std::max(before, after) >= least)
+      return;
+    least = std::max(before, after);
+    nearest = before > after
+                  ? "from " + std::to_string(before) + " bytes before " + name
+                  : "up to " + std::to_string(after) +
+                        " bytes past the end of " + name;
+  };
+  for (const Operand &operand : operands)
+    consider(operand.name, operand.begin, operand.end);
+  auto start = reinterpret_cast<uintptr_t>(scratch);
+  consider("its scratch memory", start,
+           start + static_cast<uintptr_t>(scratchBytes));
+  return describeVerb(access) + nearest;
+}
+
+void LaunchMemory::noteWritten(const Access &access, const ThreadCode &code) {
+  if (tensors.note(access))
+    return;
+  const Operand *operand = findOperand(access);
+  tensors.addUnwritten("kernel '" + std::string(code.kernel) + "' " +
+                       describeVerb(access) + "of " +
+                       (operand ? operand->name : std::string("a tensor")) +
+                       " that nobody has written (" +
+                       describePlace(code, "access", access.place) + ")");
+}
+
+std::string LaunchMemory::checkRace(const Access &access, int32_t item,
+                                    const ThreadCode &code) {
+  const Operand *operand = findOperand(access);
+  if (!operand)
+    return {};
+  std::lock_guard<std::mutex> lock(mutex);
+  std::optional<Race> race = races.note(access, 0, item);
+  if (!race)
+    return {};
+  return describeVerb(access) + "of " + operand->name + " for work item " +
+         std::to_string(item) + ", which item " + std::to_string(race->thread) +
+         " of the same launch " + (race->stored ? "stored" : "loaded") + " (" +
+         describePlace(code, "access", race->place) +
+         "): items are not ordered";
+}
+
+std::string sextant::runtime::emulator::describePlace(const ThreadCode &code,
+                                                      const char *what,
+                                                      int32_t place) {
+  std::string text = what + (" " + std::to_string(place));
+  bool isKnown = place >= 0 && place < code.places && *code.sources[place];
+  return isKnown ? text + " at " + code.sources[place] : text;
+}

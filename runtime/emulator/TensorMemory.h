@@ -1,0 +1,93 @@
+//===- TensorMemory.h - What kernels may access of tensors ------*- C++ -*-===//
+//
+// The loop over a program's instructions tells of fresh tensors and of the
+// operands of each launch; kernels that run in the emulator are held to that.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_RUNTIME_EMULATOR_TENSORMEMORY_H
+#define SEXTANT_RUNTIME_EMULATOR_TENSORMEMORY_H
+
+#include "runtime/Result.h"
+#include "runtime/Tensor.h"
+#include "runtime/emulator/WarpCalls.h"
+#include "runtime/emulator/WrittenBytes.h"
+#include <map>
+#include <mutex>
+
+namespace sextant::runtime::emulator {
+
+/// Tensors of one run of a program. All memory holds values but that of fresh
+/// tensors, of which kernels store the bytes one by one. A kernel may load what
+/// nobody has stored if nothing comes of it: scores that a mask hides are made
+/// of that. So it is NaN, and an error if a result holds NaN.
+class TensorMemory {
+public:
+  /// A tensor of undefined contents is allocated.
+  void addFresh(const Tensor &tensor);
+  /// All of a tensor is written, not by a kernel.
+  void setWritten(const Tensor &tensor);
+
+  /// As WrittenBytes has it.
+  bool note(const Access &access);
+  /// Keeps the first of the loads for which `note` was false, as a text.
+  void addUnwritten(std::string load);
+
+  /// The error of a result that holds what nobody has stored.
+  Status checkResult(const std::string &name, const Tensor &tensor) const;
+
+private:
+  std::map<uintptr_t, WrittenBytes> fresh; ///< by the first address
+  std::mutex mutex;                        ///< of `unwritten`
+  std::string unwritten;
+};
+
+/// A tensor that a launch is given.
+struct Operand {
+  std::string name;
+  bool isStored; ///< whether the launch may store to it
+  uintptr_t begin = 0, end = 0;
+
+  Operand(std::string name, const Tensor &tensor, bool isStored);
+};
+
+/// The operands of one launch, while it runs. Its work items are not ordered:
+/// two of them conflict as threads do.
+class LaunchMemory {
+public:
+  /// `arguments`: the address of the argument block, by which the threads that
+  /// run the launch find this.
+  LaunchMemory(TensorMemory &tensors, const int64_t *arguments,
+               std::vector<Operand> operands);
+  LaunchMemory(const LaunchMemory &) = delete;
+  LaunchMemory &operator=(const LaunchMemory &) = delete;
+  ~LaunchMemory();
+
+  /// That of a launch that runs; null if nobody asked for checks.
+  static LaunchMemory *find(const int64_t *arguments);
+
+  /// What is wrong with an access that is not to memory of the block alone; an
+  /// empty text if nothing is.
+  std::string checkBounds(const Access &access, const void *scratch,
+                          int64_t scratchBytes) const;
+  void noteWritten(const Access &access, const ThreadCode &code);
+  std::string checkRace(const Access &access, int32_t item,
+                        const ThreadCode &code);
+
+private:
+  const Operand *findOperand(const Access &access) const;
+
+  TensorMemory &tensors;
+  const int64_t *arguments;
+  std::vector<Operand> operands;
+  std::mutex mutex; ///< of `races`: threads of the host run items
+  RaceCheck races;
+};
+
+/// "access 3 at model.mlir:4:5".
+std::string describePlace(const ThreadCode &code, const char *what,
+                          int32_t place);
+
+} // namespace sextant::runtime::emulator
+
+#endif // SEXTANT_RUNTIME_EMULATOR_TENSORMEMORY_H
