@@ -4,12 +4,10 @@ import pytest
 import targets
 import torch
 from attention_contract import run
-from cases import Case, compare, extents_of, make_inputs, make_params
-from numeric_contract import Comparison
+from cases import Case, compare, compare_row_map, make_inputs
 from threads import threads
 
 import sextant
-from sextant import definitions
 
 # Shapes in three groups; those of a group run the same compiled kernel. 300 keys are
 # several tiles and chunks of any target, and rescale what was summed before.
@@ -116,31 +114,4 @@ def test_empty_lengths(encoding, f32_target, seed):
 
 
 def test_row_maps_match_the_reference(row_encoding, f32_target, seed):
-    """Encodings of embeddings: values and gradients, against the reference."""
-    draw = torch.Generator().manual_seed(seed)
-    case = Case(row_encoding, batch=3, heads=1, kv_heads=1, query=19, key=19, head_dim=12)
-    extents = {**extents_of(case), "model": 12, "value_dim": 12}
-    params = make_params([row_encoding], extents, draw)
-    x = torch.randn(3, 19, 12, generator=draw, dtype=torch.float64).float().double()
-    grad = torch.randn(3, 19, 12, generator=draw, dtype=torch.float64)
-    trained = {p.name for p in definitions.signature([row_encoding]).params if p.trained}
-    operand = next(iter(definitions.signature([row_encoding]).operands))
-
-    def both(dtype, target):
-        leaf = x.detach().to(dtype).requires_grad_()
-        own = {
-            n: (t.detach().to(dtype) if t.dtype.is_floating_point else t).requires_grad_(n in trained)
-            for n, t in params.items()
-        }
-        y = sextant.map_rows(leaf, [row_encoding], own, of=operand, target=target)
-        y.backward(grad.to(dtype))
-        return [y.detach(), leaf.grad, *(own[n].grad for n in sorted(trained))]
-
-    def named(tensors):
-        return dict(enumerate(t.double() for t in tensors))
-
-    want = named(both(torch.float64, "reference"))
-    plain = named(both(torch.float32, "reference"))
-    comparison = Comparison(torch.float32)
-    comparison.add(named(both(torch.float32, f32_target)), plain, want)
-    comparison.check(f"results 0: y, 1: dx, then parameters; {row_encoding}:")
+    compare_row_map(row_encoding, f32_target, seed)

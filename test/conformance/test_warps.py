@@ -1,24 +1,87 @@
 """Kernels as warps of a GPU: each lane of a vector is a thread, which an emulator runs as
 a fiber. It draws the order of threads between two instructions of the whole warp, and
-ends a launch whose threads do not meet at the same one, or of which one stores what
-another accesses with no barrier between them."""
+ends a launch whose threads do not meet at the same one, or that accesses what another
+thread or work item stores with no barrier between them, what no operand holds, or what
+nobody has stored."""
 
 import pytest
 import torch
-from cases import Case, compare
+from attention_contract import run
+from cases import Case, compare, compare_row_map, make_inputs
+from test_encodings import AMONG, REPRESENTATIVES
+from threads import threads
 
 TARGET = "cuda-emulated:sm_80"
+# In three groups, each of which runs the same compiled kernels. What is more than a tile
+# is 70 or 130 rows.
+TILES = dict(query=70, key=130, batch=1, heads=2, kv_heads=1, label="tiles")
+WITH_MASKS = [
+    dict(query=70, key=70, batch=1, heads=2, kv_heads=2, **AMONG, label="among"),
+    dict(query=17, key=50, batch=1, heads=6, kv_heads=2, **AMONG, label="grouped"),
+]
 SHAPES = [
     dict(query=21, key=34, label="part-of-a-vector"),
-    dict(query=70, key=130, batch=1, heads=2, kv_heads=1, label="tiles"),
+    TILES,
+    dict(query=1, key=1, batch=1, heads=1, kv_heads=1, label="single"),
+    dict(query=1, key=65, label="decode"),
+    *WITH_MASKS,
+    dict(query=40, key=40, batch=1, transposed=True, **AMONG, label="transposed"),
+    dict(query=21, key=34, positions="batch", label="positions"),
+    dict(query=29, key=33, batch=1, positions="random", label="random-positions"),
 ]
 
 
 @pytest.fixture(autouse=True)
-def checks(monkeypatch):
-    monkeypatch.setenv("SEXTANT_CHECK", "races,scratch")
+def checks(monkeypatch, seed):
+    monkeypatch.setenv("SEXTANT_CHECK", "races,scratch,memory")
+    monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
 def test_warps_match_the_reference(encoding, shape, seed):
     compare(Case(encoding, **shape), TARGET, torch.float32, seed)
+
+
+@pytest.mark.parametrize("shape", [TILES, *WITH_MASKS], ids=lambda s: s["label"])
+def test_bf16_matches_the_reference(encoding, shape, seed):
+    compare(Case(encoding, **shape), TARGET, torch.bfloat16, seed)
+
+
+def test_row_maps_match_the_reference(row_encoding, seed):
+    compare_row_map(row_encoding, TARGET, seed)
+
+
+def test_empty_lengths(encoding, seed):
+    """Without keys, rows are zeros; without queries, gradients of keys are."""
+    case = Case(encoding, query=0, key=5, batch=1)
+    got = run(case.uses, make_inputs(case, seed).cast(torch.float32), TARGET)
+    assert got["output"].shape == (1, 4, 0, 16)
+    assert (got["d key"] == 0).all()
+    case = Case(encoding, query=5, key=0, batch=1)
+    if encoding == "tape":  # which takes a row of the keys' tensors for each query
+        return
+    got = run(case.uses, make_inputs(case, seed).cast(torch.float32), TARGET)
+    assert got["output"].shape == (1, 4, 5, 16)
+    assert (got["output"] == 0).all()
+
+
+@pytest.mark.parametrize("name", REPRESENTATIVES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_results_do_not_depend_on_the_order_of_threads(name, dtype, seed, monkeypatch):
+    """C9: the same bits for any number of resident warps, and in any order of threads.
+    Without checks a warp runs many work items, with them one."""
+    case = Case(name, query=70, key=100, batch=1, **AMONG)
+    inputs = make_inputs(case, seed, dtype).cast(dtype)
+    want = run(case.uses, inputs, TARGET)
+    monkeypatch.delenv("SEXTANT_CHECK")
+    for count, schedule in ((1, seed), (2, seed), (3, seed + 1), (1, seed + 2)):
+        monkeypatch.setenv("SEXTANT_SCHEDULE", str(schedule))
+        with threads(count):
+            got = run(case.uses, inputs, TARGET)
+        for result, tensor in want.items():
+            assert torch.equal(tensor, got[result]), (result, count, schedule)
+
+
+def test_both_architectures(seed):
+    """Kernels of both are the same as long as a warp is all that they are written for."""
+    compare(Case("rope", **TILES), "cuda-emulated:sm_90a", torch.float32, seed)

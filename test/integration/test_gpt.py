@@ -48,10 +48,14 @@ CASES = {
     ),
 }
 SHAPES = [(2, 24), (1, 1), (3, 17), (1, 40)]
+# Whole training steps as warps of a GPU: tables, rows of embeddings, turned rows.
+EMULATED = [
+    (name, "cuda-emulated:sm_80") for name in ("gpt2-learned-t5", "llama-rope-kerple-t5")
+]
 
 
 @pytest.fixture(
-    scope="module", params=itertools.product(CASES, ["reference", "cpu"]), ids=":".join
+    scope="module", params=[*itertools.product(CASES, ["reference", "cpu"]), *EMULATED], ids=":".join
 )
 def case(request):
     name, target = request.param
