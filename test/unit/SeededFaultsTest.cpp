@@ -17,6 +17,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "runtime/cpu/HostDevice.h"
 #include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
