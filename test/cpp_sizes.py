@@ -135,11 +135,17 @@ class Reader:
     def brace(self, head, scope):
         """What an opening brace begins; gives the head to go on with."""
         words = [text for text, _ in without_template(head)]
-        if words[:1] == ["namespace"] or words[:2] == ["inline", "namespace"] or (
-            words[:1] == ["extern"] and len(words) == 2
-        ):
+        if words[:1] == ["namespace"] or words[:2] == ["inline", "namespace"]:
             self.at += 1
             self.read()
+            return []
+        if words[:1] == ["extern"] and len(words) == 2:
+            # Functions of an interface that others have written, in C.
+            self.at += 1
+            first = len(self.functions)
+            self.read()
+            for function in self.functions[first:]:
+                function.parameters = min(function.parameters, MAX_PARAMETERS)
             return []
         if words and words[0] in CLASS_KEYS and "(" not in strip_angles(words):
             return self.class_(head, words)

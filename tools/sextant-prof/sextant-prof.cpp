@@ -91,6 +91,27 @@ static int printMachine(int64_t threads, bool json) {
   return 0;
 }
 
+/// Seconds of each run of a function after those that warm up.
+static Result<std::vector<double>> timeRuns(const Program &program,
+                                            size_t function,
+                                            std::span<const Tensor> inputs,
+                                            Profile &profile, int64_t warmup,
+                                            int64_t runs) {
+  std::vector<double> times;
+  for (int64_t run = -warmup; run < runs; ++run) {
+    if (run == 0)
+      profile.clear();
+    double begin = now();
+    Result<std::vector<Tensor>> outputs =
+        execute(program, function, inputs, profile);
+    if (!outputs)
+      return outputs.error();
+    if (run >= 0)
+      times.push_back(now() - begin);
+  }
+  return times;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   tools::RunOptions options;
@@ -140,18 +161,10 @@ int main(int argc, char **argv) {
     return fail(inputs.error().message());
 
   Profile profile(artifact);
-  std::vector<double> times;
-  for (int64_t run = -warmup; run < runs; ++run) {
-    if (run == 0)
-      profile.clear();
-    double begin = now();
-    Result<std::vector<Tensor>> outputs =
-        execute(**program, *number, *inputs, profile);
-    if (!outputs)
-      return fail(outputs.error().message());
-    if (run >= 0)
-      times.push_back(now() - begin);
-  }
+  Result<std::vector<double>> times =
+      timeRuns(**program, *number, *inputs, profile, warmup, runs);
+  if (!times)
+    return fail(times.error().message());
   Result<tools::Peak> peak = findPeak(**program, function, threads);
   if (!peak)
     return fail(peak.error().message());
@@ -160,7 +173,7 @@ int main(int argc, char **argv) {
       artifact.target,
       runs,
       threads,
-      tools::getMedian(times),
+      tools::getMedian(*times),
       *peak,
       tools::makeRows(artifact, function, profile.getEvents())};
   llvm::outs() << (json ? tools::formatJson(report)
