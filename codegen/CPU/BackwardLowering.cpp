@@ -95,7 +95,8 @@ public:
         target(getTarget(lowering)),
         launch(lowering.plan, target, op.getQuery().getType().getElementType(),
                getHeadParts(lowering.plan, op.getQuery()),
-               getHeadDims(op.getValues())) {
+               getHeadDims(op.getValues())),
+        params(lowering) {
     if (!lowering.plan.scoreHeads)
       return;
     weights.emplace(lowering.plan, lowering.plan.scoreHeads);
@@ -132,15 +133,14 @@ private:
   void makeSums();
   void addWrites();
   void launchMain();
-  SmallVector<Value> launchReadSums();
-  SmallVector<Value> launchRowProductPullbacks(pos::Side side,
-                                               ArrayRef<Value> paramGradients);
-  Value launchOffsetPullbacks(size_t number, ArrayRef<Value> paramGradients);
-  SmallVector<Value> launchProductPullbacks(ArrayRef<Value> paramGradients);
-  void launchAddendGradient(const RowTable &table, StringRef suffix, Value rows,
-                            ArrayRef<Value> paramGradients);
+  void addReadSums();
+  SmallVector<Value> launchRowProductPullbacks(pos::Side side);
+  Value launchOffsetPullbacks(size_t number);
+  SmallVector<Value> launchProductPullbacks();
+  void launchAddendGradient(const RowTable &table, StringRef suffix,
+                            Value rows);
   SmallVector<Value> sumHingeMoments();
-  void launchHoistGradients(ArrayRef<Value> paramGradients);
+  void launchHoistGradients();
 
   const Lowering &lowering;
   const KernelPlan &plan = lowering.plan;
@@ -153,8 +153,7 @@ private:
   LaunchOperands operands;
   HoistTables tables;
   Value chunks, paddedQueries;
-  /// Gradients of parameters that are read by row, as far as they are made.
-  DenseMap<unsigned, Value> rowParamGradients;
+  ParamSums params;
   /// Parameters that are read where tables do not hold the offsets in use.
   SmallVector<unsigned> rareReads;
   Value keyGradient;
@@ -259,14 +258,14 @@ Value BackwardLowering::getRowParamGradient(unsigned number) {
   if (!plan.paramWantsGradient[number] ||
       !isReadByRow(plan, op.getBody().getArgument(number)))
     return {};
-  Value &gradient = rowParamGradients[number];
-  if (!gradient) {
+  if (!params.hasSum(number)) {
     Value param = op.getParams()[number];
-    gradient = lowering.allocateLike(
-        param, cast<RankedTensorType>(param.getType()).clone(f32),
-        /*zero=*/true);
+    params.setSum(number,
+                  lowering.allocateLike(
+                      param, cast<RankedTensorType>(param.getType()).clone(f32),
+                      /*zero=*/true));
   }
-  return gradient;
+  return params.getSum(number);
 }
 
 /// From the number of a query to its index.
@@ -503,7 +502,7 @@ SmallVector<Value> BackwardLowering::sumHingeMoments() {
                           {lowering.getDim(op.getQuery(), 0),
                            lowering.getDim(op.getQuery(), 1), Value()});
     launchSum(lowering, ("sum_hinges_" + Twine(number)).str(), sum.tensor,
-              moments.back(), /*hasHeads=*/true);
+              moments.back());
   }
   return moments;
 }
@@ -524,46 +523,28 @@ TableRowSums BackwardLowering::getRowSums(size_t number, Value rows) const {
   return sums;
 }
 
-/// Gradients of parameters in f64 (each may be one number from all scores) or
-/// f32 (few terms, of rows), so far the sums of what tiles read themselves;
-/// null where not wanted.
-SmallVector<Value> BackwardLowering::launchReadSums() {
-  SmallVector<Value> gradients;
-  for (auto [number, param] : llvm::enumerate(op.getParams())) {
-    gradients.emplace_back();
-    if (!plan.paramWantsGradient[number])
-      continue;
-    if (Value gradient = getRowParamGradient(number)) {
-      gradients.back() = gradient;
-      continue;
-    }
-    Type type = cast<RankedTensorType>(param.getType()).clone(f64);
-    gradients.back() = lowering.allocateLike(
-        param, type, /*zero=*/!launch.readGradients[number]);
-    if (!launch.readGradients[number])
-      continue;
-    launchSum(lowering, ("sum_read_" + Twine(number)).str(),
-              launch.readGradients[number].tensor, gradients.back(),
-              /*hasHeads=*/false,
-              llvm::is_contained(rareReads, number) ? tables.offsets.range
-                                                    : Value());
+/// Begins the gradients of parameters, which are f64 (each may be one number
+/// from all scores) or f32 (few terms, of rows), by the sums of what tiles read
+/// themselves.
+void BackwardLowering::addReadSums() {
+  for (auto [number, sum] : llvm::enumerate(launch.readGradients)) {
+    if (!getRowParamGradient(number) && sum)
+      params.add(number, sum.tensor,
+                 llvm::is_contained(rareReads, number) ? tables.offsets.range
+                                                       : Value());
   }
-  return gradients;
 }
 
 /// What is added to query rows has the sum of their gradients.
 void BackwardLowering::launchAddendGradient(const RowTable &table,
-                                            StringRef suffix, Value rows,
-                                            ArrayRef<Value> paramGradients) {
-  if (table.addend && paramGradients[*table.addend])
-    launchRowSum(lowering, suffix, rows, paramGradients[*table.addend]);
+                                            StringRef suffix, Value rows) {
+  if (table.addend && params.isWanted(*table.addend))
+    launchRowSum(lowering, suffix, rows, params, *table.addend);
 }
 
 /// Adds the gradients of tables to those of the parameters; gives the gradients
 /// of the rows of a side as they entered, sums of several.
-SmallVector<Value>
-BackwardLowering::launchRowProductPullbacks(pos::Side side,
-                                            ArrayRef<Value> paramGradients) {
+SmallVector<Value> BackwardLowering::launchRowProductPullbacks(pos::Side side) {
   auto allocateRows = [&](const RowProducts &products) {
     SmallVector<int64_t> shape(4, ShapedType::kDynamic);
     shape.push_back(products.getRowWidth(lowering));
@@ -592,35 +573,31 @@ BackwardLowering::launchRowProductPullbacks(pos::Side side,
     launchRowProductsPullback(lowering, suffix, products,
                               getProductLayout(table),
                               launch.rowProductGradients[number].tensor, rows,
-                              paramGradients[table.param]);
-    launchAddendGradient(table, suffix + "_addend", rows, paramGradients);
+                              params.getSum(table.param));
+    launchAddendGradient(table, suffix + "_addend", rows);
   }
   return all;
 }
 
 /// Likewise of a product with rows of offsets.
-Value BackwardLowering::launchOffsetPullbacks(size_t number,
-                                              ArrayRef<Value> paramGradients) {
+Value BackwardLowering::launchOffsetPullbacks(size_t number) {
   const RowTable &table = plan.offsetProducts[number].table;
   if (launch.offsetRowGradients[number])
     launchOffsetPullback(lowering, number, offsetRows[number],
-                         launch.offsetRowGradients[number].tensor,
-                         paramGradients[table.param]);
+                         launch.offsetRowGradients[number].tensor, params);
   Value rows = launch.offsetSideGradients[number].tensor;
-  launchAddendGradient(table, ("offset_addend_" + Twine(number)).str(), rows,
-                       paramGradients);
+  launchAddendGradient(table, ("offset_addend_" + Twine(number)).str(), rows);
   return rows;
 }
 
 /// Likewise of all products; gives the gradients of the query rows and adds
 /// those of the key rows to the gradient of the key.
-SmallVector<Value>
-BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
+SmallVector<Value> BackwardLowering::launchProductPullbacks() {
   auto launchAll = [&](pos::Side side) {
-    SmallVector<Value> rows = launchRowProductPullbacks(side, paramGradients);
+    SmallVector<Value> rows = launchRowProductPullbacks(side);
     for (auto [number, product] : llvm::enumerate(plan.offsetProducts))
       if (product.table.side == side)
-        rows.push_back(launchOffsetPullbacks(number, paramGradients));
+        rows.push_back(launchOffsetPullbacks(number));
     return rows;
   };
   SmallVector<Value> queryRows = launchAll(pos::Side::query);
@@ -634,13 +611,13 @@ BackwardLowering::launchProductPullbacks(ArrayRef<Value> paramGradients) {
                                 ("buckets_pull_" + Twine(number)).str(),
                                 outputProducts[number], ProductLayout::Rows,
                                 launch.bucketGradients[number].tensor, Value(),
-                                paramGradients[getTable(site)]);
+                                params.getSum(getTable(site)));
   return queryRows;
 }
 
 /// Gradients of hoisted values, from their partial sums, and of the parameters
 /// behind them.
-void BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
+void BackwardLowering::launchHoistGradients() {
   SmallVector<Value> gradients;
   for (auto [number, hoisted] : llvm::enumerate(plan.hoisted)) {
     Value &gradient = gradients.emplace_back();
@@ -652,21 +629,22 @@ void BackwardLowering::launchHoistGradients(ArrayRef<Value> paramGradients) {
     if (hoisted.form != HoistForm::RowLaneTable) {
       gradient = lowering.allocate(shape.type, shape.sizes);
       launchSum(lowering, suffix, launch.tableGradients[number].tensor,
-                gradient,
-                /*hasHeads=*/true);
+                gradient);
       continue;
     }
     TableRowSums sums = getRowSums(number, shape.sizes[2]);
     // A parameter that is the table takes the sums itself.
-    Value target = hoisted.param ? paramGradients[*hoisted.param] : Value();
-    sums.adds = target && getElementTypeOrSelf(target.getType()) == f32;
+    Value target;
+    if (hoisted.param)
+      target = getRowParamGradient(*hoisted.param);
+    sums.adds = target != nullptr;
     if (!sums.adds)
       target = gradient = lowering.allocate(shape.type, shape.sizes);
     else if (hoisted.isAtIndex && hoisted.operand == pos::RowOperand::query)
       sums.shift = getQueryShift();
     launchTableRowSums(lowering, suffix, hoisted, sums, target);
   }
-  launchHoistPullbacks(lowering, tables, gradients, paramGradients);
+  launchHoistPullbacks(lowering, tables, gradients, params);
 }
 
 FailureOr<SmallVector<Value>> BackwardLowering::run() {
@@ -683,25 +661,20 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   addReads(launchStatistics());
   addWrites();
   launchMain();
-  SmallVector<Value> paramGradients = launchReadSums();
-  SmallVector<Value> unmapped = launchProductPullbacks(paramGradients);
+  addReadSums();
+  SmallVector<Value> unmapped = launchProductPullbacks();
   // Rows have their gradients when they are pulled back through their maps,
   // which gives the tables behind the maps theirs.
   Value queryGradient =
       launchFinish(lowering, launch.shape, tables, launch.queryGradient.tensor,
                    unmapped, launch.tableGradients);
-  launchHoistGradients(paramGradients);
+  launchHoistGradients();
   launchPiecewiseLinearPullbacks(lowering, tables.bounds, sumHingeMoments(),
-                                 paramGradients);
+                                 params);
   SmallVector<Value> results{queryGradient, keyGradient};
   llvm::append_range(results, valueGradients);
-  for (int32_t number : op.getParamGradients()) {
-    Value gradient = paramGradients[number];
-    if (getElementTypeOrSelf(gradient.getType()).isF64())
-      gradient =
-          launchNarrow(lowering, ("narrow_" + Twine(number)).str(), gradient);
-    results.push_back(gradient);
-  }
+  for (int32_t number : op.getParamGradients())
+    results.push_back(params.finish(number, f32));
   return results;
 }
 

@@ -264,6 +264,15 @@ findUsers(const KernelPlan &plan, Block &sites,
   return users;
 }
 
+/// Whether a hoist gives an integer that only other hoists use.
+static bool isHelper(pos::HoistOp hoist) {
+  return isa<IntegerType>(hoist.getType()) &&
+         llvm::all_of(hoist->getUsers(), [](Operation *user) {
+           return user->getParentOfType<pos::HoistOp>() &&
+                  !user->getParentOfType<pos::RunningSumOp>();
+         });
+}
+
 static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
   auto users = findUsers(plan, sites, getMappedOperand(plan.owner));
   DenseSet<Operation *> wanted;
@@ -291,6 +300,8 @@ static LogicalResult planHoists(KernelPlan &plan, Block &sites) {
       entry.extent = vector.getDimSize(0);
     if (entry.wantsGradient)
       wanted.insert(hoist);
+    entry.isEmittedInPlace =
+        entry.form == HoistForm::HeadScalar || isHelper(hoist);
     if (std::optional<TableParam> table = findTableParam(entry, sites)) {
       entry.param = table->number;
       entry.isAtIndex = table->isAtIndex;

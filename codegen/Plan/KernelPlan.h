@@ -26,7 +26,11 @@ struct Hoisted {
   pos::RowOperand operand = pos::RowOperand::query;
   bool perBatch = false, perHead = false;
   bool wantsGradient = false; ///< some trained parameter stands behind it
-  int64_t extent = 0;         ///< of a vector (an OffsetTable); 0 for a scalar
+  /// Whether the values that use it compute it themselves: one that only hoists
+  /// use and that is an integer, such as a bucket, for which a launch of its
+  /// own would be waited for.
+  bool isEmittedInPlace = false;
+  int64_t extent = 0; ///< of a vector (an OffsetTable); 0 for a scalar
   /// The number of the parameter [B', H', L, lanes] of which the value is an
   /// element, which then needs no table: the element of the batch counts modulo
   /// B'. None of other values.

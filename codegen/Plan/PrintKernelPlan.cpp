@@ -125,6 +125,8 @@ void PlanPrinter::printHoisted(size_t number, const Hoisted &hoisted) {
   if (hoisted.param)
     stream << ", parameter " << *hoisted.param << " in place"
            << (hoisted.isAtIndex ? " at the index" : "");
+  else if (hoisted.isEmittedInPlace && hoisted.form != HoistForm::HeadScalar)
+    stream << ", computed where it is used";
   stream << (hoisted.wantsGradient ? ", gradient\n" : "\n");
 }
 

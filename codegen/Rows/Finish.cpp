@@ -9,13 +9,12 @@
 #include "codegen/Rows/RowGradients.h"
 #include "codegen/Rows/RowPullback.h"
 #include "codegen/Tables/ArgumentPoint.h"
-#include "codegen/Tables/OffsetRange.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// Rows that an item of `finish` handles; entries that one of `sum` does.
+/// Rows that an item handles; entries that one of `sum` does.
 static constexpr int64_t rowsPerItem = 64, entriesPerItem = 1024;
 
 //===----------------------------------------------------------------------===//
@@ -175,8 +174,9 @@ Value sextant::codegen::launchAddRows(const Lowering &lowering,
     added.push_back(operands.read(extra));
   unsigned target = operands.write(result);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return ItemSpace(
-        kernel, {arguments.getSize(target, 0), arguments.getSize(target, 1)});
+    return ItemSpace(kernel, {arguments.getSize(target, 0),
+                              arguments.getSize(target, 1),
+                              {arguments.getSize(target, 2), rowsPerItem}});
   };
   auto scratchBytes = [&](KernelBuilder &kernel, ArgumentBlock &) {
     return Index(4 * llvm::alignTo(dim, kernel.width()));
@@ -200,7 +200,7 @@ Value sextant::codegen::launchAddRows(const Lowering &lowering,
                arguments.getElementType(target));
     };
     items.forEach([&](const Item &item) {
-      kernel.loop(0, arguments.getSize(target, 2), 1,
+      kernel.loop(item[2], item.end(2), 1,
                   [&](Value row) { emitRow(item[0], item[1], row); });
     });
   };
@@ -213,13 +213,9 @@ Value sextant::codegen::launchAddRows(const Lowering &lowering,
 //===----------------------------------------------------------------------===//
 
 void codegen::launchSum(const Lowering &lowering, StringRef suffix,
-                        Value partials, Value result, bool hasHeads,
-                        Value unlessTables) {
+                        Value partials, Value result) {
   LaunchOperands operands;
   unsigned source = operands.read(partials);
-  std::optional<unsigned> tableRange;
-  if (unlessTables)
-    tableRange = operands.read(unlessTables);
   unsigned target = operands.write(result);
   RankedTensorType resultType = operands.layout.tensors[target];
   Type stored = resultType.getElementType();
@@ -229,7 +225,7 @@ void codegen::launchSum(const Lowering &lowering, StringRef suffix,
   auto getExtents = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     SmallVector<Index> extents{1, 1, 1};
     for (int64_t dim = 0; dim < resultType.getRank(); ++dim) {
-      Index &extent = extents[hasHeads ? std::min<int64_t>(dim, 2) : 2];
+      Index &extent = extents[std::min<int64_t>(dim, 2)];
       extent = kernel.mul(extent, arguments.getSize(target, dim));
     }
     return extents;
@@ -247,10 +243,6 @@ void codegen::launchSum(const Lowering &lowering, StringRef suffix,
     KernelBuilder::Range heads =
         getSummed(kernel, extents[1], item[1], arguments.getSize(source, 2));
     Index chunks = arguments.getSize(source, 0), last = item.end(2);
-    if (tableRange)
-      chunks = kernel.select(
-          OffsetRange(kernel, arguments, *tableRange).emitHasTables(), 0,
-          chunks);
     Index row = kernel.add(kernel.mul(item[0], extents[1]), item[1]);
     kernel.loop(item[2], last, kernel.width(), [&](Value entry) {
       Index count = kernel.min(kernel.width(), kernel.sub(last, entry));
@@ -273,38 +265,4 @@ void codegen::launchSum(const Lowering &lowering, StringRef suffix,
     items.forEach([&](const Item &item) { emitItem(kernel, arguments, item); });
   };
   operands.launch(lowering, suffix, {getItems, noScratch, run});
-}
-
-Value codegen::launchNarrow(const Lowering &lowering, StringRef suffix,
-                            Value wide) {
-  auto type = cast<RankedTensorType>(wide.getType());
-  auto narrow =
-      RankedTensorType::get(type.getShape(), lowering.builder.getF32Type());
-  Value result = lowering.allocateLike(wide, narrow);
-  LaunchOperands operands;
-  unsigned source = operands.read(wide);
-  unsigned target = operands.write(result);
-
-  auto getItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    Index count = 1;
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      count = kernel.mul(count, arguments.getSize(target, dim));
-    return ItemSpace(kernel, {{count, entriesPerItem}});
-  };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const Items &items, Value) {
-    items.forEach([&](const Item &item) {
-      Index last = item.end(0);
-      kernel.loop(item[0], last, kernel.width(), [&](Value first) {
-        Index count = kernel.min(kernel.width(), kernel.sub(last, first));
-        Value from =
-            kernel.advance(arguments.getPointer(source), {first}, kernel.f64);
-        kernel.storePart(
-            kernel.narrow(kernel.loadPart(kernel.vf64, from, count)),
-            kernel.advance(arguments.getPointer(target), {first}), count);
-      });
-    });
-  };
-  operands.launch(lowering, suffix, {getItems, noScratch, run});
-  return result;
 }

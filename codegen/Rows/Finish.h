@@ -26,19 +26,11 @@ mlir::Value launchAddRows(const Lowering &lowering, llvm::StringRef suffix,
                           mlir::Value rows, llvm::ArrayRef<mlir::Value> extras,
                           mlir::RankedTensorType result);
 
-/// narrow: an f32 tensor from an f64 one of the same shape; both contiguous.
-mlir::Value launchNarrow(const Lowering &lowering, llvm::StringRef suffix,
-                         mlir::Value wide);
-
-/// sum: `result` (f32 or f64, contiguous) from partial sums [chunks, B, H,
-/// entries], over the chunks in order. With `hasHeads` the first dimensions of
-/// the result are batch and heads, and what has an extent of 1 there is summed;
-/// else its elements are the entries, and all of B and H are summed. Partial
-/// sums that are there only where tables do not hold the offsets in use come
-/// with the range that says so (OffsetRange.h); the sum is 0 elsewhere.
+/// sum: `result` [B, H, entries] (f32 or f64, contiguous; no entries: one) from
+/// partial sums [chunks, B, H, entries], over the chunks in order. What has an
+/// extent of 1 in the result is summed.
 void launchSum(const Lowering &lowering, llvm::StringRef suffix,
-               mlir::Value partials, mlir::Value result, bool hasHeads,
-               mlir::Value unlessTables = {});
+               mlir::Value partials, mlir::Value result);
 
 } // namespace sextant::codegen
 

@@ -240,16 +240,11 @@ sextant::codegen::lowerMapRowsBackward(const Lowering &lowering) {
         lowering.allocate(shape.type, shape.sizes, /*zero=*/true);
   }
   Value inputGradient = launchPullback(lowering, tables, gradients);
-  SmallVector<Value> paramGradients, results{inputGradient};
-  for (auto [number, param] : llvm::enumerate(op.getParams())) {
-    paramGradients.emplace_back();
-    if (!lowering.plan.paramWantsGradient[number])
-      continue;
-    paramGradients.back() =
-        lowering.allocateLike(param, param.getType(), /*zero=*/true);
-  }
-  launchHoistPullbacks(lowering, tables, gradients, paramGradients);
+  ParamSums params(lowering);
+  launchHoistPullbacks(lowering, tables, gradients, params);
+  SmallVector<Value> results{inputGradient};
   for (int32_t number : op.getParamGradients())
-    results.push_back(paramGradients[number]);
+    results.push_back(params.finish(
+        number, getElementTypeOrSelf(op.getParams()[number].getType())));
   return results;
 }

@@ -9,6 +9,7 @@
 #include "codegen/Rows/OffsetPoint.h"
 #include "codegen/Rows/OffsetProducts.h"
 #include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tables/ParamSums.h"
 #include "codegen/Tiles/RegisterTile.h"
 
 using namespace mlir;
@@ -19,6 +20,8 @@ using Values = KernelBuilder::Values;
 
 /// Blocks of entries whose sums are f32.
 static constexpr int64_t blocksOfSpan = 8;
+/// Rows that an item sums at least.
+static constexpr int64_t leastRows = 256;
 static constexpr int64_t block = OffsetShape::block;
 
 //===----------------------------------------------------------------------===//
@@ -71,17 +74,26 @@ static Value launchSumOfPartials(const Lowering &lowering, StringRef suffix,
 }
 
 void sextant::codegen::launchRowSum(const Lowering &lowering, StringRef suffix,
-                                    Value rows, Value gradient) {
+                                    Value rows, ParamSums &params,
+                                    unsigned param) {
   LaunchOperands operands;
   unsigned source = operands.read(rows);
-  unsigned target = operands.write(gradient);
+  Value ranges =
+      params.countRanges(lowering.getDim(rows, 3), leastRows, {param});
+  unsigned target = operands.write(params.addRanges(param, ranges));
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return ItemSpace(kernel, {arguments.getSize(target, 0)});
+    return ItemSpace(
+        kernel, {arguments.getSize(target, 1), arguments.getSize(target, 0)});
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {
-    Index lanes = arguments.getSize(target, 1);
+    Index lanes = arguments.getSize(target, 2);
+    auto begin = [&](Index number) {
+      return getRangeBegin(kernel, number, arguments.getSize(target, 0),
+                           arguments.getSize(source, 3), 1);
+    };
     items.forEach([&](const Item &item) {
+      Index first = begin(item[1]), end = begin(kernel.add(item[1], 1));
       kernel.loop(0, lanes, kernel.width(), [&](Value lane) {
         // Every row is padded to whole vectors.
         auto load = [&](ValueRange at) {
@@ -91,12 +103,11 @@ void sextant::codegen::launchRowSum(const Lowering &lowering, StringRef suffix,
         Value sum = sumOver(kernel,
                             {{0, arguments.getSize(source, 0)},
                              {0, arguments.getSize(source, 1)},
-                             {0, arguments.getSize(source, 3)}},
+                             {first, end}},
                             kernel.zero(kernel.vf64), load);
         Index count = kernel.min(kernel.width(), kernel.sub(lanes, lane));
-        Value to = arguments.getAddress(target, {item[0], lane});
-        Value old = kernel.loadPart(kernel.vf64, to, count);
-        kernel.storePart(kernel.addF64(old, sum), to, count);
+        kernel.storePart(
+            sum, arguments.getAddress(target, {item[1], item[0], lane}), count);
       });
     });
   };
@@ -118,12 +129,16 @@ struct TableProduct {
   /// Words of sums [rows][lanes]: f32 of a span and f64 of all entries.
   int64_t countSums() const { return countRows() * shape.lanes; }
 
-  void emitItem(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
-                Index panel, Value wide, Value narrow) const;
+  /// `item`: head, panel and range.
+  void emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
+                ArrayRef<Index> item, Value wide, Value narrow) const;
   void addBlock(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
                 Index panel, Index number, Value sums) const;
-  void addToTable(KernelBuilder &kernel, ArgumentBlock &arguments, Index head,
-                  Index panel, Value sums) const;
+  void addToTable(KernelBuilder &kernel, ArgumentBlock &arguments,
+                  ArrayRef<Index> item, Value sums) const;
+  Value isShared(KernelBuilder &kernel, ArgumentBlock &arguments) const {
+    return kernel.equal(arguments.getSize(target, 1), shape.dim);
+  }
 };
 } // namespace
 
@@ -158,18 +173,18 @@ void TableProduct::addBlock(KernelBuilder &kernel, ArgumentBlock &arguments,
   });
 }
 
-/// table[part + row][panel] += sums[row].
+/// table[range][part + row][panel] += sums[row].
 void TableProduct::addToTable(KernelBuilder &kernel, ArgumentBlock &arguments,
-                              Index head, Index panel, Value sums) const {
-  Index part =
-      kernel.select(kernel.equal(arguments.getSize(target, 0), shape.dim), 0,
-                    kernel.mul(head, shape.dim));
-  Index first = kernel.mul(panel, shape.lanes);
+                              ArrayRef<Index> item, Value sums) const {
+  Index part = kernel.select(isShared(kernel, arguments), 0,
+                             kernel.mul(item[0], shape.dim));
+  Index first = kernel.mul(item[1], shape.lanes);
   Index count =
-      kernel.min(shape.lanes, kernel.sub(arguments.getSize(target, 1), first));
+      kernel.min(shape.lanes, kernel.sub(arguments.getSize(target, 2), first));
   kernel.loop(0, shape.dim, 1, [&](Value row) {
-    Value to = arguments.getAddress(target, {kernel.add(part, row), first});
-    Index step = arguments.getStride(target, 1);
+    Value to =
+        arguments.getAddress(target, {item[2], kernel.add(part, row), first});
+    Index step = arguments.getStride(target, 2);
     kernel.loop(0, count, 1, [&](Value column) {
       Value from = kernel.advance(sums, {kernel.mul(row, shape.lanes), column},
                                   kernel.f64);
@@ -181,7 +196,7 @@ void TableProduct::addToTable(KernelBuilder &kernel, ArgumentBlock &arguments,
 }
 
 void TableProduct::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
-                            Index head, Index panel, Value wide,
+                            ArrayRef<Index> item, Value wide,
                             Value narrow) const {
   Value zero = kernel.zero(kernel.vf64);
   auto eachVector = [&](function_ref<void(Value, Value)> body) {
@@ -191,28 +206,31 @@ void TableProduct::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
     });
   };
   eachVector([&](Value at, Value) { kernel.store(zero, at); });
-  Index blocks = arguments.getSize(seen, 0);
-  kernel.loop(0, blocks, blocksOfSpan, [&](Value first) {
+  auto begin = [&](Index number) {
+    return getRangeBegin(kernel, number, arguments.getSize(target, 0),
+                         arguments.getSize(seen, 0), blocksOfSpan);
+  };
+  Index blocks = begin(kernel.add(item[2], 1));
+  kernel.loop(begin(item[2]), blocks, blocksOfSpan, [&](Value first) {
     eachVector(
         [&](Value, Value at) { kernel.storeVector(kernel.splatF32(0.0), at); });
     Index last = kernel.min(kernel.add(first, blocksOfSpan), blocks);
     kernel.loop(first, last, 1, [&](Value number) {
       kernel.when(isBlockSeen(kernel, arguments, seen, number), [&] {
-        addBlock(kernel, arguments, head, panel, number, narrow);
+        addBlock(kernel, arguments, item[0], item[1], number, narrow);
       });
     });
     eachVector([&](Value to, Value from) {
       kernel.addToF64(to, kernel.loadVector(from));
     });
   });
-  addToTable(kernel, arguments, head, panel, wide);
+  addToTable(kernel, arguments, item, wide);
 }
 
 void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
                                             size_t number,
                                             const OffsetRows &made,
-                                            Value partials,
-                                            Value tableGradient) {
+                                            Value partials, ParamSums &params) {
   auto query = cast<RankedTensorType>(
       getOwnerOperands(lowering.plan.owner).query.getType());
   OffsetShape shape(lowering.target, query.getDimSize(3));
@@ -221,20 +239,23 @@ void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
       launchSumOfPartials(lowering, suffix, shape, made.seen, partials);
   if (lowering.plan.offsetProducts[number].index)
     return launchTakenPullback(lowering, number, shape, made.seen, summed,
-                               tableGradient);
+                               params);
+  unsigned param = lowering.plan.offsetProducts[number].table.param;
+  Value ranges =
+      params.countRanges(lowering.getDim(made.seen, 0), blocksOfSpan, {param});
   LaunchOperands operands;
   TableProduct task{shape};
   task.seen = operands.read(made.seen);
   task.factors = operands.read(made.factors);
   task.rows = operands.read(summed);
-  task.target = operands.write(tableGradient);
+  task.target = operands.write(params.addRanges(param, ranges));
   // Heads that share a table are one item, in order.
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    Index parts = kernel.select(
-        kernel.equal(arguments.getSize(task.target, 0), shape.dim), 1,
-        arguments.getSize(task.rows, 0));
+    Index parts = kernel.select(task.isShared(kernel, arguments), 1,
+                                arguments.getSize(task.rows, 0));
     // Panels first: threads work on neighbouring ones of a head.
-    return ItemSpace(kernel, {parts, arguments.getSize(task.factors, 0)});
+    return ItemSpace(kernel, {parts, arguments.getSize(task.factors, 0),
+                              arguments.getSize(task.target, 0)});
   };
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index((8 + 4) * task.countSums());
@@ -242,12 +263,13 @@ void sextant::codegen::launchOffsetPullback(const Lowering &lowering,
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
     Index heads = arguments.getSize(task.rows, 0);
-    Value isShared = kernel.equal(arguments.getSize(task.target, 0), shape.dim);
+    Value isShared = task.isShared(kernel, arguments);
     Value narrow = kernel.advance(scratch, {task.countSums()}, kernel.f64);
     items.forEach([&](const Item &item) {
       Index last = kernel.select(isShared, heads, kernel.add(item[0], 1));
       kernel.loop(item[0], last, 1, [&](Value head) {
-        task.emitItem(kernel, arguments, head, item[1], scratch, narrow);
+        task.emitItem(kernel, arguments, {head, item[1], item[2]}, scratch,
+                      narrow);
       });
     });
   };

@@ -337,11 +337,15 @@ OffsetRows sextant::codegen::launchOffsetRows(const Lowering &lowering,
   pos::Side side = product.table.side;
   Value entries = shape.countEntries(lowering, side);
   OffsetRows result;
-  if (product.isClipped)
-    result.ends = launchOffsetEnds(lowering, number, shape, entries);
-  result.seen =
-      launchSeenOffsets(lowering, tables, getOffsetSuffix("seen", number),
-                        ceilDiv(lowering, entries, block), side, result.ends);
+  Value endsOfRanges;
+  if (product.isClipped) {
+    endsOfRanges = launchOffsetEnds(lowering, number, shape, entries);
+    result.ends = lowering.allocate(
+        RankedTensorType::get({2}, lowering.builder.getI32Type()), {});
+  }
+  result.seen = launchSeenOffsets(
+      lowering, tables, getOffsetSuffix("seen", number),
+      ceilDiv(lowering, entries, block), side, endsOfRanges, result.ends);
   result.rows =
       product.index
           ? launchTakenRows(lowering, number, shape, entries, result.seen)

@@ -29,6 +29,8 @@
 
 namespace sextant::codegen {
 
+class ParamSums;
+
 /// Sizes that are fixed when a kernel is compiled.
 struct OffsetShape {
   OffsetShape(const VectorTarget &target, int64_t dim)
@@ -64,6 +66,11 @@ struct OffsetEnds {
   /// `ends` is a number of the kernel.
   static OffsetEnds load(KernelBuilder &kernel, ArgumentBlock &arguments,
                          unsigned ends);
+  /// Out of those that ranges of entries have found, [ranges, 2] x i32.
+  static OffsetEnds find(KernelBuilder &kernel, ArgumentBlock &arguments,
+                         unsigned ofRanges);
+  void store(KernelBuilder &kernel, ArgumentBlock &arguments, unsigned ends,
+             llvm::ArrayRef<Index> range = {}) const;
   /// Whether entries first .. last all have the row of an end, i1.
   mlir::Value areLow(KernelBuilder &kernel, Index last) const {
     return kernel.less(last, low);
@@ -89,10 +96,12 @@ mlir::Value countHeads(const Lowering &lowering, const OffsetProduct &product);
 
 /// Per block of entries of a side's products, an i32: whether some score may
 /// have such an offset. With the ends of a clipped index, these stand in the
-/// first and the last block, which count as seen; blocks past them do not.
+/// first and the last block, which count as seen; blocks past them do not. They
+/// come as ranges have found them and are written to `ends`.
 mlir::Value launchSeenOffsets(const Lowering &lowering,
                               const HoistTables &tables, llvm::StringRef suffix,
                               mlir::Value blocks, pos::Side side,
+                              mlir::Value endsOfRanges = {},
                               mlir::Value ends = {});
 
 /// offsets_seen, offset_factors and offset_weights (of a sum), offset_rows and,
@@ -104,27 +113,27 @@ OffsetRows launchOffsetRows(const Lowering &lowering, const HoistTables &tables,
 mlir::Value launchTakenRows(const Lowering &lowering, size_t number,
                             const OffsetShape &shape, mlir::Value entries,
                             mlir::Value seen);
-/// Where the index is clipped, [2] x i32.
+/// Where the index is clipped, as ranges of entries find it: [ranges, 2] x i32.
 mlir::Value launchOffsetEnds(const Lowering &lowering, size_t number,
                              const OffsetShape &shape, mlir::Value entries);
-/// Adds the gradients of these rows, sums over chunks and batch, to
-/// `tableGradient` (f64), in the order of heads and entries.
+/// Adds the gradients of these rows, sums over chunks and batch, to that of the
+/// table: ranges of entries, in the order of heads and entries.
 void launchTakenPullback(const Lowering &lowering, size_t number,
                          const OffsetShape &shape, mlir::Value seen,
-                         mlir::Value rows, mlir::Value tableGradient);
+                         mlir::Value rows, ParamSums &params);
 
-/// offset_sum and offset_table: adds to `tableGradient` (the table's shape,
-/// f64) what follows from `partials`, gradients of R [chunks, B, H, entries,
-/// row], of seen blocks: sums in the order of chunks and batch, blocks of
-/// entries in order.
+/// offset_sum and offset_table: adds to the gradient of the table what follows
+/// from `partials`, gradients of R [chunks, B, H, entries, row], of seen
+/// blocks: sums in the order of chunks and batch, ranges of blocks of entries
+/// in order.
 void launchOffsetPullback(const Lowering &lowering, size_t number,
                           const OffsetRows &rows, mlir::Value partials,
-                          mlir::Value tableGradient);
+                          ParamSums &params);
 
 /// Adds the sum of `rows` [chunks, B, H, rows, padded lanes] x f32 over all but
-/// head and lane to `gradient` [H, lanes] x f64.
+/// head and lane to the gradient of a parameter [H, lanes].
 void launchRowSum(const Lowering &lowering, llvm::StringRef suffix,
-                  mlir::Value rows, mlir::Value gradient);
+                  mlir::Value rows, ParamSums &params, unsigned param);
 
 /// Clears the seen blocks of rows [entries, row]; `seen` is a number of the
 /// kernel.

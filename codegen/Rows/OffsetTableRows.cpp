@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Rows/OffsetPoint.h"
+#include "codegen/Tables/ParamSums.h"
 #include "codegen/Tables/PayloadCall.h"
 
 using namespace mlir;
@@ -14,6 +15,8 @@ using namespace sextant;
 using namespace sextant::codegen;
 
 static constexpr int64_t block = OffsetShape::block;
+/// Entries that an item looks at, and blocks whose gradients it sums, at least.
+static constexpr int64_t leastEntries = 256, leastBlocks = 4;
 
 namespace {
 /// A table [rows, dim], or with `columns` [dim, rows] or [H dim, rows], as an
@@ -28,28 +31,44 @@ struct OffsetTable {
   const OffsetProduct &product;
   const OffsetShape &shape;
   Value tensor;
+  /// The range whose sums an operand holds, [ranges, the table's sizes].
+  std::optional<Index> range;
 
+  Index getSize(ArgumentBlock &arguments, unsigned table, unsigned dim) const {
+    return arguments.getSize(table, range ? dim + 1 : dim);
+  }
+  Index getStride(ArgumentBlock &arguments, unsigned table,
+                  unsigned dim) const {
+    return arguments.getStride(table, range ? dim + 1 : dim);
+  }
+  Value getAddress(ArgumentBlock &arguments, unsigned table,
+                   ArrayRef<Index> indices) const {
+    SmallVector<Index> all(indices);
+    if (range)
+      all.insert(all.begin(), *range);
+    return arguments.getAddress(table, all);
+  }
   Index countRows(ArgumentBlock &arguments, unsigned table) const {
-    return arguments.getSize(table, product.table.columns ? 1 : 0);
+    return getSize(arguments, table, product.table.columns ? 1 : 0);
   }
   /// Whether heads share the table.
   Value isShared(KernelBuilder &kernel, ArgumentBlock &arguments,
                  unsigned table) const {
     if (!product.table.columns)
       return kernel.equal(0, 0);
-    return kernel.equal(arguments.getSize(table, 0), shape.dim);
+    return kernel.equal(getSize(arguments, table, 0), shape.dim);
   }
   /// Lane 0 of a row of a head, and the elements from lane to lane.
   std::pair<Value, Index> getRow(KernelBuilder &kernel,
                                  ArgumentBlock &arguments, unsigned table,
                                  Index head, Index row) const {
     if (!product.table.columns)
-      return {arguments.getAddress(table, {row}),
-              arguments.getStride(table, 1)};
+      return {getAddress(arguments, table, {row}),
+              getStride(arguments, table, 1)};
     Index part = kernel.select(isShared(kernel, arguments, table), 0,
                                kernel.mul(head, shape.dim));
-    return {arguments.getAddress(table, {part, row}),
-            arguments.getStride(table, 0)};
+    return {getAddress(arguments, table, {part, row}),
+            getStride(arguments, table, 0)};
   }
   /// Emits the row of the table at the point, which may not exist.
   Index emitIndex(KernelBuilder &kernel, OffsetPoint &point) const {
@@ -154,6 +173,32 @@ OffsetEnds OffsetEnds::load(KernelBuilder &kernel, ArgumentBlock &arguments,
   return {get(0), get(1)};
 }
 
+OffsetEnds OffsetEnds::find(KernelBuilder &kernel, ArgumentBlock &arguments,
+                            unsigned ofRanges) {
+  auto get = [&](Index range, int64_t end) {
+    return kernel.fromI32(
+        kernel.load(kernel.i32, arguments.getAddress(ofRanges, {range, end})));
+  };
+  KernelBuilder::Values ends =
+      kernel.loop(1, arguments.getSize(ofRanges, 0), 1,
+                  {kernel.value(get(0, 0)), kernel.value(get(0, 1))},
+                  [&](Value range, ValueRange known) -> KernelBuilder::Values {
+                    return {kernel.value(kernel.min(known[0], get(range, 0))),
+                            kernel.value(kernel.max(known[1], get(range, 1)))};
+                  });
+  return {ends[0], ends[1]};
+}
+
+void OffsetEnds::store(KernelBuilder &kernel, ArgumentBlock &arguments,
+                       unsigned ends, ArrayRef<Index> range) const {
+  Index both[] = {low, high};
+  for (auto [number, end] : llvm::enumerate(both)) {
+    SmallVector<Index> place(range);
+    place.push_back(static_cast<int64_t>(number));
+    kernel.store(kernel.toI32(end), arguments.getAddress(ends, place));
+  }
+}
+
 Value sextant::codegen::launchOffsetEnds(const Lowering &lowering,
                                          size_t number,
                                          const OffsetShape &shape,
@@ -164,12 +209,14 @@ Value sextant::codegen::launchOffsetEnds(const Lowering &lowering,
       addPointOperands(lowering, operands, [](unsigned) { return false; });
   unsigned count = operands.scalar(entries);
   Value result = lowering.allocate(
-      RankedTensorType::get({2}, lowering.builder.getI32Type()), {});
+      RankedTensorType::get({ShapedType::kDynamic, 2},
+                            lowering.builder.getI32Type()),
+      {countRanges(lowering, entries, leastEntries), Value()});
   unsigned target = operands.write(result);
-  auto items = [&](KernelBuilder &kernel, ArgumentBlock &) {
-    return ItemSpace(kernel, {ItemAxis(1)});
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(target, 0)});
   };
-  auto emit = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+  auto emit = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index item) {
     OffsetPoint point(kernel, arguments, layout, lowering.plan);
     Index all = arguments.getScalar(count);
     auto getIndex = [&](Index entry) {
@@ -177,8 +224,13 @@ Value sextant::codegen::launchOffsetEnds(const Lowering &lowering,
       return table.emitIndex(kernel, point);
     };
     Index first = getIndex(0), last = getIndex(kernel.sub(all, 1));
+    auto begin = [&](Index number) {
+      return getRangeBegin(kernel, number, arguments.getSize(target, 0), all,
+                           1);
+    };
     KernelBuilder::Values ends = kernel.loop(
-        0, all, 1, {kernel.value(all), kernel.constantI64(0)},
+        begin(item), begin(kernel.add(item, 1)), 1,
+        {kernel.value(all), kernel.constantI64(0)},
         [&](Value entry, ValueRange known) -> KernelBuilder::Values {
           Index index = getIndex(entry), low = known[0], high = known[1];
           Index next = kernel.add(entry, 1);
@@ -187,14 +239,11 @@ Value sextant::codegen::launchOffsetEnds(const Lowering &lowering,
                   kernel.value(
                       kernel.select(kernel.equal(index, last), high, next))};
         });
-    for (auto [number, end] : llvm::enumerate(ends))
-      kernel.store(
-          kernel.toI32(end),
-          arguments.getAddress(target, {static_cast<int64_t>(number)}));
+    OffsetEnds{ends[0], ends[1]}.store(kernel, arguments, target, {item});
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {
-    items.forEach([&](const Item &) { emit(kernel, arguments); });
+    items.forEach([&](const Item &item) { emit(kernel, arguments, item[0]); });
   };
   operands.launch(lowering, getOffsetSuffix("ends", number),
                   {items, noScratch, run});
@@ -204,21 +253,26 @@ Value sextant::codegen::launchOffsetEnds(const Lowering &lowering,
 void sextant::codegen::launchTakenPullback(const Lowering &lowering,
                                            size_t number,
                                            const OffsetShape &shape, Value seen,
-                                           Value rows, Value tableGradient) {
+                                           Value rows, ParamSums &params) {
   OffsetTable table(lowering, number, shape);
+  unsigned param = table.product.table.param;
   LaunchOperands operands;
   unsigned flags = operands.read(seen);
   unsigned source = operands.read(rows);
   PointLayout layout =
       addPointOperands(lowering, operands, [](unsigned) { return false; });
-  unsigned target = operands.write(tableGradient);
+  Value ranges =
+      params.countRanges(lowering.getDim(seen, 0), leastBlocks, {param});
+  unsigned target = operands.write(params.addRanges(param, ranges));
   int64_t vectors = llvm::divideCeil(shape.dim, shape.width);
 
   // Heads that share a table are one item, in order; a vector of lanes each.
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    table.range = Index(0);
     Index parts = kernel.select(table.isShared(kernel, arguments, target), 1,
                                 arguments.getSize(source, 0));
-    return ItemSpace(kernel, {parts, Index(vectors)});
+    return ItemSpace(kernel,
+                     {parts, Index(vectors), arguments.getSize(target, 0)});
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {
@@ -241,11 +295,17 @@ void sextant::codegen::launchTakenPullback(const Lowering &lowering,
     };
     items.forEach([&](const Item &item) {
       Index first = kernel.mul(item[1], shape.width);
+      table.range = item[2];
+      auto begin = [&](Index number) {
+        return getRangeBegin(kernel, number, arguments.getSize(target, 0),
+                             arguments.getSize(flags, 0), 1);
+      };
+      Index firstBlock = begin(item[2]), end = begin(kernel.add(item[2], 1));
       Index last =
           kernel.select(table.isShared(kernel, arguments, target),
                         arguments.getSize(source, 0), kernel.add(item[0], 1));
       kernel.loop(item[0], last, 1, [&](Value head) {
-        kernel.loop(0, arguments.getSize(flags, 0), 1, [&](Value number) {
+        kernel.loop(firstBlock, end, 1, [&](Value number) {
           Index entry = kernel.mul(number, block);
           kernel.when(isBlockSeen(kernel, arguments, flags, number), [&] {
             kernel.loop(entry, kernel.add(entry, block), 1,

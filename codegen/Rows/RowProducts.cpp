@@ -71,11 +71,20 @@ KernelBuilder::Range RowProductLaunch::getUsed(KernelBuilder &kernel,
                                                Index count) const {
   if (!used)
     return {0, count};
-  auto load = [&](int64_t bound) {
+  auto load = [&](Index range, int64_t bound) {
     return kernel.fromI32(
-        kernel.load(kernel.i32, arguments.getAddress(*used, {bound})));
+        kernel.load(kernel.i32, arguments.getAddress(*used, {range, bound})));
   };
-  return {load(0), load(1)};
+  Values both =
+      kernel.loop(0, arguments.getSize(*used, 0), 1,
+                  {kernel.value(count), kernel.constantI64(0)},
+                  [&](Value range, ValueRange known) -> Values {
+                    return {kernel.value(kernel.min(known[0], load(range, 0))),
+                            kernel.value(kernel.max(known[1], load(range, 1)))};
+                  });
+  int64_t width = kernel.width();
+  Index low = kernel.mul(kernel.div(both[0], width), width);
+  return {low, kernel.max(kernel.roundUp(both[1], width), low)};
 }
 
 Value RowProductLaunch::getTableElement(KernelBuilder &kernel,

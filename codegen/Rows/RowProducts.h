@@ -58,8 +58,9 @@ struct RowProducts {
   int64_t getRowWidth(const Lowering &lowering) const;
 };
 
-/// The rows of table `number` of the plan that some score may look up: [2] x
-/// i32, the first and the one after the last, in whole vectors. Null: any.
+/// The rows of table `number` of the plan that some score may look up, by
+/// ranges of offsets: [ranges, 2] x i32, the first and the one after the last.
+/// Null: any.
 mlir::Value launchUsedEntries(const Lowering &lowering,
                               const HoistTables &tables, size_t number,
                               const RowProducts &products);

@@ -2,14 +2,15 @@
 
 #include "codegen/Rows/RowProductLaunch.h"
 #include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tables/ParamSums.h"
 #include "codegen/Tiles/RegisterTile.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// table[...] (f64) += the sum of partial sums [B, H, padded table rows, row],
-/// over the batch and, unless each head has its part, over heads.
+/// table[...] (f64) += the sum of partial sums [batch and ranges, H, padded
+/// table rows, row], over all and, unless each head has its part, over heads.
 static void launchTableSum(const Lowering &lowering, StringRef suffix,
                            const RowProducts &products, Value partials,
                            Value table) {
@@ -150,6 +151,28 @@ void ProductSums::sum(KernelBuilder &kernel, ArgumentBlock &arguments,
   });
 }
 
+/// Into how many ranges to cut the rows of each head. Each has sums of the
+/// table, so that there are fewer where there are many heads.
+static Value countRowRanges(const Lowering &lowering,
+                            const RowProducts &products) {
+  constexpr int64_t leastRows = 256, mostItems = 256;
+  OpBuilder &builder = lowering.builder;
+  Location loc = lowering.getLoc();
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value heads =
+      arith::MulIOp::create(builder, loc, lowering.getDim(products.rows, 0),
+                            lowering.getDim(products.rows, 1));
+  heads = arith::MaxSIOp::create(builder, loc, heads, one);
+  Value most = arith::DivSIOp::create(
+      builder, loc, arith::ConstantIndexOp::create(builder, loc, mostItems),
+      heads);
+  most = arith::MaxSIOp::create(builder, loc, most, one);
+  return arith::MinSIOp::create(
+      builder, loc,
+      countRanges(lowering, lowering.getDim(products.rows, 2), leastRows),
+      most);
+}
+
 void sextant::codegen::launchRowProductsPullback(
     const Lowering &lowering, StringRef suffix, const RowProducts &products,
     ProductLayout layout, Value partials, Value rowGradient,
@@ -159,6 +182,8 @@ void sextant::codegen::launchRowProductsPullback(
   task.addReads(products, operands);
   unsigned source = operands.read(partials);
   ProductSums gradients{layout, source};
+  Value ranges = countRowRanges(lowering, products);
+  unsigned rangeCount = operands.scalar(ranges);
   unsigned rowTarget = 0, tableTarget = 0;
   Value tablePartials;
   if (rowGradient)
@@ -168,15 +193,18 @@ void sextant::codegen::launchRowProductsPullback(
     shape.push_back(task.row);
     tablePartials = lowering.allocate(
         RankedTensorType::get(shape, lowering.builder.getF32Type()),
-        {lowering.getDim(products.rows, 0), lowering.getDim(products.rows, 1),
-         products.padTableRows(lowering), Value()},
+        {arith::MulIOp::create(lowering.builder, lowering.getLoc(), ranges,
+                               lowering.getDim(products.rows, 0)),
+         lowering.getDim(products.rows, 1), products.padTableRows(lowering),
+         Value()},
         /*zero=*/true);
     tableTarget = operands.write(tablePartials);
   }
 
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return ItemSpace(
-        kernel, {arguments.getSize(source, 1), arguments.getSize(source, 2)});
+    return ItemSpace(kernel, {arguments.getSize(source, 1),
+                              arguments.getSize(source, 2),
+                              arguments.getScalar(rangeCount)});
   };
   auto scratchBytes = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index perEntry = unit + task.row;
@@ -192,7 +220,7 @@ void sextant::codegen::launchRowProductsPullback(
     Value sums = scratch;
     Value table = kernel.advance(sums, {kernel.mul(stride, unit)});
     Value rows = kernel.advance(table, {kernel.mul(stride, task.row)});
-    auto emitBlock = [&](Index batch, Index head, Index first) {
+    auto emitBlock = [&](Index batch, Index head, Index part, Index first) {
       gradients.sum(kernel, arguments, batch, head, first, entries, sums);
       if (rowGradient)
         addToRowGradient(
@@ -202,14 +230,21 @@ void sextant::codegen::launchRowProductsPullback(
         return;
       task.copyRows(kernel, arguments, batch, head, first, unit, rows);
       addToTableGradient(kernel, task, sums, entries, rows,
-                         arguments.getAddress(tableTarget, {batch, head}));
+                         arguments.getAddress(tableTarget, {part, head}));
     };
     items.forEach([&](const Item &item) {
       // Lanes past the dim are read by whole vectors.
       kernel.clear(table, kernel.mul(stride, task.row));
       task.copyTable(kernel, arguments, item[1], stride, table);
-      kernel.loop(0, gradients.countRows(kernel, arguments), unit,
-                  [&](Value first) { emitBlock(item[0], item[1], first); });
+      Index count = arguments.getScalar(rangeCount);
+      Index part = kernel.add(kernel.mul(item[0], count), item[2]);
+      auto begin = [&](Index number) {
+        return getRangeBegin(kernel, number, count,
+                             gradients.countRows(kernel, arguments), unit);
+      };
+      kernel.loop(
+          begin(item[2]), begin(kernel.add(item[2], 1)), unit,
+          [&](Value first) { emitBlock(item[0], item[1], part, first); });
     });
   };
   operands.launch(lowering, suffix, {items, scratchBytes, run});

@@ -17,7 +17,7 @@ struct SeenLaunch {
   const KernelPlan &plan;
   pos::Side side;
   SiteOperands sites;
-  std::optional<unsigned> ends;
+  std::optional<unsigned> endsOfRanges, ends;
   unsigned target = 0;
 
   void emitItem(KernelBuilder &kernel, ArgumentBlock &arguments, Index item);
@@ -56,12 +56,14 @@ void SeenLaunch::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
   };
   if (!ends)
     return emitSeen();
+  OffsetEnds bounds = OffsetEnds::find(kernel, arguments, *endsOfRanges);
+  kernel.when(kernel.equal(item, 0),
+              [&] { bounds.store(kernel, arguments, *ends); });
   kernel.when(
       isAtEdge(kernel, item, arguments.getSize(target, 0)),
       [&] { store(true); },
       [&] {
         store(false);
-        OffsetEnds bounds = OffsetEnds::load(kernel, arguments, *ends);
         kernel.when(isBetween(kernel, bounds, item), emitSeen);
       });
 }
@@ -119,11 +121,12 @@ void SeenLaunch::emitMasked(KernelBuilder &kernel, ArgumentBlock &arguments,
 
 Value codegen::launchSeenOffsets(const Lowering &lowering,
                                  const HoistTables &tables, StringRef suffix,
-                                 Value blocks, pos::Side side, Value ends) {
+                                 Value blocks, pos::Side side,
+                                 Value endsOfRanges, Value ends) {
   const KernelPlan &plan = lowering.plan;
   OwnerOperands owner = getOwnerOperands(plan.owner);
   LaunchOperands operands;
-  SeenLaunch launch{plan, side, {}, std::nullopt};
+  SeenLaunch launch{plan, side, {}, std::nullopt, std::nullopt};
   SiteOperands &sites = launch.sites;
   sites.query = operands.read(owner.query);
   sites.key = operands.read(owner.key);
@@ -131,12 +134,14 @@ Value codegen::launchSeenOffsets(const Lowering &lowering,
     sites.values.push_back(operands.read(value));
   sites.append(plan, tables, operands.layout, operands.reads);
   if (ends)
-    launch.ends = operands.read(ends);
+    launch.endsOfRanges = operands.read(endsOfRanges);
   Value result =
       lowering.allocate(RankedTensorType::get({ShapedType::kDynamic},
                                               lowering.builder.getI32Type()),
                         blocks);
   launch.target = operands.write(result);
+  if (ends)
+    launch.ends = operands.write(ends);
 
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return ItemSpace(kernel, {arguments.getSize(launch.target, 0)});

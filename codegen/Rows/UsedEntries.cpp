@@ -8,6 +8,7 @@
 
 #include "codegen/Rows/OffsetPoint.h"
 #include "codegen/Rows/RowProducts.h"
+#include "codegen/Tables/ParamSums.h"
 #include "codegen/Tables/PayloadCall.h"
 
 using namespace mlir;
@@ -17,6 +18,8 @@ using namespace sextant::codegen;
 using Values = KernelBuilder::Values;
 
 static constexpr int64_t block = OffsetShape::block;
+/// Blocks of offsets that an item goes through at least.
+static constexpr int64_t leastBlocks = 4;
 
 /// The least and the greatest index at one entry of offsets and at the entries
 /// before it, whose bounds are `carried`.
@@ -56,14 +59,15 @@ Value sextant::codegen::launchUsedEntries(const Lowering &lowering,
   PointLayout layout =
       addPointOperands(lowering, operands, [](unsigned) { return false; });
   unsigned count = operands.scalar(products.countTableRows(lowering));
-  Value result =
-      lowering.allocate(RankedTensorType::get({2}, builder.getI32Type()), {});
+  Value result = lowering.allocate(
+      RankedTensorType::get({ShapedType::kDynamic, 2}, builder.getI32Type()),
+      {countRanges(lowering, blocks, leastBlocks), Value()});
   unsigned target = operands.write(result);
 
-  auto items = [&](KernelBuilder &kernel, ArgumentBlock &) {
-    return ItemSpace(kernel, {ItemAxis(1)});
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(kernel, {arguments.getSize(target, 0)});
   };
-  auto emit = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+  auto emit = [&](KernelBuilder &kernel, ArgumentBlock &arguments, Index item) {
     OffsetPoint point(kernel, arguments, layout, lowering.plan);
     Index rows = arguments.getScalar(count);
     Values none{kernel.toI32(rows), kernel.constantI32(-1)};
@@ -82,20 +86,22 @@ Value sextant::codegen::launchUsedEntries(const Lowering &lowering,
           },
           [&] { return Values(carried); });
     };
-    Values range = kernel.loop(0, arguments.getSize(seen, 0), 1, none, visit);
-    // Whole vectors; what lies outside of the table is looked up nowhere.
-    int64_t width = kernel.width();
+    auto begin = [&](Index number) {
+      return getRangeBegin(kernel, number, arguments.getSize(target, 0),
+                           arguments.getSize(seen, 0), 1);
+    };
+    Values range =
+        kernel.loop(begin(item), begin(kernel.add(item, 1)), 1, none, visit);
+    // What lies outside of the table is looked up nowhere.
     Index low = kernel.max(kernel.min(kernel.fromI32(range[0]), rows), 0);
     Index high = kernel.max(
         kernel.min(kernel.add(kernel.fromI32(range[1]), 1), rows), 0);
-    low = kernel.mul(kernel.div(low, width), width);
-    high = kernel.max(kernel.roundUp(high, width), low);
-    kernel.store(kernel.toI32(low), arguments.getAddress(target, {0}));
-    kernel.store(kernel.toI32(high), arguments.getAddress(target, {1}));
+    kernel.store(kernel.toI32(low), arguments.getAddress(target, {item, 0}));
+    kernel.store(kernel.toI32(high), arguments.getAddress(target, {item, 1}));
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {
-    items.forEach([&](const Item &) { emit(kernel, arguments); });
+    items.forEach([&](const Item &item) { emit(kernel, arguments, item[0]); });
   };
   operands.launch(lowering, suffix, {items, noScratch, run});
   return result;

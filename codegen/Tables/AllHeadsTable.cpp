@@ -219,7 +219,10 @@ void AllHeadsTablePoint::addLanes(BlockArgument param, ArrayRef<Index> indices,
                                   Value lanes) {
   unsigned tensor = layout.point.paramGradients.at(param.getArgNumber());
   Type type = arguments.getElementType(tensor);
-  Value to = arguments.getAddress(tensor, indices);
+  SmallVector<Index> all(indices);
+  if (layout.point.ofRanges.contains(param.getArgNumber()))
+    all.insert(all.begin(), kernel.fromI32(range));
+  Value to = arguments.getAddress(tensor, all);
   Value old = convert(kernel.load(type, to), kernel.builder.getF64Type());
   Value sum = convert(kernel.sumLanes(lanes), kernel.builder.getF64Type());
   kernel.store(
@@ -323,10 +326,10 @@ void codegen::createVectorPullback(const HoistLaunch &source,
     AllHeadsTablePoint point(k, arguments, source, layoutOfScratch, memory);
     auto [low, high] = source.getColumnsInUse(
         k, arguments, arguments.getSize(layout.table, 2));
-    Index firstColumn = low, endColumn = high;
+    KernelBuilder::Range inUse{low, high};
     Block &body = pos::HoistOp(source.entry.op).getBody().front();
-    auto pull = [&](Index first) {
-      Index count = k.min(k.width(), k.sub(endColumn, first));
+    auto pull = [&](Index first, Index end) {
+      Index count = k.min(k.width(), k.sub(end, first));
       point.moveTo(0, 0, 0, first, count);
       auto cotangents = [&](Index element, int64_t elements) {
         KernelBuilder::Values values;
@@ -343,15 +346,21 @@ void codegen::createVectorPullback(const HoistLaunch &source,
                                    point));
       point.addProducts();
     };
-    items.forEach([&](const Item &) {
+    items.forEach([&](const Item &item) {
+      KernelBuilder::Range columns =
+          source.getColumns(k, item[0], source.countRanges(arguments), inUse);
+      point.setRange(item[0]);
       point.clearSums();
-      k.loop(firstColumn, endColumn, k.width(),
-             [&](Value first) { pull(first); });
+      k.loop(columns.low, columns.high, k.width(),
+             [&](Value first) { pull(first, columns.high); });
       point.storeSums();
     });
   };
   auto bytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layoutOfScratch.getBytes());
   };
-  source.create(suffix, {oneItem, bytes, run});
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return ItemSpace(k, {source.countRanges(arguments)});
+  };
+  source.create(suffix, {items, bytes, run});
 }

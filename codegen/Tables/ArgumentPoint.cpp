@@ -283,7 +283,10 @@ void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
   // The sum has the wider of the two types: many small terms come together.
   Type type = arguments.getElementType(tensor);
   Type wide = type.isF64() ? type : computeType;
-  Element element = locate(tensor, indices);
+  SmallVector<Value> all(indices);
+  if (layout.ofRanges.contains(param.getArgNumber()))
+    all.insert(all.begin(), range);
+  Element element = locate(tensor, all);
   Value base = arguments.getPointer(tensor);
   Location loc = kernel.loc;
   cotangent = convert(cotangent, wide);

@@ -13,6 +13,7 @@
 #include "codegen/Emit/KernelFunction.h"
 #include "codegen/Emit/Lowering.h"
 #include "codegen/Payload/PayloadPoint.h"
+#include "llvm/ADT/SmallSet.h"
 
 namespace sextant::codegen {
 
@@ -36,6 +37,8 @@ struct LaunchOperands {
 struct PointLayout {
   llvm::DenseMap<unsigned, unsigned> params;         ///< by parameter operand
   llvm::DenseMap<unsigned, unsigned> paramGradients; ///< likewise, if wanted
+  /// Parameters whose gradients are sums of a range each: see ParamSums.h.
+  llvm::SmallSet<unsigned, 4> ofRanges;
   std::optional<unsigned> queryPositions, keyPositions, queryTail;
   std::optional<unsigned> bounds; ///< see PositionBounds.h
   unsigned firstScalar = 0;       ///< batch, heads, kv_heads, query, key
@@ -59,6 +62,8 @@ public:
   /// Says where the point stands; i32 values.
   void setHead(mlir::Value value) { headValue = value; }
   void setBatch(mlir::Value value) { batchValue = value; }
+  /// Says whose sums gradients of `ofRanges` go to.
+  void setRange(Index number) { range = kernel.toI32(number); }
 
   mlir::FloatType getComputeType() override { return computeType; }
   int64_t getLanes() override { return 1; }
@@ -107,7 +112,7 @@ protected:
   const PointLayout &layout;
   const KernelPlan &plan;
   mlir::FloatType computeType;
-  mlir::Value headValue, batchValue;
+  mlir::Value headValue, batchValue, range;
 
 private:
   /// Offset of an element in its tensor, and whether it lies inside (null:

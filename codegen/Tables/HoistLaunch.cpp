@@ -11,6 +11,7 @@
 #include "codegen/Payload/Payload.h"
 #include "codegen/Tables/HoistGroup.h"
 #include "codegen/Tables/OffsetRange.h"
+#include "codegen/Tables/ParamSums.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/TablePoint.h"
 
@@ -59,8 +60,7 @@ static Value toStored(KernelBuilder &k, TablePoint &point, Value value,
   return arith::TruncFOp::create(k.builder, k.loc, type, value);
 }
 
-/// The running sum that the hoist is, or null.
-static pos::RunningSumOp getRunningSum(const Hoisted &entry) {
+pos::RunningSumOp codegen::getRunningSum(const Hoisted &entry) {
   pos::HoistOp hoist = entry.op;
   Operation *yield = hoist.getBody().front().getTerminator();
   return yield->getOperand(0).getDefiningOp<pos::RunningSumOp>();
@@ -140,6 +140,48 @@ std::pair<Index, Index> HoistLaunch::getColumnsInUse(KernelBuilder &k,
   return {0, columns};
 }
 
+Index HoistLaunch::countRanges(ArgumentBlock &arguments) const {
+  return layout.ranges ? arguments.getScalar(*layout.ranges) : Index(1);
+}
+
+KernelBuilder::Range HoistLaunch::getColumns(KernelBuilder &k, Index range,
+                                             Index ranges,
+                                             KernelBuilder::Range columns) {
+  Index extent = k.max(k.sub(columns.high, columns.low), 0);
+  auto begin = [&](Index number) {
+    return k.add(columns.low,
+                 getRangeBegin(k, number, ranges, extent, k.width()));
+  };
+  return {begin(range), begin(k.add(range, 1))};
+}
+
+/// The rows of a range. Those that read one row of a parameter are all of the
+/// first range.
+static KernelBuilder::Range getRows(KernelBuilder &k, TablePoint &point,
+                                    Index range, Index ranges, Index rows) {
+  Index shared = k.min(point.countSharingRows(), rows);
+  Index first = k.max(getRangeBegin(k, range, ranges, rows, 1), shared);
+  Index end = k.max(getRangeBegin(k, k.add(range, 1), ranges, rows, 1), shared);
+  return {k.select(k.equal(range, 0), 0, first), end};
+}
+
+/// The gradient of a scalar per head at the point, of which `address` has a
+/// part.
+static Value loadScalar(KernelBuilder &k, ArgumentBlock &arguments,
+                        const HoistMember &member, Value address,
+                        TablePoint &point) {
+  Value first = k.load(k.f32, address);
+  if (member.ofRanges.empty())
+    return first;
+  Value sum = k.widen(first);
+  for (unsigned tensor : member.ofRanges)
+    sum = sumOver(k, {{0, arguments.getSize(tensor, 0)}}, sum,
+                  [&](ValueRange at) {
+                    return k.load(k.f64, point.getRangeAddress(tensor, at[0]));
+                  });
+  return k.narrow(sum);
+}
+
 void HoistLaunch::createPullback(StringRef suffix, bool itemPerHead) const {
   if (entry.extent)
     return createVectorPullback(*this, suffix);
@@ -148,8 +190,8 @@ void HoistLaunch::createPullback(StringRef suffix, bool itemPerHead) const {
   OwningOpRef<pos::HoistOp> merged = merge();
   Block &payload = merged->getBody().front();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return ItemSpace(k,
-                     {itemPerHead ? getSizes(*this, arguments)[1] : Index(1)});
+    return ItemSpace(k, {itemPerHead ? getSizes(*this, arguments)[1] : Index(1),
+                         countRanges(arguments)});
   };
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
                  Value) {
@@ -157,16 +199,18 @@ void HoistLaunch::createPullback(StringRef suffix, bool itemPerHead) const {
     TablePoint point(k, arguments, *this, compute);
     auto [batches, heads, rows, columns] = getSizes(*this, arguments);
     Index batchCount = batches, rowCount = rows;
+    bool hasRows = entry.form == HoistForm::RowLaneTable;
     bool isScalar = entry.form == HoistForm::HeadScalar;
     // Padding of an offset table has no gradient.
     auto [low, high] = getColumnsInUse(k, arguments, columns);
-    auto pullVector = [&](Index batch, Index head, Index row, Index first) {
-      Index count = isScalar ? Index(1) : k.min(k.width(), k.sub(high, first));
+    auto pullVector = [&](Index batch, Index head, Index row, Index first,
+                          Index end) {
+      Index count = isScalar ? Index(1) : k.min(k.width(), k.sub(end, first));
       point.moveTo(batch, head, row, first, count);
       SmallVector<Value> cotangents;
       for (const HoistMember &member : members) {
         Value address = point.getAddress(member.table, isScalar);
-        Value ct = isScalar ? k.load(k.f32, address)
+        Value ct = isScalar ? loadScalar(k, arguments, member, address, point)
                             : k.loadPart(k.vf32, address, count);
         if (compute.isF64())
           ct = k.widen(ct);
@@ -177,9 +221,19 @@ void HoistLaunch::createPullback(StringRef suffix, bool itemPerHead) const {
     items.forEach([&](const Item &item) {
       Index end = itemPerHead ? k.add(item[0], 1) : heads;
       KernelBuilder::Range ofItem{itemPerHead ? item[0] : Index(0), end};
-      k.nest({ofItem, {0, batchCount}, {0, rowCount}}, [&](ValueRange at) {
-        k.loop(low, high, isScalar ? 1 : k.width(),
-               [&](Value first) { pullVector(at[1], at[0], at[2], first); });
+      KernelBuilder::Range ofRows{0, rowCount}, ofColumns{low, high};
+      if (layout.ranges) {
+        point.setRange(item[1]);
+        if (hasRows)
+          ofRows = getRows(k, point, item[1], countRanges(arguments), rowCount);
+        else
+          ofColumns = getColumns(k, item[1], countRanges(arguments), ofColumns);
+      }
+      k.nest({ofItem, {0, batchCount}, ofRows}, [&](ValueRange at) {
+        k.loop(ofColumns.low, ofColumns.high, isScalar ? 1 : k.width(),
+               [&](Value first) {
+                 pullVector(at[1], at[0], at[2], first, ofColumns.high);
+               });
       });
     });
   };

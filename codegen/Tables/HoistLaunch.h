@@ -18,9 +18,14 @@ namespace sextant::codegen {
 /// Numbers of the operands of a hoist's kernel.
 struct HoistLayout {
   PointLayout point;
-  /// Buffers of earlier hoists, and their gradients (pullback only).
+  /// Buffers of earlier hoists, and their gradients (pullback only): those of
+  /// scalars per head are sums of a range each, [ranges, B', H'].
   llvm::DenseMap<mlir::Operation *, unsigned> buffers, gradients;
+  /// How many ranges a pullback is cut into (scalar operand); none: it is not.
+  std::optional<unsigned> ranges;
   std::optional<unsigned> range;
+  /// [B', H', ranges] x f64, of a running sum.
+  std::optional<unsigned> rangeSums;
   std::optional<unsigned> packed; ///< weights, for hoisted vectors
   unsigned table = 0;             ///< the buffer to fill, or its gradient
 };
@@ -29,6 +34,8 @@ struct HoistLayout {
 struct HoistMember {
   pos::HoistOp op;
   unsigned table = 0; ///< its buffer, or the gradient of that
+  /// More of the gradient of a scalar per head: sums of ranges.
+  llvm::SmallVector<unsigned> ofRanges = {};
 };
 
 /// Everything that a kernel of a group of hoisted values is made from
@@ -54,13 +61,24 @@ struct HoistLaunch {
   std::pair<Index, Index> getColumnsInUse(KernelBuilder &k,
                                           ArgumentBlock &arguments,
                                           Index columns) const;
+  /// Ranges of a pullback, and the columns of one.
+  Index countRanges(ArgumentBlock &arguments) const;
+  static KernelBuilder::Range getColumns(KernelBuilder &k, Index range,
+                                         Index ranges,
+                                         KernelBuilder::Range columns);
 };
+
+/// The running sum that the hoist is, or null.
+pos::RunningSumOp getRunningSum(const Hoisted &entry);
 
 /// The same for a hoisted vector (AllHeadsTable.cpp) ...
 void createVectorFill(const HoistLaunch &source, llvm::StringRef suffix);
 void createVectorPullback(const HoistLaunch &source, llvm::StringRef suffix);
-/// ... and for a running sum, with one item per batch element and head
-/// (RunningSumTable.cpp).
+/// ... and for a running sum (RunningSumTable.cpp), after the sums of ranges of
+/// its terms, or of the gradients of the vector.
+void createRunningRanges(const HoistLaunch &source, llvm::StringRef suffix,
+                         pos::RunningSumOp sum,
+                         std::optional<unsigned> gradient);
 void createRunningFill(const HoistLaunch &source, llvm::StringRef suffix,
                        pos::RunningSumOp sum);
 void createRunningPullback(const HoistLaunch &source, llvm::StringRef suffix,

@@ -100,12 +100,12 @@ static Value allocateTable(const Lowering &lowering, const Hoisted &entry,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What the body of a hoist needs; scalars per head are emitted in place, so
-/// their needs count as well.
+/// What the body of a hoist needs; what is emitted in place, scalars per head
+/// among it, has needs that count as well.
 struct Needs {
   llvm::SmallSetVector<unsigned, 4> params;
   llvm::SmallSetVector<Operation *, 4> hoists; ///< with a buffer
-  llvm::SmallSetVector<Operation *, 4> scalars;
+  llvm::SmallSetVector<Operation *, 4> inPlace;
 };
 } // namespace
 
@@ -132,8 +132,8 @@ static void collectNeeds(const KernelPlan &plan, const Hoisted &entry,
         continue;
       const Hoisted *used = plan.find(hoist, entry.operand);
       assert(used && "a hoist is planned for the operands of its users");
-      if (used->form == HoistForm::HeadScalar) {
-        needs.scalars.insert(hoist);
+      if (used->isEmittedInPlace) {
+        needs.inPlace.insert(hoist);
         collectNeeds(plan, *used, needs);
       } else {
         needs.hoists.insert(hoist);
@@ -214,6 +214,41 @@ static Value useInPlace(const Lowering &lowering, const Hoisted &entry) {
   return param;
 }
 
+/// Launches the sums of ranges of a running sum's terms, or of the gradients of
+/// its vector.
+static Value launchRanges(const Lowering &lowering, const HoistTables &tables,
+                          unsigned number, Value ranges, StringRef suffix,
+                          Value gradient) {
+  const Hoisted &entry = lowering.plan.hoisted[number];
+  LaunchOperands operands;
+  HoistLayout layout = addReads(lowering, tables, {number}, operands);
+  std::optional<unsigned> source;
+  if (gradient)
+    source = operands.read(gradient);
+  HoistGradientShape shape =
+      getHoistGradientShape(lowering, entry, tables.options);
+  Value sums = lowering.allocate(
+      RankedTensorType::get({shape.type.getDimSize(0), shape.type.getDimSize(1),
+                             ShapedType::kDynamic},
+                            lowering.builder.getF64Type()),
+      {shape.sizes[0], shape.sizes[1], ranges});
+  layout.table = operands.write(sums);
+  HoistLaunch kernel{lowering, entry,           tables.options, layout,
+                     {},       operands.layout, tables.weights};
+  std::string name = (suffix + "_ranges").str();
+  createRunningRanges(kernel, name, getRunningSum(entry), source);
+  operands.launch(lowering, name);
+  return sums;
+}
+
+/// Keys that a range of a running sum has at least.
+static constexpr int64_t leastKeys = 256;
+
+static Value countKeys(const Lowering &lowering) {
+  OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
+  return lowering.getDim(owner.key, owner.values.empty() ? 1 : 2);
+}
+
 HoistTables codegen::launchHoists(const Lowering &lowering,
                                   const HoistTableOptions &options,
                                   const AllHeadsWeights *weights,
@@ -232,10 +267,18 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
       buffer = useInPlace(lowering, entry);
   for (ArrayRef<unsigned> group : groupHoists(plan)) {
     const Hoisted &entry = plan.hoisted[group.front()];
-    if (entry.form == HoistForm::HeadScalar || entry.param)
+    if (entry.isEmittedInPlace || entry.param)
       continue;
+    std::string suffix = ("hoist" + Twine(group.front())).str();
+    Value rangeSums;
+    if (getRunningSum(entry))
+      rangeSums = launchRanges(
+          lowering, tables, group.front(),
+          countRanges(lowering, countKeys(lowering), leastKeys), suffix, {});
     LaunchOperands operands;
     HoistLayout layout = addReads(lowering, tables, group, operands);
+    if (rangeSums)
+      layout.rangeSums = operands.read(rangeSums);
     SmallVector<HoistMember> members;
     for (unsigned number : group) {
       Value &buffer = tables.buffers[number];
@@ -243,7 +286,6 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
       members.push_back({plan.hoisted[number].op, operands.write(buffer)});
     }
     layout.table = members.front().table;
-    std::string suffix = ("hoist" + Twine(group.front())).str();
     HoistLaunch kernel{lowering, entry,           options, layout,
                        members,  operands.layout, weights};
     kernel.createFill(suffix);
@@ -261,12 +303,12 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
 /// Whether heads add to separate elements: every wanted parameter is read at
 /// the head itself, and every earlier hoist has one value per head.
 static bool isSeparatePerHead(const Lowering &lowering, const Hoisted &entry,
-                              ArrayRef<Value> paramGradients) {
+                              const ParamSums &params) {
   bool separate = entry.perHead;
   entry.op->walk([&](Operation *op) {
     if (auto read = dyn_cast<pos::ReadOp>(op)) {
       auto param = dyn_cast<BlockArgument>(read.getTensor());
-      if (param && paramGradients[param.getArgNumber()])
+      if (param && params.isWanted(param.getArgNumber()))
         separate &= llvm::any_of(read.getIndices(), [](Value index) {
           return index.getDefiningOp<pos::HeadOp>() != nullptr;
         });
@@ -280,50 +322,177 @@ static bool isSeparatePerHead(const Lowering &lowering, const Hoisted &entry,
   return separate;
 }
 
+/// Whether the rows or columns of a table read separate elements of a
+/// parameter, but for queries before the first key.
+static bool isSeparatePerRow(const Hoisted &entry, unsigned param) {
+  bool separate = true;
+  entry.op->walk([&](Operation *op) {
+    auto tensor = dyn_cast_or_null<BlockArgument>(getReadParam(op));
+    if (!tensor || tensor.getArgNumber() != param)
+      return;
+    auto read = dyn_cast<pos::ReadOp>(op);
+    separate &=
+        read && llvm::any_of(read.getIndices(), [](Value index) {
+          if (auto own = dyn_cast<BlockArgument>(index))
+            return isa<pos::RunningSumOp>(own.getOwner()->getParentOp());
+          Operation *maker = index.getDefiningOp();
+          return maker && (isa<pos::IndexOp, pos::TensorRowOp>(maker) ||
+                           isIndexOfRow(index));
+        });
+  });
+  return separate;
+}
+
+/// Columns of a range of a pullback at least, or rows of lanes.
+static constexpr int64_t leastColumns = 256, leastRows = 32;
+
+namespace {
+/// The pullbacks of an op's hoisted values.
+class HoistPullbacks {
+public:
+  HoistPullbacks(const Lowering &lowering, const HoistTables &tables,
+                 ArrayRef<Value> gradients, ParamSums &params)
+      : lowering(lowering), plan(lowering.plan), tables(tables),
+        gradients(gradients), ofRanges(gradients.size()), params(params) {}
+
+  /// Of a group, after those that use its values.
+  void launch(ArrayRef<unsigned> group);
+
+private:
+  Value countRanges(const Hoisted &entry, ArrayRef<unsigned> shared);
+  SmallVector<unsigned> getOwnParams(ArrayRef<unsigned> group) const;
+  Value addSums(unsigned scalar, Value ranges);
+  void addEarlier(ArrayRef<unsigned> group, Value ranges, HoistLayout &layout,
+                  LaunchOperands &operands);
+
+  const Lowering &lowering;
+  const KernelPlan &plan;
+  const HoistTables &tables;
+  ArrayRef<Value> gradients;
+  /// Sums of ranges of scalars per head, as `gradients`.
+  SmallVector<SmallVector<Value>> ofRanges;
+  ParamSums &params;
+};
+} // namespace
+
+/// Into how many ranges a pullback is cut; null for scalars, which are few.
+Value HoistPullbacks::countRanges(const Hoisted &entry,
+                                  ArrayRef<unsigned> shared) {
+  if (entry.form == HoistForm::HeadScalar)
+    return {};
+  if (getRunningSum(entry))
+    return params.countRanges(countKeys(lowering), leastKeys, shared);
+  bool hasRows = entry.form == HoistForm::RowLaneTable;
+  HoistGradientShape shape =
+      getHoistGradientShape(lowering, entry, tables.options);
+  return params.countRanges(shape.sizes[2], hasRows ? leastRows : leastColumns,
+                            shared);
+}
+
+/// What the bodies of a group read themselves: the needs of scalars are theirs
+/// to pull back, in their own launch.
+SmallVector<unsigned>
+HoistPullbacks::getOwnParams(ArrayRef<unsigned> group) const {
+  llvm::SmallSetVector<unsigned, 4> own;
+  for (unsigned number : group) {
+    auto op = plan.hoisted[number].op;
+    op->walk([&](Operation *nested) {
+      auto param = dyn_cast_or_null<BlockArgument>(getReadParam(nested));
+      if (param && params.isWanted(param.getArgNumber()))
+        own.insert(param.getArgNumber());
+    });
+  }
+  return own.takeVector();
+}
+
+/// Zeros for the sums of ranges of a scalar per head.
+Value HoistPullbacks::addSums(unsigned scalar, Value ranges) {
+  auto type = cast<RankedTensorType>(gradients[scalar].getType());
+  SmallVector<int64_t> shape{ShapedType::kDynamic};
+  llvm::append_range(shape, type.getShape());
+  if (!ranges)
+    ranges =
+        arith::ConstantIndexOp::create(lowering.builder, lowering.getLoc(), 1);
+  Value sums = lowering.allocate(
+      RankedTensorType::get(shape, lowering.builder.getF64Type()),
+      {ranges, lowering.getDim(gradients[scalar], 0),
+       lowering.getDim(gradients[scalar], 1)},
+      /*zero=*/true);
+  ofRanges[scalar].push_back(sums);
+  return sums;
+}
+
+/// Adds the gradients of the earlier hoists that a group uses.
+void HoistPullbacks::addEarlier(ArrayRef<unsigned> group, Value ranges,
+                                HoistLayout &layout, LaunchOperands &operands) {
+  Needs needs;
+  for (unsigned number : group)
+    collectNeeds(plan, plan.hoisted[number], needs);
+  RowOperand operand = plan.hoisted[group.front()].operand;
+  for (auto &set : {needs.hoists, needs.inPlace})
+    for (Operation *hoist : set) {
+      unsigned earlier = getNumber(plan, hoist, operand);
+      const Hoisted &used = plan.hoisted[earlier];
+      if (used.wantsGradient && gradients[earlier])
+        layout.gradients[hoist] = operands.write(
+            used.form == HoistForm::HeadScalar ? addSums(earlier, ranges)
+                                               : gradients[earlier]);
+    }
+}
+
+void HoistPullbacks::launch(ArrayRef<unsigned> group) {
+  const Hoisted &entry = plan.hoisted[group.front()];
+  SmallVector<unsigned> own = getOwnParams(group), shared;
+  llvm::copy_if(own, std::back_inserter(shared), [&](unsigned param) {
+    return llvm::any_of(group, [&](unsigned number) {
+      return !isSeparatePerRow(plan.hoisted[number], param);
+    });
+  });
+  Value ranges = countRanges(entry, shared);
+  std::string suffix = ("hoist" + Twine(group.front()) + "_pullback").str();
+  Value rangeSums;
+  if (getRunningSum(entry))
+    rangeSums = launchRanges(lowering, tables, group.front(), ranges, suffix,
+                             gradients[group.front()]);
+  LaunchOperands operands;
+  HoistLayout layout = addReads(lowering, tables, group, operands);
+  if (rangeSums)
+    layout.rangeSums = operands.read(rangeSums);
+  SmallVector<HoistMember> members;
+  bool isSeparate = true;
+  for (unsigned number : group) {
+    const Hoisted &member = plan.hoisted[number];
+    members.push_back({member.op, operands.read(gradients[number])});
+    for (Value sums : ofRanges[number])
+      members.back().ofRanges.push_back(operands.read(sums));
+    isSeparate &= isSeparatePerHead(lowering, member, params);
+  }
+  layout.table = members.front().table;
+  if (ranges) {
+    layout.ranges = operands.scalar(ranges);
+    layout.point.ofRanges.insert_range(shared);
+  }
+  for (unsigned param : own)
+    layout.point.paramGradients[param] = operands.write(
+        layout.point.ofRanges.contains(param) ? params.addRanges(param, ranges)
+                                              : params.getSum(param));
+  addEarlier(group, ranges, layout, operands);
+  HoistLaunch kernel{lowering, entry,           tables.options, layout,
+                     members,  operands.layout, tables.weights};
+  kernel.createPullback(suffix, isSeparate);
+  operands.launch(lowering, suffix);
+}
+
 void codegen::launchHoistPullbacks(const Lowering &lowering,
                                    const HoistTables &tables,
                                    ArrayRef<Value> gradients,
-                                   ArrayRef<Value> paramGradients) {
-  const KernelPlan &plan = lowering.plan;
-  SmallVector<SmallVector<unsigned>> groups = groupHoists(plan);
+                                   ParamSums &params) {
+  HoistPullbacks pullbacks(lowering, tables, gradients, params);
+  SmallVector<SmallVector<unsigned>> groups = groupHoists(lowering.plan);
   for (SmallVector<unsigned> &group : llvm::reverse(groups)) {
-    const Hoisted &entry = plan.hoisted[group.front()];
+    bool isWanted = lowering.plan.hoisted[group.front()].wantsGradient;
     llvm::erase_if(group, [&](unsigned number) { return !gradients[number]; });
-    if (!entry.wantsGradient || group.empty())
-      continue;
-    LaunchOperands operands;
-    HoistLayout layout = addReads(lowering, tables, group, operands);
-    SmallVector<HoistMember> members;
-    Needs needs, own;
-    bool isSeparate = true;
-    for (unsigned number : group) {
-      const Hoisted &member = plan.hoisted[number];
-      members.push_back({member.op, operands.read(gradients[number])});
-      collectNeeds(plan, member, needs);
-      isSeparate &= isSeparatePerHead(lowering, member, paramGradients);
-      // The needs of scalars are theirs to pull back, in their own launch.
-      auto op = member.op;
-      op->walk([&](Operation *nested) {
-        Value tensor = getReadParam(nested);
-        if (auto param = dyn_cast_or_null<BlockArgument>(tensor))
-          own.params.insert(param.getArgNumber());
-      });
-    }
-    layout.table = members.front().table;
-    for (unsigned param : own.params)
-      if (paramGradients[param])
-        layout.point.paramGradients[param] =
-            operands.write(paramGradients[param]);
-    for (auto &set : {needs.hoists, needs.scalars})
-      for (Operation *hoist : set) {
-        unsigned earlier = getNumber(plan, hoist, entry.operand);
-        if (plan.hoisted[earlier].wantsGradient && gradients[earlier])
-          layout.gradients[hoist] = operands.write(gradients[earlier]);
-      }
-    std::string suffix = ("hoist" + Twine(group.front()) + "_pullback").str();
-    HoistLaunch kernel{lowering, entry,           tables.options, layout,
-                       members,  operands.layout, tables.weights};
-    kernel.createPullback(suffix, isSeparate);
-    operands.launch(lowering, suffix);
+    if (isWanted && !group.empty())
+      pullbacks.launch(group);
   }
 }

@@ -41,6 +41,7 @@
 
 #include "codegen/Emit/Lowering.h"
 #include "codegen/Tables/AllHeadsWeights.h"
+#include "codegen/Tables/ParamSums.h"
 
 namespace sextant::codegen {
 
@@ -89,15 +90,14 @@ HoistGradientShape getHoistGradientShape(const Lowering &lowering,
                                          const Hoisted &hoisted,
                                          const HoistTableOptions &options);
 
-/// Creates the launches that add to `paramGradients` (one tensor per parameter
-/// operand of the owner, null where not wanted, zeroed by the caller) what
-/// follows from `gradients` (one tensor per plan.hoisted, null where not
-/// wanted; the gradients of earlier hoists are added to in place).
-/// Deterministic: an item is a head where every parameter is read at the head,
-/// else there is one item; sums run in order.
+/// Creates the launches that add to the gradients of parameters what follows
+/// from `gradients` (one tensor per plan.hoisted, null where not wanted; the
+/// gradients of earlier hoists are added to in place). Deterministic: an item
+/// is a range of columns, or of rows with lanes, and a head where every
+/// parameter is read at the head; sums run in order.
 void launchHoistPullbacks(const Lowering &lowering, const HoistTables &tables,
                           llvm::ArrayRef<mlir::Value> gradients,
-                          llvm::ArrayRef<mlir::Value> paramGradients);
+                          ParamSums &params);
 
 } // namespace sextant::codegen
 

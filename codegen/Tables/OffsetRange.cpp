@@ -2,6 +2,7 @@
 
 #include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tables/ParamSums.h"
 #include "llvm/ADT/SetVector.h"
 #include <limits>
 
@@ -35,6 +36,7 @@ using Bounds = std::pair<Index, Index>;
 /// The rows of one side.
 struct OffsetSide {
   std::optional<unsigned> positions; ///< none: coordinates are indices
+  std::optional<unsigned> bounds; ///< of ranges of these: see launchRowBounds
   unsigned codes = 0;
   Index length = 0, firstIndex = 0;
 };
@@ -45,8 +47,9 @@ public:
                     ArrayRef<int64_t> axes, unsigned range)
       : kernel(kernel), arguments(arguments), axes(axes), range(range) {}
 
+  /// Of an item, the codes of rows `rows`, and with the first row the rest.
   void emit(Index batches, const OffsetSide &query, const OffsetSide &key,
-            OffsetOrder order);
+            OffsetOrder order, const KernelBuilder::Range &rows);
 
 private:
   using Values = KernelBuilder::Values;
@@ -55,17 +58,21 @@ private:
   Bounds getBounds(const OffsetSide &side, int64_t axis, Index batch);
   Bounds getOffsets(const OffsetSide &query, const OffsetSide &key,
                     int64_t axis, Index batches);
-  void emitCodes(const OffsetSide &side, ArrayRef<Index> steps, Index start);
+  void emitCodes(const OffsetSide &side, ArrayRef<Index> steps, Index start,
+                 const KernelBuilder::Range &rows);
   void store(int64_t entry, Index value) {
-    kernel.store(
-        kernel.toI32(value),
-        kernel.advance(arguments.getPointer(range), {entry}, kernel.i32));
+    kernel.when(isFirst, [&] {
+      kernel.store(
+          kernel.toI32(value),
+          kernel.advance(arguments.getPointer(range), {entry}, kernel.i32));
+    });
   }
 
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
   ArrayRef<int64_t> axes;
   unsigned range;
+  Value isFirst;
 };
 } // namespace
 
@@ -85,12 +92,18 @@ Bounds OffsetRangeLaunch::getBounds(const OffsetSide &side, int64_t axis,
     return {side.firstIndex,
             kernel.sub(kernel.add(side.firstIndex, side.length), 1)};
   Index element = kernel.rem(batch, arguments.getSize(*side.positions, 0));
-  Value first = kernel.value(loadCoord(side, axis, element, 0));
+  int64_t place = llvm::find(axes, axis) - axes.begin();
+  auto load = [&](Index number, int64_t bound) {
+    Value address = arguments.getAddress(*side.bounds,
+                                         {element, number, 2 * place + bound});
+    return kernel.fromI32(kernel.load(kernel.i32, address));
+  };
   Values both = kernel.loop(
-      1, side.length, 1, {first, first}, [&](Value row, ValueRange known) {
-        Index here = loadCoord(side, axis, element, row);
-        return Values{kernel.value(kernel.min(known[0], here)),
-                      kernel.value(kernel.max(known[1], here))};
+      1, arguments.getSize(*side.bounds, 1), 1,
+      {kernel.value(load(0, 0)), kernel.value(load(0, 1))},
+      [&](Value number, ValueRange known) {
+        return Values{kernel.value(kernel.min(known[0], load(number, 0))),
+                      kernel.value(kernel.max(known[1], load(number, 1)))};
       });
   return {both[0], both[1]};
 }
@@ -125,9 +138,11 @@ Bounds OffsetRangeLaunch::getOffsets(const OffsetSide &query,
 /// The sum of coordinates times steps, from `start`. Modulo 2^32: a difference
 /// of two is an entry of a table.
 void OffsetRangeLaunch::emitCodes(const OffsetSide &side, ArrayRef<Index> steps,
-                                  Index start) {
+                                  Index start,
+                                  const KernelBuilder::Range &rows) {
+  Index end = kernel.min(rows.high, arguments.getSize(side.codes, 1));
   kernel.loop(0, arguments.getSize(side.codes, 0), 1, [&](Value batch) {
-    kernel.loop(0, arguments.getSize(side.codes, 1), 1, [&](Value place) {
+    kernel.loop(rows.low, end, 1, [&](Value place) {
       Index last = kernel.max(kernel.sub(side.length, 1), 0);
       Index row = kernel.min(place, last), code = start;
       for (auto [axis, step] : llvm::zip_equal(axes, steps))
@@ -140,7 +155,9 @@ void OffsetRangeLaunch::emitCodes(const OffsetSide &side, ArrayRef<Index> steps,
 }
 
 void OffsetRangeLaunch::emit(Index batches, const OffsetSide &query,
-                             const OffsetSide &key, OffsetOrder order) {
+                             const OffsetSide &key, OffsetOrder order,
+                             const KernelBuilder::Range &rows) {
+  isFirst = kernel.equal(rows.low, 0);
   constexpr int64_t lowest = std::numeric_limits<int32_t>::min();
   constexpr int64_t highest = std::numeric_limits<int32_t>::max();
   Index size = kernel.mul(kernel.add(query.length, key.length), offsetsPerRow);
@@ -172,8 +189,9 @@ void OffsetRangeLaunch::emit(Index batches, const OffsetSide &query,
   store(1, kernel.select(fits, 1, 0));
   for (const OffsetSide *side : {&query, &key}) {
     bool isLanes = (side == &key) == isAscending;
-    kernel.when(kernel.less(0, side->length),
-                [&] { emitCodes(*side, steps, isLanes ? start : Index(0)); });
+    kernel.when(kernel.less(0, side->length), [&] {
+      emitCodes(*side, steps, isLanes ? start : Index(0), rows);
+    });
   }
 }
 
@@ -183,6 +201,63 @@ void OffsetRangeLaunch::emit(Index batches, const OffsetSide &query,
 
 int64_t codegen::countCodePadding(const VectorTarget &target) {
   return std::max<int64_t>(64, 4 * target.width);
+}
+
+/// Rows of positions that an item looks at, at least, and rows that one gives
+/// codes.
+static constexpr int64_t leastRows = 256, codesPerItem = 512;
+
+/// The least and the greatest given coordinate per axis, of ranges of rows: i32
+/// [B', ranges, 2 axes].
+static Value launchRowBounds(const Lowering &lowering, StringRef suffix,
+                             Value positions, ArrayRef<int64_t> axes) {
+  LaunchOperands operands;
+  unsigned source = operands.read(positions);
+  constexpr int64_t dynamic = ShapedType::kDynamic;
+  auto type = RankedTensorType::get(
+      {dynamic, dynamic, static_cast<int64_t>(2 * axes.size())},
+      lowering.builder.getI32Type());
+  Value ranges =
+      countRanges(lowering, lowering.getDim(positions, 1), leastRows);
+  Value result =
+      lowering.allocate(type, {lowering.getDim(positions, 0), ranges, Value()});
+  unsigned target = operands.write(result);
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return ItemSpace(
+        kernel, {arguments.getSize(target, 0), arguments.getSize(target, 1)});
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value) {
+    items.forEach([&](const Item &item) {
+      auto begin = [&](Index number) {
+        return getRangeBegin(kernel, number, arguments.getSize(target, 1),
+                             arguments.getSize(source, 1), 1);
+      };
+      Index first = begin(item[1]), end = begin(kernel.add(item[1], 1));
+      for (auto [place, axis] : llvm::enumerate(axes)) {
+        Value none[] = {
+            kernel.constantI64(std::numeric_limits<int32_t>::max()),
+            kernel.constantI64(std::numeric_limits<int32_t>::min())};
+        KernelBuilder::Values both = kernel.loop(
+            first, end, 1, none,
+            [&, axis = axis](Value row,
+                             ValueRange known) -> KernelBuilder::Values {
+              Index here = kernel.fromI32(kernel.load(
+                  kernel.i32,
+                  arguments.getAddress(source, {item[0], row, axis})));
+              return {kernel.value(kernel.min(known[0], here)),
+                      kernel.value(kernel.max(known[1], here))};
+            });
+        for (auto [bound, value] : llvm::enumerate(both))
+          kernel.store(kernel.toI32(value),
+                       arguments.getAddress(
+                           target, {item[0], item[1],
+                                    static_cast<int64_t>(2 * place + bound)}));
+      }
+    });
+  };
+  operands.launch(lowering, suffix, {items, noScratch, run});
+  return result;
 }
 
 OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
@@ -211,15 +286,21 @@ OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
   LaunchOperands operands;
   PointLayout layout =
       addPointOperands(lowering, operands, [](unsigned) { return false; });
-  unsigned range = operands.write(result.range);
   OffsetSide query, key;
+  if (owner.queryPositions)
+    query.bounds = operands.read(launchRowBounds(lowering, "range_of_queries",
+                                                 owner.queryPositions, axes));
+  if (owner.keyPositions)
+    key.bounds = operands.read(
+        launchRowBounds(lowering, "range_of_keys", owner.keyPositions, axes));
   query.positions = layout.queryPositions;
+  unsigned range = operands.write(result.range);
   query.codes = operands.write(result.queryCodes);
   key.positions = layout.keyPositions;
   key.codes = operands.write(result.keyCodes);
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {
-    items.forEach([&](const Item &) {
+    items.forEach([&](const Item &item) {
       query.length = arguments.getScalar(layout.firstScalar + 3);
       key.length = arguments.getScalar(layout.firstScalar + 4);
       query.firstIndex = kernel.sub(key.length, query.length);
@@ -227,10 +308,16 @@ OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
         query.firstIndex = kernel.sub(query.firstIndex,
                                       arguments.getSize(*layout.queryTail, 0));
       OffsetRangeLaunch(kernel, arguments, axes, range)
-          .emit(arguments.getScalar(layout.firstScalar), query, key, order);
+          .emit(arguments.getScalar(layout.firstScalar), query, key, order,
+                {item[0], item.end(0)});
     });
   };
-  operands.launch(lowering, "range", {oneItem, noScratch, run});
+  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    Index rows = kernel.max(arguments.getSize(query.codes, 1),
+                            arguments.getSize(key.codes, 1));
+    return ItemSpace(kernel, {{rows, codesPerItem}});
+  };
+  operands.launch(lowering, "range", {items, noScratch, run});
   return result;
 }
 

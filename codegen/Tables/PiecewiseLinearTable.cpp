@@ -205,13 +205,23 @@ static void pullUnits(PiecewiseLinearUnits &units,
 
 static void launchPullback(const Lowering &lowering, pos::HingesOp op,
                            StringRef suffix, Value bounds, Value moments,
-                           ArrayRef<Value> paramGradients) {
+                           ParamSums &params) {
   LaunchOperands operands;
   PointLayout pointLayout = addReads(lowering, op, operands, bounds);
   unsigned source = operands.read(moments);
-  for (unsigned param : getParams(op))
-    if (paramGradients[param])
-      pointLayout.paramGradients[param] = operands.write(paramGradients[param]);
+  SmallVector<unsigned> read;
+  llvm::copy_if(getParams(op), std::back_inserter(read),
+                [&](unsigned param) { return params.isWanted(param); });
+  Value heads = arith::MulIOp::create(lowering.builder, lowering.getLoc(),
+                                      lowering.getDim(moments, 0),
+                                      lowering.getDim(moments, 1));
+  Value ranges = params.countRanges(heads, /*leastPerRange=*/1, read);
+  unsigned rangeCount = operands.scalar(ranges);
+  for (unsigned param : read) {
+    pointLayout.ofRanges.insert(param);
+    pointLayout.paramGradients[param] =
+        operands.write(params.addRanges(param, ranges));
+  }
   PiecewiseLinearLayout layout(op, lowering.target.width);
   auto scratch = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(8 * (PiecewiseLinearUnits::numColumns + 2) * layout.units);
@@ -228,22 +238,31 @@ static void launchPullback(const Lowering &lowering, pos::HingesOp op,
       pullUnits(units, layout, arguments.getAddress(source, {batch, head}),
                 passed, point);
     };
-    items.forEach([&](const Item &) {
-      k.nest({{0, arguments.getSize(source, 0)},
-              {0, arguments.getSize(source, 1)}},
-             [&](ValueRange at) { pullHead(at[0], at[1]); });
+    Index heads = arguments.getSize(source, 1);
+    Index all = k.mul(arguments.getSize(source, 0), heads);
+    auto begin = [&](Index number) {
+      return getRangeBegin(k, number, arguments.getScalar(rangeCount), all, 1);
+    };
+    items.forEach([&](const Item &item) {
+      point.setRange(item[0]);
+      k.loop(begin(item[0]), begin(k.add(item[0], 1)), 1, [&](Value place) {
+        pullHead(k.div(place, heads), k.rem(place, heads));
+      });
     });
   };
-  operands.launch(lowering, suffix, {oneItem, scratch, run});
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return ItemSpace(k, {arguments.getScalar(rangeCount)});
+  };
+  operands.launch(lowering, suffix, {items, scratch, run});
 }
 
 void codegen::launchPiecewiseLinearPullbacks(const Lowering &lowering,
                                              Value bounds,
                                              ArrayRef<Value> moments,
-                                             ArrayRef<Value> paramGradients) {
+                                             ParamSums &params) {
   for (auto [number, function] : llvm::enumerate(lowering.plan.hinges))
     if (moments[number])
       launchPullback(lowering, function.op,
                      ("hinges" + Twine(number) + "_pullback").str(), bounds,
-                     moments[number], paramGradients);
+                     moments[number], params);
 }

@@ -10,7 +10,7 @@
 #ifndef SEXTANT_CODEGEN_TABLES_PIECEWISELINEARTABLE_H
 #define SEXTANT_CODEGEN_TABLES_PIECEWISELINEARTABLE_H
 
-#include "codegen/Emit/Lowering.h"
+#include "codegen/Tables/ParamSums.h"
 
 namespace sextant::codegen {
 
@@ -45,14 +45,13 @@ struct PiecewiseLinearLayout {
 llvm::SmallVector<mlir::Value>
 launchPiecewiseLinearTables(const Lowering &lowering, mlir::Value bounds);
 
-/// Creates the launches that add to `paramGradients` (f64, one per parameter
-/// operand of the owner, null where not wanted) what follows from `moments`
-/// ([B, H, countMoments] x f64, one per plan.hinges, null where not wanted).
-/// Deterministic: one item sums in order.
+/// Creates the launches that add to the gradients of parameters what follows
+/// from `moments` ([B, H, countMoments] x f64, one per plan.hinges, null where
+/// not wanted). Deterministic: an item is a range of heads, in order.
 void launchPiecewiseLinearPullbacks(const Lowering &lowering,
                                     mlir::Value bounds,
                                     llvm::ArrayRef<mlir::Value> moments,
-                                    llvm::ArrayRef<mlir::Value> paramGradients);
+                                    ParamSums &params);
 
 } // namespace sextant::codegen
 

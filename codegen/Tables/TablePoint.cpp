@@ -131,12 +131,24 @@ Value TablePoint::offset(OpBuilder &builder, int64_t axis) {
   return arith::MinSIOp::create(builder, loc, value, kernel.broadcast(high));
 }
 
-Value TablePoint::getAddress(unsigned tensor, bool isScalarBuffer) {
+/// Batch element and head in a tensor that has them from `dim` on: an earlier
+/// hoist may vary with less than this one.
+SmallVector<Index> TablePoint::getPlace(unsigned tensor, unsigned dim) {
   SmallVector<Index> indices{entry.perBatch ? batch : Index(0),
                              hasHead() ? headIndex : Index(0)};
-  // An earlier hoist may vary with less than this one.
-  for (unsigned dim : {0u, 1u})
-    indices[dim] = kernel.rem(indices[dim], arguments.getSize(tensor, dim));
+  for (Index &index : indices)
+    index = kernel.rem(index, arguments.getSize(tensor, dim++));
+  return indices;
+}
+
+Value TablePoint::getRangeAddress(unsigned tensor, Index number) {
+  SmallVector<Index> indices = getPlace(tensor, 1);
+  indices.insert(indices.begin(), number);
+  return arguments.getAddress(tensor, indices);
+}
+
+Value TablePoint::getAddress(unsigned tensor, bool isScalarBuffer) {
+  SmallVector<Index> indices = getPlace(tensor, 0);
   if (!isScalarBuffer) {
     if (entry.form == HoistForm::RowLaneTable)
       indices.push_back(row);
@@ -164,16 +176,14 @@ void TablePoint::addToHoisted(OpBuilder &builder, pos::HoistOp hoist,
                               Value cotangent) {
   unsigned tensor = layout.gradients.at(hoist);
   const Hoisted *target = plan.find(hoist, entry.operand);
-  bool toScalar = target->form == HoistForm::HeadScalar;
-  Value address = getAddress(tensor, toScalar);
-  Type type = kernel.f32;
-  if (toScalar && isa<VectorType>(cotangent.getType()))
-    cotangent = kernel.sumLanes(cotangent);
-  if (toScalar) {
-    Value old = convert(kernel.load(type, address), computeType);
-    Value sum = arith::AddFOp::create(builder, kernel.loc, old, cotangent);
-    return kernel.store(convert(sum, type), address);
+  if (target->form == HoistForm::HeadScalar) {
+    if (isa<VectorType>(cotangent.getType()))
+      cotangent = kernel.sumLanes(cotangent);
+    Index number = layout.ranges ? kernel.fromI32(range) : Index(0);
+    return kernel.addToF64(getRangeAddress(tensor, number), cotangent);
   }
+  Value address = getAddress(tensor, /*isScalarBuffer=*/false);
+  Type type = kernel.f32;
   Value old =
       convert(kernel.loadPart(kernel.vf32, address, count), computeType);
   Value sum = arith::AddFOp::create(builder, kernel.loc, old, cotangent);

@@ -44,6 +44,13 @@ public:
   /// Address of the point in a buffer of the same form; for a scalar per head,
   /// of that.
   mlir::Value getAddress(unsigned tensor, bool isScalarBuffer);
+  /// The same in the sums of a range, [ranges, B', H'], of a scalar per head.
+  mlir::Value getRangeAddress(unsigned tensor, Index number);
+  /// How many rows, from the first on, may stand for row 0 of a parameter that
+  /// is read at the row's index: queries before the first key do.
+  Index countSharingRows() {
+    return kernel.add(kernel.sub(0, getQueryShift()), 1);
+  }
   Index getCount() const { return count; }
   /// Moves a point of a hoisted vector, whose table has no heads, to a head.
   void setHeadIndex(int64_t number) {
@@ -58,6 +65,7 @@ protected:
   /// The row of the operand (i32, scalar or vector) that the point stands for.
   mlir::Value getRow();
   Index getRowCount();
+  llvm::SmallVector<Index> getPlace(unsigned tensor, unsigned dim);
   /// The offset on an axis, under given positions.
   mlir::Value offsetInRange(int64_t axis);
 

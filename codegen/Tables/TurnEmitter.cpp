@@ -76,13 +76,6 @@ void TurnPoint::stand(Value atFirst) {
                                     coordinates.back()[axis]);
 }
 
-void TurnPoint::addToRead(OpBuilder &builder, BlockArgument param,
-                          ValueRange indices, Value cotangent) {
-  SmallVector<Value> all{range};
-  llvm::append_range(all, indices);
-  ArgumentPoint::addToRead(builder, param, all, cotangent);
-}
-
 //===----------------------------------------------------------------------===//
 // Scratch memory and numbers of items
 //===----------------------------------------------------------------------===//

@@ -14,8 +14,7 @@
 
 namespace sextant::codegen {
 
-/// A row of one of the operands; gradients of parameters go to a range's own
-/// sums.
+/// A row of one of the operands.
 class TurnPoint : public HeadPoint {
 public:
   TurnPoint(KernelBuilder &kernel, ArgumentBlock &arguments,
@@ -29,7 +28,6 @@ public:
   mlir::Value areSame();
   /// Stands at the row of the first operand, or of the second.
   void stand(mlir::Value atFirst);
-  void setRange(Index number) { range = kernel.toI32(number); }
 
   mlir::Value index(mlir::OpBuilder &, pos::Side) override { return row; }
   mlir::Value tensorRow(mlir::OpBuilder &, pos::Side) override {
@@ -38,8 +36,6 @@ public:
   mlir::Value coord(mlir::OpBuilder &, pos::Side, int64_t axis) override {
     return current.lookup(axis);
   }
-  void addToRead(mlir::OpBuilder &builder, mlir::BlockArgument param,
-                 mlir::ValueRange indices, mlir::Value cotangent) override;
 
 private:
   using Coordinates = llvm::MapVector<int64_t, mlir::Value>; ///< by axis
@@ -47,7 +43,7 @@ private:
   static constexpr int64_t tensorRowAxis = -1;
 
   const RowTurn &turn;
-  mlir::Value row, range;
+  mlir::Value row;
   llvm::SmallVector<Coordinates, 2> coordinates; ///< as the turn's operands
   Coordinates current;
 };

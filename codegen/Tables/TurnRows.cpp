@@ -4,6 +4,7 @@
 #include "codegen/Tables/PositionBounds.h"
 #include "codegen/Tables/TurnEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -11,10 +12,9 @@ using namespace sextant::codegen;
 
 using pos::RowOperand;
 
-/// Ranges of rows, each with gradients of the parameters of its own; elements
-/// of a parameter that an item adds up. Numbers of the kernel: sums do not
-/// depend on the number of threads.
-static constexpr int64_t numRanges = 16, elementsPerItem = 256;
+/// Rows of a range at least, each with sums of its own of the parameters'
+/// gradients.
+static constexpr int64_t leastRows = 16;
 
 //===----------------------------------------------------------------------===//
 // Operands
@@ -165,30 +165,17 @@ void TurnedRows::apply() {
 // Backward
 //===----------------------------------------------------------------------===//
 
-/// The type [ranges, sizes] of a parameter's sums.
-static RankedTensorType getPartialType(RankedTensorType param) {
-  SmallVector<int64_t> shape{numRanges};
-  llvm::append_range(shape, param.getShape());
-  return RankedTensorType::get(shape, Float64Type::get(param.getContext()));
-}
-
-void TurnedRows::allocatePartials() {
-  pos::SitesOwnerInterface owner = lowering.plan.owner;
-  for (auto [number, param] : llvm::enumerate(owner.getParamOperands())) {
-    bool isRead = llvm::any_of(lowering.plan.turns,
-                               [&, number = number](const RowTurn &turn) {
-                                 return reads(turn.op, number);
-                               });
-    partials.emplace_back();
-    if (!isRead || !lowering.plan.paramWantsGradient[number])
-      continue;
-    auto type = cast<RankedTensorType>(param.getType());
-    SmallVector<Value> sizes{Value()};
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      sizes.push_back(lowering.getDim(param, dim));
-    partials.back() =
-        lowering.allocate(getPartialType(type), sizes, /*zero=*/true);
+/// The rows of the longer operand of a turn, at least.
+Value TurnedRows::countRows(size_t number) const {
+  Value rows;
+  for (Value input : inputs[number]) {
+    Value own = lowering.getDim(input, 2);
+    rows = rows ? arith::MaxSIOp::create(lowering.builder, lowering.getLoc(),
+                                         rows, own)
+                      .getResult()
+                : own;
   }
+  return rows;
 }
 
 /// Gradients have the type of their rows again once no turn is left.
@@ -219,12 +206,21 @@ void TurnedRows::launchPullback(size_t number,
     gradient = allocatePulled(number, place, gradient);
     targets.push_back(operands.write(gradient));
   }
-  for (auto [param, sums] : llvm::enumerate(partials))
-    if (sums && reads(turn.op, param))
-      layout.paramGradients[param] = operands.write(sums);
-  bool isTrained = !layout.paramGradients.empty();
-  auto items = [&](KernelBuilder &k, ArgumentBlock &) {
-    return ItemSpace(k, {Index(numRanges)});
+  SmallVector<unsigned> trained;
+  for (unsigned param = 0; param < lowering.plan.paramWantsGradient.size();
+       ++param)
+    if (params.isWanted(param) && reads(turn.op, param))
+      trained.push_back(param);
+  bool isTrained = !trained.empty();
+  Value ranges = params.countRanges(countRows(number), leastRows, trained);
+  unsigned rangeCount = operands.scalar(ranges);
+  for (unsigned param : trained) {
+    layout.paramGradients[param] =
+        operands.write(params.addRanges(param, ranges));
+    layout.ofRanges.insert(param);
+  }
+  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
+    return ItemSpace(k, {arguments.getScalar(rangeCount)});
   };
   constexpr int64_t workMatrices = MatrixExponential::workMatrices;
   auto scratchBytes = [&](KernelBuilder &k, ArgumentBlock &) {
@@ -267,11 +263,12 @@ void TurnedRows::launchPullback(size_t number,
       multiplyRows(emitter, incoming, targets, block, power, others, rows);
     };
     items.forEach([&](const Item &item) {
-      Index length = emitter.countRows();
-      Index perRange = k.ceilDiv(length, numRanges);
-      Index first = k.min(k.mul(item[0], perRange), length);
-      Index last = k.min(k.add(first, perRange), length);
-      emitter.point.setRange(k.value(item[0]));
+      auto begin = [&](Index number) {
+        return getRangeBegin(k, number, arguments.getScalar(rangeCount),
+                             emitter.countRows(), 1);
+      };
+      Index first = begin(item[0]), last = begin(k.add(item[0], 1));
+      emitter.point.setRange(item[0]);
       k.nest({{0, emitter.countBatches()},
               {0, emitter.countHeads()},
               {first, last}},
@@ -285,55 +282,19 @@ void TurnedRows::launchPullback(size_t number,
   operands.launch(lowering, suffix, {items, scratchBytes, run});
 }
 
-void TurnedRows::launchSum(unsigned param, Value result) {
-  LaunchOperands operands;
-  unsigned sums = operands.read(partials[param]);
-  unsigned target = operands.write(result);
-  unsigned rank = cast<RankedTensorType>(result.getType()).getRank();
-  auto countElements = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    Index count = 1;
-    for (unsigned dim = 0; dim < rank; ++dim)
-      count = k.mul(count, arguments.getSize(target, dim));
-    return count;
-  };
-  auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
-    return ItemSpace(k, {{countElements(k, arguments), elementsPerItem}});
-  };
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
-                 Value) {
-    Type stored = arguments.getElementType(target);
-    Index count = countElements(k, arguments);
-    auto addElement = [&](Index element) {
-      // What the kernel of the attention has added already comes first.
-      Value address =
-          k.advance(arguments.getPointer(target), {element}, stored);
-      Value old = k.load(stored, address);
-      auto add = [&](Value range, ValueRange sum) -> KernelBuilder::Values {
-        Value from = k.advance(arguments.getPointer(sums),
-                               {k.mul(range, count), element}, k.f64);
-        return {k.addF(sum[0], k.load(k.f64, from))};
-      };
-      Value sum = k.loop(0, numRanges, 1,
-                         {stored == k.f64 ? old : k.widen(old)}, add)[0];
-      k.store(stored == k.f64 ? sum : k.narrow(sum), address);
-    };
-    items.forEach(
-        [&](const Item &item) { k.loop(item[0], item.end(0), 1, addElement); });
-  };
-  std::string suffix = ("turn_sum" + Twine(param)).str();
-  operands.launch(lowering, suffix, {items, noScratch, run});
-}
-
 void TurnedRows::pullBack(MutableArrayRef<Value> results) {
   auto op = dyn_cast<pos::AttentionBackwardOp>(lowering.getOp());
   if (!op || inputs.empty())
     return;
-  allocatePartials();
   for (size_t number = inputs.size(); number-- > 0;)
     launchPullback(number, results);
   // Gradients of parameters stand behind those of query, key and values.
   size_t first = results.size() - op.getParamGradients().size();
-  for (auto [place, param] : llvm::enumerate(op.getParamGradients()))
-    if (partials[param])
-      launchSum(param, results[first + place]);
+  for (auto [place, param] : llvm::enumerate(op.getParamGradients())) {
+    Value &result = results[first + place];
+    // What the kernel of the attention has added already comes first.
+    params.setSum(param, result);
+    result = params.finish(param, getElementTypeOrSelf(result.getType()),
+                           "turn_sum");
+  }
 }

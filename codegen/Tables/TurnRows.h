@@ -10,7 +10,7 @@
 // | launch        | items                          | per item              |
 // |---------------|--------------------------------|-----------------------|
 // | turn          | (batch', head', row)           | exp(A) x              |
-// | turn pullback | a fixed number of ranges of rows | exp(A)^T dy, and the |
+// | turn pullback | ranges of rows                 | exp(A)^T dy, and the  |
 // |               |                                | gradients behind A    |
 // | turn sum      | elements of a parameter        | sum over the ranges   |
 //
@@ -24,13 +24,15 @@
 #define SEXTANT_CODEGEN_TABLES_TURNROWS_H
 
 #include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tables/ParamSums.h"
 
 namespace sextant::codegen {
 
 /// The turns of one attention, or of its gradient.
 class TurnedRows {
 public:
-  explicit TurnedRows(const Lowering &lowering) : lowering(lowering) {}
+  explicit TurnedRows(const Lowering &lowering)
+      : lowering(lowering), params(lowering) {}
 
   /// Launches the turns and makes the turned rows operands of the op.
   void apply();
@@ -46,15 +48,12 @@ private:
   void launchPullback(size_t number, llvm::MutableArrayRef<mlir::Value> rows);
   mlir::Value allocatePulled(size_t number, size_t operand,
                              mlir::Value gradient);
-  void allocatePartials();
-  void launchSum(unsigned param, mlir::Value result);
+  mlir::Value countRows(size_t number) const;
 
   const Lowering &lowering;
   /// By turn of the plan and operand of the turn.
   llvm::SmallVector<llvm::SmallVector<mlir::Value, 2>> inputs;
-  /// By parameter: sums [ranges, sizes of the parameter] of its gradient, or
-  /// null.
-  llvm::SmallVector<mlir::Value> partials;
+  ParamSums params;
 };
 
 } // namespace sextant::codegen

@@ -385,3 +385,30 @@ func.func @in_place_at_the_index(%q: tensor<?x?x?x8xf32>, %e: tensor<?x?x?x?xf32
   }
   return
 }
+
+// An integer that only a table needs has no table of its own.
+//      CHECK:plan of 'pos.attention':
+//      CHECK:  hoisted 0: offset table over [offset], i32, of query, shared, computed where it is used
+// CHECK-NEXT:  hoisted 1: offset table over [head, offset], f32, of query, per head
+func.func @bucket(%q: tensor<?x?x?x8xf32>, %a: tensor<?x?xf32>) {
+  %o, %lse = pos.attention %q, %q, (%q) params(%a : tensor<?x?xf32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+  ^bb0(%w: tensor<?x?xf32>):
+    %b = pos.hoist [offset] {
+      %d = pos.offset
+      %n = math.absi %d : i32
+      pos.yield %n : i32
+    } : i32
+    %t = pos.hoist [head, offset] {
+      %h = pos.head
+      %r = pos.read %w[%b, %h] : tensor<?x?xf32>
+      pos.yield %r : f32
+    } : f32
+    pos.score {
+    ^bb0(%s: f32):
+      %y = arith.addf %s, %t : f32
+      pos.yield %y : f32
+    }
+  }
+  return
+}

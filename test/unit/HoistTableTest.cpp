@@ -142,7 +142,7 @@ static LogicalResult lowerToTables(ModuleOp module,
   codegen::Lowering lowering{builder, kernels, "t_", parsed->vector, *plan};
   codegen::HoistTables tables = codegen::launchHoists(lowering, options);
   auto function = op->getParentOfType<func::FuncOp>();
-  SmallVector<Value> results, gradients, paramGradients;
+  SmallVector<Value> results, gradients;
   for (auto [entry, buffer] : llvm::zip(plan->hoisted, tables.buffers)) {
     if (buffer)
       results.push_back(buffer);
@@ -157,17 +157,12 @@ static LogicalResult lowerToTables(ModuleOp module,
       gradients.back() =
           function.getBody().addArgument(shape.type, op.getLoc());
   }
-  for (Value param : op.getParams()) {
-    SmallVector<Value> sizes;
-    auto type = cast<RankedTensorType>(param.getType());
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      sizes.push_back(lowering.getDim(param, dim));
-    paramGradients.push_back(lowering.allocate(type, sizes, true));
-  }
-  codegen::launchHoistPullbacks(lowering, tables, gradients, paramGradients);
+  codegen::ParamSums params(lowering);
+  codegen::launchHoistPullbacks(lowering, tables, gradients, params);
+  for (unsigned number = 0; number < op.getParams().size(); ++number)
+    results.push_back(params.finish(number, builder.getF32Type()));
   if (failed(lowering.status))
     return failure();
-  results.append(paramGradients);
   op.erase();
   Operation *end = function.getBody().front().getTerminator();
   end->setOperands(results);

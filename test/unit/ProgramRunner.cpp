@@ -333,6 +333,7 @@ void Interpreter::execute(Operation &op) {
       .Case<arith::AddIOp>([&](auto) { set(in(0) + in(1)); })
       .Case<arith::SubIOp>([&](auto) { set(in(0) - in(1)); })
       .Case<arith::MulIOp>([&](auto) { set(in(0) * in(1)); })
+      .Case<arith::DivSIOp>([&](auto) { set(in(0) / in(1)); })
       .Case<arith::FloorDivSIOp>([&](auto) { set(floorDiv(in(0), in(1))); })
       .Case<arith::CeilDivSIOp>([&](auto) { set(-floorDiv(-in(0), in(1))); })
       .Case<arith::MinSIOp>([&](auto) { set(std::min(in(0), in(1))); })
