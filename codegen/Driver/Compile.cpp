@@ -46,11 +46,14 @@ static llvm::Expected<CompileOptions> addEnvironment(CompileOptions options) {
   for (std::string_view check : runtime::getRequestedChecks()) {
     if (check == "reads")
       options.checkReads = true;
+    else if (check == "launches")
+      options.mergeLaunches = false;
     else if (check != "scratch" && check != "races" && check != "memory" &&
              check != "now")
-      return llvm::createStringError("SEXTANT_CHECK is \"" + StringRef(check) +
-                                     "\": known are \"reads\", \"scratch\", "
-                                     "\"races\", \"memory\", \"now\"");
+      return llvm::createStringError(
+          "SEXTANT_CHECK is \"" + StringRef(check) +
+          "\": known are \"reads\", \"launches\", \"scratch\", \"races\", "
+          "\"memory\", \"now\"");
     // What is left, the runtime does.
   }
   std::string code = llvm::sys::Process::GetEnv("SEXTANT_CODE").value_or("");
@@ -94,6 +97,9 @@ static void buildExecPipeline(OpPassManager &passes,
   passes.addPass(createLowerAttention(lowering));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  // Before releases, which are after the last use.
+  if (options.mergeLaunches)
+    passes.addPass(passes::createMergeLaunches());
   passes.addPass(passes::createReleaseTensors());
   passes.addPass(passes::createVerifyInstructions());
 }
@@ -135,6 +141,10 @@ struct PipelineOptions : public PassPipelineOptions<PipelineOptions> {
   Option<bool> checkReads{
       *this, "check-reads", llvm::cl::init(false),
       llvm::cl::desc("Stop a call whose payloads read outside of a parameter")};
+  Option<bool> mergeLaunches{
+      *this, "merge-launches", llvm::cl::init(true),
+      llvm::cl::desc("Make one launch of launches that do not wait for each "
+                     "other")};
 };
 } // namespace
 
@@ -146,6 +156,7 @@ void codegen::registerCompilePipeline() {
         options.target = given.target;
         options.searchPath = given.searchPath;
         options.checkReads = given.checkReads;
+        options.mergeLaunches = given.mergeLaunches;
         buildCompilePipeline(passes, options);
       });
 }
@@ -287,6 +298,7 @@ static std::string makeKey(ModuleOp module, const CompileOptions &options,
   key.add(std::to_string(target.vector.width));
   key.add(std::to_string(target.vector.registers));
   key.add(options.checkReads ? "check-reads" : "");
+  key.add(options.mergeLaunches ? "merge-launches" : "");
   key.add(target.describeTools ? target.describeTools() : "");
   key.add(options.compilesQuickly ? "quick" : "");
   key.add(llvm::sys::getHostCPUName()); // code is tuned for it

@@ -24,6 +24,9 @@ struct CompileOptions {
   /// Make machine code in half the time, which then runs slowly. Also asked for
   /// by SEXTANT_CODE=quick.
   bool compilesQuickly = false;
+  /// Make one launch of launches that do not wait for each other, see
+  /// `exec-merge-launches`. SEXTANT_CHECK=launches keeps them apart.
+  bool mergeLaunches = true;
 };
 
 /// What a compilation stops at.

@@ -60,6 +60,40 @@ def ConvertToExec : Pass<"nn-convert-to-exec", "::mlir::ModuleOp"> {
   ];
 }
 
+def MergeLaunches : Pass<"exec-merge-launches", "::mlir::ModuleOp"> {
+  let summary = "Make one launch of launches that do not wait for each other";
+  let description = [{
+    A launch is one level after the launches whose tensors it reads or
+    overwrites. Neighbouring launches of one op that are of one level become one
+    launch: its items are those of all, its kernel runs an item as the kernel
+    that the item comes from. On a GPU each launch that depends on another costs
+    microseconds, whatever it computes.
+
+    ```mlir
+    exec.launch @kernels::@attention_0_sin reads(%x : tensor<?xf32>) writes(%a : tensor<?xf32>)
+    exec.launch @kernels::@attention_0_cos reads(%x : tensor<?xf32>) writes(%b : tensor<?xf32>)
+    ```
+
+    becomes
+
+    ```mlir
+    exec.launch @kernels::@attention_0_sin_and_cos
+      reads(%x : tensor<?xf32>) writes(%a, %b : tensor<?xf32>, tensor<?xf32>)
+    ```
+
+    A launch that says what it costs stays alone, so that a profile shows it,
+    and so does one whose kernel is more than one block over the words of its
+    arguments.
+  }];
+  let statistics = [
+    Statistic<"numMerged", "launches-merged", "Launches that joined another one">
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::scf::SCFDialect", "::sextant::exec::ExecDialect"
+  ];
+}
+
 def ReleaseTensors : Pass<"exec-release-tensors", "::mlir::ModuleOp"> {
   let summary = "Release tensors after their last use";
   let description = [{

@@ -412,8 +412,9 @@ def sampler(name: str) -> Path | None:
 def environment() -> tuple[str, ...]:
     """What of the environment compiled programs depend on. ``SEXTANT_CHECK``, what they
     look after besides: with "reads" every read of a definition outside of a parameter is
-    an error that names it. ``SEXTANT_CODE``: with "quick" machine code is made in half the
-    time, and runs slowly."""
+    an error that names it, with "launches" launches stay apart that are one otherwise.
+    ``SEXTANT_CODE``: with "quick" machine code is made in half the time, and runs
+    slowly."""
     return tuple(os.environ.get(name, "") for name in ("SEXTANT_CHECK", "SEXTANT_CODE"))
 
 

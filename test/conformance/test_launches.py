@@ -1,0 +1,110 @@
+"""Launches fit for a GPU: there are more work items where there is more work, and
+launches that do not wait for each other are one."""
+
+import json
+import re
+
+import attention_contract
+import pytest
+import torch
+from cases import Case, make_inputs
+
+import sextant
+from sextant import backend
+
+SHORT, LONG = 512, 2048
+
+# Launches whose items stay the same when rows become more, and why.
+FIXED = {
+    r"forward|main": "tiles as large as the caches of a CPU hold",
+    r"weights": "the matrices of a network",
+    r"hinges\d+(_pullback)?|sum_hinges_\d+": "the units of a function, for each head",
+    r"gradient_\d+|turn_sum\d+": "elements of a parameter, each the sum of ranges",
+    r"(products|buckets)_pull_\d+_table": "rows of a table, each the sum of ranges",
+    r"offset_weights_\d+": "elements of a table",
+    r"bounds": "checked before all else, by one item",
+}
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """Name and number of items of each launch, by function, in the calls of a test."""
+    found = {}
+
+    def run(artifact, function, inputs):
+        results, text = artifact.profile(function, inputs)
+        events = [e for e in json.loads(text) if e["kind"] == "launch"]
+        found[function] = [
+            (re.sub(r"^attention(_backward)?_\d+_", "", e["name"]), e["items"])
+            for e in events
+        ]
+        return results
+
+    monkeypatch.setattr(backend.Artifact, "run", run)
+    return found
+
+
+def attend(encoding, length, **shape):
+    case = Case(encoding, batch=1, heads=2, kv_heads=2, query=length, key=length, **shape)
+    inputs = make_inputs(case, 0).cast(torch.float32)
+    attention_contract.run(case.uses, inputs, "cpu:avx2")
+
+
+def is_fixed(name):
+    return any(re.fullmatch(pattern, name) for pattern in FIXED)
+
+
+@pytest.mark.parametrize("positions", ["", "shared"], ids=["indices", "positions"])
+def test_items_grow_with_the_length(encoding, positions, launches, monkeypatch):
+    # A launch of several kernels would hide that one of them does not grow.
+    monkeypatch.setenv("SEXTANT_CHECK", "launches")
+    counts = []
+    for length in (SHORT, LONG):
+        attend(encoding, length, positions=positions)
+        counts.append({f: list(found) for f, found in launches.items()})
+    short, long = counts
+    assert short.keys() == long.keys() == {"forward", "backward"}
+    for function, found in short.items():
+        names = [name for name, _ in found]
+        assert names == [name for name, _ in long[function]]
+        for (name, few), (_, many) in zip(found, long[function]):
+            # Nothing to do is no work that should be shared out.
+            if few or many:
+                assert many > few or is_fixed(name), (function, name, few, many)
+
+
+# Bias tables, a function that is piecewise linear, and rotations: one launch per level
+# of dependence.
+COUNTS = {
+    "alibi": (2, 3),
+    "t5_bias": (2, 5),
+    "kerple_log": (2, 5),
+    "fire": (2, 5),
+    "rope": (2, 3),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_launches_that_do_not_wait_are_one(name, launches):
+    attend(name, 40)
+    assert (len(launches["forward"]), len(launches["backward"])) == COUNTS[name]
+
+
+@pytest.mark.parametrize("target", ["cpu:avx2", "reference"])
+@pytest.mark.parametrize("name", ["fire", "dape", "deberta"])
+def test_one_launch_computes_what_several_do(name, target, launches, monkeypatch):
+    # The same instructions on the same items: the same bits.
+    case = Case(name, query=70, key=90)
+    inputs = make_inputs(case, 0).cast(torch.float32)
+    results, numbers = [], []
+    for check in ("", "launches"):
+        monkeypatch.setenv("SEXTANT_CHECK", check)
+        results.append(attention_contract.run(case.uses, inputs, target))
+        numbers.append({f: len(found) for f, found in launches.items()})
+    merged, apart = results
+    assert merged.keys() == apart.keys()
+    for result, tensor in merged.items():
+        assert torch.equal(tensor, apart[result]), result
+    assert all(numbers[0][f] <= numbers[1][f] for f in numbers[1])
+    if target != "reference":
+        assert numbers[0]["backward"] < numbers[1]["backward"]
