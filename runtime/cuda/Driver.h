@@ -27,10 +27,12 @@ using Address = unsigned long long;
 
 /// The driver of this machine, initialised.
 struct Driver {
+  // NOLINTBEGIN(bugprone-macro-parentheses): declarators, no expressions.
 #define SEXTANT_CUDA_FUNCTION(field, symbol, parameters)                       \
   int(*field) parameters = nullptr;
 #include "runtime/cuda/DriverFunctions.inc"
 #undef SEXTANT_CUDA_FUNCTION
+  // NOLINTEND(bugprone-macro-parentheses)
 
   /// An error with the driver's name of a failure, and what to do about it.
   /// `call` is the function that gave `code`.

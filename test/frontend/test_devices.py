@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 sextant = pytest.importorskip("sextant")
 
-from sextant import targets  # noqa: E402
-from sextant.cli import train  # noqa: E402
+from sextant import targets
+from sextant.cli import train
 
 
 def attend(**changes):

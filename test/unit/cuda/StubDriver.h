@@ -1,8 +1,9 @@
 //===- StubDriver.h - A CUDA driver without a GPU ---------------*- C++ -*-===//
 //
 // A library with the functions of the driver that the runtime calls, on memory
-// of the host. Kernels are functions of the test, known by their names; a call
-// that is to fail does; all calls are written to a log.
+// of the host. Kernels are functions of the test, known by their names, and
+// those of a compiler do nothing; a call that is to fail does; all calls are
+// written to a log.
 //
 //===----------------------------------------------------------------------===//
 
