@@ -80,6 +80,12 @@ static Target getAvx512Bf16() {
 static llvm::Expected<KernelCode> compileEmulated(mlir::ModuleOp kernels,
                                                   const Processor &processor,
                                                   CodeForm form) {
+  // A call needs some location in a function that has them: line 0 is none.
+  auto nowhere = mlir::FileLineColLoc::get(kernels.getContext(), "", 0, 0);
+  kernels.walk([&](mlir::Operation *op) {
+    if (!op->getLoc()->findInstanceOf<mlir::FileLineColLoc>())
+      op->setLoc(nowhere);
+  });
   mlir::PassManager passes(kernels.getContext(),
                            mlir::ModuleOp::getOperationName());
   passes.addPass(mlir::LLVM::createDIScopeForLLVMFuncOpPass());

@@ -17,7 +17,7 @@ void OffsetPoint::moveToEntry(const OffsetShape &shape, Index entry,
   offset = kernel.sub(offset, kernel.sub(keys, queries));
   offset = kernel.max(offset, kernel.sub(1, keys));
   offset = kernel.min(offset, kernel.sub(queries, 1));
-  if (hasQueryTail())
+  if (layout.queryTail)
     offset = kernel.add(offset, getQueryTail());
   offsetValue = kernel.toI32(offset);
 }

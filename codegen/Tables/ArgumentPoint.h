@@ -91,7 +91,6 @@ protected:
   /// The given position of `row` (i32, scalar or vector), or null if none are
   /// given for this side.
   mlir::Value getPosition(pos::Side side, int64_t axis, mlir::Value row);
-  bool hasQueryTail() const { return layout.queryTail.has_value(); }
   /// Queries after those of the call, which are not given.
   Index getQueryTail();
   /// Index of the first row of the query tensor: queries, with those that

@@ -118,7 +118,7 @@ Value TablePoint::offset(OpBuilder &builder, int64_t axis) {
   Value keys = kernel.toI32(getExtent(pos::Extent::key));
   Value one = kernel.constantI32(1);
   Value low = subI(one, keys), high = subI(queries, one);
-  if (hasQueryTail()) {
+  if (layout.point.queryTail) {
     Value tail = kernel.toI32(getQueryTail());
     low = addI(low, tail);
     high = addI(high, tail);

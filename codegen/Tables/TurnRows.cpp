@@ -191,6 +191,25 @@ Value TurnedRows::allocatePulled(size_t number, size_t operand,
                                isFirst ? input.getType() : gradient.getType());
 }
 
+/// Adds the sums of ranges of the parameters that a turn reads; gives the
+/// scalar operand that counts ranges.
+unsigned TurnedRows::addSums(size_t number, PointLayout &layout,
+                             LaunchOperands &operands) {
+  const RowTurn &turn = lowering.plan.turns[number];
+  SmallVector<unsigned> trained;
+  for (unsigned param = 0; param < lowering.plan.paramWantsGradient.size();
+       ++param)
+    if (params.isWanted(param) && reads(turn.op, param))
+      trained.push_back(param);
+  Value ranges = params.countRanges(countRows(number), leastRows, trained);
+  for (unsigned param : trained) {
+    layout.paramGradients[param] =
+        operands.write(params.addRanges(param, ranges));
+    layout.ofRanges.insert(param);
+  }
+  return operands.scalar(ranges);
+}
+
 void TurnedRows::launchPullback(size_t number,
                                 MutableArrayRef<Value> rowGradients) {
   const RowTurn &turn = lowering.plan.turns[number];
@@ -206,19 +225,8 @@ void TurnedRows::launchPullback(size_t number,
     gradient = allocatePulled(number, place, gradient);
     targets.push_back(operands.write(gradient));
   }
-  SmallVector<unsigned> trained;
-  for (unsigned param = 0; param < lowering.plan.paramWantsGradient.size();
-       ++param)
-    if (params.isWanted(param) && reads(turn.op, param))
-      trained.push_back(param);
-  bool isTrained = !trained.empty();
-  Value ranges = params.countRanges(countRows(number), leastRows, trained);
-  unsigned rangeCount = operands.scalar(ranges);
-  for (unsigned param : trained) {
-    layout.paramGradients[param] =
-        operands.write(params.addRanges(param, ranges));
-    layout.ofRanges.insert(param);
-  }
+  unsigned rangeCount = addSums(number, layout, operands);
+  bool isTrained = !layout.paramGradients.empty();
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     return ItemSpace(k, {arguments.getScalar(rangeCount)});
   };

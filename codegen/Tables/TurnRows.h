@@ -49,6 +49,8 @@ private:
   mlir::Value allocatePulled(size_t number, size_t operand,
                              mlir::Value gradient);
   mlir::Value countRows(size_t number) const;
+  unsigned addSums(size_t number, PointLayout &layout,
+                   LaunchOperands &operands);
 
   const Lowering &lowering;
   /// By turn of the plan and operand of the turn.

@@ -5,8 +5,8 @@
 // Launches that read the same are one launch, and what reads the result of one
 // of them comes after it: 'sum' waits for 'fill' only. Operands that parts share
 // are there once. A launch that says what it costs stays alone.
-// REMARK: remark: [Missed] not-merged | Category:exec-merge-launches | {{.*}}a_main{{.*}}a profile shows its costs
-// REMARK: remark: [Passed] merged | Category:exec-merge-launches | Launches=1
+// REMARK: [Missed] not-merged | Category:exec-merge-launches | {{.*}}a_main{{.*}}a profile shows its costs
+// REMARK: [Passed] merged | Category:exec-merge-launches | Launches=1
 // CHECK-LABEL: func @levels
 // CHECK-SAME:  (%[[X:.+]]: tensor<?xf32>, %[[N:.+]]: index)
 // CHECK:       %[[A:.+]] = exec.alloc
@@ -104,8 +104,8 @@ module @kernels {
 // A kernel that hands its argument block to somebody stays alone, and so does
 // the other, since there is nobody to join. A launch does not move past one of
 // another op, nor past a call of ATen.
-// REMARK: remark: [Missed] not-merged | Category:exec-merge-launches | {{.*}}does more with its arguments than to load them
-// REMARK: remark: [Passed] merged | Category:exec-merge-launches | Launches=0
+// REMARK: [Missed] not-merged | Category:exec-merge-launches | {{.*}}does more with its arguments than to load them
+// REMARK: [Passed] merged | Category:exec-merge-launches | Launches=0
 // CHECK-LABEL: func @apart
 // CHECK:       exec.launch @kernels::@b_calls
 // CHECK:       exec.launch @kernels::@b_plain
