@@ -9,7 +9,6 @@ import pytest
 import torch
 from cases import Case, make_inputs
 
-import sextant
 from sextant import backend
 
 SHORT, LONG = 512, 2048
