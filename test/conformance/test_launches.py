@@ -21,7 +21,7 @@ FIXED = {
     r"gradient_\d+|turn_sum\d+": "elements of a parameter, each the sum of ranges",
     r"(products|buckets)_pull_\d+_table": "rows of a table, each the sum of ranges",
     r"offset_weights_\d+": "elements of a table",
-    r"bounds": "checked before all else, by one item",
+    r"bounds|spans": "checked before all else, by one item",
 }
 
 
