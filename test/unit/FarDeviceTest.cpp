@@ -95,25 +95,7 @@ TEST(FarDevice, EveryInstruction) {
 // Given positions: what is in use of a table of offsets is known in memory of
 // the device only. Far positions have offsets that no table holds.
 TEST(FarDevice, AttentionOfGivenPositions) {
-  std::string bytes = compileForHost(R"(
-    func.func @f(%q: tensor<?x?x?x8xf32>, %at: tensor<?x?x1xi32>, %table: tensor<32x?xf32>,
-                 %thresholds: tensor<?xf32>, %dlse: tensor<?x?x?xf32>)
-        -> (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<32x?xf32>) {
-      %o, %l, %s = pos.attention %q, %q, (%q) uses [#pos.use<@causal, "causal">, #pos.use<@t5_bias, "t5">]
-        params(%table, %thresholds : tensor<32x?xf32>, tensor<?xf32>)
-        query_positions(%at : tensor<?x?x1xi32>) key_positions(%at : tensor<?x?x1xi32>)
-        : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
-        -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, tensor<?x?x?x2xf32>
-      %dq, %dk, %dv, %dt = pos.attention_backward %q, %q, (%q), (%o), %s, (%q), %dlse
-        uses [#pos.use<@causal, "causal">, #pos.use<@t5_bias, "t5">]
-        params(%table, %thresholds : tensor<32x?xf32>, tensor<?xf32>)
-        query_positions(%at : tensor<?x?x1xi32>) key_positions(%at : tensor<?x?x1xi32>) gradients [0]
-        : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
-          (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
-        -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<32x?xf32>
-      return %o, %dq, %dk, %dt
-        : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<32x?xf32>
-    })");
+  std::string bytes = compileForHost(test::attentionOfPositions);
   FarDevice far(getHostDevice());
   std::unique_ptr<Program> nearProgram = load(bytes, getHostDevice());
   std::unique_ptr<Program> farProgram = load(bytes, far);

@@ -23,27 +23,6 @@ using test::compileForHost, test::expectSameBits, test::freshSeed, test::load;
 using test::loadOnStub, test::makeStubGpu, test::resetStub, test::runOn;
 using test::StubDriver, test::StubProgram;
 
-/// Given positions, so that data is checked, and a table that is trained.
-static const char attention[] = R"(
-func.func @f(%q: tensor<?x?x?x8xf32>, %at: tensor<?x?x1xi32>, %table: tensor<32x?xf32>,
-             %thresholds: tensor<?xf32>, %dlse: tensor<?x?x?xf32>)
-    -> (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<32x?xf32>) {
-  %o, %l, %s = pos.attention %q, %q, (%q) uses [#pos.use<@causal, "causal">, #pos.use<@t5_bias, "t5">]
-    params(%table, %thresholds : tensor<32x?xf32>, tensor<?xf32>)
-    query_positions(%at : tensor<?x?x1xi32>) key_positions(%at : tensor<?x?x1xi32>)
-    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
-    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>, tensor<?x?x?x2xf32>
-  %dq, %dk, %dv, %dt = pos.attention_backward %q, %q, (%q), (%o), %s, (%q), %dlse
-    uses [#pos.use<@causal, "causal">, #pos.use<@t5_bias, "t5">]
-    params(%table, %thresholds : tensor<32x?xf32>, tensor<?xf32>)
-    query_positions(%at : tensor<?x?x1xi32>) key_positions(%at : tensor<?x?x1xi32>) gradients [0]
-    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
-      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
-    -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<32x?xf32>
-  return %o, %dq, %dk, %dt
-    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<32x?xf32>
-})";
-
 static constexpr int64_t batch = 2, heads = 2, length = 37;
 
 static Tensor makeNormal(std::vector<int64_t> sizes, const char *name,
@@ -75,7 +54,7 @@ class CudaProgram : public testing::Test {
 protected:
   StubDriver &stub = resetStub();
   std::unique_ptr<CudaDevice> device = makeStubGpu();
-  std::string bytes = compileForHost(attention);
+  std::string bytes = compileForHost(test::attentionOfPositions);
   std::unique_ptr<StubProgram> ours = loadOnStub(bytes, device->device);
 };
 
