@@ -215,7 +215,7 @@ def test_what_is_wrong_is_said_before_anything_is_trained(tmp_path, text):
 
 def test_pages_and_tables_say_what_the_runs_say(finished):
     outcome = reproduce.collect(finished, {"second": "too <few> steps"})
-    page, table = reproduce.write_reports(outcome)
+    page, table, _ = reproduce.write_reports(outcome)
     page, table = page.read_text(), table.read_text()
     host = outcome.results["host"][0]
     steep = outcome.results["steep"][0]

@@ -20,7 +20,7 @@ def add(commands) -> None:
         "smaller scale, evaluates it at 1x to 16x the training length by two protocols, or at four "
         "sizes of images, and writes FOLDER/PAPER/SCALE/report.html and table.md: losses beside "
         "the paper's numbers, and which of the orderings that the paper reports are held. Ctrl-C stops it at any "
-        "moment; --resume goes on.",
+        "moment; --resume goes on. results.json beside them holds what was measured, for --results.",
     )
     parser.add_argument("paper", choices=_PAPERS, help="what is reproduced")
     parser.add_argument("folder", nargs="?", default="reproduce", help="where files go")
@@ -76,6 +76,14 @@ def add(commands) -> None:
         action="store_true",
         help="train nothing: write report and tables of the runs that are finished",
     )
+    parser.add_argument(
+        "--results",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="results.json of the same reproduction in another folder or on another machine: its "
+        "runs are not trained again, and tables and report count them",
+    )
     parser.add_argument("--quiet", action="store_true", help="no line of progress")
     add_data(parser, [])
     parser.add_argument(
@@ -109,6 +117,7 @@ def _reproduce(options) -> None:
             )
         },
         only=options.only,
+        results=options.results,
     )
     if options.dry_run:
         print("\n".join(found.overview()))

@@ -84,26 +84,28 @@ class RunResult:
         return "images" if self.config.get("model") == "vit" else "text"
 
 
+def evaluation(result: RunResult) -> dict[str, Any]:
+    """What is stored of an evaluation, for `from_evaluation`."""
+    return {
+        "name": result.name,
+        "config": result.config,
+        "all_tokens": result.all_tokens,
+        "last_tokens": result.last_tokens,
+        "last": result.last,
+        "accuracy": result.accuracy,
+        "size_losses": result.size_losses,
+        "parameters": result.parameters,
+        "biases": result.biases,
+        "grid_biases": result.grid_biases,
+        "adaptive": result.adaptive,
+        "provenance": result.provenance,
+        "notes": result.notes,
+    }
+
+
 def write_evaluation(folder: Path, result: RunResult, file: str = EVALUATION) -> None:
     """Writes what `read_run` reads, besides the log; raises `ReportError`."""
-    text = json.dumps(
-        {
-            "name": result.name,
-            "config": result.config,
-            "all_tokens": result.all_tokens,
-            "last_tokens": result.last_tokens,
-            "last": result.last,
-            "accuracy": result.accuracy,
-            "size_losses": result.size_losses,
-            "parameters": result.parameters,
-            "biases": result.biases,
-            "grid_biases": result.grid_biases,
-            "adaptive": result.adaptive,
-            "provenance": result.provenance,
-            "notes": result.notes,
-        },
-        allow_nan=False,
-    )
+    text = json.dumps(evaluation(result), allow_nan=False)
     try:
         replace_file(folder / file, text.encode())
     except OSError as error:
@@ -123,6 +125,13 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
         ) from None
     except ValueError as error:
         raise ReportError(f"{path} is damaged: {error}") from None
+    result = from_evaluation(stored, path)
+    read_log(result, folder)
+    return result
+
+
+def from_evaluation(stored: Any, where: Path) -> RunResult:
+    """The evaluation that was stored; what it lacks is a `ReportError` that names ``where``."""
     try:
         result = RunResult(
             name=stored["name"],
@@ -141,13 +150,12 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
             notes=stored["notes"],
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ReportError(f"{path} lacks {error}") from None
+        raise ReportError(f"{where} lacks {error}") from None
     for name, known in (
         ("seed", result.config), *((n, result.provenance) for n in (*_ORIGIN, result.data))
     ):  # fmt: skip
         if name not in known:
-            raise ReportError(f"{path} lacks {name!r}")
-    read_log(result, folder)
+            raise ReportError(f"{where} lacks {name!r}")
     return result
 
 

@@ -9,6 +9,7 @@ from . import markdown, page
 from .engine import Reproduction
 from .outcome import Outcome, collect
 from .papers import PAPERS
+from .results import RESULTS, dump_results
 
 __all__ = ["PAPERS", "Outcome", "Reproduction", "collect", "write_reports"]
 
@@ -16,10 +17,12 @@ PAGE = "report.html"
 TABLE = "table.md"
 
 
-def write_reports(outcome: Outcome) -> tuple[Path, Path]:
-    """Writes the page and the tables of an outcome into its folder; gives their files."""
-    folder = outcome.reproduction.folder
-    found = folder / PAGE, folder / TABLE
+def write_reports(outcome: Outcome) -> tuple[Path, Path, Path]:
+    """Writes page, tables and results of an outcome into its folder; gives their files."""
+    reproduction = outcome.reproduction
+    folder = reproduction.folder
+    found = folder / PAGE, folder / TABLE, folder / RESULTS
+    write_page(found[2], dump_results(reproduction, reproduction.results()))
     write_page(found[1], markdown.render(outcome))
     write_page(found[0], page.render(outcome))
     return found

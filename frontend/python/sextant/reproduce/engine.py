@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import CompileError, RunError, RuntimeError
+from ..report.results import CHECKPOINT, RunResult, read_run
 from ..training.interruption import Interrupted
 from ..training.kind import Data
 from ..training.kinds import kind_of
@@ -18,6 +19,7 @@ from ..training.runs import evaluate_run
 from .listing import Planned, ReproduceError, State, as_stored, plan_runs, state_of
 from .paper import Paper
 from .progress import Progress, seconds_per_unit, spelled, units
+from .results import Results, read_results
 from .scale import Scale
 
 SAVE_EVERY = 100
@@ -37,13 +39,15 @@ class Stopped(Interrupted):
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A paper at a scale, in a folder."""
+    """A paper at a scale, in a folder. ``taken``: results of runs that were finished
+    elsewhere."""
 
     paper: Paper
     scale: Scale
     folder: Path
     runs: tuple[Planned, ...]
     data: Data
+    taken: Results = field(default_factory=dict)
 
     @classmethod
     def plan(
@@ -55,16 +59,57 @@ class Reproduction:
         seeds: int = 1,
         only: Sequence[str] = (),
         data: Mapping[str, Sequence[str]] = _NO_FILES,
+        results: Sequence[str | Path] = (),
     ) -> Reproduction:
         """Checks all settings and reads the data; trains nothing. ``data``: settings of
-        `TrainConfig` that name files."""
+        `TrainConfig` that name files. ``results``: files of results whose runs are not
+        trained again."""
         own = Path(folder) / paper.name / scale.name
         runs = plan_runs(paper, scale, own, seeds=seeds, only=only, data=data)
         config = runs[0].config
-        return cls(paper, scale, own, tuple(runs), kind_of(config).load(config))
+        found = cls(paper, scale, own, tuple(runs), kind_of(config).load(config))
+        return replace(found, taken=read_results(results, found))
 
     def states(self) -> list[tuple[Planned, State]]:
-        return [(run, state_of(run, self.scale, self.data)) for run in self.runs]
+        return [(run, self.state(run)) for run in self.runs]
+
+    def state(self, run: Planned) -> State:
+        """How far a run is. One whose results were taken is finished, unless another is to
+        begin with its parameters."""
+        found = state_of(run, self.scale, self.data)
+        if run.key in self.taken and not found.steps and not self._is_begun_with(run):
+            return State(run.config.steps, ())
+        return found
+
+    def _is_begun_with(self, run: Planned) -> bool:
+        """Whether a run that is not finished begins with this one."""
+        return any(
+            (other.method.begins, other.config.seed) == run.key and self.state(other).missing
+            for other in self.runs
+        )
+
+    def results(self) -> dict[tuple[str, int], Mapping[str, RunResult]]:
+        """Of the finished runs: those of the folder, and those that were taken."""
+        found: dict[tuple[str, int], Mapping[str, RunResult]] = {}
+        for run, state in self.states():
+            if not state.missing:
+                found[run.key] = (
+                    {file: read_run(run.folder, file) for file in run.evaluations}
+                    if self._is_here(run)
+                    else self.taken[run.key]
+                )
+        return found
+
+    def trained_folder(self, method: str) -> Path | None:
+        """Of a method's first finished run, none if all were taken from elsewhere."""
+        for run, state in self.states():
+            if run.method.name == method and not state.missing and self._is_here(run):
+                return run.folder
+        return None
+
+    @staticmethod
+    def _is_here(run: Planned) -> bool:
+        return (run.folder / CHECKPOINT).exists()
 
     def overview(self) -> list[str]:
         """The list of runs, how far each is, and how long the rest takes here."""
@@ -91,7 +136,7 @@ class Reproduction:
         is an error; what is there with other settings always is one."""
         with FolderLock(self.folder):
             found = self.states()
-            begun = [run for run, state in found if state.steps]
+            begun = [run for run, _ in found if self._is_here(run)]
             if begun and not resume:
                 raise ReproduceError(
                     f"{self.folder} holds runs, {begun[0].name} among them: go on with --resume, "

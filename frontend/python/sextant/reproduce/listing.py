@@ -37,6 +37,11 @@ class Planned:
         return f"{self.method.title}, seed {self.config.seed}"
 
     @property
+    def key(self) -> tuple[str, int]:
+        """What it is among the runs of a reproduction."""
+        return self.method.name, self.config.seed
+
+    @property
     def evaluations(self) -> dict[str, tuple[str, ...]]:
         """The file of each evaluation, and the settings of encodings that it has."""
         return {EVALUATION: ()} | {file_of(v): v.settings for v in self.variations}
@@ -151,10 +156,10 @@ def state_of(run: Planned, scale: Scale, data: Data) -> State:
         return State(0, everything)
     stored = read_state(run.folder)
     # What is left to the data is known where that was read.
-    different = _different(stored.config, stored.kind.completed(run.config, data))
-    if different:
+    others = different(stored.config, stored.kind.completed(run.config, data))
+    if others:
         raise ReproduceError(
-            f"{run.name}: {run.folder} holds a run with other settings: {', '.join(different)}; "
+            f"{run.name}: {run.folder} holds a run with other settings: {', '.join(others)}; "
             "choose another folder, or remove this one to train it anew"
         )
     if stored.digest != data.digest:
@@ -169,7 +174,7 @@ def state_of(run: Planned, scale: Scale, data: Data) -> State:
     return State(stored.step, tuple(missing))
 
 
-def _different(there: TrainConfig, here: TrainConfig) -> list[str]:
+def different(there: TrainConfig, here: TrainConfig) -> list[str]:
     """Settings that are others; a text is known by its digest, and where the run lies that
     this one begins with may change."""
     ours, theirs = json.loads(here.dump()), json.loads(there.dump())

@@ -8,10 +8,10 @@ from functools import cached_property
 
 from ..processors import model_name
 from ..report.groups import Group
-from ..report.results import EVALUATION, RunResult, read_run
+from ..report.results import EVALUATION, RunResult
 from .claims import Names, Ordering, Verdict, decide
 from .engine import Reproduction
-from .listing import Planned, ReproduceError, file_of, state_of
+from .listing import Planned, ReproduceError, file_of
 from .scale import Protocol
 
 
@@ -57,7 +57,7 @@ class Outcome:
 
     def seconds(self, name: str) -> float:
         """Of the steps of a method's training, all seeds together."""
-        return sum(run.step_ms * len(run.steps) for run in self.results[name]) / 1000
+        return sum(run.seconds[-1] for run in self.results[name] if run.seconds)
 
     @property
     def trained_seconds(self) -> float:
@@ -73,6 +73,9 @@ class Outcome:
         if len(self.seeds) == 1:
             seeds += ": what a single seed says decides nothing beyond its mark"
         revisions = dict.fromkeys(run.provenance["revision"] for run in every)
+        machines = ", ".join(
+            dict.fromkeys(run.provenance.get("machine", model_name()) for run in every)
+        )
         days = sorted(run.provenance["saved"][:10] for run in every)
         rows = [
             ("paper", self.reproduction.paper.source),
@@ -86,7 +89,7 @@ class Outcome:
             ),
             ("evaluation", scale.evaluated),
             ("trained", f"{days[0]} to {days[-1]}" if days[0] != days[-1] else days[0]),
-            ("time", f"{self.trained_seconds:.0f} s of training steps on {model_name()}"),
+            ("time", f"{self.trained_seconds:.0f} s of training steps on {machines}"),
             ("by", "Sextant " + ", ".join(revisions)),
         ]
         if self.missing:
@@ -100,14 +103,15 @@ def collect(
     """The results of the finished runs; none are a `ReproduceError`."""
     results: dict[str, list[RunResult]] = {}
     missing = []
+    finished = reproduction.results()
     for run in reproduction.runs:
-        if state_of(run, reproduction.scale, reproduction.data).missing:
+        if run.key not in finished:
             missing.append(run)
             continue
-        results.setdefault(run.method.name, []).append(read_run(run.folder, EVALUATION))
+        found = finished[run.key]
+        results.setdefault(run.method.name, []).append(found[EVALUATION])
         for variation in run.variations:
-            found = read_run(run.folder, file_of(variation))
-            results.setdefault(variation.name, []).append(found)
+            results.setdefault(variation.name, []).append(found[file_of(variation)])
     if not results:
         raise ReproduceError(f"{reproduction.folder} holds no finished run to report on")
     return Outcome(reproduction, results, missing, remarks, query)

@@ -6,7 +6,6 @@ import html
 
 from ..report import figures
 from ..report.document import cell, document, pairs, picture, table
-from .listing import run_folder
 from .outcome import Outcome
 from .tables import Table, tables
 
@@ -59,12 +58,11 @@ def _kind(text: str) -> str:
 
 
 def _drawings(outcome: Outcome) -> list[str]:
-    """The paper's figures, of the first seed."""
+    """The paper's figures, of the first seed that was trained here."""
     parts = []
     for drawing in outcome.reproduction.paper.drawings:
-        if drawing.method in outcome.results:
-            seed = outcome.results[drawing.method][0].config["seed"]
-            folder = run_folder(outcome.reproduction.folder, drawing.method, seed)
+        folder = outcome.reproduction.trained_folder(drawing.method)
+        if folder:
             chosen = (outcome.query,) if drawing.of_query else ()
             parts += [
                 f"<h2>{html.escape(drawing.title)}</h2>",
