@@ -92,7 +92,7 @@ def test_seeds_of_two_places_make_one_table(tmp_path, text, two_seeds, file, mon
     (verdict,), (expected,) = (list(each.verdicts.values()) for each in (outcome, whole))
     assert (verdict.mark, verdict.spread) == (expected.mark, expected.spread)
     # What was taken is written again, so that the next place needs one file.
-    page, table, both = reproduce.write_reports(outcome)
+    _, table, both = reproduce.write_reports(outcome)
     third = planned(tmp_path / "third", text, seeds=2, results=[both])
     assert not any(state.missing for _, state in third.states())
     again = reproduce.collect(third, {})
