@@ -90,6 +90,7 @@ static void buildExecPipeline(OpPassManager &passes,
   passes.addPass(createCSEPass());
   if (capabilities.gathersRows)
     passes.addPass(passes::createFuseRowGathers());
+  passes.addPass(passes::createRecomputeActivations());
   passes.addPass(passes::createConvertToExec());
   LowerAttentionOptions lowering;
   lowering.target = options.target;

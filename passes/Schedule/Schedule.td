@@ -35,6 +35,32 @@ def FuseRowGathers : Pass<"pos-fuse-row-gathers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::sextant::pos::PosDialect"];
 }
 
+def RecomputeActivations : Pass<"nn-recompute-activations", "::mlir::ModuleOp"> {
+  let summary = "Make cheap values of the forward again in the backward";
+  let description = [{
+    In the functions that derive from a loss, the backward repeats an op of the
+    forward that costs one pass over its operands (elementwise functions,
+    normalisations, copies in another order), where it reads its result first,
+    if the operands live until then anyway. The forward then frees its own
+    result: of an MLP only the input of its activation is kept. The bits of all
+    results are the same.
+
+    ```mlir
+    %h = nn.gelu %x form tanh : (tensor<?x64xf32>) -> tensor<?x64xf32>
+    %y = nn.linear %h, %w : (tensor<?x64xf32>, tensor<16x64xf32>) -> tensor<?x16xf32>
+    %dw = nn.matmul %dyt, %h : (tensor<16x?xf32>, tensor<?x64xf32>) -> tensor<16x64xf32>
+    %dx = nn.gelu_backward %dh, %x form tanh : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+    ```
+
+    where `%dyt` and `%dh` come from the loss, gets a second `nn.gelu %x` before
+    `%dw`, which reads that. A value that the function gives back, or that only
+    the backward reads, is left alone.
+  }];
+  let statistics = [
+    Statistic<"numRepeated", "ops-repeated", "Ops of the forward that the backward repeats">
+  ];
+}
+
 def ConvertToExec : Pass<"nn-convert-to-exec", "::mlir::ModuleOp"> {
   let summary = "Replace nn ops by calls of ATen";
   let description = [{

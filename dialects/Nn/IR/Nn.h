@@ -26,6 +26,11 @@ template <typename ConcreteType>
 class StopsGradients
     : public mlir::OpTrait::TraitBase<ConcreteType, StopsGradients> {};
 
+/// One pass over the operands makes the results: little beside a product.
+template <typename ConcreteType>
+class CheapToRepeat
+    : public mlir::OpTrait::TraitBase<ConcreteType, CheapToRepeat> {};
+
 } // namespace sextant::nn
 
 #include "dialects/Nn/IR/NnDialect.h.inc"

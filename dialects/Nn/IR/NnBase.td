@@ -65,6 +65,11 @@ def Nn_StopsGradients : NativeOpTrait<"StopsGradients"> {
   let cppNamespace = "::sextant::nn";
 }
 
+/// One pass over the operands makes the results: little beside a product.
+def Nn_CheapToRepeat : NativeOpTrait<"CheapToRepeat"> {
+  let cppNamespace = "::sextant::nn";
+}
+
 class Nn_Op<string mnemonic, list<Trait> traits = []>
     : Op<Nn_Dialect, mnemonic, traits>;
 

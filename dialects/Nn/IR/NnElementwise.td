@@ -24,7 +24,7 @@ class Nn_BinaryOp<string mnemonic, string aten, list<string> more,
                   list<Trait> traits = [], Type operands = Nn_Number,
                   Type gives = operands>
     : Nn_AtenOp<mnemonic, aten, ["tensor(getLeft())", "tensor(getRight())"] # more,
-                traits> {
+                [Nn_CheapToRepeat] # traits> {
   let arguments = (ins operands:$left, operands:$right);
   let results = (outs gives:$result);
   let assemblyFormat =
@@ -110,7 +110,7 @@ def Nn_MinimumOp : Nn_BinaryOp<"minimum", "aten::minimum", []> {
 class Nn_UnaryOp<string mnemonic, string aten, list<string> more, string meaning,
                  Type element = Nn_Tensor>
     : Nn_AtenOp<mnemonic, aten, ["tensor(getInput())"] # more,
-                [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+                [Nn_CheapToRepeat, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = meaning;
   let arguments = (ins element:$input);
   let results = (outs element:$result);
@@ -266,7 +266,7 @@ def Nn_SiluBackwardOp : Nn_AtenOp<"silu_backward", "aten::silu_backward",
       "$gradient `,` $input attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_ScaleOp : Nn_Op<"scale", [Pure, AllTypesMatch<["input", "result"]>,
+def Nn_ScaleOp : Nn_Op<"scale", [Pure, Nn_CheapToRepeat, AllTypesMatch<["input", "result"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Product with a constant";
   let description = [{

@@ -96,7 +96,7 @@ def Nn_SelectOp : Nn_AtenOp<"select", "aten::where.self",
     functional-type(operands, results) }];
 }
 
-def Nn_CastOp : Nn_Op<"cast", [Pure, SameOperandsAndResultShape,
+def Nn_CastOp : Nn_Op<"cast", [Pure, Nn_CheapToRepeat, SameOperandsAndResultShape,
     DeclareOpInterfaceMethods<Nn_AtenOpInterface>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "The same values as elements of another type";

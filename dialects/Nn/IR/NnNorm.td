@@ -13,7 +13,7 @@ include "dialects/Nn/IR/NnBase.td"
 def Nn_LayerNormOp : Nn_AtenOp<"layer_norm", "aten::native_layer_norm",
     ["tensor(getInput())", "shapeOf(getWeight())", "tensor(getWeight())",
      "tensor(getBias())", "real(getEpsilon())"],
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+    [Nn_CheapToRepeat, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Layer normalisation of rows";
   let description = [{
     input [..., C], weight and bias [C]: (x - mean) / sqrt(variance
@@ -59,7 +59,8 @@ def Nn_LayerNormBackwardOp : Nn_AtenOp<"layer_norm_backward",
 
 def Nn_RmsNormOp : Nn_AtenOp<"rms_norm", "aten::_fused_rms_norm",
     ["tensor(getInput())", "shapeOf(getWeight())", "tensor(getWeight())",
-     "real(getEpsilon())"], [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+     "real(getEpsilon())"],
+    [Nn_CheapToRepeat, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Root-mean-square normalisation of rows";
   let description = [{
     input [..., C], weight [C]: x / sqrt(mean(x^2) + epsilon) *

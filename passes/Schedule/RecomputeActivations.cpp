@@ -1,0 +1,170 @@
+//===- RecomputeActivations.cpp - Makes cheap values of the forward again -===//
+//
+// What the forward makes for the backward lives through both. A value that one
+// pass over other kept values makes need not: the backward makes it again
+// where it reads it first, and the forward frees it after its own last use. So
+// of an MLP only the input of its activation is kept, of a normalisation its
+// input. The bits are the same.
+//
+// Only operands that live at that place anyway are read again: keeping another
+// one would cost what was gained.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Nn/IR/Nn.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/IR/SymbolTable.h"
+#include "passes/Schedule/Memory.h"
+#include "passes/Schedule/Schedule.h"
+
+namespace sextant::passes {
+#define GEN_PASS_DEF_RECOMPUTEACTIVATIONS
+#include "passes/Schedule/Schedule.h.inc"
+} // namespace sextant::passes
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::passes;
+
+/// A reshape of what is not contiguous is a copy.
+static bool isCopy(Operation *op) {
+  auto reshape = dyn_cast<nn::ReshapeOp>(op);
+  return reshape && mayBeStrided(reshape.getInput());
+}
+
+static bool isCheap(Operation *op) {
+  return op->hasTrait<nn::CheapToRepeat>() || isCopy(op);
+}
+
+/// The value whose memory this one has.
+static Value getOwner(Value value) {
+  Operation *maker = value.getDefiningOp();
+  Value source = maker && !isCopy(maker) ? getViewSource(maker) : Value();
+  return source ? getOwner(source) : value;
+}
+
+namespace {
+/// One function, whose backward is what follows its loss.
+class Recomputation {
+public:
+  explicit Recomputation(func::FuncOp function)
+      : block(function.front()),
+        loss(block.getTerminator()->getOperand(0).getDefiningOp()) {}
+
+  /// The number of ops that the backward repeats.
+  unsigned run();
+
+private:
+  bool isLate(Operation *user) const {
+    return loss->isBeforeInBlock(block.findAncestorOpInBlock(*user));
+  }
+  Operation *findFirstRead(Operation *op) const;
+  bool livesUntil(Value value, Operation *place) const;
+
+  Block &block;
+  Operation *loss;
+};
+} // namespace
+
+/// The first op of the backward that reads what `op` makes, for which the
+/// forward keeps it; null if there is none, or if the function gives it back.
+Operation *Recomputation::findFirstRead(Operation *op) const {
+  Operation *first = nullptr;
+  bool isReadEarly = false;
+  for (Operation *user : op->getUsers()) {
+    if (isa<tensor::DimOp>(user))
+      continue;
+    Operation *reader = block.findAncestorOpInBlock(*user);
+    if (reader == block.getTerminator())
+      return nullptr;
+    if (!isLate(reader))
+      isReadEarly = true;
+    else if (!first || reader->isBeforeInBlock(first))
+      first = reader;
+  }
+  return isReadEarly ? first : nullptr;
+}
+
+/// Whether a value is in memory at a place for the sake of others.
+bool Recomputation::livesUntil(Value value, Operation *place) const {
+  Value owner = getOwner(value);
+  Operation *maker = owner.getDefiningOp();
+  if (!maker || maker->hasTrait<OpTrait::ConstantLike>() ||
+      !isa<RankedTensorType>(owner.getType()))
+    return true;
+  for (Value view : collectViews(owner)) {
+    if (getOwner(view) != owner)
+      continue;
+    for (Operation *user : view.getUsers())
+      if (!isa<tensor::DimOp>(user) &&
+          !block.findAncestorOpInBlock(*user)->isBeforeInBlock(place))
+        return true;
+  }
+  return false;
+}
+
+unsigned Recomputation::run() {
+  if (!loss)
+    return 0;
+  SmallVector<Operation *> ops;
+  for (Operation &op : block)
+    if (op.isBeforeInBlock(loss) && isCheap(&op))
+      ops.push_back(&op);
+  unsigned count = 0;
+  // Of a chain the last op comes first: what it reads again is a reason to
+  // repeat what comes before it.
+  for (Operation *op : llvm::reverse(ops)) {
+    Operation *place = findFirstRead(op);
+    if (!place || !llvm::all_of(op->getOperands(), [&](Value operand) {
+          return livesUntil(operand, place);
+        }))
+      continue;
+    Operation *again = OpBuilder(place).clone(*op);
+    for (auto [result, repeated] :
+         llvm::zip_equal(op->getResults(), again->getResults()))
+      result.replaceUsesWithIf(repeated, [&](OpOperand &use) {
+        return use.getOwner() != again && !isa<tensor::DimOp>(use.getOwner()) &&
+               isLate(use.getOwner());
+      });
+    ++count;
+  }
+  return count;
+}
+
+namespace {
+/// Goes through the functions that derive from losses.
+class RecomputeActivations
+    : public passes::impl::RecomputeActivationsBase<RecomputeActivations> {
+public:
+  using RecomputeActivationsBase::RecomputeActivationsBase;
+
+  void runOnOperation() override {
+    SymbolTable symbols(getOperation());
+    unsigned count = 0;
+    for (auto loss : getOperation().getOps<func::FuncOp>()) {
+      auto gradients =
+          loss->getAttrOfType<FlatSymbolRefAttr>(nn::kGradientsAttr);
+      if (!gradients)
+        continue;
+      count += recompute(symbols.lookup<func::FuncOp>(gradients.getAttr()));
+      if (auto optimizer =
+              loss->getAttrOfType<nn::AdamWAttr>(nn::kOptimizerAttr))
+        count += recompute(
+            symbols.lookup<func::FuncOp>(optimizer.getTrainStep().getAttr()));
+    }
+    numRepeated += count;
+    remark::passed(
+        getOperation().getLoc(),
+        remark::RemarkOpts::name("recomputed").category(getArgument()))
+        << remark::metric("Ops", count);
+  }
+
+private:
+  /// Of a function that is derived already.
+  static unsigned recompute(func::FuncOp function) {
+    return function ? Recomputation(function).run() : 0;
+  }
+};
+} // namespace
