@@ -113,12 +113,15 @@ Status Program::loadKernels() {
         return address.error();
       addresses[i] = *address;
     }
+    auto findIfAny = [&](const char *suffix) {
+      return reinterpret_cast<decltype(Kernel::flops)>(
+          object.findIfAny(kernel.name + suffix));
+    };
     kernels.push_back(
         {*code, reinterpret_cast<decltype(Kernel::items)>(addresses[0]),
          reinterpret_cast<decltype(Kernel::scratch)>(addresses[1]),
-         reinterpret_cast<decltype(Kernel::flops)>(
-             object.findIfAny(kernel.name + "_flops")),
-         isEmulated ? emulator::takeFailure : nullptr});
+         findIfAny("_flops"), isEmulated ? emulator::takeFailure : nullptr,
+         findIfAny("_threads"), findIfAny("_shared")});
   }
   return {};
 }

@@ -1,9 +1,9 @@
-//===- CudaLaunch.cpp - Launches of kernels that are warps ----------------===//
+//===- CudaLaunch.cpp - Launches of kernels on a GPU ----------------------===//
 //
-// A launch has as many warps as fill the GPU, and fewer where there are fewer
-// items, or where their scratch memory would take too much room. Its scratch
-// memory is free again, in the order of the stream, when the launch has been
-// given to the driver.
+// A launch of warps has as many as fill the GPU, and fewer where there are
+// fewer items, or where their scratch memory would take too much room. One of
+// larger blocks has a block per item. Its scratch memory is free again, in the
+// order of the stream, when the launch has been given to the driver.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +21,12 @@ static constexpr unsigned warpThreads = 32;
 static constexpr int64_t warpsPerMultiprocessor = 8;
 static constexpr int64_t mostScratch = int64_t(256) << 20;
 static constexpr int64_t scratchUnit = 256;
+/// Blocks of a launch, along the first axis.
+static constexpr int64_t mostBlocks = INT32_MAX;
+/// Shared memory that a launch has without being allowed more.
+static constexpr int64_t plainShared = int64_t(48) << 10;
+/// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+static constexpr int sharedAttribute = 8;
 
 namespace {
 /// How a kernel is spread over the GPU.
@@ -39,6 +45,27 @@ static Geometry spreadWarps(const Gpu &gpu, int64_t items, int64_t scratch) {
   return {static_cast<unsigned>(warps), warpThreads, 0, bytes};
 }
 
+/// Of a kernel whose blocks run one item at a time.
+static Result<Geometry> spreadBlocks(const Gpu &gpu, const Kernel &kernel,
+                                     const int64_t *arguments, int64_t items,
+                                     int64_t scratch) {
+  Geometry geometry = spreadWarps(gpu, items, scratch);
+  if (!kernel.threads || !kernel.shared)
+    return geometry;
+  if (geometry.scratchBytes == 0)
+    geometry.blocks = static_cast<unsigned>(std::min(items, mostBlocks));
+  geometry.threads = static_cast<unsigned>(kernel.threads(arguments));
+  int64_t shared = kernel.shared(arguments);
+  if (shared > gpu.sharedBytes)
+    return makeError("the kernel needs ", shared,
+                     " bytes of shared memory for a block, of which ", gpu.name,
+                     " has ", gpu.sharedBytes,
+                     ": run it in f32, with smaller head dims, or on a GPU "
+                     "that has more");
+  geometry.sharedBytes = static_cast<unsigned>(shared);
+  return geometry;
+}
+
 Result<int64_t>
 sextant::runtime::cuda::launchOnGpu(void *state, void *session,
                                     const Kernel &kernel,
@@ -54,7 +81,11 @@ sextant::runtime::cuda::launchOnGpu(void *state, void *session,
   int64_t asked = kernel.scratch(arguments.data());
   if (asked < 0 || asked > INT64_MAX / 2)
     return makeError("the kernel asks for ", asked, " bytes of scratch");
-  Geometry geometry = spreadWarps(cuda.gpu, items, asked);
+  Result<Geometry> spread =
+      spreadBlocks(cuda.gpu, kernel, arguments.data(), items, asked);
+  if (!spread)
+    return spread.error();
+  const Geometry &geometry = *spread;
   Tensor scratch;
   if (geometry.scratchBytes > 0) {
     int64_t bytes[] = {geometry.blocks * geometry.scratchBytes};
@@ -74,13 +105,20 @@ sextant::runtime::cuda::launchOnGpu(void *state, void *session,
   }
   // The driver copies each parameter, as many bytes as the entry declares.
   void *parameters[] = {const_cast<int64_t *>(arguments.data()), &items,
-                        &scratch.data, &geometry.scratchBytes};
+                        &scratch.data, &spread->scratchBytes};
   auto *entry = static_cast<Entry>(std::get<DeviceFunction>(kernel.code).entry);
-  Status status =
-      driver.check(driver.launchKernel(
-                       entry, geometry.blocks, 1, 1, geometry.threads, 1, 1,
-                       geometry.sharedBytes, run.stream, parameters, nullptr),
-                   "cuLaunchKernel");
+  Status status;
+  if (geometry.sharedBytes > plainShared)
+    status = driver.check(
+        driver.funcSetAttribute(entry, sharedAttribute,
+                                static_cast<int>(geometry.sharedBytes)),
+        "cuFuncSetAttribute");
+  if (status)
+    status = driver.check(driver.launchKernel(entry, geometry.blocks, 1, 1,
+                                              geometry.threads, 1, 1,
+                                              geometry.sharedBytes, run.stream,
+                                              parameters, nullptr),
+                          "cuLaunchKernel");
   if (status)
     status = waitIfAsked(driver, run);
   if (!status)

@@ -50,11 +50,13 @@ Result<Gpu> Gpu::open(const Driver &driver, int index) {
       !status)
     return status.error();
   gpu.name = name;
-  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR and
-  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT.
-  for (auto [attribute, value] : {std::pair{75, &gpu.architecture.generation},
-                                  std::pair{76, &gpu.architecture.revision},
-                                  std::pair{16, &gpu.multiprocessors}})
+  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR,
+  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT and
+  // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN.
+  for (auto [attribute, value] :
+       {std::pair{75, &gpu.architecture.generation},
+        std::pair{76, &gpu.architecture.revision},
+        std::pair{16, &gpu.multiprocessors}, std::pair{97, &gpu.sharedBytes}})
     if (Status status =
             driver.check(driver.deviceGetAttribute(value, attribute, device),
                          "cuDeviceGetAttribute");

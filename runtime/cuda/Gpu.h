@@ -31,6 +31,7 @@ struct Gpu {
   std::string name;
   Architecture architecture;
   int multiprocessors;
+  int sharedBytes = 0; ///< that a block may have
 
   /// The GPU of an index, or an error that says how many there are.
   static Result<Gpu> open(const Driver &driver, int index);

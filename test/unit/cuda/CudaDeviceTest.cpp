@@ -190,6 +190,22 @@ TEST_F(CudaLaunch, ScratchOfWarps) {
   EXPECT_EQ(blocks.size(), 3u); // 256 MiB hold no four of them
 }
 
+TEST_F(CudaLaunch, ABlockForEachItem) {
+  kernel.threads = [](const int64_t *) -> int64_t { return 128; };
+  kernel.shared = [](const int64_t *block) { return block[2] * 1000; };
+  EXPECT_EQ(*launch(1000, 0), 1000);
+  ASSERT_EQ(blocks.size(), 1000u);
+  EXPECT_EQ(blocks[0].threads, 128u);
+  EXPECT_EQ(blocks[0].sharedBytes, 77000u); // which the driver has to allow
+  EXPECT_EQ(std::count(stub.log.begin(), stub.log.end(), "cuFuncSetAttribute"),
+            1);
+  kernel.shared = [](const int64_t *) -> int64_t { return 200001; };
+  EXPECT_EQ(getError(launch(8, 0)),
+            "the kernel needs 200001 bytes of shared memory for a block, of "
+            "which Stub GPU has 200000: run it in f32, with smaller head dims, "
+            "or on a GPU that has more");
+}
+
 TEST_F(CudaLaunch, OutOfMemory) {
   stub.failing = "cuMemAllocAsync";
   stub.failure = 2;

@@ -19,6 +19,7 @@ namespace {
 struct Kernel {
   std::string name;
   bool isReal = false;
+  unsigned sharedBytes = 48 << 10; ///< that a launch may have
 };
 struct Library {
   bool isReal; ///< of a compiler: has any kernel, and none does anything
@@ -124,6 +125,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int) {
            : attribute == 13 ? 1500000 // kHz
            : attribute == 36 ? 1000000
            : attribute == 37 ? 4096 // bits
+           : attribute == 97 ? get().sharedBytes
                              : 0;
   return 0;
 }
@@ -180,6 +182,13 @@ int cuKernelGetFunction(void **entry, void *kernel) {
   return 0;
 }
 
+int cuFuncSetAttribute(void *entry, int attribute, int value) {
+  if (attribute != 8 || value > get().sharedBytes)
+    return invalidValue;
+  static_cast<Kernel *>(entry)->sharedBytes = static_cast<unsigned>(value);
+  return note("cuFuncSetAttribute");
+}
+
 int cuStreamCreate(void **stream, unsigned) {
   static int own;
   *stream = &own;
@@ -198,9 +207,10 @@ int cuLaunchKernel(void *entry, unsigned gridX, unsigned gridY, unsigned gridZ,
                    unsigned sharedBytes, void *, void **parameters, void **) {
   if (int code = note("cuLaunchKernel"))
     return code;
-  const auto &[name, isReal] = *static_cast<Kernel *>(entry);
-  if (gridX == 0 || gridY != 1 || gridZ != 1 || blockX != 32 || blockY != 1 ||
-      blockZ != 1 || sharedBytes != 0)
+  const auto &[name, isReal, most] = *static_cast<Kernel *>(entry);
+  if (gridX == 0 || gridY != 1 || gridZ != 1 || blockX == 0 ||
+      blockX % 32 != 0 || blockX > 1024 || blockY != 1 || blockZ != 1 ||
+      sharedBytes > most)
     return invalidValue;
   get().log.back() += " " + name + " " + std::to_string(gridX);
   if (isReal)
@@ -212,7 +222,9 @@ int cuLaunchKernel(void *entry, unsigned gridX, unsigned gridY, unsigned gridZ,
                   static_cast<int64_t *>(parameters[0]),
                   *static_cast<int64_t *>(parameters[1]),
                   *static_cast<char **>(parameters[2]),
-                  *static_cast<int64_t *>(parameters[3])};
+                  *static_cast<int64_t *>(parameters[3]),
+                  blockX,
+                  sharedBytes};
   for (; block.block < block.blocks; ++block.block)
     get().kernels[name](block);
   return 0;

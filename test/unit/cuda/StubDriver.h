@@ -25,6 +25,7 @@ struct StubBlock {
   int64_t items;
   char *scratch; ///< of the launch
   int64_t scratchBytes;
+  unsigned threads, sharedBytes;
 };
 
 /// The driver's settings, and what it has seen.
@@ -32,6 +33,7 @@ struct StubDriver {
   int version = 13000;
   int devices = 1;
   int generation = 9, revision = 0, multiprocessors = 4;
+  int sharedBytes = 200000; ///< that a block may have
 
   /// What runs in the place of an entry. Code is an image "stub a b c", which
   /// has the entries a, b and c.
