@@ -80,6 +80,9 @@ static void addEntry(Function &ofThreads, const std::string &name) {
   entry->addParamAttr(
       0, Attribute::get(module.getContext(), "nvvm.grid_constant"));
 
+  if (std::optional<BlockShape> shape = findBlockShape(ofThreads))
+    entry->addFnAttr("nvvm.reqntid", Twine(shape->countThreads()).str());
+
   builder.SetInsertPoint(BasicBlock::Create(module.getContext(), "", entry));
   auto read = [&](Intrinsic::ID number) {
     return builder.CreateZExt(builder.CreateIntrinsic(number, {}), word);
@@ -108,8 +111,9 @@ static Error makeDeviceModule(Module &module) {
     Function *kernel = getKernel(function);
     std::string name = kernel->getName().str();
     kernel->eraseFromParent();
-    if (Error error = distributeLanes(*function))
-      return error;
+    if (!findBlockShape(*function))
+      if (Error error = distributeLanes(*function))
+        return error;
     addEntry(*function, name);
   }
   SmallVector<Function *> others;

@@ -18,9 +18,10 @@ using HostCompiler = llvm::Expected<CompiledObject> (*)(llvm::Module &host);
 /// The entry of a kernel bears its name and takes
 ///   - the argument block by value, as many words as its operands have,
 ///   - the number of items (i64),
-///   - scratch memory, and how many bytes of it each warp has (i64).
-/// A block is one warp. Block b of n runs the items from `items * b / n` on, up
-/// to those of the next block, in the b-th piece of the scratch memory.
+///   - scratch memory, and how many bytes of it each block has (i64).
+/// A block is one warp, or what the kernel says of itself (BlockShape). Block b
+/// of n runs the items from `items * b / n` on, up to those of the next block,
+/// in the b-th piece of the scratch memory.
 ///
 /// The objects are the host's, a cubin where there is a ptxas (Ptxas.h), and
 /// PTX, which the driver compiles where no cubin fits.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CUDA/EmulatedWarps.h"
+#include "codegen/CUDA/LaneExchange.h"
 #include "codegen/CUDA/ThreadFunctions.h"
 #include "codegen/CUDA/WarpLanes.h"
 #include "runtime/emulator/WarpCalls.h"
@@ -15,6 +16,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/ReplaceConstant.h"
 
 using namespace llvm;
 using namespace sextant::codegen;
@@ -28,10 +30,22 @@ enum class Member : unsigned {
   Shuffle,
   Ballot,
   Synchronize,
-  Access
+  Access,
+  GetShared,
+  SynchronizeBlock,
+  Arrive,
+  Multiply,
+  LoadMatrices,
+  Copy,
+  CommitCopies,
+  WaitForCopies,
+  Exp2,
+  ToBf16
 };
 static_assert(offsetof(emulator::WarpCalls, access) ==
               static_cast<size_t>(Member::Access) * sizeof(void *));
+static_assert(offsetof(emulator::WarpCalls, toBf16) ==
+              static_cast<size_t>(Member::ToBf16) * sizeof(void *));
 
 /// Writes calls of the emulator.
 class Emulation {
@@ -54,6 +68,17 @@ private:
   /// The number of an instruction in its function.
   Value *getPlace(const Instruction &instruction);
   Value *replace(IntrinsicInst &intrinsic);
+  Value *replaceInWarp(IntrinsicInst &intrinsic);
+  Value *replaceTensorCores(IntrinsicInst &intrinsic);
+  Value *replaceCopies(IntrinsicInst &intrinsic);
+  Value *multiply(IntrinsicInst &intrinsic);
+  Value *loadMatrices(IntrinsicInst &intrinsic, bool isTransposed);
+  /// Memory of a thread for values that pass between it and the emulator.
+  Value *getWords(Value *&words, unsigned count);
+  Value *loadStruct(Type *type, Value *words);
+  /// An address of any space as one of the host.
+  Value *toHost(Value *address);
+  void giveShared(Function &function);
   void noteAccesses(Instruction &instruction);
   void noteAccess(const Instruction &access, Value *address, Value *bytes,
                   bool isStore);
@@ -66,6 +91,8 @@ private:
   GlobalVariable *table;
   StringMap<Constant *> texts;
   SmallVector<Constant *> sources; ///< of the places of a function
+  Function *current = nullptr;
+  Value *given = nullptr, *results = nullptr; ///< words of the thread
 };
 } // namespace
 
@@ -108,17 +135,35 @@ Value *Emulation::getPlace(const Instruction &instruction) {
   return builder.getInt32(sources.size() - 1);
 }
 
-Value *Emulation::replace(IntrinsicInst &intrinsic) {
+//===----------------------------------------------------------------------===//
+// What threads of a warp do together
+//===----------------------------------------------------------------------===//
+
+Value *Emulation::toHost(Value *address) {
+  return builder.CreateAddrSpaceCast(address, builder.getPtrTy());
+}
+
+Value *Emulation::replaceInWarp(IntrinsicInst &intrinsic) {
   Type *word = builder.getInt32Ty();
   auto argument = [&](unsigned number) {
     return intrinsic.getArgOperand(number);
   };
+  auto getLane = [&] {
+    return builder.CreateAnd(callMember(Member::GetThread, word, {}),
+                             builder.getInt32(warpLanes - 1));
+  };
   switch (intrinsic.getIntrinsicID()) {
   case Intrinsic::nvvm_read_ptx_sreg_laneid:
+    return getLane();
+  case Intrinsic::nvvm_read_ptx_sreg_tid_x:
     return callMember(Member::GetThread, word, {});
   case Intrinsic::nvvm_shfl_sync_idx_i32:
     return callMember(Member::Shuffle, word,
                       {argument(1), argument(2), getPlace(intrinsic)});
+  case Intrinsic::nvvm_shfl_sync_bfly_i32:
+    return callMember(Member::Shuffle, word,
+                      {argument(1), builder.CreateXor(getLane(), argument(2)),
+                       getPlace(intrinsic)});
   case Intrinsic::nvvm_vote_ballot_sync:
     return callMember(
         Member::Ballot, word,
@@ -126,10 +171,140 @@ Value *Emulation::replace(IntrinsicInst &intrinsic) {
   case Intrinsic::nvvm_bar_warp_sync:
     return callMember(Member::Synchronize, builder.getVoidTy(),
                       {getPlace(intrinsic)});
+  case Intrinsic::nvvm_barrier_cta_sync_aligned_all: {
+    int64_t threads =
+        findBlockShape(*current).value_or(BlockShape()).countThreads();
+    return callMember(
+        Member::SynchronizeBlock, builder.getVoidTy(),
+        {argument(0), builder.getInt32(threads), getPlace(intrinsic)});
+  }
   default:
     return nullptr;
   }
 }
+
+//===----------------------------------------------------------------------===//
+// Tensor cores
+//===----------------------------------------------------------------------===//
+
+Value *Emulation::getWords(Value *&words, unsigned count) {
+  if (!words) {
+    IRBuilder<> atStart(&current->getEntryBlock(),
+                        current->getEntryBlock().getFirstInsertionPt());
+    words = atStart.CreateAlloca(ArrayType::get(atStart.getInt32Ty(), count),
+                                 nullptr, "words");
+  }
+  return words;
+}
+
+Value *Emulation::loadStruct(Type *type, Value *words) {
+  Value *loaded = PoisonValue::get(type);
+  for (unsigned i = 0; i != type->getStructNumElements(); ++i) {
+    Value *address =
+        builder.CreateConstInBoundsGEP1_32(builder.getInt32Ty(), words, i);
+    loaded = builder.CreateInsertValue(
+        loaded, builder.CreateLoad(type->getStructElementType(i), address), i);
+  }
+  return loaded;
+}
+
+/// Words that a thread gives to a product, and gets of it.
+static constexpr unsigned wordsOfProduct = 10, wordsOfResult = 4;
+
+Value *Emulation::multiply(IntrinsicInst &intrinsic) {
+  Value *operands = getWords(given, wordsOfProduct);
+  Value *sums = getWords(results, wordsOfResult);
+  for (auto [number, operand] : enumerate(intrinsic.args()))
+    builder.CreateStore(operand, builder.CreateConstInBoundsGEP1_32(
+                                     builder.getInt32Ty(), operands, number));
+  callMember(Member::Multiply, builder.getVoidTy(),
+             {operands, sums, getPlace(intrinsic)});
+  return loadStruct(intrinsic.getType(), sums);
+}
+
+Value *Emulation::loadMatrices(IntrinsicInst &intrinsic, bool isTransposed) {
+  Value *words = getWords(results, wordsOfResult);
+  callMember(Member::LoadMatrices, builder.getVoidTy(),
+             {toHost(intrinsic.getArgOperand(0)), words,
+              builder.getInt32(isTransposed), getPlace(intrinsic)});
+  return loadStruct(intrinsic.getType(), words);
+}
+
+Value *Emulation::replaceCopies(IntrinsicInst &intrinsic) {
+  Type *nothing = builder.getVoidTy();
+  auto copy = [&](unsigned bytes) {
+    return callMember(Member::Copy, nothing,
+                      {toHost(intrinsic.getArgOperand(0)),
+                       toHost(intrinsic.getArgOperand(1)),
+                       builder.getInt32(bytes), intrinsic.getArgOperand(2),
+                       getPlace(intrinsic)});
+  };
+  switch (intrinsic.getIntrinsicID()) {
+  case Intrinsic::nvvm_cp_async_cg_shared_global_16_s:
+    return copy(16);
+  case Intrinsic::nvvm_cp_async_ca_shared_global_8_s:
+    return copy(8);
+  case Intrinsic::nvvm_cp_async_ca_shared_global_4_s:
+    return copy(4);
+  case Intrinsic::nvvm_cp_async_commit_group:
+    return callMember(Member::CommitCopies, nothing, {});
+  case Intrinsic::nvvm_cp_async_wait_group:
+    return callMember(Member::WaitForCopies, nothing,
+                      {intrinsic.getArgOperand(0)});
+  default:
+    return nullptr;
+  }
+}
+
+Value *Emulation::replaceTensorCores(IntrinsicInst &intrinsic) {
+  switch (intrinsic.getIntrinsicID()) {
+  case Intrinsic::nvvm_mma_m16n8k16_row_col_bf16:
+    return multiply(intrinsic);
+  case Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16:
+    return loadMatrices(intrinsic, /*isTransposed=*/false);
+  case Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16:
+    return loadMatrices(intrinsic, /*isTransposed=*/true);
+  case Intrinsic::nvvm_ex2_approx_ftz:
+    return callMember(Member::Exp2, builder.getFloatTy(),
+                      {intrinsic.getArgOperand(0)});
+  case Intrinsic::nvvm_ff2bf16x2_rn:
+    return builder.CreateBitCast(
+        callMember(Member::ToBf16, builder.getInt32Ty(),
+                   {intrinsic.getArgOperand(0), intrinsic.getArgOperand(1)}),
+        intrinsic.getType());
+  default:
+    return nullptr;
+  }
+}
+
+Value *Emulation::replace(IntrinsicInst &intrinsic) {
+  if (Value *value = replaceInWarp(intrinsic))
+    return value;
+  if (Value *value = replaceCopies(intrinsic))
+    return value;
+  return replaceTensorCores(intrinsic);
+}
+
+/// Shared memory is where the emulator has it, not at a symbol.
+void Emulation::giveShared(Function &function) {
+  Module &module = *function.getParent();
+  GlobalVariable *memory = module.getGlobalVariable(sharedMemoryName);
+  if (!memory)
+    return;
+  convertUsersOfConstantsToInstructions({memory}, &function);
+  builder.SetInsertPoint(&function.getEntryBlock(),
+                         function.getEntryBlock().getFirstInsertionPt());
+  Value *address = builder.CreateAddrSpaceCast(
+      callMember(Member::GetShared, builder.getPtrTy(), {}), memory->getType());
+  memory->replaceUsesWithIf(address, [&](Use &use) {
+    auto *user = dyn_cast<Instruction>(use.getUser());
+    return user && user->getFunction() == &function;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Accesses
+//===----------------------------------------------------------------------===//
 
 /// Whether memory is the same at all times, or the thread's own.
 static bool isPrivate(const Instruction &access, const Value *address) {
@@ -142,8 +317,9 @@ static bool isPrivate(const Instruction &access, const Value *address) {
 void Emulation::noteAccess(const Instruction &access, Value *address,
                            Value *bytes, bool isStore) {
   if (!isPrivate(access, address))
-    callMember(Member::Access, builder.getVoidTy(),
-               {address, bytes, builder.getInt32(isStore), getPlace(access)});
+    callMember(
+        Member::Access, builder.getVoidTy(),
+        {toHost(address), bytes, builder.getInt32(isStore), getPlace(access)});
 }
 
 void Emulation::noteAccesses(Instruction &instruction) {
@@ -169,12 +345,12 @@ GlobalVariable *Emulation::describe(StringRef kernel, Function &function) {
                               function.getName() + "_code");
   };
   auto *pointers = ArrayType::get(builder.getPtrTy(), sources.size());
-  // Kernels of today are written for a warp alone, without shared memory.
+  BlockShape shape = findBlockShape(function).value_or(BlockShape());
   return makeGlobal(ConstantStruct::getAnon(
       {getText(kernel), &function,
        makeGlobal(ConstantArray::get(pointers, sources)),
-       builder.getInt32(sources.size()), builder.getInt32(1),
-       builder.getInt64(0)}));
+       builder.getInt32(sources.size()), builder.getInt32(shape.warps),
+       builder.getInt64(shape.sharedBytes)}));
 }
 
 void Emulation::runInWarp(CallInst &call) {
@@ -193,9 +369,12 @@ void Emulation::runInWarp(CallInst &call) {
 
 void Emulation::emulate(Function &function) {
   sources.clear();
+  current = &function;
+  given = results = nullptr;
   SmallVector<Instruction *> known;
   for (Instruction &instruction : instructions(function))
     known.push_back(&instruction);
+  giveShared(function);
   for (Instruction *instruction : known) {
     builder.SetInsertPoint(instruction);
     noteAccesses(*instruction);
@@ -214,12 +393,15 @@ Error sextant::codegen::emulateWarps(Module &kernels,
                                      function_ref<void(Function &)> change) {
   Emulation emulation(kernels);
   for (Function *function : getThreadFunctions(kernels)) {
-    if (Error error = distributeLanes(*function))
-      return error;
+    if (!findBlockShape(*function))
+      if (Error error = distributeLanes(*function))
+        return error;
     change(*function);
     emulation.emulate(*function);
   }
   StripDebugInfo(kernels); // it has said what it is for
+  if (GlobalVariable *memory = kernels.getGlobalVariable(sharedMemoryName))
+    memory->eraseFromParent();
   for (Function &function : make_early_inc_range(kernels))
     if (function.isDeclaration() && function.use_empty())
       function.eraseFromParent();

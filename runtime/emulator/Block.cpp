@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/emulator/Block.h"
+#include "runtime/emulator/TensorCores.h"
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -71,9 +72,14 @@ void Block::yield() {
 //===----------------------------------------------------------------------===//
 
 std::string Block::describe(const Meeting &meeting) const {
-  static constexpr const char *names[] = {"a shuffle", "a ballot", "a barrier",
+  static constexpr const char *names[] = {"a shuffle",
+                                          "a ballot",
+                                          "a barrier",
                                           "a barrier of the block",
-                                          "an arrival at a barrier"};
+                                          "an arrival at a barrier",
+                                          "a product of matrices",
+                                          "a load of matrices",
+                                          "a load of transposed matrices"};
   return std::string(names[static_cast<int>(meeting.kind)]) + " (" +
          describePlace(*work.code, "number", meeting.place) + ")";
 }
@@ -133,6 +139,13 @@ int32_t Block::meet(const Meeting &meeting, int32_t given, int32_t choice) {
   return warp.results[lane];
 }
 
+void Block::meet(const Meeting &meeting, const void *given, void *results) {
+  auto lane = static_cast<size_t>(running % warpThreads);
+  getWarp().sources[lane] = given;
+  getWarp().targets[lane] = results;
+  (void)meet(meeting);
+}
+
 void Block::complete(int number) {
   Warp &warp = warps[number];
   warp.runnable = ~0u;
@@ -156,6 +169,13 @@ void Block::complete(int number) {
     return come(number);
   case Meeting::Kind::Arrival:
     return come(number);
+  case Meeting::Kind::Multiply:
+    return multiplyFragments(warp.sources, warp.targets);
+  case Meeting::Kind::LoadMatrices:
+  case Meeting::Kind::LoadTransposed:
+    noteRows(warp);
+    return loadFragments(warp.sources, warp.targets,
+                         warp.where.kind == Meeting::Kind::LoadTransposed);
   }
 }
 
@@ -195,7 +215,21 @@ void Block::come(int number) {
 // Accesses
 //===----------------------------------------------------------------------===//
 
+/// What is wrong with an access to what a copy is still to bring.
+static std::string describe(const InFlight &copy, const Access &access,
+                            const ThreadCode &code) {
+  return std::string(access.isStore ? "stores to" : "loads") +
+         " shared memory that a copy of thread " + std::to_string(copy.thread) +
+         " is still to bring (" + describePlace(code, "copy", copy.place) +
+         "): nobody has waited for it";
+}
+
 void Block::access(const Access &access) {
+  checkMemory(access);
+  checkRace(access, running);
+}
+
+void Block::checkMemory(const Access &access) {
   if (!work.checksMemory && !work.checksRaces)
     return;
   auto fail = [&](const std::string &what) {
@@ -207,6 +241,8 @@ void Block::access(const Access &access) {
     if (!memory->contains(access))
       continue;
     isOwn = true;
+    if (std::optional<InFlight> copy = copies.find(access))
+      fail(::describe(*copy, access, *work.code));
     if (!memory->note(access) && work.checksMemory)
       fail("loads " + std::to_string(access.bytes) + " bytes of " +
            (memory == &ofShared ? "shared" : "scratch") +
@@ -224,10 +260,13 @@ void Block::access(const Access &access) {
     if (!wrong.empty())
       fail(wrong);
   }
+}
+
+void Block::checkRace(const Access &access, int32_t thread) {
   if (!work.checksRaces)
     return;
-  int32_t warp = running / warpThreads;
-  std::optional<Race> race = races.note(access, warp, running);
+  int32_t warp = thread / warpThreads;
+  std::optional<Race> race = races.note(access, warp, thread);
   if (!race)
     return;
   stop(std::string("threads of a ") + (race->warp == warp ? "warp" : "block") +
@@ -235,8 +274,61 @@ void Block::access(const Access &access) {
        std::to_string(race->thread) +
        (race->stored ? " stored (" : " loaded (") +
        describePlace(*work.code, "access", race->place) + "), thread " +
-       std::to_string(running) + (access.isStore ? " stores (" : " loads (") +
+       std::to_string(thread) + (access.isStore ? " stores (" : " loads (") +
        describePlace(*work.code, "access", access.place) + ")");
+}
+
+/// Several threads get elements of a row; what conflicts with all of them
+/// conflicts with one of the first two.
+void Block::noteRows(const Warp &warp) {
+  if (!work.checksMemory && !work.checksRaces)
+    return;
+  bool isTransposed = warp.where.kind == Meeting::Kind::LoadTransposed;
+  int first = running / warpThreads * warpThreads;
+  for (int lane = 0; lane != warpThreads; ++lane) {
+    Access row = {warp.sources[static_cast<size_t>(lane)], matrixRowBytes,
+                  /*isStore=*/false, warp.where.place};
+    if (!ofShared.contains(row))
+      stop("thread " + std::to_string(first + lane) +
+           " loads a row of a matrix from outside of shared memory (" +
+           describePlace(*work.code, "access", row.place) + ")");
+    checkMemory(row);
+    int number = lane % matrixRows;
+    int thread = first + (isTransposed ? number / 2 : 4 * number);
+    checkRace(row, thread);
+    checkRace(row, thread + (isTransposed ? 4 : 1));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Copies
+//===----------------------------------------------------------------------===//
+
+void Block::copy(const AsyncCopy &copy, const void *from, int32_t given) {
+  if (given < 0 || given > copy.bytes)
+    stop("a copy of " + std::to_string(copy.bytes) + " bytes is given " +
+         std::to_string(given) + " (" +
+         describePlace(*work.code, "copy", copy.place) + ")");
+  if ((reinterpret_cast<uintptr_t>(copy.to) |
+       reinterpret_cast<uintptr_t>(from)) %
+      static_cast<uintptr_t>(copy.bytes))
+    stop("a copy of " + std::to_string(copy.bytes) +
+         " bytes begins at no multiple of them (" +
+         describePlace(*work.code, "copy", copy.place) + ")");
+  if (given > 0)
+    access({from, given, /*isStore=*/false, copy.place});
+  Access to = {copy.to, copy.bytes, /*isStore=*/true, copy.place};
+  if ((work.checksMemory || work.checksRaces) && !ofShared.contains(to))
+    stop("thread " + std::to_string(running) +
+         " copies to memory that is not shared (" +
+         describePlace(*work.code, "copy", copy.place) + ")");
+  access(to);
+  copies.begin(running, copy, from, given);
+}
+
+void Block::waitForCopies(int32_t groups) {
+  for (const AsyncCopy &copy : copies.wait(running, groups))
+    access({copy.to, copy.bytes, /*isStore=*/true, copy.place});
 }
 
 //===----------------------------------------------------------------------===//
@@ -283,6 +375,7 @@ void Block::prepare(const BlockWork &given) {
   ofShared = WrittenBytes(shared.data(), work.code->sharedBytes);
   if (work.checksMemory || work.checksRaces)
     ofScratch = WrittenBytes(work.scratch, work.scratchBytes);
+  copies.clear(work.code->warps * warpThreads);
   contexts.resize(count * warpThreads);
   while (stacks.size() < contexts.size())
     stacks.push_back(std::make_unique<FiberStack>());

@@ -10,6 +10,7 @@
 #ifndef SEXTANT_RUNTIME_EMULATOR_BLOCK_H
 #define SEXTANT_RUNTIME_EMULATOR_BLOCK_H
 
+#include "runtime/emulator/AsyncCopies.h"
 #include "runtime/emulator/Fiber.h"
 #include "runtime/emulator/TensorMemory.h"
 
@@ -32,7 +33,16 @@ struct BlockWork {
 
 /// Where threads meet.
 struct Meeting {
-  enum class Kind { Shuffle, Ballot, Barrier, BlockBarrier, Arrival };
+  enum class Kind {
+    Shuffle,
+    Ballot,
+    Barrier,
+    BlockBarrier,
+    Arrival,
+    Multiply,
+    LoadMatrices,
+    LoadTransposed
+  };
   Kind kind = Kind::Barrier;
   int32_t place = 0;
   int32_t barrier = 0, threads = 0; ///< of a barrier of the block
@@ -52,8 +62,15 @@ public:
   /// What the running thread gets for what it gives; `choice`: the lane that a
   /// shuffle takes from.
   int32_t meet(const Meeting &meeting, int32_t given = 0, int32_t choice = 0);
+  /// Likewise for what is more than a word: `given` and what is stored to
+  /// `results` are those of TensorCores.h.
+  void meet(const Meeting &meeting, const void *given, void *results);
   /// Notes that the running thread is about to load or store.
   void access(const Access &access);
+  /// Copies of the running thread to shared memory, see WarpCalls.
+  void copy(const AsyncCopy &copy, const void *from, int32_t given);
+  void commitCopies() { copies.commit(running); }
+  void waitForCopies(int32_t groups);
 
 private:
   /// The threads of one warp. Sets of them are bits.
@@ -63,6 +80,8 @@ private:
     Meeting where;
     int firstToCome = 0, waiting = 0;
     std::array<int32_t, warpThreads> givens, choices, results;
+    std::array<const void *, warpThreads> sources;
+    std::array<void *, warpThreads> targets;
     /// The order in which threads run, and whose turn it is.
     std::array<int, warpThreads> order;
     int turn = 0;
@@ -91,6 +110,9 @@ private:
   uint64_t draw();
   std::string describeWaiting();
   std::string describe(const Meeting &meeting) const;
+  void noteRows(const Warp &warp);
+  void checkMemory(const Access &access);
+  void checkRace(const Access &access, int32_t thread);
   [[noreturn]] void stop(const std::string &what);
 
   BlockWork work = {};
@@ -106,6 +128,7 @@ private:
 
   std::vector<Line> shared;
   WrittenBytes ofShared, ofScratch;
+  AsyncCopies copies;
   RaceCheck races;
 };
 

@@ -2,6 +2,7 @@
 
 #include "runtime/emulator/Emulator.h"
 #include "runtime/Checks.h"
+#include "runtime/emulator/Approximation.h"
 #include "runtime/emulator/Block.h"
 #include <cstdlib>
 #include <utility>
@@ -23,9 +24,16 @@ bool sextant::runtime::emulator::checksTensors() {
   return isCheckRequested("races") || isCheckRequested("memory");
 }
 
-static uint64_t getSeed() {
-  const char *variable = std::getenv("SEXTANT_SCHEDULE");
+static uint64_t getSeed(const char *name) {
+  const char *variable = std::getenv(name);
   return variable ? std::strtoull(variable, nullptr, 10) : 0;
+}
+
+/// How approximations are rounded: one way for all of a process, since
+/// instructions give the same result each time.
+static uint64_t getRounding() {
+  static const uint64_t seed = getSeed("SEXTANT_ROUNDING");
+  return seed;
 }
 
 static Block &getBlock() {
@@ -45,7 +53,7 @@ static void run(const ThreadCode *code, const int64_t *arguments, int64_t begin,
                     .memory = LaunchMemory::find(arguments),
                     .checksMemory = isCheckRequested("memory"),
                     .checksRaces = isCheckRequested("races")};
-  uint64_t seed = getSeed();
+  uint64_t seed = getSeed("SEXTANT_SCHEDULE");
   // Of two items that a block runs, conflicts would not be seen.
   bool runsEach = work.checksRaces && work.memory;
   for (int64_t item = begin; item < end; item = work.end) {
@@ -85,6 +93,20 @@ static constexpr WarpCalls kCalls = {
     [](int32_t barrier, int32_t threads, int32_t place) {
       (void)getBlock().meet({Meeting::Kind::Arrival, place, barrier, threads});
     },
+    [](const int32_t *operands, float *sums, int32_t place) {
+      getBlock().meet({Meeting::Kind::Multiply, place}, operands, sums);
+    },
+    [](const void *row, int32_t *words, int32_t isTransposed, int32_t place) {
+      Meeting::Kind kind = isTransposed ? Meeting::Kind::LoadTransposed
+                                        : Meeting::Kind::LoadMatrices;
+      getBlock().meet({kind, place}, row, words);
+    },
+    [](void *to, const void *from, int32_t bytes, int32_t given,
+       int32_t place) { getBlock().copy({to, bytes, place}, from, given); },
+    []() { getBlock().commitCopies(); },
+    [](int32_t groups) { getBlock().waitForCopies(groups); },
+    [](float x) { return approximateExp2(x, getRounding()); },
+    [](float high, float low) { return toBf16(high, low); },
 };
 
 const WarpCalls &sextant::runtime::emulator::getWarpCalls() { return kCalls; }

@@ -7,7 +7,8 @@
 // SEXTANT_CHECK asks for checks: `races` for accesses that nothing orders, of
 // threads and of work items, `memory` for those outside of all operands and for
 // loads of what nobody has stored. SEXTANT_SCHEDULE is a number that draws the
-// order of threads: the same number, the same order.
+// order of threads: the same number, the same order. SEXTANT_ROUNDING is one
+// that draws the errors of approximate instructions (Approximation.h).
 //
 //===----------------------------------------------------------------------===//
 

@@ -52,6 +52,28 @@ struct WarpCalls {
   /// warps: waits there for all of them, or goes on.
   void (*synchronizeBlock)(int32_t barrier, int32_t threads, int32_t place);
   void (*arrive)(int32_t barrier, int32_t threads, int32_t place);
+
+  // Tensor cores, see TensorCores.h.
+
+  /// `operands`: the thread's words of A (4), B (2) and, as f32, C (4); `sums`:
+  /// its elements of A B + C.
+  void (*multiply)(const int32_t *operands, float *sums, int32_t place);
+  /// Four matrices of 8 x 8 elements of 16 bits: `row` is the address in shared
+  /// memory of the row that the thread names, `words` what it gets of each.
+  void (*loadMatrices)(const void *row, int32_t *words, int32_t isTransposed,
+                       int32_t place);
+  /// Begins to copy `given` bytes to shared memory, and zeros up to `bytes`
+  /// behind them. They are there when the thread has waited for all but a
+  /// number of its latest groups of copies.
+  void (*copy)(void *to, const void *from, int32_t bytes, int32_t given,
+               int32_t place);
+  void (*commitCopies)();
+  void (*waitForCopies)(int32_t groups);
+
+  /// 2^x, within the error of the instruction (Approximation.h).
+  float (*exp2)(float x);
+  /// Two numbers as bf16, the second in the low half.
+  int32_t (*toBf16)(float high, float low);
 };
 
 /// The pointer to `WarpCalls` that a shared object exports.

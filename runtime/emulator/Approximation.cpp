@@ -1,0 +1,43 @@
+//===- Approximation.cpp - Approximate instructions of a GPU --------------===//
+
+#include "runtime/emulator/Approximation.h"
+#include <bit>
+#include <cmath>
+#include <limits>
+
+using namespace sextant::runtime::emulator;
+
+/// A number in [-1, 1] that follows from `bits` and the seed (splitmix64).
+static double drawSigned(uint32_t bits, uint64_t seed) {
+  uint64_t z = seed * 0x9e3779b97f4a7c15 + bits + 0x632be59bd9b4e019;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1p-52 - 1.0;
+}
+
+static constexpr float leastNormal = std::numeric_limits<float>::min();
+
+float sextant::runtime::emulator::approximateExp2(float x, uint64_t seed) {
+  if (std::fabs(x) < leastNormal)
+    return 1.0F;
+  if (!std::isfinite(x))
+    return std::exp2(x);
+  // The error of the conversion is part of what is allowed.
+  double error =
+      drawSigned(std::bit_cast<uint32_t>(x), seed) * (exp2Error - 0x1p-24);
+  auto result =
+      static_cast<float>(std::exp2(static_cast<double>(x)) * (1 + error));
+  return result < leastNormal ? 0.0F : result;
+}
+
+static uint32_t toBf16(float value) {
+  auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value))
+    return 0x7fff;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+int32_t sextant::runtime::emulator::toBf16(float high, float low) {
+  return static_cast<int32_t>(::toBf16(high) << 16 | ::toBf16(low));
+}
