@@ -2,9 +2,9 @@
 
 #include "codegen/CPU/ForwardLowering.h"
 #include "codegen/CPU/AllHeads/AllHeadsForwardLoopNest.h"
-#include "codegen/CPU/Forward/AttentionLaunch.h"
 #include "codegen/CPU/Forward/ForwardLoopNest.h"
 #include "codegen/CPU/Forward/ForwardPoint.h"
+#include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Rows/Columns.h"
 #include "codegen/Rows/RowProducts.h"
 

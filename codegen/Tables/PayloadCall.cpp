@@ -48,3 +48,21 @@ Value codegen::callOps(KernelBuilder &kernel, PayloadEmitter &emitter,
   kernel.check(success(value != nullptr));
   return value;
 }
+
+Value codegen::callSlice(KernelBuilder &kernel, Block &payload, Value value,
+                         PayloadPoint &point) {
+  PayloadEmitter emitter(kernel.builder, point);
+  DenseSet<Operation *> needed{value.getDefiningOp()};
+  for (Operation &op : llvm::reverse(payload))
+    if (needed.contains(&op))
+      op.walk([&](Operation *user) {
+        for (Value operand : user->getOperands())
+          needed.insert(operand.getDefiningOp());
+      });
+  SmallVector<Operation *> ops;
+  for (Operation &op : payload.without_terminator())
+    if (needed.contains(&op))
+      ops.push_back(&op);
+  Value emitted = callOps(kernel, emitter, ops, value);
+  return emitted ? emitted : kernel.zero(kernel.f32);
+}

@@ -26,6 +26,11 @@ KernelBuilder::Values callPullback(KernelBuilder &kernel, mlir::Block &payload,
 mlir::Value callOps(KernelBuilder &kernel, PayloadEmitter &emitter,
                     llvm::ArrayRef<mlir::Operation *> ops, mlir::Value result);
 
+/// Emits what a value of a payload is computed with, and gives it; zero where
+/// it fails.
+mlir::Value callSlice(KernelBuilder &kernel, mlir::Block &payload,
+                      mlir::Value value, PayloadPoint &point);
+
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_TABLES_PAYLOADCALL_H

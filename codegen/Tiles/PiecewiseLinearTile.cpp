@@ -67,25 +67,6 @@ PiecewiseLinearTile::forEachVector(ValueRange initial,
 // Arguments
 //===----------------------------------------------------------------------===//
 
-/// Emits what a value of the payload is computed with.
-static Value emitSlice(KernelBuilder &kernel, Block &payload, Value value,
-                       PayloadPoint &point) {
-  PayloadEmitter emitter(kernel.builder, point);
-  DenseSet<Operation *> needed{value.getDefiningOp()};
-  for (Operation &op : llvm::reverse(payload))
-    if (needed.contains(&op))
-      op.walk([&](Operation *user) {
-        for (Value operand : user->getOperands())
-          needed.insert(operand.getDefiningOp());
-      });
-  SmallVector<Operation *> ops;
-  for (Operation &op : payload.without_terminator())
-    if (needed.contains(&op))
-      ops.push_back(&op);
-  Value emitted = callOps(kernel, emitter, ops, value);
-  return emitted ? emitted : kernel.zero(kernel.f32);
-}
-
 /// Gives `b` where one is NaN.
 static Value pick(KernelBuilder &kernel, CmpFPredicate predicate, Value a,
                   Value b) {
@@ -119,7 +100,7 @@ PiecewiseLinearTile::Values PiecewiseLinearTile::fillArguments(unsigned number,
         for (int64_t v = 0; v < vectors; ++v) {
           moveTo(row, v);
           Value x = kernel.broadcast(
-              emitSlice(kernel, *op->getBlock(), op.getValue(), point));
+              callSlice(kernel, *op->getBlock(), op.getValue(), point));
           least = pick(kernel, CmpFPredicate::OLT, x, least);
           most = pick(kernel, CmpFPredicate::OGT, x, most);
           kernel.storeVector(x, memory.at(number, head, argument,

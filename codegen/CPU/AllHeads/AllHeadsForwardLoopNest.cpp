@@ -2,11 +2,11 @@
 
 #include "codegen/CPU/AllHeads/AllHeadsForwardLoopNest.h"
 #include "codegen/CPU/AllHeads/AllHeadsScorePoint.h"
-#include "codegen/CPU/Forward/AttentionLaunch.h"
 #include "codegen/CPU/Forward/ForwardCell.h"
 #include "codegen/CPU/Forward/ForwardPacking.h"
 #include "codegen/CPU/Forward/OnlineSoftmax.h"
 #include "codegen/CPU/Forward/PanelOutput.h"
+#include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Tables/AllHeadsPayload.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/CacheTraffic.h"

@@ -1,6 +1,7 @@
 //===- ForwardLaunch.cpp - The main launch of a forward -------------------===//
 
 #include "codegen/CPU/Forward/ForwardLaunch.h"
+#include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Rows/RowCopy.h"
 #include "codegen/Tiles/CacheTraffic.h"
 #include "llvm/Support/MathExtras.h"
@@ -53,19 +54,9 @@ void codegen::addForwardReads(const Lowering &lowering,
 
 void codegen::addForwardWrites(const Lowering &lowering, ForwardLaunch &launch,
                                LaunchOperands &operands) {
-  auto op = cast<pos::AttentionOp>(lowering.getOp());
-  Value query = op.getQuery();
-  // The last dimension of a row is static.
-  SmallVector<Value> sizes{lowering.getDim(query, 0), lowering.getDim(query, 1),
-                           lowering.getDim(query, 2), Value()};
-  auto allocate = [&](Value result) {
-    return operands.write(
-        lowering.allocate(cast<RankedTensorType>(result.getType()), sizes));
-  };
-  for (Value output : op.getOutputs())
-    launch.outputs.push_back(allocate(output));
-  launch.lse = allocate(op.getLse());
-  if (Value statistics = op.getStatistics())
-    launch.statistics = allocate(statistics);
+  ForwardResults results = addForwardResults(lowering, operands);
+  launch.outputs = results.outputs;
+  launch.lse = results.lse;
+  launch.statistics = results.statistics;
   launch.operands = operands.layout;
 }

@@ -1,8 +1,8 @@
 //===- AttentionLaunch.cpp - What launches of attention share -------------===//
 
-#include "codegen/CPU/Forward/AttentionLaunch.h"
-#include "codegen/CPU/Forward/ForwardPoint.h"
+#include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Emit/KernelNumber.h"
+#include "codegen/Rows/RowCopy.h"
 #include "codegen/Tiles/TileMask.h"
 
 using namespace mlir;
@@ -49,7 +49,7 @@ static Index countVisibleFlops(const Lowering &lowering, KernelBuilder &kernel,
                                ArgumentBlock &arguments,
                                const SiteOperands &sites, int64_t perScore) {
   const KernelPlan &plan = lowering.plan;
-  ForwardPoint point(kernel, arguments, plan, sites, /*vectors=*/1);
+  RowPoint point(kernel, arguments, plan, sites, pos::RowOperand::query);
   TileMask mask(kernel, arguments, point, plan, sites);
   Index batch = arguments.getSize(sites.query, 0);
   Index heads = arguments.getSize(sites.query, 1);
@@ -70,6 +70,26 @@ static Index countVisibleFlops(const Lowering &lowering, KernelBuilder &kernel,
   if (!isEachHead)
     pairs = kernel.mul(pairs, heads);
   return kernel.mul(pairs, perScore);
+}
+
+ForwardResults codegen::addForwardResults(const Lowering &lowering,
+                                          LaunchOperands &operands) {
+  auto op = cast<pos::AttentionOp>(lowering.getOp());
+  Value query = op.getQuery();
+  // The last dimension of a row is static.
+  SmallVector<Value> sizes{lowering.getDim(query, 0), lowering.getDim(query, 1),
+                           lowering.getDim(query, 2), Value()};
+  auto allocate = [&](Value result) {
+    return operands.write(
+        lowering.allocate(cast<RankedTensorType>(result.getType()), sizes));
+  };
+  ForwardResults results;
+  for (Value output : op.getOutputs())
+    results.outputs.push_back(allocate(output));
+  results.lse = allocate(op.getLse());
+  if (Value statistics = op.getStatistics())
+    results.statistics = allocate(statistics);
+  return results;
 }
 
 void codegen::launchAttention(const Lowering &lowering,
