@@ -16,9 +16,13 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-HEAD = ("name", "what it does", "places", "parameters", "fused on CPUs", "on GPUs, as warps", "paper")
+HEAD = (
+    *("name", "what it does", "places", "parameters"),
+    *("fused on CPUs", "on GPUs, as warps", "on tensor cores", "paper"),
+)
 # Those of both types; what GPUs differ in comes after kernels are written.
 GPU = ("cuda:sm_80", ("f32", "bf16"))
+MMA = "llvm.nvvm.mma"
 OUTSIDE = ("embedding", "query_input", "key_input", "value_input")
 SIZE = 64
 MOST_OF_MODEL = 8
@@ -45,8 +49,8 @@ def parameters_of(info):
     return ", ".join([*named, *([f"{len(inside)} of its functions"] if inside else [])])
 
 
-def texts(name, dtype, backward):
-    """Modules in which an encoding acts at all its places."""
+def texts(name, dtype, backward, axes=2):
+    """Modules in which an encoding acts at all its places, with positions of some axes."""
     from sextant import attention_text, definitions
 
     found = definitions.signature([name])
@@ -63,21 +67,38 @@ def texts(name, dtype, backward):
     if not outside:
         heads = 4 if found.all_heads else 0
         key = attention_text.AttentionKey(
-            dtype, SIZE, (SIZE,), found.uses, types, found.definitions, 2, 2, heads=heads
+            dtype, SIZE, (SIZE,), found.uses, types, found.definitions, axes, axes, heads=heads
         )
         yield attention_text.attention_module(key, backward=backward)
 
 
-def is_lowered(name, target, dtype, backward):
-    """Whether all kernels of a target exist, in a type."""
+def kernels_of(name, target, dtype, backward, axes=2):
+    """The kernels of a target, in a type; none where one of them does not exist."""
     from sextant import CompileError, backend, definitions
 
+    def lower(text):
+        folders = definitions.first_folders()
+        return backend.compiler().compile(text, target, folders, "kernel", name)
+
     try:
-        for text in texts(name, dtype, backward):
-            backend.compiler().compile(text, target, definitions.first_folders(), "kernel", name)
+        return [str(lower(text)) for text in texts(name, dtype, backward, axes)]
     except CompileError:
-        return False
-    return True
+        return []
+
+
+def is_lowered(name, target, dtype, backward):
+    return bool(kernels_of(name, target, dtype, backward))
+
+
+def tensor_cores_of(name):
+    """What multiplies on tensor cores, and in which types; without positions where an
+    encoding does not need them."""
+    from sextant import definitions
+
+    axes = definitions.axes([name])
+    axes = axes if axes > 1 else 0
+    types = [t for t in GPU[1] if any(MMA in k for k in kernels_of(name, GPU[0], t, False, axes))]
+    return f"forward ({', '.join(types)})" if types else ""
 
 
 def cpu_targets():
@@ -126,6 +147,7 @@ def make_table(old):
             parameters_of(info),
             fused_on(info.name, cpu_targets()),
             fused_on(info.name, [(GPU[0], dtype) for dtype in GPU[1]]),
+            tensor_cores_of(info.name),
             row.get("paper", ""),
         )
         lines.append(" | ".join(cells))

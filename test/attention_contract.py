@@ -9,14 +9,16 @@ of scores, P and dS. The rule itself is in numeric_contract.py.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from unittest import mock
 
 import torch
 from numeric_contract import DRAWS, ROUNDING, Comparison, neighbour, nudged, products_of
 
 import sextant
-from sextant import definitions
+from sextant import backend, definitions
 
 
 @dataclass
@@ -230,6 +232,34 @@ def backward(
     return {n: t.double() for n, t in gradients.items()}
 
 
+def multiplies_on_tensor_cores(uses, inputs: Inputs, target: str) -> bool:
+    """Whether the forward of these inputs does, by the name of its launch."""
+    names: list[str] = []
+
+    def profile(artifact, function, tensors):
+        results, text = artifact.profile(function, tensors)
+        names.extend(event["name"] for event in json.loads(text))
+        return results
+
+    def detach(inputs: Inputs) -> list[torch.Tensor]:
+        return [t.detach() for t in (inputs.query, inputs.key, *inputs.values)]
+
+    with mock.patch.object(backend.Artifact, "run", profile), torch.no_grad():
+        query, key, *values = detach(inputs)
+        sextant.attention(
+            query,
+            key,
+            values,
+            uses,
+            inputs.params,
+            scale=inputs.scale,
+            enable_gqa=True,
+            target=target,
+            **inputs.positions,
+        )
+    return any(name.endswith("_forward_fragments") for name in names)
+
+
 def compare(
     uses,
     first: Inputs,
@@ -249,7 +279,10 @@ def compare(
     # Rows that are mapped, and their gradients before they are pulled back, are rounded
     # once more.
     roundings = 2 if signature.operands else 1
-    products = products_of(target, dtype, signature.all_heads)
+    tensor_cores = target.startswith("cuda") and multiplies_on_tensor_cores(
+        uses, first.cast(dtype), target
+    )
+    products = products_of(target, dtype, signature.all_heads, tensor_cores)
     rounds = products == torch.bfloat16
     comparison = Comparison(products)
     for draw in range(DRAWS):

@@ -59,6 +59,7 @@ ROOMS = {
     "CPU": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows",
             "CPU/Forward", "CPU/Backward", "CPU/AllHeads"},
     "CUDA": {"Plan", "Emit", "Artifact", "MachineCode"},
+    "CUDA/Sm80": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows", "CUDA"},
     "Host": {"Artifact"},
     "Driver": {"Payload", "Plan", "Emit", "Tables", "Reference", "Artifact",
                "MachineCode", "Host"},

@@ -41,10 +41,13 @@ FLOOR = 1e-6
 ROUNDING = 2.0**-8
 
 
-def products_of(target: str, dtype: torch.dtype, all_heads: bool = False) -> torch.dtype:
+def products_of(
+    target: str, dtype: torch.dtype, all_heads: bool = False, tensor_cores: bool = False
+) -> torch.dtype:
     """What operands of the products of a kernel are rounded to. Scores of all heads are
-    computed in f32 on every target; "cpu" may stand for any."""
-    dots = target in ("cpu", "cpu:avx512bf16") and not all_heads
+    computed in f32 on every target; "cpu" may stand for any. On a GPU it depends on
+    whether the kernel multiplies on tensor cores."""
+    dots = tensor_cores or (target in ("cpu", "cpu:avx512bf16") and not all_heads)
     return dtype if dtype == torch.float64 or dots else torch.float32
 
 

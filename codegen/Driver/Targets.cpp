@@ -8,10 +8,12 @@
 #include "codegen/CUDA/EmulatedWarps.h"
 #include "codegen/CUDA/LaneExchange.h"
 #include "codegen/CUDA/Ptxas.h"
+#include "codegen/CUDA/Sm80/Sm80Lowerings.h"
 #include "codegen/CUDA/ThreadFunctions.h"
 #include "codegen/Payload/EmittableOps.h"
 #include "codegen/Reference/ReferenceLowerings.h"
 #include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/CpuFeatures.h"
 #include "llvm/TargetParser/Host.h"
@@ -96,12 +98,32 @@ static llvm::Expected<KernelCode> compileEmulated(mlir::ModuleOp kernels,
       [](llvm::Module &module) { return emulateWarps(module); });
 }
 
+/// The main kernel of a forward uses tensor cores wherever these compute what
+/// the plan asks for; the rest stays with warps, and a remark says why.
+static mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerForwardOfGpu(const Lowering &lowering) {
+  namespace remark = mlir::remark;
+  auto options = [](llvm::StringRef name) {
+    return remark::RemarkOpts::name(name).category("tensor-cores");
+  };
+  std::string obstacle = sm80::findForwardObstacle(lowering.plan);
+  if (obstacle.empty()) {
+    remark::passed(lowering.getLoc(), options("forward"))
+        << remark::reason("the forward multiplies on tensor cores");
+    return sm80::lowerForward(lowering);
+  }
+  remark::missed(lowering.getLoc(), options("forward"))
+      << remark::reason("the forward stays with warps: {0}", obstacle);
+  return getCPULowerings().attention(lowering);
+}
+
 /// What all targets share whose vectors are warps of a GPU.
 static Target getWarps(llvm::StringRef name) {
   Target target = getX86(name, Unit::MultiplyAdd256);
   target.vector.width = warpLanes;
   target.vector.registers = 16;
   target.vector.flushingCall = emitWarpCall;
+  target.lowerings.attention = lowerForwardOfGpu;
   target.f32Unit = target.bf16Unit = std::nullopt;
   return target;
 }

@@ -23,6 +23,7 @@
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "gtest/gtest.h"
+#include <bit>
 #include <cstdlib>
 #include <random>
 
@@ -41,6 +42,17 @@ static constexpr const char *kModel = R"(
       : tensor<1x2x40x16xf32>, tensor<1x2x40x16xf32>, (tensor<1x2x40x16xf32>)
         -> (tensor<1x2x40x16xf32>), tensor<1x2x40xf32>
     return %o : tensor<1x2x40x16xf32>
+  })";
+
+/// Three tiles of keys on tensor cores.
+static constexpr const char *kNarrowModel = R"(
+  func.func @f(%x: tensor<1x1x130x16xbf16> {exec.name = "x"})
+      -> (tensor<1x1x130x16xbf16> {exec.name = "output"}) {
+    %o, %l = pos.attention %x, %x, (%x) uses []
+      : tensor<1x1x130x16xbf16>, tensor<1x1x130x16xbf16>,
+        (tensor<1x1x130x16xbf16>)
+        -> (tensor<1x1x130x16xbf16>), tensor<1x1x130xf32>
+    return %o : tensor<1x1x130x16xbf16>
   })";
 
 //===----------------------------------------------------------------------===//
@@ -130,6 +142,36 @@ static void divergeAtShuffle(Function &function) {
   result->addIncoming(builder.getInt32(0), start);
 }
 
+template <Intrinsic::ID intrinsic> static void leaveOut(Function &function) {
+  for (IntrinsicInst *call : getCalls(function, intrinsic))
+    call->eraseFromParent();
+}
+
+/// Rows are copied from behind those that exist.
+static void copyFromFurther(Function &function) {
+  for (IntrinsicInst *call :
+       getCalls(function, Intrinsic::nvvm_cp_async_cg_shared_global_16_s)) {
+    IRBuilder<> builder(call);
+    call->setArgOperand(1, builder.CreateConstGEP1_32(builder.getInt8Ty(),
+                                                      call->getArgOperand(1),
+                                                      1 << 20));
+  }
+}
+
+/// Only some threads of a warp multiply.
+static void divergeAtProduct(Function &function) {
+  IntrinsicInst *product =
+      getCalls(function, Intrinsic::nvvm_mma_m16n8k16_row_col_bf16).front();
+  IRBuilder<> builder(product);
+  Value *lane =
+      builder.CreateIntrinsic(Intrinsic::nvvm_read_ptx_sreg_laneid, {});
+  Value *isLate = builder.CreateICmpUGT(lane, builder.getInt32(15));
+  Instruction *end = SplitBlockAndInsertIfThen(isLate, product->getIterator(),
+                                               /*Unreachable=*/false);
+  builder.SetInsertPoint(end);
+  builder.CreateIntrinsic(Intrinsic::nvvm_bar_warp_sync, builder.getInt32(-1));
+}
+
 //===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//
@@ -170,12 +212,12 @@ static const char *getTarget() {
   return name;
 }
 
-static std::string compile() {
+static std::string compile(const char *model) {
   mlir::DialectRegistry registry;
   codegen::registerCompilerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(
-      kModel, mlir::ParserConfig(&context), "model.mlir");
+      model, mlir::ParserConfig(&context), "model.mlir");
   codegen::CompileOptions options;
   options.target = getTarget();
   options.useCache = false;
@@ -186,7 +228,9 @@ static std::string compile() {
   return "";
 }
 
-static Tensor draw(std::vector<int64_t> sizes, std::mt19937 &engine) {
+/// Numbers in -1 .. 1; bf16 are the upper halves of f32.
+static Tensor draw(std::vector<int64_t> sizes, std::mt19937 &engine,
+                   runtime::DType dtype = runtime::DType::F32) {
   int64_t count = 1;
   for (int64_t size : sizes)
     count *= size;
@@ -194,29 +238,50 @@ static Tensor draw(std::vector<int64_t> sizes, std::mt19937 &engine) {
   std::uniform_real_distribution<float> distribution(-1, 1);
   for (float &value : values)
     value = distribution(engine);
-  runtime::Result<Tensor> tensor = runtime::makeTensor(
-      runtime::getHostDevice(), runtime::DType::F32, sizes, values.data());
+  std::vector<uint16_t> narrow;
+  for (float value : values)
+    narrow.push_back(std::bit_cast<uint32_t>(value) >> 16);
+  const void *data = dtype == runtime::DType::F32
+                         ? static_cast<const void *>(values.data())
+                         : narrow.data();
+  runtime::Result<Tensor> tensor =
+      runtime::makeTensor(runtime::getHostDevice(), dtype, sizes, data);
   EXPECT_TRUE(tensor);
   return *tensor;
 }
 
 /// What running a program with a fault in the kernel `kernel` gives, as text.
-static std::string run(const char *kernel, void (*fault)(Function &),
+static std::string run(const char *model, std::vector<Tensor> inputs,
+                       const char *kernel, void (*fault)(Function &),
                        const char *checks) {
   theFault = fault;
   theKernel = kernel;
-  auto program = test::load(compile(), runtime::getHostDevice());
+  auto program = test::load(compile(model), runtime::getHostDevice());
   if (!program)
     return "";
-  std::mt19937 engine(17); // any inputs will do
-  std::vector<Tensor> inputs = {draw({1, 2, 40, 16}, engine),
-                                draw({2}, engine)};
   ::setenv("SEXTANT_CHECK", checks, 1);
   runtime::Trace trace;
   runtime::Result<std::vector<Tensor>> results =
       runtime::execute(*program, 0, inputs, trace);
   ::unsetenv("SEXTANT_CHECK");
   return results ? "" : results.error().message();
+}
+
+static std::string run(const char *kernel, void (*fault)(Function &),
+                       const char *checks) {
+  std::mt19937 engine(17); // any inputs will do
+  std::vector<Tensor> inputs = {draw({1, 2, 40, 16}, engine),
+                                draw({2}, engine)};
+  return run(kModel, std::move(inputs), kernel, fault, checks);
+}
+
+static std::string runOnTensorCores(void (*fault)(Function &),
+                                    const char *checks) {
+  std::mt19937 engine(17);
+  std::vector<Tensor> inputs = {
+      draw({1, 1, 130, 16}, engine, runtime::DType::BF16)};
+  return run(kNarrowModel, std::move(inputs), "attention_0_forward_fragments",
+             fault, checks);
 }
 
 static void expect(const std::string &message,
@@ -267,4 +332,41 @@ TEST(SeededFaults, AShuffleThatNotAllThreadsComeTo) {
   std::string message = run("attention_0_forward", divergeAtShuffle, "");
   expect(message, {"kernel 'attention_0_forward': thread", "a shuffle (number ",
                    " at model.mlir:6:"});
+}
+
+//===----------------------------------------------------------------------===//
+// On tensor cores
+//===----------------------------------------------------------------------===//
+
+TEST(SeededFaults, TensorCoresWithoutOneHaveNone) {
+  EXPECT_EQ(runOnTensorCores(nullptr, "races,memory"), "");
+}
+
+TEST(SeededFaults, ABarrierOfTheBlockThatIsLeftOut) {
+  expect(runOnTensorCores(
+             leaveOut<Intrinsic::nvvm_barrier_cta_sync_aligned_all>, "races"),
+         {"kernel 'attention_0_forward_fragments': ", " at model.mlir:4:"});
+}
+
+TEST(SeededFaults, CopiesThatNobodyWaitsFor) {
+  expect(
+      runOnTensorCores(leaveOut<Intrinsic::nvvm_cp_async_wait_group>, "races"),
+      {"kernel 'attention_0_forward_fragments': thread ",
+       " loads shared memory that a copy of thread ",
+       " is still to bring (copy ", "nobody has waited for it",
+       " at model.mlir:4:"});
+}
+
+TEST(SeededFaults, ACopyFromBehindATensor) {
+  expect(runOnTensorCores(copyFromFurther, "memory"),
+         {"kernel 'attention_0_forward_fragments': thread ",
+          " loads 16 bytes up to ", "past the end of operand ",
+          " at model.mlir:4:"});
+}
+
+TEST(SeededFaults, AProductThatNotAllThreadsComeTo) {
+  expect(runOnTensorCores(divergeAtProduct, ""),
+         {"kernel 'attention_0_forward_fragments': threads of a warp meet at "
+          "different instructions",
+          "a product of matrices (number "});
 }

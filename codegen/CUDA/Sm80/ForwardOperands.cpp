@@ -1,0 +1,33 @@
+//===- ForwardOperands.cpp - Operands of a forward on tensor cores --------===//
+
+#include "codegen/CUDA/Sm80/ForwardOperands.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+bool codegen::isUsedByScores(const KernelPlan &plan, const Hoisted &hoisted) {
+  auto isInside = [](auto site, Operation *user) {
+    return site && site->isProperAncestor(user);
+  };
+  pos::HoistOp op = hoisted.op;
+  if (hoisted.operand != pos::RowOperand::query)
+    return false;
+  return llvm::any_of(op->getUsers(), [&](Operation *user) {
+    return isInside(plan.score, user) || isInside(plan.mask, user);
+  });
+}
+
+TileWindows::TileWindows(const KernelPlan &plan) {
+  for (const Hoisted &hoisted : plan.hoisted) {
+    pos::HoistOp op = hoisted.op;
+    Type type = op->getResult(0).getType();
+    if (hoisted.isEmittedInPlace || !isUsedByScores(plan, hoisted) ||
+        type.getIntOrFloatBitWidth() != 32)
+      continue;
+    if (hoisted.form == HoistForm::OffsetTable)
+      offsets.push_back(&hoisted);
+    else if (hoisted.form == HoistForm::KeyVector)
+      keys.push_back(&hoisted);
+  }
+}

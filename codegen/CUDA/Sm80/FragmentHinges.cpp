@@ -1,0 +1,126 @@
+//===- FragmentHinges.cpp - Piecewise-linear functions of fragments -------===//
+
+#include "codegen/CUDA/Sm80/FragmentHinges.h"
+#include "codegen/Tables/PayloadCall.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using arith::CmpFPredicate;
+using Values = KernelBuilder::Values;
+
+PiecewiseLinearLayout FragmentHinges::getLayout(unsigned number) const {
+  const KernelPlan &plan = launch.plan;
+  return PiecewiseLinearLayout(
+      plan.hinges[plan.findHinges(plan.hingeSums[number])].op, lanes);
+}
+
+Values FragmentHinges::getArguments(unsigned number,
+                                    ArrayRef<FragmentElement> elements) {
+  pos::HingeSumOp op = launch.plan.hingeSums[number];
+  return llvm::map_to_vector(elements, [&](const FragmentElement &element) {
+    point.setElement(element);
+    return callSlice(kernel, *op->getBlock(), op.getValue(), point);
+  });
+}
+
+Value FragmentHinges::acrossWarp(Value value,
+                                 function_ref<Value(Value, Value)> join) {
+  for (int64_t apart = warpLanes / 2; apart >= 1; apart /= 2)
+    value = join(value, thread.shuffleXor(value, apart));
+  return value;
+}
+
+/// How many knots compare so with a number that is the same in all lanes: each
+/// lane compares one of 32.
+Value FragmentHinges::countKnots(Value table,
+                                 const PiecewiseLinearLayout &layout,
+                                 CmpFPredicate predicate, Value bound) {
+  int64_t padded = layout.jumps - layout.knots;
+  auto count = [&](Index first, Value known) {
+    Value knot = kernel.loadF32(
+        table, {kernel.fromI32(thread.lane), first, layout.knots});
+    Value holds = kernel.compareF(predicate, knot, bound);
+    return thread.add(known, thread.countBits(thread.ballot(holds)));
+  };
+  assert(padded % warpLanes == 0 && "knots are padded to a warp");
+  return kernel.loop(0, padded, warpLanes, thread.constant(0),
+                     [&](Value first, ValueRange known) -> Values {
+                       return {count(first, known[0])};
+                     })[0];
+}
+
+FragmentHinges::Reach
+FragmentHinges::findReach(unsigned number, ArrayRef<FragmentElement> elements) {
+  const KernelPlan &plan = launch.plan;
+  Values all = getArguments(number, elements);
+  Value least = all.front(), most = all.front();
+  for (Value argument : ArrayRef(all).drop_front()) {
+    least = thread.minNumber(least, argument);
+    most = thread.maxNumber(most, argument);
+  }
+  least = acrossWarp(least,
+                     [&](Value a, Value b) { return thread.minNumber(a, b); });
+  most = acrossWarp(most,
+                    [&](Value a, Value b) { return thread.maxNumber(a, b); });
+  auto [batch, head] = point.getPlace();
+  unsigned table = launch.sites.hinges[plan.findHinges(plan.hingeSums[number])];
+  Reach reach;
+  reach.table = arguments.getAddress(table, {batch, head});
+  PiecewiseLinearLayout layout = getLayout(number);
+  Value units = thread.constant(layout.units);
+  // Padding is above no finite number. Where all are NaN, any segment will do.
+  reach.low = thread.min(
+      countKnots(reach.table, layout, CmpFPredicate::OLT, least), units);
+  Value high = thread.min(
+      countKnots(reach.table, layout, CmpFPredicate::OLE, most), units);
+  reach.high = thread.max(high, reach.low);
+  return reach;
+}
+
+Value FragmentHinges::enterTile(ArrayRef<FragmentElement> elements) {
+  reaches.clear();
+  Value areOne;
+  for (unsigned number = 0; number < launch.plan.hingeSums.size(); ++number) {
+    reaches.push_back(findReach(number, elements));
+    Value isOne = arith::CmpIOp::create(
+        kernel.builder, kernel.loc, arith::CmpIPredicate::eq,
+        reaches.back().low, reaches.back().high);
+    areOne = kernel.both(areOne, isOne);
+  }
+  return areOne;
+}
+
+Values FragmentHinges::emitLine(const Reach &reach,
+                                const PiecewiseLinearLayout &layout,
+                                Index segment, ValueRange all) {
+  Value slope = kernel.loadF32(reach.table, {segment, layout.slopes});
+  Value intercept = kernel.loadF32(reach.table, {segment, layout.intercepts});
+  return llvm::map_to_vector(all, [&](Value argument) {
+    return kernel.fma(argument, slope, intercept);
+  });
+}
+
+void FragmentHinges::fill(ArrayRef<FragmentElement> elements, bool isOneLine) {
+  for (auto [number, reach] : llvm::enumerate(reaches)) {
+    const Reach &own = reach;
+    PiecewiseLinearLayout layout = getLayout(number);
+    Values all = getArguments(number, elements);
+    Values results = emitLine(own, layout, kernel.fromI32(own.low), all);
+    if (!isOneLine)
+      results = kernel.loop(
+          kernel.fromI32(own.low), kernel.fromI32(own.high), 1, results,
+          [&](Value knot, ValueRange before) -> Values {
+            Value here = kernel.loadF32(own.table, {knot, layout.knots});
+            Values after = emitLine(own, layout, kernel.add(knot, 1), all);
+            for (auto [value, argument, known] :
+                 llvm::zip_equal(after, all, before))
+              value = kernel.selectF(
+                  kernel.compareF(CmpFPredicate::OGT, argument, here), value,
+                  known);
+            return after;
+          });
+    point.setHingeValues(launch.plan.hingeSums[number], elements, results);
+  }
+}

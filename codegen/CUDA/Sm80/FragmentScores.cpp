@@ -1,0 +1,104 @@
+//===- FragmentScores.cpp - Scores that a thread holds --------------------===//
+
+#include "codegen/CUDA/Sm80/FragmentScores.h"
+#include "codegen/Tables/PayloadCall.h"
+#include "codegen/Tiles/ScoreForm.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using llvm::numbers::log2e;
+using Values = KernelBuilder::Values;
+
+/// A scale below this one makes numbers in units of products too large, and one
+/// that is negative turns their order.
+static constexpr double leastScale = 0x1p-16;
+
+FragmentForm::FragmentForm(const KernelPlan &plan) {
+  bool isPlain = !plan.score || plan.isAdditive;
+  if (isPlain && plan.scale >= leastScale) {
+    payloadFactor = 1.0 / plan.scale;
+    exponentFactor = plan.scale * log2e;
+    return;
+  }
+  productFactor = isPlain ? plan.scale * log2e : plan.scale;
+  payloadFactor = log2e;
+}
+
+/// The elements of a tile, in the order of scores.
+static SmallVector<FragmentElement> getElements(const ForwardTile &tile) {
+  SmallVector<FragmentElement> elements;
+  for (int64_t block = 0; block < tile.blocks; ++block)
+    for (int64_t columns = 0; columns < tile.keys / fragmentColumns; ++columns)
+      for (int64_t number = 0; number < fragmentElements; ++number)
+        elements.push_back(FragmentElement::get(block, columns, number));
+  return elements;
+}
+
+Values FragmentScores::emit(ValueRange products, Value isVisible) {
+  Values scores = emitScores(products);
+  return kernel.choose(
+      isVisible, ValueRange(scores).getTypes(), [&] { return scores; },
+      [&] {
+        Values seen;
+        for (auto [score, element] :
+             llvm::zip_equal(scores, getElements(launch.tile))) {
+          point.setElement(element);
+          seen.push_back(hide(score, element));
+        }
+        return seen;
+      });
+}
+
+Values FragmentScores::emitScores(ValueRange products) {
+  if (!hinges.areAny())
+    return emitGroups(products, /*isOneLine=*/true);
+  Value isOneLine = hinges.enterTile(getElements(launch.tile));
+  return kernel.choose(
+      isOneLine, products.getTypes(),
+      [&] { return emitGroups(products, /*isOneLine=*/true); },
+      [&] { return emitGroups(products, /*isOneLine=*/false); });
+}
+
+/// A few scores at a time, whose functions have values in registers.
+Values FragmentScores::emitGroups(ValueRange products, bool isOneLine) {
+  constexpr size_t groupSize = 16;
+  SmallVector<FragmentElement> all = getElements(launch.tile);
+  Values scores;
+  for (size_t first = 0; first < all.size(); first += groupSize) {
+    auto group = ArrayRef(all).slice(first, groupSize);
+    hinges.fill(group, isOneLine);
+    for (auto [element, product] :
+         llvm::zip_equal(group, products.slice(first, groupSize))) {
+      point.setElement(element);
+      scores.push_back(emitScore(product));
+    }
+  }
+  return scores;
+}
+
+Value FragmentScores::emitScore(Value product) {
+  Value score = product;
+  auto factor = [&](double value) { return kernel.constantF32(value); };
+  if (form.productFactor != 1.0)
+    score = kernel.mulF(score, factor(form.productFactor));
+  pos::ScoreOp op = launch.plan.score;
+  if (!op)
+    return score;
+  auto call = [&](Value argument) {
+    return callPayload(kernel, op.getBody().front(), argument, point).front();
+  };
+  // What is added to the score is what the payload makes of -0.
+  if (launch.plan.isAdditive)
+    return kernel.fma(call(factor(-0.0)), factor(form.payloadFactor), score);
+  return kernel.mulF(call(score), factor(form.payloadFactor));
+}
+
+Value FragmentScores::hide(Value score, const FragmentElement &element) {
+  Value isSeen = point.isKey(element.column);
+  if (pos::MaskOp op = launch.plan.mask)
+    isSeen = kernel.both(
+        isSeen, callPayload(kernel, op.getBody().front(), {}, point).front());
+  return kernel.selectF(isSeen, score, kernel.constantF32(hiddenScore));
+}

@@ -1,0 +1,65 @@
+//===- FragmentScores.h - Scores that a thread holds ------------*- C++ -*-===//
+//
+// From products to probabilities, element by element. A payload that only adds
+// to its argument adds to the product itself, in units of the product, and one
+// multiply-add makes an exponent of the sum: a table costs one instruction.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTSCORES_H
+#define SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTSCORES_H
+
+#include "codegen/CUDA/Sm80/FragmentHinges.h"
+
+namespace sextant::codegen {
+
+/// How scores are kept: a score times `exponentFactor` is one in base 2.
+struct FragmentForm {
+  explicit FragmentForm(const KernelPlan &plan);
+
+  /// Of the product, before the payload.
+  double productFactor = 1.0;
+  /// Of what the payload adds, or gives.
+  double payloadFactor = 1.0;
+  double exponentFactor = 1.0;
+};
+
+/// The scores of a tile that a thread holds, [block][8 columns][element].
+class FragmentScores {
+public:
+  using Values = KernelBuilder::Values;
+
+  FragmentScores(KernelBuilder &kernel, FragmentPoint &point,
+                 FragmentHinges &hinges, const ForwardOperands &launch)
+      : kernel(kernel), point(point), hinges(hinges), launch(launch),
+        form(launch.plan) {}
+
+  const FragmentForm &getForm() const { return form; }
+
+  static unsigned getNumber(const ForwardTile &tile, int64_t block,
+                            int64_t columns, int64_t element) {
+    return (block * (tile.keys / fragmentColumns) + columns) *
+               fragmentElements +
+           element;
+  }
+
+  /// The scores of products; `isVisible` (i1): the mask shows all of them, and
+  /// all keys of the tile exist.
+  Values emit(mlir::ValueRange products, mlir::Value isVisible);
+
+private:
+  Values emitScores(mlir::ValueRange products);
+  Values emitGroups(mlir::ValueRange products, bool isOneLine);
+  mlir::Value emitScore(mlir::Value product);
+  mlir::Value hide(mlir::Value score, const FragmentElement &element);
+
+  KernelBuilder &kernel;
+  FragmentPoint &point;
+  FragmentHinges &hinges;
+  const ForwardOperands &launch;
+  const FragmentForm form;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTSCORES_H

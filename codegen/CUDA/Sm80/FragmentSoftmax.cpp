@@ -1,0 +1,89 @@
+//===- FragmentSoftmax.cpp - Online softmax of fragments ------------------===//
+
+#include "codegen/CUDA/Sm80/FragmentSoftmax.h"
+#include "codegen/Tiles/ScoreForm.h"
+
+using namespace mlir;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+FragmentSoftmax::State FragmentSoftmax::begin() {
+  auto rows = static_cast<size_t>(tile.countThreadRows());
+  return {Values(rows, kernel.constantF32(hiddenScore)),
+          Values(rows, kernel.constantF32(0))};
+}
+
+SmallVector<unsigned> FragmentSoftmax::getScores(int64_t row) const {
+  SmallVector<unsigned> numbers;
+  for (int64_t columns = 0; columns < tile.keys / fragmentColumns; ++columns)
+    for (int64_t element : {0, 1})
+      numbers.push_back(FragmentScores::getNumber(tile, row / 2, columns,
+                                                  2 * (row % 2) + element));
+  return numbers;
+}
+
+/// Joins what the four lanes of a row have.
+Value FragmentSoftmax::acrossRow(Value value,
+                                 function_ref<Value(Value, Value)> join) {
+  for (int64_t apart : {1, 2})
+    value = join(value, thread.shuffleXor(value, apart));
+  return value;
+}
+
+Value FragmentSoftmax::getShift(Value maximum) {
+  return form.exponentFactor == 1.0
+             ? maximum
+             : kernel.mulF(maximum, kernel.constantF32(form.exponentFactor));
+}
+
+Values FragmentSoftmax::update(State &state, Values &scores) {
+  Values factors;
+  for (int64_t row = 0; row < tile.countThreadRows(); ++row) {
+    SmallVector<unsigned> numbers = getScores(row);
+    Value maximum = scores[numbers.front()];
+    for (unsigned number : ArrayRef(numbers).drop_front())
+      maximum = thread.maxNumber(maximum, scores[number]);
+    maximum = acrossRow(
+        maximum, [&](Value a, Value b) { return thread.maxNumber(a, b); });
+    maximum = thread.maxNumber(state.maxima[row], maximum);
+    // Rows that have seen no key yet: their scores are all -inf.
+    Value isSeen = kernel.compareF(arith::CmpFPredicate::UNE, maximum,
+                                   kernel.constantF32(hiddenScore));
+    Value shift =
+        getShift(kernel.selectF(isSeen, maximum, kernel.constantF32(0)));
+    factors.push_back(
+        thread.exp2(kernel.subF(getShift(state.maxima[row]), shift)));
+    Value negative = kernel.subF(kernel.constantF32(0), shift);
+    Value sum;
+    for (unsigned number : numbers) {
+      Value &score = scores[number];
+      Value exponent =
+          form.exponentFactor == 1.0
+              ? kernel.addF(score, negative)
+              : kernel.fma(score, kernel.constantF32(form.exponentFactor),
+                           negative);
+      score = thread.exp2(exponent);
+      sum = sum ? kernel.addF(sum, score) : score;
+    }
+    state.sums[row] = kernel.fma(state.sums[row], factors.back(), sum);
+    state.maxima[row] = maximum;
+  }
+  return factors;
+}
+
+SmallVector<FragmentSoftmax::Row> FragmentSoftmax::finish(const State &state) {
+  SmallVector<Row> rows;
+  for (auto [maximum, own] : llvm::zip_equal(state.maxima, state.sums)) {
+    Row row;
+    row.sum =
+        acrossRow(own, [&](Value a, Value b) { return kernel.addF(a, b); });
+    row.shift = getShift(maximum);
+    // NaN counts as seen: the maximum skips NaN, the sum keeps it.
+    Value seen = kernel.addF(maximum, kernel.subF(row.sum, row.sum));
+    row.isLive = kernel.compareF(arith::CmpFPredicate::UGT, seen,
+                                 kernel.constantF32(hiddenScore));
+    rows.push_back(row);
+  }
+  return rows;
+}

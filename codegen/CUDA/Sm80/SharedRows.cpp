@@ -1,0 +1,132 @@
+//===- SharedRows.cpp - Rows of an operand in shared memory ---------------===//
+//
+// Neighbouring threads copy neighbouring chunks of a row. A row has as many
+// threads as a power of two of chunks.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/CUDA/Sm80/SharedRows.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace sextant::codegen;
+
+/// What one copy takes: 8 elements.
+static constexpr int64_t chunkBytes = 16, chunkElements = 8;
+
+static int64_t countChunks(const SharedRowShape &shape) {
+  return shape.padded / chunkElements;
+}
+static int64_t countRowThreads(const SharedRowShape &shape) {
+  return static_cast<int64_t>(llvm::PowerOf2Ceil(countChunks(shape)));
+}
+
+SharedRows::SharedRows(ThreadBuilder &thread, ArgumentBlock &arguments,
+                       unsigned tensor, SharedRowShape shape, int64_t threads)
+    : thread(thread), kernel(thread.kernel), arguments(arguments),
+      tensor(tensor), shape(shape), threads(threads) {
+  OpBuilder &builder = kernel.builder;
+  Value bits = LLVM::PtrToIntOp::create(builder, kernel.loc, kernel.i64,
+                                        arguments.getPointer(tensor));
+  for (unsigned dim = 0; dim < 3; ++dim)
+    bits = arith::OrIOp::create(
+        builder, kernel.loc, bits,
+        kernel.value(kernel.mul(arguments.getStride(tensor, dim), 2)));
+  Value rest = arith::AndIOp::create(builder, kernel.loc, bits,
+                                     kernel.constantI64(chunkBytes - 1));
+  isAligned = kernel.both(kernel.equal(Index(rest), 0),
+                          kernel.equal(arguments.getStride(tensor, 3), 1));
+  length = kernel.toI32(arguments.getSize(tensor, 2));
+  chunk = thread.rem(thread.thread, countRowThreads(shape));
+  row = thread.div(thread.thread, countRowThreads(shape));
+  given = thread.constant(chunkBytes);
+  if (shape.dim != shape.padded) {
+    Value left = thread.sub(thread.constant(2 * shape.dim),
+                            thread.mul(chunk, chunkBytes));
+    given = thread.max(thread.min(left, given), thread.constant(0));
+  }
+}
+
+void SharedRows::enterHead(Index batch, Index number) {
+  head = arguments.getAddress(tensor, {batch, number});
+}
+
+void SharedRows::copy(Value first, int64_t rows, Value to) {
+  kernel.when(
+      isAligned, [&] { copyAligned(first, rows, to, /*areWhole=*/false); },
+      [&] { copyElements(first, rows, to); });
+}
+
+void SharedRows::copyAligned(Value first, int64_t rows, Value to,
+                             bool areWhole) {
+  int64_t perPass = threads / countRowThreads(shape);
+  Index stride = arguments.getStride(tensor, 2);
+  Value own = thread.add(first, row);
+  Value from =
+      kernel.advance(head,
+                     {kernel.mul(kernel.fromI32(own), stride),
+                      kernel.mul(kernel.fromI32(chunk), chunkElements)},
+                     kernel.bf16);
+  Value target =
+      thread.advance(to, thread.add(thread.mul(row, shape.getBytes()),
+                                    thread.mul(chunk, chunkBytes)));
+  Value zero = thread.constant(0);
+  auto copyPasses = [&] {
+    Value source = from;
+    for (int64_t pass = 0; pass * perPass < rows; ++pass) {
+      int64_t before = pass * perPass;
+      if (pass > 0)
+        source =
+            kernel.advance(source, {kernel.mul(stride, perPass)}, kernel.bf16);
+      auto copyOne = [&] {
+        Value bytes = given;
+        if (!areWhole)
+          bytes = thread.select(thread.less(thread.add(own, before), length),
+                                given, zero);
+        thread.copy(thread.advance(target, before * shape.getBytes()), source,
+                    chunkBytes, bytes);
+      };
+      if (before + perPass <= rows)
+        copyOne();
+      else
+        kernel.when(thread.less(row, thread.constant(rows - before)), copyOne);
+    }
+  };
+  if (countChunks(shape) == countRowThreads(shape))
+    return copyPasses();
+  kernel.when(thread.less(chunk, thread.constant(countChunks(shape))),
+              copyPasses);
+}
+
+void SharedRows::copyElements(Value first, int64_t rows, Value to) {
+  int64_t words = shape.padded / 2;
+  Index stride = arguments.getStride(tensor, 2);
+  Index step = arguments.getStride(tensor, 3);
+  Index begin = kernel.fromI32(first);
+  Index count = kernel.sub(kernel.fromI32(length), begin);
+  Value zero = kernel.constant(kernel.builder.getI16IntegerAttr(0));
+  kernel.loop(
+      kernel.fromI32(thread.thread), rows * words, threads, [&](Value number) {
+        Index row = kernel.div(number, words);
+        Index lane = kernel.mul(kernel.rem(number, words), 2);
+        Value isRow = kernel.less(row, count);
+        Value source = kernel.advance(
+            head, {kernel.mul(kernel.add(begin, row), stride)}, kernel.bf16);
+        auto load = [&](Index element) {
+          Value exists = kernel.both(isRow, kernel.less(element, shape.dim));
+          auto there = [&]() -> KernelBuilder::Values {
+            return {kernel.load(
+                kernel.i16, kernel.advance(source, {kernel.mul(element, step)},
+                                           kernel.bf16))};
+          };
+          auto beyond = [&]() -> KernelBuilder::Values { return {zero}; };
+          return kernel.choose(exists, kernel.i16, there, beyond).front();
+        };
+        Value target = thread.advance(
+            to, kernel.toI32(kernel.add(kernel.mul(row, shape.getBytes()),
+                                        kernel.mul(lane, 2))));
+        thread.storeShared(load(lane), target);
+        thread.storeShared(load(kernel.add(lane, 1)),
+                           thread.advance(target, 2));
+      });
+}

@@ -1,0 +1,51 @@
+//===- SharedRows.h - Rows of an operand in shared memory -------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_CUDA_SM80_SHAREDROWS_H
+#define SEXTANT_CODEGEN_CUDA_SM80_SHAREDROWS_H
+
+#include "codegen/CUDA/Sm80/ForwardTile.h"
+#include "codegen/CUDA/Sm80/ThreadBuilder.h"
+#include "codegen/Emit/KernelFunction.h"
+
+namespace sextant::codegen {
+
+/// Copies rows of bf16 of one head of an operand [B, H, L, dim] to shared
+/// memory, by all threads of a block. Rows that are aligned to 16 bytes are
+/// copied while the block computes; others, of any stride, element by element.
+/// Rows past the end and lanes past the last one are zero.
+class SharedRows {
+public:
+  /// Before all loops: says how the operand lies in memory.
+  SharedRows(ThreadBuilder &thread, ArgumentBlock &arguments, unsigned tensor,
+             SharedRowShape shape, int64_t threads);
+
+  void enterHead(Index batch, Index head);
+  /// `rows` rows from `first` on, to the address `to`.
+  void copy(mlir::Value first, int64_t rows, mlir::Value to);
+  /// The same, where rows are aligned and all of them exist.
+  void copyWhole(mlir::Value first, int64_t rows, mlir::Value to) {
+    copyAligned(first, rows, to, /*areWhole=*/true);
+  }
+  /// Whether rows are aligned, an i1.
+  mlir::Value getAligned() const { return isAligned; }
+
+private:
+  void copyAligned(mlir::Value first, int64_t rows, mlir::Value to,
+                   bool areWhole);
+  void copyElements(mlir::Value first, int64_t rows, mlir::Value to);
+
+  ThreadBuilder &thread;
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  unsigned tensor;
+  SharedRowShape shape;
+  int64_t threads;
+  mlir::Value isAligned, length;
+  mlir::Value row, chunk; ///< that the thread copies first
+  mlir::Value given;      ///< bytes of that chunk
+  mlir::Value head;       ///< address of the head
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CUDA_SM80_SHAREDROWS_H

@@ -1,0 +1,20 @@
+//===- Sm80Lowerings.h - Attention on tensor cores --------------*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_CUDA_SM80_SM80LOWERINGS_H
+#define SEXTANT_CODEGEN_CUDA_SM80_SM80LOWERINGS_H
+
+#include "codegen/Emit/Lowering.h"
+
+namespace sextant::codegen::sm80 {
+
+/// Why tensor cores do not compute a forward, as a part of a sentence; an empty
+/// text if they do.
+std::string findForwardObstacle(const KernelPlan &plan);
+
+/// Lowers a forward without an obstacle.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerForward(const Lowering &lowering);
+
+} // namespace sextant::codegen::sm80
+
+#endif // SEXTANT_CODEGEN_CUDA_SM80_SM80LOWERINGS_H

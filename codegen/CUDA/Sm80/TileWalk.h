@@ -1,0 +1,54 @@
+//===- TileWalk.h - Which tiles of keys a block goes through ----*- C++ -*-===//
+//
+// Tiles that the mask hides from all queries of a block are left out. Each lane
+// of a warp asks for the class of one tile, so that two ballots know those of
+// 32 tiles. All threads of a block come to the same tiles.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CUDA_SM80_TILEWALK_H
+#define SEXTANT_CODEGEN_CUDA_SM80_TILEWALK_H
+
+#include "codegen/CUDA/Sm80/ThreadBuilder.h"
+#include "codegen/Tiles/TileMask.h"
+
+namespace sextant::codegen {
+
+class TileWalk {
+public:
+  using Values = KernelBuilder::Values;
+
+  /// `keys` of a tile, `length` keys in all (i32).
+  TileWalk(ThreadBuilder &thread, const KernelPlan &plan, TileMask &mask,
+           int64_t keys, mlir::Value length)
+      : thread(thread), kernel(thread.kernel), plan(plan), mask(mask),
+        keys(keys), length(length) {}
+
+  /// Stands before the tiles `first` to `end` - 1 (i32) of some queries; gives
+  /// the state.
+  Values begin(const TileSide &queries, mlir::Value first, mlir::Value end);
+  /// The state at the next tile.
+  Values advance(mlir::ValueRange state);
+
+  /// Of a state: the number of the tile (i32), whether there is one (i1), and
+  /// whether the mask shows all of it (i1).
+  static mlir::Value getTile(mlir::ValueRange state) { return state[0]; }
+  mlir::Value isThere(mlir::ValueRange state);
+  mlir::Value isVisible(mlir::ValueRange state);
+
+private:
+  Values classify(mlir::Value base);
+
+  ThreadBuilder &thread;
+  KernelBuilder &kernel;
+  const KernelPlan &plan;
+  TileMask &mask;
+  int64_t keys;
+  mlir::Value length; ///< of keys
+  mlir::Value end;    ///< behind the last tile
+  TileSide queries;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CUDA_SM80_TILEWALK_H

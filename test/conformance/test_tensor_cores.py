@@ -1,0 +1,169 @@
+"""The forward on tensor cores, in the emulator: which plans have it, and that it is
+right at shapes that leave parts of tiles. Threads run in drawn orders, copies that
+nobody has waited for are NaN, and exponentials are off by what a GPU may be off."""
+
+import attention_contract
+import pytest
+import torch
+from attention_contract import multiplies_on_tensor_cores
+from cases import Case, compare, make_inputs
+
+import sextant
+from sextant import attention_text, backend, definitions
+
+TARGET = "cuda-emulated:sm_80"
+# Tiles are 128 queries by 64 keys.
+SHAPES = [
+    dict(query=1, key=1, label="single"),
+    dict(query=1, key=65, heads=4, kv_heads=2, label="decode"),
+    dict(query=63, key=63, value_dim=40, label="part-of-a-tile"),
+    dict(query=65, key=129, heads=4, kv_heads=2, head_dim=24, value_dim=8, label="grouped"),
+]
+WITHOUT_KEYS = dict(query=129, key=65, label="rows-without-keys")
+# Few queries: the keys of a head are split, 4 tiles or more each.
+SPLIT = [
+    dict(query=1, key=700, label="three-splits"),
+    dict(query=3, key=260, heads=4, kv_heads=2, value_dim=40, label="two-splits"),
+    dict(query=300, key=290, batch=1, heads=1, kv_heads=1, label="rows-without-keys"),
+]
+# A row of each has other fragments, tiles or stages.
+DIMS = [(128, 128), (256, 256), (80, 192), (9, 31)]
+ONE = dict(batch=1, heads=2, kv_heads=2)
+# What scores, or rows behind them, ask for that tensor cores do not compute.
+WARPS = {
+    "cope": "running sums",
+    "dape": "scores of all heads",
+    "deberta": "products with tables",
+    "seqpe": "columns",
+    "shaw": "weighted rows",
+    "swin": "given positions",
+    "talking_heads": "scores of all heads",
+    "transformer_xl": "rows of offsets",
+}
+
+
+@pytest.fixture(autouse=True)
+def checks(monkeypatch, seed):
+    monkeypatch.setenv("SEXTANT_CHECK", "races,memory")
+    monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed))
+
+
+def hold(case, seed):
+    inputs = make_inputs(case, seed, torch.bfloat16)
+    assert multiplies_on_tensor_cores(case.uses, inputs.cast(torch.bfloat16), TARGET)
+    compare(case, TARGET, torch.bfloat16, seed)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
+@pytest.mark.parametrize("name", ["causal", "alibi", "t5_bias", "kerple_log", "rope", "fire"])
+def test_it_matches_the_reference(name, shape, seed):
+    hold(Case(name, **(ONE | shape)), seed)
+
+
+@pytest.mark.parametrize("shape", SPLIT, ids=lambda s: s["label"])
+@pytest.mark.parametrize("name", ["causal", "t5_bias", "forgetting"])
+def test_split_keys(name, shape, seed):
+    hold(Case(name, **(ONE | shape)), seed)
+
+
+def test_rows_without_keys(seed):
+    hold(Case("causal", **(ONE | WITHOUT_KEYS)), seed)
+
+
+@pytest.mark.parametrize("dims", DIMS, ids=str)
+def test_head_dims(dims, seed):
+    head_dim, value_dim = dims
+    shape = dict(batch=1, heads=1, kv_heads=1, query=70, key=130)
+    hold(Case("causal", **shape, head_dim=head_dim, value_dim=value_dim), seed)
+
+
+@pytest.mark.parametrize("scale", [-0.5, 0.0, 1e-6])
+def test_scales(scale, seed):
+    """Below some scale, and where it is negative, scores are not kept in units of products."""
+    hold(Case("alibi", **ONE, query=40, key=70, scale=scale), seed)
+
+
+def test_several_values(seed):
+    case = Case("causal", **ONE, query=40, key=70)
+    inputs = make_inputs(case, seed, torch.bfloat16)
+    other = make_inputs(Case("causal", **ONE, query=40, key=70, value_dim=24), seed + 1, torch.bfloat16)
+    inputs.values += other.values
+    inputs.output_grads += other.output_grads
+    assert multiplies_on_tensor_cores(case.uses, inputs.cast(torch.bfloat16), TARGET)
+    attention_contract.compare(case.uses, inputs, TARGET, torch.bfloat16, case)
+
+
+@pytest.mark.parametrize("lengths", [(0, 5), (5, 0)], ids=str)
+def test_empty_lengths(lengths, seed):
+    query, key = lengths
+    case = Case("causal", **ONE, query=query, key=key)
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    got = attention_contract.run(case.uses, inputs, TARGET)
+    assert got["output"].shape == (1, 2, query, 16)
+    assert (got["output"] == 0).all() and (got["d key"] == 0).all()
+
+
+def test_rows_anyhow_in_memory(generator):
+    """Rows that copies of 16 bytes cannot take are loaded element by element: the same
+    bits, whatever the strides and the first address."""
+    rows = torch.randn(3, 1, 2, 70, 24, generator=generator).bfloat16()
+
+    def attend(query, key, value):
+        return sextant.attention(query, key, value, ["causal"], target=TARGET)
+
+    def spread(tensor, step, first):
+        wide = torch.empty(*tensor.shape[:-1], step * tensor.shape[-1] + first).bfloat16()
+        place = wide[..., first::step]
+        return place.copy_(tensor)
+
+    want = attend(*rows)
+    for step, first in ((1, 1), (2, 0), (1, 4)):
+        assert torch.equal(want, attend(*(spread(t, step, first) for t in rows)))
+    # One of them alone.
+    assert torch.equal(want, attend(rows[0], spread(rows[1], 1, 1), rows[2]))
+
+
+@pytest.mark.parametrize("tiles", [(100, 50), (100, 190), (300, 120)], ids=str)
+def test_no_order_of_threads_is_wrong(tiles, seed, monkeypatch):
+    """1 x 1, 1 x 3 and 3 x 2 tiles in ten orders: the same bits, and no race."""
+    query, key = tiles
+    case = Case("alibi", batch=1, heads=1, kv_heads=1, query=query, key=key)
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+
+    def attend():
+        with torch.no_grad():
+            return sextant.attention(
+                inputs.query, inputs.key, inputs.values[0], case.uses, inputs.params, target=TARGET
+            )
+
+    want = attend()
+    for schedule in range(10):
+        monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed + schedule))
+        assert torch.equal(want, attend())
+
+
+def test_which_encodings_stay_with_warps(encoding):
+    """By the kernels of an attention that is given positions only where it needs them."""
+    uses = [encoding]
+    if definitions.signature(uses).requires_past:
+        uses.insert(0, "past=causal")
+    found = definitions.signature(uses)
+    types = tuple(
+        attention_text.ParamType(p.name, p.rank, p.element, p.trained) for p in found.params
+    )
+    axes = definitions.axes(uses)
+    key = attention_text.AttentionKey(
+        "bf16",
+        64,
+        (64,),
+        found.uses,
+        types,
+        found.definitions,
+        axes if axes > 1 else 0,
+        axes if axes > 1 else 0,
+        heads=4 if found.all_heads else 0,
+    )
+    text = attention_text.attention_module(key, backward=False)
+    folders = definitions.first_folders()
+    kernels = str(backend.compiler().compile(text, TARGET, folders, "kernel", encoding))
+    assert ("llvm.nvvm.mma" not in kernels) == (encoding in WARPS), WARPS.get(encoding)
