@@ -1,0 +1,58 @@
+"""What the forward on tensor cores takes of a GPU, as NVIDIA's assembler makes it: counted
+in machine code, since no GPU is at hand. Limits are what was counted and a tenth, and at
+most what a forward that is bound by its products can spare."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PER_HEAD = "tensor<?xf32>"
+
+
+@pytest.fixture(scope="module")
+def sass():
+    spec = importlib.util.spec_from_file_location("sass", ROOT / "tools/bench/sass.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sass"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def tools(monkeypatch):
+    path = f"{ROOT / 'build/bin'}{os.pathsep}{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+
+
+@pytest.mark.parametrize(
+    "uses, params, dims, most",
+    [
+        ([], [], (64, 64), 11.0),
+        (["causal"], [], (64, 64), 11.1),
+        (["alibi"], [PER_HEAD], (64, 64), 12.6),
+        ([], [], (128, 128), 17.8),
+    ],
+    ids=["plain", "causal", "alibi", "plain-128"],
+)
+def test_instructions_per_score(sass, uses, params, dims, most):
+    (counts,) = sass.measure(sass.attention(uses, params, dims), "cuda:sm_80", dims)
+    print(counts)
+    assert counts.spills == 0
+    assert counts.per_score() <= most
+    assert counts.per_score("MUFU") <= 1.07
+    assert counts.per_score("LDL", "STL") == 0
+    # A table costs a load for some three scores.
+    assert counts.per_score("LDS") <= (0.35 if params else 0.0)
+
+
+def test_products_bound_the_forward(sass):
+    """By a model of rates: other units of an A100 are busy for less time."""
+    (counts,) = sass.measure(sass.attention([], [], (64, 64)), "cuda:sm_80", (64, 64))
+    clocks = counts.clocks("A100")
+    assert clocks["issue"] <= 0.68
+    assert clocks["shared memory"] <= 0.75
+    assert clocks["MUFU"] <= 0.55
