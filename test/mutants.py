@@ -102,7 +102,29 @@ def prepare(build, kinds):
     code, output = compile_copy(copy, kinds, seconds=None)  # all of them, on any machine
     if code:
         sys.exit(f"mutants: the sources do not build:\n{output[-4000:]}")
+    if "pytest" in kinds:
+        check_import(copy)
     return copy
+
+
+def environment_of(copy):
+    """In which tests see what was built of the copy."""
+    return {
+        "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        **os.environ,
+        "PYTHONPATH": str(copy / "build" / "python"),
+        "PATH": f"{copy / 'build' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "SEXTANT_BUILD_DIR": str(copy / "build"),
+    }
+
+
+def check_import(copy):
+    """Tests of another build, that of the environment's packages, would let all pass."""
+    command = [sys.executable, "-c", "import sextant._compiler; print(sextant._compiler.__file__)"]
+    code, output = run(command, cwd=copy, env=environment_of(copy))
+    if code or copy not in pathlib.Path(output.strip()).parents:
+        sys.exit(f"mutants: tests do not import what is built in {copy}:\n{output}")
 
 
 def kinds_of(mutant):
@@ -121,14 +143,8 @@ def compile_copy(copy, kinds, seconds=SECONDS_PER_MUTANT):
 def test(copy, tests):
     """Runs tests in order until one fails; gives its name, or nothing."""
     with tempfile.TemporaryDirectory() as kernels:
-        environment = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", **os.environ}
-        environment |= {
-            "PYTHONPATH": str(copy / "build" / "python"),
-            "PATH": f"{copy / 'build' / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            # Kernels of another mutant are not those of this one.
-            "XDG_CACHE_HOME": kernels,
-            "SEXTANT_BUILD_DIR": str(copy / "build"),
-        }
+        # Kernels of another mutant are not those of this one.
+        environment = {**environment_of(copy), "XDG_CACHE_HOME": kernels}
         for selection in tests:
             kind, _, what = selection.partition(":")
             name = RUNNERS[kind](copy, what, environment)
@@ -175,12 +191,8 @@ def run_lit(copy, what, environment):
 
 
 # What each needs; lit needs all tools.
-BUILT = {"pytest": ["_compiler", "sextant_torch"], "unit": ["sextant-unit-tests"]}
+BUILT = {"pytest": ["_compiler", "sextant_torch", "sextant-python"], "unit": ["sextant-unit-tests"]}
 RUNNERS = {"pytest": run_pytest, "unit": run_unit, "lit": run_lit}
-
-
-def is_compiled(mutant):
-    return mutant.file.endswith((".cpp", ".h", ".td"))
 
 
 def check(mutant):
@@ -202,10 +214,9 @@ def try_mutant(copy, mutant):
     original = (SOURCE / mutant.file).read_text()
     file.write_text(text)
     try:
-        if is_compiled(mutant):
-            code, output = compile_copy(copy, kinds_of(mutant))
-            if code:
-                raise Broken(f"{mutant.name} does not build:\n{output[-4000:]}")
+        code, output = compile_copy(copy, kinds_of(mutant))
+        if code:
+            raise Broken(f"{mutant.name} does not build:\n{output[-4000:]}")
         start = time.monotonic()
         caught = test(copy, mutant.tests)
         return caught, time.monotonic() - start

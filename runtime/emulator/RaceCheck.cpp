@@ -1,8 +1,8 @@
 //===- RaceCheck.cpp - Accesses that nothing orders -----------------------===//
 //
-// Each byte remembers who stored last and who loaded since. A store that comes
-// after all of these takes their place: whoever comes after it comes after
-// them.
+// Each word, or byte, remembers who stored last and who loaded since. A store
+// that comes after all of these takes their place: whoever comes after it comes
+// after them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,21 +43,36 @@ void RaceCheck::acquire(int warp, const Clock &clock) {
   add(clocks[warp], clock);
 }
 
-RaceCheck::Byte &RaceCheck::find(uintptr_t address) {
-  uintptr_t number = address / kPage;
-  if (!lastPage || number != lastNumber) {
-    std::unique_ptr<Page> &page = pages[number];
+RaceCheck::Accesses RaceCheck::Accesses::copy() const {
+  Accesses result{store, loads, nullptr};
+  if (elsewhere)
+    result.elsewhere = std::make_unique<std::vector<Loads>>(*elsewhere);
+  return result;
+}
+
+void RaceCheck::Word::split() {
+  if (bytes)
+    return;
+  bytes = std::make_unique<std::array<Accesses, kWord>>();
+  for (Accesses &accesses : *bytes)
+    accesses = whole.copy();
+}
+
+RaceCheck::Word &RaceCheck::find(uintptr_t number) {
+  uintptr_t pageNumber = number / (kPage / kWord);
+  if (!lastPage || pageNumber != lastNumber) {
+    std::unique_ptr<Page> &page = pages[pageNumber];
     if (!page)
       page = std::make_unique<Page>();
     lastPage = page.get();
-    lastNumber = number;
+    lastNumber = pageNumber;
   }
-  Byte &byte = (*lastPage)[address % kPage];
-  if (byte.generation != generation) {
-    byte = {};
-    byte.generation = generation;
+  Word &word = (*lastPage)[number % (kPage / kWord)];
+  if (word.generation != generation) {
+    word = {};
+    word.generation = generation;
   }
-  return byte;
+  return word;
 }
 
 bool RaceCheck::isBefore(const Visit &visit, int32_t warp,
@@ -78,12 +93,12 @@ bool RaceCheck::isBefore(const Loads &loads, int32_t warp,
   return isBefore(other, warp, thread);
 }
 
-void RaceCheck::noteLoad(Byte &byte, const Visit &visit) {
-  Loads *own = &byte.loads;
+void RaceCheck::noteLoad(Accesses &accesses, const Visit &visit) {
+  Loads *own = &accesses.loads;
   if (own->first.thread >= 0 && own->first.warp != visit.warp) {
-    if (!byte.elsewhere)
-      byte.elsewhere = std::make_unique<std::vector<Loads>>();
-    std::vector<Loads> &others = *byte.elsewhere;
+    if (!accesses.elsewhere)
+      accesses.elsewhere = std::make_unique<std::vector<Loads>>();
+    std::vector<Loads> &others = *accesses.elsewhere;
     auto found =
         std::find_if(others.begin(), others.end(), [&](const Loads &loads) {
           return loads.first.warp == visit.warp;
@@ -101,38 +116,56 @@ void RaceCheck::noteLoad(Byte &byte, const Visit &visit) {
   }
 }
 
-std::optional<Race> RaceCheck::note(const Access &access, int32_t warp,
-                                    int32_t thread) {
-  Visit visit = {thread, warp, access.place, clocks[warp][warp]};
-  uintptr_t start = access.begin();
+std::optional<Race> RaceCheck::note(Accesses &accesses, const Visit &visit,
+                                    bool isStore) {
   auto describe = [](const Visit &other, bool stored) {
     return Race{other.warp, other.thread, stored, other.place};
   };
-  for (int32_t i = 0; i != access.bytes; ++i) {
-    Byte &byte = find(start + static_cast<uintptr_t>(i));
-    if (!isBefore(byte.store, warp, thread))
-      return describe(byte.store, true);
-    if (!access.isStore) {
-      noteLoad(byte, visit);
+  if (!isBefore(accesses.store, visit.warp, visit.thread))
+    return describe(accesses.store, true);
+  if (!isStore) {
+    noteLoad(accesses, visit);
+    return std::nullopt;
+  }
+  auto conflicts = [&](const Loads &loads) -> std::optional<Race> {
+    if (isBefore(loads, visit.warp, visit.thread))
+      return std::nullopt;
+    Race race = describe(loads.first, false);
+    if (isBefore(loads.first, visit.warp, visit.thread))
+      race.thread = loads.other;
+    return race;
+  };
+  if (std::optional<Race> race = conflicts(accesses.loads))
+    return race;
+  if (accesses.elsewhere)
+    for (const Loads &loads : *accesses.elsewhere)
+      if (std::optional<Race> race = conflicts(loads))
+        return race;
+  accesses.store = visit;
+  accesses.loads = {};
+  accesses.elsewhere.reset();
+  return std::nullopt;
+}
+
+std::optional<Race> RaceCheck::note(const Access &access, int32_t warp,
+                                    int32_t thread) {
+  Visit visit = {thread, warp, access.place, clocks[warp][warp]};
+  uintptr_t begin = access.begin();
+  uintptr_t end = begin + static_cast<uintptr_t>(access.bytes);
+  for (uintptr_t number = begin / kWord; number * kWord < end; ++number) {
+    Word &word = find(number);
+    uintptr_t first = std::max(begin, number * kWord) - number * kWord;
+    uintptr_t last = std::min(end, (number + 1) * kWord) - number * kWord;
+    if (last - first == kWord && !word.bytes) {
+      if (std::optional<Race> race = note(word.whole, visit, access.isStore))
+        return race;
       continue;
     }
-    auto conflicts = [&](const Loads &loads) -> std::optional<Race> {
-      if (isBefore(loads, warp, thread))
-        return std::nullopt;
-      Race race = describe(loads.first, false);
-      if (isBefore(loads.first, warp, thread))
-        race.thread = loads.other;
-      return race;
-    };
-    if (std::optional<Race> race = conflicts(byte.loads))
-      return race;
-    if (byte.elsewhere)
-      for (const Loads &loads : *byte.elsewhere)
-        if (std::optional<Race> race = conflicts(loads))
-          return race;
-    byte.store = visit;
-    byte.loads = {};
-    byte.elsewhere.reset();
+    word.split();
+    for (uintptr_t byte = first; byte != last; ++byte)
+      if (std::optional<Race> race =
+              note((*word.bytes)[byte], visit, access.isStore))
+        return race;
   }
   return std::nullopt;
 }

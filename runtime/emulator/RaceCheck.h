@@ -70,21 +70,35 @@ private:
     Visit first;
     int32_t other = -1;
   };
-  struct Byte {
-    uint64_t generation = 0;
+  /// Who accessed some bytes, which were always accessed together.
+  struct Accesses {
     Visit store;
     Loads loads;
     std::unique_ptr<std::vector<Loads>> elsewhere; ///< of further warps
+
+    Accesses copy() const;
+  };
+  /// Most accesses are of whole words. A word of which one byte was accessed
+  /// alone is followed byte by byte from then on.
+  static constexpr uintptr_t kWord = 4;
+  struct Word {
+    uint64_t generation = 0;
+    Accesses whole;
+    std::unique_ptr<std::array<Accesses, kWord>> bytes;
+
+    void split();
   };
   static constexpr uintptr_t kPage = 4096;
-  using Page = std::array<Byte, kPage>;
+  using Page = std::array<Word, kPage / kWord>;
   /// Pages that are kept from one block to the next, a few MB.
   static constexpr size_t kKept = 64;
 
-  Byte &find(uintptr_t address);
+  Word &find(uintptr_t number);
   bool isBefore(const Visit &visit, int32_t warp, int32_t thread) const;
   bool isBefore(const Loads &loads, int32_t warp, int32_t thread) const;
-  void noteLoad(Byte &byte, const Visit &visit);
+  std::optional<Race> note(Accesses &accesses, const Visit &visit,
+                           bool isStore);
+  void noteLoad(Accesses &accesses, const Visit &visit);
 
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
   uintptr_t lastNumber = 0;

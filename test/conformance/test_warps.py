@@ -44,8 +44,6 @@ def test_warps_match_the_reference(encoding, shape, seed):
 
 @pytest.mark.parametrize("shape", [TILES, *WITH_MASKS], ids=lambda s: s["label"])
 def test_bf16_matches_the_reference(encoding, shape, seed):
-    if encoding == "liere":
-        pytest.skip("a run takes 15 s, which C7 may ask for a hundred times; f32 has its kernels")
     compare(Case(encoding, **shape), TARGET, torch.bfloat16, seed)
 
 

@@ -96,3 +96,30 @@ TEST(RaceCheck, LoadsOfSeveralWarpsAreAllKept) {
   threads.check.begin(2);
   EXPECT_TRUE(threads.store(5));
 }
+
+TEST(RaceCheck, BytesOfAWordAreThoseOfDifferentThreads) {
+  RaceCheck check;
+  check.begin(1);
+  alignas(4) char memory[8] = {};
+  auto store = [&](int32_t at, int32_t bytes, int32_t thread) {
+    return check.note({memory + at, bytes, true, thread}, 0, thread);
+  };
+  EXPECT_FALSE(store(0, 1, 0));
+  EXPECT_FALSE(store(1, 1, 1));
+  EXPECT_FALSE(store(2, 2, 2));
+  // A whole word, of which others stored some bytes: the first one is told.
+  std::optional<Race> race = store(0, 8, 3);
+  ASSERT_TRUE(race);
+  EXPECT_EQ(race->thread, 0);
+  check.passBarrier(0);
+  EXPECT_FALSE(store(0, 8, 3));
+  // A byte of a word that another thread stored whole.
+  race = store(6, 1, 4);
+  ASSERT_TRUE(race);
+  EXPECT_EQ(race->thread, 3);
+  // Not aligned: the end of one word and the beginning of the next.
+  check.passBarrier(0);
+  EXPECT_FALSE(store(3, 2, 5));
+  EXPECT_FALSE(store(0, 3, 6));
+  EXPECT_TRUE(store(4, 4, 6));
+}
