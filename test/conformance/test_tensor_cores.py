@@ -36,7 +36,6 @@ WARPS = {
     "deberta": "products with tables",
     "seqpe": "columns",
     "shaw": "weighted rows",
-    "swin": "given positions",
     "talking_heads": "scores of all heads",
     "transformer_xl": "rows of offsets",
 }
@@ -61,9 +60,20 @@ def test_it_matches_the_reference(name, shape, seed):
 
 
 @pytest.mark.parametrize("shape", SPLIT, ids=lambda s: s["label"])
-@pytest.mark.parametrize("name", ["causal", "t5_bias", "forgetting"])
+@pytest.mark.parametrize("name", ["causal", "forgetting"])
 def test_split_keys(name, shape, seed):
     hold(Case(name, **(ONE | shape)), seed)
+
+
+@pytest.mark.parametrize("kind", ["batch", "random"])
+@pytest.mark.parametrize("name", ["alibi", "t5_bias", "fire", "rope"])
+def test_given_positions(name, kind, seed):
+    """Offsets that tables hold, and too many for them."""
+    hold(Case(name, batch=2, heads=2, kv_heads=1, query=29, key=70, positions=kind), seed)
+
+
+def test_positions_on_a_grid(seed):
+    hold(Case("swin", **ONE, query=40, key=40), seed)
 
 
 def test_rows_without_keys(seed):

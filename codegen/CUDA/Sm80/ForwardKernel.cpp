@@ -38,7 +38,7 @@ public:
         queries(getRows(launch.query, tile.query)),
         keys(getRows(launch.key, tile.query)), products(thread, tile),
         hinges(thread, arguments, point, launch, lanes),
-        scores(kernel, point, hinges, launch),
+        scores(kernel, arguments, point, hinges, launch),
         softmax(thread, tile, scores.getForm()),
         output(thread, arguments, point, launch) {
     for (auto [number, shape] : llvm::enumerate(tile.values))

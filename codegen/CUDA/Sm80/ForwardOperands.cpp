@@ -18,6 +18,14 @@ bool codegen::isUsedByScores(const KernelPlan &plan, const Hoisted &hoisted) {
   });
 }
 
+bool codegen::usesOffsetsOfPositions(const KernelPlan &plan) {
+  return plan.hasPositions &&
+         llvm::any_of(plan.hoisted, [&](const Hoisted &hoisted) {
+           return hoisted.form == HoistForm::OffsetTable &&
+                  isUsedByScores(plan, hoisted);
+         });
+}
+
 TileWindows::TileWindows(const KernelPlan &plan) {
   for (const Hoisted &hoisted : plan.hoisted) {
     pos::HoistOp op = hoisted.op;
@@ -25,7 +33,8 @@ TileWindows::TileWindows(const KernelPlan &plan) {
     if (hoisted.isEmittedInPlace || !isUsedByScores(plan, hoisted) ||
         type.getIntOrFloatBitWidth() != 32)
       continue;
-    if (hoisted.form == HoistForm::OffsetTable)
+    // Offsets of given positions have gaps.
+    if (hoisted.form == HoistForm::OffsetTable && !plan.hasPositions)
       offsets.push_back(&hoisted);
     else if (hoisted.form == HoistForm::KeyVector)
       keys.push_back(&hoisted);

@@ -19,6 +19,11 @@ struct TileWindows {
 /// Whether the score or the mask uses a hoisted value.
 bool isUsedByScores(const KernelPlan &plan, const Hoisted &hoisted);
 
+/// Whether these use values over offsets of given positions, which are in
+/// tables only where those hold all offsets in use
+/// (codegen/Tables/OffsetRange.h).
+bool usesOffsetsOfPositions(const KernelPlan &plan);
+
 /// Numbers of the operands of the launch, and the sizes that its kernel is
 /// compiled for.
 struct ForwardOperands {

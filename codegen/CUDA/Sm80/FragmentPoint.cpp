@@ -1,6 +1,7 @@
 //===- FragmentPoint.cpp - Where payloads see an element of a fragment ----===//
 
 #include "codegen/CUDA/Sm80/FragmentPoint.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -16,18 +17,72 @@ FragmentPoint::FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
       launch(launch), windows(thread, arguments, launch, row, column),
       queryLength(kernel.toI32(arguments.getSize(launch.sites.query, 2))),
       keyLength(kernel.toI32(arguments.getSize(launch.sites.key, 2))),
-      shift(kernel.toI32(launch.sites.getQueryShift(kernel, arguments))) {}
+      shift(kernel.toI32(launch.sites.getQueryShift(kernel, arguments))) {
+  if (!plan.hasPositions)
+    return;
+  pos::SitesOwnerInterface owner = plan.owner;
+  llvm::SmallSetVector<int64_t, 4> found;
+  owner.getSitesRegion().walk([&](Operation *op) {
+    if (auto coord = dyn_cast<pos::CoordOp>(op))
+      found.insert(coord.getAxis());
+    if (auto offset = dyn_cast<pos::OffsetOp>(op))
+      found.insert(offset.getAxis());
+  });
+  if (operands.offsetRange)
+    found.insert(code);
+  axes = found.takeVector();
+}
 
 void FragmentPoint::enterQueries(Index batch, Index head, Value first) {
   enterHead(batch, head);
   firstQuery = thread.add(first, row);
   windows.enterQueries(batch, head, first);
+  loadOfRows(pos::Side::query);
   loadQueryVectors();
 }
 
 void FragmentPoint::enterTile(Value first, Value stage) {
   firstKey = thread.add(first, column);
   windows.enterTile(stage);
+  loadOfRows(pos::Side::key);
+}
+
+/// Before payloads ask, wherever they do.
+void FragmentPoint::loadOfRows(pos::Side side) {
+  bool isKey = side == pos::Side::key;
+  auto &known = isKey ? ofKeyRows : ofQueryRows;
+  known.clear();
+  int64_t count = isKey ? launch.tile.keys / 4 : launch.tile.countThreadRows();
+  for (int64_t axis : axes)
+    for (int64_t number = 0; number < count; ++number) {
+      auto own = isKey ? FragmentElement::get(0, number / 2, number % 2)
+                       : FragmentElement::get(number / 2, 0, 2 * (number % 2));
+      int64_t step = isKey ? own.column : own.row;
+      known[{axis, step}] = loadOfRow(side, axis, step);
+    }
+}
+
+/// Rows past the end repeat the last one: no offset lies outside of those in
+/// use.
+Value FragmentPoint::loadOfRow(pos::Side side, int64_t axis, int64_t step) {
+  bool isKey = side == pos::Side::key;
+  Value own = isKey ? thread.add(firstKey, step) : getQuery(step);
+  Value last = thread.add(isKey ? keyLength : queryLength, -1);
+  Index row = kernel.fromI32(thread.min(own, last));
+  return axis == code ? kernel.load(kernel.i32, tables.getCode(side, row))
+                      : headPlace.getCoord(side, row, axis);
+}
+
+Value FragmentPoint::getOfRow(pos::Side side, int64_t axis) {
+  bool isKey = side == pos::Side::key;
+  Value known = (isKey ? ofKeyRows : ofQueryRows)
+                    .lookup({axis, isKey ? element.column : element.row});
+  assert(known && "rows are loaded before payloads ask for them");
+  return known;
+}
+
+Value FragmentPoint::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
+  return plan.hasPositions ? getOfRow(side, axis) : index(builder, side);
 }
 
 /// Those of rows past the end are that of the last row.
@@ -116,6 +171,11 @@ Value FragmentPoint::loadHoisted(const Hoisted &hoisted, unsigned,
         kernel.fromI32(thread.min(thread.add(firstKey, element.column), last));
     break;
   case HoistForm::OffsetTable: {
+    if (operands.offsetRange) {
+      entry = kernel.fromI32(thread.sub(getOfRow(pos::Side::key, code),
+                                        getOfRow(pos::Side::query, code)));
+      break;
+    }
     Value offset =
         thread.sub(thread.add(firstKey, element.column), getQuery(element.row));
     entry = kernel.add(kernel.fromI32(thread.add(offset, queryLength)),

@@ -52,10 +52,7 @@ public:
   int64_t getLanes() override { return 1; }
   mlir::Value index(mlir::OpBuilder &, pos::Side side) override;
   mlir::Value tensorRow(mlir::OpBuilder &, pos::Side side) override;
-  mlir::Value coord(mlir::OpBuilder &builder, pos::Side side,
-                    int64_t axis) override {
-    return index(builder, side);
-  }
+  mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
   mlir::Value hoisted(mlir::OpBuilder &, pos::HoistOp hoist) override;
   mlir::Value hingeSum(mlir::OpBuilder &, pos::HingeSumOp op) override;
 
@@ -69,6 +66,12 @@ protected:
                           mlir::Value start) override;
 
 private:
+  /// What is known of a row of given positions: a coordinate, or the code of
+  /// its offsets.
+  static constexpr int64_t code = -1;
+  mlir::Value loadOfRow(pos::Side side, int64_t axis, int64_t step);
+  mlir::Value getOfRow(pos::Side side, int64_t axis);
+  void loadOfRows(pos::Side side);
   void loadQueryVectors();
 
   ThreadBuilder &thread;
@@ -77,6 +80,9 @@ private:
   mlir::Value queryLength, keyLength, shift; ///< i32
   mlir::Value firstQuery, firstKey;          ///< of the thread (i32)
   FragmentElement element;
+  llvm::SmallVector<int64_t> axes; ///< of positions that payloads ask for
+  llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> ofQueryRows,
+      ofKeyRows; ///< by axis and step
   llvm::DenseMap<std::tuple<mlir::Operation *, int64_t, int64_t>, mlir::Value>
       hingeValues;
   /// Values over queries, at the rows of the thread.

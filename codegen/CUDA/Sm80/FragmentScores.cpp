@@ -1,6 +1,7 @@
 //===- FragmentScores.cpp - Scores that a thread holds --------------------===//
 
 #include "codegen/CUDA/Sm80/FragmentScores.h"
+#include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/ScoreForm.h"
 
@@ -36,7 +37,24 @@ static SmallVector<FragmentElement> getElements(const ForwardTile &tile) {
   return elements;
 }
 
+/// Under given positions values over offsets come from tables, if those hold
+/// all that are in use, or are computed here: that is known when the kernel
+/// runs.
 Values FragmentScores::emit(ValueRange products, Value isVisible) {
+  if (!usesOffsetsOfPositions(launch.plan))
+    return emitVisible(products, isVisible);
+  OffsetRange range(kernel, arguments, *launch.sites.offsetRange);
+  auto emitFrom = [&](TilePoint::Offsets source) {
+    point.setOffsets(source);
+    return emitVisible(products, isVisible);
+  };
+  return kernel.choose(
+      range.emitHasTables(), products.getTypes(),
+      [&] { return emitFrom(TilePoint::Offsets::Tables); },
+      [&] { return emitFrom(TilePoint::Offsets::InPlace); });
+}
+
+Values FragmentScores::emitVisible(ValueRange products, Value isVisible) {
   Values scores = emitScores(products);
   return kernel.choose(
       isVisible, ValueRange(scores).getTypes(), [&] { return scores; },

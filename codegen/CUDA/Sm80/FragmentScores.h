@@ -29,10 +29,11 @@ class FragmentScores {
 public:
   using Values = KernelBuilder::Values;
 
-  FragmentScores(KernelBuilder &kernel, FragmentPoint &point,
-                 FragmentHinges &hinges, const ForwardOperands &launch)
-      : kernel(kernel), point(point), hinges(hinges), launch(launch),
-        form(launch.plan) {}
+  FragmentScores(KernelBuilder &kernel, ArgumentBlock &arguments,
+                 FragmentPoint &point, FragmentHinges &hinges,
+                 const ForwardOperands &launch)
+      : kernel(kernel), arguments(arguments), point(point), hinges(hinges),
+        launch(launch), form(launch.plan) {}
 
   const FragmentForm &getForm() const { return form; }
 
@@ -48,12 +49,14 @@ public:
   Values emit(mlir::ValueRange products, mlir::Value isVisible);
 
 private:
+  Values emitVisible(mlir::ValueRange products, mlir::Value isVisible);
   Values emitScores(mlir::ValueRange products);
   Values emitGroups(mlir::ValueRange products, bool isOneLine);
   mlir::Value emitScore(mlir::Value product);
   mlir::Value hide(mlir::Value score, const FragmentElement &element);
 
   KernelBuilder &kernel;
+  ArgumentBlock &arguments;
   FragmentPoint &point;
   FragmentHinges &hinges;
   const ForwardOperands &launch;

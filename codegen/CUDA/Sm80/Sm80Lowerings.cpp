@@ -17,24 +17,6 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// Whether scores follow from coordinates. What rows are mapped by does not
-/// count: it is made before.
-static bool readsPositions(const KernelPlan &plan) {
-  bool reads = llvm::any_of(plan.hoisted, [&](const Hoisted &hoisted) {
-    return hoisted.form == HoistForm::OffsetTable &&
-           isUsedByScores(plan, hoisted);
-  });
-  auto visit = [&](auto site) {
-    if (site)
-      site->walk([&](Operation *op) {
-        reads |= isa<pos::CoordOp, pos::OffsetOp>(op);
-      });
-  };
-  visit(plan.score);
-  visit(plan.mask);
-  return reads;
-}
-
 std::string sm80::findForwardObstacle(const KernelPlan &plan) {
   pos::SitesOwnerInterface owner = plan.owner;
   OwnerOperands operands = getOwnerOperands(owner);
@@ -51,8 +33,6 @@ std::string sm80::findForwardObstacle(const KernelPlan &plan) {
     return "rows of a table are added to the output";
   if (!plan.columns.empty())
     return "rows have columns";
-  if (plan.hasPositions && readsPositions(plan))
-    return "the score or the mask depends on given positions";
   int64_t columns = 0;
   for (int64_t dim : getHeadDims(operands.values))
     columns += SharedRowShape(dim).padded;
