@@ -40,6 +40,7 @@ enum class Member : unsigned {
   CommitCopies,
   WaitForCopies,
   Exp2,
+  Tanh,
   ToBf16
 };
 static_assert(offsetof(emulator::WarpCalls, access) ==
@@ -266,6 +267,9 @@ Value *Emulation::replaceTensorCores(IntrinsicInst &intrinsic) {
     return loadMatrices(intrinsic, /*isTransposed=*/true);
   case Intrinsic::nvvm_ex2_approx_ftz:
     return callMember(Member::Exp2, builder.getFloatTy(),
+                      {intrinsic.getArgOperand(0)});
+  case Intrinsic::tanh:
+    return callMember(Member::Tanh, builder.getFloatTy(),
                       {intrinsic.getArgOperand(0)});
   case Intrinsic::nvvm_ff2bf16x2_rn:
     return builder.CreateBitCast(

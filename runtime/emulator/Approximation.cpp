@@ -1,6 +1,7 @@
 //===- Approximation.cpp - Approximate instructions of a GPU --------------===//
 
 #include "runtime/emulator/Approximation.h"
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -18,17 +19,27 @@ static double drawSigned(uint32_t bits, uint64_t seed) {
 
 static constexpr float leastNormal = std::numeric_limits<float>::min();
 
+/// A number that is off by a share of itself, less what the conversion takes.
+static float disturb(double exact, double error, float x, uint64_t seed) {
+  double share =
+      drawSigned(std::bit_cast<uint32_t>(x), seed) * (error - 0x1p-24);
+  return static_cast<float>(exact * (1 + share));
+}
+
 float sextant::runtime::emulator::approximateExp2(float x, uint64_t seed) {
   if (std::fabs(x) < leastNormal)
     return 1.0F;
   if (!std::isfinite(x))
     return std::exp2(x);
-  // The error of the conversion is part of what is allowed.
-  double error =
-      drawSigned(std::bit_cast<uint32_t>(x), seed) * (exp2Error - 0x1p-24);
-  auto result =
-      static_cast<float>(std::exp2(static_cast<double>(x)) * (1 + error));
+  float result = disturb(std::exp2(static_cast<double>(x)), exp2Error, x, seed);
   return result < leastNormal ? 0.0F : result;
+}
+
+float sextant::runtime::emulator::approximateTanh(float x, uint64_t seed) {
+  if (!std::isfinite(x))
+    return std::tanh(x);
+  float result = disturb(std::tanh(static_cast<double>(x)), tanhError, x, seed);
+  return std::clamp(result, -1.0F, 1.0F);
 }
 
 static uint32_t toBf16(float value) {

@@ -14,11 +14,14 @@
 
 namespace sextant::runtime::emulator {
 
-/// The largest relative error of ex2.approx.
-inline constexpr double exp2Error = 0x1p-22;
+/// The largest relative errors of ex2.approx and tanh.approx.
+inline constexpr double exp2Error = 0x1p-22, tanhError = 0x1p-11;
 
 /// ex2.approx.ftz.f32: exact at 0 and at infinities; denormals are 0.
 float approximateExp2(float x, uint64_t seed);
+
+/// tanh.approx.f32: between -1 and 1; exact at 0 and at infinities.
+float approximateTanh(float x, uint64_t seed);
 
 /// cvt.rn.bf16x2.f32: to the nearest, ties to even, `low` in the low half.
 int32_t toBf16(float high, float low);

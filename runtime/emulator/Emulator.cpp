@@ -106,6 +106,7 @@ static constexpr WarpCalls kCalls = {
     []() { getBlock().commitCopies(); },
     [](int32_t groups) { getBlock().waitForCopies(groups); },
     [](float x) { return approximateExp2(x, getRounding()); },
+    [](float x) { return approximateTanh(x, getRounding()); },
     [](float high, float low) { return toBf16(high, low); },
 };
 

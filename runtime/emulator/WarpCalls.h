@@ -70,8 +70,9 @@ struct WarpCalls {
   void (*commitCopies)();
   void (*waitForCopies)(int32_t groups);
 
-  /// 2^x, within the error of the instruction (Approximation.h).
+  /// 2^x and tanh x, within the errors of the instructions (Approximation.h).
   float (*exp2)(float x);
+  float (*tanh)(float x);
   /// Two numbers as bf16, the second in the low half.
   int32_t (*toBf16)(float high, float low);
 };

@@ -167,6 +167,25 @@ TEST(TensorCores, ExponentialsAreOffByWhatIsDocumented) {
   EXPECT_TRUE(std::isnan(approximateExp2(std::nanf(""), 3)));
 }
 
+TEST(TensorCores, TangentsAreOffByWhatIsDocumented) {
+  std::mt19937 engine(6);
+  std::uniform_real_distribution<float> distribution(-3, 3);
+  double largest = 0;
+  for (int i = 0; i != 20000; ++i) {
+    float x = distribution(engine);
+    double exact = std::tanh(static_cast<double>(x));
+    largest =
+        std::max(largest, std::fabs((approximateTanh(x, 1) - exact) / exact));
+  }
+  EXPECT_LE(largest, tanhError);
+  EXPECT_GE(largest, 0.8 * tanhError);
+  EXPECT_EQ(approximateTanh(0, 1), 0);
+  EXPECT_EQ(approximateTanh(-std::numeric_limits<float>::infinity(), 1), -1);
+  for (uint64_t seed = 0; seed != 16; ++seed)
+    EXPECT_LE(approximateTanh(20, seed), 1);
+  EXPECT_TRUE(std::isnan(approximateTanh(std::nanf(""), 3)));
+}
+
 TEST(TensorCores, NumbersBecomeTheNearestBf16) {
   auto low = [](float value) {
     return static_cast<uint32_t>(toBf16(0, value)) & 0xffff;

@@ -6,6 +6,9 @@
 #include "codegen/CUDA/Sm80/SharedRows.h"
 #include "codegen/CUDA/Sm80/TileWalk.h"
 #include "codegen/Emit/KernelNumber.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace sextant;
@@ -236,6 +239,38 @@ void FragmentForward::emit(Index outer, Index number, Index split) {
       [&] { output.storeSplit(split, batchOf, headOf, end.output, rows); });
 }
 
+/// Payloads of scores take functions that a GPU has an instruction for by that,
+/// and multiply where they divide by a constant.
+static void approximate(ThreadBuilder &thread) {
+  OpBuilder &builder = thread.kernel.builder;
+  Operation *function = builder.getInsertionBlock()->getParentOp();
+  SmallVector<Operation *> found;
+  function->walk([&](Operation *op) {
+    if (isa<math::TanhOp, arith::DivFOp>(op) &&
+        op->getResult(0).getType().isF32())
+      found.push_back(op);
+  });
+  OpBuilder::InsertionGuard guard(builder);
+  for (Operation *op : found) {
+    builder.setInsertionPoint(op);
+    Value result;
+    if (auto tanh = dyn_cast<math::TanhOp>(op)) {
+      result = thread.tanh(tanh.getOperand());
+    } else {
+      FloatAttr divisor;
+      if (!matchPattern(op->getOperand(1), m_Constant(&divisor)))
+        continue;
+      double factor = 1.0 / divisor.getValueAsDouble();
+      if (!std::isnormal(static_cast<float>(factor)))
+        continue;
+      result = thread.kernel.mulF(op->getOperand(0),
+                                  thread.kernel.constantF32(factor));
+    }
+    op->getResult(0).replaceAllUsesWith(result);
+    op->erase();
+  }
+}
+
 void codegen::createFragmentForward(const Lowering &lowering, StringRef suffix,
                                     const ForwardOperands &launch) {
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
@@ -251,6 +286,7 @@ void codegen::createFragmentForward(const Lowering &lowering, StringRef suffix,
       // The last tile of a head first: under a causal mask it is the longest.
       emitter.emit(item[0], kernel.sub(kernel.sub(tiles, 1), item[1]), item[2]);
     });
+    approximate(thread);
   };
   VectorTarget ofThread;
   ofThread.width = 1;

@@ -2,7 +2,10 @@
 //
 // A thread has 255 registers. Of each block of 16 queries it holds half a
 // register per key of the tile and per column of the values; addresses, rows
-// and fragments of operands take some 70 more.
+// and fragments of operands take some 70 more. A warp with two blocks loads
+// rows of keys and values from shared memory half as often for as many
+// products, so tiles have fewer keys before it has one. Then there are more
+// warps, so that as many queries share what is copied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,8 +13,19 @@
 
 using namespace sextant::codegen;
 
-/// Of sums that are kept in registers.
-static constexpr int64_t mostSums = 128;
+namespace {
+struct TileShape {
+  int64_t warps, blocks, keys;
+  int64_t mostSums; ///< registers of sums that leave room for the rest
+};
+} // namespace
+
+/// The best first.
+static constexpr TileShape tileShapes[] = {{4, 2, 64, 128},
+                                           {4, 2, 32, 160},
+                                           {8, 1, 64, 128},
+                                           {8, 1, 32, 160},
+                                           {4, 1, 32, 160}};
 /// Shared memory that a block may have on a GPU of sm_80.
 static constexpr int64_t mostSharedBytes = 163 << 10;
 
@@ -23,20 +37,15 @@ ForwardTile::ForwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
     values.push_back(dim);
     columns += values.back().padded;
   }
-  // Where a warp cannot have two blocks of queries there are more warps, so
-  // that as many queries share what is copied.
-  if (blocks * (columns + keys) / 2 > mostSums) {
-    blocks = 1;
-    warps = 8;
+  for (const TileShape &shape : tileShapes) {
+    warps = shape.warps;
+    blocks = shape.blocks;
+    keys = shape.keys;
+    if (blocks * (columns + keys) / 2 <= shape.mostSums &&
+        getBlock().sharedBytes <= mostSharedBytes)
+      return;
   }
-  if (blocks * (columns + keys) / 2 > mostSums)
-    keys = 32;
-  if (getBlock().sharedBytes > mostSharedBytes)
-    keys = 32;
-  if (getBlock().sharedBytes > mostSharedBytes)
-    warps /= 2;
-  assert(getBlock().sharedBytes <= mostSharedBytes &&
-         "dims are at most `mostTileDims`");
+  llvm_unreachable("dims are at most `mostTileDims`");
 }
 
 int64_t ForwardTile::getValues(unsigned number) const {

@@ -47,9 +47,9 @@ struct ForwardTile {
   ForwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
               int64_t offsetWindows, int64_t keyWindows);
 
-  int64_t warps = 4;  ///< of a block
-  int64_t blocks = 2; ///< of 16 queries, of a warp
-  int64_t keys = 64;  ///< of a tile
+  int64_t warps = 0;  ///< of a block
+  int64_t blocks = 0; ///< of 16 queries, of a warp
+  int64_t keys = 0;   ///< of a tile
   SharedRowShape query;
   llvm::SmallVector<SharedRowShape, 2> values;
   int64_t offsetWindows, keyWindows;

@@ -157,6 +157,16 @@ Value ThreadBuilder::exp2(Value x) {
   return call("llvm.nvvm.ex2.approx.ftz.f32", kernel.f32, x);
 }
 
+/// An approximation is what `afn` allows, and a GPU has one.
+Value ThreadBuilder::tanh(Value x) {
+  auto allowed = LLVM::FastmathFlagsAttr::get(builder.getContext(),
+                                              LLVM::FastmathFlags::afn);
+  return LLVM::CallIntrinsicOp::create(builder, loc, TypeRange(kernel.f32),
+                                       builder.getStringAttr("llvm.tanh.f32"),
+                                       x, allowed)
+      .getResult(0);
+}
+
 Value ThreadBuilder::toBf16(Value low, Value high) {
   Value pair = call("llvm.nvvm.ff2bf16x2.rn", VectorType::get(2, kernel.bf16),
                     {high, low});

@@ -62,6 +62,8 @@ public:
 
   /// 2^x, off by up to 2^-22 of itself; exact at 0, and 0 for -inf.
   mlir::Value exp2(mlir::Value x);
+  /// tanh x, off by up to 2^-11 of itself.
+  mlir::Value tanh(mlir::Value x);
   /// Two numbers as a word of bf16, the first one in its low half.
   mlir::Value toBf16(mlir::Value low, mlir::Value high);
 
