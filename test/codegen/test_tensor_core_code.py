@@ -29,24 +29,35 @@ def tools(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "uses, params, dims, most",
+    "uses, params, dims, most, units",
     [
-        ([], [], (64, 64), 11.0),
-        (["causal"], [], (64, 64), 11.1),
-        (["alibi"], [PER_HEAD], (64, 64), 12.6),
-        ([], [], (128, 128), 17.8),
+        ([], [], (64, 64), 11.0, (1.07, 0.0)),
+        (["causal"], [], (64, 64), 11.1, (1.07, 0.0)),
+        # A table costs a load for some three scores.
+        (["alibi"], [PER_HEAD], (64, 64), 12.6, (1.07, 0.35)),
+        (["softcap"], [], (64, 64), 15.4, (2.07, 0.0)),
+        ([], [], (128, 128), 19.3, (1.13, 0.0)),
     ],
-    ids=["plain", "causal", "alibi", "plain-128"],
+    ids=["plain", "causal", "alibi", "softcap", "plain-128"],
 )
-def test_instructions_per_score(sass, uses, params, dims, most):
+def test_instructions_per_score(sass, uses, params, dims, most, units):
     (counts,) = sass.measure(sass.attention(uses, params, dims), "cuda:sm_80", dims)
     print(counts)
     assert counts.spills == 0
     assert counts.per_score() <= most
-    assert counts.per_score("MUFU") <= 1.07
+    mufu, loads = units
+    assert counts.per_score("MUFU") <= mufu
+    assert counts.per_score("LDS") <= loads
+
+
+def test_a_table_at_128(sass):
+    """Some registers wait in memory while the loop runs, which itself uses none of it."""
+    dims = (128, 128)
+    (counts,) = sass.measure(sass.attention(["alibi"], [PER_HEAD], dims), "cuda:sm_80", dims)
+    print(counts)
+    assert counts.spills <= 64
     assert counts.per_score("LDL", "STL") == 0
-    # A table costs a load for some three scores.
-    assert counts.per_score("LDS") <= (0.35 if params else 0.0)
+    assert counts.per_score() <= 21.5
 
 
 def test_products_bound_the_forward(sass):

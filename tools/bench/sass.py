@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import functools
 import re
 import subprocess
 import sys
@@ -99,19 +98,15 @@ def count(names: list[str], *bases: str) -> int:
 
 
 def loop_of(blocks: list[Block]) -> list[str]:
-    """The instructions of one pass of the loop with the most products."""
-    best: tuple[tuple[int, int, int], list[str]] = ((0, 0, 0), [])
+    """The instructions of one pass of the loop with the most products, the innermost of
+    those that have as many."""
+    found: list[list[str]] = []
     for end, block in enumerate(blocks):
         for start in block.next:
-            if start > end:
-                continue
-            path = path_between(blocks, start, end)
-            if path is None:
-                continue
-            key = rank(path)
-            if key > best[0]:
-                best = (key, path)
-    return best[1]
+            path = path_between(blocks, start, end) if start <= end else None
+            if path is not None:
+                found.append(path)
+    return max(found, key=lambda names: (count(names, "HMMA"), -len(names)), default=[])
 
 
 def rank(names: list[str]) -> tuple[int, int, int]:
@@ -119,24 +114,23 @@ def rank(names: list[str]) -> tuple[int, int, int]:
 
 
 def path_between(blocks: list[Block], start: int, end: int) -> list[str] | None:
-    """The best path that comes to no block twice."""
-    entered: set[int] = set()
-
-    @functools.cache
-    def search(number: int) -> list[str] | None:
-        own = blocks[number].names
-        if number == end:
-            return own
-        entered.add(number)
-        found = [
-            path
-            for next_number in blocks[number].next
-            if next_number not in entered and (path := search(next_number)) is not None
-        ]
-        entered.discard(number)
-        return own + max(found, key=rank) if found else None
-
-    return search(start)
+    """The best path, which goes through no loop inside."""
+    best: dict[int, list[str] | None] = {end: blocks[end].names}
+    # Those behind a block come before it, but for blocks that it is reached from.
+    stack, entered = [(start, iter(blocks[start].next))], {start}
+    while stack:
+        number, rest = stack[-1]
+        following = next((n for n in rest if n not in best and n not in entered), None)
+        if number != end and following is not None:
+            entered.add(following)
+            stack.append((following, iter(blocks[following].next)))
+            continue
+        stack.pop()
+        if number not in best:
+            paths = [path for n in blocks[number].next if (path := best.get(n)) is not None]
+            own = blocks[number].names
+            best[number] = own + max(paths, key=rank) if paths else None
+    return best[start]
 
 
 # Of a multiprocessor, per clock: FLOP of mma.sync in bf16, instructions of a warp, lanes of
