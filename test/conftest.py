@@ -15,12 +15,19 @@ import pytest
 import targets
 
 
+def pytest_configure(config):
+    what = "quick_code: compiles quickly in conformance, too; other tests run optimized code"
+    config.addinivalue_line("markers", what)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     """SEXTANT_CODE as given; else "quick", but for conformance: most of the time of a test
     is that of machine code, made of the same LLVM IR in either case. Conformance compiles
-    as users do: every encoding on every target, in both directions."""
-    is_chosen = "SEXTANT_CODE" not in os.environ and "conformance" not in item.path.parts
+    as users do: every encoding on every target, in both directions. What it compiles of an
+    encoding beyond that is marked `quick_code`."""
+    is_users = "conformance" in item.path.parts and not item.get_closest_marker("quick_code")
+    is_chosen = "SEXTANT_CODE" not in os.environ and not is_users
     if is_chosen:
         os.environ["SEXTANT_CODE"] = "quick"
     yield

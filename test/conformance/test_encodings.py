@@ -37,25 +37,36 @@ SHAPES = [
 # In f32 units operands of bf16 are converted on the way and all else is the same code:
 # these stand for the others there (a plain score, a row map, rows of tables, a network).
 REPRESENTATIVES = ["t5_bias", "rope", "shaw", "fire", "dape"]
+# Shapes of the first group run the machine code of users, in both directions; what other
+# groups have beside it is IR of the same emitters, and compiles quickly.
+FIRST_GROUP = 5
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
+def each(shapes):
+    """One test per shape."""
+    marks = {s["label"]: [pytest.mark.quick_code] for s in SHAPES[FIRST_GROUP:]}
+    params = [pytest.param(s, marks=marks.get(s["label"], []), id=s["label"]) for s in shapes]
+    return pytest.mark.parametrize("shape", params)
+
+
+@each(SHAPES)
 def test_f32_matches_the_reference(encoding, f32_target, shape, seed):
     compare(Case(encoding, **shape), f32_target, torch.float32, seed)
 
 
-@pytest.mark.parametrize("shape", [SQUARE, LONG, *SHAPES[5:8]], ids=lambda s: s["label"])
+@each([SQUARE, LONG, *SHAPES[5:8]])
 @pytest.mark.parametrize("target", targets.DOT)
 def test_bf16_matches_the_reference(encoding, target, shape, seed):
     compare(Case(encoding, **shape), target, torch.bfloat16, seed)
 
 
-@pytest.mark.parametrize("shape", [SQUARE, LONG], ids=lambda s: s["label"])
+@each([SQUARE, LONG])
 @pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_bf16_in_f32_units(name, f32_target, shape, seed):
     compare(Case(name, **shape), f32_target, torch.bfloat16, seed)
 
 
+@pytest.mark.quick_code
 def test_masked_rows_are_zeros(encoding, f32_target, seed):
     """C4: a row that sees no key gives zeros, lse of -inf and no gradient."""
     case = Case(encoding, batch=1, heads=2, kv_heads=2, query=9, key=4, **AMONG)
@@ -79,12 +90,14 @@ def same_bits(case, target, dtype, seed, counts):
             assert torch.equal(tensor, other[name]), name
 
 
+@pytest.mark.quick_code
 def test_results_do_not_depend_on_threads(encoding, f32_target, seed):
     """C9: the same bits from run to run and for any number of threads."""
     case = Case(encoding, query=100, key=100, **AMONG)
     same_bits(case, f32_target, torch.float32, seed, (1, 2, 2, 3))
 
 
+@pytest.mark.quick_code
 @pytest.mark.parametrize("target", targets.DOT)
 def test_bf16_does_not_depend_on_threads(encoding, target, seed):
     case = Case(encoding, query=100, key=100, **AMONG)

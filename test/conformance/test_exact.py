@@ -21,6 +21,9 @@ from cases import Case, make_inputs, takes_groups
 import sextant
 from sextant import definitions
 
+# Indices and factors are those of the IR; machine code of the same encodings is that of
+# users in test_encodings.py.
+pytestmark = pytest.mark.quick_code
 TOLERANCE = 2.0**-13
 # 2^-23 of it is well below.
 LARGEST = 2.0**8

@@ -7,6 +7,8 @@ from cases import Case, compare
 
 from sextant import backend
 
+# Nobody runs machine code of this target: what is tested is the IR.
+pytestmark = pytest.mark.quick_code
 NAME = "test:lanes32"
 # Two shapes of one kernel: within one vector, and several tiles with a part of one.
 SHAPES = [

@@ -15,6 +15,9 @@ import sextant
 from sextant import definitions
 from sextant.uses import spell_option
 
+# Options choose other IR of the encodings whose machine code test_encodings.py runs.
+pytestmark = pytest.mark.quick_code
+
 # By encoding and option: values that are refused, and whole numbers at the edge of
 # what is accepted.
 REFUSED = {
