@@ -2,7 +2,8 @@
 //
 // A kernel has two of them (codegen/Emit/KernelFunction.h), and may have a
 // third, `k_flops`: where the work depends on the arguments, since a mask hides
-// keys, a profile asks it instead of what the launch says.
+// keys, a profile asks it instead of what the launch says. Two more,
+// `k_threads` and `k_shared`, say what a block of a GPU is (runtime/Device.h).
 //
 //===----------------------------------------------------------------------===//
 

@@ -29,12 +29,8 @@ static uint64_t getSeed(const char *name) {
   return variable ? std::strtoull(variable, nullptr, 10) : 0;
 }
 
-/// How approximations are rounded: one way for all of a process, since
-/// instructions give the same result each time.
-static uint64_t getRounding() {
-  static const uint64_t seed = getSeed("SEXTANT_ROUNDING");
-  return seed;
-}
+/// How approximations are rounded in the blocks that a thread of the host runs.
+static thread_local uint64_t theRounding = 0;
 
 static Block &getBlock() {
   static thread_local Block block;
@@ -54,6 +50,7 @@ static void run(const ThreadCode *code, const int64_t *arguments, int64_t begin,
                     .checksMemory = isCheckRequested("memory"),
                     .checksRaces = isCheckRequested("races")};
   uint64_t seed = getSeed("SEXTANT_SCHEDULE");
+  theRounding = getSeed("SEXTANT_ROUNDING");
   // Of two items that a block runs, conflicts would not be seen.
   bool runsEach = work.checksRaces && work.memory;
   for (int64_t item = begin; item < end; item = work.end) {
@@ -105,8 +102,8 @@ static constexpr WarpCalls kCalls = {
        int32_t place) { getBlock().copy({to, bytes, place}, from, given); },
     []() { getBlock().commitCopies(); },
     [](int32_t groups) { getBlock().waitForCopies(groups); },
-    [](float x) { return approximateExp2(x, getRounding()); },
-    [](float x) { return approximateTanh(x, getRounding()); },
+    [](float x) { return approximateExp2(x, theRounding); },
+    [](float x) { return approximateTanh(x, theRounding); },
     [](float high, float low) { return toBf16(high, low); },
 };
 

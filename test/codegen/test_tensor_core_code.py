@@ -24,8 +24,8 @@ def sass():
 
 @pytest.fixture(autouse=True)
 def tools(monkeypatch):
-    path = f"{ROOT / 'build/bin'}{os.pathsep}{os.environ['PATH']}"
-    monkeypatch.setenv("PATH", path)
+    build = Path(os.environ.get("SEXTANT_BUILD_DIR", ROOT / "build"))
+    monkeypatch.setenv("PATH", f"{build / 'bin'}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.mark.parametrize(

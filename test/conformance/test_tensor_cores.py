@@ -45,6 +45,7 @@ WARPS = {
 def checks(monkeypatch, seed):
     monkeypatch.setenv("SEXTANT_CHECK", "races,memory")
     monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed))
+    monkeypatch.setenv("SEXTANT_ROUNDING", str(seed))
 
 
 def hold(case, seed):
@@ -150,6 +151,23 @@ def test_no_order_of_threads_is_wrong(tiles, seed, monkeypatch):
     for schedule in range(10):
         monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed + schedule))
         assert torch.equal(want, attend())
+
+
+def test_approximations_are_drawn(seed, monkeypatch):
+    """The same bits for one draw of their errors, in any order of threads, and others for
+    another draw."""
+    case = Case("causal", **ONE, query=40, key=70)
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    results = []
+    for draw in (seed, seed, seed + 1):
+        monkeypatch.setenv("SEXTANT_ROUNDING", str(draw))
+        monkeypatch.setenv("SEXTANT_SCHEDULE", str(len(results)))
+        with torch.no_grad():
+            tensors = inputs.query, inputs.key, inputs.values[0]
+            _, lse = sextant.attention(*tensors, case.uses, target=TARGET, return_lse=True)
+        results.append(lse)
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
 
 
 def test_which_encodings_stay_with_warps(encoding):

@@ -86,7 +86,10 @@ def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments,
     number of items (i64), the scratch memory of the launch (an address) and its
     bytes per warp (i64, a multiple of 256). A block is one warp; of `n` blocks
     block `b` runs the items from `items * b / n` to `items * (b + 1) / n - 1`
-    with the scratch memory from `b` times the bytes on.
+    with the scratch memory from `b` times the bytes on. A kernel with functions
+    `k_threads` and `k_shared`, of the type of `k_items`, has blocks of so many
+    threads, which share so many bytes, and where it asks for no scratch memory
+    there is a block per item.
 
     `flops` and `bytes` are what the launch costs, for profiles: floating-point
     operations (a fused multiply-add is two), and bytes that must move between
