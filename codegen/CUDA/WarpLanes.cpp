@@ -275,14 +275,26 @@ void Distribution::visitShuffleVectorInst(ShuffleVectorInst &shuffle) {
     inSecond.push_back(source >= size ? source - size : 0);
     chooses.push_back(source >= size);
   }
-  auto from = [&](Value *vector, ArrayRef<int32_t> sources) {
+  // A lane that the choice takes from the other operand may read anything, so
+  // of an exchange of two halves one operand stays where it is.
+  auto isInPlace = [&](int begin) {
+    return static_cast<int>(mask.size()) == size &&
+           all_of(enumerate(mask), [&](const auto &entry) {
+             int source = entry.value() - begin;
+             return source < 0 || source >= size ||
+                    source == static_cast<int>(entry.index());
+           });
+  };
+  auto from = [&](Value *vector, ArrayRef<int32_t> sources, int begin) {
+    if (isInPlace(begin))
+      return get(vector);
     return exchange.shuffle(get(vector), exchange.lookUp(sources));
   };
   bool usesFirst =
       any_of(mask, [&](int source) { return source >= 0 && source < size; });
   bool usesSecond = is_contained(chooses, 1);
-  Value *left = usesFirst || !usesSecond ? from(first, inFirst) : nullptr;
-  Value *right = usesSecond ? from(second, inSecond) : nullptr;
+  Value *left = usesFirst || !usesSecond ? from(first, inFirst, 0) : nullptr;
+  Value *right = usesSecond ? from(second, inSecond, size) : nullptr;
   if (left && right) {
     Value *choice =
         builder.CreateICmpNE(exchange.lookUp(chooses), builder.getInt32(0));
