@@ -146,7 +146,7 @@ KERNELS = [
         "heads of a group take turns",
         "codegen/CPU/Forward/ForwardItem.h",
         "kvHead = kernel.div(head, kernel.div(heads, keyHeads));",
-        "kvHead = kernel.rem(head, keyHeads);",
+        "kvHead = kernel.rem(head, kernel.min(heads, keyHeads));",
         (f"{ENCODINGS} grouped and alibi and avx2",),
     ),
     Mutant(
