@@ -147,14 +147,15 @@ template <Intrinsic::ID intrinsic> static void leaveOut(Function &function) {
     call->eraseFromParent();
 }
 
-/// Rows are copied from behind those that exist.
+/// Rows are copied from behind those that exist, so far that no memory of the
+/// process lies there.
 static void copyFromFurther(Function &function) {
   for (IntrinsicInst *call :
        getCalls(function, Intrinsic::nvvm_cp_async_cg_shared_global_16_s)) {
     IRBuilder<> builder(call);
-    call->setArgOperand(1, builder.CreateConstGEP1_32(builder.getInt8Ty(),
+    call->setArgOperand(1, builder.CreateConstGEP1_64(builder.getInt8Ty(),
                                                       call->getArgOperand(1),
-                                                      1 << 20));
+                                                      uint64_t(1) << 44));
   }
 }
 
