@@ -164,7 +164,7 @@ static Result<DenseArgument> makeDefault(const SchemaArgument &argument) {
 }
 
 Result<std::unique_ptr<ResolvedOperator>>
-sextant::runtime::resolveDense(void *, const Dense &call) {
+sextant::runtime::resolveDense(void *, const Dense &call) try {
   auto resolved = std::make_unique<TorchOperator>();
   Result<Schema> schema = findSchema(call.op);
   if (!schema)
@@ -198,7 +198,11 @@ sextant::runtime::resolveDense(void *, const Dense &call) {
       return makeError("operators that take a generator are those of "
                        "runtime/torch/RandomOperators.cpp");
   }
+  if (!resolved->standIn)
+    resolved->standIn = findProductOperator(call.op);
   return std::unique_ptr<ResolvedOperator>(std::move(resolved));
+} catch (const std::exception &error) {
+  return makeError(error.what());
 }
 
 //===----------------------------------------------------------------------===//

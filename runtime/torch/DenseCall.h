@@ -38,6 +38,14 @@ StandIn findScalarOperator(std::string_view op);
 /// For an operator that takes a generator (RandomOperators.cpp).
 StandIn findRandomOperator(std::string_view op);
 
+/// For a product of matrices that is faster by another library of LibTorch than
+/// by the operator (ProductOperators.cpp).
+StandIn findProductOperator(std::string_view op);
+
+/// Whether products of f32 matrices go to oneDNN: as SEXTANT_PRODUCTS says
+/// (`blas` or `onednn`; throws for another word), else as measured, once.
+bool productsGoToOneDnn();
+
 /// Calls through the dispatcher. Throws what LibTorch throws.
 std::vector<torch::stable::Tensor> callOperator(const Schema &schema,
                                                 const CallArguments &arguments);

@@ -11,6 +11,7 @@
 #include "runtime/Json.h"
 #include "runtime/Manifest.h"
 #include "runtime/Profile.h"
+#include "runtime/torch/DenseCall.h"
 #include "runtime/torch/LoadedArtifact.h"
 #include "runtime/torch/Schema.h"
 #include "runtime/torch/TorchDevice.h"
@@ -226,6 +227,10 @@ static StableTensor operators() {
   return makeText(json.endArray().text());
 }
 
+static StableTensor products() {
+  return makeText(productsGoToOneDnn() ? "onednn" : "blas");
+}
+
 //===----------------------------------------------------------------------===//
 // Initial values
 //===----------------------------------------------------------------------===//
@@ -276,6 +281,7 @@ STABLE_TORCH_LIBRARY(sextant, library) {
               "(Tensor[], Tensor)");
   library.def("manifest(int handle) -> Tensor");
   library.def("operators() -> Tensor");
+  library.def("products() -> Tensor");
   library.def("initialize(int handle, str name, int seed) -> Tensor");
   library.def("sample(str distribution, float first, float second, "
               "int[] sizes, str name, int seed) -> Tensor");
@@ -288,6 +294,7 @@ STABLE_TORCH_LIBRARY_IMPL(sextant, CompositeExplicitAutograd, library) {
   library.impl("profile", TORCH_BOX(&profile));
   library.impl("manifest", TORCH_BOX(&manifest));
   library.impl("operators", TORCH_BOX(&operators));
+  library.impl("products", TORCH_BOX(&products));
   library.impl("initialize", TORCH_BOX(&initialize));
   library.impl("sample", TORCH_BOX(&sample));
 }

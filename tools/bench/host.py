@@ -10,7 +10,10 @@ import functools
 import re
 from pathlib import Path
 
+import torch
 from peak import machine
+
+import sextant  # noqa: F401 (loads the operators)
 
 _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
 
@@ -48,6 +51,11 @@ def processor() -> str:
     return re.sub(r"\((R|TM)\)| (CPU|Processor)\b", "", _machine()["processor"]).strip()
 
 
+def _products() -> str:
+    """Who multiplies matrices of f32 in our programs; in eager PyTorch it is BLAS."""
+    return bytes(torch.ops.sextant.products().tolist()).decode()
+
+
 def describe() -> str:
     peaks = []
     for unit, key in (("f32 FMA", "peak_f32"), ("bf16 dot", "peak_bf16")):
@@ -55,7 +63,8 @@ def describe() -> str:
         peaks.append(f"{most / 1e9:.0f} GFLOP/s {unit}" if most else f"no {unit}")
     return (
         f"{processor()} ({vendor()}), L2 {_machine()['l2'] / 2**20:g} MiB per core, "
-        f"one thread at most {' and '.join(peaks)}{_matrix_unit()}"
+        f"one thread at most {' and '.join(peaks)}{_matrix_unit()}, "
+        f"products of our programs by {_products()}"
     )
 
 
