@@ -10,10 +10,9 @@ import functools
 import re
 from pathlib import Path
 
-import torch
 from peak import machine
 
-import sextant  # noqa: F401 (loads the operators)
+from sextant import backend
 
 _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
 
@@ -53,7 +52,7 @@ def processor() -> str:
 
 def _products() -> str:
     """Who multiplies matrices of f32 in our programs; in eager PyTorch it is BLAS."""
-    return bytes(torch.ops.sextant.products().tolist()).decode()
+    return bytes(backend.operators().products().tolist()).decode()
 
 
 def describe() -> str:
