@@ -1,37 +1,20 @@
-//===- Ptxas.cpp - NVIDIA's assembler -------------------------------------===//
+//===- Ptxas.cpp - NVIDIA's assembler and disassembler --------------------===//
 //
-// ptxas reads and writes files only: those of a temporary folder, which is
-// removed on every way out. What it says of kernels is read from its verbose
-// output.
+// What ptxas says of kernels is read from its verbose output.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CUDA/Ptxas.h"
-#include "llvm/ADT/ScopeExit.h"
+#include "codegen/CUDA/NvidiaTool.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
-#include "llvm/Support/raw_ostream.h"
-#include <cstdlib>
 
 using namespace llvm;
 using namespace sextant::codegen;
 
-/// Where ptxas is, empty if nowhere.
 static Expected<std::string> findPtxas() {
-  if (const char *named = std::getenv("SEXTANT_PTXAS"); named && *named) {
-    if (sys::fs::can_execute(named))
-      return std::string(named);
-    return createStringError("SEXTANT_PTXAS names '" + Twine(named) +
-                             "', which is no program");
-  }
-  if (sys::fs::can_execute(SEXTANT_PTXAS_PATH))
-    return std::string(SEXTANT_PTXAS_PATH);
-  ErrorOr<std::string> found = sys::findProgramByName("ptxas");
-  return found ? *found : std::string();
+  return findNvidiaTool("ptxas", "SEXTANT_PTXAS", SEXTANT_PTXAS_PATH);
 }
 
 std::string sextant::codegen::describePtxas() {
@@ -45,27 +28,6 @@ std::string sextant::codegen::describePtxas() {
     return {};
   return formatv("{0} {1} {2}", *path, status.getSize(),
                  status.getLastModificationTime().time_since_epoch().count());
-}
-
-static Error writeFile(StringRef path, StringRef text) {
-  std::error_code code;
-  raw_fd_ostream stream(path, code);
-  if (!code) {
-    stream << text;
-    stream.close();
-    code = stream.error();
-    stream.clear_error();
-  }
-  return code ? createStringError(code, "cannot write " + path)
-              : Error::success();
-}
-
-static Expected<std::string> readFile(StringRef path) {
-  auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false,
-                                      /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return createStringError(buffer.getError(), "cannot read " + path);
-  return (*buffer)->getBuffer().str();
 }
 
 /// The number before `unit` in a line; 0 if there is none.
@@ -117,35 +79,39 @@ Expected<std::optional<Assembled>> sextant::codegen::assemble(StringRef ptx,
     return ptxas.takeError();
   if (ptxas->empty())
     return std::nullopt;
-  SmallString<128> folder;
-  if (std::error_code code = sys::fs::createUniqueDirectory("sextant", folder))
-    return createStringError(code, "cannot make a temporary folder");
-  scope_exit remove([&] { (void)sys::fs::remove_directories(folder); });
-  auto getPath = [&](StringRef name) {
-    SmallString<128> path = folder;
-    sys::path::append(path, name);
-    return std::string(path);
-  };
-  std::string source = getPath("kernels.ptx"),
-              object = getPath("kernels.cubin");
-  std::string log = getPath("log");
-  if (Error error = writeFile(source, ptx))
+  Expected<ToolFolder> folder = ToolFolder::create();
+  if (!folder)
+    return folder.takeError();
+  if (Error error = folder->write("kernels.ptx", ptx))
     return std::move(error);
-  std::string architecture = "-arch=" + gpu.str(), message;
-  std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
-                                          StringRef(log)};
-  int code = sys::ExecuteAndWait(
-      *ptxas, {*ptxas, architecture, "-v", "-o", object, source},
-      /*Env=*/std::nullopt, redirects, /*SecondsToWait=*/0, /*MemoryLimit=*/0,
-      &message);
-  Expected<std::string> said = readFile(log);
+  std::string architecture = "-arch=" + gpu.str();
+  Expected<std::string> said =
+      folder->run(*ptxas,
+                  {architecture, "-v", "-o", folder->getPath("kernels.cubin"),
+                   folder->getPath("kernels.ptx")},
+                  " refuses the kernels for " + gpu);
   if (!said)
     return said.takeError();
-  if (code != 0)
-    return createStringError(*ptxas + " refuses the kernels for " + gpu + ": " +
-                             (message.empty() ? *said : message));
-  Expected<std::string> cubin = readFile(object);
+  Expected<std::string> cubin = folder->read("kernels.cubin");
   if (!cubin)
     return cubin.takeError();
   return Assembled{std::move(*cubin), parseReport(*said)};
+}
+
+Expected<std::string> sextant::codegen::disassemble(StringRef cubin) {
+  Expected<std::string> nvdisasm =
+      findNvidiaTool("nvdisasm", "SEXTANT_NVDISASM", SEXTANT_NVDISASM_PATH);
+  if (!nvdisasm)
+    return nvdisasm.takeError();
+  if (nvdisasm->empty())
+    return createStringError(
+        "there is no nvdisasm, which reads machine code of a GPU: "
+        "SEXTANT_NVDISASM may name it, and set-up installs it");
+  Expected<ToolFolder> folder = ToolFolder::create();
+  if (!folder)
+    return folder.takeError();
+  if (Error error = folder->write("kernels.cubin", cubin))
+    return std::move(error);
+  return folder->run(*nvdisasm, {"-c", folder->getPath("kernels.cubin")},
+                     " does not read the kernels");
 }

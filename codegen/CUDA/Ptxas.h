@@ -1,5 +1,9 @@
-//===- Ptxas.h - NVIDIA's assembler ------------------------------*- C++
-//-*-===//
+//===- Ptxas.h - NVIDIA's assembler and disassembler ------------*- C++ -*-===//
+//
+// These functions call ptxas, which makes machine code of a GPU from PTX, and
+// nvdisasm, which lists it.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_CUDA_PTXAS_H
 #define SEXTANT_CODEGEN_CUDA_PTXAS_H
@@ -25,6 +29,10 @@ llvm::Expected<std::optional<Assembled>> assemble(llvm::StringRef ptx,
 /// Which ptxas that is, as a part of what code follows from: its path, its size
 /// and when it was made; empty without one.
 std::string describePtxas();
+
+/// The listing of machine code that ptxas made, by nvdisasm; an error if there
+/// is none.
+llvm::Expected<std::string> disassemble(llvm::StringRef cubin);
 
 } // namespace sextant::codegen
 

@@ -1,23 +1,27 @@
 //===- sextant-prof.cpp - Times the instructions of a program -------------===//
 //
 // This tool times the kernels of a function and sets them against the peak of
-// the machine. Exit codes: 0 done, 1 an input is at fault, 2 the command line
-// is.
+// the machine, or counts what they take of a GPU. Exit codes: 0 done, 1 an
+// input is at fault, 2 the command line is.
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/CUDA/Ptxas.h"
 #include "codegen/Driver/Machine.h"
 #include "codegen/Driver/TargetChoice.h"
 #include "runtime/Executor.h"
 #include "runtime/cpu/HostDevice.h"
 #include "tools/sextant-prof/Report.h"
+#include "tools/sextant-prof/StaticReport.h"
 #include "tools/support/Model.h"
 #include "tools/support/RunOptions.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
 
 using namespace sextant;
 using namespace sextant::runtime;
@@ -91,6 +95,63 @@ static int printMachine(int64_t threads, bool json) {
   return 0;
 }
 
+/// What the kernels of a model take of a GPU, which need not be there.
+static Result<std::vector<tools::StaticRow>>
+makeStaticRows(const Artifact &artifact, std::vector<std::string> &listings) {
+  std::map<uint32_t, std::vector<tools::KernelListing>> objects;
+  listings.reserve(artifact.objects.size());
+  std::vector<tools::StaticRow> rows;
+  for (const KernelName &kernel : artifact.kernels) {
+    std::optional<uint32_t> number = tools::findMachineCode(artifact, kernel);
+    if (!number)
+      continue;
+    auto [entry, isNew] = objects.try_emplace(*number);
+    if (isNew) {
+      std::span<const uint8_t> code = artifact.objects[*number].code;
+      llvm::Expected<std::string> listing = codegen::disassemble(
+          {reinterpret_cast<const char *>(code.data()), code.size()});
+      if (!listing)
+        return makeError(llvm::toString(listing.takeError()));
+      listings.push_back(std::move(*listing));
+      entry->second = tools::parseListing(listings.back());
+    }
+    auto found = llvm::find_if(entry->second, [&](const auto &listing) {
+      return listing.kernel == kernel.name;
+    });
+    if (found == entry->second.end())
+      return makeError("the machine code of kernel '", kernel.name,
+                       "' has no such kernel");
+    Result<tools::StaticRow> row =
+        tools::makeStaticRow(artifact, kernel, *found);
+    if (!row)
+      return row.error();
+    rows.push_back(std::move(*row));
+  }
+  if (rows.empty())
+    return makeError("there is no machine code of a GPU to count in: compile "
+                     "for one with --target=cuda:sm_80, where ptxas is");
+  return rows;
+}
+
+static int printStatic(const std::string &path,
+                       const codegen::CompileOptions &options, bool json) {
+  Result<std::string> bytes = tools::readProgram(path, options);
+  if (!bytes)
+    return fail(bytes.error().message());
+  Result<Artifact> artifact = readArtifact(
+      {reinterpret_cast<const uint8_t *>(bytes->data()), bytes->size()});
+  if (!artifact)
+    return fail(artifact.error().in(path).message());
+  std::vector<std::string> listings; // which the rows name parts of
+  Result<std::vector<tools::StaticRow>> rows =
+      makeStaticRows(*artifact, listings);
+  if (!rows)
+    return fail(rows.error().in(path).message());
+  llvm::outs() << (json ? tools::formatStaticJson(*rows)
+                        : tools::formatStaticTable(*rows));
+  return 0;
+}
+
 /// Seconds of each run of a function after those that warm up.
 static Result<std::vector<double>> timeRuns(const Program &program,
                                             size_t function,
@@ -116,7 +177,7 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   tools::RunOptions options;
   std::string traceFile;
-  bool json = false, machine = false;
+  bool json = false, machine = false, isStatic = false;
   int64_t runs = 10, warmup = 2;
   tools::CommandLine commandLine("sextant-prof", "MODEL.mlir|ARTIFACT.sxt",
                                  "Times the kernels of a function on the host, "
@@ -135,6 +196,9 @@ int main(int argc, char **argv) {
   commandLine.addFlagAlone("machine", machine,
                            "print what this machine can do and what 'cpu' "
                            "means on it, instead of a profile");
+  commandLine.addFlag("static", isStatic,
+                      "count instructions of the main loops of a GPU's kernels "
+                      "instead; needs no GPU");
   std::string path = commandLine.parse(argc, argv);
   if (runs < 1 || warmup < 0)
     commandLine.fail("at least one run is needed");
@@ -143,6 +207,8 @@ int main(int argc, char **argv) {
   int64_t threads = getHostThreads();
   if (machine)
     return printMachine(threads, json);
+  if (isStatic)
+    return printStatic(path, options.compile, json);
 
   Result<std::unique_ptr<Program>> program =
       tools::loadModel(path, options.compile);

@@ -57,28 +57,24 @@ static Result<std::unique_ptr<Program>> load(llvm::StringRef bytes) {
   return Program::load(std::move(*artifact), **device);
 }
 
-static Result<std::unique_ptr<Program>>
-compileAndLoad(const std::string &text, const std::string &path,
-               const codegen::CompileOptions &options) {
-  Result<std::string> bytes = compile(text, path, options);
-  if (!bytes)
-    return bytes.error();
-  return load(*bytes);
+Result<std::string> tools::readProgram(const std::string &path,
+                                       const codegen::CompileOptions &options) {
+  Result<std::string> file = readInputFile(path);
+  if (!file || isArtifact(*file) || path.ends_with(".sxt"))
+    return file;
+  if (file->find('\0') != std::string::npos)
+    return makeError(path, " is neither a model (text of MLIR) nor an "
+                           "artifact (a .sxt file)");
+  return compile(*file, path, options);
 }
 
 Result<std::unique_ptr<Program>>
 tools::loadModel(const std::string &path,
                  const codegen::CompileOptions &options) {
-  Result<std::string> file = readInputFile(path);
-  if (!file)
-    return file.error();
-  if (!isArtifact(*file) && !path.ends_with(".sxt")) {
-    if (file->find('\0') != std::string::npos)
-      return makeError(path, " is neither a model (text of MLIR) nor an "
-                             "artifact (a .sxt file)");
-    return compileAndLoad(*file, path, options);
-  }
-  Result<std::unique_ptr<Program>> program = load(*file);
+  Result<std::string> bytes = readProgram(path, options);
+  if (!bytes)
+    return bytes.error();
+  Result<std::unique_ptr<Program>> program = load(*bytes);
   if (!program)
     return program.error().in(path);
   return program;
@@ -104,8 +100,10 @@ tools::loadReference(const std::string &path, codegen::CompileOptions options) {
   if (!file)
     return file.error();
   options.target = "reference";
-  Result<std::unique_ptr<Program>> program =
-      compileAndLoad(replaceBF16(*file), path, options);
+  Result<std::string> bytes = compile(replaceBF16(*file), path, options);
+  if (!bytes)
+    return bytes.error().in("the reference");
+  Result<std::unique_ptr<Program>> program = load(*bytes);
   if (!program)
     return program.error().in("the reference");
   return program;

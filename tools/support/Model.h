@@ -13,6 +13,11 @@
 
 namespace sextant::tools {
 
+/// The bytes of an artifact, whatever its file is called, or of what a model is
+/// compiled to. Diagnostics of the compiler go to stderr.
+runtime::Result<std::string>
+readProgram(const std::string &path, const codegen::CompileOptions &options);
+
 /// Loads an artifact, whatever its file is called, on the first GPU if it has
 /// code of one, else on the host; or compiles a model first. Diagnostics of the
 /// compiler go to stderr.

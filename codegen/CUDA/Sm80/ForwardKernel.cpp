@@ -302,4 +302,5 @@ void codegen::createFragmentForward(const Lowering &lowering, StringRef suffix,
   };
   createSize("_threads", block.countThreads());
   createSize("_shared", block.sharedBytes);
+  createSize("_scores", launch.tile.countThreadScores());
 }

@@ -58,6 +58,10 @@ struct ForwardTile {
   int64_t countQueries() const { return warps * countWarpQueries(); }
   /// Rows of queries that a thread has elements of: two of each block.
   int64_t countThreadRows() const { return 2 * blocks; }
+  /// Scores of a tile of keys that a thread holds.
+  int64_t countThreadScores() const {
+    return countQueries() * keys / getBlock().countThreads();
+  }
 
   // Bytes, from the start of shared memory or of a stage.
   int64_t getStage() const {
