@@ -7,8 +7,8 @@
 
 #include "runtime/Initialize.h"
 #include "runtime/ArtifactFormat.h"
+#include "runtime/NarrowFloats.h"
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -105,19 +105,16 @@ double runtime::computeNormalQuantile(double u) {
 // Tensors
 //===----------------------------------------------------------------------===//
 
-/// Rounds to the nearest, ties to even; no NaN comes here.
-static uint16_t roundToBF16(double value) {
-  auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 static void store(const Tensor &tensor, int64_t index, double value) {
   switch (tensor.dtype) {
   case DType::F64:
     static_cast<double *>(tensor.data)[index] = value;
     return;
   case DType::BF16:
-    static_cast<uint16_t *>(tensor.data)[index] = roundToBF16(value);
+    static_cast<uint16_t *>(tensor.data)[index] = encodeBF16(value);
+    return;
+  case DType::F16:
+    static_cast<uint16_t *>(tensor.data)[index] = encodeF16(value);
     return;
   default:
     static_cast<float *>(tensor.data)[index] = static_cast<float>(value);
@@ -129,9 +126,9 @@ Status runtime::fillTensor(const Tensor &tensor,
                            const Distribution &distribution,
                            std::string_view name, uint64_t seed) {
   if (tensor.dtype != DType::F32 && tensor.dtype != DType::F64 &&
-      tensor.dtype != DType::BF16)
+      tensor.dtype != DType::BF16 && tensor.dtype != DType::F16)
     return makeError("'", std::string(name), "' is ", getName(tensor.dtype),
-                     ": initial values are f32, f64 or bf16");
+                     ": initial values are f32, f64, bf16 or f16");
   uint64_t hash = computeChecksum(
       {reinterpret_cast<const uint8_t *>(name.data()), name.size()});
   auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };

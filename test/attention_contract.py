@@ -2,7 +2,7 @@
 
 Nobody wrote PyTorch code for an encoding that is not known here. Plain code in f32 is
 the definition run literally in f32, one operation at a time, and so it is for kernels
-that compute operands of bf16 in f32. For products of bf16, which the reference does not
+that compute operands of 16 bits in f32. For products of these, which the reference does not
 have, it is the float64 result of operands moved by one rounding, which stands for those
 of scores, P and dS. The rule itself is in numeric_contract.py.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from unittest import mock
 
 import torch
@@ -82,14 +83,14 @@ class Inputs:
 
         return self.each(move, move)
 
-    def rounded(self, roundings: int = 1, params: bool = False) -> Inputs:
-        """Operands moved by up to some roundings to bf16. One moves a sum of products as
-        far as the rounding of the other operand does, P or dS, which plain code in bf16
-        rounds. With ``params`` also parameters, of which plain code makes operands."""
+    def rounded(self, dtype: torch.dtype, roundings: int = 1, params: bool = False) -> Inputs:
+        """Operands moved by up to some roundings to ``dtype``. One moves a sum of products
+        as far as the rounding of the other operand does, P or dS, which plain code in that
+        type rounds. With ``params`` also parameters, of which plain code makes operands."""
 
         def move(t: torch.Tensor) -> torch.Tensor:
             noise = torch.rand(t.shape, dtype=torch.float64) * 2 - 1
-            return t * (1 + roundings * ROUNDING * noise)
+            return t * (1 + roundings * ROUNDING[dtype] * noise)
 
         moved = self.each(move, lambda t: t)
         if params:
@@ -232,6 +233,12 @@ def backward(
     return {n: t.double() for n, t in gradients.items()}
 
 
+def _turns_rows(signature: definitions.Signature) -> bool:
+    """Whether an encoding turns blocks of rows. Such rows are stored before the kernel
+    multiplies them, in the type of the call."""
+    return any("pos.turn_rows " in Path(path).read_text() for path, *_ in signature.files)
+
+
 def multiplies_on_tensor_cores(uses, inputs: Inputs, target: str) -> bool:
     """Whether the forward of these inputs does, by the name of its launch."""
     names: list[str] = []
@@ -283,7 +290,9 @@ def compare(
         uses, first.cast(dtype), target
     )
     products = products_of(target, dtype, signature.all_heads, tensor_cores)
-    rounds = products == torch.bfloat16
+    if dtype in ROUNDING and _turns_rows(signature):
+        products = dtype
+    rounds = products in ROUNDING
     comparison = Comparison(products)
     for draw in range(DRAWS):
         # Other roundings come with other inputs in f32, with other draws of them in bf16.
@@ -292,7 +301,7 @@ def compare(
             got = run(uses, inputs.cast(dtype), target)
             exact = reference(inputs, got)
         if rounds:
-            plain = inputs.rounded(roundings, rounds_params)
+            plain = inputs.rounded(products, roundings, rounds_params)
         else:
             plain = inputs.cast(torch.float32)
         comparison.add(got, reference(plain, got), exact)

@@ -9,9 +9,9 @@ probabilities does not have the rounding of the log-sum-exp, by which all number
 row would be off together: it may be as near to the float64 result with probabilities
 that are normalized (`add_other`).
 
-Results that are stored as bf16 may be off by that one rounding besides, each element
-by its own. Where a kernel computes them in f32 nothing else is allowed. Where operands
-of products are bf16 (`products`) the rule holds for each row by itself: an early row of
+Results that are stored as bf16 or f16 may be off by that one rounding besides, each
+element by its own. Where a kernel computes them in f32 nothing else is allowed. Where operands
+of products have 16 bits (`products`) the rule holds for each row by itself: an early row of
 a causal attention has few terms and large errors, which must not excuse those of the
 late ones.
 
@@ -37,8 +37,10 @@ import torch
 DRAWS = 100
 FACTOR = 2.0
 FLOOR = 1e-6
-# The largest error of one rounding to bf16, relative.
-ROUNDING = 2.0**-8
+# The largest error of one rounding: relative, and of numbers that are too small for
+# that, absolute.
+ROUNDING = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+SMALLEST = {torch.bfloat16: 0.0, torch.float16: 2.0**-25}
 
 
 def products_of(
@@ -79,9 +81,11 @@ def error(got: torch.Tensor, want: torch.Tensor, by_row: bool = False) -> torch.
     stored = got.dtype
     got, want = got.double(), want.double()
     difference = torch.where(got == want, 0.0, (got - want).abs())
-    if stored == torch.bfloat16:
-        # A number that f32's error moves to the next step of bf16 is off by it, too.
-        allowed = torch.where(want.isfinite(), (1 + ROUNDING) * ROUNDING * want.abs(), 0.0)
+    if stored in ROUNDING:
+        # A number that f32's error moves to the next step is off by it, too.
+        rounding = ROUNDING[stored]
+        allowed = (1 + rounding) * rounding * want.abs()
+        allowed = torch.where(want.isfinite(), allowed.clamp(min=SMALLEST[stored]), 0.0)
         difference = (difference - allowed).clamp(min=0)
     return largest(difference.nan_to_num(math.inf, math.inf), by_row)
 
@@ -96,7 +100,7 @@ class Comparison:
     the type that operands of products are rounded to."""
 
     def __init__(self, products: torch.dtype):
-        self.by_row = products == torch.bfloat16
+        self.by_row = products in ROUNDING
         self.kernel: dict[str, torch.Tensor] = {}
         self.plain: dict[str, torch.Tensor] = {}
         self.size: dict[str, float] = {}

@@ -15,11 +15,6 @@ using namespace sextant::codegen;
 LogicalResult sextant::codegen::verifyCPUOperands(const KernelPlan &plan) {
   pos::SitesOwnerInterface owner = plan.owner;
   OwnerOperands operands = getOwnerOperands(owner);
-  auto type = cast<RankedTensorType>(operands.query.getType());
-  Type element = type.getElementType();
-  if (!element.isF32() && !element.isBF16())
-    return owner.emitOpError("kernels of the CPU compute f32 and bf16, not ")
-           << element << "; the target 'reference' computes f64";
   for (pos::WeightedRowsOp op : plan.weightedRows)
     for (const Hoisted &hoisted : plan.hoisted)
       if (plan.hasPositions && hoisted.form == HoistForm::OffsetTable &&

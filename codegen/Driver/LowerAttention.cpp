@@ -73,6 +73,27 @@ static LoweringFunction select(const TargetLowerings &lowerings,
       .Default([](auto) { return nullptr; });
 }
 
+/// Rows are of a type that the target has kernels for (C8).
+static LogicalResult verifyElements(pos::SitesOwnerInterface owner,
+                                    const Target &target) {
+  Type element = getElementTypeOrSelf(owner->getOperand(0).getType());
+  std::string name;
+  llvm::raw_string_ostream(name) << element;
+  if (llvm::is_contained(target.elementTypes, name))
+    return success();
+  InFlightDiagnostic diag = owner.emitOpError("target ")
+                            << target.name << " computes ";
+  llvm::interleave(
+      target.elementTypes, [&](StringRef type) { diag << type; },
+      [&] { diag << " and "; });
+  diag << ", not " << element;
+  if (element.isF64())
+    diag << "; the target 'reference' computes f64";
+  else if (element.isF16())
+    diag << "; targets of GPUs compute f16, such as cuda:sm_80";
+  return diag;
+}
+
 static ModuleOp getKernels(ModuleOp module) {
   if (auto kernels = module.lookupSymbol<ModuleOp>(kernelsName))
     return kernels;
@@ -128,6 +149,8 @@ private:
     if (!function)
       return owner.emitOpError("target ")
              << target.name << " has no kernel of this op";
+    if (failed(verifyElements(owner, target)))
+      return failure();
     FailureOr<KernelPlan> plan = planKernel(owner);
     if (failed(plan))
       return failure();

@@ -123,6 +123,7 @@ static Target getWarps(llvm::StringRef name) {
   target.vector.width = warpLanes;
   target.vector.registers = 16;
   target.vector.flushingCall = emitWarpCall;
+  target.elementTypes = {"f32", "bf16", "f16"};
   target.lowerings.attention = lowerForwardOfGpu;
   target.f32Unit = target.bf16Unit = std::nullopt;
   return target;

@@ -38,7 +38,7 @@ struct Target {
   /// Where its tensors are, and what they are made of, in the words of PyTorch
   /// and of MLIR.
   llvm::StringRef device = "cpu";
-  llvm::SmallVector<llvm::StringRef, 2> elementTypes;
+  llvm::SmallVector<llvm::StringRef, 3> elementTypes;
   VectorTarget vector;
   TargetLowerings lowerings;
   Capabilities capabilities;

@@ -156,7 +156,7 @@ Value KernelBuilder::log(Value x) {
 }
 
 //===----------------------------------------------------------------------===//
-// Pairs of bf16
+// Elements of 16 bits
 //===----------------------------------------------------------------------===//
 
 Value KernelBuilder::asPairs(Value units) {
@@ -197,9 +197,18 @@ std::pair<Value, Value> KernelBuilder::interleave(Value first, Value second) {
   return {half(0), half(width())};
 }
 
-Value KernelBuilder::extend(Value bf16Vector) {
-  return arith::ExtFOp::create(builder, loc, withElement(bf16Vector, f32),
-                               bf16Vector);
+Value KernelBuilder::extend(Value vector) {
+  return arith::ExtFOp::create(builder, loc, withElement(vector, f32), vector);
+}
+
+Value KernelBuilder::roundTo(Value f32Vector, Type element) {
+  if (element.isF32())
+    return f32Vector;
+  if (element.isBF16())
+    return truncate(f32Vector);
+  // Targets that have f16 have an instruction for it.
+  return arith::TruncFOp::create(builder, loc, withElement(f32Vector, element),
+                                 f32Vector);
 }
 
 Value KernelBuilder::truncate(Value f32Vector) {

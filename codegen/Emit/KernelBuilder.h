@@ -90,8 +90,13 @@ public:
   std::pair<mlir::Value, mlir::Value> interleave(mlir::Value first,
                                                  mlir::Value second);
   /// Conversion of `width` values.
-  mlir::Value extend(mlir::Value bf16Vector);
+  /// Elements of 16 bits as f32.
+  mlir::Value extend(mlir::Value vector);
+  /// f32 to the nearest bf16, ties to even.
   mlir::Value truncate(mlir::Value f32Vector);
+  /// f32 as elements of a tensor: as they are, or to the nearest bf16 or f16,
+  /// ties to even.
+  mlir::Value roundTo(mlir::Value f32Vector, mlir::Type element);
 
 private:
   mlir::Value asPairs(mlir::Value units);

@@ -26,15 +26,6 @@ static constexpr int64_t rowsPerItem = 64;
 // What both directions share
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyElement(const Lowering &lowering, Value input) {
-  Type element = cast<RankedTensorType>(input.getType()).getElementType();
-  if (element.isF32() || element.isBF16())
-    return success();
-  return lowering.getOp()->emitOpError(
-             "kernels of the CPU compute f32 and bf16, not ")
-         << element << "; the target 'reference' computes f64";
-}
-
 /// [B, L, C] as [B, 1, L, C], [V, C] as [1, 1, V, C].
 static Value withHeads(const Lowering &lowering, Value rows) {
   auto type = cast<RankedTensorType>(rows.getType());
@@ -100,8 +91,6 @@ static void setRows(SiteOperands &sites, unsigned rows) {
 FailureOr<SmallVector<Value>>
 sextant::codegen::lowerMapRows(const Lowering &lowering) {
   auto op = cast<pos::MapRowsOp>(lowering.getOp());
-  if (failed(verifyElement(lowering, op.getInput())))
-    return failure();
   HoistTables tables = launchHoists(lowering, HoistTableOptions());
   Value result = allocateMapped(lowering, op.getResult().getType());
   LaunchOperands operands;
@@ -221,8 +210,6 @@ static Value launchPullback(const Lowering &lowering, const HoistTables &tables,
 FailureOr<SmallVector<Value>>
 sextant::codegen::lowerMapRowsBackward(const Lowering &lowering) {
   auto op = cast<pos::MapRowsBackwardOp>(lowering.getOp());
-  if (failed(verifyElement(lowering, op.getInput())))
-    return failure();
   HoistTables tables = launchHoists(lowering, HoistTableOptions());
   SmallVector<Value> gradients;
   for (const Hoisted &hoisted : lowering.plan.hoisted) {

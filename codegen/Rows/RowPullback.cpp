@@ -53,8 +53,7 @@ void sextant::codegen::storeRow(KernelBuilder &kernel, Value from, int64_t dim,
                                 Value to, Type element) {
   int64_t width = kernel.width(), whole = dim / width * width;
   auto load = [&](Index lane) {
-    Value value = kernel.loadVector(from, {lane});
-    return element.isF32() ? value : kernel.truncate(value);
+    return kernel.roundTo(kernel.loadVector(from, {lane}), element);
   };
   kernel.loop(0, whole, width, [&](Value lane) {
     kernel.store(load(lane), kernel.advance(to, {lane}, element));

@@ -273,8 +273,8 @@ void TurnEmitter::loadBlocks(unsigned tensor, size_t operand, Index first,
       return lanes == 1 ? type : VectorType::get(lanes, type);
     };
     Value value = k.load(of(element), from);
-    // No target has an instruction from bf16 to f64.
-    if (element.isBF16())
+    // No target has an instruction from 16 bits to f64.
+    if (element.getIntOrFloatBitWidth() == 16)
       value = arith::ExtFOp::create(k.builder, k.loc, of(k.f32), value);
     if (!element.isF64())
       value = arith::ExtFOp::create(k.builder, k.loc, of(f64), value);
@@ -316,9 +316,7 @@ void TurnEmitter::storeBlocks(Value from, unsigned tensor, size_t operand,
     for (int64_t lane = 0; lane < turn.size; lane += k.width()) {
       Value value = k.load(wide, k.advance(row, {lane}, f64));
       if (!element.isF64())
-        value = k.narrow(value);
-      if (element.isBF16())
-        value = k.truncate(value);
+        value = k.roundTo(k.narrow(value), element);
       k.storePart(value, k.advance(to, {lane}, element),
                   std::min(k.width(), turn.size - lane));
     }

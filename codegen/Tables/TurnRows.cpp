@@ -62,7 +62,7 @@ static void widenGradient(Operation *op, RowOperand operand) {
   Value gradient = operand == RowOperand::key ? attention.getKeyGradient()
                                               : attention.getQueryGradient();
   auto type = cast<RankedTensorType>(gradient.getType());
-  if (type.getElementType().isBF16())
+  if (type.getElementTypeBitWidth() == 16)
     gradient.setType(type.clone(Float32Type::get(op->getContext())));
 }
 

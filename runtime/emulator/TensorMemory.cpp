@@ -72,6 +72,9 @@ static bool holdsNaN(const Tensor &tensor) {
   case DType::BF16:
     return any(static_cast<const uint16_t *>(tensor.data),
                [](uint16_t bits) { return (bits & 0x7fff) > 0x7f80; });
+  case DType::F16:
+    return any(static_cast<const uint16_t *>(tensor.data),
+               [](uint16_t bits) { return (bits & 0x7fff) > 0x7c00; });
   default:
     return false;
   }

@@ -5,7 +5,7 @@
 
 // C8: f64 is for the reference.
 func.func @double(%x: tensor<?x?x?x8xf64>) -> tensor<?x?x?x8xf64> {
-  // expected-error @below {{'pos.attention' op kernels of the CPU compute f32 and bf16, not 'f64'; the target 'reference' computes f64}}
+  // expected-error @below {{'pos.attention' op target cpu:avx512 computes f32 and bf16, not 'f64'; the target 'reference' computes f64}}
   %o, %lse = pos.attention %x, %x, (%x)
     : tensor<?x?x?x8xf64>, tensor<?x?x?x8xf64>, (tensor<?x?x?x8xf64>)
     -> (tensor<?x?x?x8xf64>), tensor<?x?x?xf64>
@@ -15,7 +15,7 @@ func.func @double(%x: tensor<?x?x?x8xf64>) -> tensor<?x?x?x8xf64> {
 // -----
 
 func.func @half(%x: tensor<?x?x?x8xf16>) -> tensor<?x?x?x8xf16> {
-  // expected-error @below {{not 'f16'; the target 'reference' computes f64}}
+  // expected-error @below {{target cpu:avx512 computes f32 and bf16, not 'f16'; targets of GPUs compute f16, such as cuda:sm_80}}
   %o, %lse = pos.attention %x, %x, (%x)
     : tensor<?x?x?x8xf16>, tensor<?x?x?x8xf16>, (tensor<?x?x?x8xf16>)
     -> (tensor<?x?x?x8xf16>), tensor<?x?x?xf32>

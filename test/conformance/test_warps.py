@@ -42,6 +42,10 @@ def test_warps_match_the_reference(encoding, shape, seed):
     compare(Case(encoding, **shape), TARGET, torch.float32, seed)
 
 
+def test_f16_matches_the_reference(encoding, seed):
+    compare(Case(encoding, **TILES), TARGET, torch.float16, seed)
+
+
 @pytest.mark.parametrize("shape", [TILES, *WITH_MASKS], ids=lambda s: s["label"])
 def test_bf16_matches_the_reference(encoding, shape, seed):
     compare(Case(encoding, **shape), TARGET, torch.bfloat16, seed)

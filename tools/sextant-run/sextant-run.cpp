@@ -94,7 +94,16 @@ static void print(const std::string &name, const Tensor &tensor) {
 /// largest element: rounding of inputs and results, and of sums that a kernel
 /// takes in another order than the definition.
 static double getTolerance(DType dtype) {
-  return dtype == DType::BF16 ? 2e-2 : dtype == DType::F64 ? 1e-12 : 2e-5;
+  switch (dtype) {
+  case DType::BF16:
+    return 2e-2;
+  case DType::F16:
+    return 2.5e-3;
+  case DType::F64:
+    return 1e-12;
+  default:
+    return 2e-5;
+  }
 }
 
 /// Prints and judges the distance to the reference. Infinities and NaN must

@@ -99,7 +99,8 @@ static Result<Tensor> makeUp(const Artifact &artifact, const std::string &name,
         return status.error();
       return tensor;
     }
-  if (dtype != DType::F32 && dtype != DType::F64 && dtype != DType::BF16)
+  if (dtype != DType::F32 && dtype != DType::F64 && dtype != DType::BF16 &&
+      dtype != DType::F16)
     return tools::makeTensor(dtype, shape, count(shape, tensor->elements()));
   double infinity = std::numeric_limits<double>::infinity();
   Distribution normal{artifact::Init::Normal, 0.0, 1.0, -infinity, infinity};
@@ -128,8 +129,9 @@ Result<std::vector<Tensor>> tools::makeInputs(const Artifact &artifact,
     const TensorType &type = function.tensors[i];
     if (auto file = files->find(name); file != files->end()) {
       Result<Tensor> tensor = readNpy(file->second);
-      if (tensor && tensor->dtype == DType::F32 && type.dtype == DType::BF16)
-        tensor = makeTensor(DType::BF16, tensor->shape(), getValues(*tensor));
+      bool isNarrow = type.dtype == DType::BF16 || type.dtype == DType::F16;
+      if (tensor && tensor->dtype == DType::F32 && isNarrow)
+        tensor = makeTensor(type.dtype, tensor->shape(), getValues(*tensor));
       if (!tensor)
         return tensor.error();
       inputs.push_back(std::move(*tensor));

@@ -80,18 +80,15 @@ tools::loadModel(const std::string &path,
   return program;
 }
 
-/// The reference computes in f32 and f64 only: a model of bf16 is checked with
-/// the same model of f32. Element types stand at the end of a tensor type.
-static std::string replaceBF16(llvm::StringRef text) {
-  std::string result;
-  for (;;) {
-    auto [before, after] = text.split("bf16>");
-    result += before;
-    if (before.size() == text.size())
-      return result;
-    result += "f32>";
-    text = after;
-  }
+/// The reference computes in f32 and f64 only: a model of bf16 or f16 is
+/// checked with the same model of f32. Element types stand at the end of a
+/// tensor type.
+static std::string widenElements(std::string text) {
+  for (llvm::StringRef narrow : {"bf16>", "f16>"})
+    for (size_t at = text.find(narrow); at != std::string::npos;
+         at = text.find(narrow, at))
+      text.replace(at, narrow.size(), "f32>");
+  return text;
 }
 
 Result<std::unique_ptr<Program>>
@@ -100,7 +97,7 @@ tools::loadReference(const std::string &path, codegen::CompileOptions options) {
   if (!file)
     return file.error();
   options.target = "reference";
-  Result<std::string> bytes = compile(replaceBF16(*file), path, options);
+  Result<std::string> bytes = compile(widenElements(*file), path, options);
   if (!bytes)
     return bytes.error().in("the reference");
   Result<std::unique_ptr<Program>> program = load(*bytes);

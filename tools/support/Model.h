@@ -24,7 +24,8 @@ readProgram(const std::string &path, const codegen::CompileOptions &options);
 runtime::Result<std::unique_ptr<runtime::Program>>
 loadModel(const std::string &path, const codegen::CompileOptions &options);
 
-/// Compiles the model for the reference target, with f32 in the place of bf16.
+/// Compiles the model for the reference target, with f32 in the place of bf16
+/// and f16.
 runtime::Result<std::unique_ptr<runtime::Program>>
 loadReference(const std::string &path, codegen::CompileOptions options);
 

@@ -1,26 +1,11 @@
 //===- Values.cpp - Elements of tensors as numbers ------------------------===//
-//
-// Elements are decoded one at a time, with conversions of f16 and bf16 that
-// need no support from the compiler.
-//
-//===----------------------------------------------------------------------===//
 
 #include "tools/support/Values.h"
+#include "runtime/NarrowFloats.h"
 #include "runtime/cpu/HostDevice.h"
-#include <bit>
-#include <cmath>
 
 using namespace sextant;
 using namespace sextant::runtime;
-
-/// Half precision by its definition: no compiler support needed.
-static double decodeF16(uint16_t bits) {
-  int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  double value = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                 : exponent     ? std::ldexp(1024 + mantissa, exponent - 25)
-                                : std::ldexp(mantissa, -24);
-  return bits >> 15 ? -value : value;
-}
 
 static double load(const Tensor &tensor, int64_t index) {
   auto get = [&]<typename T>(T) {
@@ -32,8 +17,7 @@ static double load(const Tensor &tensor, int64_t index) {
   case DType::F64:
     return get(double());
   case DType::BF16:
-    return std::bit_cast<float>(
-        uint32_t(static_cast<const uint16_t *>(tensor.data)[index]) << 16);
+    return decodeBF16(static_cast<const uint16_t *>(tensor.data)[index]);
   case DType::F16:
     return decodeF16(static_cast<const uint16_t *>(tensor.data)[index]);
   case DType::I64:
@@ -68,19 +52,8 @@ std::vector<double> tools::getValues(const Tensor &tensor) {
   return values;
 }
 
-/// To the nearest, ties to even; NaN stays one.
-static uint16_t encodeBF16(double value) {
-  auto number = static_cast<float>(value);
-  auto bits = std::bit_cast<uint32_t>(number);
-  if (std::isnan(number))
-    return static_cast<uint16_t>(bits >> 16 | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 Result<Tensor> tools::makeTensor(DType dtype, std::span<const int64_t> sizes,
                                  std::span<const double> values) {
-  if (dtype == DType::F16)
-    return makeError("tools make no tensors of f16");
   Result<Tensor> tensor = allocateOnHost(dtype, sizes);
   if (!tensor)
     return tensor;
@@ -99,6 +72,7 @@ Result<Tensor> tools::makeTensor(DType dtype, std::span<const int64_t> sizes,
       static_cast<uint16_t *>(tensor->data)[i] = encodeBF16(values[i]);
       break;
     case DType::F16:
+      static_cast<uint16_t *>(tensor->data)[i] = encodeF16(values[i]);
       break;
     case DType::I64:
       put(int64_t());

@@ -28,7 +28,7 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
   keyWords = getCopiedRowWords(target, headDim, pairs);
   outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);
   valueWords = pairs ? outputRows : getCopiedRowWords(target, valueDim, pairs);
-  bool converts = element.isBF16() && !pairs;
+  bool converts = !element.isF32() && !pairs;
   copiesKeys = !plan.keyRows.empty() || converts || !headParts.isSingle() ||
                (pairs && headDim % 2 != 0);
   copiesValues = !plan.valueRows.empty() || converts || !values.isSingle();

@@ -28,7 +28,7 @@ struct ForwardLaunch {
   int64_t countQueries() const { return maxPanels * panel; }
 
   const KernelPlan &plan;
-  mlir::Type element; ///< f32 or bf16
+  mlir::Type element; ///< of q, k, v and outputs
   /// Products are dots of pairs of bf16.
   bool pairs;
   RowParts headParts; ///< of query and key: the operand, then columns

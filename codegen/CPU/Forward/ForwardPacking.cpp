@@ -43,7 +43,7 @@ void ForwardPacking::packQueries(Index lane, Index first) {
   int64_t width = kernel.width();
   unsigned query = launch.sites.query;
   Index step = arguments.getStride(query, 3);
-  bool converts = launch.element.isBF16() && !launch.pairs;
+  bool converts = !launch.element.isF32() && !launch.pairs;
   bool mustCopy = !launch.plan.queryRows.empty() || converts ||
                   !launch.headParts.isSingle() ||
                   (launch.pairs && launch.headDim % 2 != 0);

@@ -75,9 +75,8 @@ void PanelOutput::storeRows(Index row, Index lane, Index count) {
       kernel.when(kernel.less(k, count), [&] {
         Value target =
             kernel.advance(to, {kernel.mul(k, stride), column}, launch.element);
-        Value result =
-            launch.element.isBF16() ? kernel.truncate(rows[k]) : rows[k];
-        kernel.storePart(result, target, columns);
+        kernel.storePart(kernel.roundTo(rows[k], launch.element), target,
+                         columns);
       });
   };
   for (auto [part, output] :

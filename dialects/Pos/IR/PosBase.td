@@ -42,11 +42,11 @@ def Pos_Dialect : Dialect {
       `pos.lane` is t, counted inside the range; for `whole` there is no lane.
     * **C7** A kernel's error is at most twice that of plain PyTorch for the same
       op in the same type, plus 1e-6 of the tensor's largest magnitude, or of 1
-      if that is larger; gradients included. Results of bf16 may be off by the
-      one rounding that stores them besides. Errors are the largest differences
-      from float64 on the same operands, of a tensor, or of each row where
-      operands of products are bf16 (kernels that convert rows of bf16 and
-      compute in f32 are held to f32); that of PyTorch is the largest over the
+      if that is larger; gradients included. Results of bf16 or f16 may be off by
+      the one rounding that stores them besides. Errors are the largest
+      differences from float64 on the same operands, of a tensor, or of each row
+      where operands of products have 16 bits (kernels that convert rows of bf16
+      or f16 and compute in f32 are held to f32); that of PyTorch is the largest over the
       input and 99 neighbours of it (every element moved by up to 1/64, or with
       roundings drawn anew). Relative, because one rounding of a large
       number is more than any constant. With neighbours, because the error of a
@@ -57,10 +57,10 @@ def Pos_Dialect : Dialect {
       where a gradient jumps, at a kink, they cannot tell the side of a point.
       On the same operands, because a backward is given the
       output as it is stored. The rounding of the output is an error
-      of the forward; in bf16 it moves the gradient of a parameter, which sums
+      of the forward; in 16 bits it moves the gradient of a parameter, which sums
       it over all rows, further than PyTorch is off, which keeps probabilities.
       Where an encoding has no PyTorch code, plain is its definition run
-      literally in f32, one operation at a time, or for products of bf16 what
+      literally in f32, one operation at a time, or for products of 16 bits what
       one rounding of the operands changes (two of rows that a map changes).
       Below 2^-126 a kernel knows only 0, of operands, of results and of all that
       lies between: a probability below 2^-126 is 0, and no result is denormal.

@@ -33,8 +33,8 @@ def attention(
     """Softmax attention with positional encodings, fused and differentiable.
 
     Args:
-      query: (batch, heads, query length, head dim); f32 or bf16 on ``cpu`` and ``cuda``,
-        f32 or f64 on ``reference``. Any strides.
+      query: (batch, heads, query length, head dim); f32 or bf16 on ``cpu``, these or f16
+        on ``cuda``, f32 or f64 on ``reference``. Any strides.
       key: (batch, kv heads, key length, head dim). As many heads as query has, or
         with ``enable_gqa`` a divisor of them. Same dtype as query.
       value: (batch, kv heads, key length, value dim), or a sequence of such tensors
