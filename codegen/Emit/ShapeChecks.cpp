@@ -90,6 +90,20 @@ std::string codegen::describeParam(Value operand, unsigned number,
   return text + " of '" + op->getName().getStringRef().str() + "'";
 }
 
+std::string codegen::describePlace(Operation *op) {
+  std::string place;
+  op->getLoc()->walk([&](Location location) {
+    auto found = dyn_cast<FileLineColLoc>(location);
+    if (!found)
+      return WalkResult::advance();
+    place = (found.getFilename().getValue() + ":" + Twine(found.getLine()) +
+             ":" + Twine(found.getColumn()) + ": ")
+                .str();
+    return WalkResult::interrupt();
+  });
+  return place;
+}
+
 void ShapeChecker::vectors(pos::SitesOwnerInterface owner) {
   using exec::Predicate;
   auto extentOf = [](Value vector) {
@@ -153,8 +167,9 @@ void ShapeChecker::requirements(pos::SitesOwnerInterface owner) {
       return;
     if (differsBetweenKeyHeads(op, rows ? rows.getOf() : turn.getOf()))
       equal({operands.query, 1}, {operands.key, 1},
-            "a row map of keys differs between heads: grouped queries, which "
-            "share them, have no such map; heads of query and key");
+            describePlace(op) +
+                "a row map of keys differs between heads: grouped queries, "
+                "which share them, have no such map; heads of query and key");
   });
   owner.getSitesRegion().walk([&](pos::RequireExtentOp require) {
     bool ofKey = require.getExtent() == pos::Extent::key ||

@@ -11,6 +11,10 @@ namespace sextant::codegen {
 /// states and its types leave open: kernels index by them without looking.
 void emitShapeChecks(mlir::OpBuilder &builder, mlir::Operation *op);
 
+/// "file:line:column: ", the innermost place of an op in a text; nothing where
+/// none is known.
+std::string describePlace(mlir::Operation *op);
+
 /// A parameter as its caller knows it, read by an op: by the name of the
 /// function's argument, or counted from 0.
 std::string describeParam(mlir::Value operand, unsigned number,

@@ -70,21 +70,6 @@ void ReadLog::note(KernelBuilder &kernel, ArgumentBlock &arguments,
 // Checks
 //===----------------------------------------------------------------------===//
 
-/// "file:line:column: ", the innermost place of an op in a text.
-static std::string describePlace(Operation *op) {
-  std::string place;
-  op->getLoc()->walk([&](Location location) {
-    auto found = dyn_cast<FileLineColLoc>(location);
-    if (!found)
-      return WalkResult::advance();
-    place = (found.getFilename().getValue() + ":" + Twine(found.getLine()) +
-             ":" + Twine(found.getColumn()) + ": ")
-                .str();
-    return WalkResult::interrupt();
-  });
-  return place;
-}
-
 void ReadLog::emitCheck(size_t number) const {
   OpBuilder &builder = lowering.builder;
   Location loc = lowering.getLoc();
