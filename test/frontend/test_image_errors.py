@@ -93,6 +93,10 @@ SHAPES = {
     "digits of one coordinate for two": (
         {}, "--encodings seqpe", "positions of this model have more coordinates than the option axes",
     ),
+    "shifted rows of more digits than there are": (
+        {}, '--encodings seqpe(axes=2,digits=1,alpha=0.0,beta=0.0) --shift 0.01 --shift-range 12',
+        r"positions of this training reach 1[01] \(shift_range 12\): .*more digits than the option",
+    ),
     "a class token outside a grid that would be turned": (
         {}, "--encodings rope_2d --class-position outside", r'write "rope_2d\(outside=true\)", or put',
     ),

@@ -79,6 +79,10 @@ def test_windows_of_grids():
     assert sorted(map(tuple, corners)) == [(r, c) for r in range(3) for c in range(3)]
     assert GridShift(replace(config, shift_per="batch")).corners(2)[0] in corners
     assert GridShift(replace(config, shift=0.0)).corners(1) == [[0, 0]]
+    assert shift.farthest == 2
+    some = GridShift(replace(config, shift_windows=2))
+    drawn = {tuple(c) for step in range(20) for c in some.corners(step)}
+    assert len(drawn) == 2 and some.farthest == max(max(c) for c in drawn)
 
 
 def test_a_run_stores_what_its_evaluation_needs(run):

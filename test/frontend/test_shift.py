@@ -1,6 +1,7 @@
 """Training steps whose positions are shifted windows."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -112,6 +113,48 @@ def test_settings_that_do_not_fit(settings, message):
 def test_encodings_without_positions_cannot_be_shifted():
     with pytest.raises(ModelError, match="changes nothing: no encoding of cope reads positions"):
         check_uses(TrainConfig(shift=0.1, **{**SMALL, "encodings": ("cope",)}))
+
+
+FEW_DIGITS = "seqpe(digits=2, max_position=90, offsets=4, windows=2, candidates=4, pivots=2)"
+# A bias per position of a key, whose table ends; what is read behind it is no number.
+ENDS = """
+pos.encoding @ends {
+  %rows = arith.constant 40 : i32
+  %zero = arith.constant 0.0 : f32
+  %t = pos.param "t" : tensor<?xf32> dims(%rows) init constant(%zero)
+  pos.score {
+  ^bb0(%s: f32):
+    %k = pos.coord key
+    %b = pos.read %t[%k] : tensor<?xf32>
+    %y = arith.addf %s, %b : f32
+    pos.yield %y : f32
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "encoding, settings, message",
+    [
+        (FEW_DIGITS, dict(shift=0.01, shift_windows=0, shift_range=500),
+         r"reach 499 \(shift_range 500\): .*more digits than the option digits"),
+        (FEW_DIGITS, dict(shift=0.01, shift_windows=400, shift_range=407),
+         r"reach 406 \(shift_range 407\): .*more digits"),
+        (FEW_DIGITS, dict(max_position=101), r"reach 100 \(max_position 101\): .*more digits"),
+        ("ends", dict(shift=0.01, shift_windows=0, shift_range=41), "losses or logits are nan: a read outside"),
+        (FEW_DIGITS, dict(shift=0.01, shift_windows=0, shift_range=100), ""),
+        (FEW_DIGITS, dict(max_position=100), ""),
+        ("ends", dict(shift=0.01, shift_windows=0, shift_range=40), ""),
+    ],
+)  # fmt: skip
+def test_the_farthest_positions_are_tried_before_the_first_step(
+    encoding, settings, message, tmp_path, monkeypatch
+):
+    (tmp_path / "ends.mlir").write_text(ENDS)
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    config = TrainConfig(steps=1, **{**SMALL, "encodings": (encoding,)}, **settings)
+    with pytest.raises(ModelError, match=message) if message else nullcontext():
+        loop.train(config, tmp_path / "run", data=drawn_text(), progress=False)
 
 
 def test_the_command_line_says_what_is_shifted(tmp_path, capsys):

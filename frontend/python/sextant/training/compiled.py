@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import torch
 
 from .. import targets
-from ..errors import RunError
+from ..errors import RunError, RuntimeError
 from ..program import Program, compile
 from .config import TrainConfig
 from .samplers import samplers
+from .shift import Shift
 
 
 class ModelError(RunError):
@@ -47,6 +48,7 @@ class CompiledModel:
                 self.state[name] = torch.zeros_like(self.params[name.rsplit(":", 1)[0]])
         self.state["step"] = torch.tensor(1.0, device=self.device)
         self.evaluation = torch.Generator().manual_seed(config.seed)
+        self.shift: Shift | None = None
 
     @property
     def size(self) -> int:
@@ -69,6 +71,31 @@ class CompiledModel:
     def first_positions(self, step: int) -> list | None:
         """Where the positions of a training step begin, if steps differ in it."""
         return None
+
+    def check_farthest(self) -> None:
+        """Steps whose positions do not begin at 0 must be possible at the farthest that there
+        may be: what fails there is a `ModelError` now, and not after some steps."""
+        config = self.config
+        if config.max_position:
+            first, setting = config.max_position - config.reach, f"max_position {config.max_position}"
+        elif self.shift:
+            first, setting = self.shift.farthest, f"shift_range {config.shift_range}"
+        else:
+            return
+        reached = f"positions of this training reach {first + config.reach - 1} ({setting})"
+        try:
+            found = self.run_from(first)
+        except RuntimeError as error:
+            raise ModelError(f"{reached}: {error}") from None
+        if not found.isfinite().all():
+            raise ModelError(
+                f"{reached}, where losses or logits are {found[~found.isfinite()][0]:g}: a read "
+                "outside of a table, say, which SEXTANT_CHECK=reads names"
+            )
+
+    def run_from(self, first: int) -> torch.Tensor:
+        """Losses or logits of an evaluation of one sample, whose positions begin elsewhere."""
+        raise NotImplementedError
 
     def _train(self, known: Mapping[str, torch.Tensor], rate: float) -> float:
         """One step of training with the tensors of its batch."""
@@ -102,6 +129,12 @@ class CompiledModel:
             for name in program.arguments(function)
         ]
         return [result.cpu() for result in program.run(function, inputs)]
+
+    def _position_names(self, program: Program, function: str) -> list[str]:
+        """Those of the arguments of a function that are positions."""
+        layers = (f"layers.{layer}.positions" for layer in range(self.config.layers))
+        known = {"positions", "embedding.positions", *layers}
+        return [n for n in program.arguments(function) if n in known]
 
     def encoding_params(self, layer: int) -> dict[str, torch.Tensor]:
         """Parameters of a layer's encodings by public name, on the CPU, as

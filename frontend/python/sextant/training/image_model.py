@@ -74,7 +74,7 @@ class ImageModel(CompiledModel):
         extents = {"query": tokens_of(config, config.size), "batch": config.batch}
         text = vit.build(self.shape)
         super().__init__(config, text, "<vit>", config.encodings, extents)
-        self.shift = GridShift(config) if config.shift else None
+        self.shift: GridShift | None = GridShift(config) if config.shift else None
 
     def step(self, inputs: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
         """One step of training on images [batch, channels, height, width]; gives its loss."""
@@ -100,18 +100,23 @@ class ImageModel(CompiledModel):
         known |= self.inputs(self.program, "logits", 0)
         return self.run(self.program, "logits", known)[0]
 
+    def run_from(self, first: int) -> torch.Tensor:
+        config = self.config
+        side = torch.arange(first, first + config.reach)
+        names = self._position_names(self.program, "logits")
+        known = {"images": torch.zeros(1, config.channels, config.size, config.size)}
+        known |= dict.fromkeys(names, self._tokens(side, side))
+        known |= self.inputs(self.program, "logits", 0)
+        return self.run(self.program, "logits", known)[0]
+
     def _positions(
         self, program: Program, function: str, rows: int, columns: int, draw: torch.Generator
     ) -> dict[str, torch.Tensor]:
         """Positions by the names of the function's arguments: those of patches, or random
         rows and columns."""
-        layers = (f"layers.{layer}.positions" for layer in range(self.config.layers))
-        known = {"positions", "embedding.positions", *layers}
         most = self.config.max_position
         found = {}
-        for name in program.arguments(function):
-            if name not in known:
-                continue
+        for name in self._position_names(program, function):
             if most:
                 sides = [random_positions(count, most, draw) for count in (rows, columns)]
             else:

@@ -82,8 +82,9 @@ class Kind(ABC, Generic[D]):
         """A new model."""
 
     def check_model(self, model: Any) -> None:
-        """A model that would learn what it is not to is a `ModelError`; the bits of its
-        training stay as they were."""
+        """A model that would learn what it is not to, or that cannot be run where steps of
+        its training may be, is a `ModelError`; the bits of its training stay as they were."""
+        model.check_farthest()
 
     @abstractmethod
     def batch(

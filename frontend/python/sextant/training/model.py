@@ -133,6 +133,16 @@ class Model(CompiledModel):
         known |= self.inputs(program, "token_losses", 0) | self.tables(length)
         return self.run(program, "token_losses", known)[0], counted
 
+    def run_from(self, first: int) -> torch.Tensor:
+        length = self.config.length
+        tokens = torch.zeros(1, length, dtype=torch.long)
+        at = torch.arange(first, first + length, dtype=torch.int32)[None, :, None]
+        known = {"tokens": tokens, "labels": tokens}
+        known |= dict.fromkeys(self._position_names(self.program, "token_losses"), at)
+        known |= self.make_given(self.program, "token_losses", tokens, 0)[0]
+        known |= self.inputs(self.program, "token_losses", 0)
+        return self.run(self.program, "token_losses", known)[0]
+
     def take_tables(self, tables: Callable[[int], dict[str, torch.Tensor]]) -> None:
         """From now on evaluations take tables of positions, by their length, and do not
         make them."""
@@ -163,9 +173,7 @@ class Model(CompiledModel):
     ) -> dict[str, torch.Tensor]:
         """Positions by the names of the function's arguments: random ones, or indices
         where functions of encodings ask for them."""
-        layers = (f"layers.{layer}.positions" for layer in range(self.config.layers))
-        known = {"positions", "embedding.positions", *layers}
-        names = [n for n in program.arguments(function) if n in known]
+        names = self._position_names(program, function)
         if not self.config.max_position:
             return dict.fromkeys(names, torch.arange(length, dtype=torch.int32)[None, :, None])
         return {

@@ -49,6 +49,11 @@ class Shift:
         drawn = draw.sample(self.windows, min(count, len(self.windows)))
         return [drawn[i % len(drawn)] for i in range(count)]
 
+    @property
+    def farthest(self) -> int:
+        """The greatest first position of all windows."""
+        return max(self.windows) if self.config.shift_windows else self._count() - 1
+
     def positions(self, step: int) -> torch.Tensor:
         """Positions of a step, int32 [1 or batch, length, 1]."""
         starts = torch.tensor(self.starts(step), dtype=torch.int32)
@@ -61,6 +66,14 @@ class GridShift(Shift):
 
     def _count(self) -> int:
         return super()._count() ** 2
+
+    @property
+    def farthest(self) -> int:
+        """The greatest first row or column of all windows."""
+        side = super()._count()
+        if not self.config.shift_windows:
+            return side - 1
+        return max(max(divmod(window, side)) for window in self.windows)
 
     def corners(self, step: int) -> list[list[int]]:
         """The first row and column of each sample of a step, or those of all."""

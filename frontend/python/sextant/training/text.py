@@ -43,7 +43,8 @@ class TextKind(Kind[Text]):
         return model.Model(config)
 
     def check_model(self, model: Model) -> None:
-        """No prediction that counts may depend on a token behind it."""
+        """No prediction that counts may depend on a token behind it, either."""
+        super().check_model(model)
         config = model.config
         draw = torch.Generator().manual_seed(0)
         tokens, labels = torch.randint(
