@@ -151,9 +151,13 @@ def test_a_run_begins_with_another(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "frozen" in said and f"begins with the parameters of {base}" in said
     assert main(["train", new, *flags, *TINY]) == 0
+    counts = re.search(r"trained ([0-9,]+) parameters, ([0-9,]+) are frozen; ", capsys.readouterr().out)
     before, after = params_of(base), params_of(new)
     assert set(after) - set(before) == {n for n in after if ".fire." in n}
     assert all(torch.equal(before[n], after[n]) for n in before)
+    trained, frozen = (int(n.replace(",", "")) for n in counts.groups())
+    assert frozen == sum(p.numel() for p in before.values())
+    assert trained == sum(p.numel() for p in after.values()) - frozen
     assert main(["train", new, "--steps", "3", "--quiet"]) == 0
     later = params_of(new)
     assert all(torch.equal(before[n], later[n]) for n in before)

@@ -176,7 +176,7 @@ def _train(options) -> None:
     if options.dry_run:
         print("\n".join(plan(config, options.folder, resume=resume)))
         return
-    train(
+    model = train(
         config,
         options.folder,
         save_every=options.save_every,
@@ -184,4 +184,5 @@ def _train(options) -> None:
         resume=resume,
         progress=not options.quiet,
     )
-    print(f"trained; evaluate with: sextant eval {options.folder}")
+    counts = f" {model.size:,} parameters, {model.frozen_size:,} are frozen" if config.train else ""
+    print(f"trained{counts}; evaluate with: sextant eval {options.folder}")
