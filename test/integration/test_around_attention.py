@@ -416,3 +416,45 @@ def test_attention_alone_takes_what_functions_would_make(encodings, seed):
     scores = scores.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -math.inf)
     torch.testing.assert_close(out, scores.softmax(-1) @ v, atol=1e-5, rtol=0)
     assert set(sextant.init_params(["remembered"], heads=2, head_dim=8)) == set()
+
+
+def test_what_attention_alone_lacks_is_said_with_what_would_make_it(encodings):
+    q, k, v = (torch.randn(1, 2, 9, 8) for _ in range(3))
+    message = '"remembered.gate" .* is missing from params; functions of its encoding make it in a model'
+    with pytest.raises(ValueError, match=message):
+        sextant.attention(q, k, v, ["causal", "remembered"])
+
+
+CHANGED_STATES = {
+    # The memory of the example after the first MLP, [batch, length, width] or [batch, length].
+    "tensor<?x?x32xf32>": [
+        ('"write" : tensor<?x?xf32> dims(%size, %width)', '"write" : tensor<?x?xf32> dims(%width, %width)'),
+        (
+            "%n = nn.add %m, %a : (tensor<?x?x?xf32>, tensor<?x?x?xf32>) -> tensor<?x?x?xf32>\n    return %n",
+            "return %a",
+        ),
+    ],
+    "tensor<?x?xf32>": [
+        (
+            "%n = nn.add %m, %a : (tensor<?x?x?xf32>, tensor<?x?x?xf32>) -> tensor<?x?x?xf32>\n"
+            "    return %n : tensor<?x?x?xf32>",
+            "%n = nn.sum %a over [2] : (tensor<?x?x?xf32>) -> tensor<?x?xf32>\n"
+            "    return %n : tensor<?x?xf32>",
+        ),
+        ('{pos.role = "write"})\n      -> (tensor<?x?x?xf32>', '{pos.role = "write"})\n      -> (tensor<?x?xf32>'),
+    ],
+}
+
+
+@pytest.mark.parametrize("changed", CHANGED_STATES)
+def test_a_state_keeps_its_shape(encodings, changed):
+    path = encodings / "remembered.mlir"
+    text = path.read_text()
+    for old, new in CHANGED_STATES[changed]:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    path.write_text(text)
+    message = f"remembered.after_mlp makes the state 'memory' '{changed}', but it starts as 'tensor<?x?x4xf32>'"
+    with pytest.raises(sextant.CompileError, match=re.escape(message)) as error:
+        gpt.gpt(encodings=("causal", "remembered(size=4)"), layers=2, width=32, heads=2)
+    assert re.search(r"remembered.mlir:\d+:\d+: ", str(error.value))

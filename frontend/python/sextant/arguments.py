@@ -246,10 +246,18 @@ def check_params(
         if param.name in named or param.made:
             continue
         what = "is given at every call" if param.given else "is trained"
+        if not param.given:
+            cure = "; sextant.init_params makes initial values"
+        elif param.name in signature.filled:
+            cure = (
+                "; functions of its encoding make it in a model (sextant.models.gpt or vit), not "
+                "where attention stands alone"
+            )
+        else:
+            cure = ""
         raise ValueError(
             f'parameter "{param.name}" [{", ".join(param.dims)}] of [{listed}] '
-            f"{what} and is missing from params"
-            + ("" if param.given else "; sextant.init_params makes initial values")
+            f"{what} and is missing from params{cure}"
         )
     shapes = definitions.shapes(signature, extents)
     for param in signature.params:
