@@ -77,13 +77,13 @@ def plain_loss(spelled, params, tokens, positions, options, given):
     return loss
 
 
-def compare(options, start=0):
-    spelled = use(**(LOSSES if not options.keys() & OFF.keys() else {}), **options)
+def compare(options, start=0, given=None):
+    spelled = use(**(options if options.keys() & OFF.keys() else LOSSES | options))
     given_positions = {"positions": "model"} if start else {}
     program = sextant.compile(gpt.build(config(spelled, **given_positions)), target="reference")
     params = drawn(program)
     exact = {n: p.double().requires_grad_() for n, p in params.items()}
-    tokens, given = torch.randint(0, 64, (2, LENGTH)), sets()
+    tokens, given = torch.randint(0, 64, (2, LENGTH)), given or sets()
     positions = torch.arange(start, start + LENGTH)[:, None]
     loss = plain_loss(spelled, exact, tokens, positions, options, given)
     loss.backward()
@@ -114,6 +114,28 @@ def compare(options, start=0):
 )
 def test_gradients(options):
     compare(options)
+
+
+@pytest.mark.parametrize("base, digits", [(10, 3), (2, 10)])
+def test_edges_of_what_is_sampled(base, digits):
+    """The first and the last position, all digits of which are used; candidates that are as
+    near, of which the first counts; the pivot among its candidates."""
+    last = base**digits - 1
+    near = torch.tensor([[0, LENGTH - 1, 1, 2]] * LOSSES["windows"])[..., None]
+    first, middle = [1, 2, 3, last, 7, 8], last // 2
+    edges = {
+        "pivots": torch.tensor([0, last, middle, middle, 7])[:, None],
+        "candidates": torch.tensor([
+            first,
+            [last - 2, last - 1, 0, 1, last // 3, 9],
+            [0, middle + 5, middle - 5, last, middle + 6, middle - 6],
+            [last, middle - 4, 5, middle + 4, 1, 0],
+            [8, 6, 7, 0, last, 5],
+        ])[..., None],
+        "trained": near,
+        "beyond": near + last - LENGTH + 1,
+    }
+    compare({"base": base, "digits": digits, "max_position": last + 1, "sided": 2}, given=edges)
 
 
 def test_shifted_steps_are_not_distilled():
