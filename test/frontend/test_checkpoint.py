@@ -90,5 +90,5 @@ def test_foreign_files_are_refused(tmp_path):
     save_file({"a": torch.ones(2)}, tmp_path / "x")
     with pytest.raises(CheckpointError, match="not a checkpoint of this version"):
         read_checkpoint(tmp_path / "x")
-    with pytest.raises(CheckpointError, match="No such file"):
+    with pytest.raises(CheckpointError, match="no such file; sextant train"):
         read_checkpoint(tmp_path / "y")

@@ -48,4 +48,9 @@ def write_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
     """Reads and checks a checkpoint; damage is a `CheckpointError`."""
+    path = Path(path)
+    if not path.exists():
+        raise CheckpointError(
+            f"cannot read checkpoint {path}: there is no such file; sextant train writes those of a run"
+        )
     return Checkpoint(*_FILES.read(path))
