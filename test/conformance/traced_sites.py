@@ -42,6 +42,22 @@ def _mask(draw: Source) -> tuple[str, str, str]:
     return "@sextant.mask", "at", draw.condition() + some
 
 
+def _of_tokens(draw: Source, side: str, group: str) -> str:
+    """What a map of rows makes of given rows of the same tokens, [batch, heads, length, head dim]
+    or one for the whole batch."""
+    heads = "heads" if side == "query" else "kv_heads"
+    batch, element = draw.rng.choice([("batch", "at.batch"), (1, "0")])
+
+    def read() -> str:
+        given = draw.param(batch, heads, side, "head_dim", given=True)
+        return f"{given}[{element}, at.head, at.tensor_row, at.lane]"
+
+    if group == "single":
+        return draw.rng.choice([lambda: f"x * {read()}", lambda: f"x + {read()}"])()
+    c, s = read(), read()
+    return f"(x * {c} - y * {s}, x * {s} + y * {c})"
+
+
 def _rows(draw: Source) -> tuple[str, str, str]:
     rng, draw.place = draw.rng, ROW
     of = rng.choice([["query", "key"], ["query"], ["key"], ["value"], ["query", "key", "value"]])
@@ -49,6 +65,8 @@ def _rows(draw: Source) -> tuple[str, str, str]:
     lanes = rng.choice([None, None, (0, 8), (4, 12), (8, 0)])
     site = f"@sextant.rows(of={of}, group={group!r}, lanes={lanes})"
     a = draw.number(draw.depth())
+    if of in (["query"], ["key"]) and draw.chance(0.6):
+        return site, "x, at" if group == "single" else "x, y, at", _of_tokens(draw, of[0], group)
     if group == "single":
         heads = "heads" if of == ["query"] else "kv_heads"
         body = rng.choice([
