@@ -320,4 +320,4 @@ def test_foreign_checkpoints_are_refused(tmp_path, text_file, capsys):
     assert main(["eval", str(folder), "--quiet"]) == 1
     assert "damaged" in capsys.readouterr().err
     assert main(["eval", str(tmp_path / "none"), "--quiet"]) == 1
-    assert "No such file" in capsys.readouterr().err
+    assert "there is no such file" in capsys.readouterr().err
