@@ -31,7 +31,7 @@ td.best { font-weight: 600; } .yes { color: #14692f; } .no { color: #a11d1d; }
 @media (max-width: 40rem) {
   body { margin: 1rem auto; } h1 { font-size: 1.6rem; } th, td { padding: .25rem .4rem; }
   table:not(.words) :is(td, th):first-child { position: sticky; left: 0; background: #fff;
-    max-width: 9rem; }
+    max-width: 9rem; overflow-wrap: break-word; }
   .words:not(.pairs) :is(td, th):first-child { min-width: 12rem; }
 }
 """
