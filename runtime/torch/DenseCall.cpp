@@ -200,6 +200,8 @@ sextant::runtime::resolveDense(void *, const Dense &call) try {
   }
   if (!resolved->standIn)
     resolved->standIn = findProductOperator(call.op);
+  if (!resolved->standIn)
+    resolved->standIn = findNormOperator(call.op);
   return std::unique_ptr<ResolvedOperator>(std::move(resolved));
 } catch (const std::exception &error) {
   return makeError(error.what());

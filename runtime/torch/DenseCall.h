@@ -26,8 +26,7 @@ struct CallArgument {
 
 using CallArguments = std::vector<CallArgument>;
 
-/// What is called in the place of an operator with arguments that the stable
-/// ABI does not pass.
+/// What is called in the place of an operator.
 using StandIn =
     std::vector<torch::stable::Tensor> (*)(const CallArguments &arguments);
 
@@ -37,6 +36,9 @@ StandIn findScalarOperator(std::string_view op);
 
 /// For an operator that takes a generator (RandomOperators.cpp).
 StandIn findRandomOperator(std::string_view op);
+
+/// For an operator whose sums follow the number of threads (NormOperators.cpp).
+StandIn findNormOperator(std::string_view op);
 
 /// For a product of matrices that is faster by another library of LibTorch than
 /// by the operator (ProductOperators.cpp).

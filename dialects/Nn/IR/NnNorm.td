@@ -40,7 +40,9 @@ def Nn_LayerNormBackwardOp : Nn_AtenOp<"layer_norm_backward",
      "tensor(getBias())", "mask({true, true, true})"]> {
   let summary = "Gradient of `nn.layer_norm`";
   let description = [{
-    Gives the gradients of input, weight and bias.
+    Gives the gradients of input, weight and bias. On a CPU those of weight and
+    bias are sums over fixed ranges of rows (`runtime/torch/NormOperators.cpp`),
+    with the same bits on any number of threads; those of bf16 are kept in f32.
 
     ```mlir
     %dx, %dw, %db = nn.layer_norm_backward %dy, %x, %w, %b, %mean, %rstd
