@@ -376,5 +376,5 @@ def test_an_old_picture_outlives_a_failed_write(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(os, "fsync", fail)
     assert main(["encodings", "rope", "--plot", str(path)]) == 1
-    assert f"cannot write {path}: No space left on device" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"sextant: error: cannot write {path}: No space left on device\n"
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.png"]

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 # Errors whose text stands by itself.
-_TOLD = (CompileError, RunError, ImportError, ValueError, TypeError, MemoryError)
+_TOLD = (CompileError, RunError, ImportError, OSError, ValueError, TypeError, MemoryError)
 
 
 def _message(error: Exception) -> str:
@@ -64,7 +64,7 @@ def _message(error: Exception) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="sextant",
-        description="Trains and evaluates small GPTs with any positional encodings.",
+        description="Trains and evaluates small GPTs and ViTs with any positional encodings.",
         epilog="`sextant COMMAND --help` lists a command's arguments. Environment: SEXTANT_PATH, "
         "folders of encodings; SEXTANT_DEBUG, as --debug; XDG_CACHE_HOME, where compiled "
         "kernels are kept (sextant/ in it).",
