@@ -182,3 +182,12 @@ def test_heads_of_an_odd_width_are_refused():
 def test_grouped_queries_are_refused():
     with pytest.raises(ValueError, match='state "tape.z" has 4 heads, but keys.*have 2: .*grouped'):
         gpt.gpt(encodings=("causal", "tape"), layers=1, width=32, heads=4, kv_heads=2)
+
+
+def test_rows_and_columns_are_refused():
+    """The state begins as RoPE, which would turn by the row alone."""
+    shape = dict(encodings=["tape"], layers=1, width=16, heads=2, classes=3, channels=1, patch=2)
+    message = "more coordinates than the one that RoPE turns by.*got 2, but must be at most 1"
+    with pytest.raises(sextant.CompileError, match=message):
+        sextant.models.vit(**shape)
+    assert "tape.initial_state" in sextant.models.vit(positions="index", **shape)

@@ -152,6 +152,10 @@ pos.encoding @tape attributes {
     %b = tensor.dim %input, %c0 : tensor<?x?x?xf32>
     %l = tensor.dim %input, %c1 : tensor<?x?x?xf32>
     %own = tensor.dim %p, %c0 : tensor<?x?x?xi32>
+    %single = arith.constant 1 : i32
+    %axes = tensor.dim %p, %c2 : tensor<?x?x?xi32>
+    %axes32 = arith.index_cast %axes : index to i32
+    pos.require %axes32 at_most %single, "positions of this model have more coordinates than the one that RoPE turns by; count tokens by their index"
 
     %lane = nn.iota length %d : tensor<?xi32>
     %end = nn.scalar %half : tensor<i32>
