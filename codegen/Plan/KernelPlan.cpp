@@ -603,6 +603,20 @@ static TileReads getTileReads(const KernelPlan &plan, BlockArgument param) {
   return reads;
 }
 
+ArrayRef<RowMap> codegen::getRowMaps(const KernelPlan &plan,
+                                     pos::RowOperand operand) {
+  switch (operand) {
+  case pos::RowOperand::query:
+    return plan.queryRows;
+  case pos::RowOperand::key:
+    return plan.keyRows;
+  case pos::RowOperand::value:
+    return plan.valueRows;
+  default:
+    return plan.inputRows;
+  }
+}
+
 FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
   KernelPlan plan;
   plan.owner = owner;

@@ -195,6 +195,10 @@ struct KernelPlan {
   const Hoisted *findRowTerm() const;
 };
 
+/// The row maps of an operand.
+llvm::ArrayRef<RowMap> getRowMaps(const KernelPlan &plan,
+                                  pos::RowOperand operand);
+
 /// Builds the plan. A site that no kernel of the CPU and reference targets
 /// computes yet is a diagnostic that names the op.
 mlir::FailureOr<KernelPlan> planKernel(pos::SitesOwnerInterface owner);

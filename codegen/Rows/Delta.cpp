@@ -21,8 +21,8 @@ struct DeltaOperands {
   unsigned statistics, lseGradient, negativeShift, inverseSum, negativeDelta;
   std::optional<unsigned> termPartials;
 
-  void emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
-                const BackwardShape &shape, const Item &item) const;
+  void emitItem(KernelBuilder &kernel, ArgumentBlock &arguments, int64_t block,
+                const Item &item) const;
 };
 } // namespace
 
@@ -70,11 +70,10 @@ static Value emitRowProduct(KernelBuilder &kernel, Type element, int64_t dim,
 
 /// The rows of an item. Those past the last one see no key.
 void DeltaOperands::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
-                             const BackwardShape &shape,
-                             const Item &item) const {
+                             int64_t block, const Item &item) const {
   Type element = arguments.getElementType(outputs.front());
   Index batch = item[0], head = item[1], first = item[2];
-  Index end = kernel.add(first, shape.queries);
+  Index end = kernel.add(first, block);
   Index valid = kernel.min(end, arguments.getSize(outputs.front(), 2));
   Value hidden = kernel.constantF32(hiddenScore);
   auto store = [&](unsigned tensor, Index row, Value value) {
@@ -86,10 +85,10 @@ void DeltaOperands::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
                          arguments.getAddress(tensor, {batch, head, row}));
     };
     Value negative = load(lseGradient);
-    for (auto [part, output, gradient] :
-         llvm::zip_equal(shape.valueParts.get(), outputs, outputGradients)) {
+    for (auto [output, gradient] : llvm::zip_equal(outputs, outputGradients)) {
+      Index dim = arguments.getSize(output, 3);
       Value product =
-          emitRowProduct(kernel, element, part.dim,
+          emitRowProduct(kernel, element, dim.getConstant(),
                          arguments.getAddress(output, {batch, head, row}),
                          arguments.getStride(output, 3),
                          arguments.getAddress(gradient, {batch, head, row}),
@@ -122,8 +121,7 @@ void DeltaOperands::emitItem(KernelBuilder &kernel, ArgumentBlock &arguments,
 }
 
 RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
-                                            const BackwardShape &shape,
-                                            Value paddedRows,
+                                            int64_t block, Value paddedRows,
                                             Value termPartials) {
   auto op = cast<pos::AttentionBackwardOp>(lowering.plan.owner);
   auto type =
@@ -152,12 +150,12 @@ RowStatistics sextant::codegen::launchDelta(const Lowering &lowering,
     unsigned rows = numbers.negativeShift;
     return ItemSpace(kernel, {arguments.getSize(rows, 0),
                               arguments.getSize(rows, 1),
-                              {arguments.getSize(rows, 2), shape.queries}});
+                              {arguments.getSize(rows, 2), block}});
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {
     items.forEach([&](const Item &item) {
-      numbers.emitItem(kernel, arguments, shape, item);
+      numbers.emitItem(kernel, arguments, block, item);
     });
   };
   operands.launch(lowering, "delta", {getItems, noScratch, run});

@@ -18,28 +18,27 @@ using namespace sextant::codegen;
 static constexpr int64_t rowsPerItem = 64, entriesPerItem = 1024;
 
 //===----------------------------------------------------------------------===//
-// Rows of the query
+// Rows of an operand
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The kernel that finishes rows of dQ. Numbers are those of its operands.
+/// The kernel that finishes rows. Numbers are those of its operands.
 struct FinishLaunch {
-  const KernelPlan &plan;
-  const BackwardShape &shape;
-  Type element;
-  unsigned source = 0, target = 0;
+  const FinishedRows &finished;
+  ArrayRef<RowMap> maps;
+  Type element;     ///< of the operand
+  int64_t dim, row; ///< lanes of the operand, and of a partial sum
+  unsigned rows = 0, source = 0, target = 0;
   SmallVector<unsigned> unmapped{};
   SiteOperands sites{};
   SmallVector<PartialSum> rowGradients{};
 
-  /// Lanes of the operand, which the first part of a row is.
-  int64_t getDim() const { return shape.headParts.get().front().dim; }
   Index getSharedElements(KernelBuilder &kernel,
                           ArgumentBlock &arguments) const;
   void sumRow(KernelBuilder &kernel, ArgumentBlock &arguments, Value from,
               Value to) const;
   void emitRow(KernelBuilder &kernel, ArgumentBlock &arguments, RowPoint &point,
-               Index query, Value scratch) const;
+               Index number, Value scratch) const;
 };
 } // namespace
 
@@ -61,70 +60,81 @@ void FinishLaunch::sumRow(KernelBuilder &kernel, ArgumentBlock &arguments,
                           Value from, Value to) const {
   Index chunks = arguments.getSize(source, 0);
   Index step = arguments.getStride(source, 0);
-  kernel.loop(0, shape.headRow, kernel.width(), [&](Value lane) {
+  kernel.loop(0, row, kernel.width(), [&](Value lane) {
     Value sum = loadSum(kernel, kernel.advance(from, {lane}), chunks, step);
-    sum = kernel.mulF(sum, kernel.splatF32(plan.scale));
+    sum = kernel.mulF(sum, kernel.splatF32(finished.factor));
     kernel.storeVector(sum, to, {lane});
   });
 }
 
 void FinishLaunch::emitRow(KernelBuilder &kernel, ArgumentBlock &arguments,
-                           RowPoint &point, Index query, Value scratch) const {
+                           RowPoint &point, Index number, Value scratch) const {
   auto [batch, head] = point.getPlace();
-  Index at[] = {batch, head, query};
+  Index at[] = {batch, head, number};
   sumRow(kernel, arguments,
-         arguments.getAddress(source, {0, batch, head, query}), scratch);
+         arguments.getAddress(source, {0, batch, head, number}), scratch);
   RowPullback pullback;
-  pullback.tensor = sites.query;
+  pullback.tensor = rows;
   pullback.batch = batch;
   pullback.head = head;
-  pullback.row = query;
-  pullback.dim = getDim();
-  pullback.maps = plan.queryRows;
+  pullback.row = number;
+  pullback.dim = dim;
+  pullback.maps = maps;
   pullback.point = &point;
   pullback.gradient = scratch;
-  pullback.memory = kernel.advance(scratch, {shape.headRow});
+  pullback.memory = kernel.advance(scratch, {row});
   emitRowPullback(kernel, arguments, pullback, element);
   // Lanes past the dim are nothing.
-  Index lanes = llvm::alignTo(getDim(), kernel.width());
+  Index lanes = llvm::alignTo(dim, kernel.width());
   for (unsigned extra : unmapped)
     kernel.loop(0, arguments.getSize(extra, 0), 1, [&](Value chunk) {
-      Value from = arguments.getAddress(extra, {chunk, at[0], at[1], query});
+      Value from = arguments.getAddress(extra, {chunk, at[0], at[1], number});
       kernel.loop(0, lanes, kernel.width(), [&](Value lane) {
         kernel.storeVector(kernel.addF(kernel.loadVector(scratch, {lane}),
                                        kernel.loadVector(from, {lane})),
                            scratch, {lane});
       });
     });
-  storeRow(kernel, scratch, getDim(), arguments.getAddress(target, at),
+  storeRow(kernel, scratch, dim, arguments.getAddress(target, at),
            arguments.getElementType(target));
 }
 
-Value codegen::launchFinish(const Lowering &lowering,
-                            const BackwardShape &shape,
-                            const HoistTables &tables, Value partials,
-                            ArrayRef<Value> unmapped,
+/// The number of the rows' tensor among the sites of an owner.
+static unsigned findRows(const SiteOperands &sites, const FinishedRows &rows,
+                         ValueRange values) {
+  if (rows.operand == pos::RowOperand::query)
+    return sites.query;
+  if (rows.operand == pos::RowOperand::key)
+    return sites.key;
+  return sites.values[llvm::find(values, rows.rows) - values.begin()];
+}
+
+Value codegen::launchFinish(const Lowering &lowering, StringRef suffix,
+                            const HoistTables &tables, const FinishedRows &rows,
                             ArrayRef<PartialSum> hoistPartials) {
   auto op = cast<pos::AttentionBackwardOp>(lowering.getOp());
-  Value result =
-      lowering.allocateLike(op.getQuery(), op.getQueryGradient().getType());
+  Value result = lowering.allocateLike(rows.rows, rows.type);
   LaunchOperands operands;
-  FinishLaunch finish{lowering.plan, shape,
-                      op.getQuery().getType().getElementType()};
-  finish.source = operands.read(partials);
-  for (Value rows : unmapped)
-    finish.unmapped.push_back(operands.read(rows));
+  auto source = cast<RankedTensorType>(rows.rows.getType());
+  auto partials = cast<RankedTensorType>(rows.partials.getType());
+  FinishLaunch finish{rows, getRowMaps(lowering.plan, rows.operand),
+                      source.getElementType(), source.getDimSize(3),
+                      partials.getDimSize(4)};
+  finish.source = operands.read(rows.partials);
+  for (Value extra : rows.unmapped)
+    finish.unmapped.push_back(operands.read(extra));
   finish.sites.query = operands.read(op.getQuery());
   finish.sites.key = operands.read(op.getKey());
   for (Value value : op.getValues())
     finish.sites.values.push_back(operands.read(value));
+  finish.rows = findRows(finish.sites, rows, op.getValues());
   finish.sites.append(lowering.plan, tables, operands.layout, operands.reads);
   finish.target = operands.write(result);
   for (auto [hoisted, gradient] :
        llvm::zip_equal(lowering.plan.hoisted, hoistPartials)) {
     finish.rowGradients.emplace_back();
     if (hoisted.form != HoistForm::RowLaneTable ||
-        hoisted.operand != pos::RowOperand::query)
+        hoisted.operand != rows.operand)
       continue;
     finish.rowGradients.back().tensor = gradient.tensor;
     finish.rowGradients.back().whole = gradient.whole;
@@ -137,12 +147,12 @@ Value codegen::launchFinish(const Lowering &lowering,
                       {arguments.getSize(finish.target, 2), rowsPerItem}});
   };
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
-    return Index(2 * 4 * shape.headRow);
+    return Index(2 * 4 * finish.row);
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
     GradientRowPoint point(kernel, arguments, lowering.plan, finish.sites,
-                           pos::RowOperand::query, finish.rowGradients,
+                           rows.operand, finish.rowGradients,
                            /*isPartial=*/true);
     // The batch outside the rows: gradients of a table are summed in its order.
     items.forEach([&](const Item &item) {
@@ -151,13 +161,13 @@ Value codegen::launchFinish(const Lowering &lowering,
                   finish.getSharedElements(kernel, arguments),
                   [&](Value batch) {
                     point.enterHead(batch, item[1]);
-                    kernel.loop(item[2], last, 1, [&](Value query) {
-                      finish.emitRow(kernel, arguments, point, query, scratch);
+                    kernel.loop(item[2], last, 1, [&](Value row) {
+                      finish.emitRow(kernel, arguments, point, row, scratch);
                     });
                   });
     });
   };
-  operands.launch(lowering, "finish", {items, scratchBytes, run});
+  operands.launch(lowering, suffix, {items, scratchBytes, run});
   return result;
 }
 

@@ -6,18 +6,28 @@
 #include "codegen/Emit/Lowering.h"
 #include "codegen/Rows/PartialSum.h"
 #include "codegen/Tables/HoistTable.h"
-#include "codegen/Tiles/BackwardShape.h"
 
 namespace sextant::codegen {
 
-/// finish: dQ from its partial sums [chunks, B, H, rows, row], pulled back
-/// through the row maps of the query, plus `unmapped`, sums of gradients of the
-/// rows as they entered, [chunks, B, H, rows, row] with rows of their own
-/// width. `hoistPartials` (per hoist) takes the gradients of tables
+/// The rows of an operand whose gradient is finished.
+struct FinishedRows {
+  pos::RowOperand operand = pos::RowOperand::query;
+  mlir::Value rows;            ///< of the operand
+  mlir::RankedTensorType type; ///< of the gradient
+  /// Partial sums of the gradient of mapped rows, [chunks, B, H, rows, row], of
+  /// a static number of lanes, padded to a vector; and the factor of all.
+  mlir::Value partials;
+  double factor = 1.0;
+  /// Sums of gradients of the rows as they entered, [chunks, B, H, rows, row],
+  /// with rows of their own width.
+  llvm::ArrayRef<mlir::Value> unmapped = {};
+};
+
+/// The gradient of rows from its partial sums, pulled back through the row maps
+/// of the operand. `hoistPartials` (per hoist) takes the gradients of tables
 /// behind these maps, see RowGradients.h.
-mlir::Value launchFinish(const Lowering &lowering, const BackwardShape &shape,
-                         const HoistTables &tables, mlir::Value partials,
-                         llvm::ArrayRef<mlir::Value> unmapped,
+mlir::Value launchFinish(const Lowering &lowering, llvm::StringRef suffix,
+                         const HoistTables &tables, const FinishedRows &rows,
                          llvm::ArrayRef<PartialSum> hoistPartials);
 
 /// The sum of `rows` [B, H, rows, dim] x f32 and of `extras` [1, B, H, padded

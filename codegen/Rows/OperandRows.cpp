@@ -12,25 +12,11 @@ using namespace sextant::codegen;
 /// Of an item: enough to share what an item costs, few enough to fill a GPU.
 static constexpr int64_t rowsPerItem = 8;
 
-static ArrayRef<RowMap> getMaps(const KernelPlan &plan,
-                                pos::RowOperand operand) {
-  switch (operand) {
-  case pos::RowOperand::query:
-    return plan.queryRows;
-  case pos::RowOperand::key:
-    return plan.keyRows;
-  case pos::RowOperand::value:
-    return plan.valueRows;
-  default:
-    return plan.inputRows;
-  }
-}
-
 Value codegen::launchOperandRows(const Lowering &lowering,
                                  const HoistTables &tables,
                                  pos::RowOperand operand, Value rows,
                                  StringRef suffix) {
-  ArrayRef<RowMap> maps = getMaps(lowering.plan, operand);
+  ArrayRef<RowMap> maps = getRowMaps(lowering.plan, operand);
   if (maps.empty())
     return rows;
   auto type = cast<RankedTensorType>(rows.getType());

@@ -9,7 +9,7 @@
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDLAUNCH_H
 
 #include "codegen/Rows/OffsetProducts.h"
-#include "codegen/Rows/PartialSum.h"
+#include "codegen/Rows/PayloadGradients.h"
 #include "codegen/Tables/AllHeadsWeights.h"
 #include "codegen/Tiles/BackwardShape.h"
 #include "codegen/Tiles/TilePoint.h"
@@ -18,7 +18,7 @@ namespace sextant::codegen {
 
 /// The main launch of a backward. Numbers are those of `operands`; none where
 /// the attention has no such tensor.
-struct BackwardLaunch {
+struct BackwardLaunch : PayloadSums {
   BackwardLaunch(const KernelPlan &plan, const VectorTarget &target,
                  mlir::Type element, llvm::ArrayRef<int64_t> headDims,
                  llvm::ArrayRef<int64_t> valueDims)
@@ -33,19 +33,8 @@ struct BackwardLaunch {
   SiteOperands sites; ///< query, key, value and what payloads read
 
   llvm::SmallVector<unsigned> outputGradients; ///< one per value
-  /// [B, H, Lq rounded up to blocks] x f32: what is added to scores, by what
-  /// their exponentials are multiplied then, and dlse - rowsum(o do). Rows past
-  /// the end have -inf, 0 and 0: P = dS = 0.
+  /// See RowStatistics, of Lq rounded up to blocks.
   unsigned negativeShift = 0, inverseSum = 0, negativeDelta = 0;
-  /// Per hoist: the partial sums of its gradient. Per parameter: those of the
-  /// gradient of direct reads, which are in `inPlaceGradients` where nothing
-  /// adds to them as long as tables hold the offsets in use; where they do not,
-  /// items clear them.
-  llvm::SmallVector<PartialSum> tableGradients, readGradients;
-  llvm::SmallVector<unsigned> inPlaceGradients;
-  /// Per plan.hinges: the partial sums of its moments, [chunks, B, H, moments]
-  /// x f64, where they are wanted.
-  llvm::SmallVector<PartialSum> hingeMoments;
   unsigned keyGradient = 0;
   llvm::SmallVector<unsigned> valueGradients;
 
