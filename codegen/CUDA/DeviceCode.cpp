@@ -57,7 +57,8 @@ static void keepHostFunctions(Module &module) {
   }
 }
 
-/// Adds the entry of a kernel, behind which each block runs a range of items.
+/// Adds the entry of a kernel, behind which each warp runs a range of items, or
+/// a larger block the item of its number.
 static void addEntry(Function &ofThreads, const std::string &name) {
   Module &module = *ofThreads.getParent();
   IRBuilder<> builder(module.getContext());
@@ -80,7 +81,8 @@ static void addEntry(Function &ofThreads, const std::string &name) {
   entry->addParamAttr(
       0, Attribute::get(module.getContext(), "nvvm.grid_constant"));
 
-  if (std::optional<BlockShape> shape = findBlockShape(ofThreads))
+  std::optional<BlockShape> shape = findBlockShape(ofThreads);
+  if (shape)
     entry->addFnAttr("nvvm.reqntid", Twine(shape->countThreads()).str());
 
   builder.SetInsertPoint(BasicBlock::Create(module.getContext(), "", entry));
@@ -88,10 +90,11 @@ static void addEntry(Function &ofThreads, const std::string &name) {
     return builder.CreateZExt(builder.CreateIntrinsic(number, {}), word);
   };
   Value *block = read(Intrinsic::nvvm_read_ptx_sreg_ctaid_x);
-  Value *blocks = read(Intrinsic::nvvm_read_ptx_sreg_nctaid_x);
-  Value *items = entry->getArg(1);
-  auto firstOf = [&](Value *of) {
-    return builder.CreateUDiv(builder.CreateMul(items, of), blocks);
+  auto firstOf = [&](Value *of) -> Value * {
+    if (shape)
+      return of;
+    Value *blocks = read(Intrinsic::nvvm_read_ptx_sreg_nctaid_x);
+    return builder.CreateUDiv(builder.CreateMul(entry->getArg(1), of), blocks);
   };
   Value *begin = firstOf(block);
   Value *end = firstOf(builder.CreateAdd(block, builder.getInt64(1)));

@@ -52,8 +52,11 @@ static Result<Geometry> spreadBlocks(const Gpu &gpu, const Kernel &kernel,
   Geometry geometry = spreadWarps(gpu, items, scratch);
   if (!kernel.threads || !kernel.shared)
     return geometry;
-  if (geometry.scratchBytes == 0)
-    geometry.blocks = static_cast<unsigned>(std::min(items, mostBlocks));
+  if (items > mostBlocks)
+    return makeError("the kernel has ", items,
+                     " work items, of which a GPU runs ", mostBlocks,
+                     " in one launch: cut the batch");
+  geometry.blocks = static_cast<unsigned>(items);
   geometry.threads = static_cast<unsigned>(kernel.threads(arguments));
   int64_t shared = kernel.shared(arguments);
   if (shared > gpu.sharedBytes)
