@@ -23,6 +23,8 @@ HEAD = (
 # Those of both types; what GPUs differ in comes after kernels are written.
 GPU = ("cuda:sm_80", ("f32", "bf16"))
 MMA = "llvm.nvvm.mma"
+# In the name of a main kernel that multiplies so.
+BACKWARD = "_backward_fragments"
 OUTSIDE = ("embedding", "query_input", "key_input", "value_input")
 SIZE = 64
 MOST_OF_MODEL = 8
@@ -97,8 +99,14 @@ def tensor_cores_of(name):
 
     axes = definitions.axes([name])
     axes = axes if axes > 1 else 0
-    types = [t for t in GPU[1] if any(MMA in k for k in kernels_of(name, GPU[0], t, False, axes))]
-    return f"forward ({', '.join(types)})" if types else ""
+    found: dict[str, list[str]] = {}
+    for dtype in GPU[1]:
+        if not any(MMA in k for k in kernels_of(name, GPU[0], dtype, False, axes)):
+            continue
+        both = kernels_of(name, GPU[0], dtype, True, axes)
+        what = "forward, backward" if any(BACKWARD in k for k in both) else "forward"
+        found.setdefault(what, []).append(dtype)
+    return "; ".join(f"{what} ({', '.join(types)})" for what, types in found.items())
 
 
 def cpu_targets():

@@ -98,23 +98,36 @@ static llvm::Expected<KernelCode> compileEmulated(mlir::ModuleOp kernels,
       [](llvm::Module &module) { return emulateWarps(module); });
 }
 
-/// The main kernel of a forward uses tensor cores wherever these compute what
+/// The main kernel of a direction uses tensor cores wherever these compute what
 /// the plan asks for; the rest stays with warps, and a remark says why.
 static mlir::FailureOr<llvm::SmallVector<mlir::Value>>
-lowerForwardOfGpu(const Lowering &lowering) {
+lowerForGpu(const Lowering &lowering, llvm::StringRef direction,
+            const std::string &obstacle, LoweringFunction onTensorCores,
+            LoweringFunction asWarps) {
   namespace remark = mlir::remark;
-  auto options = [](llvm::StringRef name) {
-    return remark::RemarkOpts::name(name).category("tensor-cores");
-  };
-  std::string obstacle = sm80::findForwardObstacle(lowering.plan);
+  auto options = remark::RemarkOpts::name(direction).category("tensor-cores");
   if (obstacle.empty()) {
-    remark::passed(lowering.getLoc(), options("forward"))
-        << remark::reason("the forward multiplies on tensor cores");
-    return sm80::lowerForward(lowering);
+    remark::passed(lowering.getLoc(), options)
+        << remark::reason("the {0} multiplies on tensor cores", direction);
+    return onTensorCores(lowering);
   }
-  remark::missed(lowering.getLoc(), options("forward"))
-      << remark::reason("the forward stays with warps: {0}", obstacle);
-  return getCPULowerings().attention(lowering);
+  remark::missed(lowering.getLoc(), options)
+      << remark::reason("the {0} stays with warps: {1}", direction, obstacle);
+  return asWarps(lowering);
+}
+
+static mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerForwardOfGpu(const Lowering &lowering) {
+  return lowerForGpu(lowering, "forward",
+                     sm80::findForwardObstacle(lowering.plan),
+                     sm80::lowerForward, getCPULowerings().attention);
+}
+
+static mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerBackwardOfGpu(const Lowering &lowering) {
+  return lowerForGpu(lowering, "backward",
+                     sm80::findBackwardObstacle(lowering.plan),
+                     sm80::lowerBackward, getCPULowerings().attentionBackward);
 }
 
 /// What all targets share whose vectors are warps of a GPU.
@@ -125,6 +138,7 @@ static Target getWarps(llvm::StringRef name) {
   target.vector.flushingCall = emitWarpCall;
   target.elementTypes = {"f32", "bf16", "f16"};
   target.lowerings.attention = lowerForwardOfGpu;
+  target.lowerings.attentionBackward = lowerBackwardOfGpu;
   target.f32Unit = target.bf16Unit = std::nullopt;
   return target;
 }

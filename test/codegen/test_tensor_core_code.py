@@ -1,6 +1,6 @@
-"""What the forward on tensor cores takes of a GPU, as NVIDIA's assembler makes it: counted
+"""What kernels on tensor cores take of a GPU, as NVIDIA's assembler makes it: counted
 in machine code, since no GPU is at hand. Limits are what was counted and a tenth, and at
-most what a forward that is bound by its products can spare."""
+most what a kernel that is bound by its products can spare."""
 
 import importlib.util
 import os
@@ -58,6 +58,27 @@ def test_a_table_at_128(sass):
     assert counts.spills <= 64
     assert counts.per_score("LDL", "STL") == 0
     assert counts.per_score() <= 21.5
+
+
+@pytest.mark.parametrize(
+    "uses, params, dims, most, spills",
+    [
+        ([], [], (64, 64), 18.8, 0),
+        (["causal"], [], (64, 64), 19.2, 0),
+        ([], [], (128, 128), 29.7, 64),
+    ],
+    ids=["plain", "causal", "plain-128"],
+)
+def test_instructions_of_a_backward(sass, uses, params, dims, most, spills):
+    """Of a head dim of 128 there are twice the products for a score. What spills does so
+    outside of the loop."""
+    model = sass.attention_backward(uses, params, dims)
+    (counts,) = sass.measure(model, "cuda:sm_80", dims)
+    print(counts)
+    assert counts.spills <= spills
+    assert counts.per_score("LDL", "STL") == 0
+    assert counts.per_score() <= most
+    assert counts.per_score("MUFU") <= 1.01
 
 
 def test_products_bound_the_forward(sass):

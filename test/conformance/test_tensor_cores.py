@@ -1,6 +1,6 @@
-"""The forward on tensor cores, in the emulator: which plans have it, and that it is
-right at shapes that leave parts of tiles. Threads run in drawn orders, copies that
-nobody has waited for are NaN, and exponentials are off by what a GPU may be off."""
+"""Forward and backward on tensor cores, in the emulator: which plans have them, and that
+they are right at shapes that leave parts of tiles. Threads run in drawn orders, copies
+that nobody has waited for are NaN, and exponentials are off by what a GPU may be off."""
 
 import attention_contract
 import pytest
@@ -12,7 +12,7 @@ import sextant
 from sextant import attention_text, backend, definitions
 
 TARGET = "cuda-emulated:sm_80"
-# Tiles are 128 queries by 64 keys.
+# Tiles of a forward are 128 queries by 64 keys, of a backward 32 queries by 128 keys.
 SHAPES = [
     dict(query=1, key=1, label="single"),
     dict(query=1, key=65, heads=4, kv_heads=2, label="decode"),
@@ -29,8 +29,20 @@ SPLIT = [
 # A row of each has other fragments, tiles or stages.
 DIMS = [(128, 128), (256, 256), (80, 192), (9, 31)]
 ONE = dict(batch=1, heads=2, kv_heads=2)
-# What scores, or rows behind them, ask for that tensor cores do not compute.
-WARPS = {
+# Of a backward two chunks of keys, one of two tiles.
+CHUNKS = dict(batch=8, heads=16, kv_heads=16, query=9, key=300)
+# What scores, or rows behind them, ask for that tensor cores do not compute. A backward
+# that has no kernel while its forward has one:
+BACKWARD_AS_WARPS = {
+    "fire": "piecewise-linear functions",
+    "forgetting": "trained values",
+    "kerple_log": "trained values",
+    "kerple_multiplicative": "trained values",
+    "kerple_power": "trained values",
+    "swin": "trained values",
+    "t5_bias": "trained values",
+}
+FORWARD_AS_WARPS = {
     "cope": "running sums",
     "dape": "scores of all heads",
     "deberta": "products with tables",
@@ -79,6 +91,10 @@ def test_positions_on_a_grid(seed):
 
 def test_rows_without_keys(seed):
     hold(Case("causal", **(ONE | WITHOUT_KEYS)), seed)
+
+
+def test_chunks_of_several_tiles(seed):
+    hold(Case("causal", **CHUNKS), seed)
 
 
 @pytest.mark.parametrize("dims", DIMS, ids=str)
@@ -132,6 +148,19 @@ def test_rows_anyhow_in_memory(generator):
         assert torch.equal(want, attend(*(spread(t, step, first) for t in rows)))
     # One of them alone.
     assert torch.equal(want, attend(rows[0], spread(rows[1], 1, 1), rows[2]))
+
+
+@pytest.mark.parametrize("tiles", [(20, 100), (20, 300), (90, 200)], ids=str)
+def test_no_order_of_threads_changes_gradients(tiles, seed, monkeypatch):
+    """1 x 1, 1 x 3 and 3 x 2 tiles of a backward in ten orders."""
+    query, key = tiles
+    case = Case("causal", batch=1, heads=2, kv_heads=1, query=query, key=key)
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    want = attention_contract.run(case.uses, inputs, TARGET)
+    for schedule in range(10):
+        monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed + schedule))
+        got = attention_contract.run(case.uses, inputs, TARGET)
+        assert all(torch.equal(want[name], got[name]) for name in want)
 
 
 @pytest.mark.parametrize("tiles", [(100, 50), (100, 190), (300, 120)], ids=str)
@@ -191,7 +220,13 @@ def test_which_encodings_stay_with_warps(encoding):
         axes if axes > 1 else 0,
         heads=4 if found.all_heads else 0,
     )
-    text = attention_text.attention_module(key, backward=False)
     folders = definitions.first_folders()
-    kernels = str(backend.compiler().compile(text, TARGET, folders, "kernel", encoding))
-    assert ("llvm.nvvm.mma" not in kernels) == (encoding in WARPS), WARPS.get(encoding)
+
+    def as_warps(**directions) -> bool:
+        text = attention_text.attention_module(key, **directions)
+        kernels = str(backend.compiler().compile(text, TARGET, folders, "kernel", encoding))
+        return "llvm.nvvm.mma" not in kernels
+
+    assert as_warps(backward=False) == (encoding in FORWARD_AS_WARPS)
+    backward = FORWARD_AS_WARPS | BACKWARD_AS_WARPS
+    assert as_warps(forward=False, backward=True) == (encoding in backward)

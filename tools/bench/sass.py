@@ -2,12 +2,12 @@
 """Counts the instructions of a kernel's main loop, without a GPU.
 
     tools/bench/sass.py MODEL.mlir [--target cuda:sm_80] [--dims 64 64]
-    tools/bench/sass.py --uses alibi --params 'tensor<?xf32>' [--dims 64 64]
+    tools/bench/sass.py --uses alibi --params 'tensor<?xf32>' [--dims 64 64] [--backward]
 
 Compiles a model for a GPU of NVIDIA, assembles it with ptxas and reads the machine code
 that nvdisasm writes of it. Of each kernel that multiplies on tensor cores it prints one
 line: what ptxas says (registers, bytes of spills) and what one pass of the loop over
-keys takes of a thread, per score that the thread holds.
+keys, in a backward over queries, takes of a thread, per score that the thread holds.
 
 A loop has paths that are rarely taken: rows that are not aligned, tiles of which the
 mask shows a part. Counted is the path with the most products, of these one with the
@@ -15,8 +15,9 @@ most copies to shared memory, and of these the shortest.
 
 The numbers are those of the code, not of a run. A model says which unit of a GPU they
 keep busy for how long, over the clocks of the products: a unit near 1 or above bounds
-the kernel. It knows rates only, no latencies. `--dims` are those of the rows of queries and of values, padded to 16: a
-thread has 64 * HMMA / (their sum) scores.
+the kernel. It knows rates only, no latencies. `--dims` are those of the rows of queries
+and of values. How many scores a thread has follows from them and its HMMA: a forward
+multiplies each once, a backward those of queries three times and those of values twice.
 """
 
 from __future__ import annotations
@@ -203,12 +204,17 @@ def run(*command: str, text: str | None = None) -> subprocess.CompletedProcess[s
     return done
 
 
+def lanes_of(kernel: str, dims: tuple[int, int]) -> int:
+    """The lanes of rows that a kernel multiplies for each score."""
+    head, value = (-(-dim // 16) * 16 for dim in dims)
+    return 3 * head + 2 * value if kernel.endswith("_backward_fragments") else head + value
+
+
 def measure(model: str, target: str, dims: tuple[int, int], *flags: str) -> list[Counts]:
     """The counts of the kernels of a model that multiply on tensor cores."""
     compiled = run(
         "sextant-compile", "-", f"--target={target}", "--emit=asm", "--o=-", *flags, text=model
     )
-    padded = sum(-(-dim // 16) * 16 for dim in dims)
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "kernels.ptx", Path(folder) / "kernels.cubin"
         source.write_text(compiled.stdout)
@@ -224,7 +230,7 @@ def measure(model: str, target: str, dims: tuple[int, int], *flags: str) -> list
         if products := count(names, "HMMA"):
             own = resources[match["name"]]
             spills = int(own["stores"]) + int(own["loads"])
-            scores = 64 * products / padded
+            scores = 64 * products / lanes_of(match["name"], dims)
             found.append(Counts(match["name"], int(own["registers"]), spills, scores, names))
     return found
 
@@ -243,11 +249,36 @@ def attention(uses: list[str], params: list[str], dims: tuple[int, int]) -> str:
       }}"""
 
 
+def attention_backward(
+    uses: list[str], params: list[str], dims: tuple[int, int], gradients: bool = True
+) -> str:
+    """Likewise a backward, with or without gradients of the parameters."""
+    head, value = (f"tensor<?x?x?x{dim}xbf16>" for dim in dims)
+    statistics, row = "tensor<?x?x?x2xf32>", "tensor<?x?x?xf32>"
+    named = ", ".join(f'#pos.use<@{name}, "{name}">' for name in uses)
+    arguments = "".join(f", %p{i}: {of_type}" for i, of_type in enumerate(params))
+    given = ", ".join(f"%p{i} : {of_type}" for i, of_type in enumerate(params))
+    wanted = range(len(params)) if gradients else ()
+    names = ["%dq", "%dk", "%dv", *(f"%dp{i}" for i in wanted)]
+    trained = "".join(f", {params[i]}" for i in wanted)
+    results = f"{head}, {head}, {value}{trained}"
+    return f"""
+      func.func @f(%q: {head}, %k: {head}, %v: {value}, %o: {value}, %s: {statistics},
+                   %do: {value}, %dl: {row}{arguments}) -> ({results}) {{
+        {", ".join(names)} = pos.attention_backward %q, %k, (%v), (%o), %s, (%do), %dl
+          uses [{named}] {f"params({given})" if given else ""} gradients [{", ".join(map(str, wanted))}]
+          : {head}, {head}, ({value}), ({value}), {statistics}, ({value}), {row}
+          -> {head}, {head}, ({value}){trained}
+        return {", ".join(names)} : {results}
+      }}"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("model", nargs="?", help="- for standard input; none: an attention")
     parser.add_argument("--uses", nargs="*", default=[], help="names of encodings")
     parser.add_argument("--params", nargs="*", default=[], help="types of what they take")
+    parser.add_argument("--backward", action="store_true", help="not the forward, with all gradients")
     parser.add_argument("--target", default="cuda:sm_80")
     parser.add_argument("--dims", type=int, nargs=2, default=(64, 64))
     arguments = parser.parse_args()
@@ -255,7 +286,8 @@ def main() -> None:
     if arguments.model:
         model = sys.stdin.read() if arguments.model == "-" else Path(arguments.model).read_text()
     else:
-        model = attention(arguments.uses, arguments.params, dims)
+        make = attention_backward if arguments.backward else attention
+        model = make(arguments.uses, arguments.params, dims)
     for counts in measure(model, arguments.target, dims):
         print(counts)
 

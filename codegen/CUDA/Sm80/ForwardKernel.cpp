@@ -1,14 +1,11 @@
 //===- ForwardKernel.cpp - The forward on tensor cores --------------------===//
 
 #include "codegen/CUDA/Sm80/ForwardKernel.h"
+#include "codegen/CUDA/Sm80/BlockKernel.h"
 #include "codegen/CUDA/Sm80/FragmentOutput.h"
 #include "codegen/CUDA/Sm80/FragmentProducts.h"
 #include "codegen/CUDA/Sm80/SharedRows.h"
 #include "codegen/CUDA/Sm80/TileWalk.h"
-#include "codegen/Emit/KernelNumber.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/Matchers.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace sextant;
@@ -22,7 +19,7 @@ static ItemSpace getItems(KernelBuilder &kernel, ArgumentBlock &arguments,
   return ItemSpace(
       kernel,
       {kernel.mul(arguments.getSize(query, 0), arguments.getSize(query, 1)),
-       kernel.ceilDiv(arguments.getSize(query, 2), launch.tile.countQueries()),
+       kernel.ceilDiv(arguments.getSize(query, 2), launch.tile.countRows()),
        arguments.getScalar(launch.splits)});
 }
 
@@ -34,14 +31,15 @@ public:
   FragmentForward(ThreadBuilder &thread, ArgumentBlock &arguments,
                   const ForwardOperands &launch, int64_t lanes)
       : thread(thread), kernel(thread.kernel), arguments(arguments),
-        launch(launch), tile(launch.tile), point(thread, arguments, launch),
+        launch(launch), tile(launch.tile),
+        point(thread, arguments, launch, launch.tile),
         mask(kernel, arguments, point, launch.plan, launch.sites),
         keyLength(kernel.toI32(arguments.getSize(launch.sites.key, 2))),
-        walk(thread, launch.plan, mask, tile.keys, keyLength),
+        walk(thread, launch.plan, mask, tile, keyLength),
         queries(getRows(launch.query, tile.query)),
         keys(getRows(launch.key, tile.query)), products(thread, tile),
         hinges(thread, arguments, point, launch, lanes),
-        scores(kernel, arguments, point, hinges, launch),
+        scores(kernel, arguments, point, hinges, launch, tile),
         softmax(thread, tile, scores.getForm()),
         output(thread, arguments, point, launch) {
     for (auto [number, shape] : llvm::enumerate(tile.values))
@@ -62,22 +60,24 @@ private:
   };
 
   SharedRows getRows(unsigned tensor, SharedRowShape shape) {
-    return SharedRows(thread, arguments, tensor, shape,
-                      tile.getBlock().countThreads());
+    return SharedRows(thread, arguments, tensor, shape, tile.countThreads());
   }
   static Values flatten(const Carried &carried);
   static Carried unflatten(ValueRange values, const Carried &like);
   Value getFirstKey(ValueRange state) {
-    return thread.mul(TileWalk::getTile(state), tile.keys);
+    return thread.mul(TileWalk::getTile(state), tile.columns);
   }
   /// Whether all keys of the tile exist (i1).
   Value isWholeTile(ValueRange state) {
-    return thread.less(thread.add(getFirstKey(state), tile.keys - 1),
+    return thread.less(thread.add(getFirstKey(state), tile.columns - 1),
                        keyLength);
   }
   Value getStage(Value number) {
     return thread.getShared(
         thread.add(thread.mul(number, tile.getStageBytes()), tile.getStage()));
+  }
+  Value getWindows(Value stage) {
+    return thread.advance(stage, tile.getWindows());
   }
   std::pair<Value, Value> getTiles(Index split);
   void enterHead(Index outer, Value firstQuery);
@@ -133,7 +133,7 @@ void FragmentForward::enterHead(Index outer, Value firstQuery) {
   Index keyHeads = arguments.getSize(launch.sites.key, 1);
   Index batch = kernel.div(outer, heads), head = kernel.rem(outer, heads);
   Index keyHead = kernel.div(head, kernel.div(heads, keyHeads));
-  point.enterQueries(batch, head, firstQuery);
+  point.enterRows(batch, head, firstQuery);
   queries.enterHead(batch, head);
   keys.enterHead(batch, keyHead);
   for (SharedRows &rows : values)
@@ -152,16 +152,16 @@ void FragmentForward::copyTile(ValueRange state, Value number) {
   kernel.when(
       isWhole,
       [&] {
-        keys.copyWhole(first, tile.keys, stage);
+        keys.copyWhole(first, tile.columns, stage);
         for (auto [value, rows] : llvm::enumerate(values))
-          rows.copyWhole(first, tile.keys, getAddress(value));
-        point.copyTables(first, stage, /*isWhole=*/true);
+          rows.copyWhole(first, tile.columns, getAddress(value));
+        point.copyTables(first, getWindows(stage), /*isWhole=*/true);
       },
       [&] {
-        keys.copy(first, tile.keys, stage);
+        keys.copy(first, tile.columns, stage);
         for (auto [value, rows] : llvm::enumerate(values))
-          rows.copy(first, tile.keys, getAddress(value));
-        point.copyTables(first, stage, /*isWhole=*/false);
+          rows.copy(first, tile.columns, getAddress(value));
+        point.copyTables(first, getWindows(stage), /*isWhole=*/false);
       });
 }
 
@@ -175,16 +175,18 @@ FragmentForward::Carried FragmentForward::emitTile(Carried carried) {
   thread.commitCopies();
 
   Value first = getFirstKey(carried.walk), stage = getStage(carried.stage);
-  point.enterTile(first, stage);
-  Values tileScores = products.multiplyKeys(stage);
+  point.enterTile(first, getWindows(stage));
+  Values tileScores(tile.countScores(), kernel.constantF32(0));
+  products.multiply({thread.getShared(thread.constant(0))}, {stage}, tile.query,
+                    tileScores);
   tileScores =
       scores.emit(tileScores, kernel.both(isWholeTile(carried.walk),
                                           walk.isVisible(carried.walk)));
   Values factors = softmax.update(carried.softmax, tileScores);
   output.scale(carried.output, factors);
   for (unsigned value = 0; value < values.size(); ++value)
-    products.addValues(stage, value, tileScores,
-                       output.getSums(carried.output, value));
+    products.addRows(tileScores, {stage, tile.getValues(value)},
+                     tile.values[value], output.getSums(carried.output, value));
   carried.walk = next;
   carried.stage = other;
   return carried;
@@ -193,7 +195,7 @@ FragmentForward::Carried FragmentForward::emitTile(Carried carried) {
 /// The tiles of keys of a split.
 std::pair<Value, Value> FragmentForward::getTiles(Index split) {
   Index tiles =
-      kernel.ceilDiv(arguments.getSize(launch.sites.key, 2), tile.keys);
+      kernel.ceilDiv(arguments.getSize(launch.sites.key, 2), tile.columns);
   Index each = kernel.ceilDiv(tiles, arguments.getScalar(launch.splits));
   Index first = kernel.min(kernel.mul(split, each), tiles);
   return {kernel.toI32(first),
@@ -201,18 +203,17 @@ std::pair<Value, Value> FragmentForward::getTiles(Index split) {
 }
 
 void FragmentForward::emit(Index outer, Index number, Index split) {
-  Index first = kernel.mul(number, tile.countQueries());
+  Index first = kernel.mul(number, tile.countRows());
   Value firstQuery = kernel.toI32(first);
   enterHead(outer, firstQuery);
   // Nobody reads the rows of the item before any more.
   thread.synchronizeBlock();
-  queries.copy(firstQuery, tile.countQueries(),
+  queries.copy(firstQuery, tile.countRows(),
                thread.getShared(thread.constant(0)));
   Index count =
-      kernel.min(tile.countQueries(),
+      kernel.min(tile.countRows(),
                  kernel.sub(arguments.getSize(launch.sites.query, 2), first));
-  TileSide side =
-      mask.enter(pos::Side::query, first, count, tile.countQueries());
+  TileSide side = mask.enter(pos::Side::query, first, count, tile.countRows());
 
   Carried start;
   auto [firstTile, endTile] = getTiles(split);
@@ -239,68 +240,22 @@ void FragmentForward::emit(Index outer, Index number, Index split) {
       [&] { output.storeSplit(split, batchOf, headOf, end.output, rows); });
 }
 
-/// Payloads of scores take functions that a GPU has an instruction for by that,
-/// and multiply where they divide by a constant.
-static void approximate(ThreadBuilder &thread) {
-  OpBuilder &builder = thread.kernel.builder;
-  Operation *function = builder.getInsertionBlock()->getParentOp();
-  SmallVector<Operation *> found;
-  function->walk([&](Operation *op) {
-    if (isa<math::TanhOp, arith::DivFOp>(op) &&
-        op->getResult(0).getType().isF32())
-      found.push_back(op);
-  });
-  OpBuilder::InsertionGuard guard(builder);
-  for (Operation *op : found) {
-    builder.setInsertionPoint(op);
-    Value result;
-    if (auto tanh = dyn_cast<math::TanhOp>(op)) {
-      result = thread.tanh(tanh.getOperand());
-    } else {
-      FloatAttr divisor;
-      if (!matchPattern(op->getOperand(1), m_Constant(&divisor)))
-        continue;
-      double factor = 1.0 / divisor.getValueAsDouble();
-      if (!std::isnormal(static_cast<float>(factor)))
-        continue;
-      result = thread.kernel.mulF(op->getOperand(0),
-                                  thread.kernel.constantF32(factor));
-    }
-    op->getResult(0).replaceAllUsesWith(result);
-    op->erase();
-  }
-}
-
 void codegen::createFragmentForward(const Lowering &lowering, StringRef suffix,
                                     const ForwardOperands &launch) {
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return getItems(kernel, arguments, launch);
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const Items &items, Value) {
-    ThreadBuilder thread(kernel, lowering.kernels, launch.tile.getBlock());
+  auto run = [&](ThreadBuilder &thread, ArgumentBlock &arguments,
+                 const Items &items) {
+    KernelBuilder &kernel = thread.kernel;
     FragmentForward emitter(thread, arguments, launch, lowering.target.width);
     Index tiles = kernel.ceilDiv(arguments.getSize(launch.sites.query, 2),
-                                 launch.tile.countQueries());
+                                 launch.tile.countRows());
     items.forEach([&](const Item &item) {
       // The last tile of a head first: under a causal mask it is the longest.
       emitter.emit(item[0], kernel.sub(kernel.sub(tiles, 1), item[1]), item[2]);
     });
-    approximate(thread);
   };
-  VectorTarget ofThread;
-  ofThread.width = 1;
-  ofThread.flushingCall = emitWarpCall;
-  createKernel(lowering, suffix, launch.layout, ofThread,
-               {items, noScratch, run});
-  BlockShape block = launch.tile.getBlock();
-  auto createSize = [&](StringRef name, int64_t value) {
-    createNumber(lowering, lowering.getKernelName(suffix) + name, launch.layout,
-                 ofThread, [&](KernelBuilder &, ArgumentBlock &) {
-                   return Index(value);
-                 });
-  };
-  createSize("_threads", block.countThreads());
-  createSize("_shared", block.sharedBytes);
-  createSize("_scores", launch.tile.countThreadScores());
+  createBlockKernel(lowering, suffix, launch.layout, launch.tile.getBlock(),
+                    {items, run, launch.tile.countScores()});
 }

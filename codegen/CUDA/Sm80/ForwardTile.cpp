@@ -26,22 +26,22 @@ static constexpr TileShape tileShapes[] = {{4, 2, 64, 128},
                                            {8, 1, 64, 128},
                                            {8, 1, 32, 160},
                                            {4, 1, 32, 160}};
-/// Shared memory that a block may have on a GPU of sm_80.
-static constexpr int64_t mostSharedBytes = 163 << 10;
 
 ForwardTile::ForwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
                          int64_t offsetWindows, int64_t keyWindows)
-    : query(headDim), offsetWindows(offsetWindows), keyWindows(keyWindows) {
-  int64_t columns = 0;
+    : query(headDim) {
+  this->offsetWindows = offsetWindows;
+  columnWindows = keyWindows;
+  int64_t valueColumns = 0;
   for (int64_t dim : valueDims) {
     values.push_back(dim);
-    columns += values.back().padded;
+    valueColumns += values.back().padded;
   }
   for (const TileShape &shape : tileShapes) {
     warps = shape.warps;
     blocks = shape.blocks;
-    keys = shape.keys;
-    if (blocks * (columns + keys) / 2 <= shape.mostSums &&
+    columns = shape.keys;
+    if (blocks * (valueColumns + columns) / 2 <= shape.mostSums &&
         getBlock().sharedBytes <= mostSharedBytes)
       return;
   }
@@ -49,8 +49,8 @@ ForwardTile::ForwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
 }
 
 int64_t ForwardTile::getValues(unsigned number) const {
-  int64_t bytes = keys * query.getBytes();
+  int64_t bytes = columns * query.getBytes();
   for (unsigned before = 0; before < number; ++before)
-    bytes += keys * values[before].getBytes();
+    bytes += columns * values[before].getBytes();
   return bytes;
 }

@@ -21,7 +21,7 @@ public:
 
   /// `lanes`: of the vectors that tables are written in.
   FragmentHinges(ThreadBuilder &thread, ArgumentBlock &arguments,
-                 FragmentPoint &point, const ForwardOperands &launch,
+                 FragmentPoint &point, const FragmentOperands &launch,
                  int64_t lanes)
       : thread(thread), kernel(thread.kernel), arguments(arguments),
         point(point), launch(launch), lanes(lanes) {}
@@ -60,7 +60,7 @@ private:
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
   FragmentPoint &point;
-  const ForwardOperands &launch;
+  const FragmentOperands &launch;
   int64_t lanes;
   llvm::SmallVector<Reach> reaches; ///< as plan.hingeSums
 };

@@ -3,6 +3,8 @@
 #ifndef SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTOUTPUT_H
 #define SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTOUTPUT_H
 
+#include "codegen/CUDA/Sm80/ForwardOperands.h"
+#include "codegen/CUDA/Sm80/FragmentRows.h"
 #include "codegen/CUDA/Sm80/FragmentSoftmax.h"
 
 namespace sextant::codegen {
@@ -14,10 +16,13 @@ public:
 
   FragmentOutput(ThreadBuilder &thread, ArgumentBlock &arguments,
                  FragmentPoint &point, const ForwardOperands &launch)
-      : thread(thread), kernel(thread.kernel), arguments(arguments),
-        point(point), launch(launch) {}
+      : kernel(thread.kernel), arguments(arguments), point(point),
+        launch(launch) {
+    for (const SharedRowShape &shape : launch.tile.values)
+      rows.emplace_back(thread, launch.tile, shape, point.column);
+  }
 
-  unsigned countSums() const { return getFirst(launch.tile.values.size()); }
+  unsigned countSums() const { return getFirst(rows.size()); }
   /// Those of a value.
   llvm::MutableArrayRef<mlir::Value>
   getSums(llvm::MutableArrayRef<mlir::Value> all, unsigned value) const {
@@ -28,38 +33,27 @@ public:
 
   /// Stores the results of the rows of the thread that exist, of a head.
   void store(Index batch, Index head, mlir::ValueRange sums,
-             llvm::ArrayRef<FragmentSoftmax::Row> rows);
+             llvm::ArrayRef<FragmentSoftmax::Row> softmaxes);
 
   /// Likewise of some of the keys, for others to join.
   void storeSplit(Index split, Index batch, Index head, mlir::ValueRange sums,
-                  llvm::ArrayRef<FragmentSoftmax::Row> rows);
+                  llvm::ArrayRef<FragmentSoftmax::Row> softmaxes);
 
 private:
   /// Calls `body` for each row of the thread that exists.
-  void forRows(llvm::ArrayRef<FragmentSoftmax::Row> rows,
+  void forRows(llvm::ArrayRef<FragmentSoftmax::Row> softmaxes,
                llvm::function_ref<void(int64_t row, Index query,
                                        const FragmentSoftmax::Row &softmax)>
                    body);
-  /// Calls `body` for each two neighbouring elements of a row, with the first
-  /// one's column in the value, as far as it is known.
-  void forPairs(mlir::ValueRange sums, int64_t row,
-                llvm::function_ref<void(unsigned value, int64_t columns,
-                                        mlir::Value low, mlir::Value high)>
-                    body);
-  /// Calls `body` where the element of a row of `dim` exists.
-  void whereColumn(int64_t columns, int64_t dim,
-                   llvm::function_ref<void()> body);
   unsigned getFirst(unsigned value) const;
-  void storeWord(mlir::Value word, mlir::Value to, int64_t columns,
-                 int64_t dim);
   void storeStatistics(Index batch, Index head, Index query,
                        const FragmentSoftmax::Row &softmax);
 
-  ThreadBuilder &thread;
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
   FragmentPoint &point;
   const ForwardOperands &launch;
+  llvm::SmallVector<FragmentRows, 2> rows; ///< per value
 };
 
 } // namespace sextant::codegen

@@ -8,13 +8,15 @@ using namespace sextant;
 using namespace sextant::codegen;
 
 FragmentPoint::FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
-                             const ForwardOperands &launch)
+                             const FragmentOperands &launch,
+                             const ScoreTile &tile)
     : TilePoint(thread.kernel, arguments, launch.plan, launch.sites,
                 pos::RowOperand::query),
-      row(thread.add(thread.mul(thread.warp, launch.tile.countWarpQueries()),
+      row(thread.add(thread.mul(thread.warp, tile.countWarpRows()),
                      thread.div(thread.lane, 4))),
       column(thread.mul(thread.rem(thread.lane, 4), 2)), thread(thread),
-      launch(launch), windows(thread, arguments, launch, row, column),
+      launch(launch), tile(tile),
+      windows(thread, arguments, launch, tile, row, column),
       queryLength(kernel.toI32(arguments.getSize(launch.sites.query, 2))),
       keyLength(kernel.toI32(arguments.getSize(launch.sites.key, 2))),
       shift(kernel.toI32(launch.sites.getQueryShift(kernel, arguments))) {
@@ -33,50 +35,47 @@ FragmentPoint::FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
   axes = found.takeVector();
 }
 
-void FragmentPoint::enterQueries(Index batch, Index head, Value first) {
+void FragmentPoint::enterRows(Index batch, Index head, Value first) {
   enterHead(batch, head);
-  firstQuery = thread.add(first, row);
-  windows.enterQueries(batch, head, first);
-  loadOfRows(pos::Side::query);
-  loadQueryVectors();
+  firstRow = thread.add(first, row);
+  windows.enterRows(batch, head, first);
+  loadOfRows(tile.rowSide);
+  loadRowVectors();
 }
 
-void FragmentPoint::enterTile(Value first, Value stage) {
-  firstKey = thread.add(first, column);
-  windows.enterTile(stage);
-  loadOfRows(pos::Side::key);
+void FragmentPoint::enterTile(Value first, Value from) {
+  firstColumn = thread.add(first, column);
+  windows.enterTile(from);
+  loadOfRows(tile.getColumnSide());
 }
 
 /// Before payloads ask, wherever they do.
 void FragmentPoint::loadOfRows(pos::Side side) {
-  bool isKey = side == pos::Side::key;
-  auto &known = isKey ? ofKeyRows : ofQueryRows;
+  auto &known = isRowSide(side) ? ofRows : ofColumns;
   known.clear();
-  int64_t count = isKey ? launch.tile.keys / 4 : launch.tile.countThreadRows();
+  int64_t count = isRowSide(side) ? tile.countThreadRows() : tile.columns / 4;
   for (int64_t axis : axes)
     for (int64_t number = 0; number < count; ++number) {
-      auto own = isKey ? FragmentElement::get(0, number / 2, number % 2)
-                       : FragmentElement::get(number / 2, 0, 2 * (number % 2));
-      int64_t step = isKey ? own.column : own.row;
-      known[{axis, step}] = loadOfRow(side, axis, step);
+      element = isRowSide(side)
+                    ? FragmentElement::get(number / 2, 0, 2 * (number % 2))
+                    : FragmentElement::get(0, number / 2, number % 2);
+      int64_t step = isRowSide(side) ? element.row : element.column;
+      known[{axis, step}] = loadOfRow(side, axis);
     }
 }
 
 /// Rows past the end repeat the last one: no offset lies outside of those in
 /// use.
-Value FragmentPoint::loadOfRow(pos::Side side, int64_t axis, int64_t step) {
-  bool isKey = side == pos::Side::key;
-  Value own = isKey ? thread.add(firstKey, step) : getQuery(step);
-  Value last = thread.add(isKey ? keyLength : queryLength, -1);
-  Index row = kernel.fromI32(thread.min(own, last));
+Value FragmentPoint::loadOfRow(pos::Side side, int64_t axis) {
+  Value last = thread.add(getLength(side), -1);
+  Index row = kernel.fromI32(thread.min(getNumber(side), last));
   return axis == code ? kernel.load(kernel.i32, tables.getCode(side, row))
                       : headPlace.getCoord(side, row, axis);
 }
 
 Value FragmentPoint::getOfRow(pos::Side side, int64_t axis) {
-  bool isKey = side == pos::Side::key;
-  Value known = (isKey ? ofKeyRows : ofQueryRows)
-                    .lookup({axis, isKey ? element.column : element.row});
+  Value known = isRowSide(side) ? ofRows.lookup({axis, element.row})
+                                : ofColumns.lookup({axis, element.column});
   assert(known && "rows are loaded before payloads ask for them");
   return known;
 }
@@ -86,16 +85,15 @@ Value FragmentPoint::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
 }
 
 /// Those of rows past the end are that of the last row.
-void FragmentPoint::loadQueryVectors() {
-  ofQueries.clear();
+void FragmentPoint::loadRowVectors() {
+  rowVectors.clear();
   for (const Hoisted &hoisted : plan.hoisted) {
-    if (hoisted.form != HoistForm::QueryVector || hoisted.isEmittedInPlace ||
-        !isUsedByScores(plan, hoisted))
+    if (hoisted.form != getVectorForm(tile.rowSide) ||
+        hoisted.isEmittedInPlace || !isUsedByScores(plan, hoisted))
       continue;
-    for (int64_t number = 0; number < launch.tile.countThreadRows(); ++number) {
-      int64_t step = FragmentElement::get(number / 2, 0, 2 * (number % 2)).row;
-      element = {step, 0};
-      ofQueries[{&hoisted, step}] =
+    for (int64_t number = 0; number < tile.countThreadRows(); ++number) {
+      element = FragmentElement::get(number / 2, 0, 2 * (number % 2));
+      rowVectors[{&hoisted, element.row}] =
           TilePoint::hoisted(kernel.builder, hoisted.op);
     }
   }
@@ -105,25 +103,21 @@ void FragmentPoint::loadQueryVectors() {
 // Where the element is
 //===----------------------------------------------------------------------===//
 
-Value FragmentPoint::getQuery(int64_t rowStep) {
-  return thread.add(firstQuery, rowStep);
+Value FragmentPoint::getNumber(pos::Side side) {
+  return isRowSide(side) ? thread.add(firstRow, element.row)
+                         : thread.add(firstColumn, element.column);
 }
 
-Value FragmentPoint::isQuery(int64_t rowStep) {
-  return thread.less(getQuery(rowStep), queryLength);
-}
-
-Value FragmentPoint::isKey(int64_t columnStep) {
-  return thread.less(thread.add(firstKey, columnStep), keyLength);
+Value FragmentPoint::exists(pos::Side side) {
+  return thread.less(getNumber(side), getLength(side));
 }
 
 Value FragmentPoint::tensorRow(OpBuilder &, pos::Side side) {
-  return side == pos::Side::key ? thread.add(firstKey, element.column)
-                                : getQuery(element.row);
+  return getNumber(side);
 }
 
 Value FragmentPoint::index(OpBuilder &builder, pos::Side side) {
-  Value own = tensorRow(builder, side);
+  Value own = getNumber(side);
   return side == pos::Side::key ? own : thread.add(own, shift);
 }
 
@@ -134,9 +128,9 @@ Value FragmentPoint::index(OpBuilder &builder, pos::Side side) {
 Value FragmentPoint::hoisted(OpBuilder &builder, pos::HoistOp op) {
   const Hoisted *hoisted = plan.find(op, operand);
   assert(hoisted && "a point uses a value that the plan does not know");
-  if (Value known = ofQueries.lookup({hoisted, element.row}))
+  if (Value known = rowVectors.lookup({hoisted, element.row}))
     return known;
-  if (Value inWindow = windows.load(*hoisted, element.row, element.column))
+  if (Value inWindow = windows.load(*hoisted, element))
     return inWindow;
   return TilePoint::hoisted(builder, op);
 }
@@ -154,21 +148,21 @@ Value FragmentPoint::hingeSum(OpBuilder &, pos::HingeSumOp op) {
   return value;
 }
 
-/// What is in no window: conditions, and values over queries before the tiles.
+/// What is in no window: conditions, and values over rows before the tiles.
 Value FragmentPoint::loadHoisted(const Hoisted &hoisted, unsigned,
                                  Value start) {
   Type type = tables.getStoredType(hoisted);
-  Value last;
+  auto clamp = [&](pos::Side side) {
+    Value last = thread.add(getLength(side), -1);
+    return kernel.fromI32(thread.min(getNumber(side), last));
+  };
   Index entry = 0;
   switch (hoisted.form) {
   case HoistForm::QueryVector:
-    last = thread.add(queryLength, -1);
-    entry = kernel.fromI32(thread.min(getQuery(element.row), last));
+    entry = clamp(pos::Side::query);
     break;
   case HoistForm::KeyVector:
-    last = thread.add(keyLength, -1);
-    entry =
-        kernel.fromI32(thread.min(thread.add(firstKey, element.column), last));
+    entry = clamp(pos::Side::key);
     break;
   case HoistForm::OffsetTable: {
     if (operands.offsetRange) {
@@ -177,7 +171,7 @@ Value FragmentPoint::loadHoisted(const Hoisted &hoisted, unsigned,
       break;
     }
     Value offset =
-        thread.sub(thread.add(firstKey, element.column), getQuery(element.row));
+        thread.sub(getNumber(pos::Side::key), getNumber(pos::Side::query));
     entry = kernel.add(kernel.fromI32(thread.add(offset, queryLength)),
                        launch.sites.padding - 1);
     break;

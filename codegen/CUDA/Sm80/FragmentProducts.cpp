@@ -2,8 +2,8 @@
 //
 // A load of four matrices is the left operand of one product (rows 0-7 and
 // 8-15, by columns 0-7 and 8-15), or the right operands of two products that
-// stand side by side. Keys lie as right operands are read, values the other way
-// round.
+// stand side by side. Rows of columns lie as right operands are read where
+// their lanes are multiplied, and the other way round where they are added up.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,19 +19,29 @@ static constexpr int64_t chunkBytes = 16;
 /// Of as many columns of a row as a product is deep.
 static constexpr int64_t depthBytes = 2 * fragmentDepth;
 
-FragmentProducts::FragmentProducts(ThreadBuilder &thread,
-                                   const ForwardTile &tile)
+FragmentProducts::FragmentProducts(ThreadBuilder &thread, const ScoreTile &tile)
     : thread(thread), tile(tile) {
   Value lane = thread.lane;
   Value low = thread.rem(lane, fragmentRows);
   Value high = thread.div(lane, fragmentRows);
-  Value row = thread.add(thread.mul(thread.warp, tile.countWarpQueries()), low);
-  queries = thread.getShared(thread.add(thread.mul(row, tile.query.getBytes()),
-                                        thread.mul(high, chunkBytes)));
-  keyRow = thread.add(thread.rem(lane, 8), thread.mul(high, 8));
-  keyChunk = thread.mul(thread.rem(thread.div(lane, 8), 2), chunkBytes);
-  valueRow = low;
-  valueChunk = thread.mul(high, chunkBytes);
+  leftRow = thread.add(thread.mul(thread.warp, tile.countWarpRows()), low);
+  leftChunk = thread.mul(high, chunkBytes);
+  rightRow = thread.add(thread.rem(lane, 8), thread.mul(high, 8));
+  rightChunk = thread.mul(thread.rem(thread.div(lane, 8), 2), chunkBytes);
+  turnedRow = low;
+  turnedChunk = leftChunk;
+}
+
+/// The address of a row and of a chunk in it, of rows at a place.
+static Value getAddress(ThreadBuilder &thread, const SharedPlace &rows,
+                        const SharedRowShape &shape, Value row, Value chunk) {
+  Value own = thread.add(thread.mul(row, shape.getBytes()), chunk);
+  return thread.advance(thread.advance(rows.base, own), rows.bytes);
+}
+
+Value FragmentProducts::enterColumns(const SharedPlace &columns,
+                                     const SharedRowShape &shape) {
+  return getAddress(thread, columns, shape, turnedRow, turnedChunk);
 }
 
 void FragmentProducts::multiplyPair(ArrayRef<Values> left, ValueRange right,
@@ -47,65 +57,58 @@ void FragmentProducts::multiplyPair(ArrayRef<Values> left, ValueRange right,
     }
 }
 
-Values FragmentProducts::multiplyKeys(Value stage) {
-  int64_t bytes = tile.query.getBytes();
-  int64_t columns = tile.keys / fragmentColumns;
-  Value keys =
-      thread.advance(stage, thread.add(thread.mul(keyRow, bytes), keyChunk));
-  Values sums(tile.blocks * columns * fragmentElements,
-              thread.kernel.constantF32(0));
-  for (int64_t step = 0; step < tile.query.padded / fragmentDepth; ++step) {
+void FragmentProducts::multiply(const SharedPlace &rows,
+                                const SharedPlace &columns,
+                                const SharedRowShape &shape,
+                                MutableArrayRef<Value> sums) {
+  int64_t bytes = shape.getBytes();
+  int64_t groups = tile.columns / fragmentColumns;
+  Value leftRows = getAddress(thread, rows, shape, leftRow, leftChunk);
+  Value right = getAddress(thread, columns, shape, rightRow, rightChunk);
+  for (int64_t step = 0; step < shape.padded / fragmentDepth; ++step) {
     SmallVector<Values> left;
     for (int64_t block = 0; block < tile.blocks; ++block)
       left.push_back(thread.loadMatrices(
-          thread.advance(queries,
+          thread.advance(leftRows,
                          block * fragmentRows * bytes + step * depthBytes),
           /*isTransposed=*/false));
-    for (int64_t pair = 0; pair < columns / 2; ++pair) {
-      Values right = thread.loadMatrices(
-          thread.advance(keys, pair * 2 * fragmentColumns * bytes +
-                                   step * depthBytes),
+    for (int64_t pair = 0; pair < groups / 2; ++pair) {
+      Values loaded = thread.loadMatrices(
+          thread.advance(right, pair * 2 * fragmentColumns * bytes +
+                                    step * depthBytes),
           /*isTransposed=*/false);
-      multiplyPair(left, right, columns, pair, sums);
+      multiplyPair(left, loaded, groups, pair, sums);
     }
   }
-  return sums;
 }
 
 /// Sums of 16 rows by 16 columns, from column `first` on, are a left operand as
 /// they lie.
-SmallVector<Values> FragmentProducts::toOperand(ValueRange probabilities,
+SmallVector<Values> FragmentProducts::toOperand(ValueRange numbers,
                                                 int64_t first) {
-  int64_t columns = tile.keys / fragmentColumns;
   SmallVector<Values> operands(tile.blocks);
   for (int64_t block = 0; block < tile.blocks; ++block)
     for (int64_t half : {0, 1})
       for (int64_t row : {0, 1}) {
-        int64_t at = (block * columns + first / fragmentColumns + half) *
-                         fragmentElements +
-                     2 * row;
-        operands[block].push_back(
-            thread.toBf16(probabilities[at], probabilities[at + 1]));
+        unsigned at =
+            tile.getNumber(block, first / fragmentColumns + half, 2 * row);
+        operands[block].push_back(thread.toBf16(numbers[at], numbers[at + 1]));
       }
   return operands;
 }
 
-void FragmentProducts::addValues(Value stage, unsigned number,
-                                 ValueRange probabilities,
-                                 MutableArrayRef<Value> output) {
-  const SharedRowShape &shape = tile.values[number];
-  int64_t bytes = shape.getBytes(), columns = shape.padded / fragmentColumns;
-  Value values = thread.advance(
-      thread.advance(stage,
-                     thread.add(thread.mul(valueRow, bytes), valueChunk)),
-      tile.getValues(number));
-  for (int64_t first = 0; first < tile.keys; first += fragmentDepth) {
-    SmallVector<Values> left = toOperand(probabilities, first);
-    for (int64_t pair = 0; pair < columns / 2; ++pair) {
-      Values right = thread.loadMatrices(
-          thread.advance(values, first * bytes + pair * depthBytes),
+void FragmentProducts::addRows(ValueRange numbers, const SharedPlace &columns,
+                               const SharedRowShape &shape,
+                               MutableArrayRef<Value> sums) {
+  int64_t bytes = shape.getBytes(), groups = shape.padded / fragmentColumns;
+  Value right = enterColumns(columns, shape);
+  for (int64_t first = 0; first < tile.columns; first += fragmentDepth) {
+    SmallVector<Values> left = toOperand(numbers, first);
+    for (int64_t pair = 0; pair < groups / 2; ++pair) {
+      Values loaded = thread.loadMatrices(
+          thread.advance(right, first * bytes + pair * depthBytes),
           /*isTransposed=*/true);
-      multiplyPair(left, right, columns, pair, output);
+      multiplyPair(left, loaded, groups, pair, sums);
     }
   }
 }

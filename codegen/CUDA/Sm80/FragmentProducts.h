@@ -1,40 +1,59 @@
 //===- FragmentProducts.h - Products of a tile on tensor cores --*- C++ -*-===//
+//
+// Two kinds of products: rows of one operand times rows of another give sums
+// [block][8 columns][element] of a tile of scores; such numbers times rows give
+// sums [block][8 lanes][element] over the columns of the tile.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTPRODUCTS_H
 #define SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTPRODUCTS_H
 
-#include "codegen/CUDA/Sm80/ForwardTile.h"
+#include "codegen/CUDA/Sm80/ScoreTile.h"
 #include "codegen/CUDA/Sm80/ThreadBuilder.h"
 
 namespace sextant::codegen {
 
-/// The products of a tile: rows of Q times rows of K, and probabilities times
-/// rows of V. Sums are [block][8 columns][element].
+/// A place in shared memory, so many bytes behind an address. What a thread
+/// adds to addresses is the same for all places of one, and constants are part
+/// of instructions.
+struct SharedPlace {
+  mlir::Value base;
+  int64_t bytes = 0;
+};
+
 class FragmentProducts {
 public:
   using Values = KernelBuilder::Values;
 
-  FragmentProducts(ThreadBuilder &thread, const ForwardTile &tile);
+  FragmentProducts(ThreadBuilder &thread, const ScoreTile &tile);
 
-  /// Q K^T of the warp's queries and the keys of a stage.
-  Values multiplyKeys(mlir::Value stage);
-  /// Adds probabilities times the rows of value `number` to `output`.
-  void addValues(mlir::Value stage, unsigned number,
-                 mlir::ValueRange probabilities,
-                 llvm::MutableArrayRef<mlir::Value> output);
+  /// Adds rows of the warp times the rows at `columns`, both of a shape. The
+  /// rows of the block are at `rows`.
+  void multiply(const SharedPlace &rows, const SharedPlace &columns,
+                const SharedRowShape &shape,
+                llvm::MutableArrayRef<mlir::Value> sums);
+  /// Adds the numbers of a tile, rounded to bf16, times the rows of its columns
+  /// at a place.
+  void addRows(mlir::ValueRange numbers, const SharedPlace &columns,
+               const SharedRowShape &shape,
+               llvm::MutableArrayRef<mlir::Value> sums);
+  /// What the thread names of 16 rows as right operands of such a product.
+  mlir::Value enterColumns(const SharedPlace &columns,
+                           const SharedRowShape &shape);
 
 private:
   /// Adds the products of the blocks with a pair of right operands.
   void multiplyPair(llvm::ArrayRef<Values> left, mlir::ValueRange right,
                     int64_t columns, int64_t pair,
                     llvm::MutableArrayRef<mlir::Value> sums);
-  llvm::SmallVector<Values> toOperand(mlir::ValueRange probabilities,
-                                      int64_t first);
+  llvm::SmallVector<Values> toOperand(mlir::ValueRange numbers, int64_t first);
 
   ThreadBuilder &thread;
-  const ForwardTile &tile;
-  mlir::Value queries; ///< address of the row that the thread names
-  mlir::Value keyRow, keyChunk, valueRow, valueChunk; ///< likewise, in a stage
+  const ScoreTile &tile;
+  /// Rows and bytes in them that the thread names of left operands, of right
+  /// ones, and of right ones that lie the other way round.
+  mlir::Value leftRow, leftChunk, rightRow, rightChunk, turnedRow, turnedChunk;
 };
 
 } // namespace sextant::codegen

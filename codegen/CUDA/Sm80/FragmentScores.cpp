@@ -27,31 +27,46 @@ FragmentForm::FragmentForm(const KernelPlan &plan) {
   payloadFactor = log2e;
 }
 
-/// The elements of a tile, in the order of scores.
-static SmallVector<FragmentElement> getElements(const ForwardTile &tile) {
-  SmallVector<FragmentElement> elements;
-  for (int64_t block = 0; block < tile.blocks; ++block)
-    for (int64_t columns = 0; columns < tile.keys / fragmentColumns; ++columns)
-      for (int64_t number = 0; number < fragmentElements; ++number)
-        elements.push_back(FragmentElement::get(block, columns, number));
-  return elements;
-}
-
 /// Under given positions values over offsets come from tables, if those hold
 /// all that are in use, or are computed here: that is known when the kernel
 /// runs.
-Values FragmentScores::emit(ValueRange products, Value isVisible) {
+Values FragmentScores::whereOffsetsAre(TypeRange types,
+                                       function_ref<Values()> body) {
   if (!usesOffsetsOfPositions(launch.plan))
-    return emitVisible(products, isVisible);
+    return body();
   OffsetRange range(kernel, arguments, *launch.sites.offsetRange);
   auto emitFrom = [&](TilePoint::Offsets source) {
     point.setOffsets(source);
-    return emitVisible(products, isVisible);
+    return body();
   };
   return kernel.choose(
-      range.emitHasTables(), products.getTypes(),
+      range.emitHasTables(), types,
       [&] { return emitFrom(TilePoint::Offsets::Tables); },
       [&] { return emitFrom(TilePoint::Offsets::InPlace); });
+}
+
+Values FragmentScores::emit(ValueRange products, Value isVisible) {
+  return whereOffsetsAre(products.getTypes(),
+                         [&] { return emitVisible(products, isVisible); });
+}
+
+/// A payload that only adds needs no forward values.
+Values FragmentScores::pullBack(ValueRange products, ValueRange gradients) {
+  Block &payload = pos::ScoreOp(launch.plan.score).getBody().front();
+  return whereOffsetsAre(gradients.getTypes(), [&] {
+    Values results;
+    for (auto [element, product, gradient] :
+         llvm::zip_equal(tile.getElements(), products, gradients)) {
+      point.setElement(element);
+      Value argument = kernel.constantF32(-0.0);
+      if (!launch.plan.isAdditive)
+        argument = kernel.mulF(product, kernel.constantF32(form.productFactor));
+      Value pulled =
+          callPullback(kernel, payload, argument, gradient, point).front();
+      results.push_back(pulled ? pulled : kernel.constantF32(0));
+    }
+    return results;
+  });
 }
 
 Values FragmentScores::emitVisible(ValueRange products, Value isVisible) {
@@ -61,9 +76,9 @@ Values FragmentScores::emitVisible(ValueRange products, Value isVisible) {
       [&] {
         Values seen;
         for (auto [score, element] :
-             llvm::zip_equal(scores, getElements(launch.tile))) {
+             llvm::zip_equal(scores, tile.getElements())) {
           point.setElement(element);
-          seen.push_back(hide(score, element));
+          seen.push_back(hide(score));
         }
         return seen;
       });
@@ -72,7 +87,7 @@ Values FragmentScores::emitVisible(ValueRange products, Value isVisible) {
 Values FragmentScores::emitScores(ValueRange products) {
   if (!hinges.areAny())
     return emitGroups(products, /*isOneLine=*/true);
-  Value isOneLine = hinges.enterTile(getElements(launch.tile));
+  Value isOneLine = hinges.enterTile(tile.getElements());
   return kernel.choose(
       isOneLine, products.getTypes(),
       [&] { return emitGroups(products, /*isOneLine=*/true); },
@@ -82,7 +97,7 @@ Values FragmentScores::emitScores(ValueRange products) {
 /// A few scores at a time, whose functions have values in registers.
 Values FragmentScores::emitGroups(ValueRange products, bool isOneLine) {
   constexpr size_t groupSize = 16;
-  SmallVector<FragmentElement> all = getElements(launch.tile);
+  SmallVector<FragmentElement> all = tile.getElements();
   Values scores;
   for (size_t first = 0; first < all.size(); first += groupSize) {
     auto group = ArrayRef(all).slice(first, groupSize);
@@ -113,8 +128,12 @@ Value FragmentScores::emitScore(Value product) {
   return kernel.mulF(call(score), factor(form.payloadFactor));
 }
 
-Value FragmentScores::hide(Value score, const FragmentElement &element) {
-  Value isSeen = point.isKey(element.column);
+/// The score at the element where the point stands, or that of a hidden key.
+Value FragmentScores::hide(Value score) {
+  Value isSeen = point.exists(pos::Side::key);
+  // Rows of queries past the end are dropped, but not where they are summed up.
+  if (tile.rowSide == pos::Side::key)
+    isSeen = kernel.both(isSeen, point.exists(pos::Side::query));
   if (pos::MaskOp op = launch.plan.mask)
     isSeen = kernel.both(
         isSeen, callPayload(kernel, op.getBody().front(), {}, point).front());

@@ -31,35 +31,34 @@ public:
 
   FragmentScores(KernelBuilder &kernel, ArgumentBlock &arguments,
                  FragmentPoint &point, FragmentHinges &hinges,
-                 const ForwardOperands &launch)
+                 const FragmentOperands &launch, const ScoreTile &tile)
       : kernel(kernel), arguments(arguments), point(point), hinges(hinges),
-        launch(launch), form(launch.plan) {}
+        launch(launch), tile(tile), form(launch.plan) {}
 
   const FragmentForm &getForm() const { return form; }
 
-  static unsigned getNumber(const ForwardTile &tile, int64_t block,
-                            int64_t columns, int64_t element) {
-    return (block * (tile.keys / fragmentColumns) + columns) *
-               fragmentElements +
-           element;
-  }
-
   /// The scores of products; `isVisible` (i1): the mask shows all of them, and
-  /// all keys of the tile exist.
+  /// all keys of the tile exist, in a backward all queries, too.
   Values emit(mlir::ValueRange products, mlir::Value isVisible);
+  /// The gradients of products times the scale, from those of what a payload
+  /// gives.
+  Values pullBack(mlir::ValueRange products, mlir::ValueRange gradients);
 
 private:
+  Values whereOffsetsAre(mlir::TypeRange types,
+                         llvm::function_ref<Values()> body);
   Values emitVisible(mlir::ValueRange products, mlir::Value isVisible);
   Values emitScores(mlir::ValueRange products);
   Values emitGroups(mlir::ValueRange products, bool isOneLine);
   mlir::Value emitScore(mlir::Value product);
-  mlir::Value hide(mlir::Value score, const FragmentElement &element);
+  mlir::Value hide(mlir::Value score);
 
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
   FragmentPoint &point;
   FragmentHinges &hinges;
-  const ForwardOperands &launch;
+  const FragmentOperands &launch;
+  const ScoreTile &tile;
   const FragmentForm form;
 };
 

@@ -22,7 +22,7 @@ public:
     Values maxima, sums;
   };
 
-  FragmentSoftmax(ThreadBuilder &thread, const ForwardTile &tile,
+  FragmentSoftmax(ThreadBuilder &thread, const ScoreTile &tile,
                   const FragmentForm &form)
       : thread(thread), kernel(thread.kernel), tile(tile), form(form) {}
 
@@ -48,7 +48,7 @@ private:
 
   ThreadBuilder &thread;
   KernelBuilder &kernel;
-  const ForwardTile &tile;
+  const ScoreTile &tile;
   const FragmentForm &form;
 };
 

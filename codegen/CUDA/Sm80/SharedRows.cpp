@@ -9,6 +9,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
+using namespace sextant;
 using namespace sextant::codegen;
 
 /// What one copy takes: 8 elements.
@@ -19,6 +20,30 @@ static int64_t countChunks(const SharedRowShape &shape) {
 }
 static int64_t countRowThreads(const SharedRowShape &shape) {
   return static_cast<int64_t>(llvm::PowerOf2Ceil(countChunks(shape)));
+}
+
+void codegen::copyWords(ThreadBuilder &thread, Value from, Value to,
+                        WordCount count, Value given) {
+  constexpr int64_t wordBytes = 4;
+  KernelBuilder &kernel = thread.kernel;
+  Value source =
+      kernel.advance(from, {kernel.fromI32(thread.thread)}, kernel.i32);
+  Value target = thread.advance(to, thread.mul(thread.thread, wordBytes));
+  Value whole = thread.constant(wordBytes), none = thread.constant(0);
+  for (int64_t before = 0; before < count.words; before += count.threads) {
+    Value own = thread.add(thread.thread, before);
+    auto copyOne = [&] {
+      Value bytes =
+          given ? thread.select(thread.less(own, given), whole, none) : whole;
+      thread.copy(thread.advance(target, before * wordBytes),
+                  kernel.advance(source, {before}, kernel.i32), wordBytes,
+                  bytes);
+    };
+    if (before + count.threads <= count.words)
+      copyOne();
+    else
+      kernel.when(thread.less(own, thread.constant(count.words)), copyOne);
+  }
 }
 
 SharedRows::SharedRows(ThreadBuilder &thread, ArgumentBlock &arguments,

@@ -3,11 +3,20 @@
 #ifndef SEXTANT_CODEGEN_CUDA_SM80_SHAREDROWS_H
 #define SEXTANT_CODEGEN_CUDA_SM80_SHAREDROWS_H
 
-#include "codegen/CUDA/Sm80/ForwardTile.h"
+#include "codegen/CUDA/Sm80/ScoreTile.h"
 #include "codegen/CUDA/Sm80/ThreadBuilder.h"
 #include "codegen/Emit/KernelFunction.h"
 
 namespace sextant::codegen {
+
+/// How many words to copy, and by how many threads.
+struct WordCount {
+  int64_t words, threads;
+};
+/// Begins to copy words of 32 bits to shared memory, by all threads of a block.
+/// Those from number `given` (i32) on are zero, if it is not null.
+void copyWords(ThreadBuilder &thread, mlir::Value from, mlir::Value to,
+               WordCount count, mlir::Value given = {});
 
 /// Copies rows of bf16 of one head of an operand [B, H, L, dim] to shared
 /// memory, by all threads of a block. Rows that are aligned to 16 bytes are

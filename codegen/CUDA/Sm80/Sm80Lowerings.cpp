@@ -41,6 +41,21 @@ std::string sm80::findForwardObstacle(const KernelPlan &plan) {
   return "";
 }
 
+std::string sm80::findBackwardObstacle(const KernelPlan &plan) {
+  if (std::string obstacle = findForwardObstacle(plan); !obstacle.empty())
+    return obstacle;
+  if (!plan.hingeSums.empty())
+    return "the score has piecewise-linear functions";
+  for (const Hoisted &hoisted : plan.hoisted)
+    if (hoisted.wantsGradient && isUsedByScores(plan, hoisted))
+      return "the score has trained values";
+  for (auto [reads, wantsGradient] :
+       llvm::zip_equal(plan.tileReads, plan.paramWantsGradient))
+    if (wantsGradient && reads != TileReads::Never)
+      return "scores read trained parameters themselves";
+  return "";
+}
+
 FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   Value query = op.getQuery();
@@ -48,7 +63,7 @@ FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   ForwardOperands launch(lowering.plan, headDim, getHeadDims(op.getValues()));
   HoistTableOptions options;
   options.order = OffsetOrder::Ascending;
-  options.padding = std::max(launch.tile.countQueries(), launch.tile.keys);
+  options.padding = std::max(launch.tile.countRows(), launch.tile.columns);
   HoistTables tables = launchHoists(lowering, options);
 
   LaunchOperands operands;
@@ -71,7 +86,7 @@ FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   launch.results = addForwardResults(lowering, operands);
   SmallVector<Value> results = operands.writes;
   SplitTensors splits =
-      allocateSplits(lowering, {launch.tile.countQueries(), launch.tile.keys});
+      allocateSplits(lowering, {launch.tile.countRows(), launch.tile.columns});
   launch.splitSoftmax = operands.write(splits.softmax);
   for (Value output : splits.outputs)
     launch.splitOutputs.push_back(operands.write(output));

@@ -10,10 +10,16 @@ namespace sextant::codegen::sm80 {
 /// Why tensor cores do not compute a forward, as a part of a sentence; an empty
 /// text if they do.
 std::string findForwardObstacle(const KernelPlan &plan);
+/// Likewise a backward; what obstructs its forward does, too.
+std::string findBackwardObstacle(const KernelPlan &plan);
 
 /// Lowers a forward without an obstacle.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerForward(const Lowering &lowering);
+
+/// Lowers a backward without an obstacle.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerBackward(const Lowering &lowering);
 
 } // namespace sextant::codegen::sm80
 

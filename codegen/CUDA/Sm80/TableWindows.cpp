@@ -1,11 +1,12 @@
 //===- TableWindows.cpp - What a tile reads of tables ---------------------===//
 //
 // Entry padding + (Lq - 1 - query) + key of a table over offsets (Ascending) is
-// number (queries - 1 - row) + column of its window.
+// number (queries of the tile - 1 - query in it) + key in it of its window.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CUDA/Sm80/TableWindows.h"
+#include "codegen/CUDA/Sm80/SharedRows.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -15,11 +16,14 @@ using namespace sextant::codegen;
 static constexpr int64_t wordBytes = 4;
 
 TableWindows::TableWindows(ThreadBuilder &thread, ArgumentBlock &arguments,
-                           const ForwardOperands &launch, Value row,
-                           Value column)
+                           const FragmentOperands &launch,
+                           const ScoreTile &tile, Value row, Value column)
     : thread(thread), kernel(thread.kernel), arguments(arguments),
-      launch(launch), row(row), column(column),
-      keyLength(kernel.toI32(arguments.getSize(launch.sites.key, 2))) {}
+      launch(launch), tile(tile), row(row), column(column) {
+  unsigned side = tile.getColumnSide() == pos::Side::key ? launch.sites.key
+                                                         : launch.sites.query;
+  columnLength = kernel.toI32(arguments.getSize(side, 2));
+}
 
 Value TableWindows::getTable(const Hoisted &hoisted, Index batch, Index head) {
   unsigned table = *launch.sites.tables[&hoisted - launch.plan.hoisted.data()];
@@ -28,88 +32,73 @@ Value TableWindows::getTable(const Hoisted &hoisted, Index batch, Index head) {
               hoisted.perHead ? head : Index(0)});
 }
 
-void TableWindows::enterQueries(Index batch, Index head, Value firstQuery) {
+void TableWindows::enterRows(Index batch, Index head, Value firstRow) {
   offsets.clear();
-  keys.clear();
-  Index end =
-      kernel.add(kernel.fromI32(firstQuery), launch.tile.countQueries());
-  Index first =
-      kernel.add(kernel.sub(arguments.getSize(launch.sites.query, 2), end),
+  columns.clear();
+  bool rowsAreKeys = tile.rowSide == pos::Side::key;
+  Index rows = kernel.fromI32(firstRow);
+  Index first = rowsAreKeys ? kernel.sub(rows, tile.columns)
+                            : kernel.sub(0, kernel.add(rows, tile.countRows()));
+  first =
+      kernel.add(kernel.add(first, arguments.getSize(launch.sites.query, 2)),
                  launch.sites.padding);
   for (const Hoisted *hoisted : launch.windows.offsets)
     offsets.push_back(kernel.advance(getTable(*hoisted, batch, head), {first}));
-  for (const Hoisted *hoisted : launch.windows.keys)
-    keys.push_back(getTable(*hoisted, batch, head));
+  for (const Hoisted *hoisted : launch.windows.columns)
+    columns.push_back(getTable(*hoisted, batch, head));
 }
 
-/// Those from number `count` on are zero, if one is given.
-void TableWindows::copyEntries(Value from, Value to, int64_t entries,
-                               Value count) {
-  int64_t threads = launch.tile.getBlock().countThreads();
-  Value source =
-      kernel.advance(from, {kernel.fromI32(thread.thread)}, kernel.i32);
-  Value target = thread.advance(to, thread.mul(thread.thread, wordBytes));
-  Value whole = thread.constant(wordBytes), none = thread.constant(0);
-  for (int64_t before = 0; before < entries; before += threads) {
-    Value own = thread.add(thread.thread, before);
-    auto copyOne = [&] {
-      Value given =
-          count ? thread.select(thread.less(own, count), whole, none) : whole;
-      thread.copy(thread.advance(target, before * wordBytes),
-                  kernel.advance(source, {before}, kernel.i32), wordBytes,
-                  given);
-    };
-    if (before + threads <= entries)
-      copyOne();
-    else
-      kernel.when(thread.less(own, thread.constant(entries)), copyOne);
-  }
-}
-
-void TableWindows::copy(Value firstKey, Value stage, bool isWhole) {
-  Index first = kernel.fromI32(firstKey);
-  Value count = isWhole ? Value() : thread.sub(keyLength, firstKey);
+void TableWindows::copy(Value firstColumn, Value to, bool isWhole) {
+  Index first = kernel.fromI32(firstColumn);
+  Index offset = tile.rowSide == pos::Side::key ? kernel.sub(0, first) : first;
+  Value count = isWhole ? Value() : thread.sub(columnLength, firstColumn);
   for (auto [number, table] : llvm::enumerate(offsets))
-    copyEntries(kernel.advance(table, {first}, kernel.i32),
-                thread.advance(stage, launch.tile.getOffsetWindow(number)),
-                launch.tile.countOffsetEntries(), /*count=*/{});
-  for (auto [number, table] : llvm::enumerate(keys))
-    copyEntries(kernel.advance(table, {first}, kernel.i32),
-                thread.advance(stage, launch.tile.getKeyWindow(number)),
-                launch.tile.keys, count);
+    copyWords(thread, kernel.advance(table, {offset}, kernel.i32),
+              thread.advance(to, tile.getOffsetWindow(number)),
+              {tile.countOffsetEntries(), tile.countThreads()});
+  for (auto [number, table] : llvm::enumerate(columns))
+    copyWords(thread, kernel.advance(table, {first}, kernel.i32),
+              thread.advance(to, tile.getColumnWindow(number)),
+              {tile.columns, tile.countThreads()}, count);
 }
 
-void TableWindows::enterTile(Value stage) {
+void TableWindows::enterTile(Value from) {
   loaded.clear();
   block = kernel.builder.getInsertionBlock();
   if (!offsets.empty()) {
-    Value last = thread.constant(launch.tile.countQueries() - 1);
-    Value entry = thread.add(thread.sub(last, row), column);
-    stageOfOffsets = thread.advance(stage, thread.mul(entry, wordBytes));
+    bool rowsAreKeys = tile.rowSide == pos::Side::key;
+    Value query = rowsAreKeys ? column : row, key = rowsAreKeys ? row : column;
+    int64_t queries = rowsAreKeys ? tile.columns : tile.countRows();
+    Value last = thread.constant(queries - 1);
+    Value entry = thread.add(thread.sub(last, query), key);
+    windowOfOffsets = thread.advance(from, thread.mul(entry, wordBytes));
   }
-  if (!keys.empty())
-    stageOfKeys = thread.advance(stage, thread.mul(column, wordBytes));
+  if (!columns.empty())
+    windowOfColumns = thread.advance(from, thread.mul(column, wordBytes));
 }
 
-Value TableWindows::load(const Hoisted &hoisted, int64_t rowStep,
-                         int64_t columnStep) {
+Value TableWindows::load(const Hoisted &hoisted,
+                         const FragmentElement &element) {
   bool isOffset = hoisted.form == HoistForm::OffsetTable;
   ArrayRef<const Hoisted *> all =
-      isOffset ? launch.windows.offsets : launch.windows.keys;
+      isOffset ? launch.windows.offsets : launch.windows.columns;
   const auto *found = llvm::find(all, &hoisted);
   if (found == all.end())
     return {};
   int64_t number = found - all.begin();
-  int64_t entry = isOffset ? columnStep - rowStep : columnStep;
+  int64_t entry = element.column;
+  if (isOffset)
+    entry = tile.rowSide == pos::Side::key ? element.row - element.column
+                                           : element.column - element.row;
   Value known = loaded.lookup({&hoisted, entry});
   if (known)
     return known;
   Value address =
       isOffset
-          ? thread.advance(stageOfOffsets, launch.tile.getOffsetWindow(number) +
-                                               wordBytes * entry)
-          : thread.advance(stageOfKeys, launch.tile.getKeyWindow(number) +
-                                            wordBytes * entry);
+          ? thread.advance(windowOfOffsets,
+                           tile.getOffsetWindow(number) + wordBytes * entry)
+          : thread.advance(windowOfColumns,
+                           tile.getColumnWindow(number) + wordBytes * entry);
   pos::HoistOp op = hoisted.op;
   Value value = thread.loadShared(op->getResult(0).getType(), address);
   if (kernel.builder.getInsertionBlock() == block)

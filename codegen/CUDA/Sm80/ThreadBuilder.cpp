@@ -94,10 +94,49 @@ void ThreadBuilder::storeShared(Value value, Value address) {
   LLVM::StoreOp::create(builder, loc, value, address);
 }
 
-void ThreadBuilder::copy(Value to, Value from, int64_t bytes, Value given) {
-  Value global = LLVM::AddrSpaceCastOp::create(
+/// Accesses of a known space have instructions of their own.
+Value ThreadBuilder::toGlobal(Value address) {
+  auto type = cast<LLVM::LLVMPointerType>(address.getType());
+  if (type.getAddressSpace() != 0)
+    return address;
+  return LLVM::AddrSpaceCastOp::create(
       builder, loc,
-      LLVM::LLVMPointerType::get(builder.getContext(), globalSpace), from);
+      LLVM::LLVMPointerType::get(builder.getContext(), globalSpace), address);
+}
+
+std::pair<Value, Value> ThreadBuilder::loadPair(Value address) {
+  Value both =
+      LLVM::LoadOp::create(builder, loc, VectorType::get(2, kernel.f32),
+                           toGlobal(address), /*alignment=*/8);
+  auto extract = [&](int64_t lane) -> Value {
+    return LLVM::ExtractElementOp::create(builder, loc, both, constant(lane));
+  };
+  return {extract(0), extract(1)};
+}
+
+void ThreadBuilder::storePair(Value low, Value high, Value address) {
+  Value both =
+      LLVM::PoisonOp::create(builder, loc, VectorType::get(2, kernel.f32));
+  for (auto [lane, value] : llvm::enumerate(ArrayRef{low, high}))
+    both = LLVM::InsertElementOp::create(builder, loc, both, value,
+                                         constant(lane));
+  LLVM::StoreOp::create(builder, loc, both, toGlobal(address),
+                        /*alignment=*/8);
+}
+
+void ThreadBuilder::clear(Value base, Index words, int64_t threads) {
+  constexpr int64_t perStore = 4;
+  Value zero = kernel.zero(VectorType::get(perStore, kernel.f32));
+  Index first = kernel.mul(kernel.fromI32(thread), perStore);
+  kernel.loop(first, words, perStore * threads, [&](Value word) {
+    LLVM::StoreOp::create(builder, loc, zero,
+                          toGlobal(kernel.advance(base, {word})),
+                          /*alignment=*/4 * perStore);
+  });
+}
+
+void ThreadBuilder::copy(Value to, Value from, int64_t bytes, Value given) {
+  Value global = toGlobal(from);
   assert((bytes == 16 || bytes == 8 || bytes == 4) && "sizes of copies");
   // Rows pass by the first cache; what is smaller may share its lines.
   StringRef cache = bytes == 16 ? "cg" : "ca";

@@ -34,6 +34,14 @@ public:
   mlir::Value loadShared(mlir::Type type, mlir::Value address);
   void storeShared(mlir::Value value, mlir::Value address);
 
+  /// Two neighbours of f32 in shared or in other memory, at an address that is
+  /// a multiple of their size.
+  std::pair<mlir::Value, mlir::Value> loadPair(mlir::Value address);
+  void storePair(mlir::Value low, mlir::Value high, mlir::Value address);
+  /// Clears `words` words (f32, a multiple of 4) of a tensor, by so many
+  /// threads.
+  void clear(mlir::Value base, Index words, int64_t threads);
+
   /// Begins a copy of 16, 8 or 4 bytes of a tensor to shared memory, of which
   /// the first `given` (i32) are taken from `from` and the others are zeros.
   void copy(mlir::Value to, mlir::Value from, int64_t bytes, mlir::Value given);
@@ -71,6 +79,7 @@ private:
   mlir::Value call(llvm::StringRef intrinsic, mlir::Type result,
                    mlir::ValueRange arguments);
   void call(llvm::StringRef intrinsic, mlir::ValueRange arguments);
+  mlir::Value toGlobal(mlir::Value address);
   Values callForWords(llvm::StringRef intrinsic, mlir::Type word,
                       mlir::ValueRange arguments);
 

@@ -1,9 +1,10 @@
-//===- TileWalk.cpp - Which tiles of keys a block goes through ------------===//
+//===- TileWalk.cpp - Which tiles a block goes through --------------------===//
 
 #include "codegen/CUDA/Sm80/TileWalk.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
+using namespace sextant;
 using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
@@ -12,8 +13,8 @@ using Values = KernelBuilder::Values;
 // bits of those that are still to come and of those that are visible, and
 // whether the tile is. Without a mask: the tile.
 
-Values TileWalk::begin(const TileSide &rows, Value first, Value behind) {
-  queries = rows;
+Values TileWalk::begin(const TileSide &ofBlock, Value first, Value behind) {
+  rows = ofBlock;
   end = behind;
   Value before = thread.add(first, -1);
   if (!plan.mask)
@@ -31,16 +32,21 @@ Value TileWalk::isVisible(ValueRange state) {
   return plan.mask ? state[4] : kernel.constantI1(true);
 }
 
-/// Bits of tiles from `base` on: which some query may see, and which all do.
+/// Bits of tiles from `base` on: which the mask
+/// shows a part, and of which all.
 Values TileWalk::classify(Value base) {
   Value tile = thread.add(base, thread.lane);
   Value isTile = thread.less(tile, end);
   Value last = thread.add(end, -1);
-  Index first =
-      kernel.fromI32(thread.mul(thread.select(isTile, tile, last), keys));
-  Index rows = kernel.min(keys, kernel.sub(kernel.fromI32(length), first));
+  Index first = kernel.fromI32(
+      thread.mul(thread.select(isTile, tile, last), shape.columns));
+  Index count =
+      kernel.min(shape.columns, kernel.sub(kernel.fromI32(length), first));
+  pos::Side side = shape.getColumnSide();
+  TileSide columns = mask.enter(side, first, count, shape.columns);
+  bool areKeys = side == pos::Side::key;
   TileClass found =
-      mask.classify(queries, mask.enter(pos::Side::key, first, rows, keys));
+      mask.classify(areKeys ? rows : columns, areKeys ? columns : rows);
   Value certain = found.certain ? kernel.both(isTile, found.certain)
                                 : kernel.constantI1(false);
   return {thread.ballot(kernel.both(isTile, found.possible)),

@@ -1,14 +1,15 @@
-//===- TileWalk.h - Which tiles of keys a block goes through ----*- C++ -*-===//
+//===- TileWalk.h - Which tiles a block goes through ------------*- C++ -*-===//
 //
-// Tiles that the mask hides from all queries of a block are left out. Each lane
-// of a warp asks for the class of one tile, so that two ballots know those of
-// 32 tiles. All threads of a block come to the same tiles.
+// Tiles of columns that the mask hides from all rows of a block are left out.
+// Each lane of a warp asks for the class of one tile, so that two ballots know
+// those of 32 tiles. All threads of a block come to the same tiles.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_CUDA_SM80_TILEWALK_H
 #define SEXTANT_CODEGEN_CUDA_SM80_TILEWALK_H
 
+#include "codegen/CUDA/Sm80/ScoreTile.h"
 #include "codegen/CUDA/Sm80/ThreadBuilder.h"
 #include "codegen/Tiles/TileMask.h"
 
@@ -18,15 +19,15 @@ class TileWalk {
 public:
   using Values = KernelBuilder::Values;
 
-  /// `keys` of a tile, `length` keys in all (i32).
+  /// `length` columns in all (i32).
   TileWalk(ThreadBuilder &thread, const KernelPlan &plan, TileMask &mask,
-           int64_t keys, mlir::Value length)
+           const ScoreTile &shape, mlir::Value length)
       : thread(thread), kernel(thread.kernel), plan(plan), mask(mask),
-        keys(keys), length(length) {}
+        shape(shape), length(length) {}
 
-  /// Stands before the tiles `first` to `end` - 1 (i32) of some queries; gives
-  /// the state.
-  Values begin(const TileSide &queries, mlir::Value first, mlir::Value end);
+  /// Stands before the tiles `first` to `end` - 1 (i32) of some rows; gives the
+  /// state.
+  Values begin(const TileSide &ofBlock, mlir::Value first, mlir::Value end);
   /// The state at the next tile.
   Values advance(mlir::ValueRange state);
 
@@ -43,10 +44,10 @@ private:
   KernelBuilder &kernel;
   const KernelPlan &plan;
   TileMask &mask;
-  int64_t keys;
-  mlir::Value length; ///< of keys
+  const ScoreTile &shape;
+  mlir::Value length; ///< of columns
   mlir::Value end;    ///< behind the last tile
-  TileSide queries;
+  TileSide rows;
 };
 
 } // namespace sextant::codegen

@@ -1,6 +1,6 @@
-//===- ForwardOperands.cpp - Operands of a forward on tensor cores --------===//
+//===- FragmentOperands.cpp - What kernels on tensor cores read -----------===//
 
-#include "codegen/CUDA/Sm80/ForwardOperands.h"
+#include "codegen/CUDA/Sm80/FragmentOperands.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -26,7 +26,7 @@ bool codegen::usesOffsetsOfPositions(const KernelPlan &plan) {
          });
 }
 
-TileWindows::TileWindows(const KernelPlan &plan) {
+TileWindows::TileWindows(const KernelPlan &plan, pos::Side columnSide) {
   for (const Hoisted &hoisted : plan.hoisted) {
     pos::HoistOp op = hoisted.op;
     Type type = op->getResult(0).getType();
@@ -36,7 +36,7 @@ TileWindows::TileWindows(const KernelPlan &plan) {
     // Offsets of given positions have gaps.
     if (hoisted.form == HoistForm::OffsetTable && !plan.hasPositions)
       offsets.push_back(&hoisted);
-    else if (hoisted.form == HoistForm::KeyVector)
-      keys.push_back(&hoisted);
+    else if (hoisted.form == getVectorForm(columnSide))
+      columns.push_back(&hoisted);
   }
 }

@@ -1,0 +1,220 @@
+//===- BackwardLowering.cpp - The launches of a backward ------------------===//
+//
+// Those before and behind the main one are those of every target. A chunk of
+// tiles of keys has a sum of dQ of its own: there are as many chunks as fill a
+// GPU, from the shape only, and at most `mostChunks`, since each takes as many
+// bytes as dQ in f32, which are written and read again for each tile of keys of
+// the chunk, and once more to add the chunks up.
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/CUDA/Sm80/BackwardKernel.h"
+#include "codegen/CUDA/Sm80/Sm80Lowerings.h"
+#include "codegen/Rows/AttentionLaunch.h"
+#include "codegen/Rows/Delta.h"
+#include "codegen/Rows/Finish.h"
+#include "codegen/Rows/OperandRows.h"
+#include "codegen/Rows/RowGradients.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+/// Items that fill a GPU; as many as its multiprocessors run at a time, or
+/// more.
+static constexpr int64_t enoughItems = 256;
+static constexpr int64_t mostChunks = 16;
+/// Queries whose statistics one item of the launch before computes: a multiple
+/// of those of a tile.
+static constexpr int64_t statisticsBlock = 64;
+
+namespace {
+/// The launches of one backward, in the order in which they run.
+class FragmentBackwardLowering {
+public:
+  explicit FragmentBackwardLowering(const Lowering &lowering)
+      : lowering(lowering), sizes{lowering},
+        op(cast<pos::AttentionBackwardOp>(lowering.plan.owner)),
+        launch(lowering.plan, op.getQuery().getType().getDimSize(3),
+               getHeadDims(op.getValues())),
+        gradients(lowering, launch) {}
+
+  SmallVector<Value> run();
+
+private:
+  Value getChunks();
+  void addReads();
+  Value addGradientRows(pos::RowOperand operand, Value rows, Type type,
+                        GradientRows &gradient);
+  void addWrites();
+  void launchMain();
+  Value finish(pos::RowOperand operand, Value rows, Type type, Value partials,
+               const Twine &name);
+
+  const Lowering &lowering;
+  const KernelPlan &plan = lowering.plan;
+  Type f32 = lowering.builder.getF32Type();
+  Sizes sizes;
+  pos::AttentionBackwardOp op;
+  BackwardOperands launch;
+  PayloadGradients gradients;
+  LaunchOperands operands;
+  HoistTables tables;
+  Value chunks, paddedQueries;
+  Value queryPartials, keyRows;
+  SmallVector<Value> valueRows;
+};
+} // namespace
+
+Value FragmentBackwardLowering::getChunks() {
+  Value one = sizes.constant(1);
+  Value heads = sizes.mul(lowering.getDim(op.getKey(), 0),
+                          lowering.getDim(op.getKey(), 1));
+  Value tiles = sizes.ceilDiv(lowering.getDim(op.getKey(), 2),
+                              sizes.constant(launch.tile.countRows()));
+  Value wanted =
+      sizes.ceilDiv(sizes.constant(enoughItems), sizes.max(heads, one));
+  Value most = sizes.min(tiles, sizes.constant(mostChunks));
+  return sizes.max(one, sizes.min(wanted, most));
+}
+
+void FragmentBackwardLowering::addReads() {
+  RowStatistics statistics = launchDelta(
+      lowering, statisticsBlock, paddedQueries, gradients.getTermPartials());
+  launch.sites.query = operands.read(op.getQuery());
+  launch.sites.key = operands.read(op.getKey());
+  for (Value value : op.getValues())
+    launch.sites.values.push_back(operands.read(value));
+  auto readRows = [&](pos::RowOperand operand, Value rows, const Twine &name) {
+    Value mapped = launchOperandRows(lowering, tables, operand, rows,
+                                     ("rows_of_" + name).str());
+    return operands.read(mapped);
+  };
+  launch.query = readRows(pos::RowOperand::query, op.getQuery(), "query");
+  launch.key = readRows(pos::RowOperand::key, op.getKey(), "key");
+  for (auto [number, value] : llvm::enumerate(op.getValues()))
+    launch.values.push_back(
+        readRows(pos::RowOperand::value, value, "value" + Twine(number)));
+  for (Value gradient : op.getOutputGradients())
+    launch.outputGradients.push_back(operands.read(gradient));
+  auto number = [&](Statistic statistic) -> unsigned & {
+    return launch.statistics[static_cast<int64_t>(statistic)];
+  };
+  number(Statistic::NegativeShift) = operands.read(statistics.negativeShift);
+  number(Statistic::InverseSum) = operands.read(statistics.inverseSum);
+  number(Statistic::NegativeDelta) = operands.read(statistics.negativeDelta);
+  launch.sites.append(plan, tables, operands.layout, operands.reads);
+}
+
+/// What the kernel stores the gradient of rows as: f32 where row maps are still
+/// to be pulled back.
+Value FragmentBackwardLowering::addGradientRows(pos::RowOperand operand,
+                                                Value rows, Type type,
+                                                GradientRows &gradient) {
+  gradient.isPartial = !getRowMaps(plan, operand).empty();
+  Value result;
+  if (gradient.isPartial) {
+    int64_t dim = cast<RankedTensorType>(rows.getType()).getDimSize(3);
+    result =
+        makePartialSum(lowering, sizes.constant(1), lowering.getDim(rows, 1),
+                       {lowering.getDim(rows, 2), Value()}, f32,
+                       /*zero=*/true, llvm::alignTo(dim, lowering.target.width))
+            .tensor;
+  } else {
+    result = lowering.allocateLike(rows, type);
+  }
+  gradient.tensor = operands.write(result);
+  return result;
+}
+
+void FragmentBackwardLowering::addWrites() {
+  PartialSum query = makePartialSum(
+      lowering, chunks, lowering.getDim(op.getQuery(), 1),
+      {paddedQueries, Value()}, f32, /*zero=*/false,
+      llvm::alignTo(launch.tile.head.dim, lowering.target.width));
+  queryPartials = query.tensor;
+  launch.queryGradient = operands.write(queryPartials);
+  keyRows = addGradientRows(pos::RowOperand::key, op.getKey(),
+                            op.getKeyGradient().getType(), launch.keyGradient);
+  for (auto [value, gradient] :
+       llvm::zip_equal(op.getValues(), op.getValueGradients())) {
+    GradientRows rows;
+    valueRows.push_back(addGradientRows(pos::RowOperand::value, value,
+                                        gradient.getType(), rows));
+    launch.valueGradients.push_back(rows);
+  }
+  gradients.makeSums();
+  gradients.addTo(operands);
+}
+
+void FragmentBackwardLowering::launchMain() {
+  launch.layout = operands.layout;
+  int64_t valueDims = 0;
+  for (int64_t dim : getHeadDims(op.getValues()))
+    valueDims += dim;
+  createFragmentBackward(lowering, "backward_fragments", launch);
+  // Five products of 2 * d FLOP per score.
+  launchAttention(lowering, operands, "backward_fragments", launch.sites,
+                  2 * (3 * launch.tile.head.dim + 2 * valueDims));
+}
+
+/// Rows of the operand's gradient in their type, from f32 of mapped rows.
+Value FragmentBackwardLowering::finish(pos::RowOperand operand, Value rows,
+                                       Type type, Value partials,
+                                       const Twine &name) {
+  FinishedRows finished;
+  finished.operand = operand;
+  finished.rows = rows;
+  finished.type = cast<RankedTensorType>(type);
+  finished.partials = partials;
+  // The kernel has scaled those of keys.
+  if (operand == pos::RowOperand::query)
+    finished.factor = plan.scale;
+  return launchFinish(lowering, name.str(), tables, finished,
+                      launch.tableGradients);
+}
+
+SmallVector<Value> FragmentBackwardLowering::run() {
+  HoistTableOptions options;
+  options.order = OffsetOrder::Ascending;
+  options.padding = std::max(launch.tile.countRows(), launch.tile.columns);
+  tables = launchHoists(lowering, options);
+  paddedQueries =
+      sizes.roundUp(lowering.getDim(op.getQuery(), 2), statisticsBlock);
+  chunks = getChunks();
+  gradients.makeHoistSums(tables,
+                          {chunks, statisticsBlock, launch.tile.countRows(),
+                           lowering.target.width});
+  addReads();
+  addWrites();
+  launchMain();
+  gradients.addReadSums();
+  SmallVector<Value> results{finish(pos::RowOperand::query, op.getQuery(),
+                                    op.getQueryGradient().getType(),
+                                    queryPartials, "finish")};
+  auto finishMapped = [&](pos::RowOperand operand, Value rows, Type type,
+                          Value stored, const Twine &name) {
+    return getRowMaps(plan, operand).empty()
+               ? stored
+               : finish(operand, rows, type, stored, name);
+  };
+  results.push_back(finishMapped(pos::RowOperand::key, op.getKey(),
+                                 op.getKeyGradient().getType(), keyRows,
+                                 "pull_key"));
+  for (auto [number, stored] : llvm::enumerate(valueRows))
+    results.push_back(finishMapped(pos::RowOperand::value,
+                                   op.getValues()[number],
+                                   op.getValueGradients()[number].getType(),
+                                   stored, "pull_value" + Twine(number)));
+  gradients.launchPullbacks(queryPartials,
+                            RowParts({}, lowering.target, false));
+  for (int32_t number : op.getParamGradients())
+    results.push_back(gradients.params.finish(number, f32));
+  return results;
+}
+
+FailureOr<SmallVector<Value>> sm80::lowerBackward(const Lowering &lowering) {
+  if (failed(verifyRowGradients(lowering.plan)))
+    return failure();
+  return FragmentBackwardLowering(lowering).run();
+}

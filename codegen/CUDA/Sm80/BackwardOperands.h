@@ -1,0 +1,42 @@
+//===- BackwardOperands.h - Operands of a backward on tensor cores -*- C++
+//-*-===//
+
+#ifndef SEXTANT_CODEGEN_CUDA_SM80_BACKWARDOPERANDS_H
+#define SEXTANT_CODEGEN_CUDA_SM80_BACKWARDOPERANDS_H
+
+#include "codegen/CUDA/Sm80/BackwardTile.h"
+#include "codegen/CUDA/Sm80/FragmentOperands.h"
+#include "codegen/Rows/PayloadGradients.h"
+
+namespace sextant::codegen {
+
+/// Gradients of rows that an item sums up itself.
+struct GradientRows {
+  unsigned tensor = 0;
+  /// Whether the tensor is [1, B, H, L, row] x f32, for row maps to be pulled
+  /// back; else it is the gradient.
+  bool isPartial = false;
+};
+
+/// Numbers of the operands of the launch, and the sizes that its kernel is
+/// compiled for.
+struct BackwardOperands : FragmentOperands, PayloadSums {
+  BackwardOperands(const KernelPlan &plan, int64_t headDim,
+                   llvm::ArrayRef<int64_t> valueDims)
+      : FragmentOperands(plan, pos::Side::query),
+        tile(headDim, valueDims, windows.offsets.size(),
+             windows.columns.size()) {}
+
+  BackwardTile tile;
+  llvm::SmallVector<unsigned> outputGradients; ///< one per value
+  /// By `Statistic`, [B, H, padded queries] x f32.
+  unsigned statistics[statisticsCount] = {};
+  /// [chunks, B, H, padded queries, row] x f32, cleared by their items.
+  unsigned queryGradient = 0;
+  GradientRows keyGradient;
+  llvm::SmallVector<GradientRows> valueGradients;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CUDA_SM80_BACKWARDOPERANDS_H

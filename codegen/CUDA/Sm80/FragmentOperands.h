@@ -1,0 +1,49 @@
+//===- FragmentOperands.h - What kernels on tensor cores read ---*- C++ -*-===//
+
+#ifndef SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTOPERANDS_H
+#define SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTOPERANDS_H
+
+#include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tiles/HeadPlace.h"
+
+namespace sextant::codegen {
+
+/// Hoisted values that are read with each tile of scores from shared memory:
+/// those over offsets or over columns, of 32 bits, that the score or the mask
+/// uses.
+struct TileWindows {
+  TileWindows(const KernelPlan &plan, pos::Side columnSide);
+
+  llvm::SmallVector<const Hoisted *> offsets, columns;
+};
+
+/// The form of a hoisted value over rows of a side.
+inline HoistForm getVectorForm(pos::Side side) {
+  return side == pos::Side::key ? HoistForm::KeyVector : HoistForm::QueryVector;
+}
+
+/// Whether the score or the mask uses a hoisted value.
+bool isUsedByScores(const KernelPlan &plan, const Hoisted &hoisted);
+
+/// Whether these use values over offsets of given positions, which are in
+/// tables only where those hold all offsets in use
+/// (codegen/Tables/OffsetRange.h).
+bool usesOffsetsOfPositions(const KernelPlan &plan);
+
+/// Numbers of the operands of a launch, as far as both directions have them.
+struct FragmentOperands {
+  FragmentOperands(const KernelPlan &plan, pos::Side columnSide)
+      : plan(plan), windows(plan, columnSide) {}
+
+  const KernelPlan &plan;
+  TileWindows windows;
+  KernelOperands layout;
+  SiteOperands sites;
+  /// Rows as products read them.
+  unsigned query = 0, key = 0;
+  llvm::SmallVector<unsigned> values;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTOPERANDS_H
