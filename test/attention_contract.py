@@ -239,8 +239,10 @@ def _turns_rows(signature: definitions.Signature) -> bool:
     return any("pos.turn_rows " in Path(path).read_text() for path, *_ in signature.files)
 
 
-def multiplies_on_tensor_cores(uses, inputs: Inputs, target: str) -> bool:
-    """Whether the forward of these inputs does, by the name of its launch."""
+def multiplies_on_tensor_cores(
+    uses, inputs: Inputs, target: str, direction: str = "forward"
+) -> bool:
+    """Whether a direction of these inputs does, by the name of its launch."""
     names: list[str] = []
 
     def profile(artifact, function, tensors):
@@ -248,23 +250,24 @@ def multiplies_on_tensor_cores(uses, inputs: Inputs, target: str) -> bool:
         names.extend(event["name"] for event in json.loads(text))
         return results
 
-    def detach(inputs: Inputs) -> list[torch.Tensor]:
-        return [t.detach() for t in (inputs.query, inputs.key, *inputs.values)]
-
-    with mock.patch.object(backend.Artifact, "run", profile), torch.no_grad():
-        query, key, *values = detach(inputs)
-        sextant.attention(
-            query,
-            key,
-            values,
-            uses,
-            inputs.params,
-            scale=inputs.scale,
-            enable_gqa=True,
-            target=target,
-            **inputs.positions,
-        )
-    return any(name.endswith("_forward_fragments") for name in names)
+    with mock.patch.object(backend.Artifact, "run", profile):
+        if direction == "backward":
+            run(uses, inputs, target)
+        else:
+            with torch.no_grad():
+                rows = [t.detach() for t in (inputs.query, inputs.key, *inputs.values)]
+                sextant.attention(
+                    rows[0],
+                    rows[1],
+                    rows[2:],
+                    uses,
+                    inputs.params,
+                    scale=inputs.scale,
+                    enable_gqa=True,
+                    target=target,
+                    **inputs.positions,
+                )
+    return any(name.endswith(f"_{direction}_fragments") for name in names)
 
 
 def compare(

@@ -65,9 +65,12 @@ def test_a_table_at_128(sass):
     [
         ([], [], (64, 64), 18.8, 0),
         (["causal"], [], (64, 64), 19.2, 0),
+        # With the gradient of the table.
+        (["alibi"], [PER_HEAD], (64, 64), 22.0, 0),
         ([], [], (128, 128), 29.7, 64),
+        (["alibi"], [PER_HEAD], (128, 128), 37.0, 64),
     ],
-    ids=["plain", "causal", "plain-128"],
+    ids=["plain", "causal", "alibi", "plain-128", "alibi-128"],
 )
 def test_instructions_of_a_backward(sass, uses, params, dims, most, spills):
     """Of a head dim of 128 there are twice the products for a score. What spills does so

@@ -27,7 +27,7 @@ SPLIT = [
     dict(query=300, key=290, batch=1, heads=1, kv_heads=1, label="rows-without-keys"),
 ]
 # A row of each has other fragments, tiles or stages.
-DIMS = [(128, 128), (256, 256), (80, 192), (9, 31)]
+DIMS = [(64, 48), (128, 128), (256, 256), (80, 192), (9, 31)]
 ONE = dict(batch=1, heads=2, kv_heads=2)
 # Of a backward two chunks of keys, one of two tiles.
 CHUNKS = dict(batch=8, heads=16, kv_heads=16, query=9, key=300)
@@ -35,12 +35,7 @@ CHUNKS = dict(batch=8, heads=16, kv_heads=16, query=9, key=300)
 # that has no kernel while its forward has one:
 BACKWARD_AS_WARPS = {
     "fire": "piecewise-linear functions",
-    "forgetting": "trained values",
-    "kerple_log": "trained values",
-    "kerple_multiplicative": "trained values",
-    "kerple_power": "trained values",
-    "swin": "trained values",
-    "t5_bias": "trained values",
+    "swin": "tables over given positions",
 }
 FORWARD_AS_WARPS = {
     "cope": "running sums",
@@ -53,6 +48,22 @@ FORWARD_AS_WARPS = {
 }
 
 
+@sextant.encoding
+def every_form(
+    score,
+    at,
+    scale: sextant.Param("heads", init=sextant.normal(1.0, 0.2)),
+    rows: sextant.Param("heads", 16, init=sextant.normal(0.0, 0.5)),
+    columns: sextant.Param(16, init=sextant.normal(0.0, 0.5)),
+    steps: sextant.Param("heads", 16, init=sextant.normal(0.0, 0.5)),
+):
+    """Trained values of a head, over queries, keys and offsets, in a score that does not
+    only add them."""
+    near = 1 + 0.3 * steps[at.head, at.offset % 16]
+    pair = rows[at.head, at.query % 16] * columns[at.key % 16]
+    return 3.0 * sextant.tanh(score * scale[at.head] / 3.0) * near + pair
+
+
 @pytest.fixture(autouse=True)
 def checks(monkeypatch, seed):
     monkeypatch.setenv("SEXTANT_CHECK", "races,memory")
@@ -60,22 +71,38 @@ def checks(monkeypatch, seed):
     monkeypatch.setenv("SEXTANT_ROUNDING", str(seed))
 
 
-def hold(case, seed):
+def hold(case, seed, direction="forward"):
     inputs = make_inputs(case, seed, torch.bfloat16)
-    assert multiplies_on_tensor_cores(case.uses, inputs.cast(torch.bfloat16), TARGET)
+    assert multiplies_on_tensor_cores(
+        case.uses, inputs.cast(torch.bfloat16), TARGET, direction
+    )
     compare(case, TARGET, torch.bfloat16, seed)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
 @pytest.mark.parametrize("name", ["causal", "alibi", "t5_bias", "kerple_log", "rope", "fire"])
 def test_it_matches_the_reference(name, shape, seed):
-    hold(Case(name, **(ONE | shape)), seed)
+    direction = "forward" if name in BACKWARD_AS_WARPS else "backward"
+    hold(Case(name, **(ONE | shape)), seed, direction)
 
 
 @pytest.mark.parametrize("shape", SPLIT, ids=lambda s: s["label"])
 @pytest.mark.parametrize("name", ["causal", "forgetting"])
 def test_split_keys(name, shape, seed):
     hold(Case(name, **(ONE | shape)), seed)
+
+
+@pytest.mark.parametrize("shape", SHAPES[2:], ids=lambda s: s["label"])
+def test_trained_values_of_every_form(shape, seed):
+    hold(Case(every_form, **(ONE | shape)), seed, "backward")
+
+
+@pytest.mark.parametrize("dims", [(128, 128), (256, 256)], ids=str)
+def test_gradients_of_tables_at_head_dims(dims, seed):
+    """Blocks of eight warps, and of dV in a pass of its own."""
+    head_dim, value_dim = dims
+    shape = dict(batch=1, heads=1, kv_heads=1, query=70, key=150)
+    hold(Case("t5_bias", **shape, head_dim=head_dim, value_dim=value_dim), seed, "backward")
 
 
 @pytest.mark.parametrize("kind", ["batch", "random"])
@@ -94,7 +121,7 @@ def test_rows_without_keys(seed):
 
 
 def test_chunks_of_several_tiles(seed):
-    hold(Case("causal", **CHUNKS), seed)
+    hold(Case("kerple_log", **CHUNKS), seed, "backward")
 
 
 @pytest.mark.parametrize("dims", DIMS, ids=str)
@@ -154,8 +181,9 @@ def test_rows_anyhow_in_memory(generator):
 def test_no_order_of_threads_changes_gradients(tiles, seed, monkeypatch):
     """1 x 1, 1 x 3 and 3 x 2 tiles of a backward in ten orders."""
     query, key = tiles
-    case = Case("causal", batch=1, heads=2, kv_heads=1, query=query, key=key)
+    case = Case(every_form, batch=1, heads=2, kv_heads=1, query=query, key=key)
     inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    assert multiplies_on_tensor_cores(case.uses, inputs, TARGET, "backward")
     want = attention_contract.run(case.uses, inputs, TARGET)
     for schedule in range(10):
         monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed + schedule))

@@ -4,6 +4,7 @@
 #include "codegen/CUDA/Sm80/BlockKernel.h"
 #include "codegen/CUDA/Sm80/FragmentGradients.h"
 #include "codegen/CUDA/Sm80/FragmentRows.h"
+#include "codegen/CUDA/Sm80/FragmentSums.h"
 #include "codegen/CUDA/Sm80/QueryGradient.h"
 #include "codegen/CUDA/Sm80/SharedRows.h"
 #include "codegen/CUDA/Sm80/TileWalk.h"
@@ -37,6 +38,7 @@ private:
     Value stage;                ///< number of that of the tile at hand (i32)
     Values keys;                ///< dK
     SmallVector<Values> values; ///< dV
+    Values payload;             ///< see FragmentSums, of a head
   };
 
   SharedRows getRows(unsigned tensor, SharedRowShape shape) {
@@ -87,6 +89,7 @@ private:
   FragmentHinges hinges;
   FragmentScores scores;
   FragmentGradients gradients;
+  FragmentSums sums;
   QueryGradient queryGradient;
   FragmentRows keyRows;
   SmallVector<FragmentRows, 2> valueRows;
@@ -115,6 +118,7 @@ FragmentBackward::FragmentBackward(ThreadBuilder &thread,
       hinges(thread, arguments, point, launch, lanes),
       scores(kernel, arguments, point, hinges, launch, tile),
       gradients(thread, point, scores, launch, tile),
+      sums(thread, arguments, launch),
       queryGradient(thread, arguments, products, launch),
       keyRows(thread, tile, tile.head, point.column) {
   for (auto [number, shape] : llvm::enumerate(tile.values)) {
@@ -131,6 +135,7 @@ FragmentBackward::FragmentBackward(ThreadBuilder &thread,
 Values FragmentBackward::flatten(const Carried &carried) {
   Values all(carried.walk);
   all.push_back(carried.stage);
+  llvm::append_range(all, carried.payload);
   llvm::append_range(all, carried.keys);
   for (const Values &sums : carried.values)
     llvm::append_range(all, sums);
@@ -147,6 +152,7 @@ FragmentBackward::Carried FragmentBackward::unflatten(ValueRange all,
   Carried carried;
   carried.walk = take(like.walk.size());
   carried.stage = take(1).front();
+  carried.payload = take(like.payload.size());
   carried.keys = take(like.keys.size());
   for (const Values &sums : like.values)
     carried.values.push_back(take(sums.size()));
@@ -250,11 +256,14 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
       products.addRows(probabilities, {stage, tile.getOutputGradients(number)},
                        shape, carried.values[number]);
   if (pass.ofKeys) {
-    Values scoreGradients = gradients.emitScoreGradients(
-        keyProducts, probabilities, multiplyValues(stage));
+    Values all = gradients.emitScoreGradients(
+        keyProducts, probabilities, multiplyValues(stage), sums.getSinks());
+    auto scoreGradients = ArrayRef(all).take_front(tile.countScores());
     queryGradient.store(scoreGradients);
+    sums.addTile(ArrayRef(all).drop_front(tile.countScores()), carried.payload);
     products.addRows(scoreGradients, {stage}, tile.head, carried.keys);
     thread.synchronizeBlock();
+    sums.finishTile(first, firstKey);
     queryGradient.add(first, getShared(0));
   }
   carried.walk = next;
@@ -291,6 +300,7 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
     rows.enterHead(batch, head);
   enterStatistics(head);
   queryGradient.enterHead(chunk, batch, head);
+  sums.enterHead(chunk, batch, head);
   Index first = kernel.fromI32(firstKey);
   Index count = kernel.min(tile.countRows(),
                            kernel.sub(kernel.fromI32(keyLength), first));
@@ -298,6 +308,8 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
   Index tiles = kernel.ceilDiv(kernel.fromI32(queryLength), tile.columns);
 
   Carried start = unflatten(before, like);
+  if (pass.ofKeys)
+    start.payload = sums.begin();
   start.walk =
       walk.advance(walk.begin(side, thread.constant(0), kernel.toI32(tiles)));
   kernel.when(walk.isThere(start.walk),
@@ -310,7 +322,10 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
         return flatten(emitTile(pass, unflatten(all, start)));
       });
   Carried end = unflatten(last, start);
+  if (pass.ofKeys)
+    sums.finishHead(firstKey, end.payload);
   end.walk.clear();
+  end.payload.clear();
   return flatten(end);
 }
 
@@ -386,6 +401,7 @@ void FragmentBackward::emit(Index ofBatch, Index ofHeads, Index number) {
                                   arguments.getSize(launch.sites.key, 1)));
   Index firstHead = narrow(kernel.mul(keyHead, group));
   queryGradient.clear(chunk, batch, firstHead, group);
+  sums.clear();
   keys.enterHead(batch, keyHead);
   for (SharedRows &rows : values)
     rows.enterHead(batch, keyHead);

@@ -18,15 +18,35 @@ struct GradientRows {
   bool isPartial = false;
 };
 
+/// The hoisted values of the score whose gradients are wanted, by form.
+struct SumSinks {
+  explicit SumSinks(const KernelPlan &plan);
+
+  llvm::SmallVector<const Hoisted *> offsets, queries, keys, scalars;
+  SumWords getWords() const {
+    SumWords words;
+    words.diagonals = offsets.size();
+    words.columns = queries.size();
+    words.scalars = scalars.size();
+    return words;
+  }
+};
+
 /// Numbers of the operands of the launch, and the sizes that its kernel is
 /// compiled for.
 struct BackwardOperands : FragmentOperands, PayloadSums {
   BackwardOperands(const KernelPlan &plan, int64_t headDim,
                    llvm::ArrayRef<int64_t> valueDims)
-      : FragmentOperands(plan, pos::Side::query),
-        tile(headDim, valueDims, windows.offsets.size(),
-             windows.columns.size()) {}
+      : FragmentOperands(plan, pos::Side::query), sinks(plan),
+        tile(headDim, valueDims, windows.offsets.size(), windows.columns.size(),
+             sinks.getWords()) {}
 
+  /// The number of the partial sums of a value's gradient.
+  unsigned getSums(const Hoisted &hoisted) const {
+    return *tableGradients[&hoisted - plan.hoisted.data()];
+  }
+
+  SumSinks sinks;
   BackwardTile tile;
   llvm::SmallVector<unsigned> outputGradients; ///< one per value
   /// By `Statistic`, [B, H, padded queries] x f32.

@@ -24,8 +24,9 @@ static constexpr TileShape tileShapes[] = {
     {4, 2, 32, 192}, {8, 1, 64, 192}, {8, 1, 32, 176}, {4, 1, 32, 176}};
 
 BackwardTile::BackwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
-                           int64_t offsetWindows, int64_t queryWindows)
-    : head(headDim) {
+                           int64_t offsetWindows, int64_t queryWindows,
+                           const SumWords &sums)
+    : head(headDim), sums(sums) {
   rowSide = pos::Side::key;
   this->offsetWindows = offsetWindows;
   columnWindows = queryWindows;
@@ -37,14 +38,14 @@ BackwardTile::BackwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
       warps = shape.warps;
       blocks = shape.blocks;
       columns = shape.queries;
-      if (countSums() <= shape.mostSums &&
+      if (countRegisters() <= shape.mostSums &&
           getBlock().sharedBytes <= mostSharedBytes)
         return;
     }
-  llvm_unreachable("dims are at most `mostTileDims`");
+  warps = 0;
 }
 
-int64_t BackwardTile::countSums() const {
+int64_t BackwardTile::countRegisters() const {
   int64_t ofValues = 0;
   for (const SharedRowShape &shape : values)
     ofValues += shape.padded;

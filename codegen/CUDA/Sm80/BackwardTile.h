@@ -4,6 +4,7 @@
 //
 //   keys, values                  rows of K and V, for all tiles of queries
 //   dS                            of the tile, a row per key, in bf16
+//   sums                          of gradients of the payload: FragmentSums.h
 //   stage 0:  queries, gradients of outputs, statistics, windows of tables
 //   stage 1:  the same, for the tile that comes next
 //
@@ -20,17 +21,51 @@ namespace sextant::codegen {
 enum class Statistic : int64_t { NegativeShift, InverseSum, NegativeDelta };
 inline constexpr int64_t statisticsCount = 3;
 
+/// Words of 32 bits of a block for the gradients of what a payload reads.
+struct SumWords {
+  /// Of this many tables over offsets a warp keeps 8 numbers per diagonal of
+  /// its rows: those of the 8 x 8 matrices that it has are added up where they
+  /// have the same offsets. What is in no matrix stays zero.
+  int64_t diagonals = 0;
+  static constexpr int64_t diagonalWords = fragmentColumns;
+  /// Of each warp a number per column, and one in all.
+  int64_t columns = 0, scalars = 0;
+
+  /// From that of the first row and the column behind the last one on.
+  static int64_t countDiagonals(const ScoreTile &tile) {
+    return tile.columns + tile.countWarpRows();
+  }
+  int64_t getDiagonals(const ScoreTile &tile, int64_t number) const {
+    return number * tile.warps * countDiagonals(tile) * diagonalWords;
+  }
+  int64_t getColumns(const ScoreTile &tile, int64_t number) const {
+    return getDiagonals(tile, diagonals) + number * tile.warps * tile.columns;
+  }
+  int64_t getScalars(const ScoreTile &tile, int64_t number) const {
+    return getColumns(tile, columns) + number * tile.warps;
+  }
+  int64_t count(const ScoreTile &tile) const {
+    return getScalars(tile, scalars);
+  }
+};
+
 struct BackwardTile : ScoreTile {
   /// `offsetWindows` tables over offsets and `queryWindows` vectors over
   /// queries of words of 32 bits are read with each tile.
   BackwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
-               int64_t offsetWindows, int64_t queryWindows);
+               int64_t offsetWindows, int64_t queryWindows,
+               const SumWords &sums);
+
+  /// Whether there are sizes for which shared memory is enough; else the others
+  /// mean nothing.
+  bool exists() const { return warps > 0; }
 
   SharedRowShape head;
   llvm::SmallVector<SharedRowShape, 2> values;
   /// Whether dV takes a pass over the queries of its own: both sums do not fit
   /// into the registers of a thread.
   bool isSplit = false;
+  SumWords sums;
 
   /// Of dS.
   SharedRowShape getScoreShape() const { return columns; }
@@ -40,9 +75,11 @@ struct BackwardTile : ScoreTile {
     return getRowBytes(countRows(), number);
   }
   int64_t getScoreGradients() const { return getValues(values.size()); }
+  int64_t getSums() const {
+    return getScoreGradients() + countRows() * getScoreShape().getBytes();
+  }
   int64_t getStage() const {
-    return llvm::alignTo(
-        getScoreGradients() + countRows() * getScoreShape().getBytes(), 128);
+    return llvm::alignTo(getSums() + 4 * sums.count(*this), 128);
   }
   int64_t getOutputGradients(unsigned number) const {
     return getRowBytes(columns, number);
@@ -63,7 +100,7 @@ private:
   /// Of so many rows of a head and of the values before `number`.
   int64_t getRowBytes(int64_t rows, unsigned number) const;
   /// f32 of a thread that last while it computes a tile.
-  int64_t countSums() const;
+  int64_t countRegisters() const;
 };
 
 } // namespace sextant::codegen

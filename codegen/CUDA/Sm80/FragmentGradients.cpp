@@ -52,11 +52,13 @@ Values FragmentGradients::emitProbabilities(ValueRange all) {
 
 Values FragmentGradients::emitScoreGradients(ValueRange products,
                                              ValueRange probabilities,
-                                             ValueRange gradients) {
+                                             ValueRange gradients,
+                                             ArrayRef<const Hoisted *> sinks) {
   Values results(gradients);
   forElements(Statistic::NegativeDelta, [&](unsigned number, Value delta) {
     results[number] = kernel.mulF(kernel.addF(gradients[number], delta),
                                   probabilities[number]);
   });
-  return launch.plan.score ? scores.pullBack(products, results) : results;
+  return launch.plan.score ? scores.pullBack(products, results, sinks)
+                           : results;
 }

@@ -1,6 +1,6 @@
 //===- FragmentOperands.cpp - What kernels on tensor cores read -----------===//
 
-#include "codegen/CUDA/Sm80/FragmentOperands.h"
+#include "codegen/CUDA/Sm80/BackwardOperands.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -24,6 +24,29 @@ bool codegen::usesOffsetsOfPositions(const KernelPlan &plan) {
            return hoisted.form == HoistForm::OffsetTable &&
                   isUsedByScores(plan, hoisted);
          });
+}
+
+SumSinks::SumSinks(const KernelPlan &plan) {
+  for (const Hoisted &hoisted : plan.hoisted) {
+    if (!hoisted.wantsGradient || !isUsedByScores(plan, hoisted))
+      continue;
+    switch (hoisted.form) {
+    case HoistForm::OffsetTable:
+      offsets.push_back(&hoisted);
+      break;
+    case HoistForm::QueryVector:
+      queries.push_back(&hoisted);
+      break;
+    case HoistForm::KeyVector:
+      keys.push_back(&hoisted);
+      break;
+    case HoistForm::HeadScalar:
+      scalars.push_back(&hoisted);
+      break;
+    case HoistForm::RowLaneTable:
+      llvm_unreachable("a score payload uses no table of a row map");
+    }
+  }
 }
 
 TileWindows::TileWindows(const KernelPlan &plan, pos::Side columnSide) {

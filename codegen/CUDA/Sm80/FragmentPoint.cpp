@@ -183,3 +183,18 @@ Value FragmentPoint::loadHoisted(const Hoisted &hoisted, unsigned,
   return tables.load(hoisted, kernel.advance(start, {entry}, type),
                      std::nullopt);
 }
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+bool FragmentPoint::wantsGradient(pos::HoistOp op) {
+  const Hoisted *hoisted = plan.find(op, operand);
+  return hoisted && hoisted->wantsGradient;
+}
+
+void FragmentPoint::addToHoisted(OpBuilder &, pos::HoistOp hoist,
+                                 Value cotangent) {
+  Value &known = cotangents[hoist];
+  known = known ? kernel.addF(known, cotangent) : cotangent;
+}

@@ -31,7 +31,15 @@ public:
   /// Stands at the tile of columns from `first` (i32) on, whose tables are at
   /// `from`.
   void enterTile(mlir::Value first, mlir::Value from);
-  void setElement(const FragmentElement &place) { element = place; }
+  void setElement(const FragmentElement &place) {
+    element = place;
+    cotangents.clear();
+  }
+  /// The cotangent of a hoisted value at the element, from pullbacks there;
+  /// null for none.
+  mlir::Value getCotangent(pos::HoistOp hoist) const {
+    return cotangents.lookup(hoist);
+  }
 
   /// The number of the row of the element in the tensor of a side (i32), and
   /// whether there is one (i1).
@@ -44,6 +52,10 @@ public:
   mlir::Value coord(mlir::OpBuilder &, pos::Side side, int64_t axis) override;
   mlir::Value hoisted(mlir::OpBuilder &, pos::HoistOp hoist) override;
   mlir::Value hingeSum(mlir::OpBuilder &, pos::HingeSumOp op) override;
+  using TilePoint::wantsGradient;
+  bool wantsGradient(pos::HoistOp hoist) override;
+  void addToHoisted(mlir::OpBuilder &, pos::HoistOp hoist,
+                    mlir::Value cotangent) override;
 
   /// The values of a function at some elements, until they are others.
   void setHingeValues(pos::HingeSumOp op,
@@ -74,6 +86,7 @@ private:
   mlir::Value queryLength, keyLength, shift; ///< i32
   mlir::Value firstRow, firstColumn;         ///< of the thread (i32)
   FragmentElement element;
+  llvm::SmallDenseMap<mlir::Operation *, mlir::Value> cotangents;
   llvm::SmallVector<int64_t> axes; ///< of positions that payloads ask for
   llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> ofRows,
       ofColumns; ///< by axis and step

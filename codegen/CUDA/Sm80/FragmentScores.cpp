@@ -51,21 +51,30 @@ Values FragmentScores::emit(ValueRange products, Value isVisible) {
 }
 
 /// A payload that only adds needs no forward values.
-Values FragmentScores::pullBack(ValueRange products, ValueRange gradients) {
+Values FragmentScores::pullBack(ValueRange products, ValueRange gradients,
+                                ArrayRef<const Hoisted *> wanted) {
   Block &payload = pos::ScoreOp(launch.plan.score).getBody().front();
-  return whereOffsetsAre(gradients.getTypes(), [&] {
-    Values results;
+  SmallVector<Type> types((1 + wanted.size()) * gradients.size(), kernel.f32);
+  return whereOffsetsAre(types, [&] {
+    SmallVector<Values> results(1 + wanted.size());
+    auto orZero = [&](Value value) {
+      return value ? value : kernel.constantF32(0);
+    };
     for (auto [element, product, gradient] :
          llvm::zip_equal(tile.getElements(), products, gradients)) {
       point.setElement(element);
       Value argument = kernel.constantF32(-0.0);
       if (!launch.plan.isAdditive)
         argument = kernel.mulF(product, kernel.constantF32(form.productFactor));
-      Value pulled =
-          callPullback(kernel, payload, argument, gradient, point).front();
-      results.push_back(pulled ? pulled : kernel.constantF32(0));
+      results[0].push_back(orZero(
+          callPullback(kernel, payload, argument, gradient, point).front()));
+      for (auto [number, hoisted] : llvm::enumerate(wanted))
+        results[1 + number].push_back(orZero(point.getCotangent(hoisted->op)));
     }
-    return results;
+    Values all;
+    for (const Values &own : results)
+      llvm::append_range(all, own);
+    return all;
   });
 }
 

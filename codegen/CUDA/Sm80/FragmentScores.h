@@ -41,8 +41,10 @@ public:
   /// all keys of the tile exist, in a backward all queries, too.
   Values emit(mlir::ValueRange products, mlir::Value isVisible);
   /// The gradients of products times the scale, from those of what a payload
-  /// gives.
-  Values pullBack(mlir::ValueRange products, mlir::ValueRange gradients);
+  /// gives; behind them, one after the other, the cotangents of `wanted` values
+  /// at all elements.
+  Values pullBack(mlir::ValueRange products, mlir::ValueRange gradients,
+                  llvm::ArrayRef<const Hoisted *> wanted);
 
 private:
   Values whereOffsetsAre(mlir::TypeRange types,

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CUDA/Sm80/Sm80Lowerings.h"
+#include "codegen/CUDA/Sm80/BackwardOperands.h"
 #include "codegen/CUDA/Sm80/ForwardKernel.h"
 #include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Rows/JoinSplits.h"
@@ -46,13 +47,19 @@ std::string sm80::findBackwardObstacle(const KernelPlan &plan) {
     return obstacle;
   if (!plan.hingeSums.empty())
     return "the score has piecewise-linear functions";
-  for (const Hoisted &hoisted : plan.hoisted)
-    if (hoisted.wantsGradient && isUsedByScores(plan, hoisted))
-      return "the score has trained values";
+  pos::SitesOwnerInterface owner = plan.owner;
+  OwnerOperands operands = getOwnerOperands(owner);
+  BackwardOperands launch(
+      plan, cast<RankedTensorType>(operands.query.getType()).getDimSize(3),
+      getHeadDims(operands.values));
+  if (plan.hasPositions && !launch.sinks.offsets.empty())
+    return "trained values are over offsets of given positions";
   for (auto [reads, wantsGradient] :
        llvm::zip_equal(plan.tileReads, plan.paramWantsGradient))
     if (wantsGradient && reads != TileReads::Never)
       return "scores read trained parameters themselves";
+  if (!launch.tile.exists())
+    return "a block has not enough shared memory for the tables of the score";
   return "";
 }
 

@@ -1,0 +1,288 @@
+//===- FragmentSums.cpp - Sums of a payload's gradients -------------------===//
+
+#include "codegen/CUDA/Sm80/FragmentSums.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace sextant;
+using namespace sextant::codegen;
+
+using Values = KernelBuilder::Values;
+
+static constexpr int64_t wordBytes = 4;
+/// Lanes of a warp whose elements have the same rows, and the same columns.
+static constexpr int64_t rowLanes = 4, columnLanes = 8;
+
+FragmentSums::FragmentSums(ThreadBuilder &thread, ArgumentBlock &arguments,
+                           const BackwardOperands &launch)
+    : thread(thread), kernel(thread.kernel), arguments(arguments),
+      launch(launch), tile(launch.tile), row(thread.div(thread.lane, rowLanes)),
+      column(thread.mul(thread.rem(thread.lane, rowLanes), 2)) {
+  for (const auto *all : {&launch.sinks.offsets, &launch.sinks.queries,
+                          &launch.sinks.keys, &launch.sinks.scalars})
+    llvm::append_range(sinks, *all);
+}
+
+Value FragmentSums::getWord(Value own, int64_t word) {
+  Value address = thread.getShared(thread.mul(own, wordBytes));
+  return thread.advance(address, tile.getSums() + wordBytes * word);
+}
+
+void FragmentSums::addTo(Value address, Value addend) {
+  kernel.store(kernel.addF(kernel.loadF32(address), addend), address);
+}
+
+Value FragmentSums::sumLanes(Value value, int64_t apart, int64_t end) {
+  for (; apart < end; apart *= 2)
+    value = kernel.addF(value, thread.shuffleXor(value, apart));
+  return value;
+}
+
+void FragmentSums::clear() {
+  int64_t words = tile.sums.getColumns(tile, 0);
+  Value zero = kernel.constantF32(0);
+  kernel.loop(kernel.fromI32(thread.thread), words, tile.countThreads(),
+              [&](Value word) {
+                thread.storeShared(zero, getWord(kernel.toI32(word), 0));
+              });
+}
+
+void FragmentSums::enterHead(Index chunk, Index batch, Index head) {
+  auto enter = [&](ArrayRef<const Hoisted *> all, Index part) {
+    return llvm::map_to_vector(all, [&](const Hoisted *hoisted) {
+      return arguments.getAddress(launch.getSums(*hoisted),
+                                  {part, batch, head});
+    });
+  };
+  ofOffsets = enter(launch.sinks.offsets, chunk);
+  ofQueries = enter(launch.sinks.queries, chunk);
+  // A key belongs to one chunk: its sums have no other.
+  ofKeys = enter(launch.sinks.keys, 0);
+  ofScalars = enter(launch.sinks.scalars, chunk);
+}
+
+Values FragmentSums::begin() {
+  return Values(launch.sinks.keys.size() * tile.countThreadRows() +
+                    launch.sinks.scalars.size(),
+                kernel.constantF32(0));
+}
+
+//===----------------------------------------------------------------------===//
+// A tile
+//===----------------------------------------------------------------------===//
+
+void FragmentSums::addTile(ValueRange cotangents,
+                           MutableArrayRef<Value> carried) {
+  auto take = [&] {
+    ValueRange own = cotangents.take_front(tile.countScores());
+    cotangents = cotangents.drop_front(tile.countScores());
+    return own;
+  };
+  for (size_t number = 0; number < launch.sinks.offsets.size(); ++number)
+    storeDiagonals(number, take());
+  for (size_t number = 0; number < launch.sinks.queries.size(); ++number)
+    storeColumns(number, take());
+  for (size_t number = 0; number < launch.sinks.keys.size(); ++number) {
+    for (auto [place, cotangent] : llvm::enumerate(take())) {
+      // Elements are [block][8 columns][row][column].
+      int64_t perBlock = tile.columns / 2;
+      Value &sum = carried[2 * (place / perBlock) + place % 4 / 2];
+      sum = kernel.addF(sum, cotangent);
+    }
+    carried = carried.drop_front(tile.countThreadRows());
+  }
+  for (size_t number = 0; number < launch.sinks.scalars.size(); ++number)
+    for (Value cotangent : take())
+      carried[number] = kernel.addF(carried[number], cotangent);
+}
+
+/// Numbers of matrices as far above their diagonal as each other. That of a row
+/// and a column of eight stands with its diagonal, at the number of the column.
+void FragmentSums::storeDiagonals(int64_t number, ValueRange cotangents) {
+  constexpr int64_t words = SumWords::diagonalWords;
+  int64_t rowsOf8 = 2 * tile.blocks, groups = tile.columns / fragmentColumns;
+  Value diagonal =
+      thread.add(thread.mul(thread.warp, SumWords::countDiagonals(tile)),
+                 thread.sub(row, column));
+  Value first = thread.add(thread.mul(diagonal, words), column);
+  for (int64_t above = 1 - groups; above < rowsOf8; ++above)
+    for (int64_t half : {0, 1}) {
+      Value sum;
+      for (int64_t group = 0; group < groups; ++group) {
+        int64_t ofRows = above + group;
+        if (ofRows < 0 || ofRows >= rowsOf8)
+          continue;
+        Value own = cotangents[tile.getNumber(ofRows / 2, group,
+                                              2 * (ofRows % 2) + half)];
+        sum = sum ? kernel.addF(sum, own) : own;
+      }
+      int64_t further = tile.columns + above * fragmentColumns - half;
+      thread.storeShared(sum,
+                         getWord(first, tile.sums.getDiagonals(tile, number) +
+                                            further * words + half));
+    }
+}
+
+void FragmentSums::storeColumns(int64_t number, ValueRange cotangents) {
+  Value place = thread.add(thread.mul(thread.warp, tile.columns), column);
+  Value isFirst = thread.less(thread.lane, thread.constant(rowLanes));
+  for (int64_t group = 0; group < tile.columns / fragmentColumns; ++group)
+    for (int64_t half : {0, 1}) {
+      Value sum;
+      for (int64_t rows = 0; rows < tile.countThreadRows(); ++rows) {
+        Value own =
+            cotangents[tile.getNumber(rows / 2, group, 2 * (rows % 2) + half)];
+        sum = sum ? kernel.addF(sum, own) : own;
+      }
+      sum = sumLanes(sum, rowLanes, rowLanes * columnLanes);
+      kernel.when(isFirst, [&] {
+        thread.storeShared(sum,
+                           getWord(place, tile.sums.getColumns(tile, number) +
+                                              group * fragmentColumns + half));
+      });
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// Behind the barrier of a tile
+//===----------------------------------------------------------------------===//
+
+void FragmentSums::finishTile(Value firstQuery, Value firstKey) {
+  for (size_t number = 0; number < launch.sinks.offsets.size(); ++number)
+    finishDiagonals(number, firstQuery, firstKey);
+  for (size_t number = 0; number < launch.sinks.queries.size(); ++number)
+    finishColumns(number, firstQuery);
+}
+
+/// The sum of the numbers of a diagonal, so many words behind `own`.
+Value FragmentSums::sumDiagonal(Value own, int64_t word) {
+  constexpr int64_t perLoad = 4;
+  auto type = VectorType::get(perLoad, kernel.f32);
+  Value sum;
+  for (int64_t first = 0; first < SumWords::diagonalWords; first += perLoad) {
+    Value loaded = thread.loadShared(type, getWord(own, word + first));
+    for (int64_t lane = 0; lane < perLoad; ++lane) {
+      Value addend = LLVM::ExtractElementOp::create(
+          kernel.builder, kernel.loc, loaded, thread.constant(lane));
+      sum = sum ? kernel.addF(sum, addend) : addend;
+    }
+  }
+  return sum;
+}
+
+/// A thread sums up the offset at which its number is the key further than the
+/// query, less the columns of the tile. Several warps may have some: those
+/// whose first key is as far or up to so many columns less. Those before the
+/// first warp are none; in place of them the thread takes as many of the last
+/// ones, for the offset as many further as the tile has rows.
+void FragmentSums::finishDiagonals(int64_t number, Value firstQuery,
+                                   Value firstKey) {
+  constexpr int64_t words = SumWords::diagonalWords;
+  int64_t warpRows = tile.countWarpRows(), rows = tile.countRows();
+  int64_t ofWarp = SumWords::countDiagonals(tile);
+  int64_t others = tile.columns / warpRows;
+  assert(others * warpRows == tile.columns && rows <= tile.countThreads() &&
+         "warps have as many rows or fewer, and threads an offset or two");
+  Index first =
+      kernel.sub(kernel.add(kernel.add(arguments.getSize(launch.sites.query, 2),
+                                       launch.sites.padding - 1),
+                            kernel.sub(kernel.fromI32(firstKey),
+                                       kernel.fromI32(firstQuery))),
+                 tile.columns);
+  Value own = thread.thread;
+  auto addOffsets = [&] {
+    Value warp = thread.sub(thread.div(own, warpRows), thread.constant(others));
+    Value place = thread.mul(
+        thread.add(thread.mul(warp, ofWarp), thread.rem(own, warpRows)), words);
+    Value zero = kernel.constantF32(0), sum = zero, further = zero;
+    for (int64_t back = 0; back <= others; ++back) {
+      int64_t word = tile.sums.getDiagonals(tile, number) +
+                     (back * (ofWarp - warpRows) + tile.columns) * words;
+      if (back == others) {
+        sum = kernel.addF(sum, sumDiagonal(place, word));
+        break;
+      }
+      Value isNone =
+          thread.less(own, thread.constant((others - back) * warpRows));
+      Value taken = thread.select(
+          isNone, thread.add(place, tile.warps * ofWarp * words), place);
+      Value found = sumDiagonal(taken, word);
+      sum = kernel.addF(sum, kernel.selectF(isNone, zero, found));
+      further = kernel.addF(further, kernel.selectF(isNone, found, zero));
+    }
+    Value to = kernel.advance(kernel.advance(ofOffsets[number], {first}),
+                              {kernel.fromI32(own)});
+    addTo(to, sum);
+    kernel.when(thread.less(own, thread.constant(tile.columns)),
+                [&] { addTo(kernel.advance(to, {rows}), further); });
+  };
+  if (rows == tile.countThreads())
+    return addOffsets();
+  kernel.when(thread.less(own, thread.constant(rows)), addOffsets);
+}
+
+void FragmentSums::finishColumns(int64_t number, Value firstQuery) {
+  assert(tile.columns <= tile.countThreads() &&
+         "a thread has a column at most");
+  kernel.when(thread.less(thread.thread, thread.constant(tile.columns)), [&] {
+    Value sum;
+    for (int64_t warp = 0; warp < tile.warps; ++warp) {
+      Value addend = thread.loadShared(
+          kernel.f32,
+          getWord(thread.thread,
+                  tile.sums.getColumns(tile, number) + warp * tile.columns));
+      sum = sum ? kernel.addF(sum, addend) : addend;
+    }
+    addTo(kernel.advance(ofQueries[number], {kernel.fromI32(thread.thread),
+                                             kernel.fromI32(firstQuery)}),
+          sum);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// A head
+//===----------------------------------------------------------------------===//
+
+void FragmentSums::finishHead(Value firstKey, ValueRange carried) {
+  for (Value sums : ofKeys) {
+    finishKeys(sums, firstKey, carried.take_front(tile.countThreadRows()));
+    carried = carried.drop_front(tile.countThreadRows());
+  }
+  for (auto [number, sum] : llvm::enumerate(carried))
+    finishScalar(number, sum);
+}
+
+/// There are sums of all keys of a tile.
+void FragmentSums::finishKeys(Value sums, Value firstKey, ValueRange carried) {
+  Value key = thread.add(thread.add(firstKey, row),
+                         thread.mul(thread.warp, tile.countWarpRows()));
+  Value isFirst = kernel.equal(kernel.fromI32(column), 0);
+  for (auto [number, own] : llvm::enumerate(carried)) {
+    Value sum = sumLanes(own, 1, rowLanes);
+    int64_t step = FragmentElement::get(number / 2, 0, 2 * (number % 2)).row;
+    kernel.when(isFirst, [&] {
+      addTo(kernel.advance(sums, {kernel.fromI32(key), step}), sum);
+    });
+  }
+}
+
+void FragmentSums::finishScalar(int64_t number, Value carried) {
+  Value sum = sumLanes(carried, 1, warpLanes);
+  auto getSlot = [&](Value warp, int64_t step) {
+    return getWord(warp, tile.sums.getScalars(tile, number) + step);
+  };
+  Value zero = thread.constant(0);
+  kernel.when(kernel.equal(kernel.fromI32(thread.lane), 0),
+              [&] { thread.storeShared(sum, getSlot(thread.warp, 0)); });
+  thread.synchronizeBlock();
+  kernel.when(kernel.equal(kernel.fromI32(thread.thread), 0), [&] {
+    Value all;
+    for (int64_t warp = 0; warp < tile.warps; ++warp) {
+      Value addend = thread.loadShared(kernel.f32, getSlot(zero, warp));
+      all = all ? kernel.addF(all, addend) : addend;
+    }
+    kernel.addToF64(ofScalars[number], all);
+  });
+  // The next head stores there.
+  thread.synchronizeBlock();
+}

@@ -1,0 +1,80 @@
+//===- FragmentSums.h - Sums of a payload's gradients -----------*- C++ -*-===//
+//
+// A score payload gives, per score, the cotangents of the hoisted values that
+// it used, in f32 and where products left the scores. Of each value they are
+// summed up in a fixed order:
+//
+//   over keys     in registers, until the queries of a head have passed
+//   scalars       likewise
+//   over queries  by the lanes of a warp, then over the warps
+//   over offsets  matrices of 8 x 8 with the same offsets first; then each
+//                 thread of the block adds the numbers of a diagonal or two
+//
+// Sums over queries and offsets go to the chunk's own sum with each tile. An
+// element of it belongs to one thread at a time.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTSUMS_H
+#define SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTSUMS_H
+
+#include "codegen/CUDA/Sm80/BackwardOperands.h"
+#include "codegen/CUDA/Sm80/ThreadBuilder.h"
+
+namespace sextant::codegen {
+
+class FragmentSums {
+public:
+  using Values = KernelBuilder::Values;
+
+  FragmentSums(ThreadBuilder &thread, ArgumentBlock &arguments,
+               const BackwardOperands &launch);
+
+  /// Whose cotangents are summed up, in the order of `addTile`.
+  llvm::ArrayRef<const Hoisted *> getSinks() const { return sinks; }
+
+  /// Once: clears what stays zero in shared memory.
+  void clear();
+  void enterHead(Index chunk, Index batch, Index head);
+  /// Sums that tiles of a head carry.
+  Values begin();
+  /// Adds the cotangents of all sinks at the elements of a tile to what is
+  /// carried, and stores what other threads sum up.
+  void addTile(mlir::ValueRange cotangents,
+               llvm::MutableArrayRef<mlir::Value> carried);
+  /// Behind a barrier: sums that up, of the tile of queries from `firstQuery`
+  /// and of keys from `firstKey` on (i32).
+  void finishTile(mlir::Value firstQuery, mlir::Value firstKey);
+  /// What is carried, when all queries of the head have passed.
+  void finishHead(mlir::Value firstKey, mlir::ValueRange carried);
+
+private:
+  void storeDiagonals(int64_t number, mlir::ValueRange cotangents);
+  void storeColumns(int64_t number, mlir::ValueRange cotangents);
+  mlir::Value sumDiagonal(mlir::Value own, int64_t word);
+  void finishDiagonals(int64_t number, mlir::Value firstQuery,
+                       mlir::Value firstKey);
+  void finishColumns(int64_t number, mlir::Value firstQuery);
+  void finishKeys(mlir::Value sums, mlir::Value firstKey,
+                  mlir::ValueRange carried);
+  void finishScalar(int64_t number, mlir::Value carried);
+  /// The sum over the lanes that are `apart`, twice that, ... below `end`.
+  mlir::Value sumLanes(mlir::Value value, int64_t apart, int64_t end);
+  /// Address of a word of the block's sums, so many behind the thread's own.
+  mlir::Value getWord(mlir::Value own, int64_t word);
+  void addTo(mlir::Value address, mlir::Value addend);
+
+  ThreadBuilder &thread;
+  KernelBuilder &kernel;
+  ArgumentBlock &arguments;
+  const BackwardOperands &launch;
+  const BackwardTile &tile;
+  llvm::SmallVector<const Hoisted *> sinks;
+  mlir::Value row, column; ///< the thread's first ones in its warp (i32)
+  /// Addresses of the sums of the head, by member of SumSinks.
+  llvm::SmallVector<mlir::Value> ofOffsets, ofQueries, ofKeys, ofScalars;
+};
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTSUMS_H
