@@ -258,8 +258,8 @@ void PayloadGradients::makeSums() {
     sums.hingeMoments.emplace_back();
     if (function.wantsGradient)
       sums.hingeMoments.back() = makePartialSum(
-          lowering, shape.chunks, lowering.getDim(op.getQuery(), 1), Value(),
-          f64, /*zero=*/true,
+          lowering, sizes.mul(shape.chunks, sizes.constant(shape.momentParts)),
+          lowering.getDim(op.getQuery(), 1), Value(), f64, /*zero=*/true,
           PiecewiseLinearLayout(function.op, shape.width).countMoments());
   }
   for (auto [number, param] : llvm::enumerate(op.getParams()))

@@ -25,8 +25,8 @@ struct PayloadSums {
   /// items clear them.
   llvm::SmallVector<PartialSum> tableGradients, readGradients;
   llvm::SmallVector<unsigned> inPlaceGradients;
-  /// Per plan.hinges: the partial sums of its moments, [chunks, B, H, moments]
-  /// x f64, where they are wanted.
+  /// Per plan.hinges: the partial sums of its moments, [chunks times
+  /// `momentParts`, B, H, moments] x f64, where they are wanted.
   llvm::SmallVector<PartialSum> hingeMoments;
 };
 
@@ -37,6 +37,7 @@ struct SumShape {
   int64_t queries, keys;
   int64_t width;           ///< lanes that tables of hinges are written for
   bool ofAllHeads = false; ///< whether scores are of all heads
+  int64_t momentParts = 1; ///< of a chunk, of moments of hinges
 };
 
 /// Partial sums [parts, B, heads, sizes...] of an owner; a null size is static,

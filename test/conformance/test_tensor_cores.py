@@ -34,7 +34,6 @@ CHUNKS = dict(batch=8, heads=16, kv_heads=16, query=9, key=300)
 # What scores, or rows behind them, ask for that tensor cores do not compute. A backward
 # that has no kernel while its forward has one:
 BACKWARD_AS_WARPS = {
-    "fire": "piecewise-linear functions",
     "swin": "tables over given positions",
 }
 FORWARD_AS_WARPS = {

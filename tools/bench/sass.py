@@ -240,10 +240,10 @@ def attention(uses: list[str], params: list[str], dims: tuple[int, int]) -> str:
     head, value = (f"tensor<?x?x?x{dim}xbf16>" for dim in dims)
     named = ", ".join(f'#pos.use<@{name}, "{name}">' for name in uses)
     arguments = "".join(f", %p{i}: {of_type}" for i, of_type in enumerate(params))
-    given = ", ".join(f"%p{i} : {of_type}" for i, of_type in enumerate(params))
+    given = f"{', '.join(f'%p{i}' for i in range(len(params)))} : {', '.join(params)}"
     return f"""
       func.func @f(%q: {head}, %k: {head}, %v: {value}{arguments}) -> {value} {{
-        %o, %l = pos.attention %q, %k, (%v) uses [{named}] {f"params({given})" if given else ""}
+        %o, %l = pos.attention %q, %k, (%v) uses [{named}] {f"params({given})" if params else ""}
           : {head}, {head}, ({value}) -> ({value}), tensor<?x?x?xf32>
         return %o : {value}
       }}"""
@@ -257,7 +257,7 @@ def attention_backward(
     statistics, row = "tensor<?x?x?x2xf32>", "tensor<?x?x?xf32>"
     named = ", ".join(f'#pos.use<@{name}, "{name}">' for name in uses)
     arguments = "".join(f", %p{i}: {of_type}" for i, of_type in enumerate(params))
-    given = ", ".join(f"%p{i} : {of_type}" for i, of_type in enumerate(params))
+    given = f"{', '.join(f'%p{i}' for i in range(len(params)))} : {', '.join(params)}"
     wanted = range(len(params)) if gradients else ()
     names = ["%dq", "%dk", "%dv", *(f"%dp{i}" for i in wanted)]
     trained = "".join(f", {params[i]}" for i in wanted)
@@ -266,7 +266,7 @@ def attention_backward(
       func.func @f(%q: {head}, %k: {head}, %v: {value}, %o: {value}, %s: {statistics},
                    %do: {value}, %dl: {row}{arguments}) -> ({results}) {{
         {", ".join(names)} = pos.attention_backward %q, %k, (%v), (%o), %s, (%do), %dl
-          uses [{named}] {f"params({given})" if given else ""} gradients [{", ".join(map(str, wanted))}]
+          uses [{named}] {f"params({given})" if params else ""} gradients [{", ".join(map(str, wanted))}]
           : {head}, {head}, ({value}), ({value}), {statistics}, ({value}), {row}
           -> {head}, {head}, ({value}){trained}
         return {", ".join(names)} : {results}

@@ -90,14 +90,16 @@ private:
   FragmentScores scores;
   FragmentGradients gradients;
   FragmentSums sums;
+  WantedCotangents wanted;
   QueryGradient queryGradient;
   FragmentRows keyRows;
   SmallVector<FragmentRows, 2> valueRows;
 
   // Where the emitted code stands.
   Index batch = 0, keyHead = 0, chunk = 0;
-  Value firstKey;     ///< of the tile (i32)
-  Value areKeysWhole; ///< whether all of its keys exist (i1)
+  Value firstKey;                  ///< of the tile (i32)
+  SmallVector<Value> hingeMoments; ///< addresses, as wanted.hingeSums
+  Value areKeysWhole;              ///< whether all of its keys exist (i1)
   Value statistics; ///< address of the number of a head that the thread copies
 };
 } // namespace
@@ -126,6 +128,10 @@ FragmentBackward::FragmentBackward(ThreadBuilder &thread,
     outputGradients.push_back(getRows(launch.outputGradients[number], shape));
     valueRows.emplace_back(thread, tile, shape, point.column);
   }
+  llvm::append_range(wanted.hoisted, sums.getSinks());
+  for (auto [number, op] : llvm::enumerate(launch.plan.hingeSums))
+    if (point.wantsUnits(op))
+      wanted.hingeSums.push_back(number);
 }
 
 //===----------------------------------------------------------------------===//
@@ -243,6 +249,7 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
 
   Value first = getFirstQuery(carried.walk), stage = getStage(carried.stage);
   point.enterTile(first, thread.advance(stage, tile.getWindows()));
+  hinges.leaveTile();
   gradients.enterTile(thread.advance(stage, tile.getStatistics()));
   Values keyProducts(tile.countScores(), kernel.constantF32(0));
   products.multiply({getShared(0)}, {stage}, tile.head, keyProducts);
@@ -256,11 +263,20 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
       products.addRows(probabilities, {stage, tile.getOutputGradients(number)},
                        shape, carried.values[number]);
   if (pass.ofKeys) {
-    Values all = gradients.emitScoreGradients(
-        keyProducts, probabilities, multiplyValues(stage), sums.getSinks());
-    auto scoreGradients = ArrayRef(all).take_front(tile.countScores());
+    Values all = gradients.emitScoreGradients(keyProducts, probabilities,
+                                              multiplyValues(stage), wanted);
+    size_t taken = 0;
+    auto take = [&](size_t count) {
+      size_t first = taken;
+      taken += count * tile.countScores();
+      return ArrayRef(all).slice(first, taken - first);
+    };
+    ArrayRef<Value> scoreGradients = take(1);
     queryGradient.store(scoreGradients);
-    sums.addTile(ArrayRef(all).drop_front(tile.countScores()), carried.payload);
+    sums.addTile(take(wanted.hoisted.size()), carried.payload);
+    for (auto [number, moments] :
+         llvm::zip_equal(wanted.hingeSums, hingeMoments))
+      hinges.addMoments(number, tile.getElements(), take(1), moments);
     products.addRows(scoreGradients, {stage}, tile.head, carried.keys);
     thread.synchronizeBlock();
     sums.finishTile(first, firstKey);
@@ -301,6 +317,16 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
   enterStatistics(head);
   queryGradient.enterHead(chunk, batch, head);
   sums.enterHead(chunk, batch, head);
+  hingeMoments.clear();
+  for (unsigned number : wanted.hingeSums) {
+    const KernelPlan &plan = launch.plan;
+    unsigned function = plan.findHinges(plan.hingeSums[number]);
+    // Each warp has a part of its own.
+    Index part =
+        kernel.add(kernel.mul(chunk, tile.warps), kernel.fromI32(thread.warp));
+    hingeMoments.push_back(arguments.getAddress(*launch.hingeMoments[function],
+                                                {part, batch, head}));
+  }
   Index first = kernel.fromI32(firstKey);
   Index count = kernel.min(tile.countRows(),
                            kernel.sub(kernel.fromI32(keyLength), first));

@@ -184,7 +184,8 @@ SmallVector<Value> FragmentBackwardLowering::run() {
   chunks = getChunks();
   gradients.makeHoistSums(tables,
                           {chunks, statisticsBlock, launch.tile.countRows(),
-                           lowering.target.width});
+                           lowering.target.width, /*ofAllHeads=*/false,
+                           /*momentParts=*/launch.tile.warps});
   addReads();
   addWrites();
   launchMain();

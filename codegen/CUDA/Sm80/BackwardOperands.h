@@ -23,13 +23,7 @@ struct SumSinks {
   explicit SumSinks(const KernelPlan &plan);
 
   llvm::SmallVector<const Hoisted *> offsets, queries, keys, scalars;
-  SumWords getWords() const {
-    SumWords words;
-    words.diagonals = offsets.size();
-    words.columns = queries.size();
-    words.scalars = scalars.size();
-    return words;
-  }
+  SumWords getWords(const KernelPlan &plan) const;
 };
 
 /// Numbers of the operands of the launch, and the sizes that its kernel is
@@ -39,7 +33,7 @@ struct BackwardOperands : FragmentOperands, PayloadSums {
                    llvm::ArrayRef<int64_t> valueDims)
       : FragmentOperands(plan, pos::Side::query), sinks(plan),
         tile(headDim, valueDims, windows.offsets.size(), windows.columns.size(),
-             sinks.getWords()) {}
+             sinks.getWords(plan)) {}
 
   /// The number of the partial sums of a value's gradient.
   unsigned getSums(const Hoisted &hoisted) const {

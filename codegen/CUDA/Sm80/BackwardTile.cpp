@@ -1,9 +1,9 @@
 //===- BackwardTile.cpp - Tiles of a backward on tensor cores -------------===//
 //
 // A thread has 255 registers. Of each block of 16 keys it holds half a register
-// per lane of dK and dV, and a register per query of the tile for P and dP. A
-// warp with two blocks loads rows of queries from shared memory half as often
-// for as many products.
+// per lane of dK and dV, and a register per query of the tile for P and dP,
+// more if a payload is not a sum. A warp with two blocks loads rows of queries
+// from shared memory half as often for as many products.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +51,7 @@ int64_t BackwardTile::countRegisters() const {
     ofValues += shape.padded;
   int64_t lanes =
       isSplit ? std::max(head.padded, ofValues) : head.padded + ofValues;
-  return blocks * (lanes / 2 + columns);
+  return blocks * (lanes / 2 + columns) + sums.numbers * countScores();
 }
 
 int64_t BackwardTile::getRowBytes(int64_t rows, unsigned number) const {

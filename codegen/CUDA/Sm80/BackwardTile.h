@@ -21,13 +21,16 @@ namespace sextant::codegen {
 enum class Statistic : int64_t { NegativeShift, InverseSum, NegativeDelta };
 inline constexpr int64_t statisticsCount = 3;
 
-/// Words of 32 bits of a block for the gradients of what a payload reads.
+/// Words of 32 bits of a block, and registers of a thread, for the gradients of
+/// what a payload reads.
 struct SumWords {
   /// Of this many tables over offsets a warp keeps 8 numbers per diagonal of
   /// its rows: those of the 8 x 8 matrices that it has are added up where they
   /// have the same offsets. What is in no matrix stays zero.
   int64_t diagonals = 0;
   static constexpr int64_t diagonalWords = fragmentColumns;
+  /// Numbers per score that a thread keeps beside P and dP.
+  int64_t numbers = 0;
   /// Of each warp a number per column, and one in all.
   int64_t columns = 0, scalars = 0;
 

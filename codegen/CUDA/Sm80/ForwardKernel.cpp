@@ -176,6 +176,7 @@ FragmentForward::Carried FragmentForward::emitTile(Carried carried) {
 
   Value first = getFirstKey(carried.walk), stage = getStage(carried.stage);
   point.enterTile(first, getWindows(stage));
+  hinges.leaveTile();
   Values tileScores(tile.countScores(), kernel.constantF32(0));
   products.multiply({thread.getShared(thread.constant(0))}, {stage}, tile.query,
                     tileScores);

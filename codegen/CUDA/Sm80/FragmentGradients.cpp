@@ -53,12 +53,12 @@ Values FragmentGradients::emitProbabilities(ValueRange all) {
 Values FragmentGradients::emitScoreGradients(ValueRange products,
                                              ValueRange probabilities,
                                              ValueRange gradients,
-                                             ArrayRef<const Hoisted *> sinks) {
+                                             const WantedCotangents &wanted) {
   Values results(gradients);
   forElements(Statistic::NegativeDelta, [&](unsigned number, Value delta) {
     results[number] = kernel.mulF(kernel.addF(gradients[number], delta),
                                   probabilities[number]);
   });
-  return launch.plan.score ? scores.pullBack(products, results, sinks)
+  return launch.plan.score ? scores.pullBack(products, results, wanted)
                            : results;
 }

@@ -25,12 +25,12 @@ public:
   /// P = exp2(score - shift) / sum.
   Values emitProbabilities(mlir::ValueRange scores);
   /// dS = P * (dP - delta), pulled back through the payload; `products` are
-  /// what scores were made of. Behind it, one after the other, the cotangents
-  /// of the values `sinks`.
+  /// what scores were made of. Behind it, one after the other, the wanted
+  /// cotangents.
   Values emitScoreGradients(mlir::ValueRange products,
                             mlir::ValueRange probabilities,
                             mlir::ValueRange gradients,
-                            llvm::ArrayRef<const Hoisted *> sinks);
+                            const WantedCotangents &wanted);
 
 private:
   /// Those of the thread's two columns of a group of eight.

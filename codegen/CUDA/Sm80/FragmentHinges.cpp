@@ -80,8 +80,11 @@ FragmentHinges::findReach(unsigned number, ArrayRef<FragmentElement> elements) {
 }
 
 Value FragmentHinges::enterTile(ArrayRef<FragmentElement> elements) {
+  if (block == kernel.builder.getInsertionBlock())
+    return areOne;
+  block = kernel.builder.getInsertionBlock();
   reaches.clear();
-  Value areOne;
+  areOne = {};
   for (unsigned number = 0; number < launch.plan.hingeSums.size(); ++number) {
     reaches.push_back(findReach(number, elements));
     Value isOne = arith::CmpIOp::create(
@@ -123,4 +126,91 @@ void FragmentHinges::fill(ArrayRef<FragmentElement> elements, bool isOneLine) {
           });
     point.setHingeValues(launch.plan.hingeSums[number], elements, results);
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+void FragmentHinges::fillSlopes(ArrayRef<FragmentElement> elements,
+                                bool isOneLine) {
+  Value half = kernel.constantF32(0.5), zero = kernel.constantF32(0);
+  for (auto [number, reach] : llvm::enumerate(reaches)) {
+    const Reach &own = reach;
+    PiecewiseLinearLayout layout = getLayout(number);
+    Value slope =
+        kernel.loadF32(own.table, {kernel.fromI32(own.low), layout.slopes});
+    Values slopes(elements.size(), slope);
+    if (!isOneLine) {
+      Values all = getArguments(number, elements);
+      slopes = kernel.loop(
+          kernel.fromI32(own.low), kernel.fromI32(own.high), 1, slopes,
+          [&](Value knot, ValueRange before) -> Values {
+            Value here = kernel.loadF32(own.table, {knot, layout.knots});
+            Value jump = kernel.loadF32(own.table, {knot, layout.jumps});
+            Value halfJump = kernel.mulF(jump, half);
+            Values after;
+            for (auto [argument, known] : llvm::zip_equal(all, before)) {
+              Value isAbove =
+                  kernel.compareF(CmpFPredicate::OGT, argument, here);
+              Value isOn = kernel.compareF(CmpFPredicate::OEQ, argument, here);
+              Value change = kernel.selectF(
+                  isAbove, jump, kernel.selectF(isOn, halfJump, zero));
+              after.push_back(kernel.addF(known, change));
+            }
+            return after;
+          });
+    }
+    point.setHingeSlopes(launch.plan.hingeSums[number], elements, slopes);
+  }
+}
+
+/// A score without a cotangent (of a hidden key) may have any argument.
+void FragmentHinges::addSums(ValueRange all, ValueRange cotangents, Value sum,
+                             Value product) {
+  Value zero = kernel.constantF32(0), ofAll = zero, ofProducts = zero;
+  for (auto [argument, cotangent] : llvm::zip_equal(all, cotangents)) {
+    Value isSeen = kernel.compareF(CmpFPredicate::UNE, cotangent, zero);
+    ofAll = kernel.addF(ofAll, cotangent);
+    ofProducts = kernel.fma(cotangent, kernel.selectF(isSeen, argument, zero),
+                            ofProducts);
+  }
+  auto add = [&](Value a, Value b) { return kernel.addF(a, b); };
+  ofAll = acrossWarp(ofAll, add);
+  ofProducts = acrossWarp(ofProducts, add);
+  kernel.when(kernel.equal(kernel.fromI32(thread.lane), 0), [&] {
+    kernel.addToF64(sum, ofAll);
+    kernel.addToF64(product, ofProducts);
+  });
+}
+
+void FragmentHinges::addMoments(unsigned number,
+                                ArrayRef<FragmentElement> elements,
+                                ValueRange cotangents, Value moments) {
+  const Reach &reach = reaches[number];
+  PiecewiseLinearLayout layout = getLayout(number);
+  Values all = getArguments(number, elements);
+  auto at = [&](Index segment, PiecewiseLinearLayout::Moment moment) {
+    Index place = kernel.add(segment, layout.getMoment(moment));
+    return kernel.advance(moments, {place}, kernel.f64);
+  };
+  Index low = kernel.fromI32(reach.low);
+  // All points lie in the lowest segment at least.
+  addSums(all, cotangents, at(low, PiecewiseLinearLayout::segmentSum),
+          at(low, PiecewiseLinearLayout::segmentProduct));
+  // Knots inside the range of the tile: some points lie above, some do not.
+  Value zero = kernel.constantF32(0), half = kernel.constantF32(0.5);
+  kernel.loop(low, kernel.fromI32(reach.high), 1, [&](Value knot) {
+    Value here = kernel.loadF32(reach.table, {knot, layout.knots});
+    Values parts;
+    for (auto [argument, cotangent] : llvm::zip_equal(all, cotangents)) {
+      Value isAbove = kernel.compareF(CmpFPredicate::OGT, argument, here);
+      Value isOn = kernel.compareF(CmpFPredicate::OEQ, argument, here);
+      parts.push_back(kernel.selectF(
+          isAbove, cotangent,
+          kernel.selectF(isOn, kernel.mulF(cotangent, half), zero)));
+    }
+    addSums(all, parts, at(knot, PiecewiseLinearLayout::knotSum),
+            at(knot, PiecewiseLinearLayout::knotProduct));
+  });
 }

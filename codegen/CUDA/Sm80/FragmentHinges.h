@@ -3,7 +3,8 @@
 // As in codegen/Tiles/PiecewiseLinearTile.h: first the range of the arguments
 // of a warp's part of a tile, and with it the segments that it reaches into. In
 // most tiles this is one, whose line serves all scores. Otherwise values of a
-// group of scores go on by one segment per knot that they lie above.
+// group of scores go on by one segment per knot that they lie above. Moments of
+// cotangents are sums of a warp, which adds to a part of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,12 +29,20 @@ public:
 
   bool areAny() const { return !launch.plan.hingeSums.empty(); }
 
-  /// Stands at a tile, of which the warp has these elements. Gives whether each
-  /// function has one segment there, an i1.
+  /// Stands at a tile, of which the warp has these elements, unless it does so
+  /// already. Gives whether each function has one segment there, an i1.
   mlir::Value enterTile(llvm::ArrayRef<FragmentElement> elements);
+  /// The tile is another one from here on.
+  void leaveTile() { block = nullptr; }
   /// The values of all functions at some elements: on one line each, or by
   /// segments. The point finds them.
   void fill(llvm::ArrayRef<FragmentElement> elements, bool isOneLine);
+  /// Likewise their slopes; on a knot, the mean of both sides.
+  void fillSlopes(llvm::ArrayRef<FragmentElement> elements, bool isOneLine);
+  /// Adds the moments (PiecewiseLinearLayout) of the cotangents of function
+  /// `number` at the elements of the tile to those at an address.
+  void addMoments(unsigned number, llvm::ArrayRef<FragmentElement> elements,
+                  mlir::ValueRange cotangents, mlir::Value moments);
 
 private:
   /// One function at the tile at hand.
@@ -55,6 +64,10 @@ private:
   Values emitLine(const Reach &reach, const PiecewiseLinearLayout &layout,
                   Index segment, mlir::ValueRange arguments);
   PiecewiseLinearLayout getLayout(unsigned number) const;
+  /// Adds the sum over the warp of some cotangents, and that of their products
+  /// with the arguments, to two moments.
+  void addSums(mlir::ValueRange arguments, mlir::ValueRange cotangents,
+               mlir::Value sum, mlir::Value product);
 
   ThreadBuilder &thread;
   KernelBuilder &kernel;
@@ -63,6 +76,8 @@ private:
   const FragmentOperands &launch;
   int64_t lanes;
   llvm::SmallVector<Reach> reaches; ///< as plan.hingeSums
+  mlir::Value areOne;               ///< whether all reach one segment
+  mlir::Block *block = nullptr;     ///< where that is known
 };
 
 } // namespace sextant::codegen

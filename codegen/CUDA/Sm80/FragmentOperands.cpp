@@ -49,6 +49,23 @@ SumSinks::SumSinks(const KernelPlan &plan) {
   }
 }
 
+SumWords SumSinks::getWords(const KernelPlan &plan) const {
+  SumWords words;
+  words.diagonals = offsets.size();
+  words.columns = queries.size();
+  words.scalars = scalars.size();
+  // The cotangent of what a payload adds is that of the score. Others differ,
+  // and what is not a sum is pulled back from its argument.
+  int64_t sinks =
+      offsets.size() + queries.size() + keys.size() + scalars.size();
+  words.numbers = std::max<int64_t>(sinks - 1, 0);
+  if (!plan.isAdditive)
+    ++words.numbers;
+  if (!plan.hingeSums.empty())
+    words.numbers += 2;
+  return words;
+}
+
 TileWindows::TileWindows(const KernelPlan &plan, pos::Side columnSide) {
   for (const Hoisted &hoisted : plan.hoisted) {
     pos::HoistOp op = hoisted.op;

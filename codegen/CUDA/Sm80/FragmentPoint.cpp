@@ -135,17 +135,22 @@ Value FragmentPoint::hoisted(OpBuilder &builder, pos::HoistOp op) {
   return TilePoint::hoisted(builder, op);
 }
 
-void FragmentPoint::setHingeValues(pos::HingeSumOp op,
-                                   ArrayRef<FragmentElement> elements,
-                                   ValueRange values) {
+void FragmentPoint::keep(HingeNumbers &numbers, pos::HingeSumOp op,
+                         ArrayRef<FragmentElement> elements,
+                         ValueRange values) {
   for (auto [place, value] : llvm::zip_equal(elements, values))
-    hingeValues[{op, place.row, place.column}] = value;
+    numbers[{op, place.row, place.column}] = value;
+}
+
+Value FragmentPoint::findHinge(const HingeNumbers &numbers,
+                               pos::HingeSumOp op) const {
+  Value value = numbers.lookup({op, element.row, element.column});
+  assert(value && "functions are evaluated before the payloads that use them");
+  return value;
 }
 
 Value FragmentPoint::hingeSum(OpBuilder &, pos::HingeSumOp op) {
-  Value value = hingeValues.lookup({op, element.row, element.column});
-  assert(value && "functions are evaluated before the payloads that use them");
-  return value;
+  return findHinge(hingeValues, op);
 }
 
 /// What is in no window: conditions, and values over rows before the tiles.
@@ -197,4 +202,14 @@ void FragmentPoint::addToHoisted(OpBuilder &, pos::HoistOp hoist,
                                  Value cotangent) {
   Value &known = cotangents[hoist];
   known = known ? kernel.addF(known, cotangent) : cotangent;
+}
+
+Value FragmentPoint::pullHingeSum(OpBuilder &, pos::HingeSumOp op,
+                                  Value cotangent) {
+  cotangents[op] = cotangent;
+  return kernel.mulF(cotangent, findHinge(hingeSlopes, op));
+}
+
+bool FragmentPoint::wantsUnits(pos::HingeSumOp op) {
+  return plan.hinges[plan.findHinges(op)].wantsGradient;
 }

@@ -40,6 +40,10 @@ public:
   mlir::Value getCotangent(pos::HoistOp hoist) const {
     return cotangents.lookup(hoist);
   }
+  /// Likewise of a function of hinges.
+  mlir::Value getCotangent(pos::HingeSumOp op) const {
+    return cotangents.lookup(op);
+  }
 
   /// The number of the row of the element in the tensor of a side (i32), and
   /// whether there is one (i1).
@@ -56,17 +60,36 @@ public:
   bool wantsGradient(pos::HoistOp hoist) override;
   void addToHoisted(mlir::OpBuilder &, pos::HoistOp hoist,
                     mlir::Value cotangent) override;
+  mlir::Value pullHingeSum(mlir::OpBuilder &, pos::HingeSumOp op,
+                           mlir::Value cotangent) override;
+  bool wantsUnits(pos::HingeSumOp op) override;
 
   /// The values of a function at some elements, until they are others.
   void setHingeValues(pos::HingeSumOp op,
                       llvm::ArrayRef<FragmentElement> elements,
-                      mlir::ValueRange values);
+                      mlir::ValueRange values) {
+    keep(hingeValues, op, elements, values);
+  }
+  /// Likewise its slopes.
+  void setHingeSlopes(pos::HingeSumOp op,
+                      llvm::ArrayRef<FragmentElement> elements,
+                      mlir::ValueRange values) {
+    keep(hingeSlopes, op, elements, values);
+  }
 
 protected:
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
                           mlir::Value start) override;
 
 private:
+  /// Of a function at an element.
+  using HingeNumbers =
+      llvm::DenseMap<std::tuple<mlir::Operation *, int64_t, int64_t>,
+                     mlir::Value>;
+  static void keep(HingeNumbers &numbers, pos::HingeSumOp op,
+                   llvm::ArrayRef<FragmentElement> elements,
+                   mlir::ValueRange values);
+  mlir::Value findHinge(const HingeNumbers &numbers, pos::HingeSumOp op) const;
   /// What is known of a row of given positions: a coordinate, or the code of
   /// its offsets.
   static constexpr int64_t code = -1;
@@ -90,8 +113,7 @@ private:
   llvm::SmallVector<int64_t> axes; ///< of positions that payloads ask for
   llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> ofRows,
       ofColumns; ///< by axis and step
-  llvm::DenseMap<std::tuple<mlir::Operation *, int64_t, int64_t>, mlir::Value>
-      hingeValues;
+  HingeNumbers hingeValues, hingeSlopes;
   /// Values over rows, at those of the thread.
   llvm::DenseMap<std::pair<const Hoisted *, int64_t>, mlir::Value> rowVectors;
 };

@@ -15,6 +15,8 @@ using Values = KernelBuilder::Values;
 /// A scale below this one makes numbers in units of products too large, and one
 /// that is negative turns their order.
 static constexpr double leastScale = 0x1p-16;
+/// A few scores at a time have values of their functions in registers.
+static constexpr size_t groupSize = 16;
 
 FragmentForm::FragmentForm(const KernelPlan &plan) {
   bool isPlain = !plan.score || plan.isAdditive;
@@ -50,32 +52,58 @@ Values FragmentScores::emit(ValueRange products, Value isVisible) {
                          [&] { return emitVisible(products, isVisible); });
 }
 
-/// A payload that only adds needs no forward values.
 Values FragmentScores::pullBack(ValueRange products, ValueRange gradients,
-                                ArrayRef<const Hoisted *> wanted) {
-  Block &payload = pos::ScoreOp(launch.plan.score).getBody().front();
-  SmallVector<Type> types((1 + wanted.size()) * gradients.size(), kernel.f32);
+                                const WantedCotangents &wanted) {
+  SmallVector<Type> types((1 + wanted.count()) * gradients.size(), kernel.f32);
   return whereOffsetsAre(types, [&] {
-    SmallVector<Values> results(1 + wanted.size());
-    auto orZero = [&](Value value) {
-      return value ? value : kernel.constantF32(0);
+    auto pull = [&](bool isOneLine) {
+      return pullGroups(products, gradients, wanted, isOneLine);
     };
-    for (auto [element, product, gradient] :
-         llvm::zip_equal(tile.getElements(), products, gradients)) {
-      point.setElement(element);
-      Value argument = kernel.constantF32(-0.0);
-      if (!launch.plan.isAdditive)
-        argument = kernel.mulF(product, kernel.constantF32(form.productFactor));
-      results[0].push_back(orZero(
-          callPullback(kernel, payload, argument, gradient, point).front()));
-      for (auto [number, hoisted] : llvm::enumerate(wanted))
-        results[1 + number].push_back(orZero(point.getCotangent(hoisted->op)));
-    }
-    Values all;
-    for (const Values &own : results)
-      llvm::append_range(all, own);
-    return all;
+    if (!hinges.areAny())
+      return pull(/*isOneLine=*/true);
+    return kernel.choose(
+        hinges.enterTile(tile.getElements()), types,
+        [&] { return pull(/*isOneLine=*/true); },
+        [&] { return pull(/*isOneLine=*/false); });
   });
+}
+
+/// A payload that only adds needs no forward values.
+Values FragmentScores::pullGroups(ValueRange products, ValueRange gradients,
+                                  const WantedCotangents &wanted,
+                                  bool isOneLine) {
+  Block &payload = pos::ScoreOp(launch.plan.score).getBody().front();
+  SmallVector<Values> results(1 + wanted.count());
+  auto keep = [&](size_t number, Value value) {
+    results[number].push_back(value ? value : kernel.constantF32(0));
+  };
+  auto pull = [&](const FragmentElement &element, Value product,
+                  Value gradient) {
+    point.setElement(element);
+    Value argument = kernel.constantF32(-0.0);
+    if (!launch.plan.isAdditive)
+      argument = kernel.mulF(product, kernel.constantF32(form.productFactor));
+    keep(0, callPullback(kernel, payload, argument, gradient, point).front());
+    size_t number = 1;
+    for (const Hoisted *hoisted : wanted.hoisted)
+      keep(number++, point.getCotangent(hoisted->op));
+    for (unsigned function : wanted.hingeSums)
+      keep(number++, point.getCotangent(launch.plan.hingeSums[function]));
+  };
+  SmallVector<FragmentElement> all = tile.getElements();
+  for (size_t first = 0; first < all.size(); first += groupSize) {
+    auto group = ArrayRef(all).slice(first, groupSize);
+    hinges.fill(group, isOneLine);
+    hinges.fillSlopes(group, isOneLine);
+    for (auto [element, product, gradient] :
+         llvm::zip_equal(group, products.slice(first, groupSize),
+                         gradients.slice(first, groupSize)))
+      pull(element, product, gradient);
+  }
+  Values flat;
+  for (const Values &own : results)
+    llvm::append_range(flat, own);
+  return flat;
 }
 
 Values FragmentScores::emitVisible(ValueRange products, Value isVisible) {
@@ -103,9 +131,7 @@ Values FragmentScores::emitScores(ValueRange products) {
       [&] { return emitGroups(products, /*isOneLine=*/false); });
 }
 
-/// A few scores at a time, whose functions have values in registers.
 Values FragmentScores::emitGroups(ValueRange products, bool isOneLine) {
-  constexpr size_t groupSize = 16;
   SmallVector<FragmentElement> all = tile.getElements();
   Values scores;
   for (size_t first = 0; first < all.size(); first += groupSize) {

@@ -24,6 +24,13 @@ struct FragmentForm {
   double exponentFactor = 1.0;
 };
 
+/// What a pullback gives besides the gradients of scores.
+struct WantedCotangents {
+  llvm::SmallVector<const Hoisted *> hoisted;
+  llvm::SmallVector<unsigned> hingeSums; ///< numbers among plan.hingeSums
+  size_t count() const { return hoisted.size() + hingeSums.size(); }
+};
+
 /// The scores of a tile that a thread holds, [block][8 columns][element].
 class FragmentScores {
 public:
@@ -41,10 +48,10 @@ public:
   /// all keys of the tile exist, in a backward all queries, too.
   Values emit(mlir::ValueRange products, mlir::Value isVisible);
   /// The gradients of products times the scale, from those of what a payload
-  /// gives; behind them, one after the other, the cotangents of `wanted` values
-  /// at all elements.
+  /// gives; behind them, one after the other, the wanted cotangents at all
+  /// elements.
   Values pullBack(mlir::ValueRange products, mlir::ValueRange gradients,
-                  llvm::ArrayRef<const Hoisted *> wanted);
+                  const WantedCotangents &wanted);
 
 private:
   Values whereOffsetsAre(mlir::TypeRange types,
@@ -53,6 +60,8 @@ private:
   Values emitScores(mlir::ValueRange products);
   Values emitGroups(mlir::ValueRange products, bool isOneLine);
   mlir::Value emitScore(mlir::Value product);
+  Values pullGroups(mlir::ValueRange products, mlir::ValueRange gradients,
+                    const WantedCotangents &wanted, bool isOneLine);
   mlir::Value hide(mlir::Value score);
 
   KernelBuilder &kernel;

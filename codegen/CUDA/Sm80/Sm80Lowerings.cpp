@@ -45,8 +45,6 @@ std::string sm80::findForwardObstacle(const KernelPlan &plan) {
 std::string sm80::findBackwardObstacle(const KernelPlan &plan) {
   if (std::string obstacle = findForwardObstacle(plan); !obstacle.empty())
     return obstacle;
-  if (!plan.hingeSums.empty())
-    return "the score has piecewise-linear functions";
   pos::SitesOwnerInterface owner = plan.owner;
   OwnerOperands operands = getOwnerOperands(owner);
   BackwardOperands launch(
