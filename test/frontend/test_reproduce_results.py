@@ -112,6 +112,18 @@ def test_losses_of_the_training_and_its_time_are_kept(two_seeds, file):
     assert kept["biases"] == [] and kept["provenance"]["machine"]
 
 
+def test_a_file_names_no_folder_of_its_machine(two_seeds, file):
+    stored = file.read_text()
+    folders = (two_seeds.folder.parent, file.parent, file.parents[2])
+    assert not any(str(folder) in stored for folder in folders)
+    configs = {
+        run["method"]: run["evaluations"]["evaluation.json"]["config"]
+        for run in json.loads(stored)["runs"]
+    }
+    assert configs["tuned"]["init"] == "none.seed0" and configs["none"]["init"] == ""
+    assert configs["none"]["data"] == ["text.txt"]
+
+
 def test_a_run_that_another_begins_with_is_trained_here(tmp_path, text, file):
     """Results hold no parameters to begin with."""
     stored = json.loads(file.read_text())

@@ -67,8 +67,10 @@ def _stored(result: RunResult) -> dict[str, Any]:
     every = max(1, -(-len(result.steps) // _STRETCHES))
     ends = range(len(result.steps), 0, -every)[::-1]
     losses = [fmean(loss for _, loss in result.steps[max(0, end - every) : end]) for end in ends]
+    stored = evaluation(result)
     return {
-        **evaluation(result),
+        **stored,
+        "config": _without_folders(stored["config"]),
         "biases": [],
         "grid_biases": [],
         "adaptive": [],
@@ -76,6 +78,16 @@ def _stored(result: RunResult) -> dict[str, Any]:
         "step_ms": round(result.step_ms, 2),
         "steps": [(result.steps[end - 1][0], round(loss, 4)) for end, loss in zip(ends, losses)],
         "seconds": [round(result.seconds[end - 1], 2) for end in ends],
+    }
+
+
+def _without_folders(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which what lies on this machine has its name, and no place."""
+    return {
+        **config,
+        "init": Path(config["init"]).name,
+        "data": [Path(path).name for path in config["data"]],
+        "validation_data": [Path(path).name for path in config["validation_data"]],
     }
 
 
