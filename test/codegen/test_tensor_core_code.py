@@ -41,7 +41,7 @@ def tools(monkeypatch):
     ids=["plain", "causal", "alibi", "softcap", "plain-128"],
 )
 def test_instructions_per_score(sass, uses, params, dims, most, units):
-    (counts,) = sass.measure(sass.attention(uses, params, dims), "cuda:sm_80", dims)
+    (counts,) = sass.measure(sass.attention(uses, params, dims), "cuda:sm_80")
     print(counts)
     assert counts.spills == 0
     assert counts.per_score() <= most
@@ -53,7 +53,7 @@ def test_instructions_per_score(sass, uses, params, dims, most, units):
 def test_a_table_at_128(sass):
     """Some registers wait in memory while the loop runs, which itself uses none of it."""
     dims = (128, 128)
-    (counts,) = sass.measure(sass.attention(["alibi"], [PER_HEAD], dims), "cuda:sm_80", dims)
+    (counts,) = sass.measure(sass.attention(["alibi"], [PER_HEAD], dims), "cuda:sm_80")
     print(counts)
     assert counts.spills <= 64
     assert counts.per_score("LDL", "STL") == 0
@@ -76,7 +76,7 @@ def test_instructions_of_a_backward(sass, uses, params, dims, most, spills):
     """Of a head dim of 128 there are twice the products for a score. What spills does so
     outside of the loop."""
     model = sass.attention_backward(uses, params, dims)
-    (counts,) = sass.measure(model, "cuda:sm_80", dims)
+    (counts,) = sass.measure(model, "cuda:sm_80")
     print(counts)
     assert counts.spills <= spills
     assert counts.per_score("LDL", "STL") == 0
@@ -86,7 +86,7 @@ def test_instructions_of_a_backward(sass, uses, params, dims, most, spills):
 
 def test_products_bound_the_forward(sass):
     """By a model of rates: other units of an A100 are busy for less time."""
-    (counts,) = sass.measure(sass.attention([], [], (64, 64)), "cuda:sm_80", (64, 64))
+    (counts,) = sass.measure(sass.attention([], [], (64, 64)), "cuda:sm_80")
     clocks = counts.clocks("A100")
     assert clocks["issue"] <= 0.68
     assert clocks["shared memory"] <= 0.75
