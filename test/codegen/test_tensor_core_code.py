@@ -84,6 +84,16 @@ def test_instructions_of_a_backward(sass, uses, params, dims, most, spills):
     assert counts.per_score("MUFU") <= 1.01
 
 
+def test_a_payload_divides_by_no_constant(sass):
+    """Nor does its pullback: it multiplies, without a branch for rare numbers."""
+    model = sass.attention_backward(["softcap"], [], (64, 64))
+    (counts,) = sass.measure(model, "cuda:sm_80", (64, 64))
+    print(counts)
+    assert counts.per_score("FCHK") == 0
+    assert counts.spills == 0
+    assert counts.per_score() <= 33.2
+
+
 def test_products_bound_the_forward(sass):
     """By a model of rates: other units of an A100 are busy for less time."""
     (counts,) = sass.measure(sass.attention([], [], (64, 64)), "cuda:sm_80")

@@ -10,11 +10,31 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
+/// Folds what pullbacks ask of constants, such as whether a divisor is zero.
+static void foldChoices(ThreadBuilder &thread, Operation *function) {
+  OpBuilder &builder = thread.kernel.builder;
+  OpBuilder::InsertionGuard guard(builder);
+  SmallVector<Operation *> found;
+  function->walk([&](Operation *op) {
+    if (isa<arith::CmpFOp, arith::SelectOp>(op))
+      found.push_back(op);
+  });
+  for (Operation *op : found) {
+    builder.setInsertionPoint(op);
+    SmallVector<Value> results;
+    if (failed(builder.tryFold(op, results)) || results.empty())
+      continue;
+    op->replaceAllUsesWith(results);
+    op->erase();
+  }
+}
+
 /// Payloads of scores take functions that a GPU has an instruction for by that,
 /// and multiply where they divide by a constant.
 static void approximate(ThreadBuilder &thread) {
   OpBuilder &builder = thread.kernel.builder;
   Operation *function = builder.getInsertionBlock()->getParentOp();
+  foldChoices(thread, function);
   SmallVector<Operation *> found;
   function->walk([&](Operation *op) {
     if (isa<math::TanhOp, arith::DivFOp>(op) &&
