@@ -124,7 +124,7 @@ void FragmentHinges::fill(ArrayRef<FragmentElement> elements, bool isOneLine) {
                   known);
             return after;
           });
-    point.setHingeValues(launch.plan.hingeSums[number], elements, results);
+    point.hingeValues.set(launch.plan.hingeSums[number], elements, results);
   }
 }
 
@@ -161,7 +161,7 @@ void FragmentHinges::fillSlopes(ArrayRef<FragmentElement> elements,
             return after;
           });
     }
-    point.setHingeSlopes(launch.plan.hingeSums[number], elements, slopes);
+    point.hingeSlopes.set(launch.plan.hingeSums[number], elements, slopes);
   }
 }
 

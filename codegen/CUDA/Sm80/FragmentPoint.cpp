@@ -135,22 +135,21 @@ Value FragmentPoint::hoisted(OpBuilder &builder, pos::HoistOp op) {
   return TilePoint::hoisted(builder, op);
 }
 
-void FragmentPoint::keep(HingeNumbers &numbers, pos::HingeSumOp op,
-                         ArrayRef<FragmentElement> elements,
-                         ValueRange values) {
+void HingeNumbers::set(pos::HingeSumOp op, ArrayRef<FragmentElement> elements,
+                       ValueRange values) {
   for (auto [place, value] : llvm::zip_equal(elements, values))
     numbers[{op, place.row, place.column}] = value;
 }
 
-Value FragmentPoint::findHinge(const HingeNumbers &numbers,
-                               pos::HingeSumOp op) const {
+Value HingeNumbers::find(pos::HingeSumOp op,
+                         const FragmentElement &element) const {
   Value value = numbers.lookup({op, element.row, element.column});
   assert(value && "functions are evaluated before the payloads that use them");
   return value;
 }
 
 Value FragmentPoint::hingeSum(OpBuilder &, pos::HingeSumOp op) {
-  return findHinge(hingeValues, op);
+  return hingeValues.find(op, element);
 }
 
 /// What is in no window: conditions, and values over rows before the tiles.
@@ -207,7 +206,7 @@ void FragmentPoint::addToHoisted(OpBuilder &, pos::HoistOp hoist,
 Value FragmentPoint::pullHingeSum(OpBuilder &, pos::HingeSumOp op,
                                   Value cotangent) {
   cotangents[op] = cotangent;
-  return kernel.mulF(cotangent, findHinge(hingeSlopes, op));
+  return kernel.mulF(cotangent, hingeSlopes.find(op, element));
 }
 
 bool FragmentPoint::wantsUnits(pos::HingeSumOp op) {

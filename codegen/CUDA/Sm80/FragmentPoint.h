@@ -14,6 +14,18 @@
 
 namespace sextant::codegen {
 
+/// Numbers of functions of hinges at elements, until they are others.
+class HingeNumbers {
+public:
+  void set(pos::HingeSumOp op, llvm::ArrayRef<FragmentElement> elements,
+           mlir::ValueRange values);
+  mlir::Value find(pos::HingeSumOp op, const FragmentElement &element) const;
+
+private:
+  llvm::DenseMap<std::tuple<mlir::Operation *, int64_t, int64_t>, mlir::Value>
+      numbers;
+};
+
 class FragmentPoint : public TilePoint {
 public:
   FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
@@ -35,13 +47,9 @@ public:
     element = place;
     cotangents.clear();
   }
-  /// The cotangent of a hoisted value at the element, from pullbacks there;
-  /// null for none.
-  mlir::Value getCotangent(pos::HoistOp hoist) const {
-    return cotangents.lookup(hoist);
-  }
-  /// Likewise of a function of hinges.
-  mlir::Value getCotangent(pos::HingeSumOp op) const {
+  /// The cotangent of a hoisted value, or of a function of hinges, at the
+  /// element, from pullbacks there; null for none.
+  mlir::Value getCotangent(mlir::Operation *op) const {
     return cotangents.lookup(op);
   }
 
@@ -64,32 +72,15 @@ public:
                            mlir::Value cotangent) override;
   bool wantsUnits(pos::HingeSumOp op) override;
 
-  /// The values of a function at some elements, until they are others.
-  void setHingeValues(pos::HingeSumOp op,
-                      llvm::ArrayRef<FragmentElement> elements,
-                      mlir::ValueRange values) {
-    keep(hingeValues, op, elements, values);
-  }
-  /// Likewise its slopes.
-  void setHingeSlopes(pos::HingeSumOp op,
-                      llvm::ArrayRef<FragmentElement> elements,
-                      mlir::ValueRange values) {
-    keep(hingeSlopes, op, elements, values);
-  }
+  /// The values of functions of hinges at the elements for which a payload is
+  /// emitted, and their slopes where one is pulled back.
+  HingeNumbers hingeValues, hingeSlopes;
 
 protected:
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
                           mlir::Value start) override;
 
 private:
-  /// Of a function at an element.
-  using HingeNumbers =
-      llvm::DenseMap<std::tuple<mlir::Operation *, int64_t, int64_t>,
-                     mlir::Value>;
-  static void keep(HingeNumbers &numbers, pos::HingeSumOp op,
-                   llvm::ArrayRef<FragmentElement> elements,
-                   mlir::ValueRange values);
-  mlir::Value findHinge(const HingeNumbers &numbers, pos::HingeSumOp op) const;
   /// What is known of a row of given positions: a coordinate, or the code of
   /// its offsets.
   static constexpr int64_t code = -1;
@@ -113,7 +104,6 @@ private:
   llvm::SmallVector<int64_t> axes; ///< of positions that payloads ask for
   llvm::DenseMap<std::pair<int64_t, int64_t>, mlir::Value> ofRows,
       ofColumns; ///< by axis and step
-  HingeNumbers hingeValues, hingeSlopes;
   /// Values over rows, at those of the thread.
   llvm::DenseMap<std::pair<const Hoisted *, int64_t>, mlir::Value> rowVectors;
 };
