@@ -33,9 +33,9 @@ READING = [
     ),
     Mutant(
         "the backward scales by the head dim alone",
-        "codegen/Rows/Finish.cpp",
-        "sum = kernel.mulF(sum, kernel.splatF32(plan.scale));",
-        "sum = kernel.mulF(sum, kernel.splatF32(std::pow(double(shape.headDim), -0.5)));",
+        "codegen/CPU/BackwardLowering.cpp",
+        "rows.factor = plan.scale;",
+        "rows.factor = std::pow(double(launch.shape.headDim), -0.5);",
         (f"{EXACT} alibi and avx2",),
     ),
     Mutant(
