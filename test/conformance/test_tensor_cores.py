@@ -190,6 +190,21 @@ def test_no_order_of_threads_changes_gradients(tiles, seed, monkeypatch):
         assert all(torch.equal(want[name], got[name]) for name in want)
 
 
+@pytest.mark.parametrize("name", ["t5_bias", "fire"])
+def test_items_of_a_block_do_not_meet(name, seed, monkeypatch):
+    """Without checks a block runs several items, one after the other: a warp that begins the
+    next one must not change what another still reads of the last."""
+    case = Case(name, batch=2, heads=4, kv_heads=4, query=70, key=100, before=("causal",))
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    assert multiplies_on_tensor_cores(case.uses, inputs, TARGET, "backward")
+    want = attention_contract.run(case.uses, inputs, TARGET)
+    monkeypatch.delenv("SEXTANT_CHECK", raising=False)
+    for schedule in range(20):
+        monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed + schedule))
+        got = attention_contract.run(case.uses, inputs, TARGET)
+        assert all(torch.equal(want[name], got[name]) for name in want), schedule
+
+
 @pytest.mark.parametrize("tiles", [(100, 50), (100, 190), (300, 120)], ids=str)
 def test_no_order_of_threads_is_wrong(tiles, seed, monkeypatch):
     """1 x 1, 1 x 3 and 3 x 2 tiles in ten orders: the same bits, and no race."""

@@ -105,5 +105,5 @@ TEST(Initialize, RefusesIntegers) {
       *tensor, {Init::Constant, 0.0, 0.0, -infinity, infinity}, "ids", 0);
   ASSERT_FALSE(static_cast<bool>(status));
   EXPECT_EQ(status.error().message(),
-            "'ids' is i32: initial values are f32, f64 or bf16");
+            "'ids' is i32: initial values are f32, f64, bf16 or f16");
 }

@@ -28,6 +28,8 @@ public:
   FragmentBackward(ThreadBuilder &thread, ArgumentBlock &arguments,
                    const BackwardOperands &launch, int64_t lanes);
 
+  /// Before the first item.
+  void clearSums() { sums.clear(); }
   /// `keyHead` counts heads of keys, `chunk` those of their tiles.
   void emit(Index batch, Index keyHead, Index chunk);
 
@@ -427,7 +429,6 @@ void FragmentBackward::emit(Index ofBatch, Index ofHeads, Index number) {
                                   arguments.getSize(launch.sites.key, 1)));
   Index firstHead = narrow(kernel.mul(keyHead, group));
   queryGradient.clear(chunk, batch, firstHead, group);
-  sums.clear();
   keys.enterHead(batch, keyHead);
   for (SharedRows &rows : values)
     rows.enterHead(batch, keyHead);
@@ -455,6 +456,9 @@ void codegen::createFragmentBackward(const Lowering &lowering, StringRef suffix,
   auto run = [&](ThreadBuilder &thread, ArgumentBlock &arguments,
                  const Items &items) {
     FragmentBackward emitter(thread, arguments, launch, lowering.target.width);
+    // Not for each item: other warps may still sum up what the one before it
+    // has stored.
+    emitter.clearSums();
     items.forEach(
         [&](const Item &item) { emitter.emit(item[0], item[1], item[2]); });
   };
