@@ -2,7 +2,7 @@
 
 #include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tables/ArgumentPoint.h"
-#include "codegen/Tables/ParamSums.h"
+#include "codegen/Tables/RowBounds.h"
 #include "llvm/ADT/SetVector.h"
 #include <limits>
 
@@ -93,19 +93,9 @@ Bounds OffsetRangeLaunch::getBounds(const OffsetSide &side, int64_t axis,
             kernel.sub(kernel.add(side.firstIndex, side.length), 1)};
   Index element = kernel.rem(batch, arguments.getSize(*side.positions, 0));
   int64_t place = llvm::find(axes, axis) - axes.begin();
-  auto load = [&](Index number, int64_t bound) {
-    Value address = arguments.getAddress(*side.bounds,
-                                         {element, number, 2 * place + bound});
-    return kernel.fromI32(kernel.load(kernel.i32, address));
-  };
-  Values both = kernel.loop(
-      1, arguments.getSize(*side.bounds, 1), 1,
-      {kernel.value(load(0, 0)), kernel.value(load(0, 1))},
-      [&](Value number, ValueRange known) {
-        return Values{kernel.value(kernel.min(known[0], load(number, 0))),
-                      kernel.value(kernel.max(known[1], load(number, 1)))};
-      });
-  return {both[0], both[1]};
+  NumberBounds bounds =
+      joinRowBounds(kernel, arguments, *side.bounds, element, place);
+  return {bounds.least, bounds.greatest};
 }
 
 /// Smallest and largest offset of an axis; 0 where there are no rows.
@@ -203,62 +193,8 @@ int64_t codegen::countCodePadding(const VectorTarget &target) {
   return std::max<int64_t>(64, 4 * target.width);
 }
 
-/// Rows of positions that an item looks at, at least, and rows that one gives
-/// codes.
-static constexpr int64_t leastRows = 256, codesPerItem = 512;
-
-/// The least and the greatest given coordinate per axis, of ranges of rows: i32
-/// [B', ranges, 2 axes].
-static Value launchRowBounds(const Lowering &lowering, StringRef suffix,
-                             Value positions, ArrayRef<int64_t> axes) {
-  LaunchOperands operands;
-  unsigned source = operands.read(positions);
-  constexpr int64_t dynamic = ShapedType::kDynamic;
-  auto type = RankedTensorType::get(
-      {dynamic, dynamic, static_cast<int64_t>(2 * axes.size())},
-      lowering.builder.getI32Type());
-  Value ranges =
-      countRanges(lowering, lowering.getDim(positions, 1), leastRows);
-  Value result =
-      lowering.allocate(type, {lowering.getDim(positions, 0), ranges, Value()});
-  unsigned target = operands.write(result);
-  auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return ItemSpace(
-        kernel, {arguments.getSize(target, 0), arguments.getSize(target, 1)});
-  };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const Items &items, Value) {
-    items.forEach([&](const Item &item) {
-      auto begin = [&](Index number) {
-        return getRangeBegin(kernel, number, arguments.getSize(target, 1),
-                             arguments.getSize(source, 1), 1);
-      };
-      Index first = begin(item[1]), end = begin(kernel.add(item[1], 1));
-      for (auto [place, axis] : llvm::enumerate(axes)) {
-        Value none[] = {
-            kernel.constantI64(std::numeric_limits<int32_t>::max()),
-            kernel.constantI64(std::numeric_limits<int32_t>::min())};
-        KernelBuilder::Values both = kernel.loop(
-            first, end, 1, none,
-            [&, axis = axis](Value row,
-                             ValueRange known) -> KernelBuilder::Values {
-              Index here = kernel.fromI32(kernel.load(
-                  kernel.i32,
-                  arguments.getAddress(source, {item[0], row, axis})));
-              return {kernel.value(kernel.min(known[0], here)),
-                      kernel.value(kernel.max(known[1], here))};
-            });
-        for (auto [bound, value] : llvm::enumerate(both))
-          kernel.store(kernel.toI32(value),
-                       arguments.getAddress(
-                           target, {item[0], item[1],
-                                    static_cast<int64_t>(2 * place + bound)}));
-      }
-    });
-  };
-  operands.launch(lowering, suffix, {items, noScratch, run});
-  return result;
-}
+/// Rows that an item gives codes.
+static constexpr int64_t codesPerItem = 512;
 
 OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
                                          OffsetOrder order) {
@@ -289,10 +225,11 @@ OffsetBuffers codegen::launchOffsetRange(const Lowering &lowering,
   OffsetSide query, key;
   if (owner.queryPositions)
     query.bounds = operands.read(launchRowBounds(lowering, "range_of_queries",
-                                                 owner.queryPositions, axes));
+                                                 owner.queryPositions, axes,
+                                                 RowBatch::Each));
   if (owner.keyPositions)
-    key.bounds = operands.read(
-        launchRowBounds(lowering, "range_of_keys", owner.keyPositions, axes));
+    key.bounds = operands.read(launchRowBounds(
+        lowering, "range_of_keys", owner.keyPositions, axes, RowBatch::Each));
   query.positions = layout.queryPositions;
   unsigned range = operands.write(result.range);
   query.codes = operands.write(result.queryCodes);

@@ -2,6 +2,7 @@
 
 #include "codegen/Tables/PositionBounds.h"
 #include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tables/RowBounds.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SetVector.h"
@@ -14,13 +15,6 @@ using namespace sextant::codegen;
 using pos::Bound;
 using pos::Side;
 
-namespace {
-/// Least and greatest coordinate.
-struct CoordRange {
-  Index least, greatest;
-};
-} // namespace
-
 Index codegen::getIndexBound(KernelBuilder &kernel, Bound bound, Side side,
                              Index shift, Index queries, Index keys) {
   bool isKey = side == Side::key;
@@ -29,56 +23,74 @@ Index codegen::getIndexBound(KernelBuilder &kernel, Bound bound, Side side,
   return kernel.sub(isKey ? keys : kernel.add(shift, queries), 1);
 }
 
-static CoordRange findRange(KernelBuilder &k, ArgumentBlock &arguments,
-                            const PointLayout &layout, Side side,
-                            int64_t axis) {
-  Index queries = arguments.getScalar(layout.firstScalar + 3);
-  Index keys = arguments.getScalar(layout.firstScalar + 4);
-  bool isKey = side == Side::key;
-  std::optional<unsigned> tensor =
-      isKey ? layout.keyPositions : layout.queryPositions;
-  if (!tensor) {
-    Index shift = k.sub(keys, queries);
-    if (layout.queryTail)
-      shift = k.sub(shift, arguments.getSize(*layout.queryTail, 0));
-    return {getIndexBound(k, Bound::least, side, shift, queries, keys),
-            getIndexBound(k, Bound::greatest, side, shift, queries, keys)};
-  }
-  Value low = k.constantI64(std::numeric_limits<int32_t>::max());
-  Value high = k.constantI64(std::numeric_limits<int32_t>::min());
-  KernelBuilder::Values both = k.nest(
-      {{0, arguments.getSize(*tensor, 0)}, {0, isKey ? keys : queries}},
-      {low, high}, [&](ValueRange at, ValueRange now) -> KernelBuilder::Values {
-        Value address = arguments.getAddress(*tensor, {at[0], at[1], axis});
-        Index here = k.fromI32(k.load(k.i32, address));
-        return {k.value(k.min(now[0], here)), k.value(k.max(now[1], here))};
-      });
-  return {both[0], both[1]};
+namespace {
+/// Launches a kernel of one item that fills a buffer from the coordinates in
+/// use, which launches before it have found by ranges.
+class BoundsFiller {
+public:
+  BoundsFiller(const Lowering &lowering, StringRef name, int64_t axes);
+
+  /// Called for each axis with the bounds of both sides: `base` is that of the
+  /// buffer.
+  using StoreBounds =
+      llvm::function_ref<void(KernelBuilder &k, Value base, int64_t axis,
+                              NumberBounds query, NumberBounds key)>;
+  Value fill(RankedTensorType type, StoreBounds store);
+
+private:
+  NumberBounds find(KernelBuilder &k, ArgumentBlock &arguments, Side side,
+                    int64_t axis) const;
+
+  const Lowering &lowering;
+  StringRef name;
+  int64_t axes;
+  LaunchOperands operands;
+  PointLayout layout;
+  std::optional<unsigned> ofQueries, ofKeys; ///< of positions: see RowBounds.h
+};
+} // namespace
+
+BoundsFiller::BoundsFiller(const Lowering &lowering, StringRef name,
+                           int64_t axes)
+    : lowering(lowering), name(name), axes(axes) {
+  OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
+  auto columns = llvm::to_vector(llvm::seq<int64_t>(0, axes));
+  auto launch = [&](Value positions, const Twine &suffix) {
+    return operands.read(launchRowBounds(lowering, (name + suffix).str(),
+                                         positions, columns, RowBatch::All));
+  };
+  layout = addPointOperands(lowering, operands, [](unsigned) { return false; });
+  if (owner.queryPositions)
+    ofQueries = launch(owner.queryPositions, "_of_queries");
+  if (owner.keyPositions)
+    ofKeys = owner.keyPositions == owner.queryPositions
+                 ? ofQueries
+                 : launch(owner.keyPositions, "_of_keys");
 }
 
-/// Called for each axis with the ranges of both sides: `base` is that of the
-/// buffer.
-using StoreRanges =
-    llvm::function_ref<void(KernelBuilder &k, Value base, int64_t axis,
-                            CoordRange query, CoordRange key)>;
+NumberBounds BoundsFiller::find(KernelBuilder &k, ArgumentBlock &arguments,
+                                Side side, int64_t axis) const {
+  if (auto given = side == Side::key ? ofKeys : ofQueries)
+    return joinRowBounds(k, arguments, *given, /*element=*/std::nullopt, axis);
+  Index queries = arguments.getScalar(layout.firstScalar + 3);
+  Index keys = arguments.getScalar(layout.firstScalar + 4);
+  Index shift = k.sub(keys, queries);
+  if (layout.queryTail)
+    shift = k.sub(shift, arguments.getSize(*layout.queryTail, 0));
+  return {getIndexBound(k, Bound::least, side, shift, queries, keys),
+          getIndexBound(k, Bound::greatest, side, shift, queries, keys)};
+}
 
-/// Launches a kernel of one item that fills `buffer` from the coordinates in
-/// use.
-static Value fill(const Lowering &lowering, StringRef name,
-                  RankedTensorType type, int64_t axes, StoreRanges store) {
+Value BoundsFiller::fill(RankedTensorType type, StoreBounds store) {
   Value buffer = lowering.allocate(type, {});
-  LaunchOperands operands;
-  PointLayout layout =
-      addPointOperands(lowering, operands, [](unsigned) { return false; });
   unsigned number = operands.write(buffer);
   auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
                  Value) {
     items.forEach([&](const Item &) {
       Value base = arguments.getPointer(number);
       for (int64_t axis = 0; axis < axes; ++axis) {
-        CoordRange query = findRange(k, arguments, layout, Side::query, axis);
-        store(k, base, axis, query,
-              findRange(k, arguments, layout, Side::key, axis));
+        NumberBounds query = find(k, arguments, Side::query, axis);
+        store(k, base, axis, query, find(k, arguments, Side::key, axis));
       }
     });
   };
@@ -99,14 +111,14 @@ Value codegen::launchBounds(const Lowering &lowering) {
   if (axes == 0 || !lowering.plan.hasPositions)
     return Value();
   auto type = RankedTensorType::get({4 * axes}, lowering.builder.getI32Type());
-  return fill(lowering, "bounds", type, axes,
-              [](KernelBuilder &k, Value base, int64_t axis, CoordRange query,
-                 CoordRange key) {
-                int64_t entry = 4 * axis;
-                for (Index bound :
-                     {query.least, query.greatest, key.least, key.greatest})
-                  k.store(k.toI32(bound), k.advance(base, {entry++}, k.i32));
-              });
+  return BoundsFiller(lowering, "bounds", axes)
+      .fill(type, [](KernelBuilder &k, Value base, int64_t axis,
+                     NumberBounds query, NumberBounds key) {
+        int64_t entry = 4 * axis;
+        for (Index bound :
+             {query.least, query.greatest, key.least, key.greatest})
+          k.store(k.toI32(bound), k.advance(base, {entry++}, k.i32));
+      });
 }
 
 namespace {
@@ -148,18 +160,19 @@ void SpanChecker::launch() {
   int64_t axes = std::max(countAxes<pos::RequireSpanOp>(sites),
                           countAxes<pos::OffsetOp>(sites));
   Type wide = builder.getI64Type();
-  spans = fill(lowering, "spans",
-               RankedTensorType::get({spansPerAxis * axes}, wide), axes,
-               [&](KernelBuilder &k, Value base, int64_t axis, CoordRange query,
-                   CoordRange key) {
-                 Index least = k.min(query.least, key.least);
-                 Index greatest = k.max(query.greatest, key.greatest);
-                 int64_t entry = spansPerAxis * axis;
-                 for (Index span : {k.add(k.sub(greatest, least), 1),
-                                    k.sub(key.greatest, query.least),
-                                    k.sub(query.greatest, key.least)})
-                   k.store(k.value(span), k.advance(base, {entry++}, wide));
-               });
+  spans =
+      BoundsFiller(lowering, "spans", axes)
+          .fill(RankedTensorType::get({spansPerAxis * axes}, wide),
+                [&](KernelBuilder &k, Value base, int64_t axis,
+                    NumberBounds query, NumberBounds key) {
+                  Index least = k.min(query.least, key.least);
+                  Index greatest = k.max(query.greatest, key.greatest);
+                  int64_t entry = spansPerAxis * axis;
+                  for (Index span : {k.add(k.sub(greatest, least), 1),
+                                     k.sub(key.greatest, query.least),
+                                     k.sub(query.greatest, key.least)})
+                    k.store(k.value(span), k.advance(base, {entry++}, wide));
+                });
 }
 
 void SpanChecker::atMost(Span span, int64_t axis, int64_t most,

@@ -2,9 +2,9 @@
 
 #include "codegen/Tables/RowIndices.h"
 #include "codegen/Tables/ArgumentPoint.h"
+#include "codegen/Tables/RowBounds.h"
 #include "dialects/Exec/IR/Exec.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include <limits>
 
 using namespace mlir;
 using namespace sextant;
@@ -29,18 +29,12 @@ Value codegen::allocateMapped(const Lowering &lowering, Type type) {
                             lowering.getDim(mapped.input, 1)});
 }
 
-/// An index as it is given.
-static Index loadGivenIndex(KernelBuilder &kernel, ArgumentBlock &arguments,
-                            unsigned indices, Index batch, Index row) {
-  Type type = arguments.getElementType(indices);
-  Value index = kernel.load(type, arguments.getAddress(indices, {batch, row}));
-  return type.isInteger(64) ? Index(index) : kernel.fromI32(index);
-}
-
 Index codegen::loadRowIndex(KernelBuilder &kernel, ArgumentBlock &arguments,
                             unsigned indices, Index batch, Index row,
                             Index rows) {
-  Index index = loadGivenIndex(kernel, arguments, indices, batch, row);
+  Type type = arguments.getElementType(indices);
+  Value given = kernel.load(type, arguments.getAddress(indices, {batch, row}));
+  Index index = type.isInteger(64) ? Index(given) : kernel.fromI32(given);
   return kernel.max(kernel.min(index, kernel.sub(rows, 1)), 0);
 }
 
@@ -49,25 +43,20 @@ Index codegen::loadRowIndex(KernelBuilder &kernel, ArgumentBlock &arguments,
 static Value launchIndexRange(const Lowering &lowering, Value indices) {
   Type wide = lowering.builder.getI64Type();
   auto type = RankedTensorType::get({2}, wide);
-  Value range = lowering.allocate(type, {});
   LaunchOperands operands;
-  unsigned source = operands.read(indices);
+  unsigned source = operands.read(launchRowBounds(
+      lowering, "range_of_indices", indices, /*columns=*/{}, RowBatch::All));
+  Value range = lowering.allocate(type, {});
   unsigned target = operands.write(range);
-  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &,
+  auto run = [&](KernelBuilder &k, ArgumentBlock &arguments, const Items &items,
                  Value) {
-    constexpr int64_t lowest = std::numeric_limits<int32_t>::min();
-    constexpr int64_t highest = std::numeric_limits<int32_t>::max();
-    KernelBuilder::Values both = k.nest(
-        {{0, arguments.getSize(source, 0)}, {0, arguments.getSize(source, 1)}},
-        {k.constantI64(highest), k.constantI64(lowest)},
-        [&](ValueRange at, ValueRange now) -> KernelBuilder::Values {
-          Index index = loadGivenIndex(k, arguments, source, at[0], at[1]);
-          return {k.value(k.min(now[0], index)), k.value(k.max(now[1], index))};
-        });
-    Value base = arguments.getPointer(target);
-    Index least = k.max(both[0], lowest), greatest = k.min(both[1], highest);
-    k.store(k.value(least), base);
-    k.store(k.value(greatest), k.advance(base, {1}, wide));
+    items.forEach([&](const Item &) {
+      Value base = arguments.getPointer(target);
+      NumberBounds all =
+          joinRowBounds(k, arguments, source, /*element=*/std::nullopt, 0);
+      k.store(k.value(all.least), base);
+      k.store(k.value(all.greatest), k.advance(base, {1}, wide));
+    });
   };
   operands.launch(lowering, "indices", {oneItem, noScratch, run});
   return range;

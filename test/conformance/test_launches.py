@@ -9,20 +9,30 @@ import pytest
 import torch
 from cases import Case, make_inputs
 
+import sextant
 from sextant import backend
 
 SHORT, LONG = 512, 2048
 
-# Launches whose items stay the same when rows become more, and why.
+# Launches whose items stay the same when rows become more, and why. None of them loops
+# over all rows: what depends on rows is the sum, the least or the greatest of ranges,
+# which are 64 at most (`countRanges`).
 FIXED = {
-    r"forward|main": "tiles as large as the caches of a CPU hold",
+    r"forward|main": "tiles as large as the caches of a CPU hold; those of warps grow",
     r"weights": "the matrices of a network",
     r"hinges\d+(_pullback)?|sum_hinges_\d+": "the units of a function, for each head",
     r"gradient_\d+|turn_sum\d+": "elements of a parameter, each the sum of ranges",
     r"(products|buckets)_pull_\d+_table": "rows of a table, each the sum of ranges",
     r"offset_weights_\d+": "elements of a table",
-    r"bounds|spans": "checked before all else, by one item",
+    r"bounds|spans|indices": "bounds of numbers, each of ranges",
 }
+
+
+def items_of(profile):
+    """Name and number of items of each launch."""
+    events = [e for e in json.loads(profile) if e["kind"] == "launch"]
+    prefix = re.compile(r"^(attention|map_rows)(_backward)?_\d+_")
+    return [(prefix.sub("", e["name"]), e["items"]) for e in events]
 
 
 @pytest.fixture
@@ -32,21 +42,17 @@ def launches(monkeypatch):
 
     def run(artifact, function, inputs):
         results, text = artifact.profile(function, inputs)
-        events = [e for e in json.loads(text) if e["kind"] == "launch"]
-        found[function] = [
-            (re.sub(r"^attention(_backward)?_\d+_", "", e["name"]), e["items"])
-            for e in events
-        ]
+        found[function] = items_of(text)
         return results
 
     monkeypatch.setattr(backend.Artifact, "run", run)
     return found
 
 
-def attend(encoding, length, **shape):
+def attend(encoding, length, target="cpu:avx2", **shape):
     case = Case(encoding, batch=1, heads=2, kv_heads=2, query=length, key=length, **shape)
     inputs = make_inputs(case, 0).cast(torch.float32)
-    attention_contract.run(case.uses, inputs, "cpu:avx2")
+    attention_contract.run(case.uses, inputs, target)
 
 
 def is_fixed(name):
@@ -70,6 +76,49 @@ def test_items_grow_with_the_length(encoding, positions, launches, monkeypatch):
             # Nothing to do is no work that should be shared out.
             if few or many:
                 assert many > few or is_fixed(name), (function, name, few, many)
+
+
+@pytest.mark.parametrize("name", ["t5_bias", "fire", "dape", "shaw"])
+def test_tiles_of_warps_grow_with_the_length(name, launches, monkeypatch):
+    monkeypatch.setenv("SEXTANT_CHECK", "launches")
+    counts = []
+    for length in (64, 256):
+        attend(name, length, target="cuda-emulated:sm_80")
+        counts.append({n: items for found in launches.values() for n, items in found})
+    for launch in ("forward", "main"):
+        assert counts[0][launch] < counts[1][launch], launch
+
+
+# A row map of rows that indices take from a table, at given positions.
+GATHER = """
+func.func @forward(%i: tensor<?x?xi64>, %p: tensor<?x?x1xi32>, %w: tensor<11x8xf32>)
+    -> tensor<?x?x8xf32> {
+  %x = nn.embedding %w, %i : (tensor<11x8xf32>, tensor<?x?xi64>) -> tensor<?x?x8xf32>
+  %y = pos.map_rows %x of embedding uses [#pos.use<@sinusoidal, "waves">]
+    positions(%p : tensor<?x?x1xi32>) : tensor<?x?x8xf32> -> tensor<?x?x8xf32>
+  return %y : tensor<?x?x8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "shapes", [[(1, SHORT), (1, LONG)], [(16, 40), (64, 40)]], ids=["length", "batch"]
+)
+def test_items_of_a_row_map_grow_with_its_rows(shapes, monkeypatch):
+    monkeypatch.setenv("SEXTANT_CHECK", "launches")
+    program = sextant.compile(GATHER, target="cpu:avx2")
+    counts = []
+    for shape in shapes:
+        index = torch.randint(11, shape)
+        position = torch.arange(shape[1], dtype=torch.int32).expand(shape)[..., None]
+        inputs = [index, position, torch.randn(11, 8)]
+        _, text = program._loaded.profile("forward", inputs)
+        counts.append(items_of(text))
+    few, many = counts
+    assert [n for n, _ in few] == [n for n, _ in many]
+    assert "range_of_indices" in dict(few)
+    for (name, less), (_, more) in zip(few, many):
+        assert more > less or is_fixed(name), (name, less, more)
 
 
 # Bias tables, a function that is piecewise linear, and rotations: one launch per level
