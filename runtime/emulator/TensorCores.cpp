@@ -1,7 +1,7 @@
 //===- TensorCores.cpp - Matrices that a warp holds in pieces -------------===//
 
 #include "runtime/emulator/TensorCores.h"
-#include <bit>
+#include "runtime/NarrowFloats.h"
 #include <cmath>
 #include <cstring>
 
@@ -11,10 +11,6 @@ static constexpr int lanes = 32;
 static constexpr int rowsOfA = 16, columnsOfA = 16, columnsOfB = 8;
 /// Words of A and B, then elements of C.
 static constexpr int wordsOfA = 4, wordsOfB = 2, elementsOfC = 4;
-
-static double fromBf16(uint32_t bits) {
-  return std::bit_cast<float>(bits << 16);
-}
 
 /// The nearest f32 that is not larger in magnitude.
 static float cutOff(double value) {
@@ -33,10 +29,10 @@ void sextant::runtime::emulator::multiplyFragments(const LaneSources &sources,
     for (int half = 0; half != 2; ++half) {
       for (int i = 0; i != wordsOfA; ++i)
         a[group + 8 * (i % 2)][pair + 8 * (i / 2) + half] =
-            fromBf16(words[i] >> (16 * half) & 0xffff);
+            decodeBF16(static_cast<uint16_t>(words[i] >> (16 * half)));
       for (int i = 0; i != wordsOfB; ++i)
-        b[group][pair + 8 * i + half] =
-            fromBf16(words[wordsOfA + i] >> (16 * half) & 0xffff);
+        b[group][pair + 8 * i + half] = decodeBF16(
+            static_cast<uint16_t>(words[wordsOfA + i] >> (16 * half)));
     }
   }
   for (int lane = 0; lane != lanes; ++lane) {

@@ -27,8 +27,6 @@ static constexpr StringRef f32Kinds[] = {"FFMA", "FADD",  "FMUL", "FMNMX",
                                          "FSEL", "FSETP", "FSET"};
 static constexpr StringRef localKinds[] = {"LDL", "STL"};
 
-ArrayRef<GpuRates> tools::getGpuRates() { return gpus; }
-
 /// Of "HMMA.16816.F32.BF16": a product of 16 x 8 x 16.
 static int64_t countProductFlops(StringRef name) {
   if (getInstructionKind(name) != "HMMA")

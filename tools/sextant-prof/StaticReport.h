@@ -45,9 +45,6 @@ struct StaticRow {
   Instructions loop;
 };
 
-/// The GPUs of the model.
-llvm::ArrayRef<GpuRates> getGpuRates();
-
 /// Units of the GPU, the busiest first.
 std::vector<UnitClocks> getUnitClocks(const Instructions &loop,
                                       const GpuRates &gpu);
