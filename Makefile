@@ -46,10 +46,16 @@ GPU_PYTHON := python3
 gpu-kit: build
 	@$(PYTHON) test/gpu/kit.py --target $(GPU) --output $(BUILD)/gpu-kit
 
+# The kit comes from another machine.
+KIT = @test -e $(BUILD)/gpu-kit/check.py || \
+  { echo "$(BUILD)/gpu-kit is missing: 'make gpu-kit' where Sextant is built makes it" >&2; exit 1; }
+
 gpu-check:
+	$(KIT)
 	@$(GPU_PYTHON) $(BUILD)/gpu-kit/check.py --sanitize $(CHECK_FLAGS)
 
 gpu-bench:
+	$(KIT)
 	@$(GPU_PYTHON) $(BUILD)/gpu-kit/bench.py --output tools/bench/results $(BENCH_FLAGS)
 
 mutants: build

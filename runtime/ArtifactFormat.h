@@ -24,16 +24,30 @@ inline constexpr uint32_t artifactFormat = 4;
 /// What objects call the architecture of 64-bit x86 processors.
 inline constexpr std::string_view x86Architecture = "x86-64";
 
-/// The identifier of FlatBuffers, which follows the first offset.
-inline constexpr std::string_view artifactIdentifier = "SXT1";
+/// The format of a file of several programs.
+inline constexpr uint32_t fatFormat = 1;
+
+/// The identifiers of FlatBuffers, which follow the first offset: of one
+/// program, and of several.
+inline constexpr std::string_view programIdentifier = "SXT1";
+inline constexpr std::string_view fatIdentifier = "SXTF";
+
+inline bool hasIdentifier(std::span<const uint8_t> bytes,
+                          std::string_view identifier) {
+  constexpr size_t offsetBytes = 4;
+  return bytes.size() >= offsetBytes + identifier.size() &&
+         std::equal(identifier.begin(), identifier.end(),
+                    bytes.begin() + offsetBytes);
+}
+
+/// Whether these are the first bytes of an artifact of several programs.
+inline bool isFat(std::span<const uint8_t> bytes) {
+  return hasIdentifier(bytes, fatIdentifier);
+}
 
 /// Whether these are the first bytes of an artifact.
 inline bool hasArtifactIdentifier(std::span<const uint8_t> bytes) {
-  constexpr size_t offsetBytes = 4;
-  size_t size = artifactIdentifier.size();
-  return bytes.size() >= offsetBytes + size &&
-         std::equal(artifactIdentifier.begin(), artifactIdentifier.end(),
-                    bytes.begin() + offsetBytes);
+  return hasIdentifier(bytes, programIdentifier) || isFat(bytes);
 }
 
 inline constexpr size_t checksumBytes = 8;

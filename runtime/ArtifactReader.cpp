@@ -63,10 +63,7 @@ private:
 // Pieces
 //===----------------------------------------------------------------------===//
 
-/// Whether a text is UTF-8, as errors and manifests that name it have to be:
-/// each first byte is followed by as many others as it says. No zero ends it
-/// early.
-static bool isUtf8(std::string_view text) {
+bool runtime::isUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     auto first = static_cast<unsigned char>(text[i]);
     size_t length = first < 0x80                     ? 1
@@ -418,10 +415,12 @@ Result<Artifact> runtime::parseProgram(std::span<const uint8_t> bytes) {
   return result;
 }
 
-Result<Artifact> runtime::readArtifact(std::span<const uint8_t> bytes) {
-  if (bytes.size() < checksumBytes + 8 ||
-      !artifact::ArtifactBufferHasIdentifier(bytes.data()))
-    return makeError("this is not a Sextant artifact (no identifier SXT1)");
+Result<std::span<const uint8_t>>
+runtime::openFile(std::span<const uint8_t> bytes) {
+  if (bytes.size() < checksumBytes + 8 || !hasArtifactIdentifier(bytes))
+    return makeError("this is not a Sextant artifact (no identifier ",
+                     std::string(programIdentifier), " or ",
+                     std::string(fatIdentifier), ")");
   std::span<const uint8_t> body = bytes.first(bytes.size() - checksumBytes);
   uint64_t expected;
   std::memcpy(&expected, body.data() + body.size(), checksumBytes);
@@ -429,5 +428,12 @@ Result<Artifact> runtime::readArtifact(std::span<const uint8_t> bytes) {
     return makeError("the artifact is damaged or cut short: the checksum of "
                      "its ",
                      bytes.size(), " bytes does not match");
-  return parseProgram(body);
+  return body;
+}
+
+Result<Artifact> runtime::readArtifact(std::span<const uint8_t> bytes) {
+  Result<std::span<const uint8_t>> body = openFile(bytes);
+  if (!body)
+    return body.error();
+  return parseProgram(*body);
 }

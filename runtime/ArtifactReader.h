@@ -178,7 +178,15 @@ struct Artifact {
   std::vector<Data> data;
 };
 
-/// Reads a whole `.sxt` file: checksum, then parseProgram.
+/// Whether a text is UTF-8, as errors and manifests that name it have to be:
+/// each first byte is followed by as many others as it says. No zero ends it
+/// early.
+bool isUtf8(std::string_view text);
+
+/// What stands before the checksum of a `.sxt` file, which it matches.
+Result<std::span<const uint8_t>> openFile(std::span<const uint8_t> bytes);
+
+/// Reads a whole `.sxt` file of one program: checksum, then parseProgram.
 Result<Artifact> readArtifact(std::span<const uint8_t> bytes);
 
 /// Reads the FlatBuffer inside (what a fuzzer feeds, past the checksum).

@@ -61,9 +61,10 @@ struct Kernel {
   int64_t (*flops)(const int64_t *arguments);
   /// Where code can fail: what went wrong in it since this was asked last.
   Status (*takeFailure)() = nullptr;
-  /// On a GPU: threads of a block that runs one item at a time, and bytes of
-  /// memory that they share. Null where a warp runs a range of items.
+  /// On a GPU: threads of a block that runs one item at a time; null where a
+  /// warp runs a range of items.
   int64_t (*threads)(const int64_t *arguments) = nullptr;
+  /// And bytes of memory that the threads of a block share; null: none.
   int64_t (*shared)(const int64_t *arguments) = nullptr;
 };
 

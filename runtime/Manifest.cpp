@@ -5,7 +5,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/Manifest.h"
+#include "runtime/FatArtifact.h"
 #include "runtime/Json.h"
+#include <set>
 
 using namespace sextant::runtime;
 
@@ -90,29 +92,45 @@ static void writeParameter(JsonWriter &json, const Parameter &parameter) {
   json.endObject().endObject();
 }
 
-std::string sextant::runtime::formatManifest(const Artifact &artifact) {
+/// Kernels of several programs may have one name.
+static void writeKernels(JsonWriter &json,
+                         std::span<const Artifact> artifacts) {
+  std::set<std::string_view> seen;
+  json.key("kernels").beginArray();
+  for (const Artifact &artifact : artifacts)
+    for (const KernelName &kernel : artifact.kernels)
+      if (seen.insert(kernel.name).second)
+        json.value(std::string_view(kernel.name));
+  json.endArray();
+}
+
+static void writeObject(JsonWriter &json, const Object &object) {
+  json.beginObject()
+      .entry("kind", ::getName(object.kind))
+      .entry("architecture", std::string_view(object.architecture));
+  json.key("features").beginArray();
+  for (const std::string &feature : object.features)
+    json.value(std::string_view(feature));
+  json.endArray().endObject();
+}
+
+std::string
+sextant::runtime::formatManifest(std::span<const Artifact> artifacts) {
+  const Artifact &first = artifacts.front();
   JsonWriter json;
   json.beginObject()
-      .entry("compiler", std::string_view(artifact.compiler))
-      .entry("target", std::string_view(artifact.target));
-  json.key("kernels").beginArray();
-  for (const KernelName &kernel : artifact.kernels)
-    json.value(std::string_view(kernel.name));
-  json.endArray().key("objects").beginArray();
-  for (const Object &object : artifact.objects) {
-    json.beginObject()
-        .entry("kind", ::getName(object.kind))
-        .entry("architecture", std::string_view(object.architecture));
-    json.key("features").beginArray();
-    for (const std::string &feature : object.features)
-      json.value(std::string_view(feature));
-    json.endArray().endObject();
-  }
+      .entry("compiler", std::string_view(first.compiler))
+      .entry("target", std::string_view(joinTargets(artifacts)));
+  writeKernels(json, artifacts);
+  json.key("objects").beginArray();
+  for (const Artifact &artifact : artifacts)
+    for (const Object &object : artifact.objects)
+      writeObject(json, object);
   json.endArray().key("functions").beginArray();
-  for (const Function &function : artifact.functions)
+  for (const Function &function : first.functions)
     writeFunction(json, function);
   json.endArray().key("parameters").beginArray();
-  for (const Parameter &parameter : artifact.parameters)
+  for (const Parameter &parameter : first.parameters)
     writeParameter(json, parameter);
   json.endArray().endObject();
   return json.text();

@@ -14,13 +14,16 @@ namespace sextant::runtime {
 
 /// JSON:
 /// {"compiler": ..., "target": ..., "kernels": [names],
+///  "objects": [{"kind", "architecture", "features"}],
 ///  "functions": [{"name", "arguments": [{"name", "dtype", "dims": [n or null],
 ///                 "dim_names": [name or null]}], "results": [{"name", "dtype",
 ///                 "dims"}]}],
 ///  "parameters": [{"name", "dtype", "dims", "init": "given" | "constant" |
 ///                  "normal" | "uniform", "init_numbers", "has_values",
 ///                  "frozen", "shared", "floor", "ceiling", "settings": {}}]}
-std::string formatManifest(const Artifact &artifact);
+/// Of the programs of a fat artifact `target` is "cpu:avx2,cuda:sm_80", and
+/// kernels and objects are those of all; all else they share.
+std::string formatManifest(std::span<const Artifact> artifacts);
 
 } // namespace sextant::runtime
 

@@ -41,9 +41,12 @@ uint16_t runtime::encodeF16(double value) {
 }
 
 double runtime::decodeF16(uint16_t bits) {
-  int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  double value = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                 : exponent     ? std::ldexp(1024 + mantissa, exponent - 25)
-                                : std::ldexp(mantissa, -24);
+  constexpr uint64_t toBias = 1023 - 15, ofInfinities = 2047;
+  uint64_t exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  double value = static_cast<double>(mantissa) * 0x1p-24;
+  if (exponent != 0) {
+    uint64_t wide = exponent == 31 ? ofInfinities : exponent + toBias;
+    value = std::bit_cast<double>(wide << 52 | mantissa << 42);
+  }
   return bits >> 15 ? -value : value;
 }

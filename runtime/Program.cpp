@@ -8,23 +8,11 @@
 #include "runtime/Program.h"
 #include "runtime/CpuFeatures.h"
 #include "runtime/LaunchHash.h"
+#include "runtime/ProgramChoice.h"
 #include "runtime/emulator/Emulator.h"
 
+using namespace sextant;
 using namespace sextant::runtime;
-
-static std::string describe(const Object &object) {
-  switch (object.kind) {
-  case ObjectKind::SharedObject:
-    return "an ELF shared object for '" + object.architecture + "'";
-  case ObjectKind::Cubin:
-    return "machine code for '" + object.architecture + "'";
-  case ObjectKind::Ptx:
-    return "PTX for '" + object.architecture + "'";
-  }
-  return "of the unknown kind " +
-         std::to_string(static_cast<int>(object.kind)) + " for '" +
-         object.architecture + "'";
-}
 
 Status Program::loadObjects() {
   deviceCode.resize(artifact.objects.size());
@@ -36,7 +24,8 @@ Status Program::loadObjects() {
     if (object.kind != ObjectKind::SharedObject ||
         object.architecture != hostArchitecture)
       return makeError(
-          "object ", objects.size(), " of the artifact is ", ::describe(object),
+          "object ", objects.size(), " of the artifact is ",
+          runtime::describe(object),
           ", but this runtime loads ELF shared objects for '", hostArchitecture,
           "': compile the model for this machine, or update the runtime");
     if (Status status = checkCpuFeatures(object.features); !status)
@@ -55,7 +44,7 @@ Program::loadHostFunction(const KernelName &kernel) {
   if (!kernel.deviceObjects.empty() && !object.findIfAny(kernel.name))
     return makeError(
         "kernel '", kernel.name, "' is ",
-        ::describe(artifact.objects[kernel.deviceObjects.front()]),
+        runtime::describe(artifact.objects[kernel.deviceObjects.front()]),
         ", but the device '", device.name,
         "' runs functions of the host: give it tensors of such a GPU, or "
         "compile the model for a target of this machine");
@@ -72,7 +61,7 @@ Program::loadDeviceFunction(const KernelName &kernel) {
   for (uint32_t number : kernel.deviceObjects) {
     const Object &object = artifact.objects[number];
     if (!device.runs(device.state, object)) {
-      seen += (seen.empty() ? "" : " and ") + ::describe(object);
+      seen += (seen.empty() ? "" : " and ") + runtime::describe(object);
       continue;
     }
     std::unique_ptr<DeviceCode> &code = deviceCode[number];
@@ -81,7 +70,8 @@ Program::loadDeviceFunction(const KernelName &kernel) {
           device.loadCode(device.state, object);
       if (!loaded)
         return loaded.error().in("object " + std::to_string(number) +
-                                 " of the artifact, " + ::describe(object));
+                                 " of the artifact, " +
+                                 runtime::describe(object));
       code = std::move(*loaded);
     }
     Result<DeviceFunction> found = code->find(kernel.name);
@@ -188,14 +178,33 @@ Status Program::loadConstants() {
 
 Result<std::unique_ptr<Program>> Program::load(std::span<const uint8_t> bytes,
                                                const Device &device) {
-  Result<Artifact> artifact = readArtifact(bytes);
-  if (!artifact)
-    return artifact.error();
-  return load(std::move(*artifact), device);
+  Result<std::vector<Artifact>> artifacts = readArtifacts(bytes);
+  if (!artifacts)
+    return artifacts.error();
+  Result<size_t> chosen = chooseProgram(*artifacts, device);
+  if (!chosen)
+    return chosen.error();
+  return load(std::move((*artifacts)[*chosen]), device);
 }
 
 Result<std::unique_ptr<Program>> Program::load(Artifact artifact,
                                                const Device &device) {
+  return loadShared(std::make_shared<const Artifact>(std::move(artifact)),
+                    device);
+}
+
+Result<std::unique_ptr<Program>>
+Program::load(const std::shared_ptr<const std::vector<Artifact>> &artifacts,
+              const Device &device) {
+  Result<size_t> chosen = chooseProgram(*artifacts, device);
+  if (!chosen)
+    return chosen.error();
+  return loadShared({artifacts, &(*artifacts)[*chosen]}, device);
+}
+
+Result<std::unique_ptr<Program>>
+Program::loadShared(std::shared_ptr<const Artifact> artifact,
+                    const Device &device) {
   std::unique_ptr<Program> program(new Program(std::move(artifact), device));
   if (Status status = program->loadObjects(); !status)
     return status.error();

@@ -17,12 +17,18 @@ namespace sextant::runtime {
 /// A loaded artifact, ready to run on one device.
 class Program {
 public:
-  /// Reads, checks and loads an artifact; `bytes` may go afterwards.
+  /// Reads, checks and loads an artifact, of a fat one the program for the
+  /// device; `bytes` may go afterwards.
   static Result<std::unique_ptr<Program>> load(std::span<const uint8_t> bytes,
                                                const Device &device);
   /// Loads one that has been read.
   static Result<std::unique_ptr<Program>> load(Artifact artifact,
                                                const Device &device);
+  /// Loads the one for the device of those that have been read, which programs
+  /// on other devices share.
+  static Result<std::unique_ptr<Program>>
+  load(const std::shared_ptr<const std::vector<Artifact>> &artifacts,
+       const Device &device);
 
   const Artifact &getArtifact() const { return artifact; }
   const Device &getDevice() const { return device; }
@@ -45,8 +51,10 @@ public:
   std::string describe(size_t function, size_t instruction) const;
 
 private:
-  Program(Artifact artifact, const Device &device)
-      : artifact(std::move(artifact)), device(device) {}
+  Program(std::shared_ptr<const Artifact> owner, const Device &device)
+      : owner(std::move(owner)), artifact(*this->owner), device(device) {}
+  static Result<std::unique_ptr<Program>>
+  loadShared(std::shared_ptr<const Artifact> artifact, const Device &device);
   Status loadObjects();
   Status loadKernels();
   Result<decltype(Kernel::code)> loadHostFunction(const KernelName &kernel);
@@ -55,7 +63,8 @@ private:
   Status resolveOperators();
   Status loadConstants();
 
-  Artifact artifact;
+  std::shared_ptr<const Artifact> owner;
+  const Artifact &artifact;
   const Device &device;
   /// Per object of the artifact: code of the host, and what the device took.
   std::vector<std::optional<SharedObject>> objects;

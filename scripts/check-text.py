@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Text checks of the pre-commit hooks and of `make lint`.
 
-    scripts/check-text.py trailing-space|large-files|spelling [--check] FILE...
+    scripts/check-text.py trailing-space|large-files|spelling|first-line [--check] FILE...
 
 `trailing-space` repairs (no space at the end of a line, one newline at the end
 of a file) unless `--check` is given, the others report; each fails when it found
 something. Spelling looks for misspellings that are often seen, so it has no false
-alarms on names.
+alarms on names. A file of C++, td or Python begins by saying what it holds: in C++
+and td behind its name, which a renamed file has to follow.
 """
 
+import ast
 import pathlib
 import re
 import sys
@@ -72,7 +74,28 @@ def spelling(path, repair):
     ]
 
 
-CHECKS = {"trailing-space": trailing_space, "large-files": large_files, "spelling": spelling}
+def first_line(path, repair):
+    if path.suffix == ".py":
+        text = path.read_text(errors="replace")
+        if not text.strip():
+            return []
+        try:
+            return [] if ast.get_docstring(ast.parse(text)) else [f"{path}:1: no docstring"]
+        except SyntaxError as error:
+            return [f"{path}:{error.lineno}: {error.msg}"]
+    if path.suffix not in (".cpp", ".h", ".td"):
+        return []
+    wanted = f"//===- {path.name} - "
+    text = path.read_text(errors="replace")
+    return [] if text.startswith(wanted) else [f"{path}:1: expected {wanted}what it holds"]
+
+
+CHECKS = {
+    "trailing-space": trailing_space,
+    "large-files": large_files,
+    "spelling": spelling,
+    "first-line": first_line,
+}
 
 
 def main():

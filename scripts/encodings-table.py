@@ -22,6 +22,7 @@ HEAD = (
 )
 # Those of both types; what GPUs differ in comes after kernels are written.
 GPU = ("cuda:sm_80", ("f32", "bf16"))
+NARROW = ("bf16", "f16")
 MMA = "llvm.nvvm.mma"
 # In the name of a main kernel that multiplies so.
 BACKWARD = "_backward_fragments"
@@ -100,7 +101,7 @@ def tensor_cores_of(name):
     axes = definitions.axes([name])
     axes = axes if axes > 1 else 0
     found: dict[str, list[str]] = {}
-    for dtype in GPU[1]:
+    for dtype in NARROW:
         if not any(MMA in k for k in kernels_of(name, GPU[0], dtype, False, axes)):
             continue
         both = kernels_of(name, GPU[0], dtype, True, axes)

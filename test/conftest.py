@@ -12,6 +12,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import run
+
+# OpenMP reads them when PyTorch is loaded, of a pytest by hand as of test/run.py.
+for _name, _value in run.THREADS.items():
+    os.environ.setdefault(_name, _value)
+
 import targets
 
 

@@ -17,6 +17,7 @@ Prints one line per violation, `file:line: what`, and fails when there is one:
   outside dialects/Pos/Encodings: passes and kernels know no encoding by name,
   and neither do the Python builders of models and the training loop, but for
   the mask that makes a model one of language;
+* a class of a header has no sentence before it (///) that says what it is;
 * a C++ function or class is larger than test/cpp_sizes.py allows.
 """
 
@@ -61,7 +62,7 @@ ROOMS = {
     "CUDA": {"Plan", "Emit", "Artifact", "MachineCode"},
     "CUDA/Sm80": {"Payload", "Plan", "Emit", "Tables", "Tiles", "Rows", "CUDA"},
     "Host": {"Artifact"},
-    "Driver": {"Payload", "Plan", "Emit", "Tables", "Reference", "Artifact",
+    "Driver": {"Payload", "Plan", "Emit", "Tables", "Rows", "Reference", "Artifact",
                "MachineCode", "Host"},
 }
 # The one file that knows which targets there are, and its library.
@@ -69,6 +70,7 @@ TABLE_OF_TARGETS = pathlib.PurePath("codegen/Driver/Targets.cpp")
 TABLE_LIBRARY = "Driver"
 VECTORLESS = ("Plan",)
 ANY_WIDTH = ("Payload", "Plan", "Emit", "Tables", "Tiles", "Rows", "Reference")
+CLASS = re.compile(r"(?:class|struct|enum class) (?:\[\[\w+\]\] )?(\w+)")
 VECTOR_HEADER = re.compile(r"mlir/Dialect/Vector/|immintrin")
 INSTRUCTION_SET = re.compile(r"x86|avx|mxcsr|nvvm|\bsse|\bptx", re.IGNORECASE)
 NAMELESS = ("dialects", "passes", "codegen", "runtime")
@@ -195,6 +197,20 @@ def check_python_names(text, names):
             yield node.lineno, f'"{literal}" names the encoding {name}'
 
 
+def check_sentences(text):
+    """Classes of a header at the level of its namespace."""
+    lines = text.splitlines()
+    for index, line in enumerate(lines):
+        match = CLASS.match(line)
+        if not match or (line.endswith(";") and "{" not in line):
+            continue
+        before = index - 1
+        while before >= 0 and lines[before].startswith("template"):
+            before -= 1
+        if before < 0 or not lines[before].startswith("///"):
+            yield index + 1, f"{match[1]} has no sentence that says what it is"
+
+
 def violations(root):
     names = encoding_names(root)
     for path in source_files(root):
@@ -211,6 +227,8 @@ def violations(root):
         found = []
         if path.parts[0] in LAYERS:
             found += check_includes(path, text)
+        if path.suffix == ".h":
+            found += check_sentences(text)
         if path.parts[0] == "codegen":
             found += check_rooms(path, text)
         if path.parts[0] in NAMELESS and ENCODINGS not in path.parents:

@@ -12,7 +12,7 @@ are always checked of all files). The checks:
     tidy     clang-tidy over what the build compiles and the headers of ours it includes
     python   ruff over the Python files
     types    mypy over the package, the tools and the scripts
-    text     trailing space, misspellings, files that are too large
+    text     trailing space, misspellings, files that are too large or do not say what they hold
     shell    shellcheck over the shell scripts
 
 A file that clang-tidy has seen is not read again before something changes that its
@@ -132,7 +132,7 @@ def types_jobs(tree):
 
 def text_jobs(tree):
     files = [path for path in tree.files if is_text(tree.root / path)]
-    for check in ("trailing-space", "spelling", "large-files"):
+    for check in ("trailing-space", "spelling", "large-files", "first-line"):
         tool = str(pathlib.Path(__file__).resolve().parent.parent / "scripts/check-text.py")
         yield functools.partial(text_findings, tree, [sys.executable, tool, check, "--check", *files])
 
@@ -167,6 +167,18 @@ def digest(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).digest()
 
 
+def options_of(entry):
+    """How a file is compiled: its command without compiler, source and output."""
+    words = entry.get("arguments") or shlex.split(entry["command"])
+    options, rest = [f"-working-directory={entry['directory']}"], iter(words[1:])
+    for word in rest:
+        if word == "-o":
+            next(rest)
+        elif word not in ("-c", entry["file"]):
+            options.append(word)
+    return options
+
+
 class Tidy:
     """Runs clang-tidy over the files of a compilation database, with a memory."""
 
@@ -196,9 +208,12 @@ class Tidy:
         if not database.exists():
             yield lambda: [f"{database} is missing: make configure writes it"]
             return
-        entries = [entry for entry in json.loads(database.read_text()) if self.ours(entry)]
+        # A file that is compiled twice, with sanitizers, say, is read once.
+        entries: dict[str, dict] = {}
+        for entry in filter(self.ours, json.loads(database.read_text())):
+            entries.setdefault(entry["file"], entry)
         # The longest first, so that no worker is left with one at the end.
-        for entry in sorted(entries, key=lambda entry: -self.recall(entry)["seconds"]):
+        for entry in sorted(entries.values(), key=lambda entry: -self.recall(entry)["seconds"]):
             yield functools.partial(self.check, entry)
 
     def ours(self, entry):
@@ -223,7 +238,9 @@ class Tidy:
         if known["key"] == key:
             return known["findings"]
         start = time.monotonic()
-        found = self.tree.findings([*self.COMMAND, f"-p={self.tree.build}", entry["file"]])
+        # Given the database it would run every command of the file.
+        command = [*self.COMMAND, entry["file"], "--", *options_of(entry)]
+        found = self.tree.findings(command)
         known = {"key": key, "seconds": time.monotonic() - start, "findings": found}
         new = self.place(entry).with_suffix(".new")
         new.write_text(json.dumps(known))
@@ -231,9 +248,8 @@ class Tidy:
         return found
 
     def key(self, entry):
-        command = entry.get("command") or shlex.join(entry["arguments"])
-        hash_ = hashlib.sha256((self.common + command).encode())
-        words = shlex.split(command)
+        words = options_of(entry)
+        hash_ = hashlib.sha256((self.common + shlex.join(words)).encode())
         # Headers that the command includes itself: a precompiled header's text.
         reached = [words[i + 2] for i in range(len(words) - 2) if words[i] == "-include"]
         reached, seen = [entry["file"], *reached], set()

@@ -25,6 +25,7 @@ import tempfile
 import time
 
 from mutant_list import MUTANTS
+from run import THREADS
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TABLE = SOURCE / "test" / "mutants.md"
@@ -110,8 +111,7 @@ def prepare(build, kinds):
 def environment_of(copy):
     """In which tests see what was built of the copy."""
     return {
-        "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "PASSIVE",
+        **THREADS,
         **os.environ,
         "PYTHONPATH": str(copy / "build" / "python"),
         "PATH": f"{copy / 'build' / 'bin'}{os.pathsep}{os.environ['PATH']}",

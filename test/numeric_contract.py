@@ -117,16 +117,22 @@ class Comparison:
         of the kernel are in the type they are stored in."""
         self.draws += 1
         for name, want in exact.items():
-            # What plain code cannot compute excuses nothing.
-            found = error(plain[name], want, self.by_row)
-            found = torch.where(found.isfinite(), found, 0.0)
             if name not in self.first:  # The first draw is the input.
                 self.first[name] = kernel[name]
                 self.kernel[name] = error(kernel[name], want, self.by_row)
                 self.size[name] = magnitude(want)
-                self.plain[name] = found
-            else:
-                self.plain[name] = torch.maximum(self.plain[name], found)
+                self.plain[name] = torch.zeros_like(self.kernel[name])
+        self.add_plain(plain, exact)
+
+    def add_plain(
+        self, plain: Mapping[str, torch.Tensor], exact: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Results of plain code alone: of a neighbour, or by another way of computing them."""
+        for name, want in exact.items():
+            # What plain code cannot compute excuses nothing.
+            found = error(plain[name], want, self.by_row)
+            found = torch.where(found.isfinite(), found, 0.0)
+            self.plain[name] = torch.maximum(self.plain[name], found)
 
     def add_other(self, exact: Mapping[str, torch.Tensor]) -> None:
         """Results of float64 for the input of the first draw that are as right: of the

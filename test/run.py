@@ -38,6 +38,10 @@ SECONDS_PER_TEST = 600
 SECONDS_PER_RUNNER = 3600
 SLOWEST = 10
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
+# Of all tests: one thread per worker that does not spin at barriers, since workers share
+# the processors, maybe with others. A call on two threads that spin takes 17 times its
+# time beside another worker.
+THREADS = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
 class Count:
@@ -209,9 +213,8 @@ def run_pytest(build, names, scratch, workers):
 
 
 def test_environment(build):
-    """The environment of all tests. One thread per worker that does not spin at
-    barriers: workers share the processors, maybe with others."""
-    environment = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", **os.environ}
+    """The environment of all tests."""
+    environment = {**THREADS, **os.environ}
     environment["PYTHONPATH"] = str(build / "python")
     environment["PATH"] = f"{build / 'bin'}{os.pathsep}{environment['PATH']}"
     environment["XDG_CACHE_HOME"] = str(build / "test" / "cache")

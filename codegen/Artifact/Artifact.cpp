@@ -92,8 +92,7 @@ static_assert(static_cast<int>(exec::Init::given) ==
 // The artifact
 //===----------------------------------------------------------------------===//
 
-/// The FlatBuffer, followed by its checksum.
-static std::string finish(flatbuffers::FlatBufferBuilder &builder) {
+std::string codegen::sealBytes(flatbuffers::FlatBufferBuilder &builder) {
   std::string bytes(reinterpret_cast<const char *>(builder.GetBufferPointer()),
                     builder.GetSize());
   uint64_t sum =
@@ -185,5 +184,5 @@ FailureOr<std::string> codegen::writeArtifact(ModuleOp module,
       artifact::CreateArtifact(builder, runtime::artifactFormat, compiler,
                                targetOffset, objectsOffset, kernelsOffset,
                                functionsOffset, parametersOffset, dataOffset));
-  return finish(builder);
+  return sealBytes(builder);
 }

@@ -27,6 +27,9 @@ mlir::FailureOr<std::string>
 writeArtifact(mlir::ModuleOp module, llvm::ArrayRef<CompiledObject> objects,
               llvm::StringRef target);
 
+/// A finished FlatBuffer, followed by its checksum: what a `.sxt` file holds.
+std::string sealBytes(flatbuffers::FlatBufferBuilder &builder);
+
 /// "sextant 0.1.0 (LLVM 22.1.8)".
 std::string getCompilerVersion();
 

@@ -17,6 +17,8 @@
 
 namespace sextant::codegen {
 
+/// Artifacts by key in a folder of a limited size. Several processes may use
+/// one at a time.
 class DiskCache {
 public:
   static constexpr uint64_t defaultLimit = uint64_t(1) << 30;

@@ -77,7 +77,8 @@ public:
   FailureOr<SmallVector<Value>> run();
 
 private:
-  /// Of bf16 scores of all heads compute everything in f32.
+  /// The target, without its dot products of bf16 where the score is one of all
+  /// heads: such a kernel converts operands of bf16 and computes in f32.
   static VectorTarget getTarget(const Lowering &lowering) {
     VectorTarget target = lowering.target;
     if (lowering.plan.scoreHeads)
@@ -131,7 +132,7 @@ LogicalResult BackwardLowering::verify() {
 }
 
 RowStatistics BackwardLowering::launchStatistics() {
-  return launchDelta(lowering, launch.shape.queries, paddedQueries,
+  return launchDelta(lowering, launch.shape.paddedRows, paddedQueries,
                      gradients.getTermPartials());
 }
 
@@ -219,8 +220,8 @@ void BackwardLowering::makeSums() {
   gradients.makeSums();
 }
 
-/// Of the gradients of a product with rows of offsets. A key belongs to one
-/// chunk.
+/// Makes the sums of the gradients of a product with rows of offsets. A key
+/// belongs to one chunk.
 void BackwardLowering::makeOffsetSums(const OffsetProduct &product) {
   int64_t row = launch.offsetShape.row;
   pos::Side side = product.table.side;
@@ -328,7 +329,8 @@ SmallVector<Value> BackwardLowering::launchRowProductPullbacks(pos::Side side) {
   return all;
 }
 
-/// Likewise of a product with rows of offsets.
+/// Launches the pullback of a product with rows of offsets; gives the gradient
+/// of the rows that were multiplied.
 Value BackwardLowering::launchOffsetPullbacks(size_t number) {
   const RowTable &table = plan.offsetProducts[number].table;
   if (launch.offsetRowGradients[number])
@@ -340,8 +342,8 @@ Value BackwardLowering::launchOffsetPullbacks(size_t number) {
   return rows;
 }
 
-/// Likewise of all products; gives the gradients of the query rows and adds
-/// those of the key rows to the gradient of the key.
+/// Launches the pullbacks of all products; gives the gradients of the query
+/// rows and adds those of the key rows to the gradient of the key.
 SmallVector<Value> BackwardLowering::launchProductPullbacks() {
   auto launchAll = [&](pos::Side side) {
     SmallVector<Value> rows = launchRowProductPullbacks(side);
@@ -372,9 +374,9 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
       lowering, {OffsetOrder::Ascending, launch.tablePadding()}, launch.weights,
       weights ? weights->launch(lowering) : Value());
   paddedQueries =
-      sizes.roundUp(lowering.getDim(op.getQuery(), 2), launch.shape.queries);
+      sizes.roundUp(lowering.getDim(op.getQuery(), 2), launch.shape.paddedRows);
   chunks = getChunks(sizes, launch.shape, op, weights.has_value());
-  gradients.makeHoistSums(tables, {chunks, launch.shape.queries,
+  gradients.makeHoistSums(tables, {chunks, launch.shape.paddedRows,
                                    launch.shape.keys, target.width,
                                    /*ofAllHeads=*/weights.has_value()});
   addReads(launchStatistics());

@@ -15,6 +15,7 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/Timer.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 #include <mutex>
 
@@ -109,16 +110,18 @@ static void addEntry(Function &ofThreads, const std::string &name) {
 }
 
 /// Gives the lanes of all kernels to threads and drops what the host runs.
-static Error makeDeviceModule(Module &module) {
+static Error makeDeviceModule(Module &module, FunctionClock &clock) {
   for (Function *function : getThreadFunctions(module)) {
     Function *kernel = getKernel(function);
     std::string name = kernel->getName().str();
+    clock.enter(name);
     kernel->eraseFromParent();
     if (!findBlockShape(*function))
       if (Error error = distributeLanes(*function))
         return error;
     addEntry(*function, name);
   }
+  clock.leave();
   SmallVector<Function *> others;
   for (Function &function : module)
     if (function.getCallingConv() != CallingConv::PTX_Kernel &&
@@ -150,32 +153,71 @@ static Error checkCalls(const Module &module) {
 // Code
 //===----------------------------------------------------------------------===//
 
+namespace {
+class StopWatch {
+public:
+  /// Milliseconds of the processor since the last call, at first since it was
+  /// made.
+  double stop() {
+    double before = std::exchange(start, now());
+    return 1000 * (start - before);
+  }
+
+private:
+  static double now() {
+    return TimeRecord::getCurrentTime(/*Start=*/false).getProcessTime();
+  }
+  double start = now();
+};
+} // namespace
+
+static std::vector<KernelTimes> makeTimes(const Module &device,
+                                          const FunctionClock &optimizing,
+                                          const FunctionClock &emitting) {
+  std::vector<KernelTimes> times;
+  for (const Function &function : device)
+    if (function.getCallingConv() == CallingConv::PTX_Kernel)
+      times.push_back({function.getName().str(),
+                       optimizing.getMilliseconds(function.getName()),
+                       emitting.getMilliseconds(function.getName())});
+  return times;
+}
+
 Expected<KernelCode>
 sextant::codegen::compileForDevice(mlir::ModuleOp kernels, const Processor &gpu,
                                    CodeForm form, HostCompiler compileHost) {
+  StopWatch watch;
+  CompileTimes times;
+  FunctionClock optimizing, emitting;
   LLVMContext context;
   auto host = translateKernels(kernels, context, ScalarMath::Expanded);
   if (!host)
     return host.takeError();
+  times.lowering = watch.stop();
   std::unique_ptr<Module> device = CloneModule(**host);
   auto machine = createMachine(gpu);
   if (!machine)
     return machine.takeError();
-  if (Error error = makeDeviceModule(*device))
+  if (Error error = makeDeviceModule(*device, optimizing))
     return std::move(error);
   device->setTargetTriple((*machine)->getTargetTriple());
   device->setDataLayout((*machine)->createDataLayout());
-  optimizeKernels(*device, **machine, LoopInvariants::Stay);
+  optimizeKernels(*device, **machine, LoopInvariants::Stay, &optimizing);
   if (Error error = checkCalls(*device))
     return std::move(error);
+  times.optimizing = watch.stop();
   KernelCode code;
   if (form == CodeForm::LLVM) {
     code.text = printModule(*device);
     return code;
   }
-  auto ptx = emitFile(*device, **machine, CodeGenFileType::AssemblyFile);
+  auto ptx =
+      emitFile(*device, **machine, CodeGenFileType::AssemblyFile, &emitting);
   if (!ptx)
     return ptx.takeError();
+  times.emitting = watch.stop();
+  times.kernels = makeTimes(*device, optimizing, emitting);
+  code.times = times;
   if (form == CodeForm::Assembly) {
     code.text = std::move(*ptx);
     return code;

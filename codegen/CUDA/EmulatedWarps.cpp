@@ -13,6 +13,7 @@
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -34,19 +35,23 @@ enum class Member : unsigned {
   GetShared,
   SynchronizeBlock,
   Arrive,
-  Multiply,
+  MultiplyF16,
+  MultiplyBF16,
   LoadMatrices,
+  TurnMatrix,
   Copy,
   CommitCopies,
   WaitForCopies,
   Exp2,
   Tanh,
-  ToBf16
+  Reciprocal,
+  ToF16,
+  ToBF16
 };
 static_assert(offsetof(emulator::WarpCalls, access) ==
               static_cast<size_t>(Member::Access) * sizeof(void *));
-static_assert(offsetof(emulator::WarpCalls, toBf16) ==
-              static_cast<size_t>(Member::ToBf16) * sizeof(void *));
+static_assert(offsetof(emulator::WarpCalls, toBF16) ==
+              static_cast<size_t>(Member::ToBF16) * sizeof(void *));
 
 /// Writes calls of the emulator.
 class Emulation {
@@ -68,11 +73,12 @@ private:
   Value *callMember(Member member, Type *result, ArrayRef<Value *> arguments);
   /// The number of an instruction in its function.
   Value *getPlace(const Instruction &instruction);
-  Value *replace(IntrinsicInst &intrinsic);
+  Value *replace(CallInst &call);
   Value *replaceInWarp(IntrinsicInst &intrinsic);
   Value *replaceTensorCores(IntrinsicInst &intrinsic);
   Value *replaceCopies(IntrinsicInst &intrinsic);
-  Value *multiply(IntrinsicInst &intrinsic);
+  Value *multiply(Member member, IntrinsicInst &intrinsic);
+  Value *toWord(Member member, IntrinsicInst &intrinsic);
   Value *loadMatrices(IntrinsicInst &intrinsic, bool isTransposed);
   /// Memory of a thread for values that pass between it and the emulator.
   Value *getWords(Value *&words, unsigned count);
@@ -82,7 +88,7 @@ private:
   void giveShared(Function &function);
   void noteAccesses(Instruction &instruction);
   void noteAccess(const Instruction &access, Value *address, Value *bytes,
-                  bool isStore);
+                  emulator::AccessKind kind);
   Constant *getText(StringRef text);
   /// What the emulator knows of a function: a ThreadCode.
   GlobalVariable *describe(StringRef kernel, Function &function);
@@ -173,8 +179,7 @@ Value *Emulation::replaceInWarp(IntrinsicInst &intrinsic) {
     return callMember(Member::Synchronize, builder.getVoidTy(),
                       {getPlace(intrinsic)});
   case Intrinsic::nvvm_barrier_cta_sync_aligned_all: {
-    int64_t threads =
-        findBlockShape(*current).value_or(BlockShape()).countThreads();
+    int64_t threads = getBlockShape(*current).countThreads();
     return callMember(
         Member::SynchronizeBlock, builder.getVoidTy(),
         {argument(0), builder.getInt32(threads), getPlace(intrinsic)});
@@ -212,15 +217,22 @@ Value *Emulation::loadStruct(Type *type, Value *words) {
 /// Words that a thread gives to a product, and gets of it.
 static constexpr unsigned wordsOfProduct = 10, wordsOfResult = 4;
 
-Value *Emulation::multiply(IntrinsicInst &intrinsic) {
+Value *Emulation::multiply(Member member, IntrinsicInst &intrinsic) {
   Value *operands = getWords(given, wordsOfProduct);
   Value *sums = getWords(results, wordsOfResult);
   for (auto [number, operand] : enumerate(intrinsic.args()))
     builder.CreateStore(operand, builder.CreateConstInBoundsGEP1_32(
                                      builder.getInt32Ty(), operands, number));
-  callMember(Member::Multiply, builder.getVoidTy(),
+  callMember(member, builder.getVoidTy(),
              {operands, sums, getPlace(intrinsic)});
   return loadStruct(intrinsic.getType(), sums);
+}
+
+Value *Emulation::toWord(Member member, IntrinsicInst &intrinsic) {
+  Value *word =
+      callMember(member, builder.getInt32Ty(),
+                 {intrinsic.getArgOperand(0), intrinsic.getArgOperand(1)});
+  return builder.CreateBitCast(word, intrinsic.getType());
 }
 
 Value *Emulation::loadMatrices(IntrinsicInst &intrinsic, bool isTransposed) {
@@ -259,8 +271,10 @@ Value *Emulation::replaceCopies(IntrinsicInst &intrinsic) {
 
 Value *Emulation::replaceTensorCores(IntrinsicInst &intrinsic) {
   switch (intrinsic.getIntrinsicID()) {
+  case Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32:
+    return multiply(Member::MultiplyF16, intrinsic);
   case Intrinsic::nvvm_mma_m16n8k16_row_col_bf16:
-    return multiply(intrinsic);
+    return multiply(Member::MultiplyBF16, intrinsic);
   case Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16:
     return loadMatrices(intrinsic, /*isTransposed=*/false);
   case Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16:
@@ -271,22 +285,36 @@ Value *Emulation::replaceTensorCores(IntrinsicInst &intrinsic) {
   case Intrinsic::tanh:
     return callMember(Member::Tanh, builder.getFloatTy(),
                       {intrinsic.getArgOperand(0)});
+  case Intrinsic::nvvm_rcp_approx_ftz_f:
+    return callMember(Member::Reciprocal, builder.getFloatTy(),
+                      {intrinsic.getArgOperand(0)});
+  case Intrinsic::nvvm_ff2f16x2_rn:
+    return toWord(Member::ToF16, intrinsic);
   case Intrinsic::nvvm_ff2bf16x2_rn:
-    return builder.CreateBitCast(
-        callMember(Member::ToBf16, builder.getInt32Ty(),
-                   {intrinsic.getArgOperand(0), intrinsic.getArgOperand(1)}),
-        intrinsic.getType());
+    return toWord(Member::ToBF16, intrinsic);
   default:
     return nullptr;
   }
 }
 
-Value *Emulation::replace(IntrinsicInst &intrinsic) {
-  if (Value *value = replaceInWarp(intrinsic))
+/// Whether a call is an instruction that LLVM has no intrinsic for.
+static bool isTurn(const CallInst &call) {
+  const auto *code = dyn_cast<InlineAsm>(call.getCalledOperand());
+  return code && code->getAsmString() == turnMatrixCode;
+}
+
+Value *Emulation::replace(CallInst &call) {
+  if (isTurn(call))
+    return callMember(Member::TurnMatrix, builder.getInt32Ty(),
+                      {call.getArgOperand(0), getPlace(call)});
+  auto *intrinsic = dyn_cast<IntrinsicInst>(&call);
+  if (!intrinsic)
+    return nullptr;
+  if (Value *value = replaceInWarp(*intrinsic))
     return value;
-  if (Value *value = replaceCopies(intrinsic))
+  if (Value *value = replaceCopies(*intrinsic))
     return value;
-  return replaceTensorCores(intrinsic);
+  return replaceTensorCores(*intrinsic);
 }
 
 /// Shared memory is where the emulator has it, not at a symbol.
@@ -312,32 +340,44 @@ void Emulation::giveShared(Function &function) {
 
 /// Whether memory is the same at all times, or the thread's own.
 static bool isPrivate(const Instruction &access, const Value *address) {
-  const Value *object = getUnderlyingObject(address);
-  const auto *table = dyn_cast<GlobalVariable>(object);
-  return isa<AllocaInst>(object) || (table && table->isConstant()) ||
-         access.hasMetadata(LLVMContext::MD_invariant_load);
+  // Of two paths that are one now it may be one memory or another.
+  SmallVector<const Value *, 2> objects;
+  getUnderlyingObjects(address, objects, /*LI=*/nullptr, /*MaxLookup=*/0);
+  return access.hasMetadata(LLVMContext::MD_invariant_load) ||
+         all_of(objects, [](const Value *object) {
+           const auto *table = dyn_cast<GlobalVariable>(object);
+           return isa<AllocaInst>(object) || (table && table->isConstant());
+         });
 }
 
 void Emulation::noteAccess(const Instruction &access, Value *address,
-                           Value *bytes, bool isStore) {
+                           Value *bytes, emulator::AccessKind kind) {
   if (!isPrivate(access, address))
-    callMember(
-        Member::Access, builder.getVoidTy(),
-        {toHost(address), bytes, builder.getInt32(isStore), getPlace(access)});
+    callMember(Member::Access, builder.getVoidTy(),
+               {toHost(address), bytes,
+                builder.getInt32(static_cast<uint32_t>(kind)),
+                getPlace(access)});
 }
 
 void Emulation::noteAccesses(Instruction &instruction) {
+  using emulator::AccessKind;
   const DataLayout &layout = instruction.getDataLayout();
   if (Value *address = getLoadStorePointerOperand(&instruction)) {
     TypeSize bytes = layout.getTypeStoreSize(getLoadStoreType(&instruction));
     noteAccess(instruction, address, builder.getInt32(bytes.getFixedValue()),
-               isa<StoreInst>(instruction));
+               isa<StoreInst>(instruction) ? AccessKind::Store
+                                           : AccessKind::Load);
+  } else if (auto *change = dyn_cast<AtomicRMWInst>(&instruction)) {
+    TypeSize bytes = layout.getTypeStoreSize(change->getType());
+    noteAccess(instruction, change->getPointerOperand(),
+               builder.getInt32(bytes.getFixedValue()),
+               AccessKind::AtomicChange);
   } else if (auto *memory = dyn_cast<MemIntrinsic>(&instruction)) {
     Value *bytes =
         builder.CreateZExtOrTrunc(memory->getLength(), builder.getInt32Ty());
-    noteAccess(instruction, memory->getDest(), bytes, /*isStore=*/true);
+    noteAccess(instruction, memory->getDest(), bytes, AccessKind::Store);
     if (auto *copy = dyn_cast<MemTransferInst>(memory))
-      noteAccess(instruction, copy->getSource(), bytes, /*isStore=*/false);
+      noteAccess(instruction, copy->getSource(), bytes, AccessKind::Load);
   }
 }
 
@@ -349,7 +389,7 @@ GlobalVariable *Emulation::describe(StringRef kernel, Function &function) {
                               function.getName() + "_code");
   };
   auto *pointers = ArrayType::get(builder.getPtrTy(), sources.size());
-  BlockShape shape = findBlockShape(function).value_or(BlockShape());
+  BlockShape shape = getBlockShape(function);
   return makeGlobal(ConstantStruct::getAnon(
       {getText(kernel), &function,
        makeGlobal(ConstantArray::get(pointers, sources)),
@@ -382,10 +422,10 @@ void Emulation::emulate(Function &function) {
   for (Instruction *instruction : known) {
     builder.SetInsertPoint(instruction);
     noteAccesses(*instruction);
-    auto *intrinsic = dyn_cast<IntrinsicInst>(instruction);
-    if (Value *value = intrinsic ? replace(*intrinsic) : nullptr) {
-      intrinsic->replaceAllUsesWith(value);
-      intrinsic->eraseFromParent();
+    auto *call = dyn_cast<CallInst>(instruction);
+    if (Value *value = call ? replace(*call) : nullptr) {
+      call->replaceAllUsesWith(value);
+      call->eraseFromParent();
     }
   }
   for (User *user : make_early_inc_range(function.users()))

@@ -68,15 +68,22 @@ Expected<std::string> ToolFolder::read(StringRef name) const {
 
 Expected<std::string> ToolFolder::run(StringRef program,
                                       ArrayRef<StringRef> arguments,
-                                      const Twine &failure) const {
+                                      const Twine &failure,
+                                      double *milliseconds) const {
   SmallVector<StringRef> command{program};
   append_range(command, arguments);
   std::string log = getPath("log"), message;
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
                                           StringRef(log)};
+  std::optional<sys::ProcessStatistics> statistics;
   int code =
       sys::ExecuteAndWait(program, command, /*Env=*/std::nullopt, redirects,
-                          /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
+                          /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message,
+                          /*ExecutionFailed=*/nullptr, &statistics);
+  if (milliseconds && statistics)
+    *milliseconds +=
+        std::chrono::duration<double, std::milli>(statistics->TotalTime)
+            .count();
   Expected<std::string> said = read("log");
   if (!said)
     return said.takeError();

@@ -37,10 +37,12 @@ public:
   llvm::Expected<std::string> read(llvm::StringRef name) const;
 
   /// Runs a program to its end and gives what it wrote to its outputs; an error
-  /// begins with its path and `failure` and ends with what it wrote.
+  /// begins with its path and `failure` and ends with what it wrote. Processor
+  /// time that the program took is added to `milliseconds`.
   llvm::Expected<std::string> run(llvm::StringRef program,
                                   llvm::ArrayRef<llvm::StringRef> arguments,
-                                  const llvm::Twine &failure) const;
+                                  const llvm::Twine &failure,
+                                  double *milliseconds = nullptr) const;
 
 private:
   explicit ToolFolder(llvm::SmallString<128> path) : path(std::move(path)) {}

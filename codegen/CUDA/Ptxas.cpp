@@ -72,6 +72,17 @@ static std::vector<KernelResources> parseReport(StringRef log) {
   return kernels;
 }
 
+/// Shares processor time out among kernels, by the time of the clock that each
+/// took: of a busy machine the clock says little.
+static void shareOut(double milliseconds,
+                     std::vector<KernelResources> &kernels) {
+  double sum = 0;
+  for (const KernelResources &kernel : kernels)
+    sum += kernel.milliseconds;
+  for (KernelResources &kernel : kernels)
+    kernel.milliseconds *= sum > 0 ? milliseconds / sum : 0;
+}
+
 Expected<std::optional<Assembled>> sextant::codegen::assemble(StringRef ptx,
                                                               StringRef gpu) {
   Expected<std::string> ptxas = findPtxas();
@@ -85,17 +96,20 @@ Expected<std::optional<Assembled>> sextant::codegen::assemble(StringRef ptx,
   if (Error error = folder->write("kernels.ptx", ptx))
     return std::move(error);
   std::string architecture = "-arch=" + gpu.str();
+  double milliseconds = 0;
   Expected<std::string> said =
       folder->run(*ptxas,
                   {architecture, "-v", "-o", folder->getPath("kernels.cubin"),
                    folder->getPath("kernels.ptx")},
-                  " refuses the kernels for " + gpu);
+                  " refuses the kernels for " + gpu, &milliseconds);
   if (!said)
     return said.takeError();
   Expected<std::string> cubin = folder->read("kernels.cubin");
   if (!cubin)
     return cubin.takeError();
-  return Assembled{std::move(*cubin), parseReport(*said)};
+  std::vector<KernelResources> kernels = parseReport(*said);
+  shareOut(milliseconds, kernels);
+  return Assembled{std::move(*cubin), std::move(kernels)};
 }
 
 Expected<std::string> sextant::codegen::disassemble(StringRef cubin) {

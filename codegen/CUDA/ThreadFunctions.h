@@ -13,6 +13,7 @@
 
 #include "codegen/CUDA/LaneExchange.h"
 #include "codegen/Emit/KernelBuilder.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/Module.h"
 #include <optional>
 
@@ -26,8 +27,30 @@ struct BlockShape {
   int64_t countThreads() const { return warpLanes * warps; }
 };
 
-/// The symbol of the shared memory of a block, a global of address space 3.
+/// The symbol of the shared memory of a block, a global of its address space.
 inline constexpr llvm::StringLiteral sharedMemoryName = "sextant_shared";
+inline constexpr unsigned sharedMemorySpace = 3;
+
+/// The instruction that transposes a matrix which a warp holds, for which LLVM
+/// has no intrinsic: code of assembly that takes a word of each lane and gives
+/// one. Calls of it are convergent.
+inline constexpr llvm::StringLiteral turnMatrixCode =
+    "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;";
+
+/// The address of the shared memory of a block, whose size is given when a
+/// kernel is launched; declares it where the module has no declaration.
+mlir::Value getSharedMemory(mlir::OpBuilder &builder, mlir::Location loc,
+                            mlir::ModuleOp kernels);
+
+/// Shared memory as what is near to the item of a warp (VectorTarget::near).
+///
+/// A block is one warp, and has at most the 48 KiB that every launch may have
+/// without asking for more. A multiprocessor of sm_80 has 164 KiB for blocks
+/// and takes one more for each, so that three such warps are there, and four on
+/// sm_90, which has 228. With half of it, six warps would keep register tiles
+/// of half the size: these load 5 words for 4 multiply-adds and not 6 for 8,
+/// and memory that gives a word for each lane in a clock is what they wait for.
+NearMemory getNearMemoryOfWarps();
 
 /// Calls a kernel's function on a range of items in all threads of a block
 /// (VectorTarget::flushingCall): `getThreadFunctions` knows it again.
@@ -42,6 +65,10 @@ llvm::SmallVector<llvm::Function *> getThreadFunctions(llvm::Module &kernels);
 
 /// The block that a function is written for; none: it is written for vectors.
 std::optional<BlockShape> findBlockShape(const llvm::Function &function);
+
+/// The block in which threads run a function, of one warp if it is written for
+/// vectors.
+BlockShape getBlockShape(const llvm::Function &function);
 
 } // namespace sextant::codegen
 

@@ -420,7 +420,8 @@ Error Distribution::run() {
       else if (call && call->getIntrinsicID() == Intrinsic::prefetch)
         dropped.push_back(&instruction);
       // What else is said of memory holds for one thread only.
-      instruction.dropUnknownNonDebugMetadata(LLVMContext::MD_invariant_load);
+      instruction.dropUnknownNonDebugMetadata(
+          {LLVMContext::MD_invariant_load, LLVMContext::MD_loop});
     }
   for (Instruction *instruction : vectors) {
     builder.SetInsertPoint(instruction);

@@ -3,6 +3,7 @@
 #include "codegen/Driver/Compile.h"
 #include "codegen/Artifact/Artifact.h"
 #include "codegen/Artifact/DiskCache.h"
+#include "codegen/Artifact/FatArtifact.h"
 #include "codegen/Driver/LowerAttention.h"
 #include "codegen/Driver/TargetChoice.h"
 #include "dialects/Exec/IR/Exec.h"
@@ -25,6 +26,7 @@
 #include "runtime/Checks.h"
 #include "runtime/LaunchHash.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Process.h"
 #include "llvm/TargetParser/Host.h"
 
@@ -96,6 +98,11 @@ static void buildExecPipeline(OpPassManager &passes,
   lowering.target = options.target;
   lowering.checkReads = options.checkReads;
   passes.addPass(createLowerAttention(lowering));
+  if (capabilities.drawsMasks) {
+    DrawMasksOptions masks;
+    masks.target = options.target;
+    passes.addPass(createDrawMasks(masks));
+  }
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   // Before releases, which are after the last use.
@@ -213,12 +220,31 @@ static LogicalResult addLaunchSymbols(ModuleOp module, ModuleOp kernels,
   return success();
 }
 
-/// Remarks on what an assembler says of kernels, at the ops that they are of.
+/// Where remarks on a kernel stand: at the op that it is of.
+static Location findLocation(ModuleOp kernels, StringRef kernel) {
+  Operation *function = kernels.lookupSymbol(kernel);
+  return function ? function->getLoc() : kernels.getLoc();
+}
+
+/// Remarks on the time that LLVM took for the kernels of a module.
+static void tellTimes(ModuleOp kernels, const CompileTimes &times) {
+  auto options = remark::RemarkOpts::name("times").category("llvm");
+  remark::analysis(kernels.getLoc(), options)
+      << remark::metric("LoweringMilliseconds", times.lowering)
+      << remark::metric("OptimizingMilliseconds", times.optimizing)
+      << remark::metric("EmittingMilliseconds", times.emitting);
+  for (const KernelTimes &kernel : times.kernels)
+    remark::analysis(findLocation(kernels, kernel.kernel),
+                     options.function(kernel.kernel))
+        << remark::metric("OptimizingMilliseconds", kernel.optimizing)
+        << remark::metric("EmittingMilliseconds", kernel.emitting);
+}
+
+/// Remarks on what an assembler says of kernels.
 static void tellResources(ModuleOp kernels,
-                          llvm::ArrayRef<KernelResources> resources) {
-  for (const KernelResources &kernel : resources) {
-    Operation *function = kernels.lookupSymbol(kernel.kernel);
-    remark::analysis(function ? function->getLoc() : kernels.getLoc(),
+                          ArrayRef<KernelResources> resources) {
+  for (const KernelResources &kernel : resources)
+    remark::analysis(findLocation(kernels, kernel.kernel),
                      remark::RemarkOpts::name("resources")
                          .category("ptxas")
                          .function(kernel.kernel))
@@ -227,12 +253,15 @@ static void tellResources(ModuleOp kernels,
         << remark::metric("SpillStoreBytes", kernel.spillStoreBytes)
         << remark::metric("SpillLoadBytes", kernel.spillLoadBytes)
         << remark::metric("Milliseconds", kernel.milliseconds);
-  }
 }
 
 llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
                                                     const CompileOptions &given,
                                                     CompileStage stage) {
+  if (StringRef(given.target).contains(','))
+    return llvm::createStringError("several targets make an artifact: a stage "
+                                   "on the way takes one of '" +
+                                   given.target + "'");
   llvm::Expected<CompileOptions> all = addEnvironment(given);
   if (!all)
     return all.takeError();
@@ -271,6 +300,8 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
       return code.takeError();
     if (stage != CompileStage::Artifact)
       return std::move(code->text);
+    if (code->times)
+      tellTimes(kernels, *code->times);
     tellResources(kernels, code->resources);
     objects = std::move(code->objects);
   } else if (stage != CompileStage::Artifact) {
@@ -320,8 +351,38 @@ static bool isReadable(llvm::StringRef bytes) {
       {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}));
 }
 
+static llvm::Expected<std::string> compileForEach(ModuleOp module,
+                                                  const CompileOptions &options,
+                                                  ArrayRef<StringRef> names) {
+  std::vector<std::string> programs;
+  llvm::StringSet<> seen;
+  for (StringRef name : names) {
+    llvm::Expected<Target> target = parseTarget(name, getRowType(module));
+    if (!target)
+      return target.takeError();
+    if (!seen.insert(target->name).second)
+      return llvm::createStringError("the target '" + target->name +
+                                     "' is given twice");
+  }
+  for (StringRef name : names) {
+    CompileOptions own = options;
+    own.target = name.str();
+    OwningOpRef<ModuleOp> copy = module.clone();
+    llvm::Expected<std::string> program = compileToArtifact(*copy, own);
+    if (!program)
+      return llvm::createStringError(
+          "target '" + name + "': " + llvm::toString(program.takeError()));
+    programs.push_back(std::move(*program));
+  }
+  return packPrograms(programs);
+}
+
 llvm::Expected<std::string>
 codegen::compileToArtifact(ModuleOp module, const CompileOptions &given) {
+  SmallVector<StringRef> names;
+  StringRef(given.target).split(names, ',');
+  if (names.size() > 1)
+    return compileForEach(module, given, names);
   llvm::Expected<CompileOptions> all = addEnvironment(given);
   if (!all)
     return all.takeError();

@@ -14,10 +14,14 @@
 
 namespace sextant::codegen {
 
+/// What a compilation follows besides the model: all of it, but for the cache's
+/// use, is part of the key of a cached artifact.
 struct CompileOptions {
-  std::string target = "cpu"; ///< see parseTarget
-  std::string searchPath;     ///< folders of encodings, separated by colons
-  bool useCache = true;       ///< look into the disk cache, and fill it
+  /// See parseTarget. An artifact may have several, with commas between them:
+  /// then it is a fat one, with a program for each, best first.
+  std::string target = "cpu";
+  std::string searchPath; ///< folders of encodings, separated by colons
+  bool useCache = true;   ///< look into the disk cache, and fill it
   /// Stop a call whose payloads read outside of a parameter, see
   /// `pos-lower-attention`. Also asked for by SEXTANT_CHECK=reads.
   bool checkReads = false;
@@ -57,7 +61,8 @@ llvm::Expected<std::string> compileToStage(mlir::ModuleOp module,
                                            const CompileOptions &options,
                                            CompileStage stage);
 
-/// Compiles to the bytes of a .sxt file, by the disk cache where it can.
+/// Compiles to the bytes of a .sxt file, by the disk cache where it can; for
+/// several targets to those of a fat one.
 llvm::Expected<std::string> compileToArtifact(mlir::ModuleOp module,
                                               const CompileOptions &options);
 

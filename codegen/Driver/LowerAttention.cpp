@@ -94,13 +94,6 @@ static LogicalResult verifyElements(pos::SitesOwnerInterface owner,
   return diag;
 }
 
-static ModuleOp getKernels(ModuleOp module) {
-  if (auto kernels = module.lookupSymbol<ModuleOp>(kernelsName))
-    return kernels;
-  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  return ModuleOp::create(builder, module.getLoc(), kernelsName);
-}
-
 namespace {
 class LowerAttention
     : public codegen::impl::LowerAttentionBase<LowerAttention> {
@@ -121,7 +114,7 @@ public:
     if (failed(passes::requireStage(module, passes::Stage::Hoisted,
                                     getArgument())))
       return signalPassFailure();
-    ModuleOp kernels = getKernels(module);
+    ModuleOp kernels = getKernelsModule(module);
     llvm::StringMap<std::string> prefixes;
     for (pos::SitesOwnerInterface owner : owners) {
       auto [entry, isNew] = prefixes.try_emplace(getStructure(owner));

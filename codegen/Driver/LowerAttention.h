@@ -1,7 +1,8 @@
 //===- LowerAttention.h - From attention to launches of kernels -*- C++ -*-===//
 //
-// The pass `pos-lower-attention`: each op that owns sites becomes what the
-// lowering of its target makes of it.
+// The passes that write kernels: in `pos-lower-attention` each op that owns
+// sites becomes what the lowering of its target makes of it, in
+// `exec-draw-masks` a random mask becomes a launch.
 //
 //===----------------------------------------------------------------------===//
 

@@ -38,4 +38,25 @@ def LowerAttention : Pass<"pos-lower-attention", "::mlir::ModuleOp"> {
   ];
 }
 
+def DrawMasks : Pass<"exec-draw-masks", "::mlir::ModuleOp"> {
+  let summary = "Replace random masks by launches of kernels";
+  let description = [{
+    For targets whose memory is not the host's. There every `aten::bernoulli.p`
+    with a generator of three numbers becomes the launch of a kernel that reads
+    them where they are, and gives the bits that the runtime draws on a host.
+    Whether the step fits is checked as data are: nobody waits.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "A name in the table of targets, or cpu">
+  ];
+  let statistics = [Statistic<"numDrawn", "masks-drawn", "Masks that a kernel draws">];
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
+    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+    "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect",
+    "::sextant::exec::ExecDialect"
+  ];
+}
+
 #endif // SEXTANT_CODEGEN_LOWERATTENTION_TD

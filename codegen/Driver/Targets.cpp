@@ -135,8 +135,12 @@ static Target getWarps(llvm::StringRef name) {
   Target target = getX86(name, Unit::MultiplyAdd256);
   target.vector.width = warpLanes;
   target.vector.registers = 16;
+  target.vector.doublesAreWide = false; // a thread has any type
+  target.vector.wantsShortCode = true;
   target.vector.flushingCall = emitWarpCall;
+  target.vector.near = getNearMemoryOfWarps();
   target.elementTypes = {"f32", "bf16", "f16"};
+  target.capabilities.drawsMasks = true;
   target.lowerings.attention = lowerForwardOfGpu;
   target.lowerings.attentionBackward = lowerBackwardOfGpu;
   target.f32Unit = target.bf16Unit = std::nullopt;

@@ -31,8 +31,12 @@ struct Capabilities {
   bool hasOffsetProducts = false;
   /// Row maps of embeddings that take their rows from the table themselves.
   bool gathersRows = false;
+  /// Kernels that draw random masks, where the runtime does not.
+  bool drawsMasks = false;
 };
 
+/// A machine that programs are made for: what its memory and elements are, how
+/// kernels are lowered and compiled for it, and which devices run them.
 struct Target {
   std::string name; ///< "cpu:avx512"
   /// Where its tensors are, and what they are made of, in the words of PyTorch

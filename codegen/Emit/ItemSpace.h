@@ -36,6 +36,7 @@ private:
   llvm::SmallVector<Index, 4> first;
 };
 
+/// The axes along which the work items of a kernel are numbered.
 class ItemSpace {
 public:
   ItemSpace(KernelBuilder &kernel, llvm::ArrayRef<ItemAxis> axes)

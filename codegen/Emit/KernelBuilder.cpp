@@ -1,6 +1,7 @@
 //===- KernelBuilder.cpp - Writes the loop nests of kernels ---------------===//
 
 #include "codegen/Emit/KernelBuilder.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -31,6 +32,30 @@ void KernelBuilder::loop(Index low, Index high, Index step,
     body(iv);
     return {};
   });
+}
+
+KernelBuilder::Values KernelBuilder::rolledLoop(Index low, Index high,
+                                                Index step, ValueRange initial,
+                                                LoopBody body) {
+  Operation *loop = nullptr;
+  Values results = this->loop(low, high, step, initial,
+                              [&](Value iv, ValueRange carried) -> Values {
+                                loop = iv.getParentBlock()->getParentOp();
+                                return body(iv, carried);
+                              });
+  MLIRContext *context = builder.getContext();
+  auto unroll = LLVM::LoopUnrollAttr::get(
+      context, /*disable=*/BoolAttr::get(context, true), /*count=*/{},
+      /*runtimeDisable=*/{}, /*full=*/{}, /*followupUnrolled=*/{},
+      /*followupRemainder=*/{}, /*followupAll=*/{});
+  loop->setAttr("llvm.loop_annotation",
+                LLVM::LoopAnnotationAttr::get(
+                    context, /*disableNonforced=*/{}, /*vectorize=*/{},
+                    /*interleave=*/{}, unroll, /*unrollAndJam=*/{}, /*licm=*/{},
+                    /*distribute=*/{}, /*pipeline=*/{}, /*peeled=*/{},
+                    /*unswitch=*/{}, /*mustProgress=*/{}, /*isVectorized=*/{},
+                    /*startLoc=*/{}, /*endLoc=*/{}, /*parallelAccesses=*/{}));
+  return results;
 }
 
 KernelBuilder::Values

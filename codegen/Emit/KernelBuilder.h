@@ -48,6 +48,9 @@ public:
               LoopBody body);
   void loop(Index low, Index high, Index step,
             llvm::function_ref<void(mlir::Value)> body);
+  /// The same, which no later pass and no assembler unrolls.
+  Values rolledLoop(Index low, Index high, Index step, mlir::ValueRange initial,
+                    LoopBody body);
   /// Loops inside of each other, the first outermost; the body takes the
   /// numbers of all.
   Values

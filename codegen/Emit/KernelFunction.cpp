@@ -149,6 +149,12 @@ void sextant::codegen::createKernel(const Lowering &lowering, StringRef suffix,
     if (int64_t bytes = 8 * operands.countWords())
       range.setArgAttr(0, LLVM::LLVMDialect::getDereferenceableAttrName(),
                        OpBuilder(range).getI64IntegerAttr(bytes));
+    if (int64_t bytes = body.nearBytes ? body.nearBytes() : 0) {
+      target.near.setBytes(range, bytes);
+      createNumber(
+          lowering, name + "_shared", operands, target,
+          [&](KernelBuilder &, ArgumentBlock &) { return Index(bytes); });
+    }
     createRun(name, [&](KernelBuilder &kernel, ValueRange arguments) {
       target.flushingCall(kernel, range, arguments);
     });

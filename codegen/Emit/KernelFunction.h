@@ -59,6 +59,9 @@ struct KernelBody {
   llvm::function_ref<void(KernelBuilder &, ArgumentBlock &, const Items &items,
                           mlir::Value scratch)>
       run;
+  /// Bytes of near memory (VectorTarget.h) that `run` uses, asked for after it;
+  /// null: none.
+  llvm::function_ref<int64_t()> nearBytes = nullptr;
 };
 
 /// The item of a kernel that has one.

@@ -3,7 +3,8 @@
 // A kernel has two of them (codegen/Emit/KernelFunction.h), and may have a
 // third, `k_flops`: where the work depends on the arguments, since a mask hides
 // keys, a profile asks it instead of what the launch says. Two more,
-// `k_threads` and `k_shared`, say what a block of a GPU is (runtime/Device.h),
+// `k_threads` and `k_shared`, say what a block of a GPU is (runtime/Device.h):
+// the second alone, what a warp keeps near (VectorTarget.h),
 // and `k_scores` how many scores a thread holds in a pass of its main loop, for
 // those who count instructions (tools/sextant-prof/StaticReport.h).
 //

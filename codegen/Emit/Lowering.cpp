@@ -9,6 +9,13 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
+ModuleOp codegen::getKernelsModule(ModuleOp module) {
+  if (auto kernels = module.lookupSymbol<ModuleOp>(kernelsName))
+    return kernels;
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  return ModuleOp::create(builder, module.getLoc(), kernelsName);
+}
+
 Value Lowering::getDim(Value tensor, int64_t dim) const {
   auto type = cast<RankedTensorType>(tensor.getType());
   if (!type.isDynamicDim(dim))

@@ -17,6 +17,9 @@ namespace sextant::codegen {
 /// The module of kernels beside the functions that launch them.
 inline constexpr llvm::StringLiteral kernelsName = "kernels";
 
+/// That module, which is made where there is none.
+mlir::ModuleOp getKernelsModule(mlir::ModuleOp module);
+
 /// One op that is being lowered.
 struct Lowering {
   /// Stands before the op, in the function that launches.
@@ -38,7 +41,9 @@ struct Lowering {
     pos::SitesOwnerInterface owner = plan.owner;
     return owner.getOperation();
   }
-  mlir::Location getLoc() const { return plan.owner->getLoc(); }
+  mlir::Location getLoc() const {
+    return builder.getInsertionPoint()->getLoc();
+  }
   /// The extent of a dimension as a value of type index.
   mlir::Value getDim(mlir::Value tensor, int64_t dim) const;
   /// Allocates a tensor of `type`; dynamic sizes are taken from `sizes` (one

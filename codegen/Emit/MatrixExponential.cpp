@@ -121,6 +121,31 @@ void MatrixExponential::multiply(ArrayRef<MatrixProduct::Term> terms,
   product.multiply(terms, result, size, size, adds);
 }
 
+void MatrixExponential::multiplyEach(ArrayRef<Product> products) {
+  if (!kernel.target.wantsShortCode) {
+    for (const Product &each : products)
+      multiply(each.terms, each.result);
+    return;
+  }
+  kernel.loop(0, products.size(), 1, [&](Value number) {
+    auto choose = [&](function_ref<Value(const Product &)> get) {
+      Value chosen = get(products.back());
+      for (size_t i = products.size() - 1; i-- > 0;)
+        chosen = arith::SelectOp::create(kernel.builder, kernel.loc,
+                                         kernel.equal(number, i),
+                                         get(products[i]), chosen);
+      return chosen;
+    };
+    Product product = products.front();
+    product.result = choose([](const Product &of) { return of.result; });
+    for (auto [place, term] : llvm::enumerate(product.terms)) {
+      term.a = choose([&](const Product &of) { return of.terms[place].a; });
+      term.b = choose([&](const Product &of) { return of.terms[place].b; });
+    }
+    multiply(product.terms, product.result);
+  });
+}
+
 void MatrixExponential::multiplyRows(Value rows, Index count, Value matrix,
                                      Value result) {
   product.multiply({product.term(rows, matrix)}, result, count, size);
@@ -160,7 +185,7 @@ Index MatrixExponential::scale(Value matrix, Value direction) {
   return squarings;
 }
 
-/// Of X, X^2, X^3 and X^6 makes the sums, B[1], B[2], B[3], B[4] and B[0].
+/// Makes the sums B[1], B[2], B[3], B[4] and B[0] of X, X^2, X^3 and X^6.
 void MatrixExponential::combine(Work work, bool addsIdentity) {
   constexpr int64_t sumAt[numPowers] = {1, 2, 3, 4, 0};
   forEachVector([&](Index element) {
@@ -191,14 +216,13 @@ void MatrixExponential::combine(Work work, bool addsIdentity) {
 void MatrixExponential::evaluate(Work work, Work directions) {
   Value x = work[0], x2 = work[1], x3 = work[2], x6 = work[3];
   auto times = [&](Value a, Value b) { return product.term(a, b); };
-  multiply({times(x, x)}, x2);
-  multiply({times(x2, x)}, x3);
-  multiply({times(x3, x3)}, x6);
+  multiplyEach(
+      {{{times(x, x)}, x2}, {{times(x2, x)}, x3}, {{times(x3, x3)}, x6}});
   if (!directions.empty()) {
     Value d = directions[0], d2 = directions[1], d3 = directions[2];
-    multiply({times(d, x), times(x, d)}, d2);
-    multiply({times(d2, x), times(x2, d)}, d3);
-    multiply({times(d3, x3), times(x3, d3)}, directions[3]);
+    multiplyEach({{{times(d, x), times(x, d)}, d2},
+                  {{times(d2, x), times(x2, d)}, d3},
+                  {{times(d3, x3), times(x3, d3)}, directions[3]}});
     combine(directions, /*addsIdentity=*/false);
   }
   combine(work, /*addsIdentity=*/true);

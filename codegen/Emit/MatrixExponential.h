@@ -58,6 +58,13 @@ private:
   void setVector(mlir::Value value, mlir::Value matrix, Index element);
   void multiply(llvm::ArrayRef<MatrixProduct::Term> terms, mlir::Value result,
                 bool adds = false);
+  /// result = the sum of the terms.
+  struct Product {
+    llvm::SmallVector<MatrixProduct::Term, 2> terms;
+    mlir::Value result;
+  };
+  /// Makes products of as many terms each, in their order.
+  void multiplyEach(llvm::ArrayRef<Product> products);
   mlir::Value getNorm(mlir::Value matrix);
   Index scale(mlir::Value matrix, mlir::Value direction);
   void add(mlir::Value matrix, mlir::Value to);

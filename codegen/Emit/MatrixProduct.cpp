@@ -14,12 +14,12 @@ static constexpr int64_t unrolledDepth = 8;
 
 /// Few columns take a short vector: lanes past the last would be work as well.
 static int64_t countLanes(const KernelBuilder &kernel, int64_t columns) {
-  return std::min<int64_t>(std::max<int64_t>(kernel.width() / 2, 1),
+  return std::min<int64_t>(kernel.target.countDoubleLanes(),
                            llvm::PowerOf2Ceil(columns));
 }
 
-/// As many sums as hide the latency of their additions, and no more than leave
-/// registers for the factors.
+/// The number of sums at a time: as many as hide the latency of their
+/// additions, and no more than leave registers for the factors.
 static int64_t countSums(const KernelBuilder &kernel) {
   return kernel.target.hasManyRegisters() ? 16 : 8;
 }
@@ -70,8 +70,9 @@ void MatrixProduct::multiplyTile(ArrayRef<Term> terms, Value result,
     if (depth.isConstant() && depth.getConstant() <= unrolledDepth)
       for (int64_t k = 0; k < depth.getConstant(); ++k)
         sums = addAt(k, sums);
-    else
-      sums = kernel.loop(0, depth, 1, sums, addAt);
+    else // there are many products in a kernel: ptxas unrolls by four, and
+         // then takes twice as long
+      sums = kernel.rolledLoop(0, depth, 1, sums, addAt);
   }
   for (int64_t r = 0; r < tile.rows; ++r)
     for (int64_t i = 0; i < tile.vectors; ++i)

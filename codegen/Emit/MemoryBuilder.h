@@ -12,8 +12,8 @@
 
 namespace sextant::codegen {
 
-/// To which cache a prefetch brings a line; the values are LLVM's localities.
-/// The first has no room to spare but for what is read next.
+/// The cache that a prefetch brings a line to; the values are LLVM's
+/// localities. The first has no room to spare but for what is read next.
 enum class CacheLevel : uint32_t { Second = 2, First = 3 };
 
 /// f32 of a line of cache.

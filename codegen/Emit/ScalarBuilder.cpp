@@ -155,6 +155,14 @@ Index ScalarBuilder::fromI32(Value value) {
   return arith::ExtSIOp::create(builder, loc, i64, value).getResult();
 }
 
+Index sextant::codegen::asShort(ScalarBuilder &builder, Index index) {
+  if (index.isConstant())
+    return index;
+  return arith::ExtUIOp::create(builder.builder, builder.loc, builder.i64,
+                                builder.toI32(index))
+      .getResult();
+}
+
 //===----------------------------------------------------------------------===//
 // Conditions
 //===----------------------------------------------------------------------===//

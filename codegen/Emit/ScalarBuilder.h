@@ -88,6 +88,10 @@ private:
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
 };
 
+/// The same number, which must fit 31 bits and is known to from here on: a
+/// division of two such is one of 32 bits.
+Index asShort(ScalarBuilder &builder, Index index);
+
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_EMIT_SCALARBUILDER_H

@@ -96,7 +96,8 @@ Value VectorArithmetic::powerOfTwo(Value n) {
   return arith::BitcastOp::create(builder, loc, type, bits);
 }
 
-/// In two steps, so that results overflow and become denormal as they should.
+/// Multiplies x by 2^n in two steps, so that results overflow and become
+/// denormal as they should.
 Value VectorArithmetic::scale(Value x, Value n) {
   Value half = arith::ShRSIOp::create(builder, loc, n, integer(1));
   Value rest = arith::SubIOp::create(builder, loc, n, half);

@@ -10,6 +10,7 @@
 
 #include "mlir/IR/Value.h"
 #include "mlir/IR/ValueRange.h"
+#include <algorithm>
 
 namespace mlir::LLVM {
 class LLVMFuncOp;
@@ -19,11 +20,27 @@ namespace sextant::codegen {
 
 class KernelBuilder;
 
+/// Memory that is faster than any other and is of one work item alone, where a
+/// target has such: the writers of main kernels keep there what they read and
+/// write most.
+struct NearMemory {
+  int64_t bytes = 0; ///< that an item may have
+  /// Its address, at the start of a function of a kernel.
+  mlir::Value (*getAddress)(KernelBuilder &) = nullptr;
+  /// Says how much of it a function of a kernel uses.
+  void (*setBytes)(mlir::LLVM::LLVMFuncOp function, int64_t bytes) = nullptr;
+};
+
 /// What a kernel may assume of the vector unit.
 struct VectorTarget {
   int64_t width = 8;      ///< f32 lanes of a vector
   int64_t registers = 16; ///< vector registers
   int64_t alignment = 4;  ///< of vectors in memory, bytes
+  /// Whether an f64 takes the place of two f32, as in a register.
+  bool doublesAreWide = true;
+  /// Whether an instruction takes its assembler so long that what is done
+  /// several times, one after the other, is better a loop.
+  bool wantsShortCode = false;
 
   // Instructions that no op of MLIR stands for; null where there is none.
 
@@ -39,6 +56,13 @@ struct VectorTarget {
   /// caller.
   void (*flushingCall)(KernelBuilder &, mlir::LLVM::LLVMFuncOp function,
                        mlir::ValueRange arguments) = nullptr;
+
+  NearMemory near;
+
+  /// f64 lanes of a vector.
+  int64_t countDoubleLanes() const {
+    return doublesAreWide ? std::max<int64_t>(width / 2, 1) : width;
+  }
 
   /// Whether register tiles may be as large as 32 registers allow.
   bool hasManyRegisters() const { return registers >= 32; }

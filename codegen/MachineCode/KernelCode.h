@@ -6,11 +6,13 @@
 #include "codegen/Artifact/Artifact.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace sextant::codegen {
 
+/// How far kernels are compiled.
 enum class CodeForm {
   LLVM,     ///< optimised LLVM IR, as text
   Assembly, ///< assembly, as text: for a GPU of NVIDIA, PTX
@@ -34,7 +36,22 @@ struct KernelResources {
   int64_t stackBytes = 0;      ///< of a thread
   int64_t spillStoreBytes = 0; ///< registers that are kept in memory
   int64_t spillLoadBytes = 0;
-  double milliseconds = 0; ///< that the assembler took
+  double milliseconds = 0; ///< of the processor that the assembler took
+};
+
+/// Processor time, in milliseconds, that LLVM took for a kernel.
+struct KernelTimes {
+  std::string kernel;
+  double optimizing = 0; ///< with the distribution of lanes to threads
+  double emitting = 0;   ///< of PTX
+};
+
+/// The same of a module: of its kernels, and of what is of none of them.
+struct CompileTimes {
+  double lowering = 0; ///< from MLIR to LLVM IR
+  double optimizing = 0;
+  double emitting = 0;
+  std::vector<KernelTimes> kernels;
 };
 
 /// The kernels of a module, compiled.
@@ -46,6 +63,8 @@ struct KernelCode {
   std::vector<CompiledObject> objects;
   /// Of each kernel, where an assembler says it.
   std::vector<KernelResources> resources;
+  /// Where they are code of a GPU.
+  std::optional<CompileTimes> times;
 };
 
 /// Compiles the functions of a module of kernels, which is lowered in place.

@@ -28,6 +28,7 @@
 #include "llvm/Transforms/Scalar/ADCE.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopDeletion.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/LoopRotation.h"
 #include "llvm/Transforms/Scalar/SROA.h"
@@ -57,6 +58,22 @@ static bool roundsQuotients(ModuleOp kernels) {
       .wasInterrupted();
 }
 
+/// What is said of a loop (KernelBuilder::rolledLoop) comes with its branch
+/// back, as an attribute that the translation does not know; it knows the
+/// branch's own.
+static void keepAnnotations(ModuleOp kernels) {
+  kernels.walk([](Operation *op) {
+    auto given =
+        op->getAttrOfType<LLVM::LoopAnnotationAttr>("llvm.loop_annotation");
+    if (!given)
+      return;
+    if (auto branch = dyn_cast<LLVM::BrOp>(op))
+      branch.setLoopAnnotationAttr(given);
+    else if (auto conditional = dyn_cast<LLVM::CondBrOp>(op))
+      conditional.setLoopAnnotationAttr(given);
+  });
+}
+
 /// Lowers structured control flow, arithmetic and vectors to the LLVM dialect.
 static LogicalResult lowerToLLVMDialect(ModuleOp kernels, ScalarMath math) {
   expandVectorMath(kernels, math == ScalarMath::Expanded);
@@ -72,7 +89,10 @@ static LogicalResult lowerToLLVMDialect(ModuleOp kernels, ScalarMath math) {
   passes.addPass(createConvertControlFlowToLLVMPass());
   passes.addPass(createConvertFuncToLLVMPass());
   passes.addPass(createReconcileUnrealizedCastsPass());
-  return passes.run(kernels);
+  if (failed(passes.run(kernels)))
+    return failure();
+  keepAnnotations(kernels);
+  return success();
 }
 
 llvm::Expected<std::unique_ptr<llvm::Module>>
@@ -89,12 +109,17 @@ sextant::codegen::translateKernels(ModuleOp kernels, llvm::LLVMContext &context,
 
 void sextant::codegen::optimizeKernels(llvm::Module &module,
                                        llvm::TargetMachine &machine,
-                                       LoopInvariants invariants) {
+                                       LoopInvariants invariants,
+                                       FunctionClock *clock) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
+  llvm::PassInstrumentationCallbacks callbacks;
+  if (clock)
+    clock->watch(callbacks);
+  llvm::PassBuilder builder(&machine, llvm::PipelineTuningOptions(),
+                            /*PGOOpt=*/std::nullopt, &callbacks);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);
@@ -105,6 +130,8 @@ void sextant::codegen::optimizeKernels(llvm::Module &module,
   ofLoops.addPass(llvm::LoopRotatePass());
   if (invariants == LoopInvariants::Move)
     ofLoops.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  else // where a block has one item, the loop over its items is none
+    ofLoops.addPass(llvm::LoopDeletionPass());
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
@@ -120,6 +147,8 @@ void sextant::codegen::optimizeKernels(llvm::Module &module,
   all.addPass(llvm::AlwaysInlinerPass());
   all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   all.run(module, modules);
+  if (clock)
+    clock->leave();
 }
 
 std::string sextant::codegen::printModule(const llvm::Module &module) {
@@ -131,12 +160,19 @@ std::string sextant::codegen::printModule(const llvm::Module &module) {
 
 llvm::Expected<std::string>
 sextant::codegen::emitFile(llvm::Module &module, llvm::TargetMachine &machine,
-                           llvm::CodeGenFileType type) {
+                           llvm::CodeGenFileType type, FunctionClock *clock) {
   llvm::SmallString<0> buffer;
   llvm::raw_svector_ostream stream(buffer);
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
+  std::optional<WatchedPasses> watched;
+  if (clock)
+    watched.emplace(passes, *clock);
+  llvm::legacy::PassManagerBase &added =
+      watched ? static_cast<llvm::legacy::PassManagerBase &>(*watched) : passes;
+  if (machine.addPassesToEmitFile(added, stream, nullptr, type))
     return llvm::createStringError("the target machine emits no such file");
   passes.run(module);
+  if (clock)
+    clock->leave();
   return std::string(buffer);
 }

@@ -8,6 +8,7 @@
 #ifndef SEXTANT_CODEGEN_MACHINECODE_LLVMMODULE_H
 #define SEXTANT_CODEGEN_MACHINECODE_LLVMMODULE_H
 
+#include "codegen/MachineCode/FunctionClock.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Error.h"
@@ -41,16 +42,18 @@ enum class LoopInvariants {
 /// Kernels are vectorised, unrolled and blocked by hand: what is left to do is
 /// to fold, to drop what stands twice, and to move what does not change out of
 /// loops. LLVM's pipelines do far more, make the same instructions of it, and
-/// take four times as long. Functions that must be inlined are.
+/// take four times as long. Functions that must be inlined are. A clock is told
+/// which function passes run on.
 void optimizeKernels(llvm::Module &module, llvm::TargetMachine &machine,
-                     LoopInvariants invariants);
+                     LoopInvariants invariants, FunctionClock *clock = nullptr);
 
 std::string printModule(const llvm::Module &module);
 
-/// Machine code or its text.
+/// Machine code or its text. A clock is told which function passes run on.
 llvm::Expected<std::string> emitFile(llvm::Module &module,
                                      llvm::TargetMachine &machine,
-                                     llvm::CodeGenFileType type);
+                                     llvm::CodeGenFileType type,
+                                     FunctionClock *clock = nullptr);
 
 } // namespace sextant::codegen
 

@@ -13,6 +13,7 @@
 
 namespace sextant::codegen {
 
+/// Emits the ops of a payload at a point, one after the other.
 class PayloadEmitter {
 public:
   PayloadEmitter(mlir::OpBuilder &builder, PayloadPoint &point)

@@ -13,6 +13,7 @@
 
 namespace sextant::codegen {
 
+/// Pulls cotangents of a payload back, from its results to what it reads.
 class PayloadPullback {
 public:
   using Cotangents = llvm::MapVector<mlir::Value, mlir::Value>;

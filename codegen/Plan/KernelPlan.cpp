@@ -3,6 +3,7 @@
 #include "codegen/Plan/KernelPlan.h"
 #include "codegen/Plan/GradientPaths.h"
 #include "codegen/Plan/RowLaneTables.h"
+#include "codegen/Plan/RowPlan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -40,8 +41,7 @@ OwnerOperands codegen::getOwnerOperands(pos::SitesOwnerInterface owner) {
   return ofMap(cast<pos::MapRowsBackwardOp>(op));
 }
 
-/// The operand that a row map outside attention works on.
-static std::optional<RowOperand> getMappedOperand(Operation *owner) {
+std::optional<RowOperand> codegen::getMappedOperand(Operation *owner) {
   if (auto map = dyn_cast<pos::MapRowsOp>(owner))
     return map.getOperand();
   if (auto map = dyn_cast<pos::MapRowsBackwardOp>(owner))
@@ -59,170 +59,6 @@ static SmallVector<bool> getWantedParams(pos::SitesOwnerInterface owner) {
   for (int32_t number : numbers)
     wanted[number] = true;
   return wanted;
-}
-
-//===----------------------------------------------------------------------===//
-// Row maps
-//===----------------------------------------------------------------------===//
-
-static FailureOr<int64_t> getConstant(pos::RowsOp rows, Value value,
-                                      StringRef what) {
-  APInt constant;
-  if (!matchPattern(value, m_ConstantInt(&constant)))
-    return rows.emitOpError() << what << " must be constant";
-  return constant.getSExtValue();
-}
-
-/// Resolves grouping and lanes of a row map of rows with `width` lanes.
-static FailureOr<RowMap> resolveRows(pos::RowsOp rows, int64_t width) {
-  RowMap map{rows};
-  if (rows.getGrouping()) {
-    map.grouping = *rows.getGrouping();
-  } else {
-    FailureOr<int64_t> option =
-        getConstant(rows, rows.getGroupingOption(), "grouping");
-    if (failed(option))
-      return failure();
-    if (*option != 0 && *option != 1)
-      return rows.emitOpError("grouping must be half (0) or interleaved (1) "
-                              "(C6), got ")
-             << *option;
-    map.grouping =
-        *option == 0 ? pos::Grouping::half : pos::Grouping::interleaved;
-  }
-  if (map.grouping == pos::Grouping::whole)
-    return rows.emitOpError("of whole rows has no kernel on this target");
-  if (rows.getBegin()) {
-    FailureOr<int64_t> begin = getConstant(rows, rows.getBegin(), "lanes");
-    FailureOr<int64_t> end = getConstant(rows, rows.getEnd(), "lanes");
-    if (failed(begin) || failed(end))
-      return failure();
-    map.begin = *begin;
-    map.end = *end;
-  }
-  if (map.end == 0)
-    map.end = width;
-  if (map.begin < 0 || map.begin > map.end || map.end > width)
-    return rows.emitOpError("lanes [")
-           << map.begin << ", " << map.end << ") are not inside a row of "
-           << width << " (C6)";
-  if (map.grouping != pos::Grouping::single && (map.end - map.begin) % 2)
-    return rows.emitOpError("pairs need an even number of lanes (C6), got ")
-           << map.end - map.begin;
-  return map;
-}
-
-static bool mapsOperand(pos::RowsOp rows, RowOperand operand) {
-  return llvm::any_of(rows.getOf().getAsRange<pos::RowOperandAttr>(),
-                      [&](auto attr) { return attr.getValue() == operand; });
-}
-
-static LogicalResult planMappedRows(KernelPlan &plan, pos::RowsOp rows,
-                                    RowOperand operand) {
-  if (!mapsOperand(rows, operand))
-    return success();
-  std::optional<int64_t> width =
-      plan.owner.getStaticExtent(pos::Extent::head_dim);
-  if (!width)
-    return plan.owner.emitOpError("rows must have a static width");
-  FailureOr<RowMap> map = resolveRows(rows, *width);
-  if (failed(map))
-    return failure();
-  plan.inputRows.push_back(*map);
-  return success();
-}
-
-static LogicalResult planAttentionRows(KernelPlan &plan, pos::RowsOp rows) {
-  OwnerOperands operands = getOwnerOperands(plan.owner);
-  auto addTo = [&](SmallVector<RowMap> &list, Value tensor) {
-    int64_t width = cast<RankedTensorType>(tensor.getType()).getDimSize(3);
-    FailureOr<RowMap> map = resolveRows(rows, width);
-    if (succeeded(map))
-      list.push_back(*map);
-    return LogicalResult(map);
-  };
-  for (auto attr : rows.getOf().getAsRange<pos::RowOperandAttr>()) {
-    LogicalResult added = success();
-    switch (attr.getValue()) {
-    case RowOperand::query:
-      added = addTo(plan.queryRows, operands.query);
-      break;
-    case RowOperand::key:
-      added = addTo(plan.keyRows, operands.key);
-      break;
-    case RowOperand::value:
-      for (Value value : operands.values.drop_front())
-        if (cast<ShapedType>(value.getType()).getDimSize(3) !=
-            cast<ShapedType>(operands.values.front().getType()).getDimSize(3))
-          return rows.emitOpError("of value needs values of one width");
-      added = addTo(plan.valueRows, operands.values.front());
-      break;
-    default:
-      return rows.emitOpError("of ")
-             << pos::stringifyRowOperand(attr.getValue())
-             << " acts outside attention: apply it with 'pos.map_rows'";
-    }
-    if (failed(added))
-      return failure();
-  }
-  return success();
-}
-
-static LogicalResult planTurn(KernelPlan &plan, pos::TurnRowsOp turn) {
-  OwnerOperands operands = getOwnerOperands(plan.owner);
-  APInt size;
-  if (!matchPattern(turn.getSize(), m_ConstantInt(&size)))
-    return turn.emitOpError("size of a block must be constant");
-  for (auto attr : turn.getOf().getAsRange<pos::RowOperandAttr>()) {
-    RowOperand operand = attr.getValue();
-    bool isKey = operand == RowOperand::key;
-    if (plan.turns.empty() || plan.turns.back().op != turn ||
-        llvm::is_contained(plan.turns.back().operands, operand))
-      plan.turns.push_back({turn, {}, size.getSExtValue()});
-    RowTurn &entry = plan.turns.back();
-    Value rows = isKey ? operands.key : operands.query;
-    int64_t width = cast<RankedTensorType>(rows.getType()).getDimSize(3);
-    if (entry.size < 1 || entry.size > width)
-      return turn.emitOpError("blocks of ")
-             << entry.size << " lanes do not fit rows of " << width << " (T3)";
-    entry.blocks = width / entry.size;
-    if (const auto &maps = isKey ? plan.keyRows : plan.queryRows;
-        !maps.empty()) {
-      InFlightDiagnostic diag =
-          turn.emitOpError("comes before other row maps of the same rows: name "
-                           "its encoding first (T2)");
-      diag.attachNote(maps.front().op->getLoc()) << "this map is named earlier";
-      return diag;
-    }
-    pos::Dependence dependence(/*hasPositions=*/false);
-    AxisSet axes =
-        dependence.of(turn.getBody().front().getTerminator()->getOperand(0));
-    entry.perBatch = axes.contains(Axis::batch);
-    entry.perHead = axes.contains(Axis::head);
-    entry.operands.push_back(operand);
-  }
-  return success();
-}
-
-/// What reads a row as it entered sees no row that has turned.
-static LogicalResult verifyTurns(KernelPlan &plan) {
-  if (!plan.score)
-    return success();
-  WalkResult result = plan.score.walk([&](pos::RowDotOpInterface dot) {
-    bool isQuery = dot.getSide() == pos::Side::query;
-    for (const RowTurn &turn : plan.turns) {
-      if (!llvm::is_contained(turn.operands,
-                              isQuery ? RowOperand::query : RowOperand::key))
-        continue;
-      InFlightDiagnostic diag = dot.emitOpError("reads a ")
-                                << pos::stringifySide(dot.getSide())
-                                << " row that turns (T2)";
-      diag.attachNote(turn.op->getLoc()) << "it turns here";
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
 }
 
 //===----------------------------------------------------------------------===//
@@ -506,12 +342,10 @@ static LogicalResult planColumns(KernelPlan &plan, pos::ColumnsOp columns) {
 }
 
 static LogicalResult planSite(KernelPlan &plan, Operation &site) {
-  std::optional<RowOperand> mapped = getMappedOperand(plan.owner);
   if (auto rows = dyn_cast<pos::RowsOp>(site))
-    return mapped ? planMappedRows(plan, rows, *mapped)
-                  : planAttentionRows(plan, rows);
+    return planRows(plan, rows);
   // Places inside attention do not concern a row map outside of it.
-  if (mapped)
+  if (getMappedOperand(plan.owner))
     return success();
   if (auto score = dyn_cast<pos::ScoreOp>(site)) {
     Type type = score.getBody().front().getArgument(0).getType();

@@ -131,6 +131,7 @@ enum class TileReads {
   Always, ///< in the score payload
 };
 
+/// All that a kernel needs to know of an attention or a row map.
 struct KernelPlan {
   pos::SitesOwnerInterface owner;
   llvm::SmallVector<Hoisted> hoisted; ///< in order: later ones may use earlier

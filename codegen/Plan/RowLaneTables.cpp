@@ -8,12 +8,19 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-bool codegen::isIndexOfRow(Value index) {
+/// Whether an index is that of the row at hand, or 0 where that is negative.
+static bool isClippedIndex(Value index) {
   auto clipped = index.getDefiningOp<arith::MaxSIOp>();
   if (!clipped || !matchPattern(clipped.getRhs(), m_Zero()))
     return false;
   auto own = clipped.getLhs().getDefiningOp<pos::IndexOp>();
   return own && own.getSide() == pos::Side::self;
+}
+
+bool codegen::isOfRow(Value index) {
+  Operation *maker = index.getDefiningOp();
+  return maker &&
+         (isa<pos::IndexOp, pos::TensorRowOp>(maker) || isClippedIndex(index));
 }
 
 std::optional<TableParam> codegen::findTableParam(const Hoisted &entry,
@@ -43,27 +50,11 @@ std::optional<TableParam> codegen::findTableParam(const Hoisted &entry,
       isOf(indices[0], entry.perBatch, llvm::IsaPred<pos::BatchOp>) &&
       isOf(indices[1], entry.perHead, llvm::IsaPred<pos::HeadOp>) &&
       isOf(indices[3], true, llvm::IsaPred<pos::LaneOp>);
-  bool isAtIndex = isIndexOfRow(indices[2]);
+  bool isAtIndex = isClippedIndex(indices[2]);
   if (!isWhole ||
       !(isAtIndex || isOf(indices[2], true, llvm::IsaPred<pos::TensorRowOp>)))
     return std::nullopt;
   return TableParam{param.getArgNumber(), isAtIndex};
-}
-
-/// Whether these are the row maps of an operand: of attention, or of what rows
-/// are mapped outside of it.
-static bool isOfOperand(const SmallVector<RowMap> &maps, const KernelPlan &plan,
-                        pos::RowOperand operand) {
-  if (&maps == &plan.inputRows)
-    return true;
-  switch (operand) {
-  case pos::RowOperand::query:
-    return &maps == &plan.queryRows;
-  case pos::RowOperand::key:
-    return &maps == &plan.keyRows;
-  default:
-    return &maps == &plan.valueRows;
-  }
 }
 
 static bool uses(pos::RowsOp rows, pos::HoistOp hoist) {
@@ -76,12 +67,16 @@ int64_t codegen::countTableColumns(const KernelPlan &plan,
   int64_t groups = plan.countColumns(entry.op);
   if (groups > 0)
     return groups;
-  for (const SmallVector<RowMap> *maps :
-       {&plan.queryRows, &plan.keyRows, &plan.valueRows, &plan.inputRows})
-    for (const RowMap &map : *maps)
+  ArrayRef<RowMap> own = getRowMaps(plan, entry.operand);
+  for (ArrayRef<RowMap> maps :
+       {ArrayRef(plan.queryRows), ArrayRef(plan.keyRows),
+        ArrayRef(plan.valueRows), ArrayRef(plan.inputRows)}) {
+    bool isOfOperand =
+        maps.data() == own.data() || maps.data() == plan.inputRows.data();
+    for (const RowMap &map : maps)
       // A parameter has the lanes that are read, and maybe no more.
-      if (!entry.param ||
-          (isOfOperand(*maps, plan, entry.operand) && uses(map.op, entry.op)))
+      if (!entry.param || (isOfOperand && uses(map.op, entry.op)))
         groups = std::max(groups, map.getNumGroups());
+  }
   return groups;
 }

@@ -25,9 +25,10 @@ struct TableParam {
 std::optional<TableParam> findTableParam(const Hoisted &entry,
                                          mlir::Block &sites);
 
-/// Whether an index of a parameter is the index of the row at hand, or 0 where
-/// that is negative: only the queries before the first key share a row.
-bool isIndexOfRow(mlir::Value index);
+/// Whether an index of a parameter is that of the row at hand: its place in the
+/// tensor, its index, or 0 where that is negative. Rows do not share elements
+/// then, but for the queries before the first key.
+bool isOfRow(mlir::Value index);
 
 /// Columns of the table of a RowLaneTable: groups of lanes that the row maps
 /// run over, or columns that are made of it.

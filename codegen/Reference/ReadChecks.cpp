@@ -12,6 +12,7 @@
 #include "codegen/Reference/Reference.h"
 #include "codegen/Reference/ReferenceAllHeads.h"
 #include "codegen/Reference/ReferenceLowerings.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/TurnRows.h"
 
 using namespace mlir;
@@ -28,8 +29,7 @@ static void runTurn(ReferenceBuilder &r, const RowTurn &turn) {
     k.loop(0, turn.size, 1, [&](Value row) {
       k.loop(0, turn.size, 1, [&](Value column) {
         Value place[] = {k.toI32(block), k.toI32(row), k.toI32(column)};
-        r.point.failed |=
-            failed(emitPayload(k.builder, payload, place, r.point));
+        callPayload(k, payload, place, r.point);
       });
     });
   });
@@ -62,7 +62,6 @@ static LogicalResult launchTurns(const Lowering &lowering, ReadLog &log) {
           });
         });
       }
-    k.check(failure(point.failed));
   };
   operands.launch(lowering, "turns", {oneItem, noScratch, run});
   log.emitChecks();

@@ -13,6 +13,7 @@
 
 namespace sextant::codegen {
 
+/// Notes the least and the greatest index of every read of a call.
 class ReadLog {
 public:
   /// Numbers the reads of the op's sites.

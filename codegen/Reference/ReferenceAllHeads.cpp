@@ -109,8 +109,7 @@ void AllHeads::scoreAll(VectorPayload &payload, const HeadRows &query,
     r.point.counts = isVisibleToAny(i, j);
   r.point.moveToPair(batch, 0, i, j);
   r.point.setHead(Value());
-  if (failed(payload.emit()))
-    r.point.failed = true;
+  payload.emit();
   r.point.counts = {};
   k.loop(0, heads, 1, [&](Value head) {
     r.point.moveToPair(batch, head, i, j);
@@ -210,8 +209,7 @@ void AllHeads::runBackward() {
       k.when(anySeen, [&] {
         r.point.moveToPair(batch, 0, i, j);
         r.point.setHead(Value());
-        if (failed(payload.pull()))
-          r.point.failed = true;
+        payload.pull();
         k.loop(0, heads, 1, [&](Value head) {
           Value product = r.mul(r.load(payload.getArgumentCotangent(), 0, head),
                                 r.constant(plan.scale));

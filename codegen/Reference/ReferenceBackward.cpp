@@ -9,6 +9,7 @@
 #include "codegen/Reference/Reference.h"
 #include "codegen/Reference/ReferenceAllHeads.h"
 #include "codegen/Reference/ReferenceScore.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
@@ -85,13 +86,10 @@ Value HeadGroup::pullScore(Value raw, Value cotangent) {
   pos::ScoreOp site = plan.score;
   if (!site)
     return cotangent;
-  FailureOr<SmallVector<Value>> pulled = emitPullback(
-      k.builder, site.getBody().front(), {raw}, {cotangent}, r.point);
-  if (failed(pulled)) {
-    r.point.failed = true;
-    return cotangent;
-  }
-  return pulled->front() ? pulled->front() : r.constant(0.0);
+  Value pulled =
+      callPullback(k, site.getBody().front(), {raw}, {cotangent}, r.point)
+          .front();
+  return pulled ? pulled : r.constant(0.0);
 }
 
 void HeadGroup::pullPair(Index head, Index i, Index j, Value delta) {

@@ -20,6 +20,7 @@ struct Matrix {
   Index width = 1;
 };
 
+/// Writes the scalar loops of a reference kernel.
 class ReferenceBuilder {
 public:
   /// `point` is where payloads stand.

@@ -116,7 +116,6 @@ LogicalResult ReferenceLaunch::create(
       ReferenceBuilder r(k, arguments, point, memory);
       body(r, unit);
     });
-    k.check(failure(point.failed));
   };
   operands.launch(lowering, suffix, {items, scratch, run});
   return lowering.status;

@@ -27,8 +27,8 @@ struct AttentionTensors {
 llvm::SmallVector<mlir::Value> addForwardTensors(const Lowering &lowering,
                                                  LaunchOperands &operands,
                                                  AttentionTensors &tensors);
-/// Likewise for a `pos.attention_backward`; `layout` takes the gradients of
-/// parameters.
+/// Adds the tensors of a `pos.attention_backward`; `layout` takes the gradients
+/// of parameters.
 llvm::SmallVector<mlir::Value> addBackwardTensors(const Lowering &lowering,
                                                   LaunchOperands &operands,
                                                   PointLayout &layout,

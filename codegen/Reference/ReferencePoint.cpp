@@ -72,13 +72,13 @@ Value ReferencePoint::hoisted(OpBuilder &builder, pos::HoistOp hoist) {
   FailureOr<Value> value = emitHoist(builder, hoist, *this);
   if (succeeded(value))
     return *value;
-  failed = true;
+  kernel.check(failure());
   return {};
 }
 
 void ReferencePoint::addToHoisted(OpBuilder &builder, pos::HoistOp hoist,
                                   Value cotangent) {
-  failed |= mlir::failed(pullbackHoist(builder, hoist, cotangent, *this));
+  kernel.check(pullbackHoist(builder, hoist, cotangent, *this));
 }
 
 bool ReferencePoint::wantsGradient(pos::HoistOp hoist) {

@@ -33,6 +33,7 @@ struct ContextualRow {
   bool replays = false;
 };
 
+/// Where a reference kernel emits a payload.
 class ReferencePoint : public ArgumentPoint {
 public:
   using ArgumentPoint::ArgumentPoint;
@@ -83,9 +84,6 @@ public:
   ReferenceBuilder *rows = nullptr;
   ContextualRow contextual;
   mlir::Value visible; ///< of the pair, null: it is
-
-  /// Whether a payload could not be emitted; a diagnostic says why.
-  bool failed = false;
 
 private:
   mlir::Value getRow(pos::Side side);

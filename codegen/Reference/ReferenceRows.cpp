@@ -1,6 +1,7 @@
 //===- ReferenceRows.cpp - Row maps and columns, in and out ---------------===//
 
 #include "codegen/Reference/ReferenceRows.h"
+#include "codegen/Tables/PayloadCall.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -42,13 +43,9 @@ void codegen::mapRow(ReferenceBuilder &r, ArrayRef<RowMap> maps,
     r.k.loop(0, map.getNumGroups(), 1, [&](Value group) {
       r.point.setLane(group);
       pos::RowsOp op = map.op;
-      FailureOr<SmallVector<Value>> mapped =
-          emitPayload(r.k.builder, op.getBody().front(),
-                      loadGroup(r, map, matrix, row, group), r.point);
-      if (failed(mapped))
-        r.point.failed = true;
-      else
-        storeGroup(r, map, matrix, row, group, *mapped);
+      storeGroup(r, map, matrix, row, group,
+                 callPayload(r.k, op.getBody().front(),
+                             loadGroup(r, map, matrix, row, group), r.point));
     });
 }
 
@@ -64,13 +61,11 @@ void codegen::pullRow(ReferenceBuilder &r, ArrayRef<RowMap> maps,
     r.k.loop(0, map.getNumGroups(), 1, [&](Value group) {
       r.point.setLane(group);
       pos::RowsOp op = map.op;
-      FailureOr<SmallVector<Value>> pulled = emitPullback(
-          r.k.builder, op.getBody().front(), loadGroup(r, map, work, 0, group),
-          loadGroup(r, map, gradient, row, group), r.point);
-      if (failed(pulled))
-        r.point.failed = true;
-      else
-        storeGroup(r, map, gradient, row, group, *pulled);
+      storeGroup(r, map, gradient, row, group,
+                 callPullback(r.k, op.getBody().front(),
+                              loadGroup(r, map, work, 0, group),
+                              loadGroup(r, map, gradient, row, group),
+                              r.point));
     });
   }
 }

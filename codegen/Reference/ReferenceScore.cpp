@@ -1,6 +1,7 @@
 //===- ReferenceScore.cpp - The score of a pair and its row ---------------===//
 
 #include "codegen/Reference/ReferenceScore.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
@@ -40,15 +41,10 @@ Index codegen::toKey(ReferenceBuilder &r, Index step, Index keys) {
 // Scores
 //===----------------------------------------------------------------------===//
 
-/// What a payload of one result yields at the point, or null.
+/// What a payload of one result yields at the point.
 static Value emitSite(ReferenceBuilder &r, Block &payload,
                       ValueRange arguments = {}) {
-  FailureOr<SmallVector<Value>> values =
-      emitPayload(r.k.builder, payload, arguments, r.point);
-  if (succeeded(values))
-    return values->front();
-  r.point.failed = true;
-  return {};
+  return callPayload(r.k, payload, arguments, r.point).front();
 }
 
 Value codegen::isVisible(ReferenceBuilder &r) {

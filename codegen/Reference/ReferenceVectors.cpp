@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Reference/ReferenceVectors.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "dialects/Interfaces/DerivativeRules.h"
 #include "dialects/Pos/IR/Literals.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -125,44 +126,39 @@ static Index getFirstColumn(pos::ContractOp op) {
 // Forward
 //===----------------------------------------------------------------------===//
 
-LogicalResult VectorPayload::emit() {
+void VectorPayload::emit() {
   for (auto &entry : nested)
-    if (failed(entry.second->emit()))
-      return failure();
+    entry.second->emit();
   PayloadEmitter scalars(r.k.builder, r.point);
-  for (Operation &op : block.without_terminator())
-    if (failed(makesVector(op) ? emitVector(op, scalars) : scalars.emitOp(op)))
-      return failure();
-  return success();
+  for (Operation &op : block.without_terminator()) {
+    if (failed(r.k.getStatus()))
+      return;
+    if (makesVector(op))
+      emitVector(op, scalars);
+    else
+      r.k.check(scalars.emitOp(op));
+  }
 }
 
-LogicalResult VectorPayload::emitVector(Operation &op,
-                                        PayloadEmitter &scalars) {
+void VectorPayload::emitVector(Operation &op, PayloadEmitter &scalars) {
   Value result = op.getResult(0);
   const Buffer &buffer = of(result);
   DenseElementsAttr elements;
-  if (matchPattern(result, m_Constant(&elements))) {
-    emitConstant(op, elements);
-    return success();
-  }
+  if (matchPattern(result, m_Constant(&elements)))
+    return emitConstant(op, elements);
   if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
     Value value = scalars.get(splat.getInput());
     if (!value)
-      return failure();
-    forEach(buffer.extent,
-            [&](Value n) { r.store(buffer.value, 0, n, value); });
-    return success();
+      return r.k.check(failure());
+    return forEach(buffer.extent,
+                   [&](Value n) { r.store(buffer.value, 0, n, value); });
   }
-  if (auto read = dyn_cast<pos::ElementsOp>(op)) {
-    forEach(buffer.extent, [&](Value n) {
+  if (auto read = dyn_cast<pos::ElementsOp>(op))
+    return forEach(buffer.extent, [&](Value n) {
       r.store(buffer.value, 0, n, readElement(read.getParam(), n));
     });
-    return success();
-  }
-  if (auto contract = dyn_cast<pos::ContractOp>(op)) {
-    emitContract(contract);
-    return success();
-  }
+  if (auto contract = dyn_cast<pos::ContractOp>(op))
+    return emitContract(contract);
   if (auto atHeads = dyn_cast<pos::ForHeadsOp>(op))
     return emitForHeads(atHeads);
   return emitElementwise(op, scalars);
@@ -201,42 +197,37 @@ void VectorPayload::emitContract(pos::ContractOp op) {
   });
 }
 
-LogicalResult VectorPayload::emitForHeads(pos::ForHeadsOp op) {
-  LogicalResult result = success();
-  forEach(of(op.getResult()).extent, [&](Value head) {
-    r.point.setHead(r.k.toI32(head));
-    SmallVector<Value> arguments;
-    for (Value input : op.getInputs())
-      arguments.push_back(r.load(of(input).value, 0, head));
-    FailureOr<SmallVector<Value>> values =
-        emitPayload(r.k.builder, op.getBody().front(), arguments, r.point);
-    if (failed(values))
-      result = failure();
-    else
-      r.store(of(op.getResult()).value, 0, head, values->front());
-  });
-  leaveHeads();
-  return result;
+/// The arguments of the body at a head, where the point stands from then on.
+SmallVector<Value> VectorPayload::enterHead(pos::ForHeadsOp op, Value head) {
+  r.point.setHead(r.k.toI32(head));
+  SmallVector<Value> arguments;
+  for (Value input : op.getInputs())
+    arguments.push_back(r.load(of(input).value, 0, head));
+  return arguments;
 }
 
-LogicalResult VectorPayload::emitElementwise(Operation &op,
-                                             PayloadEmitter &scalars) {
+void VectorPayload::emitForHeads(pos::ForHeadsOp op) {
+  forEach(of(op.getResult()).extent, [&](Value head) {
+    SmallVector<Value> arguments = enterHead(op, head);
+    r.store(of(op.getResult()).value, 0, head,
+            callPayload(r.k, op.getBody().front(), arguments, r.point).front());
+  });
+  leaveHeads();
+}
+
+void VectorPayload::emitElementwise(Operation &op, PayloadEmitter &scalars) {
   const Buffer &buffer = of(op.getResult(0));
   Type element = getElementTypeOrSelf(op.getResult(0));
   bool isCondition = element.isInteger(1);
   if (!OpTrait::hasElementwiseMappableTraits(&op) ||
       (!element.isF32() && !isCondition))
-    return op.emitOpError("on vectors has no kernel on this target");
-  LogicalResult result = success();
+    return r.k.check(op.emitOpError("on vectors has no kernel on this target"));
   forEach(buffer.extent, [&](Value n) {
     SmallVector<Value> operands;
-    for (Value operand : op.getOperands()) {
+    for (Value operand : op.getOperands())
       operands.push_back(getElement(scalars, operand, n));
-      if (!operands.back())
-        result = failure();
-    }
-    if (failed(result))
-      return;
+    if (llvm::is_contained(operands, Value()))
+      return r.k.check(failure());
     Operation *clone = op.cloneWithoutRegions();
     clone->setOperands(operands);
     clone->getResult(0).setType(isCondition ? element : Type(r.type));
@@ -246,57 +237,52 @@ LogicalResult VectorPayload::emitElementwise(Operation &op,
       value = r.k.selectF(value, r.constant(1.0), r.constant(0.0));
     r.store(buffer.value, 0, n, value);
   });
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
 // Backward
 //===----------------------------------------------------------------------===//
 
-LogicalResult VectorPayload::pull() {
+void VectorPayload::pull() {
   for (auto &[vector, buffer] : buffers)
     if (vector != getYielded())
       r.clear(buffer.cotangent, 1);
   PayloadEmitter scalars(r.k.builder, r.point);
   for (Operation &op : block.without_terminator())
-    if (!makesVector(op) && failed(scalars.emitOp(op)))
-      return failure();
+    if (!makesVector(op))
+      r.k.check(scalars.emitOp(op));
   scalarCotangents.clear();
   for (Operation &op : llvm::reverse(block))
-    if (makesVector(op) && failed(pullVector(op, scalars)))
-      return failure();
-  if (failed(emitScalarPullback(scalars, block, scalarCotangents)))
-    return failure();
+    if (makesVector(op) && succeeded(r.k.getStatus()))
+      pullVector(op, scalars);
+  if (failed(r.k.getStatus()))
+    return;
+  r.k.check(emitScalarPullback(scalars, block, scalarCotangents));
   for (auto &[hoist, payload] : llvm::reverse(nested))
-    if (r.point.wantsGradient(cast<pos::HoistOp>(hoist)) &&
-        failed(payload->pull()))
-      return failure();
-  return success();
+    if (r.point.wantsGradient(cast<pos::HoistOp>(hoist)))
+      payload->pull();
 }
 
-LogicalResult VectorPayload::pullVector(Operation &op,
-                                        PayloadEmitter &scalars) {
+void VectorPayload::pullVector(Operation &op, PayloadEmitter &scalars) {
   if (op.hasTrait<OpTrait::ConstantLike>())
-    return success();
+    return;
   const Buffer &buffer = of(op.getResult(0));
   if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
     Value sum = r.sum(buffer.extent,
                       [&](Value n) { return r.load(buffer.cotangent, 0, n); });
     if (isa<FloatType>(splat.getInput().getType()))
       scalarCotangents.emplace_back(splat.getInput(), sum);
-    return success();
+    return;
   }
   if (auto read = dyn_cast<pos::ElementsOp>(op)) {
     if (r.point.wantsGradient(cast<BlockArgument>(read.getParam())))
       forEach(buffer.extent, [&](Value n) {
         addToParam(read.getParam(), n, r.load(buffer.cotangent, 0, n));
       });
-    return success();
+    return;
   }
-  if (auto contract = dyn_cast<pos::ContractOp>(op)) {
-    pullContract(contract);
-    return success();
-  }
+  if (auto contract = dyn_cast<pos::ContractOp>(op))
+    return pullContract(contract);
   if (auto atHeads = dyn_cast<pos::ForHeadsOp>(op))
     return pullForHeads(atHeads);
   return pullElementwise(op, scalars);
@@ -323,36 +309,26 @@ void VectorPayload::pullContract(pos::ContractOp op) {
   });
 }
 
-LogicalResult VectorPayload::pullForHeads(pos::ForHeadsOp op) {
-  LogicalResult result = success();
+void VectorPayload::pullForHeads(pos::ForHeadsOp op) {
   forEach(of(op.getResult()).extent, [&](Value head) {
-    r.point.setHead(r.k.toI32(head));
-    SmallVector<Value> arguments;
-    for (Value input : op.getInputs())
-      arguments.push_back(r.load(of(input).value, 0, head));
+    SmallVector<Value> arguments = enterHead(op, head);
     Value ct = r.load(of(op.getResult()).cotangent, 0, head);
-    FailureOr<SmallVector<Value>> pulled = emitPullback(
-        r.k.builder, op.getBody().front(), arguments, {ct}, r.point);
-    if (failed(pulled)) {
-      result = failure();
-      return;
-    }
-    for (auto [input, value] : llvm::zip_equal(op.getInputs(), *pulled))
+    SmallVector<Value> pulled =
+        callPullback(r.k, op.getBody().front(), arguments, {ct}, r.point);
+    for (auto [input, value] : llvm::zip_equal(op.getInputs(), pulled))
       if (value)
         r.addTo(of(input).cotangent, 0, head, value);
   });
   leaveHeads();
-  return result;
 }
 
-LogicalResult VectorPayload::pullElementwise(Operation &op,
-                                             PayloadEmitter &scalars) {
+void VectorPayload::pullElementwise(Operation &op, PayloadEmitter &scalars) {
   Value vector = op.getResult(0);
   if (!isFloatVector(vector))
-    return success();
+    return;
   auto rule = dyn_cast<DerivativeRuleInterface>(op);
   if (!rule)
-    return op.emitOpError("has no derivative rule");
+    return r.k.check(op.emitOpError("has no derivative rule"));
   const Buffer &buffer = of(vector);
   forEach(buffer.extent, [&](Value n) {
     SmallVector<Value> operands;
@@ -365,5 +341,4 @@ LogicalResult VectorPayload::pullElementwise(Operation &op,
       if (value && isFloatVector(operand))
         r.addTo(of(operand).cotangent, 0, n, value);
   });
-  return success();
 }

@@ -16,6 +16,7 @@
 
 namespace sextant::codegen {
 
+/// A payload of all heads, of which every vector lies in memory.
 class VectorPayload {
 public:
   /// Allocates the buffers of a payload of one result, and those of hoisted
@@ -27,10 +28,10 @@ public:
 
   /// Fills the buffers, where the kernel's point stands. The argument's is
   /// filled before.
-  mlir::LogicalResult emit();
+  void emit();
   /// After `emit` at the same point: turns the cotangent of the result into
   /// that of the argument and into gradients.
-  mlir::LogicalResult pull();
+  void pull();
 
   const Matrix &getArgument() { return of(block.getArgument(0)).value; }
   const Matrix &getArgumentCotangent() {
@@ -57,20 +58,20 @@ private:
   mlir::Value readElement(mlir::Value param, mlir::ValueRange indices);
   void addToParam(mlir::Value param, mlir::ValueRange indices,
                   mlir::Value cotangent);
+  llvm::SmallVector<mlir::Value> enterHead(pos::ForHeadsOp op,
+                                           mlir::Value head);
   void leaveHeads();
 
-  mlir::LogicalResult emitVector(mlir::Operation &op, PayloadEmitter &scalars);
-  mlir::LogicalResult emitForHeads(pos::ForHeadsOp op);
+  void emitVector(mlir::Operation &op, PayloadEmitter &scalars);
+  void emitForHeads(pos::ForHeadsOp op);
   void emitContract(pos::ContractOp op);
   void emitConstant(mlir::Operation &op, mlir::DenseElementsAttr elements);
-  mlir::LogicalResult emitElementwise(mlir::Operation &op,
-                                      PayloadEmitter &scalars);
+  void emitElementwise(mlir::Operation &op, PayloadEmitter &scalars);
 
-  mlir::LogicalResult pullVector(mlir::Operation &op, PayloadEmitter &scalars);
-  mlir::LogicalResult pullForHeads(pos::ForHeadsOp op);
+  void pullVector(mlir::Operation &op, PayloadEmitter &scalars);
+  void pullForHeads(pos::ForHeadsOp op);
   void pullContract(pos::ContractOp op);
-  mlir::LogicalResult pullElementwise(mlir::Operation &op,
-                                      PayloadEmitter &scalars);
+  void pullElementwise(mlir::Operation &op, PayloadEmitter &scalars);
 
   ReferenceBuilder &r;
   mlir::Block &block;

@@ -41,7 +41,7 @@ SplitTensors codegen::allocateSplits(const Lowering &lowering,
   Value heads = lowering.getDim(op.getQuery(), 1);
   Value queries = lowering.getDim(op.getQuery(), 2);
   Value items = ceilDiv(queries, constant(shape.queries));
-  for (Value extent : {batch, heads})
+  for (Value extent : {batch, shape.heads})
     items = arith::MulIOp::create(builder, loc, items, extent);
   Value wanted = ceilDiv(constant(enoughItems), atLeastOne(items));
   Value most = ceilDiv(lowering.getDim(op.getKey(), 2),

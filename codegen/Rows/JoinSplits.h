@@ -26,6 +26,7 @@ struct SplitTensors {
 
 /// Which tiles a forward has, as far as splits follow from that.
 struct SplitShape {
+  mlir::Value heads;     ///< blocks of heads that have items of their own
   int64_t queries, keys; ///< of an item, of a tile
 };
 

@@ -1,7 +1,7 @@
 //===- OperandRows.cpp - Mapped rows, once for all tiles ------------------===//
 
 #include "codegen/Rows/OperandRows.h"
-#include "codegen/Rows/RowCopy.h"
+#include "codegen/Rows/Columns.h"
 #include "codegen/Rows/RowPullback.h"
 #include "codegen/Tables/ArgumentPoint.h"
 
@@ -9,18 +9,52 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// Of an item: enough to share what an item costs, few enough to fill a GPU.
+/// The rows of an item are enough to share what an item costs, and few enough
+/// to fill a GPU with items.
 static constexpr int64_t rowsPerItem = 8;
+
+/// Bytes that are copied at once.
+static constexpr int64_t chunkBytes = 16;
+
+static bool hasColumns(const KernelPlan &plan, pos::RowOperand operand) {
+  return operand != pos::RowOperand::value && !plan.columns.empty();
+}
+
+RowParts codegen::getOperandParts(const KernelPlan &plan,
+                                  pos::RowOperand operand, Value rows,
+                                  int64_t lanes) {
+  return RowParts(hasColumns(plan, operand) ? getHeadParts(plan, rows)
+                                            : getHeadDims(rows),
+                  lanes);
+}
+
+int64_t codegen::countOperandElements(const KernelPlan &plan,
+                                      pos::RowOperand operand, Value rows,
+                                      int64_t lanes) {
+  int64_t dim = getOperandParts(plan, operand, rows, lanes).getDim();
+  if (!hasColumns(plan, operand))
+    return dim;
+  unsigned bits =
+      cast<RankedTensorType>(rows.getType()).getElementTypeBitWidth();
+  return llvm::alignTo(dim, 8 * chunkBytes / bits);
+}
 
 Value codegen::launchOperandRows(const Lowering &lowering,
                                  const HoistTables &tables,
                                  pos::RowOperand operand, Value rows,
                                  StringRef suffix) {
-  ArrayRef<RowMap> maps = getRowMaps(lowering.plan, operand);
-  if (maps.empty())
+  const KernelPlan &plan = lowering.plan;
+  ArrayRef<RowMap> maps = getRowMaps(plan, operand);
+  bool appends = hasColumns(plan, operand);
+  if (maps.empty() && !appends)
     return rows;
   auto type = cast<RankedTensorType>(rows.getType());
-  Value result = lowering.allocateLike(rows, type);
+  int64_t width = lowering.target.width;
+  RowParts parts = getOperandParts(plan, operand, rows, width);
+  int64_t stored = countOperandElements(plan, operand, rows, width);
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = stored;
+  Value result = lowering.allocateLike(rows, type.clone(shape));
   OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
   LaunchOperands operands;
   SiteOperands sites;
@@ -29,11 +63,10 @@ Value codegen::launchOperandRows(const Lowering &lowering,
   sites.key = operands.read(owner.key);
   for (Value value : owner.values)
     sites.values.push_back(operands.read(value));
-  sites.append(lowering.plan, tables, operands.layout, operands.reads);
+  sites.append(plan, tables, operands.layout, operands.reads);
   unsigned target = operands.write(result);
   Type element = type.getElementType();
-  int64_t dim = type.getDimSize(3);
-  int64_t words = getCopiedRowWords(lowering.target, dim, /*pairs=*/false);
+  int64_t words = getCopiedRowWords(lowering.target, stored, /*pairs=*/false);
 
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return ItemSpace(kernel, {arguments.getSize(source, 0),
@@ -45,7 +78,7 @@ Value codegen::launchOperandRows(const Lowering &lowering,
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
-    RowPoint point(kernel, arguments, lowering.plan, sites, operand);
+    RowPoint point(kernel, arguments, plan, sites, operand);
     items.forEach([&](const Item &item) {
       point.enterHead(item[0], item[1]);
       kernel.loop(item[2], item.end(2), 1, [&](Value row) {
@@ -55,13 +88,17 @@ Value codegen::launchOperandRows(const Lowering &lowering,
         copy.head = item[1];
         copy.first = row;
         copy.count = 1;
-        copy.dim = dim;
+        copy.dim = type.getDimSize(3);
         copy.maps = maps;
         copy.point = &point;
         copy.to = scratch;
         copy.rowWords = words;
-        emitRowCopy(kernel, arguments, copy, element);
-        storeRow(kernel, scratch, dim,
+        if (appends)
+          emitHeadCopy(kernel, arguments, plan, sites, operand, parts, copy,
+                       element);
+        else
+          emitRowCopy(kernel, arguments, copy, element);
+        storeRow(kernel, scratch, stored,
                  arguments.getAddress(target, {item[0], item[1], row}),
                  element);
       });

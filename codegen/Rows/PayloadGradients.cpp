@@ -9,10 +9,12 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// Whether the gradient of a value is a part of that of the query's rows.
-bool PayloadGradients::isOfQueryColumns(const Hoisted &hoisted) const {
-  return hoisted.operand == pos::RowOperand::query &&
-         plan.countColumns(hoisted.op) > 0;
+/// Whether the gradient of a value is a part of that of rows.
+bool PayloadGradients::isOfColumns(const Hoisted &hoisted) const {
+  bool haveColumns =
+      hoisted.operand == pos::RowOperand::query ||
+      (hoisted.operand == pos::RowOperand::key && shape.keysHaveColumns);
+  return haveColumns && plan.countColumns(hoisted.op) > 0;
 }
 
 PartialSum codegen::makePartialSum(const Lowering &lowering, Value parts,
@@ -27,11 +29,11 @@ PartialSum codegen::makePartialSum(const Lowering &lowering, Value parts,
   return {lowering.allocate(RankedTensorType::get(shape, element), all, zero)};
 }
 
-/// Of the gradient of a hoisted value, but for those of columns of the query.
-/// The row term's have one part more, which takes the gradient of the
-/// log-sum-exp.
+/// Makes the sum of the gradient of a hoisted value; columns whose gradients
+/// are parts of those of rows have none. The row term's has one part more,
+/// which takes the gradient of the log-sum-exp.
 PartialSum PayloadGradients::makeHoistSum(const Hoisted &hoisted) {
-  if (!hoisted.wantsGradient || isOfQueryColumns(hoisted))
+  if (!hoisted.wantsGradient || isOfColumns(hoisted))
     return {};
   HoistGradientShape gradient =
       getHoistGradientShape(lowering, hoisted, tables.options);
@@ -73,19 +75,11 @@ static bool isReadByRow(const KernelPlan &plan, BlockArgument param) {
     auto hoist = user->getParentOfType<pos::HoistOp>();
     if (!read || !hoist)
       return false;
-    auto isIndexedBy = [&](auto isIndex) {
-      return llvm::any_of(read.getIndices(), [&](Value index) {
-        return index.getDefiningOp() && isIndex(index);
-      });
+    auto isLane = [](Value index) {
+      return static_cast<bool>(index.getDefiningOp<pos::LaneOp>());
     };
-    return isIndexedBy([](Value index) {
-             return isa<pos::IndexOp, pos::TensorRowOp>(
-                        index.getDefiningOp()) ||
-                    isIndexOfRow(index);
-           }) &&
-           isIndexedBy([](Value index) {
-             return isa<pos::LaneOp>(index.getDefiningOp());
-           });
+    return llvm::any_of(read.getIndices(), isOfRow) &&
+           llvm::any_of(read.getIndices(), isLane);
   });
 }
 
@@ -104,7 +98,7 @@ Value PayloadGradients::getRowParamGradient(unsigned number) {
   return params.getSum(number);
 }
 
-/// From the number of a query to its index.
+/// What leads from the number of a query to its index.
 Value PayloadGradients::getQueryShift() {
   Value shift = sizes.create<arith::SubIOp>(lowering.getDim(op.getKey(), 2),
                                             lowering.getDim(op.getQuery(), 2));
@@ -113,10 +107,10 @@ Value PayloadGradients::getQueryShift() {
   return shift;
 }
 
-/// Of the gradient of a table over rows and lanes: heads are those of the
-/// operand. A parameter that is the table takes the gradients itself: of keys
-/// where it has as many elements as the batch, of queries unless those before
-/// the first key share its first row.
+/// Makes the sum of the gradient of a table over rows and lanes: heads are
+/// those of the operand. A parameter that is the table takes the gradients
+/// itself: of keys where it has as many elements as the batch, of queries
+/// unless those before the first key share its first row.
 PartialSum PayloadGradients::makeRowSum(const Hoisted &hoisted, Value rows) {
   bool isQuery = hoisted.operand == pos::RowOperand::query;
   Value batch = lowering.getDim(op.getQuery(), 0), whole;
@@ -141,7 +135,7 @@ PartialSum PayloadGradients::makeRowSum(const Hoisted &hoisted, Value rows) {
   return sum;
 }
 
-/// Of the gradient of what tiles read of a parameter themselves.
+/// Makes the sum of the gradient of what tiles read of a parameter themselves.
 PartialSum PayloadGradients::makeReadSum(unsigned number, Value param) {
   TileReads reads = plan.tileReads[number];
   if (!plan.paramWantsGradient[number] || reads == TileReads::Never)
@@ -178,20 +172,21 @@ SmallVector<Value> PayloadGradients::sumHingeMoments() {
   return moments;
 }
 
-/// What adds up to the gradient of a table over rows and lanes: the columns of
-/// the query's rows, or what row maps and columns of keys gave each row.
+/// What adds up to the gradient of a table over rows and lanes: columns of the
+/// gradients of rows, or what row maps and columns of keys gave each row.
 TableRowSums PayloadGradients::getRowSums(size_t number, Value rows,
-                                          Value queryGradient,
+                                          Value gradientOfRows,
                                           const RowParts &headParts) const {
   const Hoisted &hoisted = plan.hoisted[number];
-  if (!isOfQueryColumns(hoisted))
+  if (!isOfColumns(hoisted))
     return {sums.tableGradients[number].tensor,
             rows,
             {{countTableColumns(plan, hoisted), /*first=*/0}}};
-  TableRowSums rowSums{queryGradient, rows, {}, plan.scale};
+  bool isQuery = hoisted.operand == pos::RowOperand::query;
+  TableRowSums rowSums{gradientOfRows, rows, {}, isQuery ? plan.scale : 1.0};
   for (auto [part, columns] :
        llvm::zip_equal(headParts.get().drop_front(), plan.columns))
-    if (columns.query == hoisted.op)
+    if (columns.get(hoisted.operand) == hoisted.op)
       rowSums.parts.push_back(part);
   return rowSums;
 }
@@ -206,7 +201,8 @@ void PayloadGradients::addReadSums() {
 }
 
 void PayloadGradients::launchPullbacks(Value queryGradient,
-                                       const RowParts &headParts) {
+                                       const RowParts &headParts,
+                                       Value keyGradient) {
   SmallVector<Value> gradients;
   for (auto [number, hoisted] : llvm::enumerate(plan.hoisted)) {
     Value &gradient = gradients.emplace_back();
@@ -220,8 +216,10 @@ void PayloadGradients::launchPullbacks(Value queryGradient,
       launchSum(lowering, suffix, sums.tableGradients[number].tensor, gradient);
       continue;
     }
+    bool isQuery = hoisted.operand == pos::RowOperand::query;
     TableRowSums rowSums =
-        getRowSums(number, gradientShape.sizes[2], queryGradient, headParts);
+        getRowSums(number, gradientShape.sizes[2],
+                   isQuery ? queryGradient : keyGradient, headParts);
     // A parameter that is the table takes the sums itself.
     Value target;
     if (hoisted.param)

@@ -38,6 +38,8 @@ struct SumShape {
   int64_t width;           ///< lanes that tables of hinges are written for
   bool ofAllHeads = false; ///< whether scores are of all heads
   int64_t momentParts = 1; ///< of a chunk, of moments of hinges
+  /// Whether gradients of columns of keys are parts of those of their rows.
+  bool keysHaveColumns = false;
 };
 
 /// Partial sums [parts, B, heads, sizes...] of an owner; a null size is static,
@@ -69,18 +71,20 @@ public:
   void addReadSums();
   /// Gradients of hoisted values, from their partial sums, and of the
   /// parameters behind them. `queryGradient` are the partial sums of rows of
-  /// the query, made of `headParts`.
-  void launchPullbacks(mlir::Value queryGradient, const RowParts &headParts);
+  /// the query, made of `headParts`, before their factor; `keyGradient` those
+  /// of the key, if they have the gradients of columns, with it.
+  void launchPullbacks(mlir::Value queryGradient, const RowParts &headParts,
+                       mlir::Value keyGradient = {});
 
 private:
-  bool isOfQueryColumns(const Hoisted &hoisted) const;
+  bool isOfColumns(const Hoisted &hoisted) const;
   PartialSum makeHoistSum(const Hoisted &hoisted);
   PartialSum makeRowSum(const Hoisted &hoisted, mlir::Value rows);
   PartialSum makeReadSum(unsigned number, mlir::Value param);
   mlir::Value getRowParamGradient(unsigned number);
   mlir::Value getQueryShift();
   TableRowSums getRowSums(size_t number, mlir::Value rows,
-                          mlir::Value queryGradient,
+                          mlir::Value gradientOfRows,
                           const RowParts &headParts) const;
   llvm::SmallVector<mlir::Value> sumHingeMoments();
 

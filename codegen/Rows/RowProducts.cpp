@@ -201,7 +201,7 @@ static Values emitSquare(KernelBuilder &kernel, const RowProductLaunch &task,
   return emitTile(kernel, tile, Values(width, kernel.splatF32(0.0)));
 }
 
-/// To the products of the rows, `stride` entries each.
+/// Stores a square at the products of its rows, which have `stride` entries.
 static void storeSquare(KernelBuilder &kernel, ProductLayout layout,
                         Values square, Value to, Index stride, Index entry) {
   int64_t width = kernel.width();

@@ -23,6 +23,8 @@ namespace sextant::codegen {
 /// the padding of tables are 0.
 inline constexpr int64_t productRowUnit = 64;
 
+/// The order in which products lie: kernels load those of neighbouring lanes
+/// with one instruction.
 enum class ProductLayout {
   /// [B, H, padded rows, padded table rows]: lanes of a kernel are rows of the
   /// other operand.

@@ -1,8 +1,7 @@
 //===- AllHeadsPayload.cpp - Forward emission of payloads of vectors ------===//
 
 #include "codegen/Tables/AllHeadsPayload.h"
-#include "codegen/Payload/Payload.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -63,10 +62,12 @@ Values AllHeadsEmitter::multiply(const PackedMatrix &matrix, ValueRange operand,
                                  Value owner) {
   int64_t width = kernel.width(), count = getGroup(matrix.rows);
   Value buffer = point.getBuffer(owner, matrix.rows);
-  rolledLoop(matrix.rows, count, {}, [&](Index first, ValueRange) -> Values {
-    storeElements(buffer, first, multiplyGroup(matrix, operand, first, count));
-    return {};
-  });
+  kernel.rolledLoop(
+      0, matrix.rows, count, {}, [&](Index first, ValueRange) -> Values {
+        storeElements(buffer, first,
+                      multiplyGroup(matrix, operand, first, count));
+        return {};
+      });
   Values results;
   for (int64_t row = 0; row < matrix.rows; ++row)
     results.push_back(kernel.loadVector(buffer, {row * width}));
@@ -83,56 +84,32 @@ AllHeadsEmitter::forGroups(int64_t extent, ValueRange initial,
     groups.pop_back();
     return next;
   };
-  return rolledLoop(extent, count, initial, run);
-}
-
-Values
-AllHeadsEmitter::rolledLoop(int64_t extent, int64_t step, ValueRange initial,
-                            function_ref<Values(Index, ValueRange)> body) {
-  Operation *loop = nullptr;
-  Values results =
-      kernel.loop(0, extent, step, initial, [&](Value iv, ValueRange carried) {
-        loop = iv.getParentBlock()->getParentOp();
-        return body(iv, carried);
-      });
-  MLIRContext *context = builder.getContext();
-  auto unroll = LLVM::LoopUnrollAttr::get(
-      context, /*disable=*/BoolAttr::get(context, true), /*count=*/{},
-      /*runtimeDisable=*/{}, /*full=*/{}, /*followupUnrolled=*/{},
-      /*followupRemainder=*/{}, /*followupAll=*/{});
-  loop->setAttr("llvm.loop_annotation",
-                LLVM::LoopAnnotationAttr::get(
-                    context, /*disableNonforced=*/{}, /*vectorize=*/{},
-                    /*interleave=*/{}, unroll, /*unrollAndJam=*/{}, /*licm=*/{},
-                    /*distribute=*/{}, /*pipeline=*/{}, /*peeled=*/{},
-                    /*unswitch=*/{}, /*mustProgress=*/{}, /*isVectorized=*/{},
-                    /*startLoc=*/{}, /*endLoc=*/{}, /*parallelAccesses=*/{}));
-  return results;
+  return kernel.rolledLoop(0, extent, count, initial, run);
 }
 
 //===----------------------------------------------------------------------===//
 // Elements
 //===----------------------------------------------------------------------===//
 
-FailureOr<SmallVector<Values>>
-AllHeadsEmitter::getElements(ValueRange values, Index first, int64_t count) {
+Values AllHeadsEmitter::fail(int64_t count) {
+  kernel.check(failure());
+  return Values(count, kernel.splatF32(0));
+}
+
+SmallVector<Values> AllHeadsEmitter::getElements(ValueRange values, Index first,
+                                                 int64_t count) {
   SmallVector<Values> all;
-  for (Value value : values) {
-    FailureOr<Values> elements = getElements(value, first, count);
-    if (failed(elements))
-      return failure();
-    all.push_back(*elements);
-  }
+  for (Value value : values)
+    all.push_back(getElements(value, first, count));
   return all;
 }
 
-FailureOr<Values> AllHeadsEmitter::getElements(Value vector, Index first,
-                                               int64_t count) {
+Values AllHeadsEmitter::getElements(Value vector, Index first, int64_t count) {
+  if (failed(kernel.getStatus()))
+    return fail(count);
   if (!isVector(vector)) {
     Value scalar = scalars.get(vector);
-    if (!scalar)
-      return failure();
-    return Values(count, scalars.toLanes(scalar));
+    return scalar ? Values(count, scalars.toLanes(scalar)) : fail(count);
   }
   auto inRegisters = registers.find(vector);
   if (inRegisters != registers.end()) {
@@ -151,14 +128,13 @@ FailureOr<Values> AllHeadsEmitter::getElements(Value vector, Index first,
       return known->second;
   }
   size_t depth = groups.size();
-  FailureOr<Values> elements = compute(vector, first, count);
-  if (succeeded(elements) && group)
-    groups[depth - 1].known[vector] = *elements;
+  Values elements = compute(vector, first, count);
+  if (group)
+    groups[depth - 1].known[vector] = elements;
   return elements;
 }
 
-FailureOr<Values> AllHeadsEmitter::compute(Value vector, Index first,
-                                           int64_t count) {
+Values AllHeadsEmitter::compute(Value vector, Index first, int64_t count) {
   if (Value buffer = buffers.lookup(vector)) {
     Values elements;
     for (int64_t number = 0; number < count; ++number)
@@ -191,27 +167,24 @@ FailureOr<Values> AllHeadsEmitter::compute(Value vector, Index first,
           kernel.splatF32(constant.getSplatValue<APFloat>().convertToFloat()));
     op->emitOpError("is a vector of different constants, which has no kernel "
                     "on this target");
-    return failure();
+    return fail(count);
   }
   if (auto contract = dyn_cast<pos::ContractOp>(op))
     return computeContract(contract, first, count);
   if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumRegions() == 0)
     return computeElementwise(*op, first, count);
   op->emitOpError("of vectors has no kernel on this target");
-  return failure();
+  return fail(count);
 }
 
-FailureOr<Values>
-AllHeadsEmitter::computeElementwise(Operation &op, Index first, int64_t count) {
-  FailureOr<SmallVector<Values>> operands =
-      getElements(op.getOperands(), first, count);
-  if (failed(operands))
-    return failure();
+Values AllHeadsEmitter::computeElementwise(Operation &op, Index first,
+                                           int64_t count) {
+  SmallVector<Values> operands = getElements(op.getOperands(), first, count);
   Type element = getElementTypeOrSelf(op.getResult(0).getType());
   Values results;
   for (int64_t number = 0; number < count; ++number) {
     Operation *clone = op.cloneWithoutRegions();
-    for (auto [place, values] : llvm::enumerate(*operands))
+    for (auto [place, values] : llvm::enumerate(operands))
       clone->setOperand(place, values[number]);
     clone->getResult(0).setType(scalars.toLanes(scalars.convert(element)));
     builder.insert(clone);
@@ -220,38 +193,29 @@ AllHeadsEmitter::computeElementwise(Operation &op, Index first, int64_t count) {
   return results;
 }
 
-FailureOr<Values> AllHeadsEmitter::computeContract(pos::ContractOp op,
-                                                   Index first, int64_t count) {
+Values AllHeadsEmitter::computeContract(pos::ContractOp op, Index first,
+                                        int64_t count) {
   const PackedMatrix &matrix = weights.getForward(op);
   if (!isStreamed(op.getVector())) {
-    FailureOr<Values> operand = getAll(op.getVector());
-    if (failed(operand))
-      return failure();
-    Values results = multiplyGroup(matrix, *operand, first, count);
+    Values results =
+        multiplyGroup(matrix, getAll(op.getVector()), first, count);
     keep(op.getResult(), first, results);
     return results;
   }
   // Both axes are streamed: one element of the operand at a time, from memory.
   Values zeros(count, kernel.splatF32(0));
-  LogicalResult result = success();
   Value from = kernel.advance(point.getPacked(matrix.place),
                               {kernel.mul(first, matrix.columns)});
   Values sums = kernel.loop(
       0, matrix.columns, 1, zeros, [&](Value column, ValueRange carried) {
         Values next(carried);
-        FailureOr<Values> element = getElements(op.getVector(), column, 1);
-        if (failed(element)) {
-          result = failure();
-          return next;
-        }
+        Value element = getElements(op.getVector(), column, 1).front();
         Value at = kernel.advance(from, {kernel.mul(column, count)});
         for (int64_t row = 0; row < count; ++row)
-          next[row] = kernel.fma(kernel.loadBroadcast(at, {row}),
-                                 element->front(), next[row]);
+          next[row] =
+              kernel.fma(kernel.loadBroadcast(at, {row}), element, next[row]);
         return next;
       });
-  if (failed(result))
-    return failure();
   keep(op.getResult(), first, sums);
   return sums;
 }
@@ -291,20 +255,20 @@ static bool isNeededWhole(Value vector, const AllHeadsWeights &weights) {
   });
 }
 
-LogicalResult AllHeadsEmitter::emit(Block &block, ValueRange argument) {
+void AllHeadsEmitter::emit(Block &block, ValueRange argument) {
   if (!argument.empty())
     registers[block.getArgument(0)] = Values(argument);
   for (Operation &op : block.without_terminator()) {
-    LogicalResult result = op.getNumResults() == 1 && isVector(op.getResult(0))
-                               ? emitVector(op)
-                               : scalars.emitOp(op);
-    if (failed(result))
-      return failure();
+    if (failed(kernel.getStatus()))
+      return;
+    if (op.getNumResults() == 1 && isVector(op.getResult(0)))
+      emitVector(op);
+    else
+      kernel.check(scalars.emitOp(op));
   }
-  return success();
 }
 
-LogicalResult AllHeadsEmitter::emitVector(Operation &op) {
+void AllHeadsEmitter::emitVector(Operation &op) {
   Value result = op.getResult(0);
   if (auto forHeads = dyn_cast<pos::ForHeadsOp>(op))
     return emitForHeads(forHeads);
@@ -312,82 +276,57 @@ LogicalResult AllHeadsEmitter::emitVector(Operation &op) {
   // them.
   for (Value operand : op.getOperands())
     if (!isVector(operand) && !scalars.get(operand))
-      return failure();
+      return kernel.check(failure());
   // Loads stand where they are used.
   if (isa<pos::ElementsOp, tensor::SplatOp>(op) ||
       op.hasTrait<OpTrait::ConstantLike>())
-    return success();
+    return;
   if (!isStreamed(result)) {
     if (auto contract = dyn_cast<pos::ContractOp>(op))
       return emitContract(contract);
-    FailureOr<Values> elements = compute(result, 0, getVectorExtent(result));
-    if (succeeded(elements))
-      registers[result] = *elements;
-    return elements;
+    registers[result] = compute(result, 0, getVectorExtent(result));
+    return;
   }
   if (!isNeededWhole(result, weights))
-    return success(); // on demand
-  Value buffer = point.getBuffer(result, getVectorExtent(result));
-  LogicalResult status = success();
-  forGroups(getVectorExtent(result), {},
-            [&](Index first, ValueRange) -> Values {
-              FailureOr<Values> elements =
-                  compute(result, first, getGroup(getVectorExtent(result)));
-              if (failed(elements)) {
-                status = failure();
-                return {};
-              }
-              storeElements(buffer, first, *elements);
-              return {};
-            });
+    return; // on demand
+  int64_t extent = getVectorExtent(result);
+  Value buffer = point.getBuffer(result, extent);
+  forGroups(extent, {}, [&](Index first, ValueRange) {
+    storeElements(buffer, first, compute(result, first, getGroup(extent)));
+    return Values();
+  });
   buffers[result] = buffer;
-  return status;
 }
 
 /// A product whose results are in registers.
-LogicalResult AllHeadsEmitter::emitContract(pos::ContractOp op) {
+void AllHeadsEmitter::emitContract(pos::ContractOp op) {
   const PackedMatrix &matrix = weights.getForward(op);
   Value result = op.getResult(), operand = op.getVector();
   if (!isStreamed(operand)) {
-    FailureOr<Values> elements = getAll(operand);
-    if (failed(elements))
-      return failure();
-    registers[result] = multiply(matrix, *elements, result);
-    return success();
+    registers[result] = multiply(matrix, getAll(operand), result);
+    return;
   }
-  LogicalResult status = success();
   Values zeros(matrix.rows, kernel.splatF32(0));
   int64_t count = getGroup(matrix.columns);
-  registers[result] = forGroups(
-      matrix.columns, zeros, [&](Index first, ValueRange sums) -> Values {
-        FailureOr<Values> elements = getElements(operand, first, count);
-        if (failed(elements)) {
-          status = failure();
-          return Values(sums);
-        }
-        return accumulate(matrix, first, *elements, sums);
+  registers[result] =
+      forGroups(matrix.columns, zeros, [&](Index first, ValueRange sums) {
+        return accumulate(matrix, first, getElements(operand, first, count),
+                          sums);
       });
-  return status;
 }
 
-LogicalResult AllHeadsEmitter::emitForHeads(pos::ForHeadsOp op) {
+void AllHeadsEmitter::emitForHeads(pos::ForHeadsOp op) {
   int64_t heads = getVectorExtent(op.getResult());
-  FailureOr<SmallVector<Values>> inputs = getElements(op.getInputs(), 0, heads);
-  if (failed(inputs))
-    return failure();
+  SmallVector<Values> inputs = getElements(op.getInputs(), 0, heads);
   Values results;
   for (int64_t head = 0; head < heads; ++head) {
-    if (failed(point.enterHead(head)))
-      return failure();
+    point.enterHead(head);
     Values arguments;
-    for (Values &input : *inputs)
+    for (Values &input : inputs)
       arguments.push_back(input[head]);
-    FailureOr<SmallVector<Value>> value = emitPayload(
-        builder, op.getBody().front(), arguments, point.getScalarPoint());
-    if (failed(value))
-      return failure();
-    results.push_back(scalars.toLanes(value->front()));
+    Values values = callPayload(kernel, op.getBody().front(), arguments,
+                                point.getScalarPoint());
+    results.push_back(scalars.toLanes(values.front()));
   }
   registers[op.getResult()] = results;
-  return success();
 }

@@ -29,17 +29,17 @@ public:
                   bool keepsUnits);
 
   /// Emits the ops of `block`; `argument` is the value of its argument, if any.
-  mlir::LogicalResult emit(mlir::Block &block, mlir::ValueRange argument);
+  /// Where an op has no kernel, the kernel has failed, and values are zeros.
+  void emit(mlir::Block &block, mlir::ValueRange argument);
 
   /// Elements first .. first + count - 1 of a vector, as vectors of lanes; of a
-  /// scalar as many copies. Fails after a diagnostic.
-  mlir::FailureOr<Values> getElements(mlir::Value value, Index first,
-                                      int64_t count);
-  /// Of each value.
-  mlir::FailureOr<llvm::SmallVector<Values>>
-  getElements(mlir::ValueRange values, Index first, int64_t count);
+  /// scalar as many copies.
+  Values getElements(mlir::Value value, Index first, int64_t count);
+  /// The elements of each value.
+  llvm::SmallVector<Values> getElements(mlir::ValueRange values, Index first,
+                                        int64_t count);
   /// All elements of a vector over heads.
-  mlir::FailureOr<Values> getAll(mlir::Value vector) {
+  Values getAll(mlir::Value vector) {
     return getElements(vector, 0, getVectorExtent(vector));
   }
   /// Runs `body` for every group of a streamed axis. Within it, elements of a
@@ -81,22 +81,18 @@ private:
     llvm::DenseMap<mlir::Value, Values> known;
   };
 
-  mlir::LogicalResult emitVector(mlir::Operation &op);
-  mlir::LogicalResult emitContract(pos::ContractOp op);
-  mlir::LogicalResult emitForHeads(pos::ForHeadsOp op);
-  mlir::FailureOr<Values> compute(mlir::Value vector, Index first,
-                                  int64_t count);
-  mlir::FailureOr<Values> computeElementwise(mlir::Operation &op, Index first,
-                                             int64_t count);
-  mlir::FailureOr<Values> computeContract(pos::ContractOp op, Index first,
-                                          int64_t count);
+  void emitVector(mlir::Operation &op);
+  void emitContract(pos::ContractOp op);
+  void emitForHeads(pos::ForHeadsOp op);
+  Values compute(mlir::Value vector, Index first, int64_t count);
+  Values computeElementwise(mlir::Operation &op, Index first, int64_t count);
+  Values computeContract(pos::ContractOp op, Index first, int64_t count);
+  /// Zeros of a kernel that has failed.
+  Values fail(int64_t count);
 
   void keep(mlir::Value vector, Index first, mlir::ValueRange elements);
   void storeElements(mlir::Value buffer, Index first,
                      mlir::ValueRange elements);
-  /// A loop that the optimiser leaves as it is.
-  Values rolledLoop(int64_t extent, int64_t step, mlir::ValueRange initial,
-                    llvm::function_ref<Values(Index, mlir::ValueRange)> body);
 
   mlir::OpBuilder &builder;
   PayloadEmitter scalars;
@@ -116,10 +112,11 @@ using AllHeadsSeeds =
 /// is the cotangents of the block's argument (nothing without an argument).
 /// Gradients of hoisted values and parameters go to `point`, for those that its
 /// site wants.
-mlir::FailureOr<KernelBuilder::Values> emitAllHeadsPullback(
-    mlir::OpBuilder &builder, mlir::Block &block, mlir::ValueRange argument,
-    llvm::function_ref<mlir::LogicalResult(AllHeadsEmitter &)> between,
-    AllHeadsSeeds seeds, AllHeadsPoint &point);
+KernelBuilder::Values
+emitAllHeadsPullback(mlir::OpBuilder &builder, mlir::Block &block,
+                     mlir::ValueRange argument,
+                     llvm::function_ref<void(AllHeadsEmitter &)> between,
+                     AllHeadsSeeds seeds, AllHeadsPoint &point);
 
 } // namespace sextant::codegen
 

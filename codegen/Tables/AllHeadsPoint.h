@@ -25,9 +25,8 @@ public:
   virtual KernelBuilder &getKernel() = 0;
   /// The point, for scalars.
   virtual PayloadPoint &getScalarPoint() = 0;
-  virtual int64_t getHeadCount() = 0;
   /// Moves the point to a head, for the body of `pos.for_heads`.
-  virtual mlir::LogicalResult enterHead(int64_t head) = 0;
+  virtual void enterHead(int64_t head) = 0;
   /// Stand around the pullbacks of such a body at all heads: gradients that are
   /// not of one head may be summed until the end.
   virtual void beginHeads() {}

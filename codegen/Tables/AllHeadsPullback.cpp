@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "codegen/Payload/Payload.h"
 #include "codegen/Tables/AllHeadsPayload.h"
+#include "codegen/Tables/PayloadCall.h"
 #include "dialects/Interfaces/DerivativeRules.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/MapVector.h"
@@ -39,7 +39,7 @@ public:
         point(forward.point), weights(forward.weights), block(block),
         seeds(seeds), yielded(block.getTerminator()->getOperand(0)) {}
 
-  FailureOr<Values> run();
+  Values run();
 
 private:
   /// Cotangents of vectors, of all elements or of the group at hand.
@@ -55,15 +55,15 @@ private:
     return point.getScalarPoint().wantsGradient(cast<BlockArgument>(param));
   }
   void add(Cotangents &to, Value vector, ValueRange cotangents);
-  LogicalResult pullOp(Operation &op, Values cotangents);
-  LogicalResult pullElementwise(Operation &op, ValueRange cotangents,
-                                Index first, Cotangents &to);
-  LogicalResult pullContract(pos::ContractOp op, Values cotangents);
-  LogicalResult pullForHeads(pos::ForHeadsOp op, ValueRange cotangents);
-  LogicalResult pullChain(Value last);
-  FailureOr<llvm::SetVector<Operation *>> findChain(Value last);
-  LogicalResult pullGroup(ArrayRef<Operation *> chain, const Consumers &ending,
-                          Index first, int64_t count, Cotangents &inRegisters);
+  void pullOp(Operation &op, Values cotangents);
+  void pullElementwise(Operation &op, ValueRange cotangents, Index first,
+                       Cotangents &to);
+  void pullContract(pos::ContractOp op, Values cotangents);
+  void pullForHeads(pos::ForHeadsOp op, ValueRange cotangents);
+  void pullChain(Value last);
+  SmallVector<Operation *> findChain(Value last);
+  void pullGroup(ArrayRef<Operation *> chain, const Consumers &ending,
+                 Index first, int64_t count, Cotangents &inRegisters);
 
   OpBuilder &builder;
   AllHeadsEmitter &forward;
@@ -160,27 +160,22 @@ void AllHeadsPullback::add(Cotangents &to, Value vector, ValueRange added) {
 // Vectors in registers
 //===----------------------------------------------------------------------===//
 
-LogicalResult AllHeadsPullback::pullElementwise(Operation &op, ValueRange given,
-                                                Index first, Cotangents &to) {
+void AllHeadsPullback::pullElementwise(Operation &op, ValueRange given,
+                                       Index first, Cotangents &to) {
   auto rule = dyn_cast<DerivativeRuleInterface>(op);
   if (!rule)
-    return op.emitOpError("has no derivative rule");
+    return kernel.check(op.emitOpError("has no derivative rule"));
   int64_t count = given.size();
-  FailureOr<SmallVector<Values>> operands =
+  SmallVector<Values> operands =
       forward.getElements(op.getOperands(), first, count);
-  if (failed(operands))
-    return failure();
-  FailureOr<Values> results =
-      forward.getElements(op.getResult(0), first, count);
-  if (failed(results))
-    return failure();
+  Values results = forward.getElements(op.getResult(0), first, count);
   SmallVector<Values> sums(op.getNumOperands());
   for (int64_t number = 0; number < count; ++number) {
     Values arguments;
-    for (Values &operand : *operands)
+    for (Values &operand : operands)
       arguments.push_back(operand[number]);
     SmallVector<Value> values =
-        rule.pullBack(builder, arguments, (*results)[number], given[number]);
+        rule.pullBack(builder, arguments, results[number], given[number]);
     for (auto [sum, value] : llvm::zip_equal(sums, values))
       if (value)
         sum.push_back(value);
@@ -188,10 +183,9 @@ LogicalResult AllHeadsPullback::pullElementwise(Operation &op, ValueRange given,
   for (auto [operand, sum] : llvm::zip_equal(op.getOperands(), sums))
     if (!sum.empty())
       add(to, operand, sum);
-  return success();
 }
 
-LogicalResult AllHeadsPullback::pullContract(pos::ContractOp op, Values given) {
+void AllHeadsPullback::pullContract(pos::ContractOp op, Values given) {
   Value operand = op.getVector();
   bool wantsMatrix = wants(op.getMatrix());
   if (wantsMatrix)
@@ -200,68 +194,52 @@ LogicalResult AllHeadsPullback::pullContract(pos::ContractOp op, Values given) {
     Operation *producer = operand.getDefiningOp();
     if (isActive(operand) && producer->getBlock() == &block) {
       consumers.emplace_back(op, given); // pulled with its chain
-      return success();
+      return;
     }
-    LogicalResult result = success();
     int64_t count = getGroup(getVectorExtent(operand));
     auto group = [&](Index first, ValueRange) {
       Cotangents none;
-      result = pullGroup({}, {{op, given}}, first, count, none);
+      pullGroup({}, {{op, given}}, first, count, none);
       return Values();
     };
     forward.forGroups(getVectorExtent(operand), {}, group);
-    return result;
+    return;
   }
-  if (wantsMatrix) {
-    FailureOr<Values> elements = forward.getAll(operand);
-    if (failed(elements))
-      return failure();
-    point.recordOperand(op, 0, *elements);
-  }
+  if (wantsMatrix)
+    point.recordOperand(op, 0, forward.getAll(operand));
   if (isActive(operand))
     add(cotangents, operand,
         forward.multiply(weights.getPullback(op), given, op.getResult()));
-  return success();
 }
 
-LogicalResult AllHeadsPullback::pullForHeads(pos::ForHeadsOp op,
-                                             ValueRange given) {
-  FailureOr<SmallVector<Values>> inputs =
+void AllHeadsPullback::pullForHeads(pos::ForHeadsOp op, ValueRange given) {
+  SmallVector<Values> inputs =
       forward.getElements(op.getInputs(), 0, given.size());
-  if (failed(inputs))
-    return failure();
-  SmallVector<Values> sums(inputs->size());
+  SmallVector<Values> sums(inputs.size());
   point.beginHeads();
   for (auto [head, cotangent] : llvm::enumerate(given)) {
-    if (failed(point.enterHead(head)))
-      return failure();
+    point.enterHead(head);
     Values arguments;
-    for (Values &input : *inputs)
+    for (Values &input : inputs)
       arguments.push_back(input[head]);
-    FailureOr<SmallVector<Value>> values =
-        emitPullback(builder, op.getBody().front(), arguments, cotangent,
-                     point.getScalarPoint());
-    if (failed(values))
-      return failure();
-    for (auto [sum, value] : llvm::zip_equal(sums, *values))
+    Values values = callPullback(kernel, op.getBody().front(), arguments,
+                                 cotangent, point.getScalarPoint());
+    for (auto [sum, value] : llvm::zip_equal(sums, values))
       sum.push_back(value ? kernel.broadcast(value) : kernel.splatF32(0));
   }
   point.endHeads();
   for (auto [input, sum] : llvm::zip_equal(op.getInputs(), sums))
     add(cotangents, input, sum);
-  return success();
 }
 
-LogicalResult AllHeadsPullback::pullOp(Operation &op, Values given) {
+void AllHeadsPullback::pullOp(Operation &op, Values given) {
   if (auto contract = dyn_cast<pos::ContractOp>(op))
     return pullContract(contract, given);
   if (auto forHeads = dyn_cast<pos::ForHeadsOp>(op))
     return pullForHeads(forHeads, given);
-  if (auto elements = dyn_cast<pos::ElementsOp>(op)) {
-    point.addToElements(elements, 0, given);
-    return success();
-  }
-  return pullElementwise(op, given, 0, cotangents);
+  if (auto elements = dyn_cast<pos::ElementsOp>(op))
+    return point.addToElements(elements, 0, given);
+  pullElementwise(op, given, 0, cotangents);
 }
 
 //===----------------------------------------------------------------------===//
@@ -269,8 +247,7 @@ LogicalResult AllHeadsPullback::pullOp(Operation &op, Values given) {
 //===----------------------------------------------------------------------===//
 
 /// The ops of the chain of `last`, latest first.
-FailureOr<llvm::SetVector<Operation *>>
-AllHeadsPullback::findChain(Value last) {
+SmallVector<Operation *> AllHeadsPullback::findChain(Value last) {
   llvm::SetVector<Value> members;
   members.insert(last);
   auto visit = [&](Value value) {
@@ -296,34 +273,29 @@ AllHeadsPullback::findChain(Value last) {
       if (!contract || contract->getBlock() != &block)
         continue;
       if (forward.isStreamed(contract.getResult()))
-        return contract.emitOpError("of hidden units to hidden units has no "
-                                    "gradient on this target");
-      if (contract->isBeforeInBlock(last.getDefiningOp()))
-        return contract.emitOpError("of units that are used again after it "
-                                    "has no gradient on this target");
+        kernel.check(contract.emitOpError("of hidden units to hidden units has "
+                                          "no gradient on this target"));
+      else if (contract->isBeforeInBlock(last.getDefiningOp()))
+        kernel.check(contract.emitOpError("of units that are used again after "
+                                          "it has no gradient on this target"));
     }
   }
-  llvm::SetVector<Operation *> chain;
+  SmallVector<Operation *> chain;
   for (Operation &op : llvm::reverse(block))
     if (ops.contains(&op))
-      chain.insert(&op);
+      chain.push_back(&op);
   return chain;
 }
 
-LogicalResult AllHeadsPullback::pullGroup(ArrayRef<Operation *> chain,
-                                          const Consumers &ending, Index first,
-                                          int64_t count,
-                                          Cotangents &inRegisters) {
+void AllHeadsPullback::pullGroup(ArrayRef<Operation *> chain,
+                                 const Consumers &ending, Index first,
+                                 int64_t count, Cotangents &inRegisters) {
   Cotangents units;
   for (auto [contract, given] : ending) {
     pos::ContractOp op = contract;
-    if (wants(op.getMatrix())) {
-      FailureOr<Values> elements =
-          forward.getElements(op.getVector(), first, count);
-      if (failed(elements))
-        return failure();
-      point.recordOperand(op, first, *elements);
-    }
+    if (wants(op.getMatrix()))
+      point.recordOperand(op, first,
+                          forward.getElements(op.getVector(), first, count));
     if (isActive(op.getVector()))
       add(units, op.getVector(),
           forward.multiplyGroup(weights.getPullback(op), given, first, count));
@@ -349,21 +321,18 @@ LogicalResult AllHeadsPullback::pullGroup(ArrayRef<Operation *> chain,
       continue;
     }
     if (!isElementwise(op))
-      return op->emitOpError("has no gradient on this target");
-    if (failed(pullElementwise(*op, given, first, units)))
-      return failure();
+      return kernel.check(op->emitOpError("has no gradient on this target"));
+    pullElementwise(*op, given, first, units);
   }
   for (auto &[value, given] : units)
     if (auto hoist = value.getDefiningOp<pos::HoistOp>())
       point.addToElements(hoist, first, given);
-  return success();
 }
 
-LogicalResult AllHeadsPullback::pullChain(Value last) {
-  FailureOr<llvm::SetVector<Operation *>> found = findChain(last);
-  if (failed(found))
-    return failure();
-  SmallVector<Operation *> chain = found->takeVector();
+void AllHeadsPullback::pullChain(Value last) {
+  SmallVector<Operation *> chain = findChain(last);
+  if (failed(kernel.getStatus()))
+    return;
   pulled.insert(chain.begin(), chain.end());
   Consumers ending;
   for (auto &[contract, given] : consumers)
@@ -379,12 +348,8 @@ LogicalResult AllHeadsPullback::pullChain(Value last) {
       continue;
     Value operand = contract.getVector();
     assert(!forward.isStreamed(operand) && "checked with its own chain");
-    if (wants(contract.getMatrix())) {
-      FailureOr<Values> elements = forward.getAll(operand);
-      if (failed(elements))
-        return failure();
-      point.recordOperand(contract, 0, *elements);
-    }
+    if (wants(contract.getMatrix()))
+      point.recordOperand(contract, 0, forward.getAll(operand));
     if (isActive(operand))
       operands.insert(operand);
   }
@@ -395,7 +360,6 @@ LogicalResult AllHeadsPullback::pullChain(Value last) {
       sums.assign(getVectorExtent(operand), kernel.splatF32(0));
     initial.append(sums);
   }
-  LogicalResult result = success();
   int64_t count = getGroup(getVectorExtent(last));
   auto group = [&](Index first, ValueRange carried) {
     Cotangents inRegisters;
@@ -405,8 +369,7 @@ LogicalResult AllHeadsPullback::pullChain(Value last) {
           Values(carried.slice(at, getVectorExtent(operand)));
       at += getVectorExtent(operand);
     }
-    if (failed(pullGroup(chain, ending, first, count, inRegisters)))
-      result = failure();
+    pullGroup(chain, ending, first, count, inRegisters);
     Values next;
     for (Value operand : operands)
       next.append(inRegisters[operand]);
@@ -417,32 +380,29 @@ LogicalResult AllHeadsPullback::pullChain(Value last) {
   for (Value operand : operands)
     for (Value &sum : cotangents[operand])
       sum = sums[at++];
-  return result;
 }
 
 //===----------------------------------------------------------------------===//
 // The whole payload
 //===----------------------------------------------------------------------===//
 
-FailureOr<Values> AllHeadsPullback::run() {
+Values AllHeadsPullback::run() {
   if (isActive(yielded) && !forward.isStreamed(yielded))
     cotangents[yielded] = seeds(0, getVectorExtent(yielded));
   for (Operation &op : llvm::reverse(block.without_terminator())) {
+    if (failed(kernel.getStatus()))
+      break;
     if (op.getNumResults() != 1 || !isActive(op.getResult(0)) ||
         pulled.contains(&op))
       continue;
-    if (isa<tensor::SplatOp>(op))
-      return op.emitOpError("of a value behind which a trained parameter "
-                            "stands has no gradient on this target");
     Value result = op.getResult(0);
-    if (forward.isStreamed(result)) {
-      if (failed(pullChain(result)))
-        return failure();
-      continue;
-    }
-    Values given = cotangents.lookup(result);
-    if (!given.empty() && failed(pullOp(op, given)))
-      return failure();
+    if (isa<tensor::SplatOp>(op))
+      kernel.check(op.emitOpError("of a value behind which a trained parameter "
+                                  "stands has no gradient on this target"));
+    else if (forward.isStreamed(result))
+      pullChain(result);
+    else if (Values given = cotangents.lookup(result); !given.empty())
+      pullOp(op, given);
   }
   for (auto &[value, given] : cotangents)
     if (auto hoist = value.getDefiningOp<pos::HoistOp>())
@@ -455,13 +415,14 @@ FailureOr<Values> AllHeadsPullback::run() {
   return result;
 }
 
-FailureOr<Values> codegen::emitAllHeadsPullback(
-    OpBuilder &builder, Block &block, ValueRange argument,
-    function_ref<LogicalResult(AllHeadsEmitter &)> between, AllHeadsSeeds seeds,
-    AllHeadsPoint &point) {
+Values
+codegen::emitAllHeadsPullback(OpBuilder &builder, Block &block,
+                              ValueRange argument,
+                              function_ref<void(AllHeadsEmitter &)> between,
+                              AllHeadsSeeds seeds, AllHeadsPoint &point) {
   AllHeadsEmitter forward(builder, point, /*keepsUnits=*/true);
-  if (failed(forward.emit(block, argument)) || failed(between(forward)))
-    return failure();
+  forward.emit(block, argument);
+  between(forward);
   forward.useKept();
   return AllHeadsPullback(builder, forward, block, seeds).run();
 }

@@ -32,11 +32,7 @@ public:
 
   KernelBuilder &getKernel() override { return kernel; }
   PayloadPoint &getScalarPoint() override { return *this; }
-  int64_t getHeadCount() override { return source.weights->getHeads(); }
-  LogicalResult enterHead(int64_t head) override {
-    setHeadIndex(head);
-    return success();
-  }
+  void enterHead(int64_t head) override { setHeadIndex(head); }
   const AllHeadsWeights &getWeights() override { return *source.weights; }
   Value getPacked(int64_t place) override {
     return kernel.advance(arguments.getPointer(*layout.packed), {place});
@@ -275,8 +271,7 @@ void codegen::createVectorFill(const HoistLaunch &source, StringRef suffix) {
       point.moveTo(0, 0, 0, first, count);
       AllHeadsEmitter emitter(k.builder, point, /*keepsUnits=*/false);
       Value yielded = body.getTerminator()->getOperand(0);
-      if (failed(emitter.emit(body, {})))
-        return failure();
+      emitter.emit(body, {});
       auto store = [&](Index element, ValueRange values) {
         for (auto [number, value] : llvm::enumerate(values))
           k.storePart(value,
@@ -285,29 +280,16 @@ void codegen::createVectorFill(const HoistLaunch &source, StringRef suffix) {
                       count);
       };
       int64_t extent = getVectorExtent(yielded);
-      if (!emitter.isStreamed(yielded)) {
-        FailureOr<KernelBuilder::Values> values = emitter.getAll(yielded);
-        if (succeeded(values))
-          store(0, *values);
-        return LogicalResult(values);
-      }
-      LogicalResult status = success();
-      emitter.forGroups(
-          extent, {}, [&](Index element, ValueRange) -> KernelBuilder::Values {
-            FailureOr<KernelBuilder::Values> values =
-                emitter.getElements(yielded, element, getGroup(extent));
-            if (succeeded(values))
-              store(element, *values);
-            else
-              status = failure();
-            return {};
-          });
-      return status;
+      if (!emitter.isStreamed(yielded))
+        return store(0, emitter.getAll(yielded));
+      emitter.forGroups(extent, {}, [&](Index element, ValueRange) {
+        store(element, emitter.getElements(yielded, element, getGroup(extent)));
+        return KernelBuilder::Values();
+      });
     };
     items.forEach([&](const Item &item) {
       Index high = k.min(k.add(item[0], columnsPerItem), columns);
-      k.loop(item[0], high, k.width(),
-             [&](Value first) { k.check(fill(first)); });
+      k.loop(item[0], high, k.width(), [&](Value first) { fill(first); });
     });
   };
   // Called after `run`, which hands the memory out.
@@ -341,9 +323,8 @@ void codegen::createVectorPullback(const HoistLaunch &source,
                          count));
         return values;
       };
-      auto nothing = [](AllHeadsEmitter &) { return success(); };
-      k.check(emitAllHeadsPullback(k.builder, body, {}, nothing, cotangents,
-                                   point));
+      auto nothing = [](AllHeadsEmitter &) {};
+      emitAllHeadsPullback(k.builder, body, {}, nothing, cotangents, point);
       point.addProducts();
     };
     items.forEach([&](const Item &item) {

@@ -39,6 +39,7 @@ int64_t getFirstColumn(pos::ContractOp op);
 /// of about four, for as many independent chains.
 int64_t getGroup(int64_t extent);
 
+/// The weights of a score of all heads, and where each lies in their buffer.
 class AllHeadsWeights {
 public:
   /// Collects what the score payload and the hoisted vectors of the plan use.

@@ -49,6 +49,7 @@ struct PointLayout {
 PointLayout addPointOperands(const Lowering &lowering, LaunchOperands &operands,
                              llvm::function_ref<bool(unsigned)> needs);
 
+/// A point whose parameters, positions and extents are arguments of a kernel.
 class ArgumentPoint : public PayloadPoint {
 public:
   ArgumentPoint(KernelBuilder &kernel, ArgumentBlock &arguments,

@@ -135,8 +135,14 @@ std::pair<Index, Index> HoistLaunch::getColumnsInUse(KernelBuilder &k,
     Index count = k.min(columns, k.fromI32(range.getCount()));
     return {0, k.select(range.emitHasTables(), count, 0)};
   }
-  if (entry.form == HoistForm::OffsetTable)
-    return {options.padding, k.sub(k.sub(columns, options.padding), 1)};
+  if (entry.form == HoistForm::OffsetTable) {
+    TablePoint point(k, arguments, *this, k.builder.getF32Type());
+    pos::Extent before = pos::Extent::query, behind = pos::Extent::key;
+    if (options.order == OffsetOrder::Descending)
+      std::swap(before, behind);
+    Index end = k.sub(columns, point.countOutside(behind));
+    return {point.countOutside(before), k.sub(end, 1)};
+  }
   return {0, columns};
 }
 

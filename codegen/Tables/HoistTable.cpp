@@ -1,6 +1,7 @@
 //===- HoistTable.cpp - Launches of the tables of hoisted values ----------===//
 
 #include "codegen/Tables/HoistTable.h"
+#include "codegen/Emit/Sizes.h"
 #include "codegen/Tables/HoistGroup.h"
 #include "codegen/Tables/HoistLaunch.h"
 #include "codegen/Tables/OffsetRange.h"
@@ -52,16 +53,22 @@ codegen::getHoistGradientShape(const Lowering &lowering, const Hoisted &entry,
   case HoistForm::HeadScalar:
     break;
   case HoistForm::OffsetTable: {
-    Value sum = arith::AddIOp::create(builder, loc,
-                                      lowering.getDim(owner.query, lengthDim),
-                                      lowering.getDim(owner.key, lengthDim));
-    Value size =
-        lowering.plan.hasPositions
-            ? arith::MulIOp::create(builder, loc, sum, constant(offsetsPerRow))
-                  .getResult()
-            : arith::AddIOp::create(builder, loc, sum,
-                                    constant(2 * options.padding))
-                  .getResult();
+    auto sum = [&](int64_t unit) {
+      auto count = [&](Value rows) {
+        Value length = lowering.getDim(rows, lengthDim);
+        return unit == 1 ? length : Sizes{lowering}.roundUp(length, unit);
+      };
+      return arith::AddIOp::create(builder, loc, count(owner.query),
+                                   count(owner.key))
+          .getResult();
+    };
+    Value size = lowering.plan.hasPositions
+                     ? arith::MulIOp::create(builder, loc, sum(1),
+                                             constant(offsetsPerRow))
+                           .getResult()
+                     : arith::AddIOp::create(builder, loc, sum(options.unit),
+                                             constant(2 * options.padding))
+                           .getResult();
     dims.push_back(dynamic);
     shape.sizes.push_back(size);
     break;
@@ -335,9 +342,7 @@ static bool isSeparatePerRow(const Hoisted &entry, unsigned param) {
         read && llvm::any_of(read.getIndices(), [](Value index) {
           if (auto own = dyn_cast<BlockArgument>(index))
             return isa<pos::RunningSumOp>(own.getOwner()->getParentOp());
-          Operation *maker = index.getDefiningOp();
-          return maker && (isa<pos::IndexOp, pos::TensorRowOp>(maker) ||
-                           isIndexOfRow(index));
+          return isOfRow(index);
         });
   });
   return separate;

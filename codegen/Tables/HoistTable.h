@@ -21,13 +21,16 @@
 // hoisted vector is an OffsetTable whose H' counts its elements.
 // A gradient has the shape of its buffer; a gradient of padding is ignored.
 //
-// OffsetTable: T = Lq + Lk + 2 * padding. Let r be a row of the query tensor,
-// j a row of the key tensor (so offset = j - r + Lq - Lk without positions).
-//   Ascending  (lanes are keys):    entry padding + (Lq - 1 - r) + j
-//   Descending (lanes are queries): entry padding + (Lk - 1 - j) + r
+// OffsetTable: T = Lq' + Lk' + 2 * padding, where lengths with a dash are whole
+// multiples of `unit`. Let r be a row of the query tensor, j a row of the key
+// tensor (so offset = j - r + Lq - Lk without positions).
+//   Ascending  (lanes are keys):    entry padding + (Lq' - 1 - r) + j
+//   Descending (lanes are queries): entry padding + (Lk' - 1 - j) + r
 // Entries outside the offsets in use hold the value of the nearest offset in
 // use, so a kernel may load past the edges by `padding` entries. A kernel
-// chooses the padding.
+// chooses the padding, and the unit: tiles whose sizes are multiples of it then
+// begin at entries that are, whatever the lengths. A kernel whose vectors begin
+// at any row has no use for that, and leaves the unit 1.
 //
 // With positions the buffer has T = 4 * (Lq + Lk) entries, of which those in
 // use come first, over the offsets of one or more axes: OffsetRange.h says
@@ -51,10 +54,18 @@ enum class OffsetOrder {
   Descending ///< towards smaller offsets: lanes of a kernel are queries
 };
 
+/// How a table over offsets is laid out for the kernel that reads it.
 struct HoistTableOptions {
   OffsetOrder order = OffsetOrder::Ascending;
   int64_t padding = 0;
+  int64_t unit = 1; ///< divides the padding, too
 };
+
+/// The rows of a side as tables over offsets count them: whole units.
+inline Index countWholeRows(ScalarBuilder &kernel,
+                            const HoistTableOptions &options, Index rows) {
+  return options.unit == 1 ? rows : kernel.roundUp(rows, options.unit);
+}
 
 /// See OffsetRange.h; null without positions, or without values over offsets.
 struct OffsetBuffers {

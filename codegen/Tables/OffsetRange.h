@@ -44,8 +44,9 @@ llvm::SmallVector<int64_t> getOffsetAxes(const KernelPlan &plan);
 /// of a smaller and of a larger one. Codes go on past the last row, which they
 /// repeat, for `countCodePadding` rows.
 OffsetBuffers launchOffsetRange(const Lowering &lowering, OffsetOrder order);
-/// As far as kernels load: to the end of a panel, which has four vectors at
-/// most, and of a group of rows, which are fewer than 64.
+/// Codes behind the last row, as far as kernels load: to the end of a panel,
+/// which has four vectors at most, and of a group of rows, which are fewer
+/// than 64.
 int64_t countCodePadding(const VectorTarget &target);
 
 /// Entries of the buffer of the range, which is operand `range` of a kernel.

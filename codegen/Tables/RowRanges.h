@@ -28,7 +28,8 @@ struct RowSource {
   int64_t axis = 0;                 ///< of the position
 };
 
-/// In a fixed order, each once; empty without a mask.
+/// What a mask reads per row, in a fixed order and each once; nothing without a
+/// mask.
 llvm::SmallVector<RowSource> getRowSources(const KernelPlan &plan);
 
 /// Creates the buffers, the launches that fill them and their kernels. Gives

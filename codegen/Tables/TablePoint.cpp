@@ -107,6 +107,14 @@ Value TablePoint::offsetInRange(int64_t axis) {
              : subI(range.getGreatest(place), digit);
 }
 
+Index TablePoint::countOutside(pos::Extent side) {
+  if (options.unit == 1)
+    return options.padding;
+  Index rows = getExtent(side);
+  return kernel.add(kernel.sub(countWholeRows(kernel, options, rows), rows),
+                    options.padding);
+}
+
 Value TablePoint::offset(OpBuilder &builder, int64_t axis) {
   if (entry.form != HoistForm::OffsetTable)
     return {};
@@ -123,10 +131,12 @@ Value TablePoint::offset(OpBuilder &builder, int64_t axis) {
     low = addI(low, tail);
     high = addI(high, tail);
   }
-  // Entries of the padding hold the value of the nearest offset.
-  Value step = subI(column, kernel.constantI32(options.padding));
-  Value value = options.order == OffsetOrder::Ascending ? addI(step, low)
-                                                        : subI(high, step);
+  // Entries outside hold the value of the nearest offset.
+  bool isAscending = options.order == OffsetOrder::Ascending;
+  Index before =
+      countOutside(isAscending ? pos::Extent::query : pos::Extent::key);
+  Value step = subI(column, kernel.toI32(before));
+  Value value = isAscending ? addI(step, low) : subI(high, step);
   value = arith::MaxSIOp::create(builder, loc, value, kernel.broadcast(low));
   return arith::MinSIOp::create(builder, loc, value, kernel.broadcast(high));
 }

@@ -52,6 +52,9 @@ public:
     return kernel.add(kernel.sub(0, getQueryShift()), 1);
   }
   Index getCount() const { return count; }
+  /// Columns of a table over offsets before those in use, which are as many as
+  /// the side has rows, or behind them.
+  Index countOutside(pos::Extent side);
   /// Moves a point of a hoisted vector, whose table has no heads, to a head.
   void setHeadIndex(int64_t number) {
     headIndex = number;

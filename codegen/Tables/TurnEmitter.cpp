@@ -280,7 +280,7 @@ void TurnEmitter::loadBlocks(unsigned tensor, size_t operand, Index first,
       value = arith::ExtFOp::create(k.builder, k.loc, of(f64), value);
     k.store(value, k.advance(target, {lane}, f64));
   };
-  int64_t lanes = std::max<int64_t>(k.width() / 2, 1);
+  int64_t lanes = k.target.countDoubleLanes();
   int64_t whole = turn.size / lanes * lanes;
   k.loop(0, count, 1, [&](Value number) {
     Value from = k.advance(getRow(tensor, operand, k.add(first, number)),

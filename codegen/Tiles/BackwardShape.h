@@ -38,10 +38,22 @@ struct BackwardShape {
         fitting / panel, llvm::divideCeil(leastKeys, panel), mostKeys / panel);
     keys = panels * panel;
     stride = keys + target.width;
+    if (target.near.bytes)
+      fitNearMemory(target);
   }
 
-  /// For scores of all heads: tiles of one panel.
+  /// What products read most, all of it several times for a block of queries: K
+  /// and V of the tile in panels, P, dS with its edges, and a register tile of
+  /// each.
+  int64_t countNearWords(int64_t width) const {
+    return (headRow + valueRow) * keys + (2 * queries + 1) * stride + width +
+           2 * rows * panel;
+  }
+
+  /// For scores of all heads: tiles of one panel, and blocks of whole vectors,
+  /// as windows of their offsets are.
   void useOnePanel() {
+    queries = llvm::alignTo(queries, stride - keys);
     panels = 1;
     stride += panel - keys;
     keys = panel;
@@ -69,13 +81,31 @@ struct BackwardShape {
   /// long as what it keeps takes up to half of a second cache.
   static constexpr int64_t leastKeys = 128, mostKeys = 256;
   static constexpr int64_t tileWords = secondCache / 2 / 4;
-  /// Queries of a block.
-  int64_t queries = 64;
+  /// Rows of sums over queries are rounded up to a multiple of these.
+  static constexpr int64_t paddedRows = 64;
+  /// Queries of a block, of which there are a whole number in those.
+  int64_t queries = paddedRows;
   /// Elements of a padded row of Q and K, of V and dO; padding is zero.
   int64_t headRow, valueRow;
+  /// Where near memory is short: each block adds to dK, dV and dQ once, so a
+  /// sixteenth of its products are additions to what lies further away.
+  static constexpr int64_t nearQueries = 16;
   /// Elements from one row of a buffer of scores to the next: the keys of the
   /// tile and a vector of zeros, which the sums along diagonals run into.
   int64_t stride;
+
+private:
+  /// A tile is one panel, as wide as near memory allows.
+  void fitNearMemory(const VectorTarget &target) {
+    queries = nearQueries;
+    panels = 1;
+    for (; vectors > 0; --vectors) {
+      keys = panel = vectors * target.width;
+      stride = keys + target.width;
+      if (vectors == 1 || 4 * countNearWords(target.width) <= target.near.bytes)
+        return;
+    }
+  }
 };
 
 } // namespace sextant::codegen

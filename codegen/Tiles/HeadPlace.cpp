@@ -36,7 +36,7 @@ void SiteOperands::append(const KernelPlan &plan, const HoistTables &hoists,
     bool isRead = !sites.empty() && !sites.getArgument(number).use_empty();
     params.push_back(isRead ? add(operand) : std::nullopt);
   }
-  padding = hoists.options.padding;
+  offsetTables = hoists.options;
 }
 
 Index SiteOperands::getQueryShift(KernelBuilder &kernel,
@@ -45,6 +45,14 @@ Index SiteOperands::getQueryShift(KernelBuilder &kernel,
       kernel.sub(arguments.getSize(key, 2), arguments.getSize(query, 2));
   return queryTail ? kernel.sub(shift, arguments.getSize(*queryTail, 0))
                    : shift;
+}
+
+Index SiteOperands::getFirstOffset(KernelBuilder &kernel,
+                                   ArgumentBlock &arguments) const {
+  assert(offsetTables.order == OffsetOrder::Ascending);
+  Index rows =
+      countWholeRows(kernel, offsetTables, arguments.getSize(query, 2));
+  return kernel.add(rows, offsetTables.padding - 1);
 }
 
 Value HeadPlace::getExtent(pos::Extent extent) const {

@@ -27,7 +27,7 @@ struct SiteOperands {
   llvm::SmallVector<Number> ranges;         ///< as getRowSources
   llvm::SmallVector<Number> params;         ///< as the owner's parameters
   llvm::SmallVector<unsigned> hinges;       ///< as plan.hinges
-  int64_t padding = 0;                      ///< of offset tables
+  HoistTableOptions offsetTables;           ///< how those over offsets lie
   /// Products of query and key rows, as plan.rowTables, and of rows of the
   /// output's gradient, as plan.weightedRows (see RowProducts.h).
   llvm::SmallVector<unsigned> rowProducts, outputProducts;
@@ -41,6 +41,9 @@ struct SiteOperands {
   /// Index of the first row of the query tensor: queries, with those that
   /// follow and are not given, and keys are aligned at the end.
   Index getQueryShift(KernelBuilder &kernel, ArgumentBlock &arguments) const;
+  /// The entry of the first query and the first key in tables over offsets that
+  /// ascend.
+  Index getFirstOffset(KernelBuilder &kernel, ArgumentBlock &arguments) const;
 };
 
 /// Where the table of a hoisted value, an operand, has an element of the batch.

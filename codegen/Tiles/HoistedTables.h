@@ -13,6 +13,7 @@
 
 namespace sextant::codegen {
 
+/// Loads hoisted values from their tables at the place of a head.
 class HoistedTables {
 public:
   explicit HoistedTables(const HeadPlace &place)

@@ -19,6 +19,7 @@ namespace sextant::codegen {
 /// positions.
 llvm::SmallVector<const Hoisted *> getCellHoists(const KernelPlan &plan);
 
+/// Values over offsets of a register tile, looked up or computed.
 class OffsetTile {
 public:
   /// `memory` has room for `getCellHoists` times `rows` rows of `vectors`

@@ -23,6 +23,7 @@ struct SegmentRange {
   mlir::Value isOne;     ///< i1
 };
 
+/// The scratch memory of the piecewise-linear functions of a tile.
 class PiecewiseLinearMemory {
 public:
   enum Column { argument, result, slope, cotangent, numColumns };

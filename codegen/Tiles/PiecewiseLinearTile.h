@@ -23,6 +23,7 @@
 
 namespace sextant::codegen {
 
+/// Evaluates the piecewise-linear functions of a register tile.
 class PiecewiseLinearTile {
 public:
   /// For a tile of `rows` rows of `vectors` vectors, of all heads if the plan's

@@ -50,8 +50,8 @@ KernelBuilder::Values emitTile(KernelBuilder &kernel, const RegisterTile &tile,
 void addTile(KernelBuilder &kernel, const RegisterTile &tile, mlir::Value to,
              int64_t stride);
 
-/// Likewise for whole rows of `length` elements, `tile.vectors` vectors at a
-/// time: `tile.base` and `to` are those of the first.
+/// Adds products to whole rows of `length` elements, `tile.vectors` vectors at
+/// a time: `tile.base` and `to` are those of the first.
 void addRows(KernelBuilder &kernel, RegisterTile tile, mlir::Value to,
              int64_t length);
 

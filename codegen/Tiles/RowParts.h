@@ -22,9 +22,10 @@ struct RowPart {
 /// that pads its last vector with zeros leaves the others alone.
 class RowParts {
 public:
-  RowParts(llvm::ArrayRef<int64_t> dims, const VectorTarget &target,
-           bool pairs) {
-    int64_t lanes = pairs ? 2 * target.width : target.width;
+  RowParts(llvm::ArrayRef<int64_t> dims, const VectorTarget &target, bool pairs)
+      : RowParts(dims, pairs ? 2 * target.width : target.width) {}
+  /// Of vectors of so many lanes.
+  RowParts(llvm::ArrayRef<int64_t> dims, int64_t lanes) {
     for (int64_t dim : dims)
       parts.push_back(
           {dim, static_cast<int64_t>(llvm::alignTo(getDim(), lanes))});

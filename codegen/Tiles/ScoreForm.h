@@ -23,6 +23,7 @@ namespace sextant::codegen {
 /// is a fact of the mask, and no finite score looks like it.
 inline constexpr double hiddenScore = -std::numeric_limits<double>::infinity();
 
+/// How a score is made of a product, the same way in both directions.
 struct ScoreForm {
   /// `pairs`: products are dots of pairs of bf16, whose operands take no
   /// factor.

@@ -54,7 +54,7 @@ Index countTableRows(const HeadPlace &place, pos::RowDotOpInterface op);
 mlir::Value readProducts(const HeadPlace &place, unsigned products, Index head,
                          Index row, Index tableRows, mlir::Value index,
                          bool runs);
-/// Likewise of the rows from `first` on, one per lane.
+/// The products of the rows from `first` on, one per lane.
 mlir::Value readLaneProducts(const HeadPlace &place, unsigned products,
                              Index head, Index first, Index tableRows,
                              mlir::Value index);

@@ -31,6 +31,7 @@ struct TileKind {
 /// then) or elements of the batch.
 bool variesWith(const KernelPlan &plan, pos::Axis axis);
 
+/// Says of a tile whether the mask hides it, shows it or cuts it.
 class TileMask {
 public:
   /// `point` tells head and extents.

@@ -120,6 +120,7 @@ static py::dict toPython(const SignatureFacts &facts) {
   result["inputs"] = inputs;
   result["input_ranges"] = ranges;
   result["operands"] = facts.operands;
+  result["turns_rows"] = facts.turnsRows;
   result["all_heads"] = facts.allHeads;
   result["requires_past"] = facts.requiresPast;
   result["count_heads"] = facts.countHeads;

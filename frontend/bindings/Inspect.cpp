@@ -357,6 +357,7 @@ bindings::getSignature(Session &session, const Source &source,
     }
     addModelPart(use, signature);
     collectOperands(definition, operands);
+    signature.turnsRows |= !definition.getOps<pos::TurnRowsOp>().empty();
     signature.requiresPast |= !definition.getOps<pos::RequirePastOp>().empty();
     signature.allHeads |=
         llvm::any_of(definition.getOps<pos::ScoreOp>(), seesAllHeads);

@@ -89,6 +89,7 @@ struct SignatureFacts {
   std::vector<std::string> filled;     ///< parameters that functions make
   std::vector<InputFacts> inputs;
   std::vector<std::string> operands; ///< whose rows are mapped
+  bool turnsRows = false;            ///< some by matrices, before a kernel
   bool allHeads = false;             ///< a score site sees all heads
   bool requiresPast = false;         ///< needs a mask that hides later keys
   /// Instances whose payloads compute with the number of their head or of all

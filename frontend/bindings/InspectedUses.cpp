@@ -1,5 +1,4 @@
-//===- InspectedUses.cpp - Uses of encodings with their definitions
-//----------===//
+//===- InspectedUses.cpp - Uses with their definitions --------------------===//
 //
 // A use is checked and its definition copied by the functions that the pass
 // `pos-link-encodings` calls.

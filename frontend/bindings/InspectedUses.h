@@ -1,5 +1,4 @@
-//===- InspectedUses.h - Uses of encodings with their definitions --*- C++
-//-*-===//
+//===- InspectedUses.h - Uses with their definitions ------------*- C++ -*-===//
 //
 // A question of the Python package is about a list of uses. Each has its own
 // copy of the definition here, with the options folded as for a compilation.

@@ -1,5 +1,4 @@
-//===- CopyDefinition.h - A definition for values of its options -*- C++
-//-*-===//
+//===- CopyDefinition.h - A definition for given options --------*- C++ -*-===//
 //
 // Linking copies a definition for the options of each use: the copy has
 // constants in their place and lacks what they leave unused.

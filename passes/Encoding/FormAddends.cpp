@@ -10,10 +10,10 @@
 
 #include "dialects/Nn/IR/Nn.h"
 #include "dialects/Pos/IR/Dependence.h"
+#include "dialects/Pos/IR/RowLanes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
 #include "passes/Verify/Stages.h"
@@ -50,27 +50,11 @@ static RankedTensorType typeOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-static bool mapsOperand(pos::RowsOp rows, pos::RowOperand operand) {
-  return llvm::any_of(rows.getOf().getAsRange<pos::RowOperandAttr>(),
-                      [&](auto attr) { return attr.getValue() == operand; });
-}
-
 static bool yieldsWithoutRow(pos::RowsOp site) {
   pos::Dependence dependence(/*hasPositions=*/false);
   return llvm::none_of(
       site.getBody().front().getTerminator()->getOperands(),
       [&](Value value) { return dependence.of(value).contains(Axis::row); });
-}
-
-static MappedLanes getLanes(pos::RowsOp site, int64_t width) {
-  MappedLanes lanes{site, 0, width, width};
-  APInt begin, end;
-  if (site.getBegin() && matchPattern(site.getBegin(), m_ConstantInt(&begin)) &&
-      matchPattern(site.getEnd(), m_ConstantInt(&end))) {
-    lanes.begin = begin.getSExtValue();
-    lanes.end = end.isZero() ? width : end.getSExtValue();
-  }
-  return lanes;
 }
 
 /// Whether a payload reads a size that rows of one sequence and fewer lanes do
@@ -228,14 +212,17 @@ void FormAddends::runOnMap(pos::MapRowsOp map) {
     return;
   SmallVector<pos::RowsOp> sites;
   for (auto site : map.getBody().front().getOps<pos::RowsOp>())
-    if (mapsOperand(site, map.getOperand()))
+    if (pos::mapsRows(site, map.getOperand()))
       sites.push_back(site);
   if (llvm::none_of(sites, yieldsWithoutRow))
     return;
   if (sites.size() > 1)
     return decline(map, "more than one row map is of the same rows");
-  MappedLanes lanes =
-      getLanes(sites.front(), typeOf(map.getInput()).getDimSize(2));
+  int64_t width = typeOf(map.getInput()).getDimSize(2);
+  std::optional<pos::LaneRange> range = pos::getLanes(sites.front(), width);
+  if (!range)
+    return decline(map, "the lanes of its row map are not constant");
+  MappedLanes lanes{sites.front(), range->begin, range->end, width};
   if (StringRef why = findObstacle(map, lanes); !why.empty())
     return decline(map, why);
   OpBuilder builder(map);

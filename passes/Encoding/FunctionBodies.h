@@ -1,5 +1,4 @@
-//===- FunctionBodies.h - What functions of encodings consist of -*- C++
-//-*-===//
+//===- FunctionBodies.h - What encodings' functions hold --------*- C++ -*-===//
 //
 // Functions of an encoding call helpers, choose between operations (`scf.if`)
 // and repeat them (`scf.for`) as options and extents say. All this is gone

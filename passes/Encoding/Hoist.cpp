@@ -312,19 +312,10 @@ void Hoist::hoistColumns(pos::ColumnsOp columns, Dependence &dependence,
 void Hoist::hoistFrom(Block &payload, pos::SiteOpInterface site,
                       Dependence &dependence, Counts &counts) {
   counts.joined += joinTerms(payload, dependence);
-  llvm::SmallSetVector<Value, 8> roots;
-  llvm::SmallPtrSet<Operation *, 16> inPlace{payload.getTerminator()};
-  for (Operation &op : llvm::reverse(payload)) {
-    if (!inPlace.contains(&op))
-      continue;
-    for (Value value : getPayloadOperands(&op, payload)) {
-      if (isHoistable(value, dependence) && isWorthHoisting(value, payload))
-        roots.insert(value);
-      else
-        inPlace.insert(value.getDefiningOp());
-    }
-  }
-  SmallVector<Value> ordered = roots.takeVector();
+  PayloadRoots roots = findRoots(payload, [&](Value value) {
+    return isHoistable(value, dependence) && isWorthHoisting(value, payload);
+  });
+  SmallVector<Value> ordered(roots.values.begin(), roots.values.end());
   llvm::sort(ordered, [](Value a, Value b) {
     return a.getDefiningOp()->isBeforeInBlock(b.getDefiningOp());
   });
@@ -333,9 +324,7 @@ void Hoist::hoistFrom(Block &payload, pos::SiteOpInterface site,
     pos::HoistOp hoist = createHoist(root, dependence.of(root), payload, site,
                                      dependence, nested, counts);
     // What another hoist computes from the value stays inside that hoist.
-    root.replaceUsesWithIf(hoist.getResult(), [&](OpOperand &use) {
-      return inPlace.contains(payload.findAncestorOpInBlock(*use.getOwner()));
-    });
+    roots.replace(root, hoist.getResult(), payload);
     ++counts.hoists;
   }
   eraseDead(payload);

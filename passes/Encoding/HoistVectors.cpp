@@ -15,7 +15,6 @@
 #include "passes/Encoding/Slices.h"
 #include "passes/Passes.h"
 #include "passes/Verify/Stages.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace sextant::passes {
 #define GEN_PASS_DEF_HOISTVECTORS
@@ -62,26 +61,13 @@ static pos::HoistOp createHoist(Value root, pos::ScoreOp site) {
 
 static unsigned hoistFrom(pos::ScoreOp site, Dependence &dependence) {
   Block &payload = site.getPayload();
-  llvm::SmallSetVector<Value, 8> roots;
-  llvm::SmallPtrSet<Operation *, 16> inPlace{payload.getTerminator()};
-  for (Operation &op : llvm::reverse(payload)) {
-    if (!inPlace.contains(&op))
-      continue;
-    for (Value value : getPayloadOperands(&op, payload)) {
-      if (isHoistable(value, dependence) && isWorthHoisting(value, payload))
-        roots.insert(value);
-      else
-        inPlace.insert(value.getDefiningOp());
-    }
-  }
-  for (Value root : roots) {
-    pos::HoistOp hoist = createHoist(root, site);
-    root.replaceUsesWithIf(hoist.getResult(), [&](OpOperand &use) {
-      return inPlace.contains(payload.findAncestorOpInBlock(*use.getOwner()));
-    });
-  }
+  PayloadRoots roots = findRoots(payload, [&](Value value) {
+    return isHoistable(value, dependence) && isWorthHoisting(value, payload);
+  });
+  for (Value root : roots.values)
+    roots.replace(root, createHoist(root, site).getResult(), payload);
   eraseDead(payload);
-  return roots.size();
+  return roots.values.size();
 }
 
 namespace {

@@ -23,6 +23,29 @@ SmallVector<Value> passes::getPayloadOperands(Operation *op, Block &payload) {
   return values.takeVector();
 }
 
+PayloadRoots passes::findRoots(Block &payload,
+                               function_ref<bool(Value)> isRoot) {
+  PayloadRoots roots;
+  roots.inPlace.insert(payload.getTerminator());
+  for (Operation &op : llvm::reverse(payload)) {
+    if (!roots.inPlace.contains(&op))
+      continue;
+    for (Value value : getPayloadOperands(&op, payload)) {
+      if (isRoot(value))
+        roots.values.insert(value);
+      else
+        roots.inPlace.insert(value.getDefiningOp());
+    }
+  }
+  return roots;
+}
+
+void PayloadRoots::replace(Value root, Value made, Block &payload) const {
+  root.replaceUsesWithIf(made, [&](OpOperand &use) {
+    return inPlace.contains(payload.findAncestorOpInBlock(*use.getOwner()));
+  });
+}
+
 SmallVector<Operation *> passes::getSlice(Value root, Block &payload,
                                           ArrayRef<Value> stop) {
   llvm::SmallPtrSet<Operation *, 16> wanted{root.getDefiningOp()};

@@ -10,12 +10,28 @@
 
 #include "dialects/Pos/IR/Pos.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace sextant::passes {
 
 /// Values of the payload's own block that an op uses, in its regions too.
 llvm::SmallVector<mlir::Value> getPayloadOperands(mlir::Operation *op,
                                                   mlir::Block &payload);
+
+/// The largest values of a payload that are made elsewhere, and the ops that
+/// stay.
+struct PayloadRoots {
+  llvm::SmallSetVector<mlir::Value, 8> values;
+  llvm::SmallPtrSet<mlir::Operation *, 16> inPlace;
+
+  /// Makes the ops that stay use `made` instead of a root.
+  void replace(mlir::Value root, mlir::Value made, mlir::Block &payload) const;
+};
+
+/// Finds the roots by what may be one, from the end of the payload on.
+PayloadRoots findRoots(mlir::Block &payload,
+                       llvm::function_ref<bool(mlir::Value)> isRoot);
 
 /// The ops of the payload that `root` is computed with, itself included, in
 /// order. `stop` values are taken as given.

@@ -1,5 +1,4 @@
-//===- SpecializeFunction.h - An encoding's function for a model -*- C++
-//-*-===//
+//===- SpecializeFunction.h - A function for a model ------------*- C++ -*-===//
 //
 // A function of an encoding is written for any options and sizes. A model calls
 // a copy of it that is made for its own.

@@ -7,7 +7,8 @@
 // input. The bits are the same.
 //
 // Only operands that live at that place anyway are read again: keeping another
-// one would cost what was gained.
+// one would cost what was gained. And functions such as gelu are evaluated
+// again only where products with many columns cover their time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,9 +50,10 @@ namespace {
 /// One function, whose backward is what follows its loss.
 class Recomputation {
 public:
-  explicit Recomputation(func::FuncOp function)
+  Recomputation(func::FuncOp function, int64_t leastColumns)
       : block(function.front()),
-        loss(block.getTerminator()->getOperand(0).getDefiningOp()) {}
+        loss(block.getTerminator()->getOperand(0).getDefiningOp()),
+        leastColumns(leastColumns) {}
 
   /// The number of ops that the backward repeats.
   unsigned run();
@@ -62,9 +64,11 @@ private:
   }
   Operation *findFirstRead(Operation *op) const;
   bool livesUntil(Value value, Operation *place) const;
+  bool isCovered(Operation *op) const;
 
   Block &block;
   Operation *loss;
+  int64_t leastColumns;
 };
 } // namespace
 
@@ -105,12 +109,35 @@ bool Recomputation::livesUntil(Value value, Operation *place) const {
   return false;
 }
 
+/// Whether evaluating the op again costs little beside the products of the
+/// forward that read what it makes, themselves or through other cheap ops.
+bool Recomputation::isCovered(Operation *op) const {
+  if (!op->hasTrait<nn::EvaluatesFunction>())
+    return true;
+  llvm::SetVector<Operation *> readers;
+  readers.insert(op);
+  for (unsigned i = 0; i < readers.size(); ++i)
+    for (Operation *user : readers[i]->getUsers()) {
+      if (user->getBlock() != &block || isLate(user))
+        continue;
+      if (isa<nn::LinearOp, nn::MatmulOp>(user)) {
+        auto type = cast<RankedTensorType>(user->getResult(0).getType());
+        int64_t columns = type.getShape().back();
+        if (ShapedType::isDynamic(columns) || columns >= leastColumns)
+          return true;
+      } else if (isCheap(user) || getViewSource(user)) {
+        readers.insert(user);
+      }
+    }
+  return false;
+}
+
 unsigned Recomputation::run() {
   if (!loss)
     return 0;
   SmallVector<Operation *> ops;
   for (Operation &op : block)
-    if (op.isBeforeInBlock(loss) && isCheap(&op))
+    if (op.isBeforeInBlock(loss) && isCheap(&op) && isCovered(&op))
       ops.push_back(&op);
   unsigned count = 0;
   // Of a chain the last op comes first: what it reads again is a reason to
@@ -163,8 +190,8 @@ public:
 
 private:
   /// Of a function that is derived already.
-  static unsigned recompute(func::FuncOp function) {
-    return function ? Recomputation(function).run() : 0;
+  unsigned recompute(func::FuncOp function) {
+    return function ? Recomputation(function, leastColumns).run() : 0;
   }
 };
 } // namespace

@@ -55,7 +55,16 @@ def RecomputeActivations : Pass<"nn-recompute-activations", "::mlir::ModuleOp"> 
     where `%dyt` and `%dh` come from the loss, gets a second `nn.gelu %x` before
     `%dw`, which reads that. A value that the function gives back, or that only
     the backward reads, is left alone.
+
+    An op that evaluates a function such as gelu takes as long for an element as
+    some hundred multiply-adds. Products with few columns do not cover that: of
+    an MLP of width 128 it would be a tenth, so its results are kept where no
+    product that reads them has `least-columns` columns, or an unknown number.
   }];
+  let options = [
+    Option<"leastColumns", "least-columns", "int64_t", /*default=*/"256",
+           "Columns of a product beside which evaluating a function costs little">
+  ];
   let statistics = [
     Statistic<"numRepeated", "ops-repeated", "Ops of the forward that the backward repeats">
   ];

@@ -23,7 +23,7 @@ enum class Stage {
 /// Verifies what `stage` and those before it promise of what `root` holds.
 mlir::LogicalResult verifyStage(mlir::Operation *root, Stage stage);
 
-/// Likewise at the start of `pass`, which takes the stage for granted: the
+/// Verifies a stage at the start of `pass`, which takes it for granted: the
 /// error names the pass that is missing before it.
 mlir::LogicalResult requireStage(mlir::Operation *root, Stage stage,
                                  llvm::StringRef pass);

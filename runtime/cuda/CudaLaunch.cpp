@@ -45,19 +45,21 @@ static Geometry spreadWarps(const Gpu &gpu, int64_t items, int64_t scratch) {
   return {static_cast<unsigned>(warps), warpThreads, 0, bytes};
 }
 
-/// Of a kernel whose blocks run one item at a time.
-static Result<Geometry> spreadBlocks(const Gpu &gpu, const Kernel &kernel,
-                                     const int64_t *arguments, int64_t items,
-                                     int64_t scratch) {
+/// Of warps, or of larger blocks, which run one item at a time.
+static Result<Geometry> spread(const Gpu &gpu, const Kernel &kernel,
+                               const int64_t *arguments, int64_t items,
+                               int64_t scratch) {
   Geometry geometry = spreadWarps(gpu, items, scratch);
-  if (!kernel.threads || !kernel.shared)
+  if (kernel.threads) {
+    if (items > mostBlocks)
+      return makeError("the kernel has ", items,
+                       " work items, of which a GPU runs ", mostBlocks,
+                       " in one launch: cut the batch");
+    geometry.blocks = static_cast<unsigned>(items);
+    geometry.threads = static_cast<unsigned>(kernel.threads(arguments));
+  }
+  if (!kernel.shared)
     return geometry;
-  if (items > mostBlocks)
-    return makeError("the kernel has ", items,
-                     " work items, of which a GPU runs ", mostBlocks,
-                     " in one launch: cut the batch");
-  geometry.blocks = static_cast<unsigned>(items);
-  geometry.threads = static_cast<unsigned>(kernel.threads(arguments));
   int64_t shared = kernel.shared(arguments);
   if (shared > gpu.sharedBytes)
     return makeError("the kernel needs ", shared,
@@ -84,11 +86,11 @@ sextant::runtime::cuda::launchOnGpu(void *state, void *session,
   int64_t asked = kernel.scratch(arguments.data());
   if (asked < 0 || asked > INT64_MAX / 2)
     return makeError("the kernel asks for ", asked, " bytes of scratch");
-  Result<Geometry> spread =
-      spreadBlocks(cuda.gpu, kernel, arguments.data(), items, asked);
-  if (!spread)
-    return spread.error();
-  const Geometry &geometry = *spread;
+  Result<Geometry> found =
+      spread(cuda.gpu, kernel, arguments.data(), items, asked);
+  if (!found)
+    return found.error();
+  Geometry &geometry = *found;
   Tensor scratch;
   if (geometry.scratchBytes > 0) {
     int64_t bytes[] = {geometry.blocks * geometry.scratchBytes};
@@ -108,7 +110,7 @@ sextant::runtime::cuda::launchOnGpu(void *state, void *session,
   }
   // The driver copies each parameter, as many bytes as the entry declares.
   void *parameters[] = {const_cast<int64_t *>(arguments.data()), &items,
-                        &scratch.data, &spread->scratchBytes};
+                        &scratch.data, &geometry.scratchBytes};
   auto *entry = static_cast<Entry>(std::get<DeviceFunction>(kernel.code).entry);
   Status status;
   if (geometry.sharedBytes > plainShared)

@@ -42,13 +42,21 @@ float sextant::runtime::emulator::approximateTanh(float x, uint64_t seed) {
   return std::clamp(result, -1.0F, 1.0F);
 }
 
-static uint32_t toBf16(float value) {
-  auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value))
-    return 0x7fff;
-  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+float sextant::runtime::emulator::approximateReciprocal(float x,
+                                                        uint64_t seed) {
+  if (std::fabs(x) < leastNormal)
+    return std::copysign(std::numeric_limits<float>::infinity(), x);
+  if (!std::isfinite(x))
+    return 1 / x;
+  float result = disturb(1 / static_cast<double>(x), reciprocalError, x, seed);
+  return std::fabs(result) < leastNormal ? std::copysign(0.0F, x) : result;
 }
 
-int32_t sextant::runtime::emulator::toBf16(float high, float low) {
-  return static_cast<int32_t>(::toBf16(high) << 16 | ::toBf16(low));
+int32_t sextant::runtime::emulator::toWord(float high, float low,
+                                           uint16_t (*encode)(double value)) {
+  constexpr uint32_t theNaN = 0x7fff;
+  auto toHalf = [&](float value) -> uint32_t {
+    return std::isnan(value) ? theNaN : encode(value);
+  };
+  return static_cast<int32_t>(toHalf(high) << 16 | toHalf(low));
 }

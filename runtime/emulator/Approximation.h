@@ -14,8 +14,9 @@
 
 namespace sextant::runtime::emulator {
 
-/// The largest relative errors of ex2.approx and tanh.approx.
-inline constexpr double exp2Error = 0x1p-22, tanhError = 0x1p-11;
+/// The largest relative errors of ex2.approx, tanh.approx and rcp.approx.
+inline constexpr double exp2Error = 0x1p-22, tanhError = 0x1p-11,
+                        reciprocalError = 0x1p-23;
 
 /// ex2.approx.ftz.f32: exact at 0 and at infinities; denormals are 0.
 float approximateExp2(float x, uint64_t seed);
@@ -23,8 +24,13 @@ float approximateExp2(float x, uint64_t seed);
 /// tanh.approx.f32: between -1 and 1; exact at 0 and at infinities.
 float approximateTanh(float x, uint64_t seed);
 
-/// cvt.rn.bf16x2.f32: to the nearest, ties to even, `low` in the low half.
-int32_t toBf16(float high, float low);
+/// rcp.approx.ftz.f32: denormals are 0, of which the sign stays, and so are
+/// results; exact at 0 and at infinities.
+float approximateReciprocal(float x, uint64_t seed);
+
+/// cvt.rn.bf16x2.f32 and cvt.rn.f16x2.f32: two numbers as `encode` rounds them,
+/// `low` in the low half. A NaN has the bits that a GPU gives every one.
+int32_t toWord(float high, float low, uint16_t (*encode)(double value));
 
 } // namespace sextant::runtime::emulator
 

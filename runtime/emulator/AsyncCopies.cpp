@@ -26,7 +26,7 @@ void AsyncCopies::begin(int32_t thread, const AsyncCopy &copy, const void *from,
   Copy begun = {copy, {}};
   std::memcpy(begun.contents.data(), from, static_cast<size_t>(given));
   std::memset(copy.to, 0xff, static_cast<size_t>(copy.bytes));
-  Access to = {copy.to, copy.bytes, /*isStore=*/true, copy.place};
+  Access to = {copy.to, copy.bytes, AccessKind::Store, copy.place};
   for (uintptr_t word = to.begin() / kWord; word != getEnd(to); ++word)
     words[word] = {thread, copy.place};
   threads[thread].begun.push_back(begun);
@@ -43,7 +43,7 @@ std::vector<AsyncCopy> AsyncCopies::wait(int32_t thread, int32_t groups) {
   auto kept = static_cast<size_t>(std::max(groups, 0));
   for (; committed.size() > kept; committed.pop_front())
     for (const Copy &copy : committed.front()) {
-      Access to = {copy.to, copy.bytes, /*isStore=*/true, copy.place};
+      Access to = {copy.to, copy.bytes, AccessKind::Store, copy.place};
       for (uintptr_t word = to.begin() / kWord; word != getEnd(to); ++word)
         words.erase(word);
       std::memcpy(copy.to, copy.contents.data(),

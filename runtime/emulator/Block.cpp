@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/emulator/Block.h"
+#include "runtime/NarrowFloats.h"
 #include "runtime/emulator/TensorCores.h"
 #include <algorithm>
 #include <cstring>
@@ -78,8 +79,10 @@ std::string Block::describe(const Meeting &meeting) const {
                                           "a barrier of the block",
                                           "an arrival at a barrier",
                                           "a product of matrices",
+                                          "a product of matrices",
                                           "a load of matrices",
-                                          "a load of transposed matrices"};
+                                          "a load of transposed matrices",
+                                          "a turn of a matrix"};
   return std::string(names[static_cast<int>(meeting.kind)]) + " (" +
          describePlace(*work.code, "number", meeting.place) + ")";
 }
@@ -169,13 +172,18 @@ void Block::complete(int number) {
     return come(number);
   case Meeting::Kind::Arrival:
     return come(number);
-  case Meeting::Kind::Multiply:
-    return multiplyFragments(warp.sources, warp.targets);
+  case Meeting::Kind::MultiplyF16:
+    return multiplyFragments(warp.sources, warp.targets, decodeF16);
+  case Meeting::Kind::MultiplyBF16:
+    return multiplyFragments(warp.sources, warp.targets, decodeBF16);
   case Meeting::Kind::LoadMatrices:
   case Meeting::Kind::LoadTransposed:
     noteRows(warp);
     return loadFragments(warp.sources, warp.targets,
                          warp.where.kind == Meeting::Kind::LoadTransposed);
+  case Meeting::Kind::TurnMatrix:
+    warp.results = turnMatrix(warp.givens);
+    return;
   }
 }
 
@@ -218,7 +226,9 @@ void Block::come(int number) {
 /// What is wrong with an access to what a copy is still to bring.
 static std::string describe(const InFlight &copy, const Access &access,
                             const ThreadCode &code) {
-  return std::string(access.isStore ? "stores to" : "loads") +
+  return std::string(access.kind == AccessKind::Store
+                         ? "stores to"
+                         : describeNow(access.kind)) +
          " shared memory that a copy of thread " + std::to_string(copy.thread) +
          " is still to bring (" + describePlace(code, "copy", copy.place) +
          "): nobody has waited for it";
@@ -251,7 +261,7 @@ void Block::checkMemory(const Access &access) {
   if (work.memory && !isOwn) {
     std::string wrong;
     if (work.checksMemory)
-      wrong = work.memory->checkBounds(access, work.scratch, work.scratchBytes);
+      wrong = work.memory->checkBounds(access, ofScratch, ofShared);
     if (work.checksMemory && wrong.empty())
       work.memory->noteWritten(access, *work.code);
     if (work.checksRaces && wrong.empty())
@@ -271,10 +281,9 @@ void Block::checkRace(const Access &access, int32_t thread) {
     return;
   stop(std::string("threads of a ") + (race->warp == warp ? "warp" : "block") +
        " access the same memory without a barrier between them: thread " +
-       std::to_string(race->thread) +
-       (race->stored ? " stored (" : " loaded (") +
+       std::to_string(race->thread) + " " + describeBefore(race->kind) + " (" +
        describePlace(*work.code, "access", race->place) + "), thread " +
-       std::to_string(thread) + (access.isStore ? " stores (" : " loads (") +
+       std::to_string(thread) + " " + describeNow(access.kind) + " (" +
        describePlace(*work.code, "access", access.place) + ")");
 }
 
@@ -287,7 +296,7 @@ void Block::noteRows(const Warp &warp) {
   int first = running / warpThreads * warpThreads;
   for (int lane = 0; lane != warpThreads; ++lane) {
     Access row = {warp.sources[static_cast<size_t>(lane)], matrixRowBytes,
-                  /*isStore=*/false, warp.where.place};
+                  AccessKind::Load, warp.where.place};
     if (!ofShared.contains(row))
       stop("thread " + std::to_string(first + lane) +
            " loads a row of a matrix from outside of shared memory (" +
@@ -316,8 +325,8 @@ void Block::copy(const AsyncCopy &copy, const void *from, int32_t given) {
          " bytes begins at no multiple of them (" +
          describePlace(*work.code, "copy", copy.place) + ")");
   if (given > 0)
-    access({from, given, /*isStore=*/false, copy.place});
-  Access to = {copy.to, copy.bytes, /*isStore=*/true, copy.place};
+    access({from, given, AccessKind::Load, copy.place});
+  Access to = {copy.to, copy.bytes, AccessKind::Store, copy.place};
   if ((work.checksMemory || work.checksRaces) && !ofShared.contains(to))
     stop("thread " + std::to_string(running) +
          " copies to memory that is not shared (" +
@@ -328,7 +337,7 @@ void Block::copy(const AsyncCopy &copy, const void *from, int32_t given) {
 
 void Block::waitForCopies(int32_t groups) {
   for (const AsyncCopy &copy : copies.wait(running, groups))
-    access({copy.to, copy.bytes, /*isStore=*/true, copy.place});
+    access({copy.to, copy.bytes, AccessKind::Store, copy.place});
 }
 
 //===----------------------------------------------------------------------===//

@@ -39,9 +39,11 @@ struct Meeting {
     Barrier,
     BlockBarrier,
     Arrival,
-    Multiply,
+    MultiplyF16,
+    MultiplyBF16,
     LoadMatrices,
-    LoadTransposed
+    LoadTransposed,
+    TurnMatrix
   };
   Kind kind = Kind::Barrier;
   int32_t place = 0;

@@ -2,9 +2,12 @@
 
 #include "runtime/emulator/Emulator.h"
 #include "runtime/Checks.h"
+#include "runtime/NarrowFloats.h"
 #include "runtime/emulator/Approximation.h"
 #include "runtime/emulator/Block.h"
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 using namespace sextant::runtime;
@@ -37,6 +40,12 @@ static Block &getBlock() {
   return block;
 }
 
+/// How many items each block runs where races are checked, by its number and
+/// the seed. Two items conflict in other ways in one block, where one comes
+/// after the other with no more between them than the kernel has, than in two,
+/// which nothing orders: so there are blocks of one and of several.
+static constexpr int64_t itemsOfBlocks[] = {1, 2, 1, 3};
+
 static void run(const ThreadCode *code, const int64_t *arguments, int64_t begin,
                 int64_t end, void *scratch, int64_t scratchBytes) {
   BlockWork work = {.code = code,
@@ -51,11 +60,14 @@ static void run(const ThreadCode *code, const int64_t *arguments, int64_t begin,
                     .checksRaces = isCheckRequested("races")};
   uint64_t seed = getSeed("SEXTANT_SCHEDULE");
   theRounding = getSeed("SEXTANT_ROUNDING");
-  // Of two items that a block runs, conflicts would not be seen.
-  bool runsEach = work.checksRaces && work.memory;
+  bool checksItems = work.checksRaces && work.memory;
+  uint64_t block = seed;
   for (int64_t item = begin; item < end; item = work.end) {
+    int64_t most = end - item;
+    if (checksItems)
+      most = std::min(most, itemsOfBlocks[block++ % std::size(itemsOfBlocks)]);
     work.begin = item;
-    work.end = runsEach ? item + 1 : end;
+    work.end = item + most;
     work.seed = seed ^ (static_cast<uint64_t>(item) << 32);
     std::string wrong = getBlock().run(work);
     if (wrong.empty())
@@ -79,8 +91,8 @@ static constexpr WarpCalls kCalls = {
     [](int32_t place) {
       (void)getBlock().meet({Meeting::Kind::Barrier, place});
     },
-    [](const void *address, int32_t bytes, int32_t isStore, int32_t place) {
-      getBlock().access({address, bytes, isStore != 0, place});
+    [](const void *address, int32_t bytes, AccessKind kind, int32_t place) {
+      getBlock().access({address, bytes, kind, place});
     },
     []() { return getBlock().getShared(); },
     [](int32_t barrier, int32_t threads, int32_t place) {
@@ -91,12 +103,18 @@ static constexpr WarpCalls kCalls = {
       (void)getBlock().meet({Meeting::Kind::Arrival, place, barrier, threads});
     },
     [](const int32_t *operands, float *sums, int32_t place) {
-      getBlock().meet({Meeting::Kind::Multiply, place}, operands, sums);
+      getBlock().meet({Meeting::Kind::MultiplyF16, place}, operands, sums);
+    },
+    [](const int32_t *operands, float *sums, int32_t place) {
+      getBlock().meet({Meeting::Kind::MultiplyBF16, place}, operands, sums);
     },
     [](const void *row, int32_t *words, int32_t isTransposed, int32_t place) {
       Meeting::Kind kind = isTransposed ? Meeting::Kind::LoadTransposed
                                         : Meeting::Kind::LoadMatrices;
       getBlock().meet({kind, place}, row, words);
+    },
+    [](int32_t word, int32_t place) {
+      return getBlock().meet({Meeting::Kind::TurnMatrix, place}, word);
     },
     [](void *to, const void *from, int32_t bytes, int32_t given,
        int32_t place) { getBlock().copy({to, bytes, place}, from, given); },
@@ -104,7 +122,9 @@ static constexpr WarpCalls kCalls = {
     [](int32_t groups) { getBlock().waitForCopies(groups); },
     [](float x) { return approximateExp2(x, theRounding); },
     [](float x) { return approximateTanh(x, theRounding); },
-    [](float high, float low) { return toBf16(high, low); },
+    [](float x) { return approximateReciprocal(x, theRounding); },
+    [](float high, float low) { return toWord(high, low, encodeF16); },
+    [](float high, float low) { return toWord(high, low, encodeBF16); },
 };
 
 const WarpCalls &sextant::runtime::emulator::getWarpCalls() { return kCalls; }

@@ -1,8 +1,8 @@
 //===- RaceCheck.cpp - Accesses that nothing orders -----------------------===//
 //
-// Each word, or byte, remembers who stored last and who loaded since. A store
-// that comes after all of these takes their place: whoever comes after it comes
-// after them.
+// Each word, or byte, remembers who stored last, and who loaded or atomically
+// changed it since. A store that comes after all of these takes their place:
+// whoever comes after it comes after them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,6 +10,18 @@
 #include <algorithm>
 
 using namespace sextant::runtime::emulator;
+
+const char *sextant::runtime::emulator::describeNow(AccessKind kind) {
+  static constexpr const char *names[] = {"loads", "stores",
+                                          "atomically changes"};
+  return names[static_cast<int>(kind)];
+}
+
+const char *sextant::runtime::emulator::describeBefore(AccessKind kind) {
+  static constexpr const char *names[] = {"loaded", "stored",
+                                          "atomically changed"};
+  return names[static_cast<int>(kind)];
+}
 
 void RaceCheck::begin(int warps) {
   ++generation;
@@ -28,25 +40,32 @@ void RaceCheck::passBarrier(int warp) {
   afterBarrier[warp] = ++clocks[warp][warp];
 }
 
-static void add(RaceCheck::Clock &clock, const RaceCheck::Clock &other) {
+static void join(RaceCheck::Clock &clock, const RaceCheck::Clock &other) {
   clock.resize(std::max(clock.size(), other.size()));
   for (size_t warp = 0; warp != other.size(); ++warp)
     clock[warp] = std::max(clock[warp], other[warp]);
 }
 
 void RaceCheck::release(int warp, Clock &clock) {
-  add(clock, clocks[warp]);
+  join(clock, clocks[warp]);
   ++clocks[warp][warp];
 }
 
 void RaceCheck::acquire(int warp, const Clock &clock) {
-  add(clocks[warp], clock);
+  join(clocks[warp], clock);
+}
+
+RaceCheck::Together RaceCheck::Together::copy() const {
+  Together result{warp, nullptr};
+  if (elsewhere)
+    result.elsewhere = std::make_unique<std::vector<OfWarp>>(*elsewhere);
+  return result;
 }
 
 RaceCheck::Accesses RaceCheck::Accesses::copy() const {
-  Accesses result{store, loads, nullptr};
-  if (elsewhere)
-    result.elsewhere = std::make_unique<std::vector<Loads>>(*elsewhere);
+  Accesses result{store, loads.copy(), nullptr};
+  if (changes)
+    result.changes = std::make_unique<Together>(changes->copy());
   return result;
 }
 
@@ -84,24 +103,39 @@ bool RaceCheck::isBefore(const Visit &visit, int32_t warp,
   return visit.thread == thread || visit.epoch < afterBarrier[warp];
 }
 
-bool RaceCheck::isBefore(const Loads &loads, int32_t warp,
-                         int32_t thread) const {
-  if (!isBefore(loads.first, warp, thread))
-    return false;
-  Visit other = loads.first;
-  other.thread = loads.other;
-  return isBefore(other, warp, thread);
+std::optional<RaceCheck::Visit> RaceCheck::findConflict(const OfWarp &accesses,
+                                                        int32_t warp,
+                                                        int32_t thread) const {
+  Visit visit = accesses.first;
+  if (!isBefore(visit, warp, thread))
+    return visit;
+  visit.thread = accesses.other;
+  if (!isBefore(visit, warp, thread))
+    return visit;
+  return std::nullopt;
 }
 
-void RaceCheck::noteLoad(Accesses &accesses, const Visit &visit) {
-  Loads *own = &accesses.loads;
+std::optional<RaceCheck::Visit>
+RaceCheck::findConflict(const Together &accesses, int32_t warp,
+                        int32_t thread) const {
+  if (std::optional<Visit> found = findConflict(accesses.warp, warp, thread))
+    return found;
+  if (accesses.elsewhere)
+    for (const OfWarp &others : *accesses.elsewhere)
+      if (std::optional<Visit> found = findConflict(others, warp, thread))
+        return found;
+  return std::nullopt;
+}
+
+void RaceCheck::add(Together &accesses, const Visit &visit) {
+  OfWarp *own = &accesses.warp;
   if (own->first.thread >= 0 && own->first.warp != visit.warp) {
     if (!accesses.elsewhere)
-      accesses.elsewhere = std::make_unique<std::vector<Loads>>();
-    std::vector<Loads> &others = *accesses.elsewhere;
+      accesses.elsewhere = std::make_unique<std::vector<OfWarp>>();
+    std::vector<OfWarp> &others = *accesses.elsewhere;
     auto found =
-        std::find_if(others.begin(), others.end(), [&](const Loads &loads) {
-          return loads.first.warp == visit.warp;
+        std::find_if(others.begin(), others.end(), [&](const OfWarp &other) {
+          return other.first.warp == visit.warp;
         });
     own = found != others.end() ? &*found : &others.emplace_back();
   }
@@ -117,33 +151,33 @@ void RaceCheck::noteLoad(Accesses &accesses, const Visit &visit) {
 }
 
 std::optional<Race> RaceCheck::note(Accesses &accesses, const Visit &visit,
-                                    bool isStore) {
-  auto describe = [](const Visit &other, bool stored) {
-    return Race{other.warp, other.thread, stored, other.place};
+                                    AccessKind kind) {
+  auto describe = [](const Visit &other, AccessKind kind) {
+    return Race{other.warp, other.thread, kind, other.place};
   };
   if (!isBefore(accesses.store, visit.warp, visit.thread))
-    return describe(accesses.store, true);
-  if (!isStore) {
-    noteLoad(accesses, visit);
-    return std::nullopt;
+    return describe(accesses.store, AccessKind::Store);
+  if (kind != AccessKind::Load)
+    if (std::optional<Visit> other =
+            findConflict(accesses.loads, visit.warp, visit.thread))
+      return describe(*other, AccessKind::Load);
+  if (kind != AccessKind::AtomicChange && accesses.changes)
+    if (std::optional<Visit> other =
+            findConflict(*accesses.changes, visit.warp, visit.thread))
+      return describe(*other, AccessKind::AtomicChange);
+  switch (kind) {
+  case AccessKind::Load:
+    add(accesses.loads, visit);
+    break;
+  case AccessKind::AtomicChange:
+    if (!accesses.changes)
+      accesses.changes = std::make_unique<Together>();
+    add(*accesses.changes, visit);
+    break;
+  case AccessKind::Store:
+    accesses = {visit, {}, nullptr};
+    break;
   }
-  auto conflicts = [&](const Loads &loads) -> std::optional<Race> {
-    if (isBefore(loads, visit.warp, visit.thread))
-      return std::nullopt;
-    Race race = describe(loads.first, false);
-    if (isBefore(loads.first, visit.warp, visit.thread))
-      race.thread = loads.other;
-    return race;
-  };
-  if (std::optional<Race> race = conflicts(accesses.loads))
-    return race;
-  if (accesses.elsewhere)
-    for (const Loads &loads : *accesses.elsewhere)
-      if (std::optional<Race> race = conflicts(loads))
-        return race;
-  accesses.store = visit;
-  accesses.loads = {};
-  accesses.elsewhere.reset();
   return std::nullopt;
 }
 
@@ -157,14 +191,14 @@ std::optional<Race> RaceCheck::note(const Access &access, int32_t warp,
     uintptr_t first = std::max(begin, number * kWord) - number * kWord;
     uintptr_t last = std::min(end, (number + 1) * kWord) - number * kWord;
     if (last - first == kWord && !word.bytes) {
-      if (std::optional<Race> race = note(word.whole, visit, access.isStore))
+      if (std::optional<Race> race = note(word.whole, visit, access.kind))
         return race;
       continue;
     }
     word.split();
     for (uintptr_t byte = first; byte != last; ++byte)
       if (std::optional<Race> race =
-              note((*word.bytes)[byte], visit, access.isStore))
+              note((*word.bytes)[byte], visit, access.kind))
         return race;
   }
   return std::nullopt;

@@ -9,8 +9,8 @@
 #ifndef SEXTANT_RUNTIME_EMULATOR_RACECHECK_H
 #define SEXTANT_RUNTIME_EMULATOR_RACECHECK_H
 
+#include "runtime/emulator/WarpCalls.h"
 #include <array>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -18,12 +18,18 @@
 
 namespace sextant::runtime::emulator {
 
-/// What a thread is about to load or store.
+/// "loads", and "loaded", and likewise of the others.
+const char *describeNow(AccessKind kind);
+const char *describeBefore(AccessKind kind);
+
+/// What a thread is about to do to memory.
 struct Access {
   const void *address;
   int32_t bytes;
-  bool isStore;
+  AccessKind kind;
   int32_t place; ///< of the instruction
+
+  bool isLoad() const { return kind == AccessKind::Load; }
 
   uintptr_t begin() const { return reinterpret_cast<uintptr_t>(address); }
 };
@@ -31,14 +37,14 @@ struct Access {
 /// The earlier one of two accesses that nothing orders.
 struct Race {
   int32_t warp, thread;
-  bool stored;
+  AccessKind kind;
   int32_t place;
 };
 
 /// Follows accesses of the threads of some warps. Two of different threads to
-/// the same byte are a race if one of them stores and nothing orders them:
-/// within a warp a barrier of the warp does, between warps that one acquires
-/// what the other has released.
+/// the same byte are a race if not both load, or both change it atomically, and
+/// nothing orders them: within a warp a barrier of the warp does, between warps
+/// that one acquires what the other has released.
 class RaceCheck {
 public:
   /// For each warp the last of its epochs that is known.
@@ -64,17 +70,24 @@ private:
     int32_t place = 0;
     uint32_t epoch = 0;
   };
-  /// Loads of threads of one warp since its last barrier. Two threads are
-  /// enough: a third one conflicts with whatever these do.
-  struct Loads {
+  /// Accesses of one kind of threads of one warp since its last barrier. Two
+  /// threads are enough: a third one conflicts with whatever these do.
+  struct OfWarp {
     Visit first;
     int32_t other = -1;
+  };
+  /// Accesses that do not conflict with each other.
+  struct Together {
+    OfWarp warp;
+    std::unique_ptr<std::vector<OfWarp>> elsewhere; ///< of further warps
+
+    Together copy() const;
   };
   /// Who accessed some bytes, which were always accessed together.
   struct Accesses {
     Visit store;
-    Loads loads;
-    std::unique_ptr<std::vector<Loads>> elsewhere; ///< of further warps
+    Together loads;
+    std::unique_ptr<Together> changes; ///< atomic ones, if there are any
 
     Accesses copy() const;
   };
@@ -95,10 +108,14 @@ private:
 
   Word &find(uintptr_t number);
   bool isBefore(const Visit &visit, int32_t warp, int32_t thread) const;
-  bool isBefore(const Loads &loads, int32_t warp, int32_t thread) const;
+  /// One of some accesses of a warp that is not before a thread's, if any.
+  std::optional<Visit> findConflict(const OfWarp &accesses, int32_t warp,
+                                    int32_t thread) const;
+  std::optional<Visit> findConflict(const Together &accesses, int32_t warp,
+                                    int32_t thread) const;
   std::optional<Race> note(Accesses &accesses, const Visit &visit,
-                           bool isStore);
-  void noteLoad(Accesses &accesses, const Visit &visit);
+                           AccessKind kind);
+  void add(Together &accesses, const Visit &visit);
 
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
   uintptr_t lastNumber = 0;

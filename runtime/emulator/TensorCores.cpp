@@ -1,7 +1,6 @@
 //===- TensorCores.cpp - Matrices that a warp holds in pieces -------------===//
 
 #include "runtime/emulator/TensorCores.h"
-#include "runtime/NarrowFloats.h"
 #include <cmath>
 #include <cstring>
 
@@ -20,8 +19,9 @@ static float cutOff(double value) {
   return result;
 }
 
-void sextant::runtime::emulator::multiplyFragments(const LaneSources &sources,
-                                                   const LaneTargets &targets) {
+void sextant::runtime::emulator::multiplyFragments(
+    const LaneSources &sources, const LaneTargets &targets,
+    double (*decode)(uint16_t bits)) {
   double a[rowsOfA][columnsOfA], b[columnsOfB][columnsOfA];
   for (int lane = 0; lane != lanes; ++lane) {
     const auto *words = static_cast<const uint32_t *>(sources[lane]);
@@ -29,10 +29,10 @@ void sextant::runtime::emulator::multiplyFragments(const LaneSources &sources,
     for (int half = 0; half != 2; ++half) {
       for (int i = 0; i != wordsOfA; ++i)
         a[group + 8 * (i % 2)][pair + 8 * (i / 2) + half] =
-            decodeBF16(static_cast<uint16_t>(words[i] >> (16 * half)));
+            decode(static_cast<uint16_t>(words[i] >> (16 * half)));
       for (int i = 0; i != wordsOfB; ++i)
-        b[group][pair + 8 * i + half] = decodeBF16(
-            static_cast<uint16_t>(words[wordsOfA + i] >> (16 * half)));
+        b[group][pair + 8 * i + half] =
+            decode(static_cast<uint16_t>(words[wordsOfA + i] >> (16 * half)));
     }
   }
   for (int lane = 0; lane != lanes; ++lane) {
@@ -73,4 +73,19 @@ void sextant::runtime::emulator::loadFragments(const LaneSources &sources,
       }
     std::memcpy(targets[lane], words, sizeof(words));
   }
+}
+
+LaneWords sextant::runtime::emulator::turnMatrix(const LaneWords &words) {
+  LaneWords turned;
+  for (int lane = 0; lane != lanes; ++lane) {
+    int row = lane / 4, column = 2 * (lane % 4);
+    uint32_t word = 0;
+    for (int half = 0; half != 2; ++half) {
+      // What becomes element (row, column + half).
+      auto from = static_cast<uint32_t>(words[4 * (column + half) + row / 2]);
+      word |= (from >> (16 * (row % 2)) & 0xffff) << (16 * half);
+    }
+    turned[lane] = static_cast<int32_t>(word);
+  }
+  return turned;
 }

@@ -1,8 +1,9 @@
 //===- TensorCores.h - Matrices that a warp holds in pieces -----*- C++ -*-===//
 //
-// What mma.sync.m16n8k16 and ldmatrix.x4 do, as the PTX manual states it for
-// elements of bf16. A word holds two elements, the first in its low half. With
-// group = lane / 4 and pair = 2 * (lane % 4) a lane has of
+// What mma.sync.m16n8k16, ldmatrix.x4 and movmatrix do, as the PTX manual
+// states it for elements of f16 and bf16. A word holds two elements, the first
+// in its low half; denormals of f16 count. With group = lane / 4 and pair = 2 *
+// (lane % 4) a lane has of
 //
 //   A  16 x 16   word i: row group + 8 (i % 2), columns pair + 8 (i / 2), + 1
 //   B  16 x 8    word i: rows pair + 8 i, + 1, column group
@@ -10,6 +11,7 @@
 //
 // Lane 8 m + r names the address of row r of matrix m. A lane gets of each
 // matrix the elements pair, + 1 of row `group`; transposed, of column `group`.
+// What a lane has of a matrix that is turned is such a word, too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,13 +32,21 @@ using LaneSources = std::array<const void *, 32>;
 using LaneTargets = std::array<void *, 32>;
 
 /// A B + C, of what lanes have at `sources`: words of A, of B, elements of C
-/// (f32), stored to `targets`. Products and their sums are exact; what is added
-/// to C is cut off towards zero, as of hardware nobody promises more.
-void multiplyFragments(const LaneSources &sources, const LaneTargets &targets);
+/// (f32), stored to `targets`. Elements of A and B are what `decode` makes of
+/// their bits. Products and their sums are exact; what is added to C is cut off
+/// towards zero, as of hardware nobody promises more.
+void multiplyFragments(const LaneSources &sources, const LaneTargets &targets,
+                       double (*decode)(uint16_t bits));
 
 /// Four words for each lane, of the rows at `sources`.
 void loadFragments(const LaneSources &sources, const LaneTargets &targets,
                    bool isTransposed);
+
+/// A word per lane of a warp.
+using LaneWords = std::array<int32_t, 32>;
+
+/// movmatrix.sync.aligned.m8n8.trans.b16: the matrix transposed.
+LaneWords turnMatrix(const LaneWords &words);
 
 } // namespace sextant::runtime::emulator
 

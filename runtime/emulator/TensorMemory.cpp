@@ -39,7 +39,8 @@ void TensorMemory::setWritten(const Tensor &tensor) {
     uintptr_t from = std::max(begin, bytes.begin());
     uintptr_t to = std::min(end, bytes.end());
     for (; from < to; ++from)
-      (void)bytes.note({reinterpret_cast<const void *>(from), 1, true, 0});
+      (void)bytes.note(
+          {reinterpret_cast<const void *>(from), 1, AccessKind::Store, 0});
   }
 }
 
@@ -130,14 +131,15 @@ const Operand *LaunchMemory::findOperand(const Access &access) const {
 }
 
 static std::string describeVerb(const Access &access) {
-  return (access.isStore ? "stores " : "loads ") +
+  return std::string(describeNow(access.kind)) + " " +
          std::to_string(access.bytes) + " bytes ";
 }
 
-std::string LaunchMemory::checkBounds(const Access &access, const void *scratch,
-                                      int64_t scratchBytes) const {
+std::string LaunchMemory::checkBounds(const Access &access,
+                                      const WrittenBytes &scratch,
+                                      const WrittenBytes &shared) const {
   if (const Operand *operand = findOperand(access)) {
-    if (access.isStore && !operand->isStored)
+    if (!access.isLoad() && !operand->isStored)
       return describeVerb(access) + "in " + operand->name +
              ", which the launch only reads";
     return {};
@@ -160,9 +162,9 @@ std::string LaunchMemory::checkBounds(const Access &access, const void *scratch,
   };
   for (const Operand &operand : operands)
     consider(operand.name, operand.begin, operand.end);
-  auto start = reinterpret_cast<uintptr_t>(scratch);
-  consider("its scratch memory", start,
-           start + static_cast<uintptr_t>(scratchBytes));
+  consider("its scratch memory", scratch.begin(), scratch.end());
+  if (shared.begin() != shared.end())
+    consider("the shared memory of its block", shared.begin(), shared.end());
   return describeVerb(access) + nearest;
 }
 
@@ -177,20 +179,21 @@ void LaunchMemory::noteWritten(const Access &access, const ThreadCode &code) {
                        describePlace(code, "access", access.place) + ")");
 }
 
-std::string LaunchMemory::checkRace(const Access &access, int32_t item,
+std::string LaunchMemory::checkRace(const Access &access, int32_t firstItem,
                                     const ThreadCode &code) {
   const Operand *operand = findOperand(access);
   if (!operand)
     return {};
   std::lock_guard<std::mutex> lock(mutex);
-  std::optional<Race> race = races.note(access, 0, item);
+  std::optional<Race> race = races.note(access, 0, firstItem);
   if (!race)
     return {};
-  return describeVerb(access) + "of " + operand->name + " for work item " +
-         std::to_string(item) + ", which item " + std::to_string(race->thread) +
-         " of the same launch " + (race->stored ? "stored" : "loaded") + " (" +
+  return describeVerb(access) + "of " + operand->name +
+         " in the block from work item " + std::to_string(firstItem) +
+         " on, which that from item " + std::to_string(race->thread) +
+         " on of the same launch " + describeBefore(race->kind) + " (" +
          describePlace(code, "access", race->place) +
-         "): items are not ordered";
+         "): items of different blocks are not ordered";
 }
 
 std::string sextant::runtime::emulator::describePlace(const ThreadCode &code,

@@ -51,8 +51,8 @@ struct Operand {
   Operand(std::string name, const Tensor &tensor, bool isStored);
 };
 
-/// The operands of one launch, while it runs. Its work items are not ordered:
-/// two of them conflict as threads do.
+/// The operands of one launch, while it runs. Work items of different blocks
+/// are not ordered: they conflict as threads do.
 class LaunchMemory {
 public:
   /// `arguments`: the address of the argument block, by which the threads that
@@ -66,12 +66,13 @@ public:
   /// That of a launch that runs; null if nobody asked for checks.
   static LaunchMemory *find(const int64_t *arguments);
 
-  /// What is wrong with an access that is not to memory of the block alone; an
-  /// empty text if nothing is.
-  std::string checkBounds(const Access &access, const void *scratch,
-                          int64_t scratchBytes) const;
+  /// What is wrong with an access that is not to memory of the block alone,
+  /// which is `scratch` and `shared`; an empty text if nothing is.
+  std::string checkBounds(const Access &access, const WrittenBytes &scratch,
+                          const WrittenBytes &shared) const;
   void noteWritten(const Access &access, const ThreadCode &code);
-  std::string checkRace(const Access &access, int32_t item,
+  /// `firstItem` is that of the block.
+  std::string checkRace(const Access &access, int32_t firstItem,
                         const ThreadCode &code);
 
 private:

@@ -30,6 +30,10 @@ struct ThreadCode {
   int64_t sharedBytes;
 };
 
+/// What a thread does to memory. An atomic change is of one word, and whole
+/// before another one begins.
+enum class AccessKind : int32_t { Load, Store, AtomicChange };
+
 /// `place` is the number of an instruction in its function. Of calls that give
 /// what threads do together all threads of a warp make the same one.
 struct WarpCalls {
@@ -43,8 +47,8 @@ struct WarpCalls {
   /// Bit t: the condition that lane t gives.
   int32_t (*ballot)(int32_t condition, int32_t place);
   void (*synchronize)(int32_t place);
-  /// Before a thread loads, or stores, so many bytes.
-  void (*access)(const void *address, int32_t bytes, int32_t isStore,
+  /// Before a thread accesses so many bytes.
+  void (*access)(const void *address, int32_t bytes, AccessKind kind,
                  int32_t place);
   /// Memory that the threads of a block share.
   void *(*getShared)();
@@ -56,12 +60,16 @@ struct WarpCalls {
   // Tensor cores, see TensorCores.h.
 
   /// `operands`: the thread's words of A (4), B (2) and, as f32, C (4); `sums`:
-  /// its elements of A B + C.
-  void (*multiply)(const int32_t *operands, float *sums, int32_t place);
+  /// its elements of A B + C. Elements of A and B are f16, or bf16.
+  void (*multiplyF16)(const int32_t *operands, float *sums, int32_t place);
+  void (*multiplyBF16)(const int32_t *operands, float *sums, int32_t place);
   /// Four matrices of 8 x 8 elements of 16 bits: `row` is the address in shared
   /// memory of the row that the thread names, `words` what it gets of each.
   void (*loadMatrices)(const void *row, int32_t *words, int32_t isTransposed,
                        int32_t place);
+  /// What the thread has of a matrix of 8 x 8 elements of 16 bits, of the
+  /// transposed one.
+  int32_t (*turnMatrix)(int32_t word, int32_t place);
   /// Begins to copy `given` bytes to shared memory, and zeros up to `bytes`
   /// behind them. They are there when the thread has waited for all but a
   /// number of its latest groups of copies.
@@ -70,11 +78,14 @@ struct WarpCalls {
   void (*commitCopies)();
   void (*waitForCopies)(int32_t groups);
 
-  /// 2^x and tanh x, within the errors of the instructions (Approximation.h).
+  /// 2^x, tanh x and 1 / x, within the errors of the instructions
+  /// (Approximation.h).
   float (*exp2)(float x);
   float (*tanh)(float x);
-  /// Two numbers as bf16, the second in the low half.
-  int32_t (*toBf16)(float high, float low);
+  float (*reciprocal)(float x);
+  /// Two numbers as f16 or bf16, the second in the low half.
+  int32_t (*toF16)(float high, float low);
+  int32_t (*toBF16)(float high, float low);
 };
 
 /// The pointer to `WarpCalls` that a shared object exports.

@@ -18,10 +18,11 @@ bool WrittenBytes::note(const Access &access) {
       std::min(access.begin() + static_cast<uintptr_t>(access.bytes), end());
   for (uintptr_t address = from; address < to; ++address) {
     std::atomic_ref<uint8_t> byte(written[address - start]);
-    if (access.isStore)
-      byte.store(1, std::memory_order_relaxed);
-    else if (!byte.load(std::memory_order_relaxed))
+    if (access.kind != AccessKind::Store &&
+        !byte.load(std::memory_order_relaxed))
       return false;
+    if (!access.isLoad())
+      byte.store(1, std::memory_order_relaxed);
   }
   return true;
 }

@@ -20,7 +20,7 @@ public:
   uintptr_t end() const { return start + written.size(); }
   /// Whether all of an access lies here.
   bool contains(const Access &access) const;
-  /// Notes a store; whether a load, of bytes that lie here, finds values.
+  /// Notes a store; whether what loads, of bytes that lie here, finds values.
   bool note(const Access &access);
 
 private:

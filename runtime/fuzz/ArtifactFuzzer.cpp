@@ -8,25 +8,39 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/ArtifactReader.h"
+#include "runtime/ArtifactFormat.h"
 #include "runtime/ElfCheck.h"
+#include "runtime/FatArtifact.h"
 #include "runtime/LaunchHash.h"
 #include "runtime/Manifest.h"
 
 using namespace sextant::runtime;
 
+static void take(const Artifact &artifact) {
+  (void)formatManifest({&artifact, 1});
+  for (const Function &function : artifact.functions)
+    (void)findLaunchSymbols(artifact, function);
+  for (const Object &object : artifact.objects)
+    (void)static_cast<bool>(checkElf(object.code));
+}
+
 // The name that libFuzzer calls.
 // NOLINTNEXTLINE(custom-name-of-function)
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (Result<Artifact> artifact = parseProgram({data, size})) {
-    (void)formatManifest(*artifact);
-    for (const Function &function : artifact->functions)
-      (void)findLaunchSymbols(*artifact, function);
-    for (const Object &object : artifact->objects)
-      (void)static_cast<bool>(checkElf(object.code));
-  }
+  if (Result<Artifact> artifact = parseProgram({data, size}))
+    take(*artifact);
+  // Of a fat artifact the parts; their checksums are skipped as well.
+  if (Result<std::vector<FatPart>> parts = parseParts({data, size}))
+    for (const FatPart &part : *parts)
+      if (part.bytes.size() >= checksumBytes) {
+        std::span<const uint8_t> bytes(part.bytes);
+        Result<Artifact> artifact =
+            parseProgram(bytes.first(bytes.size() - checksumBytes));
+        if (artifact)
+          take(*artifact);
+      }
   // The whole file's reader must cope with the same bytes.
-  if (Result<Artifact> artifact = readArtifact({data, size}))
-    (void)formatManifest(*artifact);
+  if (Result<std::vector<Artifact>> artifacts = readArtifacts({data, size}))
+    (void)formatManifest(*artifacts);
   return 0;
 }

@@ -44,9 +44,16 @@ StandIn findNormOperator(std::string_view op);
 /// by the operator (ProductOperators.cpp).
 StandIn findProductOperator(std::string_view op);
 
-/// Whether products of f32 matrices go to oneDNN: as SEXTANT_PRODUCTS says
-/// (`blas` or `onednn`; throws for another word), else as measured, once.
-bool productsGoToOneDnn();
+/// What multiplies matrices of f32. `Both`: oneDNN where the first operand lies
+/// row by row, BLAS the gradients of weights, whose first operand does not.
+enum class ProductLibrary { Blas, OneDnn, Both };
+
+/// As SEXTANT_PRODUCTS says (`blas`, `onednn` or `both`; throws for another
+/// word), else the fastest as measured, once.
+ProductLibrary chooseProductLibrary();
+
+/// The word of SEXTANT_PRODUCTS that stands for what is chosen.
+std::string_view nameProductLibrary();
 
 /// Calls through the dispatcher. Throws what LibTorch throws.
 std::vector<torch::stable::Tensor> callOperator(const Schema &schema,

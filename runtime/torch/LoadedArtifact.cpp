@@ -1,6 +1,7 @@
 //===- LoadedArtifact.cpp - An artifact on the devices of LibTorch --------===//
 
 #include "runtime/torch/LoadedArtifact.h"
+#include "runtime/ProgramChoice.h"
 #include "runtime/torch/TorchCudaDevice.h"
 #include "runtime/torch/TorchDevice.h"
 #include <algorithm>
@@ -21,22 +22,21 @@ LoadedArtifact::load(const torch::stable::Tensor &bytes) {
       !buffer->isContiguous() || !getPlace(bytes).isHost())
     return makeError("an artifact is given as a contiguous tensor of uint8 "
                      "with one dimension, on the CPU");
-  Result<Artifact> artifact = readArtifact(getBytes(*buffer));
-  if (!artifact)
-    return artifact.error();
-  bool isForHost = std::all_of(
-      artifact->kernels.begin(), artifact->kernels.end(),
-      [](const KernelName &kernel) { return kernel.deviceObjects.empty(); });
-  std::shared_ptr<LoadedArtifact> loaded(new LoadedArtifact(bytes));
-  if (!isForHost) {
-    loaded->artifact = std::move(*artifact);
+  Result<std::vector<Artifact>> artifacts = readArtifacts(getBytes(*buffer));
+  if (!artifacts)
+    return artifacts.error();
+  std::shared_ptr<LoadedArtifact> loaded(
+      new LoadedArtifact(std::move(*artifacts)));
+  std::span<const Artifact> read = loaded->getArtifacts();
+  if (std::none_of(read.begin(), read.end(), isForHost))
     return loaded;
-  }
   Result<std::unique_ptr<Program>> program =
-      Program::load(std::move(*artifact), getTorchDevice());
-  if (!program)
+      Program::load(loaded->artifacts, getTorchDevice());
+  if (program)
+    loaded->hostProgram = std::move(*program);
+  // Where this CPU runs none of several, a call with its tensors says so.
+  else if (read.size() == 1)
     return program.error();
-  loaded->hostProgram = std::move(*program);
   return loaded;
 }
 
@@ -52,11 +52,7 @@ Result<const Program *> LoadedArtifact::on(TorchPlace place) {
                      : getTorchCudaDevice(place.index);
   if (!device)
     return device.error();
-  Result<Tensor> buffer = fromTorch(bytes);
-  if (!buffer)
-    return buffer.error();
-  Result<std::unique_ptr<Program>> made =
-      Program::load(getBytes(*buffer), **device);
+  Result<std::unique_ptr<Program>> made = Program::load(artifacts, **device);
   if (!made)
     return made.error();
   program = std::move(*made);

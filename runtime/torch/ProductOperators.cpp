@@ -3,30 +3,31 @@
 // LibTorch brings two libraries that multiply matrices of f32. Its operators
 // call BLAS, in the usual build MKL; oneDNN stands behind convolutions and what
 // TorchInductor makes of linear layers. MKL keeps to vectors of 256 bits on
-// processors of other vendors than its own: on one that has 512 it does less
-// than half of what oneDNN does. So both are measured, once for a process, and
-// the products of programs go to oneDNN where it is clearly faster.
+// processors of other vendors than its own: on one whose unit has 512 it does
+// less than half of what oneDNN does, on one that takes two steps for 512 some
+// nine tenths. So both are measured, once for a process, and the products of
+// programs go to oneDNN where it is clearly faster.
 //
 // oneDNN's entry computes x w^T + b with x row by row and w in any order. The
 // other products of a training step are the same: g w is g (w^T)^T, and the
 // gradient of a weight, g^T x, is (g^T) (x^T)^T after its first operand has
-// been written row by row.
+// been written row by row. Writing it costs more than nine tenths win: there
+// gradients of weights stay with BLAS.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/torch/DenseCall.h"
 #include "runtime/torch/TorchTensor.h"
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <dlfcn.h>
 #include <torch/csrc/stable/c/shim.h>
 
 using namespace sextant::runtime;
 using StableTensor = torch::stable::Tensor;
 using Results = std::vector<StableTensor>;
-using Clock = std::chrono::steady_clock;
 
 //===----------------------------------------------------------------------===//
 // oneDNN
@@ -76,10 +77,54 @@ static StableTensor makeOnes(int64_t rows, int64_t columns) {
   return toTorch(made);
 }
 
+namespace {
+/// While it lives, this thread computes without others: on a busy machine most
+/// of what several take is waiting for each other.
+class OneThread {
+public:
+  OneThread() {
+    if (setOfOpenMP && getOfOpenMP) {
+      threads = getOfOpenMP();
+      setOfOpenMP(1);
+    }
+    if (setOfMKL)
+      threadsOfMKL = setOfMKL(1);
+  }
+  ~OneThread() {
+    if (setOfOpenMP && getOfOpenMP)
+      setOfOpenMP(threads);
+    if (setOfMKL)
+      setOfMKL(threadsOfMKL);
+  }
+  OneThread(const OneThread &) = delete;
+  OneThread &operator=(const OneThread &) = delete;
+
+private:
+  template <typename Function> static Function *find(const char *name) {
+    return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
+  }
+
+  // Of the libraries that LibTorch is built with, where they are.
+  int (*getOfOpenMP)() = find<int()>("omp_get_max_threads");
+  void (*setOfOpenMP)(int) = find<void(int)>("omp_set_num_threads");
+  int (*setOfMKL)(int) = find<int(int)>("MKL_Set_Num_Threads_Local");
+  int threads = 0, threadsOfMKL = 0;
+};
+} // namespace
+
+/// Of a processor, for this thread: not what it waits for one on a busy
+/// machine.
+static double getThreadSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) +
+         1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 template <typename Function> static double getSeconds(const Function &run) {
-  Clock::time_point begin = Clock::now();
+  double begin = getThreadSeconds();
   run();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+  return getThreadSeconds() - begin;
 }
 
 static Results callByDefault(const char *op, const CallArguments &arguments) {
@@ -90,9 +135,9 @@ static Results callByDefault(const char *op, const CallArguments &arguments) {
 }
 
 /// Some milliseconds of both in turn, the best of each: other processes disturb
-/// single calls. The margin is far from both cases that were met, some 1.0 and
-/// 2.2, so that all processes on a machine choose alike and a run goes on with
-/// the bits that it would have had.
+/// single calls. The margin is far from both
+/// cases that were met, some 1.0 and 2.2, so that all processes on a machine
+/// choose alike and a run goes on with the bits that it would have had.
 static bool isOneDnnFaster() {
   constexpr int turns = 7;
   constexpr double margin = 1.4;
@@ -100,6 +145,7 @@ static bool isOneDnnFaster() {
   x.kind = weight.kind = ArgumentKind::Tensor;
   x.tensors = {makeOnes(256, 512)};
   weight.tensors = {makeOnes(512, 512)};
+  OneThread alone;
   double blas = HUGE_VAL, oneDnn = HUGE_VAL;
   for (int turn = 0; turn < turns; ++turn) {
     blas = std::min(blas, getSeconds([&] {
@@ -113,20 +159,57 @@ static bool isOneDnnFaster() {
   return oneDnn * margin < blas;
 }
 
-bool sextant::runtime::productsGoToOneDnn() {
-  if (const char *wanted = std::getenv("SEXTANT_PRODUCTS"); wanted && *wanted) {
-    std::string_view name = wanted;
-    if (name != "blas" && name != "onednn")
-      throw std::runtime_error(
-          "SEXTANT_PRODUCTS must be blas or onednn, got '" + std::string(name) +
-          "'");
-    if (name == "onednn" && !getLinearPointwise())
-      throw std::runtime_error(
-          "SEXTANT_PRODUCTS is onednn, but this PyTorch was built without it");
-    return name == "onednn";
-  }
-  static const bool faster = getLinearPointwise() && isOneDnnFaster();
-  return faster;
+/// Whether MKL keeps to half of the longest vectors, by what it looks at: the
+/// vendor. Unlike a measurement of 1.1, that is the same for all processes on a
+/// machine.
+static bool leavesVectorsToOthers() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") && !__builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
+static ProductLibrary findFastest() {
+  if (!getLinearPointwise())
+    return ProductLibrary::Blas;
+  if (isOneDnnFaster())
+    return ProductLibrary::OneDnn;
+  return leavesVectorsToOthers() ? ProductLibrary::Both : ProductLibrary::Blas;
+}
+
+static constexpr std::pair<std::string_view, ProductLibrary> libraries[] = {
+    {"blas", ProductLibrary::Blas},
+    {"onednn", ProductLibrary::OneDnn},
+    {"both", ProductLibrary::Both}};
+
+static ProductLibrary parseLibrary(std::string_view wanted) {
+  for (auto [name, library] : libraries)
+    if (name == wanted) {
+      if (library != ProductLibrary::Blas && !getLinearPointwise())
+        throw std::runtime_error("SEXTANT_PRODUCTS is " + std::string(name) +
+                                 ", but this PyTorch was built without oneDNN");
+      return library;
+    }
+  throw std::runtime_error(
+      "SEXTANT_PRODUCTS must be blas, onednn or both, got '" +
+      std::string(wanted) + "'");
+}
+
+ProductLibrary sextant::runtime::chooseProductLibrary() {
+  if (const char *wanted = std::getenv("SEXTANT_PRODUCTS"); wanted && *wanted)
+    return parseLibrary(wanted);
+  static const ProductLibrary fastest = findFastest();
+  return fastest;
+}
+
+std::string_view sextant::runtime::nameProductLibrary() {
+  ProductLibrary chosen = chooseProductLibrary();
+  for (auto [name, library] : libraries)
+    if (library == chosen)
+      return name;
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -160,22 +243,25 @@ static Tensor transpose(Tensor view) {
   return view;
 }
 
-/// A second operand as oneDNN's entry takes it: all its rows, or all its
-/// columns, one after another. With something between them LibTorch multiplies
-/// with wrong elements, and does not say so.
-static std::optional<StableTensor> makeWeight(Tensor view) {
-  if (view.rank != 2)
+/// A second operand as oneDNN's entry takes it: its rows, or its columns, one
+/// after another. Where something lies between them, as in a part of a weight,
+/// oneDNN has plain loops only, which take a hundred times as long: it gets a
+/// copy, which costs little beside a product with `rows` rows if these are
+/// many.
+static std::optional<StableTensor> makeWeight(Tensor view, int64_t rows) {
+  constexpr int64_t fewestRows = 64;
+  bool isByColumns = view.rank == 2 && view.strides[0] == 1;
+  if (view.rank != 2 || (!isByColumns && view.strides[1] != 1))
     return std::nullopt;
-  if (view.isContiguous()) {
-    view.strides[0] = view.sizes[1];
-    view.strides[1] = 1;
-  } else if (transpose(view).isContiguous()) {
-    view.strides[0] = 1;
-    view.strides[1] = view.sizes[0];
-  } else {
+  Tensor lines = isByColumns ? transpose(view) : view;
+  if (lines.strides[0] == lines.sizes[1])
+    return toTorch(view);
+  if (rows < fewestRows)
     return std::nullopt;
-  }
-  return toTorch(view);
+  Tensor copy = allocateMatrix(lines.sizes[0], lines.sizes[1]);
+  checkTorch(aoti_torch_copy_(toTorch(copy).get(), toTorch(lines).get(), 0),
+             "aten::copy_");
+  return toTorch(isByColumns ? transpose(copy) : copy);
 }
 
 static Tensor getRows(const Tensor &view, int64_t begin, int64_t count) {
@@ -270,10 +356,14 @@ static std::optional<StableTensor> multiply(const CallArguments &arguments) {
   if (inner == 0 || !b || b->rank != 2 || inner != b->sizes[0] ||
       !isWorthIt(a->elements() / inner, inner, b->sizes[1]))
     return std::nullopt;
-  std::optional<StableTensor> weight = makeWeight(transpose(*b));
+  bool isByColumns = a->rank == 2 && a->strides[0] == 1 && a->strides[1] != 1;
+  if (isByColumns && chooseProductLibrary() == ProductLibrary::Both)
+    return std::nullopt;
+  std::optional<StableTensor> weight =
+      makeWeight(transpose(*b), a->elements() / inner);
   if (!weight)
     return std::nullopt;
-  if (a->rank == 2 && a->strides[0] == 1 && a->strides[1] != 1)
+  if (isByColumns)
     return multiplyColumns(*a, *weight, b->sizes[1]);
   return multiplyByOneDnn(arguments[0].tensors[0], *weight, nullptr);
 }
@@ -304,7 +394,8 @@ static Results linear(const CallArguments &arguments) {
   int64_t inner = x ? x->sizes[x->rank - 1] : 0;
   if (inner > 0 && w && w->rank == 2 && w->sizes[1] == inner && isDense(bias) &&
       isWorthIt(x->elements() / inner, inner, w->sizes[0]))
-    if (std::optional<StableTensor> weight = makeWeight(*w))
+    if (std::optional<StableTensor> weight =
+            makeWeight(*w, x->elements() / inner))
       return {multiplyByOneDnn(arguments[0].tensors[0], *weight,
                                bias.empty() ? nullptr : bias.data())};
   return callByDefault("aten::linear", arguments);
@@ -315,6 +406,7 @@ StandIn sextant::runtime::findProductOperator(std::string_view op) {
       {"aten::linear", linear}, {"aten::matmul", matmul}, {"aten::mm", mm}};
   for (auto [name, function] : table)
     if (name == op)
-      return productsGoToOneDnn() ? function : nullptr;
+      return chooseProductLibrary() == ProductLibrary::Blas ? nullptr
+                                                            : function;
   return nullptr;
 }

@@ -1,11 +1,12 @@
 //===- RandomOperators.cpp - Operators that take a generator --------------===//
 //
 // LibTorch's stable ABI makes no generators, so what they would draw is drawn
-// here. A generator is three i64 tensors of rank 0: seed, step and place. What
-// it gives depends on these and on the number of the element, and on nothing
-// else: not on threads, on the machine or on what was drawn before. Element i
-// takes word i mod 4 of the block i / 4 of Philox4x32-10 (Initialize.h), with
-// the seed as key and the counter (i / 4, step, place), of 64, 32 and 32 bits.
+// here; programs for GPUs have a kernel for it (codegen/Rows/RandomMask.h). A
+// generator is three i64 tensors of rank 0: seed, step and place. What it gives
+// depends on these and on the number of the element, and on nothing else: not
+// on threads, on the machine or on what was drawn before. Element i takes word
+// i mod 4 of the block i / 4 of Philox4x32-10 (Initialize.h), with the seed as
+// key and the counter (i / 4, step, place), of 64, 32 and 32 bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -119,9 +120,11 @@ static std::vector<StableTensor> bernoulli(const CallArguments &arguments) {
   if (!self)
     throw std::runtime_error(self.error().message());
   if (TorchPlace place = getPlace(arguments[0].tensors[0]); !place.isHost())
-    throw std::runtime_error("random numbers are drawn on the CPU, not on " +
+    throw std::runtime_error("the runtime draws random numbers on the CPU, "
+                             "not on " +
                              place.describe() +
-                             ": use the model without dropout there");
+                             ": compile the model for that device, whose "
+                             "kernels draw them");
   double p = arguments[1].real;
   if (!(p >= 0.0 && p <= 1.0))
     throw std::runtime_error("the probability must be in [0, 1], got " +

@@ -216,7 +216,7 @@ profile(int64_t handle, Text function, std::vector<StableTensor> inputs) {
 //===----------------------------------------------------------------------===//
 
 static StableTensor manifest(int64_t handle) {
-  return makeText(formatManifest(getLoaded(handle)->getArtifact()));
+  return makeText(formatManifest(getLoaded(handle)->getArtifacts()));
 }
 
 static StableTensor operators() {
@@ -228,7 +228,7 @@ static StableTensor operators() {
 }
 
 static StableTensor products() {
-  return makeText(productsGoToOneDnn() ? "onednn" : "blas");
+  return makeText(std::string(nameProductLibrary()));
 }
 
 //===----------------------------------------------------------------------===//

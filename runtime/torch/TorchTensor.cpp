@@ -141,7 +141,7 @@ torch::stable::Tensor sextant::runtime::toTorch(const Tensor &tensor) {
   const auto &base =
       *static_cast<const torch::stable::Tensor *>(tensor.owner.get());
   AtenTensorHandle handle = base.get();
-  int64_t rank, *sizes, *strides, offset;
+  int64_t rank, *sizes, *strides;
   void *data;
   checkTorch(aoti_torch_get_dim(handle, &rank), "aoti_torch_get_dim");
   checkTorch(aoti_torch_get_sizes(handle, &sizes), "aoti_torch_get_sizes");
@@ -152,13 +152,14 @@ torch::stable::Tensor sextant::runtime::toTorch(const Tensor &tensor) {
       std::equal(sizes, sizes + rank, tensor.sizes) &&
       std::equal(strides, strides + rank, tensor.strides))
     return base;
-  checkTorch(aoti_torch_get_storage_offset(handle, &offset),
-             "aoti_torch_get_storage_offset");
-  offset += (static_cast<char *>(tensor.data) - static_cast<char *>(data)) /
-            getByteSize(tensor.dtype);
+  // LibTorch adds it to the offset in the storage that the tensor has, though
+  // its name for the argument is that of the whole offset.
+  int64_t increment =
+      (static_cast<char *>(tensor.data) - static_cast<char *>(data)) /
+      static_cast<int64_t>(getByteSize(tensor.dtype));
   AtenTensorHandle view;
   checkTorch(aoti_torch__reinterpret_tensor(handle, tensor.rank, tensor.sizes,
-                                            tensor.strides, offset, &view),
+                                            tensor.strides, increment, &view),
              "aoti_torch__reinterpret_tensor");
   return torch::stable::Tensor(view);
 }

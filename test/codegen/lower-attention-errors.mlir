@@ -92,6 +92,30 @@ func.func @deep(%x: tensor<?x2x?x8xf32>, %l: tensor<?x2x?xf32>, %a: tensor<3x2xf
 
 // -----
 
+// A vector that has no kernel is told of once, whatever is made of it.
+func.func @differ(%x: tensor<?x2x?x8xf32>) -> tensor<?x2x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      // expected-error @below {{is a vector of different constants, which has no kernel on this target}}
+      %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+      %y = arith.mulf %s, %c : tensor<2xf32>
+      %z = pos.for_heads (%y) {
+      ^bb0(%h: f32):
+        %t = math.tanh %h : f32
+        pos.yield %t : f32
+      } : (tensor<2xf32>) -> tensor<2xf32>
+      %r = arith.addf %z, %y : tensor<2xf32>
+      pos.yield %r : tensor<2xf32>
+    }
+  }
+  return %o : tensor<?x2x?x8xf32>
+}
+
+// -----
+
 // C10: what has no derivative rule is named where a gradient needs one.
 func.func @noRule(%x: tensor<?x?x?x8xf32>, %l: tensor<?x?x?xf32>, %stats: tensor<?x?x?x2xf32>) -> tensor<?x?x?x8xf32> {
   %g:3 = pos.attention_backward %x, %x, (%x), (%x), %stats, (%x), %l gradients []

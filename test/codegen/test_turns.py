@@ -132,10 +132,11 @@ def test_matrices_of_every_size(size):
 
 
 def compare(target, size, shape, kind="mixed", dim=None):
-    targets.require(target)
+    if target != WARPS:
+        targets.require(target)
     batch, heads, kv_heads, queries, keys = shape
     dim = dim or size
-    dtype = targets.DTYPES[target]
+    dtype = targets.DTYPES.get(target, torch.float32)
     inputs = attention_contract.Inputs.drawn(
         torch.randn(batch, heads, queries, dim).to(dtype),
         torch.randn(batch, kv_heads, keys, dim).to(dtype),
@@ -147,8 +148,11 @@ def compare(target, size, shape, kind="mixed", dim=None):
     attention_contract.compare([use], inputs, target, dtype, (use, shape))
 
 
+# Whose vectors of f64 have as many lanes as those of f32.
+WARPS = "cuda-emulated:sm_80"
 # In bf16 the rows alone are other ones.
 OF_TARGETS = [(t, n) for t in targets.F32 for n in SIZES] + [(t, 17) for t in targets.DOT]
+OF_TARGETS += [(WARPS, n) for n in (3, 17, 33, 65)]
 
 
 @pytest.mark.parametrize("target, size", OF_TARGETS)

@@ -85,8 +85,7 @@ class Composition:
     def is_defined(self) -> bool:
         """Whether the definition has a result: no infinity less another, no 0 / 0."""
         inputs = self.inputs()
-        found = attention_contract.forward(self.uses, inputs)
-        found |= attention_contract.backward(self.uses, inputs, found)
+        found = attention_contract.reference_results(self.uses, inputs)
         return not any(t.isnan().any() for t in found.values())
 
 

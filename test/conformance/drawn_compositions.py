@@ -7,6 +7,7 @@ names, options and places are read off the declarations.
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from pathlib import Path
 
 from cases import KERNEL_OPERANDS
@@ -15,10 +16,11 @@ from traced_sites import draw_traced
 
 import sextant
 from sextant import definitions
+from sextant.declared import EncodingInfo, OptionInfo
 from sextant.uses import spell_option
 
 
-def _option(rng: random.Random, option: definitions.OptionInfo) -> object:
+def _option(rng: random.Random, option: OptionInfo) -> object:
     if option.choices:
         return rng.choice(option.choices)
     if option.type == "i1":
@@ -28,10 +30,21 @@ def _option(rng: random.Random, option: definitions.OptionInfo) -> object:
     return option.default * rng.choice([0.5, 0.75, 1.0, 2.0, 4.0])
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Of shapes, since a test is to be short: how many scores there are of all heads
+    together, how long queries and keys are where one head alone has more, and how wide
+    rows are."""
+
+    scores: int = 60_000
+    length: int = 129
+    width: int = 128
+
+
 class Drawing:
     """One composition in the making."""
 
-    def __init__(self, seed: int, installed: list[definitions.EncodingInfo]):
+    def __init__(self, seed: int, installed: list[EncodingInfo]):
         self.rng = random.Random(seed)
         acts = [e for e in installed if _acts_in_attention(e.name)]
         self.installed = acts
@@ -76,12 +89,12 @@ class Drawing:
         hosts = self.rng.sample(self.hosts, self.rng.choice([1, 1, 2]))
         return f"{name}({', '.join(map(repr, hosts))})"
 
-    def shape(self) -> dict[str, object]:
+    def shape(self, limits: Limits) -> dict[str, object]:
         rng = self.rng
         groups, kv_heads = rng.choice([1, 1, 1, 2, 3]), rng.choice([1, 2, 2, 3, 8])
         head_dim = rng.choice([4, 8, 16, 16, 17, 24, 32, 40, 64, 80, 128])
         if self.turns:  # By dense matrices of lanes.
-            head_dim = min(head_dim, 32)
+            head_dim = min(head_dim, limits.width // 4)
         value_dims = [head_dim] if rng.random() < 0.5 else [rng.choice([1, 3, 8, 24, 64, 72, 128])]
         if rng.random() < 0.15:
             value_dims.append(rng.choice([1, 8, 24]))
@@ -89,14 +102,14 @@ class Drawing:
         query = rng.choice(lengths)
         key = query if rng.random() < 0.5 else rng.choice(lengths)
         batch = rng.choice([1, 2, 2, 3])
-        # What the reference holds of one value of all scores: the test is to be short.
-        while batch * groups * kv_heads * query * key > 60_000:
+        while batch * groups * kv_heads * query * key > limits.scores:
             if batch * groups > 1:
                 batch, groups = 1, 1
             elif kv_heads > 1:
                 kv_heads = 1
             else:
-                query, key = min(query, 129), min(key, 129)
+                query, key = min(query, limits.length), min(key, limits.length)
+        head_dim, *value_dims = (min(dim, limits.width) for dim in (head_dim, *value_dims))
         return dict(batch=batch, heads=kv_heads * groups, kv_heads=kv_heads, query=query,
                     key=key, head_dim=head_dim, value_dims=value_dims)  # fmt: skip
 
@@ -105,7 +118,7 @@ def _acts_in_attention(name: str) -> bool:
     return not definitions.signature([name]).operands - KERNEL_OPERANDS
 
 
-def _trains_rows(info: definitions.EncodingInfo) -> bool:
+def _trains_rows(info: EncodingInfo) -> bool:
     """Whether parameters turn or map rows. Their gradient is a difference of sums over
     queries and keys, times positions: rounding the rows' gradients to bf16, as plain
     code does as well, moves it further than rounding operands, which is what stands
@@ -114,7 +127,7 @@ def _trains_rows(info: definitions.EncodingInfo) -> bool:
     return maps and any(p.trained for p in definitions.signature([info.name]).params)
 
 
-def _takes_hosts(info: definitions.EncodingInfo) -> bool:
+def _takes_hosts(info: EncodingInfo) -> bool:
     return "pos.host" in Path(info.file).read_text()
 
 
@@ -127,7 +140,7 @@ def _requires_past(use: str) -> bool:
         return False  # It is refused where it is used.
 
 
-def draw(seed: int, targets: list[str]) -> str:
+def draw(seed: int, targets: list[str], limits: Limits = Limits()) -> str:
     """A composition as Python source: definitions, then `composition = ...`."""
     drawing = Drawing(seed, sextant.encodings())
     rng = drawing.rng
@@ -137,7 +150,7 @@ def draw(seed: int, targets: list[str]) -> str:
     target = rng.choice(targets)
     is_narrow = rng.random() < (0.6 if target.endswith("bf16") else 0.25)
     fields = dict(
-        **drawing.shape(),
+        **drawing.shape(limits),
         target=target,
         dtype="bf16" if is_narrow and not drawing.trains_rows else "f32",
         seed=rng.randrange(2**31),

@@ -11,7 +11,7 @@ import os
 import re
 
 import pytest
-from drawn_compositions import draw
+from drawn_compositions import Limits, draw
 
 import sextant
 from sextant import backend
@@ -83,13 +83,12 @@ def compares(source: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, GROUP))
-def test_compositions(first):
-    targets = [t for t in backend.compiler().list_targets() if t.startswith("cpu:")]
+def compare_some(numbers, targets, limits=None):
+    """Draws until as many were compared as there are numbers."""
     drawn = compared = 0
-    for number in range(first, min(first + GROUP, COUNT)):
+    for number in numbers:
         for attempt in range(TRIES):
-            source = draw((SEED * 1_000_003 + number) * TRIES + attempt, targets)
+            source = draw((SEED * 1_000_003 + number) * TRIES + attempt, targets, limits or Limits())
             print(source)
             drawn += 1
             if compares(source):
@@ -100,3 +99,18 @@ def test_compositions(first):
     # Else the others would say little. Eight in ten are, so fewer than a third means
     # that something is refused which was not.
     assert 3 * compared >= drawn, f"{compared} of {drawn} were compared"
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, GROUP))
+def test_compositions(first):
+    targets = [t for t in backend.compiler().list_targets() if t.startswith("cpu:")]
+    compare_some(range(first, min(first + GROUP, COUNT)), targets)
+
+
+def test_compositions_on_a_gpu(monkeypatch):
+    """As warps and on tensor cores, in an emulator that looks at every access and takes
+    its time: a fifth as many, of small shapes."""
+    monkeypatch.setenv("SEXTANT_CHECK", "races,scratch,memory")
+    monkeypatch.setenv("SEXTANT_SCHEDULE", str(SEED))
+    numbers = range(COUNT, COUNT + COUNT // 5)
+    compare_some(numbers, ["cuda-emulated:sm_80"], Limits(scores=2_500, length=45, width=40))

@@ -49,9 +49,10 @@ def launches(monkeypatch):
     return found
 
 
-def attend(encoding, length, target="cpu:avx2", **shape):
-    case = Case(encoding, batch=1, heads=2, kv_heads=2, query=length, key=length, **shape)
-    inputs = make_inputs(case, 0).cast(torch.float32)
+def attend(encoding, length, target="cpu:avx2", dtype=torch.float32, heads=2, **shape):
+    shape.update(batch=1, heads=heads, kv_heads=heads)
+    case = Case(encoding, query=length, key=length, **shape)
+    inputs = make_inputs(case, 0, dtype).cast(dtype)
     attention_contract.run(case.uses, inputs, target)
 
 
@@ -78,15 +79,19 @@ def test_items_grow_with_the_length(encoding, positions, launches, monkeypatch):
                 assert many > few or is_fixed(name), (function, name, few, many)
 
 
-@pytest.mark.parametrize("name", ["t5_bias", "fire", "dape", "shaw"])
-def test_tiles_of_warps_grow_with_the_length(name, launches, monkeypatch):
+def test_tiles_of_warps_grow_with_the_length_or_the_heads(encoding, launches, monkeypatch):
+    """Those of a CPU are as large as its caches; what a warp has near it is less. Running
+    sums of a backward go along all keys of a head, whose queries they couple."""
     monkeypatch.setenv("SEXTANT_CHECK", "launches")
-    counts = []
-    for length in (64, 256):
-        attend(name, length, target="cuda-emulated:sm_80")
-        counts.append({n: items for found in launches.values() for n, items in found})
-    for launch in ("forward", "main"):
-        assert counts[0][launch] < counts[1][launch], launch
+
+    def count_items(length, heads=1):
+        attend(encoding, length, target="cuda-emulated:sm_80", heads=heads)
+        return {n: items for found in launches.values() for n, items in found}
+
+    few, longer = count_items(40), count_items(140)
+    assert few["forward"] < longer["forward"]
+    if few["main"] == longer["main"]:
+        assert few["main"] < count_items(40, heads=2)["main"]
 
 
 # A row map of rows that indices take from a table, at given positions.
@@ -132,10 +137,39 @@ COUNTS = {
 }
 
 
+# On tensor cores rows are turned before.
+COUNTS_OF_TENSOR_CORES = {**COUNTS, "rope": (3, 4)}
+
+
+def count(launches):
+    """Those that have something to do: no others are given to a GPU."""
+    return sum(1 for _, items in launches if items)
+
+
+@pytest.mark.parametrize(
+    "target, dtype, counts",
+    [
+        ("cpu:avx2", torch.float32, COUNTS),
+        ("cuda-emulated:sm_80", torch.float32, COUNTS),
+        ("cuda-emulated:sm_80", torch.bfloat16, COUNTS_OF_TENSOR_CORES),
+    ],
+    ids=["cpu", "warps", "tensor-cores"],
+)
 @pytest.mark.parametrize("name", COUNTS)
-def test_launches_that_do_not_wait_are_one(name, launches):
-    attend(name, 40)
-    assert (len(launches["forward"]), len(launches["backward"])) == COUNTS[name]
+def test_launches_that_do_not_wait_are_one(name, target, dtype, counts, launches):
+    attend(name, 40, target, dtype)
+    assert (count(launches["forward"]), count(launches["backward"])) == counts[name]
+
+
+def test_keys_are_joined_only_where_they_are_split(launches):
+    # Few queries and many keys are split, and another launch joins them; of few keys, or
+    # where there are as many items as fill a GPU, it has nothing to do.
+    for queries, keys, launched in ((1, 600, 3), (70, 200, 2)):
+        case = Case("alibi", batch=1, heads=2, kv_heads=2, query=queries, key=keys)
+        inputs = make_inputs(case, 0, torch.bfloat16).cast(torch.bfloat16)
+        attention_contract.run(case.uses, inputs, "cuda-emulated:sm_80")
+        assert launches["forward"][-1][0] == "forward_join"
+        assert count(launches["forward"]) == launched
 
 
 @pytest.mark.parametrize("target", ["cpu:avx2", "reference"])

@@ -59,6 +59,7 @@ REFUSED = {
         "windows": [0, -1],
         "offsets": [1, -1],
         "sided": [0, 3],
+        "deviation": [-0.02],
     },
     "shaw": {"reach": [-1, 2**30, 2**31 - 1]},
     "sinusoidal": {"base": [0.0, -1.0]},

@@ -8,27 +8,17 @@ import pytest
 import torch
 from attention_contract import run
 from cases import Case, compare, compare_row_map, make_inputs
-from test_encodings import AMONG, REPRESENTATIVES
+from test_encodings import AMONG, LONG, REPRESENTATIVES
+from test_encodings import SHAPES as SHAPES_OF_CPU
 from threads import threads
 
 TARGET = "cuda-emulated:sm_80"
-# In three groups, each of which runs the same compiled kernels. What is more than a tile
-# is 70 or 130 rows.
+# All shapes of the CPU's tests, in their three groups, each of which runs the same compiled
+# kernels, and more than a tile, which is 70 or 130 rows; of several tiles it is 300 keys.
 TILES = dict(query=70, key=130, batch=1, heads=2, kv_heads=1, label="tiles")
-WITH_MASKS = [
-    dict(query=70, key=70, batch=1, heads=2, kv_heads=2, **AMONG, label="among"),
-    dict(query=17, key=50, batch=1, heads=6, kv_heads=2, **AMONG, label="grouped"),
-]
-SHAPES = [
-    dict(query=21, key=34, label="part-of-a-vector"),
-    TILES,
-    dict(query=1, key=1, batch=1, heads=1, kv_heads=1, label="single"),
-    dict(query=1, key=65, label="decode"),
-    *WITH_MASKS,
-    dict(query=40, key=40, batch=1, transposed=True, **AMONG, label="transposed"),
-    dict(query=21, key=34, positions="batch", label="positions"),
-    dict(query=29, key=33, batch=1, positions="random", label="random-positions"),
-]
+SEVERAL_TILES = dict(query=70, key=300, batch=1, heads=2, kv_heads=1, label="several-tiles")
+SHAPES = [TILES, *(s for s in SHAPES_OF_CPU if s is not LONG)]
+WITH_MASKS = [s for s in SHAPES if "after" in s]
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +30,30 @@ def checks(monkeypatch, seed):
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
 def test_warps_match_the_reference(encoding, shape, seed):
     compare(Case(encoding, **shape), TARGET, torch.float32, seed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_long_texts_match_the_reference(encoding, dtype, seed, monkeypatch):
+    """Checks of memory take most of the time: the shapes above have them."""
+    monkeypatch.delenv("SEXTANT_CHECK")
+    compare(Case(encoding, **LONG), TARGET, dtype, seed)
+
+
+@pytest.mark.parametrize("name", REPRESENTATIVES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_several_tiles_match_the_reference(name, dtype, seed):
+    compare(Case(name, **SEVERAL_TILES), TARGET, dtype, seed)
+
+
+@pytest.mark.parametrize("name", REPRESENTATIVES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dims", [(64, 64), (128, 72)], ids=["64", "128-72"])
+def test_rows_that_fill_shared_memory(name, dtype, dims, seed):
+    """Of rows of 64 a block's working set fills what a warp has of shared memory; with
+    longer ones some of it is elsewhere."""
+    shape = dict(query=70, key=50, batch=1, heads=2, kv_heads=1)
+    case = Case(name, head_dim=dims[0], value_dim=dims[1], **shape)
+    compare(case, TARGET, dtype, seed)
 
 
 def test_f16_matches_the_reference(encoding, seed):

@@ -83,18 +83,21 @@ def test_operator_is_registered_as_torch_wants(target):
     q, k, v = (rows().requires_grad_() for _ in range(3))
     params = {n: t.requires_grad_() for n, t in kerple().items()}
     names, uses = "\n".join(params), "\n".join(ENCODINGS)
-    settings = (list(params.values()), names, uses, "", None, None, None, None, None, 0, target, True)
+    rest = (None, None, None, None, None, 0, False, target, True)
+    settings = (list(params.values()), names, uses, "", *rest)
     torch.library.opcheck(torch.ops.sextant.attention.default, (q, k, v, *settings))
     torch.library.opcheck(torch.ops.sextant.attention_values.default, (q, k, [v, v], *settings))
 
 
-def test_full_graph_compilation():
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_full_graph_compilation(deterministic):
     q, k, v = (rows() for _ in range(3))
     params = kerple()
 
     def step(q, k, v, r1, r2):
         named = {"kerple_log.r1": r1.abs(), "kerple_log.r2": r2}
-        return sextant.attention(q.sin(), k, v, ["causal", "kerple_log"], named).cos()
+        uses = ["causal", "kerple_log"]
+        return sextant.attention(q.sin(), k, v, uses, named, deterministic=deterministic).cos()
 
     leaves = [t.requires_grad_() for t in (q, k, v, *params.values())]
     want = step(*leaves)

@@ -97,6 +97,14 @@ def test_heads_and_lengths_in_the_wrong_order_are_no_grouped_queries():
         sextant.attention(q, k, k, enable_gqa=1)
 
 
+def test_an_order_of_sums_is_asked_for_or_not():
+    q = torch.randn(1, 2, 4, 8)
+    with pytest.raises(TypeError, match="deterministic must be True or False, got None"):
+        sextant.attention(q, q, q, deterministic=None)
+    with pytest.raises(TypeError, match="deterministic must be True or False, got 0"):
+        sextant.nn.Attention(16, 2, deterministic=0)
+
+
 @pytest.mark.parametrize("what", ["params", "query_positions", "key_positions"])
 def test_operands_on_another_device(what):
     """Of which the kernel would read nothing."""

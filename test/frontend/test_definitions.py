@@ -22,6 +22,16 @@ def test_axes_that_options_leave_unused_do_not_count():
         assert definitions.axes(["causal", use]) == axes, use
 
 
+def test_rows_that_matrices_turn():
+    @sextant.turn_rows(block="4")
+    def spun(block, row, column, at):
+        return row - column
+
+    for use, turns in (("rope", False), ("liere", True), ("causal", False), (spun, True)):
+        found = definitions.signature([use])
+        assert found.turns_rows == turns and bool(found.operands) == (use != "causal"), use
+
+
 def test_every_encoding_says_what_it_is():
     found = {e.name: e for e in sextant.encodings()}
     assert {"causal", "alibi", "kerple_log", "rope", "t5_bias"} <= set(found)

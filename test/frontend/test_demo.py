@@ -52,8 +52,8 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
     assert main([*command, "--also", "softcap(cap=2)", "--also", "ropes"]) == 1
     assert "unknown encoding @ropes" in capsys.readouterr().err
     assert sorted((tmp_path / "out" / "quick").iterdir()) == before
-    # A second seed; the first is there already.
-    assert main([*command, "--seeds", "2"]) == 0
+    # A second seed, two trainings at a time; the first seed is there already.
+    assert main([*command, "--seeds", "2", "--jobs", "2"]) == 0
     printed = capsys.readouterr().out
     assert "1 encodings, 2 seeds" in printed
     folders = [path.name for path in (tmp_path / "out" / "quick").iterdir()]

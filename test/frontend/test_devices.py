@@ -88,7 +88,10 @@ def test_target_follows_the_tensor(gpu, capability, target):
 
 def test_gpus_without_code(gpu):
     gpu((7, 5))
-    cause = "Some GPU has compute capability 7.5: Sextant needs 8.0 or later"
+    cause = (
+        "Some GPU has compute capability 7.5, and kernels of cuda:sm_80 need 8.0 or later: "
+        "use such a GPU, or move the tensors to the CPU"
+    )
     with pytest.raises(ValueError, match=cause):
         targets.resolve("cuda", torch.device("cuda", 0))
     gpu(None)

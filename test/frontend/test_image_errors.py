@@ -85,10 +85,11 @@ SHAPES = {
     "half a grid": ({}, "--encodings learned(grid_rows=2)", "grid_columns is 0, but grid_rows is not"),
     "rows and columns for an encoding of one axis": (
         {}, "--encodings alibi", '"alibi" reads positions of one axis; those of this model have two, row '
-        'and column. With positions="index"',
+        'and column. With --positions index tokens',
     ),
     "one axis for an encoding of rows and columns": (
-        {}, "--encodings rope_2d --positions index", '"rope_2d" reads positions of 2 axes.* have 1',
+        {}, "--encodings rope_2d --positions index",
+        '"rope_2d" reads positions of 2 axes.* have 1.*by --positions grid',
     ),
     "digits of one coordinate for two": (
         {}, "--encodings seqpe", "positions of this model have more coordinates than the option axes",
@@ -98,7 +99,8 @@ SHAPES = {
         r"positions of this training reach 1[01] \(shift_range 12\): .*more digits than the option",
     ),
     "a class token outside a grid that would be turned": (
-        {}, "--encodings rope_2d --class-position outside", r'write "rope_2d\(outside=true\)", or put',
+        {}, "--encodings rope_2d --class-position outside",
+        r'write "rope_2d\(outside=true\)", or put .* \(--class-position origin\)',
     ),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from sextant.report import RunResult, figures, read_run, write_report
+from sextant.report.document import cell
 from sextant.report.groups import group
 from sextant.report.orderings import check_orderings, check_step_times
 from sextant.report.results import ReportError, write_evaluation
@@ -286,3 +287,14 @@ def test_errors_name_the_cause(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ReportError, match="cannot write .*file/r.html: "):
         write_report(tmp_path / "file" / "r.html", [run])
+
+
+def test_long_words_of_a_cell_part_at_joints_alone():
+    """A phone's column is narrower than a use with its options."""
+    assert cell("kerple_log < 0.25") == "<td>kerple_log &lt; 0.25</td>"
+    shown = cell("learned(rows=49,grid_rows=7,scale=0.0346) & t5_bias")
+    for part in ("learned(<wbr>rows=<wbr>49,<wbr>grid_<wbr>rows=<wbr>7,", "0.0346) &amp; t5_bias"):
+        assert part in shown
+    assert shown.replace("<wbr>", "") == (
+        "<td>learned(rows=49,grid_rows=7,scale=0.0346) &amp; t5_bias</td>"
+    )

@@ -86,24 +86,24 @@ def contents(found):
     return tensors, losses
 
 
-def stop_at(monkeypatch, number, step):
-    """A signal in the run of that number, during a step."""
+def stop_at(monkeypatch, method, step):
+    """A signal in the run of that method, during a step."""
     trained = Progress.trained
 
     def then(self, run, done):
         trained(self, run, done)
-        if self.prefix.startswith(f"{number}/") and done == step:
+        if run.method.name == method and done == step:
             os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Progress, "trained", then)
 
 
 def test_runs_that_were_stopped_end_with_the_same_bits(tmp_path, text, finished, monkeypatch):
-    for number, step in ((1, 1), (2, 1), (3, 1)):
+    for method in ("none", "host", "tuned"):
         with monkeypatch.context() as patch:
-            stop_at(patch, number, step)
+            stop_at(patch, method, 1)
             with pytest.raises(Stopped, match="seed 0: stopped after step .*--resume") as stopped:
-                planned(tmp_path, text).run(resume=number > 1, progress=False)
+                planned(tmp_path, text).run(resume=method != "none", progress=False)
             assert stopped.value.signal == signal.SIGTERM
     again = planned(tmp_path, text)
     assert [state.steps for _, state in again.states()] == [3, 3, 2]
@@ -112,6 +112,24 @@ def test_runs_that_were_stopped_end_with_the_same_bits(tmp_path, text, finished,
     expected = contents(finished)
     assert losses == expected[1]
     assert set(tensors) == set(expected[0])
+    assert all(torch.equal(t, expected[0][name]) for name, t in tensors.items())
+
+
+def test_runs_side_by_side_have_the_same_bits(tmp_path, text, finished, capfd):
+    """Also when all processes are stopped at once, and though one run begins with another's
+    parameters."""
+    found = planned(tmp_path, text)
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, "host", 1)
+        with pytest.raises(Stopped, match="what is finished stays: go on with --resume"):
+            found.run(progress=False, jobs=2)
+    again = planned(tmp_path, text)
+    assert any(state.missing for _, state in again.states())
+    again.run(resume=True, progress=True, jobs=3)
+    assert "3/3 done" in capfd.readouterr().err
+    tensors, losses = contents(again)
+    expected = contents(finished)
+    assert losses == expected[1] and set(tensors) == set(expected[0])
     assert all(torch.equal(t, expected[0][name]) for name, t in tensors.items())
 
 
@@ -131,7 +149,7 @@ def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, text, monkeyp
     shown = []
     with monkeypatch.context() as patch:
         patch.setattr(Progress, "__exit__", lambda self, *details: shown.append(self.bar))
-        patch.setattr(Progress, "begin", lambda self, *run: shown.append(self.bar.n))
+        patch.setattr(Progress, "__enter__", lambda self: shown.append(self.bar.n) or self)
         again.run(resume=True, progress=True)
     begun, bar = shown
     assert 0 < begun < bar.total == bar.n
@@ -172,7 +190,7 @@ def test_a_changed_setting_is_named(finished, text, tmp_path):
 
 def test_a_folder_can_be_moved(tmp_path, text, monkeypatch):
     with monkeypatch.context() as patch:
-        stop_at(patch, 2, 1)
+        stop_at(patch, "tuned", 1)
         with pytest.raises(Stopped):
             planned(tmp_path / "here", text, only=("tuned",)).run(progress=False)
     (tmp_path / "here").rename(tmp_path / "there")
@@ -196,7 +214,7 @@ def test_a_failed_run_is_named_and_nothing_is_lost(tmp_path, text, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(tensor_files, "replace_file", full)
         with pytest.raises(ReproduceError, match="NoPE, seed 0 .*No space left on device"):
-            found.run(progress=False)
+            found.run(progress=False, jobs=1)
     found.run(resume=True, progress=False)
     assert all(not state.missing for _, state in found.states())
 

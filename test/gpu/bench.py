@@ -25,6 +25,10 @@ import torch.nn.functional as F
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from check import describe
+
 HEADS, DIM = 16, 64
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -177,16 +181,18 @@ def measure(path, device, batch, length, rounds):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--length", type=int, default=4096)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--match", nargs="+", default=[], metavar="TEXT")
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:1 ..., or cpu (cuda)")
+    parser.add_argument("--batch", type=int, default=4, help="(4)")
+    parser.add_argument("--length", type=int, default=4096, help="of queries and keys (4096)")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of the candidates (7)")
+    parser.add_argument(
+        "--match", nargs="+", default=[], metavar="TEXT", help="of works: causal, dape-bf16 ..."
+    )
     parser.add_argument("--output", type=Path, help="folder for DATE-DEVICE.md and .json")
     options = parser.parse_args()
+    name = describe(options.device, "bench.py")
     torch.ops.load_library(str(HERE / "libsextant_torch.so"))
     torch.manual_seed(0)
-    name = torch.cuda.get_device_name() if options.device != "cpu" else "this processor"
     today = datetime.date.today().isoformat()
     head = f"{name}, PyTorch {torch.__version__}, {today}"
     table = "| forward and backward | vs | median | spread | ours |\n|---|---|---|---|---|"

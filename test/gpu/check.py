@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
-"""Runs the cases of a kit on a GPU and holds each result to what the kit allows.
+"""Holds the kernels of a kit to C7 on a GPU and on the CPU beside it.
 
-    check.py [--device cuda|cpu] [--match TEXT...] [--repeat N] [--sanitize]
+    check.py [--device cuda|cpu] [--match TEXT...] [--repeat N] [--seed N] [--sanitize]
 
-Each case runs `--repeat` times, and all runs must give the same bits. `--sanitize` runs
-a few cases again under NVIDIA's compute-sanitizer (memcheck, racecheck, initcheck).
-`--device cpu` is for kits of the emulator. The last line is `N passed, N failed`.
+Each case is compared with the definition in float64 on inputs drawn by the seed, and runs
+`--repeat` times on the same inputs, which must give the same bits. Kernels of the CPU run
+beside those of the GPU: where they fail as well, it is not the GPU. `--sanitize` runs a
+few cases again under NVIDIA's compute-sanitizer (memcheck, racecheck, initcheck).
+`--device cpu` needs no GPU: it runs the kernels of the CPU, and those of the emulator
+in a kit for it. `--match` takes words of a line (`t5_bias bf16`, `grouped`). A kernel that
+faults, or does not end, ends a process of its own. The last line is `N passed, N failed`.
 """
 
 import argparse
+import concurrent.futures
 import io
 import lzma
+import multiprocessing
 import shutil
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
@@ -21,63 +28,185 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from numeric_contract import error
+from contract_inputs import (
+    Inputs,
+    Rule,
+    forward_names,
+    gradient_names,
+    gradients_of,
+    hold,
+)
+from draws import normal
 
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
 TOOLS = ("memcheck", "racecheck", "initcheck")
-SANITIZED = ("alibi-f32", "t5_bias-f32", "fire-bf16", "cope-f32", "dape-f32")
+SANITIZED = [
+    f"{case} cuda" for case in ("alibi f32", "t5_bias f32", "fire bf16", "cope f32", "dape f32")
+]
+# How long the cases of an encoding may take before a kernel is taken for one that hangs.
+SECONDS = 600
 
 
-def run_case(case, handle, operands):
-    """Results of forward and backward, in order."""
-    run = torch.ops.sextant.run
-    forward = run(handle, "forward", operands["forward"])
-    for place, result in case["from_forward"].items():
-        operands["backward"][place] = forward[result]
-    return {"forward": forward, "backward": run(handle, "backward", operands["backward"])}
+class Attention:
+    """Compiled attentions by type, on a device."""
 
+    def __init__(self, images, trained, device):
+        self.handles = {d: int(torch.ops.sextant.load(image)) for d, image in images.items()}
+        self.trained, self.device = trained, device
 
-def differences(case, results):
-    """What is farther from float64 than allowed."""
-    found = []
-    for function, wanted in case["expected"].items():
-        for (name, exact, allowed), got in zip(wanted, results[function]):
-            off = float(error(got.cpu(), exact))
-            if not off <= allowed:
-                found.append(f"{name}: {off:.3g} > {allowed:.3g}")
-    return found
+    def run(self, inputs, function, operands):
+        extras = [*inputs.params.values(), *inputs.positions.values()]
+        tensors = [t.to(self.device) for t in (*operands, *extras)]
+        return torch.ops.sextant.run(self.handles[inputs.query.dtype], function, tensors)
 
+    def forward(self, inputs):
+        rows = [inputs.query, inputs.key, *inputs.values]
+        *outputs, lse, statistics = self.run(inputs, "forward", rows)
+        return [t.cpu() for t in outputs], lse.cpu(), statistics.cpu()
 
-def check(case, handle, device, repeat):
-    """What is wrong with a case."""
-    operands = {
-        function: [t.to(device) for t in tensors]
-        for function, tensors in case["operands"].items()
-    }
-    first = run_case(case, handle, operands)
-    wrong = differences(case, first)
-    for _ in range(repeat - 1):
-        for function, results in run_case(case, handle, operands).items():
-            for number, (a, b) in enumerate(zip(results, first[function])):
-                if not torch.equal(a.nan_to_num(), b.nan_to_num()):
-                    return [*wrong, f"{function}, result {number}: other bits in another run"]
-    return wrong
+    def backward(self, inputs, results, gradients):
+        *outputs, _, statistics = results
+        operands = [inputs.query, inputs.key, *inputs.values, *outputs, statistics, *gradients]
+        found = self.run(inputs, "backward", operands)
+        names = [*gradient_names(inputs), *(f"d {name}" for name in self.trained)]
+        return {name: t.cpu() for name, t in zip(names, found)}
 
+    def results(self, inputs):
+        """All results by name, those of the backward from the forward's."""
+        outputs, lse, statistics = self.forward(inputs)
+        results = [*outputs, lse, statistics]
+        gradients = self.backward(inputs, results, gradients_of(inputs, lse))
+        return dict(zip(forward_names(inputs), results)) | gradients
 
-def check_file(path, device, repeat):
-    """Prints a line for each case of a compiled attention; how many passed and failed."""
-    file = torch.load(io.BytesIO(lzma.decompress(path.read_bytes())), weights_only=True)
-    passed = failed = 0
-    for case in file["cases"]:
-        try:
-            handle = int(torch.ops.sextant.load(file["artifact"]))
-            wrong = check(case, handle, device, repeat)
+    def close(self):
+        for handle in self.handles.values():
             torch.ops.sextant.unload(handle)
+
+
+def inputs_of(case, dtype, seed):
+    """Inputs of a case: rows and gradients drawn by the seed, exact in the type."""
+    shape = case["shape"]
+
+    def rows(name, heads, length, dim):
+        drawn = normal(seed, name, (shape["batch"], heads, length, dim))
+        return drawn.to(dtype).double()
+
+    heads, kv_heads = shape["heads"], shape["kv_heads"]
+    query, key, value_dim = shape["query"], shape["key"], shape["value_dim"]
+    return Inputs(
+        rows("query", heads, query, shape["head_dim"]),
+        rows("key", kv_heads, key, shape["head_dim"]),
+        [rows("value", kv_heads, key, value_dim)],
+        [rows("output gradient", heads, query, value_dim)],
+        normal(seed, "lse gradient", (shape["batch"], heads, query)),
+        {n: t.double() if t.is_floating_point() else t for n, t in case["params"].items()},
+        dict(enumerate(case["positions"])),
+    )
+
+
+def differing(attention, inputs, repeat):
+    """The first result with other bits in another run."""
+    first = attention.results(inputs)
+    for _ in range(repeat - 1):
+        for name, got in attention.results(inputs).items():
+            if not torch.equal(got.nan_to_num(), first[name].nan_to_num()):
+                return [f"{name}: other bits in another run"]
+    return []
+
+
+def wrong_of(attention, reference, inputs, kernel, dtype, options):
+    """What is wrong with a kernel on some inputs."""
+    torch.manual_seed(options.seed)  # of inputs beside these, see numeric_contract.py
+    rule = Rule(DTYPES[dtype], DTYPES[kernel["products"]], kernel["roundings"])
+    comparison = hold(inputs, attention.results, reference, rule)
+    return comparison.violations() + differing(attention, inputs.cast(rule.dtype), options.repeat)
+
+
+def check_file(path, options):
+    """Lines for each case of an encoding on each of its kernels, and whether it is right;
+    then whether the GPU is still of use to this process."""
+    torch.set_num_threads(1)
+    torch.ops.load_library(str(HERE / "libsextant_torch.so"))
+    file = torch.load(io.BytesIO(lzma.decompress(path.read_bytes())), weights_only=True)
+    reference = Attention(
+        {DTYPES[name]: image for name, image in file["reference"].items()}, file["trained"], "cpu"
+    )
+    lines, is_lost = [], False
+    for dtype, kernels in file["kernels"].items():
+        for target, kernel in kernels.items():
+            is_gpu = target.startswith("cuda:")
+            if is_gpu and options.device == "cpu":
+                continue
+            for case in file["cases"]:
+                name = path.name.removesuffix(".pt.xz")
+                label = f"{name} {dtype} {case['shape']['label']} {target}"
+                if not matches(label, options.match):
+                    continue
+                try:
+                    device = options.device if is_gpu else "cpu"
+                    attention = Attention(
+                        {DTYPES[dtype]: kernel["image"]}, file["trained"], device
+                    )
+                    inputs = inputs_of(case, DTYPES[dtype], options.seed)
+                    wrong = wrong_of(attention, reference, inputs, kernel, dtype, options)
+                    attention.close()
+                except RuntimeError as failure:
+                    wrong, is_lost = [str(failure).splitlines()[0]], is_lost or is_gpu
+                lines.append((label, wrong))
+    return lines, is_lost
+
+
+def matches(label, texts):
+    """Whether all words of one of the texts are words of a label, where `cuda` stands for
+    any GPU; of no texts, all are."""
+    words = {part for word in label.split() for part in (word, word.partition(":")[0])}
+    return not texts or any(set(text.split()) <= words for text in texts)
+
+
+class Workers:
+    """One process at a time, another one after a fault."""
+
+    def __init__(self):
+        self.pool = None
+
+    def call(self, function, *arguments):
+        """What a function gives in the process; an error if it dies or does not end."""
+        if self.pool is None:
+            context = multiprocessing.get_context("spawn")
+            self.pool = concurrent.futures.ProcessPoolExecutor(1, mp_context=context)
+        try:
+            return self.pool.submit(function, *arguments).result(timeout=SECONDS)
+        except BrokenProcessPool:
+            self.leave()
+            raise RuntimeError("the process died") from None
+        except TimeoutError:
+            self.leave()
+            raise RuntimeError(f"not done after {SECONDS} s") from None
+
+    def leave(self):
+        if self.pool is not None:
+            for process in self.pool._processes.values():
+                process.kill()
+            self.pool.shutdown(wait=False)
+        self.pool = None
+
+
+def check(paths, options):
+    """Prints a line for each case; how many passed and failed."""
+    passed = failed = 0
+    workers = Workers()
+    for path in paths:
+        try:
+            lines, is_lost = workers.call(check_file, path, options)
         except RuntimeError as failure:
-            wrong = [str(failure).splitlines()[0]]
-        failed += bool(wrong)
-        passed += not wrong
-        label = f"{path.name.removesuffix('.pt.xz')} {case['shape']}"
-        print(f"{label}: {'; '.join(wrong) or 'right'}", flush=True)
+            lines, is_lost = [(path.name.removesuffix(".pt.xz"), [str(failure)])], False
+        if is_lost:
+            workers.leave()
+        for label, wrong in lines:
+            print(f"{label}: {'; '.join(wrong) or 'right'}", flush=True)
+            failed += bool(wrong)
+            passed += not wrong
+    workers.leave()
     return passed, failed
 
 
@@ -85,10 +214,12 @@ def sanitize(device):
     """Runs a few cases under each tool; what failed."""
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not Path(program).exists():
-        return ["compute-sanitizer is not installed"]
+        print("compute-sanitizer is not installed: it comes with NVIDIA's CUDA toolkit")
+        return list(TOOLS)
     failed = []
     for tool in TOOLS:
-        command = [program, "--tool", tool, "--error-exitcode", "9", sys.executable, __file__]
+        command = [program, "--tool", tool, "--error-exitcode", "9"]
+        command += ["--target-processes", "all", sys.executable, __file__]
         command += ["--device", device, "--repeat", "1", "--match", *SANITIZED]
         done = subprocess.run(command, capture_output=True, text=True)
         print(f"{tool}: {'no errors' if done.returncode == 0 else done.stdout[-2000:]}", flush=True)
@@ -97,29 +228,44 @@ def sanitize(device):
     return failed
 
 
+def describe(device, script):
+    """What kernels run on; an error that says why they cannot."""
+    if device == "cpu":
+        return "this processor"
+    if not torch.cuda.is_available():
+        built = "finds no GPU" if torch.version.cuda else "is built without CUDA"
+        raise SystemExit(
+            f"{script}: PyTorch {torch.__version__} {built}: install NVIDIA's driver and a "
+            "PyTorch with CUDA, or give --device cpu for the kernels that need none"
+        )
+    return torch.cuda.get_device_name(device)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--match", nargs="+", default=[], metavar="TEXT")
-    parser.add_argument("--repeat", type=int, default=100)
-    parser.add_argument("--sanitize", action="store_true")
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        epilog="The last line is `N passed, N failed`; the exit status is 1 if any failed.",
+    )
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:1 ..., or cpu (cuda)")
+    parser.add_argument(
+        "--match", nargs="+", default=[], metavar="TEXT", help="words of a line, such as 'fire bf16'"
+    )
+    parser.add_argument("--repeat", type=int, default=100, help="runs of each case (100)")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs (0)")
+    parser.add_argument("--sanitize", action="store_true", help="also under compute-sanitizer")
     options = parser.parse_args()
-    torch.ops.load_library(str(HERE / "libsextant_torch.so"))
-    name = torch.cuda.get_device_name() if options.device.startswith("cuda") else "this processor"
-    print(f"{name}, PyTorch {torch.__version__}")
+    name = describe(options.device, "check.py")
+    print(f"{name}, PyTorch {torch.__version__}, seed {options.seed}")
     paths = sorted((HERE / "cases").glob("*.pt.xz"))
-    if options.match:
-        paths = [p for p in paths if any(text in p.name for text in options.match)]
-    passed = failed = 0
-    for path in paths:
-        right, wrong = check_file(path, options.device, options.repeat)
-        passed, failed = passed + right, failed + wrong
+    passed, failed = check(paths, options)
     if options.sanitize:
         faults = sanitize(options.device)
         failed += len(faults)
-        passed += max(len(TOOLS) - len(faults), 0)
+        passed += len(TOOLS) - len(faults)
+    if not passed + failed:
+        print(f"no case has the words {' or '.join(map(repr, options.match))}", file=sys.stderr)
     print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not paths else 0
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":

@@ -1,21 +1,28 @@
 #!/usr/bin/env python3
 """Packs what a machine with a GPU needs to check the kernels of every encoding there.
 
-    test/gpu/kit.py [--target NAME...] [--output FOLDER] [--match TEXT...] [--draws N]
+    test/gpu/kit.py [--target NAME...] [--output FOLDER] [--match TEXT...] [--dtype NAME...]
 
 Such a machine has Python, PyTorch and a driver, but no compiler. So a kit holds the
-runtime, and for each encoding in f32 and bf16 a compiled attention, its inputs, the
-results of float64, and how far from these a kernel may be (C7, numeric_contract.py).
-`check.py` of the kit runs them, and `bench.py` times a few larger attentions beside
-PyTorch's. A kit for `cuda-emulated:sm_80` runs without a GPU.
+runtime, and for each encoding compiled attentions in f32 and bf16: for the GPU, for the
+CPU beside it, and the definition itself in float64 and f32, to which kernels are held
+there (C7, numeric_contract.py). Inputs are drawn there by a seed. `check.py` of the kit
+runs them, and `bench.py` times a few larger attentions beside PyTorch's. A kit for
+`cuda-emulated:sm_80` runs without a GPU. What an earlier call has made for the same
+target with the same compiler stays, so an interrupted one loses at most a file.
 """
 
 import argparse
 import contextlib
+import functools
+import hashlib
 import io
+import json
 import lzma
+import os
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from unittest import mock
 
@@ -24,12 +31,13 @@ sys.path[:0] = [str(SOURCE / "test"), str(SOURCE / "test/conformance")]
 
 import attention_contract
 import torch
+from attention_contract import Reference
 from cases import KERNEL_OPERANDS, Case, make_inputs, takes_groups
-from numeric_contract import FACTOR, FLOOR, error, magnitude
+from contract_inputs import Inputs
 from tqdm import tqdm
 
 import sextant
-from sextant import backend, definitions
+from sextant import backend, definitions, targets
 
 # Lengths that are no multiples of a tile, and more of them than one.
 SHAPES = (
@@ -46,25 +54,27 @@ WORKS = {
     "dape": ["causal", "dape(kerple_log)"],
 }
 WORK = dict(batch=1, heads=16, kv_heads=16, query=8, key=8, head_dim=64, value_dim=64)
-# What makes the results that the inputs of a backward are among.
-HOST = "cpu"
+# What any processor runs that a machine with a GPU has.
+HOST = "cpu:avx2"
+# What a machine with a GPU is given besides files of cases, all of it from test/.
+SCRIPTS = ("gpu/check.py", "gpu/bench.py", "gpu/draws.py", "contract_inputs.py", "numeric_contract.py")
 
 
 class Recorder(contextlib.ExitStack):
-    """Notes which text is compiled for the host and which tensors functions are given."""
+    """Notes the last text that is compiled, and what its forward is given."""
 
     def __enter__(self):
-        self.text, self.calls = "", {}
+        self.text, self.operands = "", []
         compiler = backend.compiler()
         compile, run = compiler.compile, backend.Artifact.run
 
-        def compile_noting(text, target, *rest):
-            if target == HOST:
-                self.text = text
-            return compile(text, target, *rest)
+        def compile_noting(text, *rest):
+            self.text = text
+            return compile(text, *rest)
 
         def run_noting(artifact, function, inputs):
-            self.calls[function] = [t.detach().clone() for t in inputs]
+            if function == "forward":
+                self.operands = inputs
             return run(artifact, function, inputs)
 
         self.enter_context(mock.patch.object(compiler, "compile", compile_noting))
@@ -72,126 +82,181 @@ class Recorder(contextlib.ExitStack):
         return super().__enter__()
 
 
-def expected(uses, first, stored, dtype, draws):
-    """Results of float64 by name, those of the backward from the output that was
-    ``stored``, and how far off a kernel may be: by what C7 says, where the error of plain
-    code is the largest of some draws."""
-
-    def reference(inputs):
-        backward = attention_contract.backward(uses, inputs, stored, normalizes=True)
-        return attention_contract.forward(uses, inputs) | backward
-
-    exact = reference(first)
-    plain: dict[str, torch.Tensor] = {}
-    for draw in range(draws):
-        inputs = first.neighbours(dtype) if draw else first
-        want = reference(inputs) if draw else exact
-        for name, got in reference(inputs.cast(torch.float32)).items():
-            found = error(got, want[name]).nan_to_num(0.0, 0.0, 0.0)
-            plain[name] = torch.maximum(plain.get(name, found), found)
-    allowed = {
-        name: float(FACTOR * plain[name] + FLOOR * max(1.0, magnitude(exact[name])))
-        for name in exact
-    }
-    return exact, allowed
-
-
-def make_case(case, inputs, dtype, draws, recorder):
-    """Operands and results of one call, a dictionary of tensors, texts and numbers."""
-    stored = attention_contract.run(case.uses, inputs.cast(dtype), HOST)
-    operands = dict(recorder.calls)
-    exact, allowed = expected(case.uses, inputs, stored, dtype, draws)
-    trained = [p.name for p in definitions.signature(case.uses).params if p.trained]
-    names = {
-        "forward": ["output", "lse"],
-        "backward": ["d query", "d key", "d value", *(f"d {n}" for n in trained)],
-    }
-    return {
-        "shape": case.label,
-        "operands": operands,
-        # The operand of the backward that only the same target makes: statistics.
-        "from_forward": {4: 2},
-        "expected": {
-            function: [(n, exact[n], allowed[n]) for n in of] for function, of in names.items()
-        },
-    }
-
-
-def make_file(encoding, name, target, draws):
-    """A compiled attention, which serves every shape, and its cases."""
-    dtype = DTYPES[name]
-    cases = []
-    with Recorder() as recorder:
-        for shape in SHAPES:
-            case = Case(encoding, head_dim=HEAD_DIM, value_dim=VALUE_DIM, **shape)
-            if case.heads != case.kv_heads and not takes_groups(encoding):
-                continue
-            torch.manual_seed(0)
-            inputs = make_inputs(case, seed=1, dtype=dtype)
-            cases.append(make_case(case, inputs, dtype, draws, recorder))
+def image_of(text: str, target: str) -> torch.Tensor:
+    """A compiled module."""
     data = backend.compiler().compile(
-        recorder.text, target, definitions.first_folders(), "artifact", "<attention>"
+        text, target, definitions.first_folders(), "artifact", "<attention>"
     )
-    return {"artifact": torch.frombuffer(bytearray(data), dtype=torch.uint8), "cases": cases}
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
-def make_work(uses, name, target):
+def cases_of(encoding: str) -> list[Case]:
+    """The shapes that an encoding takes."""
+    cases = [Case(encoding, head_dim=HEAD_DIM, value_dim=VALUE_DIM, **s) for s in SHAPES]
+    return [c for c in cases if c.heads == c.kv_heads or takes_groups(encoding)]
+
+
+def given_of(case: Case, inputs: Inputs, operands: list[torch.Tensor]) -> dict:
+    """What a case is given that is not drawn: parameters in the order of operands, and
+    positions; shapes of what is."""
+    names = [p.name for p in definitions.signature(case.uses).params]
+    rows = 2 + len(inputs.values)
+    params = operands[rows : rows + len(names)]
+    return {
+        "shape": asdict(case),
+        "params": {n: t.detach().clone() for n, t in zip(names, params)},
+        "positions": [t.clone() for t in operands[rows + len(names) :]],
+    }
+
+
+def kernel_of(uses, dtype: str, text: str, target: str) -> dict:
+    """A compiled attention and the rule of C7 that it is held to, which depends on whether
+    it multiplies on tensor cores."""
+    image = image_of(text, target)
+    manifest = json.loads(backend.Artifact(image.numpy().tobytes()).manifest())
+    fragments = any(name.endswith("_forward_fragments") for name in manifest["kernels"])
+    rule = attention_contract.rule_of(uses, target, DTYPES[dtype], fragments)
+    products = next(n for n, type in DTYPES.items() if type == rule.products)
+    return {"image": image, "products": products, "roundings": rule.roundings}
+
+
+def compiled(uses, inputs: Inputs, dtype: str, target: str, recorder: Recorder) -> dict:
+    """Attention with its gradients for the CPU and for the GPU. The text is the same."""
+    recorder.text = ""
+    attention_contract.run(uses, inputs.cast(DTYPES[dtype]), HOST)
+    assert recorder.text, "the text of an attention was compiled before"
+    return {name: kernel_of(uses, dtype, recorder.text, name) for name in (HOST, target)}
+
+
+def literal(uses, inputs: Inputs, recorder: Recorder) -> dict:
+    """The definition itself, in both directions, by type."""
+    images = {}
+    for name, dtype in (("f64", torch.float64), ("f32", torch.float32)):
+        recorder.text = ""
+        Reference(uses).forward(inputs.cast(dtype))
+        assert recorder.text, "the text of an attention was compiled before"
+        images[name] = image_of(recorder.text, "reference")
+    return images
+
+
+def make_file(encoding: str, dtypes: list[str], target: str) -> dict:
+    """Compiled attentions, which serve every shape, and cases for them."""
+    cases = cases_of(encoding)
+    uses = cases[0].uses
+    with Recorder() as recorder:
+        first = make_inputs(cases[0], seed=1)
+        file = {
+            "reference": literal(uses, first, recorder),
+            "kernels": {d: compiled(uses, first, d, target, recorder) for d in dtypes},
+            "trained": [p.name for p in definitions.signature(uses).params if p.trained],
+            "cases": [],
+        }
+        for case in cases:
+            inputs = make_inputs(case, seed=1)
+            attention_contract.run(uses, inputs.cast(torch.float32), HOST)
+            file["cases"].append(given_of(case, inputs, recorder.operands))
+    return file
+
+
+def make_work(uses, dtype: str, target: str) -> dict:
     """A compiled attention to be timed, and its parameters."""
     case = Case(uses[-1], before=tuple(uses[:-1]), **WORK)
-    inputs = make_inputs(case, seed=1, dtype=DTYPES[name])
-    inputs = inputs.cast(DTYPES[name])
+    inputs = make_inputs(case, seed=1, dtype=DTYPES[dtype])
     with Recorder() as recorder:
-        attention_contract.run(case.uses, inputs, HOST)
-    data = backend.compiler().compile(
-        recorder.text, target, definitions.first_folders(), "artifact", "<attention>"
-    )
+        attention_contract.run(case.uses, inputs.cast(DTYPES[dtype]), HOST)
     params = {p.name: p.trained for p in definitions.signature(case.uses).params}
     return {
-        "artifact": torch.frombuffer(bytearray(data), dtype=torch.uint8),
-        "params": [(n, inputs.params[n], trained) for n, trained in params.items()],
+        "artifact": image_of(recorder.text, target),
+        "params": [(n, inputs.params[n].float(), trained) for n, trained in params.items()],
     }
 
 
-def save(value, path):
+def save(value, path: Path) -> None:
+    """Writes a file, whole or not at all."""
     buffer = io.BytesIO()
     torch.save(value, buffer)
-    path.write_bytes(lzma.compress(buffer.getvalue()))
+    begun = path.with_suffix(".begun")
+    begun.write_bytes(lzma.compress(buffer.getvalue()))
+    begun.replace(path)
 
 
-def encodings(match):
+def encodings(match: list[str]) -> list[str]:
     """Those that act in attention."""
     names = [e.name for e in sextant.encodings()]
     names = [n for n in names if not definitions.signature([n]).operands - KERNEL_OPERANDS]
     return [n for n in names if not match or any(text in n for text in match)]
 
 
+def works_of(match: list[str]) -> list[str]:
+    """Those that are timed."""
+    return [n for n in WORKS if not match or any(text in n for text in match)]
+
+
+def key_of(target: str, dtypes: list[str]) -> str:
+    """Changes with all that a file of cases depends on."""
+    settings = target, dtypes, definitions.environment(), os.environ.get("SEXTANT_CODE")
+    digest = hashlib.sha256(repr(settings).encode())
+    sources = [Path(__file__), Path(attention_contract.__file__), *backend.PACKAGE.glob("*.so")]
+    sources += [SOURCE / "test/conformance/cases.py"]
+    for name in encodings([]):
+        sources += [Path(path) for path, *_ in definitions.signature([name]).files]
+    for path in sources:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def prepare(folder: Path, key: str) -> None:
+    """A folder with the scripts and the runtime; files of another key go."""
+    note = folder / "made-of.txt"
+    if not (note.exists() and note.read_text() == key):
+        shutil.rmtree(folder, ignore_errors=True)
+    for part in ("cases", "works"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    note.write_text(key)
+    shutil.copy(backend.PACKAGE / "libsextant_torch.so", folder)
+    for name in SCRIPTS:
+        shutil.copy(SOURCE / "test" / name, folder)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--target", default="cuda:sm_90a", help="(cuda:sm_90a)")
-    parser.add_argument("--output", type=Path, default=SOURCE / "build/gpu-kit")
-    parser.add_argument("--match", nargs="+", default=[], metavar="TEXT")
-    parser.add_argument("--dtype", nargs="+", choices=DTYPES, default=list(DTYPES))
-    parser.add_argument("--draws", type=int, default=10, help="inputs of plain code (10)")
+    parser.add_argument("--target", default="cuda:sm_90a", help="the GPU (cuda:sm_90a)")
+    parser.add_argument("--output", type=Path, default=SOURCE / "build/gpu-kit", metavar="FOLDER")
+    parser.add_argument(
+        "--match", nargs="+", default=[], metavar="TEXT", help="of encodings and works (all)"
+    )
+    parser.add_argument(
+        "--dtype", nargs="+", choices=DTYPES, default=list(DTYPES), help="(f32 bf16)"
+    )
     options = parser.parse_args()
+    try:
+        targets.describe(options.target)
+    except sextant.CompileError as error:
+        parser.error(str(error))
+    if not encodings(options.match) and not works_of(options.match):
+        parser.error(f"no encoding or work has {' or '.join(options.match)} in its name")
 
-    folder = options.output
-    shutil.rmtree(folder, ignore_errors=True)
-    for part in ("cases", "works"):
-        (folder / part).mkdir(parents=True)
-    shutil.copy(backend.PACKAGE / "libsextant_torch.so", folder)
-    for name in ("gpu/check.py", "gpu/bench.py", "numeric_contract.py"):
-        shutil.copy(SOURCE / "test" / name, folder)
-    files = [(e, dtype) for e in encodings(options.match) for dtype in options.dtype]
-    for encoding, dtype in tqdm(files, disable=None):
-        file = make_file(encoding, dtype, options.target, options.draws)
-        save(file, folder / "cases" / f"{encoding}-{dtype}.pt.xz")
-    for name, uses in WORKS.items():
-        if not options.match or any(text in name for text in options.match):
-            for dtype in options.dtype:
-                work = make_work(uses, dtype, options.target)
-                save(work, folder / "works" / f"{name}-{dtype}.pt.xz")
+    folder, dtypes = options.output, options.dtype
+    prepare(folder, key_of(options.target, dtypes))
+    names = encodings(options.match)
+    works = [(name, dtype) for name in works_of(options.match) for dtype in dtypes]
+    jobs = {}
+    for name in names:
+        path = folder / "cases" / f"{name}.pt.xz"
+        jobs[path] = functools.partial(make_file, name, dtypes, options.target)
+    for name, dtype in works:
+        path = folder / "works" / f"{name}-{dtype}.pt.xz"
+        jobs[path] = functools.partial(make_work, WORKS[name], dtype, options.target)
+    try:
+        for path, make in tqdm(jobs.items(), disable=None, unit="file"):
+            if not path.exists():
+                save(make(), path)
+    except KeyboardInterrupt:
+        print(f"interrupted; the same command goes on with what is in {folder}", file=sys.stderr)
+        return 130
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"{len(files)} attentions for {options.target}, {size / 2**20:.1f} MiB: {folder}")
+    count = len(list((folder / "cases").iterdir()))
+    print(f"{count} encodings for {options.target}, {size / 2**20:.1f} MiB: {folder}")
     return 0
 
 

@@ -1,16 +1,27 @@
-"""A kit for machines with a GPU, built for the emulator and run as it is run there."""
+"""A kit for machines with a GPU: built here, run as it is run there."""
 
 import io
 import lzma
+import os
 import shutil
+import signal
+import site
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import kit as packer
+from draws import normal
+
+# What a kit may take, all encodings with the runtime (the way to such a machine may be slow).
+MOST_BYTES = 30 * 2**20
 # One encoding with a table and its gradient, and plain attention.
 MATCH = ["--match", "t5_bias", "causal"]
 
@@ -23,44 +34,178 @@ def run(*command, code=0):
     return done.stdout.splitlines()
 
 
+def run_there(folder, *command, code=0):
+    """On a machine that has PyTorch and the kit: Sextant's package is out of reach."""
+    environment = {n: v for n, v in os.environ.items() if not n.startswith("SEXTANT_")}
+    environment["PYTHONPATH"] = os.pathsep.join(site.getsitepackages())
+    python = [sys.executable, "-S"]  # reads no *.pth of site-packages
+    shared = dict(cwd=folder.parent, env=environment, capture_output=True, text=True)
+    found = subprocess.run([*python, "-c", "import torch; import sextant"], **shared)
+    assert "No module named 'sextant'" in found.stderr
+    done = subprocess.run([*python, folder / command[0], *map(str, command[1:])], **shared)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout.splitlines(), done.stderr.splitlines()
+
+
+def interrupt(command, path):
+    """Interrupts a command when a file has appeared. Tests that a shell began in the
+    background ignore interruptions, which a process inherits: this one shall not."""
+    process = subprocess.Popen(
+        [sys.executable, *map(str, command)], stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    end = time.monotonic() + 300
+    while not path.exists() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=300)[1]
+    assert process.returncode == 130, errors
+    return errors
+
+
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kit") / "gpu-kit"
-    lines = run(
-        HERE / "kit.py", "--target", "cuda-emulated:sm_80", "--output", folder,
-        "--dtype", "f32", "--draws", 3, *MATCH,
-    )  # fmt: skip
-    assert lines[-1].startswith("2 attentions for cuda-emulated:sm_80, ")
-    return folder
+    """A kit for the emulator, moved to another folder; the first call was interrupted."""
+    made = tmp_path_factory.mktemp("made") / "gpu-kit"
+    command = [HERE / "kit.py", "--target", "cuda-emulated:sm_80", "--output", made]
+    command += ["--dtype", "f32", *MATCH]
+    first = made / "cases" / "causal.pt.xz"
+    assert "the same command goes on" in interrupt(command, first)
+    before = first.stat().st_mtime_ns
+    lines = run(*command)
+    assert lines[-1].startswith("2 encodings for cuda-emulated:sm_80, ")
+    assert first.stat().st_mtime_ns == before
+    assert not list(made.rglob("*.begun"))
+    there = tmp_path_factory.mktemp("there") / "carried"
+    shutil.move(made, there)
+    return there
 
 
 def test_a_kit_checks_its_cases(kit):
-    lines = run(kit / "check.py", "--device", "cpu", "--repeat", 2)
-    assert lines[-1] == "4 passed, 0 failed"
+    lines, _ = run_there(kit, "check.py", "--device", "cpu", "--repeat", 2)
+    assert len([line for line in lines if line.endswith("cpu:avx2: right")]) == 4
+    assert len([line for line in lines if line.endswith("cuda-emulated:sm_80: right")]) == 4
+    assert lines[-1] == "8 passed, 0 failed"
 
 
-def test_a_wrong_result_is_named(kit, tmp_path):
-    """A kit whose expected gradients are off by a thousandth."""
+def load(path):
+    return torch.load(io.BytesIO(lzma.decompress(path.read_bytes())), weights_only=True)
+
+
+@pytest.fixture
+def wrong_kit(kit, tmp_path):
+    """A kit whose causal attention is held to the definition of a window of 256 keys."""
     folder = tmp_path / "wrong"
     shutil.copytree(kit, folder)
-    path = folder / "cases" / "t5_bias-f32.pt.xz"
-    file = torch.load(io.BytesIO(lzma.decompress(path.read_bytes())), weights_only=True)
-    for case in file["cases"]:
-        case["expected"]["backward"][3][1].mul_(1.001)
-    buffer = io.BytesIO()
-    torch.save(file, buffer)
-    path.write_bytes(lzma.compress(buffer.getvalue()))
-    lines = run(
-        folder / "check.py", "--device", "cpu", "--repeat", 1, "--match", "t5_bias", code=1
+    case = packer.cases_of("window")[0]
+    with packer.Recorder() as recorder:
+        window = packer.literal(case.uses, packer.make_inputs(case, seed=1), recorder)
+    path = folder / "cases" / "causal.pt.xz"
+    packer.save(load(path) | {"reference": window}, path)
+    return folder
+
+
+def test_a_wrong_result_is_named(wrong_kit):
+    """Of 130 keys the window sees all, of 300 it does not."""
+    command = ["check.py", "--device", "cpu", "--repeat", 1, "--match", "causal cpu"]
+    lines, _ = run_there(wrong_kit, *command, code=1)
+    assert lines[1] == "causal f32 tiles cpu:avx2: right"
+    assert lines[2].startswith("causal f32 grouped cpu:avx2: output: ")
+    assert lines[3:] == ["1 passed, 1 failed"]
+
+
+def test_a_process_that_dies_is_named(kit, tmp_path):
+    """The rest of the kit is checked in another process."""
+    folder = tmp_path / "dying"
+    shutil.copytree(kit, folder)
+    script = folder / "check.py"
+    text = script.read_text()
+    begin = "    torch.set_num_threads(1)\n"
+    assert begin in text
+    dying = '    if "causal" in path.name: __import__("os").abort()\n'
+    script.write_text(text.replace(begin, dying + begin))
+    lines, _ = run_there(folder, "check.py", "--device", "cpu", "--repeat", 1, code=1)
+    assert lines[1] == "causal: the process died"
+    assert lines[-1] == "4 passed, 1 failed"
+
+
+def test_words_choose_cases(kit):
+    lines, _ = run_there(
+        kit, "check.py", "--device", "cpu", "--repeat", 1, "--match", "t5_bias grouped cpu"
     )
-    assert lines[1].startswith("t5_bias-f32 tiles: d t5_bias.table: ")
-    assert lines[-1] == "0 passed, 2 failed"
+    assert lines[1:] == ["t5_bias f32 grouped cpu:avx2: right", "1 passed, 0 failed"]
+
+
+def test_words_without_a_case_are_named(kit):
+    lines, errors = run_there(kit, "check.py", "--device", "cpu", "--match", "soup", code=1)
+    assert errors == ["no case has the words 'soup'"]
+    assert lines[-1] == "0 passed, 0 failed"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--target", "cuda:sm_70"], "unknown target 'cuda:sm_70', expected one of"),
+        (["--match", "soup", "stew"], "no encoding or work has soup or stew in its name"),
+    ],
+)
+def test_nothing_is_packed_for_what_is_unknown(arguments, message, tmp_path):
+    command = [sys.executable, HERE / "kit.py", "--output", tmp_path / "kit", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and message in done.stderr
+    assert not (tmp_path / "kit").exists()
+
+
+@pytest.fixture(scope="module")
+def gpu_kit(tmp_path_factory):
+    """What goes to a machine with a GPU."""
+    folder = tmp_path_factory.mktemp("gpu") / "gpu-kit"
+    run(HERE / "kit.py", "--output", folder, "--match", "t5_bias", "--dtype", "f32")
+    return folder
+
+
+def test_a_kit_of_all_encodings_is_small(gpu_kit):
+    """The runtime, and for each encoding and work what this one takes."""
+    case = (gpu_kit / "cases" / "t5_bias.pt.xz").stat().st_size
+    work = (gpu_kit / "works" / "t5_bias-f32.pt.xz").stat().st_size
+    rest = sum(path.stat().st_size for path in gpu_kit.iterdir() if path.is_file())
+    attentions = len(packer.encodings([])) * case + len(packer.WORKS) * work
+    # Others take up to twice as much as this one.
+    assert 2 * len(packer.DTYPES) * attentions + rest < MOST_BYTES, (case, work, rest)
+
+
+def test_a_kit_of_a_gpu_compares_the_cpu_without_one(gpu_kit):
+    lines, _ = run_there(gpu_kit, "check.py", "--device", "cpu", "--repeat", 2)
+    assert lines[-1] == "2 passed, 0 failed"
+    assert all(line.endswith(" cpu:avx2: right") for line in lines[1:-1])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("script", ["check.py", "bench.py"])
+def test_without_a_gpu_the_cure_is_named(gpu_kit, script):
+    _, errors = run_there(gpu_kit, script, code=1)
+    assert len(errors) == 1
+    assert errors[0].startswith(f"{script}: PyTorch {torch.__version__} ")
+    assert "give --device cpu" in errors[0]
 
 
 def test_works_are_compared_before_they_are_timed(kit, tmp_path):
-    lines = run(
-        kit / "bench.py", "--device", "cpu", "--batch", 1, "--length", 40,
+    lines, _ = run_there(
+        kit, "bench.py", "--device", "cpu", "--batch", 1, "--length", 40,
         "--rounds", 1, "--output", tmp_path,
     )  # fmt: skip
     assert [line.split("|")[2].strip() for line in lines[-2:]] == ["sdpa", "eager"]
     assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+def test_draws_are_the_same_everywhere():
+    """Values that other versions of PyTorch must draw, too, and what they are drawn of."""
+    first = normal(3, "query", (2, 2)) * 2**32
+    assert first.tolist() == [[-3565553649, 1975983612], [-2886207345, 74598928]]
+    many = normal(0, "key", (200_000,))
+    # Five deviations of the mean and of the variance of so many.
+    assert abs(many.mean()) < 5 / 200_000**0.5
+    assert abs(many.var() - 1) < 5 * (2 / 200_000) ** 0.5
+    assert abs(torch.corrcoef(torch.stack([many[1:], many[:-1]]))[0, 1]) < 5 / 200_000**0.5
+    others = [normal(1, "key", (200_000,)), normal(0, "value", (200_000,))]
+    assert (torch.corrcoef(torch.stack([many, *others])) - torch.eye(3)).abs().max() < 5 / 200_000**0.5

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import lint
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SEXTANT_BUILD_DIR", ROOT / "build")).resolve()
 
@@ -66,11 +68,50 @@ def find_false_excerpts(text: str, folder: Path) -> list[str]:
 
 def find_missing_files(page: Path) -> list[str]:
     """The names of files in backticks that stand for no file, neither from the root
-    nor in the page's folder or below."""
-    ends = "cpp|h|td|py|mlir|md|sh|fbs|inc|txt"
+    nor in the page's folder or below; a part in capitals stands for any name."""
+    ends = "cpp|h|td|py|mlir|md|sh|fbs|inc|txt|test"
     names = re.findall(rf"`([A-Za-z][\w/.-]*\.(?:{ends}))`", page.read_text())
+    patterns = {name: re.sub(r"\b[A-Z]{2,}\b(?=[/.])", "*", name) for name in names}
     return sorted(
         name
-        for name in set(names)
-        if not (ROOT / name).exists() and not any(page.parent.glob(f"**/{name}"))
+        for name, pattern in patterns.items()
+        if not any(ROOT.glob(pattern)) and not any(page.parent.glob(f"**/{pattern}"))
     )
+
+
+def find_broken_links(page: Path) -> list[str]:
+    """Links to files of the repository that do not exist."""
+    links = re.findall(r"\]\(([^)#\s]+)", prose_of(page))
+    return [link for link in links if "://" not in link and not (page.parent / link).exists()]
+
+
+def prose_of(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def find_missing_names(page: Path, sources: str) -> list[str]:
+    """Types, functions and members in backticks, ops and flags that stand nowhere in the
+    sources. A name may be the end of others, as of a family of types. What has no
+    capital is not looked for: a word, or a name that is put together of parts."""
+    known = set(re.findall(r"[A-Za-z_]\w*", sources))
+    missing = []
+    for code in re.findall(r"`([^`]+)`", prose_of(page)):
+        flags = re.findall(r"(?<![\w-])--([a-z][\w-]+)", code)
+        # Those of `sextant` are made of names of settings.
+        absent = [f for f in flags if f not in sources and f.replace("-", "_") not in known]
+        missing += [f"--{flag}" for flag in absent]
+        if op := re.fullmatch(r"(?:pos|nn|exec)\.(\w+)", code):
+            missing += [code] if op[1] not in known else []
+        elif re.fullmatch(r"\w*[A-Z]\w*(::\w+)*(\(\))?", code):
+            words = re.findall(r"\w+", code)
+            known_ends = [any(k.endswith(word) for k in known) for word in words if word not in known]
+            missing += [code] if not all(known_ends) else []
+    return sorted(set(missing))
+
+
+def read_sources() -> str:
+    """All files of the repository but pages and results."""
+    names = lint.Tree(ROOT, BUILD, ()).files
+    kept = [ROOT / name for name in names if not name.endswith((".md", ".json"))]
+    return "\n".join(path.read_text(errors="replace") for path in kept)

@@ -62,7 +62,7 @@ def test_shorter_projections_are_the_same(encoding):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-5 * size)
 
 
-@pytest.mark.parametrize("name", ["learned", "seqpe mul"])
+@pytest.mark.parametrize("name", ["learned", "seqpe mul", "seqpe mul, without its losses"])
 def test_vision_transformers_take_the_same_step(name):
     """Losses of steps agree to 0.2 %: AdamW's first steps divide by gradients of near 0."""
     ours, theirs = step_calls(name, QUICK)

@@ -1,15 +1,62 @@
 """The examples of the pages run, their excerpts are what passes print, and the
-files that they name exist."""
+files, types, functions, ops and flags that they name exist."""
 
 import pytest
-from pages import BUILD, ROOT, find_false_excerpts, find_missing_files, run_examples
+from pages import (
+    BUILD,
+    ROOT,
+    find_broken_links,
+    find_false_excerpts,
+    find_missing_files,
+    find_missing_names,
+    read_sources,
+    run_examples,
+)
 
-MAPS = ["docs/architecture.md", "passes/README.md", "codegen/README.md", "runtime/README.md"]
+MAPS = [
+    "CONTRIBUTING.md",
+    "codegen/README.md",
+    "dialects/Exec/README.md",
+    "dialects/Nn/README.md",
+    "dialects/Pos/README.md",
+    "docs/architecture.md",
+    "passes/README.md",
+    "runtime/README.md",
+]
+# Pages for users, which also name files of theirs.
+GUIDES = ["README.md", "docs/reproductions/README.md", "docs/write-an-encoding.md"]
+
+
+@pytest.fixture(scope="module")
+def sources():
+    return read_sources()
 
 
 @pytest.mark.parametrize("page", MAPS)
 def test_files_exist(page):
     assert find_missing_files(ROOT / page) == []
+
+
+@pytest.mark.parametrize("page", [*MAPS, *GUIDES])
+def test_links_lead_somewhere(page):
+    assert find_broken_links(ROOT / page) == []
+
+
+@pytest.mark.parametrize("page", [*MAPS, *GUIDES])
+def test_names_exist(page, sources):
+    assert find_missing_names(ROOT / page, sources) == []
+
+
+def test_what_does_not_exist_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`Pos.td` `NAME.mlir` [a](page.md) [b](elsewhere.md) `KernelBilder` `KernelBuilder::check` "
+        "`Builder` `pos.skore` `pos.score` `sextant-opt --pos-hoizt` `train --batch-size`"
+    )
+    assert find_missing_files(page) == ["NAME.mlir", "Pos.td"]
+    assert find_broken_links(page) == ["elsewhere.md"]
+    sources = "class KernelBuilder { void check(); }; def ScoreOp: score --pos-hoist batch_size"
+    assert find_missing_names(page, sources) == ["--pos-hoizt", "KernelBilder", "pos.skore"]
 
 
 @pytest.fixture

@@ -33,8 +33,8 @@ def program_of(use, **settings):
     return config, sextant.compile(gpt.build(config))
 
 
-def check_initial(params):
-    """Normal with deviation 0.02, biases 0, norms 1: the released code's. The deviation of n
+def check_initial(params, deviation=0.02):
+    """Normal with this deviation, biases 0, norms 1: the released code's. The deviation of n
     draws is known to 5 / sqrt(2 n) of itself, but for its bias of about 1 / n."""
     own = {n.rpartition("seqpe.")[2]: p for n, p in params.items() if ".seqpe." in n}
     assert {"token", "place", "cls", "qkv_weight", "layer_projection_weight"} < set(own)
@@ -45,8 +45,8 @@ def check_initial(params):
             assert (value == 1).all(), name
         else:
             limit = 5 / math.sqrt(2 * value.numel()) + 1 / value.numel()
-            assert abs(value.std().item() / 0.02 - 1) < limit, name
-            assert abs(value.mean().item()) < 5 * 0.02 / math.sqrt(value.numel()), name
+            assert abs(value.std().item() / deviation - 1) < limit, name
+            assert abs(value.mean().item()) < 5 * deviation / math.sqrt(value.numel()), name
 
 
 def encoder_of(params):
@@ -88,6 +88,11 @@ def plain(config, params, tokens, labels, positions, sets):
         sets = {n: sets[n] for n in ("pivots", "candidates")}
     extra = seqpe_model.auxiliary_loss(ENCODER, encoder, sets, 0.3, 0.2, 2, "released")
     return logits, cross_entropy, extra
+
+
+def test_initial_values_of_a_narrow_model(seed):
+    _, program = program_of(USE.replace("seqpe(", "seqpe(deviation=0.07, "))
+    check_initial(program.init_params(seed), 0.07)
 
 
 def test_a_model_with_drawn_inputs(seed, generator):

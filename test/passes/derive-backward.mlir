@@ -118,7 +118,7 @@ nn.parameter "r1" : tensor<4xf32> init constant [1.0]
 nn.parameter "table" : tensor<8x16xf32> init constant [1.0]
 
 // Attention's gradient carries the same uses, params and positions; integer
-// and frozen parameters have no gradient. The cotangent of lse is zero; the forward
+// and frozen parameters have no gradient, and the order of sums is as free. The cotangent of lse is zero; the forward
 // keeps the statistics of its softmax.
 // CHECK-LABEL: func @gradients
 // CHECK:       %[[MAPPED:.+]] = pos.map_rows %{{.*}} of embedding uses [#pos.use<@learned, "learned">] params(%[[TABLE:.+]] : tensor<8x16xf32>)
@@ -126,7 +126,7 @@ nn.parameter "table" : tensor<8x16xf32> init constant [1.0]
 // CHECK:       %[[DLSE:.+]] = tensor.splat
 // CHECK:       %[[DQ:.+]], %[[DK:.+]], %[[DV:.+]], %[[DR:.+]] = pos.attention_backward %{{.*}}, %{{.*}}, (%{{.*}}), (%[[O]]), %[[STATISTICS]], (%{{.*}}), %[[DLSE]]
 // CHECK-SAME:  uses [#pos.use<@document, "document">, #pos.use<@kerple_log, "kerple_log">] params(%[[IDS:.+]], %[[R1:.+]] : tensor<1x?xi32>, tensor<4xf32>)
-// CHECK-SAME:  query_positions(%[[P:.+]] : tensor<1x?x1xi32>) gradients [1]
+// CHECK-SAME:  query_positions(%[[P:.+]] : tensor<1x?x1xi32>) gradients [1] unordered :
 // CHECK:       %[[DX:.+]], %[[DT:.+]] = pos.map_rows_backward
 // CHECK-SAME:  uses [#pos.use<@learned, "learned">] params(%[[TABLE]] : tensor<8x16xf32>) gradients [0]
 // CHECK:       return %{{.*}}, %[[DR]], %[[DT]]
@@ -144,7 +144,7 @@ func.func @loss(%x: tensor<?x?x16xf32>, %ids: tensor<1x?xi32>, %p: tensor<1x?x1x
   %q = nn.transpose %h 1, 2 : (tensor<?x?x4x4xf32>) -> tensor<?x4x?x4xf32>
   %o, %lse = pos.attention %q, %q, (%q)
     uses [#pos.use<@document, "document">, #pos.use<@kerple_log, "kerple_log">]
-    params(%ids, %r1 : tensor<1x?xi32>, tensor<4xf32>) query_positions(%p : tensor<1x?x1xi32>)
+    params(%ids, %r1 : tensor<1x?xi32>, tensor<4xf32>) query_positions(%p : tensor<1x?x1xi32>) unordered
     : tensor<?x4x?x4xf32>, tensor<?x4x?x4xf32>, (tensor<?x4x?x4xf32>)
     -> (tensor<?x4x?x4xf32>), tensor<?x4x?xf32>
   %r = nn.sum %o over [0, 1, 2, 3] : (tensor<?x4x?x4xf32>) -> tensor<f32>

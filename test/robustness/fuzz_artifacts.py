@@ -5,8 +5,9 @@
 
 Fields: the artifact as JSON (flatc), with one to three fields changed: numbers, names,
 kinds, lists cut, doubled and swapped, parts exchanged. Bytes: one to four bytes changed,
-outside of the machine code, which a loaded program runs and nobody can check. The
-checksum is mended. Mutants are loaded and run in a child process; one that ends by a
+outside of the machine code, which a loaded program runs and nobody can check. Of a fat
+artifact the parts stay as they are, which have checksums of their own, but what says
+which bytes they are of. The checksum is mended. Mutants are loaded and run in a child process; one that ends by a
 signal is a failure, and what ended it is kept in FOLDER.
 """
 
@@ -26,7 +27,9 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-SCHEMA = HERE.parents[1] / "runtime" / "Artifact.fbs"
+RUNTIME = HERE.parents[1] / "runtime"
+# The lists and the fields whose bytes are as good as a name, by the schema.
+NAMED = {"Artifact.fbs": ("objects", "code"), "FatArtifact.fbs": ("blobs", "bytes")}
 ENUMERATIONS = {"kind", "dtype", "predicate", "init"}
 NUMBERS = [0, 1, 2, 3, 8, 9, 64, 255, 2**31 - 1, 2**32 - 1, 2**63 - 1, -1, -2, -(2**31)]
 BATCH = 100
@@ -68,6 +71,17 @@ def find_code(body):
     return ranges
 
 
+def find_parts(body):
+    """The files in a fat artifact, as ranges of bytes: each begins with the offset of its
+    root and its identifier, and the bytes of a blob follow their number."""
+    ranges, at = [], body.find(b"SXT1")
+    while at >= 0:
+        (size,) = struct.unpack_from("<I", body, at - 8)
+        ranges.append(range(at - 4, at - 4 + size))
+        at = body.find(b"SXT1", at + 1)
+    return ranges if schema_of(body) == "FatArtifact.fbs" else []
+
+
 def mutate_bytes(body, code, source):
     """One to four bytes of what is not code."""
     mutant = bytearray(body)
@@ -89,30 +103,36 @@ def run_flatc(*arguments):
     return subprocess.run(["flatc", *map(str, arguments)], capture_output=True, text=True)
 
 
+def schema_of(body):
+    return "FatArtifact.fbs" if body[4:8] == b"SXTF" else "Artifact.fbs"
+
+
 def to_json(body, folder):
+    schema = RUNTIME / schema_of(body)
     # flatc takes no bytes of this alignment out of JSON, and the runtime needs none.
-    (folder / SCHEMA.name).write_text(SCHEMA.read_text().replace(", force_align: 64", ""))
+    (folder / schema.name).write_text(schema.read_text().replace(", force_align: 64", ""))
     (folder / "whole.bin").write_bytes(body)
     done = run_flatc("--json", "--strict-json", "--defaults-json", "--raw-binary", "-o", folder,
-                     folder / SCHEMA.name, "--", folder / "whole.bin")
+                     folder / schema.name, "--", folder / "whole.bin")
     if done.returncode:
         raise RuntimeError(f"flatc: {done.stdout}{done.stderr}")
     return json.loads((folder / "whole.json").read_text())
 
 
-def take_code(tree):
+def take_code(tree, schema):
     """Takes the code out of a tree, to which it is as good as a name: gives the texts
     that stand for it, and for a part of it."""
     texts = {}
-    for number, entry in enumerate(tree.get("objects", [])):
-        code = json.dumps(entry["code"])
-        entry["code"] = f"@code{number}"
-        texts[json.dumps(entry["code"])] = code
+    entries, field = NAMED[schema]
+    for number, entry in enumerate(tree.get(entries, [])):
+        code = json.dumps(entry[field])
+        entry[field] = f"@code{number}"
+        texts[json.dumps(entry[field])] = code
         texts[json.dumps(f"@part{number}")] = code[: code.rfind(",", 0, len(code) // 2)] + "]"
     return texts
 
 
-def to_bodies(trees, texts, folder):
+def to_bodies(trees, texts, schema, folder):
     """The trees as FlatBuffers; None for one that the schema does not hold."""
     files = []
     for number, tree in enumerate(trees):
@@ -124,9 +144,9 @@ def to_bodies(trees, texts, folder):
     written = [file.with_suffix(".sxt") for file in files]
     for file in written:
         file.unlink(missing_ok=True)
-    if run_flatc("--binary", "-o", folder, folder / SCHEMA.name, *files).returncode:
+    if run_flatc("--binary", "-o", folder, folder / schema, *files).returncode:
         for file in files:
-            run_flatc("--binary", "-o", folder, folder / SCHEMA.name, file)
+            run_flatc("--binary", "-o", folder, folder / schema, file)
     return [file.read_bytes() if file.exists() else None for file in written]
 
 
@@ -164,7 +184,7 @@ def change(tree, places, source):
     except (LookupError, TypeError):
         return  # it went with a change before
     kind = source.random()
-    if get_kind(path) == "code":
+    if isinstance(value, str) and value.startswith("@code"):
         container[index] = value.replace("@code", "@part")
     elif kind < 0.1 and isinstance(container, dict):
         del container[index]
@@ -234,12 +254,13 @@ def fuzz(library, data, *, seed, fields, count, keep=None):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tree = to_json(body, folder)
-        texts = take_code(tree)
+        texts = take_code(tree, schema_of(body))
         places, pickled = list_places(tree), pickle.dumps(tree)
-        bodies = [mutate_bytes(body, find_code(body), source) for _ in range(count)]
+        code = find_parts(body) or find_code(body)
+        bodies = [mutate_bytes(body, code, source) for _ in range(count)]
         for first in range(0, fields, BATCH):
             trees = [mutate_fields(pickled, places, source) for _ in range(min(BATCH, fields - first))]
-            bodies += [found for found in to_bodies(trees, texts, folder) if found]
+            bodies += [found for found in to_bodies(trees, texts, schema_of(body), folder) if found]
         files = []
         for number, mutant in enumerate(seal(bodies)):
             files.append(folder / f"mutant{number}.sxt")

@@ -22,16 +22,16 @@ func.func @forward(%q: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
 """
 
 
-@pytest.fixture(scope="module")
-def artifact(tmp_path_factory):
-    """The bytes of a compiled attention."""
+@pytest.fixture(scope="module", params=["reference", "reference,cuda:sm_80"])
+def artifact(request, tmp_path_factory):
+    """The bytes of a compiled attention, alone or among those of several targets."""
     tool, library = BUILD / "bin/sextant-compile", BUILD / "python/sextant/libsextant_torch.so"
     for needed in (tool, library):
         if not needed.exists():
             pytest.skip(f"{needed} is not built")
     torch.ops.load_library(str(library))
     output = tmp_path_factory.mktemp("artifact") / "model.sxt"
-    subprocess.run([tool, "-", "--target=reference", "-o", output, "--no-cache"],
+    subprocess.run([tool, "-", f"--target={request.param}", "-o", output, "--no-cache"],
                    input=MODEL, text=True, check=True)
     return output.read_bytes()
 

@@ -1,6 +1,7 @@
 """What conftest.py and run.py promise of a run: seeds come back, nothing is silent."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -55,11 +56,11 @@ def test_after_it():
 def run(folder, *arguments, **environment):
     (folder / "test_them.py").write_text(FILE)
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "--tb=line", "-p", "no:cacheprovider"]
+    others = {n: v for n, v in os.environ.items() if not n.startswith("OMP_")}
     done = subprocess.run(
         [*command, "-p", "conftest", *arguments, str(folder / "test_them.py")],
         env={
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
+            **others,
             "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
             **environment,
         },
@@ -89,6 +90,13 @@ def test_leaks_and_missing_targets_show(tmp_path):
     assert "PASSED test_them.py::test_finds_its_own_number_again" in output
     assert "PASSED test_them.py::test_of_a_target[('cpu:avx2', 1)]" in output
     assert "SKIPPED [1]" in output and "this machine has no cpu:avx512" in output
+
+
+def test_openmp_is_told_before_pytorch_is_loaded(tmp_path):
+    _, output = run(tmp_path, "-k", "finds_its_own", OMP_DISPLAY_ENV="TRUE")
+    assert "PASSED test_them.py::test_finds_its_own_number_again" in output
+    shown = dict(re.findall(r"(OMP_\w+) = '([^']*)'", output))
+    assert shown["OMP_NUM_THREADS"] == "1" and shown["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
 def test_a_hang_and_a_crash_fail_and_others_go_on(tmp_path):

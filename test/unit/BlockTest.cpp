@@ -198,12 +198,12 @@ static void shareFromFirst(const int64_t *, int64_t, int64_t, void *scratch) {
   const WarpCalls &block = getWarpCalls();
   int32_t thread = me(), lane = thread % warpThreads;
   if (thread < warpThreads) {
-    block.access(getShared() + lane, 4, 1, 0);
+    block.access(getShared() + lane, 4, AccessKind::Store, 0);
     getShared()[lane] = 100 + lane;
   }
   if (hasBarrier)
     block.synchronizeBlock(1, 3 * warpThreads, 5);
-  block.access(getShared() + lane, 4, 0, 1);
+  block.access(getShared() + lane, 4, AccessKind::Load, 1);
   get(scratch).seen[thread] = getShared()[lane];
 }
 
@@ -233,9 +233,10 @@ TEST(Block, SharedMemoryIsLoadedOnlyBehindAStore) {
   auto function = [](const int64_t *, int64_t, int64_t, void *) {
     int32_t *shared = getShared();
     if (me() != 7)
-      getWarpCalls().access(shared + me(), 4, 1, 0);
+      getWarpCalls().access(shared + me(), 4, AccessKind::Store, 0);
     getWarpCalls().synchronize(1);
-    getWarpCalls().access(shared + (me() + 1) % warpThreads, 4, 0, 1);
+    getWarpCalls().access(shared + (me() + 1) % warpThreads, 4,
+                          AccessKind::Load, 1);
   };
   expectFailure(function, 1,
                 {"thread 6 loads 4 bytes of shared memory that nobody has "
@@ -245,7 +246,7 @@ TEST(Block, SharedMemoryIsLoadedOnlyBehindAStore) {
 TEST(Block, ScratchMemoryIsLoadedOnlyBehindAStore) {
   Environment checks("SEXTANT_CHECK", "memory");
   auto function = [](const int64_t *, int64_t, int64_t, void *scratch) {
-    getWarpCalls().access(&get(scratch).seen[me()], 4, 0, 0);
+    getWarpCalls().access(&get(scratch).seen[me()], 4, AccessKind::Load, 0);
   };
   expectFailure(function, 1, {"of scratch memory that nobody has written"});
 }
@@ -262,12 +263,12 @@ static void passAlong(const int64_t *, int64_t, int64_t, void *scratch) {
   for (int32_t step = 0; step != 5; ++step) {
     if (produces) {
       block.synchronizeBlock(free, both, 11);
-      block.access(getShared() + lane, 4, 1, 0);
+      block.access(getShared() + lane, 4, AccessKind::Store, 0);
       getShared()[lane] = step * 1000 + lane;
       block.arrive(full, both, 12);
     } else {
       block.synchronizeBlock(full, both, 13);
-      block.access(getShared() + lane, 4, 0, 1);
+      block.access(getShared() + lane, 4, AccessKind::Load, 1);
       EXPECT_EQ(getShared()[lane], step * 1000 + lane);
       get(scratch).seen[lane] = getShared()[lane];
       if (step != 4)
@@ -294,11 +295,11 @@ TEST(Block, AProducerThatDoesNotWaitForRoomIsARace) {
     int32_t lane = me() % warpThreads;
     for (int32_t step = 0; step != 2; ++step) {
       if (me() < warpThreads) {
-        block.access(getShared() + lane, 4, 1, 0);
+        block.access(getShared() + lane, 4, AccessKind::Store, 0);
         block.arrive(step, 2 * warpThreads, 12);
       } else {
         block.synchronizeBlock(step, 2 * warpThreads, 13);
-        block.access(getShared() + lane, 4, 0, 1);
+        block.access(getShared() + lane, 4, AccessKind::Load, 1);
       }
     }
   };

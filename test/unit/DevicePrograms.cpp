@@ -16,21 +16,55 @@
 using namespace sextant;
 using namespace sextant::runtime;
 
-std::string test::compileForHost(const std::string &text) {
+static const std::string &getHostTarget() {
+  static const std::string name = codegen::getHostTargets().back().str();
+  return name;
+}
+
+/// Known from the first call on; it is like that of the host in all else.
+static const std::string &getDrawingTarget() {
+  static const std::string name = [] {
+    codegen::Target target =
+        llvm::cantFail(codegen::findTarget(getHostTarget()));
+    target.name = "test:draws";
+    target.capabilities.drawsMasks = true;
+    llvm::cantFail(codegen::registerTarget(target));
+    return target.name;
+  }();
+  return name;
+}
+
+llvm::Expected<std::string> test::tryCompile(const std::string &text,
+                                             const std::string &target,
+                                             bool compilesQuickly) {
   mlir::DialectRegistry registry;
   codegen::registerCompilerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   EXPECT_TRUE(module) << text;
   codegen::CompileOptions options;
-  options.target = codegen::getHostTargets().back().str();
+  options.target = target;
   options.useCache = false;
+  options.compilesQuickly = compilesQuickly;
+  return codegen::compileToArtifact(*module, options);
+}
+
+static std::string compileFor(const std::string &target,
+                              const std::string &text) {
   llvm::Expected<std::string> bytes =
-      codegen::compileToArtifact(*module, options);
+      test::tryCompile(text, target, /*compilesQuickly=*/false);
   if (bytes)
     return std::move(*bytes);
   ADD_FAILURE() << llvm::toString(bytes.takeError());
   return "";
+}
+
+std::string test::compileForHost(const std::string &text) {
+  return compileFor(getHostTarget(), text);
+}
+
+std::string test::compileForDrawing(const std::string &text) {
+  return compileFor(getDrawingTarget(), text);
 }
 
 std::unique_ptr<Program> test::load(const std::string &bytes,

@@ -9,6 +9,7 @@
 #define SEXTANT_TEST_UNIT_DEVICEPROGRAMS_H
 
 #include "runtime/Executor.h"
+#include "llvm/Support/Error.h"
 
 namespace sextant::test {
 
@@ -35,9 +36,17 @@ func.func @f(%q: tensor<?x?x?x8xf32>, %at: tensor<?x?x1xi32>, %table: tensor<32x
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<32x?xf32>
 })";
 
+/// The bytes of an artifact of a model, or what the compiler says against it.
+llvm::Expected<std::string> tryCompile(const std::string &text,
+                                       const std::string &target,
+                                       bool compilesQuickly);
+
 /// The bytes of an artifact of a model, for the last of the targets that this
 /// machine runs. Failures of this and what follows are those of the test.
 std::string compileForHost(const std::string &text);
+
+/// The same for a target whose kernels draw random masks, as those of GPUs do.
+std::string compileForDrawing(const std::string &text);
 
 std::unique_ptr<runtime::Program> load(const std::string &bytes,
                                        const runtime::Device &device);

@@ -1,4 +1,4 @@
-//===- HugePagesTest.cpp --------------------------------------------------===//
+//===- HugePagesTest.cpp - Pages that a buffer asks for -------------------===//
 //
 // Only pages that lie in a buffer as a whole may be advised.
 //

@@ -12,16 +12,19 @@ public:
   Threads() { check.begin(2); }
 
   /// Whether an access of 4 bytes is free of races.
-  bool access(uintptr_t address, bool isStore, int32_t thread,
+  bool access(uintptr_t address, AccessKind kind, int32_t thread,
               int32_t warp = 0) {
-    Access given = {reinterpret_cast<const void *>(address), 4, isStore, 0};
+    Access given = {reinterpret_cast<const void *>(address), 4, kind, 0};
     return !check.note(given, warp, thread);
   }
   bool load(int32_t thread, int32_t warp = 0) {
-    return access(64, false, thread, warp);
+    return access(64, AccessKind::Load, thread, warp);
   }
   bool store(int32_t thread, int32_t warp = 0) {
-    return access(64, true, thread, warp);
+    return access(64, AccessKind::Store, thread, warp);
+  }
+  bool change(int32_t thread, int32_t warp = 0) {
+    return access(64, AccessKind::AtomicChange, thread, warp);
   }
 
   RaceCheck check;
@@ -29,26 +32,60 @@ public:
 } // namespace
 
 /// Both orders: what the emulator happened to run first does not matter.
-static void expectRace(bool firstStores, bool secondStores, bool isRace) {
+static void expectRace(AccessKind first, AccessKind second, bool isRace) {
   Threads threads;
-  EXPECT_TRUE(threads.access(4094, firstStores, 3));
-  EXPECT_EQ(threads.access(4097, secondStores, 5), !isRace);
+  EXPECT_TRUE(threads.access(4094, first, 3));
+  EXPECT_EQ(threads.access(4097, second, 5), !isRace);
   threads.check.passBarrier(0);
-  EXPECT_TRUE(threads.access(4097, secondStores, 5));
+  EXPECT_TRUE(threads.access(4097, second, 5));
 }
 
 TEST(RaceCheck, OneOfTwoThreadsStores) {
-  expectRace(true, true, true);
-  expectRace(true, false, true);
-  expectRace(false, true, true);
-  expectRace(false, false, false);
+  expectRace(AccessKind::Store, AccessKind::Store, true);
+  expectRace(AccessKind::Store, AccessKind::Load, true);
+  expectRace(AccessKind::Load, AccessKind::Store, true);
+  expectRace(AccessKind::Load, AccessKind::Load, false);
+}
+
+TEST(RaceCheck, AnAtomicChangeConflictsWithAllButAnother) {
+  expectRace(AccessKind::AtomicChange, AccessKind::AtomicChange, false);
+  for (AccessKind plain : {AccessKind::Load, AccessKind::Store}) {
+    expectRace(AccessKind::AtomicChange, plain, true);
+    expectRace(plain, AccessKind::AtomicChange, true);
+  }
+}
+
+TEST(RaceCheck, AtomicChangesOfSeveralWarpsAreAllKept) {
+  Threads threads;
+  EXPECT_TRUE(threads.change(3));
+  EXPECT_TRUE(threads.change(4));
+  EXPECT_TRUE(threads.change(40, 1));
+  threads.check.passBarrier(0);
+  // Those of the other warp are not ordered, and the race names one of them.
+  Access store = {reinterpret_cast<const void *>(64), 4, AccessKind::Store, 0};
+  std::optional<Race> race = threads.check.note(store, 0, 3);
+  ASSERT_TRUE(race);
+  EXPECT_EQ(race->thread, 40);
+  EXPECT_EQ(race->kind, AccessKind::AtomicChange);
+  EXPECT_TRUE(threads.change(5));
+}
+
+TEST(RaceCheck, LoadsBehindAtomicChangesAreKeptBesideThem) {
+  Threads threads;
+  EXPECT_TRUE(threads.change(3));
+  threads.check.passBarrier(0);
+  EXPECT_TRUE(threads.load(4));
+  EXPECT_FALSE(threads.change(5)); // that of thread 4
+  EXPECT_TRUE(threads.change(4));
+  EXPECT_FALSE(threads.load(6)); // the change of thread 4
 }
 
 TEST(RaceCheck, AThreadMayDoAsItLikesAlone) {
   Threads threads;
-  for (bool isStore : {true, false, true})
-    EXPECT_TRUE(threads.access(64, isStore, 7));
-  EXPECT_TRUE(threads.access(68, true, 8));
+  for (AccessKind kind : {AccessKind::Store, AccessKind::Load,
+                          AccessKind::AtomicChange, AccessKind::Store})
+    EXPECT_TRUE(threads.access(64, kind, 7));
+  EXPECT_TRUE(threads.access(68, AccessKind::Store, 8));
 }
 
 TEST(RaceCheck, AStoreMayConflictWithTheSecondThatLoaded) {
@@ -102,7 +139,8 @@ TEST(RaceCheck, BytesOfAWordAreThoseOfDifferentThreads) {
   check.begin(1);
   alignas(4) char memory[8] = {};
   auto store = [&](int32_t at, int32_t bytes, int32_t thread) {
-    return check.note({memory + at, bytes, true, thread}, 0, thread);
+    return check.note({memory + at, bytes, AccessKind::Store, thread}, 0,
+                      thread);
   };
   EXPECT_FALSE(store(0, 1, 0));
   EXPECT_FALSE(store(1, 1, 1));

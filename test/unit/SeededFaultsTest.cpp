@@ -9,6 +9,7 @@
 #include "DevicePrograms.h"
 #include "codegen/CPU/MachineCode/ObjectCode.h"
 #include "codegen/CUDA/EmulatedWarps.h"
+#include "codegen/CUDA/ThreadFunctions.h"
 #include "codegen/Driver/Compile.h"
 #include "codegen/Driver/Targets.h"
 #include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
@@ -18,6 +19,7 @@
 #include "runtime/cpu/HostDevice.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -44,15 +46,43 @@ static constexpr const char *kModel = R"(
     return %o : tensor<1x2x40x16xf32>
   })";
 
-/// Three tiles of keys on tensor cores.
-static constexpr const char *kNarrowModel = R"(
-  func.func @f(%x: tensor<1x1x130x16xbf16> {exec.name = "x"})
-      -> (tensor<1x1x130x16xbf16> {exec.name = "output"}) {
+/// Rows so long that a warp's shared memory does not hold all that an item
+/// keeps.
+static constexpr const char *kWideModel = R"(
+  func.func @f(%x: tensor<1x1x40x256xf32> {exec.name = "x"})
+      -> (tensor<1x1x40x256xf32> {exec.name = "output"}) {
     %o, %l = pos.attention %x, %x, (%x) uses []
-      : tensor<1x1x130x16xbf16>, tensor<1x1x130x16xbf16>,
-        (tensor<1x1x130x16xbf16>)
-        -> (tensor<1x1x130x16xbf16>), tensor<1x1x130xf32>
-    return %o : tensor<1x1x130x16xbf16>
+      : tensor<1x1x40x256xf32>, tensor<1x1x40x256xf32>,
+        (tensor<1x1x40x256xf32>)
+        -> (tensor<1x1x40x256xf32>), tensor<1x1x40xf32>
+    return %o : tensor<1x1x40x256xf32>
+  })";
+
+/// On tensor cores: an item has 128 queries, a tile 64 keys.
+static constexpr const char *kNarrowModel = R"(
+  func.func @f(%x: tensor<1x1x?x16xbf16> {exec.name = "x"})
+      -> (tensor<1x1x?x16xbf16> {exec.name = "output"}) {
+    %o, %l = pos.attention %x, %x, (%x) uses []
+      : tensor<1x1x?x16xbf16>, tensor<1x1x?x16xbf16>, (tensor<1x1x?x16xbf16>)
+        -> (tensor<1x1x?x16xbf16>), tensor<1x1x?xf32>
+    return %o : tensor<1x1x?x16xbf16>
+  })";
+
+/// Likewise a backward, of which an item has 128 keys: two add to the same
+/// gradients of queries.
+static constexpr const char *kUnorderedModel = R"(
+  func.func @f(%x: tensor<1x1x200x16xbf16> {exec.name = "x"},
+               %s: tensor<1x1x200x2xf32> {exec.name = "statistics"},
+               %l: tensor<1x1x200xf32> {exec.name = "lse"})
+      -> (tensor<1x1x200x16xbf16> {exec.name = "gradient"}) {
+    %q, %k, %v = pos.attention_backward %x, %x, (%x), (%x), %s, (%x), %l
+      uses [] gradients [] unordered
+      : tensor<1x1x200x16xbf16>, tensor<1x1x200x16xbf16>,
+        (tensor<1x1x200x16xbf16>), (tensor<1x1x200x16xbf16>),
+        tensor<1x1x200x2xf32>, (tensor<1x1x200x16xbf16>), tensor<1x1x200xf32>
+      -> tensor<1x1x200x16xbf16>, tensor<1x1x200x16xbf16>,
+         (tensor<1x1x200x16xbf16>)
+    return %q : tensor<1x1x200x16xbf16>
   })";
 
 //===----------------------------------------------------------------------===//
@@ -60,13 +90,21 @@ static constexpr const char *kNarrowModel = R"(
 //===----------------------------------------------------------------------===//
 
 /// What memory an access is to: scratch is the last argument of the function,
-/// addresses of tensors are loaded from the argument block.
-enum class Space { Scratch, Tensor };
+/// shared memory a symbol, addresses of tensors are loaded from the argument
+/// block.
+enum class Space { Scratch, Shared, Tensor };
 
 static bool isIn(const Function &function, const Value *address, Space space) {
   const Value *object = getUnderlyingObject(address, /*MaxLookup=*/0);
-  return space == Space::Scratch ? object == function.getArg(3)
-                                 : isa<LoadInst>(object);
+  switch (space) {
+  case Space::Scratch:
+    return object == function.getArg(3);
+  case Space::Shared:
+    return isa<GlobalVariable>(object);
+  case Space::Tensor:
+    return isa<LoadInst>(object);
+  }
+  llvm_unreachable("a space without a rule");
 }
 
 static SmallVector<StoreInst *> getStores(Function &function, Space space) {
@@ -100,6 +138,18 @@ template <Space space> static void storeOneFurther(Function &function) {
     store->setOperand(
         1, builder.CreateConstGEP1_32(store->getValueOperand()->getType(),
                                       store->getPointerOperand(), 1));
+  }
+}
+
+static void storeBehindSharedMemory(Function &function) {
+  int64_t bytes = codegen::getBlockShape(function).sharedBytes;
+  for (StoreInst *store : getStores(function, Space::Shared)) {
+    IRBuilder<> builder(store);
+    Value *start = builder.CreateAddrSpaceCast(
+        getUnderlyingObject(store->getPointerOperand(), /*MaxLookup=*/0),
+        store->getPointerOperandType());
+    store->setOperand(
+        1, builder.CreateConstGEP1_64(builder.getInt8Ty(), start, bytes));
   }
 }
 
@@ -147,6 +197,38 @@ template <Intrinsic::ID intrinsic> static void leaveOut(Function &function) {
     call->eraseFromParent();
 }
 
+/// The barrier of the block that each item begins with.
+static void leaveOutFirstBarrier(Function &function) {
+  getCalls(function, Intrinsic::nvvm_barrier_cta_sync_aligned_all)
+      .front()
+      ->eraseFromParent();
+}
+
+/// Matrices that loads transpose are turned by the warp in place of that, which
+/// is no fault.
+static void turnInPlace(Function &function) {
+  for (IntrinsicInst *load : getCalls(
+           function, Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16)) {
+    IRBuilder<> builder(load);
+    Value *row = load->getArgOperand(0);
+    Value *loaded = builder.CreateIntrinsic(
+        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16, {row->getType()},
+        {row});
+    Type *word = builder.getInt32Ty();
+    InlineAsm *turn = InlineAsm::get(FunctionType::get(word, {word}, false),
+                                     codegen::turnMatrixCode, "=r,r",
+                                     /*hasSideEffects=*/true);
+    for (unsigned matrix = 0; matrix != 4; ++matrix) {
+      CallInst *turned =
+          builder.CreateCall(turn, builder.CreateExtractValue(loaded, matrix));
+      turned->addFnAttr(Attribute::Convergent);
+      loaded = builder.CreateInsertValue(loaded, turned, matrix);
+    }
+    load->replaceAllUsesWith(loaded);
+    load->eraseFromParent();
+  }
+}
+
 /// Rows are copied from behind those that exist, so far that no memory of the
 /// process lies there.
 static void copyFromFurther(Function &function) {
@@ -156,6 +238,29 @@ static void copyFromFurther(Function &function) {
     call->setArgOperand(1, builder.CreateConstGEP1_64(builder.getInt8Ty(),
                                                       call->getArgOperand(1),
                                                       uint64_t(1) << 44));
+  }
+}
+
+/// Blocks from the second item on load and store what that of the first one
+/// changes atomically.
+static void addPlainly(Function &function) {
+  SmallVector<AtomicRMWInst *> changes;
+  for (Instruction &instruction : instructions(function))
+    if (auto *change = dyn_cast<AtomicRMWInst>(&instruction))
+      changes.push_back(change);
+  for (AtomicRMWInst *change : changes) {
+    IRBuilder<> builder(change);
+    Value *isLater =
+        builder.CreateICmpSGT(function.getArg(1), builder.getInt64(0));
+    Instruction *plain, *atomic;
+    SplitBlockAndInsertIfThenElse(isLater, change->getIterator(), &plain,
+                                  &atomic);
+    change->moveBefore(atomic->getIterator());
+    builder.SetInsertPoint(plain);
+    Value *address = change->getPointerOperand();
+    Value *before = builder.CreateLoad(change->getType(), address);
+    builder.CreateStore(builder.CreateFAdd(before, change->getValOperand()),
+                        address);
   }
 }
 
@@ -180,6 +285,8 @@ static void divergeAtProduct(Function &function) {
 /// The change of the program that is compiled, in the kernel of this name.
 static void (*theFault)(Function &);
 static std::string theKernel;
+/// The bytes of what the last program gave.
+static std::string theOutput;
 
 static Expected<codegen::KernelCode>
 compileFaulty(mlir::ModuleOp kernels, const codegen::Processor &processor,
@@ -265,7 +372,12 @@ static std::string run(const char *model, std::vector<Tensor> inputs,
   runtime::Result<std::vector<Tensor>> results =
       runtime::execute(*program, 0, inputs, trace);
   ::unsetenv("SEXTANT_CHECK");
-  return results ? "" : results.error().message();
+  if (!results)
+    return results.error().message();
+  const Tensor &output = results->front();
+  theOutput.assign(static_cast<const char *>(output.data),
+                   output.elements() * runtime::getByteSize(output.dtype));
+  return "";
 }
 
 static std::string run(const char *kernel, void (*fault)(Function &),
@@ -277,10 +389,10 @@ static std::string run(const char *kernel, void (*fault)(Function &),
 }
 
 static std::string runOnTensorCores(void (*fault)(Function &),
-                                    const char *checks) {
+                                    const char *checks, int64_t length = 130) {
   std::mt19937 engine(17);
   std::vector<Tensor> inputs = {
-      draw({1, 1, 130, 16}, engine, runtime::DType::BF16)};
+      draw({1, 1, length, 16}, engine, runtime::DType::BF16)};
   return run(kNarrowModel, std::move(inputs), "attention_0_forward_fragments",
              fault, checks);
 }
@@ -311,15 +423,33 @@ TEST(SeededFaults, AStoreBehindATensor) {
 
 TEST(SeededFaults, AStoreToTheRowsOfAnotherWorkItem) {
   expect(run("attention_0_forward", storeAtTheStart, "races"),
-         {"kernel 'attention_0_forward': thread ", " for work item ",
-          "items are not ordered", " at model.mlir:6:"});
+         {"kernel 'attention_0_forward': thread ",
+          " in the block from work item ", "which that from item ",
+          "items of different blocks are not ordered", " at model.mlir:6:"});
+}
+
+TEST(SeededFaults, SharedMemoryThatIsLoadedBeforeItIsStored) {
+  expect(run("attention_0_forward", leaveOutStores<Space::Shared>, "memory"),
+         {"kernel 'attention_0_forward': thread ",
+          " of shared memory that nobody has written (access ",
+          " at model.mlir:6:"});
+}
+
+TEST(SeededFaults, AStoreBehindTheSharedMemoryOfAWarp) {
+  expect(run("attention_0_forward", storeBehindSharedMemory, "memory"),
+         {"kernel 'attention_0_forward': thread ",
+          " stores 4 bytes up to 4 bytes past the end of the shared memory of "
+          "its block",
+          " at model.mlir:6:"});
 }
 
 TEST(SeededFaults, ScratchThatIsLoadedBeforeItIsStored) {
-  expect(run("attention_0_forward", leaveOutStores<Space::Scratch>, "memory"),
+  std::mt19937 engine(17);
+  expect(run(kWideModel, {draw({1, 1, 40, 256}, engine)}, "attention_0_forward",
+             leaveOutStores<Space::Scratch>, "memory"),
          {"kernel 'attention_0_forward': thread ",
           " of scratch memory that nobody has written (access ",
-          " at model.mlir:6:"});
+          " at model.mlir:4:"});
 }
 
 TEST(SeededFaults, ATensorThatIsLoadedBeforeItIsStored) {
@@ -343,10 +473,27 @@ TEST(SeededFaults, TensorCoresWithoutOneHaveNone) {
   EXPECT_EQ(runOnTensorCores(nullptr, "races,memory"), "");
 }
 
+TEST(SeededFaults, MatricesThatAreTurnedInPlaceAreTheSame) {
+  EXPECT_EQ(runOnTensorCores(nullptr, "races,memory"), "");
+  std::string loaded = theOutput;
+  EXPECT_EQ(runOnTensorCores(turnInPlace, "races,memory"), "");
+  EXPECT_EQ(theOutput, loaded);
+  EXPECT_NE(loaded.find_first_not_of('\0'), std::string::npos);
+}
+
 TEST(SeededFaults, ABarrierOfTheBlockThatIsLeftOut) {
   expect(runOnTensorCores(
              leaveOut<Intrinsic::nvvm_barrier_cta_sync_aligned_all>, "races"),
          {"kernel 'attention_0_forward_fragments': ", " at model.mlir:4:"});
+}
+
+TEST(SeededFaults, ABarrierBetweenItemsThatIsLeftOut) {
+  // A block with one item waits for nobody there.
+  EXPECT_EQ(runOnTensorCores(leaveOutFirstBarrier, "races", /*length=*/70), "");
+  expect(runOnTensorCores(leaveOutFirstBarrier, "races", /*length=*/300),
+         {"kernel 'attention_0_forward_fragments': threads of a ",
+          " access the same memory without a barrier between them: thread ",
+          " at model.mlir:4:"});
 }
 
 TEST(SeededFaults, CopiesThatNobodyWaitsFor) {
@@ -363,6 +510,27 @@ TEST(SeededFaults, ACopyFromBehindATensor) {
          {"kernel 'attention_0_forward_fragments': thread ",
           // Which memory lies last below that place is a matter of the heap.
           " loads 16 bytes up to ", "past the end of ", " at model.mlir:4:"});
+}
+
+static std::string runUnordered(void (*fault)(Function &), const char *checks) {
+  std::mt19937 engine(17);
+  std::vector<Tensor> inputs = {
+      draw({1, 1, 200, 16}, engine, runtime::DType::BF16),
+      draw({1, 1, 200, 2}, engine), draw({1, 1, 200}, engine)};
+  return run(kUnorderedModel, std::move(inputs),
+             "attention_backward_0_backward_fragments", fault, checks);
+}
+
+TEST(SeededFaults, AtomicChangesOfTheSameMemoryAreNone) {
+  EXPECT_EQ(runUnordered(nullptr, "races,memory"), "");
+}
+
+TEST(SeededFaults, APlainAccessBesideAtomicChanges) {
+  expect(runUnordered(addPlainly, "races"),
+         {"kernel 'attention_backward_0_backward_fragments': thread ",
+          " loads 4 bytes of operand ", " in the block from work item 1 on, ",
+          "which that from item 0 on of the same launch atomically changed (",
+          " at model.mlir:6:"});
 }
 
 TEST(SeededFaults, AProductThatNotAllThreadsComeTo) {

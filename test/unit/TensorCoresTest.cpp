@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/emulator/TensorCores.h"
+#include "runtime/NarrowFloats.h"
 #include "runtime/emulator/Approximation.h"
 #include "runtime/emulator/Emulator.h"
 #include "gtest/gtest.h"
@@ -22,10 +23,18 @@ using namespace sextant::runtime::emulator;
 
 namespace {
 constexpr int kLanes = 32;
-/// A fragment of bf16: `elements` per lane, two in a word.
+/// A fragment of 16-bit elements: `elements` per lane, two in a word.
 template <int elements> using Words = std::array<uint32_t, elements / 2>;
 
-/// A matrix whose elements are exact in bf16.
+/// A type of elements.
+struct Format {
+  uint16_t (*encode)(double);
+  double (*decode)(uint16_t);
+};
+constexpr Format kF16 = {encodeF16, decodeF16};
+constexpr Format kBF16 = {encodeBF16, decodeBF16};
+
+/// A matrix whose elements are exact in both.
 template <int rows, int columns> struct Matrix {
   float at[rows][columns];
 
@@ -38,10 +47,8 @@ template <int rows, int columns> struct Matrix {
   }
 };
 
-uint32_t toBits(float value) { return std::bit_cast<uint32_t>(value) >> 16; }
-
-void setElement(uint32_t *words, int number, float value) {
-  words[number / 2] |= toBits(value) << (16 * (number % 2));
+void setElement(uint32_t *words, int number, uint16_t bits) {
+  words[number / 2] |= uint32_t(bits) << (16 * (number % 2));
 }
 } // namespace
 
@@ -65,7 +72,7 @@ static int rowOfC(int lane, int i) {
 }
 static int columnOfC(int lane, int i) { return placeOf(lane) * 2 + (i & 1); }
 
-TEST(TensorCores, FragmentsMultiplyAsTheManualStates) {
+static void expectProducts(const Format &format) {
   Matrix<16, 16> a(1);
   Matrix<16, 8> b(2), c(3);
   struct Operands {
@@ -80,15 +87,17 @@ TEST(TensorCores, FragmentsMultiplyAsTheManualStates) {
   for (int lane = 0; lane != kLanes; ++lane) {
     Operands &own = operands[lane];
     for (int i = 0; i != 8; ++i)
-      setElement(own.a.data(), i, a.at[rowOfA(lane, i)][columnOfA(lane, i)]);
+      setElement(own.a.data(), i,
+                 format.encode(a.at[rowOfA(lane, i)][columnOfA(lane, i)]));
     for (int i = 0; i != 4; ++i) {
-      setElement(own.b.data(), i, b.at[rowOfB(lane, i)][columnOfB(lane, i)]);
+      setElement(own.b.data(), i,
+                 format.encode(b.at[rowOfB(lane, i)][columnOfB(lane, i)]));
       own.c[i] = c.at[rowOfC(lane, i)][columnOfC(lane, i)];
     }
     sources[lane] = &own;
     targets[lane] = results[lane].data();
   }
-  multiplyFragments(sources, targets);
+  multiplyFragments(sources, targets, format.decode);
   for (int lane = 0; lane != kLanes; ++lane)
     for (int i = 0; i != 4; ++i) {
       int row = rowOfC(lane, i), column = columnOfC(lane, i);
@@ -99,22 +108,39 @@ TEST(TensorCores, FragmentsMultiplyAsTheManualStates) {
     }
 }
 
-TEST(TensorCores, SumsAreCutOffTowardsZero) {
+TEST(TensorCores, FragmentsMultiplyAsTheManualStates) {
+  expectProducts(kF16);
+  expectProducts(kBF16);
+}
+
+/// The sum of the four products of two elements that a row and a column have,
+/// which are zero elsewhere, and a number.
+static float multiplyFour(const Format &format, double a, double b, float c) {
   struct {
     std::array<uint32_t, 6> words = {};
     std::array<float, 4> c = {};
   } operands;
-  // 1 * 2^-30 on top of 1, and of -1 the other way.
-  operands.words[0] = toBits(1.0F);
-  operands.words[4] = toBits(0x1p-30F);
-  operands.c = {-1.0F, -1.0F, -1.0F, -1.0F};
+  operands.words[0] = format.encode(a);
+  operands.words[4] = format.encode(b);
+  operands.c = {c, c, c, c};
   std::array<float, 4> result;
   LaneSources sources;
   LaneTargets targets;
   sources.fill(&operands);
   targets.fill(result.data());
-  multiplyFragments(sources, targets);
-  EXPECT_EQ(result[0], -0x1.fffffep-1F);
+  multiplyFragments(sources, targets, format.decode);
+  return result[0];
+}
+
+TEST(TensorCores, SumsAreCutOffTowardsZero) {
+  // 2^-28 on top of -1.
+  EXPECT_EQ(multiplyFour(kBF16, 1, 0x1p-30, -1), -0x1.fffffep-1F);
+  EXPECT_EQ(multiplyFour(kF16, 0x1p-15, 0x1p-15, -1), -0x1.fffffep-1F);
+}
+
+TEST(TensorCores, DenormalsOfF16Count) {
+  EXPECT_EQ(multiplyFour(kF16, 0x1p-24, 0x1.8p-23, 0), 0x1.8p-45F);
+  EXPECT_EQ(multiplyFour(kF16, 0x1p-24, 32768, 1), 1 + 0x1p-7F);
 }
 
 TEST(TensorCores, MatricesAreLoadedByRows) {
@@ -186,16 +212,80 @@ TEST(TensorCores, TangentsAreOffByWhatIsDocumented) {
   EXPECT_TRUE(std::isnan(approximateTanh(std::nanf(""), 3)));
 }
 
-TEST(TensorCores, NumbersBecomeTheNearestBf16) {
+TEST(TensorCores, ReciprocalsAreOffByWhatIsDocumented) {
+  std::mt19937 engine(7);
+  std::uniform_real_distribution<float> distribution(-40, 40);
+  double largest = 0;
+  for (int i = 0; i != 20000; ++i) {
+    float x = distribution(engine);
+    largest = std::max(
+        largest, std::fabs(static_cast<double>(approximateReciprocal(x, 1)) *
+                               static_cast<double>(x) -
+                           1));
+  }
+  EXPECT_LE(largest, reciprocalError);
+  EXPECT_GE(largest, 0.8 * reciprocalError);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(approximateReciprocal(0, 1), infinity);
+  EXPECT_EQ(approximateReciprocal(-0.0F, 1), -infinity);
+  EXPECT_EQ(approximateReciprocal(-0x1p-130F, 1), -infinity); // a denormal
+  EXPECT_EQ(approximateReciprocal(infinity, 1), 0);
+  EXPECT_TRUE(std::signbit(approximateReciprocal(-infinity, 1)));
+  for (uint64_t seed = 0; seed != 16; ++seed)
+    EXPECT_EQ(approximateReciprocal(0x1.8p126F, seed), 0); // of 2^-126.6
+  EXPECT_TRUE(std::isnan(approximateReciprocal(std::nanf(""), 3)));
+}
+
+TEST(TensorCores, NumbersBecomeTheNearestElements) {
+  auto half = [](float value) {
+    return static_cast<uint32_t>(toWord(0, value, encodeF16)) & 0xffff;
+  };
+  EXPECT_EQ(half(1.0F), 0x3c00U);
+  EXPECT_EQ(half(0x1.002p0F), 0x3c00U); // a tie, to even
+  EXPECT_EQ(half(0x1.003p0F), 0x3c01U);
+  EXPECT_EQ(half(65504), 0x7bffU);
+  EXPECT_EQ(half(65520), 0x7c00U);      // an infinity
+  EXPECT_EQ(half(0x1.8p-24F), 0x0002U); // denormals, a tie
+  EXPECT_EQ(half(0x1p-25F), 0U);
+  EXPECT_EQ(half(std::nanf("")), 0x7fffU);
+  EXPECT_EQ(toWord(-2.0F, 1.0F, encodeF16), static_cast<int32_t>(0xc0003c00));
+
   auto low = [](float value) {
-    return static_cast<uint32_t>(toBf16(0, value)) & 0xffff;
+    return static_cast<uint32_t>(toWord(0, value, encodeBF16)) & 0xffff;
   };
   EXPECT_EQ(low(1.0F), 0x3f80U);
   EXPECT_EQ(low(0x1.01p0F), 0x3f80U); // a tie, to even
   EXPECT_EQ(low(0x1.03p0F), 0x3f82U);
   EXPECT_EQ(low(0x1.011p0F), 0x3f81U);
   EXPECT_EQ(low(std::nanf("")), 0x7fffU);
-  EXPECT_EQ(toBf16(-2.0F, 1.0F), static_cast<int32_t>(0xc0003f80));
+  EXPECT_EQ(toWord(-2.0F, 1.0F, encodeBF16), static_cast<int32_t>(0xc0003f80));
+}
+
+//===----------------------------------------------------------------------===//
+// Turns
+//===----------------------------------------------------------------------===//
+
+/// Row r and column c of a matrix that is all different.
+static uint32_t elementOf(int row, int column) { return 100 * row + column; }
+static int32_t wordOf(int lane, bool isTransposed) {
+  uint32_t word = 0;
+  for (int half : {0, 1}) {
+    int along = 2 * placeOf(lane) + half;
+    uint32_t element = isTransposed ? elementOf(along, groupOf(lane))
+                                    : elementOf(groupOf(lane), along);
+    word |= element << (16 * half);
+  }
+  return static_cast<int32_t>(word);
+}
+
+TEST(TensorCores, AMatrixIsTurnedAsTheManualStates) {
+  LaneWords words;
+  for (int lane = 0; lane != kLanes; ++lane)
+    words[lane] = wordOf(lane, /*isTransposed=*/false);
+  LaneWords turned = turnMatrix(words);
+  for (int lane = 0; lane != kLanes; ++lane)
+    EXPECT_EQ(turned[lane], wordOf(lane, /*isTransposed=*/true)) << lane;
+  EXPECT_EQ(turnMatrix(turned), words);
 }
 
 //===----------------------------------------------------------------------===//
@@ -240,11 +330,37 @@ static void copyAndLoad(const int64_t *, int64_t, int64_t, void *) {
   if (synchronizes)
     calls.synchronizeBlock(0, kLanes, 7);
   for (int32_t word : {0, 3}) {
-    calls.access(getShared() + 4 * next + word, 4, 0, 1);
+    calls.access(getShared() + 4 * next + word, 4, AccessKind::Load, 1);
     theMemory.seen[lane] = getShared()[4 * next + word];
     if (word == 0 && waits && synchronizes)
       EXPECT_EQ(theMemory.seen[lane], 4 * next + 1);
   }
+}
+
+TEST(TensorCores, AWarpTurnsAMatrixTogether) {
+  auto turn = [](const int64_t *, int64_t, int64_t, void *) {
+    const WarpCalls &calls = getWarpCalls();
+    int32_t lane = calls.getThread();
+    theMemory.seen[lane] = calls.turnMatrix(wordOf(lane, false), 0);
+  };
+  Status status = run(turn, "");
+  ASSERT_TRUE(status) << status.error().message();
+  for (int lane = 0; lane != kLanes; ++lane)
+    EXPECT_EQ(theMemory.seen[lane], wordOf(lane, true));
+}
+
+TEST(TensorCores, ATurnThatNotAllThreadsComeTo) {
+  auto turn = [](const int64_t *, int64_t, int64_t, void *) {
+    const WarpCalls &calls = getWarpCalls();
+    if (calls.getThread() != 5)
+      (void)calls.turnMatrix(0, 1);
+  };
+  Status status = run(turn, "");
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message().find(
+                "a turn of a matrix (number 1 at model.mlir:2:1)"),
+            std::string::npos)
+      << status.error().message();
 }
 
 TEST(AsyncCopies, BringBytesAndZeros) {
@@ -300,9 +416,9 @@ TEST(AsyncCopies, ACopyOverWhatOthersStillLoadIsARace) {
   auto function = [](const int64_t *, int64_t, int64_t, void *) {
     const WarpCalls &calls = getWarpCalls();
     int32_t lane = calls.getThread(), next = (lane + 1) % kLanes;
-    calls.access(getShared() + lane, 4, 1, 0);
+    calls.access(getShared() + lane, 4, AccessKind::Store, 0);
     calls.synchronize(3);
-    calls.access(getShared() + next, 4, 0, 1);
+    calls.access(getShared() + next, 4, AccessKind::Load, 1);
     calls.copy(getShared() + lane, theMemory.from.data(), 4, 4, 0);
   };
   expectFailure(function, "races",
@@ -340,7 +456,7 @@ static void storeAndLoadMatrices(const int64_t *, int64_t, int64_t, void *) {
   const WarpCalls &calls = getWarpCalls();
   int32_t lane = calls.getThread();
   int32_t *row = getShared() + 4 * lane;
-  calls.access(row, 16, 1, 0);
+  calls.access(row, 16, AccessKind::Store, 0);
   for (int32_t word = 0; word != 4; ++word)
     row[word] = 4 * lane + word;
   if (synchronizes)
@@ -377,7 +493,7 @@ TEST(TensorCores, AProductThatNotAllLanesComeToIsAnError) {
     int32_t operands[10] = {};
     float sums[4];
     if (getWarpCalls().getThread() != 3)
-      getWarpCalls().multiply(operands, sums, 1);
+      getWarpCalls().multiplyF16(operands, sums, 1);
     else
       getWarpCalls().synchronize(0);
   };

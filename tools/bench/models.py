@@ -32,7 +32,9 @@ SEQPE = "seqpe(dropout=0.0)"
 
 
 class DigitEncoder:
-    """SeqPE's encoder of positions [P], five decimal digits each."""
+    """SeqPE's encoder of positions [P, axes], each coordinate of some decimal digits."""
+
+    powers = 10 ** torch.arange(4, -1, -1)
 
     def __init__(self, params: dict[str, torch.Tensor], heads: int):
         self.params, self.heads = params, heads
@@ -50,7 +52,7 @@ class DigitEncoder:
         return F.linear(x, p["last_weight"], p["last_bias"])
 
     def digits(self, positions: torch.Tensor) -> torch.Tensor:
-        return positions[:, None] // 10 ** torch.arange(4, -1, -1) % 10
+        return (positions[..., None] // self.powers % 10).flatten(-2)
 
     def places(self) -> torch.Tensor:
         return self.params["place"]
@@ -65,6 +67,33 @@ class DigitEncoder:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         out = out.transpose(1, 2).flatten(2)
         return F.linear(out, self.params["output_weight"][i], self.params["output_bias"][i])
+
+
+def seqpe_losses(
+    encode: DigitEncoder,
+    samples: dict[str, torch.Tensor],
+    of_text: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Both losses of SeqPE at the positions that its sampler draws. ``of_text``: the rows of
+    positions [..., axes] of the text or image itself."""
+    pivots, candidates, trained, beyond = (
+        samples[f"seqpe.{n}_at"].long() for n in ("pivots", "candidates", "trained", "beyond")
+    )
+    sets = [t.flatten(0, -2) for t in (pivots, candidates, beyond)]
+    parts = encode(torch.cat(sets)).split([len(t) for t in sets])
+    pivot, others, student = (
+        e.unflatten(0, t.shape[:-1]) for e, t in zip(parts, (pivots, candidates, beyond))
+    )
+    nearest = (candidates - pivots[:, None]).square().sum(-1).argmin(-1)
+    contrast = F.cross_entropy(torch.einsum("sc,smc->sm", pivot, others), nearest)
+
+    def relations(rows):
+        e = rows.unflatten(-1, (encode.heads, -1)).transpose(1, 2)
+        return (e @ e.mT).log_softmax(-1)
+
+    teacher, student = relations(of_text(trained).detach()), relations(student)
+    distil = (teacher.exp() * (teacher - student)).sum(-1).mean()
+    return 0.1 * contrast + 0.1 * distil
 
 
 class Eager(gpt.Eager):
@@ -154,7 +183,7 @@ class EagerSeqpe(Eager):
         self.samples = model.inputs(model.program, "train_step", 1)
 
     def begin(self, tokens):
-        self.rows = self.encode(torch.arange(tokens.shape[1]))
+        self.rows = self.encode(torch.arange(tokens.shape[1])[:, None])
         both = F.linear(self.rows, self.own["projection_weight"], self.own["projection_bias"])
         eq, ek = (t.unflatten(-1, (self.config.heads, -1)).transpose(0, 1) for t in both.chunk(2, -1))
         hidden = torch.ones(len(self.rows), len(self.rows)).triu(1).bool()
@@ -164,25 +193,8 @@ class EagerSeqpe(Eager):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
 
     def loss(self, logits, labels):
-        pivots, candidates, trained, beyond = (
-            self.samples[f"seqpe.{n}_at"][..., 0].long()
-            for n in ("pivots", "candidates", "trained", "beyond")
-        )
-        flat = torch.cat([t.flatten() for t in (pivots, candidates, beyond)])
-        parts = self.encode(flat).split([t.numel() for t in (pivots, candidates, beyond)])
-        pivot, others, student = (
-            e.unflatten(0, t.shape) for e, t in zip(parts, (pivots, candidates, beyond))
-        )
-        nearest = (candidates - pivots[:, None]).abs().argmin(-1)
-        contrast = F.cross_entropy(torch.einsum("sc,smc->sm", pivot, others), nearest)
-
-        def relations(rows):
-            e = rows.unflatten(-1, (self.encode.heads, -1)).transpose(1, 2)
-            return (e @ e.mT).log_softmax(-1)
-
-        teacher, student = relations(self.rows.detach()[trained]), relations(student)
-        distil = (teacher.exp() * (teacher - student)).sum(-1).mean()
-        return super().loss(logits, labels) + 0.1 * contrast + 0.1 * distil
+        losses = seqpe_losses(self.encode, self.samples, lambda at: self.rows[at[..., 0]])
+        return super().loss(logits, labels) + losses
 
 
 # What is compared with what, and the goals at both sizes.
@@ -268,7 +280,7 @@ def digits(settings: Settings) -> Iterator[Row]:
         def run() -> None:
             for p in params.values():
                 p.grad = None
-            eager(positions).square().sum().backward()
+            eager(positions[:, None]).square().sum().backward()
 
         return run
 
@@ -278,7 +290,7 @@ def digits(settings: Settings) -> Iterator[Row]:
         if not settings.wants(work):
             continue
         rows = tree.run(positions)[1]
-        if (rows - eager(positions.long())).abs().max() > 1e-3 * rows.abs().max():
+        if (rows - eager(positions.long()[:, None])).abs().max() > 1e-3 * rows.abs().max():
             raise SystemExit("bench: the encoders differ")
         candidates: dict[str, Callable[[], object]] = {
             "tree": partial(tree.run, positions),

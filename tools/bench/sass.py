@@ -94,41 +94,50 @@ def measure(model: str, target: str) -> list[Counts]:
     ]
 
 
-def attention(uses: list[str], params: list[str], dims: tuple[int, int]) -> str:
-    """A forward of any length, with names of encodings and types of their parameters."""
-    head, value = (f"tensor<?x?x?x{dim}xbf16>" for dim in dims)
-    named = ", ".join(f'#pos.use<@{name}, "{name}">' for name in uses)
-    arguments = "".join(f", %p{i}: {of_type}" for i, of_type in enumerate(params))
-    given = f"{', '.join(f'%p{i}' for i in range(len(params)))} : {', '.join(params)}"
+class Text:
+    """What the texts of both directions have alike: `element` is that of rows, `params` are
+    types of what the encodings take."""
+
+    def __init__(self, uses: list[str], params: list[str], dims: tuple[int, int], element: str):
+        self.head, self.value = (f"tensor<?x?x?x{dim}x{element}>" for dim in dims)
+        self.arguments = "".join(f", %p{i}: {of_type}" for i, of_type in enumerate(params))
+        names = ", ".join(f"%p{i}" for i in range(len(params)))
+        named = ", ".join(f'#pos.use<@{name}, "{name}">' for name in uses)
+        given = f"params({names} : {', '.join(params)})" if params else ""
+        self.uses = f"uses [{named}] {given}"
+
+
+def attention(
+    uses: list[str], params: list[str], dims: tuple[int, int], element: str = "bf16"
+) -> str:
+    """A forward of any length."""
+    text = Text(uses, params, dims, element)
+    head, value = text.head, text.value
     return f"""
-      func.func @f(%q: {head}, %k: {head}, %v: {value}{arguments}) -> {value} {{
-        %o, %l = pos.attention %q, %k, (%v) uses [{named}] {f"params({given})" if params else ""}
+      func.func @f(%q: {head}, %k: {head}, %v: {value}{text.arguments}) -> {value} {{
+        %o, %l = pos.attention %q, %k, (%v) {text.uses}
           : {head}, {head}, ({value}) -> ({value}), tensor<?x?x?xf32>
         return %o : {value}
       }}"""
 
 
 def attention_backward(
-    uses: list[str], params: list[str], dims: tuple[int, int], gradients: bool = True
+    uses: list[str], params: list[str], dims: tuple[int, int], element: str = "bf16"
 ) -> str:
-    """Likewise a backward, with or without gradients of the parameters."""
-    head, value = (f"tensor<?x?x?x{dim}xbf16>" for dim in dims)
+    """Likewise a backward, with gradients of the parameters."""
+    text = Text(uses, params, dims, element)
+    head, value = text.head, text.value
     statistics, row = "tensor<?x?x?x2xf32>", "tensor<?x?x?xf32>"
-    named = ", ".join(f'#pos.use<@{name}, "{name}">' for name in uses)
-    arguments = "".join(f", %p{i}: {of_type}" for i, of_type in enumerate(params))
-    given = f"{', '.join(f'%p{i}' for i in range(len(params)))} : {', '.join(params)}"
-    wanted = range(len(params)) if gradients else ()
-    names = ["%dq", "%dk", "%dv", *(f"%dp{i}" for i in wanted)]
-    trained = "".join(f", {params[i]}" for i in wanted)
-    results = f"{head}, {head}, {value}{trained}"
+    names = ", ".join(["%dq", "%dk", "%dv", *(f"%dp{i}" for i in range(len(params)))])
+    trained = "".join(f", {of_type}" for of_type in params)
     return f"""
       func.func @f(%q: {head}, %k: {head}, %v: {value}, %o: {value}, %s: {statistics},
-                   %do: {value}, %dl: {row}{arguments}) -> ({results}) {{
-        {", ".join(names)} = pos.attention_backward %q, %k, (%v), (%o), %s, (%do), %dl
-          uses [{named}] {f"params({given})" if params else ""} gradients [{", ".join(map(str, wanted))}]
+                   %do: {value}, %dl: {row}{text.arguments}) -> ({head}, {head}, {value}{trained}) {{
+        {names} = pos.attention_backward %q, %k, (%v), (%o), %s, (%do), %dl
+          {text.uses} gradients [{", ".join(map(str, range(len(params))))}]
           : {head}, {head}, ({value}), ({value}), {statistics}, ({value}), {row}
           -> {head}, {head}, ({value}){trained}
-        return {", ".join(names)} : {results}
+        return {names} : {head}, {head}, {value}{trained}
       }}"""
 
 
@@ -139,13 +148,16 @@ def main() -> None:
     parser.add_argument("--params", nargs="*", default=[], help="types of what they take")
     parser.add_argument("--backward", action="store_true", help="not the forward, with all gradients")
     parser.add_argument("--target", default="cuda:sm_80")
+    parser.add_argument("--element", default="bf16", choices=("bf16", "f16"), help="of rows")
     parser.add_argument("--dims", type=int, nargs=2, default=(64, 64), help="of rows of queries and of values")
     arguments = parser.parse_args()
     if arguments.model:
         model = sys.stdin.read() if arguments.model == "-" else Path(arguments.model).read_text()
     else:
         make = attention_backward if arguments.backward else attention
-        model = make(arguments.uses, arguments.params, tuple(arguments.dims))
+        model = make(
+            arguments.uses, arguments.params, tuple(arguments.dims), arguments.element
+        )
     for counts in measure(model, arguments.target):
         print(counts)
 

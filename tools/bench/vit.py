@@ -4,7 +4,8 @@ peak memory, and the forward of one larger image, at 1765.
 The eager model is what a PyTorch user writes: a convolution for the patches,
 `scaled_dot_product_attention`, with the bias of a table in its mask where there is one, and
 rotations by complex numbers that are made once per call. Both have the same parameters; their
-losses, and logits, must agree. SeqPE is measured without its losses and dropout.
+losses, and logits, must agree. SeqPE is measured as it is trained on images, with both of its
+losses on the same samples, and without them; without dropout.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from live_bytes import run_counted
-from models import DigitEncoder
+from models import DigitEncoder, seqpe_losses
 from rows import Row, Settings
 from timing import Rounds
 
 import sextant
 from sextant.models.vit import Config, build
+from sextant.training.samplers import samplers
 
 RATE = 1e-3
 
 
 @dataclass(frozen=True)
 class Shape:
-    """``side``: of the grid of patches in training."""
+    """``side``: of the grid of patches in training; ``sets``: how many pivots, candidates,
+    windows and offsets SeqPE's losses have."""
 
     layers: int = 12
     width: int = 384
@@ -37,12 +40,17 @@ class Shape:
     side: int = 14
     batch: int = 16
     classes: int = 1000
+    sets: int = 32
+
+    @property
+    def tokens(self) -> int:
+        return self.side**2 + 1
 
     def images(self, batch: int, side: int) -> torch.Tensor:
         return torch.randn(batch, 3, side * self.patch, side * self.patch)
 
 
-QUICK = Shape(layers=2, width=64, heads=2, patch=4, side=4, batch=2, classes=10)
+QUICK = Shape(layers=2, width=64, heads=2, patch=4, side=4, batch=2, classes=10, sets=8)
 
 
 class Compiled:
@@ -57,9 +65,12 @@ class Compiled:
         for name in self.program.arguments("train_step"):
             if name.endswith((":first_moment", ":second_moment")):
                 self.state[name] = torch.zeros_like(self.params[name.rsplit(":", 1)[0]])
+        asked = frozenset(self.program.arguments("train_step"))
+        extents = {"query": shape.tokens, "batch": shape.batch}
+        (self.samples,) = [s.draw(asked, 0, 1) for s in samplers((encoding,), extents)] or [{}]
 
     def step(self, images: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
-        known = {"images": images, "labels": labels, **self.params, **self.state}
+        known = {"images": images, "labels": labels, **self.params, **self.state, **self.samples}
         self.state["learning_rate"].fill_(rate)
         names = self.program.arguments("train_step")
         return float(self.program.run("train_step", [known[n] for n in names])[0])
@@ -73,6 +84,7 @@ class Eager:
 
     def __init__(self, model: Compiled):
         self.config = c = model.config
+        self.samples = model.samples
         self.params = {n: p.clone().requires_grad_() for n, p in model.params.items()}
         decayed = [p for p in self.params.values() if p.dim() > 1]
         others = [p for p in self.params.values() if p.dim() <= 1]
@@ -83,7 +95,7 @@ class Eager:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad()
-        loss = F.cross_entropy(self.forward(images), labels)
+        loss = F.cross_entropy(self.forward(images), labels) + self.added_loss()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.params.values(), self.config.clip)
         self.optimizer.step()
@@ -123,6 +135,10 @@ class Eager:
 
     def attend(self, q, k, v, prefix: str) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v)
+
+    def added_loss(self) -> torch.Tensor | float:
+        """What the encoding adds to the loss of the last call."""
+        return 0.0
 
     def linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
         return F.linear(x, self.params[f"{name}.weight"], self.params[f"{name}.bias"])
@@ -168,10 +184,9 @@ class EagerSwin(Eager):
 
 
 class GridEncoder(DigitEncoder):
-    """Of positions [P, 2], two decimal digits each."""
+    """Of positions [P, 2], two digits each."""
 
-    def digits(self, positions):
-        return (positions[..., None] // torch.tensor([10, 1]) % 10).flatten(-2)
+    powers = 10 ** torch.arange(1, -1, -1)
 
     def places(self):
         return self.params["place"] + self.params["axis"].repeat_interleave(2, 0)
@@ -180,8 +195,9 @@ class GridEncoder(DigitEncoder):
 class EagerSeqpe(Eager):
     def begin(self, grid):
         own = {n.removeprefix("attention.seqpe."): p for n, p in self.params.items()}
-        encode = GridEncoder(own, self.config.width // 64 or 1)
-        self.rows = torch.cat([own["outside_row"][None], encode(grid)])
+        self.encode = GridEncoder(own, self.config.width // 64 or 1)
+        self.side = int(grid.max()) + 1
+        self.rows = torch.cat([own["outside_row"][None], self.encode(grid)])
 
     def attend(self, q, k, v, prefix):
         name = f"{prefix}.attention.seqpe.layer_projection"
@@ -190,9 +206,19 @@ class EagerSeqpe(Eager):
         return F.scaled_dot_product_attention(q * eq, k * ek, v)
 
 
-SEQPE = (
-    "seqpe(form=mul, axes=2, digits=2, projection=multi, outside=true, dropout=0.0, alpha=0.0, beta=0.0)"
+    def added_loss(self):
+        if not self.samples:
+            return 0.0
+        return seqpe_losses(
+            self.encode, self.samples, lambda at: self.rows[1 + at[..., 0] * self.side + at[..., 1]]
+        )
+
+
+SEQPE = "seqpe(form=mul, axes=2, digits=2, projection=multi, outside=true, dropout=0.0, {losses})"
+LOSSES = (
+    "max_position=100, sampling=image, pivots={sets}, candidates={sets}, windows={sets}, offsets={sets}"
 )
+WITHOUT = ", without its losses"
 
 
 def models(name: str, shape: Shape) -> tuple[Compiled, Eager]:
@@ -204,7 +230,12 @@ def models(name: str, shape: Shape) -> tuple[Compiled, Eager]:
         ),
         "rope_2d": ("rope_2d", "origin", EagerRope),
         "swin": (f"swin(rows={side}, columns={side})", "origin", EagerSwin),
-        "seqpe mul": (SEQPE, "outside", EagerSeqpe),
+        "seqpe mul": (
+            SEQPE.format(losses=LOSSES.format(sets=shape.sets)), "outside", EagerSeqpe
+        ),
+        f"seqpe mul{WITHOUT}": (
+            SEQPE.format(losses="alpha=0.0, beta=0.0"), "outside", EagerSeqpe
+        ),
     }  # fmt: skip
     use, class_position, kind = uses[name]
     ours = Compiled(shape, use, class_position)
@@ -252,8 +283,8 @@ def images(settings: Settings) -> Iterator[Row]:
     shape = QUICK if settings.is_quick else Shape()
     larger = 3 * shape.side
     model = f"{shape.layers} layers, width {shape.width}"
-    for name, goal in (("learned", 1.0), ("seqpe mul", 1.2)):
-        work = f"step, {model}, {shape.batch} images of {shape.side**2 + 1} tokens, {name}"
+    for name, goal in (("learned", 1.0), ("seqpe mul", 1.2), (f"seqpe mul{WITHOUT}", None)):
+        work = f"step, {model}, {shape.batch} images of {shape.tokens} tokens, {name}"
         if settings.wants(work):
             pair = step_calls(name, shape)
             yield _ratio(settings, work, pair, goal)
@@ -261,7 +292,7 @@ def images(settings: Settings) -> Iterator[Row]:
         work = f"forward, {model}, 1 image of {larger**2 + 1} tokens, {name}"
         if settings.wants(work):
             yield _ratio(settings, work, forward_calls(name, shape, larger), goal)
-    work = f"peak memory of a step, {model}, {shape.batch} images of {shape.side**2 + 1} tokens, learned"
+    work = f"peak memory of a step, {model}, {shape.batch} images of {shape.tokens} tokens, learned"
     if settings.threads == 1 and settings.wants(work):
         done = run_counted(MEMORY, "learned", "quick" if settings.is_quick else "full")
         if done.returncode:
@@ -272,7 +303,7 @@ def images(settings: Settings) -> Iterator[Row]:
         yield Row("vision transformer vs eager PyTorch", work, 1, ours / theirs, goal=bound, at_most=True, note=note)
 
 
-def _ratio(settings: Settings, work: str, pair, goal: float) -> Row:
+def _ratio(settings: Settings, work: str, pair, goal: float | None) -> Row:
     rounds = Rounds(dict(zip(("ours", "torch"), pair)), settings.few)
     return settings.ratio(
         "vision transformer vs eager PyTorch", work, rounds, "ours", "torch",

@@ -50,8 +50,10 @@ int main(int argc, char **argv) {
       "sextant-compile", "MODEL.mlir",
       "Compiles a model to an artifact, or to a stage on the way.\n");
   commandLine.addValue("o", path, "FILE", "where to write (-, stdout)");
-  commandLine.addValue("target", options.target, "NAME",
-                       "one of " + listTargets() + " (cpu)");
+  commandLine.addValue("target", options.target, "NAMES",
+                       "one of " + listTargets() +
+                           " (cpu); several with commas between them make one "
+                           "artifact, of which a device runs the first it can");
   commandLine.addValue(
       "emit", emit, "STAGE",
       "pos (fused and hoisted sites), exec (launches and "
@@ -59,9 +61,11 @@ int main(int argc, char **argv) {
       "(artifact)");
   commandLine.addValue("search-path", options.searchPath, "FOLDERS",
                        "of encodings, separated by colons");
-  commandLine.addFlag("remarks", tellsRemarks,
-                      "say what passes did and left, and what registers the "
-                      "kernels of a GPU take (stderr); compiles anew");
+  commandLine.addFlag(
+      "remarks", tellsRemarks,
+      "say what passes did and left, what kernels of a GPU take "
+      "of it, and the time of LLVM and its assembler (stderr); "
+      "compiles anew");
   commandLine.addFlag("no-cache", noCache,
                       "neither read nor fill the disk cache");
   std::string inputFile = commandLine.parse(argc, argv);

@@ -84,7 +84,10 @@ void KernelReader::add(const Line &line) {
                   !line.name.contains(".DIV");
   isEnded = kind == "EXIT" && isAlways;
   auto [before, target] = line.operands.split("`(");
-  if (kind != "BRA" || target.empty())
+  // A call of a place in the kernel itself never returns: where threads of a
+  // warp may leave a loop at different times, that is how they do.
+  bool isJump = kind == "BRA" || (kind == "CALL" && target.starts_with(".L"));
+  if (!isJump || target.empty())
     return;
   // A predicate among the operands.
   isAlways &= !before.contains('P');
@@ -267,21 +270,27 @@ Instructions tools::findMainLoop(const KernelListing &listing) {
         loops.push_back({start, end});
   PathSearch search(listing);
   bool hasProducts = listing.count({"HMMA"}) > 0;
+  SmallVector<std::optional<Instructions>> paths;
+  for (const Loop &loop : loops)
+    paths.push_back(search.find(loop));
+  // A loop around others has their arithmetic and more. One with products may
+  // be around a loop without any, in which a payload stands.
+  auto hasOtherInside = [&](const Loop &loop) {
+    return any_of(zip_equal(loops, paths), [&](const auto &pair) {
+      const auto &[other, path] = pair;
+      return loop.contains(other) &&
+             (!hasProducts || (path && search.countWork(*path) > 0));
+    });
+  };
   std::optional<Instructions> found;
   std::pair<int64_t, int64_t> most;
-  for (const Loop &loop : loops) {
-    // A loop around others has their arithmetic and more. Of products it has
-    // none of its own.
-    if (!hasProducts &&
-        any_of(loops, [&](const Loop &other) { return loop.contains(other); }))
-      continue;
-    std::optional<Instructions> path = search.find(loop);
-    if (!path)
+  for (auto [loop, path] : zip_equal(loops, paths)) {
+    if (!path || hasOtherInside(loop))
       continue;
     std::pair<int64_t, int64_t> rank{search.countWork(*path),
                                      -static_cast<int64_t>(path->size())};
     if (!found || most < rank)
-      std::tie(found, most) = std::tuple(std::move(path), rank);
+      std::tie(found, most) = std::tuple(path, rank);
   }
   return found.value_or(Instructions());
 }

@@ -138,8 +138,7 @@ static int printStatic(const std::string &path,
   Result<std::string> bytes = tools::readProgram(path, options);
   if (!bytes)
     return fail(bytes.error().message());
-  Result<Artifact> artifact = readArtifact(
-      {reinterpret_cast<const uint8_t *>(bytes->data()), bytes->size()});
+  Result<Artifact> artifact = tools::readGpuProgram(*bytes, options.target);
   if (!artifact)
     return fail(artifact.error().in(path).message());
   std::vector<std::string> listings; // which the rows name parts of
@@ -198,7 +197,8 @@ int main(int argc, char **argv) {
                            "means on it, instead of a profile");
   commandLine.addFlag("static", isStatic,
                       "count instructions of the main loops of a GPU's kernels "
-                      "instead; needs no GPU");
+                      "instead; needs no GPU. --target chooses one of an "
+                      "artifact's programs");
   std::string path = commandLine.parse(argc, argv);
   if (runs < 1 || warmup < 0)
     commandLine.fail("at least one run is needed");

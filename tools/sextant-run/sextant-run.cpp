@@ -1,8 +1,8 @@
 //===- sextant-run.cpp - Runs a program on files or made-up values --------===//
 //
-// This tool runs a function of a program on the host, and compares its results
-// with the reference if asked. Exit codes: 0 done, 1 an input is at fault or a
-// check failed, 2 the command line is.
+// This tool runs a function of a program on the host or a GPU, and compares its
+// results with the reference if asked. Exit codes: 0 done, 1 an input is at
+// fault or a check failed, 2 the command line is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -180,7 +180,8 @@ int main(int argc, char **argv) {
   bool wantsCheck = false;
   tools::CommandLine commandLine(
       "sextant-run", "MODEL.mlir|ARTIFACT.sxt",
-      "Runs a function of a program on the host and says what comes out.\n");
+      "Runs a function of a program and says what comes out: on the first GPU "
+      "where it is\ncompiled for one, else on the host.\n");
   options.addTo(commandLine);
   commandLine.addValue("output", folder, "FOLDER",
                        "write every result as FOLDER/NAME.npy");

@@ -8,11 +8,13 @@
 #include "tools/support/Model.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/Encoding/ParseText.h"
+#include "runtime/ProgramChoice.h"
 #include "runtime/cpu/HostDevice.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "tools/support/InputFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -40,21 +42,63 @@ static Result<std::string> compile(const std::string &text,
   return std::move(*bytes);
 }
 
-/// On the first GPU if it has code of one, else on the host.
+/// Loads the program for a device; of a fat artifact it says which that is.
+static Result<std::unique_ptr<Program>>
+loadOn(const runtime::Device &device,
+       std::vector<runtime::Artifact> artifacts) {
+  bool isFat = artifacts.size() > 1;
+  std::string targets = runtime::joinTargets(artifacts);
+  Result<size_t> chosen = runtime::chooseProgram(artifacts, device);
+  if (!chosen)
+    return chosen.error();
+  runtime::Artifact &artifact = artifacts[*chosen];
+  if (isFat)
+    llvm::errs() << "note: of '" << targets << "' this machine runs '"
+                 << artifact.target << "'\n";
+  return Program::load(std::move(artifact), device);
+}
+
+/// On the first GPU if it has code of one, else on the host. A fat artifact
+/// with code of both is one for machines without a GPU, too.
 static Result<std::unique_ptr<Program>> load(llvm::StringRef bytes) {
-  Result<runtime::Artifact> artifact = runtime::readArtifact(
+  Result<std::vector<runtime::Artifact>> artifacts = runtime::readArtifacts(
       {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
-  if (!artifact)
-    return artifact.error();
-  bool isForGpu = llvm::any_of(artifact->kernels, [](const auto &kernel) {
-    return !kernel.deviceObjects.empty();
-  });
-  Result<const runtime::Device *> device =
-      isForGpu ? runtime::cuda::getCudaDevice(0)
-               : Result<const runtime::Device *>(&runtime::getHostDevice());
-  if (!device)
-    return device.error();
-  return Program::load(std::move(*artifact), **device);
+  if (!artifacts)
+    return artifacts.error();
+  if (llvm::all_of(*artifacts, runtime::isForHost))
+    return loadOn(runtime::getHostDevice(), std::move(*artifacts));
+  bool isForBoth = llvm::any_of(*artifacts, runtime::isForHost);
+  Result<const runtime::Device *> gpu = runtime::cuda::getCudaDevice(0);
+  if (gpu)
+    return loadOn(**gpu, std::move(*artifacts));
+  if (!isForBoth)
+    return gpu.error();
+  return loadOn(runtime::getHostDevice(), std::move(*artifacts));
+}
+
+Result<runtime::Artifact> tools::readGpuProgram(llvm::StringRef bytes,
+                                                llvm::StringRef target) {
+  Result<std::vector<runtime::Artifact>> artifacts = runtime::readArtifacts(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+  if (!artifacts)
+    return artifacts.error();
+  std::string targets = runtime::joinTargets(*artifacts);
+  if (target != "cpu" && !target.contains(',')) {
+    llvm::erase_if(*artifacts, [&](const runtime::Artifact &artifact) {
+      return artifact.target != target;
+    });
+    if (artifacts->empty())
+      return makeError("its programs are for '", targets, "', none for '",
+                       target.str(), "'");
+  } else if (artifacts->size() > 1) {
+    llvm::erase_if(*artifacts, runtime::isForHost);
+  }
+  if (artifacts->size() != 1)
+    return makeError("of the programs for '", targets, "' ",
+                     artifacts->empty()
+                         ? "none is for a GPU"
+                         : "several are for a GPU: name one with --target");
+  return std::move(artifacts->front());
 }
 
 Result<std::string> tools::readProgram(const std::string &path,

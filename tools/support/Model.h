@@ -18,9 +18,16 @@ namespace sextant::tools {
 runtime::Result<std::string>
 readProgram(const std::string &path, const codegen::CompileOptions &options);
 
+/// The program of an artifact for `target`, which must be there; where the
+/// command line says `cpu` or lists several, that of an artifact of one target,
+/// or the only one for a GPU of a fat one.
+runtime::Result<runtime::Artifact> readGpuProgram(llvm::StringRef bytes,
+                                                  llvm::StringRef target);
+
 /// Loads an artifact, whatever its file is called, on the first GPU if it has
-/// code of one, else on the host; or compiles a model first. Diagnostics of the
-/// compiler go to stderr.
+/// code of one, else on the host, as one for both where there is no GPU; or
+/// compiles a model first. Diagnostics of the compiler, and which program of a
+/// fat artifact it is, go to stderr.
 runtime::Result<std::unique_ptr<runtime::Program>>
 loadModel(const std::string &path, const codegen::CompileOptions &options);
 

@@ -17,9 +17,10 @@ void sextant::tools::RunOptions::addTo(CommandLine &commandLine) {
                       "an argument's value; others are made up");
   commandLine.addNumber("seed", seed, "of values that are made up (0)");
   commandLine.addNumber("threads", threads, "0 is one per core (0)");
-  commandLine.addValue("target", compile.target, "NAME",
+  commandLine.addValue("target", compile.target, "NAMES",
                        "what a model is compiled for, one of " +
-                           codegen::listTargets() + " (cpu)");
+                           codegen::listTargets() +
+                           " (cpu), or several with commas between them");
   commandLine.addValue("search-path", compile.searchPath, "FOLDERS",
                        "of encodings, separated by colons");
 }

@@ -88,9 +88,9 @@ AllHeadsBackwardLoopNest::AllHeadsBackwardLoopNest(BackwardItem &at)
              shape.rows, shape.vectors, /*hasGradients=*/true),
       keys(at, form, launch.weights->getHeads()), tiles(at), queries(at, form),
       window(kernel, arguments, launch.plan, launch.sites,
-             shape.queries + shape.keys, at.layout, at.scratch),
+             shape.queries + shape.keys, at.scratch),
       gradientWindow(kernel, arguments, launch.plan, launch.sites,
-                     shape.queries + shape.keys, at.layout, at.scratch),
+                     shape.queries + shape.keys, at.scratch),
       point(at, window, gradientWindow), mask(tiles, maskPoint, visibility),
       payloads(tiles, point, hinges, form) {
   maskPoint.setOffsets(TilePoint::Offsets::InPlace);
@@ -151,7 +151,7 @@ void AllHeadsBackwardLoopNest::emitBlock() {
   // window begins with the block's last query.
   Index entry = kernel.sub(at.getLength(pos::Side::query), at.firstQuery);
   entry = kernel.add(kernel.add(entry, at.firstKey),
-                     launch.sites.padding - shape.queries);
+                     launch.sites.offsetTables.padding - shape.queries);
   window.load(at.batch, entry);
   gradientWindow.clear();
   tiles.loadStatistics();

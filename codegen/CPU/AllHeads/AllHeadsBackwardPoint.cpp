@@ -13,8 +13,8 @@ Value AllHeadsBackwardPoint::getMemory(Places &places, Value owner,
                                        int64_t words) {
   auto [place, isNew] = places.try_emplace(owner, 0);
   if (isNew)
-    place->second = layout.reserve(words);
-  return kernel.advance(scratch, {place->second});
+    place->second = scratch.layout.reserve(words);
+  return scratch.at(kernel, place->second);
 }
 
 //===----------------------------------------------------------------------===//

@@ -23,6 +23,8 @@
 
 namespace sextant::codegen {
 
+/// Where the backward emits a payload of all heads, and what takes its
+/// gradients.
 class AllHeadsBackwardPoint : public AllHeadsScorePoint<BackwardPoint> {
 public:
   /// Rows of points whose cotangents and elements are kept.
@@ -31,8 +33,7 @@ public:
   AllHeadsBackwardPoint(BackwardItem &at, OffsetWindow &window,
                         OffsetWindow &gradientWindow)
       : AllHeadsScorePoint(*at.launch.weights, at.launch.packed, window,
-                           at.layout, at.scratch, at.kernel, at.arguments,
-                           at.launch),
+                           at.scratch, at.kernel, at.arguments, at.launch),
         launch(at.launch), gradients(gradientWindow) {}
 
   /// The place of the point among those that are kept: lanes since the first.

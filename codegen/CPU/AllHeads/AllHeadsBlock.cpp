@@ -178,18 +178,15 @@ void AllHeadsPayloads::emitPoint(Index row, Index lane) {
         isSeenByOne ? kernel.selectF(isSeenByOne, argument, zero) : argument);
   }
   Values seeds;
-  auto emitProbabilities = [&](AllHeadsEmitter &emitter) -> LogicalResult {
-    FailureOr<Values> results =
-        emitter.getAll(body.getTerminator()->getOperand(0));
-    if (failed(results))
-      return failure();
+  auto emitProbabilities = [&](AllHeadsEmitter &emitter) {
+    Values results = emitter.getAll(body.getTerminator()->getOperand(0));
     // Loaded again: the payload leaves no register free.
     Value isSeen;
     for (int64_t h = 0; h < tiles.heads; ++h) {
       if (!isSeen || tiles.visibleStride)
         isSeen = loadSeen(h);
       Value exponent = form.emitExponent(
-          kernel, (*results)[h],
+          kernel, results[h],
           kernel.loadBroadcast(shiftOfRow, {h * shape.queries}));
       Value p =
           kernel.mulF(kernel.exp2(exponent),
@@ -199,17 +196,14 @@ void AllHeadsPayloads::emitPoint(Index row, Index lane) {
       seeds.push_back(
           kernel.mulF(p, kernel.loadVector(gradient, {h * tiles.stride})));
     }
-    return success();
   };
   auto getSeeds = [&](Index first, int64_t count) {
     return Values(ArrayRef<Value>(seeds).slice(first.getConstant(), count));
   };
-  FailureOr<Values> pulled = emitAllHeadsPullback(
-      kernel.builder, body, arguments, emitProbabilities, getSeeds, point);
-  if (failed(pulled))
-    return kernel.check(failure());
+  Values pulled = emitAllHeadsPullback(kernel.builder, body, arguments,
+                                       emitProbabilities, getSeeds, point);
   for (int64_t h = 0; h < tiles.heads; ++h)
-    kernel.storeVector((*pulled)[h], gradient, {h * tiles.stride});
+    kernel.storeVector(pulled[h], gradient, {h * tiles.stride});
 }
 
 /// Rows [group, end); gradients of matrices are kept since row `step`.

@@ -31,6 +31,8 @@ struct AllHeadsForwardLaunch : ForwardLaunch {
     int64_t ofPanel = heads * panel * (queryWords + outputRows);
     itemPanels =
         std::clamp<int64_t>((secondCache / 4 - ofBlock) / ofPanel, 1, 4);
+    if (target.near.bytes) // most of it is not there: a panel's queries alone
+      itemPanels = 1;
     maxPanels = heads * itemPanels;
     scoreTiles = heads;
     // A line more: rows of different heads do not share a set of the cache.
@@ -70,21 +72,20 @@ class AllHeadsForwardLoopNest {
 public:
   AllHeadsForwardLoopNest(KernelBuilder &kernel, ArgumentBlock &arguments,
                           const AllHeadsForwardLaunch &launch,
-                          ScratchLayout &layout, Value memory)
+                          ScratchMemory &memory)
       : kernel(kernel), arguments(arguments), launch(launch),
-        item(kernel, arguments, launch, layout, memory), packing(item),
+        item(kernel, arguments, launch, memory), packing(item),
         mask(kernel, arguments, item.point, launch.plan, launch.sites),
         hinges(kernel, arguments, launch.plan, launch.sites,
-               item.at(layout.reserve(PiecewiseLinearTile::countWords(
+               item.at(item.layout.reserve(PiecewiseLinearTile::countWords(
                    launch.plan, launch.rows * launch.panel))),
                launch.rows, launch.vectors, /*hasGradients=*/false),
         buckets(item), softmax(item, buckets), output(item),
         window(kernel, arguments, launch.plan, launch.sites, launch.window(),
-               layout, memory),
-        headsPoint(launch.weights, launch.packed, window, layout, memory,
-                   kernel, arguments, launch.plan, launch.sites,
-                   launch.vectors),
-        kinds(item.at(layout.reserve(2 * launch.keys / launch.rows))) {
+               memory),
+        headsPoint(launch.weights, launch.packed, window, memory, kernel,
+                   arguments, launch.plan, launch.sites, launch.vectors),
+        kinds(item.at(item.layout.reserve(2 * launch.keys / launch.rows))) {
     item.point.setOffsets(TilePoint::Offsets::InPlace);
     headsPoint.setHinges(&hinges);
   }
@@ -172,7 +173,7 @@ private:
     Index first =
         kernel.sub(arguments.getSize(launch.sites.key, 2), item.firstKey);
     first = kernel.add(kernel.add(first, item.firstQuery),
-                       launch.sites.padding - launch.keys);
+                       launch.sites.offsetTables.padding - launch.keys);
     window.load(item.batch, first);
     auto [low, high] = classifyGroups();
     emitProducts(panel, low, high);
@@ -296,13 +297,9 @@ private:
       for (int64_t number = 0; number < launch.heads; ++number)
         scores.push_back(kernel.loadVector(row, {number * launch.scoreStride}));
       AllHeadsEmitter emitter(kernel.builder, headsPoint, /*keepsUnits=*/false);
-      if (failed(emitter.emit(body, scores)))
-        return kernel.check(failure());
-      FailureOr<Values> results =
-          emitter.getAll(body.getTerminator()->getOperand(0));
-      if (failed(results))
-        return kernel.check(failure());
-      for (auto [number, value] : llvm::enumerate(*results))
+      emitter.emit(body, scores);
+      Values results = emitter.getAll(body.getTerminator()->getOperand(0));
+      for (auto [number, value] : llvm::enumerate(results))
         kernel.storeVector(value, row,
                            {static_cast<int64_t>(number) * launch.scoreStride});
     });
@@ -370,7 +367,7 @@ private:
 static void createAllHeadsForwardKernel(const Lowering &lowering,
                                         const AllHeadsForwardLaunch &launch,
                                         const VectorTarget &target) {
-  ScratchLayout layout;
+  ScratchLayout layout(target.near);
   auto countPanels = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return kernel.ceilDiv(arguments.getSize(launch.sites.query, 2),
                           launch.panel);
@@ -393,11 +390,12 @@ static void createAllHeadsForwardKernel(const Lowering &lowering,
                               countTiles(kernel, arguments)});
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const Items &items, Value memory) {
+                 const Items &items, Value scratch) {
+    ScratchMemory memory(kernel, layout, scratch);
     Index all = countPanels(kernel, arguments);
     Index perItem = getItemPanels(kernel, arguments);
     Index tiles = countTiles(kernel, arguments);
-    AllHeadsForwardLoopNest emitter(kernel, arguments, launch, layout, memory);
+    AllHeadsForwardLoopNest emitter(kernel, arguments, launch, memory);
     items.forEach([&](const Item &item) {
       // The last tile first: under a causal mask it is the longest.
       Index tile = kernel.sub(kernel.sub(tiles, 1), item[1]);
@@ -409,8 +407,10 @@ static void createAllHeadsForwardKernel(const Lowering &lowering,
   auto bytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layout.getBytes());
   };
+  auto nearBytes = [&] { return layout.getNearBytes(); };
   createKernel(lowering, "forward", launch.operands, target,
-               {items, bytes, run});
+               {items, bytes, run, nearBytes});
+  layout.tell(lowering, "forward");
 }
 
 FailureOr<SmallVector<Value>>

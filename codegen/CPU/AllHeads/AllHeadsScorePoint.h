@@ -21,10 +21,10 @@ class AllHeadsScorePoint : public SiteTy, public AllHeadsPoint {
 public:
   template <typename... Args>
   AllHeadsScorePoint(const AllHeadsWeights &weights, unsigned packed,
-                     OffsetWindow &window, ScratchLayout &layout,
-                     mlir::Value scratch, Args &&...args)
+                     OffsetWindow &window, ScratchMemory &scratch,
+                     Args &&...args)
       : SiteTy(std::forward<Args>(args)...), weights(weights), packed(packed),
-        window(window), layout(layout), scratch(scratch) {
+        window(window), scratch(scratch) {
     this->setOffsets(TilePoint::Offsets::InPlace);
   }
 
@@ -36,10 +36,8 @@ public:
   using AllHeadsPoint::Values;
   KernelBuilder &getKernel() override { return this->kernel; }
   PayloadPoint &getScalarPoint() override { return *this; }
-  int64_t getHeadCount() override { return weights.getHeads(); }
-  mlir::LogicalResult enterHead(int64_t head) override {
+  void enterHead(int64_t head) override {
     TilePoint::enterHead(this->headPlace.batch, head);
-    return this->kernel.getStatus();
   }
   using TilePoint::enterHead;
   const AllHeadsWeights &getWeights() override { return weights; }
@@ -49,8 +47,8 @@ public:
   mlir::Value getBuffer(mlir::Value value, int64_t elements) override {
     auto [place, isNew] = buffers.try_emplace(value, 0);
     if (isNew)
-      place->second = layout.reserve(elements * this->kernel.width());
-    return this->kernel.advance(scratch, {place->second});
+      place->second = scratch.layout.reserve(elements * this->kernel.width());
+    return scratch.at(this->kernel, place->second);
   }
   Values loadElements(pos::HoistOp hoist, Index first, int64_t count) override {
     Values elements;
@@ -81,8 +79,7 @@ protected:
   const AllHeadsWeights &weights;
   unsigned packed;
   OffsetWindow &window;
-  ScratchLayout &layout;
-  mlir::Value scratch;
+  ScratchMemory &scratch;
   Index entry = 0, cellPlace = 0;
   llvm::DenseMap<mlir::Value, int64_t> buffers;
 };

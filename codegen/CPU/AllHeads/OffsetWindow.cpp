@@ -15,7 +15,7 @@ int64_t codegen::getRowCount(const Hoisted &hoisted, int64_t heads) {
 
 OffsetWindow::OffsetWindow(KernelBuilder &kernel, ArgumentBlock &arguments,
                            const KernelPlan &plan, const SiteOperands &operands,
-                           int64_t length, ScratchLayout &layout, Value scratch)
+                           int64_t length, ScratchMemory &scratch)
     : kernel(kernel), arguments(arguments), operands(operands), length(length) {
   constexpr int64_t line = 16;
   stride = (llvm::divideCeil(length, line) | 1) * line;
@@ -30,7 +30,7 @@ OffsetWindow::OffsetWindow(KernelBuilder &kernel, ArgumentBlock &arguments,
       tables.push_back({&hoisted, static_cast<unsigned>(number), rows, count});
       rows += count;
     }
-  memory = kernel.advance(scratch, {layout.reserve(rows * stride)});
+  memory = scratch.at(kernel, scratch.layout.reserve(rows * stride, "offsets"));
 }
 
 const OffsetWindow::Rows *OffsetWindow::find(pos::HoistOp hoist) const {

@@ -23,7 +23,7 @@ public:
   /// Reserves memory for windows of `length` entries, a multiple of a vector.
   OffsetWindow(KernelBuilder &kernel, ArgumentBlock &arguments,
                const KernelPlan &plan, const SiteOperands &operands,
-               int64_t length, ScratchLayout &layout, mlir::Value scratch);
+               int64_t length, ScratchMemory &scratch);
 
   /// Whether the window holds a table.
   bool holds(pos::HoistOp hoist) const { return find(hoist); }

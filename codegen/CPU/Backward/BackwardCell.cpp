@@ -18,13 +18,13 @@ BackwardCell::BackwardCell(BackwardItem &at, const KeyTile &keys,
       visibility(visibility), sums(sums), form(form) {
   Value gradientTile = sums.reserveTile();
   int64_t pairs = shape.queries / 2 * shape.keys;
-  Value probabilities =
-      at.reserve(shape.dot ? pairs : shape.queries * shape.stride);
+  Value probabilities = at.reserveNear(
+      shape.dot ? pairs : shape.queries * shape.stride, "probabilities");
   Value scoreGradients = shape.dot ? at.reserve(pairs) : gradientTile;
   Value scoreGradientRows = shape.dot ? at.reserve(pairs) : gradientTile;
   tiles = {probabilities, scoreGradients, scoreGradientRows, gradientTile};
-  cellProbabilities = at.reserve(shape.rows * shape.panel);
-  cellScores = at.reserve(shape.rows * shape.panel);
+  cellProbabilities = at.reserveNear(shape.rows * shape.panel, "cells");
+  cellScores = at.reserveNear(shape.rows * shape.panel, "cells");
   cellSlopes = at.reserve(rollsRows() ? shape.rows * shape.panel : 0);
 }
 

@@ -25,6 +25,7 @@ struct BlockTiles {
   mlir::Value probabilities, scoreGradients, scoreGradientRows, gradientTile;
 };
 
+/// Makes S, P, dP and dS of one register tile.
 class BackwardCell {
 public:
   BackwardCell(BackwardItem &at, const KeyTile &keys, const QueryBlock &queries,

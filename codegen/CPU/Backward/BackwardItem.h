@@ -13,12 +13,12 @@
 
 namespace sextant::codegen {
 
+/// What the parts of a backward share while one work item is written.
 struct BackwardItem {
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
   const BackwardLaunch &launch;
-  ScratchLayout &layout;
-  mlir::Value scratch;
+  ScratchMemory &scratch;
 
   const BackwardShape &shape = launch.shape;
   mlir::Value mappedRow = {}; ///< f32, while a row is mapped
@@ -29,8 +29,12 @@ struct BackwardItem {
   Index firstQuery = 0, queryCount = 0, groupEnd = 0; ///< of the block
 
   /// Memory of the item, in 32-bit words.
-  mlir::Value reserve(int64_t words) {
-    return kernel.advance(scratch, {layout.reserve(words)});
+  mlir::Value reserve(int64_t words, llvm::StringRef name = "other") {
+    return scratch.at(kernel, scratch.layout.reserve(words, name));
+  }
+  /// Likewise, of what products read most: near where there is such memory.
+  mlir::Value reserveNear(int64_t words, llvm::StringRef name) {
+    return scratch.at(kernel, scratch.layout.reserveHeld(words, name));
   }
   Index getLength(pos::Side side) {
     bool isKey = side == pos::Side::key;
@@ -65,15 +69,18 @@ struct BackwardItem {
 template <typename LoopNest>
 void createBackward(const Lowering &lowering, llvm::StringRef suffix,
                     const BackwardLaunch &launch, const VectorTarget &target) {
-  ScratchLayout layout;
+  ScratchLayout layout(target.near);
+  if (!launch.weights) // whose tiles of all heads are too large
+    layout.hold(launch.shape.countNearWords(target.width));
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index heads = launch.weights ? 1 : arguments.getSize(launch.sites.key, 1);
     return ItemSpace(kernel, {arguments.getSize(launch.sites.key, 0), heads,
                               arguments.getSize(*launch.queryGradient, 0)});
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const Items &items, mlir::Value scratch) {
-    BackwardItem at{kernel, arguments, launch, layout, scratch};
+                 const Items &items, mlir::Value far) {
+    ScratchMemory scratch(kernel, layout, far);
+    BackwardItem at{kernel, arguments, launch, scratch};
     LoopNest nest(at);
     items.forEach([&](const Item &item) {
       at.batch = item[0];
@@ -86,8 +93,10 @@ void createBackward(const Lowering &lowering, llvm::StringRef suffix,
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {
     return Index(layout.getBytes());
   };
+  auto nearBytes = [&] { return layout.getNearBytes(); };
   createKernel(lowering, suffix, launch.operands, target,
-               {items, scratchBytes, run});
+               {items, scratchBytes, run, nearBytes});
+  layout.tell(lowering, suffix);
 }
 
 } // namespace sextant::codegen

@@ -33,7 +33,7 @@ struct BackwardLaunch : PayloadSums {
   SiteOperands sites; ///< query, key, value and what payloads read
 
   llvm::SmallVector<unsigned> outputGradients; ///< one per value
-  /// See RowStatistics, of Lq rounded up to blocks.
+  /// See RowStatistics, of Lq rounded up to `BackwardShape::paddedRows`.
   unsigned negativeShift = 0, inverseSum = 0, negativeDelta = 0;
   unsigned keyGradient = 0;
   llvm::SmallVector<unsigned> valueGradients;
@@ -41,7 +41,7 @@ struct BackwardLaunch : PayloadSums {
   // Cleared by their items (of rows of offsets what is seen): [chunks, B, H,
   // rows, row] x f32.
 
-  /// Lq rounded up to blocks, rows of d.
+  /// Lq rounded up likewise, rows of d.
   PartialSum queryGradient;
   /// Likewise, padded rows of the table: the sums of P per row of those of
   /// plan.weightedRows, where their gradients are wanted, and gradients of
@@ -72,7 +72,7 @@ struct BackwardLaunch : PayloadSums {
     llvm::for_each(bucketGradients, append);
     return cleared;
   }
-  /// [3 * scans, B, H, Lq rounded up to blocks] x f32: see ScanState.
+  /// [3 * scans, B, H, Lq rounded up likewise] x f32: see ScanState.
   unsigned scanState = 0;
   /// As plan.offsetProducts: the rows of offsets, of products of the query also
   /// transposed.

@@ -310,7 +310,7 @@ BackwardOffsetBand::getBand(const QueryProduct &product, Index group) {
   return {low, kernel.max(low, high)};
 }
 
-/// Of these the panels that the group sees.
+/// The panels of `getBand` that the group sees.
 SeenPanels::Range<Index>
 BackwardOffsetBand::getSeenBand(const QueryProduct &product, Index group) {
   auto [seenLow, seenHigh] = panels.get(group);

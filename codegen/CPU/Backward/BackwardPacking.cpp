@@ -117,13 +117,17 @@ KeyTile::KeyTile(BackwardItem &at, const ScoreForm &form, int64_t heads)
       valuePoint(kernel, arguments, launch.plan, launch.sites,
                  pos::RowOperand::value, launch.tableGradients,
                  /*isPartial=*/true) {
-  rows = at.reserve(shape.keys * std::max(shape.headRow, shape.valueRow));
-  slabs = at.reserve(heads * shape.keys * shape.headRow / shape.perStep());
+  rows =
+      at.reserve(shape.keys * std::max(shape.headRow, shape.valueRow), "rows");
+  slabs = at.reserve(heads * shape.keys * shape.headRow / shape.perStep(),
+                     "slabs of keys");
   at.mappedRow = at.reserve(std::max(shape.headRow, shape.valueRow));
   auto reserve = [&](int64_t dim, int64_t row) -> Operand {
     int64_t elements = heads * shape.keys * row;
-    Value transposed = at.reserve(elements / shape.perStep());
-    return {dim, row, transposed, at.reserve(elements)};
+    Value transposed =
+        at.reserveNear(elements / shape.perStep(), "keys and values");
+    return {dim, row, transposed,
+            at.reserve(elements, "gradients of keys and values")};
   };
   keys = reserve(shape.headDim, shape.headRow);
   values = reserve(shape.valueDim, shape.valueRow);
@@ -284,7 +288,7 @@ QueryBlock::QueryBlock(BackwardItem &at, const ScoreForm &form)
                                 launch.sites, pos::RowOperand::query) {
   auto reserve = [&](int64_t row) -> Operand {
     int64_t words = shape.queries * row / shape.perStep();
-    Value rows = at.reserve(words);
+    Value rows = at.reserve(words, "queries and gradients of outputs");
     return {rows, shape.dot ? at.reserve(words) : rows};
   };
   queries = reserve(shape.headRow);

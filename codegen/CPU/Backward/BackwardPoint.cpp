@@ -76,8 +76,8 @@ Value BackwardPoint::loadHoisted(const Hoisted &hoisted, unsigned,
           hoisted, headStart, [&] { return getLaneCodes(); },
           [&] { return getRowCode(); });
     Index start = kernel.sub(kernel.add(at.firstKey, lastQuery), at.firstQuery);
-    Index inCell =
-        kernel.sub(kernel.add(operands.padding, at.getLane()), at.row);
+    Index inCell = kernel.sub(
+        kernel.add(operands.offsetTables.padding, at.getLane()), at.row);
     return tables.load(hoisted,
                        kernel.advance(headStart, {start, inCell}, element),
                        kernel.width());

@@ -14,6 +14,7 @@
 
 namespace sextant::codegen {
 
+/// Looks up the products of a point, and adds to the sums of their gradients.
 class BackwardProducts {
 public:
   explicit BackwardProducts(const CellVector &at)

@@ -99,7 +99,7 @@ Value BackwardScans::emitSaturated(Index first, int64_t count) {
       return {};
     Value carries = getState(State::Carry, number, first);
     for (int64_t place = 0; place < count; place += kernel.width()) {
-      // Lanes past the last row repeat the condition of nothing.
+      // Lanes past the last row belong to no row: they count as saturated.
       int64_t lanes = std::min(count - place, kernel.width());
       Value reached = kernel.compareF(
           arith::CmpFPredicate::OGE,

@@ -18,6 +18,7 @@
 
 namespace sextant::codegen {
 
+/// The running sums of the backward, and their gradients.
 class BackwardScans {
 public:
   explicit BackwardScans(const CellVector &at)

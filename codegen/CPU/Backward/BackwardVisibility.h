@@ -14,8 +14,8 @@
 
 namespace sextant::codegen {
 
-/// Of a rectangle of scores: whether all of it exists and is visible, and
-/// whether some of it may be.
+/// Whether all of a rectangle of scores exists and is visible, and whether some
+/// of it may be.
 struct Visibility {
   mlir::Value all, some;
 };

@@ -34,8 +34,9 @@ GradientSums::Sink *GradientSums::findSink(pos::HoistOp hoist) {
 Value GradientSums::reserveTile() {
   // Before the first row and after the last one there is a vector of zeros.
   int64_t elements = (shape.queries + 1) * shape.stride + kernel.width();
-  return kernel.advance(at.scratch,
-                        {at.layout.reserve(elements), kernel.width()});
+  return at.scratch.at(
+      kernel, at.scratch.layout.reserveHeld(elements, "score gradients"),
+      {kernel.width()});
 }
 
 void GradientSums::record(Value scoreGradient,
@@ -56,7 +57,7 @@ void GradientSums::record(Value scoreGradient,
       sink->source = source;
       if (source == Source::Own) {
         OpBuilder::InsertionGuard guard(kernel.builder);
-        kernel.builder.setInsertionPointAfterValue(at.scratch);
+        kernel.builder.setInsertionPointAfterValue(at.scratch.getLast());
         sink->tile = reserveTile();
       }
     }

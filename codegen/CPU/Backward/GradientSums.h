@@ -15,6 +15,7 @@
 
 namespace sextant::codegen {
 
+/// Sums up the cotangents of hoisted values and parameters over a block.
 class GradientSums {
 public:
   GradientSums(BackwardItem &at, BackwardPoint &point);

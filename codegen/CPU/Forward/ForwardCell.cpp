@@ -15,11 +15,14 @@ ForwardCell::ForwardCell(ForwardItem &item, ScanSweep &sweep)
       sweep(sweep),
       cells(kernel, item.arguments, launch.plan, launch.sites,
             item.at(item.layout.reserve(getCellHoists(launch.plan).size() *
-                                        launch.rows * launch.panel)),
+                                            launch.rows * launch.panel,
+                                        "values of offsets")),
             launch.rows, launch.vectors),
       hinges(kernel, item.arguments, launch.plan, launch.sites,
-             item.at(item.layout.reserve(PiecewiseLinearTile::countWords(
-                 launch.plan, launch.rows * launch.panel))),
+             item.at(item.layout.reserve(
+                 PiecewiseLinearTile::countWords(launch.plan,
+                                                 launch.rows * launch.panel),
+                 "functions of hinges")),
              launch.rows, launch.vectors, /*hasGradients=*/false) {
   point.setCells(&cells);
   point.setHinges(&hinges);

@@ -20,16 +20,18 @@ namespace sextant::codegen {
 /// stands, and the memory that passes from part to part.
 struct ForwardItem {
   ForwardItem(KernelBuilder &kernel, ArgumentBlock &arguments,
-              const ForwardLaunch &launch, ScratchLayout &layout,
-              mlir::Value memory)
-      : kernel(kernel), arguments(arguments), launch(launch), layout(layout),
-        memory(memory), form(launch.plan, launch.pairs),
+              const ForwardLaunch &launch, ScratchMemory &memory)
+      : kernel(kernel), arguments(arguments), launch(launch),
+        layout(memory.layout), memory(memory), form(launch.plan, launch.pairs),
         point(kernel, arguments, launch.plan, launch.sites, launch.vectors),
-        query(layout.reserve(launch.queryWords * launch.countQueries())),
-        output(layout.reserve(launch.outputRows * launch.countQueries())),
+        query(layout.reserve(launch.queryWords * launch.countQueries(),
+                             "queries")),
+        output(layout.reserve(launch.outputRows * launch.countQueries(),
+                              "output")),
         maximum(layout.reserve(launch.countQueries())),
         sum(layout.reserve(launch.countQueries())),
-        scores(layout.reserve(launch.scoreTiles * launch.scoreStride)) {}
+        scores(
+            layout.reserve(launch.scoreTiles * launch.scoreStride, "scores")) {}
 
   /// Stands at a head, and at that of the keys that it meets.
   void enterHead(Index newBatch, Index newHead) {
@@ -55,9 +57,7 @@ struct ForwardItem {
   }
   /// An address of scratch memory.
   mlir::Value at(int64_t place, llvm::ArrayRef<Index> offsets = {}) const {
-    llvm::SmallVector<Index> all(offsets);
-    all.push_back(place);
-    return kernel.advance(memory, all);
+    return memory.at(kernel, place, offsets);
   }
   /// That of what the panel has there: `rows` rows as wide as the panel.
   mlir::Value ofPanel(int64_t place, int64_t rows = 1, Index lane = 0) const {
@@ -84,7 +84,7 @@ struct ForwardItem {
   ArgumentBlock &arguments;
   const ForwardLaunch &launch;
   ScratchLayout &layout;
-  mlir::Value memory;
+  ScratchMemory &memory;
   const ScoreForm form;
   ForwardPoint point; ///< of payloads of one head
 

@@ -1,6 +1,7 @@
 //===- ForwardLaunch.cpp - The main launch of a forward -------------------===//
 
 #include "codegen/CPU/Forward/ForwardLaunch.h"
+#include "codegen/CPU/Forward/ForwardPoint.h"
 #include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Rows/RowCopy.h"
 #include "codegen/Tiles/CacheTraffic.h"
@@ -39,6 +40,40 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
   if (!plan.keyRows.empty() || !plan.valueRows.empty())
     maxPanels = std::clamp<int64_t>(
         cacheWords / ((queryWords + outputRows) * panel), leastPanels, 12);
+  if (target.near.bytes)
+    fitNearMemory(target);
+}
+
+/// What an item of one panel keeps: queries, output, statistics, positions, and
+/// of a block its scores and its copied rows.
+int64_t ForwardLaunch::countNearWords(const VectorTarget &target) const {
+  int64_t ofQuery = queryWords + outputRows + 2 + ForwardPoint::packedAxes;
+  int64_t rowWords = keyWords + getCopiedRowWords(target, valueDim, pairs);
+  return ofQuery * panel + keys * panel +
+         std::max(keys * rowWords, target.width * keyWords) +
+         llvm::alignTo(std::max(headDim, valueDim), 2 * target.width);
+}
+
+/// An item has one panel, as wide as near memory allows, and blocks of as many
+/// keys as then fit. Where one vector is too wide already, it stays one: what
+/// does not fit is elsewhere (ScratchLayout.h).
+void ForwardLaunch::fitNearMemory(const VectorTarget &target) {
+  auto fits = [&](int64_t newVectors, int64_t newKeys) {
+    vectors = newVectors;
+    panel = vectors * target.width;
+    keys = newKeys;
+    return 4 * countNearWords(target) <= target.near.bytes;
+  };
+  int64_t most = keys;
+  int64_t widest = vectors;
+  while (widest > 1 && !fits(widest, leastKeys))
+    --widest;
+  int64_t longest = most;
+  while (longest > leastKeys && !fits(widest, longest))
+    longest /= 2;
+  fits(widest, longest);
+  maxPanels = 1;
+  scoreStride = keys * panel;
 }
 
 void codegen::addForwardReads(const Lowering &lowering,

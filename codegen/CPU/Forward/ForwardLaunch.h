@@ -24,6 +24,9 @@ struct ForwardLaunch {
                 llvm::ArrayRef<int64_t> valueDims);
 
   static constexpr int64_t leastPanels = 6;
+  /// Keys of a block where near memory is short, at least: what a block does
+  /// once, such as scaling the output, is then a sixteenth of its products.
+  static constexpr int64_t leastKeys = 16;
   /// Queries of an item, at most.
   int64_t countQueries() const { return maxPanels * panel; }
 
@@ -59,6 +62,10 @@ struct ForwardLaunch {
   unsigned lse = 0;
   /// Of the softmax, for the backward, where it is wanted.
   std::optional<unsigned> statistics;
+
+private:
+  void fitNearMemory(const VectorTarget &target);
+  int64_t countNearWords(const VectorTarget &target) const;
 };
 
 /// Adds what every forward of the `pos.attention` reads: query, key, values,

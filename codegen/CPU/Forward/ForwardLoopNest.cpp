@@ -78,10 +78,9 @@ class ForwardLoopNest {
 
 public:
   ForwardLoopNest(KernelBuilder &kernel, ArgumentBlock &arguments,
-                  const ForwardLaunch &launch, ScratchLayout &layout,
-                  Value memory)
-      : kernel(kernel), launch(launch),
-        item(kernel, arguments, launch, layout, memory), packing(item),
+                  const ForwardLaunch &launch, ScratchMemory &memory)
+      : kernel(kernel), launch(launch), item(kernel, arguments, launch, memory),
+        packing(item),
         mask(kernel, arguments, item.point, launch.plan, launch.sites),
         sweep(item), cell(item, sweep), buckets(item), softmax(item, buckets),
         output(item), band(item) {}
@@ -228,7 +227,7 @@ private:
 
 void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
                                   const ForwardLaunch &launch) {
-  ScratchLayout layout;
+  ScratchLayout layout(lowering.target.near);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return getItems(kernel, arguments, launch);
   };
@@ -239,17 +238,20 @@ void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
     return kernel.mul(end, 4);
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const Items &items, Value memory) {
+                 const Items &items, Value scratch) {
+    ScratchMemory memory(kernel, layout, scratch);
     Index panels = getPanels(kernel, arguments, launch);
     Index tiles = kernel.ceilDiv(arguments.getSize(launch.sites.query, 2),
                                  kernel.mul(panels, launch.panel));
     items.forEach([&](const Item &item) {
       // The last tile of a head first: under a causal mask it is the longest.
       Index tile = kernel.sub(kernel.sub(tiles, 1), item[1]);
-      ForwardLoopNest emitter(kernel, arguments, launch, layout, memory);
+      ForwardLoopNest emitter(kernel, arguments, launch, memory);
       emitter.emit(item[0], tile, panels);
     });
   };
+  auto nearBytes = [&] { return layout.getNearBytes(); };
   createKernel(lowering, suffix, launch.operands, lowering.target,
-               {items, bytes, run});
+               {items, bytes, run, nearBytes});
+  layout.tell(lowering, suffix);
 }

@@ -14,19 +14,20 @@ ForwardOffsetBand::ForwardOffsetBand(ForwardItem &item)
     : item(item), kernel(item.kernel), arguments(item.arguments),
       launch(item.launch), shape(launch.offsetShape) {
   ScratchLayout &layout = item.layout;
+  constexpr StringLiteral band = "products with rows of offsets";
   for (auto [number, product] : llvm::enumerate(launch.plan.offsetProducts)) {
     BandProduct next{number, 0, 0, 0, 0, 0, product.table.addend};
     if (product.table.side == pos::Side::query) {
-      next.rows = layout.reserve(shape.row * launch.countQueries());
+      next.rows = layout.reserve(shape.row * launch.countQueries(), band);
       next.entries =
-          layout.reserve((launch.keys + launch.panel) * launch.panel);
+          layout.reserve((launch.keys + launch.panel) * launch.panel, band);
       next.cells = layout.reserve(launch.rows * launch.panel);
       next.end = layout.reserve(2);
       next.atEnds =
           layout.reserve(product.isClipped ? 2 * launch.countQueries() : 0);
       ofQueries.push_back(next);
     } else {
-      next.rows = layout.reserve(shape.row * launch.keys);
+      next.rows = layout.reserve(shape.row * launch.keys, band);
       next.entries =
           layout.reserve(launch.rows * (launch.vectors + 1) * kernel.width());
       next.atEnds = layout.reserve(
@@ -34,7 +35,8 @@ ForwardOffsetBand::ForwardOffsetBand(ForwardItem &item)
       ofKeys.push_back(next);
     }
   }
-  rows = layout.reserve(ofQueries.empty() ? 0 : kernel.width() * shape.row);
+  rows =
+      layout.reserve(ofQueries.empty() ? 0 : kernel.width() * shape.row, band);
   addend = layout.reserve(launch.plan.offsetProducts.empty() ? 0 : shape.row);
 }
 

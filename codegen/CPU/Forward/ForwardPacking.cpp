@@ -17,10 +17,20 @@ ForwardPacking::ForwardPacking(ForwardItem &item)
                  pos::RowOperand::value) {
   const VectorTarget &target = kernel.target;
   ScratchLayout &layout = item.layout;
-  rows = layout.reserve(target.width * launch.keyWords);
-  keys = layout.reserve(launch.keys * launch.keyWords);
-  values = layout.reserve(
-      launch.keys * getCopiedRowWords(target, launch.valueDim, launch.pairs));
+  int64_t ofQueries = target.width * launch.keyWords;
+  int64_t ofKeys = launch.keys * launch.keyWords;
+  int64_t ofValues =
+      launch.keys * getCopiedRowWords(target, launch.valueDim, launch.pairs);
+  if (layout.hasNear()) {
+    // Rows of queries are packed before a block has keys: near memory is short.
+    rows = keys =
+        layout.reserve(std::max(ofQueries, ofKeys + ofValues), "copied rows");
+    values = keys + ofKeys;
+  } else {
+    rows = layout.reserve(ofQueries);
+    keys = layout.reserve(ofKeys);
+    values = layout.reserve(ofValues);
+  }
   pairs =
       layout.reserve(launch.pairs ? launch.keys / 2 * launch.valueWords : 0);
   mappedRow = layout.reserve(llvm::alignTo(
@@ -175,8 +185,8 @@ Value ForwardPacking::prepareValues() {
   return launch.pairs ? interleaveRows(first, rowWords) : first;
 }
 
-/// Of pairs neighbours of the contraction with V are rows: they are interleaved
-/// two by two. The partner of an odd last row is that row again, its P is zero.
+/// Interleaves rows of V two by two: they are neighbours in their contraction
+/// with P. The partner of an odd last row is that row again, its P is zero.
 Value ForwardPacking::interleaveRows(Value rows, int64_t rowWords) {
   Value to = item.at(pairs);
   int64_t lanes = 2 * kernel.width();

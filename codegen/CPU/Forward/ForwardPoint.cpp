@@ -103,7 +103,8 @@ Value ForwardPoint::loadHoisted(const Hoisted &hoisted, unsigned, Value start) {
     Index entry = kernel.sub(arguments.getSize(operands.key, 2), key);
     entry = kernel.add(entry, getFirst());
     return tables.load(
-        hoisted, kernel.advance(start, {entry, operands.padding - 1}, type),
+        hoisted,
+        kernel.advance(start, {entry, operands.offsetTables.padding - 1}, type),
         kernel.width());
   }
   case HoistForm::QueryVector: {

@@ -14,6 +14,7 @@
 
 namespace sextant::codegen {
 
+/// The running sums of the forward.
 class ForwardScans {
 public:
   ForwardScans(KernelBuilder &kernel, const KernelPlan &plan)

@@ -28,9 +28,10 @@ void RowBuckets::forEach(Index panel, Body body) {
   for (size_t number = 0; number < launch.plan.weightedRows.size(); ++number) {
     Index rows = item.arguments.getSize(getTable(launch, number), 0);
     Index begin = getEnd(kernel, item.arguments, launch, item.layout, number);
-    body(
-        number, rows,
-        item.at(0, {begin, kernel.mul(panel, kernel.mul(rows, launch.panel))}));
+    body(number, rows,
+         kernel.advance(
+             item.memory.getFar(),
+             {begin, kernel.mul(panel, kernel.mul(rows, launch.panel))}));
   }
 }
 

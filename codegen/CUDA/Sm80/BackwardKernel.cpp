@@ -5,9 +5,8 @@
 #include "codegen/CUDA/Sm80/FragmentGradients.h"
 #include "codegen/CUDA/Sm80/FragmentRows.h"
 #include "codegen/CUDA/Sm80/FragmentSums.h"
+#include "codegen/CUDA/Sm80/PassingTiles.h"
 #include "codegen/CUDA/Sm80/QueryGradient.h"
-#include "codegen/CUDA/Sm80/SharedRows.h"
-#include "codegen/CUDA/Sm80/TileWalk.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -22,7 +21,7 @@ struct Pass {
 };
 
 /// Writes one item at the insertion point of `kernel`.
-class FragmentBackward {
+class FragmentBackward : PassingTiles {
 public:
   /// `lanes`: of the vectors that tables are written in.
   FragmentBackward(ThreadBuilder &thread, ArgumentBlock &arguments,
@@ -34,41 +33,23 @@ public:
   void emit(Index batch, Index keyHead, Index chunk);
 
 private:
-  /// What one tile of queries leaves for the next.
-  struct Carried {
-    Values walk;
-    Value stage;                ///< number of that of the tile at hand (i32)
+  struct Carried : PassingTiles::Carried {
+    Values payload;             ///< see FragmentSums, of a head
     Values keys;                ///< dK
     SmallVector<Values> values; ///< dV
-    Values payload;             ///< see FragmentSums, of a head
+
+    SmallVector<MutableArrayRef<Value>> getParts() {
+      SmallVector<MutableArrayRef<Value>> parts{walk, stage, payload, keys};
+      llvm::append_range(parts, values);
+      return parts;
+    }
   };
 
-  SharedRows getRows(unsigned tensor, SharedRowShape shape) {
-    return SharedRows(thread, arguments, tensor, shape, tile.countThreads());
-  }
-  Value getShared(int64_t bytes) {
-    return thread.getShared(thread.constant(bytes));
-  }
-  static Values flatten(const Carried &carried);
-  static Carried unflatten(ValueRange values, const Carried &like);
-  Value getFirstQuery(ValueRange walked) {
-    return thread.mul(TileWalk::getTile(walked), tile.columns);
-  }
-  /// Whether all queries of the tile exist (i1).
-  Value isWholeTile(ValueRange walked) {
-    return thread.less(thread.add(getFirstQuery(walked), tile.columns - 1),
-                       queryLength);
-  }
-  Value getStage(Value number) {
-    return thread.getShared(
-        thread.add(thread.mul(number, tile.getStageBytes()), tile.getStage()));
-  }
   void copyKeys();
-  void enterStatistics(Index head);
-  void copyTile(ValueRange walked, Value stage);
-  void copyRows(Value first, Value stage, bool areWhole);
+  SmallVector<ChunkPart> getStatistics(Index ofHeads);
+  HeadNumbers getNumbers(Index head);
   Carried begin(const Pass &pass);
-  void emitKeys(Value firstHead, Value endHead);
+  void emitKeys();
   Values emitHead(const Pass &pass, Index head, ValueRange carried,
                   const Carried &like);
   Carried emitTile(const Pass &pass, Carried carried);
@@ -76,20 +57,9 @@ private:
   void storeRows(FragmentRows &rows, ValueRange sums,
                  const GradientRows &gradient, double factor);
 
-  ThreadBuilder &thread;
-  KernelBuilder &kernel;
-  ArgumentBlock &arguments;
   const BackwardOperands &launch;
   const BackwardTile &tile;
-  FragmentPoint point;
-  TileMask mask;
-  Value queryLength, keyLength;
-  TileWalk walk;
-  SharedRows queries, keys;
-  SmallVector<SharedRows, 2> values, outputGradients;
-  FragmentProducts products;
-  FragmentHinges hinges;
-  FragmentScores scores;
+  Value keyLength;
   FragmentGradients gradients;
   FragmentSums sums;
   WantedCotangents wanted;
@@ -101,8 +71,6 @@ private:
   Index batch = 0, keyHead = 0, chunk = 0;
   Value firstKey;                  ///< of the tile (i32)
   SmallVector<Value> hingeMoments; ///< addresses, as wanted.hingeSums
-  Value areKeysWhole;              ///< whether all of its keys exist (i1)
-  Value statistics; ///< address of the number of a head that the thread copies
 };
 } // namespace
 
@@ -110,61 +78,29 @@ FragmentBackward::FragmentBackward(ThreadBuilder &thread,
                                    ArgumentBlock &arguments,
                                    const BackwardOperands &launch,
                                    int64_t lanes)
-    : thread(thread), kernel(thread.kernel), arguments(arguments),
+    : PassingTiles(thread, arguments, launch, launch.tile,
+                   {launch.tile.getStage(), launch.tile.getStageBytes(),
+                    launch.tile.getWindows()},
+                   lanes),
       launch(launch), tile(launch.tile),
-      point(thread, arguments, launch, launch.tile),
-      mask(kernel, arguments, point, launch.plan, launch.sites),
-      queryLength(kernel.toI32(arguments.getSize(launch.sites.query, 2))),
       keyLength(kernel.toI32(arguments.getSize(launch.sites.key, 2))),
-      walk(thread, launch.plan, mask, tile, queryLength),
-      queries(getRows(launch.query, tile.head)),
-      keys(getRows(launch.key, tile.head)), products(thread, tile),
-      hinges(thread, arguments, point, launch, lanes),
-      scores(kernel, arguments, point, hinges, launch, tile),
       gradients(thread, point, scores, launch, tile),
       sums(thread, arguments, launch),
       queryGradient(thread, arguments, products, launch),
       keyRows(thread, tile, tile.head, point.column) {
+  staying.push_back({getRows(launch.key, tile.head), 0});
+  passing.push_back({getRows(launch.query, tile.head), 0});
   for (auto [number, shape] : llvm::enumerate(tile.values)) {
-    values.push_back(getRows(launch.values[number], shape));
-    outputGradients.push_back(getRows(launch.outputGradients[number], shape));
+    staying.push_back(
+        {getRows(launch.values[number], shape), tile.getValues(number)});
+    passing.push_back({getRows(launch.outputGradients[number], shape),
+                       tile.getOutputGradients(number)});
     valueRows.emplace_back(thread, tile, shape, point.column);
   }
   llvm::append_range(wanted.hoisted, sums.getSinks());
   for (auto [number, op] : llvm::enumerate(launch.plan.hingeSums))
     if (point.wantsUnits(op))
       wanted.hingeSums.push_back(number);
-}
-
-//===----------------------------------------------------------------------===//
-// What tiles of queries carry
-//===----------------------------------------------------------------------===//
-
-Values FragmentBackward::flatten(const Carried &carried) {
-  Values all(carried.walk);
-  all.push_back(carried.stage);
-  llvm::append_range(all, carried.payload);
-  llvm::append_range(all, carried.keys);
-  for (const Values &sums : carried.values)
-    llvm::append_range(all, sums);
-  return all;
-}
-
-FragmentBackward::Carried FragmentBackward::unflatten(ValueRange all,
-                                                      const Carried &like) {
-  auto take = [&](size_t count) {
-    Values taken(all.take_front(count));
-    all = all.drop_front(count);
-    return taken;
-  };
-  Carried carried;
-  carried.walk = take(like.walk.size());
-  carried.stage = take(1).front();
-  carried.payload = take(like.payload.size());
-  carried.keys = take(like.keys.size());
-  for (const Values &sums : like.values)
-    carried.values.push_back(take(sums.size()));
-  return carried;
 }
 
 /// Zeros; the walk stands nowhere.
@@ -184,45 +120,8 @@ FragmentBackward::Carried FragmentBackward::begin(const Pass &pass) {
 //===----------------------------------------------------------------------===//
 
 void FragmentBackward::copyKeys() {
-  keys.copy(firstKey, tile.countRows(), getShared(0));
-  for (auto [number, rows] : llvm::enumerate(values))
-    rows.copy(firstKey, tile.countRows(), getShared(tile.getValues(number)));
-}
-
-void FragmentBackward::copyRows(Value first, Value stage, bool areWhole) {
-  auto copy = [&](SharedRows &rows, int64_t bytes) {
-    Value to = thread.advance(stage, bytes);
-    if (areWhole)
-      rows.copyWhole(first, tile.columns, to);
-    else
-      rows.copy(first, tile.columns, to);
-  };
-  copy(queries, 0);
-  for (auto [number, rows] : llvm::enumerate(outputGradients))
-    copy(rows, tile.getOutputGradients(number));
-  point.copyTables(first, thread.advance(stage, tile.getWindows()), areWhole);
-}
-
-/// Most tiles are whole, and copied without asking what exists of them. There
-/// are statistics of all rows of a tile.
-void FragmentBackward::copyTile(ValueRange walked, Value number) {
-  Value first = getFirstQuery(walked), stage = getStage(number);
-  constexpr int64_t wordBytes = 4;
-  kernel.when(thread.less(thread.thread,
-                          thread.constant(statisticsCount * tile.columns)),
-              [&] {
-                thread.copy(
-                    thread.advance(thread.advance(stage, tile.getStatistics()),
-                                   thread.mul(thread.thread, wordBytes)),
-                    kernel.advance(statistics, {kernel.fromI32(first)}),
-                    wordBytes, thread.constant(wordBytes));
-              });
-  Value isWhole = kernel.both(isWholeTile(walked), queries.getAligned());
-  for (const SharedRows &rows : outputGradients)
-    isWhole = kernel.both(isWhole, rows.getAligned());
-  kernel.when(
-      isWhole, [&] { copyRows(first, stage, /*areWhole=*/true); },
-      [&] { copyRows(first, stage, /*areWhole=*/false); });
+  for (PlacedRows &placed : staying)
+    placed.rows.copy(firstKey, tile.countRows(), getShared(placed.bytes));
 }
 
 //===----------------------------------------------------------------------===//
@@ -240,26 +139,14 @@ Values FragmentBackward::multiplyValues(Value stage) {
 
 FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
                                                      Carried carried) {
-  Values next = walk.advance(carried.walk);
-  Value other = thread.sub(thread.constant(1), carried.stage);
-  // The tile is there, and nobody reads the stage or dS of the one before any
-  // more.
-  thread.waitForCopies(0);
-  thread.synchronizeBlock();
-  kernel.when(walk.isThere(next), [&] { copyTile(next, other); });
-  thread.commitCopies();
-
-  Value first = getFirstQuery(carried.walk), stage = getStage(carried.stage);
-  point.enterTile(first, thread.advance(stage, tile.getWindows()));
-  hinges.leaveTile();
+  // Nobody reads dS of the tile before any more, either.
+  PassingTiles::Carried next = enterTile(carried);
+  Value first = getFirstColumn(carried.walk), stage = getStage(carried.stage);
   gradients.enterTile(thread.advance(stage, tile.getStatistics()));
   Values keyProducts(tile.countScores(), kernel.constantF32(0));
   products.multiply({getShared(0)}, {stage}, tile.head, keyProducts);
-  Value isVisible =
-      kernel.both(kernel.both(isWholeTile(carried.walk), areKeysWhole),
-                  walk.isVisible(carried.walk));
-  Values probabilities =
-      gradients.emitProbabilities(scores.emit(keyProducts, isVisible));
+  Values probabilities = gradients.emitProbabilities(
+      scores.emit(keyProducts, walk.isVisible(carried.walk)));
   if (pass.ofValues)
     for (auto [number, shape] : llvm::enumerate(tile.values))
       products.addRows(probabilities, {stage, tile.getOutputGradients(number)},
@@ -284,8 +171,7 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
     sums.finishTile(first, firstKey);
     queryGradient.add(first, getShared(0));
   }
-  carried.walk = next;
-  carried.stage = other;
+  static_cast<PassingTiles::Carried &>(carried) = next;
   return carried;
 }
 
@@ -293,32 +179,38 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
 // Tiles of keys
 //===----------------------------------------------------------------------===//
 
-/// A thread copies one number of a tile.
-void FragmentBackward::enterStatistics(Index head) {
-  assert(tile.countThreads() >= statisticsCount * tile.columns &&
-         "a thread has a number at most");
-  Value part = thread.div(thread.thread, tile.columns);
+HeadNumbers FragmentBackward::getNumbers(Index head) {
+  auto size = [&](unsigned dim) {
+    return asShort(kernel, arguments.getSize(launch.sites.query, dim));
+  };
+  auto find = [&](Index element) {
+    return asShort(kernel, kernel.add(kernel.mul(element, size(1)), head));
+  };
+  return {find(batch), find(kernel.add(kernel.mul(chunk, size(0)), batch))};
+}
+
+/// There are statistics of all rows of a tile, in front of its windows.
+SmallVector<ChunkPart> FragmentBackward::getStatistics(Index ofHeads) {
+  SmallVector<ChunkPart> parts;
   for (auto [number, tensor] : llvm::enumerate(launch.statistics)) {
-    Value own = arguments.getAddress(tensor, {batch, head});
-    statistics = number == 0
-                     ? own
-                     : thread.select(thread.less(part, thread.constant(number)),
-                                     statistics, own);
+    int64_t before = number * tile.columns * wordBytes;
+    parts.push_back({arguments.getAddress(tensor, {0, ofHeads}),
+                     /*isBackward=*/false,
+                     tile.getStatistics() + before - tile.getWindows(),
+                     tile.columns});
   }
-  statistics = kernel.advance(
-      statistics, {kernel.fromI32(thread.rem(thread.thread, tile.columns))});
+  return parts;
 }
 
 /// All tiles of a head; carries all but the walk.
 Values FragmentBackward::emitHead(const Pass &pass, Index head,
                                   ValueRange before, const Carried &like) {
-  point.enterRows(batch, head, firstKey);
-  queries.enterHead(batch, head);
-  for (SharedRows &rows : outputGradients)
-    rows.enterHead(batch, head);
-  enterStatistics(head);
-  queryGradient.enterHead(chunk, batch, head);
-  sums.enterHead(chunk, batch, head);
+  for (PlacedRows &placed : passing)
+    placed.rows.enterHead(batch, head);
+  HeadNumbers numbers = getNumbers(head);
+  point.enterRows(batch, head, firstKey, getStatistics(numbers.ofHeads));
+  queryGradient.enterHead(numbers);
+  sums.enterHead(numbers);
   hingeMoments.clear();
   for (unsigned number : wanted.hingeSums) {
     const KernelPlan &plan = launch.plan;
@@ -333,23 +225,14 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
   Index count = kernel.min(tile.countRows(),
                            kernel.sub(kernel.fromI32(keyLength), first));
   TileSide side = mask.enter(pos::Side::key, first, count, tile.countRows());
-  Index tiles = kernel.ceilDiv(kernel.fromI32(queryLength), tile.columns);
+  Index tiles = kernel.ceilDiv(kernel.fromI32(columnLength), tile.columns);
 
   Carried start = unflatten(before, like);
   if (pass.ofKeys)
     start.payload = sums.begin();
-  start.walk =
-      walk.advance(walk.begin(side, thread.constant(0), kernel.toI32(tiles)));
-  kernel.when(walk.isThere(start.walk),
-              [&] { copyTile(start.walk, start.stage); });
-  thread.commitCopies();
-  Values last = thread.loopWhile(
-      flatten(start),
-      [&](ValueRange all) { return walk.isThere(unflatten(all, start).walk); },
-      [&](ValueRange all) {
-        return flatten(emitTile(pass, unflatten(all, start)));
-      });
-  Carried end = unflatten(last, start);
+  Carried end = passTiles<Carried>(
+      start, side, thread.constant(0), kernel.toI32(tiles),
+      [&](Carried carried) { return emitTile(pass, std::move(carried)); });
   if (pass.ofKeys)
     sums.finishHead(firstKey, end.payload);
   end.walk.clear();
@@ -377,9 +260,20 @@ void FragmentBackward::storeRows(FragmentRows &rows, ValueRange sums,
   }
 }
 
-/// The tile of keys from `firstKey` on, for some heads of queries (i32).
-void FragmentBackward::emitKeys(Value firstHead, Value endHead) {
-  areKeysWhole =
+/// The tile of keys from `firstKey` on, for the heads of queries of a group.
+/// What a tile can compute anew takes no register before.
+void FragmentBackward::emitKeys() {
+  for (PlacedRows &placed : staying)
+    placed.rows.enterHead(batch, keyHead);
+  auto countHeads = [&](unsigned tensor) {
+    return asShort(kernel, arguments.getSize(tensor, 1));
+  };
+  Index group =
+      kernel.div(countHeads(launch.sites.query), countHeads(launch.sites.key));
+  Index first = kernel.mul(keyHead, group);
+  Value firstHead = kernel.toI32(first);
+  Value endHead = kernel.toI32(kernel.add(first, group));
+  walk.areRowsWhole =
       thread.less(thread.add(firstKey, tile.countRows() - 1), keyLength);
   // Nobody reads the rows of the tile before any more, and sums are clear.
   thread.synchronizeBlock();
@@ -419,39 +313,30 @@ void FragmentBackward::emitKeys(Value firstHead, Value endHead) {
 /// Numbers that last while an item runs have 32 bits: of registers there are
 /// few.
 void FragmentBackward::emit(Index ofBatch, Index ofHeads, Index number) {
-  auto narrow = [&](Index index) {
-    return kernel.fromI32(kernel.toI32(index));
-  };
-  batch = narrow(ofBatch);
-  keyHead = narrow(ofHeads);
-  chunk = narrow(number);
-  Index group = narrow(kernel.div(arguments.getSize(launch.sites.query, 1),
-                                  arguments.getSize(launch.sites.key, 1)));
-  Index firstHead = narrow(kernel.mul(keyHead, group));
-  queryGradient.clear(chunk, batch, firstHead, group);
-  keys.enterHead(batch, keyHead);
-  for (SharedRows &rows : values)
-    rows.enterHead(batch, keyHead);
-  Value first = kernel.toI32(firstHead);
-  Value end = kernel.toI32(kernel.add(firstHead, group));
-  Value step = kernel.toI32(
-      kernel.mul(arguments.getSize(launch.queryGradient, 0), tile.countRows()));
+  batch = asShort(kernel, ofBatch);
+  keyHead = asShort(kernel, ofHeads);
+  chunk = asShort(kernel, number);
   thread.loopWhile(
       kernel.toI32(kernel.mul(chunk, tile.countRows())),
       [&](ValueRange carried) { return thread.less(carried[0], keyLength); },
       [&](ValueRange carried) -> Values {
         firstKey = carried[0];
-        emitKeys(first, end);
-        return {thread.add(carried[0], step)};
+        emitKeys();
+        Index step =
+            kernel.mul(arguments.getScalar(launch.chunks), tile.countRows());
+        return {thread.add(carried[0], kernel.toI32(step))};
       });
 }
 
 void codegen::createFragmentBackward(const Lowering &lowering, StringRef suffix,
                                      const BackwardOperands &launch) {
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return ItemSpace(kernel, {arguments.getSize(launch.sites.key, 0),
-                              arguments.getSize(launch.sites.key, 1),
-                              arguments.getSize(launch.queryGradient, 0)});
+    auto size = [&](unsigned tensor, unsigned dim) {
+      return asShort(kernel, arguments.getSize(tensor, dim));
+    };
+    return ItemSpace(kernel,
+                     {size(launch.sites.key, 0), size(launch.sites.key, 1),
+                      asShort(kernel, arguments.getScalar(launch.chunks))});
   };
   auto run = [&](ThreadBuilder &thread, ArgumentBlock &arguments,
                  const Items &items) {

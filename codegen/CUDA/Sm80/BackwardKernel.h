@@ -25,6 +25,12 @@ namespace sextant::codegen {
 /// operands as they lie; dS also goes to shared memory, since dQ sums up over
 /// the keys of all warps. A chunk has a sum of dQ of its own, so that results
 /// do not depend on which block runs first (C9).
+///
+/// P and dS are operands of products in the type of the rows, in which plain
+/// code of that type has them, too. With f16 a dS beyond 65504 is an infinity,
+/// and gradients of its rows are infinite or NaN, which a scaler of losses
+/// looks for; below 2^-14 P and dS lose bits, below 2^-25 they are 0, against
+/// which it scales. Their sums are f32.
 void createFragmentBackward(const Lowering &lowering, llvm::StringRef suffix,
                             const BackwardOperands &launch);
 

@@ -4,7 +4,9 @@
 // tiles of keys has a sum of dQ of its own: there are as many chunks as fill a
 // GPU, from the shape only, and at most `mostChunks`, since each takes as many
 // bytes as dQ in f32, which are written and read again for each tile of keys of
-// the chunk, and once more to add the chunks up.
+// the chunk, and once more to add the chunks up. Where gradients may be summed
+// up in any order, all chunks add to one sum; tables and vectors keep sums of
+// their own, which are small.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +37,7 @@ public:
   explicit FragmentBackwardLowering(const Lowering &lowering)
       : lowering(lowering), sizes{lowering},
         op(cast<pos::AttentionBackwardOp>(lowering.plan.owner)),
-        launch(lowering.plan, op.getQuery().getType().getDimSize(3),
+        launch(lowering.plan, countHeadElements(lowering.plan),
                getHeadDims(op.getValues())),
         gradients(lowering, launch) {}
 
@@ -46,6 +48,7 @@ private:
   void addReads();
   Value addGradientRows(pos::RowOperand operand, Value rows, Type type,
                         GradientRows &gradient);
+  bool isPartial(pos::RowOperand operand) const;
   void addWrites();
   void launchMain();
   Value finish(pos::RowOperand operand, Value rows, Type type, Value partials,
@@ -81,20 +84,7 @@ Value FragmentBackwardLowering::getChunks() {
 void FragmentBackwardLowering::addReads() {
   RowStatistics statistics = launchDelta(
       lowering, statisticsBlock, paddedQueries, gradients.getTermPartials());
-  launch.sites.query = operands.read(op.getQuery());
-  launch.sites.key = operands.read(op.getKey());
-  for (Value value : op.getValues())
-    launch.sites.values.push_back(operands.read(value));
-  auto readRows = [&](pos::RowOperand operand, Value rows, const Twine &name) {
-    Value mapped = launchOperandRows(lowering, tables, operand, rows,
-                                     ("rows_of_" + name).str());
-    return operands.read(mapped);
-  };
-  launch.query = readRows(pos::RowOperand::query, op.getQuery(), "query");
-  launch.key = readRows(pos::RowOperand::key, op.getKey(), "key");
-  for (auto [number, value] : llvm::enumerate(op.getValues()))
-    launch.values.push_back(
-        readRows(pos::RowOperand::value, value, "value" + Twine(number)));
+  launch.read(lowering, tables, operands);
   for (Value gradient : op.getOutputGradients())
     launch.outputGradients.push_back(operands.read(gradient));
   auto number = [&](Statistic statistic) -> unsigned & {
@@ -103,18 +93,25 @@ void FragmentBackwardLowering::addReads() {
   number(Statistic::NegativeShift) = operands.read(statistics.negativeShift);
   number(Statistic::InverseSum) = operands.read(statistics.inverseSum);
   number(Statistic::NegativeDelta) = operands.read(statistics.negativeDelta);
-  launch.sites.append(plan, tables, operands.layout, operands.reads);
 }
 
-/// What the kernel stores the gradient of rows as: f32 where row maps are still
-/// to be pulled back.
+/// Whether the gradients of rows that the kernel has are not yet those of the
+/// operand: row maps are still to be pulled back, or columns follow.
+bool FragmentBackwardLowering::isPartial(pos::RowOperand operand) const {
+  return !getRowMaps(plan, operand).empty() ||
+         (operand == pos::RowOperand::key && !plan.columns.empty());
+}
+
+/// What the kernel stores the gradient of rows as: f32 where something is still
+/// to be made of them.
 Value FragmentBackwardLowering::addGradientRows(pos::RowOperand operand,
                                                 Value rows, Type type,
                                                 GradientRows &gradient) {
-  gradient.isPartial = !getRowMaps(plan, operand).empty();
+  gradient.isPartial = isPartial(operand);
   Value result;
   if (gradient.isPartial) {
-    int64_t dim = cast<RankedTensorType>(rows.getType()).getDimSize(3);
+    int64_t dim =
+        countOperandElements(plan, operand, rows, lowering.target.width);
     result =
         makePartialSum(lowering, sizes.constant(1), lowering.getDim(rows, 1),
                        {lowering.getDim(rows, 2), Value()}, f32,
@@ -128,9 +125,12 @@ Value FragmentBackwardLowering::addGradientRows(pos::RowOperand operand,
 }
 
 void FragmentBackwardLowering::addWrites() {
+  launch.isUnordered = op.getUnordered();
+  launch.chunks = operands.scalar(chunks);
+  Value parts = op.getUnordered() ? sizes.constant(1) : chunks;
   PartialSum query = makePartialSum(
-      lowering, chunks, lowering.getDim(op.getQuery(), 1),
-      {paddedQueries, Value()}, f32, /*zero=*/false,
+      lowering, parts, lowering.getDim(op.getQuery(), 1),
+      {paddedQueries, Value()}, f32, /*zero=*/true,
       llvm::alignTo(launch.tile.head.dim, lowering.target.width));
   queryPartials = query.tensor;
   launch.queryGradient = operands.write(queryPartials);
@@ -175,17 +175,15 @@ Value FragmentBackwardLowering::finish(pos::RowOperand operand, Value rows,
 }
 
 SmallVector<Value> FragmentBackwardLowering::run() {
-  HoistTableOptions options;
-  options.order = OffsetOrder::Ascending;
-  options.padding = std::max(launch.tile.countRows(), launch.tile.columns);
-  tables = launchHoists(lowering, options);
+  tables = launchHoists(lowering, launch.tile.getTableOptions());
   paddedQueries =
       sizes.roundUp(lowering.getDim(op.getQuery(), 2), statisticsBlock);
   chunks = getChunks();
   gradients.makeHoistSums(tables,
                           {chunks, statisticsBlock, launch.tile.countRows(),
                            lowering.target.width, /*ofAllHeads=*/false,
-                           /*momentParts=*/launch.tile.warps});
+                           /*momentParts=*/launch.tile.warps,
+                           /*keysHaveColumns=*/true});
   addReads();
   addWrites();
   launchMain();
@@ -195,9 +193,8 @@ SmallVector<Value> FragmentBackwardLowering::run() {
                                     queryPartials, "finish")};
   auto finishMapped = [&](pos::RowOperand operand, Value rows, Type type,
                           Value stored, const Twine &name) {
-    return getRowMaps(plan, operand).empty()
-               ? stored
-               : finish(operand, rows, type, stored, name);
+    return isPartial(operand) ? finish(operand, rows, type, stored, name)
+                              : stored;
   };
   results.push_back(finishMapped(pos::RowOperand::key, op.getKey(),
                                  op.getKeyGradient().getType(), keyRows,
@@ -208,7 +205,10 @@ SmallVector<Value> FragmentBackwardLowering::run() {
                                    op.getValueGradients()[number].getType(),
                                    stored, "pull_value" + Twine(number)));
   gradients.launchPullbacks(queryPartials,
-                            RowParts({}, lowering.target, false));
+                            getOperandParts(plan, pos::RowOperand::query,
+                                            op.getQuery(),
+                                            lowering.target.width),
+                            keyRows);
   for (int32_t number : op.getParamGradients())
     results.push_back(gradients.params.finish(number, f32));
   return results;
@@ -217,5 +217,6 @@ SmallVector<Value> FragmentBackwardLowering::run() {
 FailureOr<SmallVector<Value>> sm80::lowerBackward(const Lowering &lowering) {
   if (failed(verifyRowGradients(lowering.plan)))
     return failure();
+  checkLengths(lowering);
   return FragmentBackwardLowering(lowering).run();
 }

@@ -1,5 +1,4 @@
-//===- BackwardOperands.h - Operands of a backward on tensor cores -*- C++
-//-*-===//
+//===- BackwardOperands.h - Operands of a backward --------------*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_CUDA_SM80_BACKWARDOPERANDS_H
 #define SEXTANT_CODEGEN_CUDA_SM80_BACKWARDOPERANDS_H
@@ -26,6 +25,14 @@ struct SumSinks {
   SumWords getWords(const KernelPlan &plan) const;
 };
 
+/// A head of queries, as numbers of what this lowering has made contiguous
+/// tensors for. An address is found by one of them: numbers of the chunk, the
+/// batch and the head with a stride each would take registers while tiles pass.
+struct HeadNumbers {
+  Index ofHeads = 0;  ///< [B, H]
+  Index ofChunks = 0; ///< [chunks, B, H]
+};
+
 /// Numbers of the operands of the launch, and the sizes that its kernel is
 /// compiled for.
 struct BackwardOperands : FragmentOperands, PayloadSums {
@@ -45,7 +52,11 @@ struct BackwardOperands : FragmentOperands, PayloadSums {
   llvm::SmallVector<unsigned> outputGradients; ///< one per value
   /// By `Statistic`, [B, H, padded queries] x f32.
   unsigned statistics[statisticsCount] = {};
-  /// [chunks, B, H, padded queries, row] x f32, cleared by their items.
+  unsigned chunks = 0; ///< a scalar
+  /// Whether gradients may be summed up in any order.
+  bool isUnordered = false;
+  /// [chunks, B, H, padded queries, row] x f32, of which a chunk sees some; if
+  /// in any order [1, B, H, ...], to which all chunks add.
   unsigned queryGradient = 0;
   GradientRows keyGradient;
   llvm::SmallVector<GradientRows> valueGradients;

@@ -3,7 +3,7 @@
 // Rows are keys, columns queries. Where things lie in shared memory:
 //
 //   keys, values                  rows of K and V, for all tiles of queries
-//   dS                            of the tile, a row per key, in bf16
+//   dS                            of the tile, a row per key, in the rows' type
 //   sums                          of gradients of the payload: FragmentSums.h
 //   stage 0:  queries, gradients of outputs, statistics, windows of tables
 //   stage 1:  the same, for the tile that comes next
@@ -52,6 +52,7 @@ struct SumWords {
   }
 };
 
+/// A tile of a backward: its sizes, and where its parts lie in shared memory.
 struct BackwardTile : ScoreTile {
   /// `offsetWindows` tables over offsets and `queryWindows` vectors over
   /// queries of words of 32 bits are read with each tile.

@@ -1,6 +1,7 @@
 //===- BlockKernel.cpp - Kernels whose items blocks run -------------------===//
 
 #include "codegen/CUDA/Sm80/BlockKernel.h"
+#include "codegen/CUDA/Sm80/FragmentOperands.h"
 #include "codegen/Emit/KernelNumber.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -68,7 +69,8 @@ void codegen::createBlockKernel(const Lowering &lowering, StringRef suffix,
                                 const BlockBody &body) {
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {
-    ThreadBuilder thread(kernel, lowering.kernels, block);
+    ThreadBuilder thread(kernel, lowering.kernels, block,
+                         getRowElement(lowering.plan));
     body.run(thread, arguments, items);
     approximate(thread);
   };

@@ -32,6 +32,7 @@ ForwardTile::ForwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
     : query(headDim) {
   this->offsetWindows = offsetWindows;
   columnWindows = keyWindows;
+  isPackable = true;
   int64_t valueColumns = 0;
   for (int64_t dim : valueDims) {
     values.push_back(dim);

@@ -15,6 +15,7 @@
 
 namespace sextant::codegen {
 
+/// A tile of a forward: its sizes, and where its parts lie in shared memory.
 struct ForwardTile : ScoreTile {
   /// `offsetWindows` tables over offsets and `keyWindows` vectors over keys of
   /// words of 32 bits are read with each tile.

@@ -9,8 +9,6 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-static constexpr int64_t wordBytes = 4;
-
 void FragmentGradients::enterTile(Value address) {
   statistics = thread.advance(address, thread.mul(point.column, wordBytes));
 }

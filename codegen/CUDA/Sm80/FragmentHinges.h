@@ -16,6 +16,8 @@
 
 namespace sextant::codegen {
 
+/// A payload's piecewise-linear functions at the scores of a thread, and the
+/// moments of their cotangents.
 class FragmentHinges {
 public:
   using Values = KernelBuilder::Values;

@@ -1,10 +1,28 @@
 //===- FragmentOperands.cpp - What kernels on tensor cores read -----------===//
 
 #include "codegen/CUDA/Sm80/BackwardOperands.h"
+#include "codegen/Rows/OperandRows.h"
+#include "dialects/Exec/IR/Exec.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
+
+/// Rows of a side that are counted in 32 bits: the number of the row behind the
+/// last one of the 32 tiles that are looked at together is one, too.
+static constexpr int64_t mostRows = INT32_MAX - (1 << 16);
+
+FloatType codegen::getRowElement(const KernelPlan &plan) {
+  pos::SitesOwnerInterface owner = plan.owner;
+  return cast<FloatType>(
+      getElementTypeOrSelf(getOwnerOperands(owner).query.getType()));
+}
+
+int64_t codegen::countHeadElements(const KernelPlan &plan) {
+  pos::SitesOwnerInterface owner = plan.owner;
+  return countOperandElements(plan, pos::RowOperand::query,
+                              getOwnerOperands(owner).query, warpLanes);
+}
 
 bool codegen::isUsedByScores(const KernelPlan &plan, const Hoisted &hoisted) {
   auto isInside = [](auto site, Operation *user) {
@@ -24,6 +42,27 @@ bool codegen::usesOffsetsOfPositions(const KernelPlan &plan) {
            return hoisted.form == HoistForm::OffsetTable &&
                   isUsedByScores(plan, hoisted);
          });
+}
+
+void codegen::checkLengths(const Lowering &lowering) {
+  OpBuilder &builder = lowering.builder;
+  OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
+  Value most =
+      arith::ConstantIndexOp::create(builder, lowering.getLoc(), mostRows);
+  for (auto [rows, name] :
+       {std::pair{owner.query, "query"}, std::pair{owner.key, "key"}}) {
+    if (int64_t length = cast<RankedTensorType>(rows.getType()).getDimSize(2);
+        !ShapedType::isDynamic(length) && length <= mostRows)
+      continue;
+    exec::CheckOp::create(
+        builder, lowering.getLoc(), lowering.getDim(rows, 2),
+        exec::Predicate::at_most, most,
+        ("'" + lowering.getOp()->getName().getStringRef() +
+         "' on tensor cores (sm_80 and later) counts rows in 32 bits: cut the "
+         "sequence; the length of " +
+         name + " and the largest one")
+            .str());
+  }
 }
 
 SumSinks::SumSinks(const KernelPlan &plan) {
@@ -79,4 +118,24 @@ TileWindows::TileWindows(const KernelPlan &plan, pos::Side columnSide) {
     else if (hoisted.form == getVectorForm(columnSide))
       columns.push_back(&hoisted);
   }
+}
+
+void FragmentOperands::read(const Lowering &lowering, const HoistTables &tables,
+                            LaunchOperands &operands) {
+  OwnerOperands owner = getOwnerOperands(plan.owner);
+  sites.query = operands.read(owner.query);
+  sites.key = operands.read(owner.key);
+  for (Value value : owner.values)
+    sites.values.push_back(operands.read(value));
+  auto readRows = [&](pos::RowOperand operand, Value rows, const Twine &name) {
+    Value mapped = launchOperandRows(lowering, tables, operand, rows,
+                                     ("rows_of_" + name).str());
+    return operands.read(mapped);
+  };
+  query = readRows(pos::RowOperand::query, owner.query, "query");
+  key = readRows(pos::RowOperand::key, owner.key, "key");
+  for (auto [number, value] : llvm::enumerate(owner.values))
+    values.push_back(
+        readRows(pos::RowOperand::value, value, "value" + Twine(number)));
+  sites.append(plan, tables, operands.layout, operands.reads);
 }

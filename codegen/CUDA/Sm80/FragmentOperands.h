@@ -22,6 +22,13 @@ inline HoistForm getVectorForm(pos::Side side) {
   return side == pos::Side::key ? HoistForm::KeyVector : HoistForm::QueryVector;
 }
 
+/// Of the rows of an attention: queries, keys, values and their gradients.
+mlir::FloatType getRowElement(const KernelPlan &plan);
+
+/// Elements of rows of query and key as products read them, their columns
+/// included.
+int64_t countHeadElements(const KernelPlan &plan);
+
 /// Whether the score or the mask uses a hoisted value.
 bool isUsedByScores(const KernelPlan &plan, const Hoisted &hoisted);
 
@@ -29,6 +36,10 @@ bool isUsedByScores(const KernelPlan &plan, const Hoisted &hoisted);
 /// tables only where those hold all offsets in use
 /// (codegen/Tables/OffsetRange.h).
 bool usesOffsetsOfPositions(const KernelPlan &plan);
+
+/// Has calls with more rows than kernels on tensor cores count, in 32 bits, end
+/// with an error.
+void checkLengths(const Lowering &lowering);
 
 /// Numbers of the operands of a launch, as far as both directions have them.
 struct FragmentOperands {
@@ -42,6 +53,14 @@ struct FragmentOperands {
   /// Rows as products read them.
   unsigned query = 0, key = 0;
   llvm::SmallVector<unsigned> values;
+  /// Of a forward a scalar: how many heads of queries a block has, see
+  /// BlockHeads.h.
+  std::optional<unsigned> packs;
+
+  /// Adds the operands of the owner to those of the launch: as they are, as the
+  /// launches of their row maps leave them, and what sites read.
+  void read(const Lowering &lowering, const HoistTables &tables,
+            LaunchOperands &operands);
 };
 
 } // namespace sextant::codegen

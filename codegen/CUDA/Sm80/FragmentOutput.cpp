@@ -26,7 +26,8 @@ void FragmentOutput::forRows(
     function_ref<void(int64_t, Index, const FragmentSoftmax::Row &)> body) {
   for (int64_t row = 0; row < static_cast<int64_t>(softmaxes.size()); ++row) {
     point.setElement(FragmentElement::get(row / 2, 0, 2 * (row % 2)));
-    kernel.when(point.exists(pos::Side::query), [&] {
+    Value exists = point.exists(pos::Side::query);
+    kernel.when(kernel.both(exists, isStored), [&] {
       body(row, kernel.fromI32(point.getNumber(pos::Side::query)),
            softmaxes[row]);
     });
@@ -39,7 +40,7 @@ void FragmentOutput::store(Index batch, Index head, ValueRange sums,
   forRows(softmaxes, [&](int64_t row, Index query,
                          const FragmentSoftmax::Row &softmax) {
     Value zero = kernel.constantF32(0);
-    Value inverse = kernel.divF(kernel.constantF32(1), softmax.sum);
+    Value inverse = thread.reciprocal(softmax.sum);
     // A row without keys may have summed anything up: it is replaced, not
     // scaled.
     auto finish = [&](Value sum) {
@@ -49,7 +50,7 @@ void FragmentOutput::store(Index batch, Index head, ValueRange sums,
       rows[value].store(getSums(all, value), row,
                         arguments.getAddress(launch.results.outputs[value],
                                              {batch, head, query}),
-                        kernel.bf16, finish);
+                        getRowElement(launch.plan), finish);
     Value isFirst = kernel.equal(kernel.fromI32(point.column), 0);
     kernel.when(isFirst, [&] { storeStatistics(batch, head, query, softmax); });
   });

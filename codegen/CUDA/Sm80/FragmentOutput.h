@@ -16,12 +16,14 @@ public:
 
   FragmentOutput(ThreadBuilder &thread, ArgumentBlock &arguments,
                  FragmentPoint &point, const ForwardOperands &launch)
-      : kernel(thread.kernel), arguments(arguments), point(point),
-        launch(launch) {
+      : thread(thread), kernel(thread.kernel), arguments(arguments),
+        point(point), launch(launch) {
     for (const SharedRowShape &shape : launch.tile.values)
       rows.emplace_back(thread, launch.tile, shape, point.column);
   }
 
+  /// Stores nothing where `isOwn` (i1) does not hold.
+  void enterHead(mlir::Value isOwn) { isStored = isOwn; }
   unsigned countSums() const { return getFirst(rows.size()); }
   /// Those of a value.
   llvm::MutableArrayRef<mlir::Value>
@@ -49,10 +51,12 @@ private:
   void storeStatistics(Index batch, Index head, Index query,
                        const FragmentSoftmax::Row &softmax);
 
+  ThreadBuilder &thread;
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
   FragmentPoint &point;
   const ForwardOperands &launch;
+  mlir::Value isStored;
   llvm::SmallVector<FragmentRows, 2> rows; ///< per value
 };
 

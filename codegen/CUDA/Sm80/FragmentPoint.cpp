@@ -7,16 +7,31 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
+static Value findPacked(ThreadBuilder &thread, ArgumentBlock &arguments,
+                        const FragmentOperands &launch) {
+  if (!launch.packs)
+    return {};
+  return thread.less(thread.constant(1),
+                     thread.kernel.toI32(arguments.getScalar(*launch.packs)));
+}
+
+static Value findFirstRow(ThreadBuilder &thread, const ScoreTile &tile,
+                          Value warp, Value isPacked) {
+  Value first = thread.mul(warp, tile.countWarpRows());
+  return isPacked ? thread.select(isPacked, thread.constant(0), first) : first;
+}
+
 FragmentPoint::FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
                              const FragmentOperands &launch,
                              const ScoreTile &tile)
     : TilePoint(thread.kernel, arguments, launch.plan, launch.sites,
                 pos::RowOperand::query),
-      row(thread.add(thread.mul(thread.warp, tile.countWarpRows()),
+      isPacked(findPacked(thread, arguments, launch)),
+      row(thread.add(findFirstRow(thread, tile, thread.warp, isPacked),
                      thread.div(thread.lane, 4))),
       column(thread.mul(thread.rem(thread.lane, 4), 2)), thread(thread),
       launch(launch), tile(tile),
-      windows(thread, arguments, launch, tile, row, column),
+      windows(thread, arguments, launch, tile, row, column, isPacked),
       queryLength(kernel.toI32(arguments.getSize(launch.sites.query, 2))),
       keyLength(kernel.toI32(arguments.getSize(launch.sites.key, 2))),
       shift(kernel.toI32(launch.sites.getQueryShift(kernel, arguments))) {
@@ -35,31 +50,47 @@ FragmentPoint::FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
   axes = found.takeVector();
 }
 
-void FragmentPoint::enterRows(Index batch, Index head, Value first) {
+Value FragmentPoint::getFirstRow(Value warp) {
+  return findFirstRow(thread, tile, warp, isPacked);
+}
+
+void FragmentPoint::enterRows(Index batch, Index head, Value first,
+                              ArrayRef<ChunkPart> others) {
   enterHead(batch, head);
   firstRow = thread.add(first, row);
-  windows.enterRows(batch, head, first);
-  loadOfRows(tile.rowSide);
+  windows.enterRows(batch, head, first, others);
+  loadOfRows(tile.rowSide, tile.countThreadRows());
   loadRowVectors();
 }
 
 void FragmentPoint::enterTile(Value first, Value from) {
   firstColumn = thread.add(first, column);
   windows.enterTile(from);
-  loadOfRows(tile.getColumnSide());
+  loadOfRows(tile.getColumnSide(), tile.columns / 4);
 }
 
-/// Before payloads ask, wherever they do.
-void FragmentPoint::loadOfRows(pos::Side side) {
-  auto &known = isRowSide(side) ? ofRows : ofColumns;
+void FragmentPoint::shiftColumns(Value columns, function_ref<void()> body) {
+  Value first = firstColumn;
+  auto known = ofColumns;
+  WindowPlaces places = windows.shift(columns);
+  firstColumn = thread.add(firstColumn, columns);
+  loadOfRows(tile.getColumnSide(), fragmentColumns / 4);
+  body();
+  firstColumn = first;
+  ofColumns = std::move(known);
+  windows.restore(places);
+}
+
+/// Before payloads ask, wherever they do: of `count` rows or columns.
+void FragmentPoint::loadOfRows(pos::Side side, int64_t count) {
+  auto &known = side == tile.rowSide ? ofRows : ofColumns;
   known.clear();
-  int64_t count = isRowSide(side) ? tile.countThreadRows() : tile.columns / 4;
   for (int64_t axis : axes)
     for (int64_t number = 0; number < count; ++number) {
-      element = isRowSide(side)
+      element = side == tile.rowSide
                     ? FragmentElement::get(number / 2, 0, 2 * (number % 2))
                     : FragmentElement::get(0, number / 2, number % 2);
-      int64_t step = isRowSide(side) ? element.row : element.column;
+      int64_t step = side == tile.rowSide ? element.row : element.column;
       known[{axis, step}] = loadOfRow(side, axis);
     }
 }
@@ -74,8 +105,8 @@ Value FragmentPoint::loadOfRow(pos::Side side, int64_t axis) {
 }
 
 Value FragmentPoint::getOfRow(pos::Side side, int64_t axis) {
-  Value known = isRowSide(side) ? ofRows.lookup({axis, element.row})
-                                : ofColumns.lookup({axis, element.column});
+  Value known = side == tile.rowSide ? ofRows.lookup({axis, element.row})
+                                     : ofColumns.lookup({axis, element.column});
   assert(known && "rows are loaded before payloads ask for them");
   return known;
 }
@@ -104,8 +135,8 @@ void FragmentPoint::loadRowVectors() {
 //===----------------------------------------------------------------------===//
 
 Value FragmentPoint::getNumber(pos::Side side) {
-  return isRowSide(side) ? thread.add(firstRow, element.row)
-                         : thread.add(firstColumn, element.column);
+  return side == tile.rowSide ? thread.add(firstRow, element.row)
+                              : thread.add(firstColumn, element.column);
 }
 
 Value FragmentPoint::exists(pos::Side side) {
@@ -176,8 +207,8 @@ Value FragmentPoint::loadHoisted(const Hoisted &hoisted, unsigned,
     }
     Value offset =
         thread.sub(getNumber(pos::Side::key), getNumber(pos::Side::query));
-    entry = kernel.add(kernel.fromI32(thread.add(offset, queryLength)),
-                       launch.sites.padding - 1);
+    entry = kernel.add(kernel.fromI32(offset),
+                       launch.sites.getFirstOffset(kernel, arguments));
     break;
   }
   case HoistForm::HeadScalar:

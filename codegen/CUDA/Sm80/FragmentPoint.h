@@ -26,23 +26,32 @@ private:
       numbers;
 };
 
+/// One element of a fragment of scores, as a payload sees it: its batch, head,
+/// query and key, and what it reads there.
 class FragmentPoint : public TilePoint {
 public:
   FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
                 const FragmentOperands &launch, const ScoreTile &tile);
 
-  /// The thread's first row and column in a tile (i32).
+  /// Whether each warp of the block has a head of its own (i1); null: none has.
+  mlir::Value isPacked;
+  /// The thread's first row, of its head, and its first column in a tile (i32).
   mlir::Value row, column;
+  /// The first row of a warp (i32) among those that the block has of its head.
+  mlir::Value getFirstRow(mlir::Value warp);
 
   /// Stands at a head and at the rows of a block, from `first` (i32) on.
-  void enterRows(Index batch, Index head, mlir::Value first);
-  /// Begins to copy what scores of the tile at `firstColumn` read to `to`.
-  void copyTables(mlir::Value firstColumn, mlir::Value to, bool isWhole) {
-    windows.copy(firstColumn, to, isWhole);
-  }
+  /// `others` come with the tables of a tile.
+  void enterRows(Index batch, Index head, mlir::Value first,
+                 llvm::ArrayRef<ChunkPart> others = {});
   /// Stands at the tile of columns from `first` (i32) on, whose tables are at
   /// `from`.
   void enterTile(mlir::Value first, mlir::Value from);
+  /// What scores read with a tile.
+  TableWindows &getWindows() { return windows; }
+  /// Emits a body so many columns (i32) further, in a block of a loop; elements
+  /// are those of the first 8 columns there.
+  void shiftColumns(mlir::Value columns, llvm::function_ref<void()> body);
   void setElement(const FragmentElement &place) {
     element = place;
     cotangents.clear();
@@ -86,9 +95,8 @@ private:
   static constexpr int64_t code = -1;
   mlir::Value loadOfRow(pos::Side side, int64_t axis);
   mlir::Value getOfRow(pos::Side side, int64_t axis);
-  void loadOfRows(pos::Side side);
+  void loadOfRows(pos::Side side, int64_t count);
   void loadRowVectors();
-  bool isRowSide(pos::Side side) const { return side == tile.rowSide; }
   mlir::Value getLength(pos::Side side) const {
     return side == pos::Side::key ? keyLength : queryLength;
   }

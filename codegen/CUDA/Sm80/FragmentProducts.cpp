@@ -92,7 +92,8 @@ SmallVector<Values> FragmentProducts::toOperand(ValueRange numbers,
       for (int64_t row : {0, 1}) {
         unsigned at =
             tile.getNumber(block, first / fragmentColumns + half, 2 * row);
-        operands[block].push_back(thread.toBf16(numbers[at], numbers[at + 1]));
+        operands[block].push_back(
+            thread.toElements(numbers[at], numbers[at + 1]));
       }
   return operands;
 }

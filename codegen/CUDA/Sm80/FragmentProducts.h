@@ -22,6 +22,8 @@ struct SharedPlace {
   int64_t bytes = 0;
 };
 
+/// Products of rows in shared memory with each other, and of fragments with
+/// such rows.
 class FragmentProducts {
 public:
   using Values = KernelBuilder::Values;
@@ -33,8 +35,8 @@ public:
   void multiply(const SharedPlace &rows, const SharedPlace &columns,
                 const SharedRowShape &shape,
                 llvm::MutableArrayRef<mlir::Value> sums);
-  /// Adds the numbers of a tile, rounded to bf16, times the rows of its columns
-  /// at a place.
+  /// Adds the numbers of a tile, rounded to elements, times the rows of its
+  /// columns at a place.
   void addRows(mlir::ValueRange numbers, const SharedPlace &columns,
                const SharedRowShape &shape,
                llvm::MutableArrayRef<mlir::Value> sums);

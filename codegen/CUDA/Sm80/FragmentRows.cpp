@@ -17,7 +17,7 @@ void FragmentRows::whereColumn(int64_t columns, function_ref<void()> body) {
 
 /// Two neighbouring elements of a row.
 void FragmentRows::storeWord(Value word, Value row, int64_t columns) {
-  Value to = kernel.advance(row, {columns}, kernel.bf16);
+  Value to = kernel.advance(row, {columns}, thread.element);
   if (shape.dim % 2 == 0)
     return whereColumn(columns, [&] { kernel.store(word, to); });
   for (int64_t half : {0, 1})
@@ -27,7 +27,7 @@ void FragmentRows::storeWord(Value word, Value row, int64_t columns) {
                                           thread.constant(16 * half));
       kernel.store(
           arith::TruncIOp::create(builder, kernel.loc, kernel.i16, bits),
-          kernel.advance(to, {half}, kernel.bf16));
+          kernel.advance(to, {half}, thread.element));
     });
 }
 
@@ -39,8 +39,8 @@ void FragmentRows::store(ValueRange sums, int64_t row, Value to, Type type,
     int64_t at = (row / 2 * groups + group) * fragmentElements + 2 * (row % 2);
     int64_t columns = group * fragmentColumns;
     Value low = finish(sums[at]), high = finish(sums[at + 1]);
-    if (type.isBF16()) {
-      storeWord(thread.toBf16(low, high), first, columns);
+    if (type == thread.element) {
+      storeWord(thread.toElements(low, high), first, columns);
       continue;
     }
     for (int64_t half : {0, 1})

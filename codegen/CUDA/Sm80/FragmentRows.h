@@ -25,7 +25,7 @@ public:
   }
 
   /// Stores what `finish` makes of the sums of a row of the thread as elements
-  /// of `type`, bf16 or f32, of the row at `to`.
+  /// of `type`, the thread's or f32, of the row at `to`.
   void store(mlir::ValueRange sums, int64_t row, mlir::Value to,
              mlir::Type type,
              llvm::function_ref<mlir::Value(mlir::Value)> finish);

@@ -1,6 +1,7 @@
 //===- FragmentScores.cpp - Scores that a thread holds --------------------===//
 
 #include "codegen/CUDA/Sm80/FragmentScores.h"
+#include "codegen/CUDA/Sm80/ColumnLoop.h"
 #include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/ScoreForm.h"
@@ -73,23 +74,25 @@ Values FragmentScores::pullGroups(ValueRange products, ValueRange gradients,
                                   const WantedCotangents &wanted,
                                   bool isOneLine) {
   Block &payload = pos::ScoreOp(launch.plan.score).getBody().front();
-  SmallVector<Values> results(1 + wanted.count());
-  auto keep = [&](size_t number, Value value) {
-    results[number].push_back(value ? value : kernel.constantF32(0));
-  };
-  auto pull = [&](const FragmentElement &element, Value product,
-                  Value gradient) {
-    point.setElement(element);
+  auto pull = [&](Value product, Value gradient) {
     Value argument = kernel.constantF32(-0.0);
     if (!launch.plan.isAdditive)
       argument = kernel.mulF(product, kernel.constantF32(form.productFactor));
-    keep(0, callPullback(kernel, payload, argument, gradient, point).front());
-    size_t number = 1;
+    Values pulled{
+        callPullback(kernel, payload, argument, gradient, point).front()};
     for (const Hoisted *hoisted : wanted.hoisted)
-      keep(number++, point.getCotangent(hoisted->op));
+      pulled.push_back(point.getCotangent(hoisted->op));
     for (unsigned function : wanted.hingeSums)
-      keep(number++, point.getCotangent(launch.plan.hingeSums[function]));
+      pulled.push_back(point.getCotangent(launch.plan.hingeSums[function]));
+    for (Value &value : pulled)
+      value = value ? value : kernel.constantF32(0);
+    return pulled;
   };
+  if (isLooped())
+    return ColumnLoop(kernel, point, tile, start)
+        .run({products, gradients}, 1 + wanted.count(),
+             [&](ValueRange numbers) { return pull(numbers[0], numbers[1]); });
+  SmallVector<Values> results(1 + wanted.count());
   SmallVector<FragmentElement> all = tile.getElements();
   for (size_t first = 0; first < all.size(); first += groupSize) {
     auto group = ArrayRef(all).slice(first, groupSize);
@@ -97,13 +100,23 @@ Values FragmentScores::pullGroups(ValueRange products, ValueRange gradients,
     hinges.fillSlopes(group, isOneLine);
     for (auto [element, product, gradient] :
          llvm::zip_equal(group, products.slice(first, groupSize),
-                         gradients.slice(first, groupSize)))
-      pull(element, product, gradient);
+                         gradients.slice(first, groupSize))) {
+      point.setElement(element);
+      for (auto [result, value] :
+           llvm::zip_equal(results, pull(product, gradient)))
+        result.push_back(value);
+    }
   }
   Values flat;
   for (const Values &own : results)
     llvm::append_range(flat, own);
   return flat;
+}
+
+/// Functions of hinges are evaluated for groups of scores.
+bool FragmentScores::isLooped() const {
+  pos::ScoreOp op = launch.plan.score;
+  return op && !hinges.areAny() && standsInLoop(op.getBody().front());
 }
 
 Values FragmentScores::emitVisible(ValueRange products, Value isVisible) {
@@ -132,6 +145,11 @@ Values FragmentScores::emitScores(ValueRange products) {
 }
 
 Values FragmentScores::emitGroups(ValueRange products, bool isOneLine) {
+  if (isLooped())
+    return ColumnLoop(kernel, point, tile, start)
+        .run({products}, 1, [&](ValueRange numbers) -> Values {
+          return {emitScore(numbers[0])};
+        });
   SmallVector<FragmentElement> all = tile.getElements();
   Values scores;
   for (size_t first = 0; first < all.size(); first += groupSize) {

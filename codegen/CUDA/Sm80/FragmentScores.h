@@ -40,7 +40,8 @@ public:
                  FragmentPoint &point, FragmentHinges &hinges,
                  const FragmentOperands &launch, const ScoreTile &tile)
       : kernel(kernel), arguments(arguments), point(point), hinges(hinges),
-        launch(launch), tile(tile), form(launch.plan) {}
+        launch(launch), tile(tile), form(launch.plan),
+        start(*kernel.builder.getInsertionBlock()) {}
 
   const FragmentForm &getForm() const { return form; }
 
@@ -63,6 +64,8 @@ private:
   Values pullGroups(mlir::ValueRange products, mlir::ValueRange gradients,
                     const WantedCotangents &wanted, bool isOneLine);
   mlir::Value hide(mlir::Value score);
+  /// Whether the payload stands in a loop over columns.
+  bool isLooped() const;
 
   KernelBuilder &kernel;
   ArgumentBlock &arguments;
@@ -71,6 +74,7 @@ private:
   const FragmentOperands &launch;
   const ScoreTile &tile;
   const FragmentForm form;
+  mlir::Block &start; ///< of the function
 };
 
 } // namespace sextant::codegen

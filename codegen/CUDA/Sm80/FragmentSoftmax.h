@@ -12,6 +12,10 @@
 
 namespace sextant::codegen {
 
+/// Probabilities are relative to the maximum so far, between 0 and 1, and their
+/// sum is f32. As operands of f16 those below 2^-14 have fewer bits, and are
+/// off by 2^-25 at most: far less than what the rounding of the largest is off
+/// by.
 class FragmentSoftmax {
 public:
   using Values = KernelBuilder::Values;

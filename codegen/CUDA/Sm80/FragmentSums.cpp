@@ -9,7 +9,6 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-static constexpr int64_t wordBytes = 4;
 /// Lanes of a warp whose elements have the same rows, and the same columns.
 static constexpr int64_t rowLanes = 4, columnLanes = 8;
 
@@ -47,18 +46,17 @@ void FragmentSums::clear() {
               });
 }
 
-void FragmentSums::enterHead(Index chunk, Index batch, Index head) {
-  auto enter = [&](ArrayRef<const Hoisted *> all, Index part) {
+void FragmentSums::enterHead(const HeadNumbers &numbers) {
+  auto enter = [&](ArrayRef<const Hoisted *> all, Index number) {
     return llvm::map_to_vector(all, [&](const Hoisted *hoisted) {
-      return arguments.getAddress(launch.getSums(*hoisted),
-                                  {part, batch, head});
+      return arguments.getAddress(launch.getSums(*hoisted), {0, 0, number});
     });
   };
-  ofOffsets = enter(launch.sinks.offsets, chunk);
-  ofQueries = enter(launch.sinks.queries, chunk);
+  ofOffsets = enter(launch.sinks.offsets, numbers.ofChunks);
+  ofQueries = enter(launch.sinks.queries, numbers.ofChunks);
   // A key belongs to one chunk: its sums have no other.
-  ofKeys = enter(launch.sinks.keys, 0);
-  ofScalars = enter(launch.sinks.scalars, chunk);
+  ofKeys = enter(launch.sinks.keys, numbers.ofHeads);
+  ofScalars = enter(launch.sinks.scalars, numbers.ofChunks);
 }
 
 Values FragmentSums::begin() {
@@ -184,8 +182,7 @@ void FragmentSums::finishDiagonals(int64_t number, Value firstQuery,
   assert(others * warpRows == tile.columns && rows <= tile.countThreads() &&
          "warps have as many rows or fewer, and threads an offset or two");
   Index first =
-      kernel.sub(kernel.add(kernel.add(arguments.getSize(launch.sites.query, 2),
-                                       launch.sites.padding - 1),
+      kernel.sub(kernel.add(launch.sites.getFirstOffset(kernel, arguments),
                             kernel.sub(kernel.fromI32(firstKey),
                                        kernel.fromI32(firstQuery))),
                  tile.columns);

@@ -23,6 +23,8 @@
 
 namespace sextant::codegen {
 
+/// The sums of cotangents that a thread, a warp and a block keep, until they
+/// are stored.
 class FragmentSums {
 public:
   using Values = KernelBuilder::Values;
@@ -35,7 +37,7 @@ public:
 
   /// Once: clears what stays zero in shared memory.
   void clear();
-  void enterHead(Index chunk, Index batch, Index head);
+  void enterHead(const HeadNumbers &numbers);
   /// Sums that tiles of a head carry.
   Values begin();
   /// Adds the cotangents of all sinks at the elements of a tile to what is

@@ -8,10 +8,8 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// Bytes of 8 elements of bf16, and of 16.
+/// Bytes of 8 elements of dS, and of 16.
 static constexpr int64_t chunkBytes = 16, unitBytes = 32;
-/// Of two elements of bf16.
-static constexpr int64_t wordBytes = 4;
 /// Lanes of a product of two right operands, and how many of these a warp makes
 /// at a time.
 static constexpr int64_t unitLanes = 16, mostUnits = 4;
@@ -25,6 +23,7 @@ QueryGradient::QueryGradient(ThreadBuilder &thread, ArgumentBlock &arguments,
                              const BackwardOperands &launch)
     : thread(thread), kernel(thread.kernel), arguments(arguments),
       products(products), launch(launch), tile(launch.tile),
+      isInOrder(!launch.isUnordered),
       row(launch.layout.tensors[launch.queryGradient].getDimSize(4)) {
   assert(tile.warps % countBlocks(tile) == 0 && "warps share queries out");
   int64_t bytes = tile.getScoreShape().getBytes();
@@ -49,17 +48,10 @@ QueryGradient::QueryGradient(ThreadBuilder &thread, ArgumentBlock &arguments,
       thread.add(thread.mul(chunk, chunkBytes), thread.mul(block, unitBytes))));
 }
 
-void QueryGradient::clear(Index chunk, Index batch, Index firstHead,
-                          Index heads) {
-  Index words = kernel.mul(
-      kernel.mul(heads, arguments.getSize(launch.queryGradient, 3)), row);
-  thread.clear(
-      arguments.getAddress(launch.queryGradient, {chunk, batch, firstHead}),
-      words, tile.countThreads());
-}
-
-void QueryGradient::enterHead(Index chunk, Index batch, Index number) {
-  head = arguments.getAddress(launch.queryGradient, {chunk, batch, number});
+void QueryGradient::enterHead(const HeadNumbers &numbers) {
+  head = arguments.getAddress(
+      launch.queryGradient,
+      {0, 0, isInOrder ? numbers.ofChunks : numbers.ofHeads});
 }
 
 void QueryGradient::store(ValueRange scoreGradients) {
@@ -69,32 +61,46 @@ void QueryGradient::store(ValueRange scoreGradients) {
          ++columns)
       for (int64_t half : {0, 1}) {
         unsigned number = tile.getNumber(blockOfKeys, columns, 2 * half);
-        Value word =
-            thread.toBf16(scoreGradients[number], scoreGradients[number + 1]);
+        Value word = thread.toElements(scoreGradients[number],
+                                       scoreGradients[number + 1]);
         int64_t keys = blockOfKeys * fragmentRows + 8 * half;
         thread.storeShared(
             word, thread.advance(stored, keys * bytes + columns * chunkBytes));
       }
 }
 
-void QueryGradient::addUnits(Value to, Value keys, int64_t units) {
+void QueryGradient::forPairs(Value to, int64_t units,
+                             function_ref<void(int64_t, Value)> body) {
   constexpr int64_t halfRows = fragmentRows / 2;
-  auto getPlace = [&](int64_t unit, int64_t lanes, int64_t half) {
-    return kernel.advance(to, {half * halfRows * row + unit * unitLanes +
-                               lanes * fragmentColumns});
-  };
-  auto forPairs = [&](function_ref<void(int64_t, Value)> body) {
-    for (int64_t unit = 0; unit < units; ++unit)
-      for (int64_t lanes : {0, 1})
-        for (int64_t half : {0, 1})
-          body(((2 * unit + lanes) * 2 + half) * 2,
-               getPlace(unit, lanes, half));
-  };
-  // What is there already is where the products begin.
-  Values sums(units * 2 * fragmentElements);
-  forPairs([&](int64_t number, Value place) {
-    std::tie(sums[number], sums[number + 1]) = thread.loadPair(place);
+  for (int64_t unit = 0; unit < units; ++unit)
+    for (int64_t lanes : {0, 1})
+      for (int64_t half : {0, 1})
+        body(((2 * unit + lanes) * 2 + half) * 2,
+             kernel.advance(to, {half * halfRows * row + unit * unitLanes +
+                                 lanes * fragmentColumns}));
+}
+
+Values QueryGradient::begin(Value to, int64_t units) {
+  Values sums(units * 2 * fragmentElements, kernel.constantF32(0));
+  if (isInOrder)
+    forPairs(to, units, [&](int64_t number, Value place) {
+      std::tie(sums[number], sums[number + 1]) = thread.loadPair(place);
+    });
+  return sums;
+}
+
+void QueryGradient::end(ValueRange sums, Value to) {
+  int64_t units = sums.size() / (2 * fragmentElements);
+  forPairs(to, units, [&](int64_t number, Value place) {
+    if (isInOrder)
+      return thread.storePair(sums[number], sums[number + 1], place);
+    thread.addAtomically(sums[number], place);
+    thread.addAtomically(sums[number + 1], kernel.advance(place, {1}));
   });
+}
+
+void QueryGradient::addUnits(Value to, Value keys, int64_t units) {
+  Values sums = begin(to, units);
   for (int64_t first = 0; first < tile.countRows(); first += fragmentDepth) {
     Values turned = thread.loadMatrices(
         thread.advance(left, first * tile.getScoreShape().getBytes()),
@@ -112,9 +118,7 @@ void QueryGradient::addUnits(Value to, Value keys, int64_t units) {
       }
     }
   }
-  forPairs([&](int64_t number, Value place) {
-    thread.storePair(sums[number], sums[number + 1], place);
-  });
+  end(sums, to);
 }
 
 void QueryGradient::add(Value first, Value keys) {

@@ -12,6 +12,7 @@
 
 #include "codegen/CUDA/ThreadFunctions.h"
 #include "codegen/Plan/KernelPlan.h"
+#include "codegen/Tables/HoistTable.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace sextant::codegen {
@@ -41,6 +42,12 @@ inline constexpr int64_t mostTileDims = 256;
 /// Shared memory that a block may have on a GPU of sm_80.
 inline constexpr int64_t mostSharedBytes = 163 << 10;
 
+/// Of a word of 32 bits.
+inline constexpr int64_t wordBytes = 4;
+
+/// Entries of tables over offsets that one copy to shared memory takes.
+inline constexpr int64_t windowUnit = 4;
+
 /// The place of an element: rows and columns from the thread's first one.
 struct FragmentElement {
   int64_t row = 0, column = 0;
@@ -52,6 +59,8 @@ struct FragmentElement {
   }
 };
 
+/// The sizes of a tile of scores and the rows of shared memory that it is made
+/// of.
 struct ScoreTile {
   pos::Side rowSide = pos::Side::query;
   int64_t warps = 0;   ///< of a block
@@ -60,6 +69,9 @@ struct ScoreTile {
   /// Tables over offsets, and vectors over columns, of words of 32 bits that
   /// are read with each tile.
   int64_t offsetWindows = 0, columnWindows = 0;
+  /// Whether the warps of a block may have a head each (BlockHeads.h), and
+  /// so windows of their own.
+  bool isPackable = false;
 
   pos::Side getColumnSide() const {
     return rowSide == pos::Side::query ? pos::Side::key : pos::Side::query;
@@ -85,13 +97,22 @@ struct ScoreTile {
     return elements;
   }
 
+  /// How tables over offsets lie in memory: a window may reach past both ends.
+  HoistTableOptions getTableOptions() const {
+    return {OffsetOrder::Ascending, std::max(countRows(), columns), windowUnit};
+  }
+
   // Bytes of windows, from their first one.
   int64_t countOffsetEntries() const { return countRows() + columns; }
+  /// Of a warp with a head of its own.
+  int64_t countWarpEntries() const { return countWarpRows() + columns; }
   int64_t getOffsetWindow(int64_t number) const {
-    return 4 * number * countOffsetEntries();
+    int64_t ofWarps = isPackable ? warps * countWarpEntries() : 0;
+    return 4 * number * std::max(countOffsetEntries(), ofWarps);
   }
   int64_t getColumnWindow(int64_t number) const {
-    return getOffsetWindow(offsetWindows) + 4 * number * columns;
+    return getOffsetWindow(offsetWindows) +
+           4 * number * (isPackable ? warps : 1) * columns;
   }
   int64_t getWindowBytes() const { return getColumnWindow(columnWindows); }
 };

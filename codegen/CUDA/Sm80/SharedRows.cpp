@@ -24,14 +24,12 @@ static int64_t countRowThreads(const SharedRowShape &shape) {
 
 void codegen::copyWords(ThreadBuilder &thread, Value from, Value to,
                         WordCount count, Value given) {
-  constexpr int64_t wordBytes = 4;
   KernelBuilder &kernel = thread.kernel;
-  Value source =
-      kernel.advance(from, {kernel.fromI32(thread.thread)}, kernel.i32);
-  Value target = thread.advance(to, thread.mul(thread.thread, wordBytes));
+  Value source = kernel.advance(from, {kernel.fromI32(count.own)}, kernel.i32);
+  Value target = thread.advance(to, thread.mul(count.own, wordBytes));
   Value whole = thread.constant(wordBytes), none = thread.constant(0);
   for (int64_t before = 0; before < count.words; before += count.threads) {
-    Value own = thread.add(thread.thread, before);
+    Value own = thread.add(count.own, before);
     auto copyOne = [&] {
       Value bytes =
           given ? thread.select(thread.less(own, given), whole, none) : whole;
@@ -91,7 +89,7 @@ void SharedRows::copyAligned(Value first, int64_t rows, Value to,
       kernel.advance(head,
                      {kernel.mul(kernel.fromI32(own), stride),
                       kernel.mul(kernel.fromI32(chunk), chunkElements)},
-                     kernel.bf16);
+                     thread.element);
   Value target =
       thread.advance(to, thread.add(thread.mul(row, shape.getBytes()),
                                     thread.mul(chunk, chunkBytes)));
@@ -101,8 +99,8 @@ void SharedRows::copyAligned(Value first, int64_t rows, Value to,
     for (int64_t pass = 0; pass * perPass < rows; ++pass) {
       int64_t before = pass * perPass;
       if (pass > 0)
-        source =
-            kernel.advance(source, {kernel.mul(stride, perPass)}, kernel.bf16);
+        source = kernel.advance(source, {kernel.mul(stride, perPass)},
+                                thread.element);
       auto copyOne = [&] {
         Value bytes = given;
         if (!areWhole)
@@ -127,31 +125,38 @@ void SharedRows::copyElements(Value first, int64_t rows, Value to) {
   int64_t words = shape.padded / 2;
   Index stride = arguments.getStride(tensor, 2);
   Index step = arguments.getStride(tensor, 3);
-  Index begin = kernel.fromI32(first);
-  Index count = kernel.sub(kernel.fromI32(length), begin);
+  Value count = thread.sub(length, first);
   Value zero = kernel.constant(kernel.builder.getI16IntegerAttr(0));
-  kernel.loop(
-      kernel.fromI32(thread.thread), rows * words, threads, [&](Value number) {
-        Index row = kernel.div(number, words);
-        Index lane = kernel.mul(kernel.rem(number, words), 2);
-        Value isRow = kernel.less(row, count);
-        Value source = kernel.advance(
-            head, {kernel.mul(kernel.add(begin, row), stride)}, kernel.bf16);
-        auto load = [&](Index element) {
-          Value exists = kernel.both(isRow, kernel.less(element, shape.dim));
-          auto there = [&]() -> KernelBuilder::Values {
-            return {kernel.load(
-                kernel.i16, kernel.advance(source, {kernel.mul(element, step)},
-                                           kernel.bf16))};
-          };
-          auto beyond = [&]() -> KernelBuilder::Values { return {zero}; };
-          return kernel.choose(exists, kernel.i16, there, beyond).front();
-        };
-        Value target = thread.advance(
-            to, kernel.toI32(kernel.add(kernel.mul(row, shape.getBytes()),
-                                        kernel.mul(lane, 2))));
-        thread.storeShared(load(lane), target);
-        thread.storeShared(load(kernel.add(lane, 1)),
-                           thread.advance(target, 2));
+  auto copyWord = [&](Value number) {
+    Value row = thread.div(number, words);
+    Value lane = thread.mul(thread.rem(number, words), 2);
+    Value isRow = thread.less(row, count);
+    Index own = kernel.fromI32(thread.add(first, row));
+    Value source =
+        kernel.advance(head, {kernel.mul(own, stride)}, thread.element);
+    auto load = [&](Value element) {
+      Value exists =
+          kernel.both(isRow, thread.less(element, thread.constant(shape.dim)));
+      auto there = [&]() -> KernelBuilder::Values {
+        Index place = kernel.mul(kernel.fromI32(element), step);
+        return {kernel.load(kernel.i16,
+                            kernel.advance(source, {place}, thread.element))};
+      };
+      auto beyond = [&]() -> KernelBuilder::Values { return {zero}; };
+      return kernel.choose(exists, kernel.i16, there, beyond).front();
+    };
+    Value target = thread.advance(
+        to, thread.add(thread.mul(row, shape.getBytes()), thread.mul(lane, 2)));
+    thread.storeShared(load(lane), target);
+    thread.storeShared(load(thread.add(lane, 1)), thread.advance(target, 2));
+  };
+  thread.loopWhile(
+      thread.thread,
+      [&](ValueRange number) {
+        return thread.less(number[0], thread.constant(rows * words));
+      },
+      [&](ValueRange number) -> KernelBuilder::Values {
+        copyWord(number[0]);
+        return {thread.add(number[0], threads)};
       });
 }

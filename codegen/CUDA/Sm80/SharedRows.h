@@ -9,19 +9,20 @@
 
 namespace sextant::codegen {
 
-/// How many words to copy, and by how many threads.
+/// How many words to copy, and by how many threads; `own` (i32) counts them.
 struct WordCount {
   int64_t words, threads;
+  mlir::Value own;
 };
-/// Begins to copy words of 32 bits to shared memory, by all threads of a block.
-/// Those from number `given` (i32) on are zero, if it is not null.
+/// Begins to copy words of 32 bits to shared memory, by some threads of a
+/// block. Those from number `given` (i32) on are zero, if it is not null.
 void copyWords(ThreadBuilder &thread, mlir::Value from, mlir::Value to,
                WordCount count, mlir::Value given = {});
 
-/// Copies rows of bf16 of one head of an operand [B, H, L, dim] to shared
-/// memory, by all threads of a block. Rows that are aligned to 16 bytes are
-/// copied while the block computes; others, of any stride, element by element.
-/// Rows past the end and lanes past the last one are zero.
+/// Copies rows of 16-bit elements of one head of an operand [B, H, L, dim] to
+/// shared memory, by all threads of a block. Rows that are aligned to 16 bytes
+/// are copied while the block computes; others, of any stride, element by
+/// element. Rows past the end and lanes past the last one are zero.
 class SharedRows {
 public:
   /// Before all loops: says how the operand lies in memory.

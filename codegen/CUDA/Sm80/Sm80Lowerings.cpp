@@ -7,23 +7,58 @@
 
 #include "codegen/CUDA/Sm80/Sm80Lowerings.h"
 #include "codegen/CUDA/Sm80/BackwardOperands.h"
+#include "codegen/CUDA/Sm80/BlockHeads.h"
 #include "codegen/CUDA/Sm80/ForwardKernel.h"
 #include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Rows/JoinSplits.h"
-#include "codegen/Rows/OperandRows.h"
-#include "codegen/Tables/ArgumentPoint.h"
 #include "codegen/Tiles/RowParts.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
+/// Whether row maps may make numbers that the type of rows does not hold, which
+/// kernels of warps keep in f32: they grow with the positions, up to a span
+/// that f32 allows.
+static bool areMapsTooWide(const KernelPlan &plan) {
+  pos::SitesOwnerInterface owner = plan.owner;
+  return getRowElement(plan).isF16() && !owner.getSitesRegion().empty() &&
+         !owner.getSitesRegion().front().getOps<pos::RequireSpanOp>().empty();
+}
+
+/// Whether integers, such as positions, become numbers in a hoisted value, or
+/// in one that it uses.
+static bool makesNumbersOfIntegers(pos::HoistOp hoist) {
+  return hoist
+      ->walk([](Operation *op) {
+        bool makes = isa<arith::SIToFPOp, arith::UIToFPOp>(op);
+        for (Value value : op->getOperands())
+          if (auto used = value.getDefiningOp<pos::HoistOp>())
+            makes = makes || makesNumbersOfIntegers(used);
+        return makes ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Whether columns may be numbers that the type of rows does not hold, since
+/// positions are among what they are made of.
+static bool areColumnsTooWide(const KernelPlan &plan) {
+  return getRowElement(plan).isF16() &&
+         llvm::any_of(plan.columns, [](const RowColumns &columns) {
+           return makesNumbersOfIntegers(columns.query) ||
+                  makesNumbersOfIntegers(columns.key);
+         });
+}
+
 std::string sm80::findForwardObstacle(const KernelPlan &plan) {
   pos::SitesOwnerInterface owner = plan.owner;
   OwnerOperands operands = getOwnerOperands(owner);
   auto type = cast<RankedTensorType>(operands.query.getType());
-  if (!type.getElementType().isBF16())
-    return "rows are not bf16";
+  if (type.getElementTypeBitWidth() != 16)
+    return "rows are neither f16 nor bf16";
+  if (areMapsTooWide(plan))
+    return "mapped rows may grow beyond the range of f16";
   if (plan.scoreHeads)
     return "the score is of all heads";
   if (!plan.scans.empty())
@@ -32,12 +67,13 @@ std::string sm80::findForwardObstacle(const KernelPlan &plan) {
     return "rows are multiplied with tables";
   if (!plan.weightedRows.empty())
     return "rows of a table are added to the output";
-  if (!plan.columns.empty())
-    return "rows have columns";
+  if (areColumnsTooWide(plan))
+    return "columns that are made of positions may grow beyond the range of "
+           "f16";
   int64_t columns = 0;
   for (int64_t dim : getHeadDims(operands.values))
     columns += SharedRowShape(dim).padded;
-  if (type.getDimSize(3) > mostTileDims || columns > mostTileDims)
+  if (countHeadElements(plan) > mostTileDims || columns > mostTileDims)
     return "a row has more than " + std::to_string(mostTileDims) + " elements";
   return "";
 }
@@ -47,9 +83,8 @@ std::string sm80::findBackwardObstacle(const KernelPlan &plan) {
     return obstacle;
   pos::SitesOwnerInterface owner = plan.owner;
   OwnerOperands operands = getOwnerOperands(owner);
-  BackwardOperands launch(
-      plan, cast<RankedTensorType>(operands.query.getType()).getDimSize(3),
-      getHeadDims(operands.values));
+  BackwardOperands launch(plan, countHeadElements(plan),
+                          getHeadDims(operands.values));
   if (plan.hasPositions && !launch.sinks.offsets.empty())
     return "trained values are over offsets of given positions";
   for (auto [reads, wantsGradient] :
@@ -63,39 +98,23 @@ std::string sm80::findBackwardObstacle(const KernelPlan &plan) {
 
 FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
-  Value query = op.getQuery();
-  int64_t headDim = cast<RankedTensorType>(query.getType()).getDimSize(3);
+  checkLengths(lowering);
+  int64_t headDim = countHeadElements(lowering.plan);
   ForwardOperands launch(lowering.plan, headDim, getHeadDims(op.getValues()));
-  HoistTableOptions options;
-  options.order = OffsetOrder::Ascending;
-  options.padding = std::max(launch.tile.countRows(), launch.tile.columns);
-  HoistTables tables = launchHoists(lowering, options);
+  HoistTables tables = launchHoists(lowering, launch.tile.getTableOptions());
 
   LaunchOperands operands;
-  launch.sites.query = operands.read(query);
-  launch.sites.key = operands.read(op.getKey());
-  for (Value value : op.getValues())
-    launch.sites.values.push_back(operands.read(value));
-  auto readRows = [&](pos::RowOperand operand, Value rows, const Twine &name) {
-    Value mapped = launchOperandRows(lowering, tables, operand, rows,
-                                     ("rows_of_" + name).str());
-    return operands.read(mapped);
-  };
-  launch.query = readRows(pos::RowOperand::query, query, "query");
-  launch.key = readRows(pos::RowOperand::key, op.getKey(), "key");
-  for (auto [number, value] : llvm::enumerate(op.getValues()))
-    launch.values.push_back(
-        readRows(pos::RowOperand::value, value, "value" + Twine(number)));
-  launch.sites.append(lowering.plan, tables, operands.layout, operands.reads);
-
+  launch.read(lowering, tables, operands);
   launch.results = addForwardResults(lowering, operands);
   SmallVector<Value> results = operands.writes;
-  SplitTensors splits =
-      allocateSplits(lowering, {launch.tile.countRows(), launch.tile.columns});
+  PackedHeads packed = countPackedHeads(lowering, launch.tile);
+  SplitTensors splits = allocateSplits(
+      lowering, {packed.blocks, launch.tile.countRows(), launch.tile.columns});
   launch.splitSoftmax = operands.write(splits.softmax);
   for (Value output : splits.outputs)
     launch.splitOutputs.push_back(operands.write(output));
   launch.splits = operands.scalar(splits.count);
+  launch.packs = operands.scalar(packed.perBlock);
   launch.layout = operands.layout;
 
   int64_t columns = headDim;

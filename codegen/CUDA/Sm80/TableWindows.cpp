@@ -1,25 +1,26 @@
 //===- TableWindows.cpp - What a tile reads of tables ---------------------===//
 //
-// Entry padding + (Lq - 1 - query) + key of a table over offsets (Ascending) is
-// number (queries of the tile - 1 - query in it) + key in it of its window.
+// Entry padding + (Lq' - 1 - query) + key of a table over offsets (Ascending)
+// is number (queries of the tile - 1 - query in it) + key in it of its window.
+// Lq' and the sizes of tiles are multiples of what one copy takes, so a window
+// begins at such an entry whatever the lengths.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CUDA/Sm80/TableWindows.h"
-#include "codegen/CUDA/Sm80/SharedRows.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-static constexpr int64_t wordBytes = 4;
-
 TableWindows::TableWindows(ThreadBuilder &thread, ArgumentBlock &arguments,
                            const FragmentOperands &launch,
-                           const ScoreTile &tile, Value row, Value column)
+                           const ScoreTile &tile, Value row, Value column,
+                           Value isPacked)
     : thread(thread), kernel(thread.kernel), arguments(arguments),
-      launch(launch), tile(tile), row(row), column(column) {
+      launch(launch), tile(tile), row(row), column(column), isPacked(isPacked),
+      chunks(thread, tile, isPacked) {
   unsigned side = tile.getColumnSide() == pos::Side::key ? launch.sites.key
                                                          : launch.sites.query;
   columnLength = kernel.toI32(arguments.getSize(side, 2));
@@ -32,49 +33,102 @@ Value TableWindows::getTable(const Hoisted &hoisted, Index batch, Index head) {
               hoisted.perHead ? head : Index(0)});
 }
 
-void TableWindows::enterRows(Index batch, Index head, Value firstRow) {
-  offsets.clear();
+void TableWindows::enterRows(Index batch, Index head, Value firstRow,
+                             ArrayRef<ChunkPart> others) {
   columns.clear();
   bool rowsAreKeys = tile.rowSide == pos::Side::key;
   Index rows = kernel.fromI32(firstRow);
-  Index first = rowsAreKeys ? kernel.sub(rows, tile.columns)
-                            : kernel.sub(0, kernel.add(rows, tile.countRows()));
-  first =
-      kernel.add(kernel.add(first, arguments.getSize(launch.sites.query, 2)),
-                 launch.sites.padding);
-  for (const Hoisted *hoisted : launch.windows.offsets)
-    offsets.push_back(kernel.advance(getTable(*hoisted, batch, head), {first}));
+  Value count = choose(thread.constant(tile.countWarpRows()),
+                       thread.constant(tile.countRows()));
+  Index first = rowsAreKeys
+                    ? kernel.sub(rows, tile.columns)
+                    : kernel.sub(0, kernel.add(rows, kernel.fromI32(count)));
+  first = kernel.add(
+      kernel.add(first, launch.sites.getFirstOffset(kernel, arguments)), 1);
+  SmallVector<ChunkPart> parts(others);
+  for (auto [number, hoisted] : llvm::enumerate(launch.windows.offsets))
+    parts.push_back({kernel.advance(getTable(*hoisted, batch, head), {first}),
+                     /*isBackward=*/rowsAreKeys, tile.getOffsetWindow(number),
+                     tile.countOffsetEntries(), tile.countWarpEntries()});
+  chunks.enter(parts);
   for (const Hoisted *hoisted : launch.windows.columns)
     columns.push_back(getTable(*hoisted, batch, head));
 }
 
-void TableWindows::copy(Value firstColumn, Value to, bool isWhole) {
-  Index first = kernel.fromI32(firstColumn);
-  Index offset = tile.rowSide == pos::Side::key ? kernel.sub(0, first) : first;
-  Value count = isWhole ? Value() : thread.sub(columnLength, firstColumn);
-  for (auto [number, table] : llvm::enumerate(offsets))
-    copyWords(thread, kernel.advance(table, {offset}, kernel.i32),
-              thread.advance(to, tile.getOffsetWindow(number)),
-              {tile.countOffsetEntries(), tile.countThreads()});
+Value TableWindows::choose(Value packed, Value other) {
+  return isPacked ? thread.select(isPacked, packed, other) : other;
+}
+
+void TableWindows::copyColumns(Value firstColumn, Value to, Value warp,
+                               const WordCount &count, Value given) {
   for (auto [number, table] : llvm::enumerate(columns))
-    copyWords(thread, kernel.advance(table, {first}, kernel.i32),
-              thread.advance(to, tile.getColumnWindow(number)),
-              {tile.columns, tile.countThreads()}, count);
+    copyWords(thread,
+              kernel.advance(table, {kernel.fromI32(firstColumn)}, kernel.i32),
+              thread.advance(thread.advance(to, tile.getColumnWindow(number)),
+                             thread.mul(warp, wordBytes * tile.columns)),
+              count, given);
+}
+
+void TableWindows::copyVectors(Value firstColumn, Value to, bool isWhole) {
+  if (columns.empty())
+    return;
+  Value given = isWhole ? Value() : thread.sub(columnLength, firstColumn);
+  auto copyOfBlock = [&] {
+    copyColumns(firstColumn, to, thread.constant(0),
+                {tile.columns, tile.countThreads(), thread.thread}, given);
+  };
+  if (!isPacked)
+    return copyOfBlock();
+  kernel.when(
+      isPacked,
+      [&] {
+        copyColumns(firstColumn, to, thread.warp,
+                    {tile.columns, warpLanes, thread.lane}, given);
+      },
+      copyOfBlock);
 }
 
 void TableWindows::enterTile(Value from) {
   loaded.clear();
   block = kernel.builder.getInsertionBlock();
-  if (!offsets.empty()) {
+  if (!launch.windows.offsets.empty()) {
     bool rowsAreKeys = tile.rowSide == pos::Side::key;
     Value query = rowsAreKeys ? column : row, key = rowsAreKeys ? row : column;
     int64_t queries = rowsAreKeys ? tile.columns : tile.countRows();
-    Value last = thread.constant(queries - 1);
+    Value ofWarp = thread.add(thread.mul(thread.warp, tile.countWarpEntries()),
+                              tile.countWarpRows() - 1);
+    Value last = choose(ofWarp, thread.constant(queries - 1));
     Value entry = thread.add(thread.sub(last, query), key);
     windowOfOffsets = thread.advance(from, thread.mul(entry, wordBytes));
   }
-  if (!columns.empty())
-    windowOfColumns = thread.advance(from, thread.mul(column, wordBytes));
+  if (!columns.empty()) {
+    Value ofWarp = thread.add(column, thread.mul(thread.warp, tile.columns));
+    windowOfColumns =
+        thread.advance(from, thread.mul(choose(ofWarp, column), wordBytes));
+  }
+}
+
+WindowPlaces TableWindows::shift(Value count) {
+  WindowPlaces before{windowOfOffsets, windowOfColumns};
+  loaded.clear();
+  block = kernel.builder.getInsertionBlock();
+  bool rowsAreKeys = tile.rowSide == pos::Side::key;
+  Value bytes = thread.mul(count, wordBytes);
+  if (windowOfOffsets)
+    windowOfOffsets = thread.advance(
+        windowOfOffsets,
+        rowsAreKeys ? thread.sub(thread.constant(0), bytes) : bytes);
+  if (windowOfColumns)
+    windowOfColumns = thread.advance(windowOfColumns, bytes);
+  return before;
+}
+
+/// What was loaded before may be known no longer where code goes on.
+void TableWindows::restore(const WindowPlaces &places) {
+  loaded.clear();
+  block = kernel.builder.getInsertionBlock();
+  windowOfOffsets = places.offsets;
+  windowOfColumns = places.columns;
 }
 
 Value TableWindows::load(const Hoisted &hoisted,

@@ -29,11 +29,13 @@ Value ThreadArithmetic::mul(Value a, int64_t b) {
   return arith::MulIOp::create(builder, loc, a, constant(b));
 }
 Value ThreadArithmetic::div(Value a, int64_t b) {
-  assert(llvm::isPowerOf2_64(b) && "divided by shifts");
+  if (!llvm::isPowerOf2_64(b))
+    return arith::DivUIOp::create(builder, loc, a, constant(b));
   return arith::ShRUIOp::create(builder, loc, a, constant(llvm::Log2_64(b)));
 }
 Value ThreadArithmetic::rem(Value a, int64_t b) {
-  assert(llvm::isPowerOf2_64(b) && "divided by masks");
+  if (!llvm::isPowerOf2_64(b))
+    return arith::RemUIOp::create(builder, loc, a, constant(b));
   return arith::AndIOp::create(builder, loc, a, constant(b - 1));
 }
 Value ThreadArithmetic::min(Value a, Value b) {

@@ -23,7 +23,8 @@ public:
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value sub(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, int64_t b);
-  /// Quotient and remainder by a power of two of numbers that are not negative.
+  /// Quotient and remainder of numbers that are not negative; by a power of two
+  /// a shift and a mask.
   mlir::Value div(mlir::Value a, int64_t b);
   mlir::Value rem(mlir::Value a, int64_t b);
   mlir::Value min(mlir::Value a, mlir::Value b);

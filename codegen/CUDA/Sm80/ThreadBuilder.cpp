@@ -8,33 +8,21 @@ using namespace sextant::codegen;
 
 using Values = ThreadBuilder::Values;
 
-/// Address spaces of NVPTX.
-static constexpr unsigned globalSpace = 1, sharedSpace = 3;
-static constexpr int64_t sharedAlignment = 128;
+/// An address space of NVPTX.
+static constexpr unsigned globalSpace = 1;
 static constexpr int32_t allThreads = -1;
 static constexpr int32_t lastLane = warpLanes - 1;
 
-/// Its size is given when a kernel is launched.
-static void declareSharedMemory(ModuleOp kernels, Location loc) {
-  if (kernels.lookupSymbol(sharedMemoryName))
-    return;
-  OpBuilder builder = OpBuilder::atBlockBegin(kernels.getBody());
-  auto type = LLVM::LLVMArrayType::get(builder.getI8Type(), 0);
-  LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/false,
-                         LLVM::Linkage::External, sharedMemoryName,
-                         /*value=*/Attribute(), sharedAlignment, sharedSpace);
-}
-
 ThreadBuilder::ThreadBuilder(KernelBuilder &kernel, ModuleOp kernels,
-                             const BlockShape &shape)
-    : ThreadArithmetic(kernel), sharedPointer(LLVM::LLVMPointerType::get(
-                                    builder.getContext(), sharedSpace)) {
+                             const BlockShape &shape, FloatType element)
+    : ThreadArithmetic(kernel), element(element),
+      sharedPointer(
+          LLVM::LLVMPointerType::get(builder.getContext(), sharedMemorySpace)) {
+  assert(element.getWidth() == 16 && "tensor cores multiply f16 and bf16");
   auto function = cast<LLVM::LLVMFuncOp>(
       builder.getInsertionBlock()->getParent()->getParentOp());
   setBlockShape(function, shape);
-  declareSharedMemory(kernels, loc);
-  shared =
-      LLVM::AddressOfOp::create(builder, loc, sharedPointer, sharedMemoryName);
+  shared = getSharedMemory(builder, loc, kernels);
   thread = call("llvm.nvvm.read.ptx.sreg.tid.x", kernel.i32, {});
   lane = rem(thread, warpLanes);
   warp = div(thread, warpLanes);
@@ -124,15 +112,11 @@ void ThreadBuilder::storePair(Value low, Value high, Value address) {
                         /*alignment=*/8);
 }
 
-void ThreadBuilder::clear(Value base, Index words, int64_t threads) {
-  constexpr int64_t perStore = 4;
-  Value zero = kernel.zero(VectorType::get(perStore, kernel.f32));
-  Index first = kernel.mul(kernel.fromI32(thread), perStore);
-  kernel.loop(first, words, perStore * threads, [&](Value word) {
-    LLVM::StoreOp::create(builder, loc, zero,
-                          toGlobal(kernel.advance(base, {word})),
-                          /*alignment=*/4 * perStore);
-  });
+/// Nobody waits for the sum: another launch reads it.
+void ThreadBuilder::addAtomically(Value value, Value address) {
+  LLVM::AtomicRMWOp::create(builder, loc, LLVM::AtomicBinOp::fadd,
+                            toGlobal(address), value,
+                            LLVM::AtomicOrdering::monotonic, "device");
 }
 
 void ThreadBuilder::copy(Value to, Value from, int64_t bytes, Value given) {
@@ -183,9 +167,15 @@ Values ThreadBuilder::loadMatrices(Value row, bool isTransposed) {
 Values ThreadBuilder::multiply(ValueRange a, ValueRange b, ValueRange sums) {
   Values operands(a);
   llvm::append_range(operands, b);
+  // Words of f16 are pairs of it to the intrinsic, those of bf16 words.
+  if (element.isF16())
+    for (Value &word : operands)
+      word = LLVM::BitcastOp::create(builder, loc, VectorType::get(2, element),
+                                     word);
   llvm::append_range(operands, sums);
-  return callForWords("llvm.nvvm.mma.m16n8k16.row.col.bf16", kernel.f32,
-                      operands);
+  StringRef types = element.isF16() ? "f32.f32" : "bf16";
+  return callForWords(("llvm.nvvm.mma.m16n8k16.row.col." + types).str(),
+                      kernel.f32, operands);
 }
 
 //===----------------------------------------------------------------------===//
@@ -206,8 +196,13 @@ Value ThreadBuilder::tanh(Value x) {
       .getResult(0);
 }
 
-Value ThreadBuilder::toBf16(Value low, Value high) {
-  Value pair = call("llvm.nvvm.ff2bf16x2.rn", VectorType::get(2, kernel.bf16),
-                    {high, low});
+Value ThreadBuilder::reciprocal(Value x) {
+  return call("llvm.nvvm.rcp.approx.ftz.f", kernel.f32, x);
+}
+
+Value ThreadBuilder::toElements(Value low, Value high) {
+  StringRef type = element.isF16() ? "f16" : "bf16";
+  Value pair = call(("llvm.nvvm.ff2" + type + "x2.rn").str(),
+                    VectorType::get(2, element), {high, low});
   return LLVM::BitcastOp::create(builder, loc, kernel.i32, pair);
 }

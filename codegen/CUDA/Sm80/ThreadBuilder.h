@@ -18,9 +18,13 @@ namespace sextant::codegen {
 /// Writes code of one thread.
 class ThreadBuilder : public ThreadArithmetic {
 public:
-  /// At the start of the function of a kernel for blocks of such a shape.
+  /// At the start of the function of a kernel for blocks of such a shape, which
+  /// multiplies elements of a type, f16 or bf16.
   ThreadBuilder(KernelBuilder &kernel, mlir::ModuleOp kernels,
-                const BlockShape &shape);
+                const BlockShape &shape, mlir::FloatType element);
+
+  /// Of the operands of products, and of rows in memory.
+  const mlir::FloatType element;
 
   /// Of the thread in its block, of the thread in its warp, and of its warp.
   mlir::Value thread, lane, warp;
@@ -38,9 +42,8 @@ public:
   /// a multiple of their size.
   std::pair<mlir::Value, mlir::Value> loadPair(mlir::Value address);
   void storePair(mlir::Value low, mlir::Value high, mlir::Value address);
-  /// Clears `words` words (f32, a multiple of 4) of a tensor, by so many
-  /// threads.
-  void clear(mlir::Value base, Index words, int64_t threads);
+  /// Adds to an f32 in memory that is not shared, to which others add, too.
+  void addAtomically(mlir::Value value, mlir::Value address);
 
   /// Begins a copy of 16, 8 or 4 bytes of a tensor to shared memory, of which
   /// the first `given` (i32) are taken from `from` and the others are zeros.
@@ -72,8 +75,10 @@ public:
   mlir::Value exp2(mlir::Value x);
   /// tanh x, off by up to 2^-11 of itself.
   mlir::Value tanh(mlir::Value x);
-  /// Two numbers as a word of bf16, the first one in its low half.
-  mlir::Value toBf16(mlir::Value low, mlir::Value high);
+  /// 1 / x, off by up to 2^-23 of itself; what would be a denormal is 0.
+  mlir::Value reciprocal(mlir::Value x);
+  /// Two numbers as a word of elements, the first one in its low half.
+  mlir::Value toElements(mlir::Value low, mlir::Value high);
 
 private:
   mlir::Value call(llvm::StringRef intrinsic, mlir::Type result,

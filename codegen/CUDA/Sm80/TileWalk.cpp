@@ -9,31 +9,52 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-// The state under a mask: the tile, the first of the 32 tiles that are known,
-// bits of those that are still to come and of those that are visible, and
-// whether the tile is. Without a mask: the tile.
+// The state under a mask: the tile, and of the 32 tiles that are known with it
+// bits of those that are still to come and of those that are visible, which are
+// whole. Without a mask: the tile. It lasts while a tile is computed, when
+// registers are few: the number of the tile among the 32 follows from that of
+// the first one of all.
 
-Values TileWalk::begin(const TileSide &ofBlock, Value first, Value behind) {
+Values TileWalk::begin(const TileSide &ofBlock, Value start, Value behind) {
   rows = ofBlock;
+  first = start;
   end = behind;
   Value before = thread.add(first, -1);
   if (!plan.mask)
     return {before};
   Value none = thread.constant(0);
-  return {before, thread.add(first, -int64_t(warpLanes)), none, none,
-          kernel.constantI1(false)};
+  return {before, none, none};
+}
+
+/// Also of -1, before the first tile: the last of the 32 before.
+Value TileWalk::getPlace(Value tile) {
+  return thread.rem(thread.sub(tile, first), warpLanes);
 }
 
 Value TileWalk::isThere(ValueRange state) {
   return thread.less(getTile(state), end);
 }
 
-Value TileWalk::isVisible(ValueRange state) {
-  return plan.mask ? state[4] : kernel.constantI1(true);
+Value TileWalk::isWhole(ValueRange state) {
+  Value first = thread.mul(getTile(state), shape.columns);
+  return thread.less(thread.add(first, shape.columns - 1), length);
 }
 
-/// Bits of tiles from `base` on: which the mask
-/// shows a part, and of which all.
+/// Whether a condition holds, and all rows exist.
+Value TileWalk::withRows(Value condition) {
+  return areRowsWhole ? kernel.both(condition, areRowsWhole) : condition;
+}
+
+Value TileWalk::isVisible(ValueRange state) {
+  if (!plan.mask)
+    return withRows(isWhole(state));
+  Value own = arith::ShRUIOp::create(kernel.builder, kernel.loc, state[2],
+                                     getPlace(getTile(state)));
+  return arith::TruncIOp::create(kernel.builder, kernel.loc, kernel.i1, own);
+}
+
+/// Bits of tiles from `base` on: of which the mask shows a part, and of which
+/// all.
 Values TileWalk::classify(Value base) {
   Value tile = thread.add(base, thread.lane);
   Value isTile = thread.less(tile, end);
@@ -47,8 +68,10 @@ Values TileWalk::classify(Value base) {
   bool areKeys = side == pos::Side::key;
   TileClass found =
       mask.classify(areKeys ? rows : columns, areKeys ? columns : rows);
-  Value certain = found.certain ? kernel.both(isTile, found.certain)
-                                : kernel.constantI1(false);
+  Value certain = kernel.constantI1(false);
+  if (found.certain)
+    certain = withRows(
+        kernel.both(kernel.both(isTile, isWhole(tile)), found.certain));
   return {thread.ballot(kernel.both(isTile, found.possible)),
           thread.ballot(certain)};
 }
@@ -63,8 +86,9 @@ Values TileWalk::advance(ValueRange state) {
     return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, bits,
                                  zero);
   };
+  Value start = thread.sub(getTile(state), getPlace(getTile(state)));
   Values known = thread.loopWhile(
-      state.slice(1, 3),
+      Values{start, state[1], state[2]},
       [&](ValueRange carried) {
         Value next = thread.add(carried[0], warpLanes);
         return kernel.both(isZero(carried[1]), thread.less(next, end));
@@ -80,8 +104,5 @@ Values TileWalk::advance(ValueRange state) {
   Value tile = thread.select(isZero(possible), end, thread.add(base, place));
   Value rest =
       arith::AndIOp::create(builder, loc, possible, thread.add(possible, -1));
-  Value inRange = thread.rem(place, warpLanes);
-  Value own = arith::ShRUIOp::create(builder, loc, certain, inRange);
-  Value isVisible = arith::TruncIOp::create(builder, loc, kernel.i1, own);
-  return {tile, base, rest, certain, isVisible};
+  return {tile, rest, certain};
 }

@@ -15,6 +15,7 @@
 
 namespace sextant::codegen {
 
+/// The tiles that a block visits, in order, with the class of each.
 class TileWalk {
 public:
   using Values = KernelBuilder::Values;
@@ -25,20 +26,29 @@ public:
       : thread(thread), kernel(thread.kernel), plan(plan), mask(mask),
         shape(shape), length(length) {}
 
+  /// Whether all rows of the block exist (i1), where scores of those that do
+  /// not are hidden, too.
+  mlir::Value areRowsWhole;
+
   /// Stands before the tiles `first` to `end` - 1 (i32) of some rows; gives the
   /// state.
   Values begin(const TileSide &ofBlock, mlir::Value first, mlir::Value end);
   /// The state at the next tile.
   Values advance(mlir::ValueRange state);
 
-  /// Of a state: the number of the tile (i32), whether there is one (i1), and
-  /// whether the mask shows all of it (i1).
+  /// Of a state: the number of the tile (i32), whether there is one (i1),
+  /// whether all its columns exist (i1), and whether all its scores do and the
+  /// mask shows them (i1).
   static mlir::Value getTile(mlir::ValueRange state) { return state[0]; }
   mlir::Value isThere(mlir::ValueRange state);
+  mlir::Value isWhole(mlir::ValueRange state);
   mlir::Value isVisible(mlir::ValueRange state);
 
 private:
+  mlir::Value withRows(mlir::Value condition);
   Values classify(mlir::Value base);
+  /// The number of a tile among the 32 that are known with it.
+  mlir::Value getPlace(mlir::Value tile);
 
   ThreadBuilder &thread;
   KernelBuilder &kernel;
@@ -46,6 +56,7 @@ private:
   TileMask &mask;
   const ScoreTile &shape;
   mlir::Value length; ///< of columns
+  mlir::Value first;  ///< tile
   mlir::Value end;    ///< behind the last tile
   TileSide rows;
 };

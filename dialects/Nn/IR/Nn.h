@@ -31,6 +31,12 @@ template <typename ConcreteType>
 class CheapToRepeat
     : public mlir::OpTrait::TraitBase<ConcreteType, CheapToRepeat> {};
 
+/// Each element takes a polynomial, or several: some ten times as long as a
+/// sum.
+template <typename ConcreteType>
+class EvaluatesFunction
+    : public mlir::OpTrait::TraitBase<ConcreteType, EvaluatesFunction> {};
+
 } // namespace sextant::nn
 
 #include "dialects/Nn/IR/NnDialect.h.inc"

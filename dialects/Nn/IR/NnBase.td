@@ -70,6 +70,11 @@ def Nn_CheapToRepeat : NativeOpTrait<"CheapToRepeat"> {
   let cppNamespace = "::sextant::nn";
 }
 
+/// Each element takes a polynomial, or several: some ten times as long as a sum.
+def Nn_EvaluatesFunction : NativeOpTrait<"EvaluatesFunction"> {
+  let cppNamespace = "::sextant::nn";
+}
+
 class Nn_Op<string mnemonic, list<Trait> traits = []>
     : Op<Nn_Dialect, mnemonic, traits>;
 

@@ -108,9 +108,10 @@ def Nn_MinimumOp : Nn_BinaryOp<"minimum", "aten::minimum", []> {
 }
 
 class Nn_UnaryOp<string mnemonic, string aten, list<string> more, string meaning,
-                 Type element = Nn_Tensor>
+                 Type element = Nn_Tensor, list<Trait> traits = []>
     : Nn_AtenOp<mnemonic, aten, ["tensor(getInput())"] # more,
-                [Nn_CheapToRepeat, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+                [Nn_CheapToRepeat, DeclareOpInterfaceMethods<DifferentiableOpInterface>]
+                # traits> {
   let summary = meaning;
   let arguments = (ins element:$input);
   let results = (outs element:$result);
@@ -126,7 +127,11 @@ def Nn_NegOp : Nn_UnaryOp<"neg", "aten::neg", [], "Negative", Nn_Number> {
   }];
 }
 
-def Nn_ExpOp : Nn_UnaryOp<"exp", "aten::exp", [], "Exponential"> {
+/// A function of one number.
+class Nn_FunctionOp<string mnemonic, string aten, list<string> more, string meaning>
+    : Nn_UnaryOp<mnemonic, aten, more, meaning, Nn_Tensor, [Nn_EvaluatesFunction]>;
+
+def Nn_ExpOp : Nn_FunctionOp<"exp", "aten::exp", [], "Exponential"> {
   let inPlaceName = "aten::exp_";
   let description = [{
     ```mlir
@@ -135,7 +140,7 @@ def Nn_ExpOp : Nn_UnaryOp<"exp", "aten::exp", [], "Exponential"> {
   }];
 }
 
-def Nn_LogOp : Nn_UnaryOp<"log", "aten::log", [], "Natural logarithm"> {
+def Nn_LogOp : Nn_FunctionOp<"log", "aten::log", [], "Natural logarithm"> {
   let inPlaceName = "aten::log_";
   let description = [{
     -inf at 0, NaN below it; the derivative 1 / x is infinite at 0.
@@ -146,7 +151,7 @@ def Nn_LogOp : Nn_UnaryOp<"log", "aten::log", [], "Natural logarithm"> {
   }];
 }
 
-def Nn_CosOp : Nn_UnaryOp<"cos", "aten::cos", [], "Cosine"> {
+def Nn_CosOp : Nn_FunctionOp<"cos", "aten::cos", [], "Cosine"> {
   let inPlaceName = "aten::cos_";
   let description = [{
     ```mlir
@@ -155,7 +160,7 @@ def Nn_CosOp : Nn_UnaryOp<"cos", "aten::cos", [], "Cosine"> {
   }];
 }
 
-def Nn_SinOp : Nn_UnaryOp<"sin", "aten::sin", [], "Sine"> {
+def Nn_SinOp : Nn_FunctionOp<"sin", "aten::sin", [], "Sine"> {
   let inPlaceName = "aten::sin_";
   let description = [{
     ```mlir
@@ -164,7 +169,7 @@ def Nn_SinOp : Nn_UnaryOp<"sin", "aten::sin", [], "Sine"> {
   }];
 }
 
-def Nn_SigmoidOp : Nn_UnaryOp<"sigmoid", "aten::sigmoid", [], "Logistic function"> {
+def Nn_SigmoidOp : Nn_FunctionOp<"sigmoid", "aten::sigmoid", [], "Logistic function"> {
   let inPlaceName = "aten::sigmoid_";
   let description = [{
     1 / (1 + exp(-x)).
@@ -194,7 +199,7 @@ def Nn_SigmoidBackwardOp : Nn_AtenOp<"sigmoid_backward", "aten::sigmoid_backward
       "$gradient `,` $output attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_LogSigmoidOp : Nn_UnaryOp<"log_sigmoid", "aten::log_sigmoid", [],
+def Nn_LogSigmoidOp : Nn_FunctionOp<"log_sigmoid", "aten::log_sigmoid", [],
                                  "Logarithm of the logistic function"> {
   let description = [{
     -log(1 + exp(-x)), exact for large |x|.
@@ -205,7 +210,7 @@ def Nn_LogSigmoidOp : Nn_UnaryOp<"log_sigmoid", "aten::log_sigmoid", [],
   }];
 }
 
-def Nn_GeluOp : Nn_UnaryOp<"gelu", "aten::gelu",
+def Nn_GeluOp : Nn_FunctionOp<"gelu", "aten::gelu",
     ["string(stringifyGeluForm(getForm()))"], "Gaussian error linear unit"> {
   let description = [{
     x Phi(x) with the error function (`none`), or its approximation by tanh
@@ -240,7 +245,7 @@ def Nn_GeluBackwardOp : Nn_AtenOp<"gelu_backward", "aten::gelu_backward",
     functional-type(operands, results) }];
 }
 
-def Nn_SiluOp : Nn_UnaryOp<"silu", "aten::silu", [], "Sigmoid linear unit"> {
+def Nn_SiluOp : Nn_FunctionOp<"silu", "aten::silu", [], "Sigmoid linear unit"> {
   let description = [{
     x / (1 + exp(-x)) (Elfwing et al. 2017).
 

@@ -25,7 +25,8 @@ def Nn_DropoutOp : Nn_Op<"dropout", [Pure, AllTypesMatch<["input", "result"]>,
     else. Two dropouts of one function need two places unless they are to agree;
     the derivative is the same op on the gradient, so no mask is kept. Stands for
     `aten::bernoulli.p` with a generator that the runtime makes of the three
-    numbers (`runtime/torch/RandomOperators.cpp`) and two products.
+    numbers (`runtime/torch/RandomOperators.cpp`; on a GPU `exec-draw-masks` makes
+    a launch of it, with the same bits) and two products.
 
     ```mlir
     %y = nn.dropout %x probability 1.000000e-01 seed(%seed) step(%step) place 3

@@ -53,6 +53,10 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
 
     The order of computation is C2. `scale` defaults to 1 / sqrt(d).
 
+    With `unordered` gradients may be summed up in any order, so that they may
+    differ in their last digits from call to call. A target that gains nothing
+    by that keeps its order.
+
     A last result, `statistics` [B, H, Lq, 2], is there for the gradient: by
     what the final scores of a row were shifted before the exponential, and the
     sum of the exponentials. The log-sum-exp, but for a `pos.row_term`, is the
@@ -71,7 +75,8 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
   let arguments = (ins Pos_Rows:$query, Pos_Rows:$key, Variadic<Pos_Rows>:$values,
     Variadic<Pos_Param>:$params, Optional<Pos_Positions>:$queryPositions,
     Optional<Pos_Positions>:$keyPositions, Optional<Pos_Tail>:$queryTail,
-    OptionalAttr<Pos_UseArrayAttr>:$uses, OptionalAttr<F64Attr>:$scale);
+    OptionalAttr<Pos_UseArrayAttr>:$uses, OptionalAttr<F64Attr>:$scale,
+    UnitAttr:$unordered);
   let results = (outs Variadic<Pos_Rows>:$outputs, 3DTensorOf<[F32, F64]>:$lse,
     Optional<Pos_Statistics>:$statistics);
   let regions = (region AnyRegion:$body);
@@ -81,7 +86,7 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
     (`query_positions` `(` $queryPositions^ `:` type($queryPositions) `)`)?
     (`key_positions` `(` $keyPositions^ `:` type($keyPositions) `)`)?
     (`query_tail` `(` $queryTail^ `:` type($queryTail) `)`)?
-    (`scale` $scale^)?
+    (`scale` $scale^)? (`unordered` $unordered^)?
     attr-dict `:` type($query) `,` type($key) `,` `(` type($values) `)` `->`
     `(` type($outputs) `)` `,` type($lse) (`,` type($statistics)^)? ($body^)?
   }];
@@ -101,7 +106,8 @@ def Pos_AttentionBackwardOp
 
     It makes the scores of the forward again, with the same bits: the
     probabilities of a row, the exponentials divided by the sum in `statistics`,
-    have a sum of 1 at any scale of the scores.
+    have a sum of 1 at any scale of the scores. `unordered` is what it is to
+    `pos.attention`.
 
     ```mlir
     %dq, %dk, %dv = pos.attention_backward %q, %k, (%v), (%o), %stats, (%do), %dlse
@@ -117,7 +123,8 @@ def Pos_AttentionBackwardOp
     Variadic<Pos_Param>:$params, Optional<Pos_Positions>:$queryPositions,
     Optional<Pos_Positions>:$keyPositions, Optional<Pos_Tail>:$queryTail,
     OptionalAttr<Pos_UseArrayAttr>:$uses,
-    DenseI32ArrayAttr:$paramGradients, OptionalAttr<F64Attr>:$scale);
+    DenseI32ArrayAttr:$paramGradients, OptionalAttr<F64Attr>:$scale,
+    UnitAttr:$unordered);
   let results = (outs Pos_Rows:$queryGradient, Pos_Rows:$keyGradient,
     Variadic<Pos_Rows>:$valueGradients, Variadic<Pos_Param>:$paramGradientResults);
   let regions = (region AnyRegion:$body);
@@ -128,7 +135,7 @@ def Pos_AttentionBackwardOp
     (`query_positions` `(` $queryPositions^ `:` type($queryPositions) `)`)?
     (`key_positions` `(` $keyPositions^ `:` type($keyPositions) `)`)?
     (`query_tail` `(` $queryTail^ `:` type($queryTail) `)`)?
-    `gradients` $paramGradients (`scale` $scale^)?
+    `gradients` $paramGradients (`scale` $scale^)? (`unordered` $unordered^)?
     attr-dict `:` type($query) `,` type($key) `,` `(` type($values) `)` `,`
     `(` type($outputs) `)` `,` type($statistics) `,` `(` type($outputGradients) `)` `,`
     type($lseGradient) `->` type($queryGradient) `,` type($keyGradient) `,`

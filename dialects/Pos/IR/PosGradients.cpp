@@ -44,7 +44,8 @@ void AttentionOp::keepForGradients(OpBuilder &builder) {
   auto kept = AttentionOp::create(
       builder, getLoc(), getOutputs().getTypes(), lse, lse.clone(shape),
       getQuery(), getKey(), getValues(), getParams(), getQueryPositions(),
-      getKeyPositions(), getQueryTail(), getUsesAttr(), getScaleAttr());
+      getKeyPositions(), getQueryTail(), getUsesAttr(), getScaleAttr(),
+      getUnorderedAttr());
   kept.getBody().takeBody(getBody());
   (*this)->replaceAllUsesWith(kept->getResults().drop_back());
   erase();
@@ -64,7 +65,7 @@ LogicalResult AttentionOp::buildGradients(OpBuilder &builder,
       getKey(), getValues(), getOutputs(), getStatistics(), outputGradients,
       lseGradient, getParams(), getQueryPositions(), getKeyPositions(),
       getQueryTail(), getUsesAttr(), builder.getDenseI32ArrayAttr(numbers),
-      getScaleAttr());
+      getScaleAttr(), getUnorderedAttr());
   copySites(getBody(), backward.getBody());
 
   auto give = [&](OpOperand &operand, Value gradient) {

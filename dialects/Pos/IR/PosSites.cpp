@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Pos/IR/Dependence.h"
+#include "dialects/Pos/IR/RowLanes.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -186,34 +187,22 @@ LogicalResult RowsOp::resolveOperands() {
     setGrouping(grouping);
     getGroupingOptionMutable().clear();
   }
-  bool pairs =
-      getGrouping() == Grouping::half || getGrouping() == Grouping::interleaved;
-  auto owner = dyn_cast<SitesOwnerInterface>((*this)->getParentOp());
-  int64_t begin = 0, end = 0;
   if (getBegin()) {
-    FailureOr<int64_t> first = constantOperand(*this, getBegin());
-    FailureOr<int64_t> last = constantOperand(*this, getEnd());
-    if (failed(first) || failed(last))
+    FailureOr<int64_t> begin = constantOperand(*this, getBegin());
+    FailureOr<int64_t> end = constantOperand(*this, getEnd());
+    if (failed(begin) || failed(end))
       return failure();
-    begin = *first, end = *last;
-    if (begin == 0 && end == 0) {
+    if (*begin == 0 && *end == 0) {
       getBeginMutable().clear();
       getEndMutable().clear();
     }
   }
+  auto owner = dyn_cast<SitesOwnerInterface>((*this)->getParentOp());
   for (auto operand : getOf().getAsRange<RowOperandAttr>()) {
     std::optional<int64_t> width =
         owner ? rowWidth(owner, operand.getValue()) : std::nullopt;
-    if (!width)
-      continue;
-    int64_t stop = end == 0 ? *width : end;
-    if (begin < 0 || stop > *width || begin > stop)
-      return emitOpError("lanes [")
-             << begin << ", " << stop << ") lie outside the " << *width
-             << " lanes of a row (C6)";
-    if (pairs && (stop - begin) % 2 != 0)
-      return emitOpError("maps pairs of lanes, got ")
-             << stop - begin << " lanes (C6)";
+    if (width && failed(checkLanes(*this, *width)))
+      return failure();
   }
   return success();
 }

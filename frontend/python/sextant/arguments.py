@@ -9,7 +9,7 @@ import torch
 
 from . import definitions, initial, targets
 from .checks import check_devices
-from .definitions import ParamInfo, Signature
+from .declared import ParamInfo, Signature
 from .errors import nearest
 from .plans import Request
 from .shards import HeadShard, head_shard
@@ -137,7 +137,7 @@ class Call(Inputs):
 
 def prepare(
     query, key, values, params, names, uses, texts, qpos, kpos, scale, query_offset,
-    heads_total, head_offset, target,
+    heads_total, head_offset, deterministic, target,
 ) -> Call:  # fmt: skip
     """Checks a call against its encodings."""
     check_rows(query, key, values)
@@ -193,6 +193,7 @@ def prepare(
         scale,
         target,
         heads if signature.all_heads else 0,
+        deterministic,
     )
     return Call(
         list(named), named, extents, compute, positions, query.device, shard, request=request

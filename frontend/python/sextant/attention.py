@@ -28,6 +28,7 @@ def attention(
     query_offset: int | None = None,
     heads_total: int | None = None,
     head_offset: int = 0,
+    deterministic: bool = True,
     target: str = "auto",
 ):
     """Softmax attention with positional encodings, fused and differentiable.
@@ -64,6 +65,11 @@ def attention(
         heads, as under tensor parallelism: how many there are in all, and the number of
         the first one. Frozen parameters are those of the part; params are given for
         the part.
+      deterministic: gradients are summed up in one order, so that the same inputs give
+        the same bits. False allows a GPU another order at each call: on tensor cores
+        the sums of query gradients then take the memory of one f32 per element, not of
+        up to 16. CPUs and kernels of warps keep their order all the same, and
+        `torch.use_deterministic_algorithms` asks for it everywhere.
       target: "auto" follows the device of query: "cpu" (the best that this machine has)
         or "cuda" (the best for its GPU). By name also "cpu:avx2", "cpu:avx512",
         "cpu:avx512bf16", "cuda:sm_80", "cuda:sm_90a", or "reference" (the definition
@@ -108,6 +114,7 @@ def attention(
         raise TypeError(f"target must be a string, got {type(target).__name__}")
     check_flag("return_lse", return_lse)
     check_flag("enable_gqa", enable_gqa)
+    check_flag("deterministic", deterministic)
     if query_offset is not None:
         check_count("query_offset", query_offset, least=None)
     if heads_total is not None:
@@ -133,6 +140,7 @@ def attention(
         query_offset,
         heads_total,
         head_offset,
+        deterministic or torch.are_deterministic_algorithms_enabled(),
         target,
         gradient,
     )

@@ -17,12 +17,13 @@ import torch
 
 from . import arguments, definitions, operators, plans, targets
 from .checks import check_devices
+from .declared import ParamInfo
 from .operators import Operator
 
 _SETTINGS = (
     "Tensor[] params, str names, str uses, str definitions, Tensor? query_positions, "
     "Tensor? key_positions, float? scale, SymInt? query_offset, SymInt? heads_total, "
-    "SymInt head_offset, str target"
+    "SymInt head_offset, bool deterministic, str target"
 )
 # Results beside the outputs that have no derivative, last in the list.
 _CONSTANT = 1
@@ -60,7 +61,7 @@ def _statistics(lse: torch.Tensor, length: int) -> torch.Tensor:
 
 
 def _forward_shapes(*inputs):
-    query, key, values, params, names, _, _, *positions, _, _, _, _, _, gradient = inputs
+    query, key, values, params, names, _, _, *positions, _, _, _, _, _, _, gradient = inputs
     values = _listed(values)
     arguments.check_rows(query, key, values)
     check_devices("query", query, arguments.operands_of(names, params, *positions))
@@ -112,7 +113,7 @@ def _gradient(inputs, results, gradients):
 # ---- torch.vmap: the new axis joins the batch, which every tensor but a parameter has ----
 
 
-def _declared(uses: str, texts: str) -> dict[str, definitions.ParamInfo]:
+def _declared(uses: str, texts: str) -> dict[str, ParamInfo]:
     return definitions.resolve(tuple(uses.split("\n")) if uses else (), texts).by_name
 
 

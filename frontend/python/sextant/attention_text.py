@@ -34,7 +34,8 @@ class AttentionKey:
     ``dtype``: "f32", "bf16" or "f64". ``uses``: ``#pos.use`` attributes as text.
     ``query_axes``, ``key_axes``: axes of given positions, 0 without. ``has_tail``:
     queries follow that are not given; their number is an operand's extent. ``scale``:
-    None for 1 / sqrt(head_dim). ``heads``: compiled in unless 0.
+    None for 1 / sqrt(head_dim). ``heads``: compiled in unless 0. ``deterministic``:
+    whether gradients are summed up in one order.
     """
 
     dtype: str
@@ -48,6 +49,7 @@ class AttentionKey:
     has_tail: bool = False
     scale: float | None = None
     heads: int = 0
+    deterministic: bool = True
 
 
 def attention_module(key: AttentionKey, forward: bool = True, backward: bool = False) -> str:
@@ -150,11 +152,12 @@ def _backward(key: AttentionKey) -> str:
     param_types = [key.params[i].text(t["compute"]) for i in trained]
     types = [t["query"], t["key"], t["values"], *param_types]
     tail = "".join(f", {p}" for p in param_types)
+    order = "" if key.deterministic else " unordered"
     return (
         _head("backward", arguments, types)
         + f"    {', '.join(results)} = pos.attention_backward %q, %k, ({_names(values)}), "
         + f"({_names(outputs)}), %statistics, ({_names(seeds)}), %dlse\n"
-        + f"     {clauses} gradients [{', '.join(map(str, trained))}]{_scale(key)}\n"
+        + f"     {clauses} gradients [{', '.join(map(str, trained))}]{_scale(key)}{order}\n"
         + f"      : {t['query']}, {t['key']}, ({t['values']}), ({t['outputs']}), {t['statistics']},\n"
         + f"        ({t['outputs']}), {t['lse']}\n"
         + f"      -> {t['query']}, {t['key']}, ({t['values']}){tail}\n"

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+import torch
+
+from . import side_by_side
 from .report import read_run, write_report
 from .report.groups import Group, group
-from .report.results import RunResult
 from .training.config import VIT, TrainConfig
 from .training.data import load_text
-from .training.images import load_images, spread
+from .training.images import Images, load_images, spread
 from .training.kind import Data
 from .training.kinds import kind_of
 from .training.loop import train
 from .training.runs import evaluate_run
+from .training.step_bar import StepBar
 
 # Uses of encodings; each is trained by itself. fire's threshold is to the training
-# length, 128, as in DAPE's runs; seqpe's digits reach the lengths of the evaluation, and
-# its samples are as many as a text of this size needs.
+# length, 128, as in DAPE's runs; seqpe's digits reach the lengths of the evaluation, its
+# samples are as many as a text of this size needs, and its initial values, 0.02 at the
+# paper's width of 768, are those of a width of 128: times the root of 768 / 128.
 ENCODINGS = (
     "none",
     "sinusoidal",
@@ -36,7 +40,8 @@ ENCODINGS = (
     "kerple_log",
     "fire(threshold=16)",
     "dape(kerple_log)",
-    "seqpe(digits=4, max_position=2000, pivots=8, candidates=16, windows=8, offsets=16)",
+    "seqpe(digits=4, max_position=2000, deviation=0.049, pivots=8, candidates=16, windows=8, "
+    "offsets=16)",
     "expe",
 )
 
@@ -77,9 +82,11 @@ def run_demo(
     data: Sequence[str] = (),
     encodings: Sequence[str],
     image_encodings: Sequence[str],
+    jobs: int = 0,
 ) -> None:
     """Trains, evaluates and reports into ``folder``, ``seeds`` runs per use of an
-    encoding: GPTs on a text, which ``data`` names, and ViTs on the default images.
+    encoding: GPTs on a text, which ``data`` names, and ViTs on the default images;
+    ``jobs`` at a time (0: `jobs_for`), with PyTorch's number of threads in all.
 
     Runs that are there already are resumed. ``quick`` (also ``DEMO=quick``)
     takes fewer steps, which are not compared with the expected losses.
@@ -102,8 +109,23 @@ def run_demo(
     )
     began = time.perf_counter()
     folders = folder / ("quick" if quick else "full")
-    runs = _train(configs, folders, text)
-    image_runs = _train_on_images(image_configs, folders / "images", quick)
+    trainings = [_Training(config, _folder(folders, config), text) for config in configs]
+    if image_configs:
+        first = image_configs[0]
+        images = _load_images(first, quick)
+        print(
+            f"{len(image_encodings)} encodings of images{times}, {first.steps} steps of "
+            f"{first.batch} each, on {images.source}"
+        )
+        trainings += [
+            _Training(config, _folder(folders / "images", config), images)
+            for config in image_configs
+        ]
+    # The longest first, so that no thread is without work at the end: encodings are listed
+    # from simple to elaborate, and images take less than text.
+    _train([*reversed(trainings[: len(configs)]), *trainings[len(configs) :]], jobs)
+    runs = [read_run(training.folder) for training in trainings[: len(configs)]]
+    image_runs = [read_run(training.folder) for training in trainings[len(configs) :]]
     report = folder / "report.html"
     findings = write_report(report, [*runs, *image_runs])
     groups = group(runs)
@@ -123,33 +145,47 @@ def _configs(base: TrainConfig, encodings: Sequence[str], seeds: int) -> list[Tr
     ]
 
 
-def _train(configs: Sequence[TrainConfig], folder: Path, data: Data) -> list[RunResult]:
-    """The runs of some settings, trained and evaluated as far as they are not."""
-    runs = []
-    for config in configs:
-        run = folder / config.name
-        if config.seed:
-            run = run.with_name(f"{run.name}.seed{config.seed}")
-        train(config, run, data=data)
-        evaluate_run(run)
-        runs.append(read_run(run))
-    return runs
-
-
-def _train_on_images(
-    configs: Sequence[TrainConfig], folder: Path, quick: bool
-) -> list[RunResult]:
-    if not configs:
-        return []
-    images = load_images(configs[0].data, configs[0].size)
+def _load_images(config: TrainConfig, quick: bool) -> Images:
+    images = load_images(config.data, config.size)
     if quick:
         images = replace(images, held_out=spread(images.held_out, QUICK_HELD_OUT))
-    first = configs[0]
-    print(
-        f"on images {len({c.encodings for c in configs})} encodings, {first.steps} steps of "
-        f"{first.batch}, on {images.source}"
+    return images
+
+
+def _folder(folder: Path, config: TrainConfig) -> Path:
+    return folder / (f"{config.name}.seed{config.seed}" if config.seed else config.name)
+
+
+@dataclass(frozen=True)
+class _Training:
+    config: TrainConfig
+    folder: Path
+    data: Data
+
+
+def _train(trainings: Sequence[_Training], jobs: int) -> None:
+    """Trains and evaluates what is not, side by side."""
+    threads = torch.get_num_threads()
+    jobs = jobs or side_by_side.jobs_for(len(trainings), threads, max(map(_bytes, trainings)))
+    tasks = [side_by_side.Task(_train_one, (training,)) for training in trainings]
+    with StepBar([(training.config.name, training.config.steps) for training in trainings]) as bar:
+        try:
+            side_by_side.run(tasks, jobs, threads, bar.step)
+        except side_by_side.TaskFailed as failed:
+            raise failed.error from None
+
+
+def _bytes(training: _Training) -> int:
+    kind = kind_of(training.config)
+    return kind.training_bytes(kind.completed(training.config, training.data))
+
+
+def _train_one(training: _Training, *, tell: Callable[[int], None]) -> None:
+    train(
+        training.config, training.folder, data=training.data, progress=False, after_step=tell
     )
-    return _train(configs, folder, images)
+    tell(training.config.steps)  # also of one that was finished before
+    evaluate_run(training.folder, progress=False)
 
 
 def _print_table(groups: Sequence[Group]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import difflib
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -62,6 +63,26 @@ class RuntimeError(builtins.RuntimeError):
 
 class RunError(Exception):
     """A run cannot be trained, read, evaluated or reported on."""
+
+
+class SettingError(ValueError):
+    """Settings of a model that do not go together.
+
+    ``{cure}`` in the message stands for settings that do, which are given by name: as a
+    caller in Python writes them, or in another spelling, as flags of the command line.
+
+    >>> print(SettingError("rows are given by {cure}", positions="grid"))
+    rows are given by positions="grid"
+    """
+
+    def __init__(self, message: str, **cure: object):
+        self.message, self.cure = message, cure
+        super().__init__(self.tell(lambda name, value: f"{name}={json.dumps(value)}"))
+
+    def tell(self, spell: Callable[[str, object], str]) -> str:
+        """The message with the settings as ``spell`` writes them."""
+        cure = ", ".join(spell(name, value) for name, value in self.cure.items())
+        return self.message.replace("{cure}", cure)
 
 
 def _place(file: str, line: int, column: int) -> str:

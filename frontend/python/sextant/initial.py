@@ -9,7 +9,8 @@ import torch
 
 from . import backend, definitions
 from .checks import check_count
-from .definitions import EncodingLike, ParamInfo, Signature
+from .declared import ParamInfo, Signature
+from .definitions import EncodingLike
 from .memory import gibibytes, memory_limit
 from .shards import head_shard
 

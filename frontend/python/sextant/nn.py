@@ -8,7 +8,7 @@ import torch
 
 from .arguments import named_params
 from .attention import attention
-from .checks import check_count, check_tensor
+from .checks import check_count, check_flag, check_tensor
 from .definitions import EncodingLike, listed
 from .initial import init_params, project_
 
@@ -27,6 +27,7 @@ class Attention(torch.nn.Module):
       bias: whether the four projections have one.
       heads_total, head_offset: as in `sextant.attention`, for a module that has a part
         of an attention's heads.
+      deterministic: as in `sextant.attention`.
 
     Initial values are drawn from PyTorch's generator; after ``to_empty``, as for a
     module that was built on the meta device, `reset_parameters` draws them. After each
@@ -44,6 +45,7 @@ class Attention(torch.nn.Module):
         bias: bool = True,
         heads_total: int | None = None,
         head_offset: int = 0,
+        deterministic: bool = True,
         target: str = "auto",
         device=None,
         dtype=None,
@@ -58,10 +60,12 @@ class Attention(torch.nn.Module):
                 raise ValueError(f"width {width} is not a multiple of heads {whole}")
             head_dim = width // whole
         check_count("head_dim", head_dim)
+        check_flag("deterministic", deterministic)
         if heads % kv_heads:
             raise ValueError(f"heads {heads} is not a multiple of kv_heads {kv_heads}")
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
         self.heads_total, self.head_offset = heads_total, head_offset
+        self.deterministic = deterministic
         self.target = target
         self.encodings = listed(encodings)
         make = {"bias": bias, "device": device, "dtype": dtype}
@@ -142,6 +146,7 @@ class Attention(torch.nn.Module):
             heads_total=self.heads_total,
             head_offset=self.head_offset,
             enable_gqa=self.kv_heads != self.heads,
+            deterministic=self.deterministic,
             target=self.target,
         )
         return self.output(attended.transpose(1, 2).reshape(batch, length, -1))

@@ -14,7 +14,7 @@ import torch
 
 from . import definitions, initial, probe
 from .curves import in_buckets
-from .definitions import ParamInfo
+from .declared import ParamInfo, Signature
 from .rowmaps import OPERANDS, map_rows
 from .uses import Use
 
@@ -71,7 +71,7 @@ class Subject:
     note: str = "initial parameters"
 
     @property
-    def signature(self) -> definitions.Signature:
+    def signature(self) -> Signature:
         return definitions.signature([str(self.use)])
 
     @property

@@ -17,7 +17,7 @@ import torch
 
 from . import backend, definitions
 from .attention_text import AttentionKey, ParamType, attention_module
-from .definitions import Signature
+from .declared import Signature
 from .targets import ELEMENTS
 
 # Loaded code takes a few mappings of the process, of which it has 65530.
@@ -61,6 +61,7 @@ class Request:
     scale: float | None
     target: str
     heads: int = 0  # compiled in only where a site sees all heads
+    deterministic: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def plan_for(request: Request, both: bool) -> Plan:
             request.has_tail,
             request.scale,
             request.heads,
+            request.deterministic,
         )
         return attention_module(key, backward=both)
 

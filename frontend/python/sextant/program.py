@@ -126,8 +126,10 @@ def compile(text: str, *, target: str = "cpu", file: str = "<text>") -> Program:
     """Compiles a module of `nn` and `pos` ops to a program.
 
     ``text``: MLIR, as the builders of `sextant.models` print it. ``target``: as in
-    `sextant.attention`; the program runs on tensors of its device. ``file``: its name in
-    errors. Raises `CompileError` with the place of the mistake.
+    `sextant.attention`; the program runs on tensors of its device. Several with commas
+    between them, as in ``"cpu:avx2,cuda:sm_80"``, make a program that runs on tensors of
+    each device, by the first that fits. ``file``: its name in errors. Raises
+    `CompileError` with the place of the mistake.
     """
     return Program(
         backend.compiler().compile(
@@ -138,7 +140,10 @@ def compile(text: str, *, target: str = "cpu", file: str = "<text>") -> Program:
 
 def _resolve(target: str) -> str:
     """A program has no tensors to follow: "cuda" is the best target for the current GPU."""
-    return targets.resolve(target, torch.device("cuda" if target == "cuda" else "cpu"))
+    return ",".join(
+        targets.resolve(name, torch.device("cuda" if name == "cuda" else "cpu"))
+        for name in target.split(",")
+    )
 
 
 def emit(text: str, stage: str, *, target: str = "cpu", file: str = "<text>") -> str:

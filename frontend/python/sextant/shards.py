@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .definitions import ParamInfo, Signature, resolve
+from .declared import ParamInfo, Signature
+from .definitions import resolve
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ def _of_gpu(device: torch.device) -> str:
         return "cuda:sm_80"
     raise ValueError(
         f"{torch.cuda.get_device_name(device)} has compute capability "
-        f"{capability[0]}.{capability[1]}: Sextant needs 8.0 or later"
+        f"{capability[0]}.{capability[1]}, and kernels of cuda:sm_80 need 8.0 or later: "
+        "use such a GPU, or move the tensors to the CPU"
     )
 
 

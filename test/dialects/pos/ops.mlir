@@ -250,12 +250,12 @@ func.func @attention(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
   // CHECK-SAME: query_positions(%{{[a-z0-9]+}} : tensor<?x?x1xi32>)
   // CHECK-SAME: key_positions(%{{[a-z0-9]+}} : tensor<?x?x1xi32>)
   // CHECK-SAME: query_tail(%{{[a-z0-9]+}} : tensor<?xi32>)
-  // CHECK-SAME: scale 1.250000e-01 : tensor<?x?x?x64xbf16>
+  // CHECK-SAME: scale 1.250000e-01 unordered : tensor<?x?x?x64xbf16>
   %o, %w, %lse = pos.attention %q, %k, (%v, %z)
     uses [#pos.use<@context, "near", {n = 2 : i32}, [#pos.use<@sites, "sites">]>]
     params(%p : tensor<?xf32>) query_positions(%at : tensor<?x?x1xi32>)
     key_positions(%at : tensor<?x?x1xi32>) query_tail(%tail : tensor<?xi32>)
-    scale 0.125
+    scale 0.125 unordered
     : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
       (tensor<?x?x?x64xbf16>, tensor<?x?x?x32xbf16>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x32xbf16>), tensor<?x?x?xf32>
@@ -310,9 +310,9 @@ func.func @statistics(%q: tensor<?x?x?x8xf32>) -> tensor<?x?x?x2xf32> {
 func.func @backward(%q: tensor<?x?x?x8xf32>, %lse: tensor<?x?x?xf32>, %p: tensor<?xf32>, %stats: tensor<?x?x?x2xf32>)
     -> tensor<?xf32> {
   // CHECK: pos.attention_backward %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, (%{{[a-z0-9]+}}), (%{{[a-z0-9]+}}), %{{[a-z0-9]+}}, (%{{[a-z0-9]+}}), %{{[a-z0-9]+}} uses [#pos.use<@context, "context">]
-  // CHECK-SAME: params(%{{[a-z0-9]+}} : tensor<?xf32>) gradients [0]
+  // CHECK-SAME: params(%{{[a-z0-9]+}} : tensor<?xf32>) gradients [0] unordered :
   %dq, %dk, %dv, %dp = pos.attention_backward %q, %q, (%q), (%q), %stats, (%q), %lse
-    uses [#pos.use<@context, "context">] params(%p : tensor<?xf32>) gradients [0]
+    uses [#pos.use<@context, "context">] params(%p : tensor<?xf32>) gradients [0] unordered
     : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
       (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
     -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<?xf32>

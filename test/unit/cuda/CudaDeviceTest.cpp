@@ -206,6 +206,19 @@ TEST_F(CudaLaunch, ABlockForEachItem) {
             "or on a GPU that has more");
 }
 
+/// What a warp keeps near is shared memory of a block of one warp, which needs
+/// no asking up to what every launch may have.
+TEST_F(CudaLaunch, WarpsWithSharedMemory) {
+  kernel.shared = [](const int64_t *) -> int64_t { return 48 << 10; };
+  EXPECT_EQ(*launch(1000, 100), 1000);
+  ASSERT_EQ(blocks.size(), 32u);
+  EXPECT_EQ(blocks[0].threads, 32u);
+  EXPECT_EQ(blocks[0].sharedBytes, 49152u);
+  EXPECT_EQ(blocks[0].scratchBytes, 256);
+  EXPECT_EQ(std::count(stub.log.begin(), stub.log.end(), "cuFuncSetAttribute"),
+            0);
+}
+
 TEST_F(CudaLaunch, OutOfMemory) {
   stub.failing = "cuMemAllocAsync";
   stub.failure = 2;

@@ -14,6 +14,7 @@
 #include "runtime/cpu/HostDevice.h"
 #include "gtest/gtest.h"
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace sextant;
@@ -119,6 +120,71 @@ TEST_F(CudaProgram, PositionsTooFarApart) {
   EXPECT_EQ(results.error().message(),
             "1 call ago: 'f': key minus query positions do not fit 32 bits as "
             "a difference (axis 0) (3600000000 and 2147483647)");
+}
+
+static const char mask[] = R"(
+func.func @f(%x: tensor<?x7xbf16>, %seed: tensor<i64>, %step: tensor<i64>) -> tensor<?x7xbf16> {
+  %place = arith.constant dense<5> : tensor<i64>
+  %m = exec.dense "aten::bernoulli.p"(%x, %seed, %step, %place
+      : tensor<?x7xbf16>, tensor<i64>, tensor<i64>, tensor<i64>)
+    arguments [#exec.tensor<0>, 0.7, #exec.tensors<[1, 2, 3]>] -> tensor<?x7xbf16>
+  return %m : tensor<?x7xbf16>
+})";
+
+static Tensor makeInteger(int64_t value) {
+  Tensor tensor = *allocateOnHost(DType::I64, {});
+  *static_cast<int64_t *>(tensor.data) = value;
+  return tensor;
+}
+
+/// A mask has the bits that the runtime draws on the host; its numbers stay
+/// where they are, also in a captured call.
+TEST(CudaMasks, AreDrawnThere) {
+  StubDriver &stub = resetStub();
+  std::unique_ptr<CudaDevice> device = makeStubGpu();
+  auto loaded = loadOnStub(test::compileForDrawing(mask), device->device);
+  const Program &program = *loaded->program;
+  constexpr int64_t rows = 1501; // items of several blocks, the last one short
+  int64_t seed = -(int64_t(1) << 62) + freshSeed(), step = 4294967291;
+  std::vector<Tensor> inputs{*allocateOnHost(DType::BF16, {{rows, 7}}),
+                             makeInteger(seed), makeInteger(step)};
+  auto there = *copyToDevice(device->device, inputs);
+  Trace nothing;
+  ASSERT_TRUE(static_cast<bool>(execute(program, 0, there, nothing)));
+  stub.waits = 0;
+  stub.capturing = true;
+  auto results = execute(program, 0, there, nothing);
+  stub.capturing = false;
+  ASSERT_TRUE(static_cast<bool>(results)) << results.error().message();
+  EXPECT_EQ(stub.waits, 0);
+  auto back = copyToHost(device->device, *results);
+  ASSERT_TRUE(static_cast<bool>(back)) << back.error().message();
+  const auto *words = static_cast<const uint16_t *>((*back)[0].data);
+  for (int64_t i = 0; i < rows * 7; ++i) {
+    auto drawn = computePhilox(
+        {static_cast<uint32_t>(i / 4), 0, static_cast<uint32_t>(step), 5},
+        {static_cast<uint32_t>(seed),
+         static_cast<uint32_t>(seed >> 32)})[i % 4];
+    ASSERT_EQ(words[i], drawn < std::llround(0.7 * 0x1p32) ? 0x3f80 : 0) << i;
+  }
+}
+
+/// A step that does not fit is an error of a later call.
+TEST(CudaMasks, StepsFit) {
+  resetStub();
+  std::unique_ptr<CudaDevice> device = makeStubGpu();
+  auto loaded = loadOnStub(test::compileForDrawing(mask), device->device);
+  auto run = [&](int64_t step) {
+    std::vector<Tensor> inputs{*allocateOnHost(DType::BF16, {{3, 7}}),
+                               makeInteger(1), makeInteger(step)};
+    Trace nothing;
+    auto results = execute(*loaded->program, 0,
+                           *copyToDevice(device->device, inputs), nothing);
+    return results ? "no error" : results.error().message();
+  };
+  EXPECT_EQ(run(int64_t(1) << 32), "no error");
+  EXPECT_EQ(run(0), "1 call ago: 'f': the step of a generator must be in 0 .. "
+                    "2^32 - 1 (4294967296 and 4294967295)");
 }
 
 /// An index outside of a table takes the nearest row until it is refused.

@@ -19,8 +19,13 @@
 // prefixes (`tree`): the same numbers for a quarter of the work; under `dropout`
 // positions share what is dropped of a prefix they share. `projection` is `single`,
 // one for all layers (text), `multi`, one for each (image), or `none`: eq and ek are
-// both the embedding. Defaults are those of the paper's text models; its image models
-// have axes = 2, digits = 2, max_position = 100, form = mul, projection = multi,
+// both the embedding. `deviation` is that of the normal distribution of initial
+// weights, the paper's 0.02, whose models are 768 (text) and 384 wide (images). In a
+// narrower one embeddings begin smaller, the rows that act in attention by the square
+// of it, and their product, which is all that is felt of them, by the fourth power:
+// times the root of the quotient of the widths it leaves them as large as the paper's.
+// Defaults are those of the paper's text models; its image models have axes = 2,
+// digits = 2, max_position = 100, form = mul, projection = multi,
 // sampling = image and sets of 64. Their truncated normal, cut at 100 deviations, is the
 // normal of here. With `outside` a token with a negative coordinate, the class token
 // of an image that lies outside the grid, has a learned row in place of the encoder's.
@@ -67,6 +72,7 @@ pos.encoding @seqpe attributes {
   %option.causal = pos.option "causal" : i1 = true
   %option.tree = pos.option "tree" : i1 = true
   %option.dropout = pos.option "dropout" : f32 = 0.1 : f32 at_least 0
+  %option.deviation = pos.option "deviation" : f32 = 0.02 : f32 at_least 0
   %option.projection = pos.option "projection" : i32 = "single" of ["single", "multi", "none"]
   %option.outside = pos.option "outside" : i1 = false
   %option.max_position = pos.option "max_position" : i32 = 20000 : i32 at_least 2
@@ -151,33 +157,32 @@ pos.encoding @seqpe attributes {
   %key_rows = arith.muli %kv_heads, %dim : i32
   %own_made = arith.addi %query_rows, %key_rows : i32
   %nil0 = arith.constant 0.0 : f32
-  %small = arith.constant 0.02 : f32
   %one0 = arith.constant 1.0 : f32
 
-  %param.token = pos.param "token" : !matrix dims(%option.base, %ce) init normal(%nil0, %small) scope model
-  %param.place = pos.param "place" : !matrix dims(%slots0, %ce) init normal(%nil0, %small) scope model
-  %param.axis = pos.param "axis" : !matrix dims(%option.axes, %ce) init normal(%nil0, %small) scope model
-  %param.cls = pos.param "cls" : !vector dims(%ce) init normal(%nil0, %small) scope model
+  %param.token = pos.param "token" : !matrix dims(%option.base, %ce) init normal(%nil0, %option.deviation) scope model
+  %param.place = pos.param "place" : !matrix dims(%slots0, %ce) init normal(%nil0, %option.deviation) scope model
+  %param.axis = pos.param "axis" : !matrix dims(%option.axes, %ce) init normal(%nil0, %option.deviation) scope model
+  %param.cls = pos.param "cls" : !vector dims(%ce) init normal(%nil0, %option.deviation) scope model
   %param.norm1_weight = pos.param "norm1_weight" : !matrix dims(%option.blocks, %ce) init constant(%one0) scope model
   %param.norm1_bias = pos.param "norm1_bias" : !matrix dims(%option.blocks, %ce) init constant(%nil0) scope model
-  %param.qkv_weight = pos.param "qkv_weight" : !stack dims(%option.blocks, %qkv, %ce) init normal(%nil0, %small) scope model
+  %param.qkv_weight = pos.param "qkv_weight" : !stack dims(%option.blocks, %qkv, %ce) init normal(%nil0, %option.deviation) scope model
   %param.qkv_bias = pos.param "qkv_bias" : !matrix dims(%option.blocks, %qkv) init constant(%nil0) scope model
-  %param.output_weight = pos.param "output_weight" : !stack dims(%option.blocks, %ce, %ce) init normal(%nil0, %small) scope model
+  %param.output_weight = pos.param "output_weight" : !stack dims(%option.blocks, %ce, %ce) init normal(%nil0, %option.deviation) scope model
   %param.output_bias = pos.param "output_bias" : !matrix dims(%option.blocks, %ce) init constant(%nil0) scope model
   %param.norm2_weight = pos.param "norm2_weight" : !matrix dims(%option.blocks, %ce) init constant(%one0) scope model
   %param.norm2_bias = pos.param "norm2_bias" : !matrix dims(%option.blocks, %ce) init constant(%nil0) scope model
-  %param.up_weight = pos.param "up_weight" : !stack dims(%option.blocks, %mlp, %ce) init normal(%nil0, %small) scope model
+  %param.up_weight = pos.param "up_weight" : !stack dims(%option.blocks, %mlp, %ce) init normal(%nil0, %option.deviation) scope model
   %param.up_bias = pos.param "up_bias" : !matrix dims(%option.blocks, %mlp) init constant(%nil0) scope model
-  %param.down_weight = pos.param "down_weight" : !stack dims(%option.blocks, %ce, %mlp) init normal(%nil0, %small) scope model
+  %param.down_weight = pos.param "down_weight" : !stack dims(%option.blocks, %ce, %mlp) init normal(%nil0, %option.deviation) scope model
   %param.down_bias = pos.param "down_bias" : !matrix dims(%option.blocks, %ce) init constant(%nil0) scope model
   %param.norm_weight = pos.param "norm_weight" : !vector dims(%ce) init constant(%one0) scope model
   %param.norm_bias = pos.param "norm_bias" : !vector dims(%ce) init constant(%nil0) scope model
-  %param.last_weight = pos.param "last_weight" : !matrix dims(%ce, %ce) init normal(%nil0, %small) scope model
+  %param.last_weight = pos.param "last_weight" : !matrix dims(%ce, %ce) init normal(%nil0, %option.deviation) scope model
   %param.last_bias = pos.param "last_bias" : !vector dims(%ce) init constant(%nil0) scope model
-  %param.outside_row = pos.param "outside_row" : !vector dims(%ce) init normal(%nil0, %small) scope model
-  %param.projection_weight = pos.param "projection_weight" : !matrix dims(%own_made, %ce) init normal(%nil0, %small) scope model
+  %param.outside_row = pos.param "outside_row" : !vector dims(%ce) init normal(%nil0, %option.deviation) scope model
+  %param.projection_weight = pos.param "projection_weight" : !matrix dims(%own_made, %ce) init normal(%nil0, %option.deviation) scope model
   %param.projection_bias = pos.param "projection_bias" : !vector dims(%own_made) init constant(%nil0) scope model
-  %param.layer_projection_weight = pos.param "layer_projection_weight" : !matrix dims(%own_made, %ce) init normal(%nil0, %small)
+  %param.layer_projection_weight = pos.param "layer_projection_weight" : !matrix dims(%own_made, %ce) init normal(%nil0, %option.deviation)
   %param.layer_projection_bias = pos.param "layer_projection_bias" : !vector dims(%own_made) init constant(%nil0)
 
   // Positions of the losses are sampled below max_position, beside this file.

@@ -14,7 +14,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from ..errors import CompileError, RunError
+from ..errors import CompileError, RunError, SettingError
+from ..memory import keep_freed_memory
 from ..training.interruption import Interrupted
 from . import compare, demo, encodings, eval, report, reproduce, tables, train
 
@@ -25,6 +26,7 @@ _COMMANDS = (train, eval, tables, report, compare, reproduce, encodings, demo)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
     options = _parser().parse_args(arguments)
+    keep_freed_memory()
     try:
         return options.run(options) or 0
     except Interrupted as interrupted:
@@ -54,6 +56,8 @@ def _message(error: Exception) -> str:
     if isinstance(error, builtins.RuntimeError):  # PyTorch's have its stack behind them
         text = text.split("\nException raised from", 1)[0]
         return text.removeprefix("[enforce fail at ").strip() or type(error).__name__
+    if isinstance(error, SettingError):
+        return error.tell(lambda name, value: f"--{name.replace('_', '-')} {value}")
     if text and isinstance(error, _TOLD):
         return text
     if isinstance(error, MemoryError):

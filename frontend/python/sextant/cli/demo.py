@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .data import add_data
+from .jobs import add_jobs, checked_jobs
 
 
 def add(commands) -> None:
@@ -33,6 +34,7 @@ def add(commands) -> None:
         help="train each N times, with seeds 0 to N - 1, to see the spread (default 1; the time "
         "is N times as long)",
     )
+    add_jobs(parser)
     add_data(parser, [])
     parser.set_defaults(run=_demo)
 
@@ -49,4 +51,5 @@ def _demo(options) -> None:
         data=tuple(os.path.abspath(path) for path in options.data),
         encodings=tuple(dict.fromkeys([*ENCODINGS, *options.also])),
         image_encodings=IMAGE_ENCODINGS,
+        jobs=checked_jobs(options),
     )

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from .data import add_data
+from .jobs import add_jobs, checked_jobs
 
 # Named here, so that --help need not load what trains.
 _PAPERS = ("seqpe", "seqpe_images", "expe", "tape", "dape")
@@ -85,6 +86,7 @@ def add(commands) -> None:
         "runs are not trained again, and tables and report count them",
     )
     parser.add_argument("--quiet", action="store_true", help="no line of progress")
+    add_jobs(parser)
     add_data(parser, [])
     parser.add_argument(
         "--validation-data",
@@ -126,7 +128,7 @@ def _reproduce(options) -> None:
     file = Path(options.remarks) if options.remarks else found.folder / FILE
     remarks = read_remarks(file, names) if options.remarks or file.exists() else {}
     if not options.report:
-        found.run(resume=options.resume, progress=not options.quiet)
+        found.run(resume=options.resume, progress=not options.quiet, jobs=checked_jobs(options))
     outcome = reproduce.collect(found, remarks, options.query)
     for ordering, verdict in outcome.verdicts.items():
         mark = verdict.mark if verdict else NOT_RUN

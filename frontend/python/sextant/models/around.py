@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from .. import backend, definitions
-from ..definitions import Signature
+from ..declared import Signature
 from .printer import Function, Input, Shape, Value
 
 PRODUCE = "produce"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from .. import definitions
 from ..definitions import EncodingLike
-from ..errors import nearest
+from ..errors import SettingError, nearest
 from . import around
 from .around import Around, Calls, ModelFunction
 from .groups import Group, arrange
@@ -144,8 +144,8 @@ class Config:
 class Builder:
     """A model that is being printed."""
 
-    # How a model gets positions of more axes than it has.
-    cure_for_axes = ""
+    # How a model gets positions of more axes than it has, and the settings for it.
+    cure_for_axes: tuple[str, dict[str, object]]
 
     def __init__(self, config: Config):
         self.config = config
@@ -177,9 +177,11 @@ class Builder:
         for encoding in self.config.encodings:
             wanted = definitions.axes([encoding])
             if wanted > axes:
-                raise ValueError(
+                advice, settings = self.cure_for_axes
+                raise SettingError(
                     f'"{encoding}" reads positions of {wanted} axes, such as rows and columns of '
-                    f"an image; those of this model have {axes}. {self.cure_for_axes}"
+                    f"an image; those of this model have {axes}. {advice}",
+                    **settings,
                 )
 
     # ---- what a kind of model has of its own ----------------------------------

@@ -107,7 +107,10 @@ class Builder(blocks.Builder):
     """A GPT that is being printed."""
 
     config: Config
-    cure_for_axes = 'Give it such positions at every call: positions="model", axes=2, say'
+    cure_for_axes = (
+        "Give it such positions at every call: {cure}, say",
+        {"positions": "model", "axes": 2},
+    )
 
     def _declare_first(self) -> None:
         c = self.config

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .. import definitions
-from ..definitions import EncodingLike, InitialValue, ParamInfo, Signature
+from ..declared import ParamInfo, Signature
+from ..definitions import EncodingLike, InitialValue
 from ..uses import parse_use
 from .printer import Input, Parameter, nested, number, tensor_type
 

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 
 from .. import definitions
 from ..definitions import EncodingLike
+from ..errors import SettingError
 from ..uses import parse_use
 from . import blocks
 from .blocks import GIVEN, INDEX, normal
@@ -109,7 +110,7 @@ class Builder(blocks.Builder):
     ``columns`` (of patches) and ``length`` (of tokens) are indices."""
 
     config: Config
-    cure_for_axes = 'Rows and columns are given by positions="grid"'
+    cure_for_axes = "Rows and columns are given by {cure}", {"positions": GRID}
 
     def _check_axes(self) -> None:
         super()._check_axes()
@@ -121,9 +122,10 @@ class Builder(blocks.Builder):
             is_seen = parse_use(str(encoding)).instance in asking
             reads = definitions.reads_positions([encoding])
             if reads and not is_seen and definitions.axes([encoding]) == 1:
-                raise ValueError(
+                raise SettingError(
                     f'"{encoding}" reads positions of one axis; those of this model have two, row '
-                    'and column. With positions="index" tokens are counted row by row'
+                    "and column. With {cure} tokens are counted row by row",
+                    positions=INDEX,
                 )
             self._check_outside(encoding)
 
@@ -138,9 +140,10 @@ class Builder(blocks.Builder):
         own = options.get(OUTSIDE)
         if own and own.type == "i1" and not use.options.get(OUTSIDE, own.default):
             wanted = replace(use, options={**use.options, OUTSIDE: True})
-            raise ValueError(
+            raise SettingError(
                 f'the class token stands outside the grid, and "{encoding}" takes it for a patch: '
-                f'write "{wanted}", or put it at the origin (class_position="origin")'
+                f'write "{wanted}", or put it at the origin ({{cure}})',
+                class_position="origin",
             )
 
     # ---- parameters ---------------------------------------------------------

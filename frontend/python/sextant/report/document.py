@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..files import replace_file
 from .results import ReportError
+
+# A word that a column of a phone does not hold, and where it may be parted: behind what joins
+# the parts of a use, `kerple_multiplicative(heads=4,...)`.
+_LONG_WORD = re.compile(r"[^\s<>&;]{17,}")
+_JOINT = re.compile(r"(?<=\w)[_(=,/](?=\w)")
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
@@ -65,7 +71,7 @@ def picture(svg: str, label: str, wide: bool = False) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
     """A table that a small screen scrolls. Heads are text; a cell is one of `cell`."""
     shown = f" class='{kind}'" if kind else ""
-    first = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    first = "".join(f"<th>{_breakable(name)}</th>" for name in head)
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     return f"<div class=scroll><table{shown}><tr>{first}</tr>{lines}</table></div>"
 
@@ -73,11 +79,19 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") ->
 def pairs(rows: Iterable[tuple[str, str]]) -> str:
     """Names, and what is said of each."""
     lines = "".join(
-        f"<tr><th>{html.escape(name)}</th>{cell(text)}</tr>" for name, text in rows
+        f"<tr><th>{_breakable(name)}</th>{cell(text)}</tr>" for name, text in rows
     )
     return f"<div class=scroll><table class='words pairs small'>{lines}</table></div>"
 
 
 def cell(text: str, kind: str = "") -> str:
     """A cell of text."""
-    return f"<td{f' class={kind}' if kind else ''}>{html.escape(text)}</td>"
+    return f"<td{f' class={kind}' if kind else ''}>{_breakable(text)}</td>"
+
+
+def _breakable(text: str) -> str:
+    """A text that says where its long words may be parted, so that none is parted amid a
+    name."""
+    return _LONG_WORD.sub(
+        lambda word: _JOINT.sub(lambda joint: f"{joint[0]}<wbr>", word[0]), html.escape(text)
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
+import torch
+
+from .. import side_by_side
 from ..errors import CompileError, RunError, RuntimeError
 from ..report.results import CHECKPOINT, RunResult, read_run
 from ..training.interruption import Interrupted
@@ -27,13 +29,11 @@ _NO_FILES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 class Stopped(Interrupted):
-    """A reproduction was interrupted; nothing that was finished is lost. ``cause``: of a training
-    that has saved its step, None elsewhere."""
+    """A reproduction was interrupted, by ``cause``; nothing that was finished is lost."""
 
-    def __init__(self, run: Planned, cause: Interrupted | None = None):
-        step = cause.step if cause else 0
-        super().__init__(step, run.folder, cause.signal if cause else signal.SIGINT)
-        where = f" after step {step}" if cause else ""
+    def __init__(self, run: Planned, cause: Interrupted):
+        super().__init__(cause.step, run.folder, cause.signal)
+        where = f" after step {cause.step}" if cause.step else ""
         self.args = (f"{run.name}: stopped{where}; what is finished stays: go on with --resume",)
 
 
@@ -131,9 +131,10 @@ class Reproduction:
         lines.append(f"about {spelled(rate * total)} at the present speed, besides compilation")
         return lines
 
-    def run(self, *, resume: bool = False, progress: bool = True) -> None:
-        """Trains and evaluates what is missing. Without ``resume`` a folder that holds runs
-        is an error; what is there with other settings always is one."""
+    def run(self, *, resume: bool = False, progress: bool = True, jobs: int = 0) -> None:
+        """Trains and evaluates what is missing, ``jobs`` runs at a time (0: `jobs_for`). Without
+        ``resume`` a folder that holds runs is an error; what is there with other settings
+        always is one."""
         with FolderLock(self.folder):
             found = self.states()
             begun = [run for run, _ in found if self._is_here(run)]
@@ -142,38 +143,76 @@ class Reproduction:
                     f"{self.folder} holds runs, {begun[0].name} among them: go on with --resume, "
                     "or choose another folder"
                 )
+            left = [(run, state) for run, state in found if state.missing]
+            tasks = self._tasks(left)
+            threads = torch.get_num_threads()
+            jobs = jobs or side_by_side.jobs_for(len(tasks), threads, self._bytes())
             with Progress(found, self.scale, progress) as line:
-                for number, (run, state) in enumerate(found, 1):
-                    line.begin(number, run, state)
-                    self._one(run, state, line)
+                try:
+                    side_by_side.run(
+                        tasks, jobs, threads, lambda n, event: _show(line, left[n][0], event)
+                    )
+                except side_by_side.TaskFailed as failed:
+                    raise _told(left[failed.number][0], failed.error) from failed.error
 
-    def _one(self, run: Planned, state: State, line: Progress) -> None:
-        """What a run lacks; an error says which run it is of."""
-        try:
-            if state.steps < run.config.steps:
-                train(
-                    as_stored(run),
-                    run.folder,
-                    data=self.data,
-                    save_every=SAVE_EVERY,
-                    progress=False,
-                    after_step=lambda done: line.trained(run, done),
-                )
-            for file in state.missing:
-                evaluate_run(
-                    run.folder,
-                    settings=run.evaluations[file],
-                    progress=False,
-                    file=file,
-                    **self.scale.evaluation,
-                )
-                line.evaluated(run)
-        except Interrupted as interrupted:
-            raise Stopped(run, interrupted) from None
-        except KeyboardInterrupt:
-            raise Stopped(run) from None
-        except (CompileError, RunError, RuntimeError, OSError, ValueError, MemoryError) as error:
-            raise ReproduceError(
-                f"{run.name} ({run.folder}): {str(error) or type(error).__name__}; what is "
-                "finished stays: go on with --resume"
-            ) from error
+    def _tasks(self, left: Sequence[tuple[Planned, State]]) -> list[side_by_side.Task]:
+        """One for each run. What begins with the parameters of another waits for it."""
+        numbers = {run.key: number for number, (run, _) in enumerate(left)}
+        tasks = []
+        for run, state in left:
+            first = numbers.get((run.method.begins, run.config.seed))
+            after = () if first is None else (first,)
+            arguments = (run, state, self.scale, self.data)
+            tasks.append(side_by_side.Task(_finish, arguments, after))
+        return tasks
+
+    def _bytes(self) -> int:
+        """What the training takes that takes most."""
+        kind = kind_of(self.runs[0].config)
+        return max(
+            kind.training_bytes(kind.completed(run.config, self.data)) for run in self.runs
+        )
+
+
+def _finish(run: Planned, state: State, scale: Scale, data: Data, *, tell) -> None:
+    """What a run lacks. Tells the number of finished steps, and the name of each file of an
+    evaluation when it is written."""
+    if state.steps < run.config.steps:
+        tell(state.steps)
+        train(
+            as_stored(run),
+            run.folder,
+            data=data,
+            save_every=SAVE_EVERY,
+            progress=False,
+            after_step=tell,
+        )
+    for file in state.missing:
+        evaluate_run(
+            run.folder,
+            settings=run.evaluations[file],
+            progress=False,
+            file=file,
+            **scale.evaluation,
+        )
+        tell(file)
+
+
+def _show(line: Progress, run: Planned, event: int | str) -> None:
+    if isinstance(event, str):
+        line.evaluated(run)
+    else:
+        line.trained(run, event)
+
+
+def _told(run: Planned, error: BaseException) -> Exception:
+    """An error that says which run it is of."""
+    if isinstance(error, Interrupted):
+        return Stopped(run, error)
+    expected = (CompileError, RunError, RuntimeError, OSError, ValueError, MemoryError)
+    if not isinstance(error, expected):
+        raise error
+    return ReproduceError(
+        f"{run.name} ({run.folder}): {str(error) or type(error).__name__}; what is "
+        "finished stays: go on with --resume"
+    )

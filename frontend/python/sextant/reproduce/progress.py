@@ -58,7 +58,7 @@ def spelled(seconds: float) -> str:
 
 
 class Progress:
-    """A line on the standard error: the run at hand, what of the whole is done, and how
+    """A line on the standard error: the runs at hand, what of the whole is done, and how
     long the rest takes at the rate so far."""
 
     def __init__(self, runs: Sequence[tuple[Planned, State]], scale: Scale, shown: bool):
@@ -73,24 +73,29 @@ class Progress:
             mininterval=0.5,
             bar_format="{desc} {percentage:3.0f} %, {elapsed} so far, {remaining} left",
         )
-        self.prefix = ""
-        self.done = 0
-
-    def begin(self, number: int, run: Planned, state: State) -> None:
-        self.prefix = f"{number}/{self.count} {run.name}"
-        self.done = state.steps
-        self.bar.set_description_str(self.prefix, refresh=True)
+        self.done = {run.key: state.steps for run, state in runs}
+        self.left = {run.key: len(state.missing) for run, state in runs}
+        self.said: dict[tuple[str, int], str] = {}
 
     def trained(self, run: Planned, steps: int) -> None:
-        self.bar.set_description_str(
-            f"{self.prefix}: step {steps}/{run.config.steps}", refresh=False
-        )
-        self._add(_training(run, steps - self.done, self.scale))
-        self.done = steps
+        self._say(run, f"{run.name}: step {steps}/{run.config.steps}")
+        self._add(_training(run, steps - self.done[run.key], self.scale))
+        self.done[run.key] = steps
 
     def evaluated(self, run: Planned) -> None:
-        self.bar.set_description_str(f"{self.prefix}: evaluated", refresh=False)
+        self.left[run.key] -= 1
+        self._say(run, f"{run.name}: evaluated" if self.left[run.key] else "")
         self._add(_evaluation(run, self.scale))
+
+    def _say(self, run: Planned, text: str) -> None:
+        """Of the runs that are at work, in the order in which they began."""
+        if text:
+            self.said[run.key] = text
+        else:
+            self.said.pop(run.key, None)
+        finished = self.count - sum(left > 0 for left in self.left.values())
+        described = ", ".join([f"{finished}/{self.count} done", *self.said.values()])
+        self.bar.set_description_str(described, refresh=False)
 
     def _add(self, done: float) -> None:
         """Never beyond the whole, from which sums may differ in their last digits."""

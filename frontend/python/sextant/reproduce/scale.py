@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,12 @@ class Scale(ABC):
     @abstractmethod
     def sizes(self) -> dict[str, float]:
         """What templates of papers may name."""
+
+    def deviations(self) -> dict[str, float]:
+        """Of initial weights: what 0.02 is in a model of a ``width`` that papers have. Weights
+        with ``deviation_of_WIDTH`` give rows as large in a model of this scale."""
+        width = self.settings["width"]
+        return {f"deviation_of_{w}": round(0.02 * math.sqrt(w / width), 4) for w in (384, 768)}
 
     @property
     @abstractmethod
@@ -162,6 +169,7 @@ class TextScale(Scale):
             "beyond": beyond,
             "digits": len(str(beyond - 1)),
             "gates": 4 * self.settings["heads"],
+            **self.deviations(),
         }
 
     @property
@@ -229,4 +237,4 @@ class ImageScale(Scale):
     def sizes(self) -> dict[str, float]:
         """Patches on a ``side`` of a training image, and ``cells``, all of them."""
         side = self.settings["size"] // self.settings["patch"]
-        return {"side": side, "cells": side * side}
+        return {"side": side, "cells": side * side, **self.deviations()}

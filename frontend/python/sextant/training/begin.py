@@ -79,7 +79,7 @@ def _check_extended(run: Run, config: TrainConfig) -> None:
         extended = definitions.describe(use.encoding).extends
         if not extended or use in there:
             continue
-        start = extended.by(use)
+        start = definitions.started(extended, use)
         if _settings(start) in replaced:
             continue
         if _settings(start) in map(_settings, there):

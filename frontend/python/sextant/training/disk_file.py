@@ -37,6 +37,11 @@ class DiskFile:
         self.known = self._stamp()
         self.digest = ""
 
+    def __reduce__(self):
+        """Another process opens the file by its path; one that is not this file as it is now
+        has changed, and is treated as such."""
+        return _opened_again, (self.path.absolute(), self.known, self.digest)
+
     def __len__(self) -> int:
         return self.known[0]
 
@@ -88,6 +93,15 @@ class DiskFile:
             f"{self.path} has changed since it was opened, then {before[0]} bytes, now "
             f"{len(self)}; take a copy that stays as it is"
         )
+
+
+def _opened_again(path: Path, known: tuple[int, int], digest: str) -> DiskFile:
+    try:
+        file = DiskFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    file.known, file.digest = known, digest
+    return file
 
 
 class DiskRows:

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from .. import definitions
-from ..definitions import ParamInfo
+from ..declared import ParamInfo
 from ..errors import nearest
 from ..uses import Option, Setting, parse_setting, parse_use
 from .samplers import SamplerError, load

@@ -18,8 +18,24 @@ class Interrupted(Exception):
             "from there"
         )
         self.step = step
-        self.path = path
+        self.path: Path | None = path
         self.signal = signal
+
+    def __reduce__(self):  # the text is no argument: processes send it to each other
+        return type(self), (self.step, self.path, self.signal)
+
+
+class AskedToEnd(Interrupted):
+    """A command of several runs was interrupted by ``signal`` where none has saved a step."""
+
+    def __init__(self, signal: int):
+        Exception.__init__(self, "interrupted; the same command goes on from what is finished")
+        self.step = 0
+        self.path = None
+        self.signal = signal
+
+    def __reduce__(self):
+        return type(self), (self.signal,)
 
 
 class Interruption:

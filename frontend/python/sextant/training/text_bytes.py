@@ -35,6 +35,9 @@ class _InMemory:
     def __init__(self, raw: bytes | bytearray):
         self.raw = memoryview(raw)
 
+    def __reduce__(self):
+        return _InMemory, (bytes(self.raw),)
+
     def __len__(self) -> int:
         return len(self.raw)
 

@@ -5,7 +5,7 @@ from ..gram import gram_matrices
 from ..paper import Drawing, Method, Paper, Published
 
 # A quarter of the paper's pivots and windows, of half as many positions each.
-_PLACED = "digits={digits}"
+_PLACED = "digits={digits}, deviation={deviation_of_768}"
 _BELOW = "max_position={beyond}"
 _DELTA = "pivots=8, candidates=16"
 _OOD = "windows=8, offsets=16"
@@ -40,9 +40,10 @@ PAPER = Paper(
     about="the methods of the paper with its settings: alibi times the scale of attention, learned "
     "rows stretched linearly beyond the training length, seqpe as columns of queries and keys "
     "(bias) with both losses, shifted windows in a tenth of the steps, gradients of the encoder "
-    "clipped by themselves. The encoder has the width of the model, and a quarter of the paper's "
-    "pivots and windows of half as many positions, below twice the longest length. Bytes of a "
-    "text in place of tokens of WikiText-103; no dropout in the model.",
+    "clipped by themselves. The encoder has the width of the model, initial weights with which its "
+    "rows begin as large as the paper's, and a quarter of the paper's pivots and windows of half "
+    "as many positions, below twice the longest length. Bytes of a text in place of tokens of "
+    "WikiText-103; no dropout in the model.",
     settings={"weight_decay": 0.0, "beta2": 0.999},
     methods=(
         Method("none", "NoPE"),
