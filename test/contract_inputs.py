@@ -64,10 +64,10 @@ class Inputs:
         compute = torch.float64 if dtype == torch.float64 else torch.float32
         return self.each(lambda t: t.to(dtype), lambda t: t.to(compute))
 
-    def neighbours(self, dtype: torch.dtype) -> Inputs:
+    def neighbours(self, dtype: torch.dtype, draw: int) -> Inputs:
         """Inputs next to these, exact in ``dtype``; see numeric_contract.py."""
         return self.each(
-            lambda t: neighbour(t, dtype), lambda t: neighbour(t, torch.float32)
+            lambda t: neighbour(t, dtype, draw), lambda t: neighbour(t, torch.float32, draw)
         )
 
     def nudged(self, draw: int) -> Inputs:
@@ -196,7 +196,7 @@ def hold(
     for draw in range(DRAWS):
         # Other roundings come with other inputs in f32, with other draws of them in bf16.
         if not draw or not rounds:
-            inputs = first.neighbours(rule.dtype) if draw else first
+            inputs = first.neighbours(rule.dtype, draw) if draw else first
             got = kernel(inputs.cast(rule.dtype))
             exact = results(inputs, got)
         if rounds:

@@ -228,10 +228,46 @@ std::string sextant::codegen::listTargets() {
   return names;
 }
 
+/// The compute capability that a name of NVIDIA's such as sm_90a stands
+/// for, 90.
+static std::optional<unsigned> getCapability(llvm::StringRef architecture) {
+  unsigned capability = 0;
+  if (!architecture.consume_front("sm_") ||
+      architecture.consumeInteger(10, capability))
+    return std::nullopt;
+  return capability;
+}
+
+/// What to do about a GPU that no target has the name of; empty for other
+/// names.
+static std::string getAdviceOnGpu(llvm::StringRef name) {
+  if (!name.consume_front("cuda:"))
+    return "";
+  std::optional<unsigned> asked = getCapability(name);
+  const Target *oldest = nullptr;
+  std::optional<unsigned> least;
+  for (const Target &target : getTable()) {
+    std::optional<unsigned> capability = getCapability(target.architecture);
+    if (capability && (!least || *capability < *least)) {
+      least = capability;
+      oldest = &target;
+    }
+  }
+  if (!asked || !oldest)
+    return "";
+  if (*asked >= *least)
+    return "; what is compiled for " + oldest->name + " runs on that GPU";
+  return "; kernels for GPUs are made of mma.sync of bf16 and cp.async, which "
+         "came with " +
+         oldest->architecture.str() +
+         ": use such a GPU or a later one, or a target of the CPU";
+}
+
 llvm::Expected<Target> sextant::codegen::findTarget(llvm::StringRef name) {
   for (const Target &target : getTable())
     if (name == target.name)
       return target;
   return llvm::createStringError("unknown target '" + name +
-                                 "', expected one of " + listTargets());
+                                 "', expected one of " + listTargets() +
+                                 getAdviceOnGpu(name));
 }

@@ -97,8 +97,8 @@ def compare(
     products = products_of(target, dtype)
     comparison = Comparison(products)
     for draw in range(DRAWS):
-        moved = [neighbour(t, dtype).to(dtype) if draw else t for t in rows]
-        given_grads = [neighbour(t, t.dtype).to(t.dtype) if draw else t for t in grads]
+        moved = [neighbour(t, dtype, draw).to(dtype) if draw else t for t in rows]
+        given_grads = [neighbour(t, t.dtype, draw).to(t.dtype) if draw else t for t in grads]
         leaves = leaves_of([*moved, *params.values()])
         stored = ours(leaves)
         got = gradients(leaves, lambda: stored, *given_grads)

@@ -68,7 +68,7 @@ def check(q, k, v, uses, target, mask=None, scale=None):
 
     exact_of_input = plain([t.double() for t in (q, k, v)])
     for draw in range(DRAWS):
-        rows = [neighbour(t, t.dtype).to(t.dtype) if draw else t for t in (q, k, v)]
+        rows = [neighbour(t, t.dtype, draw).to(t.dtype) if draw else t for t in (q, k, v)]
         out, lse = sextant.attention(
             *rows, uses, scale=scale, return_lse=True, enable_gqa=True, target=target
         )

@@ -113,7 +113,7 @@ def compare(case, target, dtype=torch.float32, contiguous=False, positions=None)
 
     comparison = Comparison(torch.float32)
     for draw in range(DRAWS):
-        inputs = first.neighbours(dtype) if draw else first
+        inputs = first.neighbours(dtype, draw) if draw else first
         got = kernel(program, inputs.cast(dtype), arrange, positions or ())
         exact = formula(kind, inputs, got, **settings)
         literal = formula(kind, inputs.cast(torch.float32), got, **settings)

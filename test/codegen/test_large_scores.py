@@ -99,7 +99,7 @@ def test_contract(name, deviation, target):
     rows, grads = drawn(deviation)
     comparison = Comparison(torch.float32)
     for draw in range(DRAWS):
-        moved = [neighbour(t, t.dtype).to(t.dtype) if draw else t for t in rows]
+        moved = [neighbour(t, t.dtype, draw).to(t.dtype) if draw else t for t in rows]
         got = kernel(name, moved, grads, target)
         theirs = plain(name, moved, grads, torch.float32)
         comparison.add(got, theirs, plain(name, moved, grads, torch.float64))
@@ -141,7 +141,7 @@ def test_gradients_at_huge_scores(deviation, target):
     grads = [output_grad, torch.zeros_like(lse_grad)]
     comparison = Comparison(torch.float32)
     for draw in range(DRAWS):
-        moved = [neighbour(t, t.dtype).to(t.dtype) if draw else t for t in rows]
+        moved = [neighbour(t, t.dtype, draw).to(t.dtype) if draw else t for t in rows]
         leaves = [t.detach().requires_grad_() for t in moved]
         output = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=True)
         stored = (output, plain("plain", moved, grads, torch.float32)["lse"])

@@ -117,6 +117,27 @@ TEST_F(TargetTest, TheEnvironmentNamesWhatCpuMeans) {
   }
 }
 
+TEST_F(TargetTest, AGpuWithoutATargetIsToldWhatRunsOnIt) {
+  auto getAdvice = [](llvm::StringRef name) {
+    std::string message = llvm::toString(findTarget(name).takeError());
+    std::string start =
+        "unknown target '" + name.str() + "', expected one of " + listTargets();
+    EXPECT_TRUE(llvm::StringRef(message).starts_with(start)) << message;
+    return message.substr(std::min(start.size(), message.size()));
+  };
+  EXPECT_EQ(
+      getAdvice("cuda:sm_75"),
+      "; kernels for GPUs are made of mma.sync of bf16 and cp.async, which "
+      "came with sm_80: use such a GPU or a later one, or a target of the "
+      "CPU");
+  EXPECT_EQ(getAdvice("cuda:sm_86"),
+            "; what is compiled for cuda:sm_80 runs on that GPU");
+  EXPECT_EQ(getAdvice("cuda:sm_120"),
+            "; what is compiled for cuda:sm_80 runs on that GPU");
+  for (const char *name : {"cuda:", "cuda:sm_", "cuda:gfx90a", "sm_75", "soup"})
+    EXPECT_EQ(getAdvice(name), "") << name;
+}
+
 TEST_F(TargetTest, ARecordIsKeptAndADamagedOneMeasuredAgain) {
   llvm::SmallString<128> path;
   ASSERT_FALSE(fs::createUniqueDirectory("sextant-record", path));
