@@ -165,6 +165,7 @@ def test_any_encoding_may_make_its_tensors(kept):
         ("return {", 'return {"counted": tokens < 0, ', 'gives "counted" without a token'),
         ("return {", 'return {"counted": tokens, ', 'gives torch.int64 for "counted"'),
         ("return {", 'raise ValueError("no more"); {', 'cannot make what "kept" needs: no more'),
+        ("return {", "[][0]; {", 'fails for "kept": IndexError: list index out of range'),
         ("def given", "def other", '"kept" needs the tensor "kept.keep" [batch, key] of i32'),
     ],
 )

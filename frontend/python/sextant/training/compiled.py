@@ -23,7 +23,7 @@ class CompiledModel:
 
     ``params``: all parameters by name, frozen ones included. ``state``: the
     optimizer's moments, and ``step`` (counted from 1). Both are on ``device``, that of the
-    target, and are updated in place.
+    target, and are updated in place; ``is_whole``: no step's program failed halfway.
     ``text`` is the model's program, ``file`` what errors call it; ``extents`` are what
     samplers of the encodings ``uses`` are told of a step.
     """
@@ -47,6 +47,7 @@ class CompiledModel:
             if name.endswith((":first_moment", ":second_moment")):
                 self.state[name] = torch.zeros_like(self.params[name.rsplit(":", 1)[0]])
         self.state["step"] = torch.tensor(1.0, device=self.device)
+        self.is_whole = True
         self.evaluation = torch.Generator().manual_seed(config.seed)
         self.shift: Shift | None = None
 
@@ -108,7 +109,10 @@ class CompiledModel:
             "random.seed": torch.tensor(self.config.seed),
             "random.step": torch.tensor(step),
         }
-        return float(self.run(self.program, "train_step", inputs)[0])
+        self.is_whole = False
+        loss = float(self.run(self.program, "train_step", inputs)[0])
+        self.is_whole = True
+        return loss
 
     def _draw(self, step: int) -> torch.Generator:
         """Of the step alone, so that a run that goes on draws what it would have."""

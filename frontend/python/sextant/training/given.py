@@ -70,6 +70,8 @@ class GivenTensors:
             found = self.function(tokens, dict(self.options), seed, step, **self.settings)
         except ValueError as error:
             raise self._error(f'cannot make what "{self.use}" needs: {error}') from error
+        except Exception as error:
+            raise self._error(f'fails for "{self.use}": {type(error).__name__}: {error}') from error
         if not isinstance(found, Mapping):
             raise self._error(f"gives {type(found).__name__}, expected a dict of tensors")
         if set(found) - {COUNTED} != set(self.params):

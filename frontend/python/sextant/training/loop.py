@@ -80,7 +80,8 @@ def train(
     was never stopped; with ``resume`` false it starts anew. More steps than the
     checkpoint's extend the run: from there on the learning rate is that of the new
     number of steps. A checkpoint is written every ``save_every`` steps, at the end,
-    and at ctrl-C or SIGTERM, which ends in `Interrupted` after the step at hand.
+    at ctrl-C or SIGTERM, which ends in `Interrupted` after the step at hand, and before an
+    error leaves that came outside of a step's program, as one of a sampler does.
     With ``config.validate_every`` the step with the least loss on held-out data is kept
     beside the last one, as `best.BEST`. ``tensorboard``: writes what the log says into event
     files, too. One process trains in a folder at a time. ``data``: what the settings name, if it is
@@ -151,9 +152,16 @@ class _Training:
         config = self.model.config
         with contextlib.closing(_bar(config, start, progress)) as bar, Interruption() as asking:
             for step in bar:
-                entry = self._step(step)
+                entry: dict = {"step": step}
                 done = step + 1
-                is_best = self._validate(done, entry)
+                try:
+                    self._step(step, entry)
+                    is_best = self._validate(done, entry)
+                except TrainingError:  # of numbers that no run can go on from
+                    raise
+                except Exception:
+                    self._save_finished(start, entry)
+                    raise
                 self.log.add(entry)
                 bar.set_postfix(loss=f"{entry['loss']:.3f}", refresh=False)
                 # Read once: a signal after this is the next step's.
@@ -168,18 +176,39 @@ class _Training:
                 if asked and done < config.steps:
                     raise Interrupted(done, self.path, asked)
 
-    def _step(self, step: int) -> dict:
-        """One step; what the log says of it."""
+    def _save_finished(self, start: int, entry: dict) -> None:
+        """Saves what was finished before an error: also the step of ``entry`` if it was the
+        loss on held-out data that could not be taken. What a step's program leaves when it
+        fails may be half of an update, which the checkpoint before is better than."""
+        if not self.model.is_whole:
+            return
+        done = entry["step"] + ("loss" in entry)
+        if done == start:
+            return
+        try:
+            if "loss" in entry:
+                self.log.add(entry)
+            self.log.flush()
+            self.keep(done)
+        except RunError as error:  # the first error is the one to tell
+            print(f"sextant: note: the steps before are not saved: {error}", file=sys.stderr)
+        else:
+            print(
+                f"sextant: note: {self.path} holds step {done}; the same command goes on from there",
+                file=sys.stderr,
+            )
+
+    def _step(self, step: int, entry: dict) -> None:
+        """One step, and what the log says of it."""
         model, config = self.model, self.model.config
         began = time.perf_counter()
         batch = kind_of(config).batch(config, self.data, step)
         loss = model.step(*batch, config.rate(step))
         elapsed = 1000 * (time.perf_counter() - began)
         self._check_finite(loss, "loss", step)
-        entry: dict = {"step": step, "loss": loss, "ms": elapsed, "rate": config.rate(step)}
+        entry |= {"loss": loss, "ms": elapsed, "rate": config.rate(step)}
         if (starts := model.first_positions(step + 1)) is not None:
             entry["starts"] = starts
-        return entry
 
     def _validate(self, done: int, entry: dict) -> bool:
         """Takes the loss on held-out data where it is time to; whether it is the least."""

@@ -68,6 +68,8 @@ class Sampler:
             found = self.sample(dict(shapes), dict(self.options), dict(self.extents), seed, step)
         except ValueError as error:
             raise self._error(f'cannot draw for "{self.use}": {error}') from error
+        except Exception as error:
+            raise self._error(f'fails for "{self.use}": {type(error).__name__}: {error}') from error
         if not isinstance(found, Mapping):
             raise self._error(f"gives {type(found).__name__}, expected a dict of tensors")
         if set(found) != set(shapes):
