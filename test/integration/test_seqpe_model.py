@@ -11,6 +11,7 @@ import seqpe_model
 import torch
 from seqpe_parameters import encoder
 from stopped_training import check_same_bits, drawn_text, train_until
+from test_nn_dropout import kept
 
 import sextant
 from sextant.models import around, gpt
@@ -59,20 +60,69 @@ def projections(params):
     return [(params[f"{n}_weight"], params[f"{n}_bias"]) for n in layers if f"{n}_weight" in params]
 
 
-def plain_loss(spelled, params, tokens, positions, options, given):
+def dropping(settings, options, positions, first, numbers):
+    """The ``drop`` of `seqpe_model.encode` with the masks that a program draws for an encoder
+    whose dropouts have places from ``first`` on: two in a block, of what attention adds and
+    of what the MLP does. Rows of a mask are those of the network, prefixes of positions by
+    length and number (on a tree each once), then ends; of the last block only ends are made.
+    Of the positions those ``at`` some places are asked for, or all."""
+    share = options["dropout"]
+    digits = seqpe_model.tokens(settings, positions)
+    if settings.causal and options.get("tree", True):
+        nodes = [digits[:, : n + 1].unique(dim=0, return_inverse=True)[1] for n in range(settings.slots)]
+        ends, rows, count = nodes[-1], [], 0
+        for of_length in nodes:
+            rows.append(count + of_length)
+            count += int(of_length.max()) + 1
+    else:
+        ends, count = torch.arange(len(digits)), digits.numel()
+        rows = torch.arange(count).view(digits.shape).unbind(1)
+
+    def drop(x, place, at=slice(None)):
+        _, block, part = place.split(".")
+        number = first + 2 * int(block) + ("output", "down").index(part)
+        is_last = int(block) == settings.blocks - 1
+        row = ends[:, None] if is_last else torch.stack([*rows, count + ends], 1)
+        mask = kept((int(row.max()) + 1, x.shape[-1]), *numbers, number, share)
+        return x * mask[row[at]] / (1 - share)
+
+    return drop
+
+
+def dropping_sets(settings, options, positions, sets, numbers):
+    """The same for what losses encode: sets of positions together, behind the text's, but
+    for those of the text, which are not encoded again."""
+    near, trained, beyond = (
+        torch.cat([sets[n].flatten(0, -2) for n in names])
+        for names in (("pivots", "candidates"), ("trained",), ("beyond",))
+    )
+    own = dropping(settings, options, torch.cat([near, beyond]), 2 * settings.blocks, numbers)
+    of_text = dropping(settings, options, positions, 0, numbers)
+
+    def drop(x, place):
+        a, b, c = x.split([len(near), len(trained), len(beyond)])
+        a, c = own(torch.cat([a, c]), place).split([len(near), len(beyond)])
+        return torch.cat([a, of_text(b, place, trained[:, 0]), c])
+
+    return drop
+
+
+def plain_loss(spelled, params, tokens, positions, options, given, numbers):
     settings = seqpe_model.Encoder(
         width=WIDTH, heads=2, digits=options.get("digits", 3), base=options.get("base", 10),
         blocks=options.get("blocks", 2), causal=options.get("causal", True),
     )
     network = encoder(params, settings)
-    e = seqpe_model.encode(settings, network, positions)
+    drop = [dropping(settings, options, positions, 0, numbers)] if "dropout" in options else []
+    e = seqpe_model.encode(settings, network, positions, *drop)
     inside = seqpe_model.InModel(e, HEADS, options.get("form", "bias"), projections(params))
     loss = plain_gpt.loss(config(spelled), params, tokens, tokens, inside)
     alpha, beta = options.get("alpha", 0.1), options.get("beta", 0.1)
-    kept = {n: t for n, t in given.items() if (beta and positions[0, 0] == 0) or n not in ("trained", "beyond")}
+    used = {n: t for n, t in given.items() if (beta and positions[0, 0] == 0) or n not in ("trained", "beyond")}
     if alpha or beta:
+        drop = dropping_sets(settings, options, positions, used, numbers) if "dropout" in options else None
         loss = loss + seqpe_model.auxiliary_loss(
-            settings, network, kept, alpha, beta, options.get("sided", 1), options.get("reduction", "rows")
+            settings, network, used, alpha, beta, options.get("sided", 1), options.get("reduction", "rows"), drop
         )
     return loss
 
@@ -85,10 +135,12 @@ def compare(options, start=0, given=None):
     exact = {n: p.double().requires_grad_() for n, p in params.items()}
     tokens, given = torch.randint(0, 64, (2, LENGTH)), given or sets()
     positions = torch.arange(start, start + LENGTH)[:, None]
-    loss = plain_loss(spelled, exact, tokens, positions, options, given)
+    numbers = int(torch.randint(0, 2**40, ())), 3  # seed and step
+    loss = plain_loss(spelled, exact, tokens, positions, options, given, numbers)
     loss.backward()
     inputs = {"tokens": tokens, "labels": tokens, "positions": positions[None].int(), **params}
     inputs |= {f"seqpe.{n}_at": t.int() for n, t in given.items()}
+    inputs |= dict(zip(("random.seed", "random.step"), map(torch.tensor, numbers)))
     names = program.arguments("gradients")
     found = program.run("gradients", [inputs[n] for n in names])
     got = dict(zip(program.results("gradients"), found, strict=True))
@@ -109,6 +161,8 @@ def compare(options, start=0, given=None):
         {"form": "mul", "projection": "multi", "reduction": "released"},
         {"form": "sum", "blocks": 3, "base": 2, "digits": 8, "sided": 2, "reduction": "released"},
         {"blocks": 1, "projection": "none", **OFF},
+        {"dropout": 0.3},
+        {"dropout": 0.2, "tree": False, "blocks": 3, "digits": 2, **OFF},
     ],
     ids=lambda options: ",".join(f"{k}={v}" for k, v in options.items()) or "default",
 )
