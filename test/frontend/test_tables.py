@@ -80,6 +80,7 @@ def trained(tmp_path_factory):
             "first": ("placed(layers=first)",),
             "summed": ("summed",),
             "none": ("alibi",),
+            "multi": ("seqpe(projection=multi, digits=2, alpha=0.0, beta=0.0)",),
         }.items():
             config = TrainConfig(encodings=uses, lr=0.1, warmup=1, **TINY)
             loop.train(config, root / folder, data=text, progress=False)
@@ -106,6 +107,17 @@ def test_an_evaluation_takes_tables(trained, tmp_path, capsys):
         for name, found in tables.items():
             own = model.params[name.replace("bias", "table")]
             assert torch.equal(found[0], 2 * own[:40].T)
+    assert losses(run) == losses(run, tables=file)
+
+
+def test_layers_project_embeddings_each_for_itself(trained, tmp_path, capsys):
+    """SeqPE with a projection per layer: its encoder runs once, and every layer has rows."""
+    run, file = str(trained / "multi"), tmp_path / "t.safetensors"
+    assert main(["tables", run, "--length", "40", "-o", str(file)]) == 0
+    tables = load_file(file)
+    rows = {(i, n): tables.pop(f"layers.{i}.attention.seqpe.{n}") for i in (0, 1) for n in ("eq", "ek")}
+    assert not tables and all(t.shape == (1, 2, 40, 8) and t.any() for t in rows.values())
+    assert not torch.equal(rows[0, "eq"], rows[1, "eq"])
     assert losses(run) == losses(run, tables=file)
 
 

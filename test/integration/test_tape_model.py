@@ -71,9 +71,14 @@ CASES = {
         tape_model.InModel,
         dict(base=500.0, scaling="yarn", factor=4.0, train_length=9),
     ),
+    "tape(hidden=5, base=500, scaling=ntk, factor=3)": (
+        tape_model.InModel,
+        dict(base=500.0, scaling="ntk", factor=3.0),
+    ),
     "tape(hidden=5, attention=false)": (tape_model.InModel, dict(attention=False)),
     "tape(mlp=false)": (tape_model.InModel, dict(mlp=False)),
     "tape(form=paper, hidden=5)": (tape_model.InPaperModel, {}),
+    "tape(form=paper, mlp=false)": (tape_model.InPaperModel, dict(mlp=False)),
     "tape(form=paper, hidden=5, attention=false, scaling=linear, factor=2)": (
         tape_model.InPaperModel,
         dict(attention=False, scaling="linear", factor=2.0),
@@ -116,7 +121,15 @@ def test_outputs_and_gradients_equal_autograd(use, seed):
 
 
 @pytest.mark.parametrize("form", ["released", "paper"])
-@pytest.mark.parametrize("scaling", ["base=500", "scaling=yarn, factor=4, train_length=16"])
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        "base=500",
+        "scaling=linear, factor=3",
+        "scaling=ntk, factor=3",
+        "scaling=yarn, factor=4, train_length=16",
+    ],
+)
 def test_a_model_starts_as_that_with_rope_bit_for_bit(scaling, form, seed):
     """With all that the encoding has learned at 0, whatever the length."""
     _, program = compiled(f"tape(form={form}, {scaling})")
