@@ -1,7 +1,9 @@
 """Training steps whose positions are shifted windows."""
 
 import json
+import math
 from contextlib import nullcontext
+from itertools import count
 
 import pytest
 import torch
@@ -163,3 +165,28 @@ def test_the_command_line_says_what_is_shifted(tmp_path, capsys):
     assert "probability 0.1 from another start per sample, one of 320, all below 20000" in (
         capsys.readouterr().out
     )
+
+
+def test_the_command_line_trains_and_evaluates_shifted_seqpe(tmp_path, capsys):
+    """Losses, samples and dropout are those of the encoding's defaults. The seed is one with
+    a shifted step and one that is not."""
+
+    def starts(seed):
+        shift = Shift(TrainConfig(shift=0.1, seed=seed, length=32, batch=2))
+        return [shift.starts(step) for step in (1, 2, 3)]
+
+    seed = next(seed for seed in count() if 0 < starts(seed).count([0]) < 3)
+    (tmp_path / "text").write_bytes(b"The quick brown fox jumps over the lazy dog. " * 100)
+    run = tmp_path / "run"
+    sizes = "--layers 2 --width 32 --heads 2 --length 32 --batch 2 --steps 3 --warmup 1 --quiet"
+    command = ["train", str(run), "--encodings", "seqpe(form=bias)", "--shift", "0.1"]
+    flags = [*sizes.split(), "--seed", str(seed), "--data", str(tmp_path / "text")]
+    assert main([*command, *flags]) == 0
+    assert f"evaluate with: sextant eval {run}" in capsys.readouterr().out
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert [entry["starts"] for entry in log] == starts(seed)
+    assert all(math.isfinite(entry["loss"]) for entry in log)
+    assert main(["eval", str(run), "--multiples", "1", "2", "--last", "4", "--quiet"]) == 0
+    assert "seqpe(form=bias): nats per byte" in capsys.readouterr().out
+    found = json.loads((run / "evaluation.json").read_text())["all_tokens"]
+    assert set(found) == {"1", "2"} and all(5 < loss < 7 for loss in found.values())
