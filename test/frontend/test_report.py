@@ -108,7 +108,7 @@ def test_results_of_images_are_read_as_written(tmp_path):
 
 def test_orderings_decide():
     table = {n: dict(zip((1, 2, 4, 8), v)) for n, v in LOSSES.items()}
-    table = {n: [losses] for n, losses in table.items()}
+    table = {n: {0: losses} for n, losses in table.items()}
     by_text = {f.text: f.holds for f in check_orderings(table)}
     assert by_text["At 2x rope is worse than within its training length."]
     assert by_text["From 4x to 8x alibi stays flat."]
@@ -122,11 +122,12 @@ def test_orderings_decide():
     assert check_step_times({"alibi": [10.0]}) is None
 
 
-def test_a_verdict_is_what_every_choice_of_seeds_says():
+def test_a_verdict_is_what_all_seeds_say():
     text = "At 2x rope is worse than within its training length."
 
     def verdict(*losses):
-        found = check_orderings({"rope": [dict(zip((1, 2), pair)) for pair in losses]})
+        runs = {seed: dict(zip((1, 2), pair)) for seed, pair in enumerate(losses)}
+        found = check_orderings({"rope": runs})
         return next(f.verdict for f in found if f.text == text)
 
     assert verdict((1.6, 1.7)) == "holds (one seed)"
@@ -134,16 +135,26 @@ def test_a_verdict_is_what_every_choice_of_seeds_says():
     assert verdict((1.6, 1.7), (1.5, 1.55)) == "holds"
     assert verdict((1.6, 1.5), (1.5, 1.45)) == "does not hold"
     assert verdict((1.6, 1.7), (1.5, 1.45)) == "within the spread of the seeds"
-    # A difference between encodings is held against every pair of seeds.
-    runs = {"rope": [{1: 1.60}, {1: 1.70}], "alibi": [{1: 1.75}, {1: 1.65}], "none": [{1: 2.0}] * 2}
-    (finding,) = [f for f in check_orderings(runs) if "rope is better than alibi" in f.text]
-    assert finding.holds is None and "rope 1.65 (1x)" in finding.numbers
 
 
-def test_many_seeds_are_drawn_from():
-    runs = {n: [dict(zip((1, 2, 4, 8), losses))] * 9 for n, losses in LOSSES.items()}
-    found = check_orderings(runs)
-    assert found and all(f.holds is not None and f.seeds == 9 for f in found)
+def test_encodings_are_compared_with_runs_of_the_same_seed():
+    def verdict(**losses):
+        runs = {n: {s: {1: loss} for s, loss in of.items()} for n, of in losses.items()}
+        return [f for f in check_orderings(runs) if "rope is better than alibi" in f.text]
+
+    none = {0: 2.0, 1: 2.0, 2: 2.0}
+    (found,) = verdict(rope={0: 1.60, 1: 1.70}, alibi={0: 1.65, 1: 1.75}, none=none)
+    assert found.verdict == "holds" and "rope 1.65 (1x)" in found.numbers
+    (found,) = verdict(rope={0: 1.60, 1: 1.70}, alibi={0: 1.75, 1: 1.65}, none=none)
+    assert found.verdict == "within the spread of the seeds"
+    (found,) = verdict(rope={0: 1.60, 1: 1.70}, alibi={1: 1.75, 2: 1.0}, none=none)
+    assert found.verdict == "holds (one seed)" and "alibi 1.75 (1x)" in found.numbers
+    assert not verdict(rope={0: 1.60}, alibi={1: 1.75}, none=none)
+
+
+def test_many_runs_are_drawn_from():
+    found = check_step_times({"alibi": [10.0] * 20, "kerple_log": [10.5] * 20, "t5_bias": [9.0] * 20})
+    assert found.holds and found.seeds == 20
 
 
 def test_seeds_are_shown_with_their_spread(tmp_path):
@@ -204,7 +215,7 @@ def test_curves_differ_without_colours_and_legends_lie_beside_them(monkeypatch):
 
 
 def test_fire_rises_beyond_its_training_length():
-    table = {"fire": [{4: 1.80, 8: 1.88}], "kerple_log": [{4: 1.68, 8: 1.69}]}
+    table = {"fire": {0: {4: 1.80, 8: 1.88}}, "kerple_log": {0: {4: 1.68, 8: 1.69}}}
     text = "From 4x to 8x fire rises faster than kerple_log."
     assert {f.text: f.holds for f in check_orderings(table)}[text]
     table["fire"][0][8] = 1.80
@@ -215,26 +226,27 @@ def test_options_do_not_change_what_is_said_of_an_encoding():
     """Unless there is a run without them; lists of encodings are not spoken of."""
     text = "From 4x to 8x fire rises faster than kerple_log."
     table = {
-        "fire(threshold=16)": [{4: 1.80, 8: 1.88}],
-        "kerple_log": [{4: 1.68, 8: 1.69}],
-        "rope, fire": [{4: 1.8, 8: 1.8}],
+        "fire(threshold=16)": {0: {4: 1.80, 8: 1.88}},
+        "kerple_log": {0: {4: 1.68, 8: 1.69}},
+        "rope, fire": {0: {4: 1.8, 8: 1.8}},
     }
     (finding,) = [f for f in check_orderings(table) if f.text == text]
     assert finding.holds and "fire 1.80 (4x)" in finding.numbers
-    (finding,) = [f for f in check_orderings({**table, "fire": [{4: 1.8, 8: 1.8}]}) if f.text == text]
+    table["fire"] = {0: {4: 1.8, 8: 1.8}}
+    (finding,) = [f for f in check_orderings(table) if f.text == text]
     assert not finding.holds
 
 
 def test_a_network_over_heads_is_held_to_its_host():
     """On the last tokens, at 4x and 8x."""
     table = {
-        "kerple_log": [{4: 1.73, 8: 1.74}],
-        "dape(kerple_log)": [{4: 1.70, 8: 1.71}],
+        "kerple_log": {0: {4: 1.73, 8: 1.74}},
+        "dape(kerple_log)": {0: {4: 1.70, 8: 1.71}},
     }
-    (finding,) = check_orderings({n: [{}] for n in table}, table)
+    (finding,) = check_orderings({n: {0: {}} for n in table}, table)
     assert finding.holds and "dape(kerple_log) 1.70 (4x) 1.71 (8x)" in finding.numbers
     table["dape(kerple_log)"][0][8] = 1.75
-    assert not check_orderings({n: [{}] for n in table}, table)[0].holds
+    assert not check_orderings({n: {0: {}} for n in table}, table)[0].holds
     assert not any("dape" in f.text for f in check_orderings(table))
 
 

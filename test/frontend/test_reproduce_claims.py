@@ -24,39 +24,66 @@ NAMES = Names({"a": "Method A", "b": "Method B"}, "{}x".format)
 
 
 def verdict(claims, a, b=((1.0, 1.0, 1.0),)):
-    """Of losses at 1x, 2x and 4x by seed."""
-    runs = {n: [dict(zip((1, 2, 4), losses)) for losses in r] for n, r in zip("ab", (a, b))}
+    """Of losses at 1x, 2x and 4x, of seeds 0, 1, ..."""
+    runs = {
+        n: {seed: dict(zip((1, 2, 4), losses)) for seed, losses in enumerate(r)}
+        for n, r in zip("ab", (a, b))
+    }
     return decide(Ordering("order", "An order.", claims), runs, NAMES)
 
 
 def test_one_seed_decides_nothing_beyond_its_mark():
     found = verdict(below("a", "b", 1, 2), [(0.9, 0.8, 2.0)])
     assert (found.mark, found.held) == ("held (one seed)", True)
-    assert found.margins[1] == pytest.approx(0.1) and found.spread == "+0.100"
+    assert found.margin.mean == pytest.approx(0.1) and found.spelled_margin == "+0.100"
     assert found.numbers == "Method A 0.900 at 1x: less than Method B 1.000 at 1x"
     found = verdict(below("a", "b", 1, 2), [(0.9, 1.3, 2.0)])
-    assert found.mark == "not held (one seed)" and found.spread == "-0.300"
+    assert found.mark == "not held (one seed)" and found.spelled_margin == "-0.300"
     assert found.numbers == "Method A 1.300 at 2x: not less than Method B 1.000 at 2x"
 
 
-def test_what_not_all_choices_of_seeds_say_is_below_their_noise():
+def test_differences_of_the_same_seed_decide():
+    """However far seeds are from each other: what both methods share moves both."""
     claims = below("a", "b", 1)
-    found = verdict(claims, [(0.9, 1, 1), (0.8, 1, 1)], [(1.0, 1, 1), (1.1, 1, 1)])
-    assert found.mark == "held" and found.spread == "+0.200 (+0.100 to +0.300)"
-    found = verdict(claims, [(0.9, 1, 1), (1.05, 1, 1)], [(1.0, 1, 1), (1.1, 1, 1)])
-    assert found.mark == "below the noise of 2 seeds" and found.held is None
-    assert found.spread == "+0.075 (-0.050 to +0.200)"
-    found = verdict(claims, [(1.2, 1, 1), (1.3, 1, 1)], [(1.0, 1, 1), (1.1, 1, 1)])
-    assert found.mark == "not held"
-    # As many seeds as the method has that has the fewest.
-    assert verdict(claims, [(0.9, 1, 1)], [(1.0, 1, 1), (1.1, 1, 1)]).seeds == 1
+    found = verdict(claims, [(1.49, 1, 1), (1.98, 1, 1)], [(1.5, 1, 1), (2.0, 1, 1)])
+    assert found.mark == "held" and found.spelled_margin == "+0.015 \u00b1 0.005"
+    assert found.numbers == "Method A 1.735 at 1x: less than Method B 1.750 at 1x"
+    found = verdict(claims, [(1.51, 1, 1), (2.02, 1, 1)], [(1.5, 1, 1), (2.0, 1, 1)])
+    assert found.mark == "not held" and found.spelled_margin == "-0.015 \u00b1 0.005"
+    # The mean says so, but one seed is farther from it than that from zero.
+    for sign in (1, -1):
+        a = [(1 - sign * d, 1, 1) for d in (0.1, 0.1, -0.02)]
+        found = verdict(claims, a, [(1.0, 1, 1)] * 3)
+        assert found.mark == "below the noise of 3 seeds" and found.held is None
+        assert found.spelled_margin == f"{sign * 0.06:+.3f} \u00b1 0.080"
+
+
+def test_all_claims_of_an_ordering_decide():
+    """One that fails is enough; what is below the noise decides where none does."""
+    sure, fails = [(0.9, 1.1, 1)] * 2, [(0.9, 1.1, 1), (1.3, 1.2, 1)]
+    b = [(1.0, 1.0, 1)] * 2
+    assert verdict(below("a", "b", 1), fails, b).held is None
+    found = verdict(below("a", "b", 1, 2), fails, b)
+    assert found.mark == "not held" and found.spelled_margin == "-0.150 \u00b1 0.050"
+    assert found.numbers == "Method A 1.150 at 2x: not less than Method B 1.000 at 2x"
+    found = verdict(below("a", "b", 1, 4, by=-0.01), fails, b)
+    assert found.mark == "below the noise of 2 seeds" and "at 1x" in found.numbers
+    assert verdict(below("a", "b", 1, 4, by=-0.01), sure, b).mark == "held"
+
+
+def test_seeds_that_not_all_methods_have_do_not_count():
+    ordering = Ordering("order", "An order.", below("a", "b", 1))
+    a, b = {0: {1: 0.9}, 2: {1: 5.0}}, {0: {1: 1.0}, 1: {1: 0.1}}
+    found = decide(ordering, {"a": a, "b": b}, NAMES)
+    assert found.mark == "held (one seed)" and "Method A 0.900" in found.numbers
+    assert decide(ordering, {"a": a, "b": {1: {1: 0.1}}}, NAMES) is None
 
 
 def test_growth_and_bounds():
     rises, falls = [(1.0, 1.2, 1.9)], [(1.0, 0.9, 0.8)]
     assert verdict(flatter("a", "b", 2, 4), falls, rises).held
     assert not verdict(flatter("b", "a", 4), falls, rises).held
-    assert verdict(grows("a", 4, 0.5), rises).margins[1] == pytest.approx(0.4)
+    assert verdict(grows("a", 4, 0.5), rises).margin.mean == pytest.approx(0.4)
     assert not verdict(grows("a", 2, 0.5), rises).held
     assert verdict(stays("a", 2, within=0.25), rises).held
     found = verdict(stays("a", 2, 4, within=0.25), rises)
@@ -70,8 +97,8 @@ def test_growth_and_bounds():
 def test_an_ordering_without_its_losses_is_not_decided():
     ordering = Ordering("order", "An order.", below("a", "b", 1, 8))
     assert ordering.methods == ("a", "b") and ("b", 8) in ordering.points
-    assert decide(ordering, {"a": [{1: 1.0, 8: 1.0}]}, NAMES) is None
-    assert decide(ordering, {"a": [{1: 1.0, 8: 1.0}], "b": [{1: 1.0}]}, NAMES) is None
+    assert decide(ordering, {"a": {0: {1: 1.0, 8: 1.0}}}, NAMES) is None
+    assert decide(ordering, {"a": {0: {1: 1.0, 8: 1.0}}, "b": {0: {1: 1.0}}}, NAMES) is None
 
 
 def test_a_paper_speaks_of_its_methods_alone():

@@ -90,7 +90,7 @@ def test_seeds_of_two_places_make_one_table(tmp_path, text, two_seeds, file, mon
     outcome, whole = (reproduce.collect(each, {}) for each in (found, two_seeds))
     assert numbers(outcome) == numbers(whole)
     (verdict,), (expected,) = (list(each.verdicts.values()) for each in (outcome, whole))
-    assert (verdict.mark, verdict.spread) == (expected.mark, expected.spread)
+    assert (verdict.mark, verdict.margin) == (expected.mark, expected.margin)
     # What was taken is written again, so that the next place needs one file.
     _, table, both = reproduce.write_reports(outcome)
     third = planned(tmp_path / "third", text, seeds=2, results=[both])

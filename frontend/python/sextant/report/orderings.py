@@ -1,9 +1,9 @@
 """Orderings that the literature reports, checked on a set of runs.
 
 Each is a sentence, the encodings that it speaks of, and a test on the losses. A
-statement on perplexity holds for ``exp(loss)``; here per byte. Runs of several seeds
-decide when every choice of one seed per encoding says the same; what a single seed
-says is marked as such.
+statement on perplexity holds for ``exp(loss)``; here per byte. Runs of the same seed
+decide, and of several seeds what all of them say; what a single seed says is marked as
+such.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
+from typing import TypeVar
 
 from ..errors import CompileError
 from ..uses import Use, parse_use
 
-# By encoding and multiple, of one run each; and with the runs of every seed.
+# By encoding and multiple, of one run each; and by encoding and seed.
 Losses = Mapping[str, Mapping[int, float]]
-Runs = Mapping[str, Sequence[Mapping[int, float]]]
+Runs = Mapping[str, Mapping[int, Mapping[int, float]]]
 
-# Choices of seeds that are tried; of more, so many are drawn.
+T = TypeVar("T")
+
+# Choices of runs that are tried; of more, so many are drawn.
 _CHOICES = 4096
 
 
@@ -43,7 +47,7 @@ class Ordering:
 @dataclass(frozen=True)
 class Finding:
     """Whether an ordering holds in these runs (None: the seeds do not agree), the
-    losses it rests on, and the fewest seeds of an encoding among them."""
+    losses it rests on, and the number of seeds that its encodings share."""
 
     text: str
     holds: bool | None
@@ -178,8 +182,9 @@ ORDERINGS = (
 
 
 def check_orderings(all_tokens: Runs, last_tokens: Runs | None = None) -> list[Finding]:
-    """The orderings that these runs can show. Options do not count: what is said of an
-    encoding is said of one with other settings, too."""
+    """The orderings that these runs can show, of encodings that have a seed in common.
+    Options do not count: what is said of an encoding is said of one with other settings,
+    too."""
     every, last = _without_options(all_tokens), _without_options(last_tokens or {})
     findings = []
     for ordering in ORDERINGS:
@@ -187,15 +192,20 @@ def check_orderings(all_tokens: Runs, last_tokens: Runs | None = None) -> list[F
         if not all(n in runs for n in ordering.needs):
             continue
         names = tuple(runs) if ordering.of_all else ordering.needs
-        if not all(m in run for n in names for run in runs[n] for m in ordering.multiples):
+        paired = list(of_same_seed(runs, names).values())
+        if not paired or not all(
+            m in run for pair in paired for run in pair.values() for m in ordering.multiples
+        ):
             continue
         numbers = "; ".join(
-            f"{n} " + " ".join(f"{_mean(runs[n], m):.2f} ({m}x)" for m in ordering.multiples)
+            f"{n} "
+            + " ".join(
+                f"{fmean(pair[n][m] for pair in paired):.2f} ({m}x)" for m in ordering.multiples
+            )
             for n in ordering.needs
         )
-        seeds = min(len(runs[n]) for n in names)
-        holds = agreed(ordering.holds(choice) for choice in choices(runs, names))
-        findings.append(Finding(ordering.text, holds, numbers, seeds))
+        holds = agreed(ordering.holds(pair) for pair in paired)
+        findings.append(Finding(ordering.text, holds, numbers, len(paired)))
     return findings
 
 
@@ -221,8 +231,12 @@ def _spell_bare(use: Use) -> str:
     return f"{use.encoding}({hosts})" if hosts else use.encoding
 
 
-def _mean(runs: Sequence[Mapping[int, float]], multiple: int) -> float:
-    return sum(run[multiple] for run in runs) / len(runs)
+def of_same_seed(runs: Mapping[str, Mapping[int, T]], names: Sequence[str]) -> dict[int, dict[str, T]]:
+    """By seed, one run of each name, where all have one. Such runs share the order of the
+    data and the initial values of what the models have in common, which moves losses more
+    than encodings do: their differences say more than those of other choices."""
+    shared = set.intersection(*(set(runs[name]) for name in names))
+    return {seed: {name: runs[name][seed] for name in names} for seed in sorted(shared)}
 
 
 def choices(runs: Mapping[str, Sequence], names: Sequence[str]) -> Iterator[dict]:

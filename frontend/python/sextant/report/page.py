@@ -42,8 +42,8 @@ def write_report(path: str | Path, runs: Sequence[RunResult]) -> list[Finding]:
 
 def _findings(groups: Sequence[Group]) -> list[Finding]:
     findings = check_orderings(
-        {g.name: [run.all_tokens for run in g.runs] for g in groups},
-        {g.name: [run.last_tokens for run in g.runs] for g in groups},
+        {g.name: {s: run.all_tokens for s, run in zip(g.seeds, g.runs)} for g in groups},
+        {g.name: {s: run.last_tokens for s, run in zip(g.seeds, g.runs)} for g in groups},
     )
     times = check_step_times({g.name: g.step_ms for g in groups})
     if times:
@@ -132,6 +132,7 @@ def _finding_table(findings: Sequence[Finding]) -> str:
     kinds = {True: "yes", False: "no", None: "open"}
     rows = [[cell(f.text), cell(f.verdict, kinds[f.holds]), cell(f.numbers)] for f in findings]
     return (
-        "<p>Of several seeds, a verdict is what every choice of one seed per encoding says.</p>"
+        "<p>Verdicts on losses are of runs of the same seed, of several seeds what all say; of "
+        "encodings that have no seed in common there is none.</p>"
         + table(["ordering", "here", "losses"], rows, "words")
     )

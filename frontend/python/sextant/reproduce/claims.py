@@ -1,17 +1,24 @@
 """Orderings of losses, and whether runs of some seeds show them.
 
-An ordering is a conjunction of claims, each that one quantity is less than another. The
-least of the differences is its margin. Runs of one seed have one margin, whose sign says
-whether the ordering is held in them, and no more; with several seeds there is a margin for
-each choice of one run per method, and what not all of them say is below the noise.
+An ordering is a conjunction of claims, each that one quantity is less than another. This is
+the rule by which runs decide (`Differences`, `decide`); the page of reproductions repeats it:
+
+Runs of the same seed share the order of the data and the initial values of what the models
+have in common, so a claim is decided by its differences of the same seed, over the seeds
+that all methods of its ordering have. Their spread is the farthest of them from their mean.
+A claim is held if the mean is above the spread, not held if it is as far below zero, and
+otherwise below the noise. An ordering is held if all of its claims are, not held if one is
+not, and otherwise below the noise of its seeds. One seed has no spread: the sign decides,
+and its mark says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from ..report.orderings import choices
+from ..report.orderings import of_same_seed
 
 # Of one run, by the point at which it was evaluated, such as a multiple of its length.
 Losses = Mapping[int, float]
@@ -61,7 +68,8 @@ class Claim:
     def quantities(self) -> tuple[Loss, ...]:
         return (self.one, self.other) if isinstance(self.other, Loss) else (self.one,)
 
-    def margin(self, losses: Mapping[str, Losses]) -> float:
+    def difference(self, losses: Mapping[str, Losses]) -> float:
+        """How far the claim is held, below zero where it is not."""
         other = self.other.of(losses) if isinstance(self.other, Loss) else self.other
         return other - self.by - self.one.of(losses)
 
@@ -70,7 +78,7 @@ class Claim:
             other = self.other.text(names, losses)
         else:
             other = f"{self.other:g}"
-        sign = "less than" if self.margin(losses) > 0 else "not less than"
+        sign = "less than" if self.difference(losses) > 0 else "not less than"
         by = f" less {self.by:g}" if self.by > 0 else f" plus {-self.by:g}" if self.by else ""
         return f"{self.one.text(names, losses)}: {sign} {other}{by}"
 
@@ -96,14 +104,35 @@ class Ordering:
 
 
 @dataclass(frozen=True)
+class Differences:
+    """Of one claim, by seed: their ``mean``, and as ``spread`` the farthest from it."""
+
+    mean: float
+    spread: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Differences:
+        mean = fmean(values)
+        return cls(mean, max(abs(value - mean) for value in values))
+
+    @property
+    def held(self) -> bool | None:
+        """None: below the noise."""
+        if self.mean > self.spread:
+            return True
+        return False if self.mean <= -self.spread else None
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """``mark``: what the runs say. ``margins``: least, mean and greatest, in the measure's unit.
-    ``numbers``: the claims that are not so in the means over seeds, or the closest one."""
+    """``mark``: what the runs say. ``margin``: the differences of the claim that decides, that
+    with the least mean of those that are as the ordering is. ``numbers``: the quantities of
+    such claims, of a held ordering of the closest one, in the means over seeds."""
 
     ordering: Ordering
     held: bool | None
     seeds: int
-    margins: tuple[float, float, float]
+    margin: Differences
     numbers: str
 
     @property
@@ -113,41 +142,48 @@ class Verdict:
         return ("held" if self.held else "not held") + (" (one seed)" if self.seeds == 1 else "")
 
     @property
-    def spread(self) -> str:
-        least, mean, most = self.margins
-        return f"{mean:+.3f}" + (f" ({least:+.3f} to {most:+.3f})" if self.seeds > 1 else "")
+    def spelled_margin(self) -> str:
+        spread = f" \u00b1 {self.margin.spread:.3f}" if self.seeds > 1 else ""
+        return f"{self.margin.mean:+.3f}{spread}"
 
 
 _SHOWN = 3
 
 
 def decide(
-    ordering: Ordering, runs: Mapping[str, Sequence[Losses]], names: Names
+    ordering: Ordering, runs: Mapping[str, Mapping[int, Losses]], names: Names
 ) -> Verdict | None:
-    """The verdict of runs, by method one for each seed; None where losses are missing."""
-    for method, point in ordering.points:
-        if not runs.get(method) or any(point not in losses for losses in runs[method]):
-            return None
-    own = ordering.methods
-    margins = [
-        min(claim.margin(chosen) for claim in ordering.claims) for chosen in choices(runs, own)
-    ]
-    means = {name: _mean(runs[name]) for name in own}
-    held = True if min(margins) > 0 else False if max(margins) <= 0 else None
-    by_margin = sorted(ordering.claims, key=lambda claim: claim.margin(means))
-    failing = [claim for claim in by_margin if claim.margin(means) <= 0]
-    shown = (failing or by_margin[:1])[:_SHOWN]
+    """The verdict of runs, by method and seed; None where losses are missing, or no seed is
+    one of all methods."""
+    if any(not runs.get(method) for method in ordering.methods):
+        return None
+    paired = of_same_seed(runs, ordering.methods)
+    if not paired or any(
+        point not in losses[method]
+        for losses in paired.values()
+        for method, point in ordering.points
+    ):
+        return None
+    found = {
+        claim: Differences.of([claim.difference(losses) for losses in paired.values()])
+        for claim in ordering.claims
+    }
+    states = {differences.held for differences in found.values()}
+    held = False if False in states else None if None in states else True
+    deciding = sorted(
+        (claim for claim in found if found[claim].held is held), key=lambda c: found[c].mean
+    )
+    shown = deciding[: 1 if held else _SHOWN]
+    means = {name: _mean([losses[name] for losses in paired.values()]) for name in ordering.methods}
     numbers = "; ".join(claim.text(names, means) for claim in shown)
-    if len(failing) > _SHOWN:
-        numbers += f"; and {len(failing) - _SHOWN} more"
-    middle = min(claim.margin(means) for claim in ordering.claims)
-    seeds = min(len(runs[name]) for name in own)
-    return Verdict(ordering, held, seeds, (min(margins), middle, max(margins)), numbers)
+    if not held and len(deciding) > _SHOWN:
+        numbers += f"; and {len(deciding) - _SHOWN} more"
+    return Verdict(ordering, held, len(paired), found[deciding[0]], numbers)
 
 
 def _mean(runs: Sequence[Losses]) -> Losses:
     shared = set.intersection(*(set(losses) for losses in runs))
-    return {m: sum(losses[m] for losses in runs) / len(runs) for m in shared}
+    return {m: fmean(losses[m] for losses in runs) for m in shared}
 
 
 # How papers write them -------------------------------------------------------------

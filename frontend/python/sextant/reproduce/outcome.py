@@ -47,7 +47,10 @@ class Outcome:
         names = Names(self.titles, self.reproduction.scale.spell)
         for ordering in self.reproduction.paper.orderings:
             protocol = self.protocol(ordering.protocol)
-            losses = {n: [protocol.of(run) for run in runs] for n, runs in self.results.items()}
+            losses = {
+                name: {run.config["seed"]: protocol.of(run) for run in runs}
+                for name, runs in self.results.items()
+            }
             found[ordering] = decide(ordering, losses, names)
         return found
 

@@ -92,19 +92,20 @@ def orderings(outcome: Outcome) -> Table:
     """Each ordering with its mark."""
     rows = []
     for ordering, verdict in outcome.verdicts.items():
-        said = (verdict.mark, verdict.spread, verdict.numbers) if verdict else (NOT_RUN, "", "")
+        said = (verdict.mark, verdict.spelled_margin, verdict.numbers) if verdict else (NOT_RUN, "", "")
         rows.append((ordering.text, *said, outcome.remarks.get(ordering.name, "")))
     several = (
-        " A margin is that of the mean losses, with the least and the greatest of all choices of "
-        "one seed per method; an ordering is held if all of them are positive."
+        " Differences are of runs of the same seed: their mean, \u00b1 the farthest from it. A claim "
+        "is held if the mean is above that, not held if it is as far below zero; an ordering is held "
+        "if all of its claims are, not held if one is not, otherwise below the noise of the seeds."
         if len(outcome.seeds) > 1
         else " With one seed a sign is a sign: how far another seed would be from it is not known."
     )
     return Table(
         "Orderings",
         "What the paper's numbers show, and whether these runs do. The margin is the "
-        f"least difference that the ordering speaks of.{several}",
-        ("ordering", "here", "margin", "closest, or what is not so", "likely reason"),
+        f"least of the differences that decide.{several}",
+        ("ordering", "here", "margin", "what decides", "likely reason"),
         tuple(rows),
         words=True,
     )
