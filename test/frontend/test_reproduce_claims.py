@@ -13,12 +13,15 @@ from sextant.reproduce.claims import (
     decide,
     flatter,
     grows,
+    no_slower,
     stays,
+    within,
 )
 from sextant.reproduce.engine import Reproduction
 from sextant.reproduce.listing import ReproduceError
 from sextant.reproduce.paper import Method, Paper, Published
 from sextant.reproduce.remarks import read_remarks
+from sextant.reproduce.scale import STEP_TIME
 
 NAMES = Names({"a": "Method A", "b": "Method B"}, "{}x".format)
 
@@ -94,6 +97,24 @@ def test_growth_and_bounds():
     assert not verdict((Claim(Loss("a", 1), Loss("b", 1), 0.2),), [(0.9, 1, 1)]).held
 
 
+def test_two_methods_that_grow_alike():
+    rises, more = [(1.0, 1.2, 1.9)], [(2.0, 2.25, 2.9)]
+    assert verdict(within("a", "b", 2, 0.06), rises, more).held
+    assert not verdict(within("a", "b", 2, 0.04), rises, more).held
+    assert not verdict(within("b", "a", 2, 0.04), rises, more).held
+    assert not verdict(within("a", "b", 4, 0.04, since=2), rises, more).held
+
+
+def test_times_of_steps_are_held_against_a_multiple():
+    """They have no points, and no digits behind the point."""
+    names = Names(NAMES.titles, NAMES.point, "ms a step", 0)
+    ordering = Ordering("times", "", no_slower("a", "b", 1.5))
+    found = decide(ordering, {"a": {0: {1: 149.0}}, "b": {0: {1: 100.0}}}, names)
+    assert found.mark == "held (one seed)" and found.spelled_margin == "+1.000"
+    assert found.numbers == "Method A 149 ms a step: less than 1.5 times Method B 100 ms a step"
+    assert not decide(ordering, {"a": {0: {1: 151.0}}, "b": {0: {1: 100.0}}}, names).held
+
+
 def test_an_ordering_without_its_losses_is_not_decided():
     ordering = Ordering("order", "An order.", below("a", "b", 1, 8))
     assert ordering.methods == ("a", "b") and ("b", 8) in ordering.points
@@ -127,8 +148,11 @@ def test_papers_can_be_trained(name, tmp_path):
     for scale in paper.scales.values():
         found = Reproduction.plan(paper, scale, tmp_path)
         assert [run.method for run in found.runs] == list(paper.methods)
-        assert {p for o in paper.orderings for _, p in o.points} <= set(scale.points)
-        assert {o.protocol for o in (*paper.orderings, *paper.tables)} <= {"", *scale.protocols}
+        timed = [o for o in paper.orderings if o.protocol == STEP_TIME]
+        assert all(p == 1 for o in timed for _, p in o.points)
+        of_points = [o for o in paper.orderings if o not in timed]
+        assert {p for o in of_points for _, p in o.points} <= set(scale.points)
+        assert {o.protocol for o in (*of_points, *paper.tables)} <= {"", *scale.protocols}
     for table in paper.tables:
         assert all(len(row) <= len(table.columns) for row in table.rows.values())
     names = [ordering.name for ordering in paper.orderings]

@@ -26,10 +26,13 @@ Losses = Mapping[int, float]
 
 @dataclass(frozen=True)
 class Names:
-    """How methods and points are called."""
+    """How methods and points are called. ``each``: what is said of a quantity that has no
+    points, as the time of a step has none; ``digits``: behind the point of numbers."""
 
     titles: Mapping[str, str]
     point: Callable[[int], str]
+    each: str = ""
+    digits: int = 3
 
 
 @dataclass(frozen=True)
@@ -51,18 +54,19 @@ class Loss:
 
     def text(self, names: Names, losses: Mapping[str, Losses]) -> str:
         at, since = names.point(self.at), names.point(self.since)
-        where = f"from {since} to {at}" if self.since else f"at {at}"
+        where = names.each or (f"from {since} to {at}" if self.since else f"at {at}")
         sign = "+" if self.since else ""
-        return f"{names.titles[self.method]} {self.of(losses):{sign}.3f} {where}"
+        return f"{names.titles[self.method]} {self.of(losses):{sign}.{names.digits}f} {where}"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """``one`` is less than ``other`` (a quantity, or a number) by more than ``by``."""
+    """``one`` is less than ``times`` ``other`` (a quantity, or a number) by more than ``by``."""
 
     one: Loss
     other: Loss | float
     by: float = 0.0
+    times: float = 1.0
 
     @property
     def quantities(self) -> tuple[Loss, ...]:
@@ -71,7 +75,7 @@ class Claim:
     def difference(self, losses: Mapping[str, Losses]) -> float:
         """How far the claim is held, below zero where it is not."""
         other = self.other.of(losses) if isinstance(self.other, Loss) else self.other
-        return other - self.by - self.one.of(losses)
+        return self.times * other - self.by - self.one.of(losses)
 
     def text(self, names: Names, losses: Mapping[str, Losses]) -> str:
         if isinstance(self.other, Loss):
@@ -80,7 +84,8 @@ class Claim:
             other = f"{self.other:g}"
         sign = "less than" if self.difference(losses) > 0 else "not less than"
         by = f" less {self.by:g}" if self.by > 0 else f" plus {-self.by:g}" if self.by else ""
-        return f"{self.one.text(names, losses)}: {sign} {other}{by}"
+        times = f"{self.times:g} times " if self.times != 1.0 else ""
+        return f"{self.one.text(names, losses)}: {sign} {times}{other}{by}"
 
 
 @dataclass(frozen=True)
@@ -207,3 +212,14 @@ def grows(method: str, at: int, by: float, since: int = 1) -> tuple[Claim, ...]:
 def stays(method: str, *multiples: int, within: float, since: int = 1) -> tuple[Claim, ...]:
     """A loss is nowhere more than ``within`` above that at ``since``."""
     return tuple(Claim(Loss(method, m, since), within) for m in multiples)
+
+
+def within(one: str, other: str, at: int, by: float, since: int = 1) -> tuple[Claim, ...]:
+    """From ``since`` on the losses of two methods grow alike, but for ``by``."""
+    ours, theirs = Loss(one, at, since), Loss(other, at, since)
+    return Claim(ours, theirs, -by), Claim(theirs, ours, -by)
+
+
+def no_slower(one: str, other: str, times: float) -> tuple[Claim, ...]:
+    """A step takes at most ``times`` as long as that of another method; of `STEP_TIME`."""
+    return (Claim(Loss(one, 1), Loss(other, 1), times=times),)

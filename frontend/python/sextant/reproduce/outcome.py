@@ -31,8 +31,8 @@ class Outcome:
         return self.reproduction.paper.titles
 
     def protocol(self, name: str) -> Protocol:
-        """One of the scale's, by default the first."""
-        protocols = self.reproduction.scale.protocols
+        """One of the scale's measures, by default the first."""
+        protocols = self.reproduction.scale.measures
         return protocols[name or next(iter(protocols))]
 
     @cached_property
@@ -44,9 +44,10 @@ class Outcome:
     def verdicts(self) -> dict[Ordering, Verdict | None]:
         """Of each ordering; None of those that the finished runs cannot show."""
         found = {}
-        names = Names(self.titles, self.reproduction.scale.spell)
+        spell = self.reproduction.scale.spell
         for ordering in self.reproduction.paper.orderings:
             protocol = self.protocol(ordering.protocol)
+            names = Names(self.titles, spell, protocol.each, protocol.digits)
             losses = {
                 name: {run.config["seed"]: protocol.of(run) for run in runs}
                 for name, runs in self.results.items()

@@ -15,6 +15,7 @@ from ..training.config import TrainConfig
 
 ALL_TOKENS = "all_tokens"
 LAST_TOKENS = "last_tokens"
+STEP_TIME = "step_time"
 
 
 # What was measured of a run, by point.
@@ -24,12 +25,15 @@ Measure = Callable[[RunResult], Mapping[int, float]]
 @dataclass(frozen=True)
 class Protocol:
     """A measure of runs at several points, less of which is better. ``figure`` draws it, if
-    it is drawn."""
+    it is drawn. ``each``: what a number is of, if not of a point; ``digits``: that orderings
+    show of it."""
 
     title: str
     unit: str
     of: Measure
     figure: Callable[[Sequence[Group]], str] | None = None
+    each: str = ""
+    digits: int = 3
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,13 @@ class Scale(ABC):
     @abstractmethod
     def protocols(self) -> dict[str, Protocol]:
         """By name, as orderings and tables of papers have them."""
+
+    @property
+    def measures(self) -> dict[str, Protocol]:
+        """What orderings can be of: a protocol, or the time of a step, which is measured
+        once, and stands at 1."""
+        time = Protocol("time of a step", "ms", lambda run: {1: run.step_ms}, None, "ms a step", 0)
+        return {**self.protocols, STEP_TIME: time}
 
     @abstractmethod
     def spell(self, point: int) -> str:

@@ -1,9 +1,9 @@
 """DAPE: data-adaptive positional encoding (Zheng et al. 2024)."""
 
 from ..adapted import adapted_biases
-from ..claims import Ordering, below, flatter, grows, stays
+from ..claims import Ordering, below, flatter, grows, no_slower, stays
 from ..paper import Drawing, Method, Paper, Published
-from ..scale import LAST_TOKENS
+from ..scale import LAST_TOKENS, STEP_TIME
 
 _FIRE = "fire(threshold={eighth})"
 _HOSTS = ("alibi", "kerple", "fire")
@@ -169,6 +169,27 @@ PAPER = Paper(
             "Four hidden units are enough for a gain over Kerple, at every length.",
             below("dape_narrow", "kerple", *_ALL),
             protocol=LAST_TOKENS,
+        ),
+        Ordering(
+            "context",
+            "At 2x more context helps ALiBi, T5, Kerple and each DAPE: they are below 1x.",
+            tuple(
+                c
+                for method in ("alibi", "t5", "kerple", *(f"dape_{host}" for host in _HOSTS))
+                for c in stays(method, 2, within=0.0)
+            ),
+            protocol=LAST_TOKENS,
+        ),
+        Ordering(
+            "times",
+            "Compiled, steps with any bias of positions take at most 1.1 times as long as with "
+            "ALiBi, with DAPE-Kerple at most 1.5 times (the paper has each host slower than "
+            "ALiBi).",
+            (
+                *(c for bias in ("t5", "kerple", "fire") for c in no_slower(bias, "alibi", 1.1)),
+                *no_slower("dape_kerple", "alibi", 1.5),
+            ),
+            protocol=STEP_TIME,
         ),
     ),
     drawings=(

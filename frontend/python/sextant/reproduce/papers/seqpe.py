@@ -1,6 +1,6 @@
 """SeqPE: sequential position encoding (Li et al. 2025), on text."""
 
-from ..claims import Ordering, below, flatter, grows, stays
+from ..claims import Ordering, below, flatter, grows, stays, within
 from ..gram import gram_matrices
 from ..paper import Drawing, Method, Paper, Published
 
@@ -150,6 +150,16 @@ PAPER = Paper(
                 *flatter("rope_1e8", "sinusoidal", 2),
                 *flatter("rope_1e4", "rope_1e8", 2),
                 *flatter("rope_1e6", "rope_1e4", 2),
+            ),
+        ),
+        Ordering(
+            "damage_none",
+            "From 1x to 2x the damage of NoPE is that of RoPE with base 1e4 (within 0.1), less than "
+            "with 1e8, more than with 1e6.",
+            (
+                *within("none", "rope_1e4", 2, 0.1),
+                *flatter("none", "rope_1e8", 2),
+                *flatter("rope_1e6", "none", 2),
             ),
         ),
         Ordering(
