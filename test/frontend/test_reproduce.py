@@ -219,6 +219,40 @@ def test_a_failed_run_is_named_and_nothing_is_lost(tmp_path, text, monkeypatch):
     assert all(not state.missing for _, state in found.states())
 
 
+def test_a_full_disk_is_named_wherever_it_is_met(tmp_path, text, capsys, monkeypatch):
+    """Log, evaluation, and what a reproduction writes of them, each on a disk that is full for
+    that file: the command fails and names it, and goes on where it was."""
+    monkeypatch.setitem(reproduce.PAPERS, "dape", replace(PAPER, scales={"tiny": SCALE}))
+    command = ["reproduce", "dape", str(tmp_path), "--scale", "tiny", "--data", *text, "--quiet"]
+    command += ["--only", "none", "--resume"]
+    folder = tmp_path / "mine" / "tiny"
+    run = folder / "runs" / "none.seed0"
+    run.mkdir(parents=True)
+    checkpoint = run / "checkpoint.safetensors"
+    trained = None
+    for file, named in (
+        (run / "log.jsonl", "NoPE, seed 0 .*"),
+        (run / "evaluation.json", "NoPE, seed 0 .*"),
+        (folder / "results.json", ""),
+        (folder / "table.md", ""),
+        (folder / "report.html", ""),
+    ):
+        file.symlink_to("/dev/full")
+        assert main(command) == 1
+        said = capsys.readouterr().err
+        assert re.search(f"error: {named}cannot write {file}: No space left on device", said), said
+        assert file.is_symlink() and not list(folder.rglob("*.unfinished"))
+        file.unlink()
+        # What the log is of is not trained; all else finds the training as it was.
+        assert checkpoint.exists() == (file.name != "log.jsonl")
+        written = checkpoint.exists() and checkpoint.stat().st_mtime_ns
+        assert trained in (None, written)
+        trained = written or None
+    assert main(command) == 0
+    assert checkpoint.stat().st_mtime_ns == trained
+    assert all((folder / name).stat().st_size for name in ("results.json", "table.md", "report.html"))
+
+
 def test_what_is_wrong_is_said_before_anything_is_trained(tmp_path, text):
     wrong = replace(PAPER.methods[2], encodings=("rope(bases=3)",))
     with pytest.raises(ReproduceError, match="tuned: .*bases"):
