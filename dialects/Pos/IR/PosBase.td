@@ -47,8 +47,9 @@ def Pos_Dialect : Dialect {
       differences from float64 on the same operands, of a tensor, or of each row
       where operands of products have 16 bits (kernels that convert rows of bf16
       or f16 and compute in f32 are held to f32); that of PyTorch is the largest over the
-      input and 99 neighbours of it (every element moved by up to 1/64, or with
-      roundings drawn anew). Relative, because one rounding of a large
+      input and 99 neighbours of it (every element moved by up to 1/64, in f32 in
+      turn by no more than 2^-19, by which large scores that are near each other
+      stay so, or with roundings drawn anew). Relative, because one rounding of a large
       number is more than any constant. With neighbours, because the error of a
       single number, such as the gradient of a scalar, is random: of two equally
       good methods the first is off by more than twice the second in three
