@@ -10,6 +10,7 @@ import torch
 from stopped_training import check_same_bits, train_until
 
 from sextant.cli import main
+from sextant.report.results import EVALUATION, read_run
 from sextant.training import loop
 from sextant.training.config import TrainConfig
 from sextant.training.image_evaluation import default_sizes, evaluate_images
@@ -85,7 +86,7 @@ def test_windows_of_grids():
     assert len(drawn) == 2 and some.farthest == max(max(c) for c in drawn)
 
 
-def test_a_run_stores_what_its_evaluation_needs(run):
+def test_a_run_stores_what_its_evaluation_needs(run, capsys):
     folder, model, images = run
     with open_run(folder) as (opened, state):
         config, held_out = state.config, state.held_out()
@@ -96,6 +97,13 @@ def test_a_run_stores_what_its_evaluation_needs(run):
     result = evaluate_run(folder, sizes=[8, 12], progress=False)
     assert result.accuracy == {n: found.accuracy[n] for n in (8, 12)}
     assert result.size_losses == {n: found.losses[n] for n in (8, 12)}
+    (folder / EVALUATION).unlink()
+    assert main(["eval", str(folder), "--sizes", "12", "8", "--quiet"]) == 0
+    stored = read_run(folder)
+    assert list(stored.accuracy) == [12, 8] and stored.accuracy == result.accuracy
+    assert stored.size_losses == result.size_losses
+    printed = capsys.readouterr().out
+    assert all(f"{100 * share:.1f}" in printed for share in result.accuracy.values()), printed
     (note,) = result.notes
     assert note.startswith("the images, drawn, have changed since the training")
     # Top-1 and loss by hand, at the training size.

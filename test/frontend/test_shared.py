@@ -10,9 +10,9 @@ pytest.importorskip("sextant._compiler")
 
 SIZES = ["--layers", "2", "--width", "16", "--heads", "2", "--length", "16", "--batch", "2"]
 EVAL = ["--quiet", "--multiples", "1", "2", "--last", "4"]
-# The rows of the second are made of positions and parameters alone; no loss trains it here.
+# The rows of the last are made of positions and parameters alone; no loss trains it here.
 ENCODINGS = [
-    "--encodings", "kerple_log", "seqpe(digits=3, heads=2, blocks=1, alpha=0.0, beta=0.0)"
+    "--encodings", "kerple_log", "t5_bias", "seqpe(digits=3, heads=2, blocks=1, alpha=0.0, beta=0.0)"
 ]  # fmt: skip
 
 
@@ -36,7 +36,8 @@ def test_layers_have_one_set_of_parameters(root, tmp_path):
     folder = str(root / "run")
     run = read_state(folder)
     owners = {n.rsplit(".", 1)[0] for n in run.checkpoint.part("param") if "attention." in n}
-    assert owners == {"attention.kerple_log", "attention.seqpe"} and run.config.shared
+    wanted = {f"attention.{name}" for name in ("kerple_log", "t5_bias", "seqpe")}
+    assert owners == wanted and run.config.shared
     assert main(["eval", folder, *EVAL]) == 0
     losses = (root / "run" / "evaluation.json").read_text()
     file, picture = str(tmp_path / "t.safetensors"), str(tmp_path / "a.png")

@@ -5,6 +5,8 @@ the size of the table and at another one whose sides differ. Biases of keys have
 what every key of a row has in common leaves the softmax as it is.
 """
 
+import math
+
 import plain_vit
 import pytest
 import seqpe_model
@@ -27,12 +29,12 @@ def seqpe(**options):
 
 
 class Seqpe(plain_vit.Inside):
-    """Li et al. 2025, form `mul`, a projection for each layer. Tokens outside the grid have
-    a learned row in place of the encoder's."""
+    """Li et al. 2025, its three forms, a projection for each layer. Tokens outside the grid
+    have a learned row in place of the encoder's."""
 
-    def __init__(self, params, outside=False):
+    def __init__(self, params, outside=False, form="mul"):
         super().__init__(params)
-        self.outside = outside
+        self.outside, self.form = outside, form
         self.settings = seqpe_model.Encoder(width=SHAPE["width"], heads=2, digits=2, axes=2)
         self.network = encoder(params, self.settings)
 
@@ -52,7 +54,17 @@ class Seqpe(plain_vit.Inside):
         pair = self.params[f"{prefix}_weight"], self.params[f"{prefix}_bias"]
         rows = [seqpe_model.project(e, SHAPE["heads"], *pair) for e in self.embeddings]
         eq, ek = (torch.cat(part) for part in zip(*rows))
-        return super().attend(layer, q * eq, k * ek, v, at)
+        self.added = 0.0
+        if self.form == "bias":
+            self.added = eq @ ek.mT / math.sqrt(q.shape[-1])
+        elif self.form == "sum":
+            q, k = q + eq, k + ek
+        else:
+            q, k = q * eq, k * ek
+        return super().attend(layer, q, k, v, at)
+
+    def bias(self, layer, at):
+        return self.added
 
 
 CASES = {
@@ -79,6 +91,8 @@ CASES = {
         ("swin(rows=3, columns=3)",), dict(head="mean"), lambda p: plain_vit.Swin(p, 3, 3)
     ),
     "seqpe-mul": ((seqpe(**OFF),), {}, Seqpe),
+    "seqpe-bias": ((seqpe(form="bias", **OFF),), {}, lambda p: Seqpe(p, form="bias")),
+    "seqpe-sum": ((seqpe(form="sum", **OFF),), {}, lambda p: Seqpe(p, form="sum")),
     "seqpe-mul-outside": (
         (seqpe(outside=True, **OFF),), dict(class_position="outside", targets="soft"),
         lambda p: Seqpe(p, outside=True),
