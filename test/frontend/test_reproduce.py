@@ -29,6 +29,7 @@ from sextant.reproduce.paper import (
 )
 from sextant.reproduce.progress import Progress
 from sextant.reproduce.scale import LAST_TOKENS, TextScale
+from sextant.reproduce.spans import FILE, covered, read_spans, total
 from sextant.training import tensor_files
 from sextant.training.state import open_run, read_state
 
@@ -108,6 +109,8 @@ def test_runs_that_were_stopped_end_with_the_same_bits(tmp_path, text, finished,
     again = planned(tmp_path, text)
     assert [state.steps for _, state in again.states()] == [3, 3, 2]
     again.run(resume=True, progress=False)
+    # Each was stopped once.
+    assert [len(read_spans(run.folder)) for run in again.runs] == [2, 2, 2]
     tensors, losses = contents(again)
     expected = contents(finished)
     assert losses == expected[1]
@@ -345,6 +348,14 @@ def test_the_command(tmp_path, text, capsys, monkeypatch):
     assert "cannot read" in capsys.readouterr().err
     assert main([*command, "--seeds", "0"]) == 1
     assert "--seeds must be at least 1" in capsys.readouterr().err
+
+
+def test_wall_time_is_that_of_the_union_of_spans(tmp_path):
+    spans = [(5.0, 7.0), (0.0, 2.0), (1.0, 4.0), (1.5, 2.0)]
+    assert total(spans) == pytest.approx(7.5) and covered(spans) == pytest.approx(6.0)
+    assert covered([]) == total([]) == 0 and read_spans(tmp_path) == []
+    (tmp_path / FILE).write_text("[1.5, 2.25]\n[3.0, 4.0]\n[5.")
+    assert read_spans(tmp_path) == [(1.5, 2.25), (3.0, 4.0)]
 
 
 def test_curves_of_a_query_are_scores_host_and_network(finished):

@@ -12,13 +12,14 @@ pytest.importorskip("torch")
 from sextant import reproduce
 from sextant.cli import main
 from sextant.report import read_run
-from sextant.reproduce import engine
+from sextant.reproduce import engine, markdown
 from sextant.reproduce.claims import Ordering, below
 from sextant.reproduce.engine import Reproduction
 from sextant.reproduce.listing import ReproduceError
 from sextant.reproduce.paper import Method, Paper, Variation
 from sextant.reproduce.results import RESULTS
 from sextant.reproduce.scale import TextScale
+from sextant.reproduce.spans import SPANS, covered, total
 
 SIZES = dict(layers=1, width=16, heads=2, length=8, batch=2, steps=3, warmup=1)
 SCALE = TextScale("tiny", SIZES, points=(1, 2), last=4, blocks=3)
@@ -98,7 +99,32 @@ def test_seeds_of_two_places_make_one_table(tmp_path, text, two_seeds, file, mon
     again = reproduce.collect(third, {})
     assert numbers(again) == numbers(whole)
     assert table.read_text().count("\u00b1") > 6 and "<svg" in reproduce.page.render(again)
+    # Spans of both places; all runs of the third are taken.
+    assert [again.spans(name) for name in again.trained] == [
+        outcome.spans(name) for name in outcome.trained
+    ]
+    taken = json.loads(both.read_text())["runs"]
+    assert all(run["evaluations"]["evaluation.json"]["provenance"]["spans"] for run in taken)
+    spans = [span for name in again.trained for span in again.spans(name)]
+    said = f"with compilation and evaluations {total(spans):.0f} s, side by side {covered(spans):.0f} s"
+    assert said in table.read_text() and total(spans) > sum(map(again.seconds, again.trained))
+    assert f"| {again.seconds('none'):.0f} | {total(again.spans('none')):.0f} |" in table.read_text()
     assert again.seconds("none") == pytest.approx(outcome.seconds("none"), abs=0.02)
+
+
+def test_results_that_are_older_than_spans(tmp_path, text, file):
+    """They say nothing of wall time; beside others, of how many runs it is known."""
+    stored = json.loads(file.read_text())
+
+    def table(old):
+        for run in stored["runs"][:old]:
+            run["evaluations"]["evaluation.json"]["provenance"].pop(SPANS, None)
+        path = tmp_path / "old.json"
+        path.write_text(json.dumps(stored))
+        return markdown.render(reproduce.collect(planned(tmp_path, text, results=[path]), {}))
+
+    assert " s of 2 of 3 runs, side by side " in table(1) and "| wall s |" in table(1)
+    assert "wall" not in table(3)
 
 
 def test_losses_of_the_training_and_its_time_are_kept(two_seeds, file):

@@ -23,6 +23,7 @@ from .paper import Paper
 from .progress import Progress, seconds_per_unit, spelled, units
 from .results import Results, read_results
 from .scale import Scale
+from .spans import SPANS, kept_in, read_spans
 
 SAVE_EVERY = 100
 _NO_FILES: Mapping[str, Sequence[str]] = MappingProxyType({})
@@ -94,9 +95,7 @@ class Reproduction:
         for run, state in self.states():
             if not state.missing:
                 found[run.key] = (
-                    {file: read_run(run.folder, file) for file in run.evaluations}
-                    if self._is_here(run)
-                    else self.taken[run.key]
+                    _read_results(run) if self._is_here(run) else self.taken[run.key]
                 )
         return found
 
@@ -174,9 +173,22 @@ class Reproduction:
         )
 
 
+def _read_results(run: Planned) -> dict[str, RunResult]:
+    """Of a run that is here, by file, with the times at which it was worked on."""
+    found = {file: read_run(run.folder, file) for file in run.evaluations}
+    for result in found.values():
+        result.provenance = {**result.provenance, SPANS: read_spans(run.folder)}
+    return found
+
+
 def _finish(run: Planned, state: State, scale: Scale, data: Data, *, tell) -> None:
     """What a run lacks. Tells the number of finished steps, and the name of each file of an
     evaluation when it is written."""
+    with kept_in(run.folder):
+        _train_and_evaluate(run, state, scale, data, tell)
+
+
+def _train_and_evaluate(run: Planned, state: State, scale: Scale, data: Data, tell) -> None:
     if state.steps < run.config.steps:
         tell(state.steps)
         train(

@@ -13,6 +13,7 @@ from .claims import Names, Ordering, Verdict, decide
 from .engine import Reproduction
 from .listing import Planned, ReproduceError, file_of
 from .scale import Protocol
+from .spans import SPANS, Span, covered, total
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,29 @@ class Outcome:
         """Of the steps of a method's training, all seeds together."""
         return sum(run.seconds[-1] for run in self.results[name] if run.seconds)
 
+    def spans(self, name: str) -> list[Span]:
+        """Of a method's runs, those of all seeds; none of results that are older than spans."""
+        return [tuple(s) for run in self.results[name] for s in run.provenance.get(SPANS, ())]
+
     @property
-    def trained_seconds(self) -> float:
+    def trained(self) -> list[str]:
+        """The methods that have finished runs, without variations, which are not trained."""
         own = {method.name for method in self.reproduction.paper.methods}
-        return sum(self.seconds(name) for name in self.results if name in own)
+        return [name for name in self.results if name in own]
+
+    def time(self) -> str:
+        """Of the trainings, and how long they and the evaluations took."""
+        said = f"{sum(map(self.seconds, self.trained)):.0f} s of training steps"
+        spans = [span for name in self.trained for span in self.spans(name)]
+        if not spans:
+            return said
+        runs = [run for name in self.trained for run in self.results[name]]
+        timed = sum(SPANS in run.provenance for run in runs)
+        of = f" of {timed} of {len(runs)} runs" if timed < len(runs) else ""
+        return (
+            f"{said}; with compilation and evaluations {total(spans):.0f} s{of}, side by side "
+            f"{covered(spans):.0f} s of wall time"
+        )
 
     def origin(self) -> list[tuple[str, str]]:
         """What was trained on what, where, when, and by which Sextant."""
@@ -93,7 +113,7 @@ class Outcome:
             ),
             ("evaluation", scale.evaluated),
             ("trained", f"{days[0]} to {days[-1]}" if days[0] != days[-1] else days[0]),
-            ("time", f"{self.trained_seconds:.0f} s of training steps on {machines}"),
+            ("time", f"{self.time()} on {machines}"),
             ("by", "Sextant " + ", ".join(revisions)),
         ]
         if self.missing:

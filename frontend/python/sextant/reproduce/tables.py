@@ -10,6 +10,7 @@ from ..report.results import RunResult
 from .outcome import Outcome
 from .paper import Published
 from .scale import Protocol
+from .spans import total
 
 # The mark of an ordering that the finished runs cannot show.
 NOT_RUN = "not run"
@@ -112,8 +113,9 @@ def orderings(outcome: Outcome) -> Table:
 
 
 def _methods(outcome: Outcome) -> Table:
-    """What was trained, and how long a step took."""
+    """What was trained, and how long steps took, and all of it where that is known."""
     paper = outcome.reproduction.paper
+    is_timed = any(map(outcome.spans, outcome.trained))
     rows: list[tuple[str, ...]] = []
     for method in paper.methods:
         runs = outcome.results.get(method.name)
@@ -128,19 +130,24 @@ def _methods(outcome: Outcome) -> Table:
                     f"{runs[0].parameters:,}",
                     f"{ms:.0f}",
                     f"{outcome.seconds(method.name):.0f}",
+                    *((f"{total(outcome.spans(method.name)):.0f}",) if is_timed else ()),
                     method.about,
                 )
             )
     for variation in paper.variations:
         if variation.name in outcome.results:
             of = paper.titles[variation.of]
-            rows.append(
-                (variation.title, ", ".join(variation.settings), f"runs of {of}", *[""] * 4)
-            )
+            rest = [""] * (5 if is_timed else 4)
+            rows.append((variation.title, ", ".join(variation.settings), f"runs of {of}", *rest))
     return Table(
         "Methods",
-        "The time of a step is a median, that of a training all its steps of all seeds.",
-        ("method", "encodings", "settings", "parameters", "ms a step", "s", "about"),
+        "The time of a step is a median, that of a training all its steps of all seeds"
+        + ("; wall time has compilation and evaluations, too." if is_timed else "."),
+        (
+            *("method", "encodings", "settings", "parameters", "ms a step", "s"),
+            *(("wall s",) if is_timed else ()),
+            "about",
+        ),
         tuple(rows),
         words=True,
     )
