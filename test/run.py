@@ -2,7 +2,8 @@
 """Runs every test of a build directory: the checks of lint.py, lit, GoogleTest and
 pytest, in this order.
 
-    test/run.py [--build DIR] [--only lint,lit,unit,pytest] [--workers N] [NAME...]
+    test/run.py [--build DIR] [--only lint,lit,unit,pytest] [--workers N] [--limit SECONDS]
+                [NAME...]
 
 NAME restricts a run to tests whose path or name contains it. Each runner shows
 its progress; the closing lines are the ten slowest files and `N passed, N failed`
@@ -33,7 +34,8 @@ from typing import Any
 
 import lint
 
-# Of one test on a busy machine; the longest takes a tenth of it on an idle one.
+# Of one test on a busy machine; the longest takes a tenth of it on an idle one. Of all of
+# GoogleTest, which has no limit of its own and takes less than that one in all.
 SECONDS_PER_TEST = 600
 SECONDS_PER_RUNNER = 3600
 SLOWEST = 10
@@ -83,12 +85,12 @@ def not_built(build, name, option, what):
     return runner_failed(name, f"{what} is not built; run cmake --build {build} first")
 
 
-def call(command, **options):
+def call(command, seconds=SECONDS_PER_RUNNER, **options):
     """The exit code of a command; one that does not end is ended, and says so."""
     try:
-        return subprocess.call(command, timeout=SECONDS_PER_RUNNER, **options)
+        return subprocess.call(command, timeout=seconds, **options)
     except subprocess.TimeoutExpired:
-        return f"timeout after {SECONDS_PER_RUNNER} s"
+        return f"timeout after {seconds} s"
 
 
 def judge(name, count, code, allowed):
@@ -99,11 +101,12 @@ def judge(name, count, code, allowed):
     return count
 
 
-def run_lint(build, names, scratch, workers):
+def run_lint(build, options, scratch):
     """Each check of lint.py is a test, with all of its findings."""
+    names = options.names
     checks = [check for check in lint.CHECKS if not names or any(n in check for n in names)]
     count = Count()
-    for check, findings in lint.run(SOURCE, build, checks, [], workers).items():
+    for check, findings in lint.run(SOURCE, build, checks, [], options.workers).items():
         for finding in findings:
             print(f"{finding} [{check}]", flush=True)
         if findings:
@@ -113,7 +116,7 @@ def run_lint(build, names, scratch, workers):
     return count
 
 
-def run_lit(build, names, scratch, workers):
+def run_lit(build, options, scratch):
     site = build / "test"
     if not (site / "lit.site.cfg.py").exists():
         return runner_failed("lit", f"{site} is not configured; run cmake first")
@@ -127,10 +130,10 @@ def run_lit(build, names, scratch, workers):
         command = [tool]
     command += ["-sv", "--no-progress-bar"] if not sys.stdout.isatty() else ["-sv"]
     if importlib.util.find_spec("psutil"):
-        command += ["--timeout", str(SECONDS_PER_TEST)]
-    command += ["-j", str(workers), "-o", str(report), str(site)]
-    if names:
-        command += ["--filter", "|".join(map(re.escape, names)), "--allow-empty-runs"]
+        command += ["--timeout", str(options.limit)]
+    command += ["-j", str(options.workers), "-o", str(report), str(site)]
+    if options.names:
+        command += ["--filter", "|".join(map(re.escape, options.names)), "--allow-empty-runs"]
     code = call(command, env=test_environment(build))
     if not report.exists():
         return runner_failed("lit", f"ended with {code} and no report")
@@ -146,17 +149,26 @@ def run_lit(build, names, scratch, workers):
     return judge("lit", count, code, {0})
 
 
-def run_unit(build, names, scratch, workers):
+def run_unit(build, options, scratch):
     binary = build / "bin" / "sextant-unit-tests"
     if not binary.exists():
         return not_built(build, "unit", None, binary)
-    report = scratch / "unit.json"
-    command = [str(binary), f"--gtest_output=json:{report}", "--gtest_brief=1"]
-    if names:
-        command.append("--gtest_filter=" + ":".join(f"*{n}*" for n in names))
-    code = call(command, env=test_environment(build))
+    report, log = scratch / "unit.json", scratch / "unit.txt"
+    command = [str(binary), f"--gtest_output=json:{report}"]
+    if options.names:
+        command.append("--gtest_filter=" + ":".join(f"*{n}*" for n in options.names))
+    with log.open("w") as output:
+        code = call(
+            command, options.limit, env=test_environment(build), stdout=output, stderr=output
+        )
+    began = "no test"
+    for line in log.read_text(errors="replace").splitlines():
+        if line.startswith("[ RUN "):
+            began = line.rpartition(" ")[2]
+        elif not line.startswith(("[       OK", "[---", "[===", "Running main", "Note:")) and line:
+            print(line)
     if not report.exists():
-        return runner_failed("unit", f"ended with {code} and no report")
+        return runner_failed("unit", f"ended with {code} and no report, in {began}")
     count = Count()
     for suite in json.loads(report.read_text())["testsuites"]:
         for test in suite["testsuite"]:
@@ -179,10 +191,10 @@ def file_of(case):
     return "/".join(parts) + ".py"
 
 
-def run_pytest(build, names, scratch, workers):
+def run_pytest(build, options, scratch):
     files = sorted(map(str, (SOURCE / "test").rglob("test_*.py")))
-    if names:
-        files = [file for file in files if any(name in file for name in names)]
+    if options.names:
+        files = [file for file in files if any(name in file for name in options.names)]
     if not (build / "python" / "sextant").exists():
         return not_built(build, "pytest", "SEXTANT_ENABLE_PYTHON", "the package sextant")
     if not files:
@@ -192,9 +204,9 @@ def run_pytest(build, names, scratch, workers):
     command += ["-p", "no:cacheprovider", f"--junitxml={report}"]
     # A kernel that does not end never returns to Python: the thread of the limit ends
     # the worker, which counts as a failure of its test, and another one goes on.
-    command += [f"--timeout={SECONDS_PER_TEST}", "--timeout-method=thread"]
-    if len(files) > 1 and workers > 1:
-        command += ["-n", str(workers), "--dist=worksteal"]
+    command += [f"--timeout={options.limit}", "--timeout-method=thread"]
+    if len(files) > 1 and options.workers > 1:
+        command += ["-n", str(options.workers), "--dist=worksteal"]
     code = call(command + files, env=test_environment(build), cwd=SOURCE)
     if not report.exists():
         return runner_failed("pytest", f"ended with {code} and no report")
@@ -232,6 +244,10 @@ def main():
     parser.add_argument(
         "--workers", type=int, default=len(os.sched_getaffinity(0)), help="tests at a time"
     )
+    parser.add_argument(
+        "--limit", type=int, default=SECONDS_PER_TEST,
+        help="seconds of one test of lit and pytest, and of all of GoogleTest",
+    )  # fmt: skip
     parser.add_argument("names", nargs="*", help="parts of names of tests")
     options = parser.parse_args()
     chosen = options.only.split(",")
@@ -244,7 +260,7 @@ def main():
         for name in chosen:
             print(f"== {name}", flush=True)
             start = time.monotonic()
-            count = RUNNERS[name](build, options.names, pathlib.Path(scratch), options.workers)
+            count = RUNNERS[name](build, options, pathlib.Path(scratch))
             lines[name] = f"{count} ({time.monotonic() - start:.0f} s)"
             total.add(count)
     print("== slowest files")
