@@ -117,23 +117,36 @@ def test_more_queries_than_keys_in_chunks():
         same(got, want[:, :, low:high])
 
 
+@pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.parametrize("kv_heads", [6, 3])
-def test_a_part_of_the_heads(kv_heads):
+def test_a_part_of_the_heads(kv_heads, target):
     uses = ["causal", "alibi", "kerple_log"]
     q, k, v = rows(6), rows(kv_heads), rows(kv_heads)
-    params = sextant.init_params(uses, heads=6, head_dim=DIM, seed=3)
-    gqa = dict(enable_gqa=kv_heads != 6)
-    want = sextant.attention(q, k, v, uses, params, **gqa)
+    params = sextant.init_params(uses, heads=6, head_dim=DIM, seed=3, requires_grad=True)
+    trained = [name for name, tensor in params.items() if tensor.requires_grad]
+    assert trained == ["kerple_log.r1", "kerple_log.r2"]
+    call = dict(enable_gqa=kv_heads != 6, target=target)
+    want = sextant.attention(q, k, v, uses, params, **call)
+    seed = torch.randn_like(want)
+    whole = gradients(want, [q, k, v, *params.values()], seed)
     for first, last in ((0, 4), (4, 6)):
+        heads = slice(first, last)
         own = slice(first * kv_heads // 6, last * kv_heads // 6)
         part = dict(heads_total=6, head_offset=first)
         mine = sextant.init_params(
-            uses, heads=last - first, kv_heads=own.stop - own.start, head_dim=DIM, seed=3, **part
-        )
+            uses, heads=last - first, kv_heads=own.stop - own.start, head_dim=DIM, seed=3,
+            requires_grad=True, **part,
+        )  # fmt: skip
         for name, tensor in mine.items():
-            assert torch.equal(tensor, params[name][first:last])
-        got = sextant.attention(q[:, first:last], k[:, own], v[:, own], uses, mine, **part, **gqa)
-        same(got, want[:, first:last])
+            assert torch.equal(tensor, params[name][heads])
+        leaves = [t[:, at].detach().requires_grad_() for t, at in ((q, heads), (k, own), (v, own))]
+        got = sextant.attention(*leaves, uses, mine, **part, **call)
+        same(got, want[:, heads])
+        found = gradients(got, [*leaves, *mine.values()], seed[:, heads])
+        of_whole = [t[:, at] for t, at in zip(whole, (heads, own, own))]
+        of_whole += [t[heads] for t in whole[3:]]
+        for a, b in zip(found, of_whole, strict=True):
+            same(a, b)
 
 
 def test_parts_of_the_heads_that_are_none():
