@@ -109,6 +109,33 @@ def test_full_graph_compilation(deterministic):
         torch.testing.assert_close(a, b)
 
 
+def test_compilation_by_the_default_backend():
+    """Inductor makes C++ of what feeds the operator and plans the memory around it. A
+    sum has no loop in the backward: compiling one takes most of the test's time."""
+    from torch._inductor import cpp_builder, exc
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except exc.InvalidCxxCompiler:
+        pytest.skip("inductor finds no C++ compiler")
+    q, k, v = (rows(1, 2) for _ in range(3))
+    params = kerple(2)
+
+    def step(q, k, v, r1, r2):
+        named = {"kerple_log.r1": r1, "kerple_log.r2": r2}
+        return sextant.attention(q, k + 0.5, v, ENCODINGS, named)
+
+    leaves = [t.requires_grad_() for t in (q, k, v, *params.values())]
+    want = step(*leaves)
+    got = torch.compile(step, fullgraph=True)(*leaves)
+    torch.testing.assert_close(got, want)
+    grad = torch.randn_like(want)
+    expected = torch.autograd.grad(want, leaves, grad)
+    for a, b in zip(torch.autograd.grad(got, leaves, grad), expected, strict=True):
+        assert b.abs().max() > 0
+        torch.testing.assert_close(a, b)
+
+
 def test_full_graph_compilation_of_a_traced_encoding():
     @sextant.encoding
     def rooted(score, at, slope: sextant.PerHead):
