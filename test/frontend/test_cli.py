@@ -57,6 +57,11 @@ def test_encodings_are_listed_and_described(capsys):
     assert main(["encodings", "dape(kerple_log, hidden=8)"]) == 0
     out = capsys.readouterr().out
     assert "option hidden = 32" in out and "parameter r1 [heads]" in out
+    assert main(["encodings", "seqpe"]) == 0
+    out = capsys.readouterr().out
+    inputs = [line.split()[1] for line in out.splitlines() if line.startswith("  input ")]
+    assert inputs == ["pivots_at", "candidates_at", "trained_at", "beyond_at"]
+    assert "  function produce(" in out and "  state embedding" in out
     assert main(["encodings", "rope(bas=3)"]) == 1
     assert "no option 'bas'" in capsys.readouterr().err
     assert main(["encodings", "kerple_lag"]) == 1

@@ -7,6 +7,7 @@ import pytest
 
 from sextant import demo
 from sextant.cli import main
+from sextant.uses import parse_use
 
 pytest.importorskip("sextant._compiler")
 
@@ -26,7 +27,9 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
     text = tmp_path / "text.txt"
     text.write_bytes(b"The quick brown fox jumps over the lazy dog. " * 1000)
     names = ("alibi", "dape(kerple_log, hidden=3)")
-    assert set(demo.ENCODINGS) > {"none", "alibi"}
+    assert set(demo.ENCODINGS) > {"none", "alibi", "fire(threshold=16)"}
+    assert {parse_use(use).encoding for use in demo.ENCODINGS if use != "none"} > {"seqpe", "expe"}
+    assert demo.FULL.length == 128
     monkeypatch.setattr(demo, "ENCODINGS", names[:1])
     command = ["demo", str(tmp_path / "out"), "--quick", "--data", str(text)]
     assert main([*command, "--also", names[1], "--also", names[0]]) == 0

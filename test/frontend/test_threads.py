@@ -62,10 +62,11 @@ def test_a_step_is_the_same_on_two_threads(name, threads, seed):
 
     one, two = run(1), run(2)
     assert len(one) > 20
-    if not products_follow_threads(threads):
-        different = [n for n, a, b in zip(model.program.results("gradients"), one, two) if not torch.equal(a, b)]
-        assert not different
-    for result, a, b in zip(model.program.results("gradients"), one, two):
+    names = model.program.results("gradients")
+    for result, a, b in zip(names, one, two, strict=True):
         torch.testing.assert_close(
             b, a, rtol=0, atol=float(2e-6 * a.abs().max()), msg=lambda text: f"{result}: {text}"
         )
+    if products_follow_threads(threads):
+        pytest.skip("close, but LibTorch's products have other bits on two threads of this machine")
+    assert not [n for n, a, b in zip(names, one, two, strict=True) if not torch.equal(a, b)]
