@@ -386,6 +386,46 @@ func.func @in_place_at_the_index(%q: tensor<?x?x?x8xf32>, %e: tensor<?x?x?x?xf32
   return
 }
 
+// Columns are read in place, too, and their gradients belong to the parameters: no copy of
+// either is made.
+//      CHECK:plan of 'pos.attention_backward':
+// CHECK-NEXT:  columns: 3
+// CHECK-NEXT:  hoisted 0: row-lane table over [batch, head, query, lane], f32, of query, per batch and head, parameter 0 in place, gradient
+// CHECK-NEXT:  hoisted 1: row-lane table over [batch, head, key, lane], f32, of key, per batch and head, parameter 1 in place, gradient
+// CHECK-NEXT:  gradient of parameter 0: summed outside tiles
+// CHECK-NEXT:  gradient of parameter 1: summed outside tiles
+func.func @columns_in_place(%q: tensor<?x?x?x8xf32>, %stats: tensor<?x?x?x2xf32>, %lse: tensor<?x?x?xf32>,
+                            %a: tensor<?x?x?x?xf32>, %b: tensor<?x?x?x?xf32>) {
+  %dq, %dk, %dv, %da, %db = pos.attention_backward %q, %q, (%q), (%q), %stats, (%q), %lse
+    params(%a, %b : tensor<?x?x?x?xf32>, tensor<?x?x?x?xf32>) gradients [0, 1]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+    -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?x?xf32>, tensor<?x?x?x?xf32> {
+  ^bb0(%of_queries: tensor<?x?x?x?xf32>, %of_keys: tensor<?x?x?x?xf32>):
+    %three = arith.constant 3 : i32
+    %x = pos.hoist [batch, head, query, lane] {
+      %n = pos.batch
+      %h = pos.head
+      %r = pos.tensor_row query
+      %l = pos.lane
+      %e = pos.read %of_queries[%n, %h, %r, %l] : tensor<?x?x?x?xf32>
+      pos.yield %e : f32
+    } : f32
+    %y = pos.hoist [batch, head, key, lane] {
+      %n = pos.batch
+      %h = pos.head
+      %r = pos.tensor_row key
+      %l = pos.lane
+      %e = pos.read %of_keys[%n, %h, %r, %l] : tensor<?x?x?x?xf32>
+      pos.yield %e : f32
+    } : f32
+    pos.columns %three {
+      pos.yield %x, %y : f32, f32
+    }
+  }
+  return
+}
+
 // An integer that only a table needs has no table of its own.
 //      CHECK:plan of 'pos.attention':
 //      CHECK:  hoisted 0: offset table over [offset], i32, of query, shared, computed where it is used

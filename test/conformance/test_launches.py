@@ -161,6 +161,23 @@ def test_launches_that_do_not_wait_are_one(name, target, dtype, counts, launches
     assert (count(launches["forward"]), count(launches["backward"])) == counts[name]
 
 
+@pytest.mark.parametrize("target", ["cpu:avx2", "cuda-emulated:sm_80"])
+@pytest.mark.parametrize("name", ["seqpe", "seqpe(form=mul)", "seqpe(form=sum)", "tape"])
+def test_rows_of_tokens_are_read_and_written_in_place(name, target, launches):
+    """No launch makes a table of given rows, and none leads the gradient of one back. Maps
+    write gradients where they belong, with the launches of a mask; those of columns are summed
+    into the parameters."""
+    attend("causal", 40, target)
+    without = {function: dict(found) for function, found in launches.items()}
+    attend(name, 40, target)
+    assert launches["forward"] == [*without["forward"].items()]
+    found = {n: items for n, items in launches["backward"] if items}
+    if name == "seqpe":
+        assert set(found) == {"delta", "main", "finish_and_sum_0_and_sum_1"}
+    else:
+        assert {n.partition("_")[0]: items for n, items in found.items()} == without["backward"]
+
+
 def test_keys_are_joined_only_where_they_are_split(launches):
     # Few queries and many keys are split, and another launch joins them; of few keys, or
     # where there are as many items as fill a GPU, it has nothing to do.
