@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cases import KERNEL_OPERANDS
 from compositions import POSITIONS
-from traced_sites import draw_traced
+from traced_sites import TOKENS, draw_traced
 
 import sextant
 from sextant import definitions
@@ -79,8 +79,8 @@ class Drawing:
                 items.append(f"{option.name}={value}")
         return repr(f"u{number}={info.name}" + (f"({', '.join(items)})" if items else ""))
 
-    def traced(self, name: str) -> str:
-        made = draw_traced(self.rng, name, self.axes)
+    def traced(self, name: str, site: str = "") -> str:
+        made = draw_traced(self.rng, name, self.axes, site)
         self.sources.append(made.source)
         self.rounds_params |= made.columns
         self.trains_rows |= made.rows
@@ -140,11 +140,14 @@ def _requires_past(use: str) -> bool:
         return False  # It is refused where it is used.
 
 
-def draw(seed: int, targets: list[str], limits: Limits = Limits()) -> str:
-    """A composition as Python source: definitions, then `composition = ...`."""
+def draw(seed: int, targets: list[str], limits: Limits = Limits(), maps_tokens: bool = False) -> str:
+    """A composition as Python source: definitions, then `composition = ...`. With
+    `maps_tokens` one of its uses maps rows by given rows of the same tokens."""
     drawing = Drawing(seed, sextant.encodings())
     rng = drawing.rng
     uses = [drawing.use(i) for i in range(rng.choice([1, 2, 2, 3, 3, 4]))]
+    if maps_tokens:
+        uses.insert(rng.randrange(len(uses) + 1), drawing.traced("token_rows", TOKENS))
     if rng.random() < 0.5 or any(_requires_past(use) for use in uses):
         uses.insert(rng.randrange(len(uses) + 1), '"past=causal"')
     target = rng.choice(targets)

@@ -22,6 +22,8 @@ SEED = int(os.environ.get("SEXTANT_SEED", "1"))
 TRIES = 20
 # Compositions of one test: enough to say that most of what is drawn is compared.
 GROUP = 10
+# One in so many maps rows by rows of the same tokens, [batch, heads, length, head dim].
+TOKENS_EVERY = 5
 
 # What may be refused, and by which words: most compositions are drawn without a look
 # at what fits.
@@ -88,7 +90,9 @@ def compare_some(numbers, targets, limits=None):
     drawn = compared = 0
     for number in numbers:
         for attempt in range(TRIES):
-            source = draw((SEED * 1_000_003 + number) * TRIES + attempt, targets, limits or Limits())
+            maps_tokens = number % TOKENS_EVERY == TOKENS_EVERY - 1
+            seed = (SEED * 1_000_003 + number) * TRIES + attempt
+            source = draw(seed, targets, limits or Limits(), maps_tokens)
             print(source)
             drawn += 1
             if compares(source):

@@ -82,6 +82,13 @@ def _rows(draw: Source) -> tuple[str, str, str]:
     return site, "x, y, at", body
 
 
+def _tokens(draw: Source) -> tuple[str, str, str]:
+    draw.place, side = ROW, draw.rng.choice(["query", "key"])
+    group = draw.rng.choice(["half", "interleaved", "single"])
+    site = f"@sextant.rows(of={[side]}, group={group!r}, lanes=None)"
+    return site, "x, at" if group == "single" else "x, y, at", _of_tokens(draw, side, group)
+
+
 def _heads(draw: Source) -> tuple[str, str, str]:
     rng, units = draw.rng, draw.rng.choice([1, 4, 8, 13])
     function = rng.choice(["sextant.relu", "sextant.tanh"])
@@ -117,14 +124,17 @@ def _columns(draw: Source) -> tuple[str, str, str]:
 
 # Each gives the decorator, the arguments before parameters, and what is returned.
 SITES = {"score": _score, "mask": _mask, "rows": _rows, "heads": _heads, "columns": _columns}
+# A map by rows of the same tokens, which drawn maps are too seldom to count on.
+TOKENS = "tokens"
 
 
-def draw_traced(rng: random.Random, name: str, axes: int) -> Traced:
-    """An encoding called `name` that may ask for that many axes of positions."""
-    site = rng.choice(["score", "score", "score", *SITES])
+def draw_traced(rng: random.Random, name: str, axes: int, site: str = "") -> Traced:
+    """An encoding called `name`, of some site or that one, that may ask for that many axes of
+    positions."""
+    site = site or rng.choice(["score", "score", "score", *SITES])
     draw = Source(rng, axes)
-    decorator, given, body = SITES[site](draw)
+    decorator, given, body = (SITES | {TOKENS: _tokens})[site](draw)
     params = "".join(f", {n}: {annotation}" for n, annotation in draw.params.items())
     source = f"{decorator}\ndef {name}({given}{params}):\n    return {body}\n"
-    maps_rows = site == "rows" and bool(draw.params)
+    maps_rows = site in ("rows", TOKENS) and bool(draw.params)
     return Traced(name, source, "at.host" in body, site == "columns", maps_rows)
