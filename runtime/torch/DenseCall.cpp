@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/torch/DenseCall.h"
-#include "runtime/torch/TorchTensor.h"
 #include <torch/csrc/stable/c/shim.h>
 #include <torch/csrc/stable/library.h>
 
@@ -82,6 +81,7 @@ static const char *getName(SchemaType type) {
   case SchemaType::Generator:
     return "three tensors (seed, step and place)";
   case SchemaType::MemoryFormat:
+  case SchemaType::Device:
   case SchemaType::Other:
     return "nothing";
   }
@@ -118,6 +118,7 @@ static bool accepts(const SchemaArgument &expected, ArgumentKind kind) {
     return integer || kind == ArgumentKind::Float;
   case SchemaType::MemoryFormat:
   case SchemaType::Generator:
+  case SchemaType::Device:
   case SchemaType::Other:
     return false;
   }
@@ -279,29 +280,37 @@ static StableIValue makeWord(SchemaType type, const CallArgument &argument) {
     return stable::from(aoti_torch_memory_format_contiguous_format());
   case SchemaType::Scalar:
   case SchemaType::Generator:
+  case SchemaType::Device:
   case SchemaType::Other:
     break;
   }
   throw std::runtime_error("an argument that the dispatcher does not take");
 }
 
+static StableIValue makeWord(TorchPlace place) {
+  using torch::headeronly::DeviceType;
+  auto type = stable::to<DeviceType>(stable::from(place.type));
+  return stable::from(torch::stable::Device(type, place.index));
+}
+
 /// An optional argument is a pointer to its word, which the callee deletes.
 static StableIValue makeWord(const SchemaArgument &expected,
-                             const CallArgument &argument) {
+                             const CallArgument &argument, TorchPlace place) {
   if (!expected.optional)
     return makeWord(expected.type, argument);
+  if (expected.type == SchemaType::Device)
+    return stable::from(new StableIValue(makeWord(place)));
   if (argument.kind == ArgumentKind::None)
     return stable::from(std::nullopt);
   return stable::from(new StableIValue(makeWord(expected.type, argument)));
 }
 
-std::vector<StableTensor>
-sextant::runtime::callOperator(const Schema &schema,
-                               const CallArguments &arguments) {
+std::vector<StableTensor> sextant::runtime::callOperator(
+    const Schema &schema, const CallArguments &arguments, TorchPlace place) {
   std::vector<StableIValue> stack;
   stack.reserve(std::max(arguments.size(), schema.results) + 1);
   for (size_t i = 0; i < arguments.size(); ++i)
-    stack.push_back(makeWord(schema.arguments[i], arguments[i]));
+    stack.push_back(makeWord(schema.arguments[i], arguments[i], place));
   stack.resize(std::max({stack.size(), schema.results, size_t(1)}));
   checkTorch(torch_call_dispatcher(schema.name.c_str(), schema.overload.c_str(),
                                    stack.data(), TORCH_ABI_VERSION),
@@ -355,11 +364,12 @@ static Status checkLists(const Schema &schema, const Dense &call,
   return {};
 }
 
-static StableTensor callByName(const char *name, CallArguments arguments) {
+static StableTensor callByName(const char *name, CallArguments arguments,
+                               TorchPlace place) {
   Result<Schema> schema = findSchema(name);
   if (!schema)
     throw std::runtime_error(schema.error().message());
-  return callOperator(*schema, arguments).at(0);
+  return callOperator(*schema, arguments, place).at(0);
 }
 
 /// The argument that a call writes to beside its operands (`out`) if it is not
@@ -376,22 +386,22 @@ static CallArgument *findStridedOut(const Schema &schema,
 
 /// Softmaxes write to `out` as if it were contiguous, whatever its strides are:
 /// they get a contiguous one, which is copied.
-static std::vector<StableTensor> callWithOut(const Schema &schema,
-                                             CallArguments &arguments) {
+static std::vector<StableTensor>
+callWithOut(const Schema &schema, CallArguments &arguments, TorchPlace place) {
   CallArgument *out = findStridedOut(schema, arguments);
   if (!out)
-    return callOperator(schema, arguments);
+    return callOperator(schema, arguments, place);
   CallArgument format, blocking, strided = *out;
   format.kind = ArgumentKind::DType; // of which contiguous is all there is
   blocking.kind = ArgumentKind::Bool;
-  out->tensors = {callByName("aten::contiguous", {strided, format})};
-  std::vector<StableTensor> results = callOperator(schema, arguments);
-  callByName("aten::copy_", {strided, *out, blocking});
+  out->tensors = {callByName("aten::contiguous", {strided, format}, place)};
+  std::vector<StableTensor> results = callOperator(schema, arguments, place);
+  callByName("aten::copy_", {strided, *out, blocking}, place);
   return results;
 }
 
 Result<std::vector<Tensor>>
-sextant::runtime::callDense(void *, const ResolvedOperator &resolved,
+sextant::runtime::callDense(TorchPlace place, const ResolvedOperator &resolved,
                             const Dense &call, std::span<const Tensor> tensors,
                             std::span<const int64_t> integers) try {
   const auto &op = static_cast<const TorchOperator &>(resolved);
@@ -404,12 +414,17 @@ sextant::runtime::callDense(void *, const ResolvedOperator &resolved,
   for (const DenseArgument &argument : op.defaults)
     arguments.push_back(evaluate(argument, tensors, integers));
   std::vector<StableTensor> results =
-      op.standIn ? op.standIn(arguments) : callWithOut(op.schema, arguments);
+      op.standIn ? op.standIn(arguments, place)
+                 : callWithOut(op.schema, arguments, place);
   if (results.size() < call.outputs.size())
     return makeError("it gives ", results.size(),
                      " results, the program wants ", call.outputs.size());
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < call.outputs.size(); ++i) {
+    // An address of another place would end the process in a kernel.
+    if (TorchPlace at = getPlace(results[i]); at != place)
+      return makeError("its result ", i, " is on ", at.describe(),
+                       " but the program runs on ", place.describe());
     Result<Tensor> output = fromTorch(results[i]);
     if (!output)
       return output.error();

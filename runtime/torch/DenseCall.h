@@ -10,7 +10,7 @@
 
 #include "runtime/Device.h"
 #include "runtime/torch/Schema.h"
-#include <torch/csrc/stable/tensor.h>
+#include "runtime/torch/TorchTensor.h"
 
 namespace sextant::runtime {
 
@@ -26,9 +26,10 @@ struct CallArgument {
 
 using CallArguments = std::vector<CallArgument>;
 
-/// What is called in the place of an operator.
-using StandIn =
-    std::vector<torch::stable::Tensor> (*)(const CallArguments &arguments);
+/// What is called instead of an operator, for a program that runs at `place`:
+/// there lies what it gives.
+using StandIn = std::vector<torch::stable::Tensor> (*)(
+    const CallArguments &arguments, TorchPlace place);
 
 /// For an operator that takes Scalars (ScalarOperators.cpp); null if there is
 /// none.
@@ -55,15 +56,18 @@ ProductLibrary chooseProductLibrary();
 /// The word of SEXTANT_PRODUCTS that stands for what is chosen.
 std::string_view nameProductLibrary();
 
-/// Calls through the dispatcher. Throws what LibTorch throws.
+/// Calls through the dispatcher. What the operator makes of nothing lies at
+/// `place`. Throws what LibTorch throws.
 std::vector<torch::stable::Tensor> callOperator(const Schema &schema,
-                                                const CallArguments &arguments);
+                                                const CallArguments &arguments,
+                                                TorchPlace place);
 
-/// The operations `resolve` and `call` of the LibTorch device.
+/// The operations `resolve` and `call` of the LibTorch devices; the latter for
+/// that of a place.
 Result<std::unique_ptr<ResolvedOperator>> resolveDense(void *state,
                                                        const Dense &call);
 Result<std::vector<Tensor>>
-callDense(void *state, const ResolvedOperator &resolved, const Dense &call,
+callDense(TorchPlace place, const ResolvedOperator &resolved, const Dense &call,
           std::span<const Tensor> tensors, std::span<const int64_t> integers);
 
 } // namespace sextant::runtime

@@ -127,11 +127,12 @@ template <typename Function> static double getSeconds(const Function &run) {
   return getThreadSeconds() - begin;
 }
 
-static Results callByDefault(const char *op, const CallArguments &arguments) {
+static Results callByDefault(const char *op, const CallArguments &arguments,
+                             TorchPlace place) {
   Result<Schema> schema = findSchema(op);
   if (!schema)
     throw std::runtime_error(schema.error().message());
-  return callOperator(*schema, arguments);
+  return callOperator(*schema, arguments, place);
 }
 
 /// Some milliseconds of both in turn, the best of each: other processes disturb
@@ -149,7 +150,7 @@ static bool isOneDnnFaster() {
   double blas = HUGE_VAL, oneDnn = HUGE_VAL;
   for (int turn = 0; turn < turns; ++turn) {
     blas = std::min(blas, getSeconds([&] {
-                      callByDefault("aten::linear", {x, weight, bias});
+                      callByDefault("aten::linear", {x, weight, bias}, {});
                     }));
     oneDnn =
         std::min(oneDnn, getSeconds([&] {
@@ -368,16 +369,16 @@ static std::optional<StableTensor> multiply(const CallArguments &arguments) {
   return multiplyByOneDnn(arguments[0].tensors[0], *weight, nullptr);
 }
 
-static Results mm(const CallArguments &arguments) {
+static Results mm(const CallArguments &arguments, TorchPlace place) {
   if (std::optional<StableTensor> product = multiply(arguments))
     return {*product};
-  return callByDefault("aten::mm", arguments);
+  return callByDefault("aten::mm", arguments, place);
 }
 
-static Results matmul(const CallArguments &arguments) {
+static Results matmul(const CallArguments &arguments, TorchPlace place) {
   if (std::optional<StableTensor> product = multiply(arguments))
     return {*product};
-  return callByDefault("aten::matmul", arguments);
+  return callByDefault("aten::matmul", arguments, place);
 }
 
 static bool isDense(const std::vector<StableTensor> &bias) {
@@ -387,7 +388,7 @@ static bool isDense(const std::vector<StableTensor> &bias) {
   return view && view->dtype == DType::F32 && view->isContiguous();
 }
 
-static Results linear(const CallArguments &arguments) {
+static Results linear(const CallArguments &arguments, TorchPlace place) {
   std::optional<Tensor> x = viewOperand(arguments[0]);
   std::optional<Tensor> w = viewOperand(arguments[1]);
   const std::vector<StableTensor> &bias = arguments[2].tensors;
@@ -398,7 +399,7 @@ static Results linear(const CallArguments &arguments) {
             makeWeight(*w, x->elements() / inner))
       return {multiplyByOneDnn(arguments[0].tensors[0], *weight,
                                bias.empty() ? nullptr : bias.data())};
-  return callByDefault("aten::linear", arguments);
+  return callByDefault("aten::linear", arguments, place);
 }
 
 StandIn sextant::runtime::findProductOperator(std::string_view op) {

@@ -115,7 +115,8 @@ static void fill(const Tensor &tensor, const Stream &stream, double p,
 
 /// A tensor of the shape and dtype of the first argument, contiguous, whose
 /// elements are 1 with the probability of the second, else 0.
-static std::vector<StableTensor> bernoulli(const CallArguments &arguments) {
+static std::vector<StableTensor> bernoulli(const CallArguments &arguments,
+                                           TorchPlace) {
   Result<Tensor> self = fromTorch(arguments[0].tensors[0]);
   if (!self)
     throw std::runtime_error(self.error().message());

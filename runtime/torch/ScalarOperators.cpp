@@ -23,26 +23,28 @@ static double getNumber(const CallArgument &argument) {
 }
 
 static StableTensor makeFull(const std::vector<int64_t> &sizes, double value,
-                             int32_t dtype) {
+                             int32_t dtype, TorchPlace place) {
   AtenTensorHandle result;
   checkTorch(aoti_torch_aten_full(
                  sizes.data(), static_cast<int64_t>(sizes.size()), value,
-                 &dtype, nullptr, nullptr, 0, nullptr, &result),
+                 &dtype, nullptr, &place.type, place.index, nullptr, &result),
              "aten::full");
   return StableTensor(result);
 }
 
 /// The Scalar as a tensor of no dimensions that operators on `like` take: f32
-/// for a float of half the width, so that it is not rounded.
+/// for a float of half the width, so that it is not rounded. On the host, where
+/// operators of elements read it without a wait, unless `place` says otherwise.
 static StableTensor makeScalar(const StableTensor &like,
-                               const CallArgument &argument) {
+                               const CallArgument &argument,
+                               TorchPlace place = {}) {
   int32_t dtype;
   checkTorch(aoti_torch_get_dtype(like.get(), &dtype), "aoti_torch_get_dtype");
   bool half = dtype == aoti_torch_dtype_bfloat16() ||
               dtype == aoti_torch_dtype_float16();
   if (half)
     dtype = aoti_torch_dtype_float32();
-  return makeFull({}, getNumber(argument), dtype);
+  return makeFull({}, getNumber(argument), dtype, place);
 }
 
 //===----------------------------------------------------------------------===//
@@ -73,12 +75,12 @@ static CallArgument makeNumber(ArgumentKind kind, int64_t number) {
 
 /// Calls `op` (of the table of schemas, without Scalars) with the arguments at
 /// the front of its schema and none for the others.
-static Results call(const char *op, CallArguments arguments) {
+static Results call(const char *op, CallArguments arguments, TorchPlace place) {
   Result<Schema> schema = findSchema(op);
   if (!schema)
     throw std::runtime_error(schema.error().message());
   arguments.resize(schema->arguments.size());
-  return callOperator(*schema, arguments);
+  return callOperator(*schema, arguments, place);
 }
 
 //===----------------------------------------------------------------------===//
@@ -103,18 +105,24 @@ static StableTensor subtractIntegers(const StableTensor &self,
                                      DType dtype) {
   if (std::fabs(factor) != 1.0)
     throw std::runtime_error("integers are added with the factor 1 or -1");
+  TorchPlace place = getPlace(self);
+  if (getPlace(other) != place)
+    throw std::runtime_error("integers on " + place.describe() + " and on " +
+                             getPlace(other).describe() + " are not added");
   StableTensor right =
-      factor > 0.0 ? call("aten::neg", {makeTensor(other)})[0] : other;
-  Results both = call("aten::broadcast_tensors", {makeTensors({self, right})});
-  StableTensor stack = call(
-      "aten::stack", {makeTensors(both), makeNumber(ArgumentKind::Int, 0)})[0];
+      factor > 0.0 ? call("aten::neg", {makeTensor(other)}, place)[0] : other;
+  Results both =
+      call("aten::broadcast_tensors", {makeTensors({self, right})}, place);
+  StableTensor stack =
+      call("aten::stack", {makeTensors(both), makeNumber(ArgumentKind::Int, 0)},
+           place)[0];
   CallArgument dims;
   dims.kind = ArgumentKind::Ints;
   dims.numbers = {0};
-  return call(
-      "aten::sum.dim_IntList",
-      {makeTensor(stack), dims, makeNumber(ArgumentKind::Bool, 0),
-       makeNumber(ArgumentKind::DType, static_cast<int64_t>(dtype))})[0];
+  return call("aten::sum.dim_IntList",
+              {makeTensor(stack), dims, makeNumber(ArgumentKind::Bool, 0),
+               makeNumber(ArgumentKind::DType, static_cast<int64_t>(dtype))},
+              place)[0];
 }
 
 static StableTensor subtract(const StableTensor &self,
@@ -137,36 +145,39 @@ static void copyInto(const StableTensor &to, const StableTensor &from) {
 // The operators
 //===----------------------------------------------------------------------===//
 
-static Results add(const CallArguments &arguments) {
+static Results add(const CallArguments &arguments, TorchPlace) {
   return {subtract(arguments[0].tensors[0], arguments[1].tensors[0],
                    -getNumber(arguments[2]))};
 }
 
-static Results addInPlace(const CallArguments &arguments) {
-  copyInto(arguments[0].tensors[0], add(arguments)[0]);
+static Results addInPlace(const CallArguments &arguments, TorchPlace place) {
+  copyInto(arguments[0].tensors[0], add(arguments, place)[0]);
   return {arguments[0].tensors[0]};
 }
 
-static Results addScalar(const CallArguments &arguments) {
+static Results addScalar(const CallArguments &arguments, TorchPlace) {
   const StableTensor &self = arguments[0].tensors[0];
-  return {
-      subtract(self, makeScalar(self, arguments[1]), -getNumber(arguments[2]))};
+  // A stack takes tensors of one place alone.
+  TorchPlace place = getIntegerDType(self) ? getPlace(self) : TorchPlace();
+  return {subtract(self, makeScalar(self, arguments[1], place),
+                   -getNumber(arguments[2]))};
 }
 
-static Results sub(const CallArguments &arguments) {
+static Results sub(const CallArguments &arguments, TorchPlace) {
   return {subtract(arguments[0].tensors[0], arguments[1].tensors[0],
                    getNumber(arguments[2]))};
 }
 
 /// An operator of a tensor and a Scalar by that of two tensors.
 template <const char *op>
-static Results withTensor(const CallArguments &arguments) {
+static Results withTensor(const CallArguments &arguments, TorchPlace place) {
   const StableTensor &self = arguments[0].tensors[0];
   return call(op,
-              {makeTensor(self), makeTensor(makeScalar(self, arguments[1]))});
+              {makeTensor(self), makeTensor(makeScalar(self, arguments[1]))},
+              place);
 }
 
-static Results fill(const CallArguments &arguments) {
+static Results fill(const CallArguments &arguments, TorchPlace) {
   checkTorch(aoti_torch_aten_fill__Scalar(arguments[0].tensors[0].get(),
                                           getNumber(arguments[1])),
              "aten::fill_");
@@ -180,26 +191,29 @@ static int32_t getDType(const CallArgument &argument) {
                            : DType::F32);
 }
 
-static Results full(const CallArguments &arguments) {
+static Results full(const CallArguments &arguments, TorchPlace place) {
   return {makeFull(arguments[0].numbers, getNumber(arguments[1]),
-                   getDType(arguments[2]))};
+                   getDType(arguments[2]), place)};
 }
 
-static Results scalarTensor(const CallArguments &arguments) {
-  return {makeFull({}, getNumber(arguments[0]), getDType(arguments[1]))};
+static Results scalarTensor(const CallArguments &arguments, TorchPlace place) {
+  return {makeFull({}, getNumber(arguments[0]), getDType(arguments[1]), place)};
 }
 
-/// 0 .. n - 1: equal steps from the first to the last, which are whole.
-static Results arange(const CallArguments &arguments) {
+/// 0 .. n - 1: equal steps from the first to the last, which are whole. ATen
+/// reads both, so they are the host's, wherever the numbers go.
+static Results arange(const CallArguments &arguments, TorchPlace place) {
   auto count = static_cast<int64_t>(getNumber(arguments[0]));
   if (count < 0)
     throw std::runtime_error("the numbers from 0 on cannot be " +
                              std::to_string(count));
   int32_t real = getTorchDType(DType::F64);
-  return call("aten::linspace.Tensor_Tensor",
-              {makeTensor(makeFull({}, 0.0, real)),
-               makeTensor(makeFull({}, static_cast<double>(count - 1), real)),
-               makeNumber(ArgumentKind::Int, count), arguments[1]});
+  return call(
+      "aten::linspace.Tensor_Tensor",
+      {makeTensor(makeFull({}, 0.0, real, {})),
+       makeTensor(makeFull({}, static_cast<double>(count - 1), real, {})),
+       makeNumber(ArgumentKind::Int, count), arguments[1]},
+      place);
 }
 
 static constexpr char mulTensor[] = "aten::mul.Tensor";

@@ -73,7 +73,7 @@ static Result<SchemaType> parseType(std::string_view name) {
       {"Generator", SchemaType::Generator},
       {"MemoryFormat", SchemaType::MemoryFormat},
       {"Layout", SchemaType::Other},
-      {"Device", SchemaType::Other}};
+      {"Device", SchemaType::Device}};
   for (auto [text, type] : types)
     if (text == name)
       return type;

@@ -29,7 +29,8 @@ enum class SchemaType {
   MemoryFormat,
   Scalar,
   Generator,
-  Other, ///< layouts and devices: only None is passed
+  Device, ///< that of the program, for what calls make of nothing
+  Other,  ///< layouts: only None is passed
 };
 
 /// An argument of an operator.

@@ -41,11 +41,20 @@ static Result<cuda::Stream> getStream(void *state) try {
   return makeError(error.what());
 }
 
+static TorchPlace getTorchPlace(void *state) {
+  return {aoti_torch_device_type_cuda(),
+          static_cast<CudaDevice *>(state)->gpu.index};
+}
+
 static Result<Tensor> allocate(void *state, DType dtype,
                                std::span<const int64_t> sizes) {
-  return allocateInTorch(dtype, sizes,
-                         {aoti_torch_device_type_cuda(),
-                          static_cast<CudaDevice *>(state)->gpu.index});
+  return allocateInTorch(dtype, sizes, getTorchPlace(state));
+}
+
+static Result<std::vector<Tensor>>
+call(void *state, const ResolvedOperator &resolved, const Dense &call,
+     std::span<const Tensor> tensors, std::span<const int64_t> integers) {
+  return callDense(getTorchPlace(state), resolved, call, tensors, integers);
 }
 
 static Result<std::unique_ptr<CudaDevice>> makeDevice(int index) {
@@ -61,7 +70,7 @@ static Result<std::unique_ptr<CudaDevice>> makeDevice(int index) {
   auto made = std::make_unique<CudaDevice>(
       std::move(*gpu), cuda::CudaResources{allocate, getStream});
   made->device.resolve = resolveDense;
-  made->device.call = callDense;
+  made->device.call = call;
   return made;
 }
 

@@ -61,11 +61,17 @@ static Result<int64_t> launch(void *, void *session, const Kernel &kernel,
   return launchOnHost(session, kernel, arguments, {getThreads, runParallel});
 }
 
+static Result<std::vector<Tensor>>
+call(void *, const ResolvedOperator &resolved, const Dense &call,
+     std::span<const Tensor> tensors, std::span<const int64_t> integers) {
+  return callDense({}, resolved, call, tensors, integers);
+}
+
 const Device &sextant::runtime::getTorchDevice() {
   static const Device device = [] {
     Device host = makeHostDevice("LibTorch", allocate, launch);
     host.resolve = resolveDense;
-    host.call = callDense;
+    host.call = call;
     return host;
   }();
   return device;
