@@ -23,7 +23,8 @@ class CompiledModel:
 
     ``params``: all parameters by name, frozen ones included. ``state``: the
     optimizer's moments, and ``step`` (counted from 1). Both are on ``device``, that of the
-    target, and are updated in place; ``is_whole``: no step's program failed halfway.
+    target, and are updated in place; but ``step`` is on the host, which asks for it in each
+    step and would wait for a GPU. ``is_whole``: no step's program failed halfway.
     ``text`` is the model's program, ``file`` what errors call it; ``extents`` are what
     samplers of the encodings ``uses`` are told of a step.
     """
@@ -46,7 +47,7 @@ class CompiledModel:
         for name in self.program.arguments("train_step"):
             if name.endswith((":first_moment", ":second_moment")):
                 self.state[name] = torch.zeros_like(self.params[name.rsplit(":", 1)[0]])
-        self.state["step"] = torch.tensor(1.0, device=self.device)
+        self.state["step"] = torch.tensor(1.0)
         self.is_whole = True
         self.evaluation = torch.Generator().manual_seed(config.seed)
         self.shift: Shift | None = None
@@ -66,7 +67,11 @@ class CompiledModel:
         return sum(tensor.numel() for tensor in self.params.values()) - self.size
 
     def step(self, inputs: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
-        """One step of training on a batch; gives its loss."""
+        """One step of training on a batch; gives its loss, for which it waits."""
+        return float(self.start_step(inputs, labels, rate))
+
+    def start_step(self, inputs: torch.Tensor, labels: torch.Tensor, rate: float) -> torch.Tensor:
+        """As `step`, but the loss is a tensor on ``device``: a GPU may be computing it."""
         raise NotImplementedError
 
     def first_positions(self, step: int) -> list | None:
@@ -98,7 +103,7 @@ class CompiledModel:
         """Losses or logits of an evaluation of one sample, whose positions begin elsewhere."""
         raise NotImplementedError
 
-    def _train(self, known: Mapping[str, torch.Tensor], rate: float) -> float:
+    def _train(self, known: Mapping[str, torch.Tensor], rate: float) -> torch.Tensor:
         """One step of training with the tensors of its batch."""
         step = int(self.state["step"])
         inputs = {
@@ -110,7 +115,9 @@ class CompiledModel:
             "random.step": torch.tensor(step),
         }
         self.is_whole = False
-        loss = float(self.run(self.program, "train_step", inputs)[0])
+        loss = self._start(self.program, "train_step", inputs)[0]
+        if self.device.type != "cpu":  # the program counted in a copy
+            self.state["step"] += 1
         self.is_whole = True
         return loss
 
@@ -128,11 +135,24 @@ class CompiledModel:
         self, program: Program, function: str, known: Mapping[str, torch.Tensor]
     ) -> list[torch.Tensor]:
         """Runs a function where the model is; gives its results on the CPU."""
+        return [result.cpu() for result in self._start(program, function, known)]
+
+    def _start(
+        self, program: Program, function: str, known: Mapping[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """As `run`, but results stay where the model is, and nobody waits for them."""
         inputs = [
-            (known[name] if name in known else self.params[name]).to(self.device)
+            self._there(known[name] if name in known else self.params[name])
             for name in program.arguments(function)
         ]
-        return [result.cpu() for result in program.run(function, inputs)]
+        return program.run(function, inputs)
+
+    def _there(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor where the model is."""
+        if self.device.type != "cuda" or tensor.device.type == "cuda":
+            return tensor.to(self.device)
+        # From other memory of the host CUDA copies while the caller waits.
+        return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def _position_names(self, program: Program, function: str) -> list[str]:
         """Those of the arguments of a function that are positions."""

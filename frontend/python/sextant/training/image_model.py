@@ -76,7 +76,7 @@ class ImageModel(CompiledModel):
         super().__init__(config, text, "<vit>", config.encodings, extents)
         self.shift: GridShift | None = GridShift(config) if config.shift else None
 
-    def step(self, inputs: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
+    def start_step(self, inputs: torch.Tensor, labels: torch.Tensor, rate: float) -> torch.Tensor:
         """One step of training on images [batch, channels, height, width]; gives its loss."""
         step = int(self.state["step"])
         known = {"images": inputs, "labels": labels}

@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tqdm import tqdm
@@ -27,6 +27,10 @@ from .kinds import kind_of
 from .lock import FolderLock
 from .log import EVENTS, Log
 from .state import Definitions, Run, read_state, save
+
+# Seconds between losses of a GPU that are shown: for each the host waits until its step has
+# ended, while the GPU gets no work.
+_SHOWN_EVERY = 0.5
 
 
 class TrainingError(RunError):
@@ -137,7 +141,8 @@ def _new_model(config: TrainConfig, found: Definitions, step: int) -> CompiledMo
 
 @dataclass
 class _Training:
-    """A training that has begun; ``keep`` writes a checkpoint."""
+    """A training that has begun; ``keep`` writes a checkpoint. ``unlogged``: entries of steps
+    whose loss nobody has asked for since losses were ``shown``, a time."""
 
     model: CompiledModel
     data: Data
@@ -146,6 +151,8 @@ class _Training:
     keep: Callable[[int], None]
     best: Best
     save_every: int
+    unlogged: list[dict] = field(default_factory=list)
+    shown: float = field(default_factory=time.monotonic)
 
     def run(self, start: int, progress: bool, after_step: Callable[[int], None] | None) -> None:
         """The steps from ``start`` on."""
@@ -162,11 +169,14 @@ class _Training:
                 except Exception:
                     self._save_finished(start, entry)
                     raise
-                self.log.add(entry)
-                bar.set_postfix(loss=f"{entry['loss']:.3f}", refresh=False)
+                self.unlogged.append(entry)
                 # Read once: a signal after this is the next step's.
                 asked = asking.asked
-                if done == config.steps or done % self.save_every == 0 or asked or is_best:
+                saves = done == config.steps or done % self.save_every == 0 or asked or is_best
+                if saves or self._shows():
+                    self._log()
+                    bar.set_postfix(loss=f"{entry['loss']:.3f}", refresh=False)
+                if saves:
                     self.log.flush()
                     self.keep(done)
                 if is_best:
@@ -187,7 +197,8 @@ class _Training:
             return
         try:
             if "loss" in entry:
-                self.log.add(entry)
+                self.unlogged.append(entry)
+            self._log()
             self.log.flush()
             self.keep(done)
         except RunError as error:  # the first error is the one to tell
@@ -199,22 +210,49 @@ class _Training:
             )
 
     def _step(self, step: int, entry: dict) -> None:
-        """One step, and what the log says of it."""
+        """One step, and what the log says of it, with the loss as the model gives it."""
         model, config = self.model, self.model.config
         began = time.perf_counter()
         batch = kind_of(config).batch(config, self.data, step)
-        loss = model.step(*batch, config.rate(step))
+        loss = model.start_step(*batch, config.rate(step))
         elapsed = 1000 * (time.perf_counter() - began)
-        self._check_finite(loss, "loss", step)
         entry |= {"loss": loss, "ms": elapsed, "rate": config.rate(step)}
         if (starts := model.first_positions(step + 1)) is not None:
             entry["starts"] = starts
+
+    def _shows(self) -> bool:
+        """Whether it is time to show a loss: always where that waits for nothing."""
+        now = time.monotonic()
+        if self.model.device.type != "cpu" and now - self.shown < _SHOWN_EVERY:
+            return False
+        self.shown = now
+        return True
+
+    def _log(self) -> None:
+        """Writes what is not in the log."""
+        self._read_losses(self.unlogged)
+        for entry in self.unlogged:
+            self._check_finite(entry["loss"], "loss", entry["step"])
+            self.log.add(entry)
+        self.unlogged.clear()
+
+    def _read_losses(self, entries: list[dict]) -> None:
+        """Waits for losses. The time belongs to their steps, which ran meanwhile."""
+        began = time.perf_counter()
+        for entry in entries:
+            entry["loss"] = float(entry["loss"])
+        waited = 1000 * (time.perf_counter() - began)
+        for entry in entries:
+            entry["ms"] += waited / len(entries)
 
     def _validate(self, done: int, entry: dict) -> bool:
         """Takes the loss on held-out data where it is time to; whether it is the least."""
         config = self.model.config
         if not config.validate_every or (done % config.validate_every and done < config.steps):
             return False
+        self._log()
+        self._read_losses([entry])
+        self._check_finite(entry["loss"], "loss", entry["step"])
         loss = kind_of(config).validation_loss(self.model, self.data)
         self._check_finite(loss, "loss on held-out data", entry["step"])
         entry["validation"] = loss

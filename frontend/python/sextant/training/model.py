@@ -107,7 +107,7 @@ class Model(CompiledModel):
         self.evaluator = self.program
         self.tables: Callable[[int], dict[str, torch.Tensor]] = lambda length: {}
 
-    def step(self, inputs: torch.Tensor, labels: torch.Tensor, rate: float) -> float:
+    def start_step(self, inputs: torch.Tensor, labels: torch.Tensor, rate: float) -> torch.Tensor:
         """One step of training on tokens (batch, length) i64; gives its loss."""
         step = int(self.state["step"])
         given, counted = self.make_given(self.program, "train_step", inputs, step)
