@@ -10,6 +10,7 @@ contract_inputs.py.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from unittest import mock
 
@@ -138,18 +139,28 @@ def rule_of(
     return Rule(dtype, products, 2 if signature.operands else 1, rounds_params)
 
 
-def multiplies_on_tensor_cores(
-    uses, inputs: Inputs, target: str, direction: str = "forward"
-) -> bool:
-    """Whether a direction of these inputs does, by the name of its launch."""
-    names: list[str] = []
+@contextlib.contextmanager
+def launches_on_tensor_cores():
+    """The directions that multiply on tensor cores meanwhile, by the names of launches."""
+    found: set[str] = set()
 
     def profile(artifact, function, tensors):
         results, text = artifact.profile(function, tensors)
-        names.extend(event["name"] for event in json.loads(text))
+        names = [event["name"] for event in json.loads(text)]
+        for direction in ("forward", "backward"):
+            if any(name.endswith(f"_{direction}_fragments") for name in names):
+                found.add(direction)
         return results
 
     with mock.patch.object(backend.Artifact, "run", profile):
+        yield found
+
+
+def multiplies_on_tensor_cores(
+    uses, inputs: Inputs, target: str, direction: str = "forward"
+) -> bool:
+    """Whether a direction of these inputs does."""
+    with launches_on_tensor_cores() as found:
         if direction == "backward":
             run(uses, inputs, target)
         else:
@@ -166,7 +177,7 @@ def multiplies_on_tensor_cores(
                     target=target,
                     **inputs.positions,
                 )
-    return any(name.endswith(f"_{direction}_fragments") for name in names)
+    return direction in found
 
 
 def compare(

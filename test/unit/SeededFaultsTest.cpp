@@ -27,6 +27,7 @@
 #include "gtest/gtest.h"
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 
 using namespace llvm;
@@ -83,6 +84,27 @@ static constexpr const char *kUnorderedModel = R"(
       -> tensor<1x1x200x16xbf16>, tensor<1x1x200x16xbf16>,
          (tensor<1x1x200x16xbf16>)
     return %q : tensor<1x1x200x16xbf16>
+  })";
+
+/// Attention and its gradients where each query sees the keys around it: a tile
+/// is 128 queries by 64 keys, of the backward 32 queries by 128 keys.
+static constexpr const char *kWindowModel = R"(
+  func.func @f(%x: tensor<1x1x128x16xbf16> {exec.name = "x"})
+      -> (tensor<1x1x128x16xbf16> {exec.name = "result"}) {
+    %o, %l, %s = pos.attention %x, %x, (%x)
+      uses [#pos.use<@window, "w", {size = SIZE : i32, two_sided = true}>]
+      : tensor<1x1x128x16xbf16>, tensor<1x1x128x16xbf16>,
+        (tensor<1x1x128x16xbf16>)
+      -> (tensor<1x1x128x16xbf16>), tensor<1x1x128xf32>, tensor<1x1x128x2xf32>
+    %q, %k, %v = pos.attention_backward %x, %x, (%x), (%o), %s, (%x), %l
+      uses [#pos.use<@window, "w", {size = SIZE : i32, two_sided = true}>]
+      gradients []
+      : tensor<1x1x128x16xbf16>, tensor<1x1x128x16xbf16>,
+        (tensor<1x1x128x16xbf16>), (tensor<1x1x128x16xbf16>),
+        tensor<1x1x128x2xf32>, (tensor<1x1x128x16xbf16>), tensor<1x1x128xf32>
+      -> tensor<1x1x128x16xbf16>, tensor<1x1x128x16xbf16>,
+         (tensor<1x1x128x16xbf16>)
+    return %q : tensor<1x1x128x16xbf16>
   })";
 
 //===----------------------------------------------------------------------===//
@@ -261,6 +283,24 @@ static void addPlainly(Function &function) {
     Value *before = builder.CreateLoad(change->getType(), address);
     builder.CreateStore(builder.CreateFAdd(before, change->getValOperand()),
                         address);
+  }
+}
+
+/// Where a mask is asked about each score of a tile, all become NaN, whatever
+/// the answer. A block of such code hides at least eight scores.
+static void maskToNaN(Function &function) {
+  for (BasicBlock &block : function) {
+    SmallVector<SelectInst *> scores;
+    for (Instruction &instruction : block) {
+      auto *select = dyn_cast<SelectInst>(&instruction);
+      auto *hidden =
+          select ? dyn_cast<ConstantFP>(select->getFalseValue()) : nullptr;
+      if (hidden && hidden->getValueAPF().isInfinity() && hidden->isNegative())
+        scores.push_back(select);
+    }
+    if (scores.size() >= 8)
+      for (SelectInst *score : scores)
+        score->replaceAllUsesWith(ConstantFP::getNaN(score->getType()));
   }
 }
 
@@ -510,6 +550,35 @@ TEST(SeededFaults, ACopyFromBehindATensor) {
          {"kernel 'attention_0_forward_fragments': thread ",
           // Which memory lies last below that place is a matter of the heap.
           " loads 16 bytes up to ", "past the end of ", " at model.mlir:4:"});
+}
+
+/// Whether the gradient of a window of some size has NaN, with the fault in
+/// kernels of this name.
+static bool hasNaN(const char *size, const char *kernel,
+                   void (*fault)(Function &)) {
+  std::string model = kWindowModel;
+  for (size_t at; (at = model.find("SIZE")) != std::string::npos;)
+    model.replace(at, 4, size);
+  std::mt19937 engine(17);
+  EXPECT_EQ(run(model.c_str(),
+                {draw({1, 1, 128, 16}, engine, runtime::DType::BF16)}, kernel,
+                fault, ""),
+            "");
+  for (size_t at = 0; at != theOutput.size(); at += sizeof(uint16_t)) {
+    uint16_t bits;
+    std::memcpy(&bits, theOutput.data() + at, sizeof(bits));
+    if ((bits & 0x7fff) > 0x7f80)
+      return true;
+  }
+  return false;
+}
+
+TEST(SeededFaults, AMaskThatIsAskedOnlyWhereItHidesAPartOfATile) {
+  EXPECT_FALSE(hasNaN("100", "", nullptr));
+  for (const char *kernel : {"attention_0_", "attention_backward_"}) {
+    EXPECT_TRUE(hasNaN("100", kernel, maskToNaN)) << kernel;
+    EXPECT_FALSE(hasNaN("128", kernel, maskToNaN)) << kernel;
+  }
 }
 
 static std::string runUnordered(void (*fault)(Function &), const char *checks) {

@@ -57,6 +57,9 @@ Values FragmentGradients::emitScoreGradients(ValueRange products,
     results[number] = kernel.mulF(kernel.addF(gradients[number], delta),
                                   probabilities[number]);
   });
-  return launch.plan.score ? scores.pullBack(products, results, wanted)
-                           : results;
+  if (launch.plan.score)
+    return scores.pullBack(products, results, wanted);
+  // What only a mask reads has no gradient.
+  results.append(wanted.count() * gradients.size(), kernel.constantF32(0));
+  return results;
 }
