@@ -31,13 +31,13 @@ def tools(monkeypatch):
 @pytest.mark.parametrize(
     "uses, params, dims, most, units",
     [
-        ([], [], (64, 64), 11.0, (1.07, 0.0)),
-        (["causal"], [], (64, 64), 11.1, (1.07, 0.0)),
-        # A table costs a load for some three scores.
-        (["alibi"], [PER_HEAD], (64, 64), 12.6, (1.07, 0.35)),
-        (["causal", "alibi"], [PER_HEAD], (64, 64), 12.8, (1.07, 0.35)),
+        ([], [], (64, 64), 10.8, (1.07, 0.0)),
+        (["causal"], [], (64, 64), 11.0, (1.07, 0.0)),
+        # A table costs a load for some three scores; 11.5 is the most that it may.
+        (["alibi"], [PER_HEAD], (64, 64), 11.5, (1.07, 0.35)),
+        (["causal", "alibi"], [PER_HEAD], (64, 64), 11.9, (1.07, 0.35)),
         (["softcap"], [], (64, 64), 15.4, (2.07, 0.0)),
-        ([], [], (128, 128), 19.3, (1.13, 0.0)),
+        ([], [], (128, 128), 19.2, (1.13, 0.0)),
     ],
     ids=["plain", "causal", "alibi", "both", "softcap", "plain-128"],
 )
@@ -52,13 +52,12 @@ def test_instructions_per_score(sass, uses, params, dims, most, units):
 
 
 def test_a_table_at_128(sass):
-    """Some registers wait in memory while the loop runs, which itself uses none of it."""
     dims = (128, 128)
     (counts,) = sass.measure(sass.attention(["alibi"], [PER_HEAD], dims), "cuda:sm_80")
     print(counts)
-    assert counts.spills <= 64
+    assert counts.spills == 0
     assert counts.per_score("LDL", "STL") == 0
-    assert counts.per_score() <= 21.5
+    assert counts.per_score() <= 21.2
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_a_table_at_128(sass):
         # With the gradient of the table; what a mask hides is looked for once per tile.
         (["alibi"], [PER_HEAD], (64, 64), 22.0, 0),
         (["causal", "alibi"], [PER_HEAD], (64, 64), 22.0, 0),
-        ([], [], (128, 128), 29.7, 0),
+        ([], [], (128, 128), 29.6, 0),
         (["causal"], [], (128, 128), 30.1, 0),
         (["causal", "alibi"], [PER_HEAD], (128, 128), 37.0, 0),
         (["alibi"], [PER_HEAD], (256, 256), 53.0, 0),
@@ -89,7 +88,7 @@ def test_instructions_of_a_backward(sass, uses, params, dims, most, spills):
 
 
 @pytest.mark.parametrize(
-    "direction, most", [("attention", 12.9), ("attention_backward", 26.8)], ids=["forward", "backward"]
+    "direction, most", [("attention", 12.8), ("attention_backward", 26.8)], ids=["forward", "backward"]
 )
 def test_columns(sass, direction, most):
     """As many as rows have elements: half more products than without them, forward, and no
@@ -122,11 +121,11 @@ def test_a_payload_divides_by_no_constant(sass):
     print(counts)
     assert counts.per_score("FCHK") == 0
     assert counts.spills == 0
-    assert counts.per_score() <= 33.2
+    assert counts.per_score() <= 33.0
 
 
 @pytest.mark.parametrize(
-    "direction, most", [("attention", 1400), ("attention_backward", 2200)], ids=["forward", "backward"]
+    "direction, most", [("attention", 1300), ("attention_backward", 2200)], ids=["forward", "backward"]
 )
 def test_a_large_payload_stands_in_a_loop(sass, tmp_path, monkeypatch, direction, most):
     """Of 60 operations, written once for 8 scores. Written for each score it would be 4000
