@@ -9,7 +9,7 @@ from unittest import mock
 import attention_contract
 import pytest
 import torch
-from attention_contract import multiplies_on_tensor_cores
+from attention_contract import launches_on_tensor_cores, multiplies_on_tensor_cores
 from cases import Case, compare, make_inputs
 
 import sextant
@@ -362,7 +362,7 @@ def test_what_keeps_its_order_all_the_same(target, seed):
 def test_head_dims(dims, seed):
     head_dim, value_dim = dims
     shape = dict(batch=1, heads=1, kv_heads=1, query=70, key=130)
-    hold(Case("causal", **shape, head_dim=head_dim, value_dim=value_dim), seed)
+    hold(Case("causal", **shape, head_dim=head_dim, value_dim=value_dim), seed, "backward")
 
 
 @pytest.mark.parametrize("scale", [-0.5, 0.0, 1e-6])
@@ -377,7 +377,9 @@ def test_several_values(seed):
     other = make_inputs(Case("causal", **ONE, query=40, key=70, value_dim=24), seed + 1, torch.bfloat16)
     inputs.values += other.values
     inputs.output_grads += other.output_grads
-    assert multiplies_on_tensor_cores(case.uses, inputs.cast(torch.bfloat16), TARGET)
+    with launches_on_tensor_cores() as found:
+        attention_contract.run(case.uses, inputs.cast(torch.bfloat16), TARGET)
+    assert found == {"forward", "backward"}
     attention_contract.compare(case.uses, inputs, TARGET, torch.bfloat16, case)
 
 
@@ -464,26 +466,42 @@ def test_doubles_are_for_the_reference():
         sextant.attention(rows, rows, rows, target=TARGET)
 
 
+def spread(tensor, step, first):
+    """The same numbers, `step` elements apart, behind `first` others of each row."""
+    size = step * tensor.shape[-1] + first
+    wide = torch.empty(*tensor.shape[:-1], size, dtype=tensor.dtype)
+    place = wide[..., first::step]
+    return place.copy_(tensor)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_rows_anyhow_in_memory(dtype, generator):
     """Rows that copies of 16 bytes cannot take are loaded element by element: the same
-    bits, whatever the strides and the first address."""
-    rows = torch.randn(3, 1, 2, 70, 24, generator=generator).to(dtype)
+    bits in both directions, whatever the strides and the first address."""
+    *rows, grad = torch.randn(4, 1, 2, 70, 24, generator=generator).to(dtype)
 
-    def attend(query, key, value):
-        return sextant.attention(query, key, value, ["causal"], target=TARGET)
+    def attend(query, key, value, grad):
+        leaves = [query.requires_grad_(), key.requires_grad_(), value.requires_grad_()]
+        output = sextant.attention(*leaves, ["causal"], target=TARGET)
+        return [output.detach(), *torch.autograd.grad(output, leaves, grad)]
 
-    def spread(tensor, step, first):
-        size = step * tensor.shape[-1] + first
-        wide = torch.empty(*tensor.shape[:-1], size, dtype=dtype)
-        place = wide[..., first::step]
-        return place.copy_(tensor)
+    def hold_rows(*tensors, most=0.0):
+        got = attend(*(t.detach() for t in tensors))
+        for a, b in zip(want, got, strict=True):
+            off = (a.float() - b.float()).abs().max()
+            assert off <= most * a.float().abs().max()
 
-    want = attend(*rows)
+    with launches_on_tensor_cores() as found:
+        want = attend(*rows, grad)
+    assert found == {"forward", "backward"}
     for step, first in ((1, 1), (2, 0), (1, 4)):
-        assert torch.equal(want, attend(*(spread(t, step, first) for t in rows)))
+        hold_rows(*(spread(t, step, first) for t in rows), grad)
+        # Products of rows with the output are summed up in another order where elements of
+        # the gradient are apart, which may round a score's gradient the other way.
+        apart = torch.finfo(dtype).eps if step > 1 else 0.0
+        hold_rows(*rows, spread(grad, step, first), most=apart)
     # One of them alone.
-    assert torch.equal(want, attend(rows[0], spread(rows[1], 1, 1), rows[2]))
+    hold_rows(rows[0], spread(rows[1], 1, 1), rows[2], grad)
 
 
 @pytest.mark.parametrize("tiles", [(20, 100), (20, 300), (90, 200)], ids=str)
