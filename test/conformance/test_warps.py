@@ -6,7 +6,7 @@ nobody has stored."""
 
 import pytest
 import torch
-from attention_contract import run
+from attention_contract import multiplies_on_tensor_cores, run
 from cases import Case, compare, compare_row_map, make_inputs
 from test_encodings import AMONG, LONG, REPRESENTATIVES
 from test_encodings import SHAPES as SHAPES_OF_CPU
@@ -54,6 +54,15 @@ def test_rows_that_fill_shared_memory(name, dtype, dims, seed):
     shape = dict(query=70, key=50, batch=1, heads=2, kv_heads=1)
     case = Case(name, head_dim=dims[0], value_dim=dims[1], **shape)
     compare(case, TARGET, dtype, seed)
+
+
+def test_rows_too_long_for_tensor_cores(seed):
+    """Of more than 256 elements."""
+    shape = dict(query=19, key=40, batch=1, heads=2, kv_heads=1)
+    case = Case("alibi", **shape, head_dim=264, value_dim=24)
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    assert not multiplies_on_tensor_cores(case.uses, inputs, TARGET, "backward")
+    compare(case, TARGET, torch.bfloat16, seed)
 
 
 def test_f16_matches_the_reference(encoding, seed):

@@ -206,6 +206,17 @@ TEST_F(CudaLaunch, ABlockForEachItem) {
             "or on a GPU that has more");
 }
 
+TEST_F(CudaLaunch, MoreBlocksThanALaunchHas) {
+  kernel.threads = [](const int64_t *) -> int64_t { return 128; };
+  EXPECT_EQ(getError(launch(int64_t(1) << 31, 0)),
+            "the kernel has 2147483648 work items, of which a GPU runs "
+            "2147483647 in one launch: cut the batch");
+  EXPECT_TRUE(blocks.empty());
+  kernel.threads = nullptr; // warps take items in turns
+  EXPECT_EQ(*launch(int64_t(1) << 31, 0), int64_t(1) << 31);
+  EXPECT_EQ(blocks.size(), 32u);
+}
+
 /// What a warp keeps near is shared memory of a block of one warp, which needs
 /// no asking up to what every launch may have.
 TEST_F(CudaLaunch, WarpsWithSharedMemory) {
