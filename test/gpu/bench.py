@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Times attentions of a kit on a GPU beside PyTorch's, forward and backward.
+"""Times attentions of a kit on a GPU beside PyTorch's.
 
-    bench.py [--device cuda|cpu] [--length N] [--batch N] [--rounds N] [--output FOLDER]
+    bench.py [--device cuda|cpu] [--tokens N] [--length N...] [--rounds N] [--output FOLDER]
 
-Peers: `scaled_dot_product_attention` for plain causal attention; for encodings compiled
-`flex_attention`, and attention written out ("eager"), where the score that is added is
-the encoding's formula. Candidates take turns; a row has the median of the ratios peer / ours and
-their spread. Before anything is timed, outputs are compared. Writes a table and a JSON.
+Peers: `scaled_dot_product_attention` for attention without encodings ("flash": on that
+backend of it and on no other); compiled `flex_attention` and attention written out
+("eager") for encodings, and our own attention without them ("plain"). Candidates take
+turns; a row has the median of the ratios peer / ours, their spread, and the goal of the
+median where there is one. Before anything is timed, outputs are compared. Writes a table
+and a JSON.
 """
 
 import argparse
 import datetime
+import functools
 import io
 import json
 import lzma
@@ -18,19 +21,53 @@ import re
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import peers
 from check import describe
 
-HEADS, DIM = 16, 64
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+HEADS = 16
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+FORWARD, BOTH = "forward", "forward + backward"
+# Sequences, keys of each, and heads that share those of keys.
+DECODE = dict(batch=64, length=8192, group=8)
+# How many rows outputs are compared at: scores of all pairs of them stand in memory.
+COMPARED = 1024
+# The median that is asked for in bf16.
+GOALS = {"flash": 0.95, "flex": 1.3, "decode": 1.0}
+GOALS_TO_PLAIN = {4096: 0.9, 2048: 0.8}
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A work of the kit beside a peer. `goal`: the least ratio, if any."""
+
+    peer: str
+    direction: str
+    goal: float | None = None
+
+
+def timings_of(name, dtype, length, device):
+    """What a work is timed beside."""
+    narrow = dtype != "f32"
+    if name.startswith(("plain", "causal")):
+        goal = GOALS["flash"] if dtype == "bf16" and "unordered" not in name else None
+        peer = "flash" if narrow else "sdpa"
+        return [Timing(peer, direction, goal) for direction in (FORWARD, BOTH)]
+    found = []
+    if narrow and name != "dape":
+        found.append(Timing("plain", BOTH, GOALS_TO_PLAIN.get(length)))
+    if name in ("t5_bias", "kerple_log", "dape"):
+        found.append(Timing("eager", BOTH))
+    if name in ("t5_bias", "kerple_log", "fire") and device != "cpu":
+        found.append(Timing("flex", BOTH, GOALS["flex"] if dtype == "bf16" else None))
+    return found
 
 
 class Ours:
@@ -39,80 +76,16 @@ class Ours:
     def __init__(self, path, device):
         file = torch.load(io.BytesIO(lzma.decompress(path.read_bytes())), weights_only=True)
         self.handle = int(torch.ops.sextant.load(file["artifact"]))
+        self.dim = file["dim"]
         self.params = {name: tensor.to(device) for name, tensor, _ in file["params"]}
 
     def forward(self, q, k, v):
         return torch.ops.sextant.run(self.handle, "forward", [q, k, v, *self.params.values()])
 
-    def step(self, q, k, v, do):
+    def both(self, q, k, v, do):
         output, lse, statistics = self.forward(q, k, v)
         operands = [q, k, v, output, statistics, do, torch.zeros_like(lse)]
         torch.ops.sextant.run(self.handle, "backward", [*operands, *self.params.values()])
-
-
-def bias_of(name, params):
-    """(head, distance) -> what is added to a score, in plain PyTorch; None for none."""
-    if name == "t5_bias":
-        table, thresholds = params["t5_bias.table"], params["t5_bias.thresholds"]
-        exact = table.shape[0] - len(thresholds)
-
-        def bias(head, distance):
-            far = torch.bucketize(distance.float(), thresholds, right=True)
-            return table[torch.where(distance < exact, distance, exact - 1 + far), head]
-
-        return bias
-    if name in ("kerple_log", "dape"):
-        prefix = {"kerple_log": "kerple_log.", "dape": "dape.kerple_log."}[name]
-        r1, r2 = params[prefix + "r1"], params[prefix + "r2"]
-        return lambda head, distance: -r1[head] * torch.log1p(r2[head] * distance)
-    return None
-
-
-def adapted(params, scores, bias):
-    """DAPE (Zheng et al. 2024, equation 3, with the score and the bias concatenated):
-    a network of two layers over all heads of each pair of positions."""
-    both = torch.cat([scores, bias.expand_as(scores)], 1)
-    hidden = torch.einsum("oh,bhij->boij", params["dape.w1"], both)
-    hidden = F.leaky_relu(hidden + params["dape.b1"][:, None, None], 0.01)
-    mixed = torch.einsum("ho,boij->bhij", params["dape.w2"], hidden)
-    return scores + bias + mixed + params["dape.b2"][:, None, None]
-
-
-def eager(name, params, q, k, v):
-    """Attention written out: scores of all pairs stand in memory."""
-    length = q.shape[2]
-    index = torch.arange(length, device=q.device)
-    distance = (index[:, None] - index).clamp(min=0)
-    scores = (q @ k.transpose(2, 3)).float() / q.shape[3] ** 0.5
-    bias = bias_of(name, params)
-    if bias:
-        head = torch.arange(HEADS, device=q.device)[:, None, None]
-        bias = bias(head, distance[None])[None]
-        scores = adapted(params, scores, bias) if name == "dape" else scores + bias
-    scores = scores.masked_fill(index > index[:, None], float("-inf"))
-    return scores.softmax(-1).to(v.dtype) @ v
-
-
-def flex(name, params, length, device):
-    """Compiled FlexAttention with the bias as a score modification."""
-    bias = bias_of(name, params)
-    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device=device)
-
-    def score(s, b, h, i, j):
-        return s + bias(h, (i - j).clamp(min=0))
-
-    compiled = torch.compile(flex_attention)
-    return lambda q, k, v: compiled(q, k, v, score_mod=score, block_mask=mask)
-
-
-def peers_of(name, params, length, device):
-    """Functions of query, key and value, by name."""
-    if name == "causal":
-        return {"sdpa": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)}
-    peers = {"eager": lambda q, k, v: eager(name, params, q, k, v)}
-    if name != "dape" and device != "cpu":
-        peers["flex"] = flex(name, params, length, device)
-    return peers
 
 
 def seconds(step, device):
@@ -126,64 +99,153 @@ def seconds(step, device):
     return time.perf_counter() - start
 
 
-def measure(path, device, batch, length, rounds):
-    """Rows of one work: forward and backward with gradients of trained parameters."""
-    name, dtype = re.fullmatch(r"(\w+)-(\w+)\.pt\.xz", path.name).groups()
-    ours = Ours(path, device)
-    shape = (batch, HEADS, length, DIM)
-    q, k, v, do = (torch.randn(shape, dtype=DTYPES[dtype], device=device) for _ in range(4))
-    params = {
-        n: t.detach().requires_grad_(t.is_floating_point() and "thresholds" not in n)
-        for n, t in ours.params.items()
-    }
-    leaves = [t.detach().requires_grad_() for t in (q, k, v)]
-    rows = []
-    for peer, attention in peers_of(name, params, length, device).items():
-        own, other = ours.forward(q, k, v)[0].float(), attention(*leaves).detach().float()
+class Work:
+    """A work of the kit, with rows of some lengths and parameters that are trained."""
+
+    def __init__(self, path, device):
+        self.name, self.dtype = re.fullmatch(r"([\w-]+)-(\w+)\.pt\.xz", path.name).groups()
+        self.ours, self.device = Ours(path, device), device
+        self.params = {
+            n: t.detach().requires_grad_(t.is_floating_point() and "thresholds" not in n)
+            for n, t in self.ours.params.items()
+        }
+        plain = path.with_name(f"causal-{self.dtype}.pt.xz")
+        self.plain = Ours(plain, device) if plain.exists() else None
+
+    def rows(self, batch, heads, length):
+        shape = (batch, heads, length, self.ours.dim)
+        return torch.randn(shape, dtype=DTYPES[self.dtype], device=self.device)
+
+    def compare(self, length):
+        """Ends the program where a peer computes something else."""
+        q, k, v = (self.rows(1, HEADS, min(length, COMPARED)) for _ in range(3))
+        others = {"eager": lambda *rows: peers.eager(self.name, self.params, *rows)}
+        if self.name.startswith(("plain", "causal")):
+            others["sdpa"] = peers.sdpa(self.name, is_flash=self.dtype != "f32")
+        elif peers.bias_of(self.name, self.params) and self.name != "dape":
+            on_gpu = self.device != "cpu"
+            others["flex"] = peers.flex(self.name, self.params, q.shape[2], self.device, on_gpu)
+        with torch.no_grad():
+            own = self.ours.forward(q, k, v)[0].float()
+            for peer, attention in others.items():
+                self.hold(peer, own, attention(q, k, v).float())
+
+    def hold(self, peer, own, other):
         off = float((own - other).abs().max() / other.abs().max())
-        if off > (1e-3 if dtype == "f32" else 4e-2):
-            raise SystemExit(f"{path.name}: {peer} computes something else, off by {off:.3g}")
-
-        def step():
-            return torch.autograd.grad(
-                attention(*leaves),
-                [*leaves, *(p for p in params.values() if p.requires_grad)],
-                do,
-                allow_unused=True,
+        if not off <= (1e-3 if self.dtype == "f32" else 4e-2):
+            raise SystemExit(
+                f"{self.name}-{self.dtype}: {peer} computes something else, off by {off:.3g}"
             )
 
-        for _ in range(2):  # warm up
-            step()
-            ours.step(q, k, v, do)
-        ratios, times = [], []
-        for _ in range(rounds):
-            own = seconds(lambda: ours.step(q, k, v, do), device)
-            ratios.append(seconds(step, device) / own)
-            times.append(own)
-        rows.append(
-            dict(
-                work=f"{name} {dtype} {list(shape)}",
-                peer=peer,
-                ratio=statistics.median(ratios),
-                low=min(ratios),
-                high=max(ratios),
-                milliseconds=1e3 * statistics.median(times),
-            )
-        )
-        row = rows[-1]
-        print(
-            f"| {row['work']} | {peer} | {row['ratio']:.3g} x | {row['low']:.3g} - "
-            f"{row['high']:.3g} | {row['milliseconds']:.3g} ms |",
-            flush=True,
-        )
-    return rows
+    def step_of(self, timing, length, q, k, v, do):
+        """A step of a peer."""
+        if timing.peer == "plain":
+            run = self.plain.forward if timing.direction == FORWARD else self.plain.both
+            rows = (q, k, v) if timing.direction == FORWARD else (q, k, v, do)
+            return lambda: run(*rows)
+        if timing.peer == "eager":
+            attention = functools.partial(peers.eager, self.name, self.params)
+        elif timing.peer == "flex":
+            attention = peers.flex(self.name, self.params, length, self.device)
+        else:
+            attention = peers.sdpa(self.name, timing.peer == "flash")
+        leaves = [t.detach().requires_grad_() for t in (q, k, v)]
+        wanted = [*leaves, *(p for p in self.params.values() if p.requires_grad)]
+
+        def forward():
+            with torch.no_grad():
+                attention(q, k, v)
+
+        def both():
+            torch.autograd.grad(attention(*leaves), wanted, do, allow_unused=True)
+
+        return forward if timing.direction == FORWARD else both
+
+    def measure(self, batch, length, rounds):
+        """Rows of the table."""
+        self.compare(length)
+        q, k, v, do = (self.rows(batch, HEADS, length) for _ in range(4))
+        for timing in timings_of(self.name, self.dtype, length, self.device):
+            if timing.peer == "plain" and not self.plain:
+                continue
+            run = self.ours.forward if timing.direction == FORWARD else self.ours.both
+            rows = (q, k, v) if timing.direction == FORWARD else (q, k, v, do)
+            other = self.step_of(timing, length, q, k, v, do)
+            label = f"{self.name} {self.dtype} {list(q.shape)}"
+            yield race(label, timing, lambda: run(*rows), other, rounds, self.device)
+
+    def decode(self, batch, length, group, rounds):
+        """One query of each sequence."""
+        q = self.rows(batch, HEADS, 1)
+        k, v = (self.rows(batch, HEADS // group, length) for _ in range(2))
+        other = peers.sdpa(self.name, is_flash=False)
+        self.hold("sdpa", self.ours.forward(q, k, v)[0].float(), other(q, k, v).float())
+        label = f"decode {self.dtype} {list(q.shape)}, keys {list(k.shape)}"
+        timing = Timing("sdpa", FORWARD, GOALS["decode"] if self.dtype == "bf16" else None)
+        yield race(
+            label, timing, lambda: self.ours.forward(q, k, v), lambda: other(q, k, v),
+            rounds, self.device,
+        )  # fmt: skip
+
+
+def race(label, timing, ours, other, rounds, device):
+    """Two steps in turn: a row of the table, which is printed."""
+    for _ in range(min(2, rounds)):  # warm up
+        other()
+        ours()
+    ratios, times = [], []
+    for _ in range(rounds):
+        own = seconds(ours, device)
+        ratios.append(seconds(other, device) / own)
+        times.append(own)
+    row = dict(
+        work=label,
+        direction=timing.direction,
+        peer=timing.peer,
+        ratio=statistics.median(ratios),
+        low=min(ratios),
+        high=max(ratios),
+        goal=timing.goal,
+        milliseconds=1e3 * statistics.median(times),
+    )
+    print(line_of(row), flush=True)
+    return row
+
+
+def line_of(row):
+    goal = "" if row["goal"] is None else f"{row['goal']:.3g} x"
+    return (
+        f"| {row['work']} | {row['direction']} | {row['peer']} | {row['ratio']:.3g} x "
+        f"| {row['low']:.3g} - {row['high']:.3g} | {goal} | {row['milliseconds']:.3g} ms |"
+    )
+
+
+def measure_all(options):
+    """Rows of all works at all lengths."""
+    for path in sorted((HERE / "works").glob("*.pt.xz")):
+        if options.match and not any(text in path.name for text in options.match):
+            continue
+        work = Work(path, options.device)
+        for length in options.length:
+            yield from work.measure(max(1, options.tokens // length), length, options.rounds)
+        if work.name == "plain":
+            shape = dict(DECODE, batch=options.sequences, length=options.cached)
+            yield from work.decode(rounds=options.rounds, **shape)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1 ..., or cpu (cuda)")
-    parser.add_argument("--batch", type=int, default=4, help="(4)")
-    parser.add_argument("--length", type=int, default=4096, help="of queries and keys (4096)")
+    parser.add_argument("--tokens", type=int, default=16384, help="of a batch (16384)")
+    parser.add_argument(
+        "--length", type=int, nargs="+", default=[4096, 2048], help="of a sequence (4096 2048)"
+    )
+    parser.add_argument(
+        "--sequences", type=int, default=DECODE["batch"], help="that are decoded at once (64)"
+    )
+    parser.add_argument(
+        "--cached", type=int, default=DECODE["length"], help="keys of each of them (8192)"
+    )
     parser.add_argument("--rounds", type=int, default=7, help="turns of the candidates (7)")
     parser.add_argument(
         "--match", nargs="+", default=[], metavar="TEXT", help="of works: causal, dape-bf16 ..."
@@ -195,20 +257,13 @@ def main() -> int:
     torch.manual_seed(0)
     today = datetime.date.today().isoformat()
     head = f"{name}, PyTorch {torch.__version__}, {today}"
-    table = "| forward and backward | vs | median | spread | ours |\n|---|---|---|---|---|"
+    table = "| work | direction | vs | median | spread | goal | ours |\n|---|---|---|---|---|---|---|"
     print(f"{head}\n\n{table}")
-    rows = []
-    for path in sorted((HERE / "works").glob("*.pt.xz")):
-        if not options.match or any(text in path.name for text in options.match):
-            rows += measure(path, options.device, options.batch, options.length, options.rounds)
+    rows = list(measure_all(options))
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
         stem = re.sub("[^a-z0-9]+", "-", f"{today}-{name}-gpu".lower())
-        lines = [
-            f"| {r['work']} | {r['peer']} | {r['ratio']:.3g} x | {r['low']:.3g} - {r['high']:.3g} "
-            f"| {r['milliseconds']:.3g} ms |"
-            for r in rows
-        ]
+        lines = [line_of(row) for row in rows]
         (options.output / f"{stem}.md").write_text("\n".join([head, "", table, *lines]) + "\n")
         record = {"machine": head, "rows": rows}
         (options.output / f"{stem}.json").write_text(json.dumps(record, indent=1) + "\n")

@@ -38,7 +38,9 @@ from contract_inputs import (
 )
 from draws import normal
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
+DTYPES = {
+    "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64
+}  # fmt: skip
 TOOLS = ("memcheck", "racecheck", "initcheck")
 SANITIZED = [
     f"{case} cuda" for case in ("alibi f32", "t5_bias f32", "fire bf16", "cope f32", "dape f32")

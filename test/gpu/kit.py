@@ -4,7 +4,7 @@
     test/gpu/kit.py [--target NAME...] [--output FOLDER] [--match TEXT...] [--dtype NAME...]
 
 Such a machine has Python, PyTorch and a driver, but no compiler. So a kit holds the
-runtime, and for each encoding compiled attentions in f32 and bf16: for the GPU, for the
+runtime, and for each encoding compiled attentions in f32, bf16 and f16: for the GPU, for the
 CPU beside it, and the definition itself in float64 and f32, to which kernels are held
 there (C7, numeric_contract.py). Inputs are drawn there by a seed. `check.py` of the kit
 runs them, and `bench.py` times a few larger attentions beside PyTorch's. A kit for
@@ -22,7 +22,7 @@ import lzma
 import os
 import shutil
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from unittest import mock
 
@@ -35,6 +35,7 @@ from attention_contract import Reference
 from cases import KERNEL_OPERANDS, Case, make_inputs, takes_groups
 from contract_inputs import Inputs
 from tqdm import tqdm
+from works import WORKS, Work
 
 import sextant
 from sextant import backend, definitions, targets
@@ -45,19 +46,18 @@ SHAPES = (
     dict(batch=1, query=33, key=300, heads=2, kv_heads=1, label="grouped"),
 )
 HEAD_DIM, VALUE_DIM = 32, 16
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
-# What `bench.py` times; it knows these by name.
-WORKS = {
-    "causal": ["causal"],
-    "t5_bias": ["causal", "t5_bias"],
-    "kerple_log": ["causal", "kerple_log"],
-    "dape": ["causal", "dape(kerple_log)"],
-}
-WORK = dict(batch=1, heads=16, kv_heads=16, query=8, key=8, head_dim=64, value_dim=64)
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+# Of a work while it is compiled, which serves every shape but for the head dim.
+WORK = dict(batch=1, heads=16, kv_heads=16, query=8, key=8)
 # What any processor runs that a machine with a GPU has.
 HOST = "cpu:avx2"
+# What runs here where CPUs have no kernels: of f16, and of sums in any order.
+EMULATOR = "cuda-emulated:sm_80"
 # What a machine with a GPU is given besides files of cases, all of it from test/.
-SCRIPTS = ("gpu/check.py", "gpu/bench.py", "gpu/draws.py", "contract_inputs.py", "numeric_contract.py")
+SCRIPTS = (
+    "gpu/check.py", "gpu/bench.py", "gpu/peers.py", "gpu/draws.py", "contract_inputs.py",
+    "numeric_contract.py",
+)  # fmt: skip
 
 
 class Recorder(contextlib.ExitStack):
@@ -121,11 +121,14 @@ def kernel_of(uses, dtype: str, text: str, target: str) -> dict:
 
 
 def compiled(uses, inputs: Inputs, dtype: str, target: str, recorder: Recorder) -> dict:
-    """Attention with its gradients for the CPU and for the GPU. The text is the same."""
+    """Attention with its gradients for the GPU, and for the CPU where it has such kernels.
+    The text is the same."""
     recorder.text = ""
-    attention_contract.run(uses, inputs.cast(DTYPES[dtype]), HOST)
+    is_for_host = dtype != "f16"
+    attention_contract.run(uses, inputs.cast(DTYPES[dtype]), HOST if is_for_host else EMULATOR)
     assert recorder.text, "the text of an attention was compiled before"
-    return {name: kernel_of(uses, dtype, recorder.text, name) for name in (HOST, target)}
+    names = [HOST, target] if is_for_host else [target]
+    return {name: kernel_of(uses, dtype, recorder.text, name) for name in names}
 
 
 def literal(uses, inputs: Inputs, recorder: Recorder) -> dict:
@@ -158,16 +161,22 @@ def make_file(encoding: str, dtypes: list[str], target: str) -> dict:
     return file
 
 
-def make_work(uses, dtype: str, target: str) -> dict:
+def make_work(work: Work, dtype: str, target: str) -> dict:
     """A compiled attention to be timed, and its parameters."""
-    case = Case(uses[-1], before=tuple(uses[:-1]), **WORK)
+    uses = list(work.uses)
+    case = Case(uses[-1] if uses else "causal", **WORK, head_dim=work.dim, value_dim=work.dim)
     inputs = make_inputs(case, seed=1, dtype=DTYPES[dtype])
+    inputs = replace(inputs, deterministic=work.deterministic).cast(DTYPES[dtype])
+    runs_here = HOST if dtype != "f16" and work.deterministic else EMULATOR
     with Recorder() as recorder:
-        attention_contract.run(case.uses, inputs.cast(DTYPES[dtype]), HOST)
-    params = {p.name: p.trained for p in definitions.signature(case.uses).params}
+        attention_contract.run(uses, inputs, runs_here)
+    assert recorder.text, "the text of an attention was compiled before"
+    assert work.deterministic or " unordered" in recorder.text, "sums have an order"
+    params = {p.name: p.trained for p in definitions.signature(uses).params}
     return {
         "artifact": image_of(recorder.text, target),
         "params": [(n, inputs.params[n].float(), trained) for n, trained in params.items()],
+        "dim": work.dim,
     }
 
 
@@ -197,7 +206,7 @@ def key_of(target: str, dtypes: list[str]) -> str:
     settings = target, dtypes, definitions.environment(), os.environ.get("SEXTANT_CODE")
     digest = hashlib.sha256(repr(settings).encode())
     sources = [Path(__file__), Path(attention_contract.__file__), *backend.PACKAGE.glob("*.so")]
-    sources += [SOURCE / "test/conformance/cases.py"]
+    sources += [SOURCE / "test/gpu/works.py", SOURCE / "test/conformance/cases.py"]
     for name in encodings([]):
         sources += [Path(path) for path, *_ in definitions.signature([name]).files]
     for path in sources:
@@ -226,7 +235,7 @@ def main() -> int:
         "--match", nargs="+", default=[], metavar="TEXT", help="of encodings and works (all)"
     )
     parser.add_argument(
-        "--dtype", nargs="+", choices=DTYPES, default=list(DTYPES), help="(f32 bf16)"
+        "--dtype", nargs="+", choices=DTYPES, default=list(DTYPES), help="(all)"
     )
     options = parser.parse_args()
     try:
@@ -239,7 +248,7 @@ def main() -> int:
     folder, dtypes = options.output, options.dtype
     prepare(folder, key_of(options.target, dtypes))
     names = encodings(options.match)
-    works = [(name, dtype) for name in works_of(options.match) for dtype in dtypes]
+    works = [(n, d) for n in works_of(options.match) for d in dtypes if d in WORKS[n].dtypes]
     jobs = {}
     for name in names:
         path = folder / "cases" / f"{name}.pt.xz"

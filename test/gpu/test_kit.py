@@ -1,6 +1,7 @@
 """A kit for machines with a GPU: built here, run as it is run there."""
 
 import io
+import json
 import lzma
 import os
 import shutil
@@ -18,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import kit as packer
+from bench import timings_of
 from draws import normal
 
 # What a kit may take, all encodings with the runtime (the way to such a machine may be slow).
@@ -189,13 +191,82 @@ def test_without_a_gpu_the_cure_is_named(gpu_kit, script):
     assert "give --device cpu" in errors[0]
 
 
-def test_works_are_compared_before_they_are_timed(kit, tmp_path):
-    lines, _ = run_there(
-        kit, "bench.py", "--device", "cpu", "--batch", 1, "--length", 40,
-        "--rounds", 1, "--output", tmp_path,
-    )  # fmt: skip
-    assert [line.split("|")[2].strip() for line in lines[-2:]] == ["sdpa", "eager"]
-    assert len(list(tmp_path.glob("*.json"))) == 1
+SMALL = ["--tokens", 20, "--length", 20, "--rounds", 1, "--sequences", 2, "--cached", 70]
+
+
+@pytest.fixture(scope="module")
+def works_kit(tmp_path_factory):
+    """Works in bf16 and f16 for the emulator, of every peer that a GPU has."""
+    folder = tmp_path_factory.mktemp("works") / "gpu-kit"
+    packer.prepare(folder, "works")
+    chosen = [(n, "bf16") for n in ("plain", "causal", "causal-unordered", "fire", "rope")]
+    for name, dtype in [*chosen, ("causal", "f16")]:
+        work = packer.make_work(packer.WORKS[name], dtype, packer.EMULATOR)
+        packer.save(work, folder / "works" / f"{name}-{dtype}.pt.xz")
+    return folder
+
+
+def cells_of(lines, *places):
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines if line[:1] == "|"]
+    return [tuple(row[place] for place in places) for row in rows[2:]]
+
+
+def test_works_are_compared_before_they_are_timed(works_kit, tmp_path):
+    lines, _ = run_there(works_kit, "bench.py", "--device", "cpu", *SMALL, "--output", tmp_path)
+    rows = [(work.partition(" [")[0], *rest) for work, *rest in cells_of(lines, 1, 2, 3, 6)]
+    forward, both = "forward", "forward + backward"
+    assert rows == [
+        ("causal bf16", forward, "flash", "0.95 x"),
+        ("causal bf16", both, "flash", "0.95 x"),
+        ("causal f16", forward, "flash", ""),
+        ("causal f16", both, "flash", ""),
+        ("causal-unordered bf16", forward, "flash", ""),
+        ("causal-unordered bf16", both, "flash", ""),
+        ("fire bf16", both, "plain", ""),
+        ("plain bf16", forward, "flash", "0.95 x"),
+        ("plain bf16", both, "flash", "0.95 x"),
+        ("decode bf16", forward, "sdpa", "1 x"),
+        ("rope bf16", both, "plain", ""),
+    ]
+    (record,) = tmp_path.glob("*.json")
+    assert [row["peer"] for row in json.loads(record.read_text())["rows"]] == [r[2] for r in rows]
+
+
+def test_f16_is_checked(works_kit):
+    """CPUs have no kernels of it."""
+    file = packer.make_file("causal", ["f16"], packer.EMULATOR)
+    packer.save(file, works_kit / "cases" / "causal.pt.xz")
+    lines, _ = run_there(works_kit, "check.py", "--device", "cpu", "--repeat", 2)
+    assert lines[1:] == [
+        "causal f16 tiles cuda-emulated:sm_80: right",
+        "causal f16 grouped cuda-emulated:sm_80: right",
+        "2 passed, 0 failed",
+    ]
+
+
+def test_a_work_that_computes_something_else_is_not_timed(works_kit, tmp_path):
+    folder = tmp_path / "wrong"
+    shutil.copytree(works_kit, folder)
+    works = folder / "works"
+    shutil.copy(works / "causal-bf16.pt.xz", works / "plain-bf16.pt.xz")
+    _, errors = run_there(
+        folder, "bench.py", "--device", "cpu", *SMALL, "--match", "plain", code=1
+    )
+    assert errors[-1].startswith("plain-bf16: eager computes something else, off by ")
+
+
+def test_goals_of_a_gpu():
+    """What is timed there at full length, and the least that is asked for."""
+    timed = {
+        (name, length): {(t.peer, t.direction, t.goal) for t in timings_of(name, "bf16", length, "cuda")}
+        for name in ("plain-128", "rope", "fire", "kerple_log")
+        for length in (4096, 2048)
+    }
+    both = "forward + backward"
+    assert timed["plain-128", 4096] == {("flash", "forward", 0.95), ("flash", both, 0.95)}
+    assert timed["rope", 4096] == {("plain", both, 0.9)}
+    assert timed["fire", 2048] == {("plain", both, 0.8), ("flex", both, 1.3)}
+    assert ("eager", both, None) in timed["kerple_log", 4096]
 
 
 def test_draws_are_the_same_everywhere():

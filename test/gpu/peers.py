@@ -1,0 +1,117 @@
+"""What `bench.py` compares attentions with: PyTorch's own, and formulas written out."""
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+# Encodings that add to a score what a function of two places gives.
+BIASES = ("alibi", "t5_bias", "kerple_log", "fire", "dape")
+
+
+def bias_of(name, params):
+    """(head, query, key) -> what is added to a score, in plain PyTorch; None for none.
+    Places are tensors of any shapes that broadcast, or numbers of one score."""
+    if name not in BIASES:
+        return None
+    if name == "alibi":
+        slopes = params["alibi.slopes"]
+        return lambda head, i, j: -slopes[head] * (i - j).abs()
+    if name == "t5_bias":
+        table, thresholds = params["t5_bias.table"], params["t5_bias.thresholds"]
+        exact = table.shape[0] - len(thresholds)
+
+        def bucketed(head, i, j):
+            distance = (i - j).clamp(min=0)
+            far = torch.bucketize(distance.float(), thresholds, right=True)
+            return table[torch.where(distance < exact, distance, exact - 1 + far), head]
+
+        return bucketed
+    if name == "fire":
+        return fire_of(params)
+    prefix = {"kerple_log": "kerple_log.", "dape": "dape.kerple_log."}[name]
+    r1, r2 = params[prefix + "r1"], params[prefix + "r2"]
+    return lambda head, i, j: -r1[head] * torch.log1p(r2[head] * (i - j).clamp(min=0))
+
+
+def fire_of(params, threshold=512.0):
+    """FIRE (Li et al. 2024, section 3): a network of the distance over the query's place,
+    or over a trained threshold. Unit by unit, so that no score has a vector."""
+    c, mult, w1, b1, w2, b2 = (params["fire." + n] for n in ("c", "mult", "w1", "b1", "w2", "b2"))
+
+    def psi(u):
+        return torch.log1p(c.abs() * u)
+
+    def bias(head, i, j):
+        far = torch.maximum(i.float(), (mult * threshold).abs())
+        x = psi((i - j).abs().float()) / (psi(far) + 1e-6)
+        total = b2[head]
+        for unit in range(len(w1)):
+            total = total + w2[head, unit] * torch.relu(w1[unit] * x + b1[unit])
+        return total
+
+    return bias
+
+
+def adapted(params, scores, bias):
+    """DAPE (Zheng et al. 2024, equation 3, with the score and the bias concatenated):
+    a network of two layers over all heads of each pair of positions."""
+    both = torch.cat([scores, bias.expand_as(scores)], 1)
+    hidden = torch.einsum("oh,bhij->boij", params["dape.w1"], both)
+    hidden = F.leaky_relu(hidden + params["dape.b1"][:, None, None], 0.01)
+    mixed = torch.einsum("ho,boij->bhij", params["dape.w2"], hidden)
+    return scores + bias + mixed + params["dape.b2"][:, None, None]
+
+
+def turned(rows):
+    """RoPE (Su et al. 2021), where a lane's partner is half a row away."""
+    length, dim = rows.shape[2:]
+    lane = torch.arange(dim // 2, dtype=torch.float64, device=rows.device)
+    place = torch.arange(length, dtype=torch.float64, device=rows.device)
+    angle = place[:, None] * 10000.0 ** (-2 * lane / dim)
+    cosine, sine = angle.cos().float(), angle.sin().float()
+    x, y = rows.float().chunk(2, -1)
+    return torch.cat([x * cosine - y * sine, x * sine + y * cosine], -1).to(rows.dtype)
+
+
+def eager(name, params, q, k, v):
+    """Attention written out: scores of all pairs stand in memory."""
+    heads, length = q.shape[1:3]
+    if name == "rope":
+        q, k = turned(q), turned(k)
+    index = torch.arange(length, device=q.device)
+    scores = (q @ k.transpose(2, 3)).float() / q.shape[3] ** 0.5
+    bias = bias_of(name, params)
+    if bias:
+        head = torch.arange(heads, device=q.device)[:, None, None]
+        added = bias(head, index[None, :, None], index[None, None, :])[None]
+        scores = adapted(params, scores, added) if name == "dape" else scores + added
+    if not name.startswith("plain"):
+        scores = scores.masked_fill(index > index[:, None], float("-inf"))
+    return scores.softmax(-1).to(v.dtype) @ v
+
+
+def flex(name, params, length, device, compiles=True):
+    """FlexAttention with the bias as a score modification."""
+    bias = bias_of(name, params)
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device=device)
+    attention = torch.compile(flex_attention) if compiles else flex_attention
+    return lambda q, k, v: attention(
+        q, k, v, score_mod=lambda s, b, h, i, j: s + bias(h, i, j), block_mask=mask
+    )
+
+
+def sdpa(name, is_flash):
+    """PyTorch's own attention, where asked for on its flash backend and on no other."""
+
+    def attention(q, k, v):
+        grouped = q.shape[1] != k.shape[1]
+        return F.scaled_dot_product_attention(
+            q, k, v, is_causal=name.startswith("causal"), enable_gqa=grouped
+        )
+
+    def on_flash(q, k, v):
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
+            return attention(q, k, v)
+
+    return on_flash if is_flash else attention
