@@ -49,6 +49,8 @@ HEAD_DIM, VALUE_DIM = 32, 16
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 # Of a work while it is compiled, which serves every shape but for the head dim.
 WORK = dict(batch=1, heads=16, kv_heads=16, query=8, key=8)
+# Whose sums are checked in any order, too: without parameters, with mapped rows, a table, hinges.
+UNORDERED = ("causal", "rope", "t5_bias", "fire")
 # What any processor runs that a machine with a GPU has.
 HOST = "cpu:avx2"
 # What runs here where CPUs have no kernels: of f16, and of sums in any order.
@@ -117,7 +119,7 @@ def kernel_of(uses, dtype: str, text: str, target: str) -> dict:
     fragments = any(name.endswith("_forward_fragments") for name in manifest["kernels"])
     rule = attention_contract.rule_of(uses, target, DTYPES[dtype], fragments)
     products = next(n for n, type in DTYPES.items() if type == rule.products)
-    return {"image": image, "products": products, "roundings": rule.roundings}
+    return {"image": image, "products": products, "roundings": rule.roundings, "is_ordered": True}
 
 
 def compiled(uses, inputs: Inputs, dtype: str, target: str, recorder: Recorder) -> dict:
@@ -129,6 +131,16 @@ def compiled(uses, inputs: Inputs, dtype: str, target: str, recorder: Recorder) 
     assert recorder.text, "the text of an attention was compiled before"
     names = [HOST, target] if is_for_host else [target]
     return {name: kernel_of(uses, dtype, recorder.text, name) for name in names}
+
+
+def unordered(uses, inputs: Inputs, dtype: str, target: str, recorder: Recorder) -> dict:
+    """The same for the GPU alone, where gradients are summed up in any order."""
+    recorder.text = ""
+    free = replace(inputs, deterministic=False).cast(DTYPES[dtype])
+    attention_contract.run(uses, free, EMULATOR)
+    assert " unordered" in recorder.text, "sums have an order"
+    kernel = kernel_of(uses, dtype, recorder.text, target)
+    return {f"{target} unordered": kernel | {"is_ordered": False}}
 
 
 def literal(uses, inputs: Inputs, recorder: Recorder) -> dict:
@@ -154,6 +166,8 @@ def make_file(encoding: str, dtypes: list[str], target: str) -> dict:
             "trained": [p.name for p in definitions.signature(uses).params if p.trained],
             "cases": [],
         }
+        if encoding in UNORDERED and "bf16" in dtypes:
+            file["kernels"]["bf16"] |= unordered(uses, first, "bf16", target, recorder)
         for case in cases:
             inputs = make_inputs(case, seed=1)
             attention_contract.run(uses, inputs.cast(torch.float32), HOST)

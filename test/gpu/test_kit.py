@@ -232,15 +232,18 @@ def test_works_are_compared_before_they_are_timed(works_kit, tmp_path):
     assert [row["peer"] for row in json.loads(record.read_text())["rows"]] == [r[2] for r in rows]
 
 
-def test_f16_is_checked(works_kit):
-    """CPUs have no kernels of it."""
-    file = packer.make_file("causal", ["f16"], packer.EMULATOR)
+def test_f16_and_sums_in_any_order_are_checked(works_kit):
+    """CPUs have no kernels of these."""
+    file = packer.make_file("causal", ["bf16", "f16"], packer.EMULATOR)
     packer.save(file, works_kit / "cases" / "causal.pt.xz")
-    lines, _ = run_there(works_kit, "check.py", "--device", "cpu", "--repeat", 2)
+    words = ["--match", "unordered", "f16"]
+    lines, _ = run_there(works_kit, "check.py", "--device", "cpu", "--repeat", 2, *words)
     assert lines[1:] == [
+        "causal bf16 tiles cuda-emulated:sm_80 unordered: right",
+        "causal bf16 grouped cuda-emulated:sm_80 unordered: right",
         "causal f16 tiles cuda-emulated:sm_80: right",
         "causal f16 grouped cuda-emulated:sm_80: right",
-        "2 passed, 0 failed",
+        "4 passed, 0 failed",
     ]
 
 
