@@ -7,9 +7,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/Tiles/CacheTraffic.h"
+#include "codegen/CPU/Forward/ForwardLoopNest.h"
 #include "codegen/Tiles/BackwardShape.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/MathExtras.h"
 #include "gtest/gtest.h"
 
 using namespace sextant::codegen;
@@ -103,4 +107,54 @@ TEST(CacheTraffic, ForwardIsSmallWithEnoughQueries) {
       EXPECT_TRUE(countForwardTraffic(queries, dim, dim, bytes).isSmall());
       EXPECT_FALSE(countForwardTraffic(queries - 1, dim, dim, bytes).isSmall());
     }
+}
+
+/// What arithmetic of constants comes to.
+static mlir::Attribute evaluate(mlir::Value value) {
+  mlir::Operation *op = value.getDefiningOp();
+  llvm::SmallVector<mlir::Attribute> operands =
+      llvm::map_to_vector(op->getOperands(), evaluate);
+  llvm::SmallVector<mlir::OpFoldResult> results;
+  if (failed(op->fold(operands, results)) || results.size() != 1)
+    return {};
+  if (auto attribute = llvm::dyn_cast<mlir::Attribute>(results.front()))
+    return attribute;
+  return evaluate(llvm::cast<mlir::Value>(results.front()));
+}
+
+/// Once keys are too long for the second cache, they pass no more often than in
+/// items of the queries that the count above takes for granted, of one head as
+/// of many.
+TEST(CacheTraffic, ForwardItemsHaveEnoughQueries) {
+  mlir::MLIRContext context;
+  context.loadDialect<mlir::LLVM::LLVMDialect, mlir::arith::ArithDialect>();
+  mlir::OpBuilder builder(&context);
+  KernelPlan plan;
+  for (const Target &target : targets)
+    for (bool isBf16 : {false, true})
+      for (int64_t dim : {32, 64, 128, 256}) {
+        mlir::Type element = isBf16 ? mlir::Type(builder.getBF16Type())
+                                    : mlir::Type(builder.getF32Type());
+        int64_t bytes = isBf16 ? 2 : 4;
+        ForwardLaunch launch(plan, target.vector, element, {dim}, {dim});
+        int64_t cached = secondCache / 2 / (bytes * 2 * dim);
+        for (int64_t length : {cached + 1, 2 * cached, 8 * cached})
+          for (int64_t heads : {1, 64}) {
+            mlir::Block entry;
+            KernelBuilder kernel(builder, builder.getUnknownLoc(), entry,
+                                 target.vector);
+            builder.setInsertionPointToStart(&entry);
+            Index panels = getPanels(kernel, launch, heads, length, length);
+            auto count = llvm::dyn_cast_or_null<mlir::IntegerAttr>(
+                evaluate(kernel.value(panels)));
+            ASSERT_TRUE(count);
+            int64_t items =
+                llvm::divideCeil(length, count.getInt() * launch.panel);
+            EXPECT_LE(items, llvm::divideCeil(length, getLeastQueries(bytes)))
+                << target.name << ", " << (isBf16 ? "bf16" : "f32")
+                << ", head dim " << dim << ", " << length << " keys, " << heads
+                << " heads";
+            builder.clearInsertionPoint();
+          }
+      }
 }

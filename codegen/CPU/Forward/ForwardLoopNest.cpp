@@ -17,26 +17,16 @@ using namespace sextant::codegen;
 // Work items
 //===----------------------------------------------------------------------===//
 
-/// Panels of an item: up to `maxPanels`, fewer where a small problem would
-/// otherwise have few items, and such that the tiles of a head are even. Every
-/// item copies the keys and values again, so where they are copied items are
-/// larger, and it reads them again, so where they are too long for the second
-/// cache items have enough queries for the bytes that pass (CacheTraffic.h). A
-/// function of the shape only.
-static Index getPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
-                       const ForwardLaunch &launch) {
-  unsigned query = launch.sites.query;
-  Index perHead = kernel.ceilDiv(arguments.getSize(query, 2), launch.panel);
-  Index heads =
-      kernel.mul(arguments.getSize(query, 0), arguments.getSize(query, 1));
+Index codegen::getPanels(KernelBuilder &kernel, const ForwardLaunch &launch,
+                         Index heads, Index queries, Index keys) {
+  Index perHead = kernel.ceilDiv(queries, launch.panel);
   bool copies = launch.copiesKeys || launch.copiesValues || launch.pairs;
   int64_t items = copies ? 32 : 96;
   Index wanted = kernel.div(kernel.mul(perHead, heads), items);
   int64_t bytes = launch.element.getIntOrFloatBitWidth() / 8;
   int64_t cachedKeys =
       secondCache / 2 / (bytes * (launch.headDim + launch.valueDim));
-  Value isLong =
-      kernel.less(cachedKeys, arguments.getSize(launch.sites.key, 2));
+  Value isLong = kernel.less(cachedKeys, keys);
   int64_t enough = llvm::divideCeil(getLeastQueries(bytes), launch.panel);
   Index least = kernel.select(isLong, enough, 1);
   wanted = kernel.min(kernel.max(wanted, least), launch.maxPanels);
@@ -44,11 +34,23 @@ static Index getPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
   return kernel.max(kernel.ceilDiv(perHead, tiles), 1);
 }
 
+/// Of an item of the launch.
+static Index getItemPanels(KernelBuilder &kernel, ArgumentBlock &arguments,
+                           const ForwardLaunch &launch) {
+  unsigned query = launch.sites.query;
+  Index queries = arguments.getSize(query, 2);
+  Index heads =
+      kernel.mul(arguments.getSize(query, 0), arguments.getSize(query, 1));
+  Index keys = arguments.getSize(launch.sites.key, 2);
+  return getPanels(kernel, launch, heads, queries, keys);
+}
+
 /// Items are tiles of queries of the heads of the batch.
 static ItemSpace getItems(KernelBuilder &kernel, ArgumentBlock &arguments,
                           const ForwardLaunch &launch) {
   unsigned query = launch.sites.query;
-  Index rows = kernel.mul(getPanels(kernel, arguments, launch), launch.panel);
+  Index rows =
+      kernel.mul(getItemPanels(kernel, arguments, launch), launch.panel);
   return ItemSpace(kernel, {kernel.mul(arguments.getSize(query, 0),
                                        arguments.getSize(query, 1)),
                             kernel.ceilDiv(arguments.getSize(query, 2), rows)});
@@ -240,7 +242,7 @@ void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
     ScratchMemory memory(kernel, layout, scratch);
-    Index panels = getPanels(kernel, arguments, launch);
+    Index panels = getItemPanels(kernel, arguments, launch);
     Index tiles = kernel.ceilDiv(arguments.getSize(launch.sites.query, 2),
                                  kernel.mul(panels, launch.panel));
     items.forEach([&](const Item &item) {

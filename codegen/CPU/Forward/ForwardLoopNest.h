@@ -24,6 +24,16 @@
 
 namespace sextant::codegen {
 
+/// Panels of an item, of `heads` heads of the whole batch with so many queries
+/// and keys: up to `maxPanels`, fewer where a small problem would otherwise
+/// have few items, and such that the tiles of a head are even. Every item
+/// copies the keys and values again, so where they are copied items are larger,
+/// and it reads them again, so where they are too long for the second cache
+/// items have enough queries for the bytes that pass (CacheTraffic.h). A
+/// function of the shape only.
+Index getPanels(KernelBuilder &kernel, const ForwardLaunch &launch, Index heads,
+                Index queries, Index keys);
+
 /// Adds the kernel.
 void createForwardKernel(const Lowering &lowering, llvm::StringRef suffix,
                          const ForwardLaunch &launch);
