@@ -16,6 +16,8 @@ Expected<std::string> codegen::findNvidiaTool(StringRef name,
                                               const char *variable,
                                               StringRef installed) {
   if (const char *named = std::getenv(variable); named && *named) {
+    if (named == StringRef("none"))
+      return std::string();
     if (sys::fs::can_execute(named))
       return std::string(named);
     return createStringError(Twine(variable) + " names '" + named +

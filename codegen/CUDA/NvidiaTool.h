@@ -16,8 +16,8 @@
 namespace sextant::codegen {
 
 /// Where a program is, in this order: the file that the environment variable
-/// names (which must be there), the one that set-up installed, the PATH; empty
-/// if nowhere.
+/// names (which must be there; nowhere for "none"), the one that set-up
+/// installed, the PATH; empty if nowhere.
 llvm::Expected<std::string> findNvidiaTool(llvm::StringRef name,
                                            const char *variable,
                                            llvm::StringRef installed);

@@ -52,6 +52,12 @@ def test_matches_the_reference(target, shape):
     attention_contract.compare(shape[7], drawn(shape, dtype), target, dtype)
 
 
+def test_as_warps():
+    """On a GPU in f32; narrower types are multiplied on tensor cores."""
+    inputs = drawn((1, 2, 1, 33, 40, 24, (24, 40, 8), []), torch.float32)
+    attention_contract.compare(["causal"], inputs, "cuda-emulated:sm_80", torch.float32)
+
+
 def test_one_of_the_outputs_is_not_used():
     q, k, v, z = (torch.randn(1, 2, 9, 16).requires_grad_() for _ in range(4))
     (first, _), lse = sextant.attention(q, k, (v, z), ["causal"], return_lse=True)

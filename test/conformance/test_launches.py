@@ -94,6 +94,27 @@ def test_tiles_of_warps_grow_with_the_length_or_the_heads(encoding, launches, mo
         assert few["main"] < count_items(40, heads=2)["main"]
 
 
+def test_fragments_grow_with_the_length_and_joins_with_the_heads(launches, monkeypatch):
+    """On tensor cores; rotations besides make rows before."""
+    monkeypatch.setenv("SEXTANT_CHECK", "launches")
+
+    def count_items(query, key, heads=1, encoding="rope"):
+        case = Case(encoding, batch=1, heads=heads, kv_heads=heads, query=query, key=key)
+        inputs = make_inputs(case, 0, torch.bfloat16).cast(torch.bfloat16)
+        attention_contract.run(case.uses, inputs, "cuda-emulated:sm_80")
+        return {n: items for found in launches.values() for n, items in found}
+
+    few, longer = count_items(40, 40), count_items(140, 140)
+    assert {"forward_fragments", "backward_fragments"} < set(few)
+    for name, items in few.items():
+        # Nothing is joined where keys are not split.
+        assert longer[name] > items or items == 0 or is_fixed(name), name
+    # Few queries are split by their keys; another launch joins the parts.
+    few, more = (count_items(1, 600, heads) for heads in (1, 2))
+    assert 0 < few["forward_join"] < more["forward_join"]
+    assert few["forward_fragments"] < more["forward_fragments"]
+
+
 # A row map of rows that indices take from a table, at given positions.
 GATHER = """
 func.func @forward(%i: tensor<?x?xi64>, %p: tensor<?x?x1xi32>, %w: tensor<11x8xf32>)

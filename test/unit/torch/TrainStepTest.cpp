@@ -218,6 +218,32 @@ static std::unique_ptr<cuda::CudaDevice> makeGpu() {
   return gpu;
 }
 
+/// What a step asks of a driver: the launches and the fills of the program, in
+/// its order. A launch of no items is none.
+static void expectOrderOf(const Program &program, const Function &function,
+                          const std::vector<std::string> &log) {
+  size_t next = 0;
+  std::vector<std::string> skipped;
+  for (const Instruction &instruction : function.instructions) {
+    std::string call;
+    if (const auto *launch = std::get_if<Launch>(&instruction.body))
+      call = "cuLaunchKernel " +
+             program.getArtifact().kernels[launch->kernel].name + " ";
+    else if (const auto *alloc = std::get_if<Alloc>(&instruction.body);
+             alloc && alloc->zero)
+      call = "cuMemsetD8Async";
+    if (call.empty())
+      continue;
+    if (next < log.size() && log[next].starts_with(call))
+      ++next;
+    else
+      skipped.push_back(call);
+  }
+  EXPECT_EQ(next, log.size()) << "out of order: " << log[next];
+  // The sums of ranges, of which a short text has one.
+  EXPECT_LE(skipped.size(), 2u) << skipped.front();
+}
+
 // A CUDA graph can capture a step: what waits is an error while the stub
 // captures.
 TEST(TrainStep, OnAGpu) {
@@ -248,6 +274,8 @@ TEST(TrainStep, OnAGpu) {
           << call;
     }
     EXPECT_GT(launches, 3);
+    std::erase(stub.log, "cuMemHostAlloc");
+    expectOrderOf(*loaded->program, ours.getFunction(), stub.log);
   }
   std::vector<Tensor> results = ours.getResults();
   std::vector<Tensor> expected = theirs.getResults();
