@@ -303,6 +303,8 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
     if (code->times)
       tellTimes(kernels, *code->times);
     tellResources(kernels, code->resources);
+    if (options.tellCode)
+      options.tellCode(*code);
     objects = std::move(code->objects);
   } else if (stage != CompileStage::Artifact) {
     return std::string();

@@ -10,12 +10,15 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Error.h"
+#include <functional>
 #include <string>
 
 namespace sextant::codegen {
 
+struct KernelCode;
+
 /// What a compilation follows besides the model: all of it, but for the cache's
-/// use, is part of the key of a cached artifact.
+/// use and who is told, is part of the key of a cached artifact.
 struct CompileOptions {
   /// See parseTarget. An artifact may have several, with commas between them:
   /// then it is a fat one, with a program for each, best first.
@@ -31,6 +34,9 @@ struct CompileOptions {
   /// Make one launch of launches that do not wait for each other, see
   /// `exec-merge-launches`. SEXTANT_CHECK=launches keeps them apart.
   bool mergeLaunches = true;
+  /// Optional: is told of kernels that are compiled, which those of an artifact
+  /// of the cache are not.
+  std::function<void(const KernelCode &)> tellCode;
 };
 
 /// What a compilation stops at.

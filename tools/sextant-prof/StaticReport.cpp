@@ -150,9 +150,13 @@ static void printRow(raw_ostream &os, const StaticRow &row) {
   os << row.kernel << ": " << row.registers << " registers, ";
   if (row.numLocal)
     os << row.numLocal << " accesses of local memory, " << row.numLoopLocal
-       << " of them in the main loop\n";
+       << " of them in the main loop";
   else
-    os << "no local memory\n";
+    os << "no local memory";
+  if (row.cost)
+    os << format("; %.0f ms of LLVM, %.0f ms of ptxas", row.cost->llvm,
+                 row.cost->ptxas);
+  os << '\n';
   if (row.loop.empty()) {
     os << "  no loop\n";
     return;
@@ -201,6 +205,8 @@ std::string tools::formatStaticJson(const std::vector<StaticRow> &rows) {
         .entry("local", row.numLocal)
         .entry("loop_local", row.numLoopLocal)
         .entry("scores", row.numScores);
+    if (row.cost)
+      json.entry("llvm_ms", row.cost->llvm).entry("ptxas_ms", row.cost->ptxas);
     json.key("loop").beginObject();
     for (const auto &[kind, number] : countByKind(row.loop))
       json.entry(std::string_view(kind), number);

@@ -32,6 +32,11 @@ struct UnitClocks {
   double clocks;
 };
 
+/// Milliseconds of the processor that a kernel took.
+struct CompileCost {
+  double llvm = 0, ptxas = 0;
+};
+
 /// Of a kernel.
 struct StaticRow {
   std::string kernel;
@@ -43,6 +48,7 @@ struct StaticRow {
   /// does not say it.
   int64_t numScores;
   Instructions loop;
+  std::optional<CompileCost> cost = {}; ///< of a model, which is compiled here
 };
 
 /// Units of the GPU, the busiest first.

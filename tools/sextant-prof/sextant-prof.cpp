@@ -9,6 +9,7 @@
 #include "codegen/CUDA/Ptxas.h"
 #include "codegen/Driver/Machine.h"
 #include "codegen/Driver/TargetChoice.h"
+#include "codegen/MachineCode/KernelCode.h"
 #include "runtime/Executor.h"
 #include "runtime/cpu/HostDevice.h"
 #include "tools/sextant-prof/Report.h"
@@ -133,8 +134,18 @@ makeStaticRows(const Artifact &artifact, std::vector<std::string> &listings) {
   return rows;
 }
 
-static int printStatic(const std::string &path,
-                       const codegen::CompileOptions &options, bool json) {
+static int printStatic(const std::string &path, codegen::CompileOptions options,
+                       bool json) {
+  std::map<std::string, tools::CompileCost> costs;
+  options.useCache = false; // which does not know what a kernel took
+  options.tellCode = [&](const codegen::KernelCode &code) {
+    if (!code.times)
+      return;
+    for (const codegen::KernelTimes &kernel : code.times->kernels)
+      costs[kernel.kernel].llvm = kernel.optimizing + kernel.emitting;
+    for (const codegen::KernelResources &kernel : code.resources)
+      costs[kernel.kernel].ptxas = kernel.milliseconds;
+  };
   Result<std::string> bytes = tools::readProgram(path, options);
   if (!bytes)
     return fail(bytes.error().message());
@@ -146,6 +157,9 @@ static int printStatic(const std::string &path,
       makeStaticRows(*artifact, listings);
   if (!rows)
     return fail(rows.error().in(path).message());
+  for (tools::StaticRow &row : *rows)
+    if (auto found = costs.find(row.kernel); found != costs.end())
+      row.cost = found->second;
   llvm::outs() << (json ? tools::formatStaticJson(*rows)
                         : tools::formatStaticTable(*rows));
   return 0;
