@@ -18,6 +18,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import check
 import kit as packer
 from bench import timings_of
 from draws import normal
@@ -142,6 +143,52 @@ def test_words_without_a_case_are_named(kit):
     lines, errors = run_there(kit, "check.py", "--device", "cpu", "--match", "soup", code=1)
     assert errors == ["no case has the words 'soup'"]
     assert lines[-1] == "0 passed, 0 failed"
+
+
+# Notes what it is to run, a line for each call, and finds a race.
+SANITIZER = """#!/bin/sh
+echo "$@" >> "$0.calls"
+[ $2 != racecheck ] || { echo a hazard was found; exit 9; }
+"""
+
+
+# Where a machine has it, whatever its PATH says.
+INSTALLED = "/usr/local/cuda/bin/compute-sanitizer"
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """A folder with all programs that the machine has."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def test_cases_run_under_the_sanitizer(programs, capsys):
+    program = programs / "compute-sanitizer"
+    program.write_text(SANITIZER)
+    program.chmod(0o755)
+    assert check.sanitize("cuda:1") == ["racecheck"]
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["memcheck: no errors", "racecheck: a hazard was found", "", "initcheck: no errors"]
+    flags = "--error-exitcode 9 --target-processes all"
+    script = f"{sys.executable} {HERE}/check.py --device cuda:1 --repeat 1 --match"
+    assert Path(f"{program}.calls").read_text().splitlines() == [
+        f"--tool {tool} {flags} {script} {' '.join(check.SANITIZED)}" for tool in check.TOOLS
+    ]
+    # Each is one of a kit.
+    for words in check.SANITIZED:
+        name, dtype, device = words.split()
+        assert name in packer.encodings([]) and dtype in packer.DTYPES and device == "cuda"
+
+
+@pytest.mark.skipif(Path(INSTALLED).exists(), reason="this machine has compute-sanitizer")
+def test_without_the_sanitizer_its_checks_fail(kit, programs):
+    case = ["--device", "cpu", "--repeat", 1, "--match", "causal tiles cpu"]
+    lines, _ = run_there(kit, "check.py", *case, "--sanitize", code=1)
+    assert lines[2].startswith("compute-sanitizer is not installed: ")
+    assert lines[3:] == ["1 passed, 3 failed"]
 
 
 @pytest.mark.parametrize(
