@@ -1,4 +1,4 @@
-"""Inputs of an attention and C7 held for whatever computes its results.
+"""Inputs of an attention, or of a row map, and C7 held for whatever computes its results.
 
 A kernel is a function of inputs that gives results by name, the reference an object that
 runs the definition in the type of its inputs. Nothing here needs Sextant's package, so
@@ -209,4 +209,35 @@ def hold(
         if comparison.holds():
             break
         comparison.add_other(results(first.nudged(draw), comparison.first))
+    return comparison
+
+
+@dataclass
+class RowInputs:
+    """Tensors of a row map outside of attention in float64, and the gradient of its result."""
+
+    rows: torch.Tensor
+    gradient: torch.Tensor
+    params: dict[str, torch.Tensor]
+
+    def cast(self, dtype: torch.dtype) -> RowInputs:
+        """Parameters are f32 or wider."""
+        compute = torch.float64 if dtype == torch.float64 else torch.float32
+        params = {n: _floating(t, compute) for n, t in self.params.items()}
+        return RowInputs(self.rows.to(dtype), self.gradient.to(dtype), params)
+
+
+def hold_rows(
+    first: RowInputs,
+    kernel: Callable[[RowInputs], dict[str, torch.Tensor]],
+    reference: Callable[[RowInputs], dict[str, torch.Tensor]],
+    dtype: torch.dtype,
+) -> Comparison:
+    """Compares mapped rows and all gradients of a kernel with the reference. Rows of any
+    type are computed with in f32: that is what plain code does, and what is stored in
+    16 bits may be off by that one rounding besides."""
+    comparison = Comparison(torch.float32)
+    plain, exact = (reference(first.cast(t)) for t in (torch.float32, torch.float64))
+    got = kernel(first.cast(dtype))
+    comparison.add(got, plain, {n: t.double() for n, t in exact.items()})
     return comparison

@@ -5,13 +5,14 @@ Nothing here knows an encoding: what one needs is read off its declarations.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import attention_contract
 import pytest
 import torch
 from attention_contract import Inputs
-from numeric_contract import Comparison
+from contract_inputs import RowInputs, hold_rows
 
 import sextant
 from sextant import definitions
@@ -148,32 +149,39 @@ def compare(case: Case, target: str, dtype: torch.dtype, seed: int) -> None:
     attention_contract.compare(case.uses, inputs, target, dtype, case)
 
 
-def compare_row_map(row_encoding: str, target: str, seed: int) -> None:
+def row_map(row_encoding: str, target: str) -> Callable[[RowInputs], dict[str, torch.Tensor]]:
+    """A row map with all its gradients, as a function of inputs."""
+    signature = definitions.signature([row_encoding])
+    (operand, *_) = signature.operands
+    trained = [p.name for p in signature.params if p.trained]
+
+    def results(inputs: RowInputs) -> dict[str, torch.Tensor]:
+        leaf = inputs.rows.detach().requires_grad_()
+        own = {n: t.detach().requires_grad_(n in trained) for n, t in inputs.params.items()}
+        y = sextant.map_rows(leaf, [row_encoding], own, of=operand, target=target)
+        y.backward(inputs.gradient)
+        found = {"rows": y.detach(), "d rows": leaf.grad}
+        return found | {f"d {n}": own[n].grad for n in trained}
+
+    return results
+
+
+def compare_row_map(
+    row_encoding: str, target: str, seed: int, dtype: torch.dtype = torch.float32
+) -> None:
     """Encodings of embeddings: values and gradients, against the reference."""
     draw = torch.Generator().manual_seed(seed)
     case = Case(row_encoding, batch=3, heads=1, kv_heads=1, query=19, key=19, head_dim=12)
     extents = {**extents_of(case), "model": 12, "value_dim": 12}
     params = make_params([row_encoding], extents, draw)
-    x = torch.randn(3, 19, 12, generator=draw, dtype=torch.float64).float().double()
-    grad = torch.randn(3, 19, 12, generator=draw, dtype=torch.float64)
-    trained = {p.name for p in definitions.signature([row_encoding]).params if p.trained}
-    operand = next(iter(definitions.signature([row_encoding]).operands))
-
-    def both(dtype, backend):
-        leaf = x.detach().to(dtype).requires_grad_()
-        own = {
-            n: (t.detach().to(dtype) if t.dtype.is_floating_point else t).requires_grad_(n in trained)
-            for n, t in params.items()
-        }
-        y = sextant.map_rows(leaf, [row_encoding], own, of=operand, target=backend)
-        y.backward(grad.to(dtype))
-        return [y.detach(), leaf.grad, *(own[n].grad for n in sorted(trained))]
-
-    def named(tensors):
-        return dict(enumerate(t.double() for t in tensors))
-
-    want = named(both(torch.float64, "reference"))
-    plain = named(both(torch.float32, "reference"))
-    comparison = Comparison(torch.float32)
-    comparison.add(named(both(torch.float32, target)), plain, want)
-    comparison.check(f"results 0: y, 1: dx, then parameters; {row_encoding}:")
+    rows, gradient = (
+        torch.randn(3, 19, 12, generator=draw, dtype=torch.float64).to(dtype).double()
+        for _ in range(2)
+    )
+    comparison = hold_rows(
+        RowInputs(rows, gradient, params),
+        row_map(row_encoding, target),
+        row_map(row_encoding, "reference"),
+        dtype,
+    )
+    comparison.check(f"{row_encoding} on {target} in {dtype}:")

@@ -74,8 +74,9 @@ def test_bf16_matches_the_reference(encoding, shape, seed):
     compare(Case(encoding, **shape), TARGET, torch.bfloat16, seed)
 
 
-def test_row_maps_match_the_reference(row_encoding, seed):
-    compare_row_map(row_encoding, TARGET, seed)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_row_maps_match_the_reference(row_encoding, dtype, seed):
+    compare_row_map(row_encoding, TARGET, seed, dtype)
 
 
 def test_empty_lengths(encoding, seed):

@@ -29,101 +29,37 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from contract_inputs import (
-    Inputs,
-    Rule,
-    forward_names,
-    gradient_names,
-    gradients_of,
-    hold,
-)
-from draws import normal
+from contract_inputs import Rule
+from kernels import KINDS
 
 DTYPES = {
     "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64
 }  # fmt: skip
 TOOLS = ("memcheck", "racecheck", "initcheck")
 SANITIZED = [
-    f"{case} cuda" for case in ("alibi f32", "t5_bias f32", "fire bf16", "cope f32", "dape f32")
+    f"{case} cuda" for case in ("alibi f32", "t5_bias f32", "fire bf16", "cope f32", "dape f32", "expe f32")
 ]
 # How long the cases of an encoding may take before a kernel is taken for one that hangs.
 SECONDS = 600
 
 
-class Attention:
-    """Compiled attentions by type, on a device."""
-
-    def __init__(self, images, trained, device):
-        self.handles = {d: int(torch.ops.sextant.load(image)) for d, image in images.items()}
-        self.trained, self.device = trained, device
-
-    def run(self, inputs, function, operands):
-        extras = [*inputs.params.values(), *inputs.positions.values()]
-        tensors = [t.to(self.device) for t in (*operands, *extras)]
-        return torch.ops.sextant.run(self.handles[inputs.query.dtype], function, tensors)
-
-    def forward(self, inputs):
-        rows = [inputs.query, inputs.key, *inputs.values]
-        *outputs, lse, statistics = self.run(inputs, "forward", rows)
-        return [t.cpu() for t in outputs], lse.cpu(), statistics.cpu()
-
-    def backward(self, inputs, results, gradients):
-        *outputs, _, statistics = results
-        operands = [inputs.query, inputs.key, *inputs.values, *outputs, statistics, *gradients]
-        found = self.run(inputs, "backward", operands)
-        names = [*gradient_names(inputs), *(f"d {name}" for name in self.trained)]
-        return {name: t.cpu() for name, t in zip(names, found)}
-
-    def results(self, inputs):
-        """All results by name, those of the backward from the forward's."""
-        outputs, lse, statistics = self.forward(inputs)
-        results = [*outputs, lse, statistics]
-        gradients = self.backward(inputs, results, gradients_of(inputs, lse))
-        return dict(zip(forward_names(inputs), results)) | gradients
-
-    def close(self):
-        for handle in self.handles.values():
-            torch.ops.sextant.unload(handle)
-
-
-def inputs_of(case, dtype, seed):
-    """Inputs of a case: rows and gradients drawn by the seed, exact in the type."""
-    shape = case["shape"]
-
-    def rows(name, heads, length, dim):
-        drawn = normal(seed, name, (shape["batch"], heads, length, dim))
-        return drawn.to(dtype).double()
-
-    heads, kv_heads = shape["heads"], shape["kv_heads"]
-    query, key, value_dim = shape["query"], shape["key"], shape["value_dim"]
-    return Inputs(
-        rows("query", heads, query, shape["head_dim"]),
-        rows("key", kv_heads, key, shape["head_dim"]),
-        [rows("value", kv_heads, key, value_dim)],
-        [rows("output gradient", heads, query, value_dim)],
-        normal(seed, "lse gradient", (shape["batch"], heads, query)),
-        {n: t.double() if t.is_floating_point() else t for n, t in case["params"].items()},
-        dict(enumerate(case["positions"])),
-    )
-
-
-def differing(attention, inputs, repeat):
+def differing(kernel, inputs, repeat):
     """The first result with other bits in another run."""
-    first = attention.results(inputs)
+    first = kernel.results(inputs)
     for _ in range(repeat - 1):
-        for name, got in attention.results(inputs).items():
+        for name, got in kernel.results(inputs).items():
             if not torch.equal(got.nan_to_num(), first[name].nan_to_num()):
                 return [f"{name}: other bits in another run"]
     return []
 
 
-def wrong_of(attention, reference, inputs, kernel, dtype, options):
-    """What is wrong with a kernel on some inputs."""
+def wrong_of(kernel, reference, inputs, given, dtype, options):
+    """What is wrong with a kernel on some inputs; `given` is what its file says of it."""
     torch.manual_seed(options.seed)  # of inputs beside these, see numeric_contract.py
-    rule = Rule(DTYPES[dtype], DTYPES[kernel["products"]], kernel["roundings"])
-    comparison = hold(inputs, attention.results, reference, rule)
-    repeat = options.repeat if kernel["is_ordered"] else 1
-    return comparison.violations() + differing(attention, inputs.cast(rule.dtype), repeat)
+    rule = Rule(DTYPES[dtype], DTYPES[given["products"]], given["roundings"])
+    comparison = kernel.hold(inputs, reference, rule)
+    repeat = options.repeat if given["is_ordered"] else 1
+    return comparison.violations() + differing(kernel, inputs.cast(rule.dtype), repeat)
 
 
 def check_file(path, options):
@@ -132,12 +68,12 @@ def check_file(path, options):
     torch.set_num_threads(1)
     torch.ops.load_library(str(HERE / "libsextant_torch.so"))
     file = torch.load(io.BytesIO(lzma.decompress(path.read_bytes())), weights_only=True)
-    reference = Attention(
-        {DTYPES[name]: image for name, image in file["reference"].items()}, file["trained"], "cpu"
-    )
+    kind, trained = KINDS[file["kind"]], file["trained"]
+    images = {DTYPES[name]: image for name, image in file["reference"].items()}
+    reference = kind(images, trained, "cpu")
     lines, is_lost = [], False
     for dtype, kernels in file["kernels"].items():
-        for target, kernel in kernels.items():
+        for target, given in kernels.items():
             is_gpu = target.startswith("cuda:")
             if is_gpu and options.device == "cpu":
                 continue
@@ -148,12 +84,10 @@ def check_file(path, options):
                     continue
                 try:
                     device = options.device if is_gpu else "cpu"
-                    attention = Attention(
-                        {DTYPES[dtype]: kernel["image"]}, file["trained"], device
-                    )
-                    inputs = inputs_of(case, DTYPES[dtype], options.seed)
-                    wrong = wrong_of(attention, reference, inputs, kernel, dtype, options)
-                    attention.close()
+                    kernel = kind({DTYPES[dtype]: given["image"]}, trained, device)
+                    inputs = kind.inputs_of(case, DTYPES[dtype], options.seed)
+                    wrong = wrong_of(kernel, reference, inputs, given, dtype, options)
+                    kernel.close()
                 except RuntimeError as failure:
                     wrong, is_lost = [str(failure).splitlines()[0]], is_lost or is_gpu
                 lines.append((label, wrong))

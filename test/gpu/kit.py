@@ -4,12 +4,13 @@
     test/gpu/kit.py [--target NAME...] [--output FOLDER] [--match TEXT...] [--dtype NAME...]
 
 Such a machine has Python, PyTorch and a driver, but no compiler. So a kit holds the
-runtime, and for each encoding compiled attentions in f32, bf16 and f16: for the GPU, for the
-CPU beside it, and the definition itself in float64 and f32, to which kernels are held
-there (C7, numeric_contract.py). Inputs are drawn there by a seed. `check.py` of the kit
-runs them, and `bench.py` times a few larger attentions beside PyTorch's. A kit for
-`cuda-emulated:sm_80` runs without a GPU. What an earlier call has made for the same
-target with the same compiler stays, so an interrupted one loses at most a file.
+runtime, and for each encoding compiled attentions in f32, bf16 and f16 (of rows outside of
+attention, row maps in f32 and bf16): for the GPU, for the CPU beside it, and the definition
+itself in float64 and f32, to which kernels are held there (C7, numeric_contract.py).
+Inputs are drawn there by a seed. `check.py` of the kit runs them, and `bench.py` times a
+few larger attentions beside PyTorch's. A kit for `cuda-emulated:sm_80` runs without a GPU.
+What an earlier call has made for the same target with the same compiler stays, so an
+interrupted one loses at most a file.
 """
 
 import argparse
@@ -32,8 +33,16 @@ sys.path[:0] = [str(SOURCE / "test"), str(SOURCE / "test/conformance")]
 import attention_contract
 import torch
 from attention_contract import Reference
-from cases import KERNEL_OPERANDS, Case, make_inputs, takes_groups
-from contract_inputs import Inputs
+from cases import (
+    KERNEL_OPERANDS,
+    Case,
+    extents_of,
+    make_inputs,
+    make_params,
+    row_map,
+    takes_groups,
+)
+from contract_inputs import Inputs, RowInputs
 from tqdm import tqdm
 from works import WORKS, Work
 
@@ -46,7 +55,13 @@ SHAPES = (
     dict(batch=1, query=33, key=300, heads=2, kv_heads=1, label="grouped"),
 )
 HEAD_DIM, VALUE_DIM = 32, 16
+# Of rows outside of attention, which are longer than a warp.
+ROW_SHAPES = (
+    dict(batch=3, length=19, width=40, label="short"),
+    dict(batch=2, length=300, width=40, label="long"),
+)
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+ROW_DTYPES = ("f32", "bf16")
 # Of a work while it is compiled, which serves every shape but for the head dim.
 WORK = dict(batch=1, heads=16, kv_heads=16, query=8, key=8)
 # Whose sums are checked in any order, too: without parameters, with mapped rows, a table, hinges.
@@ -57,8 +72,8 @@ HOST = "cpu:avx2"
 EMULATOR = "cuda-emulated:sm_80"
 # What a machine with a GPU is given besides files of cases, all of it from test/.
 SCRIPTS = (
-    "gpu/check.py", "gpu/bench.py", "gpu/peers.py", "gpu/draws.py", "contract_inputs.py",
-    "numeric_contract.py",
+    "gpu/check.py", "gpu/kernels.py", "gpu/bench.py", "gpu/peers.py", "gpu/draws.py",
+    "contract_inputs.py", "numeric_contract.py",
 )  # fmt: skip
 
 
@@ -161,6 +176,7 @@ def make_file(encoding: str, dtypes: list[str], target: str) -> dict:
     with Recorder() as recorder:
         first = make_inputs(cases[0], seed=1)
         file = {
+            "kind": "attention",
             "reference": literal(uses, first, recorder),
             "kernels": {d: compiled(uses, first, d, target, recorder) for d in dtypes},
             "trained": [p.name for p in definitions.signature(uses).params if p.trained],
@@ -173,6 +189,39 @@ def make_file(encoding: str, dtypes: list[str], target: str) -> dict:
             attention_contract.run(uses, inputs.cast(torch.float32), HOST)
             file["cases"].append(given_of(case, inputs, recorder.operands))
     return file
+
+
+def make_rows_file(encoding: str, dtypes: list[str], target: str) -> dict:
+    """A compiled row map outside of attention, and cases for it. They have the same
+    parameters: a row's length says how large these are."""
+    shape = ROW_SHAPES[0]
+    case = Case(encoding, heads=1, kv_heads=1, head_dim=shape["width"])
+    params = make_params([encoding], extents_of(case), torch.Generator().manual_seed(1))
+    rows = torch.zeros(shape["batch"], shape["length"], shape["width"], dtype=torch.float64)
+    first = RowInputs(rows, rows, params)
+    with Recorder() as recorder:
+
+        def text_of(dtype: str, target: str) -> str:
+            recorder.text = ""
+            row_map(encoding, target)(first.cast(DTYPES.get(dtype, torch.float64)))
+            assert recorder.text, "the text of a row map was compiled before"
+            return recorder.text
+
+        reference = {d: image_of(text_of(d, "reference"), "reference") for d in ("f64", "f32")}
+        kernels = {}
+        for dtype in (d for d in dtypes if d in ROW_DTYPES):
+            text = text_of(dtype, HOST)
+            rule = {"products": "f32", "roundings": 1, "is_ordered": True}
+            kernels[dtype] = {n: {"image": image_of(text, n)} | rule for n in (HOST, target)}
+    signature = definitions.signature([encoding])
+    given = {p.name: params[p.name] for p in signature.params}
+    return {
+        "kind": "rows",
+        "reference": reference,
+        "kernels": kernels,
+        "trained": [p.name for p in signature.params if p.trained],
+        "cases": [{"shape": s, "params": given} for s in ROW_SHAPES],
+    }
 
 
 def make_work(work: Work, dtype: str, target: str) -> dict:
@@ -204,10 +253,15 @@ def save(value, path: Path) -> None:
 
 
 def encodings(match: list[str]) -> list[str]:
-    """Those that act in attention."""
+    """Those that are checked."""
     names = [e.name for e in sextant.encodings()]
-    names = [n for n in names if not definitions.signature([n]).operands - KERNEL_OPERANDS]
     return [n for n in names if not match or any(text in n for text in match)]
+
+
+def maker_of(encoding: str):
+    """What makes the file of an encoding, by whether it acts in attention."""
+    outside = definitions.signature([encoding]).operands - KERNEL_OPERANDS
+    return make_rows_file if outside else make_file
 
 
 def works_of(match: list[str]) -> list[str]:
@@ -266,7 +320,7 @@ def main() -> int:
     jobs = {}
     for name in names:
         path = folder / "cases" / f"{name}.pt.xz"
-        jobs[path] = functools.partial(make_file, name, dtypes, options.target)
+        jobs[path] = functools.partial(maker_of(name), name, dtypes, options.target)
     for name, dtype in works:
         path = folder / "works" / f"{name}-{dtype}.pt.xz"
         jobs[path] = functools.partial(make_work, WORKS[name], dtype, options.target)

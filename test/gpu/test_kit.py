@@ -108,6 +108,36 @@ def wrong_kit(kit, tmp_path):
     return folder
 
 
+ROWS = ("expe", "exqpe", "learned", "sinusoidal")
+
+
+@pytest.fixture(scope="module")
+def rows_kit(tmp_path_factory):
+    """Encodings of rows outside of attention, and one of them that is held to the
+    definition of another wave length."""
+    folder = tmp_path_factory.mktemp("rows") / "gpu-kit"
+    packer.prepare(folder, "rows")
+    made = {n: packer.maker_of(n)(n, ["f32", "bf16"], packer.EMULATOR) for n in ROWS}
+    other = packer.make_rows_file("sinusoidal(base=100.0)", [], packer.EMULATOR)
+    made["wrong"] = made["sinusoidal"] | {"reference": other["reference"]}
+    for name, file in made.items():
+        packer.save(file, folder / "cases" / f"{name}.pt.xz")
+    return folder
+
+
+def test_rows_outside_of_attention_are_checked(rows_kit):
+    words = ["--match", "short bf16", "long f32"]
+    lines, _ = run_there(rows_kit, "check.py", "--device", "cpu", "--repeat", 2, *words, code=1)
+    *lines, last = lines[1:]
+    targets = "cpu:avx2", packer.EMULATOR
+    cases = [f"{shape} {t}" for shape in ("f32 long", "bf16 short") for t in targets]
+    assert lines[:-4] == [f"{name} {case}: right" for name in ROWS for case in cases]
+    for line, case in zip(lines[-4:], cases):
+        assert line.startswith(f"wrong {case}: rows: ")
+        assert "d rows" not in line  # the gradient of a sum
+    assert last == "16 passed, 4 failed"
+
+
 def test_a_wrong_result_is_named(wrong_kit):
     """Of 130 keys the window sees all, of 300 it does not."""
     command = ["check.py", "--device", "cpu", "--repeat", 1, "--match", "causal cpu"]
@@ -218,7 +248,7 @@ def test_a_kit_of_all_encodings_is_small(gpu_kit):
     case = (gpu_kit / "cases" / "t5_bias.pt.xz").stat().st_size
     work = (gpu_kit / "works" / "t5_bias-f32.pt.xz").stat().st_size
     rest = sum(path.stat().st_size for path in gpu_kit.iterdir() if path.is_file())
-    attentions = len(packer.encodings([])) * case + len(packer.WORKS) * work
+    attentions = len(packer.encodings([])) * case  # row maps take less + len(packer.WORKS) * work
     # Others take up to twice as much as this one.
     assert 2 * len(packer.DTYPES) * attentions + rest < MOST_BYTES, (case, work, rest)
 
