@@ -6,7 +6,9 @@
 Each case is compared with the definition in float64 on inputs drawn by the seed, and runs
 `--repeat` times on the same inputs, which must give the same bits, but for those whose
 sums are `unordered`. Kernels of the CPU run
-beside those of the GPU: where they fail as well, it is not the GPU. `--sanitize` runs a
+beside those of the GPU: where they fail as well, it is not the GPU. Two training steps of
+a whole program are compared with the same ones on the CPU; on a GPU a step is also
+replayed as a CUDA graph, and called on another stream. `--sanitize` runs a
 few cases again under NVIDIA's compute-sanitizer (memcheck, racecheck, initcheck).
 `--device cpu` needs no GPU: it runs the kernels of the CPU, and those of the emulator
 in a kit for it. `--match` takes words of a line (`t5_bias bf16`, `grouped`). A kernel that
@@ -29,6 +31,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import programs
 from contract_inputs import Rule
 from kernels import KINDS
 
@@ -63,11 +66,45 @@ def wrong_of(kernel, reference, inputs, given, dtype, options):
 
 
 def check_file(path, options):
-    """Lines for each case of an encoding on each of its kernels, and whether it is right;
+    """Lines for each case of an encoding on each of its kernels, or for each check of a
+    program: what is wrong, None for what this device cannot run;
     then whether the GPU is still of use to this process."""
     torch.set_num_threads(1)
     torch.ops.load_library(str(HERE / "libsextant_torch.so"))
     file = torch.load(io.BytesIO(lzma.decompress(path.read_bytes())), weights_only=True)
+    name = path.name.removesuffix(".pt.xz")
+    check = check_program if file["kind"] == "program" else check_kernels
+    return check(name, file, options)
+
+
+def check_program(name, file, options):
+    """As `check_file`, of training steps."""
+    lines, is_lost = [], False
+    for target in file["programs"]:
+        is_gpu = target.startswith("cuda:")
+        labels = {c: f"{name} f32 {c} {target}" for c in programs.CHECKS}
+        wanted = [c for c, label in labels.items() if matches(label, options.match)]
+        if target == file["host"] or not wanted:
+            continue
+        steps = None
+        for what in wanted:
+            if options.device == "cpu" and (is_gpu or what in programs.NEEDS_A_GPU):
+                lines.append((labels[what], None))
+                continue
+            try:
+                device = options.device if is_gpu else "cpu"
+                steps = steps or programs.Steps(file, target, device, options.seed)
+                wrong = getattr(steps, what)(options.repeat)
+            except RuntimeError as failure:
+                wrong, is_lost = [str(failure).splitlines()[0]], is_lost or is_gpu
+            lines.append((labels[what], wrong))
+        if steps:
+            steps.close()
+    return lines, is_lost
+
+
+def check_kernels(name, file, options):
+    """As `check_file`, of attentions and row maps."""
     kind, trained = KINDS[file["kind"]], file["trained"]
     images = {DTYPES[name]: image for name, image in file["reference"].items()}
     reference = kind(images, trained, "cpu")
@@ -78,7 +115,6 @@ def check_file(path, options):
             if is_gpu and options.device == "cpu":
                 continue
             for case in file["cases"]:
-                name = path.name.removesuffix(".pt.xz")
                 label = f"{name} {dtype} {case['shape']['label']} {target}"
                 if not matches(label, options.match):
                     continue
@@ -141,6 +177,9 @@ def check(paths, options):
         if is_lost:
             workers.leave()
         for label, wrong in lines:
+            if wrong is None:
+                print(f"{label}: skipped, the device is a CPU", flush=True)
+                continue
             print(f"{label}: {'; '.join(wrong) or 'right'}", flush=True)
             failed += bool(wrong)
             passed += not wrong
@@ -194,7 +233,7 @@ def main() -> int:
     options = parser.parse_args()
     name = describe(options.device, "check.py")
     print(f"{name}, PyTorch {torch.__version__}, seed {options.seed}")
-    paths = sorted((HERE / "cases").glob("*.pt.xz"))
+    paths = [p for part in ("cases", "programs") for p in sorted((HERE / part).glob("*.pt.xz"))]
     passed, failed = check(paths, options)
     if options.sanitize:
         faults = sanitize(options.device)

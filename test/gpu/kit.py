@@ -6,7 +6,8 @@
 Such a machine has Python, PyTorch and a driver, but no compiler. So a kit holds the
 runtime, and for each encoding compiled attentions in f32, bf16 and f16 (of rows outside of
 attention, row maps in f32 and bf16): for the GPU, for the CPU beside it, and the definition
-itself in float64 and f32, to which kernels are held there (C7, numeric_contract.py).
+itself in float64 and f32, to which kernels are held there (C7, numeric_contract.py). A
+few models are compiled for the GPU and the CPU, whose training steps are compared.
 Inputs are drawn there by a seed. `check.py` of the kit runs them, and `bench.py` times a
 few larger attentions beside PyTorch's. A kit for `cuda-emulated:sm_80` runs without a GPU.
 What an earlier call has made for the same target with the same compiler stays, so an
@@ -31,6 +32,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "test"), str(SOURCE / "test/conformance")]
 
 import attention_contract
+import gpt_programs
 import torch
 from attention_contract import Reference
 from cases import (
@@ -73,7 +75,7 @@ EMULATOR = "cuda-emulated:sm_80"
 # What a machine with a GPU is given besides files of cases, all of it from test/.
 SCRIPTS = (
     "gpu/check.py", "gpu/kernels.py", "gpu/bench.py", "gpu/peers.py", "gpu/draws.py",
-    "contract_inputs.py", "numeric_contract.py",
+    "gpu/programs.py", "contract_inputs.py", "numeric_contract.py",
 )  # fmt: skip
 
 
@@ -269,16 +271,24 @@ def works_of(match: list[str]) -> list[str]:
     return [n for n in WORKS if not match or any(text in n for text in match)]
 
 
+def programs_of(match: list[str]) -> list[str]:
+    """Models whose training steps are checked."""
+    return [n for n in gpt_programs.PROGRAMS if not match or any(text in n for text in match)]
+
+
 def key_of(target: str, dtypes: list[str]) -> str:
     """Changes with all that a file of cases depends on."""
     settings = target, dtypes, definitions.environment(), os.environ.get("SEXTANT_CODE")
     digest = hashlib.sha256(repr(settings).encode())
     sources = [Path(__file__), Path(attention_contract.__file__), *backend.PACKAGE.glob("*.so")]
-    sources += [SOURCE / "test/gpu/works.py", SOURCE / "test/conformance/cases.py"]
+    names = "gpu/works.py", "gpu/gpt_programs.py", "conformance/cases.py"
+    sources += [SOURCE / "test" / name for name in names]
     for name in encodings([]):
         sources += [Path(path) for path, *_ in definitions.signature([name]).files]
     for path in sources:
         digest.update(path.read_bytes())
+    for uses in gpt_programs.PROGRAMS.values():
+        digest.update(gpt_programs.text_of(uses).encode())
     return digest.hexdigest()
 
 
@@ -287,7 +297,7 @@ def prepare(folder: Path, key: str) -> None:
     note = folder / "made-of.txt"
     if not (note.exists() and note.read_text() == key):
         shutil.rmtree(folder, ignore_errors=True)
-    for part in ("cases", "works"):
+    for part in ("cases", "works", "programs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     note.write_text(key)
     shutil.copy(backend.PACKAGE / "libsextant_torch.so", folder)
@@ -300,7 +310,7 @@ def main() -> int:
     parser.add_argument("--target", default="cuda:sm_90a", help="the GPU (cuda:sm_90a)")
     parser.add_argument("--output", type=Path, default=SOURCE / "build/gpu-kit", metavar="FOLDER")
     parser.add_argument(
-        "--match", nargs="+", default=[], metavar="TEXT", help="of encodings and works (all)"
+        "--match", nargs="+", default=[], metavar="TEXT", help="of encodings, works and programs (all)"
     )
     parser.add_argument(
         "--dtype", nargs="+", choices=DTYPES, default=list(DTYPES), help="(all)"
@@ -310,8 +320,10 @@ def main() -> int:
         targets.describe(options.target)
     except sextant.CompileError as error:
         parser.error(str(error))
-    if not encodings(options.match) and not works_of(options.match):
-        parser.error(f"no encoding or work has {' or '.join(options.match)} in its name")
+    if not any(find(options.match) for find in (encodings, works_of, programs_of)):
+        parser.error(
+            f"no encoding, work or program has {' or '.join(options.match)} in its name"
+        )
 
     folder, dtypes = options.output, options.dtype
     prepare(folder, key_of(options.target, dtypes))
@@ -324,6 +336,10 @@ def main() -> int:
     for name, dtype in works:
         path = folder / "works" / f"{name}-{dtype}.pt.xz"
         jobs[path] = functools.partial(make_work, WORKS[name], dtype, options.target)
+    for name in programs_of(options.match):
+        path = folder / "programs" / f"{name}.pt.xz"
+        make = functools.partial(gpt_programs.make_program, name, HOST, options.target)
+        jobs[path] = make
     try:
         for path, make in tqdm(jobs.items(), disable=None, unit="file"):
             if not path.exists():

@@ -19,12 +19,15 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import check
+import gpt_programs
 import kit as packer
 from bench import timings_of
 from draws import normal
 
 # What a kit may take, all encodings with the runtime (the way to such a machine may be slow).
 MOST_BYTES = 30 * 2**20
+# Of a program for the GPU and the CPU, with room: 0.3 MiB are the most that one takes.
+PROGRAM_BYTES = 2**19
 # One encoding with a table and its gradient, and plain attention.
 MATCH = ["--match", "t5_bias", "causal"]
 
@@ -225,7 +228,7 @@ def test_without_the_sanitizer_its_checks_fail(kit, programs):
     "arguments, message",
     [
         (["--target", "cuda:sm_70"], "unknown target 'cuda:sm_70', expected one of"),
-        (["--match", "soup", "stew"], "no encoding or work has soup or stew in its name"),
+        (["--match", "soup", "stew"], "no encoding, work or program has soup or stew in its name"),
     ],
 )
 def test_nothing_is_packed_for_what_is_unknown(arguments, message, tmp_path):
@@ -250,6 +253,7 @@ def test_a_kit_of_all_encodings_is_small(gpu_kit):
     rest = sum(path.stat().st_size for path in gpu_kit.iterdir() if path.is_file())
     attentions = len(packer.encodings([])) * case  # row maps take less + len(packer.WORKS) * work
     # Others take up to twice as much as this one.
+    rest += len(gpt_programs.PROGRAMS) * PROGRAM_BYTES
     assert 2 * len(packer.DTYPES) * attentions + rest < MOST_BYTES, (case, work, rest)
 
 

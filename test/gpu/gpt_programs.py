@@ -1,0 +1,43 @@
+"""The models whose training steps a kit checks and times: what it compiles of them."""
+
+import torch
+
+import sextant
+from sextant.models import gpt
+from sextant.training.samplers import samplers
+
+# Longer than a tile. An epsilon well above the rounding of gradients that are zero in exact
+# arithmetic, which AdamW would else make steps of.
+SHAPE = dict(batch=2, length=70, vocabulary=256)
+SMALL = dict(layers=2, width=64, heads=2, vocabulary=SHAPE["vocabulary"], adam_epsilon=1e-4)
+# Rows of embeddings and a table; turned rows and positions that a transformer reads.
+PROGRAMS = {
+    "gpt-learned": ("causal", "learned(rows=64)", "t5_bias"),
+    "gpt-seqpe": ("causal", "rope", "seqpe(dropout=0.0, pivots=8, candidates=4)"),
+}
+STEPS = 2
+
+
+def image_of(text: str, target: str) -> torch.Tensor:
+    """A compiled program."""
+    data = sextant.compile(text, target=target).artifact
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def text_of(uses: tuple[str, ...]) -> str:
+    """A small model."""
+    return gpt.build(gpt.Config(encodings=uses, **SMALL))
+
+
+def make_program(name: str, host: str, target: str) -> dict:
+    """A model for the CPU and for the GPU, and what its encodings draw for each step."""
+    uses = PROGRAMS[name]
+    text = text_of(uses)
+    programs = {t: image_of(text, t) for t in (host, target)}
+    asked = frozenset(sextant.compile(text, target=host).arguments("train_step"))
+    drawing = samplers(uses, {"query": SHAPE["length"], "batch": SHAPE["batch"]})
+    given = [
+        {n: t for s in drawing for n, t in s.draw(asked, seed=1, step=step).items()}
+        for step in range(1, STEPS + 1)
+    ]
+    return {"kind": "program", "host": host, "shape": SHAPE, "programs": programs, "given": given}
