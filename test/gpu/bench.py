@@ -7,8 +7,9 @@ Peers: `scaled_dot_product_attention` for attention without encodings ("flash": 
 backend of it and on no other); compiled `flex_attention` and attention written out
 ("eager") for encodings, and our own attention without them ("plain"). Candidates take
 turns; a row has the median of the ratios peer / ours, their spread, and the goal of the
-median where there is one. Before anything is timed, outputs are compared. Writes a table
-and a JSON.
+median where there is one. Before anything is timed, outputs are compared. Last come
+training steps of a GPT, in f32 throughout, since programs have no rows of 16 bits, beside
+eager PyTorch of the same model. Writes a table and a JSON.
 """
 
 import argparse
@@ -31,17 +32,23 @@ sys.path.insert(0, str(HERE))
 
 import peers
 from check import describe
+from eager_gpt import EagerGpt
+from programs import RATE, Program
 
 HEADS = 16
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-FORWARD, BOTH = "forward", "forward + backward"
+FORWARD, BOTH, STEP = "forward", "forward + backward", "training step"
 # Sequences, keys of each, and heads that share those of keys.
 DECODE = dict(batch=64, length=8192, group=8)
+# Sequences and tokens of each that a training step has.
+TRAINED = dict(batch=8, length=2048)
 # How many rows outputs are compared at: scores of all pairs of them stand in memory.
 COMPARED = 1024
 # The median that is asked for in bf16.
 GOALS = {"flash": 0.95, "flex": 1.3, "decode": 1.0}
 GOALS_TO_PLAIN = {4096: 0.9, 2048: 0.8}
+# Of a training step, whatever its type.
+GOALS_OF_STEPS = {"alibi": 1.1, "kerple_log": 1.5}
 
 
 @dataclass(frozen=True)
@@ -70,11 +77,16 @@ def timings_of(name, dtype, length, device):
     return found
 
 
+def load(path):
+    """A file of the kit."""
+    return torch.load(io.BytesIO(lzma.decompress(path.read_bytes())), weights_only=True)
+
+
 class Ours:
     """An attention of the kit."""
 
     def __init__(self, path, device):
-        file = torch.load(io.BytesIO(lzma.decompress(path.read_bytes())), weights_only=True)
+        file = load(path)
         self.handle = int(torch.ops.sextant.load(file["artifact"]))
         self.dim = file["dim"]
         self.params = {name: tensor.to(device) for name, tensor, _ in file["params"]}
@@ -188,6 +200,41 @@ class Work:
         )  # fmt: skip
 
 
+class Training:
+    """A model of the kit and the same one in eager PyTorch, which are trained on tokens."""
+
+    def __init__(self, path, device):
+        file = load(path)
+        self.encoding, self.settings = file["encoding"], file["settings"]
+        self.ours, self.device = Program(file["program"], device), device
+        self.state = self.ours.start(seed=0, apart=0.0)
+        self.eager = EagerGpt(self.encoding, self.settings, self.state, self.ours.params)
+
+    def measure(self, batch, length, rounds):
+        """A row of the table; ends the program where a first step computes something else."""
+        tokens = torch.randint(0, self.settings["vocabulary"], (batch, length + 1))
+        tokens, labels = (
+            t.contiguous().to(self.device) for t in (tokens[:, :-1], tokens[:, 1:])
+        )
+        rate = torch.tensor(RATE, device=self.device)
+        given = {"tokens": tokens, "labels": labels, "learning_rate": rate}
+        own = self.ours.step(self.state, given)
+        other = dict(zip(("loss", "gradient_norm"), self.eager.step(tokens, labels, RATE)))
+        label = f"{self.settings['layers']} x {self.settings['width']} GPT, {self.encoding}, f32"
+        for name, value in other.items():
+            off = abs(float(own[name]) / float(value) - 1)
+            if not off <= 1e-3:
+                raise SystemExit(f"{label}: eager has another {name}, off by {off:.3g}")
+        yield race(
+            f"{label} {list(tokens.shape)}",
+            Timing("eager", STEP, GOALS_OF_STEPS[self.encoding]),
+            lambda: self.ours.step(self.state, given),
+            lambda: self.eager.step(tokens, labels, RATE),
+            rounds,
+            self.device,
+        )
+
+
 def race(label, timing, ours, other, rounds, device):
     """Two steps in turn: a row of the table, which is printed."""
     for _ in range(min(2, rounds)):  # warm up
@@ -221,16 +268,25 @@ def line_of(row):
 
 
 def measure_all(options):
-    """Rows of all works at all lengths."""
-    for path in sorted((HERE / "works").glob("*.pt.xz")):
-        if options.match and not any(text in path.name for text in options.match):
-            continue
+    """Rows of all works at all lengths, and of training steps."""
+    works, trainings = (
+        [
+            path
+            for path in sorted((HERE / part).glob("*.pt.xz"))
+            if not options.match or any(text in path.name for text in options.match)
+        ]
+        for part in ("works", "trainings")
+    )
+    for path in works:
         work = Work(path, options.device)
         for length in options.length:
             yield from work.measure(max(1, options.tokens // length), length, options.rounds)
         if work.name == "plain":
             shape = dict(DECODE, batch=options.sequences, length=options.cached)
             yield from work.decode(rounds=options.rounds, **shape)
+    for path in trainings:
+        shape = dict(batch=options.trained[0], length=options.trained[1])
+        yield from Training(path, options.device).measure(rounds=options.rounds, **shape)
 
 
 def main() -> int:
@@ -246,9 +302,13 @@ def main() -> int:
     parser.add_argument(
         "--cached", type=int, default=DECODE["length"], help="keys of each of them (8192)"
     )
+    parser.add_argument(
+        "--trained", type=int, nargs=2, default=list(TRAINED.values()),
+        metavar=("SEQUENCES", "LENGTH"), help="tokens of a training step (8 2048)",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=int, default=7, help="turns of the candidates (7)")
     parser.add_argument(
-        "--match", nargs="+", default=[], metavar="TEXT", help="of works: causal, dape-bf16 ..."
+        "--match", nargs="+", default=[], metavar="TEXT", help="of works and models: causal, dape-bf16, gpt-alibi ..."
     )
     parser.add_argument("--output", type=Path, help="folder for DATE-DEVICE.md and .json")
     options = parser.parse_args()

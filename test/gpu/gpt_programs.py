@@ -1,5 +1,7 @@
 """The models whose training steps a kit checks and times: what it compiles of them."""
 
+import dataclasses
+
 import torch
 
 import sextant
@@ -16,6 +18,9 @@ PROGRAMS = {
     "gpt-seqpe": ("causal", "rope", "seqpe(dropout=0.0, pivots=8, candidates=4)"),
 }
 STEPS = 2
+# Whose training step is timed, on bytes. Models compute in f32.
+TRAININGS = {"gpt-alibi": "alibi", "gpt-kerple_log": "kerple_log"}
+LARGE = dict(layers=12, width=768, heads=12)
 
 
 def image_of(text: str, target: str) -> torch.Tensor:
@@ -41,3 +46,27 @@ def make_program(name: str, host: str, target: str) -> dict:
         for step in range(1, STEPS + 1)
     ]
     return {"kind": "program", "host": host, "shape": SHAPE, "programs": programs, "given": given}
+
+
+def config_of(encoding: str, sizes: dict[str, int]) -> gpt.Config:
+    """A model to be trained."""
+    return gpt.Config(encodings=("causal", encoding), **sizes)
+
+
+def texts() -> list[str]:
+    """All models of a kit."""
+    large = (gpt.build(config_of(encoding, LARGE)) for encoding in TRAININGS.values())
+    return [*map(text_of, PROGRAMS.values()), *large]
+
+
+def make_training(encoding: str, sizes: dict[str, int], target: str) -> dict:
+    """A model to be trained, without its parameters, and its settings."""
+    config = config_of(encoding, sizes)
+    settings = dataclasses.asdict(config)
+    del settings["encodings"]  # whose own types no machine with a kit has
+    return {
+        "kind": "training",
+        "encoding": encoding,
+        "settings": settings,
+        "program": image_of(gpt.build(config), target),
+    }

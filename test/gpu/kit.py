@@ -7,7 +7,8 @@ Such a machine has Python, PyTorch and a driver, but no compiler. So a kit holds
 runtime, and for each encoding compiled attentions in f32, bf16 and f16 (of rows outside of
 attention, row maps in f32 and bf16): for the GPU, for the CPU beside it, and the definition
 itself in float64 and f32, to which kernels are held there (C7, numeric_contract.py). A
-few models are compiled for the GPU and the CPU, whose training steps are compared.
+few models are compiled for the GPU and the CPU, whose training steps are compared, and
+larger ones for the GPU, whose steps are timed; parameters are drawn there.
 Inputs are drawn there by a seed. `check.py` of the kit runs them, and `bench.py` times a
 few larger attentions beside PyTorch's. A kit for `cuda-emulated:sm_80` runs without a GPU.
 What an earlier call has made for the same target with the same compiler stays, so an
@@ -75,7 +76,7 @@ EMULATOR = "cuda-emulated:sm_80"
 # What a machine with a GPU is given besides files of cases, all of it from test/.
 SCRIPTS = (
     "gpu/check.py", "gpu/kernels.py", "gpu/bench.py", "gpu/peers.py", "gpu/draws.py",
-    "gpu/programs.py", "contract_inputs.py", "numeric_contract.py",
+    "gpu/eager_gpt.py", "gpu/programs.py", "contract_inputs.py", "numeric_contract.py",
 )  # fmt: skip
 
 
@@ -276,6 +277,11 @@ def programs_of(match: list[str]) -> list[str]:
     return [n for n in gpt_programs.PROGRAMS if not match or any(text in n for text in match)]
 
 
+def trainings_of(match: list[str]) -> list[str]:
+    """Models whose training steps are timed."""
+    return [n for n in gpt_programs.TRAININGS if not match or any(text in n for text in match)]
+
+
 def key_of(target: str, dtypes: list[str]) -> str:
     """Changes with all that a file of cases depends on."""
     settings = target, dtypes, definitions.environment(), os.environ.get("SEXTANT_CODE")
@@ -287,8 +293,8 @@ def key_of(target: str, dtypes: list[str]) -> str:
         sources += [Path(path) for path, *_ in definitions.signature([name]).files]
     for path in sources:
         digest.update(path.read_bytes())
-    for uses in gpt_programs.PROGRAMS.values():
-        digest.update(gpt_programs.text_of(uses).encode())
+    for text in gpt_programs.texts():
+        digest.update(text.encode())
     return digest.hexdigest()
 
 
@@ -297,7 +303,7 @@ def prepare(folder: Path, key: str) -> None:
     note = folder / "made-of.txt"
     if not (note.exists() and note.read_text() == key):
         shutil.rmtree(folder, ignore_errors=True)
-    for part in ("cases", "works", "programs"):
+    for part in ("cases", "works", "programs", "trainings"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     note.write_text(key)
     shutil.copy(backend.PACKAGE / "libsextant_torch.so", folder)
@@ -320,7 +326,7 @@ def main() -> int:
         targets.describe(options.target)
     except sextant.CompileError as error:
         parser.error(str(error))
-    if not any(find(options.match) for find in (encodings, works_of, programs_of)):
+    if not any(find(options.match) for find in (encodings, works_of, programs_of, trainings_of)):
         parser.error(
             f"no encoding, work or program has {' or '.join(options.match)} in its name"
         )
@@ -339,6 +345,11 @@ def main() -> int:
     for name in programs_of(options.match):
         path = folder / "programs" / f"{name}.pt.xz"
         make = functools.partial(gpt_programs.make_program, name, HOST, options.target)
+        jobs[path] = make
+    for name in trainings_of(options.match):
+        encoding, sizes = gpt_programs.TRAININGS[name], gpt_programs.LARGE
+        path = folder / "trainings" / f"{name}.pt.xz"
+        make = functools.partial(gpt_programs.make_training, encoding, sizes, options.target)
         jobs[path] = make
     try:
         for path, make in tqdm(jobs.items(), disable=None, unit="file"):

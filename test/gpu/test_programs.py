@@ -10,11 +10,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import bench
 import gpt_programs
 import kit as packer
 import programs
+from eager_gpt import EagerGpt
 from kit import HOST
-from test_kit import run_there
+from test_kit import cells_of, run_there
 
 from sextant import backend
 
@@ -109,3 +111,61 @@ def test_what_a_gpu_is_asked_for_besides(is_faulty, monkeypatch):
     assert steps.stream(1) == wrong
     assert gpu.called_on[3:] == ["current", "other"]
     steps.close()
+
+
+TINY = dict(layers=2, width=32, heads=4)
+
+
+@pytest.fixture(scope="module")
+def trainings_kit(tmp_path_factory):
+    """Models that are trained, of a size that the emulator takes."""
+    folder = tmp_path_factory.mktemp("trainings") / "gpu-kit"
+    packer.prepare(folder, "trainings")
+    for name, encoding in gpt_programs.TRAININGS.items():
+        file = gpt_programs.make_training(encoding, TINY, packer.EMULATOR)
+        packer.save(file, folder / "trainings" / f"{name}.pt.xz")
+    return folder
+
+
+def test_training_steps_are_timed(trainings_kit):
+    small = ["--trained", 2, 20, "--rounds", 1]
+    lines, _ = run_there(trainings_kit, "bench.py", "--device", "cpu", *small)
+    assert cells_of(lines, 1, 2, 3, 6) == [
+        (f"2 x 32 GPT, {encoding}, f32 [2, 20]", "training step", "eager", goal)
+        for encoding, goal in (("alibi", "1.1 x"), ("kerple_log", "1.5 x"))
+    ]
+
+
+def test_a_step_that_computes_something_else_is_not_timed(trainings_kit, tmp_path):
+    backend.operators()
+    name = "gpt-kerple_log.pt.xz"
+    file = bench.load(trainings_kit / "trainings" / name)
+    file["settings"]["epsilon"] = 0.5  # of the norms
+    packer.save(file, tmp_path / name)
+    training = bench.Training(tmp_path / name, "cpu")
+    with pytest.raises(SystemExit, match=r"^2 x 32 GPT, kerple_log, f32: eager has another loss, off by "):
+        list(training.measure(2, 20, rounds=1))
+
+
+@pytest.mark.parametrize("encoding", gpt_programs.TRAININGS.values())
+def test_eager_steps_are_those_of_the_program(encoding, seed):
+    """Of gradients that are clipped, with decay, and of a parameter that is kept in its bounds."""
+    backend.operators()
+    settings = TINY | dict(adam_epsilon=1e-4, decay=0.3, clip=0.4)
+    file = gpt_programs.make_training(encoding, settings, HOST)
+    program = programs.Program(file["program"], "cpu")
+    state = program.start(seed)
+    start = {name: t.clone() for name, t in state.items()}
+    for name in (n for n in state if n.endswith("kerple_log.r1")):
+        state[name].fill_(0.01)  # the least
+    eager = EagerGpt(encoding, file["settings"], state, program.params)
+    tokens, labels = torch.randint(0, 256, (2, 3, 20))
+    given = {"tokens": tokens, "labels": labels, "learning_rate": torch.tensor(1e-2)}
+    for _ in range(3):
+        own, other = program.step(state, given), eager.step(tokens, labels, 1e-2)
+        torch.testing.assert_close(tuple(own.values()), other, rtol=1e-4, atol=0)
+    for name, param in eager.params.items():
+        # A share of what three steps move it by.
+        assert (state[name] - param).abs().max() < 1e-3, name
+        assert not param.requires_grad or not torch.equal(state[name], start[name]), name
+    program.close()
