@@ -9,7 +9,8 @@ backend of it and on no other); compiled `flex_attention` and attention written 
 turns; a row has the median of the ratios peer / ours, their spread, and the goal of the
 median where there is one. Before anything is timed, outputs are compared. Last come
 training steps of a GPT, in f32 throughout, since programs have no rows of 16 bits, beside
-eager PyTorch of the same model. Writes a table and a JSON.
+eager PyTorch of the same model. Writes a table and a JSON, also of the rows that were
+there before something failed.
 """
 
 import argparse
@@ -289,6 +290,15 @@ def measure_all(options):
         yield from Training(path, options.device).measure(rounds=options.rounds, **shape)
 
 
+def write(path, head, table, rows):
+    """The table and the JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [line_of(row) for row in rows]
+    path.with_suffix(".md").write_text("\n".join([head, "", table, *lines]) + "\n")
+    record = {"machine": head, "rows": rows}
+    path.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1 ..., or cpu (cuda)")
@@ -319,14 +329,13 @@ def main() -> int:
     head = f"{name}, PyTorch {torch.__version__}, {today}"
     table = "| work | direction | vs | median | spread | goal | ours |\n|---|---|---|---|---|---|---|"
     print(f"{head}\n\n{table}")
-    rows = list(measure_all(options))
-    if options.output:
-        options.output.mkdir(parents=True, exist_ok=True)
-        stem = re.sub("[^a-z0-9]+", "-", f"{today}-{name}-gpu".lower())
-        lines = [line_of(row) for row in rows]
-        (options.output / f"{stem}.md").write_text("\n".join([head, "", table, *lines]) + "\n")
-        record = {"machine": head, "rows": rows}
-        (options.output / f"{stem}.json").write_text(json.dumps(record, indent=1) + "\n")
+    rows = []
+    try:
+        rows.extend(measure_all(options))
+    finally:
+        if options.output and rows:
+            stem = re.sub("[^a-z0-9]+", "-", f"{today}-{name}-gpu".lower())
+            write(options.output / stem, head, table, rows)
     return 0 if rows else 1
 
 

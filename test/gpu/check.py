@@ -98,7 +98,7 @@ def check_program(name, file, options):
             except RuntimeError as failure:
                 wrong, is_lost = [str(failure).splitlines()[0]], is_lost or is_gpu
             lines.append((labels[what], wrong))
-        if steps:
+        if steps and not is_lost:
             steps.close()
     return lines, is_lost
 

@@ -1,6 +1,7 @@
 """Training steps of a kit: compared with those of the CPU as on a machine with a GPU."""
 
 import contextlib
+import json
 import sys
 from pathlib import Path
 from unittest import mock
@@ -10,7 +11,6 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import bench
 import gpt_programs
 import kit as packer
 import programs
@@ -118,33 +118,33 @@ TINY = dict(layers=2, width=32, heads=4)
 
 @pytest.fixture(scope="module")
 def trainings_kit(tmp_path_factory):
-    """Models that are trained, of a size that the emulator takes."""
+    """Models that are trained, of a size that the emulator takes; the last one is said to
+    have other norms than its program."""
     folder = tmp_path_factory.mktemp("trainings") / "gpu-kit"
     packer.prepare(folder, "trainings")
-    for name, encoding in gpt_programs.TRAININGS.items():
-        file = gpt_programs.make_training(encoding, TINY, packer.EMULATOR)
+    made = {
+        name: gpt_programs.make_training(encoding, TINY, packer.EMULATOR)
+        for name, encoding in gpt_programs.TRAININGS.items()
+    }
+    last = made["gpt-kerple_log"]
+    made["wrong"] = last | {"settings": last["settings"] | {"epsilon": 0.5}}
+    for name, file in made.items():
         packer.save(file, folder / "trainings" / f"{name}.pt.xz")
     return folder
 
 
-def test_training_steps_are_timed(trainings_kit):
-    small = ["--trained", 2, 20, "--rounds", 1]
-    lines, _ = run_there(trainings_kit, "bench.py", "--device", "cpu", *small)
-    assert cells_of(lines, 1, 2, 3, 6) == [
+def test_training_steps_are_compared_and_timed(trainings_kit, tmp_path):
+    """What was timed before one that computes something else is written."""
+    small = ["--trained", 2, 20, "--rounds", 1, "--output", tmp_path]
+    lines, errors = run_there(trainings_kit, "bench.py", "--device", "cpu", *small, code=1)
+    rows = [
         (f"2 x 32 GPT, {encoding}, f32 [2, 20]", "training step", "eager", goal)
         for encoding, goal in (("alibi", "1.1 x"), ("kerple_log", "1.5 x"))
     ]
-
-
-def test_a_step_that_computes_something_else_is_not_timed(trainings_kit, tmp_path):
-    backend.operators()
-    name = "gpt-kerple_log.pt.xz"
-    file = bench.load(trainings_kit / "trainings" / name)
-    file["settings"]["epsilon"] = 0.5  # of the norms
-    packer.save(file, tmp_path / name)
-    training = bench.Training(tmp_path / name, "cpu")
-    with pytest.raises(SystemExit, match=r"^2 x 32 GPT, kerple_log, f32: eager has another loss, off by "):
-        list(training.measure(2, 20, rounds=1))
+    assert cells_of(lines, 1, 2, 3, 6) == rows
+    assert errors[-1].startswith("2 x 32 GPT, kerple_log, f32: eager has another loss, off by ")
+    (record,) = tmp_path.glob("*.json")
+    assert [row["work"] for row in json.loads(record.read_text())["rows"]] == [r[0] for r in rows]
 
 
 @pytest.mark.parametrize("encoding", gpt_programs.TRAININGS.values())
