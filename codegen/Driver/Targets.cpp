@@ -82,11 +82,12 @@ static Target getAvx512Bf16() {
 static llvm::Expected<KernelCode> compileEmulated(mlir::ModuleOp kernels,
                                                   const Processor &processor,
                                                   CodeForm form) {
-  // A call needs some location in a function that has them: line 0 is none.
+  // A call needs a location in a function that has them; line 0 is none. Of one
+  // that is fused of several, as merged launches have, LLVM may make nothing.
   auto nowhere = mlir::FileLineColLoc::get(kernels.getContext(), "", 0, 0);
   kernels.walk([&](mlir::Operation *op) {
-    if (!op->getLoc()->findInstanceOf<mlir::FileLineColLoc>())
-      op->setLoc(nowhere);
+    auto place = op->getLoc()->findInstanceOf<mlir::FileLineColLoc>();
+    op->setLoc(place ? place : nowhere);
   });
   mlir::PassManager passes(kernels.getContext(),
                            mlir::ModuleOp::getOperationName());

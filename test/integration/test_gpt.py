@@ -115,6 +115,23 @@ def test_gradients_equal_autograd(case, seed):
             assert error <= bound, f"{name} at {batch} x {length}: {error} > {bound}"
 
 
+@pytest.mark.parametrize("encoding, function", [("tape", "gradients"), ("seqpe", "logits")])
+def test_encodings_of_the_whole_model_as_warps(encoding, function, seed):
+    """The same as on the CPU. Launches merged of several stand in no one place of a text,
+    which code that keeps places for the emulator's errors must bear."""
+    config = gpt.Config(encodings=("causal", encoding), layers=2, width=32, heads=2)
+    tokens, labels = sample(config, 1, 24, seed)
+    found = []
+    for target in ("cpu", "cuda-emulated:sm_80"):
+        program = sextant.compile(gpt.build(config), target=target)
+        given = {"tokens": tokens, "labels": labels, **perturbed(program, seed)}
+        asked = {name: given[name] for name in program.arguments(function)}
+        found.append(program.run(function, asked))
+    for name, got, want in zip(program.results(function), *reversed(found), strict=True):
+        error = (got - want).abs().max().item()
+        assert error <= 2 * GRADIENT * want.abs().max().item() + 1e-6, name
+
+
 def test_losses_and_logits(case, seed):
     config, program = case
     params = perturbed(program, seed)
