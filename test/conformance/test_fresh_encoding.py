@@ -1,6 +1,7 @@
 """A new encoding is one file and one test: nothing else has to be touched."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,6 @@ def test_a_fresh_encoding_is_picked_up(tmp_path):
         capture_output=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    # Its own test, the reference, and at least one kernel in two types.
-    passed = int(done.stdout.rsplit(" passed", 1)[0].split()[-1])
-    assert passed >= 3, done.stdout
+    # Its own test, and a kernel of each target and of bf16, some of which this machine skips.
+    passed, *skipped = (int(n) for n in re.findall(r"(\d+) (?:passed|skipped)", done.stdout))
+    assert passed >= 2 and passed + sum(skipped) >= 3, done.stdout

@@ -127,11 +127,17 @@ def test_compilation_by_the_default_backend():
 
     leaves = [t.requires_grad_() for t in (q, k, v, *params.values())]
     want = step(*leaves)
-    got = torch.compile(step, fullgraph=True)(*leaves)
-    torch.testing.assert_close(got, want)
     grad = torch.randn_like(want)
     expected = torch.autograd.grad(want, leaves, grad)
-    for a, b in zip(torch.autograd.grad(got, leaves, grad), expected, strict=True):
+    # What PyTorch keeps of earlier graphs does not know what our shape functions said then.
+    with (
+        torch._functorch.config.patch(enable_autograd_cache=False),
+        torch._inductor.config.patch(fx_graph_cache=False),
+    ):
+        got = torch.compile(step, fullgraph=True)(*leaves)
+        torch.testing.assert_close(got, want)
+        found = torch.autograd.grad(got, leaves, grad)
+    for a, b in zip(found, expected, strict=True):
         assert b.abs().max() > 0
         torch.testing.assert_close(a, b)
 

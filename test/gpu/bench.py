@@ -23,7 +23,6 @@ import re
 import statistics
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -35,47 +34,16 @@ import peers
 from check import describe
 from eager_gpt import EagerGpt
 from programs import RATE, Program
+from timings import FORWARD, GOALS, GOALS_OF_STEPS, STEP, Timing, timings_of
 
 HEADS = 16
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-FORWARD, BOTH, STEP = "forward", "forward + backward", "training step"
 # Sequences, keys of each, and heads that share those of keys.
 DECODE = dict(batch=64, length=8192, group=8)
 # Sequences and tokens of each that a training step has.
 TRAINED = dict(batch=8, length=2048)
 # How many rows outputs are compared at: scores of all pairs of them stand in memory.
 COMPARED = 1024
-# The median that is asked for in bf16.
-GOALS = {"flash": 0.95, "flex": 1.3, "decode": 1.0}
-GOALS_TO_PLAIN = {4096: 0.9, 2048: 0.8}
-# Of a training step, whatever its type.
-GOALS_OF_STEPS = {"alibi": 1.1, "kerple_log": 1.5}
-
-
-@dataclass(frozen=True)
-class Timing:
-    """A work of the kit beside a peer. `goal`: the least ratio, if any."""
-
-    peer: str
-    direction: str
-    goal: float | None = None
-
-
-def timings_of(name, dtype, length, device):
-    """What a work is timed beside."""
-    narrow = dtype != "f32"
-    if name.startswith(("plain", "causal")):
-        goal = GOALS["flash"] if dtype == "bf16" and "unordered" not in name else None
-        peer = "flash" if narrow else "sdpa"
-        return [Timing(peer, direction, goal) for direction in (FORWARD, BOTH)]
-    found = []
-    if narrow and name != "dape":
-        found.append(Timing("plain", BOTH, GOALS_TO_PLAIN.get(length)))
-    if name in ("t5_bias", "kerple_log", "dape"):
-        found.append(Timing("eager", BOTH))
-    if name in ("t5_bias", "kerple_log", "fire") and device != "cpu":
-        found.append(Timing("flex", BOTH, GOALS["flex"] if dtype == "bf16" else None))
-    return found
 
 
 def load(path):

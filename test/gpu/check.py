@@ -33,7 +33,7 @@ sys.path.insert(0, str(HERE))
 
 import programs
 from contract_inputs import Rule
-from kernels import KINDS
+from kernel_cases import KINDS
 
 DTYPES = {
     "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64

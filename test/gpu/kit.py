@@ -75,8 +75,8 @@ HOST = "cpu:avx2"
 EMULATOR = "cuda-emulated:sm_80"
 # What a machine with a GPU is given besides files of cases, all of it from test/.
 SCRIPTS = (
-    "gpu/check.py", "gpu/kernels.py", "gpu/bench.py", "gpu/peers.py", "gpu/draws.py",
-    "gpu/eager_gpt.py", "gpu/programs.py", "contract_inputs.py", "numeric_contract.py",
+    "gpu/check.py", "gpu/kernel_cases.py", "gpu/bench.py", "gpu/peers.py", "gpu/draws.py",
+    "gpu/eager_gpt.py", "gpu/programs.py", "gpu/timings.py", "contract_inputs.py", "numeric_contract.py",
 )  # fmt: skip
 
 

@@ -21,8 +21,8 @@ sys.path.insert(0, str(HERE))
 import check
 import gpt_programs
 import kit as packer
-from bench import timings_of
 from draws import normal
+from timings import timings_of
 
 # What a kit may take, all encodings with the runtime (the way to such a machine may be slow).
 MOST_BYTES = 30 * 2**20

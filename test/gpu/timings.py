@@ -1,0 +1,36 @@
+"""What `bench.py` times beside what, and the ratios that are asked for."""
+
+from dataclasses import dataclass
+
+FORWARD, BOTH, STEP = "forward", "forward + backward", "training step"
+# The median that is asked for in bf16.
+GOALS = {"flash": 0.95, "flex": 1.3, "decode": 1.0}
+GOALS_TO_PLAIN = {4096: 0.9, 2048: 0.8}
+# Of a training step, whatever its type.
+GOALS_OF_STEPS = {"alibi": 1.1, "kerple_log": 1.5}
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A work of the kit beside a peer. `goal`: the least ratio, if any."""
+
+    peer: str
+    direction: str
+    goal: float | None = None
+
+
+def timings_of(name, dtype, length, device):
+    """What a work is timed beside."""
+    narrow = dtype != "f32"
+    if name.startswith(("plain", "causal")):
+        goal = GOALS["flash"] if dtype == "bf16" and "unordered" not in name else None
+        peer = "flash" if narrow else "sdpa"
+        return [Timing(peer, direction, goal) for direction in (FORWARD, BOTH)]
+    found = []
+    if narrow and name != "dape":
+        found.append(Timing("plain", BOTH, GOALS_TO_PLAIN.get(length)))
+    if name in ("t5_bias", "kerple_log", "dape"):
+        found.append(Timing("eager", BOTH))
+    if name in ("t5_bias", "kerple_log", "fire") and device != "cpu":
+        found.append(Timing("flex", BOTH, GOALS["flex"] if dtype == "bf16" else None))
+    return found
