@@ -102,6 +102,7 @@ class Inputs:
     """What a checked call gives a kernel beside the rows that it works on: `operands`
     in their order."""
 
+    signature: Signature
     names: list[str]
     params: dict[str, torch.Tensor]
     extents: dict[str, int]
@@ -110,8 +111,9 @@ class Inputs:
     device: torch.device
     shard: HeadShard | None = None
 
-    def operands(self, signature: Signature) -> list[torch.Tensor]:
+    def operands(self) -> list[torch.Tensor]:
         """Parameters in the order of the kernel's operands, then positions."""
+        signature = self.signature
         made = [p for p in signature.params if p.name not in self.params]
         defaults = {}
         if made:
@@ -196,8 +198,9 @@ def prepare(
         deterministic,
     )
     return Call(
-        list(named), named, extents, compute, positions, query.device, shard, request=request
-    )
+        signature, list(named), named, extents, compute, positions, query.device, shard,
+        request=request,
+    )  # fmt: skip
 
 
 def query_tail(queries: int, keys: int, offset: int | None) -> int:

@@ -46,8 +46,8 @@ def _forward(*inputs):
     query, key, values, params, *settings, gradient = inputs
     values = _listed(values)
     call = arguments.prepare(query, key, values, params, *settings)
-    plan = plans.plan_for(call.request, gradient)
-    operands = [query, key, *values, *call.operands(plan.signature)]
+    plan = plans.plan_for(call.request, call.signature, gradient)
+    operands = [query, key, *values, *call.operands()]
     # A plan that has a backward gives statistics whether they are wanted or not.
     results = list(plan.artifact.run("forward", operands))[: len(values) + 1 + gradient]
     if not gradient:
@@ -74,7 +74,7 @@ def _forward_shapes(*inputs):
 
 def _backward(query, key, values, results, gradients, params, *settings):
     call = arguments.prepare(query, key, values, params, *settings)
-    plan = plans.plan_for(call.request, True)
+    plan = plans.plan_for(call.request, call.signature, True)
     *outputs, _, statistics = results
     if statistics.shape[2] != query.shape[2]:
         raise ValueError(
@@ -82,10 +82,10 @@ def _backward(query, key, values, results, gradients, params, *settings):
             "the gradient is made: pass gradient=True, or call sextant.attention, which does"
         )
     operands = [query, key, *values, *outputs, statistics, *gradients]
-    operands += call.operands(plan.signature)
+    operands += call.operands()
     computed = plan.artifact.run("backward", operands)
     own, rest = computed[: 2 + len(values)], computed[2 + len(values) :]
-    return [*own, *plans.in_order(plan.signature, call.names, params, rest)]
+    return [*own, *plans.in_order(call.signature, call.names, params, rest)]
 
 
 def _backward_shapes(query, key, values, results, gradients, params, *settings):

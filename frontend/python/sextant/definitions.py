@@ -130,13 +130,37 @@ _own_folders: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar(
 )
 
 
+class _SearchPath(NamedTuple):
+    """Where definitions are looked for: ``first``, separated by colons, is told to the
+    compiler, which knows the others; ``folders`` are all of them."""
+
+    first: str
+    folders: tuple[str, ...]
+
+
 def first_folders() -> str:
     """The folders that are searched first, separated by colons: the user's own
     encodings, ``$XDG_DATA_HOME/sextant/encodings``, inside `defined` behind its texts.
     Then come those of ``SEXTANT_PATH``, then the package's own."""
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    user = Path(data).expanduser() / "sextant" / "encodings"
-    return ":".join([*_own_folders.get(), str(user)])
+    return _search_path().first
+
+
+def _search_path() -> _SearchPath:
+    """The folders as the environment names them now: asked several times in every call of
+    an attention, so what follows from the same environment is remembered."""
+    get = os.environ.get
+    named = get("XDG_DATA_HOME"), get("HOME"), get("SEXTANT_PATH")
+    return _path_of(_own_folders.get(), *named)
+
+
+@functools.lru_cache(maxsize=64)
+def _path_of(
+    own: tuple[str, ...], data: str | None, _home: str | None, listed: str | None
+) -> _SearchPath:
+    user = Path(data or "~/.local/share").expanduser() / "sextant" / "encodings"
+    first = ":".join([*own, str(user)])
+    others = filter(None, (listed or "").split(":"))
+    return _SearchPath(first, (*first.split(":"), *others, str(backend.PACKAGE / "encodings")))
 
 
 @contextlib.contextmanager
@@ -212,9 +236,7 @@ def _version(path: str) -> tuple | None:
 def _files(spelled: tuple[str, ...]) -> tuple[tuple, ...]:
     """The files of the search path that uses name, as they are now. A definition
     may be edited, or another may come before it on the path, at any time."""
-    listed = os.environ.get("SEXTANT_PATH", "").split(":")
-    own = first_folders().split(":")
-    folders = [*own, *filter(None, listed), str(backend.PACKAGE / "encodings")]
+    folders = _search_path().folders
     found = []
     for name in _used_names(spelled):
         for folder in folders:

@@ -63,16 +63,20 @@ def register(operator: Operator) -> None:
     )
     torch.library.register_fake(qualified, operator.fake, lib=_library)
     function = _function(operator, op)
+    defaults = [argument.default_value for argument in op._schema.arguments]
+
+    def complete(arguments: Sequence) -> tuple:
+        """All arguments: the dispatcher leaves out those that have their default."""
+        return (*arguments, *defaults[len(arguments) :])
 
     def differentiable(keyset, *arguments):
-        arguments = _with_defaults(op, arguments)
-        flat, spec = pytree.tree_flatten(list(arguments))
-        tensors = [t for t in flat if isinstance(t, torch.Tensor)]
-        if not _is_differentiated(tensors):
+        arguments = complete(arguments)
+        if not _is_differentiated(arguments):
             with torch._C._AutoDispatchBelowAutograd():
                 return op.redispatch(
                     keyset & torch._C._after_autograd_keyset, *arguments
                 )
+        flat, spec = pytree.tree_flatten(list(arguments))
         # functorch comes here once per level, with the tensors of that level.
         with enable_single_level_autograd_function():
             results = function.apply(keyset, spec, *flat)
@@ -81,7 +85,7 @@ def register(operator: Operator) -> None:
     _library.impl(operator.name, differentiable, "Autograd", with_keyset=True)
 
     def batched(info, in_dims, *arguments):
-        arguments = _with_defaults(op, arguments)
+        arguments = complete(arguments)
         flat, spec = pytree.tree_flatten(list(arguments))
         dims = _flat_dims(in_dims, arguments)
         results = _batched(operator, info.batch_size, dims, flat, spec)
@@ -95,7 +99,7 @@ def register(operator: Operator) -> None:
         below = torch._C.DispatchKeySet(keys.AutocastCPU) | torch._C.DispatchKeySet(keys.AutocastCUDA)
 
         def autocast(_keyset, *arguments):
-            given = widened(*_with_defaults(op, arguments))
+            given = widened(*complete(arguments))
             with torch._C._ExcludeDispatchKeyGuard(below):
                 return op(*given)
 
@@ -115,16 +119,23 @@ def _kept_from_dynamo(kernel: Callable) -> Callable:
     return kernel
 
 
-def _with_defaults(op, arguments: Sequence) -> tuple:
-    """All arguments: the dispatcher leaves out those that have their default."""
-    rest = op._schema.arguments[len(arguments) :]
-    return (*arguments, *(a.default_value for a in rest))
+def _tensors(arguments: Sequence) -> list[torch.Tensor]:
+    """The tensors among arguments, and in those that are lists: what `pytree` finds in a
+    sixth of its time, which a short attention waits for."""
+    found = []
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor):
+            found.append(argument)
+        elif isinstance(argument, (list, tuple)):
+            found += [t for t in argument if isinstance(t, torch.Tensor)]
+    return found
 
 
-def _is_differentiated(tensors: list[torch.Tensor]) -> bool:
+def _is_differentiated(arguments: Sequence) -> bool:
     """Whether somebody asks for a derivative, backward or forward."""
     if torch._C._are_functorch_transforms_active():
         return True
+    tensors = _tensors(arguments)
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return True
     return forward_ad._current_level >= 0 and any(

@@ -73,9 +73,9 @@ class Plan:
     both: bool
 
 
-def plan_for(request: Request, both: bool) -> Plan:
-    """The plan of an attention; compiled at the first call."""
-    signature = definitions.resolve(request.spelled, request.definitions)
+def plan_for(request: Request, signature: Signature, both: bool) -> Plan:
+    """The plan of an attention with the encodings of ``signature``; compiled at the first
+    call."""
 
     def write(both: bool) -> str:
         types = tuple(

@@ -115,7 +115,9 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
         )  # fmt: skip
 
     plan = plans.remembered(key, signature, write, target, both)
-    call = arguments.Inputs(list(named), named, extents, compute, given, input.device)
+    call = arguments.Inputs(
+        signature, list(named), named, extents, compute, given, input.device
+    )
     return plan, call
 
 
@@ -123,7 +125,7 @@ def _forward(input, params, names, uses, texts, operand, positions, target, grad
     plan, call = _prepare(
         input, params, names, uses, texts, operand, positions, target, gradient
     )
-    operands = [input, *call.operands(plan.signature)]
+    operands = [input, *call.operands()]
     return plan.artifact.run("forward", operands)[0]
 
 
@@ -138,9 +140,9 @@ def _backward(
     plan, call = _prepare(
         input, params, names, uses, texts, operand, positions, target, True
     )
-    operands = [input, gradient, *call.operands(plan.signature)]
+    operands = [input, gradient, *call.operands()]
     result, *rest = plan.artifact.run("backward", operands)
-    return [result, *plans.in_order(plan.signature, call.names, params, rest)]
+    return [result, *plans.in_order(call.signature, call.names, params, rest)]
 
 
 def _backward_shapes(input, gradient, params, *_):
