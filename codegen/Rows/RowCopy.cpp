@@ -5,6 +5,7 @@
 #include "codegen/Rows/RowGroups.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/RowIndices.h"
+#include "codegen/Tiles/CacheTraffic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -224,4 +225,9 @@ void sextant::codegen::prefetchRows(KernelBuilder &kernel,
     kernel.prefetch(base, {kernel.div(kernel.mul(row, stride), perWord)}, words,
                     CacheLevel::Second);
   });
+}
+
+Value sextant::codegen::areBeyondSecondCache(KernelBuilder &kernel, Index rows,
+                                             int64_t bytes) {
+  return kernel.less(secondCache / 2 / bytes, rows);
 }

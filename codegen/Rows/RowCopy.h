@@ -95,6 +95,12 @@ struct RowPrefetch {
 void prefetchRows(KernelBuilder &kernel, ArgumentBlock &arguments,
                   const RowPrefetch &rows);
 
+/// Whether `rows` rows of `bytes` each are more than half of a second cache
+/// holds: who passes over them again fetches them again. Rows that are not stay
+/// there, and asking for them ahead is work that nobody waits for.
+mlir::Value areBeyondSecondCache(KernelBuilder &kernel, Index rows,
+                                 int64_t bytes);
+
 /// Applies row maps in place to a row of f32 at `memory`.
 void emitRowMaps(KernelBuilder &kernel, llvm::ArrayRef<RowMap> maps,
                  RowPoint &point, Index row, mlir::Value memory);

@@ -321,6 +321,16 @@ void QueryBlock::load() {
 }
 
 void QueryBlock::prefetchShare(Index group, Index panel) {
+  // Of Q and dO, and of dQ in f32.
+  int64_t bytes = (shape.headDim + shape.valueDim) *
+                      launch.element.getIntOrFloatBitWidth() / 8 +
+                  4 * shape.headDim;
+  at.kernel.when(
+      areBeyondSecondCache(at.kernel, at.getLength(pos::Side::query), bytes),
+      [&] { emitPrefetch(group, panel); });
+}
+
+void QueryBlock::emitPrefetch(Index group, Index panel) {
   KernelBuilder &kernel = at.kernel;
   Index groups = kernel.div(at.groupEnd, shape.rows);
   Index share =

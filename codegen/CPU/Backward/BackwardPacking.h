@@ -110,6 +110,8 @@ public:
   const Operand &getOutputGradients() const { return outputGradients; }
 
 private:
+  void emitPrefetch(Index group, Index panel);
+
   BackwardItem &at;
   const BackwardLaunch &launch = at.launch;
   const BackwardShape &shape = launch.shape;

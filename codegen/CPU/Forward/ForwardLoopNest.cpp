@@ -6,6 +6,7 @@
 #include "codegen/CPU/Forward/ForwardPacking.h"
 #include "codegen/CPU/Forward/OnlineSoftmax.h"
 #include "codegen/CPU/Forward/PanelOutput.h"
+#include "codegen/Rows/RowCopy.h"
 #include "codegen/Tiles/CacheTraffic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -24,9 +25,8 @@ Index codegen::getPanels(KernelBuilder &kernel, const ForwardLaunch &launch,
   int64_t items = copies ? 32 : 96;
   Index wanted = kernel.div(kernel.mul(perHead, heads), items);
   int64_t bytes = launch.element.getIntOrFloatBitWidth() / 8;
-  int64_t cachedKeys =
-      secondCache / 2 / (bytes * (launch.headDim + launch.valueDim));
-  Value isLong = kernel.less(cachedKeys, keys);
+  Value isLong = areBeyondSecondCache(
+      kernel, keys, bytes * (launch.headDim + launch.valueDim));
   int64_t enough = llvm::divideCeil(getLeastQueries(bytes), launch.panel);
   Index least = kernel.select(isLong, enough, 1);
   wanted = kernel.min(kernel.max(wanted, least), launch.maxPanels);

@@ -213,6 +213,15 @@ Value ForwardPacking::interleaveRows(Value rows, int64_t rowWords) {
 }
 
 void ForwardPacking::prefetchShare(Index part, Index all) {
+  int64_t words = launch.scoreTiles * (launch.headDim + launch.valueDim);
+  Index keys = arguments.getSize(launch.sites.key, 2);
+  kernel.when(
+      areBeyondSecondCache(kernel, keys,
+                           words * launch.element.getIntOrFloatBitWidth() / 8),
+      [&] { emitPrefetch(part, all); });
+}
+
+void ForwardPacking::emitPrefetch(Index part, Index all) {
   bool isLeftward = launch.plan.isLeftward();
   Index length = arguments.getSize(launch.sites.key, 2);
   Index next = isLeftward ? kernel.sub(item.firstKey, launch.keys)

@@ -34,6 +34,7 @@ private:
                           bool alwaysCopies, int64_t multiple, int64_t to,
                           int64_t rowWords);
   mlir::Value interleaveRows(mlir::Value rows, int64_t rowWords);
+  void emitPrefetch(Index part, Index all);
 
   ForwardItem &item;
   KernelBuilder &kernel;
