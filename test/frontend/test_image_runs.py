@@ -186,6 +186,13 @@ def test_drawn_rows_and_columns(per, tmp_path):
         assert (rows[:, 0].diff() > 0).all() and (columns[0].diff() > 0).all()
         assert 0 <= int(positions.min()) and int(positions.max()) < 9
     assert per == "model" or not torch.equal(*found.values())
+    # Ten columns are more than can be drawn below nine; three rows are drawn still.
+    with pytest.raises(ValueError, match="cannot draw 10 different positions below 9"):
+        model._positions(model.program, "logits", 3, 10, model.evaluation)
+    model.config = replace(config, positions_beyond="index")
+    for positions in model._positions(model.program, "logits", 3, 10, model.evaluation).values():
+        rows, columns = positions[0].reshape(3, 10, 2).unbind(2)
+        assert torch.equal(columns[0], torch.arange(10, dtype=torch.int32)) and rows.max() < 9
 
 
 @pytest.mark.parametrize(

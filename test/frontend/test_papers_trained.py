@@ -26,8 +26,10 @@ def data_of(scale):
 @pytest.mark.parametrize(
     "name, methods, drawn",
     [("seqpe", ("none", "seqpe_none"), "products of rows, without losses"),
-     ("seqpe_images", ("learned", "mul"), "")],
-    ids=["seqpe", "seqpe_images"],
+     ("seqpe_images", ("learned", "mul"), ""),
+     ("dape", ("cope", "transformer_xl"), ""),
+     ("tape", ("randpe", "xpos"), "")],
+    ids=["seqpe", "seqpe_images", "dape", "tape"],
 )  # fmt: skip
 def test_two_methods_of_a_paper(name, methods, drawn, tmp_path, monkeypatch):
     paper = reproduce.PAPERS[name]

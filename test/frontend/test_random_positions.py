@@ -1,5 +1,7 @@
 """Random positions: the draw, and models that are trained and evaluated with them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -72,6 +74,24 @@ def test_training_and_evaluation(per):
         models[0].token_losses(torch.zeros(1, 65).long(), torch.zeros(1, 65).long())
 
 
+def test_longer_sequences_have_their_indices_if_asked_for():
+    """Up to the bound they are drawn; beyond it losses are those of the model without draws."""
+    config = TrainConfig(
+        encodings=("rope",), layers=2, width=32, heads=2, length=8, batch=2,
+        max_position=16, positions_beyond="index",
+    )  # fmt: skip
+    random, plain = Model(config), Model(replace(config, max_position=0))
+    assert all(torch.equal(t, plain.params[n]) for n, t in random.params.items())
+    tokens = torch.arange(18)[None] % 7
+    texts = {length: (tokens[:, :length], tokens[:, 1 : length + 1]) for length in (8, 16, 17)}
+    drawn = random.token_losses(*texts[8])[0]
+    assert not torch.equal(drawn, plain.token_losses(*texts[8])[0])
+    # 16 of 16 positions are the indices, too.
+    for length in (16, 17):
+        got, want = (m.token_losses(*texts[length])[0] for m in (random, plain))
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
 HOSTS = ["alibi", "kerple_log", "t5_bias", "fire", "rope", "xpos", "sandwich", "cope", "shaw",
          "dape(kerple_log)", "talking_heads", "learned(rows=256)", "sinusoidal",
          "liere(axes=1, unit=0.01)"]  # fmt: skip
@@ -100,3 +120,5 @@ def test_settings_that_do_not_fit():
         TrainConfig(length=16, max_position=8)
     with pytest.raises(ValueError, match='unknown positions_per "layers".*layer'):
         TrainConfig(positions_per="layers")
+    with pytest.raises(ValueError, match='unknown positions_beyond "indexes"; did you mean "index"'):
+        TrainConfig(positions_beyond="indexes")

@@ -30,6 +30,8 @@ _HELP = {
     "beta2": "AdamW's decay of the second moment",
     "max_position": "random positions below this (of images rows and columns), in training and evaluation (0: none)",
     "positions_per": "what random positions are drawn for: layer or model",
+    "positions_beyond": "what longer sequences of an evaluation have: error, they are refused, or index, "
+    "their indices",
     "shift": "probability that a training step has shifted positions",
     "shift_per": "what a shifted step draws a window of positions for: batch or sample",
     "shift_range": "windows have positions below this",

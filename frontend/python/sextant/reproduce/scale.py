@@ -166,8 +166,8 @@ class TextScale(Scale):
         return config.batch * config.length
 
     def sizes(self) -> dict[str, float]:
-        """The training ``length``, an ``eighth`` of it, ``twice`` of it, and what of a
-        ``quarter`` is for each of its tokens; ``beyond``, twice the longest length of an
+        """The training ``length``, an ``eighth`` and a ``half`` of it, ``twice`` of it, and what
+        of a ``quarter`` is for each of its tokens; ``beyond``, twice the longest length of an
         evaluation, and the number of decimal ``digits`` of positions below it; four for each
         head, ``gates``."""
         length = self.settings["length"]
@@ -176,6 +176,7 @@ class TextScale(Scale):
             "length": length,
             "twice": 2 * length,
             "eighth": max(length // 8, 1),
+            "half": max(length // 2, 1),
             "quarter": 0.25 / length,
             "beyond": beyond,
             "digits": len(str(beyond - 1)),

@@ -9,6 +9,7 @@ import torch
 from .. import targets
 from ..errors import RunError, RuntimeError
 from ..program import Program, compile
+from ..random_positions import random_positions
 from .config import TrainConfig
 from .samplers import samplers
 from .shift import Shift
@@ -124,6 +125,13 @@ class CompiledModel:
     def _draw(self, step: int) -> torch.Generator:
         """Of the step alone, so that a run that goes on draws what it would have."""
         return torch.Generator().manual_seed((self.config.seed << 32) + step)
+
+    def _random(self, length: int, draw: torch.Generator) -> torch.Tensor:
+        """Random positions along an axis; of one that they do not reach what the settings say."""
+        most = self.config.max_position
+        if length > most and self.config.positions_beyond == "index":
+            return torch.arange(length, dtype=torch.int32)
+        return random_positions(length, most, draw)
 
     def inputs(self, program: Program, function: str, step: int) -> dict[str, torch.Tensor]:
         """Inputs of encodings that a function takes, for a step; 0 stands for an evaluation."""

@@ -42,7 +42,9 @@ class TrainConfig:
     (`models.groups.Group`); ``train``: patterns of the parameters that are trained, none
     for all. ``init``: the folder of a run whose parameters this one begins with.
     ``max_position``: not 0 for random positions below it, in training and evaluation,
-    drawn for each layer, or for the whole model if ``positions_per`` is "model".
+    drawn for each layer, or for the whole model if ``positions_per`` is "model";
+    ``positions_beyond``: what a sequence of an evaluation that is longer than that has, "error"
+    if it is refused, or "index" for its indices.
     ``shift``: the probability that positions of a training step are shifted windows, one
     for the batch or, if ``shift_per`` is "sample", one for each sample, of positions below
     ``shift_range``; ``shift_windows`` of them are drawn at the start, 0 for new ones at
@@ -81,6 +83,7 @@ class TrainConfig:
     beta2: float = 0.999
     max_position: int = 0
     positions_per: str = "layer"
+    positions_beyond: str = "error"
     shift: float = 0.0
     shift_per: str = "batch"
     shift_range: int = 20000
@@ -161,11 +164,12 @@ class TrainConfig:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
         if not 0 <= self.final <= 1:
             raise ValueError(f"final must be in [0, 1], got {self.final}")
-        if self.positions_per not in ("layer", "model"):
-            raise ValueError(
-                f'unknown positions_per "{self.positions_per}"'
-                f"{nearest(self.positions_per, ['layer', 'model'])}"
-            )
+        for name, choices in (
+            ("positions_per", ("layer", "model")),
+            ("positions_beyond", ("error", "index")),
+        ):
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(f'unknown {name} "{value}"{nearest(value, choices)}')
         self._check_kind()
         self._check_positions()
         self._check_shift()

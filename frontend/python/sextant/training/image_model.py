@@ -8,7 +8,6 @@ from .. import definitions
 from ..models import vit
 from ..models.groups import Group
 from ..program import Program
-from ..random_positions import random_positions
 from .compiled import CompiledModel, ModelError
 from .config import TrainConfig
 from .given import asked_of_callers
@@ -114,11 +113,10 @@ class ImageModel(CompiledModel):
     ) -> dict[str, torch.Tensor]:
         """Positions by the names of the function's arguments: those of patches, or random
         rows and columns."""
-        most = self.config.max_position
         found = {}
         for name in self._position_names(program, function):
-            if most:
-                sides = [random_positions(count, most, draw) for count in (rows, columns)]
+            if self.config.max_position:
+                sides = [self._random(count, draw) for count in (rows, columns)]
             else:
                 sides = [torch.arange(count) for count in (rows, columns)]
             found[name] = self._tokens(*sides)

@@ -11,7 +11,6 @@ from ..models.gpt import IGNORED, Config, build, build_rows
 from ..models.groups import Group
 from ..models.tables import build_with_tables
 from ..program import Program, compile
-from ..random_positions import random_positions
 from ..uses import parse_use
 from .compiled import CompiledModel, ModelError
 from .config import GPT, NONE, TrainConfig
@@ -176,10 +175,7 @@ class Model(CompiledModel):
         names = self._position_names(program, function)
         if not self.config.max_position:
             return dict.fromkeys(names, torch.arange(length, dtype=torch.int32)[None, :, None])
-        return {
-            name: random_positions(length, self.config.max_position, draw)[None, :, None]
-            for name in names
-        }
+        return {name: self._random(length, draw)[None, :, None] for name in names}
 
     def make_given(
         self, program: Program, function: str, tokens: torch.Tensor, step: int

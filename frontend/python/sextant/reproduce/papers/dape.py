@@ -16,9 +16,10 @@ PAPER = Paper(
     source="Zheng et al. 2024, arXiv 2405.14722; numbers: tables of ArXiv and Books3, 125M parameters",
     about="the methods of the paper with its settings of encodings and of Adam (beta 0.9 and 0.95, "
     "weight decay 0.1, clip 1, no dropout); fire's threshold is an eighth of the training length, "
-    "as its configurations have it, t5_bias is times the root of the head's width. Bytes of a "
-    "text in place of ArXiv and Books3, a linear decay of the rate in place of a cosine; its "
-    "losses are of the last 256 tokens of a block.",
+    "as its configurations have it, t5_bias is times the root of the head's width, CoPE has 64 "
+    "positions, and Transformer-XL has weights of its own in each layer. Bytes of a text in place "
+    "of ArXiv and Books3, a linear decay of the rate in place of a cosine; its losses are of the "
+    "last 256 tokens of a block.",
     settings={"beta2": 0.95, "weight_decay": 0.1},
     methods=(
         Method("none", "NoPE"),
@@ -27,6 +28,8 @@ PAPER = Paper(
         Method("alibi", "ALiBi", ("alibi",), cost=1.1),
         Method("kerple", "Kerple", ("kerple_log",), cost=1.1),
         Method("fire", "FIRE", (_FIRE,), cost=1.15),
+        Method("cope", "CoPE", ("cope",), cost=1.5),
+        Method("transformer_xl", "Transformer-XL", ("transformer_xl",), cost=1.5),
         Method("dape_alibi", "DAPE-ALiBi", ("dape(alibi)",), cost=1.3),
         Method("dape_kerple", "DAPE-Kerple", ("dape(kerple_log)",), cost=1.3),
         Method(
@@ -79,6 +82,17 @@ PAPER = Paper(
                 "dape_kerple": (4.5123, 4.1716, 4.0505, 4.0033),
                 "fire": (4.5741, 4.6953, 30.1, 165.5),
                 "dape_fire": (4.4879, 4.1990, 4.2826, 4.7983),
+            },
+            protocol=LAST_TOKENS,
+        ),
+        Published(
+            "Books3, train length 128",
+            "perplexity of tokens at that length",
+            ("128", "256", "512", "1024", "2048", "4096", "8192"),
+            {
+                "transformer_xl": (31.57, 28.49, 26.07, 26.98, 27.90, 32.76, 41.12),
+                "cope": (31.61, 28.41, 25.79, 27.96, 33.80, 54.08, 90.66),
+                "dape_kerple": (31.49, 28.27, 24.93, 24.31, 23.34, 24.38, 25.01),
             },
             protocol=LAST_TOKENS,
         ),
@@ -144,6 +158,24 @@ PAPER = Paper(
             (
                 *below("dape_kerple", "dape_alibi", 8, 16, by=-0.01),
                 *below("dape_alibi", "dape_fire", 8, 16),
+            ),
+            protocol=LAST_TOKENS,
+        ),
+        Ordering(
+            "by_content",
+            "DAPE-Kerple is below CoPE and Transformer-XL, whose terms read the content, too, at "
+            "every length.",
+            (*below("dape_kerple", "cope", *_ALL), *below("dape_kerple", "transformer_xl", *_ALL)),
+            protocol=LAST_TOKENS,
+        ),
+        Ordering(
+            "by_content_breaks",
+            "CoPE and Transformer-XL gain to 4x; from there to 16x both lose, CoPE more.",
+            (
+                *stays("cope", 4, within=0.0),
+                *stays("transformer_xl", 4, within=0.0),
+                *grows("transformer_xl", 16, 0.0, since=4),
+                *flatter("transformer_xl", "cope", 16, since=4),
             ),
             protocol=LAST_TOKENS,
         ),

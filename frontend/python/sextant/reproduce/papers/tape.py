@@ -15,16 +15,30 @@ _TUNED = {"steps": 100, "warmup": 10, "length": "{twice}", "batch": 16, "lr": 5e
 PAPER = Paper(
     name="tape",
     title="TAPE: Contextualized Equivariant Positional Encoding",
-    source="Zhu et al. 2025, arXiv 2501.00712; numbers: tables of pre-training, of Llama-2, and 6",
+    source="Zhu et al. 2025, arXiv 2501.00712; numbers: tables of pre-training, of SCROLLS, of Llama-2, and 6",
     about="the released form of the encoding and the paper's, with four gates for each head; models "
     "in the style of Llama, weight decay 0.01; weights of the encoding learn at four times the rate of "
     "the others. Bytes of a text in place of C4 and proof-pile; "
     "fine-tuning goes from the training length to twice of it, and trains the encoding, norms and "
-    "embeddings, as the released code does (there attention's update stays 0, here it learns).",
+    "embeddings, as the released code does (there attention's update stays 0, here it learns). "
+    "xPos's scale_base is twice the training length and FIRE's threshold half of it, as 2048 and "
+    "512 are of 1024 there.",
     settings={"style": "llama"},
     methods=(
         Method("none", "NoPE"),
         Method("rope", "RoPE", ("rope",), about="Table 6: none of the updates"),
+        Method("alibi", "ALiBi", ("alibi",), cost=1.1),
+        Method(
+            "randpe",
+            "RandPE",
+            ("rope",),
+            {"max_position": "{twice}", "positions_beyond": "index"},
+            cost=1.1,
+            about="RoPE of random positions below twice the training length, drawn for each layer, in "
+            "evaluations, too; longer blocks have their indices, as in the released code",
+        ),
+        Method("xpos", "xPos", ("xpos(scale_base={twice})",), cost=1.2),
+        Method("fire", "FIRE", ("fire(threshold={half})",), cost=1.15),
         Method("tape", "TAPE", ("tape(hidden={gates})",), _FASTER, cost=1.8, about="both updates"),
         Method(
             "mlp_only",
@@ -91,6 +105,19 @@ PAPER = Paper(
                 "tape": (132.0, 86.6, 63.9, 52.2),
                 "no_tensor": (138.4, 91.3, 67.8, 55.7),
                 "not_equivariant": (132.9, 87.8, 65.4, 54.1),
+            },
+        ),
+        Published(
+            "SCROLLS, tuned for 1000 steps",
+            "score of each task, of which more is better",
+            ("QAS", "CNLI", "NQA", "QuAL", "QMS", "SumS", "GovR"),
+            {
+                "rope": (8.39, 65.0, 1.77, 0.04, 6.34, 5.63, 9.71),
+                "alibi": (8.25, 69.6, 4.11, 0.0, 9.92, 9.78, 18.81),
+                "randpe": (13.44, 62.0, 4.63, 0.38, 8.43, 8.31, 8.93),
+                "xpos": (9.02, 71.8, 4.83, 0.24, 10.73, 9.38, 16.38),
+                "fire": (3.41, 71.3, 0.48, 1.25),
+                "tape": (11.52, 72.8, 6.79, 11.60, 12.42, 10.34, 15.18),
             },
         ),
         Published(
