@@ -3,7 +3,9 @@ of a step is not, and the same command goes on from there with the same bits."""
 
 import json
 
+import drawn_encoding
 import pytest
+from drawn_encoding import SAMPLER
 from stopped_training import check_same_bits
 
 import sextant
@@ -13,36 +15,9 @@ from sextant.training.text import TextKind
 
 pytest.importorskip("sextant._compiler")
 
-DRAWN = """
-pos.encoding @drawn {
-  %zero = arith.constant 0 : i32
-  %last = arith.constant 9 : i32
-  %rows = arith.constant 10 : i32
-  %one = arith.constant 1 : i32
-  %half = arith.constant 0.5 : f32
-  %digits = pos.input "digits" : tensor<3x2xi32> range(%zero, %last)
-  %table = pos.param "table" : tensor<?x?xf32> dims(%rows, %one) init constant(%half) scope model
-  func.func @auxiliary_loss(%w: tensor<?x?xf32> {pos.role = "table"},
-                            %i: tensor<3x2xi32> {pos.role = "digits"}) -> tensor<f32> {
-    %x = nn.embedding %w, %i : (tensor<?x?xf32>, tensor<3x2xi32>) -> tensor<3x2x?xf32>
-    %l = nn.sum %x over [0, 1, 2] : (tensor<3x2x?xf32>) -> tensor<f32>
-    return %l : tensor<f32>
-  }
-}
-"""
-# Fails at the sixth step as long as a file is there.
-SAMPLER = """
-from pathlib import Path
-
-import torch
-
-def sample(inputs, options, extents, seed, step):
-    broken = Path({broken!r})
-    if step == 6 and broken.exists():
-        exec(broken.read_text())
-    generator = torch.Generator().manual_seed(1000 * seed + step)
-    return {{n: torch.randint(0, 10, s, generator=generator, dtype=torch.int32)
-            for n, s in inputs.items()}}
+# What the sampler is to do first: it fails at the sixth step as long as a file is there.
+FAILS = """    if step == 6 and Path({broken!r}).exists():
+        exec(Path({broken!r}).read_text())
 """
 STEPS = 9
 
@@ -53,10 +28,11 @@ def root(tmp_path_factory):
     not."""
     root = tmp_path_factory.mktemp("failed")
     (root / "text").write_bytes(b"The quick brown fox jumps over the lazy dog. " * 100)
-    (root / "own" / "drawn").mkdir(parents=True)
-    (root / "own" / "drawn" / "drawn.mlir").write_text(DRAWN)
-    sampler = SAMPLER.format(broken=str(root / "broken"))
-    (root / "own" / "drawn" / "sampler.py").write_text(sampler)
+    first = "    generator = "
+    assert first in SAMPLER
+    fails = FAILS.format(broken=str(root / "broken"))
+    sampler = "from pathlib import Path\n" + SAMPLER.replace(first, fails + first)
+    drawn_encoding.write(root / "own", sampler)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEXTANT_PATH", str(root / "own"))
         assert train(root, root / "straight") == 0

@@ -10,9 +10,11 @@ import re
 import shutil
 from pathlib import Path
 
+import drawn_encoding
 import pytest
 import torch
 import torch.nn.functional as F
+from drawn_encoding import SAMPLER
 from stopped_training import check_same_bits, drawn_text, train_until
 
 import sextant
@@ -81,35 +83,6 @@ LAYERS = """
   pos.require %layers at_most %last, "layers is all or first"
 """
 
-# A loss on drawn rows of a table.
-DRAWN = """
-pos.encoding @drawn {
-  %rows = arith.constant 10 : i32
-  %one = arith.constant 1 : i32
-  %half = arith.constant 0.5 : f32
-  %kind = pos.option "kind" : i32 = "even" of ["even", "odd"]
-  %most = pos.option "most" : i32 = 9 : i32
-  %scale = pos.option "scale" : f32 = 0.1 : f32
-  %zero = arith.constant 0 : i32
-  %digits = pos.input "digits" : tensor<3x2xi32> range(%zero, %most)
-  %table = pos.param "table" : tensor<?x?xf32> dims(%rows, %one) init constant(%half) scope model
-  func.func @auxiliary_loss(%w: tensor<?x?xf32> {pos.role = "table"},
-                            %i: tensor<3x2xi32> {pos.role = "digits"}) -> tensor<f32> {
-    %x = nn.embedding %w, %i : (tensor<?x?xf32>, tensor<3x2xi32>) -> tensor<3x2x?xf32>
-    %l = nn.sum %x over [0, 1, 2] : (tensor<3x2x?xf32>) -> tensor<f32>
-    return %l : tensor<f32>
-  }
-}
-"""
-SAMPLER = """
-import torch
-
-def sample(inputs, options, extents, seed, step):
-    generator = torch.Generator().manual_seed(1000 * seed + step)
-    return {n: torch.randint(0, 10, s, generator=generator, dtype=torch.int32)
-            for n, s in inputs.items()}
-"""
-
 
 @pytest.fixture
 def encodings(tmp_path, monkeypatch):
@@ -124,9 +97,7 @@ def encodings(tmp_path, monkeypatch):
     (tmp_path / "carried_once.mlir").write_text(carried_once)
     (tmp_path / "carried").mkdir()
     (tmp_path / "carried" / "carried.mlir").write_text(CARRIED)
-    (tmp_path / "drawn").mkdir()
-    (tmp_path / "drawn" / "drawn.mlir").write_text(DRAWN)
-    (tmp_path / "drawn" / "sampler.py").write_text(SAMPLER)
+    drawn_encoding.write(tmp_path)
     monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
     return tmp_path
 
