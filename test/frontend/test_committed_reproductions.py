@@ -45,8 +45,7 @@ def rendered(file, folder, monkeypatch):
     seeds = 1 + max(run["seed"] for run in stored["runs"])
     found = Reproduction.plan(paper, scale, folder, seeds=seeds, results=[file])
     remarks = file.with_suffix(".remarks.txt")
-    names = [ordering.name for ordering in paper.orderings]
-    return markdown.render(reproduce.collect(found, read_remarks(remarks, names)))
+    return markdown.render(reproduce.collect(found, read_remarks(remarks, paper.remarked)))
 
 
 @pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)

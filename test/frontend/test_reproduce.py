@@ -18,7 +18,7 @@ from sextant.reproduce import engine
 from sextant.reproduce.adapted import adapted, adapted_biases
 from sextant.reproduce.claims import Ordering, below
 from sextant.reproduce.engine import Reproduction, Stopped
-from sextant.reproduce.gram import gram
+from sextant.reproduce.gram import gram, stripes
 from sextant.reproduce.listing import ReproduceError, file_of
 from sextant.reproduce.paper import (
     Drawing,
@@ -52,7 +52,7 @@ PAPER = Paper(
         Ordering("first", "DAPE is below NoPE.", below("host", "none", 1, 2)),
         Ordering("second", "Tuning helps.", below("tuned", "none", 2), protocol=LAST_TOKENS),
     ),
-    drawings=(Drawing("Figure 7", "Of one query.", "host", adapted_biases, of_query=True),),
+    drawings=(Drawing("seven", "Figure 7", "Of one query.", "host", adapted_biases, of_query=True),),
 )
 
 
@@ -269,7 +269,7 @@ def test_what_is_wrong_is_said_before_anything_is_trained(tmp_path, text):
 
 
 def test_pages_and_tables_say_what_the_runs_say(finished):
-    outcome = reproduce.collect(finished, {"second": "too <few> steps"})
+    outcome = reproduce.collect(finished, {"second": "too <few> steps", "seven": "a <bend>"})
     page, table, _ = reproduce.write_reports(outcome)
     page, table = page.read_text(), table.read_text()
     host = outcome.results["host"][0]
@@ -285,6 +285,8 @@ def test_pages_and_tables_say_what_the_runs_say(finished):
         assert f"| {mark} |" in table and f">{mark}</td>" in page
     assert all(mark.endswith("held (one seed)") for mark in marks)
     assert "too &lt;few&gt; steps" in page and "| too <few> steps |" in table
+    assert "<p>Of one query.</p><p>a &lt;bend&gt;</p>" in page.replace("\n", "")
+    assert table.endswith("\n## Figure 7\n\nOf one query.\n\na <bend>\n")
     assert "# A paper | of mine" in table and "A paper | of mine</h1>" in page
     assert "DAPE &lt;1&gt;" in page and "decides nothing beyond its mark" in page
     assert page.count("<svg") == 5 and "Figure 7" in page
@@ -384,3 +386,22 @@ def test_gram_matrices_are_products_of_rows(generator):
     found = gram({"eq": query, "ek": key})
     expected = torch.einsum("hid,hjd->hij", query[0].double(), key[0].double())
     torch.testing.assert_close(found, expected)
+
+
+def test_stripes_are_waves_of_the_distance():
+    """Their height, whatever else changes evenly, and however alike a position is to itself."""
+    at = torch.arange(256, dtype=torch.float64)
+    apart = at[:, None] - at
+    wave = torch.cos(2 * torch.pi / 100 * apart)
+    assert stripes(wave, 100) == pytest.approx(2**0.5, abs=0.05)
+    assert stripes(-wave, 100) == pytest.approx(-(2**0.5), abs=0.05)
+    even = 3 * apart + 0.02 * apart**2 - 5 * at
+    assert stripes(even, 100) == pytest.approx(0, abs=1e-9)
+    mixed = even / even.std() + wave / wave.std() + 50 * torch.eye(256)
+    assert stripes(mixed, 100) * mixed.std() == pytest.approx(2**0.5, abs=0.05)
+    # Waves of 10 are none of 100; they are their own, and of 20 there are none.
+    short = torch.cos(2 * torch.pi / 10 * apart)
+    assert stripes(short, 10) == pytest.approx(2**0.5, abs=0.05)
+    assert abs(stripes(short, 100)) < 0.02 and abs(stripes(wave, 10)) < 0.02
+    with pytest.raises(ValueError, match="stripes of 100 take 200 positions, got 199"):
+        stripes(wave[:199, :199], 100)

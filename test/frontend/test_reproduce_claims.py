@@ -175,8 +175,8 @@ def test_remarks(tmp_path):
     text = "# of toy runs\n\nhost: too few steps:\n  400\n\nflat: the length is short\n"
     assert read(text) == {"host": "too few steps: 400", "flat": "the length is short"}
     for wrong, said in (
-        ("hosts: x", ':1: no ordering "hosts"; did you mean "host"'),
-        ("host\n", ':1: write "ORDERING: remark", got "host"'),
+        ("hosts: x", ':1: no ordering or figure "hosts"; did you mean "host"'),
+        ("host\n", ':1: write "NAME: remark", got "host"'),
         ("host: a\nhost: b\n", ':2: a second remark on "host"'),
         ("  goes on", ":1: goes on with a remark, but none began"),
     ):

@@ -57,7 +57,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--remarks",
         metavar="FILE",
-        help='lines "ORDERING: likely reason" that the tables take in (default: remarks.txt '
+        help='lines "ORDERING: likely reason" or "FIGURE: what it shows" (default: remarks.txt '
         "beside them, if it is there)",
     )
     parser.add_argument(
@@ -124,9 +124,8 @@ def _reproduce(options) -> None:
     if options.dry_run:
         print("\n".join(found.overview()))
         return
-    names = [ordering.name for ordering in paper.orderings]
     file = Path(options.remarks) if options.remarks else found.folder / FILE
-    remarks = read_remarks(file, names) if options.remarks or file.exists() else {}
+    remarks = read_remarks(file, paper.remarked) if options.remarks or file.exists() else {}
     if not options.report:
         found.run(resume=options.resume, progress=not options.quiet, jobs=checked_jobs(options))
     outcome = reproduce.collect(found, remarks, options.query)

@@ -12,6 +12,11 @@ def render(outcome: Outcome) -> str:
     lines += [f"* {name}: {text}" for name, text in outcome.origin()]
     for table in tables(outcome):
         lines += ["", f"## {table.title}", "", table.text, "", *_rows(table)]
+    # Figures are drawn on the page alone; what a person saw there stands here, too.
+    for drawing in paper.drawings:
+        if drawing.name in outcome.remarks:
+            said = (drawing.title, drawing.text, outcome.remarks[drawing.name])
+            lines += ["", f"## {said[0]}", "", said[1], "", said[2]]
     return "\n".join(lines) + "\n"
 
 

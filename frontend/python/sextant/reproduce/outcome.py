@@ -19,7 +19,7 @@ from .spans import SPANS, Span, covered, total
 @dataclass(frozen=True)
 class Outcome:
     """``results``: by method and variation, one for each seed. ``missing``: runs that are
-    not finished. ``remarks``: by the name of the ordering. ``query``: of which figures are."""
+    not finished. ``remarks``: by the name of the ordering or figure. ``query``: of which figures are."""
 
     reproduction: Reproduction
     results: Mapping[str, Sequence[RunResult]]

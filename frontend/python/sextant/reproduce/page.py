@@ -64,9 +64,10 @@ def _drawings(outcome: Outcome) -> list[str]:
         folder = outcome.reproduction.trained_folder(drawing.method)
         if folder:
             chosen = (outcome.query,) if drawing.of_query else ()
+            said = (drawing.text, outcome.remarks.get(drawing.name, ""))
             parts += [
                 f"<h2>{html.escape(drawing.title)}</h2>",
-                f"<p>{html.escape(drawing.text)}</p>",
+                *(f"<p>{html.escape(text)}</p>" for text in said if text),
                 picture(drawing.draw(folder, *chosen), drawing.title, wide=True),
             ]
     return parts

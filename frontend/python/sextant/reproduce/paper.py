@@ -58,8 +58,10 @@ class Published:
 @dataclass(frozen=True)
 class Drawing:
     """A figure of a trained method: ``draw`` makes an <svg> element of a run's folder and, if
-    it is one ``of_query``, of the query that a user chose, None for one of its own."""
+    it is one ``of_query``, of the query that a user chose, None for one of its own. ``name``:
+    by which remarks speak of it."""
 
+    name: str
     title: str
     text: str
     method: str
@@ -102,6 +104,11 @@ class Paper:
         for name in named:
             if name not in titles:
                 raise ValueError(f'the paper "{self.name}" has no method "{name}"')
+
+    @property
+    def remarked(self) -> list[str]:
+        """Names of what remarks can be on: orderings and figures."""
+        return [o.name for o in self.orderings] + [d.name for d in self.drawings]
 
     def _titled(self) -> list[tuple[str, str]]:
         """Names and titles of what can have losses."""

@@ -1,6 +1,7 @@
-"""Remarks on orderings: the likely reason of what is held or not, written by a person.
+"""Remarks, written by a person: on orderings the likely reason of what is held or not, on
+figures what they show.
 
-A file of text: a line begins with the name of an ordering and a colon, lines that are
+A file of text: a line begins with the name of an ordering or figure and a colon, lines that are
 indented go on, empty ones and those that begin with # are left out.
 """
 
@@ -16,7 +17,7 @@ FILE = "remarks.txt"
 
 
 def read_remarks(path: str | Path, known: Iterable[str]) -> dict[str, str]:
-    """Remarks by the name of the ordering."""
+    """Remarks by the name of the ordering or figure."""
     known = list(known)
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
@@ -35,9 +36,9 @@ def read_remarks(path: str | Path, known: Iterable[str]) -> dict[str, str]:
             continue
         name, colon, text = (part.strip() for part in line.partition(":"))
         if not colon:
-            raise ReproduceError(f'{path}:{number}: write "ORDERING: remark", got "{line}"')
+            raise ReproduceError(f'{path}:{number}: write "NAME: remark", got "{line}"')
         if name not in known:
-            raise ReproduceError(f'{path}:{number}: no ordering "{name}"{nearest(name, known)}')
+            raise ReproduceError(f'{path}:{number}: no ordering or figure "{name}"{nearest(name, known)}')
         if name in found:
             raise ReproduceError(f'{path}:{number}: a second remark on "{name}"')
         found[name] = text

@@ -226,6 +226,7 @@ PAPER = Paper(
     ),
     drawings=(
         Drawing(
+            "figure_1",
             "Figure 1: what DAPE adds for one query",
             "For one query of the held-out text (--query; by default the last of four training "
             "lengths), in the second layer by head, over the distance of the key: the scores, the "

@@ -1,5 +1,7 @@
 """SeqPE: sequential position encoding (Li et al. 2025), on text."""
 
+from functools import partial
+
 from ..claims import Ordering, below, flatter, grows, stays, within
 from ..gram import gram_matrices
 from ..paper import Drawing, Method, Paper, Published
@@ -25,11 +27,14 @@ def _seqpe(alpha: float, beta: float) -> tuple[str, ...]:
 
 def _gram(method: str, what: str) -> Drawing:
     return Drawing(
+        f"gram_{method}",
         f"Figures 2 and 3: products of rows, {what}",
-        "Products of the rows that the encoder makes of positions, eq of the row's and ek of the "
-        "column's position, summed over the heads and of each. Dashed: the training length.",
+        "Products of the embeddings that the encoder makes of positions, which its losses are of; "
+        "and of the rows that attention takes, eq of the row's and ek of the column's position, "
+        "summed over the heads and of each. Dashed: the training length. Stripes: the height of "
+        "waves of 10 or 100 over the distance of two positions, in deviations of all products.",
         method,
-        gram_matrices,
+        partial(gram_matrices, embedded=("seqpe.projection=none",)),
     )
 
 
@@ -175,6 +180,8 @@ PAPER = Paper(
     ),
     drawings=(
         _gram("seqpe", "with both losses"),
+        _gram("seqpe_delta", "with the first loss"),
+        _gram("seqpe_ood", "with the second loss"),
         _gram("seqpe_none", "without losses"),
     ),
 )
