@@ -10,7 +10,7 @@ from ..report.results import RunResult
 from .outcome import Outcome
 from .paper import Published
 from .scale import Protocol
-from .spans import total
+from .spans import SPANS, total
 
 # The mark of an ordering that the finished runs cannot show.
 NOT_RUN = "not run"
@@ -112,6 +112,12 @@ def orderings(outcome: Outcome) -> Table:
     )
 
 
+def _wall(outcome: Outcome, method: str) -> str:
+    """Of all runs of a method, nothing where that of one is not known."""
+    known = all(run.provenance.get(SPANS) for run in outcome.results[method])
+    return f"{total(outcome.spans(method)):.0f}" if known else ""
+
+
 def _methods(outcome: Outcome) -> Table:
     """What was trained, and how long steps took, and all of it where that is known."""
     paper = outcome.reproduction.paper
@@ -130,7 +136,7 @@ def _methods(outcome: Outcome) -> Table:
                     f"{runs[0].parameters:,}",
                     f"{ms:.0f}",
                     f"{outcome.seconds(method.name):.0f}",
-                    *((f"{total(outcome.spans(method.name)):.0f}",) if is_timed else ()),
+                    *((_wall(outcome, method.name),) if is_timed else ()),
                     method.about,
                 )
             )
