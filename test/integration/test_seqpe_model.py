@@ -15,8 +15,11 @@ from test_nn_dropout import kept
 
 import sextant
 from sextant.models import around, gpt
+from sextant.reproduce.gram import matrices
+from sextant.reproduce.listing import ReproduceError
 from sextant.training import loop
 from sextant.training.config import TrainConfig
+from sextant.training.state import open_run
 
 GRADIENT = 1e-4
 LENGTH, LAYERS, WIDTH, HEADS = 13, 2, 24, 3
@@ -273,3 +276,26 @@ def test_training_resumes_with_the_same_bits(tmp_path, seed):
     check_same_bits(straight, resumed)
     assert not torch.equal(straight.params["attention.seqpe.token"],
                            straight.program.init_params(seed)["attention.seqpe.token"])
+
+
+def test_figures_are_of_embeddings_and_of_rows(tmp_path, seed):
+    """The matrices of a page: products of what the encoder makes of positions, and of what
+    is projected from it."""
+    shape = dict(layers=1, width=24, heads=3, length=8, batch=2, steps=1, lr=0.1)
+    whole = TrainConfig(encodings=(use(deviation=0.2, **OFF),), seed=seed, **shape)
+    loop.train(whole, tmp_path, data=drawn_text(), progress=False)
+    with open_run(tmp_path) as (model, run):
+        found = matrices(model, run, 30, ("seqpe.projection=none",))
+        with pytest.raises(ReproduceError, match="seqpe.token has shape .*does not hold"):
+            matrices(model, run, 30, ("seqpe.base=12",))
+    settings = seqpe_model.Encoder(width=24, heads=2, digits=3)
+    params = {n: p.double() for n, p in model.params.items()}
+    own = seqpe_model.encode(settings, encoder(params, settings), torch.arange(30)[:, None])
+    ((weight, bias),) = projections(params)
+    eq, ek = ((own @ weight.T + bias).unflatten(-1, (2, 3, 8)).permute(1, 2, 0, 3))
+    rows = eq @ ek.mT
+    first, second, *heads = found.values()
+    names = [name.split("\n")[0] for name in found]
+    assert names == ["embeddings", "all heads", "head 0", "head 1", "head 2"]
+    for got, want in ((first, own @ own.T), (second, rows.sum(0)), (torch.stack(heads), rows)):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4 * want.abs().max().item())
