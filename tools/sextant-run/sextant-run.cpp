@@ -157,6 +157,37 @@ static Status explainNaN(const Function &function, const Outputs &inputs,
   return makeError(text, places);
 }
 
+/// What the definition in a file gives for the inputs of a function.
+static Result<Outputs> runReference(const std::string &path,
+                                    const codegen::CompileOptions &options,
+                                    const Function &function,
+                                    const Outputs &inputs) {
+  Result<std::unique_ptr<Program>> reference =
+      tools::loadReference(path, options);
+  if (!reference)
+    return reference.error();
+  const Artifact &artifact = (*reference)->getArtifact();
+  Result<size_t> number = tools::chooseFunction(artifact, function.name);
+  if (!number)
+    return number.error().in(path);
+  const Function &defined = artifact.functions[*number];
+  if (defined.results != function.results ||
+      defined.arguments.size() != function.arguments.size())
+    return makeError(path, ": its function '", function.name,
+                     "' has other arguments or results: this is not the model "
+                     "that was compiled");
+  Result<Outputs> converted = convert(inputs, defined);
+  if (!converted)
+    return converted.error();
+  Result<Outputs> expected = run(**reference, *number, *converted);
+  if (!expected)
+    return expected.error().in("the reference");
+  if (Status status = explainNaN(function, inputs, *expected, path, options);
+      !status)
+    return status.error();
+  return expected;
+}
+
 static Status writeOutputs(const std::string &folder, const Function &function,
                            const Outputs &outputs) {
   if (std::error_code error = llvm::sys::fs::create_directories(folder))
@@ -176,7 +207,7 @@ static Status writeOutputs(const std::string &folder, const Function &function,
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   tools::RunOptions options;
-  std::string folder;
+  std::string folder, definition;
   bool wantsCheck = false;
   tools::CommandLine commandLine(
       "sextant-run", "MODEL.mlir|ARTIFACT.sxt",
@@ -186,14 +217,17 @@ int main(int argc, char **argv) {
   commandLine.addValue("output", folder, "FOLDER",
                        "write every result as FOLDER/NAME.npy");
   commandLine.addFlag("check", wantsCheck,
-                      "compare with the reference target (of a model)");
+                      "compare with the reference target: that of the model, "
+                      "or the program for it in an artifact");
+  commandLine.addValue("model", definition, "MODEL.mlir",
+                       "what an artifact was compiled from, for --check");
   std::string path = commandLine.parse(argc, argv);
-  if (wantsCheck && path == "-")
-    commandLine.fail("--check compiles the model twice: it needs a file");
-  if (wantsCheck)
-    if (Result<std::string> file = tools::readInputFile(path);
-        file && tools::isArtifact(*file))
-      commandLine.fail("--check needs a model, not an artifact");
+  if (!wantsCheck && !definition.empty())
+    commandLine.fail("--model is for --check");
+  if (definition.empty())
+    definition = path;
+  if (wantsCheck && definition == "-")
+    commandLine.fail("--check reads the model twice: it needs a file");
   if (options.threads > 0)
     setHostThreads(options.threads);
 
@@ -221,21 +255,10 @@ int main(int argc, char **argv) {
   if (!wantsCheck)
     return 0;
 
-  Result<std::unique_ptr<Program>> reference =
-      tools::loadReference(path, options.compile);
-  if (!reference)
-    return fail(reference.error().message());
-  Result<Outputs> converted =
-      convert(*inputs, (*reference)->getArtifact().functions[*number]);
-  if (!converted)
-    return fail(converted.error().message());
-  Result<Outputs> expected = run(**reference, *number, *converted);
+  Result<Outputs> expected =
+      runReference(definition, options.compile, function, *inputs);
   if (!expected)
-    return fail(expected.error().in("the reference").message());
-  if (Status status =
-          explainNaN(function, *inputs, *expected, path, options.compile);
-      !status)
-    return fail(status.error().message());
+    return fail(expected.error().message());
   bool good = true;
   for (size_t i = 0; i < outputs->size(); ++i)
     good &= compare(function.results[i], (*outputs)[i], (*expected)[i]);

@@ -22,6 +22,9 @@ using runtime::makeError;
 using runtime::Program;
 using runtime::Result;
 
+/// The target that runs definitions literally.
+static constexpr const char *referenceTarget = "reference";
+
 static Result<std::string> compile(const std::string &text,
                                    const std::string &path,
                                    const codegen::CompileOptions &options) {
@@ -135,12 +138,39 @@ static std::string widenElements(std::string text) {
   return text;
 }
 
+/// Compiled code does not say what it computes. The definition is in an
+/// artifact if it was compiled for the reference, too.
+static Result<std::unique_ptr<Program>> loadReferenceOf(llvm::StringRef bytes) {
+  Result<std::vector<runtime::Artifact>> artifacts = runtime::readArtifacts(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+  if (!artifacts)
+    return artifacts.error();
+  auto found = llvm::find_if(*artifacts, [](const runtime::Artifact &artifact) {
+    return artifact.target == referenceTarget;
+  });
+  if (found == artifacts->end()) {
+    std::string targets = runtime::joinTargets(*artifacts);
+    return makeError(
+        "it is compiled for '", targets,
+        "' and does not hold the definition: name the model that it was "
+        "compiled from with --model MODEL.mlir, or compile that with --target=",
+        targets, ",", referenceTarget);
+  }
+  return Program::load(std::move(*found), runtime::getHostDevice());
+}
+
 Result<std::unique_ptr<Program>>
 tools::loadReference(const std::string &path, codegen::CompileOptions options) {
   Result<std::string> file = readInputFile(path);
   if (!file)
     return file.error();
-  options.target = "reference";
+  if (isArtifact(*file)) {
+    Result<std::unique_ptr<Program>> program = loadReferenceOf(*file);
+    if (!program)
+      return program.error().in(path);
+    return program;
+  }
+  options.target = referenceTarget;
   Result<std::string> bytes = compile(widenElements(*file), path, options);
   if (!bytes)
     return bytes.error().in("the reference");

@@ -32,7 +32,8 @@ runtime::Result<std::unique_ptr<runtime::Program>>
 loadModel(const std::string &path, const codegen::CompileOptions &options);
 
 /// Compiles the model for the reference target, with f32 in the place of bf16
-/// and f16.
+/// and f16; of an artifact it loads the program for that target, which must be
+/// there.
 runtime::Result<std::unique_ptr<runtime::Program>>
 loadReference(const std::string &path, codegen::CompileOptions options);
 

@@ -11,6 +11,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
+#include "tools/support/InputFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -51,6 +52,9 @@ static std::string spell(Operation *op) {
 std::vector<std::string>
 tools::findTableReads(const std::string &path,
                       const codegen::CompileOptions &options) {
+  if (runtime::Result<std::string> file = readInputFile(path);
+      !file || isArtifact(*file))
+    return {}; // compiled code does not say
   DialectRegistry registry;
   codegen::registerCompilerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
