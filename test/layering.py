@@ -17,6 +17,8 @@ Prints one line per violation, `file:line: what`, and fails when there is one:
   outside dialects/Pos/Encodings: passes and kernels know no encoding by name,
   and neither do the Python builders of models and the training loop, but for
   the mask that makes a model one of language;
+* test files import different modules by one name: a process has one of each name, so which
+  of them it is would depend on the order of tests;
 * a class of a header has no sentence before it (///) that says what it is;
 * a C++ function or class is larger than test/cpp_sizes.py allows.
 """
@@ -211,6 +213,49 @@ def check_sentences(text):
             yield index + 1, f"{match[1]} has no sentence that says what it is"
 
 
+def imported_names(text):
+    """Modules that a file imports by a bare name, and where."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module, node.lineno
+
+
+def check_modules(root):
+    """Names of test modules. pytest puts the folder of each on the path, and a folder of
+    scripts under test stands there as well."""
+    paths = [
+        path.relative_to(root)
+        for folder in ("test", "tools/bench")
+        for path in sorted((root / folder).rglob("*.py"))
+    ]
+    files: dict[str, list[pathlib.Path]] = {}
+    for path in paths:
+        if path.stem != "conftest":  # of which pytest keeps one for each folder
+            files.setdefault(path.stem, []).append(path)
+    shared = {name: found for name, found in files.items() if len(found) > 1}
+    first: dict[str, pathlib.Path] = {}
+
+    def find(name, folder):
+        """What a file of a folder imports: its neighbour, what all tests share, or a script."""
+        order = [folder, pathlib.PurePath("test"), pathlib.PurePath("tools/bench")]
+        places = {path.parent: path for path in shared.get(name, ())}
+        return next((places[place] for place in order if place in places), None)
+
+    def take(name, path, where):
+        other = first.setdefault(name, path)
+        if other != path:
+            yield f"{where}: {path} and {other} are one module to pytest: rename one of them"
+
+    for path in paths:
+        if path.name.startswith("test_"):
+            yield from take(path.stem, path, f"{path}:1")
+        for name, line in imported_names((root / path).read_text()) if shared else ():
+            if found := find(name, path.parent):
+                yield from take(name, found, f"{path}:{line}")
+
+
 def violations(root):
     names = encoding_names(root)
     for path in source_files(root):
@@ -236,6 +281,7 @@ def violations(root):
         for number, what in sorted(found):
             yield f"{path}:{number}: {what}"
     yield from check_libraries(root)
+    yield from check_modules(root)
     for where, what in cpp_sizes.violations(root, cpp_sizes.FOLDERS):
         yield f"{where}: {what}"
 
