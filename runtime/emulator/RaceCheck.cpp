@@ -27,7 +27,7 @@ void RaceCheck::begin(int warps) {
   ++generation;
   if (pages.size() > kKept) {
     pages.clear();
-    lastPage = nullptr;
+    recent.fill({});
   }
   auto count = static_cast<size_t>(warps);
   clocks.assign(count, Clock(count, 0));
@@ -79,14 +79,14 @@ void RaceCheck::Word::split() {
 
 RaceCheck::Word &RaceCheck::find(uintptr_t number) {
   uintptr_t pageNumber = number / (kPage / kWord);
-  if (!lastPage || pageNumber != lastNumber) {
+  Recent &found = recent[pageNumber % recent.size()];
+  if (!found.page || found.number != pageNumber) {
     std::unique_ptr<Page> &page = pages[pageNumber];
     if (!page)
       page = std::make_unique<Page>();
-    lastPage = page.get();
-    lastNumber = pageNumber;
+    found = {pageNumber, page.get()};
   }
-  Word &word = (*lastPage)[number % (kPage / kWord)];
+  Word &word = (*found.page)[number % (kPage / kWord)];
   if (word.generation != generation) {
     word = {};
     word.generation = generation;

@@ -118,8 +118,13 @@ private:
   void add(Together &accesses, const Visit &visit);
 
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
-  uintptr_t lastNumber = 0;
-  Page *lastPage = nullptr;
+  /// Pages that were asked for last, by the last digits of their numbers: a
+  /// thread goes back and forth between rows, scratch and shared memory.
+  struct Recent {
+    uintptr_t number = 0;
+    Page *page = nullptr;
+  };
+  std::array<Recent, 64> recent;
   uint64_t generation = 0;
   std::vector<Clock> clocks;          ///< of each warp; its own epoch, too
   std::vector<uint32_t> afterBarrier; ///< the first epoch behind its last one
