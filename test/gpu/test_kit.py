@@ -3,14 +3,13 @@
 import io
 import json
 import lzma
-import os
 import shutil
 import signal
-import site
 import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -32,25 +31,14 @@ PROGRAM_BYTES = 2**19
 MATCH = ["--match", "t5_bias", "causal"]
 
 
-def run(*command, code=0):
+def pack(*words):
+    """Makes a kit; the lines that this prints. The packer notes what is compiled, which
+    this process may have done before."""
     done = subprocess.run(
-        [sys.executable, *map(str, command)], capture_output=True, text=True
+        [sys.executable, HERE / "kit.py", *map(str, words)], capture_output=True, text=True
     )
-    assert done.returncode == code, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
-
-
-def run_there(folder, *command, code=0):
-    """On a machine that has PyTorch and the kit: Sextant's package is out of reach."""
-    environment = {n: v for n, v in os.environ.items() if not n.startswith("SEXTANT_")}
-    environment["PYTHONPATH"] = os.pathsep.join(site.getsitepackages())
-    python = [sys.executable, "-S"]  # reads no *.pth of site-packages
-    shared = dict(cwd=folder.parent, env=environment, capture_output=True, text=True)
-    found = subprocess.run([*python, "-c", "import torch; import sextant"], **shared)
-    assert "No module named 'sextant'" in found.stderr
-    done = subprocess.run([*python, folder / command[0], *map(str, command[1:])], **shared)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout.splitlines(), done.stderr.splitlines()
 
 
 def interrupt(command, path):
@@ -73,12 +61,11 @@ def interrupt(command, path):
 def kit(tmp_path_factory):
     """A kit for the emulator, moved to another folder; the first call was interrupted."""
     made = tmp_path_factory.mktemp("made") / "gpu-kit"
-    command = [HERE / "kit.py", "--target", "cuda-emulated:sm_80", "--output", made]
-    command += ["--dtype", "f32", *MATCH]
+    words = ["--target", packer.EMULATOR, "--output", made, "--dtype", "f32", *MATCH]
     first = made / "cases" / "causal.pt.xz"
-    assert "the same command goes on" in interrupt(command, first)
+    assert "the same command goes on" in interrupt([HERE / "kit.py", *words], first)
     before = first.stat().st_mtime_ns
-    lines = run(*command)
+    lines = pack(*words)
     assert lines[-1].startswith("2 encodings for cuda-emulated:sm_80, ")
     assert first.stat().st_mtime_ns == before
     assert not list(made.rglob("*.begun"))
@@ -87,7 +74,7 @@ def kit(tmp_path_factory):
     return there
 
 
-def test_a_kit_checks_its_cases(kit):
+def test_a_kit_checks_its_cases(kit, run_there):
     lines, _ = run_there(kit, "check.py", "--device", "cpu", "--repeat", 2)
     assert len([line for line in lines if line.endswith("cpu:avx2: right")]) == 4
     assert len([line for line in lines if line.endswith("cuda-emulated:sm_80: right")]) == 4
@@ -128,7 +115,7 @@ def rows_kit(tmp_path_factory):
     return folder
 
 
-def test_rows_outside_of_attention_are_checked(rows_kit):
+def test_rows_outside_of_attention_are_checked(rows_kit, run_there):
     words = ["--match", "short bf16", "long f32"]
     lines, _ = run_there(rows_kit, "check.py", "--device", "cpu", "--repeat", 2, *words, code=1)
     *lines, last = lines[1:]
@@ -141,7 +128,7 @@ def test_rows_outside_of_attention_are_checked(rows_kit):
     assert last == "16 passed, 4 failed"
 
 
-def test_a_wrong_result_is_named(wrong_kit):
+def test_a_wrong_result_is_named(wrong_kit, run_there):
     """Of 130 keys the window sees all, of 300 it does not."""
     command = ["check.py", "--device", "cpu", "--repeat", 1, "--match", "causal cpu"]
     lines, _ = run_there(wrong_kit, *command, code=1)
@@ -150,7 +137,7 @@ def test_a_wrong_result_is_named(wrong_kit):
     assert lines[3:] == ["1 passed, 1 failed"]
 
 
-def test_a_process_that_dies_is_named(kit, tmp_path):
+def test_a_process_that_dies_is_named(kit, tmp_path, run_there):
     """The rest of the kit is checked in another process."""
     folder = tmp_path / "dying"
     shutil.copytree(kit, folder)
@@ -165,14 +152,14 @@ def test_a_process_that_dies_is_named(kit, tmp_path):
     assert lines[-1] == "4 passed, 1 failed"
 
 
-def test_words_choose_cases(kit):
+def test_words_choose_cases(kit, run_there):
     lines, _ = run_there(
         kit, "check.py", "--device", "cpu", "--repeat", 1, "--match", "t5_bias grouped cpu"
     )
     assert lines[1:] == ["t5_bias f32 grouped cpu:avx2: right", "1 passed, 0 failed"]
 
 
-def test_words_without_a_case_are_named(kit):
+def test_words_without_a_case_are_named(kit, run_there):
     lines, errors = run_there(kit, "check.py", "--device", "cpu", "--match", "soup", code=1)
     assert errors == ["no case has the words 'soup'"]
     assert lines[-1] == "0 passed, 0 failed"
@@ -217,7 +204,7 @@ def test_cases_run_under_the_sanitizer(programs, capsys):
 
 
 @pytest.mark.skipif(Path(INSTALLED).exists(), reason="this machine has compute-sanitizer")
-def test_without_the_sanitizer_its_checks_fail(kit, programs):
+def test_without_the_sanitizer_its_checks_fail(kit, programs, run_there):
     case = ["--device", "cpu", "--repeat", 1, "--match", "causal tiles cpu"]
     lines, _ = run_there(kit, "check.py", *case, "--sanitize", code=1)
     assert lines[2].startswith("compute-sanitizer is not installed: ")
@@ -231,10 +218,11 @@ def test_without_the_sanitizer_its_checks_fail(kit, programs):
         (["--match", "soup", "stew"], "no encoding, work or program has soup or stew in its name"),
     ],
 )
-def test_nothing_is_packed_for_what_is_unknown(arguments, message, tmp_path):
-    command = [sys.executable, HERE / "kit.py", "--output", tmp_path / "kit", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2 and message in done.stderr
+def test_nothing_is_packed_for_what_is_unknown(arguments, message, tmp_path, capsys):
+    words = ["kit.py", "--output", str(tmp_path / "kit"), *arguments]
+    with mock.patch.object(sys, "argv", words), pytest.raises(SystemExit, match="2"):
+        packer.main()
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "kit").exists()
 
 
@@ -242,7 +230,7 @@ def test_nothing_is_packed_for_what_is_unknown(arguments, message, tmp_path):
 def gpu_kit(tmp_path_factory):
     """What goes to a machine with a GPU."""
     folder = tmp_path_factory.mktemp("gpu") / "gpu-kit"
-    run(HERE / "kit.py", "--output", folder, "--match", "t5_bias", "--dtype", "f32")
+    pack("--output", folder, "--match", "t5_bias", "--dtype", "f32")
     return folder
 
 
@@ -257,7 +245,7 @@ def test_a_kit_of_all_encodings_is_small(gpu_kit):
     assert 2 * len(packer.DTYPES) * attentions + rest < MOST_BYTES, (case, work, rest)
 
 
-def test_a_kit_of_a_gpu_compares_the_cpu_without_one(gpu_kit):
+def test_a_kit_of_a_gpu_compares_the_cpu_without_one(gpu_kit, run_there):
     lines, _ = run_there(gpu_kit, "check.py", "--device", "cpu", "--repeat", 2)
     assert lines[-1] == "2 passed, 0 failed"
     assert all(line.endswith(" cpu:avx2: right") for line in lines[1:-1])
@@ -265,7 +253,7 @@ def test_a_kit_of_a_gpu_compares_the_cpu_without_one(gpu_kit):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 @pytest.mark.parametrize("script", ["check.py", "bench.py"])
-def test_without_a_gpu_the_cure_is_named(gpu_kit, script):
+def test_without_a_gpu_the_cure_is_named(gpu_kit, script, run_there):
     _, errors = run_there(gpu_kit, script, code=1)
     assert len(errors) == 1
     assert errors[0].startswith(f"{script}: PyTorch {torch.__version__} ")
@@ -292,7 +280,7 @@ def cells_of(lines, *places):
     return [tuple(row[place] for place in places) for row in rows[2:]]
 
 
-def test_works_are_compared_before_they_are_timed(works_kit, tmp_path):
+def test_works_are_compared_before_they_are_timed(works_kit, tmp_path, run_there):
     lines, _ = run_there(works_kit, "bench.py", "--device", "cpu", *SMALL, "--output", tmp_path)
     rows = [(work.partition(" [")[0], *rest) for work, *rest in cells_of(lines, 1, 2, 3, 6)]
     forward, both = "forward", "forward + backward"
@@ -313,7 +301,7 @@ def test_works_are_compared_before_they_are_timed(works_kit, tmp_path):
     assert [row["peer"] for row in json.loads(record.read_text())["rows"]] == [r[2] for r in rows]
 
 
-def test_f16_and_sums_in_any_order_are_checked(works_kit):
+def test_f16_and_sums_in_any_order_are_checked(works_kit, run_there):
     """CPUs have no kernels of these."""
     file = packer.make_file("causal", ["bf16", "f16"], packer.EMULATOR)
     packer.save(file, works_kit / "cases" / "causal.pt.xz")
@@ -328,7 +316,7 @@ def test_f16_and_sums_in_any_order_are_checked(works_kit):
     ]
 
 
-def test_a_work_that_computes_something_else_is_not_timed(works_kit, tmp_path):
+def test_a_work_that_computes_something_else_is_not_timed(works_kit, tmp_path, run_there):
     folder = tmp_path / "wrong"
     shutil.copytree(works_kit, folder)
     works = folder / "works"

@@ -16,7 +16,7 @@ import kit as packer
 import programs
 from eager_gpt import EagerGpt
 from kit import HOST
-from test_kit import cells_of, run_there
+from test_kit import cells_of
 
 from sextant import backend
 
@@ -37,7 +37,7 @@ def programs_kit(tmp_path_factory):
     return folder
 
 
-def test_training_steps_are_checked(programs_kit):
+def test_training_steps_are_checked(programs_kit, run_there):
     lines, _ = run_there(programs_kit, "check.py", "--device", "cpu", "--repeat", 2, code=1)
     said = "right", "skipped, the device is a CPU", "skipped, the device is a CPU"
     assert lines[1:7] == [
@@ -133,7 +133,7 @@ def trainings_kit(tmp_path_factory):
     return folder
 
 
-def test_training_steps_are_compared_and_timed(trainings_kit, tmp_path):
+def test_training_steps_are_compared_and_timed(trainings_kit, tmp_path, run_there):
     """What was timed before one that computes something else is written."""
     small = ["--trained", 2, 20, "--rounds", 1, "--output", tmp_path]
     lines, errors = run_there(trainings_kit, "bench.py", "--device", "cpu", *small, code=1)
