@@ -3,6 +3,7 @@
 A fresh file in a folder of SEXTANT_PATH is picked up with no other file touched.
 """
 
+import pytest
 from cases import KERNEL_OPERANDS
 
 import sextant
@@ -25,3 +26,12 @@ def pytest_generate_tests(metafunc):
     if "row_encoding" in metafunc.fixturenames:
         names = [n for n in installed() if not in_attention(n)]
         metafunc.parametrize("row_encoding", names)
+
+
+@pytest.fixture
+def drawn_threads(monkeypatch, seed):
+    """Emulated threads run in an order of this seed and their exponentials are off by it;
+    races, and accesses to what is no operand's, are errors."""
+    monkeypatch.setenv("SEXTANT_CHECK", "races,memory")
+    monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed))
+    monkeypatch.setenv("SEXTANT_ROUNDING", str(seed))
