@@ -3,7 +3,7 @@
 A NaN in a row of K or V makes every score tile that holds it NaN or zero times
 NaN, so it stays away from the results of other rows only if the tile is never
 computed. Tiles on the border of a hidden range are computed: rows near it are
-left alone. That tensor cores compute whole tiles without the mask: SeededFaultsTest.cpp.
+left alone. That tensor cores compute whole tiles without the mask: SeededFaultsOfFragmentsTest.cpp.
 """
 
 from dataclasses import dataclass
