@@ -3,14 +3,14 @@
 
     bench.py [--device cuda|cpu] [--tokens N] [--length N...] [--rounds N] [--output FOLDER]
 
-Peers: `scaled_dot_product_attention` for attention without encodings ("flash": on that
-backend of it and on no other); compiled `flex_attention` and attention written out
-("eager") for encodings, and our own attention without them ("plain"). Candidates take
-turns; a row has the median of the ratios peer / ours, their spread, and the goal of the
-median where there is one. Before anything is timed, outputs are compared. Last come
-training steps of a GPT, in f32 throughout, since programs have no rows of 16 bits, beside
-eager PyTorch of the same model. Writes a table and a JSON, also of the rows that were
-there before something failed.
+Peers: `scaled_dot_product_attention` for attention without encodings ("flash" and "cudnn": on
+that backend of it and on no other, skipped with the reason where PyTorch lacks it); compiled
+`flex_attention` and attention written out ("eager") for encodings, and our own attention
+without them ("plain"). Candidates take turns; a row has the median of the ratios peer / ours,
+their spread, and the goal of the median where there is one. Before anything is timed, outputs
+are compared. Last come training steps of a GPT, in f32 throughout, since programs have no rows
+of 16 bits, beside eager PyTorch of the same model. Writes a table and a JSON, also of the rows
+that were there before something failed.
 """
 
 import argparse
@@ -102,7 +102,9 @@ class Work:
         q, k, v = (self.rows(1, HEADS, min(length, COMPARED)) for _ in range(3))
         others = {"eager": lambda *rows: peers.eager(self.name, self.params, *rows)}
         if self.name.startswith(("plain", "causal")):
-            others["sdpa"] = peers.sdpa(self.name, is_flash=self.dtype != "f32")
+            for peer in {t.peer for t in timings_of(self.name, self.dtype, length, self.device)}:
+                if not peers.missing(peer, self.device):
+                    others[peer] = peers.sdpa(self.name, peer)
         elif peers.bias_of(self.name, self.params) and self.name != "dape":
             on_gpu = self.device != "cpu"
             others["flex"] = peers.flex(self.name, self.params, q.shape[2], self.device, on_gpu)
@@ -129,7 +131,7 @@ class Work:
         elif timing.peer == "flex":
             attention = peers.flex(self.name, self.params, length, self.device)
         else:
-            attention = peers.sdpa(self.name, timing.peer == "flash")
+            attention = peers.sdpa(self.name, timing.peer)
         leaves = [t.detach().requires_grad_() for t in (q, k, v)]
         wanted = [*leaves, *(p for p in self.params.values() if p.requires_grad)]
 
@@ -149,17 +151,20 @@ class Work:
         for timing in timings_of(self.name, self.dtype, length, self.device):
             if timing.peer == "plain" and not self.plain:
                 continue
+            label = f"{self.name} {self.dtype} {list(q.shape)}"
+            if why := peers.missing(timing.peer, self.device):
+                yield skip(label, timing, why)
+                continue
             run = self.ours.forward if timing.direction == FORWARD else self.ours.both
             rows = (q, k, v) if timing.direction == FORWARD else (q, k, v, do)
             other = self.step_of(timing, length, q, k, v, do)
-            label = f"{self.name} {self.dtype} {list(q.shape)}"
             yield race(label, timing, lambda: run(*rows), other, rounds, self.device)
 
     def decode(self, batch, length, group, rounds):
         """One query of each sequence."""
         q = self.rows(batch, HEADS, 1)
         k, v = (self.rows(batch, HEADS // group, length) for _ in range(2))
-        other = peers.sdpa(self.name, is_flash=False)
+        other = peers.sdpa(self.name)
         self.hold("sdpa", self.ours.forward(q, k, v)[0].float(), other(q, k, v).float())
         label = f"decode {self.dtype} {list(q.shape)}, keys {list(k.shape)}"
         timing = Timing("sdpa", FORWARD, GOALS["decode"] if self.dtype == "bf16" else None)
@@ -228,7 +233,16 @@ def race(label, timing, ours, other, rounds, device):
     return row
 
 
+def skip(label, timing, why):
+    """The row of what cannot be timed here, which is printed."""
+    row = dict(work=label, direction=timing.direction, peer=timing.peer, skipped=why)
+    print(line_of(row), flush=True)
+    return row
+
+
 def line_of(row):
+    if "skipped" in row:
+        return f"| {row['work']} | {row['direction']} | {row['peer']} | skipped: {row['skipped']} | | | |"
     goal = "" if row["goal"] is None else f"{row['goal']:.3g} x"
     return (
         f"| {row['work']} | {row['direction']} | {row['peer']} | {row['ratio']:.3g} x "

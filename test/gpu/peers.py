@@ -101,8 +101,26 @@ def flex(name, params, length, device, compiles=True):
     )
 
 
-def sdpa(name, is_flash):
-    """PyTorch's own attention, where asked for on its flash backend and on no other."""
+# Backends of `scaled_dot_product_attention` that are asked for by name.
+BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
+
+
+def missing(peer, device):
+    """Why this PyTorch does not have a peer on a device; empty if it does."""
+    if peer != "cudnn":
+        return ""
+    if device == "cpu":
+        return "cuDNN's attention runs on GPUs alone"
+    if not hasattr(SDPBackend, BACKENDS[peer]):
+        return f"PyTorch {torch.__version__} does not know cuDNN's attention"
+    if not torch.backends.cudnn.is_available():
+        return f"PyTorch {torch.__version__} has no cuDNN"
+    return ""
+
+
+def sdpa(name, peer="sdpa"):
+    """PyTorch's own attention, on the backend that a peer names and on no other, or on
+    whichever it takes."""
 
     def attention(q, k, v):
         grouped = q.shape[1] != k.shape[1]
@@ -110,8 +128,8 @@ def sdpa(name, is_flash):
             q, k, v, is_causal=name.startswith("causal"), enable_gqa=grouped
         )
 
-    def on_flash(q, k, v):
-        with sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
+    def on_backend(q, k, v):
+        with sdpa_kernel([getattr(SDPBackend, BACKENDS[peer])]):
             return attention(q, k, v)
 
-    return on_flash if is_flash else attention
+    return on_backend if peer in BACKENDS else attention

@@ -1,5 +1,6 @@
 """A kit for machines with a GPU: built here, run as it is run there."""
 
+import contextlib
 import io
 import json
 import lzma
@@ -20,8 +21,10 @@ sys.path.insert(0, str(HERE))
 import check
 import gpt_programs
 import kit as packer
+import peers
 from draws import normal
 from timings import timings_of
+from torch.nn.attention import SDPBackend
 
 # What a kit may take, all encodings with the runtime (the way to such a machine may be slow).
 MOST_BYTES = 30 * 2**20
@@ -284,21 +287,27 @@ def test_works_are_compared_before_they_are_timed(works_kit, tmp_path, run_there
     lines, _ = run_there(works_kit, "bench.py", "--device", "cpu", *SMALL, "--output", tmp_path)
     rows = [(work.partition(" [")[0], *rest) for work, *rest in cells_of(lines, 1, 2, 3, 6)]
     forward, both = "forward", "forward + backward"
+
+    def own(work, goal):
+        """Beside PyTorch's own attention."""
+        peers = ("flash", goal), ("cudnn", "")
+        return [(work, direction, *peer) for peer in peers for direction in (forward, both)]
+
     assert rows == [
-        ("causal bf16", forward, "flash", "0.95 x"),
-        ("causal bf16", both, "flash", "0.95 x"),
-        ("causal f16", forward, "flash", ""),
-        ("causal f16", both, "flash", ""),
-        ("causal-unordered bf16", forward, "flash", ""),
-        ("causal-unordered bf16", both, "flash", ""),
+        *own("causal bf16", "0.95 x"),
+        *own("causal f16", ""),
+        *own("causal-unordered bf16", ""),
         ("fire bf16", both, "plain", ""),
-        ("plain bf16", forward, "flash", "0.95 x"),
-        ("plain bf16", both, "flash", "0.95 x"),
+        *own("plain bf16", "0.95 x"),
         ("decode bf16", forward, "sdpa", "1 x"),
         ("rope bf16", both, "plain", ""),
     ]
     (record,) = tmp_path.glob("*.json")
-    assert [row["peer"] for row in json.loads(record.read_text())["rows"]] == [r[2] for r in rows]
+    recorded = json.loads(record.read_text())["rows"]
+    assert [row["peer"] for row in recorded] == [r[2] for r in rows]
+    # What was not timed says why.
+    skipped = {row["peer"]: row["skipped"] for row in recorded if "ratio" not in row}
+    assert skipped == {"cudnn": "cuDNN's attention runs on GPUs alone"}
 
 
 def test_f16_and_sums_in_any_order_are_checked(works_kit, run_there):
@@ -327,6 +336,33 @@ def test_a_work_that_computes_something_else_is_not_timed(works_kit, tmp_path, r
     assert errors[-1].startswith("plain-bf16: eager computes something else, off by ")
 
 
+@pytest.mark.parametrize("peer", ["sdpa", "flash", "cudnn"])
+def test_a_backend_is_asked_for_alone(peer, monkeypatch):
+    asked = []
+
+    @contextlib.contextmanager
+    def note(backends):
+        asked.extend(backends)
+        yield
+
+    monkeypatch.setattr(peers, "sdpa_kernel", note)
+    rows = torch.randn(3, 1, 4, 6, 8)
+    got = peers.sdpa("causal", peer)(*rows)
+    backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+    assert asked == [backends[peer]] if peer in backends else not asked
+    torch.testing.assert_close(got, peers.eager("causal", {}, *rows))
+
+
+def test_what_this_pytorch_lacks_is_named(monkeypatch):
+    assert not peers.missing("flash", "cuda")
+    monkeypatch.setattr(torch.backends.cudnn, "is_available", lambda: True)
+    assert not peers.missing("cudnn", "cuda")
+    monkeypatch.setattr(torch.backends.cudnn, "is_available", lambda: False)
+    assert peers.missing("cudnn", "cuda") == f"PyTorch {torch.__version__} has no cuDNN"
+    monkeypatch.setitem(peers.BACKENDS, "cudnn", "OF_ANOTHER_VERSION")
+    assert peers.missing("cudnn", "cuda").endswith(" does not know cuDNN's attention")
+
+
 def test_goals_of_a_gpu():
     """What is timed there at full length, and the least that is asked for."""
     timed = {
@@ -335,7 +371,8 @@ def test_goals_of_a_gpu():
         for length in (4096, 2048)
     }
     both = "forward + backward"
-    assert timed["plain-128", 4096] == {("flash", "forward", 0.95), ("flash", both, 0.95)}
+    own = {(p, d, g) for p, g in (("flash", 0.95), ("cudnn", None)) for d in ("forward", both)}
+    assert timed["plain-128", 4096] == own
     assert timed["rope", 4096] == {("plain", both, 0.9)}
     assert timed["fire", 2048] == {("plain", both, 0.8), ("flex", both, 1.3)}
     assert ("eager", both, None) in timed["kerple_log", 4096]
