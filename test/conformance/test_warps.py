@@ -8,11 +8,12 @@ import pytest
 import torch
 from attention_contract import run
 from cases import Case, compare, compare_row_map, make_inputs
-from test_encodings import AMONG, LONG, REPRESENTATIVES
+from test_encodings import AMONG, LONG, REPRESENTATIVES, hold_empty_lengths, hold_masked_rows
 from test_encodings import SHAPES as SHAPES_OF_CPU
 from threads import threads
 
 import sextant
+from sextant import definitions
 
 TARGET = "cuda-emulated:sm_80"
 # All shapes of the CPU's tests, in their three groups, each of which runs the same compiled
@@ -20,7 +21,6 @@ TARGET = "cuda-emulated:sm_80"
 TILES = dict(query=70, key=130, batch=1, heads=2, kv_heads=1, label="tiles")
 SEVERAL_TILES = dict(query=70, key=300, batch=1, heads=2, kv_heads=1, label="several-tiles")
 SHAPES = [TILES, *(s for s in SHAPES_OF_CPU if s is not LONG)]
-WITH_MASKS = [s for s in SHAPES if "after" in s]
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +69,13 @@ def test_f16_matches_the_reference(encoding, seed):
     compare(Case(encoding, **TILES), TARGET, torch.float16, seed)
 
 
-@pytest.mark.parametrize("shape", [TILES, *WITH_MASKS], ids=lambda s: s["label"])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
 def test_bf16_matches_the_reference(encoding, shape, seed):
+    found = definitions.signature([encoding])
+    if shape["label"] == "single" and found.operands and any(p.trained for p in found.params):
+        # Of one query and one key at one place, gradients of what maps their rows cancel out
+        # but for the rounding of each row's, which no operand of the rule's plain code has.
+        pytest.skip("gradients that cancel out have no error to be held to in 16 bits")
     compare(Case(encoding, **shape), TARGET, torch.bfloat16, seed)
 
 
@@ -80,17 +85,11 @@ def test_row_maps_match_the_reference(row_encoding, dtype, seed):
 
 
 def test_empty_lengths(encoding, seed):
-    """Without keys, rows are zeros; without queries, gradients of keys are."""
-    case = Case(encoding, query=0, key=5, batch=1)
-    got = run(case.uses, make_inputs(case, seed).cast(torch.float32), TARGET)
-    assert got["output"].shape == (1, 4, 0, 16)
-    assert (got["d key"] == 0).all()
-    case = Case(encoding, query=5, key=0, batch=1)
-    if encoding == "tape":  # which takes a row of the keys' tensors for each query
-        return
-    got = run(case.uses, make_inputs(case, seed).cast(torch.float32), TARGET)
-    assert got["output"].shape == (1, 4, 5, 16)
-    assert (got["output"] == 0).all()
+    hold_empty_lengths(encoding, TARGET, seed)
+
+
+def test_masked_rows_are_zeros(encoding, seed):
+    hold_masked_rows(encoding, TARGET, seed)
 
 
 @pytest.mark.parametrize("name", REPRESENTATIVES)
