@@ -79,8 +79,10 @@ FragmentBackward::FragmentBackward(ThreadBuilder &thread,
                                    const BackwardOperands &launch,
                                    int64_t lanes)
     : PassingTiles(thread, arguments, launch, launch.tile,
+                   // Whole stages: a backward needs all registers, and with
+                   // bytes ptxas spills numbers of loops around that of tiles.
                    {launch.tile.getStage(), launch.tile.getStageBytes(),
-                    launch.tile.getWindows()},
+                    launch.tile.getWindows(), launch.tile.getStageBytes()},
                    lanes),
       launch(launch), tile(launch.tile),
       keyLength(kernel.toI32(arguments.getSize(launch.sites.key, 2))),

@@ -66,7 +66,7 @@ FragmentForward::FragmentForward(ThreadBuilder &thread,
                                  const ForwardOperands &launch, int64_t lanes)
     : PassingTiles(thread, arguments, launch, launch.tile,
                    {launch.tile.getStage(), launch.tile.getStageBytes(),
-                    launch.tile.getWindows()},
+                    launch.tile.getWindows(), /*unit=*/1},
                    lanes),
       launch(launch), tile(launch.tile),
       softmax(thread, tile, scores.getForm()),

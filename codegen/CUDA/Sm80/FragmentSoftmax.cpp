@@ -2,15 +2,24 @@
 
 #include "codegen/CUDA/Sm80/FragmentSoftmax.h"
 #include "codegen/Tiles/ScoreForm.h"
+#include <limits>
 
 using namespace mlir;
 using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
+/// The maximum of a row that has seen no key: below all finite scores, and
+/// finite in base 2, too. So exponents of hidden scores are -inf whatever the
+/// row has seen, and nothing asks before.
+double FragmentSoftmax::getLowest() const {
+  constexpr double most = std::numeric_limits<float>::max();
+  return form.exponentFactor <= 1.0 ? -most : -0.5 * most / form.exponentFactor;
+}
+
 FragmentSoftmax::State FragmentSoftmax::begin() {
   auto rows = static_cast<size_t>(tile.countThreadRows());
-  return {Values(rows, kernel.constantF32(hiddenScore)),
+  return {Values(rows, kernel.constantF32(getLowest())),
           Values(rows, kernel.constantF32(0))};
 }
 
@@ -47,11 +56,7 @@ Values FragmentSoftmax::update(State &state, Values &scores) {
     maximum = acrossRow(
         maximum, [&](Value a, Value b) { return thread.maxNumber(a, b); });
     maximum = thread.maxNumber(state.maxima[row], maximum);
-    // Rows that have seen no key yet: their scores are all -inf.
-    Value isSeen = kernel.compareF(arith::CmpFPredicate::UNE, maximum,
-                                   kernel.constantF32(hiddenScore));
-    Value shift =
-        getShift(kernel.selectF(isSeen, maximum, kernel.constantF32(0)));
+    Value shift = getShift(maximum);
     factors.push_back(
         thread.exp2(kernel.subF(getShift(state.maxima[row]), shift)));
     Value negative = kernel.subF(kernel.constantF32(0), shift);
@@ -78,11 +83,14 @@ SmallVector<FragmentSoftmax::Row> FragmentSoftmax::finish(const State &state) {
     Row row;
     row.sum =
         acrossRow(own, [&](Value a, Value b) { return kernel.addF(a, b); });
-    row.shift = getShift(maximum);
     // NaN counts as seen: the maximum skips NaN, the sum keeps it.
     Value seen = kernel.addF(maximum, kernel.subF(row.sum, row.sum));
-    row.isLive = kernel.compareF(arith::CmpFPredicate::UGT, seen,
-                                 kernel.constantF32(hiddenScore));
+    row.isLive = kernel.either(kernel.compareF(arith::CmpFPredicate::UGT, seen,
+                                               kernel.constantF32(getLowest())),
+                               kernel.compareF(arith::CmpFPredicate::OGT,
+                                               row.sum, kernel.constantF32(0)));
+    row.shift = kernel.selectF(row.isLive, getShift(maximum),
+                               kernel.constantF32(hiddenScore));
     rows.push_back(row);
   }
   return rows;

@@ -45,6 +45,7 @@ public:
 private:
   /// The numbers of the scores of a row.
   llvm::SmallVector<unsigned> getScores(int64_t row) const;
+  double getLowest() const;
   mlir::Value getShift(mlir::Value maximum);
   mlir::Value
   acrossRow(mlir::Value value,

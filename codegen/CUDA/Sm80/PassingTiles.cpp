@@ -24,9 +24,9 @@ PassingTiles::PassingTiles(ThreadBuilder &thread, ArgumentBlock &arguments,
       scores(kernel, arguments, point, hinges, launch, shape), shape(shape),
       stages(stages) {}
 
-Value PassingTiles::getStage(Value number) {
+Value PassingTiles::getStage(Value place) {
   return thread.getShared(
-      thread.add(thread.mul(number, stages.size), stages.first));
+      thread.add(thread.mul(place, stages.unit), stages.first));
 }
 
 void PassingTiles::copyRows(Value first, Value stage, bool areWhole) {
@@ -41,8 +41,8 @@ void PassingTiles::copyRows(Value first, Value stage, bool areWhole) {
 }
 
 /// Most tiles are whole, and copied without asking what exists of them.
-void PassingTiles::copyTile(ValueRange walked, Value number) {
-  Value first = getFirstColumn(walked), stage = getStage(number);
+void PassingTiles::copyTile(ValueRange walked, Value place) {
+  Value first = getFirstColumn(walked), stage = getStage(place);
   point.getWindows().copyChunks(first, getWindows(stage));
   Value isWhole = walk.isWhole(walked);
   for (const PlacedRows &placed : passing)
@@ -63,7 +63,8 @@ Values PassingTiles::enter(const TileSide &rows, Value first, Value end,
 PassingTiles::Carried PassingTiles::enterTile(const Carried &carried) {
   Carried next;
   next.walk = walk.advance(carried.walk);
-  next.stage = thread.sub(thread.constant(1), carried.stage);
+  next.stage =
+      thread.sub(thread.constant(stages.size / stages.unit), carried.stage);
   // The tile is there, and nobody reads the stage of the one before any more.
   thread.waitForCopies(0);
   thread.synchronizeBlock();

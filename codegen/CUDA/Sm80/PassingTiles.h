@@ -18,9 +18,10 @@
 namespace sextant::codegen {
 
 /// Bytes of shared memory: the place of the first of two stages, their size,
-/// and the place of windows of tables in one.
+/// and the place of windows of tables in one. Places of stages are counted from
+/// the first one in units: of bytes, or of whole stages. Bytes need no product.
 struct StageLayout {
-  int64_t first, size, windows;
+  int64_t first, size, windows, unit;
 };
 
 /// A walk over tiles of scores in two stages: the common part of forward and
@@ -34,7 +35,7 @@ protected:
   /// its own `getParts`, which gives all values to carry.
   struct Carried {
     Values walk;
-    mlir::Value stage; ///< number of that of the tile at hand (i32)
+    mlir::Value stage; ///< place of that of the tile at hand (i32)
   };
   template <class State> static Values flatten(State carried) {
     Values all;
@@ -64,7 +65,7 @@ protected:
   mlir::Value getShared(int64_t bytes) {
     return thread.getShared(thread.constant(bytes));
   }
-  mlir::Value getStage(mlir::Value number);
+  mlir::Value getStage(mlir::Value place);
   mlir::Value getFirstColumn(mlir::ValueRange walked) {
     return thread.mul(TileWalk::getTile(walked), shape.columns);
   }
@@ -115,7 +116,7 @@ private:
   mlir::Value getWindows(mlir::Value stage) {
     return thread.advance(stage, stages.windows);
   }
-  void copyTile(mlir::ValueRange walked, mlir::Value stage);
+  void copyTile(mlir::ValueRange walked, mlir::Value place);
   void copyRows(mlir::Value first, mlir::Value stage, bool areWhole);
 
   const ScoreTile &shape;
