@@ -51,11 +51,11 @@ static llvm::Expected<CompileOptions> addEnvironment(CompileOptions options) {
     else if (check == "launches")
       options.mergeLaunches = false;
     else if (check != "scratch" && check != "races" && check != "memory" &&
-             check != "now")
+             check != "banks" && check != "now")
       return llvm::createStringError(
           "SEXTANT_CHECK is \"" + StringRef(check) +
           "\": known are \"reads\", \"launches\", \"scratch\", \"races\", "
-          "\"memory\", \"now\"");
+          "\"memory\", \"banks\", \"now\"");
     // What is left, the runtime does.
   }
   std::string code = llvm::sys::Process::GetEnv("SEXTANT_CODE").value_or("");

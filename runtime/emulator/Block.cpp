@@ -287,9 +287,31 @@ void Block::checkRace(const Access &access, int32_t thread) {
        describePlace(*work.code, "access", access.place) + ")");
 }
 
+/// In how many steps a GPU reads the rows of a matrix, each of four banks:
+/// those that share a bank wait for each other.
+static int countSteps(const void *const *rows) {
+  constexpr uintptr_t bankBytes = 4, banks = 32;
+  std::array<int, banks> rowsOf = {};
+  for (int i = 0; i != matrixRows; ++i) {
+    // A row that several threads name is read once.
+    if (std::find(rows, rows + i, rows[i]) != rows + i)
+      continue;
+    auto row = reinterpret_cast<uintptr_t>(rows[i]);
+    for (uintptr_t byte = 0; byte != matrixRowBytes; byte += bankBytes)
+      ++rowsOf[(row + byte) / bankBytes % banks];
+  }
+  return *std::max_element(rowsOf.begin(), rowsOf.end());
+}
+
 /// Several threads get elements of a row; what conflicts with all of them
 /// conflicts with one of the first two.
 void Block::noteRows(const Warp &warp) {
+  for (size_t lane = 0; work.checksBanks && lane != warpThreads;
+       lane += matrixRows)
+    if (int steps = countSteps(&warp.sources[lane]); steps > 1)
+      stop("the rows of a matrix are read in " + std::to_string(steps) +
+           " steps, since they share banks of shared memory (" +
+           describePlace(*work.code, "access", warp.where.place) + ")");
   if (!work.checksMemory && !work.checksRaces)
     return;
   bool isTransposed = warp.where.kind == Meeting::Kind::LoadTransposed;

@@ -29,6 +29,7 @@ struct BlockWork {
   LaunchMemory *memory; ///< null: what it accesses of tensors is not checked
   bool checksMemory;    ///< bounds, and that what is loaded was stored
   bool checksRaces;
+  bool checksBanks; ///< that rows of a matrix share no bank of shared memory
 };
 
 /// Where threads meet.

@@ -57,7 +57,8 @@ static void run(const ThreadCode *code, const int64_t *arguments, int64_t begin,
                     .seed = 0,
                     .memory = LaunchMemory::find(arguments),
                     .checksMemory = isCheckRequested("memory"),
-                    .checksRaces = isCheckRequested("races")};
+                    .checksRaces = isCheckRequested("races"),
+                    .checksBanks = isCheckRequested("banks")};
   uint64_t seed = getSeed("SEXTANT_SCHEDULE");
   theRounding = getSeed("SEXTANT_ROUNDING");
   bool checksItems = work.checksRaces && work.memory;

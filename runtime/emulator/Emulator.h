@@ -6,9 +6,11 @@
 //
 // SEXTANT_CHECK asks for checks: `races` for accesses that nothing orders, of
 // threads and of work items, `memory` for those outside of all operands and for
-// loads of what nobody has stored. SEXTANT_SCHEDULE is a number that draws the
-// order of threads: the same number, the same order. SEXTANT_ROUNDING is one
-// that draws the errors of approximate instructions (Approximation.h).
+// loads of what nobody has stored, `banks` for loads of matrices whose rows
+// share banks of shared memory, for which a GPU waits. SEXTANT_SCHEDULE is a
+// number that draws the order of threads: the same number, the same order.
+// SEXTANT_ROUNDING is one that draws the errors of approximate instructions
+// (Approximation.h).
 //
 //===----------------------------------------------------------------------===//
 

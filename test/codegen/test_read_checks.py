@@ -129,6 +129,6 @@ def test_switch_is_part_of_what_is_remembered(monkeypatch):
         else:
             assert call("cpu", ["causal", past], params).isnan().any()
     monkeypatch.setenv("SEXTANT_CHECK", "writes")
-    known = '"reads", "launches", "scratch", "races", "memory", "now"'
+    known = '"reads", "launches", "scratch", "races", "memory", "banks", "now"'
     with pytest.raises(sextant.CompileError, match=f'SEXTANT_CHECK is "writes": known are {known}'):
         call("cpu", ["causal", past], params)

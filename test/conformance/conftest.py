@@ -31,7 +31,8 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture
 def drawn_threads(monkeypatch, seed):
     """Emulated threads run in an order of this seed and their exponentials are off by it;
-    races, and accesses to what is no operand's, are errors."""
-    monkeypatch.setenv("SEXTANT_CHECK", "races,memory")
+    races, accesses to what is no operand's, and loads of matrices whose rows share banks are
+    errors."""
+    monkeypatch.setenv("SEXTANT_CHECK", "races,memory,banks")
     monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed))
     monkeypatch.setenv("SEXTANT_ROUNDING", str(seed))

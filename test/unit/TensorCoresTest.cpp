@@ -467,6 +467,29 @@ static void storeAndLoadMatrices(const int64_t *, int64_t, int64_t, void *) {
     EXPECT_EQ(words[matrix], 4 * (8 * matrix + lane / 4) + lane % 4);
 }
 
+/// Four rows of each matrix begin `apart` bytes from one another, and the
+/// others are the same.
+template <int apart>
+static void loadMatricesApart(const int64_t *, int64_t, int64_t, void *) {
+  const WarpCalls &calls = getWarpCalls();
+  int32_t words[4];
+  calls.loadMatrices(getShared() + apart / 4 * (calls.getThread() % 4), words,
+                     0, 1);
+}
+
+TEST(TensorCores, RowsThatShareBanksAreAnError) {
+  for (const ThreadFunction apart :
+       {loadMatricesApart<16>, loadMatricesApart<112>}) {
+    Status status = run(apart, "banks");
+    EXPECT_TRUE(status) << status.error().message();
+  }
+  expectFailure(loadMatricesApart<128>, "banks",
+                {"kernel 'kernel': the rows of a matrix are read in 4 steps, "
+                 "since they share banks of shared memory (access 1 at "
+                 "model.mlir:2:1)"});
+  expectFailure(loadMatricesApart<64>, "banks", {"are read in 2 steps"});
+}
+
 TEST(TensorCores, LoadsOfMatricesAreChecked) {
   Status status = run(storeAndLoadMatrices<true>, "races,memory");
   ASSERT_TRUE(status) << status.error().message();
