@@ -9,9 +9,9 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// The maximum of a row that has seen no key: below all finite scores, and
-/// finite in base 2, too. So exponents of hidden scores are -inf whatever the
-/// row has seen, and nothing asks before.
+/// The maximum of a row that has seen no key: finite in base 2, too, where a
+/// score below twice of it overflows. So exponents of hidden scores are -inf
+/// whatever the row has seen, and nothing asks before.
 double FragmentSoftmax::getLowest() const {
   constexpr double most = std::numeric_limits<float>::max();
   return form.exponentFactor <= 1.0 ? -most : -0.5 * most / form.exponentFactor;
