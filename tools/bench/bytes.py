@@ -1,8 +1,9 @@
 """Counts the bytes that the kernels of attention fetch from beyond the second cache.
 
-Usage: bytes.py [--dim D] [--cache MIB] [--kernels NAME...] [--artifacts FOLDER]
+Usage: bytes.py [--dim D] [--element f32|bf16] [--cache MIB] [--kernels NAME...]
+                [--artifacts FOLDER]
 
-Runs a forward and a backward (f32, full, one head, AVX2) under valgrind's cachegrind
+Runs a forward and a backward (full, one head, AVX2) under valgrind's cachegrind
 with a last level of `--cache` MiB, and prints the bytes fetched per floating-point
 operation. Needs no counters of the processor, so it says the same on any machine; it
 takes minutes. What is fetched by a run of one block of queries is taken off: loading
@@ -21,7 +22,7 @@ import tempfile
 from pathlib import Path
 
 LINE = 64
-ROWS, LSE, STATISTICS = "tensor<?x?x?x{dim}xf32>", "tensor<?x?x?xf32>", "tensor<?x?x?x2xf32>"
+ROWS, LSE, STATISTICS = "tensor<?x?x?x{dim}x{element}>", "tensor<?x?x?xf32>", "tensor<?x?x?x2xf32>"
 MODELS = {
     "forward": """
 func.func @forward(%q: {rows}, %k: {rows}, %v: {rows}) -> ({rows}, {lse}) {{
@@ -44,13 +45,19 @@ PRODUCTS = {"forward": 2, "backward": 5}
 QUERIES = {"forward": (0,), "backward": (0, 3, 4, 5, 6)}
 KEYS = (1, 2)
 # Rows of queries and of keys: what passes, keys forward and queries backward, is
-# longer than the cache.
-SIZES = {"forward": (288, 6144), "backward": (3072, 480)}
+# longer than the cache; of bf16 half as large, so there are twice as many.
+SIZES = {
+    ("forward", "f32"): (288, 6144),
+    ("forward", "bf16"): (288, 12288),
+    ("backward", "f32"): (3072, 480),
+    ("backward", "bf16"): (6144, 480),
+}
 
 
-def compiled(kernel: str, dim: int, folder: Path) -> Path:
+def compiled(kernel: str, dim: int, element: str, folder: Path) -> Path:
     model = folder / f"{kernel}.mlir"
-    model.write_text(MODELS[kernel].format(rows=ROWS.format(dim=dim), lse=LSE, stats=STATISTICS))
+    rows = ROWS.format(dim=dim, element=element)
+    model.write_text(MODELS[kernel].format(rows=rows, lse=LSE, stats=STATISTICS))
     artifact = model.with_suffix(".sxt")
     command = ["sextant-compile", str(model), "--target=cpu:avx2", "--no-cache", f"--o={artifact}"]
     subprocess.run(command, check=True)
@@ -85,27 +92,28 @@ def misses(artifact: Path, kernel: str, queries: int, keys: int, cache: int, out
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dim", type=int, default=64)
+    parser.add_argument("--element", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--cache", type=int, default=2, metavar="MIB")
     parser.add_argument("--kernels", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--artifacts", type=Path, help="take forward.sxt and backward.sxt here")
     arguments = parser.parse_args()
-    print("| kernel | queries | keys | head dim | MiB fetched | FLOP per byte |")
-    print("|---|---|---|---|---|---|")
+    print("| kernel | type | queries | keys | head dim | MiB fetched | FLOP per byte |")
+    print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kernel in arguments.kernels:
-            queries, keys = SIZES[kernel]
+            queries, keys = SIZES[kernel, arguments.element]
             artifact = (
                 arguments.artifacts / f"{kernel}.sxt"
                 if arguments.artifacts
-                else compiled(kernel, arguments.dim, folder)
+                else compiled(kernel, arguments.dim, arguments.element, folder)
             )
             lines = misses(artifact, kernel, queries, keys, arguments.cache, folder / "out")
             lines -= misses(artifact, kernel, 64, 64, arguments.cache, folder / "out")
             flops = 2 * PRODUCTS[kernel] * queries * keys * arguments.dim
             fetched = LINE * lines
             print(
-                f"| {kernel} | {queries} | {keys} | {arguments.dim} | {fetched / 2**20:.2f} "
+                f"| {kernel} | {arguments.element} | {queries} | {keys} | {arguments.dim} | {fetched / 2**20:.2f} "
                 f"| {flops / fetched:.0f} |",
                 flush=True,
             )
