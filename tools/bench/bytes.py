@@ -1,7 +1,7 @@
 """Counts the bytes that the kernels of attention fetch from beyond the second cache.
 
-Usage: bytes.py [--dim D] [--element f32|bf16] [--cache MIB] [--kernels NAME...]
-                [--artifacts FOLDER]
+Usage: bytes.py [--dim D] [--element f32|bf16] [--queries N] [--keys N] [--cache MIB]
+                [--kernels NAME...] [--artifacts FOLDER]
 
 Runs a forward and a backward (full, one head, AVX2) under valgrind's cachegrind
 with a last level of `--cache` MiB, and prints the bytes fetched per floating-point
@@ -9,7 +9,7 @@ operation. Needs no counters of the processor, so it says the same on any machin
 takes minutes. What is fetched by a run of one block of queries is taken off: loading
 and compiling. Lines that are sent back are not counted: of the backward that is one
 row of dQ per query and tile. `--artifacts` takes forward.sxt and backward.sxt from a
-folder, of another version say; sextant-compile and sextant-prof are those of PATH.
+folder, of another version say; sextant-compile and sextant-run are those of PATH.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def misses(artifact: Path, kernel: str, queries: int, keys: int, cache: int, out
     """Lines that the data of one run fetch from beyond the last level."""
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--D1=49152,12,64"]
     command += [f"--LL={cache * 2**20},16,64", f"--cachegrind-out-file={out}"]
-    command += ["sextant-prof", str(artifact), "--threads=1", "--runs=1", "--warmup=0"]
+    # Not sextant-prof, which measures the peak as well: minutes in a simulation.
+    command += ["sextant-run", str(artifact), "--threads=1"]
     for arguments, rows in ((QUERIES[kernel], queries), (KEYS, keys)):
         for number in arguments:
             for dim, size in enumerate((1, 1, rows)):
@@ -93,6 +94,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--element", choices=("f32", "bf16"), default="f32")
+    parser.add_argument("--queries", type=int, help="not those that a kernel is counted at")
+    parser.add_argument("--keys", type=int, help="likewise")
     parser.add_argument("--cache", type=int, default=2, metavar="MIB")
     parser.add_argument("--kernels", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--artifacts", type=Path, help="take forward.sxt and backward.sxt here")
@@ -103,6 +106,7 @@ def main() -> int:
         folder = Path(name)
         for kernel in arguments.kernels:
             queries, keys = SIZES[kernel, arguments.element]
+            queries, keys = arguments.queries or queries, arguments.keys or keys
             artifact = (
                 arguments.artifacts / f"{kernel}.sxt"
                 if arguments.artifacts
