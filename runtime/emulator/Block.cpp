@@ -306,12 +306,12 @@ static int countSteps(const void *const *rows) {
 /// Several threads get elements of a row; what conflicts with all of them
 /// conflicts with one of the first two.
 void Block::noteRows(const Warp &warp) {
-  for (size_t lane = 0; work.checksBanks && lane != warpThreads;
-       lane += matrixRows)
-    if (int steps = countSteps(&warp.sources[lane]); steps > 1)
-      stop("the rows of a matrix are read in " + std::to_string(steps) +
-           " steps, since they share banks of shared memory (" +
-           describePlace(*work.code, "access", warp.where.place) + ")");
+  if (work.checksBanks)
+    for (size_t lane = 0; lane != warpThreads; lane += matrixRows)
+      if (int steps = countSteps(&warp.sources[lane]); steps > 1)
+        stop("the rows of a matrix are read in " + std::to_string(steps) +
+             " steps, since they share banks of shared memory (" +
+             describePlace(*work.code, "access", warp.where.place) + ")");
   if (!work.checksMemory && !work.checksRaces)
     return;
   bool isTransposed = warp.where.kind == Meeting::Kind::LoadTransposed;

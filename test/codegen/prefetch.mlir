@@ -5,7 +5,7 @@
 
 // Rows of the next block are asked for only where those of a head do not stay in
 // the second cache, half of which is 512 KiB. For shorter sequences the questions
-// were a tenth of a forward's time.
+// are work that nobody waits for.
 
 //--- forward.mlir
 // K and V have 512 bytes a key.

@@ -68,7 +68,6 @@ class Request:
 class Plan:
     """A compiled module with ``forward``, and ``backward`` if ``both``."""
 
-    signature: Signature
     artifact: backend.Artifact
     both: bool
 
@@ -120,7 +119,7 @@ def remembered(
                 write(both), target, definitions.first_folders(), "artifact", "<attention>"
             )
             _compiles += 1
-            plan = Plan(signature, backend.Artifact(data), both)
+            plan = Plan(backend.Artifact(data), both)
             _keep(key, plan)
     return plan
 
