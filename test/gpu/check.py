@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds the kernels of a kit to C7 on a GPU and on the CPU beside it.
 
-    check.py [--device cuda|cpu] [--match TEXT...] [--repeat N] [--seed N] [--sanitize]
+    check.py [--device cuda|cpu] [--match TEXT...] [--repeat N] [--jobs N] [--seed N]
+             [--sanitize]
 
 Each case is compared with the definition in float64 on inputs drawn by the seed, and runs
 `--repeat` times on the same inputs, which must give the same bits, but for those whose
@@ -16,13 +17,16 @@ faults, or does not end, ends a process of its own. The last line is `N passed, 
 """
 
 import argparse
+import collections
 import concurrent.futures
 import io
 import lzma
 import multiprocessing
+import queue
 import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -165,26 +169,53 @@ class Workers:
         self.pool = None
 
 
-def check(paths, options):
-    """Prints a line for each case; how many passed and failed."""
-    passed = failed = 0
+def check_some(paths, options):
+    """Takes files from a queue until there are none; yields the lines of each."""
     workers = Workers()
-    for path in paths:
+    while True:
+        try:
+            path = paths.get_nowait()
+        except queue.Empty:
+            break
         try:
             lines, is_lost = workers.call(check_file, path, options)
         except RuntimeError as failure:
             lines, is_lost = [(path.name.removesuffix(".pt.xz"), [str(failure)])], False
         if is_lost:
             workers.leave()
-        for label, wrong in lines:
-            if wrong is None:
-                print(f"{label}: skipped, the device is a CPU", flush=True)
-                continue
-            print(f"{label}: {'; '.join(wrong) or 'right'}", flush=True)
-            failed += bool(wrong)
-            passed += not wrong
+        yield lines
     workers.leave()
-    return passed, failed
+
+
+def check(paths, options):
+    """Prints a line for each case, in the order in which files end; how many passed and
+    failed."""
+    counts = collections.Counter()
+    waiting = queue.SimpleQueue()
+    if options.jobs > 1:  # what takes longest starts first
+        paths = sorted(paths, key=lambda path: -path.stat().st_size)
+    for path in paths:
+        waiting.put(path)
+    lock = threading.Lock()
+
+    def work():
+        for lines in check_some(waiting, options):
+            with lock:
+                counts.update(print_line(*line) for line in lines)
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as threads:
+        for done in [threads.submit(work) for _ in range(options.jobs)]:
+            done.result()
+    return counts["passed"], counts["failed"]
+
+
+def print_line(label, wrong):
+    """What has become of a case."""
+    if wrong is None:
+        print(f"{label}: skipped, the device is a CPU", flush=True)
+        return "skipped"
+    print(f"{label}: {'; '.join(wrong) or 'right'}", flush=True)
+    return "failed" if wrong else "passed"
 
 
 def sanitize(device):
@@ -228,6 +259,9 @@ def main() -> int:
         "--match", nargs="+", default=[], metavar="TEXT", help="words of a line, such as 'fire bf16'"
     )
     parser.add_argument("--repeat", type=int, default=100, help="runs of each case (100)")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="processes that check files side by side (1)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the inputs (0)")
     parser.add_argument("--sanitize", action="store_true", help="also under compute-sanitizer")
     options = parser.parse_args()

@@ -78,7 +78,7 @@ def kit(tmp_path_factory):
 
 
 def test_a_kit_checks_its_cases(kit, run_there):
-    lines, _ = run_there(kit, "check.py", "--device", "cpu", "--repeat", 2)
+    lines, _ = run_there(kit, "check.py", "--device", "cpu", "--repeat", 2, "--jobs", 2)
     assert len([line for line in lines if line.endswith("cpu:avx2: right")]) == 4
     assert len([line for line in lines if line.endswith("cuda-emulated:sm_80: right")]) == 4
     assert lines[-1] == "8 passed, 0 failed"
