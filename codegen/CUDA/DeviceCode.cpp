@@ -83,8 +83,11 @@ static void addEntry(Function &ofThreads, const std::string &name) {
       0, Attribute::get(module.getContext(), "nvvm.grid_constant"));
 
   std::optional<BlockShape> shape = findBlockShape(ofThreads);
-  if (shape)
+  if (shape) {
     entry->addFnAttr("nvvm.reqntid", Twine(shape->countThreads()).str());
+    if (shape->residentBlocks)
+      entry->addFnAttr("nvvm.minctasm", Twine(shape->residentBlocks).str());
+  }
 
   builder.SetInsertPoint(BasicBlock::Create(module.getContext(), "", entry));
   auto read = [&](Intrinsic::ID number) {

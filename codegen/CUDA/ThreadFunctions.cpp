@@ -7,7 +7,7 @@ using namespace sextant::codegen;
 
 /// Marks them, in LLVM IR too.
 static constexpr llvm::StringLiteral kOfThreads = "sextant-threads";
-/// "WARPS BYTES": the shape of a block.
+/// "WARPS BYTES BLOCKS": the shape of a block.
 static constexpr llvm::StringLiteral kShape = "sextant-block";
 /// "BYTES" of shared memory of a function that is written for vectors.
 static constexpr llvm::StringLiteral kNearBytes = "sextant-near";
@@ -37,7 +37,9 @@ void sextant::codegen::setBlockShape(mlir::LLVM::LLVMFuncOp function,
                                      const BlockShape &shape) {
   mlir::Builder builder(function.getContext());
   std::string text =
-      (llvm::Twine(shape.warps) + " " + llvm::Twine(shape.sharedBytes)).str();
+      (llvm::Twine(shape.warps) + " " + llvm::Twine(shape.sharedBytes) + " " +
+       llvm::Twine(shape.residentBlocks))
+          .str();
   addAttribute(function, builder.getStrArrayAttr({kShape, text}));
 }
 
@@ -76,8 +78,8 @@ static void setNearBytes(mlir::LLVM::LLVMFuncOp function, int64_t bytes) {
                builder.getStrArrayAttr({kNearBytes, std::to_string(bytes)}));
 }
 
-NearMemory sextant::codegen::getNearMemoryOfWarps() {
-  return {int64_t(48) << 10, getNearAddress, setNearBytes};
+NearMemory sextant::codegen::getNearMemoryOfWarps(int64_t blockBytes) {
+  return {int64_t(48) << 10, blockBytes, getNearAddress, setNearBytes};
 }
 
 llvm::SmallVector<llvm::Function *>
@@ -94,10 +96,12 @@ sextant::codegen::findBlockShape(const llvm::Function &function) {
   if (!function.hasFnAttribute(kShape))
     return std::nullopt;
   BlockShape shape;
-  auto [warps, bytes] =
+  auto [warps, rest] =
       function.getFnAttribute(kShape).getValueAsString().split(' ');
+  auto [bytes, blocks] = rest.split(' ');
   if (warps.getAsInteger(10, shape.warps) ||
-      bytes.getAsInteger(10, shape.sharedBytes))
+      bytes.getAsInteger(10, shape.sharedBytes) ||
+      blocks.getAsInteger(10, shape.residentBlocks))
     llvm_unreachable("setBlockShape writes numbers");
   return shape;
 }

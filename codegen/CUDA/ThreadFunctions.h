@@ -15,6 +15,7 @@
 #include "codegen/Emit/KernelBuilder.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/Module.h"
+#include <algorithm>
 #include <optional>
 
 namespace sextant::codegen {
@@ -23,8 +24,16 @@ namespace sextant::codegen {
 struct BlockShape {
   int64_t warps = 1;
   int64_t sharedBytes = 0;
+  /// How many blocks registers should leave room for on a multiprocessor; 0: as
+  /// many as there are if a thread takes as many registers as it can.
+  int64_t residentBlocks = 0;
 
   int64_t countThreads() const { return warpLanes * warps; }
+  /// A multiprocessor has 2^16 registers, a thread 2^8 at most.
+  int64_t countResidentBlocks() const {
+    return residentBlocks ? residentBlocks
+                          : std::max<int64_t>(256 / countThreads(), 1);
+  }
 };
 
 /// The symbol of the shared memory of a block, a global of its address space.
@@ -50,7 +59,9 @@ mlir::Value getSharedMemory(mlir::OpBuilder &builder, mlir::Location loc,
 /// sm_90, which has 228. With half of it, six warps would keep register tiles
 /// of half the size: these load 5 words for 4 multiply-adds and not 6 for 8,
 /// and memory that gives a word for each lane in a clock is what they wait for.
-NearMemory getNearMemoryOfWarps();
+///
+/// `blockBytes`: what a block of more warps may have.
+NearMemory getNearMemoryOfWarps(int64_t blockBytes);
 
 /// Calls a kernel's function on a range of items in all threads of a block
 /// (VectorTarget::flushingCall): `getThreadFunctions` knows it again.

@@ -131,15 +131,26 @@ lowerBackwardOfGpu(const Lowering &lowering) {
                      sm80::lowerBackward, getCPULowerings().attentionBackward);
 }
 
+namespace {
+/// What kernels are told of a GPU.
+struct GpuModel {
+  llvm::StringRef architecture;
+  int64_t blockBytes; ///< shared memory that a block may have
+};
+} // namespace
+
+static constexpr GpuModel sm80Model = {"sm_80", 163 << 10};
+static constexpr GpuModel sm90aModel = {"sm_90a", 227 << 10};
+
 /// What all targets share whose vectors are warps of a GPU.
-static Target getWarps(llvm::StringRef name) {
+static Target getWarps(llvm::StringRef name, const GpuModel &model) {
   Target target = getX86(name, Unit::MultiplyAdd256);
   target.vector.width = warpLanes;
   target.vector.registers = 16;
   target.vector.doublesAreWide = false; // a thread has any type
   target.vector.wantsShortCode = true;
   target.vector.flushingCall = emitWarpCall;
-  target.vector.near = getNearMemoryOfWarps();
+  target.vector.near = getNearMemoryOfWarps(model.blockBytes);
   target.elementTypes = {"f32", "bf16", "f16"};
   target.capabilities.drawsMasks = true;
   target.lowerings.attention = lowerForwardOfGpu;
@@ -149,8 +160,8 @@ static Target getWarps(llvm::StringRef name) {
 }
 
 /// Warps of a GPU, run by the processor: for tests, not for speed.
-static Target getEmulatedWarps(llvm::StringRef name) {
-  Target target = getWarps(name);
+static Target getEmulatedWarps(llvm::StringRef name, const GpuModel &model) {
+  Target target = getWarps(name, model);
   target.processor = {"x86-64-v3", "", {"avx2", "fma"}};
   target.processor.compilesQuickly = true;
   target.compile = compileEmulated;
@@ -168,12 +179,12 @@ compileForGpu(mlir::ModuleOp kernels, const Processor &gpu, CodeForm form) {
   return compileForDevice(kernels, gpu, form, compileForAnyHost);
 }
 
-static Target getCuda(llvm::StringRef name, llvm::StringRef gpu) {
-  Target target = getWarps(name);
+static Target getCuda(llvm::StringRef name, const GpuModel &model) {
+  Target target = getWarps(name, model);
   target.device = "cuda";
-  target.architecture = gpu;
+  target.architecture = model.architecture;
   // The oldest PTX that knows both GPUs.
-  target.processor = {gpu.str(), "+ptx80", {}};
+  target.processor = {model.architecture.str(), "+ptx80", {}};
   target.compile = compileForGpu;
   target.describeTools = describePtxas;
   return target;
@@ -181,14 +192,15 @@ static Target getCuda(llvm::StringRef name, llvm::StringRef gpu) {
 
 /// A deque, since names of its entries are handed out.
 static std::deque<Target> &getTable() {
-  static std::deque<Target> table = {getReference(),
-                                     getAvx512Bf16(),
-                                     getAvx512(),
-                                     getAvx2(),
-                                     getCuda("cuda:sm_80", "sm_80"),
-                                     getCuda("cuda:sm_90a", "sm_90a"),
-                                     getEmulatedWarps("cuda-emulated:sm_80"),
-                                     getEmulatedWarps("cuda-emulated:sm_90a")};
+  static std::deque<Target> table = {
+      getReference(),
+      getAvx512Bf16(),
+      getAvx512(),
+      getAvx2(),
+      getCuda("cuda:sm_80", sm80Model),
+      getCuda("cuda:sm_90a", sm90aModel),
+      getEmulatedWarps("cuda-emulated:sm_80", sm80Model),
+      getEmulatedWarps("cuda-emulated:sm_90a", sm90aModel)};
   return table;
 }
 

@@ -24,7 +24,8 @@ class KernelBuilder;
 /// target has such: the writers of main kernels keep there what they read and
 /// write most.
 struct NearMemory {
-  int64_t bytes = 0; ///< that an item may have
+  int64_t bytes = 0;      ///< that an item may have
+  int64_t blockBytes = 0; ///< that several warps which work together may have
   /// Its address, at the start of a function of a kernel.
   mlir::Value (*getAddress)(KernelBuilder &) = nullptr;
   /// Says how much of it a function of a kernel uses.

@@ -16,9 +16,6 @@ using namespace sextant::runtime::cuda;
 
 /// Threads of a warp.
 static constexpr unsigned warpThreads = 32;
-/// Enough to hide the latency of memory, for kernels of any number of
-/// registers.
-static constexpr int64_t warpsPerMultiprocessor = 8;
 static constexpr int64_t mostScratch = int64_t(256) << 20;
 static constexpr int64_t scratchUnit = 256;
 /// Blocks of a launch, along the first axis.
@@ -36,30 +33,10 @@ struct Geometry {
 };
 } // namespace
 
-/// Of `items` > 0. `scratch` is what a warp asks for.
-static Geometry spreadWarps(const Gpu &gpu, int64_t items, int64_t scratch) {
-  int64_t bytes = (scratch + scratchUnit - 1) / scratchUnit * scratchUnit;
-  int64_t warps = std::min(items, warpsPerMultiprocessor * gpu.multiprocessors);
-  if (bytes > 0)
-    warps = std::clamp<int64_t>(mostScratch / bytes, 1, warps);
-  return {static_cast<unsigned>(warps), warpThreads, 0, bytes};
-}
-
-/// Of warps, or of larger blocks, which run one item at a time.
-static Result<Geometry> spread(const Gpu &gpu, const Kernel &kernel,
-                               const int64_t *arguments, int64_t items,
-                               int64_t scratch) {
-  Geometry geometry = spreadWarps(gpu, items, scratch);
-  if (kernel.threads) {
-    if (items > mostBlocks)
-      return makeError("the kernel has ", items,
-                       " work items, of which a GPU runs ", mostBlocks,
-                       " in one launch: cut the batch");
-    geometry.blocks = static_cast<unsigned>(items);
-    geometry.threads = static_cast<unsigned>(kernel.threads(arguments));
-  }
+static Result<unsigned> getSharedBytes(const Gpu &gpu, const Kernel &kernel,
+                                       const int64_t *arguments) {
   if (!kernel.shared)
-    return geometry;
+    return 0u;
   int64_t shared = kernel.shared(arguments);
   if (shared > gpu.sharedBytes)
     return makeError("the kernel needs ", shared,
@@ -67,8 +44,50 @@ static Result<Geometry> spread(const Gpu &gpu, const Kernel &kernel,
                      " has ", gpu.sharedBytes,
                      ": run it in f32, with smaller head dims, or on a GPU "
                      "that has more");
-  geometry.sharedBytes = static_cast<unsigned>(shared);
-  return geometry;
+  return static_cast<unsigned>(shared);
+}
+
+/// Larger blocks run one item at a time.
+static Result<Geometry> spreadBlocks(const Kernel &kernel,
+                                     const int64_t *arguments, int64_t items,
+                                     unsigned shared, int64_t scratch) {
+  if (items > mostBlocks)
+    return makeError("the kernel has ", items,
+                     " work items, of which a GPU runs ", mostBlocks,
+                     " in one launch: cut the batch");
+  return Geometry{static_cast<unsigned>(items),
+                  static_cast<unsigned>(kernel.threads(arguments)), shared,
+                  scratch};
+}
+
+/// As many warps as the GPU runs at a time: by their registers and their shared
+/// memory, up to 32 on a multiprocessor. What waits for memory needs them all.
+static Result<Geometry> spreadWarps(const Gpu &gpu, Entry entry, int64_t items,
+                                    unsigned shared, int64_t scratch) {
+  int resident = 0;
+  if (Status status =
+          gpu.driver->check(gpu.driver->countResidentBlocks(
+                                &resident, entry, warpThreads, shared),
+                            "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+      !status)
+    return status.error();
+  int64_t most = int64_t(std::max(resident, 1)) * gpu.multiprocessors;
+  int64_t warps = std::min(items, most);
+  if (scratch > 0)
+    warps = std::clamp<int64_t>(mostScratch / scratch, 1, warps);
+  return Geometry{static_cast<unsigned>(warps), warpThreads, shared, scratch};
+}
+
+/// Of `items` > 0. `scratch` is what a block asks for.
+static Result<Geometry> spread(const Gpu &gpu, const Kernel &kernel,
+                               Entry entry, const int64_t *arguments,
+                               int64_t items, int64_t scratch) {
+  Result<unsigned> shared = getSharedBytes(gpu, kernel, arguments);
+  if (!shared)
+    return shared.error();
+  int64_t bytes = (scratch + scratchUnit - 1) / scratchUnit * scratchUnit;
+  return kernel.threads ? spreadBlocks(kernel, arguments, items, *shared, bytes)
+                        : spreadWarps(gpu, entry, items, *shared, bytes);
 }
 
 Result<int64_t>
@@ -86,8 +105,9 @@ sextant::runtime::cuda::launchOnGpu(void *state, void *session,
   int64_t asked = kernel.scratch(arguments.data());
   if (asked < 0 || asked > INT64_MAX / 2)
     return makeError("the kernel asks for ", asked, " bytes of scratch");
+  auto *entry = static_cast<Entry>(std::get<DeviceFunction>(kernel.code).entry);
   Result<Geometry> found =
-      spread(cuda.gpu, kernel, arguments.data(), items, asked);
+      spread(cuda.gpu, kernel, entry, arguments.data(), items, asked);
   if (!found)
     return found.error();
   Geometry &geometry = *found;
@@ -111,7 +131,6 @@ sextant::runtime::cuda::launchOnGpu(void *state, void *session,
   // The driver copies each parameter, as many bytes as the entry declares.
   void *parameters[] = {const_cast<int64_t *>(arguments.data()), &items,
                         &scratch.data, &geometry.scratchBytes};
-  auto *entry = static_cast<Entry>(std::get<DeviceFunction>(kernel.code).entry);
   Status status;
   if (geometry.sharedBytes > plainShared)
     status = driver.check(

@@ -141,9 +141,13 @@ Values FragmentBackward::multiplyValues(Value stage) {
 
 FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
                                                      Carried carried) {
-  // Nobody reads dS of the tile before any more, either.
-  PassingTiles::Carried next = enterTile(carried);
-  Value first = getFirstColumn(carried.walk), stage = getStage(carried.stage);
+  Value first = getFirstColumn(carried.walk);
+  bool keepsQuerySums = pass.ofKeys && tile.keepsQuerySums;
+  // Nobody reads dS or dQ of the tile before any more, either.
+  PassingTiles::Carried next =
+      keepsQuerySums ? enterTile(carried, [&] { queryGradient.copy(first); })
+                     : enterTile(carried);
+  Value stage = getStage(carried.stage);
   gradients.enterTile(thread.advance(stage, tile.getStatistics()));
   Values keyProducts(tile.countScores(), kernel.constantF32(0));
   products.multiply({getShared(0)}, {stage}, tile.head, keyProducts);
@@ -169,6 +173,8 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
          llvm::zip_equal(wanted.hingeSums, hingeMoments))
       hinges.addMoments(number, tile.getElements(), take(1), moments);
     products.addRows(scoreGradients, {stage}, tile.head, carried.keys);
+    if (keepsQuerySums)
+      thread.waitForCopies(1); // the next tile may still be on its way
     thread.synchronizeBlock();
     sums.finishTile(first, firstKey);
     queryGradient.add(first, getShared(0));
@@ -318,15 +324,27 @@ void FragmentBackward::emit(Index ofBatch, Index ofHeads, Index number) {
   batch = asShort(kernel, ofBatch);
   keyHead = asShort(kernel, ofHeads);
   chunk = asShort(kernel, number);
+  // Chunks take turns at tiles of keys, from the middle on in the other order:
+  // under a causal mask earlier keys are seen by more queries. The tile is all
+  // that lasts meanwhile, since its turn follows from it.
+  Value tiles =
+      thread.div(thread.add(keyLength, tile.countRows() - 1), tile.countRows());
+  auto flip = [&](Value number) {
+    Value half = thread.div(tiles, 2);
+    Value back = thread.sub(thread.add(tiles, half), thread.add(number, 1));
+    return thread.select(thread.less(number, half), number, back);
+  };
   thread.loopWhile(
-      kernel.toI32(kernel.mul(chunk, tile.countRows())),
+      thread.mul(flip(kernel.toI32(chunk)), tile.countRows()),
       [&](ValueRange carried) { return thread.less(carried[0], keyLength); },
       [&](ValueRange carried) -> Values {
         firstKey = carried[0];
         emitKeys();
-        Index step =
-            kernel.mul(arguments.getScalar(launch.chunks), tile.countRows());
-        return {thread.add(carried[0], kernel.toI32(step))};
+        Value turn =
+            thread.add(flip(thread.div(firstKey, tile.countRows())),
+                       kernel.toI32(arguments.getScalar(launch.chunks)));
+        Value next = thread.select(thread.less(turn, tiles), flip(turn), tiles);
+        return {thread.mul(next, tile.countRows())};
       });
 }
 

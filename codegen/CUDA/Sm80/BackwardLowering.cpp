@@ -22,9 +22,9 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// Items that fill a GPU; as many as its multiprocessors run at a time, or
-/// more.
-static constexpr int64_t enoughItems = 256;
+/// Of an H100 and of an H200; a GPU that has others runs what is left over in a
+/// round of its own.
+static constexpr int64_t multiprocessors = 132;
 static constexpr int64_t mostChunks = 16;
 /// Queries whose statistics one item of the launch before computes: a multiple
 /// of those of a tile.
@@ -38,7 +38,7 @@ public:
       : lowering(lowering), sizes{lowering},
         op(cast<pos::AttentionBackwardOp>(lowering.plan.owner)),
         launch(lowering.plan, countHeadElements(lowering.plan),
-               getHeadDims(op.getValues())),
+               getHeadDims(op.getValues()), lowering.target.near.blockBytes),
         gradients(lowering, launch) {}
 
   SmallVector<Value> run();
@@ -75,8 +75,20 @@ Value FragmentBackwardLowering::getChunks() {
                           lowering.getDim(op.getKey(), 1));
   Value tiles = sizes.ceilDiv(lowering.getDim(op.getKey(), 2),
                               sizes.constant(launch.tile.countRows()));
-  Value wanted =
-      sizes.ceilDiv(sizes.constant(enoughItems), sizes.max(heads, one));
+  // As many as the multiprocessors run at a time, or in two rounds if else an
+  // eighth of them had nothing to do.
+  int64_t atATime =
+      multiprocessors * launch.tile.getBlock().countResidentBlocks();
+  auto inRounds = [&](int64_t rounds) {
+    return sizes.create<arith::DivSIOp>(sizes.constant(rounds * atATime),
+                                        sizes.max(heads, one));
+  };
+  Value few = inRounds(1), many = inRounds(2);
+  Value areEnough = sizes.min(
+      one, sizes.create<arith::DivSIOp>(sizes.mul(few, heads),
+                                        sizes.constant(atATime * 7 / 8)));
+  Value wanted = sizes.create<arith::SubIOp>(
+      many, sizes.mul(areEnough, sizes.create<arith::SubIOp>(many, few)));
   Value most = sizes.min(tiles, sizes.constant(mostChunks));
   return sizes.max(one, sizes.min(wanted, most));
 }
@@ -125,7 +137,6 @@ Value FragmentBackwardLowering::addGradientRows(pos::RowOperand operand,
 }
 
 void FragmentBackwardLowering::addWrites() {
-  launch.isUnordered = op.getUnordered();
   launch.chunks = operands.scalar(chunks);
   Value parts = op.getUnordered() ? sizes.constant(1) : chunks;
   PartialSum query = makePartialSum(

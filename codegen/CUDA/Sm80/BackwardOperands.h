@@ -25,6 +25,12 @@ struct SumSinks {
   SumWords getWords(const KernelPlan &plan) const;
 };
 
+/// Whether gradients may be summed up in any order.
+inline bool isSumUnordered(pos::SitesOwnerInterface backward) {
+  return llvm::cast<pos::AttentionBackwardOp>(backward.getOperation())
+      .getUnordered();
+}
+
 /// A head of queries, as numbers of what this lowering has made contiguous
 /// tensors for. An address is found by one of them: numbers of the chunk, the
 /// batch and the head with a stride each would take registers while tiles pass.
@@ -36,11 +42,15 @@ struct HeadNumbers {
 /// Numbers of the operands of the launch, and the sizes that its kernel is
 /// compiled for.
 struct BackwardOperands : FragmentOperands, PayloadSums {
+  /// `sharedBytes`: of shared memory that a block may have.
   BackwardOperands(const KernelPlan &plan, int64_t headDim,
-                   llvm::ArrayRef<int64_t> valueDims)
+                   llvm::ArrayRef<int64_t> valueDims,
+                   int64_t sharedBytes = mostSharedBytes)
       : FragmentOperands(plan, pos::Side::query), sinks(plan),
+        isUnordered(isSumUnordered(plan.owner)),
         tile(headDim, valueDims, windows.offsets.size(), windows.columns.size(),
-             sinks.getWords(plan)) {}
+             sinks.getWords(plan), sharedBytes,
+             /*readsQuerySums=*/!isUnordered) {}
 
   /// The number of the partial sums of a value's gradient.
   unsigned getSums(const Hoisted &hoisted) const {
@@ -48,13 +58,13 @@ struct BackwardOperands : FragmentOperands, PayloadSums {
   }
 
   SumSinks sinks;
+  /// Whether gradients may be summed up in any order.
+  bool isUnordered;
   BackwardTile tile;
   llvm::SmallVector<unsigned> outputGradients; ///< one per value
   /// By `Statistic`, [B, H, padded queries] x f32.
   unsigned statistics[statisticsCount] = {};
   unsigned chunks = 0; ///< a scalar
-  /// Whether gradients may be summed up in any order.
-  bool isUnordered = false;
   /// [chunks, B, H, padded queries, row] x f32, of which a chunk sees some; if
   /// in any order [1, B, H, ...], to which all chunks add.
   unsigned queryGradient = 0;

@@ -25,7 +25,8 @@ static constexpr TileShape tileShapes[] = {
 
 BackwardTile::BackwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
                            int64_t offsetWindows, int64_t queryWindows,
-                           const SumWords &sums)
+                           const SumWords &sums, int64_t sharedBytes,
+                           bool readsQuerySums)
     : head(headDim), sums(sums) {
   rowSide = pos::Side::key;
   this->offsetWindows = offsetWindows;
@@ -38,11 +39,24 @@ BackwardTile::BackwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
       warps = shape.warps;
       blocks = shape.blocks;
       columns = shape.queries;
-      if (countRegisters() <= shape.mostSums &&
-          getBlock().sharedBytes <= mostSharedBytes)
+      if (countRegisters() > shape.mostSums)
+        continue;
+      keepsQuerySums = readsQuerySums;
+      if (keepsQuerySums && leavesRoomFor(sharedBytes))
+        return;
+      keepsQuerySums = false;
+      if (getBlock().sharedBytes <= sharedBytes)
         return;
     }
   warps = 0;
+}
+
+/// A multiprocessor takes a KiB of its shared memory for each block.
+bool BackwardTile::leavesRoomFor(int64_t sharedBytes) const {
+  constexpr int64_t ofBlock = 1 << 10;
+  BlockShape block = getBlock();
+  return block.countResidentBlocks() * (block.sharedBytes + ofBlock) <=
+         sharedBytes + ofBlock;
 }
 
 int64_t BackwardTile::countRegisters() const {

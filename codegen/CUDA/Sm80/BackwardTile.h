@@ -4,6 +4,7 @@
 //
 //   keys, values                  rows of K and V, for all tiles of queries
 //   dS                            of the tile, a row per key, in the rows' type
+//   dQ                            what earlier tiles of keys have left, if kept
 //   sums                          of gradients of the payload: FragmentSums.h
 //   stage 0:  queries, gradients of outputs, statistics, windows of tables
 //   stage 1:  the same, for the tile that comes next
@@ -55,10 +56,12 @@ struct SumWords {
 /// A tile of a backward: its sizes, and where its parts lie in shared memory.
 struct BackwardTile : ScoreTile {
   /// `offsetWindows` tables over offsets and `queryWindows` vectors over
-  /// queries of words of 32 bits are read with each tile.
+  /// queries of words of 32 bits are read with each tile. A block has at most
+  /// `sharedBytes` of shared memory. `readsQuerySums`: the kernel adds to what
+  /// is there of dQ.
   BackwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
                int64_t offsetWindows, int64_t queryWindows,
-               const SumWords &sums);
+               const SumWords &sums, int64_t sharedBytes, bool readsQuerySums);
 
   /// Whether there are sizes for which shared memory is enough; else the others
   /// mean nothing.
@@ -69,6 +72,9 @@ struct BackwardTile : ScoreTile {
   /// Whether dV takes a pass over the queries of its own: both sums do not fit
   /// into the registers of a thread.
   bool isSplit = false;
+  /// Whether what is there of dQ comes to shared memory while the block makes
+  /// dS, in place of a load that nothing hides.
+  bool keepsQuerySums = false;
   SumWords sums;
 
   /// Of dS.
@@ -79,8 +85,16 @@ struct BackwardTile : ScoreTile {
     return getRowBytes(countRows(), number);
   }
   int64_t getScoreGradients() const { return getValues(values.size()); }
-  int64_t getSums() const {
+  int64_t getQuerySums() const {
     return getScoreGradients() + countRows() * getScoreShape().getBytes();
+  }
+  /// Of a row of dQ in f32. Four rows of which a thread reads two neighbours
+  /// lie in different banks.
+  int64_t getQuerySumBytes() const {
+    return wordBytes * (llvm::alignTo(head.padded, 32) + 8);
+  }
+  int64_t getSums() const {
+    return getQuerySums() + (keepsQuerySums ? columns * getQuerySumBytes() : 0);
   }
   int64_t getStage() const {
     return llvm::alignTo(getSums() + 4 * sums.count(*this), 128);
@@ -97,7 +111,7 @@ struct BackwardTile : ScoreTile {
   }
 
   BlockShape getBlock() const {
-    return {warps, getStage() + 2 * getStageBytes()};
+    return {warps, getStage() + 2 * getStageBytes(), /*residentBlocks=*/0};
   }
 
 private:
@@ -105,6 +119,9 @@ private:
   int64_t getRowBytes(int64_t rows, unsigned number) const;
   /// f32 of a thread that last while it computes a tile.
   int64_t countRegisters() const;
+  /// Whether a multiprocessor has shared memory for as many blocks as it has
+  /// registers for.
+  bool leavesRoomFor(int64_t sharedBytes) const;
 };
 
 } // namespace sextant::codegen

@@ -111,8 +111,10 @@ FragmentForward::Carried FragmentForward::emitTile(Carried carried) {
   Values tileScores(tile.countScores(), kernel.constantF32(0));
   products.multiply({getShared(0)}, {stage}, tile.query, tileScores);
   tileScores = scores.emit(tileScores, walk.isVisible(carried.walk));
-  Values factors = softmax.update(carried.softmax, tileScores);
-  output.scale(carried.output, factors);
+  softmax.update(carried.softmax, tileScores,
+                 [&](const FragmentSoftmax::Scaling &scaling) {
+                   output.scale(carried.output, scaling);
+                 });
   for (auto [value, shape] : llvm::enumerate(tile.values))
     products.addRows(tileScores, {stage, tile.getValues(value)}, shape,
                      output.getSums(carried.output, value));

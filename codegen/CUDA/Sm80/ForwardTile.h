@@ -24,6 +24,12 @@ struct ForwardTile : ScoreTile {
 
   SharedRowShape query;
   llvm::SmallVector<SharedRowShape, 2> values;
+  int64_t residentBlocks = 0; ///< see BlockShape
+
+  /// Asks for three blocks on a multiprocessor, of which a block may have
+  /// `sharedBytes` of shared memory, where these have room. For a kernel that
+  /// needs few registers: one without a payload.
+  void fitThreeBlocks(int64_t sharedBytes);
 
   // Bytes, from the start of shared memory or of a stage.
   int64_t getStage() const {
@@ -36,7 +42,7 @@ struct ForwardTile : ScoreTile {
   }
 
   BlockShape getBlock() const {
-    return {warps, getStage() + 2 * getStageBytes()};
+    return {warps, getStage() + 2 * getStageBytes(), residentBlocks};
   }
 };
 

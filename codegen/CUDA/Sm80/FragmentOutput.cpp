@@ -15,10 +15,20 @@ unsigned FragmentOutput::getFirst(unsigned value) const {
   return sums;
 }
 
-void FragmentOutput::scale(MutableArrayRef<Value> sums, ValueRange factors) {
-  for (unsigned value = 0; value < rows.size(); ++value)
-    for (auto [number, sum] : llvm::enumerate(getSums(sums, value)))
-      sum = kernel.mulF(sum, factors[rows[value].getRow(number)]);
+void FragmentOutput::scale(MutableArrayRef<Value> sums,
+                           const FragmentSoftmax::Scaling &scaling) {
+  using Values = KernelBuilder::Values;
+  auto scaled = [&] {
+    Values all(sums);
+    for (unsigned value = 0; value < rows.size(); ++value)
+      for (auto [number, sum] : llvm::enumerate(getSums(all, value)))
+        sum = kernel.mulF(sum, scaling.factors[rows[value].getRow(number)]);
+    return all;
+  };
+  SmallVector<Type> types(sums.size(), kernel.f32);
+  llvm::copy(kernel.choose(scaling.isNeeded, types, scaled,
+                           [&] { return Values(sums); }),
+             sums.begin());
 }
 
 void FragmentOutput::forRows(

@@ -30,8 +30,9 @@ public:
   getSums(llvm::MutableArrayRef<mlir::Value> all, unsigned value) const {
     return all.slice(getFirst(value), getFirst(value + 1) - getFirst(value));
   }
-  /// Multiplies each row of the thread with its factor.
-  void scale(llvm::MutableArrayRef<mlir::Value> sums, mlir::ValueRange factors);
+  /// Multiplies each row of the thread with its factor where that is needed.
+  void scale(llvm::MutableArrayRef<mlir::Value> sums,
+             const FragmentSoftmax::Scaling &scaling);
 
   /// Stores the results of the rows of the thread that exist, of a head.
   void store(Index batch, Index head, mlir::ValueRange sums,

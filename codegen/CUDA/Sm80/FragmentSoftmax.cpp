@@ -9,6 +9,9 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
+/// How far a maximum may lie above a row's shift, in base 2.
+static constexpr float mostExponent = 8;
+
 /// The maximum of a row that has seen no key: finite in base 2, too, where a
 /// score below twice of it overflows. So exponents of hidden scores are -inf
 /// whatever the row has seen, and nothing asks before.
@@ -46,8 +49,14 @@ Value FragmentSoftmax::getShift(Value maximum) {
              : kernel.mulF(maximum, kernel.constantF32(form.exponentFactor));
 }
 
-Values FragmentSoftmax::update(State &state, Values &scores) {
-  Values factors;
+/// The maxima of a tile are there before the first exponential: where something
+/// is to be scaled is a branch, and exponentials behind it run beside the
+/// products that follow them.
+void FragmentSoftmax::update(State &state, Values &scores,
+                             function_ref<void(const Scaling &)> scale) {
+  Scaling scaling;
+  Values shifts;
+  Value isAnyBehind;
   for (int64_t row = 0; row < tile.countThreadRows(); ++row) {
     SmallVector<unsigned> numbers = getScores(row);
     Value maximum = scores[numbers.front()];
@@ -56,12 +65,23 @@ Values FragmentSoftmax::update(State &state, Values &scores) {
     maximum = acrossRow(
         maximum, [&](Value a, Value b) { return thread.maxNumber(a, b); });
     maximum = thread.maxNumber(state.maxima[row], maximum);
-    Value shift = getShift(maximum);
-    factors.push_back(
-        thread.exp2(kernel.subF(getShift(state.maxima[row]), shift)));
-    Value negative = kernel.subF(kernel.constantF32(0), shift);
+    Value before = getShift(state.maxima[row]);
+    Value isBehind = kernel.compareF(arith::CmpFPredicate::OLT,
+                                     kernel.subF(before, getShift(maximum)),
+                                     kernel.constantF32(-mostExponent));
+    isAnyBehind = isAnyBehind ? kernel.either(isAnyBehind, isBehind) : isBehind;
+    state.maxima[row] = kernel.selectF(isBehind, maximum, state.maxima[row]);
+    shifts.push_back(getShift(state.maxima[row]));
+    scaling.factors.push_back(thread.exp2(kernel.subF(before, shifts.back())));
+  }
+  scaling.isNeeded = arith::CmpIOp::create(
+      kernel.builder, kernel.loc, arith::CmpIPredicate::ne,
+      thread.ballot(isAnyBehind), thread.constant(0));
+  scale(scaling);
+  for (int64_t row = 0; row < tile.countThreadRows(); ++row) {
+    Value negative = kernel.subF(kernel.constantF32(0), shifts[row]);
     Value sum;
-    for (unsigned number : numbers) {
+    for (unsigned number : getScores(row)) {
       Value &score = scores[number];
       Value exponent =
           form.exponentFactor == 1.0
@@ -71,10 +91,8 @@ Values FragmentSoftmax::update(State &state, Values &scores) {
       score = thread.exp2(exponent);
       sum = sum ? kernel.addF(sum, score) : score;
     }
-    state.sums[row] = kernel.fma(state.sums[row], factors.back(), sum);
-    state.maxima[row] = maximum;
+    state.sums[row] = kernel.fma(state.sums[row], scaling.factors[row], sum);
   }
-  return factors;
 }
 
 SmallVector<FragmentSoftmax::Row> FragmentSoftmax::finish(const State &state) {

@@ -12,16 +12,18 @@
 
 namespace sextant::codegen {
 
-/// Probabilities are relative to the maximum so far, between 0 and 1, and their
-/// sum is f32. As operands of f16 those below 2^-14 have fewer bits, and are
-/// off by 2^-25 at most: far less than what the rounding of the largest is off
-/// by.
+/// Probabilities are relative to a shift of the row, at most 2^8, and their sum
+/// is f32. The shift is a maximum so far: it follows when it is left behind by
+/// more than 8, so that what has been summed up is seldom scaled (the same step
+/// is in FlashAttention-4). As operands of f16 those below 2^-14 have fewer
+/// bits, and are off by 2^-25 at most: far less than what the rounding of the
+/// largest is off by.
 class FragmentSoftmax {
 public:
   using Values = KernelBuilder::Values;
 
-  /// Of each row of the thread: its maximum, in units of the scores, and its
-  /// sum.
+  /// Of each row of the thread: the maximum that it is shifted by, in units of
+  /// the scores, and its sum.
   struct State {
     Values maxima, sums;
   };
@@ -31,9 +33,15 @@ public:
       : thread(thread), kernel(thread.kernel), tile(tile), form(form) {}
 
   State begin();
-  /// Makes scores probabilities; gives, per row, the factor of what was summed
-  /// up before.
-  Values update(State &state, Values &scores);
+  /// What has been summed up is to be scaled by: a factor per row, and whether
+  /// any of the warp is not 1 (i1, the same in all its lanes).
+  struct Scaling {
+    Values factors;
+    mlir::Value isNeeded;
+  };
+  /// Makes scores probabilities; calls `scale` on the way.
+  void update(State &state, Values &scores,
+              llvm::function_ref<void(const Scaling &)> scale);
 
   /// A row when all keys have been: what its scores in base 2 were shifted by,
   /// the sum of their exponentials, and whether it has seen a key (i1).

@@ -60,7 +60,9 @@ Values PassingTiles::enter(const TileSide &rows, Value first, Value end,
   return walked;
 }
 
-PassingTiles::Carried PassingTiles::enterTile(const Carried &carried) {
+PassingTiles::Carried
+PassingTiles::enterTile(const Carried &carried,
+                        function_ref<void()> beginCopies) {
   Carried next;
   next.walk = walk.advance(carried.walk);
   next.stage =
@@ -68,6 +70,10 @@ PassingTiles::Carried PassingTiles::enterTile(const Carried &carried) {
   // The tile is there, and nobody reads the stage of the one before any more.
   thread.waitForCopies(0);
   thread.synchronizeBlock();
+  if (beginCopies) {
+    beginCopies();
+    thread.commitCopies();
+  }
   kernel.when(walk.isThere(next.walk),
               [&] { copyTile(next.walk, next.stage); });
   thread.commitCopies();

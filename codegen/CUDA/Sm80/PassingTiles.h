@@ -88,8 +88,11 @@ protected:
     return unflatten(last, start);
   }
   /// Waits for the tile at hand and lets the next one begin to come; gives what
-  /// is known of that. The point stands at the one at hand from here on.
-  Carried enterTile(const Carried &carried);
+  /// is known of that. The point stands at the one at hand from here on. What
+  /// `beginCopies` copies may still be on its way when the tile is there, and
+  /// comes before the next one.
+  Carried enterTile(const Carried &carried,
+                    llvm::function_ref<void()> beginCopies = {});
 
   ThreadBuilder &thread;
   KernelBuilder &kernel;

@@ -25,6 +25,9 @@ public:
                 FragmentProducts &products, const BackwardOperands &launch);
 
   void enterHead(const HeadNumbers &numbers);
+  /// Begins to copy what there is of the queries from `first` (i32) on, where
+  /// the tile keeps it.
+  void copy(mlir::Value first);
   /// Stores dS of a tile, as the warps hold it.
   void store(mlir::ValueRange scoreGradients);
   /// Adds dS times the rows of keys at an address to the queries from `first`
@@ -32,16 +35,25 @@ public:
   void add(mlir::Value first, mlir::Value keys);
 
 private:
-  /// Zeros, or what is there already.
-  Values begin(mlir::Value to, int64_t units);
+  /// Zeros, or what is there already; in shared memory from `kept` on, if any.
+  Values begin(mlir::Value to, mlir::Value kept, int64_t units);
   void end(mlir::ValueRange sums, mlir::Value to);
   /// Calls `body` for each two neighbours of the thread in `units` times 16
-  /// lanes of 16 queries from `to` on: the number of the first one, and where
-  /// they are.
-  void forPairs(mlir::Value to, int64_t units,
-                llvm::function_ref<void(int64_t, mlir::Value)> body);
-  /// Adds to `units` times 16 lanes of 16 queries from `unit` (i32) on.
-  void addUnits(mlir::Value to, mlir::Value keys, int64_t units);
+  /// lanes of its blocks: the number of the first one, and where they are.
+  void forPairs(
+      int64_t units,
+      llvm::function_ref<void(int64_t number, int64_t row, int64_t lane)> body);
+  /// Adds to `units` times 16 lanes of the warp's queries from `to` on.
+  void addUnits(mlir::Value to, mlir::Value kept, mlir::Value keys,
+                int64_t units);
+
+  /// What a warp makes of the dQ of a tile: so many blocks of 16 queries, and
+  /// of their lanes one of several groups, so many units of 16.
+  struct Share {
+    explicit Share(const BackwardTile &tile);
+
+    int64_t blocks = 0, groups = 0, units = 0;
+  };
 
   ThreadBuilder &thread;
   KernelBuilder &kernel;
@@ -49,6 +61,7 @@ private:
   FragmentProducts &products;
   const BackwardOperands &launch;
   const BackwardTile &tile;
+  Share share;
   bool isInOrder;
   int64_t row;              ///< words of a row of the sums
   mlir::Value stored;       ///< where the thread's first element of dS goes

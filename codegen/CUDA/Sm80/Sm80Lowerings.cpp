@@ -101,6 +101,9 @@ FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   checkLengths(lowering);
   int64_t headDim = countHeadElements(lowering.plan);
   ForwardOperands launch(lowering.plan, headDim, getHeadDims(op.getValues()));
+  if (!lowering.plan.score && launch.windows.offsets.empty() &&
+      launch.windows.columns.empty())
+    launch.tile.fitThreeBlocks(lowering.target.near.blockBytes);
   HoistTables tables = launchHoists(lowering, launch.tile.getTableOptions());
 
   LaunchOperands operands;

@@ -173,10 +173,23 @@ TEST_F(CudaLaunch, AsManyWarpsAsItems) {
   EXPECT_EQ(blocks.size(), 5u); // nothing is launched for no items
 }
 
-TEST_F(CudaLaunch, AtMostEightWarpsPerMultiprocessor) {
+TEST_F(CudaLaunch, AsManyWarpsAsRunAtATime) {
   stub.multiprocessors = 3; // the device was made with 4
   EXPECT_EQ(*launch(1000, 0), 1000);
-  EXPECT_EQ(blocks.size(), 32u);
+  EXPECT_EQ(blocks.size(), 32u); // 8 on each
+  blocks.clear();
+  stub.residentBlocks = 20;
+  EXPECT_EQ(*launch(1000, 0), 1000);
+  EXPECT_EQ(blocks.size(), 80u);
+  blocks.clear();
+  stub.residentBlocks = 0; // the launch says what is wrong
+  EXPECT_EQ(*launch(1000, 0), 1000);
+  EXPECT_EQ(blocks.size(), 4u);
+  stub.failing = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
+  stub.failure = 700;
+  EXPECT_TRUE(getError(launch(1000, 0))
+                  .starts_with("cuOccupancyMaxActiveBlocksPerMultiprocessor: "
+                               "CUDA_ERROR_ILLEGAL_ADDRESS"));
 }
 
 TEST_F(CudaLaunch, ScratchOfWarps) {

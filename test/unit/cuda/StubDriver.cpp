@@ -44,10 +44,15 @@ extern "C" StubDriver *sextantStubDriver() {
 
 static StubDriver &get() { return *sextantStubDriver(); }
 
+/// The error that a call is to give.
+static int getFailure(const char *name) {
+  return get().failing == name ? get().failure : 0;
+}
+
 /// Notes a call; the error that it is to give.
 static int note(const char *name) {
   get().log.push_back(name);
-  return get().failing == name ? get().failure : 0;
+  return getFailure(name);
 }
 
 static int noteWait(const char *name) {
@@ -187,6 +192,16 @@ int cuFuncSetAttribute(void *entry, int attribute, int value) {
     return invalidValue;
   static_cast<Kernel *>(entry)->sharedBytes = static_cast<unsigned>(value);
   return note("cuFuncSetAttribute");
+}
+
+/// A question that gives a GPU no work is not in the log.
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *,
+                                                int threads,
+                                                size_t sharedBytes) {
+  if (threads <= 0 || sharedBytes > static_cast<size_t>(get().sharedBytes))
+    return invalidValue;
+  *blocks = get().residentBlocks;
+  return getFailure("cuOccupancyMaxActiveBlocksPerMultiprocessor");
 }
 
 int cuStreamCreate(void **stream, unsigned) {

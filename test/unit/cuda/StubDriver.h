@@ -34,6 +34,7 @@ struct StubDriver {
   int devices = 1;
   int generation = 9, revision = 0, multiprocessors = 4;
   int sharedBytes = 200000; ///< that a block may have
+  int residentBlocks = 8;   ///< of any kernel, on a multiprocessor
 
   /// What runs in the place of an entry. Code is an image "stub a b c", which
   /// has the entries a, b and c.
