@@ -7,6 +7,7 @@ using namespace sextant::runtime;
 static bool holds(int64_t left, Predicate predicate, int64_t right) {
   switch (predicate) {
   case Predicate::Equal:
+  case Predicate::Is:
     return left == right;
   case Predicate::AtMost:
     return left <= right;
@@ -22,5 +23,7 @@ Status sextant::runtime::compare(int64_t left, Predicate predicate,
                                  int64_t right, const std::string &message) {
   if (holds(left, predicate, right))
     return {};
+  if (predicate == Predicate::Is)
+    return makeError(message);
   return makeError(message, " (", left, " and ", right, ")");
 }

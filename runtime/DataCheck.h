@@ -20,7 +20,8 @@ struct DataCheck {
   std::string message;
 };
 
-/// The error of two numbers that are not so related: the message, and both.
+/// The error of two numbers that are not so related: the message, and both
+/// unless they stand for a condition.
 Status compare(int64_t left, Predicate predicate, int64_t right,
                const std::string &message);
 

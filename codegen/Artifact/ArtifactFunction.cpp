@@ -371,6 +371,8 @@ static artifact::Predicate getPredicate(exec::Predicate predicate) {
     return artifact::Predicate::MultipleOf;
   case exec::Predicate::at_least:
     return artifact::Predicate::AtLeast;
+  case exec::Predicate::is:
+    return artifact::Predicate::Is;
   }
   llvm_unreachable("a predicate that the artifact lacks");
 }

@@ -1,8 +1,7 @@
 //===- ConvertToExec.cpp - From nn ops to calls of ATen -------------------===//
 //
 // Ops that are one call of ATen go through their own description. The others
-// (a split, a projection, a norm, the optimizer) stand for a few calls, made
-// here.
+// (a split, a check, a norm, the optimizer) stand for a few calls, made here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -85,6 +84,29 @@ static void lower(nn::ClampOp op, OpBuilder &builder,
       inPlace ? input
               : createDenseValue(builder, op.getLoc(), "aten::clamp.Tensor",
                                  call.get(), op.getType()));
+}
+
+/// ATen has an operator for it on the CPU alone, and its assertions on a GPU
+/// end the process. The word that `exec.check_data` looks at says the same
+/// anywhere.
+static void lower(nn::RequireOp op, OpBuilder &builder, const Overwritable &) {
+  Location loc = op.getLoc();
+  Type i64 = builder.getI64Type();
+  nn::AtenArguments cast(builder);
+  cast.tensor(op.getCondition());
+  cast.dtype(i64);
+  Value word = createDenseValue(builder, loc, "aten::_to_copy", cast.get(),
+                                RankedTensorType::get({}, i64));
+  nn::AtenArguments unsqueeze(builder);
+  unsqueeze.tensor(word);
+  unsqueeze.integer(0);
+  Value vector =
+      createDenseValue(builder, loc, "aten::unsqueeze", unsqueeze.get(),
+                       RankedTensorType::get({1}, i64));
+  Value holds = arith::ConstantIndexOp::create(builder, loc, 1);
+  exec::CheckDataOp::create(builder, loc, vector, 0, exec::Predicate::is, holds,
+                            op.getMessage());
+  op.getResult().replaceAllUsesWith(op.getInput());
 }
 
 /// The mask is multiplied where it was made.
@@ -324,17 +346,18 @@ private:
       if (failed(lower(splat, builder)))
         return failure();
     } else {
-      bool known = llvm::TypeSwitch<Operation *, bool>(op)
-                       .Case<nn::AdamWOp>([&](auto typed) {
-                         lower(typed, builder, overwritable, strided);
-                         return true;
-                       })
-                       .Case<nn::ClampOp, nn::DropoutOp, nn::GlobalNormOp,
-                             nn::ScaleOp, nn::SplitOp>([&](auto typed) {
-                         lower(typed, builder, overwritable);
-                         return true;
-                       })
-                       .Default(false);
+      bool known =
+          llvm::TypeSwitch<Operation *, bool>(op)
+              .Case<nn::AdamWOp>([&](auto typed) {
+                lower(typed, builder, overwritable, strided);
+                return true;
+              })
+              .Case<nn::ClampOp, nn::DropoutOp, nn::GlobalNormOp, nn::RequireOp,
+                    nn::ScaleOp, nn::SplitOp>([&](auto typed) {
+                lower(typed, builder, overwritable);
+                return true;
+              })
+              .Default(false);
       if (!known)
         return success();
     }

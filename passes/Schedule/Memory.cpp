@@ -1,7 +1,8 @@
 //===- Memory.cpp - Which values share memory -----------------------------===//
 //
 // Views are the results of ops that say so (AtenOpInterface), of splits, of
-// casts and of `exec.view`; they are followed through the uses of a value.
+// casts, of checks and of `exec.view`; they are followed through the uses of a
+// value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,8 @@ using namespace sextant;
 Value passes::getViewSource(Operation *op) {
   if (auto aten = dyn_cast<nn::AtenOpInterface>(op))
     return aten.isView() ? op->getOperand(0) : Value();
+  if (auto require = dyn_cast<nn::RequireOp>(op))
+    return require.getInput();
   if (isa<nn::SplitOp, tensor::CastOp, exec::ViewOp>(op))
     return op->getOperand(0);
   return {};

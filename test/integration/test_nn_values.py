@@ -169,7 +169,7 @@ def test_require():
     for x in ([], [0, 3], [7]):
         x = torch.tensor(x, dtype=torch.int32)
         assert torch.equal(program.run("checked", {"x": x})[0], x)
-    with pytest.raises(sextant.RuntimeError, match="a position is negative"):
+    with pytest.raises(sextant.RuntimeError, match="^'checked': a position is negative$"):
         program.run("checked", {"x": torch.tensor([3, -1], dtype=torch.int32)})
 
 

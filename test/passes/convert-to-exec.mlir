@@ -219,3 +219,36 @@ func.func @filled(%n: index) -> (tensor<?x4xf32>, tensor<f32>, tensor<?x4xf32>, 
   %3 = tensor.splat %c7[%n] : tensor<?xi32>
   return %0, %1, %2, %3 : tensor<?x4xf32>, tensor<f32>, tensor<?x4xf32>, tensor<?xi32>
 }
+
+// -----
+
+// A condition is a word that the runtime looks at when it is known. What is
+// checked keeps its memory: the sum must not overwrite the argument.
+// CHECK-LABEL: func @required
+// CHECK-SAME:  (%[[C:.+]]: tensor<i1>, %[[X:.+]]: tensor<?xi64>)
+// CHECK:       %[[WORD:.+]] = exec.dense "aten::_to_copy"(%[[C]] : tensor<i1>) arguments [#exec.tensor<0>, i64] -> tensor<i64>
+// CHECK:       %[[V:.+]] = exec.dense "aten::unsqueeze"(%[[WORD]] : tensor<i64>) arguments [#exec.tensor<0>, 0] -> tensor<1xi64>
+// CHECK:       %[[HOLDS:.+]] = arith.constant 1 : index
+// CHECK:       exec.check_data %[[V]][0] is %[[HOLDS]], "out of order" : tensor<1xi64>
+// CHECK:       exec.dense "aten::mul.Tensor"(%[[X]], %[[X]]
+func.func @required(%c: tensor<i1>, %x: tensor<?xi64>) -> tensor<?xi64> {
+  %0 = nn.require %c, %x, "out of order" : (tensor<i1>, tensor<?xi64>) -> tensor<?xi64>
+  %1 = nn.mul %0, %0 : (tensor<?xi64>, tensor<?xi64>) -> tensor<?xi64>
+  return %1 : tensor<?xi64>
+}
+
+// -----
+
+// Memory that is made before a check is the memory of what was checked.
+// CHECK-LABEL: func @required_of_own
+// CHECK:       %[[S:.+]] = exec.dense "aten::neg"
+// CHECK:       exec.check_data
+// CHECK:       exec.dense "aten::neg"(%[[S]]
+// CHECK:       exec.dense "aten::neg_"(%[[S]]
+func.func @required_of_own(%c: tensor<i1>, %x: tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>) {
+  %0 = nn.neg %x : (tensor<?xi64>) -> tensor<?xi64>
+  %1 = nn.require %c, %0, "out of order" : (tensor<i1>, tensor<?xi64>) -> tensor<?xi64>
+  %2 = nn.neg %1 : (tensor<?xi64>) -> tensor<?xi64>
+  %3 = nn.neg %0 : (tensor<?xi64>) -> tensor<?xi64>
+  return %2, %3 : tensor<?xi64>, tensor<?xi64>
+}

@@ -1,11 +1,14 @@
 """torch.ops.sextant: loading, running, errors, dense operators."""
 
 import json
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
+torchgen = pytest.importorskip("torchgen")
 
 
 def first_line(error):
@@ -241,6 +244,42 @@ def test_schemas_are_those_of_torch(ops):
     installed = installed_schemas()
     for text in json.loads(bytes(ops.operators().tolist())):
         assert installed.get(text.split("(")[0]) == text
+
+
+def declared_operators():
+    """Entries of the list that PyTorch is generated from, by name: on what they have kernels,
+    and whose they share. Read line by line, since all of it as YAML takes ten seconds."""
+    file = Path(torchgen.__file__).parent / "packaged/ATen/native/native_functions.yaml"
+    operators = {}
+    for entry in file.read_text().split("\n- func: ")[1:]:
+        _, _, dispatch = entry.partition("\n  dispatch:\n")
+        # What has an inner loop alone has it wherever there are threads.
+        keys = {"CUDA"} if "\n  ufunc_inner_loop:" in entry else set()
+        for line in dispatch.splitlines():
+            if line.strip() and not line.startswith("    "):
+                break
+            if ":" in line and not line.lstrip().startswith("#"):
+                keys.update(key.strip() for key in line.split(":")[0].split(","))
+        delegate = re.search(r"\n  structured_delegate: (\S+)", entry)
+        operators[entry.split("(")[0]] = keys, delegate and delegate[1]
+    return operators
+
+
+def has_cuda_kernel(name, operators):
+    keys, delegate = operators[name]
+    if delegate:
+        return has_cuda_kernel(delegate, operators)
+    return not keys or "CUDA" in keys or any(key.startswith("Composite") for key in keys)
+
+
+def test_operators_have_kernels_on_a_gpu(ops):
+    """No PyTorch with CUDA is needed to know: a program with another operator would fail on a
+    GPU alone."""
+    operators = declared_operators()
+    assert not has_cuda_kernel("_functional_assert_async.msg", operators)
+    names = [t.split("(")[0].removeprefix("aten::") for t in json.loads(bytes(ops.operators().tolist()))]
+    assert len(names) > 100 and set(names) <= set(operators)
+    assert [name for name in names if not has_cuda_kernel(name, operators)] == []
 
 
 # One call of every operator that takes Scalars, with what it should give.

@@ -72,6 +72,7 @@ TEST(Executor, ChecksOfData) {
   EXPECT_EQ(check("at_most"), "'f': nine and rows (9 and 8)");
   EXPECT_EQ(check("equal"), "'f': nine and rows (9 and 8)");
   EXPECT_EQ(check("multiple_of"), "'f': nine and rows (9 and 8)");
+  EXPECT_EQ(check("is"), "'f': nine and rows");
 }
 
 // A constant that the caller is given is the caller's own.

@@ -178,7 +178,8 @@ def Exec_ReleaseOp : Exec_Op<"release", [MemoryEffects<[MemFree]>]> {
 
 def Exec_Predicate : I32EnumAttr<"Predicate", "relation of two integers", [
     I32EnumAttrCase<"equal", 0>, I32EnumAttrCase<"at_most", 1>,
-    I32EnumAttrCase<"multiple_of", 2>, I32EnumAttrCase<"at_least", 3>]> {
+    I32EnumAttrCase<"multiple_of", 2>, I32EnumAttrCase<"at_least", 3>,
+    I32EnumAttrCase<"is", 4>]> {
   let cppNamespace = "::sextant::exec";
   let genSpecializedAttr = 0;
 }
@@ -189,7 +190,8 @@ def Exec_PredicateAttr : EnumAttr<Exec_Dialect, Exec_Predicate, "predicate"> {
 def Exec_CheckOp : Exec_Op<"check", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Stops the program unless two integers are related";
   let description = [{
-    The error is `message`, followed by both values. A program of `nn` and `pos` ops may
+    The error is `message`, followed by both values, but not those of `is`:
+    equal, of numbers that stand for a condition. A program of `nn` and `pos` ops may
     hold it, too, to say which sizes of its inputs it takes.
 
     ```mlir
@@ -204,8 +206,8 @@ def Exec_CheckOp : Exec_Op<"check", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Exec_CheckDataOp : Exec_Op<"check_data", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Refuses data that a launch has found out of range";
   let description = [{
-    Compares one element of a vector with an integer; the error is `message`,
-    followed by both values. The vector is i64 and of a static size, which
+    Compares one element of a vector with an integer; the error is that of
+    `exec.check`. The vector is i64 and of a static size, which
     `number` is below. No element is the least number of 64 bits, which stands
     for an element that is not known yet.
 

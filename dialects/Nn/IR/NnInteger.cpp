@@ -104,12 +104,6 @@ LogicalResult AllOp::inferReturnTypes(MLIRContext *, Where, Adaptor op,
   return success();
 }
 
-LogicalResult RequireOp::inferReturnTypes(MLIRContext *, Where, Adaptor op,
-                                          Types &types) {
-  types.push_back(op.getInput().getType());
-  return success();
-}
-
 LogicalResult IotaOp::verify() {
   bool dynamic = typeOf(getResult()).isDynamicDim(0);
   if (dynamic && !getLength())

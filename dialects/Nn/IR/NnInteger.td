@@ -206,13 +206,14 @@ def Nn_AllOp : Nn_AtenOp<"all", "aten::all", ["tensor(getInput())"]> {
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
 }
 
-def Nn_RequireOp : Nn_AtenOp<"require", "aten::_functional_assert_async.msg",
-    ["tensor(getCondition())", "string(getMessage())", "tensor(getInput())"]> {
+def Nn_RequireOp : Nn_Op<"require", [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "Integers of which a condition must hold";
   let description = [{
     The input, if the condition holds; else running the program is an error with
     the message. What is computed from the result is computed after the check; a
-    result that nothing uses is not checked.
+    result that nothing uses is not checked. On a GPU nobody waits for the
+    condition (`exec.check_data`): the error is that of a later call, so what
+    follows must not fault where the condition does not hold.
 
     ```mlir
     %y = nn.require %c, %x, "positions are not negative"

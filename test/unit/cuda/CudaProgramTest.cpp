@@ -122,6 +122,44 @@ TEST_F(CudaProgram, PositionsTooFarApart) {
             "a difference (axis 0) (3600000000 and 2147483647)");
 }
 
+static Tensor makeInteger(int64_t value) {
+  Tensor tensor = *allocateOnHost(DType::I64, {});
+  *static_cast<int64_t *>(tensor.data) = value;
+  return tensor;
+}
+
+/// What `nn.require` becomes: its error is of a later call and shows no
+/// numbers.
+TEST(CudaConditions, HoldOrAreRefusedLater) {
+  resetStub();
+  std::unique_ptr<CudaDevice> device = makeStubGpu();
+  auto loaded = loadOnStub(test::compileForDrawing(R"(
+    func.func @f(%every: tensor<1xi64>, %x: tensor<?x7xbf16>, %seed: tensor<i64>)
+        -> tensor<?x7xbf16> {
+      %holds = arith.constant 1 : index
+      exec.check_data %every[0] is %holds, "a position is negative" : tensor<1xi64>
+      %m = exec.dense "aten::bernoulli.p"(%x, %seed, %seed, %seed
+          : tensor<?x7xbf16>, tensor<i64>, tensor<i64>, tensor<i64>)
+        arguments [#exec.tensor<0>, 0.7, #exec.tensors<[1, 2, 3]>] -> tensor<?x7xbf16>
+      return %m : tensor<?x7xbf16>
+    })"),
+                           device->device);
+  auto run = [&](int64_t condition) {
+    Tensor word = *allocateOnHost(DType::I64, {{1}});
+    *static_cast<int64_t *>(word.data) = condition;
+    std::vector<Tensor> inputs{word, *allocateOnHost(DType::BF16, {{3, 7}}),
+                               makeInteger(0)};
+    Trace nothing;
+    auto results = execute(*loaded->program, 0,
+                           *copyToDevice(device->device, inputs), nothing);
+    return results ? "no error" : results.error().message();
+  };
+  EXPECT_EQ(run(1), "no error");
+  EXPECT_EQ(run(0), "no error");
+  EXPECT_EQ(run(1), "1 call ago: 'f': a position is negative");
+  EXPECT_EQ(run(1), "no error");
+}
+
 static const char mask[] = R"(
 func.func @f(%x: tensor<?x7xbf16>, %seed: tensor<i64>, %step: tensor<i64>) -> tensor<?x7xbf16> {
   %place = arith.constant dense<5> : tensor<i64>
@@ -130,12 +168,6 @@ func.func @f(%x: tensor<?x7xbf16>, %seed: tensor<i64>, %step: tensor<i64>) -> te
     arguments [#exec.tensor<0>, 0.7, #exec.tensors<[1, 2, 3]>] -> tensor<?x7xbf16>
   return %m : tensor<?x7xbf16>
 })";
-
-static Tensor makeInteger(int64_t value) {
-  Tensor tensor = *allocateOnHost(DType::I64, {});
-  *static_cast<int64_t *>(tensor.data) = value;
-  return tensor;
-}
 
 /// A mask has the bits that the runtime draws on the host; its numbers stay
 /// where they are, also in a captured call.
