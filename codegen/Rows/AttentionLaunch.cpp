@@ -94,7 +94,8 @@ ForwardResults codegen::addForwardResults(const Lowering &lowering,
 
 void codegen::launchAttention(const Lowering &lowering,
                               const LaunchOperands &operands, StringRef suffix,
-                              const SiteOperands &sites, int64_t perScore) {
+                              const SiteOperands &sites, int64_t perScore,
+                              std::optional<LaunchSwitch> launchSwitch) {
   OpBuilder &builder = lowering.builder;
   Location loc = lowering.getLoc();
   OwnerOperands owner = getOwnerOperands(lowering.plan.owner);
@@ -103,12 +104,18 @@ void codegen::launchAttention(const Lowering &lowering,
        {lowering.getDim(owner.query, 0), lowering.getDim(owner.query, 1),
         lowering.getDim(owner.query, 2), lowering.getDim(owner.key, 2)})
     flops = arith::MulIOp::create(builder, loc, flops, extent);
+  if (launchSwitch)
+    flops = arith::MulIOp::create(builder, loc, flops, launchSwitch->runs);
   if (lowering.plan.mask)
-    createNumber(lowering, lowering.getKernelName(suffix) + "_flops",
-                 operands.layout, lowering.target,
-                 [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-                   return countVisibleFlops(lowering, kernel, arguments, sites,
-                                            perScore);
-                 });
+    createNumber(
+        lowering, lowering.getKernelName(suffix) + "_flops", operands.layout,
+        lowering.target, [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+          Index visible =
+              countVisibleFlops(lowering, kernel, arguments, sites, perScore);
+          return launchSwitch
+                     ? kernel.mul(visible,
+                                  arguments.getScalar(launchSwitch->scalar))
+                     : visible;
+        });
   operands.launch(lowering, suffix, flops);
 }

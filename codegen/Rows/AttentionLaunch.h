@@ -20,12 +20,19 @@ struct ForwardResults {
 ForwardResults addForwardResults(const Lowering &lowering,
                                  LaunchOperands &operands);
 
+/// A scalar of a launch: 1, or 0 where another launch does its work.
+struct LaunchSwitch {
+  mlir::Value runs;
+  unsigned scalar;
+};
+
 /// Launches a kernel of attention that costs `perScore` FLOP for each query and
-/// key of each head. Under a mask a profile counts those that are visible: the
-/// kernel has a function for it, `_flops`.
+/// key of each head, where it runs. Under a mask a profile counts those that
+/// are visible: the kernel has a function for it, `_flops`.
 void launchAttention(const Lowering &lowering, const LaunchOperands &operands,
                      llvm::StringRef suffix, const SiteOperands &sites,
-                     int64_t perScore);
+                     int64_t perScore,
+                     std::optional<LaunchSwitch> launchSwitch = {});
 
 } // namespace sextant::codegen
 

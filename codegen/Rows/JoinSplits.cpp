@@ -2,6 +2,7 @@
 
 #include "codegen/Rows/JoinSplits.h"
 #include "codegen/Emit/ScratchLayout.h"
+#include "codegen/Emit/Sizes.h"
 #include "codegen/Rows/RowCopy.h"
 #include "codegen/Rows/RowPullback.h"
 #include "codegen/Tiles/RowParts.h"
@@ -13,9 +14,6 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// Items that fill a GPU; as many as its multiprocessors run at a time, or
-/// more.
-static constexpr int64_t enoughItems = 256;
 /// Tiles of keys that are worth an item of their own.
 static constexpr int64_t leastTiles = 4;
 
@@ -23,35 +21,35 @@ static constexpr int64_t leastTiles = 4;
 // Tensors
 //===----------------------------------------------------------------------===//
 
+Value codegen::countSplits(const Lowering &lowering, const SplitShape &shape) {
+  auto op = cast<pos::AttentionOp>(lowering.getOp());
+  Sizes sizes{lowering};
+  Value one = sizes.constant(1);
+  Value items = sizes.ceilDiv(lowering.getDim(op.getQuery(), 2),
+                              sizes.constant(shape.queries));
+  for (Value extent : {lowering.getDim(op.getQuery(), 0), shape.heads})
+    items = sizes.mul(items, extent);
+  Value wanted =
+      sizes.ceilDiv(sizes.constant(shape.enoughItems), sizes.max(items, one));
+  Value most = sizes.ceilDiv(lowering.getDim(op.getKey(), 2),
+                             sizes.constant(leastTiles * shape.keys));
+  return sizes.max(sizes.min(wanted, most), one);
+}
+
 SplitTensors codegen::allocateSplits(const Lowering &lowering,
-                                     const SplitShape &shape) {
+                                     Value splitCount) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   OpBuilder &builder = lowering.builder;
-  Location loc = lowering.getLoc();
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantIndexOp::create(builder, loc, value);
-  };
-  auto ceilDiv = [&](Value a, Value b) -> Value {
-    return arith::CeilDivSIOp::create(builder, loc, a, b);
-  };
-  auto atLeastOne = [&](Value value) -> Value {
-    return arith::MaxSIOp::create(builder, loc, value, constant(1));
-  };
+  Sizes sizes{lowering};
   Value batch = lowering.getDim(op.getQuery(), 0);
   Value heads = lowering.getDim(op.getQuery(), 1);
   Value queries = lowering.getDim(op.getQuery(), 2);
-  Value items = ceilDiv(queries, constant(shape.queries));
-  for (Value extent : {batch, shape.heads})
-    items = arith::MulIOp::create(builder, loc, items, extent);
-  Value wanted = ceilDiv(constant(enoughItems), atLeastOne(items));
-  Value most = ceilDiv(lowering.getDim(op.getKey(), 2),
-                       constant(leastTiles * shape.keys));
   SplitTensors splits;
-  splits.count = atLeastOne(arith::MinSIOp::create(builder, loc, wanted, most));
+  splits.count = splitCount;
   // No memory for one.
-  Value others = arith::SubIOp::create(builder, loc, splits.count, constant(1));
-  Value any = arith::MinSIOp::create(builder, loc, others, constant(1));
-  Value count = arith::MulIOp::create(builder, loc, splits.count, any);
+  Value one = sizes.constant(1);
+  Value any = sizes.min(sizes.create<arith::SubIOp>(splits.count, one), one);
+  Value count = sizes.mul(splits.count, any);
   auto allocate = [&](ArrayRef<int64_t> rest, ValueRange sizes) {
     constexpr int64_t dynamic = ShapedType::kDynamic;
     SmallVector<int64_t> dims{dynamic, dynamic, dynamic};

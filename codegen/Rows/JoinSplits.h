@@ -28,10 +28,15 @@ struct SplitTensors {
 struct SplitShape {
   mlir::Value heads;     ///< blocks of heads that have items of their own
   int64_t queries, keys; ///< of an item, of a tile
+  /// That fill a GPU: as many as its multiprocessors run at a time, or more.
+  int64_t enoughItems;
 };
 
-/// Allocates the tensors of the `pos.attention`.
-SplitTensors allocateSplits(const Lowering &lowering, const SplitShape &shape);
+/// How many splits a `pos.attention` should have (index).
+mlir::Value countSplits(const Lowering &lowering, const SplitShape &shape);
+
+/// Allocates the tensors of so many.
+SplitTensors allocateSplits(const Lowering &lowering, mlir::Value count);
 
 /// Launches what makes the results of those of the splits; `results` are
 /// tensors in the order of `ForwardResults`.

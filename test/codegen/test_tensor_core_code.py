@@ -22,6 +22,13 @@ def sass():
     return module
 
 
+def measure(sass, model):
+    """Of the kernel of many rows."""
+    (counts,) = [c for c in sass.measure(model, "cuda:sm_80") if not c.kernel.endswith("_of_few")]
+    print(counts)
+    return counts
+
+
 @pytest.fixture(autouse=True)
 def tools(monkeypatch):
     build = Path(os.environ.get("SEXTANT_BUILD_DIR", ROOT / "build"))
@@ -42,8 +49,7 @@ def tools(monkeypatch):
     ids=["plain", "causal", "alibi", "both", "softcap", "plain-128"],
 )
 def test_instructions_per_score(sass, uses, params, dims, most, units):
-    (counts,) = sass.measure(sass.attention(uses, params, dims), "cuda:sm_80")
-    print(counts)
+    counts = measure(sass, sass.attention(uses, params, dims))
     assert counts.spills == 0
     assert counts.per_score() <= most
     mufu, loads = units
@@ -86,11 +92,43 @@ def test_what_there_is_of_dq_comes_by_copies(sass, target, dim):
 
 def test_a_table_at_128(sass):
     dims = (128, 128)
-    (counts,) = sass.measure(sass.attention(["alibi"], [PER_HEAD], dims), "cuda:sm_80")
-    print(counts)
+    counts = measure(sass, sass.attention(["alibi"], [PER_HEAD], dims))
     assert counts.spills == 0
     assert counts.per_score("LDL", "STL") == 0
     assert counts.per_score() <= 21.2
+
+
+# Of a multiprocessor of sm_90; a block takes 1 KiB more than it asks for, and registers for
+# 8 threads each.
+SHARED, REGISTERS, RESERVED = 228 << 10, 65536, 1 << 10
+
+
+@pytest.mark.parametrize(
+    "uses, params, dims, most, blocks",
+    [
+        ([], [], (64, 64), 20.5, 10),
+        (["causal", "alibi"], [PER_HEAD], (64, 64), 25.2, 9),
+        ([], [], (128, 128), 31.8, 5),
+        (["causal", "alibi"], [PER_HEAD], (256, 256), 58.6, 2),
+    ],
+    ids=["plain", "both", "plain-128", "both-256"],
+)
+def test_a_forward_of_few_queries_waits_for_much_memory(sass, uses, params, dims, most, blocks):
+    """Each of so many blocks on a multiprocessor has a tile of keys and values on its way:
+    more than the 40 KiB that hide the latency of memory."""
+    (counts,) = [
+        c for c in sass.measure(sass.attention(uses, params, dims), "cuda:sm_80")
+        if c.kernel.endswith("_of_few")
+    ]  # fmt: skip
+    print(counts)
+    assert counts.spills == 0
+    assert counts.per_score("LDL", "STL") == 0
+    assert counts.per_score() <= most
+    registers = 32 * -(-counts.registers // 8) * 8
+    resident = min(SHARED // (counts.shared + RESERVED), REGISTERS // registers)
+    keys = 2 * counts.scores
+    assert resident >= blocks
+    assert resident * keys * 2 * sum(dims) >= 40 << 10
 
 
 @pytest.mark.parametrize(
@@ -112,8 +150,7 @@ def test_instructions_of_a_backward(sass, uses, params, dims, most, spills):
     """Of a head dim of 128 there are twice the products for a score. Addresses and numbers of
     items take so few registers that nothing spills."""
     model = sass.attention_backward(uses, params, dims)
-    (counts,) = sass.measure(model, "cuda:sm_80")
-    print(counts)
+    counts = measure(sass, model)
     assert counts.spills <= spills
     assert counts.per_score("LDL", "STL") == 0
     assert counts.per_score() <= most
@@ -128,8 +165,7 @@ def test_columns(sass, direction, most):
     other instruction of the loop but for copies."""
     make = getattr(sass, direction)
     text = make(["causal", "seqpe"], ["tensor<?x?x?x?xf32>"] * 2, (64, 64))
-    (counts,) = sass.measure(text, "cuda:sm_80")
-    print(counts)
+    counts = measure(sass, text)
     assert counts.spills == 0
     assert counts.per_score() <= most
 
@@ -138,10 +174,9 @@ def test_columns(sass, direction, most):
 def test_elements_of_f16_take_what_those_of_bf16_do(sass, direction):
     uses, params = ["causal", "alibi"], [PER_HEAD]
     f16, bf16 = (
-        sass.measure(getattr(sass, direction)(uses, params, (64, 64), element), "cuda:sm_80")[0]
+        measure(sass, getattr(sass, direction)(uses, params, (64, 64), element))
         for element in ("f16", "bf16")
     )
-    print(f16)
     assert f16.per_score("HMMA") == bf16.per_score("HMMA")
     assert f16.per_score() <= 1.02 * bf16.per_score()
     assert f16.spills <= bf16.spills
@@ -150,8 +185,7 @@ def test_elements_of_f16_take_what_those_of_bf16_do(sass, direction):
 def test_a_payload_divides_by_no_constant(sass):
     """Nor does its pullback: it multiplies, without a branch for rare numbers."""
     model = sass.attention_backward(["softcap"], [], (64, 64))
-    (counts,) = sass.measure(model, "cuda:sm_80")
-    print(counts)
+    counts = measure(sass, model)
     assert counts.per_score("FCHK") == 0
     assert counts.spills == 0
     assert counts.per_score() <= 33.0
@@ -184,15 +218,14 @@ def test_a_large_payload_stands_in_a_loop(sass, tmp_path, monkeypatch, direction
     )
     monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
     text = getattr(sass, direction)(["large"], [], (64, 64))
-    (counts,) = sass.measure(text, "cuda:sm_80")
-    print(counts)
+    counts = measure(sass, text)
     assert counts.spills == 0
     assert sum(counts.loop.values()) <= most
 
 
 def test_products_bound_the_forward(sass):
     """By a model of rates: other units of an A100 are busy for less time."""
-    (counts,) = sass.measure(sass.attention([], [], (64, 64)), "cuda:sm_80")
+    counts = measure(sass, sass.attention([], [], (64, 64)))
     clocks = counts.clocks("A100")
     assert clocks["issue"] <= 0.68
     assert clocks["shared memory"] <= 0.75

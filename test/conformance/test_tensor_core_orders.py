@@ -115,17 +115,23 @@ def test_items_of_a_block_do_not_meet(name, seed, monkeypatch):
         assert all(torch.equal(want[name], got[name]) for name in want), schedule
 
 
-@pytest.mark.parametrize("tiles", [(100, 50), (100, 190), (300, 120)], ids=str)
+@pytest.mark.parametrize(
+    "tiles",
+    [(100, 50, 1), (100, 190, 1), (300, 120, 1), (1, 150, 8), (3, 290, 2), (9, 90, 1)],
+    ids=str,
+)
 def test_no_order_of_threads_is_wrong(tiles, seed, monkeypatch):
-    """1 x 1, 1 x 3 and 3 x 2 tiles, with odd edges: the same bits, and no race."""
-    query, key = tiles
-    case = Case("alibi", batch=1, heads=1, kv_heads=1, query=query, key=key)
+    """1 x 1, 1 x 3 and 3 x 2 tiles, with odd edges: the same bits, and no race. Likewise of
+    few queries, of heads that share keys."""
+    query, key, heads = tiles
+    case = Case("alibi", batch=1, heads=heads, kv_heads=1, query=query, key=key)
     inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
 
     def attend():
         with torch.no_grad():
             return sextant.attention(
-                inputs.query, inputs.key, inputs.values[0], case.uses, inputs.params, target=TARGET
+                inputs.query, inputs.key, inputs.values[0], case.uses, inputs.params,
+                enable_gqa=heads > 1, target=TARGET,
             )
 
     want = attend()

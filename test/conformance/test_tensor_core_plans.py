@@ -22,28 +22,63 @@ from sextant import attention_text, backend, definitions
 pytestmark = pytest.mark.usefixtures("drawn_threads")
 
 
-@pytest.mark.parametrize("group, blocks", [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (8, 2), (16, 4)])
-@pytest.mark.parametrize("query", [1, 16, 32])
-def test_keys_are_read_once_for_four_heads(group, blocks, query, seed):
+MANY, FEW = "attention_0_forward_fragments", "attention_0_forward_fragments_of_few"
+
+
+# Rows of 16 bits; by the number of queries, of the block of four warps and of that of one.
+@pytest.mark.parametrize(
+    "query, group, many, few",
+    [
+        *((1, group, 0, blocks) for group, blocks in ((1, 1), (5, 1), (8, 1), (9, 2), (16, 2))),
+        *((3, group, 0, blocks) for group, blocks in ((1, 1), (2, 1), (5, 3))),
+        *((5, group, blocks, 0) for group, blocks in ((2, 1), (8, 2))),
+        (16, 1, 0, 1),
+        *((16, group, blocks, 0) for group, blocks in ((4, 1), (5, 2))),
+        (17, 1, 1, 0),
+        *((32, group, blocks, 0) for group, blocks in ((1, 1), (4, 1), (8, 2), (16, 4))),
+    ],
+)
+def test_keys_are_read_once_for_several_heads(query, group, many, few, seed):
     """A work item reads the keys and values of a head once: so many are there."""
     case = Case("alibi", batch=3, **grouped(group, query, 65))
     inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
     items = launches_of(case, inputs, "forward", "items")
-    assert items["attention_0_forward_fragments"] == 3 * 2 * blocks
+    assert (items[MANY], items[FEW]) == (3 * 2 * many, 3 * 2 * few)
     assert items["attention_0_forward_join"] == 0
 
 
-def test_few_items_split_more_keys(seed, monkeypatch):
+@pytest.mark.parametrize("query, launch, expected", [(20, MANY, [4, 9]), (1, FEW, [12, 17])])
+def test_few_items_split_more_keys(query, launch, expected, seed, monkeypatch):
     """Heads that share a block are fewer items, so more of them share the keys. Only the
     launches are looked at: so many keys take long under the checks of memory."""
     monkeypatch.delenv("SEXTANT_CHECK")
     splits = []
     for heads, kv_heads in ((64, 64), (64, 16)):
-        case = Case("causal", batch=1, heads=heads, kv_heads=kv_heads, query=1, key=2100)
+        case = Case("causal", batch=1, heads=heads, kv_heads=kv_heads, query=query, key=2100)
         inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
-        items = launches_of(case, inputs, "forward", "items")["attention_0_forward_fragments"]
-        splits.append(items // kv_heads)
-    assert splits == [4, 9]
+        splits.append(launches_of(case, inputs, "forward", "items")[launch] // kv_heads)
+    assert splits == expected
+
+
+def test_products_are_counted_once(seed):
+    """Of two launches the one that has the work says what it costs."""
+    case = Case("causal", **ONE, query=1, key=65)
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    flops = launches_of(case, inputs, "forward", "flops")
+    assert flops[MANY] == 0 and flops[FEW] > 0
+
+
+@pytest.mark.parametrize("queries, kernels", [(16, {MANY, FEW}), (17, {MANY})])
+def test_known_lengths_need_one_kernel(queries, kernels):
+    """Many queries are no few ones, which is known without a call."""
+    row = f"tensor<2x3x{queries}x16xbf16>"
+    text = f"""func.func @forward(%q: {row}, %k: tensor<2x3x?x16xbf16>) -> {row} {{
+  %o, %l = pos.attention %q, %k, (%k)
+    : {row}, tensor<2x3x?x16xbf16>, (tensor<2x3x?x16xbf16>) -> ({row}), tensor<2x3x{queries}xf32>
+  return %o : {row}
+}}"""
+    manifest = sextant.compile(text, target=TARGET).manifest
+    assert {k for k in manifest["kernels"] if "fragments" in k} == kernels
 
 
 @pytest.mark.parametrize(

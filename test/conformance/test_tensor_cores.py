@@ -18,6 +18,7 @@ from tensor_core_cases import (
     given_columns,
     grouped,
     hold,
+    launches_of,
     near_by_head,
     waves,
 )
@@ -109,9 +110,38 @@ def test_split_keys(name, shape, seed):
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_heads_that_share_keys(name, shape, seed):
-    """Each warp has one where it has room for its queries, with tables, vectors, functions
-    and positions of its own."""
+    """Each warp, or each row of a warp, has one where it has room for its queries, with
+    tables, vectors, functions and positions of its own."""
     hold(Case(name, **({"batch": 2} | shape)), seed)
+
+
+@pytest.mark.parametrize(
+    "name, shape, dtype",
+    [
+        ("causal", grouped(8, 1, 333, head_dim=64, value_dim=48), torch.bfloat16),
+        ("window(size=150)", grouped(8, 1, 390, kv_heads=1), torch.float16),
+        ("padding", grouped(16, 1, 150, kv_heads=1, head_dim=9, value_dim=31), torch.bfloat16),
+        ("t5_bias", grouped(9, 1, 131, kv_heads=1, head_dim=128, value_dim=80), torch.float16),
+        (every_form, grouped(4, 2, 97, kv_heads=1, head_dim=24), torch.bfloat16),
+        (every_form, grouped(2, 3, 67, head_dim=256, value_dim=256), torch.float16),
+        (given_columns, grouped(3, 2, 190), torch.bfloat16),
+        ("swin", grouped(8, 1, 30, positions="batch"), torch.bfloat16),
+        (large, grouped(5, 1, 35, kv_heads=1), torch.bfloat16),
+        ("fire", grouped(1, 2, 290), torch.bfloat16),
+        (near_by_head, grouped(1, 8, 300, head_dim=80, value_dim=192), torch.float16),
+        ("kerple_log", grouped(1, 9, 160), torch.bfloat16),
+        ("rope", grouped(1, 16, 65), torch.float16),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_few_queries(name, shape, dtype, seed):
+    """A block is one warp, whose rows are the queries of heads that share keys, or those of
+    one head."""
+    case = Case(name, **({"batch": 2} | shape))
+    inputs = make_inputs(case, seed, dtype).cast(dtype)
+    items = launches_of(case, inputs, "forward", "items")
+    assert items["attention_0_forward_fragments_of_few"] and not items["attention_0_forward_fragments"]
+    hold(case, seed, dtype=dtype)
 
 
 @pytest.mark.parametrize("shape", SHAPES[2:], ids=lambda s: s["label"])

@@ -36,6 +36,7 @@ class Counts:
 
     kernel: str
     registers: int
+    shared: int  # bytes of a block
     spills: int
     scores: int
     loop: dict[str, int]
@@ -53,7 +54,8 @@ class Counts:
 
     def __str__(self) -> str:
         parts = [
-            f"{self.kernel}: {self.registers} registers, {self.spills} bytes of spills,",
+            f"{self.kernel}: {self.registers} registers, {self.shared} bytes of shared memory,",
+            f"{self.spills} bytes of spills,",
             f"{sum(self.loop.values())} instructions for {self.scores} scores:",
             f"{self.per_score():.2f} per score; MUFU {self.per_score('MUFU'):.2f},",
             f"LDS {self.per_score('LDS'):.2f}, f32 {self.per_score(*ARITHMETIC):.2f};",
@@ -84,6 +86,7 @@ def measure(model: str, target: str) -> list[Counts]:
         Counts(
             kernel["name"],
             kernel["registers"],
+            kernel["shared"],
             spills[kernel["name"]],
             kernel["scores"],
             kernel["loop"],

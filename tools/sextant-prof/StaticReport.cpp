@@ -90,17 +90,14 @@ std::vector<UnitClocks> tools::getUnitClocks(const Instructions &loop,
 // Rows
 //===----------------------------------------------------------------------===//
 
-/// What the kernel says of itself by `k_scores`, in the code of the host.
-static Result<int64_t> getScores(const runtime::Artifact &artifact,
-                                 const runtime::KernelName &kernel) {
-  Result<runtime::SharedObject> host =
-      runtime::SharedObject::load(artifact.objects[kernel.object].code);
-  if (!host)
-    return host.error();
-  auto *scores = reinterpret_cast<int64_t (*)(const void *)>(
-      host->findIfAny(kernel.name + "_scores"));
+/// What the kernel says of itself by a function such as `k_scores`, in the code
+/// of the host; 0 where it says nothing.
+static int64_t getNumber(const runtime::SharedObject &host,
+                         const runtime::KernelName &kernel, const char *name) {
+  auto *number = reinterpret_cast<int64_t (*)(const void *)>(
+      host.findIfAny(kernel.name + name));
   // It is a number of the kernel, not of its arguments.
-  return scores ? scores(nullptr) : 0;
+  return number ? number(nullptr) : 0;
 }
 
 std::optional<uint32_t>
@@ -115,13 +112,19 @@ tools::findMachineCode(const runtime::Artifact &artifact,
 Result<StaticRow> tools::makeStaticRow(const runtime::Artifact &artifact,
                                        const runtime::KernelName &kernel,
                                        const KernelListing &listing) {
-  Result<int64_t> scores = getScores(artifact, kernel);
-  if (!scores)
-    return scores.error();
+  Result<runtime::SharedObject> host =
+      runtime::SharedObject::load(artifact.objects[kernel.object].code);
+  if (!host)
+    return host.error();
   Instructions loop = findMainLoop(listing);
   int64_t numLoopLocal = countKinds(loop, localKinds);
-  return StaticRow{kernel.name,  listing.registers, listing.count(localKinds),
-                   numLoopLocal, *scores,           std::move(loop)};
+  return StaticRow{kernel.name,
+                   listing.registers,
+                   getNumber(*host, kernel, "_shared"),
+                   listing.count(localKinds),
+                   numLoopLocal,
+                   getNumber(*host, kernel, "_scores"),
+                   std::move(loop)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -202,6 +205,7 @@ std::string tools::formatStaticJson(const std::vector<StaticRow> &rows) {
     json.beginObject()
         .entry("name", std::string_view(row.kernel))
         .entry("registers", row.registers)
+        .entry("shared", row.sharedBytes)
         .entry("local", row.numLocal)
         .entry("loop_local", row.numLoopLocal)
         .entry("scores", row.numScores);

@@ -41,6 +41,7 @@ struct CompileCost {
 struct StaticRow {
   std::string kernel;
   int64_t registers;
+  int64_t sharedBytes; ///< of a block
   /// Accesses of memory that a thread has for itself: in all of the kernel and
   /// in its main loop. Registers that are kept there among them.
   int64_t numLocal, numLoopLocal;

@@ -1,6 +1,7 @@
 //===- ChunkCopies.cpp - Small things that come with each tile ------------===//
 
 #include "codegen/CUDA/Sm80/ChunkCopies.h"
+#include "codegen/CUDA/Sm80/Teams.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -8,7 +9,7 @@ using namespace sextant::codegen;
 
 static constexpr int64_t chunkBytes = wordBytes * windowUnit;
 
-/// One number where warps have parts of their own, and another one where not.
+/// One number where teams have parts of their own, and another one where not.
 Value ChunkCopies::choose(int64_t packed, int64_t other) {
   Value ofBlock = thread.constant(other);
   return isPacked && packed != other
@@ -18,43 +19,46 @@ Value ChunkCopies::choose(int64_t packed, int64_t other) {
 
 void ChunkCopies::enter(ArrayRef<ChunkPart> parts) {
   chunks.clear();
-  int64_t ofBlock = 0, ofWarp = 0;
+  int64_t ofBlock = 0, ofTeam = 0;
   for (const ChunkPart &part : parts) {
-    assert(part.words % windowUnit == 0 && part.warpWords % windowUnit == 0 &&
+    assert(part.words % windowUnit == 0 && part.teamWords % windowUnit == 0 &&
            "parts are whole chunks");
     ofBlock += part.words / windowUnit;
-    ofWarp += part.warpWords / windowUnit;
+    ofTeam += part.teamWords / windowUnit;
   }
   int64_t passes = llvm::divideCeil(ofBlock, tile.countThreads());
   if (isPacked)
-    passes = std::max<int64_t>(passes, llvm::divideCeil(ofWarp, warpLanes));
+    passes =
+        std::max<int64_t>(passes, llvm::divideCeil(ofTeam, tile.teamThreads));
   for (int64_t pass = 0; pass < passes; ++pass)
     chunks.push_back(getChunk(parts, pass));
 }
 
-/// Chunks of a block, or of a warp, are counted through its parts.
+/// Chunks of a block, or of a team, are counted through its parts.
 ChunkCopies::Chunk ChunkCopies::getChunk(ArrayRef<ChunkPart> parts,
                                          int64_t pass) {
   KernelBuilder &kernel = thread.kernel;
-  Value own = isPacked ? thread.select(isPacked, thread.lane, thread.thread)
+  TeamPlace place = TeamPlace::get(thread, tile);
+  Value own = isPacked ? thread.select(isPacked, place.member, thread.thread)
                        : thread.thread;
-  own = thread.add(own, choose(pass * warpLanes, pass * tile.countThreads()));
+  own = thread.add(own,
+                   choose(pass * tile.teamThreads, pass * tile.countThreads()));
   Chunk chunk;
-  int64_t ofBlock = 0, ofWarp = 0;
+  int64_t ofBlock = 0, ofTeam = 0;
   for (const ChunkPart &part : parts) {
-    Value number = thread.sub(own, choose(ofWarp, ofBlock));
+    Value number = thread.sub(own, choose(ofTeam, ofBlock));
     Value from = kernel.advance(
         part.from, {kernel.mul(kernel.fromI32(number), windowUnit)},
         kernel.i32);
     Value to = thread.add(thread.mul(number, chunkBytes), part.to);
     if (isPacked) {
-      Value before = thread.mul(thread.warp, part.warpWords * wordBytes);
+      Value before = thread.mul(place.team, part.teamWords * wordBytes);
       to = thread.select(isPacked, thread.add(to, before), to);
     }
     Value isBefore = chunk.exists;
     ofBlock += part.words / windowUnit;
-    ofWarp += part.warpWords / windowUnit;
-    chunk.exists = thread.less(own, choose(ofWarp, ofBlock));
+    ofTeam += part.teamWords / windowUnit;
+    chunk.exists = thread.less(own, choose(ofTeam, ofBlock));
     auto select = [&](Value before, Value here) {
       return isBefore ? thread.select(isBefore, before, here) : here;
     };

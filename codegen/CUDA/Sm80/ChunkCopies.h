@@ -21,13 +21,13 @@ struct ChunkPart {
   bool isBackward;  ///< later columns have earlier words
   int64_t to;       ///< bytes from where a tile's begin
   int64_t words;
-  int64_t warpWords = 0; ///< of one warp, where each has parts of its own
+  int64_t teamWords = 0; ///< of one team, where each has parts of its own
 };
 
 /// Copies the parts of a tile to shared memory.
 class ChunkCopies {
 public:
-  /// `isPacked` (i1, null: never): warps have parts of their own, one behind
+  /// `isPacked` (i1, null: never): teams have parts of their own, one behind
   /// the other in shared memory.
   ChunkCopies(ThreadBuilder &thread, const ScoreTile &tile,
               mlir::Value isPacked)

@@ -71,7 +71,7 @@ FragmentForward::FragmentForward(ThreadBuilder &thread,
       launch(launch), tile(launch.tile),
       softmax(thread, tile, scores.getForm()),
       output(thread, arguments, point, launch),
-      heads(thread, arguments, launch, point.isPacked) {
+      heads(thread, arguments, launch, point) {
   staying.push_back({getRows(launch.query, tile.query), 0});
   passing.push_back({getRows(launch.key, tile.query), 0});
   for (auto [number, shape] : llvm::enumerate(tile.values))
@@ -86,22 +86,25 @@ void FragmentForward::enterHeads(Index batch, Value firstQuery) {
     placed.rows.enterHead(batch, heads.keyHead);
 }
 
-/// Those of one warp after the other, of whichever head they are.
+/// Those of one warp after the other, or of one row where rows may have heads
+/// of their own, of whichever head they are. Rows behind all teams are those of
+/// some head: they are computed, and stored nowhere.
 void FragmentForward::copyQueries(Index batch, Value firstQuery) {
   SharedRows &rows = staying.front().rows;
-  int64_t count = tile.countWarpRows();
+  bool areWarps = !tile.hasTeamsOfRows();
+  int64_t count = areWarps ? tile.countWarpRows() : 1;
   thread.loopWhile(
       thread.constant(0),
-      [&](ValueRange warp) {
-        return thread.less(warp[0], thread.constant(tile.warps));
+      [&](ValueRange at) {
+        return thread.less(at[0], thread.constant(tile.countRows() / count));
       },
-      [&](ValueRange warp) -> Values {
-        rows.enterHead(batch, heads.getHead(warp[0]));
+      [&](ValueRange at) -> Values {
+        rows.enterHead(batch, heads.getHead(at[0]));
         Value to = thread.advance(
-            getShared(0), thread.mul(warp[0], count * tile.query.getBytes()));
-        rows.copy(thread.add(firstQuery, point.getFirstRow(warp[0])), count,
-                  to);
-        return {thread.add(warp[0], 1)};
+            getShared(0), thread.mul(at[0], count * tile.query.getBytes()));
+        Value row = areWarps ? point.getFirstRow(at[0]) : heads.getQuery(at[0]);
+        rows.copy(thread.add(firstQuery, row), count, to);
+        return {thread.add(at[0], 1)};
       });
 }
 

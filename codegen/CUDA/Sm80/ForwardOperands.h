@@ -15,10 +15,18 @@ struct ForwardOperands : FragmentOperands {
   ForwardOperands(const KernelPlan &plan, int64_t headDim,
                   llvm::ArrayRef<int64_t> valueDims)
       : FragmentOperands(plan, pos::Side::key),
-        tile(headDim, valueDims, windows.offsets.size(),
-             windows.columns.size()) {}
+        tile(makeTile(QueryCount::Many, headDim, valueDims)) {}
+
+  ForwardTile makeTile(QueryCount count, int64_t headDim,
+                       llvm::ArrayRef<int64_t> valueDims) const {
+    return ForwardTile(count, headDim, valueDims, windows.offsets.size(),
+                       windows.columns.size());
+  }
 
   ForwardTile tile;
+  /// A scalar that is 0 where another launch has the queries, else 1; none:
+  /// there is no other.
+  std::optional<unsigned> runs;
   ForwardResults results;
   /// Of a forward whose keys are split (JoinSplits.h): how many splits there
   /// are (a scalar), and what each leaves.

@@ -27,18 +27,25 @@ static constexpr TileShape tileShapes[] = {{4, 2, 64, 128},
                                            {8, 1, 32, 160},
                                            {4, 1, 32, 160}};
 
-ForwardTile::ForwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
+/// Of few queries: one warp, so that a multiprocessor has ten blocks of rows of
+/// 64 elements, three of 256, and each of them a tile on its way.
+static constexpr TileShape tileOfFew[] = {{1, 1, 32, 160}};
+
+ForwardTile::ForwardTile(QueryCount count, int64_t headDim,
+                         llvm::ArrayRef<int64_t> valueDims,
                          int64_t offsetWindows, int64_t keyWindows)
     : query(headDim) {
   this->offsetWindows = offsetWindows;
   columnWindows = keyWindows;
-  isPackable = true;
+  bool isFew = count == QueryCount::Few;
+  teamThreads = isFew ? 4 : warpLanes;
   int64_t valueColumns = 0;
   for (int64_t dim : valueDims) {
     values.push_back(dim);
     valueColumns += values.back().padded;
   }
-  for (const TileShape &shape : tileShapes) {
+  for (const TileShape &shape :
+       isFew ? llvm::ArrayRef(tileOfFew) : llvm::ArrayRef(tileShapes)) {
     warps = shape.warps;
     blocks = shape.blocks;
     columns = shape.keys;

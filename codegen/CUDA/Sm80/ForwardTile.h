@@ -15,12 +15,18 @@
 
 namespace sextant::codegen {
 
+/// How many queries a forward has: `Few` are at most the rows of a warp's
+/// products. Then keys are read once, and nothing is computed of them twice:
+/// blocks are small, so that many of them wait for memory at a time.
+enum class QueryCount { Many, Few };
+
 /// A tile of a forward: its sizes, and where its parts lie in shared memory.
 struct ForwardTile : ScoreTile {
   /// `offsetWindows` tables over offsets and `keyWindows` vectors over keys of
   /// words of 32 bits are read with each tile.
-  ForwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
-              int64_t offsetWindows, int64_t keyWindows);
+  ForwardTile(QueryCount count, int64_t headDim,
+              llvm::ArrayRef<int64_t> valueDims, int64_t offsetWindows,
+              int64_t keyWindows);
 
   SharedRowShape query;
   llvm::SmallVector<SharedRowShape, 2> values;

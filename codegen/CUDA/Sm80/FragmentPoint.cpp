@@ -21,14 +21,27 @@ static Value findFirstRow(ThreadBuilder &thread, const ScoreTile &tile,
   return isPacked ? thread.select(isPacked, thread.constant(0), first) : first;
 }
 
+/// The first one of a thread. Teams of four threads have a query of a head
+/// each, those of one head after the other; the eight rows behind are none's.
+static Value findRow(ThreadBuilder &thread, ArgumentBlock &arguments,
+                     const FragmentOperands &launch, const ScoreTile &tile,
+                     Value isPacked) {
+  Value own = thread.div(thread.lane, 4);
+  if (!isPacked || !tile.hasTeamsOfRows())
+    return thread.add(findFirstRow(thread, tile, thread.warp, isPacked), own);
+  KernelBuilder &kernel = thread.kernel;
+  Index queries = asShort(kernel, arguments.getSize(launch.sites.query, 2));
+  Value query = kernel.toI32(kernel.rem(kernel.fromI32(own), queries));
+  return thread.select(isPacked, query, own);
+}
+
 FragmentPoint::FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
                              const FragmentOperands &launch,
                              const ScoreTile &tile)
     : TilePoint(thread.kernel, arguments, launch.plan, launch.sites,
                 pos::RowOperand::query),
       isPacked(findPacked(thread, arguments, launch)),
-      row(thread.add(findFirstRow(thread, tile, thread.warp, isPacked),
-                     thread.div(thread.lane, 4))),
+      row(findRow(thread, arguments, launch, tile, isPacked)),
       column(thread.mul(thread.rem(thread.lane, 4), 2)), thread(thread),
       launch(launch), tile(tile),
       windows(thread, arguments, launch, tile, row, column, isPacked),

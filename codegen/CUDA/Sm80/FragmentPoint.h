@@ -33,11 +33,12 @@ public:
   FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
                 const FragmentOperands &launch, const ScoreTile &tile);
 
-  /// Whether each warp of the block has a head of its own (i1); null: none has.
+  /// Whether each team of the block has a head of its own (i1); null: none has.
   mlir::Value isPacked;
   /// The thread's first row, of its head, and its first column in a tile (i32).
   mlir::Value row, column;
-  /// The first row of a warp (i32) among those that the block has of its head.
+  /// The first row of a warp (i32) among those that the block has of its head,
+  /// where teams are warps.
   mlir::Value getFirstRow(mlir::Value warp);
 
   /// Stands at a head and at the rows of a block, from `first` (i32) on.

@@ -40,10 +40,14 @@ void PassingTiles::copyRows(Value first, Value stage, bool areWhole) {
   point.getWindows().copyVectors(first, getWindows(stage), areWhole);
 }
 
-/// Most tiles are whole, and copied without asking what exists of them.
+/// Most tiles are whole, and copied without asking what exists of them. A block
+/// of few queries waits for memory, not for its instructions: there one copy of
+/// the code is enough.
 void PassingTiles::copyTile(ValueRange walked, Value place) {
   Value first = getFirstColumn(walked), stage = getStage(place);
   point.getWindows().copyChunks(first, getWindows(stage));
+  if (shape.hasTeamsOfRows())
+    return copyRows(first, stage, /*areWhole=*/false);
   Value isWhole = walk.isWhole(walked);
   for (const PlacedRows &placed : passing)
     isWhole = kernel.both(isWhole, placed.rows.getAligned());

@@ -69,9 +69,9 @@ struct ScoreTile {
   /// Tables over offsets, and vectors over columns, of words of 32 bits that
   /// are read with each tile.
   int64_t offsetWindows = 0, columnWindows = 0;
-  /// Whether the warps of a block may have a head each (BlockHeads.h), and
-  /// so windows of their own.
-  bool isPackable = false;
+  /// Threads of a block that may have a head, and so windows, of their own
+  /// (BlockHeads.h): a warp, or the four that have a row; 0: none have.
+  int64_t teamThreads = 0;
 
   pos::Side getColumnSide() const {
     return rowSide == pos::Side::query ? pos::Side::key : pos::Side::query;
@@ -81,6 +81,14 @@ struct ScoreTile {
   /// Rows that a thread has elements of: two of each block.
   int64_t countThreadRows() const { return 2 * blocks; }
   int64_t countThreads() const { return warpLanes * warps; }
+  bool isPackable() const { return teamThreads > 0; }
+  /// Whether rows may have heads of their own: a block of few queries.
+  bool hasTeamsOfRows() const {
+    return isPackable() && teamThreads < warpLanes;
+  }
+  int64_t countTeams() const {
+    return isPackable() ? countThreads() / teamThreads : 1;
+  }
 
   /// Scores that a thread holds, [block][8 columns][element].
   int64_t countScores() const { return blocks * columns / 2; }
@@ -104,15 +112,14 @@ struct ScoreTile {
 
   // Bytes of windows, from their first one.
   int64_t countOffsetEntries() const { return countRows() + columns; }
-  /// Of a warp with a head of its own.
-  int64_t countWarpEntries() const { return countWarpRows() + columns; }
+  /// Of a team with a head of its own, whose rows are at most those of a warp.
+  int64_t countTeamEntries() const { return countWarpRows() + columns; }
   int64_t getOffsetWindow(int64_t number) const {
-    int64_t ofWarps = isPackable ? warps * countWarpEntries() : 0;
-    return 4 * number * std::max(countOffsetEntries(), ofWarps);
+    int64_t ofTeams = isPackable() ? countTeams() * countTeamEntries() : 0;
+    return 4 * number * std::max(countOffsetEntries(), ofTeams);
   }
   int64_t getColumnWindow(int64_t number) const {
-    return getOffsetWindow(offsetWindows) +
-           4 * number * (isPackable ? warps : 1) * columns;
+    return getOffsetWindow(offsetWindows) + 4 * number * countTeams() * columns;
   }
   int64_t getWindowBytes() const { return getColumnWindow(columnWindows); }
 };

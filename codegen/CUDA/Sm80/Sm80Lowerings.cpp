@@ -9,6 +9,7 @@
 #include "codegen/CUDA/Sm80/BackwardOperands.h"
 #include "codegen/CUDA/Sm80/BlockHeads.h"
 #include "codegen/CUDA/Sm80/ForwardKernel.h"
+#include "codegen/Emit/Sizes.h"
 #include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Rows/JoinSplits.h"
 #include "codegen/Tiles/RowParts.h"
@@ -96,6 +97,100 @@ std::string sm80::findBackwardObstacle(const KernelPlan &plan) {
   return "";
 }
 
+/// Items that fill a GPU: as many blocks as its multiprocessors run at a time,
+/// or more. Those of few queries are small, and wait for memory.
+static constexpr int64_t enoughItems = 256, enoughItemsOfFew = 768;
+
+/// Whether a call may have so few queries that rows of a product are left.
+static bool mayBeFew(pos::AttentionOp op) {
+  int64_t queries =
+      cast<RankedTensorType>(op.getQuery().getType()).getDimSize(2);
+  return ShapedType::isDynamic(queries) || queries <= fragmentRows;
+}
+
+namespace {
+/// The launches of a forward, one for few queries and one for others, of which
+/// one has items. Which it is follows from the shape.
+class ForwardLaunches {
+public:
+  ForwardLaunches(const Lowering &lowering, LaunchOperands &operands,
+                  const ForwardOperands &many);
+
+  Value countSplits() const;
+  /// With what is common to all.
+  void create(const ForwardOperands &launch, int64_t perScore);
+
+private:
+  struct Kernel {
+    StringRef suffix;
+    ForwardTile tile;
+    PackedHeads heads;
+    int64_t enoughItems;
+    unsigned packs;
+    std::optional<LaunchSwitch> launchSwitch;
+  };
+
+  const Lowering &lowering;
+  LaunchOperands &operands;
+  SmallVector<Kernel, 2> kernels;
+};
+} // namespace
+
+ForwardLaunches::ForwardLaunches(const Lowering &lowering,
+                                 LaunchOperands &operands,
+                                 const ForwardOperands &many)
+    : lowering(lowering), operands(operands) {
+  auto op = cast<pos::AttentionOp>(lowering.getOp());
+  Sizes sizes{lowering};
+  auto add = [&](StringRef suffix, const ForwardTile &tile,
+                 const PackedHeads &heads, int64_t items, Value runs) {
+    Kernel kernel{suffix, tile, heads, items, operands.scalar(heads.perBlock),
+                  {}};
+    if (runs)
+      kernel.launchSwitch = {runs, operands.scalar(runs)};
+    kernels.push_back(kernel);
+  };
+  PackedHeads heads = countPackedHeads(lowering, many.tile);
+  if (!mayBeFew(op)) {
+    add("forward_fragments", many.tile, heads, enoughItems, {});
+    return;
+  }
+  ForwardTile tile =
+      many.makeTile(QueryCount::Few, countHeadElements(lowering.plan),
+                    getHeadDims(op.getValues()));
+  RowHeads rows = countRowHeads(lowering, tile);
+  Value areMany = sizes.create<arith::SubIOp>(sizes.constant(1), rows.areFew);
+  add("forward_fragments", many.tile, heads, enoughItems, areMany);
+  add("forward_fragments_of_few", tile, rows, enoughItemsOfFew, rows.areFew);
+}
+
+Value ForwardLaunches::countSplits() const {
+  Sizes sizes{lowering};
+  Value count;
+  for (const Kernel &kernel : kernels) {
+    Value own = codegen::countSplits(
+        lowering, {kernel.heads.blocks, kernel.tile.countRows(),
+                   kernel.tile.columns, kernel.enoughItems});
+    if (kernel.launchSwitch)
+      own = sizes.mul(own, kernel.launchSwitch->runs);
+    count = count ? sizes.create<arith::AddIOp>(count, own) : own;
+  }
+  return count;
+}
+
+void ForwardLaunches::create(const ForwardOperands &launch, int64_t perScore) {
+  for (const Kernel &kernel : kernels) {
+    ForwardOperands own = launch;
+    own.tile = kernel.tile;
+    own.packs = kernel.packs;
+    if (kernel.launchSwitch)
+      own.runs = kernel.launchSwitch->scalar;
+    createFragmentForward(lowering, kernel.suffix, own);
+    launchAttention(lowering, operands, kernel.suffix, own.sites, perScore,
+                    kernel.launchSwitch);
+  }
+}
+
 FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   checkLengths(lowering);
@@ -110,22 +205,18 @@ FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   launch.read(lowering, tables, operands);
   launch.results = addForwardResults(lowering, operands);
   SmallVector<Value> results = operands.writes;
-  PackedHeads packed = countPackedHeads(lowering, launch.tile);
-  SplitTensors splits = allocateSplits(
-      lowering, {packed.blocks, launch.tile.countRows(), launch.tile.columns});
+  ForwardLaunches launches(lowering, operands, launch);
+  SplitTensors splits = allocateSplits(lowering, launches.countSplits());
   launch.splitSoftmax = operands.write(splits.softmax);
   for (Value output : splits.outputs)
     launch.splitOutputs.push_back(operands.write(output));
   launch.splits = operands.scalar(splits.count);
-  launch.packs = operands.scalar(packed.perBlock);
   launch.layout = operands.layout;
 
   int64_t columns = headDim;
   for (int64_t dim : getHeadDims(op.getValues()))
     columns += dim;
-  createFragmentForward(lowering, "forward_fragments", launch);
-  launchAttention(lowering, operands, "forward_fragments", launch.sites,
-                  2 * columns);
+  launches.create(launch, 2 * columns);
   launchJoin(lowering, tables, splits, results, "forward_join");
   return results;
 }

@@ -20,7 +20,7 @@ TableWindows::TableWindows(ThreadBuilder &thread, ArgumentBlock &arguments,
                            Value isPacked)
     : thread(thread), kernel(thread.kernel), arguments(arguments),
       launch(launch), tile(tile), row(row), column(column), isPacked(isPacked),
-      chunks(thread, tile, isPacked) {
+      place(TeamPlace::get(thread, tile)), chunks(thread, tile, isPacked) {
   unsigned side = tile.getColumnSide() == pos::Side::key ? launch.sites.key
                                                          : launch.sites.query;
   columnLength = kernel.toI32(arguments.getSize(side, 2));
@@ -49,7 +49,7 @@ void TableWindows::enterRows(Index batch, Index head, Value firstRow,
   for (auto [number, hoisted] : llvm::enumerate(launch.windows.offsets))
     parts.push_back({kernel.advance(getTable(*hoisted, batch, head), {first}),
                      /*isBackward=*/rowsAreKeys, tile.getOffsetWindow(number),
-                     tile.countOffsetEntries(), tile.countWarpEntries()});
+                     tile.countOffsetEntries(), tile.countTeamEntries()});
   chunks.enter(parts);
   for (const Hoisted *hoisted : launch.windows.columns)
     columns.push_back(getTable(*hoisted, batch, head));
@@ -59,13 +59,13 @@ Value TableWindows::choose(Value packed, Value other) {
   return isPacked ? thread.select(isPacked, packed, other) : other;
 }
 
-void TableWindows::copyColumns(Value firstColumn, Value to, Value warp,
+void TableWindows::copyColumns(Value firstColumn, Value to, Value team,
                                const WordCount &count, Value given) {
   for (auto [number, table] : llvm::enumerate(columns))
     copyWords(thread,
               kernel.advance(table, {kernel.fromI32(firstColumn)}, kernel.i32),
               thread.advance(thread.advance(to, tile.getColumnWindow(number)),
-                             thread.mul(warp, wordBytes * tile.columns)),
+                             thread.mul(team, wordBytes * tile.columns)),
               count, given);
 }
 
@@ -82,8 +82,8 @@ void TableWindows::copyVectors(Value firstColumn, Value to, bool isWhole) {
   kernel.when(
       isPacked,
       [&] {
-        copyColumns(firstColumn, to, thread.warp,
-                    {tile.columns, warpLanes, thread.lane}, given);
+        copyColumns(firstColumn, to, place.team,
+                    {tile.columns, tile.teamThreads, place.member}, given);
       },
       copyOfBlock);
 }
@@ -95,16 +95,16 @@ void TableWindows::enterTile(Value from) {
     bool rowsAreKeys = tile.rowSide == pos::Side::key;
     Value query = rowsAreKeys ? column : row, key = rowsAreKeys ? row : column;
     int64_t queries = rowsAreKeys ? tile.columns : tile.countRows();
-    Value ofWarp = thread.add(thread.mul(thread.warp, tile.countWarpEntries()),
+    Value ofTeam = thread.add(thread.mul(place.team, tile.countTeamEntries()),
                               tile.countWarpRows() - 1);
-    Value last = choose(ofWarp, thread.constant(queries - 1));
+    Value last = choose(ofTeam, thread.constant(queries - 1));
     Value entry = thread.add(thread.sub(last, query), key);
     windowOfOffsets = thread.advance(from, thread.mul(entry, wordBytes));
   }
   if (!columns.empty()) {
-    Value ofWarp = thread.add(column, thread.mul(thread.warp, tile.columns));
+    Value ofTeam = thread.add(column, thread.mul(place.team, tile.columns));
     windowOfColumns =
-        thread.advance(from, thread.mul(choose(ofWarp, column), wordBytes));
+        thread.advance(from, thread.mul(choose(ofTeam, column), wordBytes));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "codegen/CUDA/Sm80/ChunkCopies.h"
 #include "codegen/CUDA/Sm80/FragmentOperands.h"
 #include "codegen/CUDA/Sm80/SharedRows.h"
+#include "codegen/CUDA/Sm80/Teams.h"
 
 namespace sextant::codegen {
 
@@ -25,7 +26,7 @@ struct WindowPlaces {
 class TableWindows {
 public:
   /// `row` and `column` (i32): the first score of the thread in a tile.
-  /// `isPacked` (i1, null: never): warps have heads and windows of their own.
+  /// `isPacked` (i1, null: never): teams have heads and windows of their own.
   TableWindows(ThreadBuilder &thread, ArgumentBlock &arguments,
                const FragmentOperands &launch, const ScoreTile &tile,
                mlir::Value row, mlir::Value column, mlir::Value isPacked);
@@ -56,10 +57,10 @@ public:
 
 private:
   /// Begins to copy a word per column of each vector, by the threads that
-  /// `count` has, to the windows of warp `warp` (i32).
-  void copyColumns(mlir::Value firstColumn, mlir::Value to, mlir::Value warp,
+  /// `count` has, to the windows of team `team` (i32).
+  void copyColumns(mlir::Value firstColumn, mlir::Value to, mlir::Value team,
                    const WordCount &count, mlir::Value given);
-  /// One or the other, by whether warps have heads of their own.
+  /// One or the other, by whether teams have heads of their own.
   mlir::Value choose(mlir::Value packed, mlir::Value other);
   mlir::Value getTable(const Hoisted &hoisted, Index batch, Index head);
 
@@ -69,6 +70,7 @@ private:
   const FragmentOperands &launch;
   const ScoreTile &tile;
   mlir::Value row, column, isPacked, columnLength;
+  TeamPlace place;
   ChunkCopies chunks;
   /// Addresses of the vectors' entries of column 0.
   llvm::SmallVector<mlir::Value> columns;
