@@ -162,8 +162,10 @@ std::string sextant::codegen::getBuildId() {
     std::string text = getCompilerVersion();
     Dl_info info;
     fs::file_status status;
-    if (dladdr(reinterpret_cast<void *>(&getBuildId), &info) &&
-        info.dli_fname && !fs::status(info.dli_fname, status))
+    bool isFound = dladdr(reinterpret_cast<void *>(&getBuildId), &info) &&
+                   info.dli_fname && !fs::status(info.dli_fname, status);
+    // A program that was found on the path has no path here.
+    if (isFound || !fs::status("/proc/self/exe", status))
       text += " " + describe(status);
     return text;
   }();
