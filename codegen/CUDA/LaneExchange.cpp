@@ -63,14 +63,48 @@ Value *LaneExchange::lookUp(ArrayRef<Constant *> elements) {
   return builder.CreateLoad(element, address);
 }
 
+/// Elements that are a function of the lane which takes less than a load: the
+/// lane with some bits turned, (lane * factor + first) modulo their number, a
+/// power of two, or some bits of the lane, next to each other, and a number.
+/// Null for others.
+Value *LaneExchange::compute(ArrayRef<int32_t> elements) {
+  auto size = static_cast<uint32_t>(elements.size());
+  if (!isPowerOf2_32(size))
+    return nullptr;
+  auto first = static_cast<uint32_t>(elements[0]);
+  uint32_t factor = static_cast<uint32_t>(elements[1]) - first;
+  auto areAll = [&](auto function) {
+    return all_of(enumerate(elements), [&](const auto &element) {
+      return static_cast<uint32_t>(element.value()) ==
+             function(static_cast<uint32_t>(element.index()));
+    });
+  };
+  Value *lane = getLane(size);
+  if (areAll([&](uint32_t number) { return number ^ first; }))
+    return builder.CreateXor(lane, builder.getInt32(first));
+  if (areAll(
+          [&](uint32_t number) { return (number * factor + first) % size; })) {
+    Value *product = builder.CreateMul(lane, builder.getInt32(factor));
+    return builder.CreateAnd(
+        builder.CreateAdd(product, builder.getInt32(first)),
+        builder.getInt32(size - 1));
+  }
+  for (uint32_t shift = 0; size >> shift != 0; ++shift)
+    for (uint32_t mask = 1; mask < size; mask = 2 * mask + 1)
+      if (areAll([&](uint32_t number) {
+            return (number >> shift & mask) + first;
+          })) {
+        Value *bits = builder.CreateAnd(builder.CreateLShr(lane, shift), mask);
+        return builder.CreateAdd(bits, builder.getInt32(first));
+      }
+  return nullptr;
+}
+
 Value *LaneExchange::lookUp(ArrayRef<int32_t> elements) {
   if (all_equal(elements))
     return builder.getInt32(elements.front());
-  bool isLane = all_of(enumerate(elements), [](auto element) {
-    return element.value() == static_cast<int32_t>(element.index());
-  });
-  if (isLane)
-    return getLane(elements.size());
+  if (Value *computed = compute(elements))
+    return computed;
   SmallVector<Constant *> constants =
       map_to_vector(elements, [&](int32_t element) -> Constant * {
         return builder.getInt32(element);

@@ -37,6 +37,7 @@ public:
   void synchronize();
 
 private:
+  llvm::Value *compute(llvm::ArrayRef<int32_t> elements);
   llvm::Value *call(llvm::Intrinsic::ID intrinsic,
                     llvm::ArrayRef<llvm::Value *> arguments);
   llvm::Value *shuffleWord(llvm::Value *word, llvm::Value *source);

@@ -105,18 +105,18 @@ Value *Distribution::getConstant(Constant *constant, FixedVectorType *type) {
     return UndefValue::get(element);
   if (Constant *splat = constant->getSplatValue())
     return splat;
-  // Conditions are bytes in memory.
-  bool isCondition = element->isIntegerTy(1);
   SmallVector<Constant *> values;
   for (unsigned lane = 0; lane != type->getNumElements(); ++lane) {
     Constant *value = constant->getAggregateElement(lane);
-    if (isa<UndefValue>(value))
-      value = Constant::getNullValue(element);
-    values.push_back(isCondition ? builder.getInt8(value->isOneValue())
-                                 : value);
+    values.push_back(isa<UndefValue>(value) ? Constant::getNullValue(element)
+                                            : value);
   }
-  Value *found = exchange.lookUp(values);
-  return isCondition ? builder.CreateTrunc(found, element) : found;
+  if (!element->isIntegerTy(1) && !element->isIntegerTy(32))
+    return exchange.lookUp(values);
+  SmallVector<int32_t> numbers = map_to_vector(values, [](Constant *value) {
+    return static_cast<int32_t>(cast<ConstantInt>(value)->getZExtValue());
+  });
+  return builder.CreateZExtOrTrunc(exchange.lookUp(numbers), element);
 }
 
 //===----------------------------------------------------------------------===//
@@ -269,10 +269,11 @@ void Distribution::visitShuffleVectorInst(ShuffleVectorInst &shuffle) {
     elements[&shuffle] = get(first);
     return;
   }
-  SmallVector<int32_t> inFirst, inSecond, chooses;
+  // What a lane reads of the operand that it does not take is chosen to be what
+  // it reads of the other: most often a function of the lane, no table.
+  SmallVector<int32_t> sources, chooses;
   for (int source : mask) {
-    inFirst.push_back(source >= 0 && source < size ? source : 0);
-    inSecond.push_back(source >= size ? source - size : 0);
+    sources.push_back(source < 0 ? 0 : source % size);
     chooses.push_back(source >= size);
   }
   // A lane that the choice takes from the other operand may read anything, so
@@ -285,7 +286,7 @@ void Distribution::visitShuffleVectorInst(ShuffleVectorInst &shuffle) {
                     source == static_cast<int>(entry.index());
            });
   };
-  auto from = [&](Value *vector, ArrayRef<int32_t> sources, int begin) {
+  auto from = [&](Value *vector, int begin) {
     if (isInPlace(begin))
       return get(vector);
     return exchange.shuffle(get(vector), exchange.lookUp(sources));
@@ -293,8 +294,8 @@ void Distribution::visitShuffleVectorInst(ShuffleVectorInst &shuffle) {
   bool usesFirst =
       any_of(mask, [&](int source) { return source >= 0 && source < size; });
   bool usesSecond = is_contained(chooses, 1);
-  Value *left = usesFirst || !usesSecond ? from(first, inFirst, 0) : nullptr;
-  Value *right = usesSecond ? from(second, inSecond, size) : nullptr;
+  Value *left = usesFirst || !usesSecond ? from(first, 0) : nullptr;
+  Value *right = usesSecond ? from(second, size) : nullptr;
   if (left && right) {
     Value *choice =
         builder.CreateICmpNE(exchange.lookUp(chooses), builder.getInt32(0));
