@@ -66,3 +66,68 @@ Value codegen::sumOver(KernelBuilder &kernel,
   };
   return kernel.nest(ranges, initial, add)[0];
 }
+
+Value codegen::loadAddend(KernelBuilder &kernel, VectorType type, Value from,
+                          Index count) {
+  if (kernel.target.loadsAtOnce == 1)
+    return kernel.loadPart(type, from, count);
+  // Without a branch, for which the loads behind it would wait.
+  Value last = kernel.broadcast(kernel.toI32(kernel.sub(count, 1)));
+  Value lanes =
+      arith::MinSIOp::create(kernel.builder, kernel.loc, kernel.lanes(0), last);
+  return kernel.gather(type.getElementType(), from, lanes);
+}
+
+/// The point after `point` in nested loops, the last of which runs fastest;
+/// after the last point the first.
+static KernelBuilder::Values getNextPoint(KernelBuilder &kernel,
+                                          ArrayRef<KernelBuilder::Range> ranges,
+                                          ValueRange point) {
+  KernelBuilder::Values next(point);
+  Value moves; // null: always
+  for (size_t axis = ranges.size(); axis-- > 0;) {
+    const auto &[low, high] = ranges[axis];
+    Index further = kernel.add(point[axis], 1);
+    Value isEnd = kernel.equal(further, high);
+    Index place = kernel.select(isEnd, low, further);
+    if (moves)
+      place = kernel.select(moves, place, point[axis]);
+    next[axis] = kernel.value(place);
+    moves = kernel.both(moves, isEnd);
+  }
+  return next;
+}
+
+Value codegen::sumLoaded(KernelBuilder &kernel,
+                         ArrayRef<KernelBuilder::Range> ranges, Value initial,
+                         function_ref<Value(ValueRange)> load) {
+  int64_t atOnce = kernel.target.loadsAtOnce;
+  if (atOnce == 1)
+    return sumOver(kernel, ranges, initial, load);
+  Index count = 1;
+  KernelBuilder::Values state;
+  for (const auto &[low, high] : ranges) {
+    count = kernel.mul(count, kernel.max(kernel.sub(high, low), 0));
+    state.push_back(kernel.value(low));
+  }
+  state.push_back(initial);
+  auto add = [&](Value first, ValueRange carried) -> KernelBuilder::Values {
+    KernelBuilder::Values point(carried.drop_back()), loaded;
+    for (int64_t number = 0; number < atOnce; ++number) {
+      loaded.push_back(load(point));
+      point = getNextPoint(kernel, ranges, point);
+    }
+    Value sum = carried.back();
+    for (auto [number, addend] : llvm::enumerate(loaded)) {
+      Value more = kernel.addF64(sum, addend);
+      // Those behind the last are loaded, but are no part of the sum.
+      sum = number == 0
+                ? more
+                : kernel.selectF(kernel.less(kernel.add(first, number), count),
+                                 more, sum);
+    }
+    point.push_back(sum);
+    return point;
+  };
+  return kernel.loop(0, count, atOnce, state, add).back();
+}

@@ -76,6 +76,18 @@ sumOver(KernelBuilder &kernel, llvm::ArrayRef<KernelBuilder::Range> ranges,
         mlir::Value initial,
         llvm::function_ref<mlir::Value(mlir::ValueRange point)> addend);
 
+/// The vector at `from`, of which `count` lanes exist and are wanted; what
+/// others hold is left open. An addend of sums.
+mlir::Value loadAddend(KernelBuilder &kernel, mlir::VectorType type,
+                       mlir::Value from, Index count);
+
+/// `sumOver` of addends that are loads and no more: as many of them as the
+/// target wants at once stand before the first addition.
+mlir::Value
+sumLoaded(KernelBuilder &kernel, llvm::ArrayRef<KernelBuilder::Range> ranges,
+          mlir::Value initial,
+          llvm::function_ref<mlir::Value(mlir::ValueRange point)> load);
+
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_EMIT_ITEMSPACE_H

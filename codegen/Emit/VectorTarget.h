@@ -42,6 +42,11 @@ struct VectorTarget {
   /// Whether an instruction takes its assembler so long that what is done
   /// several times, one after the other, is better a loop.
   bool wantsShortCode = false;
+  /// How many loads of vectors stand before the first use of one, where what
+  /// waits for memory is the program: no cache foresees what is read next, and
+  /// no instruction runs before the one ahead of it. 1: the processor sees to
+  /// it.
+  int64_t loadsAtOnce = 1;
 
   // Instructions that no op of MLIR stands for; null where there is none.
 
@@ -63,6 +68,12 @@ struct VectorTarget {
   /// f64 lanes of a vector.
   int64_t countDoubleLanes() const {
     return doublesAreWide ? std::max<int64_t>(width / 2, 1) : width;
+  }
+
+  /// Elements that an item of a launch of sums adds up: `most`, or one vector,
+  /// where each vector waits for memory anew and items are what runs meanwhile.
+  int64_t countSummed(int64_t most) const {
+    return loadsAtOnce > 1 ? width : most;
   }
 
   /// Whether register tiles may be as large as 32 registers allow.

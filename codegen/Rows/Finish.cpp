@@ -8,6 +8,8 @@
 #include "codegen/Rows/Finish.h"
 #include "codegen/Rows/RowGradients.h"
 #include "codegen/Rows/RowPullback.h"
+#include "codegen/Rows/RowRegisters.h"
+#include "codegen/Rows/RowWords.h"
 #include "codegen/Tables/ArgumentPoint.h"
 
 using namespace mlir;
@@ -39,6 +41,14 @@ struct FinishLaunch {
               Value to) const;
   void emitRow(KernelBuilder &kernel, ArgumentBlock &arguments, RowPoint &point,
                Index number, Value scratch) const;
+
+  std::optional<RowWords> findWords(const VectorTarget &target) const;
+  bool areWords(const VectorTarget &target) const;
+  void emitWords(KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Item &item, Index batch) const;
+  bool areRegisters(const VectorTarget &target) const;
+  void emitRegisters(KernelBuilder &kernel, ArgumentBlock &arguments,
+                     RowPoint &point, const Item &item, Index batch) const;
 };
 } // namespace
 
@@ -97,6 +107,136 @@ void FinishLaunch::emitRow(KernelBuilder &kernel, ArgumentBlock &arguments,
     });
   storeRow(kernel, scratch, dim, arguments.getAddress(target, at),
            arguments.getElementType(target));
+}
+
+//===----------------------------------------------------------------------===//
+// Several rows at a time
+//===----------------------------------------------------------------------===//
+
+/// Words of the result; as many elements of a partial sum are one, too.
+std::optional<RowWords>
+FinishLaunch::findWords(const VectorTarget &target) const {
+  Type type = finished.type.getElementType();
+  return RowWords::find(target, type, dim, 4 * type.getIntOrFloatBitWidth());
+}
+
+/// Whether rows are only summed and rounded, as words on a target that wants
+/// them.
+bool FinishLaunch::areWords(const VectorTarget &target) const {
+  return target.loadsAtOnce > 1 && maps.empty() && unmapped.empty() &&
+         findWords(target).has_value();
+}
+
+/// The rows of an item, end to end: lane after lane takes a word of the result.
+void FinishLaunch::emitWords(KernelBuilder &kernel, ArgumentBlock &arguments,
+                             const Item &item, Index batch) const {
+  RowWords stored = *findWords(kernel.target);
+  int64_t elements = stored.countElements();
+  RowWords summed = stored;
+  summed.element = kernel.f32;
+  summed.bits = 32 * elements;
+  int64_t vectors = kernel.target.loadsAtOnce;
+  Index chunks = arguments.getSize(source, 0);
+  Index chunkStep = arguments.getStride(source, 0);
+  Value from = arguments.getAddress(source, {0, batch, item[1], item[2]});
+  Value to = arguments.getAddress(target, {batch, item[1], item[2]});
+  Value fromStep = summed.getStride(kernel, arguments, source, 3);
+  Value toStep = stored.getStride(kernel, arguments, target, 2);
+  Index count = kernel.mul(kernel.sub(item.end(2), item[2]), stored.words);
+  Value last = kernel.broadcast(kernel.toI32(kernel.sub(count, 1)));
+  auto emitVectors = [&](Value first) {
+    KernelBuilder::Values isIn, sources, targets;
+    for (int64_t vector = 0; vector < vectors; ++vector) {
+      Value number = kernel.lanes(kernel.add(first, vector * kernel.width()));
+      isIn.push_back(arith::CmpIOp::create(
+          kernel.builder, kernel.loc, arith::CmpIPredicate::sle, number, last));
+      number = minLanes(kernel, number, last);
+      Value row = divLanes(kernel, number, stored.words);
+      Value word = remLanes(kernel, number, stored.words);
+      sources.push_back(
+          addLanes(kernel, mulLanes(kernel, row, fromStep), word));
+      targets.push_back(addLanes(kernel, mulLanes(kernel, row, toStep), word));
+    }
+    // All words of a chunk before the first is added.
+    auto addChunk = [&](Value chunk, ValueRange sums) -> KernelBuilder::Values {
+      Value base = kernel.advance(from, {kernel.mul(chunk, chunkStep)});
+      KernelBuilder::Values loaded, next;
+      for (Value place : sources)
+        loaded.push_back(summed.load(kernel, base, place));
+      for (Value words : loaded)
+        llvm::append_range(next, summed.unpack(kernel, words));
+      for (auto [sum, value] : llvm::zip_equal(sums, next))
+        value = kernel.addF(sum, value);
+      return next;
+    };
+    KernelBuilder::Values sums(vectors * elements, kernel.splatF32(0));
+    sums = kernel.loop(0, chunks, 1, sums, addChunk);
+    for (Value &sum : sums)
+      sum = kernel.mulF(sum, kernel.splatF32(finished.factor));
+    for (int64_t vector = 0; vector < vectors; ++vector)
+      stored.store(kernel,
+                   stored.pack(kernel, ValueRange(sums).slice(vector * elements,
+                                                              elements)),
+                   to, targets[vector], isIn[vector]);
+  };
+  kernel.loop(0, count, vectors * kernel.width(), emitVectors);
+}
+
+/// Whether rows are pulled back in registers.
+bool FinishLaunch::areRegisters(const VectorTarget &target) const {
+  return unmapped.empty() && RowRegisters::suit(target, maps, dim);
+}
+
+void FinishLaunch::emitRegisters(KernelBuilder &kernel,
+                                 ArgumentBlock &arguments, RowPoint &point,
+                                 const Item &item, Index batch) const {
+  RowRegisters registers(kernel, maps, dim);
+  // A row whose gradients are added to a table is handled once.
+  bool addsToTables = llvm::any_of(
+      rowGradients, [](const PartialSum &sum) { return bool(sum); });
+  int64_t together = addsToTables ? 1 : registers.countRows();
+  Index chunks = arguments.getSize(source, 0), last = item.end(2);
+  Value step = kernel.broadcast(kernel.toI32(arguments.getStride(rows, 3)));
+  kernel.loop(item[2], last, together, [&](Value first) {
+    SmallVector<Index> numbers;
+    SmallVector<Value> places;
+    // Behind the last row that row again.
+    for (int64_t number = 0; number < together; ++number) {
+      numbers.push_back(
+          kernel.min(kernel.add(first, number), kernel.sub(last, 1)));
+      places.push_back(
+          arguments.getAddress(source, {0, batch, item[1], numbers.back()}));
+    }
+    int64_t vectors = dim / kernel.width();
+    auto addChunk = [&](Value chunk, ValueRange sums) -> KernelBuilder::Values {
+      Index before = kernel.mul(chunk, arguments.getStride(source, 0));
+      KernelBuilder::Values next;
+      for (Value place : places)
+        for (int64_t vector = 0; vector < vectors; ++vector)
+          next.push_back(
+              kernel.loadVector(place, {before, vector * kernel.width()}));
+      for (auto [sum, value] : llvm::zip_equal(sums, next))
+        value = kernel.addF(sum, value);
+      return next;
+    };
+    KernelBuilder::Values sums(together * vectors, kernel.splatF32(0));
+    sums = kernel.loop(0, chunks, 1, sums, addChunk);
+    for (Value &sum : sums)
+      sum = kernel.mulF(sum, kernel.splatF32(finished.factor));
+    SmallVector<RowRegisters::Values> before, pulled;
+    for (Index number : numbers)
+      before.push_back(registers.load(
+          arguments.getAddress(rows, {batch, item[1], number}), step, element));
+    for (int64_t number = 0; number < together; ++number)
+      pulled.push_back(registers.pull(
+          before[number], ValueRange(sums).slice(number * vectors, vectors),
+          point, numbers[number]));
+    for (int64_t number = 0; number < together; ++number)
+      registers.store(
+          pulled[number],
+          arguments.getAddress(target, {batch, item[1], numbers[number]}),
+          finished.type.getElementType());
+  });
 }
 
 /// The number of the rows' tensor among the sites of an owner.
@@ -160,7 +300,12 @@ Value codegen::launchFinish(const Lowering &lowering, StringRef suffix,
       kernel.loop(item[0], arguments.getSize(finish.target, 0),
                   finish.getSharedElements(kernel, arguments),
                   [&](Value batch) {
+                    if (finish.areWords(kernel.target))
+                      return finish.emitWords(kernel, arguments, item, batch);
                     point.enterHead(batch, item[1]);
+                    if (finish.areRegisters(kernel.target))
+                      return finish.emitRegisters(kernel, arguments, point,
+                                                  item, batch);
                     kernel.loop(item[2], last, 1, [&](Value row) {
                       finish.emitRow(kernel, arguments, point, row, scratch);
                     });
@@ -243,7 +388,9 @@ void codegen::launchSum(const Lowering &lowering, StringRef suffix,
   auto getItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     SmallVector<Index> extents = getExtents(kernel, arguments);
     return ItemSpace(kernel,
-                     {extents[0], extents[1], {extents[2], entriesPerItem}});
+                     {extents[0],
+                      extents[1],
+                      {extents[2], kernel.target.countSummed(entriesPerItem)}});
   };
   auto emitItem = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                       const Item &item) {
@@ -257,12 +404,12 @@ void codegen::launchSum(const Lowering &lowering, StringRef suffix,
     kernel.loop(item[2], last, kernel.width(), [&](Value entry) {
       Index count = kernel.min(kernel.width(), kernel.sub(last, entry));
       auto load = [&](ValueRange at) { // batch, head and chunk
-        return kernel.loadPart(
-            VectorType::get(kernel.width(), element),
+        return loadAddend(
+            kernel, VectorType::get(kernel.width(), element),
             arguments.getAddress(source, {at[2], at[0], at[1], entry}), count);
       };
-      Value sum = sumOver(kernel, {batches, heads, {0, chunks}},
-                          kernel.zero(kernel.vf64), load);
+      Value sum = sumLoaded(kernel, {batches, heads, {0, chunks}},
+                            kernel.zero(kernel.vf64), load);
       // The result is contiguous: its strides are its extents.
       Index at = kernel.add(kernel.mul(row, extents[2]), entry);
       kernel.storePart(

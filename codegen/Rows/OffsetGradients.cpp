@@ -58,8 +58,8 @@ static Value launchSumOfPartials(const Lowering &lowering, StringRef suffix,
               arguments.getAddress(source, {at[0], at[1], item[0], item[1]}),
               {lane});
         };
-        Value sum = sumOver(kernel, {{0, chunks}, {0, batches}},
-                            kernel.zero(kernel.vf64), load);
+        Value sum = sumLoaded(kernel, {{0, chunks}, {0, batches}},
+                              kernel.zero(kernel.vf64), load);
         kernel.storeVector(kernel.narrow(sum), to, {lane});
       });
     };
@@ -100,11 +100,11 @@ void sextant::codegen::launchRowSum(const Lowering &lowering, StringRef suffix,
           return kernel.loadVector(arguments.getAddress(
               source, {at[0], at[1], item[0], at[2], lane}));
         };
-        Value sum = sumOver(kernel,
-                            {{0, arguments.getSize(source, 0)},
-                             {0, arguments.getSize(source, 1)},
-                             {first, end}},
-                            kernel.zero(kernel.vf64), load);
+        Value sum = sumLoaded(kernel,
+                              {{0, arguments.getSize(source, 0)},
+                               {0, arguments.getSize(source, 1)},
+                               {first, end}},
+                              kernel.zero(kernel.vf64), load);
         Index count = kernel.min(kernel.width(), kernel.sub(lanes, lane));
         kernel.storePart(
             sum, arguments.getAddress(target, {item[1], item[0], lane}), count);

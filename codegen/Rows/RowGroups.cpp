@@ -61,3 +61,33 @@ void RowGroups::store(ValueRange values, Value row) {
       kernel.storePart(parts[part], kernel.advance(row, {getLane(part)}),
                        getCount(part));
 }
+
+//===----------------------------------------------------------------------===//
+// Rows in registers
+//===----------------------------------------------------------------------===//
+
+bool RowGroups::areVectors(const VectorTarget &target, const RowMap &map) {
+  int64_t width = target.width, groups = map.getNumGroups();
+  // Lanes of interleaved groups lie side by side; those of others are a run for
+  // each part.
+  int64_t run =
+      map.grouping == pos::Grouping::interleaved ? 2 * groups : groups;
+  return map.begin % width == 0 && run % width == 0;
+}
+
+Values RowGroups::getFrom(ValueRange row) {
+  Values values;
+  for (int64_t part = 0; part < getParts(); ++part)
+    values.push_back(getCount(part) ? row[getLane(part) / kernel.width()]
+                                    : kernel.splatF32(0));
+  return isInterleaved() ? deinterleave(kernel, values[0], values[1]) : values;
+}
+
+void RowGroups::putInto(Values &row, ValueRange values) {
+  Values parts(values);
+  if (isInterleaved())
+    parts = interleave(kernel, values[0], values[1]);
+  for (int64_t part = 0; part < getParts(); ++part)
+    if (getCount(part))
+      row[getLane(part) / kernel.width()] = parts[part];
+}

@@ -181,10 +181,10 @@ static Value loadScalar(KernelBuilder &k, ArgumentBlock &arguments,
     return first;
   Value sum = k.widen(first);
   for (unsigned tensor : member.ofRanges)
-    sum = sumOver(k, {{0, arguments.getSize(tensor, 0)}}, sum,
-                  [&](ValueRange at) {
-                    return k.load(k.f64, point.getRangeAddress(tensor, at[0]));
-                  });
+    sum = sumLoaded(
+        k, {{0, arguments.getSize(tensor, 0)}}, sum, [&](ValueRange at) {
+          return k.load(k.f64, point.getRangeAddress(tensor, at[0]));
+        });
   return k.narrow(sum);
 }
 

@@ -149,7 +149,8 @@ Value ParamSums::finish(unsigned param, Type element, StringRef suffix) {
     return countElements(kernel, arguments, operands.layout, target);
   };
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return ItemSpace(kernel, {{count(kernel, arguments), elementsPerItem}});
+    return ItemSpace(kernel, {{count(kernel, arguments),
+                               kernel.target.countSummed(elementsPerItem)}});
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {
@@ -164,12 +165,12 @@ Value ParamSums::finish(unsigned param, Type element, StringRef suffix) {
         copies = kernel.select(
             OffsetRange(kernel, arguments, *source.tableRange).emitHasTables(),
             0, copies);
-      return sumOver(kernel, {{0, copies}}, sum, [&](ValueRange at) {
+      return sumLoaded(kernel, {{0, copies}}, sum, [&](ValueRange at) {
         Value from =
             kernel.advance(arguments.getPointer(source.tensor),
                            {kernel.mul(at[0], elements), first}, stored);
-        return kernel.loadPart(VectorType::get(kernel.width(), stored), from,
-                               lanes);
+        return loadAddend(kernel, VectorType::get(kernel.width(), stored), from,
+                          lanes);
       });
     };
     items.forEach([&](const Item &item) {
