@@ -63,10 +63,10 @@ Value *LaneExchange::lookUp(ArrayRef<Constant *> elements) {
   return builder.CreateLoad(element, address);
 }
 
-/// Elements that are a function of the lane which takes less than a load: the
-/// lane with some bits turned, (lane * factor + first) modulo their number, a
-/// power of two, or some bits of the lane, next to each other, and a number.
-/// Null for others.
+/// Elements that are a function of the lane which takes less than a load: one
+/// number up to some lane and another from there on, the lane with some bits
+/// turned, (lane * factor + first) modulo their number, a power of two, or some
+/// bits of the lane, next to each other, and a number. Null for others.
 Value *LaneExchange::compute(ArrayRef<int32_t> elements) {
   auto size = static_cast<uint32_t>(elements.size());
   if (!isPowerOf2_32(size))
@@ -80,6 +80,15 @@ Value *LaneExchange::compute(ArrayRef<int32_t> elements) {
     });
   };
   Value *lane = getLane(size);
+  auto last = static_cast<uint32_t>(elements.back());
+  uint32_t run =
+      find_if(elements,
+              [&](int32_t element) { return element != elements.front(); }) -
+      elements.begin();
+  if (areAll([&](uint32_t number) { return number < run ? first : last; }))
+    return builder.CreateSelect(
+        builder.CreateICmpULT(lane, builder.getInt32(run)),
+        builder.getInt32(first), builder.getInt32(last));
   if (areAll([&](uint32_t number) { return number ^ first; }))
     return builder.CreateXor(lane, builder.getInt32(first));
   if (areAll(

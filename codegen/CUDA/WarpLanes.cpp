@@ -260,6 +260,33 @@ void Distribution::visitExtractElementInst(ExtractElementInst &extract) {
   extract.replaceAllUsesWith(exchange.shuffle(get(vector), source));
 }
 
+/// What lanes read of the operand of a shuffle whose elements count from
+/// `begin`. Lanes that take nothing of it read what makes all sources a
+/// rotation of the lanes, or else what they read of the other operand: most
+/// often a function of the lane, for which no table is needed.
+static SmallVector<int32_t> getSources(ArrayRef<int> mask, int size,
+                                       int begin) {
+  auto isOwn = [&](int source) {
+    return source >= begin && source < begin + size;
+  };
+  int count = static_cast<int>(mask.size());
+  int lane = static_cast<int>(find_if(mask, isOwn) - mask.begin());
+  int apart = lane < count ? (mask[lane] - begin - lane + count) % count : 0;
+  auto rotated = [&](size_t lane) {
+    return static_cast<int32_t>((lane + apart) % count);
+  };
+  bool isRotation =
+      count == size && all_of(enumerate(mask), [&](const auto &entry) {
+        return !isOwn(entry.value()) ||
+               entry.value() - begin == rotated(entry.index());
+      });
+  SmallVector<int32_t> sources;
+  for (auto [lane, source] : enumerate(mask))
+    sources.push_back(isRotation ? rotated(lane)
+                                 : (source < 0 ? 0 : source % size));
+  return sources;
+}
+
 void Distribution::visitShuffleVectorInst(ShuffleVectorInst &shuffle) {
   ArrayRef<int> mask = shuffle.getShuffleMask();
   Value *first = shuffle.getOperand(0), *second = shuffle.getOperand(1);
@@ -269,13 +296,8 @@ void Distribution::visitShuffleVectorInst(ShuffleVectorInst &shuffle) {
     elements[&shuffle] = get(first);
     return;
   }
-  // What a lane reads of the operand that it does not take is chosen to be what
-  // it reads of the other: most often a function of the lane, no table.
-  SmallVector<int32_t> sources, chooses;
-  for (int source : mask) {
-    sources.push_back(source < 0 ? 0 : source % size);
-    chooses.push_back(source >= size);
-  }
+  SmallVector<int32_t> chooses = map_to_vector(
+      mask, [&](int source) -> int32_t { return source >= size; });
   // A lane that the choice takes from the other operand may read anything, so
   // of an exchange of two halves one operand stays where it is.
   auto isInPlace = [&](int begin) {
@@ -289,7 +311,8 @@ void Distribution::visitShuffleVectorInst(ShuffleVectorInst &shuffle) {
   auto from = [&](Value *vector, int begin) {
     if (isInPlace(begin))
       return get(vector);
-    return exchange.shuffle(get(vector), exchange.lookUp(sources));
+    return exchange.shuffle(get(vector),
+                            exchange.lookUp(getSources(mask, size, begin)));
   };
   bool usesFirst =
       any_of(mask, [&](int source) { return source >= 0 && source < size; });

@@ -184,7 +184,7 @@ void FinishLaunch::emitWords(KernelBuilder &kernel, ArgumentBlock &arguments,
 
 /// Whether rows are pulled back in registers.
 bool FinishLaunch::areRegisters(const VectorTarget &target) const {
-  return unmapped.empty() && RowRegisters::suit(target, maps, dim);
+  return unmapped.empty() && RowRegisters::suit(target, maps);
 }
 
 void FinishLaunch::emitRegisters(KernelBuilder &kernel,
@@ -195,6 +195,7 @@ void FinishLaunch::emitRegisters(KernelBuilder &kernel,
   bool addsToTables = llvm::any_of(
       rowGradients, [](const PartialSum &sum) { return bool(sum); });
   int64_t together = addsToTables ? 1 : registers.countRows();
+  int64_t vectors = registers.countVectors();
   Index chunks = arguments.getSize(source, 0), last = item.end(2);
   Value step = kernel.broadcast(kernel.toI32(arguments.getStride(rows, 3)));
   kernel.loop(item[2], last, together, [&](Value first) {
@@ -207,7 +208,6 @@ void FinishLaunch::emitRegisters(KernelBuilder &kernel,
       places.push_back(
           arguments.getAddress(source, {0, batch, item[1], numbers.back()}));
     }
-    int64_t vectors = dim / kernel.width();
     auto addChunk = [&](Value chunk, ValueRange sums) -> KernelBuilder::Values {
       Index before = kernel.mul(chunk, arguments.getStride(source, 0));
       KernelBuilder::Values next;

@@ -108,7 +108,7 @@ Value codegen::launchOperandRows(const Lowering &lowering,
   int64_t words = getCopiedRowWords(lowering.target, stored, /*pairs=*/false);
 
   int64_t dim = type.getDimSize(3);
-  bool inRegisters = !appends && RowRegisters::suit(lowering.target, maps, dim);
+  bool inRegisters = !appends && RowRegisters::suit(lowering.target, maps);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return ItemSpace(kernel,
                      {arguments.getSize(source, 0),

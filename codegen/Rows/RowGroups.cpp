@@ -66,20 +66,46 @@ void RowGroups::store(ValueRange values, Value row) {
 // Rows in registers
 //===----------------------------------------------------------------------===//
 
-bool RowGroups::areVectors(const VectorTarget &target, const RowMap &map) {
-  int64_t width = target.width, groups = map.getNumGroups();
-  // Lanes of interleaved groups lie side by side; those of others are a run for
-  // each part.
-  int64_t run =
-      map.grouping == pos::Grouping::interleaved ? 2 * groups : groups;
-  return map.begin % width == 0 && run % width == 0;
+/// `count` lanes of a row from `first` on; the others are zero.
+static Value getRun(KernelBuilder &kernel, ValueRange row, int64_t first,
+                    int64_t count) {
+  int64_t width = kernel.width(), number = first / width, apart = first % width;
+  if (count == 0)
+    return kernel.splatF32(0);
+  Value low = row[number], run = low;
+  if (apart) {
+    bool isInOne = apart + count <= width;
+    SmallVector<int64_t> mask;
+    for (int64_t lane = 0; lane < width; ++lane)
+      mask.push_back(isInOne ? (lane + apart) % width : lane + apart);
+    run = kernel.shuffle(low, isInOne ? low : row[number + 1], mask);
+  }
+  if (count == width)
+    return run;
+  return kernel.selectF(kernel.lanesBelow(count), run, kernel.splatF32(0));
+}
+
+/// Puts them back.
+static void putRun(KernelBuilder &kernel, Values &row, int64_t first,
+                   int64_t count, Value run) {
+  int64_t width = kernel.width();
+  for (auto [number, vector] : llvm::enumerate(row)) {
+    int64_t begin = first - static_cast<int64_t>(number) * width;
+    if (begin >= width || begin + count <= 0)
+      continue;
+    SmallVector<int64_t> mask;
+    for (int64_t lane = 0; lane < width; ++lane)
+      mask.push_back(
+          lane >= begin && lane < begin + count ? width + lane - begin : lane);
+    bool isWhole = begin == 0 && count == width;
+    vector = isWhole ? run : kernel.shuffle(vector, run, mask);
+  }
 }
 
 Values RowGroups::getFrom(ValueRange row) {
   Values values;
   for (int64_t part = 0; part < getParts(); ++part)
-    values.push_back(getCount(part) ? row[getLane(part) / kernel.width()]
-                                    : kernel.splatF32(0));
+    values.push_back(getRun(kernel, row, getLane(part), getCount(part)));
   return isInterleaved() ? deinterleave(kernel, values[0], values[1]) : values;
 }
 
@@ -88,6 +114,6 @@ void RowGroups::putInto(Values &row, ValueRange values) {
   if (isInterleaved())
     parts = interleave(kernel, values[0], values[1]);
   for (int64_t part = 0; part < getParts(); ++part)
-    if (getCount(part))
-      row[getLane(part) / kernel.width()] = parts[part];
+    if (int64_t count = getCount(part))
+      putRun(kernel, row, getLane(part), count, parts[part]);
 }

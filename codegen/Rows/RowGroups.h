@@ -20,9 +20,7 @@ public:
   KernelBuilder::Values load(mlir::Value row);
   void store(mlir::ValueRange values, mlir::Value row);
 
-  /// Whether each vector of a map's groups is made of whole vectors of the row.
-  static bool areVectors(const VectorTarget &target, const RowMap &map);
-  /// The same of a row in registers, whose vectors are whole.
+  /// The same of a row in registers, [dim] padded to vectors.
   KernelBuilder::Values getFrom(mlir::ValueRange row);
   void putInto(KernelBuilder::Values &row, mlir::ValueRange values);
 

@@ -4,41 +4,45 @@
 #include "codegen/Rows/RowGroups.h"
 #include "codegen/Rows/RowWords.h"
 #include "codegen/Tables/PayloadCall.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-bool RowRegisters::suit(const VectorTarget &target, ArrayRef<RowMap> maps,
-                        int64_t dim) {
-  if (target.loadsAtOnce == 1 || dim % target.width != 0)
-    return false;
-  return llvm::all_of(maps, [&](const RowMap &map) {
-    return map.grouping != pos::Grouping::whole &&
-           RowGroups::areVectors(target, map);
-  });
+bool RowRegisters::suit(const VectorTarget &target, ArrayRef<RowMap> maps) {
+  return target.loadsAtOnce > 1 && llvm::none_of(maps, [](const RowMap &map) {
+           return map.grouping == pos::Grouping::whole;
+         });
+}
+
+int64_t RowRegisters::countVectors() const {
+  return static_cast<int64_t>(llvm::divideCeil(dim, kernel.width()));
 }
 
 int64_t RowRegisters::countRows() const {
-  return std::max<int64_t>(kernel.target.loadsAtOnce * kernel.width() / dim, 1);
+  return std::max<int64_t>(kernel.target.loadsAtOnce / countVectors(), 1);
 }
 
 RowRegisters::Values RowRegisters::load(Value from, Value step, Type element) {
   Values row;
   for (int64_t lane = 0; lane < dim; lane += kernel.width()) {
-    Value places = arith::MulIOp::create(kernel.builder, kernel.loc,
-                                         kernel.lanes(lane), step);
-    row.push_back(kernel.gather(element, from, places));
+    Value lanes = kernel.lanes(lane);
+    if (lane + kernel.width() > dim) // behind the last lane that one again
+      lanes = minLanes(kernel, lanes,
+                       kernel.splatI32(static_cast<int32_t>(dim - 1)));
+    row.push_back(kernel.gather(element, from, mulLanes(kernel, lanes, step)));
   }
   return row;
 }
 
 void RowRegisters::store(ValueRange row, Value to, Type element) {
-  for (auto [number, vector] : llvm::enumerate(row))
-    kernel.store(kernel.roundTo(vector, element),
-                 kernel.advance(to,
-                                {static_cast<int64_t>(number) * kernel.width()},
-                                element));
+  for (auto [number, vector] : llvm::enumerate(row)) {
+    int64_t lane = static_cast<int64_t>(number) * kernel.width();
+    kernel.storePart(kernel.roundTo(vector, element),
+                     kernel.advance(to, {lane}, element),
+                     std::min(kernel.width(), dim - lane));
+  }
 }
 
 RowRegisters::Values RowRegisters::apply(size_t count, ValueRange row,

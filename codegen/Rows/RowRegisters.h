@@ -13,7 +13,8 @@
 
 namespace sextant::codegen {
 
-/// Rows of `dim` elements as whole vectors, from maps that take such.
+/// Rows of `dim` elements, padded to vectors, and the maps that are applied to
+/// them.
 class RowRegisters {
 public:
   using Values = KernelBuilder::Values;
@@ -21,11 +22,11 @@ public:
   RowRegisters(KernelBuilder &kernel, llvm::ArrayRef<RowMap> maps, int64_t dim)
       : kernel(kernel), maps(maps), dim(dim) {}
 
-  /// Whether the target wants it, and every group of the maps lies in whole
-  /// vectors.
-  static bool suit(const VectorTarget &target, llvm::ArrayRef<RowMap> maps,
-                   int64_t dim);
+  /// Whether the target wants it, and groups of the maps are lanes side by
+  /// side.
+  static bool suit(const VectorTarget &target, llvm::ArrayRef<RowMap> maps);
 
+  int64_t countVectors() const;
   /// Rows that are handled together.
   int64_t countRows() const;
   /// The row at `from`, whose elements are `step` apart, in their type, so that

@@ -91,9 +91,10 @@ def test_rows_are_loaded_before_the_first_is_mapped(kernels, pairing):
         assert at_once(found[name], "b32") >= 8
 
 
-def test_rows_of_maps_have_no_copies_in_memory(kernels):
-    """Words of f32 are stored where a row lies in scratch memory."""
-    found = kernels(["rope"])
+@pytest.mark.parametrize("dim, options", [(64, ""), (96, ""), (80, 'pairing = "interleaved", lanes = 24')])
+def test_rows_of_maps_have_no_copies_in_memory(kernels, dim, options):
+    """Whatever lanes are mapped. Words of f32 are stored where a row lies in scratch memory."""
+    found = kernels(["rope"], dim=dim, options=options)
     for name in ("rows_of_query", "rows_of_key", "finish", "pull_key"):
         assert "st.global.b16" in found[name]
         assert "st.global.b32" not in found[name]
