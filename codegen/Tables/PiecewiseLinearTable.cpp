@@ -78,23 +78,33 @@ static void emitRow(PiecewiseLinearUnits &units,
                                  units.get(PiecewiseLinearUnits::below, unit));
     store(units.mul(getSlope(unit), difference), k.add(rank, layout.jumps));
   });
-  k.loop(0, layout.units + 1, 1, [&](Value segment) {
-    Values line = k.loop(
-        0, layout.units, 1, sums,
-        [&](Value unit, ValueRange carried) -> Values {
-          Value isAbove = k.less(units.getRank(unit), segment);
-          Value factor =
-              k.selectF(isAbove, units.get(PiecewiseLinearUnits::above, unit),
-                        units.get(PiecewiseLinearUnits::below, unit));
-          Value intercept =
-              units.mul(units.get(PiecewiseLinearUnits::weight, unit),
-                        units.get(PiecewiseLinearUnits::offset, unit));
-          return {units.add(carried[0], units.mul(getSlope(unit), factor)),
-                  units.add(carried[1], units.mul(intercept, factor))};
-        });
-    store(line[0], k.add(segment, layout.slopes));
-    store(line[1], k.add(segment, layout.intercepts));
-  });
+  // A lane has a segment; those behind the last are padding.
+  auto emitSegments = [&](Value first) {
+    Value segments = k.lanes(first);
+    Values lines;
+    for (Value sum : sums)
+      lines.push_back(k.broadcast(sum));
+    auto addUnit = [&](Value unit, ValueRange carried) -> Values {
+      auto get = [&](PiecewiseLinearUnits::Column column) {
+        return k.broadcast(units.get(column, unit));
+      };
+      Value isAbove = arith::CmpIOp::create(
+          k.builder, k.loc, arith::CmpIPredicate::slt,
+          k.broadcast(k.toI32(units.getRank(unit))), segments);
+      Value factor = k.selectF(isAbove, get(PiecewiseLinearUnits::above),
+                               get(PiecewiseLinearUnits::below));
+      Value intercept =
+          units.mul(units.get(PiecewiseLinearUnits::weight, unit),
+                    units.get(PiecewiseLinearUnits::offset, unit));
+      return {
+          units.add(carried[0], units.mul(k.broadcast(getSlope(unit)), factor)),
+          units.add(carried[1], units.mul(k.broadcast(intercept), factor))};
+    };
+    lines = k.loop(0, layout.units, 1, lines, addUnit);
+    k.storeVector(k.narrow(lines[0]), to, {first, layout.slopes});
+    k.storeVector(k.narrow(lines[1]), to, {first, layout.intercepts});
+  };
+  k.loop(0, layout.units + 1, k.width(), emitSegments);
 }
 
 static void launchTable(const Lowering &lowering, pos::HingesOp op,

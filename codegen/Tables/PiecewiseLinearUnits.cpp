@@ -39,22 +39,29 @@ void PiecewiseLinearUnits::emitUnit(Index unit, ValueRange coefficients) {
                         constant(std::numeric_limits<double>::infinity())));
 }
 
-/// The number of knots before that of a unit; equal ones are in the order of
-/// their units.
-void PiecewiseLinearUnits::emitRank(Index unit) {
+/// The number of knots before that of each of a vector of units; equal ones are
+/// in the order of their units.
+void PiecewiseLinearUnits::emitRanks(Index first) {
   using arith::CmpFPredicate;
-  Value own = get(knot, unit);
-  Value found = k.loop(
-      0, count, 1, k.constantI64(0),
-      [&](Value other, ValueRange carried) -> Values {
-        Value place = get(knot, other);
-        Value isEqual = k.both(k.compareF(CmpFPredicate::OEQ, place, own),
-                               k.less(other, unit));
-        Value isBefore =
-            k.either(k.compareF(CmpFPredicate::OLT, place, own), isEqual);
-        return {k.value(k.add(carried[0], k.select(isBefore, 1, 0)))};
-      })[0];
-  k.store(found, getAddress(rank, unit));
+  Index lanes = k.min(k.width(), k.sub(count, first));
+  Value own = k.loadPart(k.vf64, getAddress(knot, first), lanes);
+  Value units = k.lanes(first), one = k.splatI32(1), none = k.splatI32(0);
+  auto add = [&](Value other, ValueRange carried) -> Values {
+    Value place = k.broadcast(get(knot, other));
+    Value isEarlier =
+        arith::CmpIOp::create(k.builder, k.loc, arith::CmpIPredicate::slt,
+                              k.broadcast(k.toI32(other)), units);
+    Value isEqual =
+        k.both(k.compareF(CmpFPredicate::OEQ, place, own), isEarlier);
+    Value isBefore =
+        k.either(k.compareF(CmpFPredicate::OLT, place, own), isEqual);
+    return {arith::AddIOp::create(k.builder, k.loc, carried[0],
+                                  k.selectF(isBefore, one, none))};
+  };
+  Value found = k.loop(0, count, 1, none, add)[0];
+  Value wide =
+      arith::ExtSIOp::create(k.builder, k.loc, k.vi32.clone(k.i64), found);
+  k.storePart(wide, getAddress(rank, first), lanes);
 }
 
 Values PiecewiseLinearUnits::emit(HeadPoint &point) {
@@ -66,6 +73,6 @@ Values PiecewiseLinearUnits::emit(HeadPoint &point) {
                          return {add(carried[0], coefficients[0]),
                                  add(carried[1], coefficients[1])};
                        });
-  k.loop(0, count, 1, [&](Value unit) { emitRank(unit); });
+  k.loop(0, count, k.width(), [&](Value first) { emitRanks(first); });
   return sums;
 }

@@ -59,7 +59,7 @@ private:
     return k.advance(memory, {unit, column * count}, f64);
   }
   void emitUnit(Index unit, mlir::ValueRange coefficients);
-  void emitRank(Index unit);
+  void emitRanks(Index first);
 };
 
 } // namespace sextant::codegen
