@@ -325,5 +325,24 @@ void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
     });
     return {};
   };
-  kernel.choose(isRun, TypeRange(), addRun, addLanes);
+  if (kernel.target.loadsAtOnce == 1) {
+    kernel.choose(isRun, TypeRange(), addRun, addLanes);
+    return;
+  }
+  // Lanes that add to one element, as most of a bucket of distances do, wait
+  // for memory once.
+  Value isSame = vector::ReductionOp::create(
+      builder, loc, vector::CombiningKind::AND,
+      arith::AndIOp::create(
+          builder, loc, inside,
+          arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                element.offset, kernel.broadcast(start))));
+  auto addSame = [&, first = start]() -> KernelBuilder::Values {
+    addOne(first, kernel.constantI1(true), kernel.sumLanes(cotangent));
+    return {};
+  };
+  auto addOthers = [&]() -> KernelBuilder::Values {
+    return kernel.choose(isSame, TypeRange(), addSame, addLanes);
+  };
+  kernel.choose(isRun, TypeRange(), addRun, addOthers);
 }
