@@ -3,6 +3,7 @@
 #include "codegen/CPU/BackwardLowering.h"
 #include "codegen/CPU/AllHeads/AllHeadsBackwardLoopNest.h"
 #include "codegen/CPU/Backward/BackwardLoopNest.h"
+#include "codegen/CPU/BackwardCuts.h"
 #include "codegen/CPU/ForwardLowering.h"
 #include "codegen/Plan/RowLaneTables.h"
 #include "codegen/Rows/AttentionLaunch.h"
@@ -17,39 +18,6 @@
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
-
-/// Work items that a launch should have where its shape allows: enough for the
-/// threads of a large machine, while each chunk costs a copy of dQ.
-static constexpr int64_t wantedItems = 32;
-/// Copies of dQ are this many (query heads times chunks) at most, for grouped
-/// queries.
-static constexpr int64_t mostCopies = 64;
-
-/// Chunks of key tiles per (batch, head of the keys), from the shape only. With
-/// scores of all heads, items are of all heads.
-static Value getChunks(const Sizes &sizes, const BackwardShape &shape,
-                       pos::AttentionBackwardOp op, bool ofAllHeads) {
-  const Lowering &lowering = sizes.lowering;
-  Value one = sizes.constant(1);
-  // Scans go from tile to tile.
-  if (!lowering.plan.scans.empty())
-    return one;
-  Value batch = lowering.getDim(op.getQuery(), 0);
-  Value heads = lowering.getDim(op.getQuery(), 1);
-  Value keyHeads = lowering.getDim(op.getKey(), 1);
-  Value tiles = sizes.ceilDiv(lowering.getDim(op.getKey(), 2),
-                              sizes.constant(shape.keys));
-  auto quotient = [&](int64_t total, Value by) {
-    return sizes.ceilDiv(sizes.constant(total), sizes.max(by, one));
-  };
-  // A copy of dQ is as wide as rows with their columns are: fewer of them.
-  int64_t items = wantedItems * shape.headParts.get().front().dim /
-                  std::max<int64_t>(shape.headDim, 1);
-  Value wanted = quotient(std::max<int64_t>(items, 1),
-                          ofAllHeads ? batch : sizes.mul(batch, keyHeads));
-  Value most = quotient(mostCopies, sizes.mul(batch, heads));
-  return sizes.max(one, sizes.min(tiles, sizes.min(wanted, most)));
-}
 
 //===----------------------------------------------------------------------===//
 // Partial sums of gradients
@@ -78,11 +46,16 @@ public:
 
 private:
   /// The target, without its dot products of bf16 where the score is one of all
-  /// heads: such a kernel converts operands of bf16 and computes in f32.
+  /// heads: such a kernel converts operands of bf16 and computes in f32. What
+  /// it keeps is mostly too large for near memory; with what it has there, rows
+  /// of queries and statistics, eight items fit where four of other kernels do.
   static VectorTarget getTarget(const Lowering &lowering) {
     VectorTarget target = lowering.target;
-    if (lowering.plan.scoreHeads)
-      target.bf16Dot = nullptr;
+    if (!lowering.plan.scoreHeads)
+      return target;
+    target.bf16Dot = nullptr;
+    constexpr int64_t ofRows = int64_t(27) << 10;
+    target.near.bytes = std::min(target.near.bytes, ofRows);
     return target;
   }
 
@@ -93,7 +66,11 @@ private:
   void makeOffsetSums(const OffsetProduct &product);
   void makeSums();
   void addWrites();
+  PartialSum makePartOfRows(Value rows, int64_t row);
+  void addKeyAndValueWrites();
   void launchMain();
+  Value finish(pos::RowOperand operand, Value rows, Type type, Value partials,
+               ArrayRef<Value> unmapped, const Twine &suffix);
   SmallVector<Value> launchRowProductPullbacks(pos::Side side);
   Value launchOffsetPullbacks(size_t number);
   SmallVector<Value> launchProductPullbacks();
@@ -110,8 +87,10 @@ private:
   BackwardLaunch launch;
   LaunchOperands operands;
   HoistTables tables;
-  Value chunks, paddedQueries;
+  BackwardCuts cuts;
+  Value paddedQueries;
   PayloadGradients gradients;
+  bool cutsQueries = lowering.target.granularity.cutsQueries;
   Value keyGradient;
   SmallVector<Value> valueGradients;
   /// Per table of products of query or key, per weighted rows.
@@ -186,10 +165,10 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
   }
 }
 
-/// Gradients of products of keys, one per lane.
+/// Gradients of products of keys, one per lane of each part.
 PartialSum BackwardLowering::makeKeyProductSum(const RowProducts &products) {
   return makePartialSum(
-      lowering, sizes.constant(1), lowering.getDim(op.getKey(), 1),
+      lowering, cuts.parts, lowering.getDim(op.getKey(), 1),
       {sizes.ceilDiv(products.padRows(lowering), sizes.constant(target.width)),
        products.padTableRows(lowering), Value()},
       f32, /*zero=*/true, target.width);
@@ -199,7 +178,7 @@ PartialSum BackwardLowering::makeKeyProductSum(const RowProducts &products) {
 void BackwardLowering::makeSums() {
   Value heads = lowering.getDim(op.getQuery(), 1);
   auto ofRows = [&](Value rows, Value row, int64_t last = 0) {
-    return makePartialSum(lowering, chunks, heads, {rows, row}, f32,
+    return makePartialSum(lowering, cuts.chunks, heads, {rows, row}, f32,
                           /*zero=*/false, last);
   };
   launch.queryGradient = ofRows(paddedQueries, {}, launch.shape.headRow);
@@ -221,7 +200,7 @@ void BackwardLowering::makeSums() {
 }
 
 /// Makes the sums of the gradients of a product with rows of offsets. A key
-/// belongs to one chunk.
+/// belongs to one chunk, a query to one part.
 void BackwardLowering::makeOffsetSums(const OffsetProduct &product) {
   int64_t row = launch.offsetShape.row;
   pos::Side side = product.table.side;
@@ -232,19 +211,33 @@ void BackwardLowering::makeOffsetSums(const OffsetProduct &product) {
   };
   launch.offsetSideGradients.push_back(
       side == pos::Side::query
-          ? ofSide(chunks, paddedQueries)
-          : ofSide(sizes.constant(1),
-                   sizes.roundUp(lowering.getDim(op.getKey(), 2),
-                                 launch.shape.panel)));
+          ? ofSide(cuts.chunks, paddedQueries)
+          : ofSide(cuts.parts, sizes.roundUp(lowering.getDim(op.getKey(), 2),
+                                             launch.shape.panel)));
   launch.offsetRowGradients.emplace_back();
   if (plan.paramWantsGradient[product.table.param])
     launch.offsetRowGradients.back() =
-        ofSide(chunks, launch.offsetShape.countEntries(lowering, side));
+        ofSide(cuts.sums, launch.offsetShape.countEntries(lowering, side));
 }
 
-void BackwardLowering::addWrites() {
-  makeSums();
-  launch.queryGradient.addTo(operands);
+/// Sums of the gradients of rows of keys or values over a part of the queries.
+PartialSum BackwardLowering::makePartOfRows(Value rows, int64_t row) {
+  PartialSum sum = makePartialSum(
+      lowering, cuts.parts, lowering.getDim(op.getKey(), 1),
+      {sizes.roundUp(lowering.getDim(rows, 2), launch.shape.keys), Value()},
+      f32, /*zero=*/false, llvm::alignTo(row, target.width));
+  sum.addTo(operands);
+  return sum;
+}
+
+void BackwardLowering::addKeyAndValueWrites() {
+  if (cutsQueries) {
+    launch.keyRows = makePartOfRows(op.getKey(), launch.shape.headRow);
+    for (auto [value, part] :
+         llvm::zip_equal(op.getValues(), launch.shape.valueParts.get()))
+      launch.valueRows.push_back(makePartOfRows(value, part.dim));
+    return;
+  }
   // What is added to it later is rounded with it, once.
   auto keyType = cast<RankedTensorType>(op.getKeyGradient().getType());
   if (plan.multipliesKeys())
@@ -256,6 +249,12 @@ void BackwardLowering::addWrites() {
     valueGradients.push_back(lowering.allocateLike(value, gradient.getType()));
     launch.valueGradients.push_back(operands.write(valueGradients.back()));
   }
+}
+
+void BackwardLowering::addWrites() {
+  makeSums();
+  launch.queryGradient.addTo(operands);
+  addKeyAndValueWrites();
   auto addAll = [&](MutableArrayRef<PartialSum> sums) {
     for (PartialSum &sum : sums)
       sum.addTo(operands);
@@ -283,6 +282,23 @@ void BackwardLowering::launchMain() {
   return launchAttention(
       lowering, operands, "main", launch.sites,
       2 * (3 * launch.shape.headDim + 2 * launch.shape.valueDim));
+}
+
+/// The gradient of rows from sums of mapped ones, which the kernel has scaled
+/// unless they are queries, and from sums of those that entered.
+Value BackwardLowering::finish(pos::RowOperand operand, Value rows, Type type,
+                               Value partials, ArrayRef<Value> unmapped,
+                               const Twine &suffix) {
+  FinishedRows finished;
+  finished.operand = operand;
+  finished.rows = rows;
+  finished.type = cast<RankedTensorType>(type);
+  finished.partials = partials;
+  if (operand == pos::RowOperand::query)
+    finished.factor = plan.scale;
+  finished.unmapped = unmapped;
+  return launchFinish(lowering, suffix.str(), tables, finished,
+                      launch.tableGradients);
 }
 
 /// What is added to query rows has the sum of their gradients.
@@ -353,10 +369,20 @@ SmallVector<Value> BackwardLowering::launchProductPullbacks() {
     return rows;
   };
   SmallVector<Value> queryRows = launchAll(pos::Side::query);
-  if (plan.multipliesKeys())
+  if (cutsQueries) {
+    keyGradient =
+        finish(pos::RowOperand::key, op.getKey(), op.getKeyGradient().getType(),
+               launch.keyRows.tensor, launchAll(pos::Side::key), "finish_key");
+    for (auto [number, rows] : llvm::enumerate(launch.valueRows))
+      valueGradients.push_back(
+          finish(pos::RowOperand::value, op.getValues()[number],
+                 op.getValueGradients()[number].getType(), rows.tensor, {},
+                 "finish_value" + Twine(number)));
+  } else if (plan.multipliesKeys()) {
     keyGradient = launchAddRows(
         lowering, "finish_key", keyGradient, launchAll(pos::Side::key),
         cast<RankedTensorType>(op.getKeyGradient().getType()));
+  }
   for (auto [number, site] : llvm::enumerate(plan.weightedRows))
     if (launch.bucketGradients[number])
       launchRowProductsPullback(lowering,
@@ -375,10 +401,13 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
       weights ? weights->launch(lowering) : Value());
   paddedQueries =
       sizes.roundUp(lowering.getDim(op.getQuery(), 2), launch.shape.paddedRows);
-  chunks = getChunks(sizes, launch.shape, op, weights.has_value());
-  gradients.makeHoistSums(tables, {chunks, launch.shape.paddedRows,
-                                   launch.shape.keys, target.width,
-                                   /*ofAllHeads=*/weights.has_value()});
+  cuts = cutBackward(lowering, launch.shape, weights.has_value());
+  gradients.makeHoistSums(tables,
+                          {cuts.sums, launch.shape.paddedRows,
+                           launch.shape.keys, target.width,
+                           /*ofAllHeads=*/weights.has_value(),
+                           /*momentParts=*/1,
+                           /*keysHaveColumns=*/cutsQueries, cuts.parts});
   addReads(launchStatistics());
   addWrites();
   launchMain();
@@ -386,17 +415,11 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
   SmallVector<Value> unmapped = launchProductPullbacks();
   // Rows have their gradients when they are pulled back through their maps,
   // which gives the tables behind the maps theirs.
-  FinishedRows rows;
-  rows.operand = pos::RowOperand::query;
-  rows.rows = op.getQuery();
-  rows.type = cast<RankedTensorType>(op.getQueryGradient().getType());
-  rows.partials = launch.queryGradient.tensor;
-  rows.factor = plan.scale;
-  rows.unmapped = unmapped;
-  Value queryGradient =
-      launchFinish(lowering, "finish", tables, rows, launch.tableGradients);
-  gradients.launchPullbacks(launch.queryGradient.tensor,
-                            launch.shape.headParts);
+  Value queryGradient = finish(pos::RowOperand::query, op.getQuery(),
+                               op.getQueryGradient().getType(),
+                               launch.queryGradient.tensor, unmapped, "finish");
+  gradients.launchPullbacks(launch.queryGradient.tensor, launch.shape.headParts,
+                            launch.keyRows.tensor);
   SmallVector<Value> results{queryGradient, keyGradient};
   llvm::append_range(results, valueGradients);
   for (int32_t number : op.getParamGradients())

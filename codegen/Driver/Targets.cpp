@@ -142,6 +142,13 @@ struct GpuModel {
 static constexpr GpuModel sm80Model = {"sm_80", 163 << 10};
 static constexpr GpuModel sm90aModel = {"sm_90a", 227 << 10};
 
+/// A large GPU has some 130 multiprocessors, each of which runs 4 to 8 warps
+/// with all the registers of a main kernel: twice as many items as that are
+/// also even where some have more to do than others.
+static Granularity getGranularityOfWarps() {
+  return {.items = 2048, .copies = 0, .cutsQueries = true};
+}
+
 /// What all targets share whose vectors are warps of a GPU.
 static Target getWarps(llvm::StringRef name, const GpuModel &model) {
   Target target = getX86(name, Unit::MultiplyAdd256);
@@ -152,6 +159,7 @@ static Target getWarps(llvm::StringRef name, const GpuModel &model) {
   target.vector.loadsAtOnce = 8;
   target.vector.flushingCall = emitWarpCall;
   target.vector.near = getNearMemoryOfWarps(model.blockBytes);
+  target.vector.granularity = getGranularityOfWarps();
   target.elementTypes = {"f32", "bf16", "f16"};
   target.capabilities.drawsMasks = true;
   target.lowerings.attention = lowerForwardOfGpu;

@@ -17,6 +17,12 @@ int64_t ScratchLayout::reserve(int64_t elements, StringRef name) {
   return first;
 }
 
+int64_t ScratchLayout::reserveFar(int64_t elements) {
+  int64_t first = farEnd;
+  farEnd += llvm::alignTo(elements, 16);
+  return first;
+}
+
 int64_t ScratchLayout::reserveHeld(int64_t elements, StringRef name) {
   int64_t words = llvm::alignTo(elements, 16);
   heldWords = std::max<int64_t>(heldWords - words, 0);

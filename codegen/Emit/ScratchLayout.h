@@ -28,6 +28,8 @@ public:
   /// Keeps room in near memory for so many words that `reserveHeld` asks for.
   void hold(int64_t words) { heldWords = words; }
   int64_t reserveHeld(int64_t elements, llvm::StringRef name);
+  /// Likewise, of what is used too seldom to be near.
+  int64_t reserveFar(int64_t elements);
   bool isNear(int64_t place) const { return place < nearWords; }
   /// Words behind the start of its memory.
   int64_t getOffset(int64_t place) const {

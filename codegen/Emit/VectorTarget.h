@@ -32,6 +32,18 @@ struct NearMemory {
   void (*setBytes)(mlir::LLVM::LLVMFuncOp function, int64_t bytes) = nullptr;
 };
 
+/// How far the main launch of a backward is cut, where its shape allows. What
+/// it asks for follows from the kind of machine and not from its size, so
+/// results are the same on any of that kind (CPU/BackwardCuts.h).
+struct Granularity {
+  int64_t items = 32; ///< that the launch should have
+  /// Copies of dQ, at most: query heads times chunks of keys.
+  int64_t copies = 64;
+  /// Whether items are cut along the queries, too: then dK and dV are sums of
+  /// parts, and it is bytes of all copies that are bounded.
+  bool cutsQueries = false;
+};
+
 /// What a kernel may assume of the vector unit.
 struct VectorTarget {
   int64_t width = 8;      ///< f32 lanes of a vector
@@ -64,6 +76,7 @@ struct VectorTarget {
                        mlir::ValueRange arguments) = nullptr;
 
   NearMemory near;
+  Granularity granularity;
 
   /// f64 lanes of a vector.
   int64_t countDoubleLanes() const {

@@ -36,7 +36,9 @@ struct OffsetShape {
   OffsetShape(const VectorTarget &target, int64_t dim)
       : dim(dim), width(target.width), lanes(2 * target.width),
         row(llvm::divideCeil(dim, lanes) * lanes),
-        tileRows(target.hasManyRegisters() ? 8 : 4) {}
+        tileRows(target.near.bytes           ? 16
+                 : target.hasManyRegisters() ? 8
+                                             : 4) {}
 
   /// Entries of a block: what is seen of the offsets is known by blocks.
   static constexpr int64_t block = 64;

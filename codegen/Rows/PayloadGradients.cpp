@@ -56,7 +56,7 @@ PartialSum PayloadGradients::makeHoistSum(const Hoisted &hoisted) {
     break;
   case HoistForm::KeyVector:
     // A key belongs to one chunk.
-    parts = sizes.constant(1);
+    parts = shape.parts ? shape.parts : sizes.constant(1);
     entries = sizes.roundUp(gradient.sizes[2], shape.keys);
     break;
   case HoistForm::RowLaneTable:

@@ -32,7 +32,7 @@ struct PayloadSums {
 
 /// How a main launch cuts its work, as far as its sums follow from that.
 struct SumShape {
-  mlir::Value chunks; ///< of the keys of a head, an index
+  mlir::Value chunks; ///< items of a head, or of all, an index
   /// Rows of queries and keys are rounded up to multiples of these.
   int64_t queries, keys;
   int64_t width;           ///< lanes that tables of hinges are written for
@@ -40,6 +40,7 @@ struct SumShape {
   int64_t momentParts = 1; ///< of a chunk, of moments of hinges
   /// Whether gradients of columns of keys are parts of those of their rows.
   bool keysHaveColumns = false;
+  mlir::Value parts = {}; ///< of the queries, each with all keys; null: one
 };
 
 /// Partial sums [parts, B, heads, sizes...] of an owner; a null size is static,

@@ -6,6 +6,7 @@
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tables/RowIndices.h"
 #include "codegen/Tiles/CacheTraffic.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -114,33 +115,37 @@ int64_t sextant::codegen::getCopiedRowWords(const VectorTarget &target,
   return llvm::alignTo(pairs ? llvm::divideCeil(dim, 2) : dim, target.width);
 }
 
+/// An element of a row, or several, as they are stored.
+static Value convert(KernelBuilder &kernel, const RowCopy &copy, Value value,
+                     Type stored, double factor) {
+  if (getElementTypeOrSelf(value.getType()) != stored)
+    value = kernel.extend(value);
+  if (copy.clearsNaN) {
+    Value zero = kernel.zero(value.getType());
+    value = kernel.selectF(
+        kernel.compareF(arith::CmpFPredicate::ORD, value, value), value, zero);
+  }
+  if (factor == 1.0)
+    return value;
+  return kernel.mulF(value, isa<VectorType>(value.getType())
+                                ? kernel.splatF32(factor)
+                                : kernel.constantF32(factor));
+}
+
 /// Copies `dim` elements of a row as they are, or as f32, and fills the last
 /// vector with zeros.
 static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
                     const RowCopy &copy, Type stored, double factor, Value to) {
   int64_t dim = copy.dim;
   int64_t lanes = kernel.width() * 32 / stored.getIntOrFloatBitWidth();
-  auto convert = [&](Value value) {
-    value = element == stored ? value : kernel.extend(value);
-    if (copy.clearsNaN) {
-      Value zero = kernel.zero(value.getType());
-      value = kernel.selectF(
-          kernel.compareF(arith::CmpFPredicate::ORD, value, value), value,
-          zero);
-    }
-    if (factor == 1.0)
-      return value;
-    return kernel.mulF(value, isa<VectorType>(value.getType())
-                                  ? kernel.splatF32(factor)
-                                  : kernel.constantF32(factor));
-  };
   auto contiguous = [&] {
     for (int64_t lane = 0; lane < dim; lane += lanes) {
       auto type = VectorType::get(lanes, element);
       Value values =
           kernel.loadPart(type, kernel.advance(from, {lane}, element),
                           std::min(lanes, dim - lane));
-      kernel.store(convert(values), kernel.advance(to, {lane}, stored));
+      kernel.store(convert(kernel, copy, values, stored, factor),
+                   kernel.advance(to, {lane}, stored));
     }
   };
   auto strided = [&] {
@@ -151,10 +156,69 @@ static void copyRow(KernelBuilder &kernel, Value from, Index step, Type element,
     kernel.loop(0, dim, 1, [&](Value lane) {
       Value value = kernel.load(
           element, kernel.advance(from, {kernel.mul(lane, step)}, element));
-      kernel.store(convert(value), kernel.advance(to, {lane}, stored));
+      kernel.store(convert(kernel, copy, value, stored, factor),
+                   kernel.advance(to, {lane}, stored));
     });
   };
   kernel.when(kernel.equal(step, 1), contiguous, strided);
+}
+
+/// Copies rows as f32, as many at once as registers hold, and then maps them.
+static void copyRowsAtOnce(KernelBuilder &kernel, ArgumentBlock &arguments,
+                           const RowCopy &copy, Type element, Index last) {
+  constexpr int64_t mostVectors = 32;
+  int64_t width = kernel.width();
+  int64_t vectors = llvm::divideCeil(copy.dim, width);
+  int64_t atOnce = copy.atOnce;
+  while (atOnce > 1 && atOnce * vectors > mostVectors)
+    atOnce /= 2;
+  Index step = arguments.getStride(copy.tensor, 3);
+  double factor = copy.maps.empty() ? copy.factor : 1.0;
+  auto getFrom = [&](Index number) {
+    Index row = kernel.min(kernel.add(copy.first, number), last);
+    return arguments.getAddress(copy.tensor, {copy.batch, copy.head, row});
+  };
+  auto getTo = [&](Index number) {
+    return kernel.advance(copy.to, {kernel.mul(number, copy.rowWords)});
+  };
+  auto contiguous = [&] {
+    kernel.loop(0, copy.count, atOnce, [&](Value number) {
+      KernelBuilder::Values loaded;
+      for (int64_t r = 0; r < atOnce; ++r) {
+        Value from = getFrom(kernel.add(number, r));
+        for (int64_t lane = 0; lane < copy.dim; lane += width)
+          loaded.push_back(
+              kernel.loadPart(VectorType::get(width, element),
+                              kernel.advance(from, {lane}, element),
+                              std::min(width, copy.dim - lane)));
+      }
+      for (Value &value : loaded)
+        value = convert(kernel, copy, value, kernel.f32, factor);
+      for (auto [place, value] : llvm::enumerate(loaded)) {
+        int64_t r = static_cast<int64_t>(place) / vectors;
+        int64_t v = static_cast<int64_t>(place) % vectors;
+        kernel.storeVector(value, getTo(kernel.add(number, r)), {v * width});
+      }
+    });
+  };
+  auto strided = [&] {
+    kernel.loop(0, copy.count, 1, [&](Value number) {
+      copyRow(kernel, getFrom(number), step, element, copy, kernel.f32, factor,
+              getTo(number));
+    });
+  };
+  kernel.when(kernel.equal(step, 1), contiguous, strided);
+  if (copy.maps.empty())
+    return;
+  kernel.loop(0, copy.count, 1, [&](Value number) {
+    Index row = kernel.min(kernel.add(copy.first, number), last);
+    Value to = getTo(number);
+    emitRowMaps(kernel, copy.maps, *copy.point, row, to);
+    for (int64_t lane = 0; copy.factor != 1.0 && lane < copy.dim; lane += width)
+      kernel.storeVector(kernel.mulF(kernel.loadVector(to, {lane}),
+                                     kernel.splatF32(copy.factor)),
+                         to, {lane});
+  });
 }
 
 void sextant::codegen::emitRowCopy(KernelBuilder &kernel,
@@ -164,6 +228,8 @@ void sextant::codegen::emitRowCopy(KernelBuilder &kernel,
                               : arguments.getSize(copy.tensor, 2);
   Index last = kernel.sub(length, 1);
   Index rows = arguments.getSize(copy.tensor, 2);
+  if (copy.atOnce > 1 && !copy.pairs && !copy.indices)
+    return copyRowsAtOnce(kernel, arguments, copy, element, last);
   Index step = arguments.getStride(copy.tensor, 3);
   // Pairs are made of f32 where rows are mapped, or are f32 themselves.
   bool isMapped = !copy.maps.empty() || (copy.pairs && element.isF32());

@@ -72,6 +72,9 @@ struct RowCopy {
   bool clearsNaN = false;
   /// Of every lane, after the maps; of f32 only.
   double factor = 1.0;
+  /// Rows of which `count` is a multiple: where lanes are threads, as many are
+  /// loaded before one is stored, so that they are on their way together.
+  int64_t atOnce = 1;
 };
 
 /// 32-bit words of a copied row, padding included.

@@ -2,8 +2,10 @@
 
 #include "codegen/Tables/AllHeadsPayload.h"
 #include "codegen/Tables/PayloadCall.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace sextant;
@@ -25,17 +27,32 @@ AllHeadsEmitter::AllHeadsEmitter(OpBuilder &builder, AllHeadsPoint &point,
 // Products
 //===----------------------------------------------------------------------===//
 
+/// Weight `place` behind `from`, in all lanes. Where lanes are threads
+/// compilers join weights that are known to be aligned: `from` is a multiple of
+/// `unit` words behind the start of the buffer, which is aligned to any vector.
+static Value loadWeight(KernelBuilder &kernel, Value from, int64_t place,
+                        int64_t unit) {
+  if (!kernel.target.near.bytes)
+    return kernel.loadBroadcast(from, {place});
+  constexpr int64_t mostBytes = 16;
+  int64_t bytes = std::gcd(mostBytes, 4 * std::gcd(place, unit));
+  return kernel.broadcast(LLVM::LoadOp::create(
+      kernel.builder, kernel.loc, kernel.f32, kernel.advance(from, {place}),
+      static_cast<unsigned>(bytes)));
+}
+
 Values AllHeadsEmitter::multiplyGroup(const PackedMatrix &matrix,
                                       ValueRange operand, Index first,
                                       int64_t count) {
   assert(matrix.streamsResults && count == getGroup(matrix.rows));
   Value from = kernel.advance(point.getPacked(matrix.place),
                               {kernel.mul(first, matrix.columns)});
+  int64_t unit = std::gcd(matrix.place, count * matrix.columns);
   Values results(count);
   for (auto [column, element] : llvm::enumerate(operand))
     for (int64_t row = 0; row < count; ++row) {
-      Value weight = kernel.loadBroadcast(
-          from, {static_cast<int64_t>(column) * count + row});
+      Value weight = loadWeight(
+          kernel, from, static_cast<int64_t>(column) * count + row, unit);
       Value &result = results[row];
       result = result ? kernel.fma(weight, element, result)
                       : kernel.mulF(weight, element);
@@ -49,11 +66,12 @@ Values AllHeadsEmitter::accumulate(const PackedMatrix &matrix, Index first,
   Value from = kernel.advance(point.getPacked(matrix.place),
                               {kernel.mul(first, matrix.rows)});
   Values next(sums);
+  int64_t unit = std::gcd(matrix.place, matrix.rows);
   for (auto [number, element] : llvm::enumerate(elements))
     for (int64_t row = 0; row < matrix.rows; ++row)
       next[row] = kernel.fma(
-          kernel.loadBroadcast(
-              from, {static_cast<int64_t>(number) * matrix.rows + row}),
+          loadWeight(kernel, from,
+                     static_cast<int64_t>(number) * matrix.rows + row, unit),
           element, next[row]);
   return next;
 }

@@ -38,16 +38,18 @@ struct BackwardShape {
         fitting / panel, llvm::divideCeil(leastKeys, panel), mostKeys / panel);
     keys = panels * panel;
     stride = keys + target.width;
+    keyStride = panel;
+    probabilityStride = stride;
     if (target.near.bytes)
       fitNearMemory(target);
   }
 
-  /// What products read most, all of it several times for a block of queries: K
-  /// and V of the tile in panels, P, dS with its edges, and a register tile of
-  /// each.
+  /// What products read and write for a block of queries: K and V of the tile
+  /// in panels and their gradients, Q and dO, P, and dS with its edges.
   int64_t countNearWords(int64_t width) const {
-    return (headRow + valueRow) * keys + (2 * queries + 1) * stride + width +
-           2 * rows * panel;
+    return headRow * keyStride + valueRow * panel +
+           (headRow + valueRow) * (panel + queries) +
+           queries * probabilityStride + (queries + 1) * stride + width;
   }
 
   /// For scores of all heads: tiles of one panel, and blocks of whole vectors,
@@ -57,6 +59,8 @@ struct BackwardShape {
     panels = 1;
     stride += panel - keys;
     keys = panel;
+    keyStride = panel;
+    sharesKeys = false;
   }
 
   /// What a tile keeps of a key while queries pass: K and V in panels, K in
@@ -93,15 +97,30 @@ struct BackwardShape {
   /// Elements from one row of a buffer of scores to the next: the keys of the
   /// tile and a vector of zeros, which the sums along diagonals run into.
   int64_t stride;
+  /// Of P, which has no such sums.
+  int64_t probabilityStride;
+  /// Elements from a lane of K^T to the next.
+  int64_t keyStride;
+  /// Whether lanes are threads with near memory. There dQ reads K^T, whose
+  /// lanes are then an odd number of elements apart so that threads meet in no
+  /// bank.
+  bool isNear = false, sharesKeys = false;
+  /// Steps of a contraction that are written out.
+  int64_t unroll = 4;
 
 private:
-  /// A tile is one panel, as wide as near memory allows.
+  /// A tile is one panel, as wide as near memory allows, of a block's queries.
+  /// A thread multiplies `rows` scalars, four of which it loads together, with
+  /// its lanes: five loads for 16 products of one lane.
   void fitNearMemory(const VectorTarget &target) {
-    queries = nearQueries;
+    isNear = sharesKeys = true;
+    queries = rows = nearQueries;
     panels = 1;
-    for (; vectors > 0; --vectors) {
-      keys = panel = vectors * target.width;
+    unroll = 8;
+    for (vectors = 2; vectors > 0; --vectors) {
+      keys = panel = probabilityStride = vectors * target.width;
       stride = keys + target.width;
+      keyStride = panel + 1;
       if (vectors == 1 || 4 * countNearWords(target.width) <= target.near.bytes)
         return;
     }

@@ -1,7 +1,10 @@
 //===- RegisterTile.cpp - A product kept in vector registers --------------===//
 
 #include "codegen/Tiles/RegisterTile.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace sextant::codegen;
@@ -14,6 +17,32 @@ SmallVector<TileRow> sextant::codegen::getTileRows(Value first, int64_t count,
   for (int64_t row = 0; row < count; ++row)
     rows.push_back({first, row * distance});
   return rows;
+}
+
+/// The scalar of a row at a step, in all lanes. Compilers join what is known to
+/// be aligned.
+static Value loadScalar(KernelBuilder &kernel, const RegisterTile &tile,
+                        const TileRow &row, Value pointer, int64_t step) {
+  Index place = kernel.add(kernel.mul(step, tile.rowStep), row.offset);
+  if (tile.alignment == 4 || !place.isConstant())
+    return kernel.loadBroadcast(pointer,
+                                {kernel.mul(step, tile.rowStep), row.offset});
+  int64_t bytes = std::gcd(tile.alignment, 4 * place.getConstant());
+  return kernel.broadcast(LLVM::LoadOp::create(
+      kernel.builder, kernel.loc, kernel.f32, kernel.advance(pointer, {place}),
+      static_cast<unsigned>(bytes)));
+}
+
+static Value loadLanes(KernelBuilder &kernel, const RegisterTile &tile,
+                       Value base, ArrayRef<Index> offsets) {
+  if (tile.laneStep == 1)
+    return kernel.loadVector(base, offsets);
+  SmallVector<int32_t> places;
+  for (int64_t lane = 0; lane < kernel.width(); ++lane)
+    places.push_back(static_cast<int32_t>(lane * tile.laneStep));
+  return kernel.gather(
+      kernel.f32, kernel.advance(base, offsets),
+      kernel.constant(DenseElementsAttr::get(kernel.vi32, ArrayRef(places))));
 }
 
 /// Steps k0 .. k0 + steps - 1. Rows with the same pointer share the address
@@ -33,11 +62,11 @@ static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
   for (int64_t step = 0; step < steps; ++step) {
     Values vectors;
     for (int64_t v = 0; v < tile.vectors; ++v)
-      vectors.push_back(kernel.loadVector(
-          base, {kernel.mul(step, tile.vectorStep), v * distance}));
+      vectors.push_back(
+          loadLanes(kernel, tile, base,
+                    {kernel.mul(step, tile.vectorStep), v * distance}));
     for (auto [r, row] : llvm::enumerate(tile.rows)) {
-      Value scalar = kernel.loadBroadcast(
-          pointers[row.pointer], {kernel.mul(step, tile.rowStep), row.offset});
+      Value scalar = loadScalar(kernel, tile, row, pointers[row.pointer], step);
       for (int64_t v = 0; v < tile.vectors; ++v) {
         Value &accumulator = accumulators[r * tile.vectors + v];
         accumulator = tile.pairs ? kernel.dot(scalar, vectors[v], accumulator)
@@ -48,13 +77,23 @@ static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
   return accumulators;
 }
 
+/// Whether an element of a row that is aligned is so at every step.
+static bool isAlignedAtEveryStep(const RegisterTile &tile) {
+  return tile.rowStep.isConstant() &&
+         4 * tile.rowStep.getConstant() % tile.alignment == 0;
+}
+
 Values sextant::codegen::emitTile(KernelBuilder &kernel,
                                   const RegisterTile &tile,
                                   ValueRange initial) {
   auto run = [&](Index low, Index high, int64_t unroll, ValueRange values) {
+    RegisterTile part = tile;
+    if (unroll * sizeof(float) < static_cast<uint64_t>(tile.alignment) &&
+        !isAlignedAtEveryStep(tile))
+      part.alignment = 4;
     return kernel.loop(low, high, unroll, values,
                        [&](Value k, ValueRange carried) {
-                         return emitSteps(kernel, tile, k, unroll, carried);
+                         return emitSteps(kernel, part, k, unroll, carried);
                        });
   };
   Values values(initial);
@@ -76,7 +115,16 @@ void sextant::codegen::addTile(KernelBuilder &kernel, const RegisterTile &tile,
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t v = 0; v < tile.vectors; ++v)
       sums.push_back(kernel.loadVector(to, {r * stride + v * kernel.width()}));
-  sums = emitTile(kernel, tile, sums);
+  if (kernel.target.near.bytes) {
+    // Threads have registers for what memory holds until it has arrived: added
+    // behind the product, nobody waits for it.
+    Values products = emitTile(
+        kernel, tile, Values(rows * tile.vectors, kernel.splatF32(0.0)));
+    for (auto [sum, product] : llvm::zip_equal(sums, products))
+      sum = kernel.addF(sum, product);
+  } else {
+    sums = emitTile(kernel, tile, sums);
+  }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t v = 0; v < tile.vectors; ++v)
       kernel.storeVector(sums[r * tile.vectors + v], to,

@@ -32,6 +32,12 @@ struct RegisterTile {
   int64_t vectors = 2;
   /// From a vector of a step to the next; 0: the width.
   int64_t vectorDistance = 0;
+  /// From a lane of a vector to the next: of an operand that lies transposed.
+  int64_t laneStep = 1;
+  /// Bytes to which the pointers of rows are aligned, where lanes are threads:
+  /// scalars that lie together are then loaded together, of neighbouring steps
+  /// or of neighbouring rows.
+  int64_t alignment = 4;
   Index count = 0;
   int64_t unroll = 4;
   /// The count is a multiple of `unroll`.

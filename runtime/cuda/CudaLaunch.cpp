@@ -16,7 +16,8 @@ using namespace sextant::runtime::cuda;
 
 /// Threads of a warp.
 static constexpr unsigned warpThreads = 32;
-static constexpr int64_t mostScratch = int64_t(256) << 20;
+/// A backward of scores of 16 heads has about a megabyte for each warp.
+static constexpr int64_t mostScratch = int64_t(1) << 30;
 static constexpr int64_t scratchUnit = 256;
 /// Blocks of a launch, along the first axis.
 static constexpr int64_t mostBlocks = INT32_MAX;

@@ -1,7 +1,7 @@
 //===- AllHeadsBackwardLoopNest.cpp - Backward of scores of all heads -----===//
 //
-// Lanes are keys. One work item is (batch, chunk of key tiles); a tile of keys
-// is one panel of all heads:
+// Lanes are keys. One work item is (batch, chunk of key tiles, part of the
+// blocks of queries); a tile of keys is one panel of all heads:
 //
 //   for each tile of keys:
 //     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T
@@ -17,7 +17,8 @@
 //       the window of gradients
 //     dK, dV of all heads: transposed into rows, row maps pulled back
 //
-// dQ is the one output that items share: each chunk has its own.
+// Items share dQ, of which each chunk has its own, and where queries are cut dK
+// and dV, of which each part has its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -112,26 +113,23 @@ void AllHeadsBackwardLoopNest::enterHead(Index number) {
 
 void AllHeadsBackwardLoopNest::emitItem() {
   Index chunks = arguments.getSize(*launch.queryGradient, 0);
-  point.enterItem(at.chunk, 0);
+  at.kvHead = 0;
+  point.enterItem(at);
   point.enterHead(at.batch, Index(0));
   maskPoint.enterHead(at.batch, Index(0));
-  Index paddedQueries = arguments.getSize(*launch.queryGradient, 3);
-  kernel.clear(
-      arguments.getAddress(*launch.queryGradient, {at.chunk, at.batch}),
-      kernel.mul(paddedQueries, tiles.heads * shape.headRow));
+  at.clearRows(*launch.queryGradient, 0, tiles.heads);
   kernel.loop(kernel.mul(at.chunk, shape.keys), at.getLength(pos::Side::key),
               kernel.mul(chunks, shape.keys), [&](Value first) {
                 at.enterTile(first);
                 forEachKeyHead([&] { keys.load(); });
                 point.clearSums();
                 mask.enterTile();
-                kernel.loop(0, at.getLength(pos::Side::query), shape.queries,
-                            [&](Value firstOfBlock) {
-                              at.enterBlock(firstOfBlock);
-                              Visibility block = mask.classifyRows(
-                                  firstOfBlock, shape.queries);
-                              kernel.when(block.some, [&] { emitBlock(); });
-                            });
+                at.forEachBlock([&](Value firstOfBlock) {
+                  at.enterBlock(firstOfBlock);
+                  Visibility block =
+                      mask.classifyRows(firstOfBlock, shape.queries);
+                  kernel.when(block.some, [&] { emitBlock(); });
+                });
                 forEachKeyHead([&] { keys.store(); });
                 point.storeSums();
               });
@@ -160,7 +158,7 @@ void AllHeadsBackwardLoopNest::emitBlock() {
   mask.emitLanes(low, high);
   payloads.emit(low, high);
   addGradients(low, high);
-  gradientWindow.addTo(launch.tableGradients, at.chunk, at.batch, entry);
+  gradientWindow.addTo(launch.tableGradients, at.getSum(), at.batch, entry);
 }
 
 //===----------------------------------------------------------------------===//
@@ -171,8 +169,10 @@ AllHeadsBackwardLoopNest::Rows
 AllHeadsBackwardLoopNest::prepareRows(unsigned tensor, int64_t dim, int64_t row,
                                       bool mustCopy, Value buffer,
                                       function_ref<void()> copy) {
-  // In place, a product of columns reads whole groups of lanes.
-  if (mustCopy || !launch.element.isF32() || dim % shape.rows != 0) {
+  // In place, a product of columns reads whole groups of lanes. Threads load
+  // several scalars of a copy together.
+  if (mustCopy || shape.isNear || !launch.element.isF32() ||
+      dim % shape.rows != 0) {
     copy();
     return Rows{buffer, row};
   }
@@ -219,6 +219,8 @@ void AllHeadsBackwardLoopNest::emitProduct(const Rows &rows, Value packed,
   tile.vectorStep = shape.keys;
   tile.vectors = shape.vectors;
   tile.count = dim;
+  if (shape.isNear)
+    tile.alignment = 16;
   Values results = emitTile(kernel, tile, initial);
   for (auto [place, result] : llvm::enumerate(results))
     kernel.storeVector(result, to,
@@ -293,12 +295,8 @@ void AllHeadsBackwardLoopNest::addQueryGradient(Index low, Index high) {
     kernel.prefetch(to, {shape.rows * row}, shape.rows * row,
                     CacheLevel::First);
     keys.forEachSlab(slabs, [&](Index lane, int64_t vectors, Value slab) {
-      RegisterTile tile;
+      RegisterTile tile = keys.getSlabTile(slab, vectors, 0, at.keyCount);
       tile.rows = rows;
-      tile.base = slab;
-      tile.vectorStep = vectors * kernel.width();
-      tile.vectors = vectors;
-      tile.count = at.keyCount;
       addTile(kernel, tile, kernel.advance(to, {lane}), row);
     });
   });

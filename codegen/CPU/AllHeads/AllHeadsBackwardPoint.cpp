@@ -62,13 +62,13 @@ void AllHeadsBackwardPoint::addToTable(pos::HoistOp hoist, Value lanes) {
     return;
   case HoistForm::QueryVector: {
     Value at = arguments.getAddress(
-        tensor, {getChunk(), headPlace.batch, row, getQuery()});
+        tensor, {getSum(), headPlace.batch, row, getQuery()});
     kernel.store(kernel.addF(kernel.loadF32(at), kernel.sumLanes(lanes)), at);
     return;
   }
   case HoistForm::KeyVector:
-    addVector(
-        arguments.getAddress(tensor, {0, headPlace.batch, row, getKey()}));
+    addVector(arguments.getAddress(
+        tensor, {getPart(), headPlace.batch, row, getKey()}));
     return;
   case HoistForm::RowLaneTable:
     break;
@@ -163,6 +163,10 @@ void AllHeadsBackwardPoint::addTile(Value x, Value y, Value to, int64_t columns,
 void AllHeadsBackwardPoint::addProducts(Index lanes) {
   bool isWide = kernel.target.hasManyRegisters();
   int64_t mostRows = isWide ? 4 : 2, mostColumns = isWide ? 6 : 4;
+  if (launch.shape.isNear) { // threads have registers for more
+    mostRows = 4;
+    mostColumns = 8;
+  }
   int64_t width = kernel.width(), stride = getStepStride();
   for (pos::ContractOp op : getContracts()) {
     int64_t rowCount = getVectorExtent(op.getResult());
@@ -237,7 +241,7 @@ void AllHeadsBackwardPoint::storeSums() {
   auto chunkSums = [&](Value param) {
     unsigned number = cast<BlockArgument>(param).getArgNumber();
     return arguments.getAddress(*launch.readGradients[number],
-                                {getChunk(), headPlace.batch, 0});
+                                {getSum(), headPlace.batch, 0});
   };
   for (const Sums &entry : getAllSums()) {
     Value from = getSums(entry.owner);
@@ -270,7 +274,7 @@ void AllHeadsBackwardPoint::storeSums() {
       const Hoisted *hoisted = plan.find(cast<pos::HoistOp>(op));
       unsigned tensor = *launch.tableGradients[hoisted - plan.hoisted.data()];
       addEach([&](Index row) {
-        return arguments.getAddress(tensor, {getChunk(), headPlace.batch, row});
+        return arguments.getAddress(tensor, {getSum(), headPlace.batch, row});
       });
     }
   }

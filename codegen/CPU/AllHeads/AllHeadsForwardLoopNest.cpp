@@ -31,8 +31,10 @@ struct AllHeadsForwardLaunch : ForwardLaunch {
     int64_t ofPanel = heads * panel * (queryWords + outputRows);
     itemPanels =
         std::clamp<int64_t>((secondCache / 4 - ofBlock) / ofPanel, 1, 4);
-    if (target.near.bytes) // most of it is not there: a panel's queries alone
-      itemPanels = 1;
+    if (isNear) { // most of it is not there: a panel's queries alone
+      itemPanels = vectors = 1;
+      panel = target.width;
+    }
     maxPanels = heads * itemPanels;
     scoreTiles = heads;
     // A line more: rows of different heads do not share a set of the cache.
@@ -199,7 +201,7 @@ private:
         {kernel.constantI64(launch.keys), kernel.constantI64(0)},
         [&](Value group, ValueRange carried) -> Values {
           TileClass tile = classifyKeys(kernel.add(item.firstKey, group),
-                                        launch.rows, launch.rows);
+                                        item.countKeys(group), launch.rows);
           Value isPossible = getPossible(kernel, tile);
           Index kind = tile.certain
                            ? kernel.select(tile.certain, TileKind::visible,
@@ -254,10 +256,11 @@ private:
                         [&] { maskGroup(group); });
           });
     });
-    // The partner of an odd last key.
+    // The partners of the last keys.
     Index end = kernel.min(high, item.keyCount);
-    kernel.when(kernel.equal(kernel.rem(end, 2), 1),
-                [&] { hideRows(end, kernel.add(end, 1)); });
+    int64_t together = launch.softmaxRows;
+    kernel.when(kernel.differ(kernel.rem(end, together), 0),
+                [&] { hideRows(end, kernel.roundUp(end, together)); });
   }
 
   void hideRows(Index low, Index high) {

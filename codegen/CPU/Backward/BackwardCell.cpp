@@ -19,12 +19,17 @@ BackwardCell::BackwardCell(BackwardItem &at, const KeyTile &keys,
   Value gradientTile = sums.reserveTile();
   int64_t pairs = shape.queries / 2 * shape.keys;
   Value probabilities = at.reserveNear(
-      shape.dot ? pairs : shape.queries * shape.stride, "probabilities");
+      shape.dot ? pairs : shape.queries * shape.probabilityStride,
+      "probabilities");
   Value scoreGradients = shape.dot ? at.reserve(pairs) : gradientTile;
   Value scoreGradientRows = shape.dot ? at.reserve(pairs) : gradientTile;
   tiles = {probabilities, scoreGradients, scoreGradientRows, gradientTile};
-  cellProbabilities = at.reserveNear(shape.rows * shape.panel, "cells");
-  cellScores = at.reserveNear(shape.rows * shape.panel, "cells");
+  // Products of a row that is not written out come from memory, too.
+  bool readsScores = !shape.isNear || keepsScores() || rollsRows();
+  int64_t words = shape.rows * shape.panel;
+  cellProbabilities =
+      at.reserve(shape.dot || !shape.isNear ? words : 0, "cells");
+  cellScores = at.reserve(readsScores ? words : 0, "cells");
   cellSlopes = at.reserve(rollsRows() ? shape.rows * shape.panel : 0);
 }
 
@@ -41,9 +46,12 @@ Values BackwardCell::emitProduct(const QueryBlock::Operand &streamed,
   RegisterTile tile;
   tile.rows = rows;
   tile.base = kernel.advance(packed.transposed,
-                             {kernel.mul(panel, words * shape.panel)});
-  tile.vectorStep = shape.panel;
+                             {kernel.mul(panel, words * packed.stride)});
+  tile.vectorStep = packed.stride;
   tile.vectors = shape.vectors;
+  tile.unroll = shape.unroll;
+  if (shape.isNear)
+    tile.alignment = 16;
   // Padding is zero.
   tile.count =
       llvm::alignTo(llvm::divideCeil(packed.dim, shape.perStep()), tile.unroll);
@@ -123,9 +131,10 @@ void BackwardCell::findVisible(bool isMasked) {
 /// P = exp(score - shift) / sum, of the score that the forward had.
 void BackwardCell::emitProbabilities(ValueRange products, Index group,
                                      Index panel, bool isMasked) {
-  Index cell = kernel.add(kernel.mul(group, shape.stride),
-                          kernel.mul(panel, shape.panel));
-  Values stored(shape.rows * shape.vectors);
+  int64_t stride = shape.probabilityStride;
+  Index cell =
+      kernel.add(kernel.mul(group, stride), kernel.mul(panel, shape.panel));
+  Values stored(shape.rows * shape.vectors), scores(stored);
   point.scans.setReplays(false);
   keepProducts(products, cellScores);
   auto emitRow = [&](Index r) {
@@ -135,7 +144,9 @@ void BackwardCell::emitProbabilities(ValueRange products, Index group,
       auto [v, product, inCell] = enterPoint(products, cellScores, r, step);
       findVisible(isMasked);
       auto emitPayloadAt = [&](Value argument) {
-        if (keepsScores())
+        if (storesLast())
+          scores[r.getConstant() * shape.vectors + v] = argument;
+        else if (keepsScores())
           kernel.storeVector(argument, cellScores, {inCell});
         pos::ScoreOp op = launch.plan.score;
         return callPayload(kernel, op.getBody().front(), argument, point)
@@ -152,15 +163,26 @@ void BackwardCell::emitProbabilities(ValueRange products, Index group,
         p = kernel.selectF(visibility.emitLanes(), p, kernel.splatF32(0.0));
       if (shape.dot)
         kernel.storeVector(p, cellProbabilities, {inCell});
-      else
-        kernel.storeVector(
-            p, tiles.probabilities,
-            {cell, kernel.mul(r, shape.stride), v * kernel.width()});
+      else if (!storesLast())
+        kernel.storeVector(p, tiles.probabilities,
+                           {cell, kernel.mul(r, stride), v * kernel.width()});
       if (!rollsRows())
         stored[r.getConstant() * shape.vectors + v] = p;
     }
   };
   forRows(emitRow);
+  if (storesLast()) {
+    probabilities = stored;
+    for (auto [number, p] : llvm::enumerate(stored)) {
+      int64_t place = static_cast<int64_t>(number);
+      kernel.storeVector(p, tiles.probabilities,
+                         {cell, place / shape.vectors * stride,
+                          place % shape.vectors * kernel.width()});
+      if (keepsScores())
+        kernel.storeVector(scores[number], cellScores,
+                           {place * kernel.width()});
+    }
+  }
   if (shape.dot)
     storePairs(rollsRows() ? loadCell(cellProbabilities) : stored,
                getPairs(tiles.probabilities, group, panel));
@@ -175,13 +197,28 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
   Values stored(shape.rows * shape.vectors);
   point.scans.setReplays(true);
   keepProducts(products, cellSlopes);
+  struct Row {
+    Value gradient;
+    SmallVector<HoistCotangent> cotangents;
+    Index place;
+  };
+  SmallVector<Row> last;
+  auto loadProbability = [&](Index r, int64_t v, Index inCell) {
+    if (storesLast())
+      return probabilities[r.getConstant() * shape.vectors + v];
+    if (shape.dot)
+      return kernel.loadVector(cellProbabilities, {inCell});
+    int64_t stride = shape.probabilityStride;
+    return kernel.loadVector(
+        tiles.probabilities,
+        {kernel.mul(group, stride), kernel.mul(panel, shape.panel),
+         kernel.add(kernel.mul(r, stride), v * kernel.width())});
+  };
   auto emitRow = [&](Index r) {
     for (int64_t step = 0; step < shape.vectors; ++step) {
       auto [v, product, inCell] = enterPoint(products, cellSlopes, r, step);
       Index place = kernel.add(kernel.mul(r, shape.stride), v * kernel.width());
-      Value p = shape.dot
-                    ? kernel.loadVector(cellProbabilities, {inCell})
-                    : kernel.loadVector(tiles.probabilities, {cell, place});
+      Value p = loadProbability(r, v, inCell);
       Value slope = addWeightedRows(product, p);
       findVisible(isMasked);
       Value gradient = kernel.mulF(slope, p);
@@ -199,12 +236,17 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
         kernel.storeVector(gradient, cellSlopes, {inCell});
       if (point.scans.getSweep() == BackwardScans::Sweep::Totals)
         continue;
-      sums.record(gradient, point.getCotangents(), cell, place);
-      if (!shape.dot || sums.usesScoreGradients())
-        kernel.storeVector(gradient, tiles.gradientTile, {cell, place});
+      if (storesLast())
+        last.push_back({gradient,
+                        SmallVector<HoistCotangent>(point.getCotangents()),
+                        place});
+      else
+        storeScoreGradient(gradient, point.getCotangents(), cell, place);
     }
   };
   forRows(emitRow);
+  for (const Row &row : last)
+    storeScoreGradient(row.gradient, row.cotangents, cell, row.place);
   if (!shape.dot || point.scans.getSweep() == BackwardScans::Sweep::Totals)
     return;
   if (rollsRows())
@@ -219,6 +261,15 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
       kernel.store(both, kernel.advance(to, {r * (shape.keys / 2) +
                                              v / 2 * kernel.width()}));
     }
+}
+
+/// Leaves dS, and what follows from it, where products and sums read them.
+void BackwardCell::storeScoreGradient(Value gradient,
+                                      ArrayRef<HoistCotangent> cotangents,
+                                      Index cell, Index place) {
+  sums.record(gradient, cotangents, cell, place);
+  if (!shape.dot || sums.usesScoreGradients())
+    kernel.storeVector(gradient, tiles.gradientTile, {cell, place});
 }
 
 /// Where a cell is in a tile of pairs: of rows, [queries / 2][keys], or of
@@ -270,10 +321,15 @@ void BackwardCell::clear(Index group, Index panel, ArrayRef<Value> others) {
                            {r * stride + v * kernel.width()});
   };
   SmallVector<Value> cleared = sums.getOwnTiles();
-  if (!shape.dot)
-    cleared.append({tiles.probabilities, tiles.gradientTile});
-  else if (sums.usesScoreGradients())
+  if (!shape.dot) {
     cleared.push_back(tiles.gradientTile);
+    clearRows(kernel.advance(tiles.probabilities,
+                             {kernel.mul(group, shape.probabilityStride),
+                              kernel.mul(panel, shape.panel)}),
+              shape.rows, shape.probabilityStride, shape.vectors);
+  } else if (sums.usesScoreGradients()) {
+    cleared.push_back(tiles.gradientTile);
+  }
   llvm::append_range(cleared, others);
   for (Value tile : cleared)
     clearRows(kernel.advance(tile, {kernel.mul(group, shape.stride),

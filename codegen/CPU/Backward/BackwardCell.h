@@ -52,6 +52,10 @@ private:
   /// each sweep, with and without mask, and once more for rows that are done:
   /// unrolled as well, it would take seconds to compile.
   bool rollsRows() const { return !launch.plan.scans.empty(); }
+  /// Whether what a row leaves is stored behind all rows of the cell. A store
+  /// keeps the loads behind it back until all threads have met, and so would
+  /// keep each row waiting for those before it.
+  bool storesLast() const { return shape.isNear && !rollsRows(); }
   /// Whether the score payload's pullback needs the score.
   bool keepsScores() const { return launch.plan.score && !form.isAdditive; }
   void forRows(llvm::function_ref<void(Index row)> body);
@@ -68,6 +72,9 @@ private:
                          bool isMasked);
   void emitScoreGradients(mlir::ValueRange products, Index group, Index panel,
                           bool isMasked);
+  void storeScoreGradient(mlir::Value gradient,
+                          llvm::ArrayRef<HoistCotangent> cotangents, Index cell,
+                          Index place);
   mlir::Value addWeightedRows(mlir::Value gradient, mlir::Value p);
   mlir::Value getPairs(mlir::Value tile, Index group, Index panel,
                        int64_t keysPerWord = 1);
@@ -85,6 +92,7 @@ private:
   const ScoreForm &form;
   BlockTiles tiles;
   mlir::Value cellProbabilities, cellScores, cellSlopes;
+  Values probabilities; ///< of the cell, where they are stored last
 };
 
 } // namespace sextant::codegen

@@ -24,7 +24,8 @@ struct BackwardItem {
   mlir::Value mappedRow = {}; ///< f32, while a row is mapped
 
   // Where the emitted code stands.
-  Index batch = 0, kvHead = 0, chunk = 0, head = 0;
+  Index batch = 0, kvHead = 0, head = 0;
+  Index chunk = 0, part = 0; ///< of the tiles of keys, of the blocks of queries
   Index firstKey = 0, keyCount = 0, panelCount = 0;   ///< of the tile
   Index firstQuery = 0, queryCount = 0, groupEnd = 0; ///< of the block
 
@@ -35,6 +36,38 @@ struct BackwardItem {
   /// Likewise, of what products read most: near where there is such memory.
   mlir::Value reserveNear(int64_t words, llvm::StringRef name) {
     return scratch.at(kernel, scratch.layout.reserveHeld(words, name));
+  }
+  /// The number of the item among those of its head, whose sums over scores are
+  /// its own.
+  Index getSum() { return kernel.add(kernel.mul(chunk, countParts()), part); }
+  /// Parts of the queries.
+  Index countParts() {
+    return launch.keyRows ? arguments.getSize(*launch.keyRows, 0) : Index(1);
+  }
+  /// Blocks of the item's part of the queries, or of so many rows.
+  void forEachBlock(llvm::function_ref<void(mlir::Value first)> body) {
+    forEachBlock(getLength(pos::Side::query), body);
+  }
+  void forEachBlock(Index rows,
+                    llvm::function_ref<void(mlir::Value first)> body) {
+    kernel.loop(kernel.mul(part, shape.queries), rows,
+                kernel.mul(countParts(), shape.queries), body);
+  }
+  /// Clears the item's part of sums [chunks, B, H, padded queries, row].
+  void clearRows(unsigned tensor, Index firstHead, Index heads) {
+    Index row = arguments.getSize(tensor, 4);
+    if (!launch.keyRows)
+      return kernel.clear(
+          arguments.getAddress(tensor, {chunk, batch, firstHead}),
+          kernel.mul(heads, kernel.mul(arguments.getSize(tensor, 3), row)));
+    kernel.loop(
+        firstHead, kernel.add(firstHead, heads), 1, [&](mlir::Value number) {
+          forEachBlock(arguments.getSize(tensor, 3), [&](mlir::Value first) {
+            kernel.clear(
+                arguments.getAddress(tensor, {chunk, batch, number, first}),
+                kernel.mul(row, shape.queries));
+          });
+        });
   }
   Index getLength(pos::Side side) {
     bool isKey = side == pos::Side::key;
@@ -58,24 +91,31 @@ struct BackwardItem {
   llvm::SmallVector<mlir::Value> getHingeMoments() {
     llvm::SmallVector<mlir::Value> moments;
     for (const PartialSum &sum : launch.hingeMoments)
-      moments.push_back(sum ? arguments.getAddress(*sum, {chunk, batch, head})
-                            : mlir::Value());
+      moments.push_back(
+          sum ? arguments.getAddress(*sum, {getSum(), batch, head})
+              : mlir::Value());
     return moments;
   }
 };
 
 /// Adds the kernel `suffix`, whose items (batch, head of the keys, chunk of key
-/// tiles) a `LoopNest` writes; an item of scores of all heads is of all heads.
+/// tiles, part of the queries) a `LoopNest` writes; an item of scores of all
+/// heads is of all heads.
 template <typename LoopNest>
 void createBackward(const Lowering &lowering, llvm::StringRef suffix,
                     const BackwardLaunch &launch, const VectorTarget &target) {
   ScratchLayout layout(target.near);
   if (!launch.weights) // whose tiles of all heads are too large
-    layout.hold(launch.shape.countNearWords(target.width));
+    layout.hold(std::min(launch.shape.countNearWords(target.width),
+                         target.near.bytes / 4));
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index heads = launch.weights ? 1 : arguments.getSize(launch.sites.key, 1);
-    return ItemSpace(kernel, {arguments.getSize(launch.sites.key, 0), heads,
-                              arguments.getSize(*launch.queryGradient, 0)});
+    llvm::SmallVector<ItemAxis> axes{
+        arguments.getSize(launch.sites.key, 0), heads,
+        arguments.getSize(*launch.queryGradient, 0)};
+    if (launch.keyRows)
+      axes.push_back(arguments.getSize(*launch.keyRows, 0));
+    return ItemSpace(kernel, axes);
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, mlir::Value far) {
@@ -86,6 +126,8 @@ void createBackward(const Lowering &lowering, llvm::StringRef suffix,
       at.batch = item[0];
       at.kvHead = item[1];
       at.chunk = item[2];
+      if (launch.keyRows)
+        at.part = item[3];
       nest.emitItem();
     });
   };

@@ -49,7 +49,7 @@ void BackwardKeyBand::clear() {
     if (sum)
       clearSeenRows(
           kernel, at.arguments, launch.offsetSeen[product.number], offsets.row,
-          at.arguments.getAddress(*sum, {at.chunk, at.batch, at.kvHead}));
+          at.arguments.getAddress(*sum, {at.getSum(), at.batch, at.kvHead}));
   }
 }
 
@@ -76,7 +76,7 @@ void BackwardKeyBand::loadTile() {
                     /*toRows=*/false);
     kernel.clear(
         at.arguments.getAddress(*launch.offsetSideGradients[product.number],
-                                {0, at.batch, at.kvHead, at.firstKey}),
+                                {at.part, at.batch, at.kvHead, at.firstKey}),
         kernel.mul(total, offsets.row));
     if (getEnds(product))
       emitEnds(product);
@@ -211,7 +211,7 @@ void BackwardKeyBand::findSeen(const KeyProduct &product) {
 void BackwardKeyBand::addKeyGradient(const KeyProduct &product) {
   Value target =
       at.arguments.getAddress(*launch.offsetSideGradients[product.number],
-                              {0, at.batch, at.kvHead, at.firstKey});
+                              {at.part, at.batch, at.kvHead, at.firstKey});
   kernel.loop(columns.low, columns.high, shape.rows, [&](Value group) {
     // Step 0 is the last key's with the block's first query.
     Value from = kernel.advance(product.gradients,
@@ -238,7 +238,7 @@ void BackwardKeyBand::addKeyGradient(const KeyProduct &product) {
 void BackwardKeyBand::addRowGradient(const KeyProduct &product) {
   Value target =
       at.arguments.getAddress(*launch.offsetRowGradients[product.number],
-                              {at.chunk, at.batch, at.kvHead});
+                              {at.getSum(), at.batch, at.kvHead});
   // The entry of query 0 and key 0 of the tile.
   Index corner =
       kernel.add(kernel.sub(at.firstQuery, at.firstKey), getOrigin());
@@ -374,12 +374,12 @@ void BackwardKeyBand::addEndGradients(const KeyProduct &product, int64_t end) {
                                       {at.kvHead, entry});
   Value keyTarget =
       at.arguments.getAddress(*launch.offsetSideGradients[product.number],
-                              {0, at.batch, at.kvHead, at.firstKey});
+                              {at.part, at.batch, at.kvHead, at.firstKey});
   const PartialSum &rowSum = launch.offsetRowGradients[product.number];
   Value rowTarget;
   if (rowSum)
-    rowTarget = at.arguments.getAddress(*rowSum,
-                                        {at.chunk, at.batch, at.kvHead, entry});
+    rowTarget = at.arguments.getAddress(
+        *rowSum, {at.getSum(), at.batch, at.kvHead, entry});
   kernel.loop(0, kernel.mul(at.panelCount, shape.panel), 1, [&](Value key) {
     Value sum = kernel.loadBroadcast(product.endGradients[end], {key});
     Index first = kernel.mul(key, offsets.row);

@@ -37,6 +37,11 @@ struct BackwardLaunch : PayloadSums {
   unsigned negativeShift = 0, inverseSum = 0, negativeDelta = 0;
   unsigned keyGradient = 0;
   llvm::SmallVector<unsigned> valueGradients;
+  /// In place of these where items have parts of the queries: gradients of
+  /// mapped rows, with their columns, [parts, B, heads of keys, Lk rounded up
+  /// to tiles, row] x f32; one of values each.
+  PartialSum keyRows;
+  llvm::SmallVector<PartialSum> valueRows;
 
   // Cleared by their items (of rows of offsets what is seen): [chunks, B, H,
   // rows, row] x f32.
@@ -46,13 +51,13 @@ struct BackwardLaunch : PayloadSums {
   /// Likewise, padded rows of the table: the sums of P per row of those of
   /// plan.weightedRows, where their gradients are wanted, and gradients of
   /// products of query rows with the tables of plan.rowTables (see
-  /// RowProducts.h). Those of products of key rows are [1, B, heads of keys,
-  /// padded keys / width, padded rows of the table, width], zero at first: a
-  /// key belongs to one item.
+  /// RowProducts.h). Those of products of key rows are [parts, B, heads of
+  /// keys, padded keys / width, padded rows of the table, width], zero at
+  /// first: a key belongs to one item of each part.
   llvm::SmallVector<PartialSum> bucketGradients, rowProductGradients;
   /// As plan.offsetProducts: sums of the gradients of the rows that are
   /// multiplied, and of rows of offsets, where wanted. Those of key rows are
-  /// [1, B, heads of keys, Lk rounded up to panels, row].
+  /// [parts, B, heads of keys, Lk rounded up to panels, row].
   llvm::SmallVector<PartialSum> offsetSideGradients, offsetRowGradients;
   /// Those of query rows, all but the first.
   llvm::SmallVector<unsigned> getClearedSums() const {

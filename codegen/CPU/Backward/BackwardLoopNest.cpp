@@ -1,7 +1,7 @@
 //===- BackwardLoopNest.cpp - The loop nest of the backward ---------------===//
 //
 // Lanes are keys. One work item is (batch, head of the keys, chunk of key
-// tiles); its tiles run in order:
+// tiles, part of the blocks of queries); its tiles run in order:
 //
 //   for each tile of keys:
 //     K and V: copied as rows, packed as K^T and V^T, and K in slabs of the
@@ -84,7 +84,8 @@ private:
                    Value isWhole, ValueRange hull);
   void addKeyGradients(const KeyTile::Operand &packed,
                        const QueryBlock::Operand &streamed, Value scores,
-                       Index panel, SeenPanels::Range<Index> groups);
+                       int64_t stride, Index panel,
+                       SeenPanels::Range<Index> groups);
   void addQueryGradient();
 
   BackwardItem &at;
@@ -118,13 +119,19 @@ void ScanSweeps::forEach(Index firstHead, Index heads,
   if (plan.scans.empty())
     return sweep();
   using State = BackwardScans::State;
-  Index rows = at.arguments.getSize(*at.launch.queryGradient, 3);
+  auto clearHead = [&](ArrayRef<State> states, Index first, Index rows) {
+    for (State state : states)
+      point.scans.clear(state, first, rows);
+  };
   auto clear = [&](ArrayRef<State> states) {
     Index end = at.kernel.add(firstHead, heads);
     at.kernel.loop(firstHead, end, 1, [&](Value head) {
       point.enterHead(at.batch, head);
-      for (State state : states)
-        point.scans.clear(state, rows);
+      if (!at.launch.keyRows)
+        return clearHead(states, 0,
+                         at.arguments.getSize(*at.launch.queryGradient, 3));
+      at.forEachBlock(
+          [&](Value first) { clearHead(states, first, at.shape.queries); });
     });
   };
   clear({State::Carry, State::Total, State::Passed});
@@ -203,7 +210,7 @@ BackwardLoopNest::BackwardLoopNest(BackwardItem &at)
 void BackwardLoopNest::emitItem() {
   Index keyHeads = arguments.getSize(launch.sites.key, 1);
   Index group = kernel.div(arguments.getSize(launch.sites.query, 1), keyHeads);
-  point.enterItem(at.chunk, at.kvHead);
+  point.enterItem(at);
   keys.enterHead();
   Index firstHead = kernel.mul(at.kvHead, group);
   clearSums(firstHead, group);
@@ -212,15 +219,10 @@ void BackwardLoopNest::emitItem() {
 
 /// Clears what the item adds to, of the query heads of its group.
 void BackwardLoopNest::clearSums(Index firstHead, Index group) {
-  Index paddedQueries = arguments.getSize(*launch.queryGradient, 3);
-  kernel.clear(arguments.getAddress(*launch.queryGradient,
-                                    {at.chunk, at.batch, firstHead}),
-               kernel.mul(kernel.mul(group, paddedQueries), shape.headRow));
+  at.clearRows(*launch.queryGradient, firstHead, group);
   clearInPlaceGradients();
   for (unsigned tensor : launch.getClearedSums())
-    kernel.clear(arguments.getAddress(tensor, {at.chunk, at.batch, firstHead}),
-                 kernel.mul(group, kernel.mul(arguments.getSize(tensor, 3),
-                                              arguments.getSize(tensor, 4))));
+    at.clearRows(tensor, firstHead, group);
   queryBand.clear(firstHead, group);
   keyBand.clear();
 }
@@ -237,7 +239,7 @@ void BackwardLoopNest::clearInPlaceGradients() {
         for (unsigned tensor : launch.inPlaceGradients) {
           Index entries = arguments.getSize(tensor, 3);
           Value sums =
-              arguments.getAddress(tensor, {at.chunk, at.batch, at.kvHead});
+              arguments.getAddress(tensor, {at.getSum(), at.batch, at.kvHead});
           kernel.loop(0, entries, kernel.width(), [&](Value entry) {
             kernel.storePart(
                 kernel.zero(kernel.vf64),
@@ -277,15 +279,14 @@ void BackwardLoopNest::emitHead() {
   point.enterHead(at.batch, at.head);
   queries.enterHead();
   TileSide keySide = visibility.enter(pos::Side::key, at.firstKey, shape.keys);
-  kernel.loop(
-      0, at.getLength(pos::Side::query), shape.queries, [&](Value first) {
-        at.enterBlock(first);
-        Visibility block = visibility.classify(
-            visibility.enter(pos::Side::query, first, shape.queries),
-            kernel.add(first, shape.queries), keySide,
-            kernel.add(at.firstKey, kernel.mul(at.panelCount, shape.panel)));
-        kernel.when(sweeps.emitRest(block.some), [&] { emitBlock(block.all); });
-      });
+  at.forEachBlock([&](Value first) {
+    at.enterBlock(first);
+    Visibility block = visibility.classify(
+        visibility.enter(pos::Side::query, first, shape.queries),
+        kernel.add(first, shape.queries), keySide,
+        kernel.add(at.firstKey, kernel.mul(at.panelCount, shape.panel)));
+    kernel.when(sweeps.emitRest(block.some), [&] { emitBlock(block.all); });
+  });
 }
 
 void BackwardLoopNest::emitBlock(Value isWhole) {
@@ -312,9 +313,10 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
       return;
     kernel.when(kernel.less(low, high), [&] {
       addKeyGradients(keys.getValues(), queries.getOutputGradients(),
-                      tiles.probabilities, panel, {low, high});
+                      tiles.probabilities, shape.probabilityStride, panel,
+                      {low, high});
       addKeyGradients(keys.getKeys(), queries.getQueries(),
-                      tiles.scoreGradients, panel, {low, high});
+                      tiles.scoreGradients, shape.stride, panel, {low, high});
     });
   });
   if (sweeps.isForTotals())
@@ -376,10 +378,12 @@ Values BackwardLoopNest::emitGroup(Index group, Index panel,
 /// groups.
 void BackwardLoopNest::addKeyGradients(const KeyTile::Operand &packed,
                                        const QueryBlock::Operand &streamed,
-                                       Value scores, Index panel,
+                                       Value scores, int64_t stride,
+                                       Index panel,
                                        SeenPanels::Range<Index> groups) {
   // A step of the contraction is a row, or a pair of rows.
-  int64_t stride = shape.dot ? shape.keys : shape.stride;
+  if (shape.dot)
+    stride = shape.keys;
   Index firstStep = kernel.div(groups.low, shape.perStep());
   Value columns =
       kernel.advance(streamed.columns, {kernel.mul(firstStep, packed.row)});
@@ -410,16 +414,13 @@ void BackwardLoopNest::addQueryGradient() {
           Value scores = kernel.advance(cell.getTiles().scoreGradientRows,
                                         {kernel.mul(group, stride), firstStep});
           SmallVector<TileRow> rows = getTileRows(scores, shape.rows, stride);
-          RegisterTile tile;
-          tile.rows = rows;
-          tile.vectorStep = vectors * kernel.width();
-          tile.vectors = vectors;
-          tile.count = kernel.mul(kernel.sub(high, low), shape.panel / perStep);
-          tile.isWhole = true;
-          tile.pairs = shape.dot;
           kernel.when(kernel.less(low, high), [&] {
-            tile.base =
-                kernel.advance(slab, {kernel.mul(firstStep, tile.vectorStep)});
+            RegisterTile tile = keys.getSlabTile(
+                slab, vectors, firstStep,
+                kernel.mul(kernel.sub(high, low), shape.panel / perStep));
+            tile.rows = rows;
+            tile.isWhole = true;
+            tile.pairs = shape.dot;
             addTile(kernel, tile,
                     kernel.advance(base, {kernel.mul(group, row), lane}), row);
           });

@@ -39,9 +39,9 @@ void BackwardOffsetBand::clear(Index firstHead, Index heads) {
     if (!sum)
       continue;
     kernel.loop(firstHead, kernel.add(firstHead, heads), 1, [&](Value head) {
-      clearSeenRows(kernel, at.arguments, launch.offsetSeen[product.number],
-                    offsets.row,
-                    at.arguments.getAddress(*sum, {at.chunk, at.batch, head}));
+      clearSeenRows(
+          kernel, at.arguments, launch.offsetSeen[product.number], offsets.row,
+          at.arguments.getAddress(*sum, {at.getSum(), at.batch, head}));
     });
   }
 }
@@ -252,7 +252,7 @@ void BackwardOffsetBand::addRowGradient(const QueryProduct &product) {
   Index corner = kernel.add(getWindow(0), shape.rows - 1);
   Value target =
       at.arguments.getAddress(*launch.offsetRowGradients[product.number],
-                              {at.chunk, at.batch, at.head});
+                              {at.getSum(), at.batch, at.head});
   int64_t unroll = RegisterTile().unroll;
   auto roundDown = [&](Index value) {
     return kernel.mul(kernel.div(value, unroll), unroll);
@@ -383,8 +383,8 @@ void BackwardOffsetBand::addEndGradients(const QueryProduct &product,
   const PartialSum &rowSum = launch.offsetRowGradients[product.number];
   Value rowTarget;
   if (rowSum)
-    rowTarget =
-        at.arguments.getAddress(*rowSum, {at.chunk, at.batch, at.head, entry});
+    rowTarget = at.arguments.getAddress(
+        *rowSum, {at.getSum(), at.batch, at.head, entry});
   Value zero = kernel.splatF32(0.0);
   auto addRow = [&](Value row) {
     Index number = kernel.add(group, row);

@@ -29,6 +29,8 @@ static RowCopy getCopy(BackwardItem &at, unsigned tensor, Index first,
   copy.rowWords = row / at.shape.perStep();
   copy.pairs = at.shape.dot;
   copy.mappedRow = at.mappedRow;
+  if (at.shape.isNear) // blocks and tiles are whole register tiles
+    copy.atOnce = at.shape.rows;
   return copy;
 }
 
@@ -77,19 +79,23 @@ static void interleaveRows(KernelBuilder &kernel, Value rows, Index count,
 }
 
 void codegen::transposePanels(BackwardItem &at, Value from, Value to,
-                              int64_t words, double scale, bool toRows) {
+                              int64_t words, double scale, bool toRows,
+                              int64_t stride) {
   KernelBuilder &kernel = at.kernel;
   int64_t width = kernel.width(), panelKeys = at.shape.panel;
+  if (!stride)
+    stride = panelKeys;
   // Vector `n` of a square, of keys or of words.
   auto getPlace = [&](bool inRows, Index word, int64_t v, int64_t n) {
     return inRows ? std::array<Index, 2>{word, (v * width + n) * words}
-                  : std::array<Index, 2>{kernel.mul(word, panelKeys),
-                                         n * panelKeys + v * width};
+                  : std::array<Index, 2>{kernel.mul(word, stride),
+                                         n * stride + v * width};
   };
   kernel.loop(0, at.panelCount, 1, [&](Value panel) {
-    Index start = kernel.mul(panel, panelKeys * words);
-    Value source = kernel.advance(from, {start});
-    Value target = kernel.advance(to, {start});
+    Index ofRows = kernel.mul(panel, panelKeys * words);
+    Index ofPanel = kernel.mul(panel, stride * words);
+    Value source = kernel.advance(from, {toRows ? ofPanel : ofRows});
+    Value target = kernel.advance(to, {toRows ? ofRows : ofPanel});
     kernel.loop(0, words, width, [&](Value word) {
       for (int64_t v = 0; v < at.shape.vectors; ++v) {
         Values square;
@@ -117,20 +123,25 @@ KeyTile::KeyTile(BackwardItem &at, const ScoreForm &form, int64_t heads)
       valuePoint(kernel, arguments, launch.plan, launch.sites,
                  pos::RowOperand::value, launch.tableGradients,
                  /*isPartial=*/true) {
-  rows =
-      at.reserve(shape.keys * std::max(shape.headRow, shape.valueRow), "rows");
-  slabs = at.reserve(heads * shape.keys * shape.headRow / shape.perStep(),
-                     "slabs of keys");
+  rows = at.scratch.at(
+      kernel, at.scratch.layout.reserveFar(
+                  shape.keys * std::max(shape.headRow, shape.valueRow)));
+  if (!shape.sharesKeys)
+    slabs = at.reserve(heads * shape.keys * shape.headRow / shape.perStep(),
+                       "slabs of keys");
   at.mappedRow = at.reserve(std::max(shape.headRow, shape.valueRow));
-  auto reserve = [&](int64_t dim, int64_t row) -> Operand {
-    int64_t elements = heads * shape.keys * row;
+  auto reserve = [&](int64_t dim, int64_t row, int64_t stride) -> Operand {
+    int64_t elements = heads * shape.panels * row;
     Value transposed =
-        at.reserveNear(elements / shape.perStep(), "keys and values");
-    return {dim, row, transposed,
-            at.reserve(elements, "gradients of keys and values")};
+        at.reserveNear(elements * stride / shape.perStep(), "keys and values");
+    return {
+        dim, row, stride, transposed,
+        at.reserveNear(elements * shape.panel, "gradients of keys and values")};
   };
-  keys = reserve(shape.headDim, shape.headRow);
-  values = reserve(shape.valueDim, shape.valueRow);
+  keys = reserve(shape.headDim, shape.headRow, shape.keyStride);
+  values = reserve(shape.valueDim, shape.valueRow, shape.panel);
+  if (shape.sharesKeys)
+    slabs = keys.transposed;
 }
 
 void KeyTile::enterHead() {
@@ -149,7 +160,8 @@ void KeyTile::forEachSlab(Value slabs,
   int64_t slab = shape.rowVectors * kernel.width();
   int64_t whole = shape.headRow / slab * slab;
   auto emit = [&](Index lane, int64_t vectors) {
-    int64_t rows = shape.keys / shape.perStep();
+    int64_t rows =
+        shape.sharesKeys ? shape.keyStride : shape.keys / shape.perStep();
     body(lane, vectors, kernel.advance(slabs, {kernel.mul(lane, rows)}));
   };
   if (whole)
@@ -157,6 +169,24 @@ void KeyTile::forEachSlab(Value slabs,
                 [&](Value lane) { emit(lane, shape.rowVectors); });
   if (whole != shape.headRow)
     emit(whole, (shape.headRow - whole) / kernel.width());
+}
+
+RegisterTile KeyTile::getSlabTile(Value slab, int64_t vectors, Index first,
+                                  Index count) const {
+  RegisterTile tile;
+  tile.vectors = vectors;
+  tile.count = count;
+  tile.vectorStep = vectors * kernel.width();
+  if (shape.sharesKeys) {
+    tile.vectorStep = 1;
+    tile.laneStep = shape.keyStride;
+    tile.vectorDistance = kernel.width() * shape.keyStride;
+  }
+  if (shape.isNear)
+    tile.alignment = 16;
+  tile.unroll = shape.unroll;
+  tile.base = kernel.advance(slab, {kernel.mul(first, tile.vectorStep)});
+  return tile;
 }
 
 /// rows[n][lane] becomes slabs[lane / slab][n][lane % slab].
@@ -189,13 +219,14 @@ void KeyTile::load() {
                rows);
   int64_t words = shape.headRow / shape.perStep();
   transposePanels(at, rows, ofHead(keys.transposed, words), words,
-                  form.keyFactor, /*toRows=*/false);
+                  form.keyFactor, /*toRows=*/false, keys.stride);
   Value pairs = rows;
   if (shape.dot) { // behind the rows, which take half of the buffer
     pairs = kernel.advance(rows, {shape.keys * words});
     interleaveRows(kernel, rows, total, shape.headRow, pairs);
   }
-  packSlabs(pairs, kernel.div(total, shape.perStep()));
+  if (!shape.sharesKeys)
+    packSlabs(pairs, kernel.div(total, shape.perStep()));
   for (const Operand &operand : {keys, values})
     kernel.clear(ofHead(operand.gradient, operand.row),
                  kernel.mul(total, operand.row));
@@ -209,6 +240,9 @@ void KeyTile::addToGradient(Value gradient, RegisterTile tile, Value columns,
                             int64_t lanes) {
   tile.vectors = shape.vectors;
   tile.pairs = shape.dot;
+  tile.unroll = shape.unroll;
+  if (shape.isNear && tile.rowStep.isConstant())
+    tile.alignment = 16;
   kernel.loop(0, lanes, shape.rows, [&](Value lane) {
     Value first = kernel.advance(columns, {lane});
     Value to = kernel.advance(gradient, {kernel.mul(lane, shape.panel)});
@@ -263,16 +297,32 @@ void KeyTile::addColumnGradients() {
   }
 }
 
+/// Stores the vectors of a part of the rows as those of the sums of a part of
+/// the queries.
+void KeyTile::storePart(const RowPart &part, int64_t row, unsigned tensor) {
+  kernel.loop(0, at.keyCount, 1, [&](Value number) {
+    Value from = kernel.advance(rows, {kernel.mul(number, row), part.first});
+    Value to = arguments.getAddress(tensor, {at.part, at.batch, at.kvHead,
+                                             kernel.add(at.firstKey, number)});
+    for (int64_t lane = 0; lane < part.dim; lane += kernel.width())
+      kernel.storeVector(kernel.loadVector(from, {lane}), to, {lane});
+  });
+}
+
 void KeyTile::store() {
   transposePanels(at, ofHead(values.gradient, values.row), rows, values.row,
                   1.0, /*toRows=*/true);
-  for (auto [part, source, gradient] : llvm::zip_equal(
-           shape.valueParts.get(), launch.sites.values, launch.valueGradients))
-    storeGradient(part, shape.valueRow, launch.plan.valueRows, valuePoint,
-                  source, gradient);
+  for (auto [number, part] : llvm::enumerate(shape.valueParts.get()))
+    if (launch.keyRows)
+      storePart(part, shape.valueRow, *launch.valueRows[number]);
+    else
+      storeGradient(part, shape.valueRow, launch.plan.valueRows, valuePoint,
+                    launch.sites.values[number], launch.valueGradients[number]);
   transposePanels(at, ofHead(keys.gradient, keys.row), rows, keys.row,
                   form.getKeyGradientFactor(launch.plan.scale),
                   /*toRows=*/true);
+  if (launch.keyRows)
+    return storePart({shape.headDim, 0}, shape.headRow, *launch.keyRows);
   addColumnGradients();
   storeGradient(shape.headParts.get().front(), shape.headRow,
                 launch.plan.keyRows, keyPoint, launch.sites.key,
@@ -288,7 +338,7 @@ QueryBlock::QueryBlock(BackwardItem &at, const ScoreForm &form)
                                 launch.sites, pos::RowOperand::query) {
   auto reserve = [&](int64_t row) -> Operand {
     int64_t words = shape.queries * row / shape.perStep();
-    Value rows = at.reserve(words, "queries and gradients of outputs");
+    Value rows = at.reserveNear(words, "queries and gradients of outputs");
     return {rows, shape.dot ? at.reserve(words) : rows};
   };
   queries = reserve(shape.headRow);

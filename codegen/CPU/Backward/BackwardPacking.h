@@ -25,9 +25,11 @@ namespace sextant::codegen {
 /// K and V of a tile of keys, packed, and their gradients.
 class KeyTile {
 public:
-  /// An operand (units) and its gradient (f32), packed as [panels][row][panel].
+  /// An operand (units) and its gradient (f32), packed as [panels][row][panel],
+  /// the operand with rows `stride` apart.
   struct Operand {
     int64_t dim, row; ///< elements of a row, and with its padding
+    int64_t stride;
     mlir::Value transposed, gradient;
   };
 
@@ -44,7 +46,8 @@ public:
   /// the first lanes of a row.
   void addToGradient(mlir::Value gradient, RegisterTile tile,
                      mlir::Value columns, int64_t lanes);
-  /// Stores the gradients of K and V of the head as rows.
+  /// Stores the gradients of K and V of the head as rows, of the operands or,
+  /// where queries are cut, of the part's sums.
   void store();
 
   const Operand &getKeys() const { return keys; }
@@ -58,16 +61,21 @@ public:
   /// `slabs`. A slab is as wide as the register tile of dQ, so that what one
   /// loop over the keys reads lies together: in rows it would take a few sets
   /// of the first cache alone.
+  /// Where near memory is short there are none, and K^T is read instead.
   void forEachSlab(
       mlir::Value slabs,
       llvm::function_ref<void(Index lane, int64_t vectors, mlir::Value slab)>
           body);
+  /// The product with the keys [first, first + count) of a slab.
+  RegisterTile getSlabTile(mlir::Value slab, int64_t vectors, Index first,
+                           Index count) const;
 
 private:
   void packSlabs(mlir::Value rows, Index count);
   void storeGradient(const RowPart &part, int64_t row,
                      llvm::ArrayRef<RowMap> maps, RowPoint &rowPoint,
                      unsigned source, unsigned tensor);
+  void storePart(const RowPart &part, int64_t row, unsigned tensor);
   void addColumnGradients();
 
   BackwardItem &at;
@@ -122,9 +130,11 @@ private:
 
 /// The keys of the tile: rows[panel * panels + lane][k] becomes
 /// panels[panel][k][lane], times `scale`, or, where `toRows`, the other way
-/// round. A row has `words`.
+/// round. A row has `words`, and one of a panel is `stride` from the next (0:
+/// the panel).
 void transposePanels(BackwardItem &at, mlir::Value from, mlir::Value to,
-                     int64_t words, double scale, bool toRows);
+                     int64_t words, double scale, bool toRows,
+                     int64_t stride = 0);
 
 } // namespace sextant::codegen
 

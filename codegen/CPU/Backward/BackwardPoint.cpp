@@ -137,7 +137,7 @@ void BackwardPoint::addToRead(OpBuilder &builder, BlockArgument param,
   unsigned number = param.getArgNumber();
   unsigned tensor = *operands.params[number];
   Value sums = arguments.getAddress(*at.launch.readGradients[number],
-                                    {at.chunk, headPlace.batch, at.kvHead});
+                                    {at.sum, headPlace.batch, at.kvHead});
   // The entry of a lane, or of all lanes, in row-major order. The batch may be
   // smaller in a parameter than in the query; what was read outside of it was
   // no element, and has no gradient.

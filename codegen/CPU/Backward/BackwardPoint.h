@@ -9,6 +9,7 @@
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPOINT_H
 #define SEXTANT_CODEGEN_CPU_BACKWARD_BACKWARDPOINT_H
 
+#include "codegen/CPU/Backward/BackwardItem.h"
 #include "codegen/CPU/Backward/BackwardProducts.h"
 #include "codegen/CPU/Backward/BackwardScans.h"
 #include "codegen/Tiles/TilePoint.h"
@@ -37,9 +38,11 @@ public:
   BackwardProducts products;
 
   /// Whose partial sums take the gradients of direct reads.
-  void enterItem(Index chunk, Index kvHead) {
-    at.chunk = chunk;
-    at.kvHead = kvHead;
+  void enterItem(BackwardItem &item) {
+    at.chunk = item.chunk;
+    at.part = item.part;
+    at.sum = item.getSum();
+    at.kvHead = item.kvHead;
   }
   /// The first query and the first key of the points to come.
   void enterCell(Index firstQuery, Index firstKey) {
@@ -52,7 +55,8 @@ public:
     cotangents.clear();
   }
 
-  Index getChunk() const { return at.chunk; }
+  Index getPart() const { return at.part; }
+  Index getSum() const { return at.sum; }
   Index getQuery() const { return at.getQuery(); }
   Index getKey() const { return at.getKey(); }
   /// Gradients of hoisted values at the last point, one per hoist.

@@ -52,8 +52,8 @@ void BackwardProducts::addToKeyProducts(unsigned sums, Index rows, Value index,
                                         Value addend) {
   const HeadPlace &place = at.place;
   Index group = getLaneGroup(place, sums, 3, at.getKey());
-  Value base =
-      place.arguments.getAddress(sums, {0, place.batch, at.kvHead, group});
+  Value base = place.arguments.getAddress(
+      sums, {at.part, place.batch, at.kvHead, group});
   TableEntry entry = toEntry(kernel, index, rows);
   addend = kernel.broadcast(addend);
   auto addVector = [&](Value row) {

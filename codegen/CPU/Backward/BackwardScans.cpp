@@ -119,15 +119,15 @@ Value BackwardScans::emitSaturated(Index first, int64_t count) {
   return holdsInAll(kernel, all);
 }
 
-void BackwardScans::clear(State state, Index rows) {
+void BackwardScans::clear(State state, Index first, Index rows) {
   Index length = at.place.arguments.getSize(at.launch.sites.query, 2);
   bool isCarry = state == State::Carry;
   Value past = kernel.constantF32(
       isCarry ? std::numeric_limits<double>::infinity() : 0.0);
   for (unsigned scan = 0; scan < plan.scans.size(); ++scan) {
-    Value to = getState(state, scan, 0);
+    Value to = getState(state, scan, first);
     kernel.loop(0, rows, 1, [&](Value row) {
-      Value exists = kernel.less(row, length);
+      Value exists = kernel.less(kernel.add(first, row), length);
       kernel.store(kernel.selectF(exists, kernel.constantF32(0.0), past),
                    kernel.advance(to, {row}));
     });

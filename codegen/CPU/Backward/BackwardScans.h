@@ -38,7 +38,7 @@ public:
   /// Memory for the sums of a cell, [scans][rows][panel].
   void setMemory(mlir::Value sums) { cellSums = sums; }
   /// Rows past the end count as having reached every limit.
-  void clear(State state, Index rows);
+  void clear(State state, Index first, Index rows);
 
   /// Whether the scans of `count` rows have reached their limits, an i1; null
   /// if that is not known. `count` is a multiple of the rows of a cell.

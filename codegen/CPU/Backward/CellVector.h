@@ -13,6 +13,7 @@ struct CellVector {
   const BackwardLaunch &launch;
   const HeadPlace &place;
   Index chunk = 0, kvHead = 0; ///< of the keys
+  Index part = 0, sum = 0;     ///< of the queries; see BackwardItem::getSum
   Index firstQuery = 0, firstKey = 0, row = 0, vector = 0;
 
   Index getQuery() const { return place.kernel.add(firstQuery, row); }

@@ -95,10 +95,10 @@ void GradientSums::emitBlock(Value scoreGradients) {
       continue;
     bool isOwn = sink.source == Source::Own;
     Value tile = isOwn ? sink.tile : scoreGradients;
-    // A key belongs to one chunk: its sums have no other.
+    // A key belongs to one chunk: its sums are those of the part.
     bool isKeys = sink.hoisted->form == HoistForm::KeyVector;
     Value to = arguments.getAddress(
-        sink.tensor, {isKeys ? Index(0) : at.chunk, at.batch, at.head});
+        sink.tensor, {isKeys ? at.part : at.getSum(), at.batch, at.head});
     switch (sink.hoisted->form) {
     case HoistForm::OffsetTable:
       if (launch.sites.offsetRange) {
@@ -309,7 +309,7 @@ void GradientSums::addInPlace(pos::HoistOp hoist, Value cotangent) {
     assert(sink->hoisted->form == HoistForm::HeadScalar &&
            "a value over offsets uses none of rows");
     Value to =
-        arguments.getAddress(sink->tensor, {at.chunk, at.batch, at.head});
+        arguments.getAddress(sink->tensor, {at.getSum(), at.batch, at.head});
     kernel.addToF64(to, kernel.sumLanes(kernel.broadcast(gradient.value)));
   }
 }

@@ -38,6 +38,8 @@ Values codegen::emitProducts(const ForwardItem &item, ArrayRef<TileRow> keys,
   const ForwardLaunch &launch = item.launch;
   RegisterTile product = item.getTile(keys, query, launch.queryWords);
   product.pairs = launch.pairs;
+  if (launch.isNear)
+    product.alignment = 16;
   Values zeros(launch.rows * launch.vectors, item.kernel.splatF32(0));
   return emitTile(item.kernel, product, zeros);
 }
@@ -76,15 +78,22 @@ Values ForwardCell::emitScores(ValueRange products, Index group, bool isMasked,
                                ValueRange maxima) {
   Value to = item.getScores(group);
   SmallVector<Values> columns(launch.vectors);
+  Values stored(launch.rows * launch.vectors);
   for (int64_t step = 0; step < launch.rows; ++step) {
     int64_t row = launch.plan.isLeftward() ? launch.rows - 1 - step : step;
     for (int64_t v = 0; v < launch.vectors; ++v) {
       int64_t number = row * launch.vectors + v;
       Value score = emitScore(products[number], group, row, v, isMasked);
-      kernel.storeVector(score, to, {number * kernel.width()});
+      if (launch.isNear)
+        stored[number] = score;
+      else
+        kernel.storeVector(score, to, {number * kernel.width()});
       columns[v].push_back(score);
     }
   }
+  // A store keeps loads of later rows waiting.
+  if (launch.isNear)
+    storeVectors(kernel, stored, to);
   Values next;
   for (auto [scores, maximum] : llvm::zip_equal(columns, maxima)) {
     scores.push_back(maximum);

@@ -9,6 +9,7 @@
 #include "codegen/Rows/Columns.h"
 #include "codegen/Rows/OffsetProducts.h"
 #include "codegen/Rows/RowCopy.h"
+#include "codegen/Tables/RowRanges.h"
 #include "codegen/Tiles/RegisterTile.h"
 #include "codegen/Tiles/RowParts.h"
 #include "codegen/Tiles/ScoreForm.h"
@@ -51,6 +52,13 @@ struct ForwardItem {
     point.enterPanel(firstRow, first);
   }
 
+  /// Keys of a group for its mask, which knows rows by ranges: those that
+  /// exist, or, as long as a group lies in one range, all.
+  Index countKeys(Index group) const {
+    if (launch.rows <= rowsPerRange)
+      return launch.rows;
+    return kernel.min(launch.rows, kernel.sub(keyCount, group));
+  }
   /// The number of the query at a lane of the panel among those of the item.
   Index getQuery(Index lane) const {
     return kernel.add(kernel.mul(panel, launch.panel), lane);

@@ -40,8 +40,15 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
   if (!plan.keyRows.empty() || !plan.valueRows.empty())
     maxPanels = std::clamp<int64_t>(
         cacheWords / ((queryWords + outputRows) * panel), leastPanels, 12);
-  if (target.near.bytes)
+  if (target.near.bytes) {
+    // As many products as a thread has registers for, of scalars that it loads
+    // by fours: six loads for 32 products.
+    isNear = copiesKeys = copiesValues = true;
+    rows = 16;
+    vectors = 2;
+    softmaxRows = plan.weightedRows.empty() ? 8 : 2;
     fitNearMemory(target);
+  }
 }
 
 /// What an item of one panel keeps: queries, output, statistics, positions, and

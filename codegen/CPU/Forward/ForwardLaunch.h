@@ -48,6 +48,12 @@ struct ForwardLaunch {
   int64_t queryWords, keyWords, valueWords, outputRows;
   /// K or V can never be used in place.
   bool copiesKeys, copiesValues;
+  /// Lanes are threads with near memory: rows are copied there, several at
+  /// once, and what rows of a register tile leave is stored behind all of them.
+  bool isNear = false;
+  /// Rows of scores that become weights at a time. Those behind the last key,
+  /// to a multiple of these, are hidden.
+  int64_t softmaxRows = 2;
 
   OffsetShape offsetShape;
 

@@ -198,7 +198,7 @@ private:
     Index low = carried[launch.vectors], high = carried[launch.vectors + 1];
     TileClass tile = mask.classify(
         rows, mask.enter(pos::Side::key, kernel.add(item.firstKey, group),
-                         launch.rows, launch.rows));
+                         item.countKeys(group), launch.rows));
     if (block.certain && tile.certain)
       tile.certain = kernel.either(block.certain, tile.certain);
     Value isPossible = getPossible(kernel, tile);

@@ -132,7 +132,10 @@ Value ForwardPacking::prepareRows(unsigned tensor, int64_t dim,
   copy.batch = item.batch;
   copy.head = item.kvHead;
   copy.first = item.firstKey;
-  copy.count = kernel.roundUp(item.keyCount, multiple);
+  copy.count =
+      kernel.roundUp(item.keyCount, launch.isNear ? launch.rows : multiple);
+  if (launch.isNear)
+    copy.atOnce = launch.rows;
   copy.dim = dim;
   copy.maps = maps;
   copy.point = &point;

@@ -49,25 +49,35 @@ Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high) {
     kernel.storeVector(maxima[v], maximum, {v * width});
   }
   buckets.scale(alpha);
-  // Two rows at a time. An odd last row has a partner, which is hidden.
-  sums = kernel.loop(low, high, 2, sums, [&](Value row, ValueRange carried) {
-    Values next(carried.drop_front(launch.vectors));
+  // At least two rows at a time. An odd last row has a partner, which is
+  // hidden.
+  int64_t rows = launch.softmaxRows;
+  sums = kernel.loop(low, high, rows, sums, [&](Value row, ValueRange carried) {
+    Values next(carried);
     Values weights;
-    for (int64_t u = 0; u < 2; ++u) {
+    for (int64_t u = 0; u < rows; ++u) {
       Value from = item.getScores(row, u * launch.panel);
       for (int64_t v = 0; v < launch.vectors; ++v) {
         Value score = kernel.loadVector(from, {v * width});
         weights.push_back(kernel.exp2(
             item.form.emitExponent(kernel, score, shift[v]), launch.pairs));
-        if (!launch.pairs)
+        if (!launch.pairs && !launch.isNear)
           kernel.storeVector(weights.back(), from, {v * width});
         buckets.add(kernel.add(row, u), v, weights.back());
       }
     }
-    for (int64_t v = 0; v < launch.vectors;
-         ++v) // pairs: half as many roundings
-      next.push_back(kernel.addF(
-          carried[v], kernel.addF(weights[v], weights[launch.vectors + v])));
+    if (launch.isNear) // behind the loads, which a store would keep waiting
+      storeVectors(kernel, weights, item.getScores(row));
+    for (int64_t u = 0; u < rows; u += 2) {
+      Values sum(next);
+      next.assign(sum.begin() + launch.vectors, sum.end());
+      for (int64_t v = 0; v < launch.vectors; ++v) {
+        // pairs: half as many roundings
+        Value first = weights[u * launch.vectors + v];
+        Value second = weights[(u + 1) * launch.vectors + v];
+        next.push_back(kernel.addF(sum[v], kernel.addF(first, second)));
+      }
+    }
     if (launch
             .pairs) // in place: pair i lies where rows 2i and 2i + 1 were read
       for (int64_t v = 0; v < launch.vectors; ++v)

@@ -37,6 +37,8 @@ void PanelOutput::update(Value values, ValueRange alpha, Index low,
                          launch.pairs ? kernel.ceilDiv(count, 2) : count);
         product.rowStep = launch.valueWords;
         product.pairs = launch.pairs;
+        if (launch.isNear)
+          product.alignment = 16;
         storeVectors(kernel, emitTile(kernel, product, initial), to);
       });
 }

@@ -199,8 +199,8 @@ TEST_F(CudaLaunch, ScratchOfWarps) {
   EXPECT_EQ(blocks[0].scratchBytes, 256);
   EXPECT_EQ(stub.liveBytes, before); // given back after the launch
   blocks.clear();
-  EXPECT_EQ(*launch(1000, (int64_t(64) << 20) + 1), 1000);
-  EXPECT_EQ(blocks.size(), 3u); // 256 MiB hold no four of them
+  EXPECT_EQ(*launch(1000, (int64_t(256) << 20) + 1), 1000);
+  EXPECT_EQ(blocks.size(), 3u); // a GiB holds no four of them
 }
 
 TEST_F(CudaLaunch, ABlockForEachItem) {
