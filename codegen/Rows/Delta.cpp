@@ -64,16 +64,17 @@ static Value emitRowProduct(KernelBuilder &kernel, Type element, int64_t dim,
     return {kernel.sumLanes(sum)};
   };
   auto strided = [&]() -> KernelBuilder::Values {
-    return kernel.loop(
-        0, dim, 1, kernel.constantF32(0.0),
-        [&](Value lane, ValueRange carried) -> KernelBuilder::Values {
-          auto load = [&](Value row, Index stride) {
-            return widen(kernel.load(
-                element,
-                kernel.advance(row, {kernel.mul(lane, stride)}, element)));
-          };
-          return {kernel.fma(load(a, strideA), load(b, strideB), carried[0])};
-        });
+    auto add = [&](Value lane, ValueRange carried) -> KernelBuilder::Values {
+      auto load = [&](Value row, Index stride) {
+        return widen(kernel.load(
+            element, kernel.advance(row, {kernel.mul(lane, stride)}, element)));
+      };
+      return {kernel.fma(load(a, strideA), load(b, strideB), carried[0])};
+    };
+    Value zero = kernel.constantF32(0.0);
+    return kernel.target.wantsShortCode
+               ? kernel.rolledLoop(0, dim, 1, zero, add)
+               : kernel.loop(0, dim, 1, zero, add);
   };
   return kernel.choose(areDense, {kernel.f32}, dense, strided)[0];
 }

@@ -319,10 +319,16 @@ void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
     return {};
   };
   auto addLanes = [&]() -> KernelBuilder::Values {
-    kernel.loop(0, vector.getNumElements(), 1, [&](Value lane) {
+    auto addLane = [&](Value lane, ValueRange) -> KernelBuilder::Values {
       addOne(extract(element.offset, lane), extract(inside, lane),
              extract(cotangent, lane));
-    });
+      return {};
+    };
+    int64_t lanes = vector.getNumElements();
+    if (kernel.target.wantsShortCode)
+      kernel.rolledLoop(0, lanes, 1, {}, addLane);
+    else
+      kernel.loop(0, lanes, 1, {}, addLane);
     return {};
   };
   if (kernel.target.loadsAtOnce == 1) {
