@@ -65,6 +65,7 @@ void BackwardKeyBand::loadTile() {
     copy.dim = offsets.dim;
     copy.to = product.keys;
     copy.rowWords = offsets.row;
+    copy.atOnce = shape.isNear ? shape.rows : 1;
     emitRowCopy(kernel, at.arguments, copy, launch.element);
     if (auto param = launch.plan.offsetProducts[product.number].table.addend) {
       copyAddend(kernel, at.arguments, *launch.sites.params[*param], at.kvHead,

@@ -104,6 +104,7 @@ void ForwardOffsetBand::packKeys(const BandProduct &product) {
   copy.dim = shape.dim;
   copy.to = item.at(product.rows);
   copy.rowWords = shape.row;
+  copy.atOnce = launch.isNear ? launch.rows : 1;
   emitRowCopy(kernel, arguments, copy, launch.element);
   if (!product.addend)
     return;
