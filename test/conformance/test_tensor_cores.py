@@ -3,6 +3,8 @@ leave parts of tiles. Threads run in drawn orders, copies that nobody has waited
 and exponentials are off by what a GPU may be off. Which plans have them is in
 test_tensor_core_plans.py, what no order of threads changes in test_tensor_core_orders.py."""
 
+from dataclasses import replace
+
 import attention_contract
 import pytest
 import torch
@@ -142,6 +144,21 @@ def test_few_queries(name, shape, dtype, seed):
     items = launches_of(case, inputs, "forward", "items")
     assert items["attention_0_forward_fragments_of_few"] and not items["attention_0_forward_fragments"]
     hold(case, seed, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("query", [1, 40])
+def test_scores_that_rise_along_the_keys(query, dtype, seed):
+    """By less than 2^8 in a tile, so that a row's maximum follows them after some tiles only,
+    and in another head by more."""
+    case = Case("causal", batch=1, heads=2, kv_heads=2, query=query, key=300)
+    inputs = make_inputs(case, seed, dtype)
+    step = torch.tensor([0.03, 0.9])[:, None, None] * torch.arange(case.key)[:, None]
+    key = inputs.key / 8
+    key[..., :1] = step / case.head_dim**-0.5 / 8
+    inputs.query[..., 0] = 8.0
+    inputs = replace(inputs, key=key.to(dtype).double())
+    attention_contract.compare(case.uses, inputs, TARGET, dtype, case)
 
 
 @pytest.mark.parametrize("shape", SHAPES[2:], ids=lambda s: s["label"])
