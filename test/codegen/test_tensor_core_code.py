@@ -22,9 +22,9 @@ def sass():
     return module
 
 
-def measure(sass, model):
+def measure(sass, model, target="cuda:sm_80"):
     """Of the kernel of many rows."""
-    (counts,) = [c for c in sass.measure(model, "cuda:sm_80") if not c.kernel.endswith("_of_few")]
+    (counts,) = [c for c in sass.measure(model, target) if not c.kernel.endswith("_of_few")]
     print(counts)
     return counts
 
@@ -61,8 +61,7 @@ def test_instructions_per_score(sass, uses, params, dims, most, units):
 def test_three_blocks_of_a_forward(sass, uses):
     """Without a payload the registers of a multiprocessor hold three blocks of 128 threads, of
     sm_90a, whose shared memory holds them, too."""
-    (counts,) = sass.measure(sass.attention(uses, [], (64, 64)), "cuda:sm_90a")
-    print(counts)
+    counts = measure(sass, sass.attention(uses, [], (64, 64)), "cuda:sm_90a")
     assert counts.registers <= 168
     assert counts.spills == 0
     assert counts.per_score("LDL", "STL") == 0
@@ -72,8 +71,7 @@ def test_three_blocks_of_a_forward(sass, uses):
 def test_what_is_summed_up_is_seldom_scaled(sass, dim):
     """Scaling the output is no part of the loop but for its branch: it would be a
     multiplication for each of its elements."""
-    (counts,) = sass.measure(sass.attention([], [], (dim, dim)), "cuda:sm_80")
-    print(counts)
+    counts = measure(sass, sass.attention([], [], (dim, dim)))
     assert sum(v for k, v in counts.loop.items() if k.startswith("FMUL")) <= 8
 
 
@@ -82,8 +80,7 @@ def test_what_is_summed_up_is_seldom_scaled(sass, dim):
 )
 def test_what_there_is_of_dq_comes_by_copies(sass, target, dim):
     """And no load waits for it, where shared memory has room without a block less."""
-    (counts,) = sass.measure(sass.attention_backward([], [], (dim, dim)), target)
-    print(counts)
+    counts = measure(sass, sass.attention_backward([], [], (dim, dim)), target)
     assert counts.spills == 0
     assert counts.per_score("LDG") == 0
     # Two operands that pass, dQ, and three statistics.

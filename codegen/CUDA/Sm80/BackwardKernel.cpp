@@ -334,17 +334,19 @@ void FragmentBackward::emit(Index ofBatch, Index ofHeads, Index number) {
     Value back = thread.sub(thread.add(tiles, half), thread.add(number, 1));
     return thread.select(thread.less(number, half), number, back);
   };
+  auto getFirstKey = [&](Value turn) {
+    Value own = thread.select(thread.less(turn, tiles), flip(turn), tiles);
+    return thread.mul(own, tile.countRows());
+  };
   thread.loopWhile(
-      thread.mul(flip(kernel.toI32(chunk)), tile.countRows()),
+      getFirstKey(kernel.toI32(chunk)),
       [&](ValueRange carried) { return thread.less(carried[0], keyLength); },
       [&](ValueRange carried) -> Values {
         firstKey = carried[0];
         emitKeys();
-        Value turn =
-            thread.add(flip(thread.div(firstKey, tile.countRows())),
-                       kernel.toI32(arguments.getScalar(launch.chunks)));
-        Value next = thread.select(thread.less(turn, tiles), flip(turn), tiles);
-        return {thread.mul(next, tile.countRows())};
+        Value turn = flip(thread.div(firstKey, tile.countRows()));
+        Value chunks = kernel.toI32(arguments.getScalar(launch.chunks));
+        return {getFirstKey(thread.add(turn, chunks))};
       });
 }
 
