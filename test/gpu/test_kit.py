@@ -238,14 +238,16 @@ def gpu_kit(tmp_path_factory):
 
 
 def test_a_kit_of_all_encodings_is_small(gpu_kit):
-    """The runtime, and for each encoding and work what this one takes."""
+    """The runtime, and for each encoding and work half more than this one takes: of all of
+    them the mean was a tenth more. Kernels on tensor cores, of bf16 and f16, take less than
+    half of those of warps, in f32."""
     case = (gpu_kit / "cases" / "t5_bias.pt.xz").stat().st_size
     work = (gpu_kit / "works" / "t5_bias-f32.pt.xz").stat().st_size
     rest = sum(path.stat().st_size for path in gpu_kit.iterdir() if path.is_file())
-    attentions = len(packer.encodings([])) * case  # row maps take less + len(packer.WORKS) * work
-    # Others take up to twice as much as this one.
+    attentions = len(packer.encodings([])) * case + len(packer.WORKS) * work
     rest += (len(gpt_programs.PROGRAMS) + len(gpt_programs.TRAININGS)) * PROGRAM_BYTES
-    assert 2 * len(packer.DTYPES) * attentions + rest < MOST_BYTES, (case, work, rest)
+    types = 1 + (len(packer.DTYPES) - 1) / 2
+    assert 1.5 * types * attentions + rest < MOST_BYTES, (case, work, rest)
 
 
 def test_a_kit_of_a_gpu_compares_the_cpu_without_one(gpu_kit, run_there):
