@@ -285,7 +285,8 @@ def spread(tensor, step, first):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_rows_anyhow_in_memory(dtype, generator):
     """Rows that copies of 16 bytes cannot take are loaded element by element: the same
-    bits in both directions, whatever the strides and the first address."""
+    bits in both directions, whatever the strides and the first address, but for those of
+    the gradient of the output."""
     *rows, grad = torch.randn(4, 1, 2, 70, 24, generator=generator).to(dtype)
 
     def attend(query, key, value, grad):
@@ -304,9 +305,8 @@ def test_rows_anyhow_in_memory(dtype, generator):
     assert found == {"forward", "backward"}
     for step, first in ((1, 1), (2, 0), (1, 4)):
         hold_rows(*(spread(t, step, first) for t in rows), grad)
-        # Products of rows with the output are summed up in another order where elements of
-        # the gradient are apart, which may round a score's gradient the other way.
-        apart = torch.finfo(dtype).eps if step > 1 else 0.0
-        hold_rows(*rows, spread(grad, step, first), most=apart)
+        # Its products with the output are summed up in another order where loads of 16 bytes
+        # cannot take it, which may round a score's gradient the other way.
+        hold_rows(*rows, spread(grad, step, first), most=torch.finfo(dtype).eps)
     # One of them alone.
     hold_rows(rows[0], spread(rows[1], 1, 1), rows[2], grad)
