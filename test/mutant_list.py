@@ -34,8 +34,8 @@ READING = [
     Mutant(
         "the backward scales by the head dim alone",
         "codegen/CPU/BackwardLowering.cpp",
-        "rows.factor = plan.scale;",
-        "rows.factor = std::pow(double(launch.shape.headDim), -0.5);",
+        "finished.factor = plan.scale;",
+        "finished.factor = std::pow(double(launch.shape.headDim), -0.5);",
         (f"{EXACT} alibi and avx2",),
     ),
     Mutant(
