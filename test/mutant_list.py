@@ -33,9 +33,9 @@ READING = [
     ),
     Mutant(
         "the backward scales by the head dim alone",
-        "codegen/CPU/BackwardLowering.cpp",
-        "finished.factor = plan.scale;",
-        "finished.factor = std::pow(double(launch.shape.headDim), -0.5);",
+        "codegen/Rows/Finish.cpp",
+        "? lowering.plan.scale",
+        "? 1.0 / std::sqrt(double(source.getDimSize(3)))",
         (f"{EXACT} alibi and avx2",),
     ),
     Mutant(

@@ -284,8 +284,7 @@ void BackwardLowering::launchMain() {
       2 * (3 * launch.shape.headDim + 2 * launch.shape.valueDim));
 }
 
-/// The gradient of rows from sums of mapped ones, which the kernel has scaled
-/// unless they are queries, and from sums of those that entered.
+/// The gradient of rows from sums of mapped ones, and of those that entered.
 Value BackwardLowering::finish(pos::RowOperand operand, Value rows, Type type,
                                Value partials, ArrayRef<Value> unmapped,
                                const Twine &suffix) {
@@ -294,8 +293,6 @@ Value BackwardLowering::finish(pos::RowOperand operand, Value rows, Type type,
   finished.rows = rows;
   finished.type = cast<RankedTensorType>(type);
   finished.partials = partials;
-  if (operand == pos::RowOperand::query)
-    finished.factor = plan.scale;
   finished.unmapped = unmapped;
   return launchFinish(lowering, suffix.str(), tables, finished,
                       launch.tableGradients);

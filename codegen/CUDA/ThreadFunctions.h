@@ -34,6 +34,13 @@ struct BlockShape {
     return residentBlocks ? residentBlocks
                           : std::max<int64_t>(256 / countThreads(), 1);
   }
+  /// Whether a multiprocessor, of which a block may have `mostBytes` of shared
+  /// memory, has room for all of them: it takes a KiB for each besides.
+  bool findRoom(int64_t mostBytes) const {
+    constexpr int64_t ofBlock = 1 << 10;
+    return countResidentBlocks() * (sharedBytes + ofBlock) <=
+           mostBytes + ofBlock;
+  }
 };
 
 /// The symbol of the shared memory of a block, a global of its address space.

@@ -30,6 +30,7 @@ struct FinishLaunch {
   ArrayRef<RowMap> maps;
   Type element;     ///< of the operand
   int64_t dim, row; ///< lanes of the operand, and of a partial sum
+  double factor;    ///< of the sums
   unsigned rows = 0, source = 0, target = 0;
   SmallVector<unsigned> unmapped{};
   SiteOperands sites{};
@@ -42,6 +43,9 @@ struct FinishLaunch {
   void emitRow(KernelBuilder &kernel, ArgumentBlock &arguments, RowPoint &point,
                Index number, Value scratch) const;
 
+  KernelBuilder::Values
+  sumChunks(KernelBuilder &kernel, ArgumentBlock &arguments, int64_t count,
+            function_ref<KernelBuilder::Values(Index before)> load) const;
   std::optional<RowWords> findWords(const VectorTarget &target) const;
   bool areWords(const VectorTarget &target) const;
   void emitWords(KernelBuilder &kernel, ArgumentBlock &arguments,
@@ -72,9 +76,28 @@ void FinishLaunch::sumRow(KernelBuilder &kernel, ArgumentBlock &arguments,
   Index step = arguments.getStride(source, 0);
   kernel.loop(0, row, kernel.width(), [&](Value lane) {
     Value sum = loadSum(kernel, kernel.advance(from, {lane}), chunks, step);
-    sum = kernel.mulF(sum, kernel.splatF32(finished.factor));
+    sum = kernel.mulF(sum, kernel.splatF32(factor));
     kernel.storeVector(sum, to, {lane});
   });
+}
+
+/// `count` vectors of all chunks, added up in their order and scaled; `load`
+/// gives those of one, all of which are there before the first is added.
+KernelBuilder::Values FinishLaunch::sumChunks(
+    KernelBuilder &kernel, ArgumentBlock &arguments, int64_t count,
+    function_ref<KernelBuilder::Values(Index before)> load) const {
+  Index step = arguments.getStride(source, 0);
+  auto addChunk = [&](Value chunk, ValueRange sums) -> KernelBuilder::Values {
+    KernelBuilder::Values next = load(kernel.mul(chunk, step));
+    for (auto [sum, value] : llvm::zip_equal(sums, next))
+      value = kernel.addF(sum, value);
+    return next;
+  };
+  KernelBuilder::Values sums(count, kernel.splatF32(0));
+  sums = kernel.loop(0, arguments.getSize(source, 0), 1, sums, addChunk);
+  for (Value &sum : sums)
+    sum = kernel.mulF(sum, kernel.splatF32(factor));
+  return sums;
 }
 
 void FinishLaunch::emitRow(KernelBuilder &kernel, ArgumentBlock &arguments,
@@ -136,8 +159,6 @@ void FinishLaunch::emitWords(KernelBuilder &kernel, ArgumentBlock &arguments,
   summed.element = kernel.f32;
   summed.bits = 32 * elements;
   int64_t vectors = kernel.target.loadsAtOnce;
-  Index chunks = arguments.getSize(source, 0);
-  Index chunkStep = arguments.getStride(source, 0);
   Value from = arguments.getAddress(source, {0, batch, item[1], item[2]});
   Value to = arguments.getAddress(target, {batch, item[1], item[2]});
   Value fromStep = summed.getStride(kernel, arguments, source, 3);
@@ -157,22 +178,16 @@ void FinishLaunch::emitWords(KernelBuilder &kernel, ArgumentBlock &arguments,
           addLanes(kernel, mulLanes(kernel, row, fromStep), word));
       targets.push_back(addLanes(kernel, mulLanes(kernel, row, toStep), word));
     }
-    // All words of a chunk before the first is added.
-    auto addChunk = [&](Value chunk, ValueRange sums) -> KernelBuilder::Values {
-      Value base = kernel.advance(from, {kernel.mul(chunk, chunkStep)});
-      KernelBuilder::Values loaded, next;
-      for (Value place : sources)
-        loaded.push_back(summed.load(kernel, base, place));
-      for (Value words : loaded)
-        llvm::append_range(next, summed.unpack(kernel, words));
-      for (auto [sum, value] : llvm::zip_equal(sums, next))
-        value = kernel.addF(sum, value);
-      return next;
-    };
-    KernelBuilder::Values sums(vectors * elements, kernel.splatF32(0));
-    sums = kernel.loop(0, chunks, 1, sums, addChunk);
-    for (Value &sum : sums)
-      sum = kernel.mulF(sum, kernel.splatF32(finished.factor));
+    KernelBuilder::Values sums =
+        sumChunks(kernel, arguments, vectors * elements, [&](Index before) {
+          Value base = kernel.advance(from, {before});
+          KernelBuilder::Values words, values;
+          for (Value place : sources)
+            words.push_back(summed.load(kernel, base, place));
+          for (Value own : words)
+            llvm::append_range(values, summed.unpack(kernel, own));
+          return values;
+        });
     for (int64_t vector = 0; vector < vectors; ++vector)
       stored.store(kernel,
                    stored.pack(kernel, ValueRange(sums).slice(vector * elements,
@@ -196,7 +211,7 @@ void FinishLaunch::emitRegisters(KernelBuilder &kernel,
       rowGradients, [](const PartialSum &sum) { return bool(sum); });
   int64_t together = addsToTables ? 1 : registers.countRows();
   int64_t vectors = registers.countVectors();
-  Index chunks = arguments.getSize(source, 0), last = item.end(2);
+  Index last = item.end(2);
   Value step = kernel.broadcast(kernel.toI32(arguments.getStride(rows, 3)));
   kernel.loop(item[2], last, together, [&](Value first) {
     SmallVector<Index> numbers;
@@ -208,21 +223,15 @@ void FinishLaunch::emitRegisters(KernelBuilder &kernel,
       places.push_back(
           arguments.getAddress(source, {0, batch, item[1], numbers.back()}));
     }
-    auto addChunk = [&](Value chunk, ValueRange sums) -> KernelBuilder::Values {
-      Index before = kernel.mul(chunk, arguments.getStride(source, 0));
-      KernelBuilder::Values next;
-      for (Value place : places)
-        for (int64_t vector = 0; vector < vectors; ++vector)
-          next.push_back(
-              kernel.loadVector(place, {before, vector * kernel.width()}));
-      for (auto [sum, value] : llvm::zip_equal(sums, next))
-        value = kernel.addF(sum, value);
-      return next;
-    };
-    KernelBuilder::Values sums(together * vectors, kernel.splatF32(0));
-    sums = kernel.loop(0, chunks, 1, sums, addChunk);
-    for (Value &sum : sums)
-      sum = kernel.mulF(sum, kernel.splatF32(finished.factor));
+    KernelBuilder::Values sums =
+        sumChunks(kernel, arguments, together * vectors, [&](Index before) {
+          KernelBuilder::Values values;
+          for (Value place : places)
+            for (int64_t vector = 0; vector < vectors; ++vector)
+              values.push_back(
+                  kernel.loadVector(place, {before, vector * kernel.width()}));
+          return values;
+        });
     SmallVector<RowRegisters::Values> before, pulled;
     for (Index number : numbers)
       before.push_back(registers.load(
@@ -257,9 +266,13 @@ Value codegen::launchFinish(const Lowering &lowering, StringRef suffix,
   LaunchOperands operands;
   auto source = cast<RankedTensorType>(rows.rows.getType());
   auto partials = cast<RankedTensorType>(rows.partials.getType());
-  FinishLaunch finish{rows, getRowMaps(lowering.plan, rows.operand),
-                      source.getElementType(), source.getDimSize(3),
-                      partials.getDimSize(4)};
+  FinishLaunch finish{
+      rows,
+      getRowMaps(lowering.plan, rows.operand),
+      source.getElementType(),
+      source.getDimSize(3),
+      partials.getDimSize(4),
+      rows.operand == pos::RowOperand::query ? lowering.plan.scale : 1.0};
   finish.source = operands.read(rows.partials);
   for (Value extra : rows.unmapped)
     finish.unmapped.push_back(operands.read(extra));

@@ -15,9 +15,9 @@ struct FinishedRows {
   mlir::Value rows;            ///< of the operand
   mlir::RankedTensorType type; ///< of the gradient
   /// Partial sums of the gradient of mapped rows, [chunks, B, H, rows, row], of
-  /// a static number of lanes, padded to a vector; and the factor of all.
+  /// a static number of lanes, padded to a vector. Main kernels have scaled all
+  /// but those of queries.
   mlir::Value partials;
-  double factor = 1.0;
   /// Sums of gradients of the rows as they entered, [chunks, B, H, rows, row],
   /// with rows of their own width.
   llvm::ArrayRef<mlir::Value> unmapped = {};

@@ -65,15 +65,18 @@ static Result<Geometry> spreadBlocks(const Kernel &kernel,
 /// memory, up to 32 on a multiprocessor. What waits for memory needs them all.
 static Result<Geometry> spreadWarps(const Gpu &gpu, Entry entry, int64_t items,
                                     unsigned shared, int64_t scratch) {
-  int resident = 0;
-  if (Status status =
-          gpu.driver->check(gpu.driver->countResidentBlocks(
-                                &resident, entry, warpThreads, shared),
-                            "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-      !status)
-    return status.error();
-  int64_t most = int64_t(std::max(resident, 1)) * gpu.multiprocessors;
-  int64_t warps = std::min(items, most);
+  int64_t warps = items;
+  if (items > gpu.multiprocessors) {
+    int resident = 0;
+    if (Status status =
+            gpu.driver->check(gpu.driver->countResidentBlocks(
+                                  &resident, entry, warpThreads, shared),
+                              "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+        !status)
+      return status.error();
+    warps =
+        std::min(items, int64_t(std::max(resident, 1)) * gpu.multiprocessors);
+  }
   if (scratch > 0)
     warps = std::clamp<int64_t>(mostScratch / scratch, 1, warps);
   return Geometry{static_cast<unsigned>(warps), warpThreads, shared, scratch};

@@ -1,11 +1,9 @@
 """What launches around the main ones of a GPU load before they use the first of it: a warp
 that waits for each row, or for each part of a sum, leaves memory idle. Counted in PTX."""
 
-import importlib.util
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,15 +14,6 @@ LOAD = re.compile(r"ld\.global(?:\.nc)?\.([\w.]+)\s+(\{[^}]*\}|%\w+), \[")
 PREFIX = re.compile(r"^attention(_backward)?_\d+_")
 PER_HEAD = "tensor<?xf32>"
 FIRE = ["tensor<f32>", "tensor<f32>", PER_HEAD, PER_HEAD, "tensor<?x?xf32>", PER_HEAD]
-
-
-@pytest.fixture(scope="module")
-def sass():
-    spec = importlib.util.spec_from_file_location("sass", ROOT / "tools/bench/sass.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sass"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

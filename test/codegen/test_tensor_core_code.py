@@ -2,24 +2,13 @@
 in machine code, since no GPU is at hand. Limits are what was counted and a tenth, and at
 most what a kernel that is bound by its products can spare."""
 
-import importlib.util
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PER_HEAD = "tensor<?xf32>"
-
-
-@pytest.fixture(scope="module")
-def sass():
-    spec = importlib.util.spec_from_file_location("sass", ROOT / "tools/bench/sass.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sass"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def measure(sass, model, target="cuda:sm_80"):

@@ -265,6 +265,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the inputs (0)")
     parser.add_argument("--sanitize", action="store_true", help="also under compute-sanitizer")
     options = parser.parse_args()
+    if options.jobs < 1:
+        parser.error(f"--jobs {options.jobs}: at least 1")
     name = describe(options.device, "check.py")
     print(f"{name}, PyTorch {torch.__version__}, seed {options.seed}")
     paths = [p for part in ("cases", "programs") for p in sorted((HERE / part).glob("*.pt.xz"))]

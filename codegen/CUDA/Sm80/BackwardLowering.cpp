@@ -178,9 +178,6 @@ Value FragmentBackwardLowering::finish(pos::RowOperand operand, Value rows,
   finished.rows = rows;
   finished.type = cast<RankedTensorType>(type);
   finished.partials = partials;
-  // The kernel has scaled those of keys.
-  if (operand == pos::RowOperand::query)
-    finished.factor = plan.scale;
   return launchFinish(lowering, name.str(), tables, finished,
                       launch.tableGradients);
 }

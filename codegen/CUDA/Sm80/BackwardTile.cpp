@@ -42,21 +42,13 @@ BackwardTile::BackwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims,
       if (countRegisters() > shape.mostSums)
         continue;
       keepsQuerySums = readsQuerySums;
-      if (keepsQuerySums && leavesRoomFor(sharedBytes))
+      if (keepsQuerySums && getBlock().findRoom(sharedBytes))
         return;
       keepsQuerySums = false;
       if (getBlock().sharedBytes <= sharedBytes)
         return;
     }
   warps = 0;
-}
-
-/// A multiprocessor takes a KiB of its shared memory for each block.
-bool BackwardTile::leavesRoomFor(int64_t sharedBytes) const {
-  constexpr int64_t ofBlock = 1 << 10;
-  BlockShape block = getBlock();
-  return block.countResidentBlocks() * (block.sharedBytes + ofBlock) <=
-         sharedBytes + ofBlock;
 }
 
 int64_t BackwardTile::countRegisters() const {

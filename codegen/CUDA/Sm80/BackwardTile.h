@@ -111,7 +111,7 @@ struct BackwardTile : ScoreTile {
   }
 
   BlockShape getBlock() const {
-    return {warps, getStage() + 2 * getStageBytes(), /*residentBlocks=*/0};
+    return {warps, getStage() + 2 * getStageBytes()};
   }
 
 private:
@@ -119,9 +119,6 @@ private:
   int64_t getRowBytes(int64_t rows, unsigned number) const;
   /// f32 of a thread that last while it computes a tile.
   int64_t countRegisters() const;
-  /// Whether a multiprocessor has shared memory for as many blocks as it has
-  /// registers for.
-  bool leavesRoomFor(int64_t sharedBytes) const;
 };
 
 } // namespace sextant::codegen

@@ -64,13 +64,14 @@ int64_t ForwardTile::getValues(unsigned number) const {
 }
 
 /// Of a head dim of 64 a thread holds 128 numbers, which leaves 40 registers of
-/// 168. A multiprocessor takes a KiB of its shared memory for each block.
+/// 168.
 void ForwardTile::fitThreeBlocks(int64_t sharedBytes) {
-  constexpr int64_t ofBlock = 1 << 10, mostNumbers = 128;
+  constexpr int64_t mostNumbers = 128;
   int64_t numbers = countScores();
   for (const SharedRowShape &shape : values)
     numbers += blocks * shape.padded / 2;
-  if (warps == 4 && numbers <= mostNumbers &&
-      3 * (getBlock().sharedBytes + ofBlock) <= sharedBytes + ofBlock)
-    residentBlocks = 3;
+  BlockShape third = getBlock();
+  third.residentBlocks = 3;
+  if (warps == 4 && numbers <= mostNumbers && third.findRoom(sharedBytes))
+    residentBlocks = third.residentBlocks;
 }
