@@ -41,6 +41,7 @@ public:
   /// those copies.
   std::vector<AsyncCopy> wait(int32_t thread, int32_t groups);
 
+  bool isAnyUnderWay() const { return !words.empty(); }
   /// A copy that is still to bring a byte of an access.
   std::optional<InFlight> find(const Access &access) const;
 

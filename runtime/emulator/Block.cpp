@@ -235,6 +235,12 @@ static std::string describe(const InFlight &copy, const Access &access,
 }
 
 void Block::access(const Access &access) {
+  // Most accesses are loads of the block's own memory, with which nothing is
+  // wrong: they take a few instructions.
+  bool holds = access.isLoad() && !copies.isAnyUnderWay() &&
+               (ofScratch.holds(access) || ofShared.holds(access));
+  if (holds && (!work.checksRaces || races.noteLoad(access, running)))
+    return;
   checkMemory(access);
   checkRace(access, running);
 }
@@ -275,10 +281,10 @@ void Block::checkMemory(const Access &access) {
 void Block::checkRace(const Access &access, int32_t thread) {
   if (!work.checksRaces)
     return;
-  int32_t warp = thread / warpThreads;
-  std::optional<Race> race = races.note(access, warp, thread);
+  std::optional<Race> race = races.note(access, thread);
   if (!race)
     return;
+  int32_t warp = thread / warpThreads;
   stop(std::string("threads of a ") + (race->warp == warp ? "warp" : "block") +
        " access the same memory without a barrier between them: thread " +
        std::to_string(race->thread) + " " + describeBefore(race->kind) + " (" +

@@ -1,13 +1,14 @@
 //===- RaceCheck.cpp - Accesses that nothing orders -----------------------===//
 //
-// Each word, or byte, remembers who stored last, and who loaded or atomically
-// changed it since. A store that comes after all of these takes their place:
-// whoever comes after it comes after them.
+// Of each word, or byte, it is kept who stored last, and who loaded or
+// atomically changed it since. A store that comes after all of these takes
+// their place: whoever comes after it comes after them.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/emulator/RaceCheck.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace sextant::runtime::emulator;
 
@@ -24,21 +25,27 @@ const char *sextant::runtime::emulator::describeBefore(AccessKind kind) {
 }
 
 void RaceCheck::begin(int warps) {
-  ++generation;
-  if (pages.size() > kKept) {
+  if (++generation == 0 || pages.size() > kKept) {
     pages.clear();
     recent.fill({});
+    generation = 1;
   }
+  freeLists.resize(lists.size());
+  std::iota(freeLists.begin(), freeLists.end(), 0);
   auto count = static_cast<size_t>(warps);
   clocks.assign(count, Clock(count, 0));
   for (size_t warp = 0; warp != count; ++warp)
     clocks[warp][warp] = 1;
+  epochs.assign(count, 1);
   afterBarrier.assign(count, 1);
 }
 
-void RaceCheck::passBarrier(int warp) {
-  afterBarrier[warp] = ++clocks[warp][warp];
+uint32_t RaceCheck::beginEpoch(int warp) {
+  epochs[warp] = ++clocks[warp][warp];
+  return epochs[warp];
 }
+
+void RaceCheck::passBarrier(int warp) { afterBarrier[warp] = beginEpoch(warp); }
 
 static void join(RaceCheck::Clock &clock, const RaceCheck::Clock &other) {
   clock.resize(std::max(clock.size(), other.size()));
@@ -48,158 +55,212 @@ static void join(RaceCheck::Clock &clock, const RaceCheck::Clock &other) {
 
 void RaceCheck::release(int warp, Clock &clock) {
   join(clock, clocks[warp]);
-  ++clocks[warp][warp];
+  (void)beginEpoch(warp);
 }
 
 void RaceCheck::acquire(int warp, const Clock &clock) {
   join(clocks[warp], clock);
 }
 
-RaceCheck::Together RaceCheck::Together::copy() const {
-  Together result{warp, nullptr};
-  if (elsewhere)
-    result.elsewhere = std::make_unique<std::vector<OfWarp>>(*elsewhere);
-  return result;
-}
+//===----------------------------------------------------------------------===//
+// Where it is kept
+//===----------------------------------------------------------------------===//
 
-RaceCheck::Accesses RaceCheck::Accesses::copy() const {
-  Accesses result{store, loads.copy(), nullptr};
-  if (changes)
-    result.changes = std::make_unique<Together>(changes->copy());
-  return result;
-}
-
-void RaceCheck::Word::split() {
-  if (bytes)
-    return;
-  bytes = std::make_unique<std::array<Accesses, kWord>>();
-  for (Accesses &accesses : *bytes)
-    accesses = whole.copy();
-}
-
-RaceCheck::Word &RaceCheck::find(uintptr_t number) {
-  uintptr_t pageNumber = number / (kPage / kWord);
-  Recent &found = recent[pageNumber % recent.size()];
-  if (!found.page || found.number != pageNumber) {
-    std::unique_ptr<Page> &page = pages[pageNumber];
+RaceCheck::Page &RaceCheck::find(uintptr_t number) {
+  Recent &found = recent[number % kRecent];
+  if (!found.page || found.number != number) {
+    std::unique_ptr<Page> &page = pages[number];
     if (!page)
       page = std::make_unique<Page>();
-    found = {pageNumber, page.get()};
+    found = {number, page.get()};
   }
-  Word &word = (*found.page)[number % (kPage / kWord)];
-  if (word.generation != generation) {
-    word = {};
-    word.generation = generation;
-  }
-  return word;
+  return *found.page;
 }
 
-bool RaceCheck::isBefore(const Visit &visit, int32_t warp,
-                         int32_t thread) const {
-  if (visit.thread < 0)
+/// Each of the smaller cells keeps what the larger one did.
+void RaceCheck::cut(Page &page, unsigned digits) {
+  std::vector<Cell> cells;
+  cells.reserve(kPage >> digits);
+  for (const Cell &cell : page.cells) {
+    cells.push_back(cell);
+    for (unsigned more = 1u << (page.digits - digits); --more != 0;) {
+      Cell &copy = cells.emplace_back(cell);
+      if (copy.generation != generation || !findList(copy))
+        continue;
+      int32_t number = takeList();
+      lists[number] = *findList(cell);
+      copy.loads.first.thread = kSeveral - number;
+    }
+  }
+  page.cells = std::move(cells);
+  page.digits = digits;
+}
+
+int32_t RaceCheck::takeList() {
+  if (freeLists.empty()) {
+    lists.emplace_back();
+    return static_cast<int32_t>(lists.size()) - 1;
+  }
+  int32_t number = freeLists.back();
+  freeLists.pop_back();
+  return number;
+}
+
+const RaceCheck::Several *RaceCheck::findList(const Cell &cell) const {
+  int32_t thread = cell.loads.first.thread;
+  return thread <= kSeveral ? &lists[kSeveral - thread] : nullptr;
+}
+
+RaceCheck::Several &RaceCheck::getList(Cell &cell) {
+  Visit &first = cell.loads.first;
+  if (first.thread > kSeveral) {
+    int32_t number = takeList();
+    Several &list = lists[number];
+    list.loads.clear();
+    list.changes.clear();
+    if (first.thread >= 0)
+      list.loads.push_back(cell.loads);
+    first.thread = kSeveral - number;
+  }
+  return lists[kSeveral - first.thread];
+}
+
+/// What was loaded and changed.
+void RaceCheck::forget(Cell &cell) {
+  if (findList(cell))
+    freeLists.push_back(kSeveral - cell.loads.first.thread);
+  cell.loads = {};
+}
+
+//===----------------------------------------------------------------------===//
+// What conflicts
+//===----------------------------------------------------------------------===//
+
+bool RaceCheck::isBefore(const Visit &visit, const Now &now) const {
+  if (visit.thread < 0 || visit.thread == now.visit.thread)
     return true;
-  if (visit.warp != warp)
-    return visit.epoch <= clocks[warp][visit.warp];
-  return visit.thread == thread || visit.epoch < afterBarrier[warp];
+  int32_t warp = getWarp(visit.thread);
+  return warp == now.warp ? visit.epoch < now.afterBarrier
+                          : visit.epoch <= now.clock[warp];
 }
 
 std::optional<RaceCheck::Visit> RaceCheck::findConflict(const OfWarp &accesses,
-                                                        int32_t warp,
-                                                        int32_t thread) const {
+                                                        const Now &now) const {
   Visit visit = accesses.first;
-  if (!isBefore(visit, warp, thread))
+  if (!isBefore(visit, now))
     return visit;
   visit.thread = accesses.other;
-  if (!isBefore(visit, warp, thread))
+  if (!isBefore(visit, now))
     return visit;
   return std::nullopt;
 }
 
 std::optional<RaceCheck::Visit>
-RaceCheck::findConflict(const Together &accesses, int32_t warp,
-                        int32_t thread) const {
-  if (std::optional<Visit> found = findConflict(accesses.warp, warp, thread))
-    return found;
-  if (accesses.elsewhere)
-    for (const OfWarp &others : *accesses.elsewhere)
-      if (std::optional<Visit> found = findConflict(others, warp, thread))
-        return found;
+RaceCheck::findConflict(const std::vector<OfWarp> &accesses,
+                        const Now &now) const {
+  for (const OfWarp &others : accesses)
+    if (std::optional<Visit> found = findConflict(others, now))
+      return found;
   return std::nullopt;
 }
 
-void RaceCheck::add(Together &accesses, const Visit &visit) {
-  OfWarp *own = &accesses.warp;
-  if (own->first.thread >= 0 && own->first.warp != visit.warp) {
-    if (!accesses.elsewhere)
-      accesses.elsewhere = std::make_unique<std::vector<OfWarp>>();
-    std::vector<OfWarp> &others = *accesses.elsewhere;
-    auto found =
-        std::find_if(others.begin(), others.end(), [&](const OfWarp &other) {
-          return other.first.warp == visit.warp;
-        });
-    own = found != others.end() ? &*found : &others.emplace_back();
+std::optional<Race> RaceCheck::findRace(const Cell &cell, const Now &now,
+                                        AccessKind kind) const {
+  auto describe = [&](const Visit &other, AccessKind kind) {
+    return Race{getWarp(other.thread), other.thread, kind, other.place};
+  };
+  if (!isBefore(cell.store, now))
+    return describe(cell.store, AccessKind::Store);
+  const Several *list = findList(cell);
+  std::optional<Visit> other;
+  if (kind != AccessKind::Load) {
+    other =
+        list ? findConflict(list->loads, now) : findConflict(cell.loads, now);
+    if (other)
+      return describe(*other, AccessKind::Load);
   }
-  Visit &first = own->first;
-  bool isNew = first.thread < 0 || first.epoch < afterBarrier[visit.warp];
-  if (isNew) {
-    *own = {visit, -1};
-  } else {
-    if (first.thread != visit.thread)
-      own->other = visit.thread;
-    first.epoch = visit.epoch;
-  }
+  if (kind != AccessKind::AtomicChange && list)
+    other = findConflict(list->changes, now);
+  if (other)
+    return describe(*other, AccessKind::AtomicChange);
+  return std::nullopt;
 }
 
-std::optional<Race> RaceCheck::note(Accesses &accesses, const Visit &visit,
+//===----------------------------------------------------------------------===//
+// What is kept
+//===----------------------------------------------------------------------===//
+
+/// Adds a thread to others of its warp; those before its last barrier are
+/// forgotten: whoever conflicts with them conflicts with this one.
+void RaceCheck::add(OfWarp &accesses, const Now &now) {
+  Visit &first = accesses.first;
+  if (first.thread < 0 || first.epoch < now.afterBarrier) {
+    accesses = {now.visit, -1};
+    return;
+  }
+  if (first.thread != now.visit.thread && accesses.other < 0)
+    accesses.other = now.visit.thread;
+  first.epoch = now.visit.epoch;
+}
+
+void RaceCheck::add(std::vector<OfWarp> &accesses, const Now &now) const {
+  auto found =
+      std::find_if(accesses.begin(), accesses.end(), [&](const OfWarp &other) {
+        return getWarp(other.first.thread) == now.warp;
+      });
+  add(found != accesses.end() ? *found : accesses.emplace_back(), now);
+}
+
+void RaceCheck::addLoad(Cell &cell, const Now &now) {
+  int32_t first = cell.loads.first.thread;
+  bool isAlone = first == -1 || (first >= 0 && getWarp(first) == now.warp);
+  if (isAlone)
+    add(cell.loads, now);
+  else
+    add(getList(cell).loads, now);
+}
+
+std::optional<Race> RaceCheck::note(Cell &cell, const Now &now,
                                     AccessKind kind) {
-  auto describe = [](const Visit &other, AccessKind kind) {
-    return Race{other.warp, other.thread, kind, other.place};
-  };
-  if (!isBefore(accesses.store, visit.warp, visit.thread))
-    return describe(accesses.store, AccessKind::Store);
-  if (kind != AccessKind::Load)
-    if (std::optional<Visit> other =
-            findConflict(accesses.loads, visit.warp, visit.thread))
-      return describe(*other, AccessKind::Load);
-  if (kind != AccessKind::AtomicChange && accesses.changes)
-    if (std::optional<Visit> other =
-            findConflict(*accesses.changes, visit.warp, visit.thread))
-      return describe(*other, AccessKind::AtomicChange);
+  if (cell.generation != generation) {
+    cell = {};
+    cell.generation = generation;
+  }
+  if (std::optional<Race> race = findRace(cell, now, kind))
+    return race;
   switch (kind) {
   case AccessKind::Load:
-    add(accesses.loads, visit);
+    addLoad(cell, now);
     break;
   case AccessKind::AtomicChange:
-    if (!accesses.changes)
-      accesses.changes = std::make_unique<Together>();
-    add(*accesses.changes, visit);
+    add(getList(cell).changes, now);
     break;
   case AccessKind::Store:
-    accesses = {visit, {}, nullptr};
+    forget(cell);
+    cell.store = now.visit;
     break;
   }
   return std::nullopt;
 }
 
-std::optional<Race> RaceCheck::note(const Access &access, int32_t warp,
-                                    int32_t thread) {
-  Visit visit = {thread, warp, access.place, clocks[warp][warp]};
+std::optional<Race> RaceCheck::note(const Access &access, int32_t thread) {
+  int32_t warp = getWarp(thread);
+  const Clock &clock = clocks[warp];
+  Now now = {
+      {thread, clock[warp], access.place}, warp, afterBarrier[warp], clock};
   uintptr_t begin = access.begin();
   uintptr_t end = begin + static_cast<uintptr_t>(access.bytes);
-  for (uintptr_t number = begin / kWord; number * kWord < end; ++number) {
-    Word &word = find(number);
-    uintptr_t first = std::max(begin, number * kWord) - number * kWord;
-    uintptr_t last = std::min(end, (number + 1) * kWord) - number * kWord;
-    if (last - first == kWord && !word.bytes) {
-      if (std::optional<Race> race = note(word.whole, visit, access.kind))
+  while (begin < end) {
+    Page &page = find(begin / kPage);
+    uintptr_t from = begin % kPage;
+    uintptr_t to = std::min(from + (end - begin), kPage);
+    uintptr_t edges = from | to;
+    if ((edges >> page.digits << page.digits) != edges)
+      cut(page, edges % 2 == 0);
+    for (uintptr_t at = from >> page.digits; at != to >> page.digits; ++at)
+      if (std::optional<Race> race = note(page.cells[at], now, access.kind))
         return race;
-      continue;
-    }
-    word.split();
-    for (uintptr_t byte = first; byte != last; ++byte)
-      if (std::optional<Race> race =
-              note((*word.bytes)[byte], visit, access.kind))
-        return race;
+    begin += to - from;
   }
   return std::nullopt;
 }

@@ -50,7 +50,8 @@ public:
   /// For each warp the last of its epochs that is known.
   using Clock = std::vector<uint32_t>;
 
-  /// Forgets all accesses; from here on so many warps run.
+  /// Forgets all accesses; from here on so many warps run, of 32 threads each,
+  /// or one of any number.
   void begin(int warps);
 
   /// All threads of a warp have passed a barrier of the warp.
@@ -60,15 +61,22 @@ public:
   /// From here on the warp comes after what a clock knows.
   void acquire(int warp, const Clock &clock);
 
-  /// Notes an access; gives an earlier one that it conflicts with, if any.
-  std::optional<Race> note(const Access &access, int32_t warp, int32_t thread);
+  /// Notes an access of a thread, which counts through the warps; gives an
+  /// earlier one that it conflicts with, if any.
+  std::optional<Race> note(const Access &access, int32_t thread);
+
+  /// As `note` of a load that conflicts with nothing, if no more than a few
+  /// instructions are needed to see that: of bytes that one warp alone has
+  /// accessed since the last store to them, as most loads are. Else it is
+  /// false, and the load still to be noted.
+  bool noteLoad(const Access &access, int32_t thread);
 
 private:
-  /// A thread that accessed a byte; none if it is negative.
+  /// A thread that accessed some bytes; none if it is negative.
   struct Visit {
-    int32_t thread = -1, warp = 0;
-    int32_t place = 0;
+    int32_t thread = -1;
     uint32_t epoch = 0;
+    int32_t place = 0;
   };
   /// Accesses of one kind of threads of one warp since its last barrier. Two
   /// threads are enough: a third one conflicts with whatever these do.
@@ -76,46 +84,63 @@ private:
     Visit first;
     int32_t other = -1;
   };
-  /// Accesses that do not conflict with each other.
-  struct Together {
-    OfWarp warp;
-    std::unique_ptr<std::vector<OfWarp>> elsewhere; ///< of further warps
-
-    Together copy() const;
-  };
-  /// Who accessed some bytes, which were always accessed together.
-  struct Accesses {
+  /// Who accessed some bytes since the last store to them: most are loaded by
+  /// one warp and atomically changed by none. Others are in a list (`Several`),
+  /// whose number stands in place of the thread that loaded first. As small as
+  /// can be: kernels wait for the memory of these more than for anything else.
+  struct Cell {
+    uint32_t generation = 0;
     Visit store;
-    Together loads;
-    std::unique_ptr<Together> changes; ///< atomic ones, if there are any
-
-    Accesses copy() const;
+    OfWarp loads;
   };
-  /// Most accesses are of whole words. A word of which one byte was accessed
-  /// alone is followed byte by byte from then on.
-  static constexpr uintptr_t kWord = 4;
-  struct Word {
-    uint64_t generation = 0;
-    Accesses whole;
-    std::unique_ptr<std::array<Accesses, kWord>> bytes;
-
-    void split();
+  static_assert(sizeof(Cell) == 32);
+  struct Several {
+    std::vector<OfWarp> loads, changes; ///< one of each warp
   };
+  static constexpr int32_t kSeveral = -2; ///< the first of the list, then -3
+
   static constexpr uintptr_t kPage = 4096;
-  using Page = std::array<Word, kPage / kWord>;
+  /// Bytes that were always accessed together share a cell: whole words, up to
+  /// the first access of less, or of words that are not aligned.
+  struct Page {
+    unsigned digits = 2; ///< log2 of the bytes of a cell
+    std::vector<Cell> cells = std::vector<Cell>(kPage / 4);
+  };
   /// Pages that are kept from one block to the next, a few MB.
   static constexpr size_t kKept = 64;
 
-  Word &find(uintptr_t number);
-  bool isBefore(const Visit &visit, int32_t warp, int32_t thread) const;
-  /// One of some accesses of a warp that is not before a thread's, if any.
-  std::optional<Visit> findConflict(const OfWarp &accesses, int32_t warp,
-                                    int32_t thread) const;
-  std::optional<Visit> findConflict(const Together &accesses, int32_t warp,
-                                    int32_t thread) const;
-  std::optional<Race> note(Accesses &accesses, const Visit &visit,
-                           AccessKind kind);
-  void add(Together &accesses, const Visit &visit);
+  /// A thread that is about to access something, and what it comes after.
+  struct Now {
+    Visit visit;
+    int32_t warp;
+    uint32_t afterBarrier;
+    const Clock &clock;
+  };
+
+  static constexpr int32_t kWarpThreads = 32;
+  int32_t getWarp(int32_t thread) const {
+    return clocks.size() == 1 ? 0 : thread / kWarpThreads;
+  }
+  uint32_t beginEpoch(int warp);
+  bool isBefore(const Visit &visit, const Now &now) const;
+  Page &find(uintptr_t number);
+  void cut(Page &page, unsigned digits);
+  std::optional<Visit> findConflict(const OfWarp &accesses,
+                                    const Now &now) const;
+  std::optional<Visit> findConflict(const std::vector<OfWarp> &accesses,
+                                    const Now &now) const;
+  std::optional<Race> findRace(const Cell &cell, const Now &now,
+                               AccessKind kind) const;
+  static void add(OfWarp &accesses, const Now &now);
+  void add(std::vector<OfWarp> &accesses, const Now &now) const;
+  void addLoad(Cell &cell, const Now &now);
+  /// The list of a cell, which has one from here on.
+  Several &getList(Cell &cell);
+  const Several *findList(const Cell &cell) const;
+  bool noteLoad(Cell &cell, const Visit &visit, int32_t warp);
+  int32_t takeList();
+  void forget(Cell &cell);
+  std::optional<Race> note(Cell &cell, const Now &now, AccessKind kind);
 
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
   /// Pages that were asked for last, by the last digits of their numbers: a
@@ -124,11 +149,52 @@ private:
     uintptr_t number = 0;
     Page *page = nullptr;
   };
-  std::array<Recent, 64> recent;
-  uint64_t generation = 0;
-  std::vector<Clock> clocks;          ///< of each warp; its own epoch, too
-  std::vector<uint32_t> afterBarrier; ///< the first epoch behind its last one
+  static constexpr uintptr_t kRecent = 64;
+  std::array<Recent, kRecent> recent;
+  uint32_t generation = 0;
+  std::vector<Several> lists;
+  std::vector<int32_t> freeLists;
+  std::vector<Clock> clocks; ///< of each warp; its own epoch, too
+  /// Of each warp its own epoch, and the first one behind its last barrier.
+  std::vector<uint32_t> epochs, afterBarrier;
 };
+
+inline bool RaceCheck::noteLoad(const Access &access, int32_t thread) {
+  uintptr_t from = access.begin() % kPage;
+  uintptr_t to = from + static_cast<uintptr_t>(access.bytes);
+  const Recent &found = recent[access.begin() / kPage % kRecent];
+  if (!found.page || found.number != access.begin() / kPage || to > kPage)
+    return false;
+  unsigned digits = found.page->digits;
+  if (((from | to) >> digits << digits) != (from | to))
+    return false;
+  int32_t warp = getWarp(thread);
+  Visit visit = {thread, epochs[warp], access.place};
+  Cell *cells = found.page->cells.data();
+  for (uintptr_t at = from >> digits; at != to >> digits; ++at)
+    if (!noteLoad(cells[at], visit, warp))
+      return false;
+  return true;
+}
+
+/// Of a cell.
+inline bool RaceCheck::noteLoad(Cell &cell, const Visit &visit, int32_t warp) {
+  uint32_t barrier = afterBarrier[warp];
+  const Visit &store = cell.store;
+  Visit &first = cell.loads.first;
+  bool isOrdered = store.thread < 0 || store.thread == visit.thread ||
+                   (getWarp(store.thread) == warp && store.epoch < barrier);
+  bool isOfWarp = first.thread == -1 ||
+                  (first.thread >= 0 && getWarp(first.thread) == warp);
+  if (cell.generation != generation || !isOrdered || !isOfWarp)
+    return false;
+  if (first.thread < 0 || first.epoch < barrier)
+    cell.loads = {visit, -1};
+  else if (first.thread != visit.thread && cell.loads.other < 0)
+    cell.loads.other = visit.thread;
+  first.epoch = visit.epoch;
+  return true;
+}
 
 } // namespace sextant::runtime::emulator
 

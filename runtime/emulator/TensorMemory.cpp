@@ -185,7 +185,7 @@ std::string LaunchMemory::checkRace(const Access &access, int32_t firstItem,
   if (!operand)
     return {};
   std::lock_guard<std::mutex> lock(mutex);
-  std::optional<Race> race = races.note(access, 0, firstItem);
+  std::optional<Race> race = races.note(access, firstItem);
   if (!race)
     return {};
   return describeVerb(access) + "of " + operand->name +

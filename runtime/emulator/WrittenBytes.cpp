@@ -2,15 +2,8 @@
 
 #include "runtime/emulator/WrittenBytes.h"
 #include <algorithm>
-#include <atomic>
 
 using namespace sextant::runtime::emulator;
-
-bool WrittenBytes::contains(const Access &access) const {
-  uintptr_t first = access.begin();
-  return first >= begin() &&
-         first + static_cast<uintptr_t>(access.bytes) <= end();
-}
 
 /// Four bytes that all hold values.
 static constexpr uint32_t kWhole = 0x01010101;

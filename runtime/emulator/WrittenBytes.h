@@ -4,6 +4,7 @@
 #define SEXTANT_RUNTIME_EMULATOR_WRITTENBYTES_H
 
 #include "runtime/emulator/RaceCheck.h"
+#include <atomic>
 
 namespace sextant::runtime::emulator {
 
@@ -19,14 +20,42 @@ public:
   uintptr_t begin() const { return start; }
   uintptr_t end() const { return start + written.size(); }
   /// Whether all of an access lies here.
-  bool contains(const Access &access) const;
+  bool contains(const Access &access) const {
+    uintptr_t first = access.begin();
+    return first >= begin() &&
+           first + static_cast<uintptr_t>(access.bytes) <= end();
+  }
+  /// Whether all of an access lies here and holds values; an answer in a few
+  /// instructions, which may be false of what is no word or half of one.
+  bool holds(const Access &access) const;
   /// Notes a store; whether what loads, of bytes that lie here, finds values.
   bool note(const Access &access);
 
 private:
+  /// Whether as many bytes as `whole` has hold values.
+  template <typename Int> bool areWritten(uintptr_t offset, Int whole) const {
+    std::atomic_ref<const Int> found(
+        *reinterpret_cast<const Int *>(&written[offset]));
+    return offset % sizeof(Int) == 0 &&
+           found.load(std::memory_order_relaxed) == whole;
+  }
+
   uintptr_t start = 0;
   std::vector<uint8_t> written;
 };
+
+inline bool WrittenBytes::holds(const Access &access) const {
+  if (!contains(access))
+    return false;
+  uintptr_t offset = access.begin() - start;
+  if (access.bytes == 2)
+    return areWritten(offset, uint16_t{0x0101});
+  uintptr_t behind = offset + static_cast<uintptr_t>(access.bytes);
+  bool areWords = access.bytes % 4 == 0;
+  for (; areWords && offset != behind; offset += 4)
+    areWords = areWritten(offset, uint32_t{0x01010101});
+  return areWords;
+}
 
 } // namespace sextant::runtime::emulator
 

@@ -6,25 +6,20 @@
 using namespace sextant::runtime::emulator;
 
 namespace {
-/// Two warps; of their threads the tests name a few.
+/// Two warps; of their threads the tests name a few, 40 of the second.
 class Threads {
 public:
   Threads() { check.begin(2); }
 
   /// Whether an access of 4 bytes is free of races.
-  bool access(uintptr_t address, AccessKind kind, int32_t thread,
-              int32_t warp = 0) {
+  bool access(uintptr_t address, AccessKind kind, int32_t thread) {
     Access given = {reinterpret_cast<const void *>(address), 4, kind, 0};
-    return !check.note(given, warp, thread);
+    return !check.note(given, thread);
   }
-  bool load(int32_t thread, int32_t warp = 0) {
-    return access(64, AccessKind::Load, thread, warp);
-  }
-  bool store(int32_t thread, int32_t warp = 0) {
-    return access(64, AccessKind::Store, thread, warp);
-  }
-  bool change(int32_t thread, int32_t warp = 0) {
-    return access(64, AccessKind::AtomicChange, thread, warp);
+  bool load(int32_t thread) { return access(64, AccessKind::Load, thread); }
+  bool store(int32_t thread) { return access(64, AccessKind::Store, thread); }
+  bool change(int32_t thread) {
+    return access(64, AccessKind::AtomicChange, thread);
   }
 
   RaceCheck check;
@@ -59,11 +54,11 @@ TEST(RaceCheck, AtomicChangesOfSeveralWarpsAreAllKept) {
   Threads threads;
   EXPECT_TRUE(threads.change(3));
   EXPECT_TRUE(threads.change(4));
-  EXPECT_TRUE(threads.change(40, 1));
+  EXPECT_TRUE(threads.change(40));
   threads.check.passBarrier(0);
   // Those of the other warp are not ordered, and the race names one of them.
   Access store = {reinterpret_cast<const void *>(64), 4, AccessKind::Store, 0};
-  std::optional<Race> race = threads.check.note(store, 0, 3);
+  std::optional<Race> race = threads.check.note(store, 3);
   ASSERT_TRUE(race);
   EXPECT_EQ(race->thread, 40);
   EXPECT_EQ(race->kind, AccessKind::AtomicChange);
@@ -101,9 +96,9 @@ TEST(RaceCheck, WhatAWarpReleasedComesBeforeWhoeverAcquiresIt) {
   RaceCheck::Clock clock;
   EXPECT_TRUE(threads.store(3));
   threads.check.release(0, clock);
-  EXPECT_FALSE(threads.load(40, 1));
+  EXPECT_FALSE(threads.load(40));
   threads.check.acquire(1, clock);
-  EXPECT_TRUE(threads.load(40, 1));
+  EXPECT_TRUE(threads.load(40));
   EXPECT_FALSE(threads.store(3)); // the other way nothing was released
 }
 
@@ -113,7 +108,7 @@ TEST(RaceCheck, WhatAWarpDoesBehindAReleaseIsNotPartOfIt) {
   threads.check.release(0, clock);
   EXPECT_TRUE(threads.store(3));
   threads.check.acquire(1, clock);
-  EXPECT_FALSE(threads.load(40, 1));
+  EXPECT_FALSE(threads.load(40));
 }
 
 TEST(RaceCheck, AReleaseDoesNotOrderThreadsOfTheWarp) {
@@ -127,7 +122,7 @@ TEST(RaceCheck, AReleaseDoesNotOrderThreadsOfTheWarp) {
 TEST(RaceCheck, LoadsOfSeveralWarpsAreAllKept) {
   Threads threads;
   EXPECT_TRUE(threads.load(3));
-  EXPECT_TRUE(threads.load(40, 1));
+  EXPECT_TRUE(threads.load(40));
   threads.check.passBarrier(0);
   EXPECT_FALSE(threads.store(5)); // that of the other warp is not ordered
   threads.check.begin(2);
@@ -139,8 +134,7 @@ TEST(RaceCheck, BytesOfAWordAreThoseOfDifferentThreads) {
   check.begin(1);
   alignas(4) char memory[8] = {};
   auto store = [&](int32_t at, int32_t bytes, int32_t thread) {
-    return check.note({memory + at, bytes, AccessKind::Store, thread}, 0,
-                      thread);
+    return check.note({memory + at, bytes, AccessKind::Store, thread}, thread);
   };
   EXPECT_FALSE(store(0, 1, 0));
   EXPECT_FALSE(store(1, 1, 1));
@@ -160,4 +154,31 @@ TEST(RaceCheck, BytesOfAWordAreThoseOfDifferentThreads) {
   EXPECT_FALSE(store(3, 2, 5));
   EXPECT_FALSE(store(0, 3, 6));
   EXPECT_TRUE(store(4, 4, 6));
+}
+
+TEST(RaceCheck, BytesOfAWordKeepWhatWasKnownOfIt) {
+  Threads threads;
+  EXPECT_TRUE(threads.load(3));
+  EXPECT_TRUE(threads.load(40));
+  // Bytes are told apart from here on, in the whole page.
+  Access byte = {reinterpret_cast<const void *>(100), 1, AccessKind::Store, 0};
+  EXPECT_FALSE(threads.check.note(byte, 5));
+  threads.check.passBarrier(0);
+  for (uintptr_t address = 64; address != 68; ++address) {
+    Access store = {reinterpret_cast<const void *>(address), 1,
+                    AccessKind::Store, 0};
+    std::optional<Race> race = threads.check.note(store, 5);
+    ASSERT_TRUE(race);
+    EXPECT_EQ(race->thread, 40);
+  }
+  threads.check.passBarrier(1);
+  RaceCheck::Clock clock;
+  threads.check.release(1, clock);
+  threads.check.acquire(0, clock);
+  // A store to one of them says nothing of the others.
+  Access first = {reinterpret_cast<const void *>(64), 1, AccessKind::Store, 0};
+  EXPECT_FALSE(threads.check.note(first, 5));
+  EXPECT_FALSE(threads.check.note({first.address, 1, AccessKind::Load, 0}, 5));
+  Access second = {reinterpret_cast<const void *>(65), 1, AccessKind::Load, 0};
+  EXPECT_FALSE(threads.check.note(second, 6));
 }
