@@ -241,13 +241,14 @@ void Block::access(const Access &access) {
                (ofScratch.holds(access) || ofShared.holds(access));
   if (holds && (!work.checksRaces || races.noteLoad(access, running)))
     return;
-  checkMemory(access);
-  checkRace(access, running);
+  if (checkMemory(access))
+    checkRace(access, running);
 }
 
-void Block::checkMemory(const Access &access) {
+/// Whether the launch may change what is accessed: else nothing conflicts.
+bool Block::checkMemory(const Access &access) {
   if (!work.checksMemory && !work.checksRaces)
-    return;
+    return false;
   auto fail = [&](const std::string &what) {
     stop("thread " + std::to_string(running) + " " + what + " (" +
          describePlace(*work.code, "access", access.place) + ")");
@@ -264,18 +265,21 @@ void Block::checkMemory(const Access &access) {
            (memory == &ofShared ? "shared" : "scratch") +
            " memory that nobody has written");
   }
-  if (work.memory && !isOwn) {
-    std::string wrong;
-    if (work.checksMemory)
-      wrong = work.memory->checkBounds(access, ofScratch, ofShared);
-    if (work.checksMemory && wrong.empty())
-      work.memory->noteWritten(access, *work.code);
-    if (work.checksRaces && wrong.empty())
-      wrong = work.memory->checkRace(access, static_cast<int32_t>(work.begin),
-                                     *work.code);
-    if (!wrong.empty())
-      fail(wrong);
-  }
+  if (!work.memory || isOwn)
+    return true;
+  const Operand *operand = work.memory->findOperand(access);
+  std::string wrong;
+  if (work.checksMemory)
+    wrong = work.memory->checkBounds(access, operand, ofScratch, ofShared);
+  if (operand && work.checksMemory && wrong.empty())
+    work.memory->noteWritten(access, *operand, *work.code);
+  bool changes = !operand || operand->changes || !access.isLoad();
+  if (operand && work.checksRaces && changes && wrong.empty())
+    wrong = work.memory->checkRace(
+        access, *operand, static_cast<int32_t>(work.begin), *work.code);
+  if (!wrong.empty())
+    fail(wrong);
+  return changes;
 }
 
 void Block::checkRace(const Access &access, int32_t thread) {
@@ -329,7 +333,7 @@ void Block::noteRows(const Warp &warp) {
       stop("thread " + std::to_string(first + lane) +
            " loads a row of a matrix from outside of shared memory (" +
            describePlace(*work.code, "access", row.place) + ")");
-    checkMemory(row);
+    (void)checkMemory(row);
     int number = lane % matrixRows;
     int thread = first + (isTransposed ? number / 2 : 4 * number);
     checkRace(row, thread);

@@ -114,7 +114,7 @@ private:
   std::string describeWaiting();
   std::string describe(const Meeting &meeting) const;
   void noteRows(const Warp &warp);
-  void checkMemory(const Access &access);
+  bool checkMemory(const Access &access);
   void checkRace(const Access &access, int32_t thread);
   [[noreturn]] void stop(const std::string &what);
 

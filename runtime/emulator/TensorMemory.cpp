@@ -44,12 +44,12 @@ void TensorMemory::setWritten(const Tensor &tensor) {
   }
 }
 
-bool TensorMemory::note(const Access &access) {
-  auto next = fresh.upper_bound(access.begin());
+WrittenBytes *TensorMemory::find(uintptr_t address) {
+  auto next = fresh.upper_bound(address);
   if (next == fresh.begin())
-    return true;
+    return nullptr;
   WrittenBytes &bytes = std::prev(next)->second;
-  return access.begin() >= bytes.end() || bytes.note(access);
+  return address < bytes.end() ? &bytes : nullptr;
 }
 
 void TensorMemory::addUnwritten(std::string load) {
@@ -104,6 +104,16 @@ LaunchMemory::LaunchMemory(TensorMemory &tensors, const int64_t *arguments,
                            std::vector<Operand> operands)
     : tensors(tensors), arguments(arguments), operands(std::move(operands)) {
   races.begin(1);
+  for (Operand &operand : this->operands) {
+    // Operands are tensors, or parts of one.
+    operand.fresh = tensors.find(operand.begin);
+    operand.changes = std::any_of(this->operands.begin(), this->operands.end(),
+                                  [&](const Operand &other) {
+                                    return other.isStored &&
+                                           other.begin < operand.end &&
+                                           operand.begin < other.end;
+                                  });
+  }
   std::lock_guard<std::mutex> lock(launchesMutex);
   launches[arguments] = this;
 }
@@ -136,9 +146,10 @@ static std::string describeVerb(const Access &access) {
 }
 
 std::string LaunchMemory::checkBounds(const Access &access,
+                                      const Operand *operand,
                                       const WrittenBytes &scratch,
                                       const WrittenBytes &shared) const {
-  if (const Operand *operand = findOperand(access)) {
+  if (operand) {
     if (!access.isLoad() && !operand->isStored)
       return describeVerb(access) + "in " + operand->name +
              ", which the launch only reads";
@@ -168,27 +179,24 @@ std::string LaunchMemory::checkBounds(const Access &access,
   return describeVerb(access) + nearest;
 }
 
-void LaunchMemory::noteWritten(const Access &access, const ThreadCode &code) {
-  if (tensors.note(access))
+void LaunchMemory::noteWritten(const Access &access, const Operand &operand,
+                               const ThreadCode &code) {
+  if (!operand.fresh || operand.fresh->note(access))
     return;
-  const Operand *operand = findOperand(access);
   tensors.addUnwritten("kernel '" + std::string(code.kernel) + "' " +
-                       describeVerb(access) + "of " +
-                       (operand ? operand->name : std::string("a tensor")) +
+                       describeVerb(access) + "of " + operand.name +
                        " that nobody has written (" +
                        describePlace(code, "access", access.place) + ")");
 }
 
-std::string LaunchMemory::checkRace(const Access &access, int32_t firstItem,
+std::string LaunchMemory::checkRace(const Access &access,
+                                    const Operand &operand, int32_t firstItem,
                                     const ThreadCode &code) {
-  const Operand *operand = findOperand(access);
-  if (!operand)
-    return {};
   std::lock_guard<std::mutex> lock(mutex);
   std::optional<Race> race = races.note(access, firstItem);
   if (!race)
     return {};
-  return describeVerb(access) + "of " + operand->name +
+  return describeVerb(access) + "of " + operand.name +
          " in the block from work item " + std::to_string(firstItem) +
          " on, which that from item " + std::to_string(race->thread) +
          " on of the same launch " + describeBefore(race->kind) + " (" +

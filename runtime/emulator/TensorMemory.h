@@ -28,8 +28,9 @@ public:
   /// All of a tensor is written, not by a kernel.
   void setWritten(const Tensor &tensor);
 
-  /// As WrittenBytes has it.
-  bool note(const Access &access);
+  /// The fresh tensor that an address lies in, if any: valid until the next
+  /// one is added.
+  WrittenBytes *find(uintptr_t address);
   /// Keeps the first of the loads for which `note` was false, as a text.
   void addUnwritten(std::string load);
 
@@ -47,6 +48,10 @@ struct Operand {
   std::string name;
   bool isStored; ///< whether the launch may store to it
   uintptr_t begin = 0, end = 0;
+  /// Of all operands of a launch: whether it may store to these bytes, by this
+  /// name or another.
+  bool changes = true;
+  WrittenBytes *fresh = nullptr; ///< the fresh tensor that it is of
 
   Operand(std::string name, const Tensor &tensor, bool isStored);
 };
@@ -66,18 +71,21 @@ public:
   /// That of a launch that runs; null if nobody asked for checks.
   static LaunchMemory *find(const int64_t *arguments);
 
-  /// What is wrong with an access that is not to memory of the block alone,
-  /// which is `scratch` and `shared`; an empty text if nothing is.
-  std::string checkBounds(const Access &access, const WrittenBytes &scratch,
+  /// The operand that an access is to, if any.
+  const Operand *findOperand(const Access &access) const;
+  /// What is wrong with an access to an operand, or to none, that is not to
+  /// memory of the block alone, which is `scratch` and `shared`; an empty text
+  /// if nothing is.
+  std::string checkBounds(const Access &access, const Operand *operand,
+                          const WrittenBytes &scratch,
                           const WrittenBytes &shared) const;
-  void noteWritten(const Access &access, const ThreadCode &code);
+  void noteWritten(const Access &access, const Operand &operand,
+                   const ThreadCode &code);
   /// `firstItem` is that of the block.
-  std::string checkRace(const Access &access, int32_t firstItem,
-                        const ThreadCode &code);
+  std::string checkRace(const Access &access, const Operand &operand,
+                        int32_t firstItem, const ThreadCode &code);
 
 private:
-  const Operand *findOperand(const Access &access) const;
-
   TensorMemory &tensors;
   const int64_t *arguments;
   std::vector<Operand> operands;
