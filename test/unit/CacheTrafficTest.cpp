@@ -46,7 +46,7 @@ static CacheTraffic countBackwardTraffic(const BackwardShape &shape,
   int64_t rows = elementBytes * (shape.headDim + shape.valueDim);
   int64_t sums = 4 * shape.headRow;
   int64_t perKey = 2 * (3 * shape.headDim + 2 * shape.valueDim);
-  return {tiles * (rows + 2 * sums) + 3 * sums, tiles * shape.keys * perKey};
+  return {tiles * (rows + 2 * sums) + 2 * sums, tiles * shape.keys * perKey};
 }
 
 static VectorTarget getVector(int64_t width, int64_t registers, bool hasDot) {
@@ -73,7 +73,7 @@ TEST(CacheTraffic, BackwardIsSmallAtAnyLength) {
                                  : mlir::Type(mlir::Float32Type::get(&context));
         BackwardShape shape(target.vector, element, {dim}, {dim});
         // Wider rows leave room for so few keys that a chunk needs some tiles.
-        int64_t tiles = dim <= 128 ? 1 : 4;
+        int64_t tiles = dim <= 128 ? 1 : 2;
         CacheTraffic traffic =
             countBackwardTraffic(shape, isBf16 ? 2 : 4, tiles);
         EXPECT_TRUE(traffic.isSmall())

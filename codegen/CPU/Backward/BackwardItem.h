@@ -69,6 +69,13 @@ struct BackwardItem {
           });
         });
   }
+  /// Likewise, of one head the block of queries where the code stands.
+  void clearBlock(unsigned tensor) {
+    kernel.clear(arguments.getAddress(tensor, {chunk, batch, head, firstQuery}),
+                 kernel.mul(arguments.getSize(tensor, 4), shape.queries));
+  }
+  /// The first key of the item's first tile.
+  Index getFirstKey() { return kernel.mul(chunk, shape.keys); }
   Index getLength(pos::Side side) {
     bool isKey = side == pos::Side::key;
     return arguments.getSize(isKey ? launch.sites.key : launch.sites.query, 2);

@@ -7,7 +7,8 @@
 //     K and V: copied as rows, packed as K^T and V^T, and K in slabs of the
 //       lanes that a register tile of dQ has; clear dK^T, dV^T
 //     for each query head of the group:
-//       for each block of queries that the tile's keys are not hidden from:
+//       for each block of queries (the first tile clears its dQ) that the
+//       tile's keys are not hidden from:
 //         Q and dO: copied as rows
 //         for each panel of keys:
 //           for each group of rows: S, P; dP - delta, dS
@@ -217,9 +218,19 @@ void BackwardLoopNest::emitItem() {
   sweeps.forEach(firstHead, group, [&] { emitTiles(firstHead, group); });
 }
 
-/// Clears what the item adds to, of the query heads of its group.
+/// Clears what the item adds to, of the query heads of its group. A block of dQ
+/// is cleared when the first tile comes to it, so that it comes from beyond the
+/// second cache once less.
 void BackwardLoopNest::clearSums(Index firstHead, Index group) {
-  at.clearRows(*launch.queryGradient, firstHead, group);
+  auto clearAll = [&] {
+    at.clearRows(*launch.queryGradient, firstHead, group);
+  };
+  if (launch.plan.scans.empty())
+    kernel.when(
+        kernel.less(at.getFirstKey(), at.getLength(pos::Side::key)), [] {},
+        clearAll);
+  else
+    clearAll();
   clearInPlaceGradients();
   for (unsigned tensor : launch.getClearedSums())
     at.clearRows(tensor, firstHead, group);
@@ -258,8 +269,8 @@ void BackwardLoopNest::clearInPlaceGradients() {
 void BackwardLoopNest::emitTiles(Index firstHead, Index group) {
   Index chunks = arguments.getSize(*launch.queryGradient, 0);
   Index keyLength = at.getLength(pos::Side::key);
-  kernel.loop(kernel.mul(at.chunk, shape.keys), keyLength,
-              kernel.mul(chunks, shape.keys), [&](Value first) {
+  kernel.loop(at.getFirstKey(), keyLength, kernel.mul(chunks, shape.keys),
+              [&](Value first) {
                 at.enterTile(sweeps.inOrder(first, keyLength, shape.keys));
                 keys.load();
                 keyBand.loadTile();
@@ -279,8 +290,12 @@ void BackwardLoopNest::emitHead() {
   point.enterHead(at.batch, at.head);
   queries.enterHead();
   TileSide keySide = visibility.enter(pos::Side::key, at.firstKey, shape.keys);
+  Value isLater = kernel.less(at.getFirstKey(), at.firstKey);
   at.forEachBlock([&](Value first) {
     at.enterBlock(first);
+    if (launch.plan.scans.empty())
+      kernel.when(
+          isLater, [] {}, [&] { at.clearBlock(*launch.queryGradient); });
     Visibility block = visibility.classify(
         visibility.enter(pos::Side::query, first, shape.queries),
         kernel.add(first, shape.queries), keySide,
