@@ -28,6 +28,8 @@ pytestmark = pytest.mark.quick_code
 TOLERANCE = 2.0**-13
 # 2^-23 of it is well below.
 LARGEST = 2.0**8
+# Of dape some tenth of all draws have larger scores.
+DRAWS = 5
 # Names of results and parameters that round, by encoding: what is a function of a score or
 # a coordinate (a cosine, a logarithm, a root), and all gradients of scores that are large.
 # Of an encoding that is not here every result is compared.
@@ -91,6 +93,22 @@ def integers(case: Case, seed: int) -> Inputs:
 
 
 def holds_exactly(encoding: str, target: str, dtype: torch.dtype, seed: int) -> None:
+    """Networks may turn small integers into large scores, now and then: then others do."""
+    for draw in range(DRAWS):
+        dropped, are_small = compare_exactly(encoding, target, dtype, seed + draw)
+        if not dropped or are_small:
+            break
+    assert not dropped, (
+        f"{encoding} on {target} in {dtype}: {sorted(dropped)} were not compared: they round, "
+        "or scores are large; where the formula makes them so, name them in ROUNDED"
+    )
+
+
+def compare_exactly(
+    encoding: str, target: str, dtype: torch.dtype, seed: int
+) -> tuple[set[str], bool]:
+    """The results that ought to have been compared and were not, and whether scores are
+    small."""
     group = 2 if takes_groups(encoding) else 1
     case = Case(encoding, batch=2, heads=2, kv_heads=2 // group, query=150, key=300,
                 head_dim=16, value_dim=8, scale=0.5)  # fmt: skip
@@ -123,10 +141,7 @@ def holds_exactly(encoding: str, target: str, dtype: torch.dtype, seed: int) -> 
     may_round = ROUNDED.get(encoding, "").split()
     dropped = set(found[torch.float64]) - set(exact)
     dropped = {n for n in dropped if n.removeprefix("d ").split(".")[-1] not in may_round}
-    assert not dropped, (
-        f"{encoding} on {target} in {dtype}: {sorted(dropped)} were not compared: they round, "
-        "or scores are large; where the formula makes them so, name them in ROUNDED"
-    )
+    return dropped, bool(are_small)
 
 
 @pytest.mark.parametrize("target", targets.CPU)
