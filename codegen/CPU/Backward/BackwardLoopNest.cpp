@@ -87,6 +87,7 @@ private:
                        const QueryBlock::Operand &streamed, Value scores,
                        int64_t stride, Index panel,
                        SeenPanels::Range<Index> groups);
+  void clearQueryGradient();
   void addQueryGradient();
 
   BackwardItem &at;
@@ -107,6 +108,7 @@ private:
   SeenPanels panels;
   BackwardOffsetBand queryBand;
   BackwardKeyBand keyBand;
+  Value isLaterTile; ///< than the item's first one
 };
 } // namespace
 
@@ -218,9 +220,8 @@ void BackwardLoopNest::emitItem() {
   sweeps.forEach(firstHead, group, [&] { emitTiles(firstHead, group); });
 }
 
-/// Clears what the item adds to, of the query heads of its group. A block of dQ
-/// is cleared when the first tile comes to it, so that it comes from beyond the
-/// second cache once less.
+/// Clears what the item adds to, of the query heads of its group. Without scans
+/// the first tile clears dQ, if there is one.
 void BackwardLoopNest::clearSums(Index firstHead, Index group) {
   auto clearAll = [&] {
     at.clearRows(*launch.queryGradient, firstHead, group);
@@ -290,17 +291,16 @@ void BackwardLoopNest::emitHead() {
   point.enterHead(at.batch, at.head);
   queries.enterHead();
   TileSide keySide = visibility.enter(pos::Side::key, at.firstKey, shape.keys);
-  Value isLater = kernel.less(at.getFirstKey(), at.firstKey);
+  isLaterTile = kernel.less(at.getFirstKey(), at.firstKey);
   at.forEachBlock([&](Value first) {
     at.enterBlock(first);
-    if (launch.plan.scans.empty())
-      kernel.when(
-          isLater, [] {}, [&] { at.clearBlock(*launch.queryGradient); });
     Visibility block = visibility.classify(
         visibility.enter(pos::Side::query, first, shape.queries),
         kernel.add(first, shape.queries), keySide,
         kernel.add(at.firstKey, kernel.mul(at.panelCount, shape.panel)));
-    kernel.when(sweeps.emitRest(block.some), [&] { emitBlock(block.all); });
+    kernel.when(
+        sweeps.emitRest(block.some), [&] { emitBlock(block.all); },
+        [&] { clearQueryGradient(); });
   });
 }
 
@@ -336,6 +336,7 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
   });
   if (sweeps.isForTotals())
     return;
+  clearQueryGradient();
   addQueryGradient();
   queryBand.addGradients();
   keyBand.addGradients();
@@ -383,6 +384,15 @@ Values BackwardLoopNest::emitGroup(Index group, Index panel,
         cell.clear(group, panel, tiles);
         return {hull[0], hull[1]};
       });
+}
+
+/// In the first tile, of the block: when it is added to it comes from the first
+/// cache, and from beyond the second one once less than if all of it were
+/// cleared at the beginning.
+void BackwardLoopNest::clearQueryGradient() {
+  if (launch.plan.scans.empty())
+    kernel.when(
+        isLaterTile, [] {}, [&] { at.clearBlock(*launch.queryGradient); });
 }
 
 //===----------------------------------------------------------------------===//
