@@ -136,14 +136,6 @@ void RaceCheck::forget(Cell &cell) {
 // What conflicts
 //===----------------------------------------------------------------------===//
 
-bool RaceCheck::isBefore(const Visit &visit, const Now &now) const {
-  if (visit.thread < 0 || visit.thread == now.visit.thread)
-    return true;
-  int32_t warp = getWarp(visit.thread);
-  return warp == now.warp ? visit.epoch < now.afterBarrier
-                          : visit.epoch <= now.clock[warp];
-}
-
 std::optional<RaceCheck::Visit> RaceCheck::findConflict(const OfWarp &accesses,
                                                         const Now &now) const {
   Visit visit = accesses.first;
@@ -190,19 +182,6 @@ std::optional<Race> RaceCheck::findRace(const Cell &cell, const Now &now,
 // What is kept
 //===----------------------------------------------------------------------===//
 
-/// Adds a thread to others of its warp; those before its last barrier are
-/// forgotten: whoever conflicts with them conflicts with this one.
-void RaceCheck::add(OfWarp &accesses, const Now &now) {
-  Visit &first = accesses.first;
-  if (first.thread < 0 || first.epoch < now.afterBarrier) {
-    accesses = {now.visit, -1};
-    return;
-  }
-  if (first.thread != now.visit.thread && accesses.other < 0)
-    accesses.other = now.visit.thread;
-  first.epoch = now.visit.epoch;
-}
-
 void RaceCheck::add(std::vector<OfWarp> &accesses, const Now &now) const {
   auto found =
       std::find_if(accesses.begin(), accesses.end(), [&](const OfWarp &other) {
@@ -212,9 +191,7 @@ void RaceCheck::add(std::vector<OfWarp> &accesses, const Now &now) const {
 }
 
 void RaceCheck::addLoad(Cell &cell, const Now &now) {
-  int32_t first = cell.loads.first.thread;
-  bool isAlone = first == -1 || (first >= 0 && getWarp(first) == now.warp);
-  if (isAlone)
+  if (isOfOneWarp(cell, now))
     add(cell.loads, now);
   else
     add(getList(cell).loads, now);
@@ -244,10 +221,7 @@ std::optional<Race> RaceCheck::note(Cell &cell, const Now &now,
 }
 
 std::optional<Race> RaceCheck::note(const Access &access, int32_t thread) {
-  int32_t warp = getWarp(thread);
-  const Clock &clock = clocks[warp];
-  Now now = {
-      {thread, clock[warp], access.place}, warp, afterBarrier[warp], clock};
+  Now now = getNow(access, thread);
   uintptr_t begin = access.begin();
   uintptr_t end = begin + static_cast<uintptr_t>(access.bytes);
   while (begin < end) {

@@ -122,7 +122,26 @@ private:
     return clocks.size() == 1 ? 0 : thread / kWarpThreads;
   }
   uint32_t beginEpoch(int warp);
-  bool isBefore(const Visit &visit, const Now &now) const;
+  /// Whether a barrier, or what warps release, orders a visit before now.
+  bool isBefore(const Visit &visit, const Now &now) const {
+    if (visit.thread < 0 || visit.thread == now.visit.thread)
+      return true;
+    int32_t warp = getWarp(visit.thread);
+    return warp == now.warp ? visit.epoch < now.afterBarrier
+                            : visit.epoch <= now.clock[warp];
+  }
+  /// Whether no list is needed for one more load.
+  bool isOfOneWarp(const Cell &cell, const Now &now) const {
+    int32_t first = cell.loads.first.thread;
+    return first == -1 || (first >= 0 && getWarp(first) == now.warp);
+  }
+  Now getNow(const Access &access, int32_t thread) const {
+    int32_t warp = getWarp(thread);
+    return {{thread, epochs[warp], access.place},
+            warp,
+            afterBarrier[warp],
+            clocks[warp]};
+  }
   Page &find(uintptr_t number);
   void cut(Page &page, unsigned digits);
   std::optional<Visit> findConflict(const OfWarp &accesses,
@@ -131,13 +150,23 @@ private:
                                     const Now &now) const;
   std::optional<Race> findRace(const Cell &cell, const Now &now,
                                AccessKind kind) const;
-  static void add(OfWarp &accesses, const Now &now);
+  /// Adds a thread to others of its warp; those before its last barrier are
+  /// forgotten: whoever conflicts with them conflicts with this one.
+  static void add(OfWarp &accesses, const Now &now) {
+    Visit &first = accesses.first;
+    if (first.thread < 0 || first.epoch < now.afterBarrier) {
+      accesses = {now.visit, -1};
+      return;
+    }
+    if (first.thread != now.visit.thread && accesses.other < 0)
+      accesses.other = now.visit.thread;
+    first.epoch = now.visit.epoch;
+  }
   void add(std::vector<OfWarp> &accesses, const Now &now) const;
   void addLoad(Cell &cell, const Now &now);
   /// The list of a cell, which has one from here on.
   Several &getList(Cell &cell);
   const Several *findList(const Cell &cell) const;
-  bool noteLoad(Cell &cell, const Visit &visit, int32_t warp);
   int32_t takeList();
   void forget(Cell &cell);
   std::optional<Race> note(Cell &cell, const Now &now, AccessKind kind);
@@ -168,31 +197,15 @@ inline bool RaceCheck::noteLoad(const Access &access, int32_t thread) {
   unsigned digits = found.page->digits;
   if (((from | to) >> digits << digits) != (from | to))
     return false;
-  int32_t warp = getWarp(thread);
-  Visit visit = {thread, epochs[warp], access.place};
+  Now now = getNow(access, thread);
   Cell *cells = found.page->cells.data();
-  for (uintptr_t at = from >> digits; at != to >> digits; ++at)
-    if (!noteLoad(cells[at], visit, warp))
+  for (uintptr_t at = from >> digits; at != to >> digits; ++at) {
+    Cell &cell = cells[at];
+    if (cell.generation != generation || !isBefore(cell.store, now) ||
+        !isOfOneWarp(cell, now))
       return false;
-  return true;
-}
-
-/// Of a cell.
-inline bool RaceCheck::noteLoad(Cell &cell, const Visit &visit, int32_t warp) {
-  uint32_t barrier = afterBarrier[warp];
-  const Visit &store = cell.store;
-  Visit &first = cell.loads.first;
-  bool isOrdered = store.thread < 0 || store.thread == visit.thread ||
-                   (getWarp(store.thread) == warp && store.epoch < barrier);
-  bool isOfWarp = first.thread == -1 ||
-                  (first.thread >= 0 && getWarp(first.thread) == warp);
-  if (cell.generation != generation || !isOrdered || !isOfWarp)
-    return false;
-  if (first.thread < 0 || first.epoch < barrier)
-    cell.loads = {visit, -1};
-  else if (first.thread != visit.thread && cell.loads.other < 0)
-    cell.loads.other = visit.thread;
-  first.epoch = visit.epoch;
+    add(cell.loads, now);
+  }
   return true;
 }
 

@@ -31,7 +31,7 @@ public:
   /// The fresh tensor that an address lies in, if any: valid until the next
   /// one is added.
   WrittenBytes *find(uintptr_t address);
-  /// Keeps the first of the loads for which `note` was false, as a text.
+  /// Keeps the first of the loads of what nobody has stored, as a text.
   void addUnwritten(std::string load);
 
   /// The error of a result that holds what nobody has stored.
