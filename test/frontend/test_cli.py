@@ -286,6 +286,8 @@ def test_a_log_that_cannot_be_written_is_named(tmp_path, text_file, capsys):
         (["--data", "/nowhere/text"], "cannot read /nowhere/text: No such file"),
         (["--heads", "5"], "width 32 is not a multiple of heads 5"),
         (["--style", "gtp2"], 'did you mean "gpt2"'),
+        (["--gelu", "tahn"], 'did you mean "tanh"'),
+        (["--gelu", "erf", "--style", "llama"], 'gelu "erf" changes nothing'),
         (["--length", "100000"], "either part needs 100001"),
         (["--lr", "nan"], "lr must be finite and not negative, got nan"),
         (["--data", "/"], "cannot read /: Is a directory"),

@@ -78,6 +78,8 @@ def test_traced_encodings():
     [
         ({"residual": "none"}, 'unknown residual "none"'),
         ({"style": "gpt3"}, 'unknown style "gpt3".*gpt2'),
+        ({"gelu": "erfc"}, 'unknown gelu "erfc".*erf'),
+        ({"gelu": "erf", "style": "llama"}, 'a block of style "llama" has none'),
         ({"width": 30, "heads": 4}, "width 30 is not a multiple of heads 4"),
         ({"heads": 4, "kv_heads": 3}, "heads 4 is not a multiple of kv_heads 3"),
         ({"layers": 0}, "layers must be at least 1, got 0"),

@@ -58,7 +58,7 @@ def norm(config, params, x, name):
 def mlp(config, params, x, name):
     up = linear(params, x, f"{name}.up")
     if config.style == "gpt2":
-        inner = F.gelu(up, approximate="tanh")
+        inner = F.gelu(up, approximate={"tanh": "tanh", "erf": "none"}[config.gelu])
     else:
         inner = F.silu(linear(params, x, f"{name}.gate")) * up
     return linear(params, inner, f"{name}.down")

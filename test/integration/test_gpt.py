@@ -19,6 +19,7 @@ GRADIENT = 1e-4
 
 CASES = {
     "gpt2-none": gpt.Config(encodings=("causal",), layers=2, width=32, heads=2),
+    "gpt2-none-erf": gpt.Config(encodings=("causal",), gelu="erf", layers=2, width=32, heads=2),
     "gpt2-learned-t5": gpt.Config(
         encodings=("causal", "learned(rows=64)", "t5_bias"), layers=2, width=32, heads=4
     ),

@@ -66,10 +66,13 @@ EXPECTED = {
 }
 CLOSE = 0.1
 
-FULL = TrainConfig(residual="plain")
+# gelu: what torch.nn.GELU is, and a tenth of a step faster than that by tanh.
+FULL = TrainConfig(residual="plain", gelu="erf")
 QUICK = replace(FULL, steps=60, warmup=10)
 QUICK_VALIDATION = 16 * 1024
-IMAGES = TrainConfig(model=VIT, layers=2, width=64, heads=4, head="mean", lr=3e-3, steps=600)
+IMAGES = TrainConfig(
+    model=VIT, gelu="erf", layers=2, width=64, heads=4, head="mean", lr=3e-3, steps=600
+)
 QUICK_IMAGES = replace(IMAGES, steps=60, warmup=10)
 QUICK_HELD_OUT = 200
 

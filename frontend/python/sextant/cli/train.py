@@ -13,6 +13,7 @@ from .data import add_data
 _HELP = {
     "model": "gpt on text, or vit on images",
     "style": "block of the model: gpt2 or llama",
+    "gelu": "gelu of a gpt2 block: tanh, GPT-2's approximation, or erf, which is faster on a CPU",
     "layers": "number of layers",
     "width": "width of the model",
     "heads": "attention heads",

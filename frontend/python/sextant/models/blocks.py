@@ -32,9 +32,19 @@ from .printer import Function, Input, Parameter, Value, number
 
 STYLES = ("gpt2", "llama")
 RESIDUALS = ("scaled", "plain")
+# By name, the form of `nn.gelu`.
+GELUS = {"tanh": "tanh", "erf": "none"}
 INDEX = "index"
 # Positions that the caller gives: for the whole model, for each sample, for each layer.
 GIVEN = ("model", "sample", "layer")
+
+
+def check_gelu(gelu: str, style: str) -> None:
+    """A name that is none of `GELUS`, or one for a block without a gelu, is a ValueError."""
+    if gelu not in GELUS:
+        raise ValueError(f'unknown gelu "{gelu}"{nearest(gelu, list(GELUS))}')
+    if style != "gpt2" and gelu != Config.gelu:
+        raise ValueError(f'gelu "{gelu}" changes nothing: a block of style "{style}" has none')
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,7 @@ class Config:
     hidden: int = 0
     shared: bool = False
     residual: str = "scaled"
+    gelu: str = "tanh"
     positions: str = INDEX
     dtype: str = "f32"
     epsilon: float = 1e-5
@@ -67,6 +78,7 @@ class Config:
         if self.dtype != "f32":
             raise ValueError(f'models compute in "f32", got dtype "{self.dtype}"')
         self.check_choice("residual", RESIDUALS)
+        check_gelu(self.gelu, self.style)
         for name in (*self.sizes, "layers", "width", "heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -449,7 +461,7 @@ class Builder:
     def _mlp(self, f: Function, x: Value, prefix: str) -> Value:
         up = self._linear(f, x, f"{prefix}.up")
         if self.config.style == "gpt2":
-            inner = f.gelu(up, "tanh")
+            inner = f.gelu(up, GELUS[self.config.gelu])
         else:
             inner = f.mul(f.silu(self._linear(f, x, f"{prefix}.gate")), up)
         return self._linear(f, inner, f"{prefix}.down")

@@ -39,7 +39,9 @@ class Config(blocks.Config):
     """What a model is.
 
     ``style``: "gpt2" (layer norm, gelu, biases) or "llama" (rms norm, silu-gated
-    MLP, no biases). ``encodings``: uses in order, causal among them if wanted.
+    MLP, no biases). ``gelu``: the gelu of a gpt2 block, "tanh", GPT-2's approximation, or
+    "erf", PyTorch's own (`torch.nn.GELU`), which takes a third of the time on a CPU.
+    ``encodings``: uses in order, causal among them if wanted.
     ``kv_heads``: heads of key and value, 0 for as many as ``heads``. ``hidden``:
     width of the MLP, 0 for 4 times the width (gpt2) or 8/3 of it, rounded up to a
     multiple of 32 (llama). ``tied``: the head's weight is the embedding's.

@@ -17,7 +17,8 @@ from .state import Run, read_state
 
 # What two models of one shape have in common.
 _SHAPE = (
-    "model", "style", "layers", "width", "heads", "kv_heads", "channels", "classes", "patch", "head"
+    "model", "style", "gelu", "layers", "width", "heads", "kv_heads", "channels", "classes",
+    "patch", "head",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from ..errors import nearest
+from ..models.blocks import check_gelu
 from ..models.groups import Group
 from ..uses import parse_setting
 
@@ -34,6 +35,7 @@ class TrainConfig:
     ``model``: "gpt" on text, or "vit" on images.
     ``encodings``: uses in order ("none" alone is the empty list), behind the ``mask``
     that hides later tokens ("none" where the encodings do). ``style``: "gpt2" or "llama".
+    ``gelu``: of a gpt2 block, "tanh" or "erf" (`models.gpt.Config`).
     ``length``: tokens of a training block. ``warmup``: steps of linear warm-up; then the
     rate falls linearly to ``final`` times its peak ``lr``.
     ``residual``: initial scale of the residual stream's weights, "scaled" or "plain"
@@ -66,6 +68,7 @@ class TrainConfig:
     model: str = "gpt"
     encodings: tuple[str, ...] = ()
     style: str = "gpt2"
+    gelu: str = "tanh"
     layers: int = 4
     width: int = 128
     heads: int = 4
@@ -150,6 +153,7 @@ class TrainConfig:
             raise ValueError(
                 f'unknown style "{self.style}"{nearest(self.style, ["gpt2", "llama"])}'
             )
+        check_gelu(self.gelu, self.style)
         if self.residual not in ("scaled", "plain"):
             raise ValueError(
                 f'unknown residual "{self.residual}"{nearest(self.residual, ["scaled", "plain"])}'

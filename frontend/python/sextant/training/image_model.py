@@ -49,6 +49,7 @@ class ImageModel(CompiledModel):
     def __init__(self, config: TrainConfig):
         self.shape = vit.Config(
             style=config.style,
+            gelu=config.gelu,
             residual=config.residual,
             layers=config.layers,
             width=config.width,

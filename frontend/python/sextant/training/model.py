@@ -81,6 +81,7 @@ class Model(CompiledModel):
     def __init__(self, config: TrainConfig):
         self.shape = Config(
             style=config.style,
+            gelu=config.gelu,
             residual=config.residual,
             vocabulary=VOCABULARY,
             layers=config.layers,
