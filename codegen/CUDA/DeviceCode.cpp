@@ -231,7 +231,7 @@ sextant::codegen::compileForDevice(mlir::ModuleOp kernels, const Processor &gpu,
   if (!hostObject)
     return hostObject.takeError();
   code.objects.push_back(std::move(*hostObject));
-  auto assembled = assemble(*ptx, gpu.name);
+  auto assembled = assemble(*ptx, gpu.name, gpu.timesKernels);
   if (!assembled)
     return assembled.takeError();
   if (*assembled) {

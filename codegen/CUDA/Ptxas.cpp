@@ -83,8 +83,8 @@ static void shareOut(double milliseconds,
     kernel.milliseconds *= sum > 0 ? milliseconds / sum : 0;
 }
 
-Expected<std::optional<Assembled>> sextant::codegen::assemble(StringRef ptx,
-                                                              StringRef gpu) {
+Expected<std::optional<Assembled>>
+sextant::codegen::assemble(StringRef ptx, StringRef gpu, bool timesKernels) {
   Expected<std::string> ptxas = findPtxas();
   if (!ptxas)
     return ptxas.takeError();
@@ -97,18 +97,20 @@ Expected<std::optional<Assembled>> sextant::codegen::assemble(StringRef ptx,
     return std::move(error);
   std::string architecture = "-arch=" + gpu.str();
   double milliseconds = 0;
-  Expected<std::string> said =
-      folder->run(*ptxas,
-                  {architecture, "-v", "-o", folder->getPath("kernels.cubin"),
-                   folder->getPath("kernels.ptx")},
-                  " refuses the kernels for " + gpu, &milliseconds);
+  Expected<std::string> said = folder->run(
+      *ptxas,
+      {architecture, "-v", "-split-compile", timesKernels ? "1" : "0", "-o",
+       folder->getPath("kernels.cubin"), folder->getPath("kernels.ptx")},
+      " refuses the kernels for " + gpu, &milliseconds);
   if (!said)
     return said.takeError();
   Expected<std::string> cubin = folder->read("kernels.cubin");
   if (!cubin)
     return cubin.takeError();
   std::vector<KernelResources> kernels = parseReport(*said);
-  shareOut(milliseconds, kernels);
+  // Of threads side by side ptxas says nothing true.
+  if (timesKernels)
+    shareOut(milliseconds, kernels);
   return Assembled{std::move(*cubin), std::move(kernels)};
 }
 

@@ -22,9 +22,12 @@ struct Assembled {
 /// Assembles PTX for a GPU ("sm_80"). Without a ptxas gives nothing: the driver
 /// compiles PTX when it is loaded. It is looked for in this order: the file
 /// that SEXTANT_PTXAS names (which must be there), the one that set-up
-/// installed, the PATH. An error says what ptxas refused.
-llvm::Expected<std::optional<Assembled>> assemble(llvm::StringRef ptx,
-                                                  llvm::StringRef gpu);
+/// installed, the PATH. An error says what ptxas refused. Kernels are assembled
+/// side by side, by as many threads as there are processors, or one after the
+/// other, which is what it takes to know the `KernelResources::milliseconds`
+/// of each: their code is the same.
+llvm::Expected<std::optional<Assembled>>
+assemble(llvm::StringRef ptx, llvm::StringRef gpu, bool timesKernels);
 
 /// Which ptxas that is, as a part of what code follows from: its path, its size
 /// and when it was made; empty without one.

@@ -112,11 +112,13 @@ static void buildExecPipeline(OpPassManager &passes,
   passes.addPass(passes::createVerifyInstructions());
 }
 
-/// What machine code is made for, and how quickly.
+/// What machine code is made for, how quickly, and whether remarks tell of it.
 static Processor getProcessor(const Target &target,
-                              const CompileOptions &options) {
+                              const CompileOptions &options,
+                              MLIRContext &context) {
   Processor processor = target.processor;
   processor.compilesQuickly |= options.compilesQuickly;
+  processor.timesKernels = context.getRemarkEngine() != nullptr;
   return processor;
 }
 
@@ -294,8 +296,8 @@ llvm::Expected<std::string> codegen::compileToStage(ModuleOp module,
     CodeForm form = stage == CompileStage::LLVM       ? CodeForm::LLVM
                     : stage == CompileStage::Assembly ? CodeForm::Assembly
                                                       : CodeForm::Object;
-    llvm::Expected<KernelCode> code =
-        target->compile(kernels, getProcessor(*target, options), form);
+    llvm::Expected<KernelCode> code = target->compile(
+        kernels, getProcessor(*target, options, *kernels.getContext()), form);
     if (!code)
       return code.takeError();
     if (stage != CompileStage::Artifact)

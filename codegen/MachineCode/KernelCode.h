@@ -27,6 +27,9 @@ struct Processor {
   llvm::SmallVector<llvm::StringRef> required;
   /// Whether a short time to compile counts more than the speed of the code.
   bool compilesQuickly = false;
+  /// Whether the time of each kernel is asked for: then they are assembled one
+  /// after the other.
+  bool timesKernels = false;
 };
 
 /// What a kernel takes of a GPU, as its assembler says.
@@ -36,7 +39,8 @@ struct KernelResources {
   int64_t stackBytes = 0;      ///< of a thread
   int64_t spillStoreBytes = 0; ///< registers that are kept in memory
   int64_t spillLoadBytes = 0;
-  double milliseconds = 0; ///< of the processor that the assembler took
+  /// Of the processor that the assembler took, where `Processor::timesKernels`.
+  double milliseconds = 0;
 };
 
 /// Processor time, in milliseconds, that LLVM took for a kernel.
