@@ -65,3 +65,24 @@ def test_demo_trains_compares_and_reports(tmp_path, monkeypatch, capsys):
         "rope_2d", "rope_2d.seed1"
     ]  # fmt: skip
     assert "\u00b1" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "loss, said",
+    [
+        (2.30, "sinusoidal: 2.300 at 1x, plain PyTorch 2.50: off by -0.200, more than 0.1"),
+        (2.41, "every loss at 1x is within 0.1"),
+        (2.71, "every loss at 1x is within 0.1"),
+        (2.80, "sinusoidal: 2.800 at 1x, plain PyTorch 2.62: off by +0.180, more than 0.1"),
+    ],
+)
+def test_losses_are_held_to_those_of_plain_pytorch(loss, said, capsys):
+    class Found:
+        name = "sinusoidal"
+
+        def losses(self, protocol, multiple):
+            assert (protocol, multiple) == ("all_tokens", 1)
+            return [loss - 0.01, loss + 0.01]
+
+    demo._compare([Found()])
+    assert said in capsys.readouterr().out

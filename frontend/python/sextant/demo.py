@@ -54,15 +54,15 @@ IMAGE_ENCODINGS = (
     "windows=8, offsets=16)",
 )
 
-# Losses of a plain PyTorch model at 1x, in nats per byte over all tokens, on the
-# default text. Sinusoidal depends on seed and initial weights most of all: plain
-# PyTorch with its default weights gives 2.62 where another run gave 2.50.
+# Losses of plain PyTorch models at 1x, in nats per byte over all tokens, on the default
+# text: the least and the greatest. Sinusoidal depends on seed and initial weights most of
+# all, the greater is with PyTorch's default weights; seeds here give 2.51 to 2.61.
 EXPECTED = {
-    "none": 2.22,
-    "sinusoidal": 2.50,
-    "rope": 1.64,
-    "alibi": 1.86,
-    "kerple_log": 1.74,
+    "none": (2.22, 2.22),
+    "sinusoidal": (2.50, 2.62),
+    "rope": (1.64, 1.64),
+    "alibi": (1.86, 1.86),
+    "kerple_log": (1.74, 1.74),
 }
 CLOSE = 0.1
 
@@ -218,18 +218,18 @@ def _print_accuracies(groups: Sequence[Group]) -> None:
 
 
 def _compare(groups: Sequence[Group]) -> None:
-    """Says which encodings are not within `CLOSE` of the plain PyTorch model at 1x."""
+    """Says which encodings are not within `CLOSE` of plain PyTorch models at 1x."""
     are_close = True
     for found in groups:
-        want = EXPECTED.get(found.name)
-        if want is None:
+        if found.name not in EXPECTED:
             continue
         loss = fmean(found.losses("all_tokens", 1))
-        if abs(loss - want) > CLOSE:
+        nearest = min(max(loss, EXPECTED[found.name][0]), EXPECTED[found.name][1])
+        if abs(loss - nearest) > CLOSE:
             are_close = False
             print(
-                f"{found.name}: {loss:.3f} at 1x, plain PyTorch {want:.2f}: "
-                f"off by {loss - want:+.3f}, more than {CLOSE}"
+                f"{found.name}: {loss:.3f} at 1x, plain PyTorch {nearest:.2f}: "
+                f"off by {loss - nearest:+.3f}, more than {CLOSE}"
             )
     if are_close:
-        print(f"every loss at 1x is within {CLOSE} of the plain PyTorch model's")
+        print(f"every loss at 1x is within {CLOSE} of that of plain PyTorch")
