@@ -1,5 +1,6 @@
 """`sextant.nn.Attention` by hand, and the bounds of parameters."""
 
+import pytest
 import torch
 
 import sextant
@@ -28,6 +29,25 @@ def test_module_is_attention_of_its_projections():
     seed = torch.randn_like(want)
     for a, b in zip(torch.autograd.grad(got, leaves, seed), torch.autograd.grad(want, leaves, seed)):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 16), (2, 0, 16)])
+def test_no_rows_give_no_rows(shape):
+    """As of an empty part of a batch; gradients are zeros."""
+    layer = sextant.nn.Attention(16, 4, ["causal", "kerple_log"])
+    out = layer(torch.randn(shape))
+    assert out.shape == shape
+    out.sum().backward()
+    assert all(not p.grad.any() for p in (layer.query.weight, layer.kerple_log_r1))
+
+
+def test_the_default_dtype_is_that_of_all_parameters():
+    torch.set_default_dtype(torch.float64)
+    try:
+        layer = sextant.nn.Attention(16, 4, ["causal", "kerple_log"], target="reference")
+        assert layer(torch.randn(1, 3, 16)).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_bounds_are_applied_on_both_sides():

@@ -1,5 +1,6 @@
 """Python functions traced into `pos.encoding`: the text, and what is refused."""
 
+import functools
 import math
 import typing
 
@@ -282,6 +283,49 @@ def test_calls_of_encodings():
         with pytest.raises(CompileError, match=message):
             call()
     assert str(near(reach=5)) == "near(reach=5)"
+
+
+def test_options_are_numbers_of_numpy_or_any_text():
+    """A grid search gives the former, and a choice need not be a name."""
+
+    @sextant.encoding
+    def capped(
+        score, at, *, reach=4, slope=1.0, on=True, mode: typing.Literal["1-d", "2d"] = "1-d"
+    ):
+        bias = slope * sextant.minimum(abs(at.offset), reach)
+        return sextant.where((mode == "2d") & on, score - bias, score)
+
+    chosen = capped(
+        reach=numpy.int64(2), slope=numpy.float64(0.5), on=numpy.bool_(True), mode="2d"
+    )
+    q = torch.randn(1, 1, 5, 4)
+    distance = (torch.arange(5)[:, None] - torch.arange(5)).abs()
+    want = torch.softmax(q @ q.mT / 2 - 0.5 * distance.clamp(max=2), -1) @ q
+    torch.testing.assert_close(sextant.attention(q, q, q, [chosen]), want)
+    assert str(capped(slope=numpy.float32(0.5))) == "capped(slope=0.5)"
+
+
+def test_terms_of_a_sum_may_come_from_anywhere():
+    """From a function beside it, from one whose arguments are bound, or from k alone."""
+
+    def far(k):
+        return sextant.cos(0.5 * k)
+
+    @sextant.encoding
+    def waves(score, at):
+        def near(k):
+            return sextant.cos(at.offset * k)
+
+        bound = functools.partial(lambda offset, k: offset * k, at.offset)
+        return score + sextant.sum(lambda k: near(k), 3) + sextant.sum(bound, 3) + sextant.sum(far, 3)
+
+    q = torch.randn(1, 1, 5, 4)
+    offset = (torch.arange(5) - torch.arange(5)[:, None]).float()
+    bias = sum(torch.cos(offset * k) + offset * k + math.cos(0.5 * k) for k in range(3))
+    want = torch.softmax(q @ q.mT / 2 + bias, -1) @ q
+    torch.testing.assert_close(sextant.attention(q, q, q, [waves]), want)
+    with pytest.raises(CompileError, match="sextant.sum stands in a function that is traced"):
+        sextant.sum(far, 3)
 
 
 def test_a_name_means_one_encoding():

@@ -32,7 +32,9 @@ def test_meaning(text, use):
     assert parse_use(text) == use
 
 
-@pytest.mark.parametrize("text", ["a", "b=a(c(d=1), e=2.5, f=true)", "a(b, c, d=x)"])
+@pytest.mark.parametrize(
+    "text", ["a", "b=a(c(d=1), e=2.5, f=true)", "a(b, c, d=x)", 'a(b="2d", c="x y", d="true", e=\'"\')']
+)
 def test_printed_form_reads_back(text):
     assert str(parse_use(str(parse_use(text)))) == str(parse_use(text)) == text
 

@@ -73,12 +73,18 @@ class Attention(torch.nn.Module):
         self.key = torch.nn.Linear(width, kv_heads * head_dim, **make)
         self.value = torch.nn.Linear(width, kv_heads * head_dim, **make)
         self.output = torch.nn.Linear(heads * head_dim, width, **make)
-        compute = torch.float64 if dtype == torch.float64 else torch.float32
+        compute = torch.float64 if self.query.weight.dtype == torch.float64 else torch.float32
         initial = self._initial_params(compute)
         self._attributes = {name: name.replace(".", "_") for name in initial}
         for name, tensor in initial.items():
+            attribute = self._attributes[name]
+            if hasattr(self, attribute):
+                raise ValueError(
+                    f'the module has an attribute "{attribute}", which parameter "{name}" would '
+                    'be: use its encoding under another name, as in "other=..."'
+                )
             tensor = tensor.to(device=self.query.weight.device)
-            self.register_parameter(self._attributes[name], torch.nn.Parameter(tensor))
+            self.register_parameter(attribute, torch.nn.Parameter(tensor))
 
     def _initial_params(self, dtype: torch.dtype) -> dict[str, torch.Tensor]:
         """Initial values of the encodings' parameters, another draw at each call."""
@@ -149,7 +155,7 @@ class Attention(torch.nn.Module):
             deterministic=self.deterministic,
             target=self.target,
         )
-        return self.output(attended.transpose(1, 2).reshape(batch, length, -1))
+        return self.output(attended.transpose(1, 2).flatten(2))
 
     def extra_repr(self) -> str:
         return (

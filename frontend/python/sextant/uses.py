@@ -76,10 +76,15 @@ def parse_uses(texts: list[str] | tuple[str, ...]) -> list[Use]:
 
 
 def spell_option(value: Option) -> str:
-    """An option's value as a use has it."""
+    """An option's value as a use has it: `parse_use` reads it back."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, (int, str)) else repr(value)
+    if isinstance(value, str):
+        is_name = value.isascii() and value.isidentifier() and value.lower() not in ("true", "false")
+        quote = "'" if '"' in value else '"'
+        return value if is_name else f"{quote}{value}{quote}"
+    # A number of NumPy that is a float of Python, too, has a spelling of its own.
+    return str(value) if isinstance(value, int) else repr(float(value))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ the same region are one op, so that a traced function reads like a written one.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import re
 import sys
@@ -49,6 +50,15 @@ class Builder:
     @property
     def indent(self) -> str:
         return "  " * self._depth
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Inside, `current` is this one."""
+        token = _at_work.set(self)
+        try:
+            yield
+        finally:
+            _at_work.reset(token)
 
     def name(self, hint: str) -> str:
         """A fresh SSA name."""
@@ -141,6 +151,14 @@ class Builder:
             return ""
         place = caller()
         return f' loc("{place[0]}":{place[1]}:1)' if place else ""
+
+
+_at_work: contextvars.ContextVar[Builder | None] = contextvars.ContextVar("_at_work", default=None)
+
+
+def current() -> Builder | None:
+    """What the function writes that is being traced; None outside of one."""
+    return _at_work.get()
 
 
 def caller() -> tuple[str, int] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .builder import trace_error
+from .builder import current, trace_error
 from .values import (
     F32,
     I1,
@@ -178,7 +178,9 @@ def sum(function: Callable[[Value], Value], count) -> Value:
             "sextant.sum takes a function and a count",
             hint="write sextant.sum(lambda k: ..., n)",
         )
-    builder = getattr(count, "builder", None) or _free_builder(function)
+    builder = current()
+    if builder is None:
+        raise trace_error("sextant.sum stands in a function that is traced")
     count = lift(builder, count).as_integer("the count of a sum")
     result = builder.name("sum")
     k = builder.name("k")
@@ -190,17 +192,6 @@ def sum(function: Callable[[Value], Value], count) -> Value:
             raise trace_error("the terms of a sum are numbers, got a vector")
         builder.line(f"pos.yield {value.name} : f32")
     return Value(builder, result, F32)
-
-
-def _free_builder(function):
-    """The builder of a traced value that a function closes over."""
-    for cell in getattr(function, "__closure__", None) or ():
-        builder = getattr(cell.cell_contents, "builder", None)
-        if builder is not None:
-            return builder
-    raise trace_error(
-        "sextant.sum stands in a traced function and uses its values"
-    )
 
 
 def contract(matrix, vector, first_column=None) -> Value:

@@ -16,6 +16,7 @@ definition, and ``requires``, what has to hold where it is used (`require`,
 from __future__ import annotations
 
 import inspect
+import numbers
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -65,7 +66,8 @@ class Encoding:
             if name not in self.options:
                 has = nearest(name, self.options) if self.options else "; it has none"
                 raise CompileError(f'encoding "{self.name}" has no option "{name}"{has}')
-            if not isinstance(value, (bool, int, float, str)):
+            options[name] = _plain(value)
+            if not isinstance(options[name], (bool, int, float, str)):
                 raise CompileError(
                     f'option "{name}" of encoding "{self.name}" is a number, true or false, or '
                     f"the name of a choice, got {type_name(value)}"
@@ -272,6 +274,17 @@ def weighted_rows(
 # Tracing --------------------------------------------------------------------
 
 
+def _plain(value):
+    """A number of NumPy as Python's; everything else as it is."""
+    if type(value) in (bool, int, float, str):
+        return value
+    if type_name(value) == "bool":  # NumPy's is no bool
+        return bool(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else value
+
+
 def _trace(function: Callable, site: Site, formula: str, paper: str, requires: Requires) -> Encoding:
     if not callable(function):
         raise CompileError(f"expected a function, got {type_name(function)}")
@@ -338,17 +351,9 @@ def _write(function, site: Site, formula: str, paper: str, requires, located: bo
     for p in signature:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise _at_function(function, f"*{p.name} has no meaning in an encoding")
-    leading = len(site.leading) + 1
     _check_leading(function, positional, site)
-    options = {
-        p.name: _write_option(builder, function, p)
-        for p in signature
-        if p.kind is p.KEYWORD_ONLY
-    }
-    for one in requires:
-        write_requirement(builder, one, options)
-    params = []
-    for p in positional[leading:]:
+    declared = positional[len(site.leading) + 1 :]
+    for p in declared:
         if not isinstance(p.annotation, Param):
             raise _at_function(
                 function,
@@ -356,9 +361,17 @@ def _write(function, site: Site, formula: str, paper: str, requires, located: bo
                 "such as sextant.PerHead or sextant.Param(...); options are "
                 "keyword-only (after a *)",
             )
-        params.append(write_param(builder, p.name, p.annotation, options))
-    at = At(builder, site.place)
-    site.write(builder, lambda *data: function(*data, at, *params, **options), options)
+    with builder.at_work():
+        options = {
+            p.name: _write_option(builder, function, p)
+            for p in signature
+            if p.kind is p.KEYWORD_ONLY
+        }
+        for one in requires:
+            write_requirement(builder, one, options)
+        params = [write_param(builder, p.name, p.annotation, options) for p in declared]
+        at = At(builder, site.place)
+        site.write(builder, lambda *data: function(*data, at, *params, **options), options)
     return _assemble(function.__name__, builder, formula, paper)
 
 
