@@ -308,6 +308,11 @@ def test_module_input():
         (dict(width=32, heads=4, kv_heads=3), ValueError, "not a multiple of kv_heads 3"),
         (dict(width=30, heads=4), ValueError, "width 30 is not a multiple of heads 4"),
         (dict(width=32, heads=4, encodings="causal"), TypeError, "encodings is a list, got str"),
+        (
+            dict(width=32, heads=4, encodings=["dape(kerple_log)", "dape_kerple_log=kerple_log"]),
+            ValueError,
+            'has an attribute "dape_kerple_log_r1", which parameter "dape_kerple_log.r1" would be',
+        ),
     ],
 )
 def test_arguments_of_the_module(arguments, kind, message):
