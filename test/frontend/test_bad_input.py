@@ -1,8 +1,10 @@
 """`sextant.attention` on bad input: every mistake is an error that names it, and
 numbers that are none go where they must and no further."""
 
+import copy
 import math
 import os
+import pickle
 
 import pytest
 import torch
@@ -383,6 +385,13 @@ def test_programs_in_files(tmp_path):
         sextant.load(tmp_path / "none.sxt")
     with pytest.raises(OSError, match="No space left"):
         program.save("/dev/full")
+
+
+@pytest.mark.parametrize("made", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_copies_of_programs(made):
+    """As an average of a model's weights makes them, and a process that is sent one."""
+    (got,) = made(sextant.compile(MODEL)).run("double", [torch.ones(2)])
+    assert torch.equal(got, torch.full((2,), 2.0))
 
 
 @pytest.mark.parametrize("text", ["", "module {}", "// nothing"])

@@ -28,6 +28,10 @@ class Program:
         self._functions = {f["name"]: f for f in self.manifest["functions"]}
         self.parameters = {p["name"]: p for p in self.manifest["parameters"]}
 
+    def __reduce__(self):
+        # Copies and other processes load the code anew.
+        return Program, (self.artifact,)
+
     @property
     def functions(self) -> list[str]:
         """Names of the functions that `run` takes."""
