@@ -40,7 +40,8 @@ FailureOr<pos::EncodingOp> EncodingLibrary::find(StringRef name,
   std::optional<std::string> path = this->path.find(name);
   if (!path)
     return emitError(user, "unknown encoding @")
-           << name << nearestNames(name, list());
+           << name << nearestNames(name, list()) << "; its file would be "
+           << name << ".mlir in a folder of SEXTANT_PATH";
   OwningOpRef<ModuleOp> file = parseTextFile(*path, context);
   if (!file)
     return emitError(user, "encoding @") << name << ": cannot use " << *path;

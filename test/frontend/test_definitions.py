@@ -109,7 +109,8 @@ def test_a_users_file_is_found_without_rebuilding(tmp_path, monkeypatch):
 }
 """
     )
-    with pytest.raises(CompileError, match="unknown encoding @nearby"):
+    place = r"its file would be nearby\.mlir in a folder of SEXTANT_PATH"
+    with pytest.raises(CompileError, match=f"unknown encoding @nearby;.*; {place}"):
         sextant.describe("nearby")
     monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
     assert sextant.describe("nearby").formula == "j > i - 3"

@@ -74,6 +74,10 @@ int main(int argc, char **argv) {
       stages, [&](const auto &entry) { return entry.first == emit; });
   if (stage == std::end(stages))
     commandLine.fail("unknown stage '" + emit + "'");
+  // Its bytes would be commands to a terminal.
+  if (stage->second == CompileStage::Artifact && path == "-" &&
+      llvm::outs().is_displayed())
+    commandLine.fail("an artifact is no text to show: name a file by -o");
   sextant::runtime::Result<std::string> text =
       sextant::tools::readInputFile(inputFile);
   if (!text)
@@ -82,6 +86,7 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerCompilerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false); // whose text the user did not write
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(*text, inputFile),
                              llvm::SMLoc());

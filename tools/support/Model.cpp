@@ -31,6 +31,7 @@ static Result<std::string> compile(const std::string &text,
   DialectRegistry registry;
   codegen::registerCompilerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false); // whose text the user did not write
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text, path),
                              llvm::SMLoc());
