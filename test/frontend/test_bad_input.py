@@ -5,6 +5,7 @@ import copy
 import math
 import os
 import pickle
+from pathlib import Path
 
 import pytest
 import torch
@@ -392,6 +393,13 @@ def test_copies_of_programs(made):
     """As an average of a model's weights makes them, and a process that is sent one."""
     (got,) = made(sextant.compile(MODEL)).run("double", [torch.ones(2)])
     assert torch.equal(got, torch.full((2,), 2.0))
+
+
+@pytest.mark.parametrize("make", [sextant.compile, lambda text: sextant.emit(text, "pos")])
+@pytest.mark.parametrize("text", ["model.mlir", Path("model.mlir"), b""])
+def test_a_module_is_given_as_its_text(make, text):
+    with pytest.raises(TypeError, match=r"a module is given as its text, got .*read_text\(\)"):
+        make(text)
 
 
 @pytest.mark.parametrize("text", ["", "module {}", "// nothing"])

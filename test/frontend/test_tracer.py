@@ -454,3 +454,26 @@ def test_signature_errors():
         sextant.rows(of="qery")
     with pytest.raises(TypeError, match='did you mean "frozen"'):
         sextant.Param("heads", frozn=True)
+    with pytest.raises(TypeError, match=r"init is no float: write sextant.constant_init\(1.0\)"):
+        sextant.PerHead(init=1.0)
+    with pytest.raises(TypeError, match="init is no Tensor: write a function of indices"):
+        sextant.PerHead(init=torch.ones(4))
+    with pytest.raises(CompileError, match=f'{__file__}.*"\u03b1" is not of the letters'):
+
+        @sextant.encoding
+        def j(score, at, α: sextant.PerHead):
+            return score
+
+    with pytest.raises(CompileError, match=r"write @sextant.columns\(8\)"):
+
+        @sextant.columns
+        def k(at):
+            return 1.0, 1.0
+
+
+def test_a_formula_may_hold_any_signs():
+    @sextant.encoding(formula='s \u2212 "\u03b1"\\ |d|\t\v\0!\nnext')
+    def odd(score, at):
+        return score
+
+    assert sextant.describe(odd).formula == 's \u2212 "\u03b1"\\ |d|   ! next'

@@ -135,11 +135,20 @@ def compile(text: str, *, target: str = "cpu", file: str = "<text>") -> Program:
     each device, by the first that fits. ``file``: its name in errors. Raises
     `CompileError` with the place of the mistake.
     """
+    _check_text(text)
     return Program(
         backend.compiler().compile(
             text, _resolve(target), definitions.first_folders(), "artifact", file
         )
     )
+
+
+def _check_text(text) -> None:
+    is_text = isinstance(text, str)
+    if is_text and ("\n" in text or not text.endswith(".mlir")):
+        return
+    what = f'"{text}", the name of a file' if is_text else type(text).__name__
+    raise TypeError(f"a module is given as its text, got {what}: pathlib.Path(...).read_text() reads one")
 
 
 def _resolve(target: str) -> str:
@@ -153,6 +162,7 @@ def _resolve(target: str) -> str:
 def emit(text: str, stage: str, *, target: str = "cpu", file: str = "<text>") -> str:
     """The text of a stage of compilation: "pos", "exec", "kernel", "llvm" or
     "asm"."""
+    _check_text(text)
     return backend.compiler().compile(
         text, _resolve(target), definitions.first_folders(), stage, file
     )

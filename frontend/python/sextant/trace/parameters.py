@@ -90,6 +90,11 @@ class Param:
             object.__setattr__(self, "given", True)
         if self.given and self.init is not None:
             raise ValueError("a given parameter has no initial value")
+        if not (self.init is None or isinstance(self.init, Distribution) or callable(self.init)):
+            cure = f"sextant.constant_init({self.init})" if isinstance(self.init, (int, float)) else (
+                "a function of indices, or a given parameter"
+            )
+            raise TypeError(f"init is no {type_name(self.init)}: write {cure}")
 
     def __call__(self, **settings) -> Param:
         """The same parameter with other settings: ``PerHead(floor=0.01)``."""

@@ -239,6 +239,9 @@ def columns(
     ...     return a[at.query, at.lane], b[at.key, at.lane]
     """
 
+    if callable(count):
+        raise CompileError("columns are so many: write @sextant.columns(8), or an option's name")
+
     def trace(function: Callable) -> Encoding:
         return _trace(function, ColumnsSite(count), formula, paper, requires)
 
@@ -344,6 +347,15 @@ def _check_leading(function: Callable, positional: list[inspect.Parameter], site
         )
 
 
+def _check_names(function: Callable, parameters: Sequence[inspect.Parameter]) -> None:
+    """Uses, and names of values in a definition, are of plain letters."""
+    for name in (function.__name__, *(p.name for p in parameters)):
+        if not name.isascii():
+            raise _at_function(
+                function, f'the name "{name}" is not of the letters a to z, digits and _ alone'
+            )
+
+
 def _write(function, site: Site, formula: str, paper: str, requires, located: bool) -> str:
     builder = Builder(located)
     signature = list(_signature(function).parameters.values())
@@ -352,6 +364,7 @@ def _write(function, site: Site, formula: str, paper: str, requires, located: bo
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise _at_function(function, f"*{p.name} has no meaning in an encoding")
     _check_leading(function, positional, site)
+    _check_names(function, signature)
     declared = positional[len(site.leading) + 1 :]
     for p in declared:
         if not isinstance(p.annotation, Param):
@@ -399,4 +412,6 @@ def _assemble(name: str, builder: Builder, formula: str, paper: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    """As a text in MLIR, which ends at a control character."""
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return shown.replace("\\", "\\\\").replace('"', '\\"')
