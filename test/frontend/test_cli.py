@@ -47,6 +47,14 @@ def same(a, b):
     return set(a) == set(b) and all(torch.equal(a[n], b[n]) for n in a)
 
 
+def test_a_wrong_definition_is_noted_in_a_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "broken.mlir").write_text("pos.encoding @broken { nonsense }")
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    assert main(["encodings"]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith('sextant: note: encoding "broken" is left out: ') and error.count("\n") == 1
+
+
 def test_encodings_are_listed_and_described(capsys):
     assert main(["encodings"]) == 0
     listed = capsys.readouterr().out
@@ -311,6 +319,21 @@ def test_errors_name_the_cause(tmp_path, text_file, capsys, arguments, message):
     assert train(tmp_path / "run", text_file, *arguments) == 1
     error = capsys.readouterr().err
     assert error.startswith("sextant: error: ") and message in error
+
+
+def test_a_folder_without_a_name(text_file, capsys):
+    assert train("", text_file) == 1
+    assert "the folder of the run has an empty name" in capsys.readouterr().err
+
+
+def test_lengths_beyond_random_positions(tmp_path, text_file, capsys):
+    """Are refused before anything is evaluated."""
+    assert train(tmp_path / "run", text_file, "--max-position", "40") == 0
+    assert main(["eval", str(tmp_path / "run"), "--lengths", "8", "41"]) == 1
+    error = capsys.readouterr().err
+    assert "draws positions below 40 (--max-position), of which blocks of 41 tokens" in error
+    assert "--positions-beyond index" in error
+    assert main(["eval", str(tmp_path / "run"), "--lengths", "40"]) == 0
 
 
 def test_foreign_checkpoints_are_refused(tmp_path, text_file, capsys):

@@ -13,7 +13,7 @@ def add(commands) -> None:
         "run that goes on, or is not evaluated, is shown as far as it is.",
     )
     parser.add_argument("folders", nargs="+", metavar="RUN", help="runs")
-    parser.add_argument("-o", "--output", default="compare.html", help="the file")
+    parser.add_argument("-o", "--output", default="compare.html", help="the file (default compare.html)")
     parser.set_defaults(run=_compare)
 
 

@@ -15,7 +15,7 @@ def add(commands) -> None:
         description="Trains a GPT with each of some encodings, and a small ViT with each of some "
         "others, evaluates them beyond their training length or size, and writes a report.",
     )
-    parser.add_argument("folder", nargs="?", default="demo", help="where files go")
+    parser.add_argument("folder", nargs="?", default="demo", help="where files go (default demo)")
     parser.add_argument(
         "--quick", action="store_true", help="a smaller setting, under three minutes"
     )

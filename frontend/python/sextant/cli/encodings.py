@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 
 from .. import definitions
@@ -69,7 +71,11 @@ def _encodings(options) -> None:
             print(f"  file: {info.file}")
     if options.names:
         return
-    found = definitions.encodings()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = definitions.encodings()
+    for warning in said:
+        print(f"sextant: note: {warning.message}", file=sys.stderr)
     width = max((len(e.name) for e in found), default=0)
     for encoding in found:
         print(f"{encoding.name:<{width}}  {encoding.formula}")

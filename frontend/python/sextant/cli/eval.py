@@ -59,7 +59,7 @@ def add(commands) -> None:
         help="evaluate the step with the least loss on held-out data (sextant train "
         "--validate-every), not the last",
     )
-    parser.add_argument("--target", help="what kernels are compiled for")
+    parser.add_argument("--target", help="what kernels are compiled for (default: as in the training)")
     parser.add_argument(
         "--set",
         dest="settings",

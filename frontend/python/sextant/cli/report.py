@@ -12,7 +12,7 @@ def add(commands) -> None:
         "several seeds are shown with their spread, and decide only beyond it.",
     )
     parser.add_argument("folders", nargs="+", help="evaluated runs")
-    parser.add_argument("-o", "--output", default="report.html", help="the file")
+    parser.add_argument("-o", "--output", default="report.html", help="the file (default report.html)")
     parser.set_defaults(run=_report)
 
 

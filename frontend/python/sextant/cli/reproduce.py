@@ -24,7 +24,7 @@ def add(commands) -> None:
         "moment; --resume goes on. results.json beside them holds what was measured, for --results.",
     )
     parser.add_argument("paper", choices=_PAPERS, help="what is reproduced")
-    parser.add_argument("folder", nargs="?", default="reproduce", help="where files go")
+    parser.add_argument("folder", nargs="?", default="reproduce", help="where files go (default reproduce)")
     parser.add_argument(
         "--scale",
         choices=_SCALES,

@@ -17,7 +17,7 @@ def add(commands) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the file (default: tables.safetensors in the run)"
     )
-    parser.add_argument("--target", help="what kernels are compiled for")
+    parser.add_argument("--target", help="what kernels are compiled for (default: as in the training)")
     parser.set_defaults(run=_tables)
 
 

@@ -137,7 +137,7 @@ def add(commands) -> None:
         help="where the model is trained, by the best target for it; --target names another",
     )
     parser.add_argument(
-        "--save-every", type=int, default=100, help="steps between checkpoints"
+        "--save-every", type=int, default=100, help="steps between checkpoints (default 100)"
     )
     parser.add_argument(
         "--tensorboard",
@@ -162,6 +162,8 @@ def _train(options) -> None:
     from ..training.loop import plan, train
     from ..training.state import read_state
 
+    if not options.folder:
+        raise ValueError("the folder of the run has an empty name")
     if options.save_every < 1:
         raise ValueError(f"--save-every must be at least 1, got {options.save_every}")
     given = {f.name: getattr(options, f.name) for f in fields(TrainConfig) if f.name in options}

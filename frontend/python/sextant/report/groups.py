@@ -111,9 +111,12 @@ def _check_data(runs: Sequence[RunResult]) -> None:
             )
         if _held_out(run) != _held_out(first):
             what, each = ("texts", "text") if run.data == "text" else ("images", "kind of images")
+            one, other = _source(first), _source(run)
+            if one == other:  # files that have changed between the trainings
+                one, other = (f"{s} (SHA-256 {r.provenance[r.data][:12]})" for s, r in ((one, first), (other, run)))
             raise ReportError(
                 f"runs on different {what} cannot be compared: {first.name} is of "
-                f"{_source(first)}, {run.name} of {_source(run)}; write a report of each {each}"
+                f"{one}, {run.name} of {other}; write a report of each {each}"
             )
 
 

@@ -134,6 +134,13 @@ def _text_measures(
     progress: bool,
 ) -> dict[str, Any]:
     """What a `RunResult` says of a model of texts."""
+    config = run.config
+    if 0 < config.max_position < max(lengths) and config.positions_beyond == "error":
+        raise EvaluationError(
+            f"{run.path.parent} draws positions below {config.max_position} (--max-position), of which "
+            f"blocks of {max(lengths)} tokens need more: take shorter ones, or train with a larger one "
+            "or with --positions-beyond index"
+        )
     text = run.held_out()
     if tables is not None:
         model.take_tables(read_tables(tables, run, max(lengths)).rows)
