@@ -123,6 +123,16 @@ def test_a_users_file_is_found_without_rebuilding(tmp_path, monkeypatch):
     assert sextant.describe("mine").file == str(user / "mine.mlir")
 
 
+def test_a_user_without_a_home(monkeypatch):
+    """As whom containers run: there is no folder of the user's own encodings."""
+    for name in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    q = torch.randn(1, 1, 3, 4)
+    assert sextant.attention(q, q, q, ["causal", "alibi"]).shape == q.shape
+    assert "alibi" in [e.name for e in sextant.encodings()]
+
+
 def test_one_wrong_file_is_left_out(tmp_path, monkeypatch):
     """With a warning that names it; where it is used, that is an error."""
     (tmp_path / "broken.mlir").write_text("pos.encoding @broken { nonsense }")

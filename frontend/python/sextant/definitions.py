@@ -157,10 +157,13 @@ def _search_path() -> _SearchPath:
 def _path_of(
     own: tuple[str, ...], data: str | None, _home: str | None, listed: str | None
 ) -> _SearchPath:
-    user = Path(data or "~/.local/share").expanduser() / "sextant" / "encodings"
-    first = ":".join([*own, str(user)])
+    try:
+        user = [str(Path(data or "~/.local/share").expanduser() / "sextant" / "encodings")]
+    except RuntimeError:  # a user of a container, who has no home
+        user = []
+    first = ":".join([*own, *user])
     others = filter(None, (listed or "").split(":"))
-    return _SearchPath(first, (*first.split(":"), *others, str(backend.PACKAGE / "encodings")))
+    return _SearchPath(first, (*own, *user, *others, str(backend.PACKAGE / "encodings")))
 
 
 @contextlib.contextmanager
