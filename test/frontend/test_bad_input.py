@@ -362,6 +362,19 @@ def test_inputs_of_programs(inputs, kind, message):
         program.run("double", inputs)
 
 
+def test_a_program_has_no_derivative_of_pytorch():
+    """PyTorch's own answer is a warning and no gradient, of which nothing would be trained."""
+    x = torch.ones(2, requires_grad=True)
+    program = sextant.compile(MODEL)
+    (out,) = program.run("double", [x])
+    assert torch.equal(out, torch.full((2,), 2.0))
+    with pytest.raises(NotImplementedError, match='of the program\'s function "double": run its'):
+        (out.sum() + x.sum()).backward()
+    with torch.no_grad():
+        assert not program.run("double", [x])[0].requires_grad
+    assert not program.profile("double", [x])[0][0].requires_grad
+
+
 def test_files_that_have_no_end(tmp_path):
     """Nothing waits for a pipe's writer, or reads a device for ever."""
     pipe = tmp_path / "pipe.sxt"

@@ -58,8 +58,15 @@ class Program:
         function: str,
         inputs: Sequence[torch.Tensor] | Mapping[str, torch.Tensor],
     ) -> list[torch.Tensor]:
-        """Runs a function on tensors in the order of its arguments, or by name."""
-        return self._loaded.run(function, self._order(function, inputs))
+        """Runs a function on tensors in the order of its arguments, or by name. PyTorch has
+        no derivative of it, and a ``backward`` through its results is an error: gradients are
+        results of the function ``gradients``."""
+        ordered = self._order(function, inputs)
+        with torch.no_grad():
+            results = self._loaded.run(function, ordered)
+        if torch.is_grad_enabled() and any(t.requires_grad for t in ordered):
+            return [_Underivable.apply(function, result, *ordered) for result in results]
+        return results
 
     def train_step(
         self, inputs: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]
@@ -67,7 +74,8 @@ class Program:
         """Runs the function ``train_step``: gives its results, the loss first. Parameters
         and moments are changed in place, so they must be contiguous and share no
         memory."""
-        return self.run("train_step", inputs)
+        with torch.no_grad():
+            return self.run("train_step", inputs)
 
     def profile(
         self,
@@ -76,7 +84,8 @@ class Program:
     ) -> tuple[list[torch.Tensor], list[dict]]:
         """As `run`, with what each instruction took: ``kind``, ``name``, ``label``,
         ``ns``, and ``flops`` and ``bytes`` where they are known."""
-        results, text = self._loaded.profile(function, self._order(function, inputs))
+        with torch.no_grad():
+            results, text = self._loaded.profile(function, self._order(function, inputs))
         return results, json.loads(text)
 
     def _order(self, function: str, inputs) -> list[torch.Tensor]:
@@ -124,6 +133,23 @@ class Program:
     def save(self, path) -> None:
         """Writes the artifact to a file, whole or not at all."""
         replace_file(path, self.artifact)
+
+
+class _Underivable(torch.autograd.Function):
+    """A result of ``function`` of some tensors, whose gradients are asked for by mistake:
+    PyTorch's own answer is a warning, and none."""
+
+    @staticmethod
+    def forward(ctx, function: str, result: torch.Tensor, *_tensors: torch.Tensor):
+        ctx.function = function
+        return result.view_as(result)
+
+    @staticmethod
+    def backward(ctx, *_gradients):
+        raise NotImplementedError(
+            f'PyTorch has no derivative of the program\'s function "{ctx.function}": run its '
+            'function "gradients", whose results are those of the loss, or "train_step"'
+        )
 
 
 def compile(text: str, *, target: str = "cpu", file: str = "<text>") -> Program:
