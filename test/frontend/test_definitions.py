@@ -134,12 +134,14 @@ def test_a_user_without_a_home(monkeypatch):
 
 
 def test_one_wrong_file_is_left_out(tmp_path, monkeypatch):
-    """With a warning that names it; where it is used, that is an error."""
+    """With a warning that names it; where it is used, that is an error. A model is none."""
     (tmp_path / "broken.mlir").write_text("pos.encoding @broken { nonsense }")
+    (tmp_path / "model.mlir").write_text("func.func @forward() { return }")
     names = [e.name for e in sextant.encodings()]
     monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
-    with pytest.warns(UserWarning, match=r'"broken" is left out: .*broken\.mlir:1:'):
+    with pytest.warns(UserWarning, match=r'"broken" is left out: .*broken\.mlir:1:') as said:
         assert [e.name for e in sextant.encodings()] == names
+    assert len(said) == 1
     with pytest.raises(CompileError, match=r"broken\.mlir:1:"):
         sextant.init_params(["broken"], heads=2, head_dim=16)
 

@@ -407,12 +407,24 @@ def _decimal(value: Option) -> Option:
 def encodings() -> list[EncodingInfo]:
     """All encodings that are installed: the user's, those of ``SEXTANT_PATH``, the
     package's own, sorted by name. One whose file is wrong is left out, with a warning;
-    where it is used, that is an error."""
+    where it is used, that is an error. Models may lie beside encodings."""
     found = []
     for name in backend.compiler().list_encodings(first_folders()):
         try:
             found.append(describe(name))
         except CompileError as error:
-            first = str(error).splitlines()[0]
-            warnings.warn(f'encoding "{name}" is left out: {first}', stacklevel=2)
+            if _may_define(name):
+                first = str(error).splitlines()[0]
+                warnings.warn(f'encoding "{name}" is left out: {first}', stacklevel=2)
     return found
+
+
+def _may_define(name: str) -> bool:
+    """Whether the file of a name has a definition of any name in it."""
+    for folder in _search_path().folders:
+        for path in (f"{folder}/{name}.mlir", f"{folder}/{name}/{name}.mlir"):
+            try:
+                return "pos.encoding" in Path(path).read_text(errors="replace")
+            except OSError:
+                continue
+    return True
