@@ -326,6 +326,16 @@ def test_a_folder_without_a_name(text_file, capsys):
     assert "the folder of the run has an empty name" in capsys.readouterr().err
 
 
+def test_an_evaluation_that_cannot_be_stored_is_shown(tmp_path, text_file, capsys):
+    """As of a run that others may only read."""
+    assert train(tmp_path / "run", text_file) == 0
+    (tmp_path / "run" / "evaluation.json").mkdir()
+    assert main(["eval", str(tmp_path / "run"), "--multiples", "1", "--quiet"]) == 1
+    out, error = capsys.readouterr()
+    assert "all tokens: 1x " in out and "last 64 tokens: 1x " in out
+    assert "evaluation.json: Is a directory" in error
+
+
 def test_lengths_beyond_random_positions(tmp_path, text_file, capsys):
     """Are refused before anything is evaluated."""
     assert train(tmp_path / "run", text_file, "--max-position", "40") == 0

@@ -87,6 +87,7 @@ def add(commands) -> None:
 
 
 def _eval(options) -> None:
+    from ..report.results import NotStoredError
     from ..training.runs import evaluate_run
 
     if min([1, *options.multiples, *options.lengths]) < 1:
@@ -94,35 +95,44 @@ def _eval(options) -> None:
     if options.blocks < 0 or (options.last is not None and options.last < 1):
         raise ValueError("--last is at least 1, and --blocks is not negative")
     for folder in options.folders:
-        result = evaluate_run(
-            folder,
-            multiples=options.multiples,
-            lengths=options.lengths,
-            most_blocks=options.blocks,
-            last=options.last or 0,
-            sizes=options.sizes,
-            best=options.best,
-            target=options.target,
-            settings=options.settings,
-            given=options.given,
-            tables=options.tables,
-            progress=not options.quiet,
-        )
-        for note in result.notes:
-            print(f"sextant: note: {folder}: {note}", file=sys.stderr)
-        if result.accuracy:
-            print(f"{result.name}: top-1 accuracy (loss in nats)")
-            for size, share in result.accuracy.items():
-                print(f"  {size} x {size}: {share:.1%} ({result.size_losses[size]:.3f})")
-            continue
-        trained = result.config["length"]
-        print(f"{result.name}: nats per byte, at lengths in units of {trained} tokens")
-        for label, losses in (
-            ("all tokens", result.all_tokens),
-            (f"last {result.last} tokens", result.last_tokens),
-        ):
-            numbers = "  ".join(f"{_named(m, trained)} {loss:.3f}" for m, loss in losses.items())
-            print(f"  {label}: {numbers}")
+        try:
+            result = evaluate_run(
+                folder,
+                multiples=options.multiples,
+                lengths=options.lengths,
+                most_blocks=options.blocks,
+                last=options.last or 0,
+                sizes=options.sizes,
+                best=options.best,
+                target=options.target,
+                settings=options.settings,
+                given=options.given,
+                tables=options.tables,
+                progress=not options.quiet,
+            )
+        except NotStoredError as error:  # of a folder that others may only read, say
+            if error.result:
+                _show(folder, error.result)
+            raise
+        _show(folder, result)
+
+
+def _show(folder: str, result) -> None:
+    for note in result.notes:
+        print(f"sextant: note: {folder}: {note}", file=sys.stderr)
+    if result.accuracy:
+        print(f"{result.name}: top-1 accuracy (loss in nats)")
+        for size, share in result.accuracy.items():
+            print(f"  {size} x {size}: {share:.1%} ({result.size_losses[size]:.3f})")
+        return
+    trained = result.config["length"]
+    print(f"{result.name}: nats per byte, at lengths in units of {trained} tokens")
+    for label, losses in (
+        ("all tokens", result.all_tokens),
+        (f"last {result.last} tokens", result.last_tokens),
+    ):
+        numbers = "  ".join(f"{_named(m, trained)} {loss:.3f}" for m, loss in losses.items())
+        print(f"  {label}: {numbers}")
 
 
 def _named(multiple: float, trained: int) -> str:

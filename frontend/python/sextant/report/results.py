@@ -40,6 +40,14 @@ class ReportError(RunError):
     """A run's folder lacks what a report needs."""
 
 
+class NotStoredError(ReportError):
+    """A ``result`` that was measured cannot be written."""
+
+    def __init__(self, message: str, result: RunResult | None = None):
+        super().__init__(message)  # which is all that a copy in another process is made of first
+        self.result = result
+
+
 @dataclass
 class RunResult:
     """One run.
@@ -104,12 +112,13 @@ def evaluation(result: RunResult) -> dict[str, Any]:
 
 
 def write_evaluation(folder: Path, result: RunResult, file: str = EVALUATION) -> None:
-    """Writes what `read_run` reads, besides the log; raises `ReportError`."""
+    """Writes what `read_run` reads, besides the log; raises `NotStoredError`."""
     text = json.dumps(evaluation(result), allow_nan=False)
     try:
         replace_file(folder / file, text.encode())
     except OSError as error:
-        raise ReportError(f"cannot write {folder / file}: {error.strerror}") from None
+        message = f"cannot write {folder / file}: {error.strerror}"
+        raise NotStoredError(message, result) from None
 
 
 def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
