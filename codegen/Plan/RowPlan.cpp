@@ -25,7 +25,8 @@ using pos::RowOperand;
 static FailureOr<RowMap> resolveRows(pos::RowsOp rows, int64_t width) {
   RowMap map{rows, *rows.getGrouping()};
   if (map.grouping == pos::Grouping::whole)
-    return rows.emitOpError("of whole rows has no kernel on this target");
+    return rows.emitOpError("of whole rows has no kernel on any target; maps "
+                            "of lanes and pairs have, and pos.turn_rows");
   FailureOr<pos::LaneRange> lanes = pos::checkLanes(rows, width);
   if (failed(lanes))
     return failure();

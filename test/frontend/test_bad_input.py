@@ -291,6 +291,16 @@ def test_row_maps(input, arguments, kind, message):
         sextant.map_rows(torch.randn(input), **{"encodings": ["sinusoidal"], **arguments})
 
 
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_whole_rows_are_mapped_nowhere(target):
+    @sextant.rows(of="embedding", group="whole")
+    def longer(x, at):
+        return x * 2.0
+
+    with pytest.raises(CompileError, match="of whole rows has no kernel on any target; maps of lanes"):
+        sextant.map_rows(torch.randn(1, 3, 4), [longer], target=target)
+
+
 def test_module_input():
     layer = sextant.nn.Attention(32, 4, ["causal"])
     for shape in ((3, 32), (2, 3, 31)):

@@ -448,6 +448,12 @@ def test_signature_errors():
         def i(score, at, *, size):
             return score
 
+    with pytest.raises(CompileError, match='option "n" has choices that are no names'):
+
+        @sextant.encoding
+        def numbered(score, at, *, n: typing.Literal[1, 2] = 1):
+            return score
+
     with pytest.raises(CompileError, match="write it with def"):
         sextant.mask(lambda at: at.key < 3)
     with pytest.raises(CompileError, match='did you mean "query"'):

@@ -303,6 +303,10 @@ def write_option(
     name = builder.name(label)
     head = f'{name} = pos.option "{label}"'
     if choices:
+        if not all(isinstance(choice, str) for choice in choices):
+            raise trace_error(
+                f'option "{label}" has choices that are no names', hint='write Literal["1", "2"]'
+            )
         if default not in choices:
             raise trace_error(
                 f'the default {default!r} of option "{label}" is not among its choices'

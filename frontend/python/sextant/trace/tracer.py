@@ -161,7 +161,8 @@ def rows(
 ):
     """Traces a row map of operands: ``function(x, y, at, ...) -> (x', y')`` for
     groups "half" (lane t with t + n/2) and "interleaved" (2t with 2t + 1), and
-    ``function(x, at, ...) -> x'`` for "single" lanes and the "whole" row.
+    ``function(x, at, ...) -> x'`` for "single" lanes and the "whole" row. A map of whole
+    rows can be written and saved; so far no target, reference included, has a kernel of it.
 
     ``of``: among query, key, value, embedding, query_input, key_input,
     value_input. ``lanes``: the range [begin, end); an end of 0 is the head dim.
