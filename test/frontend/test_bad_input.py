@@ -339,6 +339,8 @@ def test_arguments_of_the_module(arguments, kind, message):
         (dict(heads="4"), TypeError, "heads must be a whole number, got '4'"),
         (dict(heads=-1), ValueError, "heads must not be negative, got -1"),
         (dict(dtype=torch.int32), TypeError, "floating-point type, got torch.int32"),
+        (dict(seed=1.5), TypeError, "seed must be a whole number, got 1.5"),
+        (dict(seed=2**63), ValueError, "seed must fit 64 bits, got 9223372036854775808"),
     ],
 )
 def test_arguments_of_initial_values(arguments, kind, message):
@@ -370,6 +372,8 @@ def test_inputs_of_programs(inputs, kind, message):
     program = sextant.compile(MODEL)
     with pytest.raises(kind, match=message):
         program.run("double", inputs)
+    with pytest.raises(TypeError, match="seed must be a whole number, got None"):
+        program.init_params(seed=None)
 
 
 def test_a_program_has_no_derivative_of_pytorch():

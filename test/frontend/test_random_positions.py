@@ -40,6 +40,8 @@ def test_generators_decide():
 def test_a_length_that_does_not_fit_is_an_error():
     with pytest.raises(ValueError, match="cannot draw 9 different positions below 8"):
         sextant.random_positions(9, 8)
+    with pytest.raises(TypeError, match="max_length must be a whole number, got 10.5"):
+        sextant.random_positions(5, 10.5)
 
 
 def test_whole_range_is_the_index(seed):

@@ -32,6 +32,13 @@ def check_count(label: str, value, least: int | None = 1) -> None:
         raise ValueError(f"{label} {words}, got {value}")
 
 
+def check_seed(value) -> None:
+    """A whole number of 64 bits."""
+    check_count("seed", value, least=None)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"seed must fit 64 bits, got {value}")
+
+
 def check_devices(first: str, tensor: torch.Tensor, others) -> None:
     """All operands are where the first one is: ``others`` are pairs of a label and a
     tensor or None."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from . import backend, definitions
-from .checks import check_count
+from .checks import check_count, check_seed
 from .declared import ParamInfo, Signature
 from .definitions import EncodingLike
 from .memory import gibibytes, memory_limit
@@ -55,6 +55,7 @@ def init_params(
     }
     for name, value in extents.items():
         check_count(name, value, least=0)
+    check_seed(seed)
     if dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         raise TypeError(f"parameters are of a floating-point type, got {dtype}")
     wanted = [p for p in found.params if not p.given and (p.trained or frozen)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from . import backend, definitions, targets
-from .checks import check_tensor
+from .checks import check_seed, check_tensor
 from .errors import nearest
 from .files import read_file, replace_file
 
@@ -124,6 +124,7 @@ class Program:
 
     def init_params(self, seed: int = 0) -> dict[str, torch.Tensor]:
         """Initial values of all parameters that have one, by name."""
+        check_seed(seed)
         return {
             name: self._loaded.initialize(name, seed)
             for name, p in self.parameters.items()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from .checks import check_count
+
 
 def random_positions(
     length: int, max_length: int, generator: torch.Generator | None = None
@@ -17,6 +19,8 @@ def random_positions(
 
     Raises ValueError if ``length`` is negative or larger than ``max_length``.
     """
+    for name, value in (("length", length), ("max_length", max_length)):
+        check_count(name, value, least=None)
     if not 0 <= length <= max_length:
         raise ValueError(
             f"cannot draw {length} different positions below {max_length}: max_length "
