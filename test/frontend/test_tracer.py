@@ -477,6 +477,22 @@ def test_signature_errors():
             return 1.0, 1.0
 
 
+@pytest.mark.parametrize("power", [2, 2.0, 3])
+def test_powers_of_integers_do_not_wrap(power):
+    scale = 50000.0**-power
+
+    @sextant.encoding
+    def gauss(score, at):
+        return score - at.offset**power * scale
+
+    q = torch.randn(1, 1, 2, 4)
+    at = torch.tensor([0, 50000])
+    got = sextant.attention(q, q, q, [gauss], query_positions=at, key_positions=at)
+    offset = (at - at[:, None]).double()
+    want = torch.softmax((q @ q.mT / 2).double() - offset**power * scale, -1).float() @ q
+    torch.testing.assert_close(got, want)
+
+
 def test_a_formula_may_hold_any_signs():
     @sextant.encoding(formula='s \u2212 "\u03b1"\\ |d|\t\v\0!\nnext')
     def odd(score, at):

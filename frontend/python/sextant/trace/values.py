@@ -404,8 +404,8 @@ def floor_divide(left, right) -> Value:
 def power(base, exponent) -> Value:
     """``base ** exponent`` as a number; 2 and 0.5 become a product and a root."""
     if isinstance(base, Value) and isinstance(exponent, (int, float)):
-        if exponent == 2:
-            return base * base
+        if exponent == 2:  # of a number: the square of an integer wraps from 46341 on
+            return base.as_number() * base.as_number()
         if exponent == 0.5:
             return op("math.sqrt", base.as_number())
     a, b = unify(base, exponent)
