@@ -321,6 +321,18 @@ def test_errors_name_the_cause(tmp_path, text_file, capsys, arguments, message):
     assert error.startswith("sextant: error: ") and message in error
 
 
+def test_lists_may_be_given_in_parts(tmp_path, text_file, capsys):
+    """The first part is not forgotten."""
+    parts = ["--encodings", "rope", "--encodings", "alibi", "--data", str(text_file)]
+    assert train(tmp_path / "run", text_file, *parts, "--dry-run") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("rope+alibi: ") and f"{text_file}, {text_file}, " in out
+    assert train(tmp_path / "run", text_file, "--encodings") == 0
+    lengths = ["--lengths", "8", "--lengths", "12", "--quiet"]
+    assert main(["eval", str(tmp_path / "run"), *lengths]) == 0
+    assert "0.5x (8) " in (out := capsys.readouterr().out) and "0.75x (12) " in out
+
+
 def test_a_folder_without_a_name(text_file, capsys):
     assert train("", text_file) == 1
     assert "the folder of the run has an empty name" in capsys.readouterr().err

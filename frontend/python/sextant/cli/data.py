@@ -13,6 +13,7 @@ def add_data(parser, default, *, or_images: bool = False) -> None:
     parser.add_argument(
         "--data",
         nargs="+",
+        action="extend",
         default=default,
         metavar="FILE",
         help="text to train on, FILE.xz is decompressed (default: the sources of Python's standard "

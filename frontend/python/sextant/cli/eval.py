@@ -21,6 +21,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--multiples",
         nargs="+",
+        action="extend",
         type=int,
         default=[],
         metavar="N",
@@ -29,6 +30,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--lengths",
         nargs="+",
+        action="extend",
         type=int,
         default=[],
         metavar="N",
@@ -47,6 +49,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--sizes",
         nargs="+",
+        action="extend",
         type=int,
         default=[],
         metavar="N",

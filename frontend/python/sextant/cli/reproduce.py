@@ -50,6 +50,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--only",
         nargs="+",
+        action="extend",
         default=[],
         metavar="METHOD",
         help="these methods only, and those that they begin with; --dry-run lists them",
@@ -80,6 +81,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--results",
         nargs="+",
+        action="extend",
         default=[],
         metavar="FILE",
         help="results.json of the same reproduction in another folder or on another machine: its "
@@ -91,6 +93,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--validation-data",
         nargs="+",
+        action="extend",
         default=[],
         metavar="FILE",
         help="another text whose beginning is held out (default: the end of the training text)",

@@ -71,6 +71,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--encodings",
         nargs="*",
+        action="extend",
         default=argparse.SUPPRESS,
         metavar="USE",
         help='encodings besides the mask, such as rope or "window(size=64)"; none for NoPE '
@@ -80,6 +81,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--validation-data",
         nargs="+",
+        action="extend",
         default=argparse.SUPPRESS,
         metavar="FILE",
         help="another text to hold out; the whole of --data is trained on",
