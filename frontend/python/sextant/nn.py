@@ -11,6 +11,9 @@ from .attention import attention
 from .checks import check_count, check_flag, check_tensor
 from .definitions import EncodingLike, listed
 from .initial import init_params, project_
+from .kv_cache import KeyValueCache
+
+__all__ = ["Attention", "KeyValueCache"]
 
 
 class Attention(torch.nn.Module):
@@ -31,7 +34,13 @@ class Attention(torch.nn.Module):
 
     Initial values are drawn from PyTorch's generator; after ``to_empty``, as for a
     module that was built on the meta device, `reset_parameters` draws them. After each
-    optimizer step call `project_`, which applies floors and ceilings.
+    optimizer step call `project_`, which applies floors and ceilings. A text is decoded
+    token by token with a `KeyValueCache`::
+
+        cache = sextant.nn.KeyValueCache()
+        with torch.no_grad():
+            for x in tokens:  # each (batch, 1, width), or some at a time
+                y = layer(x, cache=cache)
     """
 
     def __init__(
@@ -123,12 +132,15 @@ class Attention(torch.nn.Module):
         *,
         positions: torch.Tensor | None = None,
         given: dict[str, torch.Tensor] | None = None,
+        cache: KeyValueCache | None = None,
     ) -> torch.Tensor:
         """x (batch, length, width) to y of the same shape.
 
         ``positions``: coordinates of the tokens, as ``query_positions`` of
         `sextant.attention`. ``given``: parameters that the encodings expect at
-        every call, such as ``{"document.ids": ids}``.
+        every call, such as ``{"document.ids": ids}``. ``cache``: of the tokens before those of
+        x, which are added; then what is given per key is that of all tokens, ``positions`` are
+        those of x.
         """
         width = self.query.in_features
         check_tensor("x", x)
@@ -141,14 +153,18 @@ class Attention(torch.nn.Module):
         def heads_of(rows: torch.Tensor, count: int) -> torch.Tensor:
             return rows.view(batch, length, count, self.head_dim).transpose(1, 2)
 
+        key, value = (heads_of(f(x), self.kv_heads) for f in (self.key, self.value))
+        key_positions = positions
+        if cache is not None:
+            key, value, key_positions = cache.extend(key, value, positions)
         attended = attention(
             heads_of(self.query(x), self.heads),
-            heads_of(self.key(x), self.kv_heads),
-            heads_of(self.value(x), self.kv_heads),
+            key,
+            value,
             self.encodings,
             {**self.encoding_params(), **named_params(given)},
             query_positions=positions,
-            key_positions=positions,
+            key_positions=key_positions,
             heads_total=self.heads_total,
             head_offset=self.head_offset,
             enable_gqa=self.kv_heads != self.heads,
