@@ -116,7 +116,7 @@ LogicalResult Resolver::resolveContract(pos::ContractOp contract) {
   if (!fits)
     return contract.emitOpError("a vector of ")
            << elements << " elements does not fit a matrix of " << columns
-           << " columns from column " << first << " on (H2)";
+           << " columns from column " << first << " on (M2)";
   setExtent(contract.getResult(), rows);
   return success();
 }

@@ -320,7 +320,7 @@ pos.encoding @mixer {
   %w = pos.param "w" : tensor<?x?xf32> dims(%n, %n)
   pos.score {
   ^bb0(%s: tensor<?xf32>):
-    // expected-error @below {{a vector of 2 elements does not fit a matrix of 3 columns from column 0 on (H2)}}
+    // expected-error @below {{a vector of 2 elements does not fit a matrix of 3 columns from column 0 on (M2)}}
     %t = pos.contract %w, %s : tensor<?x?xf32>, tensor<?xf32> -> tensor<?xf32>
     pos.yield %t : tensor<?xf32>
   }

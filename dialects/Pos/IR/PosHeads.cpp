@@ -25,12 +25,12 @@ LogicalResult ContractOp::verify() {
   int64_t elements = getExtent(getVector());
   if (differ(rows, getExtent(getResult())))
     return emitOpError("result must have one element per row of the matrix "
-                       "(H1): ")
+                       "(M1): ")
            << rows << ", got " << getExtent(getResult());
   if (!getFirstColumn()) {
     if (differ(columns, elements))
       return emitOpError("matrix must have one column per element of the "
-                         "vector (H2): ")
+                         "vector (M2): ")
              << elements << ", got " << columns;
     return success();
   }
@@ -44,7 +44,7 @@ LogicalResult ContractOp::verify() {
     InFlightDiagnostic diag = emitOpError("columns from ") << begin;
     if (isKnown)
       diag << " to " << begin + elements - 1;
-    return diag << " are not inside the matrix (H2): " << matrix;
+    return diag << " are not inside the matrix (M2): " << matrix;
   }
   return success();
 }

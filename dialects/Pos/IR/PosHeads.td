@@ -23,8 +23,8 @@ def Pos_ContractOp : Pos_Op<"contract", [Pure, Pos_PayloadOpInterface]> {
     After inlining the extents of both vectors are static and the first column
     is a constant.
 
-    * **H1** The result has one element per row of the matrix.
-    * **H2** Without a first column the matrix has one column per element of the
+    * **M1** The result has one element per row of the matrix.
+    * **M2** Without a first column the matrix has one column per element of the
       vector; with one, columns [first, first + elements) are inside it.
 
     ```mlir

@@ -478,7 +478,7 @@ pos.encoding @host_place {
 
 // -----
 
-// H1: one element of the result per row.
+// M1: one element of the result per row.
 func.func @contract_rows(%q: tensor<1x2x?x8xf32>, %p: tensor<3x2xf32>) {
   %o, %lse = pos.attention %q, %q, (%q) params(%p : tensor<3x2xf32>)
     : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>, (tensor<1x2x?x8xf32>)
@@ -486,7 +486,7 @@ func.func @contract_rows(%q: tensor<1x2x?x8xf32>, %p: tensor<3x2xf32>) {
   ^bb0(%w: tensor<3x2xf32>):
     pos.score {
     ^bb0(%s: tensor<2xf32>):
-      // expected-error @below {{result must have one element per row of the matrix (H1): 3, got 2}}
+      // expected-error @below {{result must have one element per row of the matrix (M1): 3, got 2}}
       %x = pos.contract %w, %s : tensor<3x2xf32>, tensor<2xf32> -> tensor<2xf32>
       pos.yield %x : tensor<2xf32>
     }
@@ -496,7 +496,7 @@ func.func @contract_rows(%q: tensor<1x2x?x8xf32>, %p: tensor<3x2xf32>) {
 
 // -----
 
-// H2: one column per element of the vector.
+// M2: one column per element of the vector.
 func.func @contract_columns(%q: tensor<1x2x?x8xf32>, %p: tensor<2x4xf32>) {
   %o, %lse = pos.attention %q, %q, (%q) params(%p : tensor<2x4xf32>)
     : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>, (tensor<1x2x?x8xf32>)
@@ -504,7 +504,7 @@ func.func @contract_columns(%q: tensor<1x2x?x8xf32>, %p: tensor<2x4xf32>) {
   ^bb0(%w: tensor<2x4xf32>):
     pos.score {
     ^bb0(%s: tensor<2xf32>):
-      // expected-error @below {{matrix must have one column per element of the vector (H2): 2, got 4}}
+      // expected-error @below {{matrix must have one column per element of the vector (M2): 2, got 4}}
       %x = pos.contract %w, %s : tensor<2x4xf32>, tensor<2xf32> -> tensor<2xf32>
       pos.yield %x : tensor<2xf32>
     }
@@ -514,7 +514,7 @@ func.func @contract_columns(%q: tensor<1x2x?x8xf32>, %p: tensor<2x4xf32>) {
 
 // -----
 
-// H2, from a column on.
+// M2, from a column on.
 func.func @contract_from(%q: tensor<1x2x?x8xf32>, %p: tensor<2x4xf32>) {
   %o, %lse = pos.attention %q, %q, (%q) params(%p : tensor<2x4xf32>)
     : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>, (tensor<1x2x?x8xf32>)
@@ -523,7 +523,7 @@ func.func @contract_from(%q: tensor<1x2x?x8xf32>, %p: tensor<2x4xf32>) {
     pos.score {
     ^bb0(%s: tensor<2xf32>):
       %three = arith.constant 3 : i32
-      // expected-error @below {{columns from 3 to 4 are not inside the matrix (H2): 'tensor<2x4xf32>'}}
+      // expected-error @below {{columns from 3 to 4 are not inside the matrix (M2): 'tensor<2x4xf32>'}}
       %x = pos.contract %w, %s columns from %three : tensor<2x4xf32>, tensor<2xf32> -> tensor<2xf32>
       pos.yield %x : tensor<2xf32>
     }
