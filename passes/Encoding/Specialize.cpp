@@ -59,9 +59,19 @@ makeBody(func::FuncOp declaration, pos::UseAttr use, EncodingLibrary &library) {
            << use.getInstance().getValue() << ".' and a function of "
            << use.getEncoding();
   auto extents = declaration->getAttrOfType<DictionaryAttr>(kExtentsAttr);
-  auto special = specializeFunction(
-      function, declaration.getSymName(),
-      SmallVector<Type>(declaration.getArgumentTypes()), getExtents(extents));
+  FailureOr<OwningOpRef<func::FuncOp>> special = failure();
+  {
+    // What is wrong stands in the definition; whose sizes it is, here.
+    ScopedDiagnosticHandler handler(
+        declaration.getContext(), [&](Diagnostic &diagnostic) {
+          diagnostic.attachNote(user)
+              << "in '@" << declaration.getSymName() << "' of the model";
+          return failure(); // others print it
+        });
+    special = specializeFunction(
+        function, declaration.getSymName(),
+        SmallVector<Type>(declaration.getArgumentTypes()), getExtents(extents));
+  }
   if (failed(special))
     return failure();
   if ((*special)->getFunctionType() == declaration.getFunctionType())

@@ -19,6 +19,7 @@ pos.encoding @sized {
     return %x : tensor<?x?x16xf32>
   }
 }
+// expected-note @below {{in '@sized.produce' of the model}}
 func.func private @sized.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
   attributes {pos.use = #pos.use<@sized, "sized">, pos.extents = {}}
 
@@ -34,6 +35,7 @@ pos.encoding @batched {
     return %y : tensor<?x?x?xf32>
   }
 }
+// expected-note @below {{in '@batched.produce' of the model}}
 func.func private @batched.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
   attributes {pos.use = #pos.use<@batched, "batched">, pos.extents = {heads = 4 : i32}}
 
@@ -53,6 +55,7 @@ pos.encoding @undecided {
     return %y : tensor<?x?x?xf32>
   }
 }
+// expected-note @below {{in '@undecided.produce' of the model}}
 func.func private @undecided.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
   attributes {pos.use = #pos.use<@undecided, "undecided">, pos.extents = {heads = 4 : i32}}
 
@@ -71,5 +74,6 @@ pos.encoding @even {
     return %x : tensor<?x?x?xf32>
   }
 }
+// expected-note @below {{in '@even.produce' of the model}}
 func.func private @even.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
   attributes {pos.use = #pos.use<@even, "even">, pos.extents = {heads = 3 : i32}}
