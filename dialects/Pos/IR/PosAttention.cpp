@@ -36,6 +36,8 @@ static LogicalResult verifyRows(Operation *op, Value query, Value key,
     return op->emitOpError("expected at least one value operand");
   if (q.isDynamicDim(3))
     return op->emitOpError("head dim must be static, got ") << q;
+  if (q.getDimSize(3) == 0)
+    return op->emitOpError("head dim must be at least 1, got ") << q;
   if (failed(same(q, k, 0, "batch sizes of query and key")) ||
       failed(same(q, k, 3, "head dims of query and key")))
     return failure();

@@ -44,7 +44,8 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
     for f64 operands).
 
     Positions are i32 [1 or B or a divisor of B, length, axes]. Without them a
-    coordinate is the index. Shapes may be dynamic except the head dims.
+    coordinate is the index. Shapes may be dynamic except the head dims, of which
+    that of query and key is at least 1.
 
     Queries are aligned with keys at the end. Where they are a chunk of a longer
     sequence, `query_tail` has as many elements as there are queries after the

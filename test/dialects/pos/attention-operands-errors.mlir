@@ -52,6 +52,17 @@ func.func @dynamic_head_dim(%q: tensor<1x1x?x?xf32>) {
 
 // -----
 
+// The scale, 1 / sqrt(0), times a product of no lanes is NaN.
+func.func @no_head_dim(%q: tensor<1x1x?x0xf32>, %v: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{head dim must be at least 1, got 'tensor<1x1x?x0xf32>'}}
+  %o, %lse = pos.attention %q, %q, (%v)
+    : tensor<1x1x?x0xf32>, tensor<1x1x?x0xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
 func.func @batch(%q: tensor<2x1x?x8xf32>, %k: tensor<3x1x?x8xf32>) {
   // expected-error @below {{batch sizes of query and key differ: 2 and 3}}
   %o, %lse = pos.attention %q, %k, (%k)
