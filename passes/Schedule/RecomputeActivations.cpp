@@ -189,9 +189,13 @@ public:
   }
 
 private:
-  /// Of a function that is derived already.
+  /// Of a function that is derived already. One that is written by hand may be
+  /// a declaration, have several blocks, or give nothing.
   unsigned recompute(func::FuncOp function) {
-    return function ? Recomputation(function, leastColumns).run() : 0;
+    if (!function || !function.getBody().hasOneBlock() ||
+        function.front().getTerminator()->getNumOperands() == 0)
+      return 0;
+    return Recomputation(function, leastColumns).run();
   }
 };
 } // namespace
