@@ -31,7 +31,9 @@ def Exec_Dialect : Dialect {
     Attributes of a function's arguments and results that the runtime reads:
     `exec.name` (a string: what errors call it) and, on arguments, `exec.dims`
     (one string per dimension, empty for none: dimensions of one name must have
-    one size, whichever argument they belong to).
+    one size, whichever argument they belong to). `exec.updated` on an argument
+    says to readers of the text that the function writes its new value there; the
+    runtime finds out from the instructions.
 
     ```mlir
     func.func private @forward(

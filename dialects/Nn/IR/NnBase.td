@@ -22,9 +22,10 @@ def Nn_Dialect : Dialect {
   let summary = "The dense ops around attention";
   let description = [{
     What a decoder transformer is made of besides `pos.attention`. An op is one
-    ATen operator: its definition holds the operator's name, how its arguments
-    are made from the op's (`AtenOpInterface`), and its derivative, written in
-    other `nn` ops (`DifferentiableOpInterface`). Values are tensors; dimensions
+    ATen operator, or the few that its text says it stands for: its definition
+    holds the operator's name, how its arguments are made from the op's
+    (`AtenOpInterface`), and its derivative, if it has one, written in other `nn`
+    ops (`DifferentiableOpInterface`). Values are tensors; dimensions
     may be dynamic (`?`); nothing is updated in place before `--nn-convert-to-exec`.
 
     A **parameter** is an `nn.parameter` of the module, which holds its initial

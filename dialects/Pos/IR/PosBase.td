@@ -69,7 +69,7 @@ def Pos_Dialect : Dialect {
     * **C8** Query, key and value share a dtype; floating-point parameters and
       the log-sum-exp are f32; gradients have the dtype of what they belong to.
     * **C9** Results are the same bits from run to run and for any number of
-      threads.
+      threads, but for gradients of an attention that is `unordered`.
     * **C10** Derivatives at kinks are stated by each rule and finite: a rule
       never produces 0 * inf.
   }];

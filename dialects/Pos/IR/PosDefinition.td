@@ -226,6 +226,14 @@ def Pos_InputOp : Pos_Op<"input", [Pure, HasParent<"EncodingOp">,
 
 def Pos_YieldOp : Pos_Op<"yield", [Pure, Terminator, ReturnLike]> {
   let summary = "Ends a payload";
+  let description = [{
+    Gives what the op around it asks for: a score, whether a key is visible, the
+    values of a group of lanes, the element of a parameter.
+
+    ```mlir
+    pos.yield %x, %y : f32, f32
+    ```
+  }];
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
