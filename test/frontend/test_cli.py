@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import sextant
-from sextant.cli import main
+from sextant.cli import _parser, main
 from sextant.training.checkpoint import read_checkpoint
 
 pytest.importorskip("sextant._compiler")
@@ -274,6 +274,34 @@ def test_version_names_the_commit(capsys):
         main(["--version"])
     assert info.value.code == 0
     assert capsys.readouterr().out.startswith(f"sextant {sextant.__version__}")
+
+
+@pytest.mark.parametrize(
+    "words, options, place",
+    [
+        (["train", "--encodings", "rope"], "--encodings", "folder"),
+        (["train", "--enc", "rope", "--data", "book.txt"], "--encodings and --data", "folder"),
+        (["eval", "--multiples", "1", "2"], "--multiples", "folders"),
+    ],
+)
+def test_a_folder_that_a_list_swallows(tmp_path, capsys, words, options, place):
+    folder = str(tmp_path / "run")
+    with pytest.raises(SystemExit) as info:
+        main([*words, folder])
+    assert info.value.code == 2
+    cure = f"write {place} before it, behind another option, or at the end behind --\n"
+    error = capsys.readouterr().err
+    assert f"words behind {options} are taken for that list" in error and error.endswith(cure)
+    command, *lists = words
+    for cured in ([folder, *lists], [*lists, "--target", "cpu", folder], [*lists, "--", folder]):
+        assert vars(_parser().parse_args([command, *cured]))[place] in (folder, [folder])
+
+
+@pytest.mark.parametrize("words", [["train"], ["train", "--encodings"], ["eval", "--target", "cpu"]])
+def test_a_missing_folder_that_nothing_swallows(capsys, words):
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "are taken for" not in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -83,7 +83,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Every command takes --debug, before its name or behind it."""
+    """Every command takes --debug, before its name or behind it; an error says what a list
+    of its options has swallowed."""
 
     def __init__(self, **settings):
         super().__init__(**settings)
@@ -92,6 +93,32 @@ class _Parser(argparse.ArgumentParser):
             action="store_true",
             default=argparse.SUPPRESS,
             help="show the whole traceback of an error",
+        )
+
+    def parse_known_args(self, args=None, namespace=None):
+        self._words = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(self._words, namespace)
+
+    def error(self, message):
+        found = [a for a in self._actions if a.option_strings and a.nargs in ("*", "+")]
+        if message.startswith("the following arguments are required"):
+            found = [a for a in found if self._takes_words(a.option_strings[0])]
+        else:
+            found = [a for a in found if message.startswith(f"argument {a.option_strings[0]}: invalid")]
+        if found:
+            lists = " and ".join(a.option_strings[0] for a in found)
+            places = ", ".join(str(a.metavar or a.dest) for a in self._actions if not a.option_strings)
+            message += (
+                f"; words behind {lists} are taken for that list, up to the next option: write "
+                f"{places} before it, behind another option, or at the end behind --"
+            )
+        super().error(message)
+
+    def _takes_words(self, option: str) -> bool:
+        """Whether the option, which may be abbreviated, is given with words of its own."""
+        return any(
+            len(word) > 2 and option.startswith(word) and not following.startswith("-")
+            for word, following in zip(self._words, self._words[1:])
         )
 
 
