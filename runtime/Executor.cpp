@@ -53,6 +53,7 @@ private:
 
   void appendArgument(const Tensor &tensor);
   Result<int64_t> launchChecked(const Launch &op, const Kernel &kernel);
+  std::string describeArguments(const Dense &op) const;
   std::vector<int64_t> getShape(uint32_t tensor, const Registers &sizes) const;
   Status checkType(uint32_t tensor, const Tensor &value) const;
 
@@ -301,12 +302,29 @@ Status Execution::visit(const Launch &op) {
 // Dense operators
 //===----------------------------------------------------------------------===//
 
+/// " (of 'tokens')": operands of a call that the caller gave. Nothing where
+/// they come in lists, as an optimizer's: those are long, and the operator says
+/// which place of which list.
+std::string Execution::describeArguments(const Dense &op) const {
+  std::string names;
+  for (const DenseArgument &argument : op.arguments) {
+    if (argument.kind == ArgumentKind::Tensors)
+      return "";
+    auto number = static_cast<size_t>(argument.number);
+    if (argument.kind == ArgumentKind::Tensor &&
+        number < function.arguments.size())
+      names += (names.empty() ? " (of '" : ", '") +
+               function.arguments[number].name + "'";
+  }
+  return names.empty() ? names : names + ")";
+}
+
 Status Execution::visit(const Dense &op) {
   const ResolvedOperator &resolved = program.getOperator(number, instruction);
   Result<std::vector<Tensor>> outputs =
       device.call(device.state, resolved, op, tensors, integers);
   if (!outputs)
-    return outputs.error();
+    return makeError(outputs.error().message(), describeArguments(op));
   if (outputs->size() != op.outputs.size())
     return makeError("it gives ", outputs->size(), " results instead of ",
                      op.outputs.size());

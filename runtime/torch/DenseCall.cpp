@@ -400,6 +400,43 @@ callWithOut(const Schema &schema, CallArguments &arguments, TorchPlace place) {
   return results;
 }
 
+/// The tensor of the argument of this name, or null.
+static const Tensor *findTensor(const Schema &schema, const Dense &call,
+                                std::span<const Tensor> tensors,
+                                std::string_view name) {
+  for (size_t i = 0; i < call.arguments.size(); ++i)
+    if (schema.arguments[i].name == name &&
+        call.arguments[i].kind == ArgumentKind::Tensor)
+      return &tensors[static_cast<size_t>(call.arguments[i].number)];
+  return nullptr;
+}
+
+/// Of a call on the host that failed: which of the indices into the rows of its
+/// weight there is no row for, which LibTorch does not say. Empty if there is
+/// none.
+static std::string describeWrongIndex(const Schema &schema, const Dense &call,
+                                      std::span<const Tensor> tensors) {
+  const Tensor *weight = findTensor(schema, call, tensors, "weight");
+  const Tensor *indices = findTensor(schema, call, tensors, "indices");
+  if (!weight || !indices || weight->rank == 0 ||
+      (indices->dtype != DType::I64 && indices->dtype != DType::I32))
+    return "";
+  int64_t rows = weight->sizes[0];
+  for (int64_t i = 0, end = indices->elements(); i < end; ++i) {
+    int64_t offset = 0, rest = i;
+    for (uint32_t dim = indices->rank; dim-- > 0; rest /= indices->sizes[dim])
+      offset += rest % indices->sizes[dim] * indices->strides[dim];
+    int64_t index = indices->dtype == DType::I64
+                        ? static_cast<const int64_t *>(indices->data)[offset]
+                        : static_cast<const int32_t *>(indices->data)[offset];
+    if (index < 0 || index >= rows)
+      return makeError("indices hold ", index, ", but weight has ", rows,
+                       " rows, 0 to ", rows - 1)
+          .message();
+  }
+  return "";
+}
+
 Result<std::vector<Tensor>>
 sextant::runtime::callDense(TorchPlace place, const ResolvedOperator &resolved,
                             const Dense &call, std::span<const Tensor> tensors,
@@ -432,5 +469,8 @@ sextant::runtime::callDense(TorchPlace place, const ResolvedOperator &resolved,
   }
   return outputs;
 } catch (const std::exception &error) {
-  return makeError(error.what());
+  const Schema &schema = static_cast<const TorchOperator &>(resolved).schema;
+  std::string wrong =
+      place.isHost() ? describeWrongIndex(schema, call, tensors) : "";
+  return makeError(wrong.empty() ? error.what() : wrong);
 }

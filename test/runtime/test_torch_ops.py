@@ -221,6 +221,31 @@ func.func @f(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
     assert first_line(error).startswith("'f', instruction 0 (aten::mm) at square: ")
 
 
+@pytest.mark.parametrize(
+    "dtype, bad, expected",
+    [(torch.int64, 5, "5"), (torch.int32, -1, "-1"), (torch.int64, 2**40, "1099511627776")],
+)
+def test_an_index_without_a_row_is_named(load, dtype, bad, expected):
+    kind = "i64" if dtype == torch.int64 else "i32"
+    program = load(f"""
+func.func @f(%w: tensor<?x2xf32> {{exec.name = "table"}}, %i: tensor<?x?x{kind}> {{exec.name = "tokens"}})
+    -> tensor<?x?x2xf32> {{
+  %y = exec.dense "aten::embedding"(%w, %i : tensor<?x2xf32>, tensor<?x?x{kind}>)
+    arguments [#exec.tensor<0>, #exec.tensor<1>] -> tensor<?x?x2xf32>
+  return %y : tensor<?x?x2xf32>
+}}""")
+    # Only in a place that strides leave out.
+    backing = torch.tensor([[0, 4, bad], [3, 2, bad]], dtype=dtype)
+    table = torch.randn(5, 2)
+    inside = backing[:, :2].t()
+    assert torch.equal(program("f", table, inside)[0], table[inside.long()])
+    with pytest.raises(RuntimeError) as error:
+        program("f", table, backing[:, 1:].t())
+    assert first_line(error).endswith(
+        f"indices hold {expected}, but weight has 5 rows, 0 to 4 (of 'table', 'tokens')"
+    )
+
+
 def test_result_of_another_type(load):
     program = load("""
 func.func @f(%x: tensor<?xf32>) -> tensor<3xf32> {

@@ -125,5 +125,5 @@ func.func @turn(%x: tensor<4xf32>) -> (tensor<4xf32>) {
   ASSERT_FALSE(static_cast<bool>(results));
   EXPECT_EQ(results.error().message(),
             "'turn', instruction 0 (aten::cos): its result 0 is on cpu but the "
-            "program runs on cuda:1");
+            "program runs on cuda:1 (of 'arg0')");
 }
