@@ -86,11 +86,12 @@ def test_traced_encodings():
         ({"dtype": "bf16"}, 'models compute in "f32", got dtype "bf16"'),
         ({"positions": "layers"}, 'unknown positions "layers".*layer'),
         ({"hidden": -1}, "hidden must not be negative, got -1"),
+        ({"encoding": ["causal"]}, 'unknown setting "encoding"; did you mean "encodings"'),
     ],
 )
 def test_settings_that_make_no_model(settings, message):
     with pytest.raises(ValueError, match=message):
-        gpt.Config(**settings)
+        gpt.gpt(**settings)
 
 
 @pytest.mark.parametrize("dim", ["key", "query", "batch"])

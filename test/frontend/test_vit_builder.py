@@ -48,11 +48,12 @@ def test_given_positions_become_arguments():
         ({"positions": "grids"}, 'unknown positions "grids".*grid'),
         ({"patch": 0}, "patch must be at least 1, got 0"),
         ({"classes": 0}, "classes must be at least 1, got 0"),
+        ({"clases": 3}, 'unknown setting "clases"; did you mean "classes"'),
     ],
 )
 def test_settings_that_make_no_model(settings, message):
     with pytest.raises(ValueError, match=message):
-        vit.Config(**settings)
+        vit.vit(**settings)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import fields
 from numbers import Integral
 
 import torch
+
+from .errors import nearest
 
 
 def check_tensor(label: str, value) -> None:
@@ -30,6 +34,14 @@ def check_count(label: str, value, least: int | None = 1) -> None:
     if least is not None and value < least:
         words = "must not be negative" if least == 0 else f"must be at least {least}"
         raise ValueError(f"{label} {words}, got {value}")
+
+
+def check_settings(names: Iterable[str], config: type) -> None:
+    """Names of fields of a dataclass of settings."""
+    known = [f.name for f in fields(config)]
+    for name in names:
+        if name not in known:
+            raise ValueError(f'unknown setting "{name}"{nearest(name, known)}')
 
 
 def check_seed(value) -> None:

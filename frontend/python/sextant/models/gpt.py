@@ -26,6 +26,7 @@ import types
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..checks import check_settings
 from ..definitions import EncodingLike
 from . import blocks
 from .blocks import INDEX, normal
@@ -102,6 +103,7 @@ def build_rows(config: Config) -> str:
 
 def gpt(**settings) -> str:
     """As `build`, of a `Config` with these settings."""
+    check_settings(settings, Config)
     return build(Config(**settings))
 
 

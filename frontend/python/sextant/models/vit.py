@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .. import definitions
+from ..checks import check_settings
 from ..definitions import EncodingLike
 from ..errors import SettingError
 from ..uses import parse_use
@@ -102,6 +103,7 @@ def build(config: Config) -> str:
 
 def vit(**settings) -> str:
     """As `build`, of a `Config` with these settings."""
+    check_settings(settings, Config)
     return build(Config(**settings))
 
 

@@ -7,6 +7,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from ..checks import check_settings
 from ..errors import nearest
 from ..models.blocks import check_gelu
 from ..models.groups import Group
@@ -280,10 +281,7 @@ class TrainConfig:
     def load(cls, text: str) -> TrainConfig:
         """Settings from JSON; a name that is unknown is an error."""
         values = json.loads(text)
-        known = [f.name for f in fields(cls)]
-        for name in values:
-            if name not in known:
-                raise ValueError(f'unknown setting "{name}"{nearest(name, known)}')
+        check_settings(values, cls)
         return cls(**values)
 
 
