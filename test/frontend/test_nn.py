@@ -41,6 +41,23 @@ def test_no_rows_give_no_rows(shape):
     assert all(not p.grad.any() for p in (layer.query.weight, layer.kerple_log_r1))
 
 
+@pytest.mark.parametrize(
+    ("positions", "kind", "message"),
+    [
+        (torch.arange(10), ValueError,
+         r"^positions must be \(length\), .* with length 11 of x, got \(10,\)"),
+        (torch.zeros(3, 11, dtype=torch.int32), ValueError, "^the batch of positions must be 1, 2 or"),
+        (torch.rand(11), TypeError, "^positions must hold integers"),
+        (list(range(11)), TypeError, "^positions must be a tensor, got list"),
+        (torch.arange(11, device="meta"), ValueError, "^positions is on meta, x is on cpu"),
+    ],
+)  # fmt: skip
+def test_positions_that_do_not_fit(positions, kind, message):
+    layer = sextant.nn.Attention(32, 4, ["causal", "rope"])
+    with pytest.raises(kind, match=message):
+        layer(torch.randn(2, 11, 32), positions=positions)
+
+
 def test_the_default_dtype_is_that_of_all_parameters():
     torch.set_default_dtype(torch.float64)
     try:

@@ -314,6 +314,14 @@ def check_positions(
     label: str, tensor: torch.Tensor, batch: int, length: int
 ) -> torch.Tensor:
     """Positions as int32 [batch or a divisor, length, axes]."""
+    return _to_int32(label, arrange_positions(label, tensor, batch, length))
+
+
+def arrange_positions(
+    label: str, tensor: torch.Tensor, batch: int, length: int, operand: str = ""
+) -> torch.Tensor:
+    """Positions as [batch or a divisor, length, axes] of any integers. ``operand``: whose
+    length that is, where its name is not that of the positions."""
     if tensor.dtype not in _INTEGERS or tensor.dtype == torch.bool:
         raise TypeError(f"{label} must hold integers, got {tensor.dtype}")
     shape = tuple(tensor.shape)
@@ -324,14 +332,14 @@ def check_positions(
     if tensor.dim() != 3 or tensor.shape[1] != length or tensor.shape[2] == 0:
         raise ValueError(
             f"{label} must be (length), (batch, length) or (batch, length, axes) "
-            f"with length {length}, got {shape}"
+            f"with length {length}{operand and f' of {operand}'}, got {shape}"
         )
     if tensor.shape[0] != batch and (tensor.shape[0] == 0 or batch % tensor.shape[0]):
         raise ValueError(
             f"the batch of {label} must be 1, {batch} or a divisor of it, got "
             f"{tensor.shape[0]}"
         )
-    return _to_int32(label, tensor)
+    return tensor
 
 
 def _to_int32(label: str, tensor: torch.Tensor) -> torch.Tensor:

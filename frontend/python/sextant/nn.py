@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import torch
 
-from .arguments import named_params
+from .arguments import arrange_positions, named_params
 from .attention import attention
-from .checks import check_count, check_flag, check_tensor
+from .checks import check_count, check_devices, check_flag, check_tensor
 from .definitions import EncodingLike, listed
 from .initial import init_params, project_
 from .kv_cache import KeyValueCache
@@ -149,6 +149,10 @@ class Attention(torch.nn.Module):
                 f"x must be (batch, length, {width}), got shape {tuple(x.shape)}"
             )
         batch, length, _ = x.shape
+        if positions is not None:  # the module has one argument for those of both sides
+            check_tensor("positions", positions)
+            check_devices("x", x, [("positions", positions)])
+            arrange_positions("positions", positions, batch, length, "x")
 
         def heads_of(rows: torch.Tensor, count: int) -> torch.Tensor:
             return rows.view(batch, length, count, self.head_dim).transpose(1, 2)
