@@ -335,11 +335,13 @@ def starts(
 
 def offsets(windows: int, count: int, side: int, axes: int, source: random.Random) -> torch.Tensor:
     """Different places of a window in the order in which they are drawn, for each window."""
-    if count > side**axes:
+    places = side**axes
+    if count > places:
+        cure = f': "seqpe(offsets={places})" takes all of them' if places > 1 else ""
         raise ValueError(
-            f"offsets={count} are different positions of a window of {side**axes} that is trained"
+            f"offsets={count} are different positions of a window of {places} that is trained{cure}"
         )
-    drawn = [different(count, side**axes, source) for _ in range(windows)]
+    drawn = [different(count, places, source) for _ in range(windows)]
     return to_coordinates(drawn, side, axes)
 
 
