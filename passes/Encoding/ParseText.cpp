@@ -117,6 +117,13 @@ OwningOpRef<ModuleOp> passes::parseText(const llvm::SourceMgr &sources,
   const llvm::MemoryBuffer *buffer =
       sources.getMemoryBuffer(sources.getMainFileID());
   ParserConfig config(context);
+  if (buffer->getBuffer().starts_with("\xef\xbb\xbf")) {
+    emitError(
+        FileLineColLoc::get(context, buffer->getBufferIdentifier(), 1, 1),
+        "the text begins with a byte order mark, which MLIR has not: save "
+        "it as UTF-8 without one");
+    return {};
+  }
   if (isBytecode(*buffer))
     return parseSourceFile<ModuleOp>(sources, config);
   Block block;

@@ -177,6 +177,16 @@ def test_errors_in_a_users_file_point_at_line_and_column(tmp_path, monkeypatch):
     assert info.value.line == 4 and info.value.column > 0
 
 
+def test_a_byte_order_mark_is_named(tmp_path, monkeypatch):
+    text = sextant.definitions.text_of("alibi").replace("@alibi", "@marked")
+    (tmp_path / "marked.mlir").write_text(text, encoding="utf-8-sig")
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    with pytest.raises(CompileError, match="marked.mlir:1:1: the text begins with a byte order mark"):
+        sextant.describe("marked")
+    with pytest.raises(CompileError, match="<text>:1:1: the text begins with a byte order mark"):
+        sextant.compile("\ufeff" + sextant.models.gpt(layers=1, width=16, heads=2))
+
+
 @pytest.mark.parametrize(
     "use, message",
     [
