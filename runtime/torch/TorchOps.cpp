@@ -219,6 +219,23 @@ static StableTensor manifest(int64_t handle) {
   return makeText(formatManifest(getLoaded(handle)->getArtifacts()));
 }
 
+/// Which arguments a function changes in place, by number. Programs on several
+/// devices agree in it.
+static StableTensor changed(int64_t handle, Text function, StableTensor like) {
+  std::shared_ptr<LoadedArtifact> loaded = getLoaded(handle);
+  const Program &program = getProgram(*loaded, {like});
+  std::vector<int64_t> numbers;
+  for (const ChangedArgument &argument :
+       program.getChanges(findFunction(program, function.value)).arguments)
+    numbers.push_back(static_cast<int64_t>(argument.argument));
+  int64_t sizes[] = {static_cast<int64_t>(numbers.size())};
+  Result<Tensor> tensor =
+      makeTensor(getTorchDevice(), DType::I64, sizes, numbers.data());
+  if (!tensor)
+    raise(tensor.error());
+  return toTorch(*tensor);
+}
+
 static StableTensor operators() {
   JsonWriter json;
   json.beginArray();
@@ -280,6 +297,7 @@ STABLE_TORCH_LIBRARY(sextant, library) {
   library.def("profile(int handle, str function, Tensor[] inputs) -> "
               "(Tensor[], Tensor)");
   library.def("manifest(int handle) -> Tensor");
+  library.def("changed(int handle, str function, Tensor like) -> Tensor");
   library.def("operators() -> Tensor");
   library.def("products() -> Tensor");
   library.def("initialize(int handle, str name, int seed) -> Tensor");
@@ -293,6 +311,7 @@ STABLE_TORCH_LIBRARY_IMPL(sextant, CompositeExplicitAutograd, library) {
   library.impl("run", TORCH_BOX(&run));
   library.impl("profile", TORCH_BOX(&profile));
   library.impl("manifest", TORCH_BOX(&manifest));
+  library.impl("changed", TORCH_BOX(&changed));
   library.impl("operators", TORCH_BOX(&operators));
   library.impl("products", TORCH_BOX(&products));
   library.impl("initialize", TORCH_BOX(&initialize));

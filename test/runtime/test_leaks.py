@@ -48,6 +48,7 @@ def calls(load_artifact, scale, ops):
         "fail": fail,
         "profile": lambda: ops.profile(program.handle, "double", inputs),
         "manifest": lambda: ops.manifest(program.handle),
+        "changed": lambda: ops.changed(program.handle, "double", inputs[0]),
         "operators": ops.operators,
         "initialize": lambda: ops.initialize(program.handle, "w", 1),
         "sample": lambda: ops.sample("normal", 0.0, 1.0, [3], "name", 1),
@@ -56,7 +57,9 @@ def calls(load_artifact, scale, ops):
 
 
 @pytest.mark.parametrize(
-    "name", ["run", "fail", "profile", "manifest", "operators", "initialize", "sample", "load"])
+    "name",
+    ["run", "fail", "profile", "manifest", "changed", "operators", "initialize", "sample", "load"],
+)
 def test_no_bytes_are_lost(calls, bytes_in_use, name):
     call, count = calls[name], 400
     for _ in range(50):

@@ -157,6 +157,10 @@ class Artifact:
         """What the artifact says of itself, as JSON."""
         return _decode(self._call(self._operators.manifest.default))
 
+    def changed(self, function: str, like: torch.Tensor) -> list[int]:
+        """Which arguments of a function it changes in place, on the device of ``like``."""
+        return self._call(self._operators.changed.default, function, like).tolist()
+
     def initialize(self, name: str, seed: int) -> torch.Tensor:
         """The initial value of a parameter."""
         return self._call(self._operators.initialize.default, name, seed)

@@ -26,6 +26,7 @@ class Program:
         self._loaded = backend.Artifact(artifact)
         self.manifest = json.loads(self._loaded.manifest())
         self._functions = {f["name"]: f for f in self.manifest["functions"]}
+        self._changed: dict[str, list[int]] = {}
         self.parameters = {p["name"]: p for p in self.manifest["parameters"]}
 
     def __reduce__(self):
@@ -60,13 +61,29 @@ class Program:
     ) -> list[torch.Tensor]:
         """Runs a function on tensors in the order of its arguments, or by name. PyTorch has
         no derivative of it, and a ``backward`` through its results is an error: gradients are
-        results of the function ``gradients``."""
+        results of the function ``gradients``. Arguments that the function changes in place
+        count as changed for PyTorch's autograd."""
         ordered = self._order(function, inputs)
-        with torch.no_grad():
-            results = self._loaded.run(function, ordered)
+        results = self._run(self._loaded.run, function, ordered)
         if torch.is_grad_enabled() and any(t.requires_grad for t in ordered):
             return [_Underivable.apply(function, result, *ordered) for result in results]
         return results
+
+    def _run(self, call, function: str, tensors: list[torch.Tensor]):
+        """Calls the runtime's ``run`` or ``profile``. Autograd does not see what is changed in
+        place there, so it is told: otherwise a backward through what was changed since its
+        forward is wrong in silence, not an error."""
+        if function not in self._changed:
+            numbers = self._loaded.changed(function, tensors[0]) if tensors else []
+            self._changed[function] = numbers
+        try:
+            with torch.no_grad():
+                return call(function, tensors)
+        finally:  # a step that fails may have changed some
+            changed = [tensors[i] for i in self._changed[function]]
+            # A tensor of inference mode has no version, and no graph can have saved it.
+            counted = [t for t in changed if not t.is_inference()]
+            torch.autograd.graph.increment_version(counted)
 
     def train_step(
         self, inputs: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]
@@ -84,8 +101,7 @@ class Program:
     ) -> tuple[list[torch.Tensor], list[dict]]:
         """As `run`, with what each instruction took: ``kind``, ``name``, ``label``,
         ``ns``, and ``flops`` and ``bytes`` where they are known."""
-        with torch.no_grad():
-            results, text = self._loaded.profile(function, self._order(function, inputs))
+        results, text = self._run(self._loaded.profile, function, self._order(function, inputs))
         return results, json.loads(text)
 
     def _order(self, function: str, inputs) -> list[torch.Tensor]:
