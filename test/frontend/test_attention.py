@@ -234,6 +234,31 @@ def test_params_that_are_not_trained_get_no_gradient():
     assert torch.equal(default, again) and not torch.allclose(default, explicit)
 
 
+def test_frozen_params_have_no_gradient():
+    """None, as what PyTorch does not differentiate, and not zeros, which are a wrong
+    gradient: by them an optimizer takes steps of its weight decay."""
+
+    @sextant.rows(of="embedding", group="single")
+    def lifted(
+        x, at, by: sextant.Param("model", frozen=True, init=lambda t: 1.0), to: sextant.Param("model")
+    ):
+        return x * to[at.lane] + by[at.lane]
+
+    def both(q, slopes, r1, r2, by, to):
+        params = {"kerple_log.r1": r1, "alibi.slopes": slopes, "kerple_log.r2": r2}
+        x = sextant.attention(q, q, q, ["alibi", "kerple_log"], params)[:, 0]
+        return sextant.map_rows(x, [lifted], {"lifted.by": by, "lifted.to": to})
+
+    q, slopes, r1, r2 = rows(), *(torch.rand(4) for _ in range(3))
+    leaves = [q, slopes, r1, r2, torch.rand(q.shape[-1]), torch.rand(q.shape[-1])]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    both(*leaves).square().sum().backward()
+    given = [t.grad is not None and bool(t.grad.count_nonzero()) for t in leaves]
+    assert given == [True, False, True, True, False, True]
+    assert [t.grad is None for t in leaves] == [not g for g in given]
+
+
 def test_integer_params():
     q, k, v = (rows(length=6) for _ in range(3))
     ids = torch.tensor([[0, 0, 0, 1, 1, 1]])

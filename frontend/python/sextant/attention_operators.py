@@ -105,7 +105,8 @@ def _gradient(inputs, results, gradients):
         query, key, listed, results, gradients, params, *settings
     )
     own, rest = rest[: len(listed)], rest[len(listed) :]
-    rest = [g if p.dtype.is_floating_point else None for g, p in zip(rest, params)]
+    names, uses, texts = settings[:3]
+    rest = plans.of_trained(names, uses, texts, rest)
     own = own[0] if isinstance(values, torch.Tensor) else own
     return dq, dk, own, rest, *[None] * (len(settings) + 1)
 

@@ -156,7 +156,8 @@ def _gradient(inputs, results, gradients):
     result, *rest = torch.ops.sextant.map_rows_backward(
         input, gradients[0], params, *settings
     )
-    own = [g if p.dtype.is_floating_point else None for g, p in zip(rest, params)]
+    names, uses, texts = settings[:3]
+    own = plans.of_trained(names, uses, texts, rest)
     return result, own, *[None] * (len(settings) + 1)
 
 
