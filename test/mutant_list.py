@@ -76,8 +76,8 @@ READING = [
     Mutant(
         "the module takes values as keys",
         "frontend/python/sextant/nn.py",
-        "heads_of(self.key(x), self.kv_heads),",
-        "heads_of(self.value(x), self.kv_heads),",
+        "for f in (self.key, self.value))",
+        "for f in (self.value, self.value))",
         ("pytest:frontend/test_nn.py",),
     ),
     Mutant(
