@@ -110,15 +110,18 @@ static Tensor allocateTensor(DType dtype, std::span<const int64_t> sizes) {
   return std::move(*tensor);
 }
 
-/// A text as its bytes: LibTorch copies a string that an operator gives back
-/// and deletes none of the two.
-static StableTensor makeText(const std::string &text) {
-  int64_t bytes[] = {static_cast<int64_t>(text.size())};
-  Result<Tensor> tensor =
-      makeTensor(getTorchDevice(), DType::U8, bytes, text.data());
+static StableTensor makeVector(DType dtype, size_t count, const void *data) {
+  int64_t sizes[] = {static_cast<int64_t>(count)};
+  Result<Tensor> tensor = makeTensor(getTorchDevice(), dtype, sizes, data);
   if (!tensor)
     raise(tensor.error());
   return toTorch(*tensor);
+}
+
+/// A text as its bytes: LibTorch copies a string that an operator gives back
+/// and deletes none of the two.
+static StableTensor makeText(const std::string &text) {
+  return makeVector(DType::U8, text.size(), text.data());
 }
 
 //===----------------------------------------------------------------------===//
@@ -228,12 +231,7 @@ static StableTensor changed(int64_t handle, Text function, StableTensor like) {
   for (const ChangedArgument &argument :
        program.getChanges(findFunction(program, function.value)).arguments)
     numbers.push_back(static_cast<int64_t>(argument.argument));
-  int64_t sizes[] = {static_cast<int64_t>(numbers.size())};
-  Result<Tensor> tensor =
-      makeTensor(getTorchDevice(), DType::I64, sizes, numbers.data());
-  if (!tensor)
-    raise(tensor.error());
-  return toTorch(*tensor);
+  return makeVector(DType::I64, numbers.size(), numbers.data());
 }
 
 static StableTensor operators() {

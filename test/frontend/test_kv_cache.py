@@ -71,6 +71,8 @@ def test_what_does_not_fit_a_cache():
             layer.bfloat16()(torch.randn(2, 3, 24, dtype=torch.bfloat16), cache=cache)
         with pytest.raises(ValueError, match="or of none: the cache holds tokens without"):
             layer.float()(torch.randn(2, 3, 24), cache=cache, positions=torch.arange(3))
+        with pytest.raises(ValueError, match="nothing"):
+            layer(torch.randn(2, 3, 24), cache=cache, given={"nothing": torch.ones(1)})
     assert len(cache) == 3
     with pytest.raises(ValueError, match="capacity must be at least 1, got 0"):
         KeyValueCache(capacity=0)

@@ -43,18 +43,16 @@ class KeyValueCache:
         """Adds tokens, and gives keys, values and coordinates of all: views, until the next
         call.
 
-        ``key``, ``value``: (batch, heads, tokens, head dim). ``positions``: (tokens), (batch,
-        tokens) or (batch, tokens, axes), of all tokens or of none. Raises ValueError where the
-        rows are not of the kind of those that are held, RuntimeError where autograd would record.
+        ``key``, ``value``: (batch, heads, tokens, head dim). ``positions``: (1 or batch, tokens,
+        axes), of all tokens or of none. Raises ValueError where the rows are not of the kind of
+        those that are held, RuntimeError where autograd would record.
         """
         if torch.is_grad_enabled():
             raise RuntimeError(
                 "a KeyValueCache keeps no history for gradients: call the module under "
                 "torch.no_grad()"
             )
-        given = [key, value]
-        if positions is not None:
-            given.append(_by_axes(positions))
+        given = [key, value] if positions is None else [key, value, positions]
         if not self._rows:
             self._rows = [rows.new_empty(_with_tokens(rows, self._capacity)) for rows in given]
         self._check(given)
@@ -89,13 +87,6 @@ class KeyValueCache:
         for i, held in enumerate(self._rows):
             self._rows[i] = held.new_empty(_with_tokens(held, capacity))
             self._rows[i][..., : self._length, :] = held[..., : self._length, :]
-
-
-def _by_axes(positions: torch.Tensor) -> torch.Tensor:
-    """Coordinates as (1 or batch, tokens, axes)."""
-    if positions.dim() == 3:
-        return positions
-    return positions.reshape(-1, positions.shape[-1], 1)
 
 
 def _with_tokens(rows: torch.Tensor, count: int) -> list[int]:

@@ -152,7 +152,7 @@ class Attention(torch.nn.Module):
         if positions is not None:  # the module has one argument for those of both sides
             check_tensor("positions", positions)
             check_devices("x", x, [("positions", positions)])
-            arrange_positions("positions", positions, batch, length, "x")
+            positions = arrange_positions("positions", positions, batch, length, "x")
 
         def heads_of(rows: torch.Tensor, count: int) -> torch.Tensor:
             return rows.view(batch, length, count, self.head_dim).transpose(1, 2)
@@ -161,20 +161,25 @@ class Attention(torch.nn.Module):
         key_positions = positions
         if cache is not None:
             key, value, key_positions = cache.extend(key, value, positions)
-        attended = attention(
-            heads_of(self.query(x), self.heads),
-            key,
-            value,
-            self.encodings,
-            {**self.encoding_params(), **named_params(given)},
-            query_positions=positions,
-            key_positions=key_positions,
-            heads_total=self.heads_total,
-            head_offset=self.head_offset,
-            enable_gqa=self.kv_heads != self.heads,
-            deterministic=self.deterministic,
-            target=self.target,
-        )
+        try:
+            attended = attention(
+                heads_of(self.query(x), self.heads),
+                key,
+                value,
+                self.encodings,
+                {**self.encoding_params(), **named_params(given)},
+                query_positions=positions,
+                key_positions=key_positions,
+                heads_total=self.heads_total,
+                head_offset=self.head_offset,
+                enable_gqa=self.kv_heads != self.heads,
+                deterministic=self.deterministic,
+                target=self.target,
+            )
+        except BaseException:
+            if cache is not None:  # a call that fails adds no tokens
+                cache.crop(len(cache) - length)
+            raise
         return self.output(attended.transpose(1, 2).flatten(2))
 
     def extra_repr(self) -> str:
