@@ -35,11 +35,13 @@ def _trained(uses) -> set[str]:
     return {p.name for p in definitions.signature(uses).params if p.trained}
 
 
-def run(uses, inputs: Inputs, target: str) -> dict[str, torch.Tensor]:
-    """Outputs, lse and all gradients through autograd, in their own types."""
+def run(
+    uses, inputs: Inputs, target: str, gradients: bool = True
+) -> dict[str, torch.Tensor]:
+    """Outputs, lse and, if wanted, all gradients through autograd, in their own types."""
     leaves = [inputs.query, inputs.key, *inputs.values]
-    leaves = [t.detach().requires_grad_() for t in leaves]
-    trained = _trained(uses)
+    leaves = [t.detach().requires_grad_(gradients) for t in leaves]
+    trained = _trained(uses) if gradients else set()
     params = {
         n: t.detach().clone().requires_grad_(n in trained)
         for n, t in inputs.params.items()
@@ -57,8 +59,10 @@ def run(uses, inputs: Inputs, target: str) -> dict[str, torch.Tensor]:
         target=target,
         **inputs.positions,
     )
-    torch.autograd.backward([*outputs, lse], gradients_of(inputs, lse.detach()))
     result = dict(zip(forward_names(inputs), [*outputs, lse]))
+    if not gradients:
+        return result
+    torch.autograd.backward([*outputs, lse], gradients_of(inputs, lse.detach()))
     result |= {n: t.grad for n, t in zip(gradient_names(inputs), leaves)}
     result |= {f"d {n}": t.grad for n, t in params.items() if n in trained}
     return {n: t.detach() for n, t in result.items()}
@@ -163,20 +167,23 @@ def compare(
     dtype: torch.dtype,
     what: object = "",
     rounds_params: bool = False,
+    gradients: bool = True,
 ) -> set[str]:
-    """Holds outputs, log-sum-exp and all gradients to C7. Values of `first` are exact
+    """Holds outputs, log-sum-exp and all gradients, if wanted, to C7. Values of `first` are exact
     in `dtype`; with ``rounds_params`` parameters become operands of products, such as
     columns of rows. Gives the directions that multiplied on tensor cores: the rule for
     them is of the very run that is held to it, since a run takes most of a comparison's
     time there."""
     is_gpu = target.startswith("cuda")
     with launches_on_tensor_cores() if is_gpu else contextlib.nullcontext(set()) as found:
-        first_results = [run(uses, first.cast(dtype), target)]
+        first_results = [run(uses, first.cast(dtype), target, gradients)]
 
     def kernel(inputs: Inputs) -> dict[str, torch.Tensor]:
-        return first_results.pop() if first_results else run(uses, inputs, target)
+        if first_results:
+            return first_results.pop()
+        return run(uses, inputs, target, gradients)
 
     rule = rule_of(uses, target, dtype, "forward" in found, rounds_params)
-    comparison = hold(first, kernel, Reference(uses), rule)
+    comparison = hold(first, kernel, Reference(uses), rule, gradients)
     comparison.check(f"{what or uses} on {target} in {dtype}:")
     return found

@@ -140,13 +140,18 @@ def takes_groups(encoding: str) -> bool:
     return True
 
 
-def compare(case: Case, target: str, dtype: torch.dtype, seed: int) -> set[str]:
-    """Holds output, log-sum-exp and all gradients to C7; the directions on tensor cores."""
+def compare(
+    case: Case, target: str, dtype: torch.dtype, seed: int, gradients: bool = True
+) -> set[str]:
+    """Holds output, log-sum-exp and all gradients, if wanted, to C7; the directions on
+    tensor cores."""
     if case.heads != case.kv_heads and not takes_groups(case.encoding):
         pytest.skip("refuses grouped queries, as it should")
     torch.manual_seed(seed)
     inputs = make_inputs(case, seed, dtype)
-    return attention_contract.compare(case.uses, inputs, target, dtype, case)
+    return attention_contract.compare(
+        case.uses, inputs, target, dtype, case, gradients=gradients
+    )
 
 
 def row_map(row_encoding: str, target: str) -> Callable[[RowInputs], dict[str, torch.Tensor]]:

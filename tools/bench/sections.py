@@ -1,5 +1,6 @@
 """Every section of the benchmark: the table that the project promises."""
 
+from decode import decode
 from gathers import gathers
 from given import given
 from inside import against_torch, inside
@@ -15,6 +16,7 @@ from whole import compiling, training
 
 SECTIONS = {
     "attention": attention,
+    "decode": decode,
     "share": share,
     "encodings": encodings,
     "inside": inside,

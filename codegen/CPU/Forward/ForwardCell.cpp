@@ -1,6 +1,7 @@
 //===- ForwardCell.cpp - The scores of a register tile --------------------===//
 
 #include "codegen/CPU/Forward/ForwardCell.h"
+#include "codegen/CPU/Forward/FewQueries.h"
 #include "codegen/CPU/Forward/OnlineSoftmax.h"
 #include "codegen/Tables/PayloadCall.h"
 
@@ -23,7 +24,9 @@ ForwardCell::ForwardCell(ForwardItem &item, ScanSweep &sweep)
                  PiecewiseLinearTile::countWords(launch.plan,
                                                  launch.rows * launch.panel),
                  "functions of hinges")),
-             launch.rows, launch.vectors, /*hasGradients=*/false) {
+             launch.rows, launch.vectors, /*hasGradients=*/false),
+      square(
+          item.layout.reserve(launch.areFew ? launch.rows * launch.panel : 0)) {
   point.setCells(&cells);
   point.setHinges(&hinges);
 }
@@ -54,10 +57,11 @@ Values ForwardCell::emit(Index group, Value keys, ValueRange maxima,
   cells.fill(point, moveTo);
   hinges.fill(point, moveTo);
   Value first = kernel.advance(keys, {kernel.mul(group, launch.keyWords)});
-  SmallVector<TileRow> rows;
-  for (int64_t row = 0; row < launch.rows; ++row)
-    rows.push_back({first, row * launch.keyWords});
-  Values products = emitProducts(item, rows, query);
+  Values products =
+      launch.areFew
+          ? emitDots(item, first, query, item.at(square))
+          : emitProducts(item, getTileRows(first, launch.rows, launch.keyWords),
+                         query);
 
   Value isWhole = kernel.compare(arith::CmpIPredicate::sle,
                                  kernel.add(group, launch.rows), item.keyCount);

@@ -17,6 +17,8 @@ public:
 
   void enterPanel() {
     query = item.ofPanel(item.query, launch.queryWords);
+    if (launch.areFew) // of lanes without a query
+      kernel.clear(item.at(square), launch.rows * launch.panel);
     sweep.enterPanel();
   }
   /// No query of the panel sees the group.
@@ -40,6 +42,7 @@ private:
   OffsetTile cells;
   PiecewiseLinearTile hinges;
   mlir::Value query; ///< Q^T of the panel
+  int64_t square;    ///< of few queries: see emitDots
 };
 
 /// A register tile: the products of rows of keys with a panel of Q^T.

@@ -51,6 +51,21 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
   }
 }
 
+std::optional<ForwardLaunch> ForwardLaunch::ofFewQueries() const {
+  // Products of pairs and with rows of tables have queries as lanes.
+  if (isNear || pairs || !plan.offsetProducts.empty() ||
+      !plan.weightedRows.empty())
+    return std::nullopt;
+  ForwardLaunch few = *this;
+  few.areFew = true;
+  few.rows = few.panel = panel / vectors;
+  few.vectors = few.maxPanels = 1;
+  few.scoreStride = keys * few.panel;
+  few.queryWords = keyWords;
+  few.copiesValues |= valueDim != outputRows;
+  return few;
+}
+
 /// What an item of one panel keeps: queries, output, statistics, positions, and
 /// of a block its scores and its copied rows.
 int64_t ForwardLaunch::countNearWords(const VectorTarget &target) const {

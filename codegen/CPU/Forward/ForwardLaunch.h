@@ -23,6 +23,10 @@ struct ForwardLaunch {
                 mlir::Type element, llvm::ArrayRef<int64_t> headDims,
                 llvm::ArrayRef<int64_t> valueDims);
 
+  /// The same of as many queries as a vector has lanes and of fewer
+  /// (FewQueries.h); none where products are of another kind.
+  std::optional<ForwardLaunch> ofFewQueries() const;
+
   static constexpr int64_t leastPanels = 6;
   /// Keys of a block where near memory is short, at least: what a block does
   /// once, such as scaling the output, is then a sixteenth of its products.
@@ -51,6 +55,8 @@ struct ForwardLaunch {
   /// Lanes are threads with near memory: rows are copied there, several at
   /// once, and what rows of a register tile leave is stored behind all of them.
   bool isNear = false;
+  /// Lanes of products are elements of rows: see FewQueries.h.
+  bool areFew = false;
   /// Rows of scores that become weights at a time. Those behind the last key,
   /// to a multiple of these, are hidden.
   int64_t softmaxRows = 2;

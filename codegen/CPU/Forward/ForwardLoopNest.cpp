@@ -227,8 +227,23 @@ private:
 };
 } // namespace
 
+/// What of a launch calls with few queries run in its place; none of a call
+/// that wants a gradient, since training decodes nothing.
+static std::optional<ForwardLaunch> getFew(const Lowering &lowering,
+                                           const ForwardLaunch &launch) {
+  auto op = cast<pos::AttentionOp>(lowering.getOp());
+  int64_t queries =
+      cast<RankedTensorType>(op.getQuery().getType()).getDimSize(2);
+  bool areMany =
+      !ShapedType::isDynamic(queries) && queries > lowering.target.width;
+  if (launch.statistics || areMany)
+    return std::nullopt;
+  return launch.ofFewQueries();
+}
+
 void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
                                   const ForwardLaunch &launch) {
+  std::optional<ForwardLaunch> few = getFew(lowering, launch);
   ScratchLayout layout(lowering.target.near);
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return getItems(kernel, arguments, launch);
@@ -239,9 +254,9 @@ void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
                                    launch.plan.weightedRows.size());
     return kernel.mul(end, 4);
   };
-  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                 const Items &items, Value scratch) {
-    ScratchMemory memory(kernel, layout, scratch);
+  auto runItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                      const Items &items, ScratchMemory &memory,
+                      const ForwardLaunch &launch) {
     Index panels = getItemPanels(kernel, arguments, launch);
     Index tiles = kernel.ceilDiv(arguments.getSize(launch.sites.query, 2),
                                  kernel.mul(panels, launch.panel));
@@ -251,6 +266,18 @@ void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
       ForwardLoopNest emitter(kernel, arguments, launch, memory);
       emitter.emit(item[0], tile, panels);
     });
+  };
+  auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                 const Items &items, Value scratch) {
+    ScratchMemory memory(kernel, layout, scratch);
+    if (!few)
+      return runItems(kernel, arguments, items, memory, launch);
+    // Both have an item for each head then.
+    Index queries = arguments.getSize(launch.sites.query, 2);
+    kernel.when(
+        kernel.less(few->panel, queries),
+        [&] { runItems(kernel, arguments, items, memory, launch); },
+        [&] { runItems(kernel, arguments, items, memory, *few); });
   };
   auto nearBytes = [&] { return layout.getNearBytes(); };
   createKernel(lowering, suffix, launch.operands, lowering.target,

@@ -13,6 +13,9 @@
 //       O^T = O^T * alpha + V^T P
 //   O^T: divided by the sum, transposed into rows
 //
+// Calls of few queries that want no gradient have other products, whose lanes
+// are elements of rows: see FewQueries.h.
+//
 // Scores are in base 2 from the score payload on, so that P is one exp2.
 //
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,7 @@
 //===- ForwardPacking.cpp - Operands as the forward's products read them --===//
 
 #include "codegen/CPU/Forward/ForwardPacking.h"
+#include "codegen/CPU/Forward/FewQueries.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -87,6 +88,9 @@ void ForwardPacking::packQueries(Index lane, Index first) {
                              {item.batch, item.head,
                               kernel.min(kernel.add(first, row), last)})));
 
+  if (launch.areFew)
+    return packRows(kernel, pointers, launch.headDim, launch.queryWords,
+                    item.at(item.query), item.form.queryFactor);
   // A row of units is a row of bf16 seen as f32.
   packTransposed(kernel, pointers, launch.queryWords, launch.panel,
                  item.ofPanel(item.query, launch.queryWords, lane),

@@ -1,6 +1,7 @@
 //===- PanelOutput.cpp - The output of a panel of queries -----------------===//
 
 #include "codegen/CPU/Forward/PanelOutput.h"
+#include "codegen/CPU/Forward/FewQueries.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -16,6 +17,9 @@ void PanelOutput::clear(Index lane) {
 
 void PanelOutput::update(Value values, ValueRange alpha, Index low,
                          Index high) {
+  if (launch.areFew)
+    return addWeightedRows(item, values, alpha.front(), item.at(alphas), low,
+                           high);
   Value output = item.ofPanel(item.output, launch.outputRows);
   forParts(
       kernel, launch.valueDim, launch.rows, [&](Index column, int64_t rows) {
@@ -44,6 +48,8 @@ void PanelOutput::update(Value values, ValueRange alpha, Index low,
 }
 
 void PanelOutput::store() {
+  if (launch.areFew)
+    return storeWeightedRows(item);
   int64_t width = kernel.width();
   kernel.loop(0, item.rowCount, width, [&](Value lane) {
     storeRows(kernel.add(item.firstRow, lane), lane,

@@ -12,7 +12,8 @@ namespace sextant::codegen {
 class PanelOutput {
 public:
   explicit PanelOutput(ForwardItem &item)
-      : item(item), kernel(item.kernel), launch(item.launch) {}
+      : item(item), kernel(item.kernel), launch(item.launch),
+        alphas(item.layout.reserve(launch.areFew ? launch.panel : 0)) {}
 
   void clear(Index lane);
   /// Takes in the keys [low, high) of the block, whose rows of V are `values`.
@@ -27,6 +28,7 @@ private:
   ForwardItem &item;
   KernelBuilder &kernel;
   const ForwardLaunch &launch;
+  int64_t alphas; ///< of few queries
 };
 
 } // namespace sextant::codegen
