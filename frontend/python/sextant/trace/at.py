@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -36,7 +37,7 @@ class Offset(Value):
 
     # The one value that can be called.
     def __call__(self, axis: int = 0) -> Value:  # type: ignore[override]
-        return _context(self.builder, f"pos.offset axis {axis}" if axis else "pos.offset", "offset")
+        return _context(self.builder, f"pos.offset{axis_text('at.offset', axis)}", "offset")
 
 
 class At:
@@ -164,7 +165,7 @@ class At:
                 f"at.coord has no side {side!r}{nearest(str(side), ['self', 'query', 'key'])}"
             )
         self._require(side, "at.coord()" if side == "self" else f'at.coord("{side}")')
-        end = f" axis {axis}" if axis else ""
+        end = axis_text("at.coord", axis)
         return _context(self.builder, f"pos.coord {side}{end}", "position")
 
     def least_coord(self, side: str, axis: int = 0) -> Value:
@@ -185,7 +186,7 @@ class At:
                 f"at.{bound}_coord is one of the query or the key, not of "
                 f"{side!r}{nearest(str(side), ['query', 'key'])}"
             )
-        end = f" axis {axis}" if axis else ""
+        end = axis_text(f"at.{bound}_coord", axis)
         return _context(self.builder, f"pos.bound {bound} {side}{end}", bound)
 
     def query_dot(self, row: TableRow, plus: TableRow | None = None) -> Value:
@@ -259,6 +260,13 @@ class At:
     def __getattr__(self, name: str):
         known = [n for n in dir(type(self)) if not n.startswith("_")]
         raise trace_error(f'"at" has no "{name}"{nearest(name, known)}')
+
+
+def axis_text(what: str, axis) -> str:
+    """How an op names an axis of positions, which ``what`` is asked for."""
+    if isinstance(axis, bool) or not isinstance(axis, numbers.Integral) or axis < 0:
+        raise trace_error(f"the axis of {what} must be a whole number from 0 on, got {axis!r}")
+    return f" axis {int(axis)}" if axis else ""
 
 
 def _context(builder: Builder, text: str, hint: str) -> Value:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..checks import check_count
 from ..errors import nearest
 from .builder import Builder, trace_error
 from .foreign import Foreign, instead_of
@@ -33,19 +35,28 @@ class Distribution:
     arguments: tuple[float, ...]
 
 
+def _number(label: str, value) -> float:
+    """A number where one is expected."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{label} must be a number, got {value!r}")
+    return float(value)
+
+
 def constant_init(value: float) -> Distribution:
     """Every element starts at ``value``."""
-    return Distribution("constant", (float(value),))
+    return Distribution("constant", (_number("value of sextant.constant_init", value),))
 
 
 def normal(mean: float = 0.0, deviation: float = 0.02) -> Distribution:
     """Elements start as draws of a normal distribution."""
-    return Distribution("normal", (float(mean), float(deviation)))
+    named = ("mean of sextant.normal", mean), ("deviation of sextant.normal", deviation)
+    return Distribution("normal", tuple(_number(*one) for one in named))
 
 
 def uniform(low: float, high: float) -> Distribution:
     """Elements start as draws from [low, high)."""
-    return Distribution("uniform", (float(low), float(high)))
+    named = ("low of sextant.uniform", low), ("high of sextant.uniform", high)
+    return Distribution("uniform", tuple(_number(*one) for one in named))
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,9 @@ class Param:
         for name in known:
             default = self.__dataclass_fields__[name].default
             object.__setattr__(self, name, settings.get(name, default))
+        for bound in ("floor", "ceiling"):
+            if (number := getattr(self, bound)) is not None:
+                object.__setattr__(self, bound, _number(f"{bound} of sextant.Param", number))
         if self.scope not in ("layer", "model"):
             raise ValueError(f'scope is "layer" or "model", got "{self.scope}"')
         if self.integer:
@@ -131,6 +145,11 @@ class Range:
     at_least: int | None = None
     at_most: int | None = None
     multiple_of: int | None = None
+
+    def __post_init__(self):
+        for name in self.__dataclass_fields__:
+            if (limit := getattr(self, name)) is not None:
+                check_count(f"{name} of sextant.Range", limit, 1 if name == "multiple_of" else None)
 
     @property
     def text(self) -> str:

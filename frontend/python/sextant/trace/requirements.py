@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import CompileError, nearest
+from .at import axis_text
 from .builder import Builder
 from .parameters import write_dim
 from .values import Value, type_name
@@ -75,7 +76,7 @@ def write_requirement(builder: Builder, one: Requirement, options: dict[str, Val
     value = ""
     if one.kind == "require":
         value = f" {write_dim(builder, one.value, options).name}"
-    elif one.axis:
-        value = f" axis {one.axis}"
+    else:
+        value = axis_text("sextant.require_span", one.axis)
     limit = write_dim(builder, one.at_most, options).name
     builder.line(f"pos.{one.kind}{value} at_most {limit}, {message}")

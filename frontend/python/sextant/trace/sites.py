@@ -7,6 +7,7 @@ function makes.
 
 from __future__ import annotations
 
+import numbers
 import typing
 from collections.abc import Callable, Sequence
 
@@ -111,7 +112,7 @@ class RowsSite:
     def write(self, builder: Builder, call: Call, options) -> None:
         head = f"pos.rows of [{', '.join(self.operands)}] {self.group}"
         if self.lanes is not None:
-            begin, end = (lift(builder, int(n)).name for n in self.lanes)
+            begin, end = (lift(builder, n).name for n in _lanes(self.lanes))
             head += f" lanes({begin}, {end})"
         names = [builder.name(n) for n in self.leading]
         arguments = ", ".join(f"{n}: {self.type}" for n in names)
@@ -127,6 +128,21 @@ class RowsSite:
                     f"a row map of {self.group} groups returns {len(names)} values"
                 )
             _yield(builder, results, self.type)
+
+
+def _lanes(lanes) -> tuple[int, int]:
+    """The range of lanes as two integers."""
+    pair = tuple(lanes) if isinstance(lanes, (tuple, list)) else ()
+    if len(pair) != 2 or not all(map(_is_whole, pair)):
+        raise trace_error(
+            f"lanes must be two whole numbers, (begin, end), got {lanes!r}",
+            hint="without lanes a map works on all of them",
+        )
+    return int(pair[0]), int(pair[1])
+
+
+def _is_whole(number) -> bool:
+    return isinstance(number, numbers.Integral) and not isinstance(number, bool)
 
 
 class TurnRowsSite:
