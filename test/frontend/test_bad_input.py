@@ -108,6 +108,17 @@ def test_an_order_of_sums_is_asked_for_or_not():
         sextant.nn.Attention(16, 2, deterministic=0)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_are_to_be_padded(layout):
+    x = torch.nested.nested_tensor([torch.randn(4, 16, 8), torch.randn(4, 16, 8)], layout=layout)
+    cure = rf'a nested one \({layout}\): pad it with torch.nested.to_padded_tensor.*"padding"'
+    with pytest.raises(TypeError, match=f"query must be a dense tensor, got {cure}"):
+        sextant.attention(x, x, x)
+    with pytest.raises(TypeError, match=f"input must be a dense tensor, got {cure}"):
+        sextant.map_rows(x, ["sinusoidal"])
+
+
 @pytest.mark.parametrize("what", ["params", "query_positions", "key_positions"])
 def test_operands_on_another_device(what):
     """Of which the kernel would read nothing."""

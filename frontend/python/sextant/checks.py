@@ -15,6 +15,11 @@ def check_tensor(label: str, value) -> None:
     """A tensor where one is expected, under a name of one line."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{label} must be a tensor, got {type(value).__name__}")
+    if value.is_nested:
+        raise TypeError(
+            f"{label} must be a dense tensor, got a nested one ({value.layout}): pad it "
+            'with torch.nested.to_padded_tensor, and hide keys that it adds by the encoding "padding"'
+        )
     if value.layout != torch.strided:
         raise TypeError(f"{label} must be a dense tensor, got {value.layout}")
     if "\n" in label:
