@@ -133,9 +133,10 @@ def test_autocast_narrows_rows_and_leaves_params():
     assert out.dtype == torch.bfloat16 and torch.equal(out, want)
     out.float().sum().backward()
     assert q.grad.dtype == torch.float32 and params["kerple_log.r1"].grad.dtype == torch.float32
-    with torch.autocast("cpu"):
-        exact = sextant.attention(q, k.bfloat16(), v, target="reference")
-    assert exact.dtype == torch.float32
+    for dtype, target in ((torch.bfloat16, "reference"), (torch.float16, "cpu")):  # not theirs
+        with torch.autocast("cpu", dtype=dtype):
+            exact = sextant.attention(q, k.to(dtype), v, target=target)
+        assert exact.dtype == torch.float32
     layer = sextant.nn.Attention(32, 4, ENCODINGS)
     with torch.autocast("cpu"):
         assert layer(torch.randn(2, 5, 32)).dtype == torch.bfloat16

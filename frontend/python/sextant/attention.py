@@ -87,7 +87,9 @@ def attention(
       RuntimeError: the compiled program cannot run.
 
     `torch.compile`, `torch.func.grad`, `torch.vmap` and autocast work as with PyTorch's
-    own operators; forward mode and second derivatives are refused.
+    own operators; forward mode and second derivatives are refused. Under autocast to a
+    dtype that the target does not take (f16 on ``cpu``, any on ``reference``) rows and the
+    result are f32, where `scaled_dot_product_attention` gives the narrow dtype.
     """
     spelled, definitions = split(encodings)
     named = arguments.named_params(params)
