@@ -19,6 +19,23 @@ static bool differ(int64_t a, int64_t b) {
   return !ShapedType::isDynamic(a) && !ShapedType::isDynamic(b) && a != b;
 }
 
+/// Kernels are written out along the lanes of a row: their code, and the time
+/// that it compiles for, grows with these. Attention and its gradient take a
+/// minute at this many lanes.
+static constexpr int64_t kMostHeadDim = 8192;
+/// Rows outside of attention are as wide as a model is, and compile faster.
+static constexpr int64_t kMostWidth = 16384;
+
+/// Verifies that the last dim of `rows`, static or not, is at most `most`.
+static LogicalResult verifyLanes(Operation *op, StringRef what, int64_t most,
+                                 RankedTensorType rows) {
+  int64_t lanes = rows.getShape().back();
+  if (ShapedType::isDynamic(lanes) || lanes <= most)
+    return success();
+  return op->emitOpError(what) << " " << lanes << " of " << rows
+                               << " is too large: it must be at most " << most;
+}
+
 /// Verifies query [B, H, Lq, d] against key [B, Hkv, Lk, d] and each value
 /// [B, Hkv, Lk, dv].
 static LogicalResult verifyRows(Operation *op, Value query, Value key,
@@ -38,7 +55,8 @@ static LogicalResult verifyRows(Operation *op, Value query, Value key,
     return op->emitOpError("head dim must be static, got ") << q;
   if (q.getDimSize(3) == 0)
     return op->emitOpError("head dim must be at least 1, got ") << q;
-  if (failed(same(q, k, 0, "batch sizes of query and key")) ||
+  if (failed(verifyLanes(op, "head dim", kMostHeadDim, q)) ||
+      failed(same(q, k, 0, "batch sizes of query and key")) ||
       failed(same(q, k, 3, "head dims of query and key")))
     return failure();
   if (!q.isDynamicDim(1) && !k.isDynamicDim(1) &&
@@ -49,7 +67,8 @@ static LogicalResult verifyRows(Operation *op, Value query, Value key,
     auto v = cast<RankedTensorType>(value.getType());
     if (v.isDynamicDim(3))
       return op->emitOpError("head dim must be static, got ") << v;
-    if (failed(same(k, v, 0, "batch sizes of key and value")) ||
+    if (failed(verifyLanes(op, "head dim", kMostHeadDim, v)) ||
+        failed(same(k, v, 0, "batch sizes of key and value")) ||
         failed(same(k, v, 1, "heads of key and value")) ||
         failed(same(k, v, 2, "lengths of key and value")))
       return failure();
@@ -229,6 +248,8 @@ static LogicalResult verifyMapped(Operation *op, Value input, Value indices,
   if (source.getElementType() != rows.getElementType())
     return op->emitOpError("rows and mapped rows must share a dtype, got ")
            << source.getElementType() << " and " << rows.getElementType();
+  if (failed(verifyLanes(op, "width", kMostWidth, rows)))
+    return failure();
   if (!indices) {
     if (source.getRank() != 3)
       return op->emitOpError("expected rows [B, L, C], or indices into the "

@@ -45,7 +45,8 @@ def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
 
     Positions are i32 [1 or B or a divisor of B, length, axes]. Without them a
     coordinate is the index. Shapes may be dynamic except the head dims, of which
-    that of query and key is at least 1.
+    that of query and key is at least 1; none is more than 8192, since kernels are
+    written out along the lanes of a row.
 
     Queries are aligned with keys at the end. Where they are a chunk of a longer
     sequence, `query_tail` has as many elements as there are queries after the
@@ -151,7 +152,7 @@ def Pos_MapRowsOp : Pos_SitesOwnerOp<"map_rows",
   let summary = "Row maps on rows outside attention";
   let description = [{
     Applies the `pos.rows` sites of `operand` to `input` [B, L, C]. The head is
-    0, the head dim is C. Sites of other operands are ignored.
+    0, the head dim is C, which is at most 16384. Sites of other operands are ignored.
 
     ```mlir
     %y = pos.map_rows %x of embedding uses [#pos.use<@waves, "waves">]

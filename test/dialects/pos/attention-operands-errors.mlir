@@ -63,6 +63,34 @@ func.func @no_head_dim(%q: tensor<1x1x?x0xf32>, %v: tensor<1x1x?x8xf32>) {
 
 // -----
 
+func.func @wide_head_dim(%q: tensor<1x1x?x8193xf32>, %v: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{head dim 8193 of 'tensor<1x1x?x8193xf32>' is too large: it must be at most 8192}}
+  %o, %lse = pos.attention %q, %q, (%v)
+    : tensor<1x1x?x8193xf32>, tensor<1x1x?x8193xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @wide_values(%q: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x100000xf32>) {
+  // expected-error @below {{head dim 100000 of 'tensor<1x1x?x100000xf32>' is too large: it must be at most 8192}}
+  %o, %lse = pos.attention %q, %q, (%v)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x100000xf32>)
+    -> (tensor<1x1x?x100000xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @wide_rows(%x: tensor<1x?x100000xf32>) {
+  // expected-error @below {{width 100000 of 'tensor<1x?x100000xf32>' is too large: it must be at most 16384}}
+  %y = pos.map_rows %x of embedding : tensor<1x?x100000xf32> -> tensor<1x?x100000xf32>
+  return
+}
+
+// -----
+
 func.func @batch(%q: tensor<2x1x?x8xf32>, %k: tensor<3x1x?x8xf32>) {
   // expected-error @below {{batch sizes of query and key differ: 2 and 3}}
   %o, %lse = pos.attention %q, %k, (%k)
