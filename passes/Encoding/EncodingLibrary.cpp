@@ -41,7 +41,8 @@ FailureOr<pos::EncodingOp> EncodingLibrary::find(StringRef name,
   if (!path)
     return emitError(user, "unknown encoding @")
            << name << nearestNames(name, list()) << "; its file would be "
-           << name << ".mlir in a folder of SEXTANT_PATH";
+           << name << ".mlir in a folder of SEXTANT_PATH"
+           << this->path.describeMissing();
   OwningOpRef<ModuleOp> file = parseTextFile(*path, context);
   if (!file)
     return emitError(user, "encoding @") << name << ": cannot use " << *path;

@@ -69,6 +69,18 @@ std::optional<std::string> SearchPath::find(StringRef encoding) const {
   return std::nullopt;
 }
 
+std::string SearchPath::describeMissing() const {
+  SmallVector<std::string> missing;
+  for (const std::string &folder : folders)
+    if (!sys::fs::is_directory(folder))
+      missing.push_back("'" + folder + "'");
+  if (missing.empty())
+    return "";
+  return "; " + llvm::join(missing, ", ") +
+         (missing.size() == 1 ? " on the search path is no folder"
+                              : " on the search path are no folders");
+}
+
 SmallVector<std::string> SearchPath::list() const {
   SmallVector<std::string> names;
   for (const std::string &folder : folders) {

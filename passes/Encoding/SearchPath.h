@@ -31,6 +31,10 @@ public:
 
   llvm::ArrayRef<std::string> getFolders() const { return folders; }
 
+  /// What the path lists and is no folder, as text that follows a message:
+  /// "; 'a', 'b' on the search path are no folders", or nothing.
+  std::string describeMissing() const;
+
 private:
   llvm::SmallVector<std::string> folders;
 };

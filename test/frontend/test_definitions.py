@@ -110,8 +110,15 @@ def test_a_users_file_is_found_without_rebuilding(tmp_path, monkeypatch):
 """
     )
     place = r"its file would be nearby\.mlir in a folder of SEXTANT_PATH"
-    with pytest.raises(CompileError, match=f"unknown encoding @nearby;.*; {place}"):
+    with pytest.raises(CompileError, match=f"unknown encoding @nearby;.*; {place}$"):
         sextant.describe("nearby")
+    monkeypatch.setenv("SEXTANT_PATH", f"{tmp_path}/no:{tmp_path / 'nearby.mlir'}:{tmp_path}/not")
+    several = f"'{tmp_path}/no', '{tmp_path}/nearby.mlir', '{tmp_path}/not' on the search path are no folders"
+    with pytest.raises(CompileError, match=f"{place}; {several}$"):
+        sextant.describe("nearby")
+    monkeypatch.setenv("SEXTANT_PATH", f"{tmp_path}/no:{tmp_path}")
+    with pytest.raises(CompileError, match=f"; '{tmp_path}/no' on the search path is no folder$"):
+        sextant.describe("near")
     monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
     assert sextant.describe("nearby").formula == "j > i - 3"
     assert "nearby" in [e.name for e in sextant.encodings()]

@@ -149,21 +149,24 @@ def _search_path() -> _SearchPath:
     """The folders as the environment names them now: asked several times in every call of
     an attention, so what follows from the same environment is remembered."""
     get = os.environ.get
-    named = get("XDG_DATA_HOME"), get("HOME"), get("SEXTANT_PATH")
-    return _path_of(_own_folders.get(), *named)
+    user = _user_folder(get("XDG_DATA_HOME"), get("HOME"))
+    # The compiler speaks of what it is told and finds no folder; this one need not be there.
+    first = (*_own_folders.get(), user) if user and os.path.isdir(user) else _own_folders.get()
+    return _path_of(first, get("SEXTANT_PATH"))
 
 
 @functools.lru_cache(maxsize=64)
-def _path_of(
-    own: tuple[str, ...], data: str | None, _home: str | None, listed: str | None
-) -> _SearchPath:
+def _user_folder(data: str | None, _home: str | None) -> str | None:
     try:
-        user = [str(Path(data or "~/.local/share").expanduser() / "sextant" / "encodings")]
+        return str(Path(data or "~/.local/share").expanduser() / "sextant" / "encodings")
     except RuntimeError:  # a user of a container, who has no home
-        user = []
-    first = ":".join([*own, *user])
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _path_of(first: tuple[str, ...], listed: str | None) -> _SearchPath:
     others = filter(None, (listed or "").split(":"))
-    return _SearchPath(first, (*own, *user, *others, str(backend.PACKAGE / "encodings")))
+    return _SearchPath(":".join(first), (*first, *others, str(backend.PACKAGE / "encodings")))
 
 
 @contextlib.contextmanager
