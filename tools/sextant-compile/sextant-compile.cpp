@@ -7,14 +7,12 @@
 
 #include "codegen/Driver/Compile.h"
 #include "codegen/Driver/Targets.h"
-#include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Support/FileUtilities.h"
-#include "passes/Encoding/ParseText.h"
 #include "tools/support/CommandLine.h"
 #include "tools/support/InputFile.h"
+#include "tools/support/ParsedModel.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
@@ -83,23 +81,15 @@ int main(int argc, char **argv) {
   if (!text)
     return fail(text.error().message());
 
-  DialectRegistry registry;
-  registerCompilerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.printOpOnDiagnostic(false); // whose text the user did not write
-  llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(*text, inputFile),
-                             llvm::SMLoc());
-  SourceMgrDiagnosticHandler handler(sources, &context);
-  if (tellsRemarks && failed(enableRemarks(context)))
-    return fail("cannot enable remarks");
-  OwningOpRef<ModuleOp> module = sextant::passes::parseText(sources, &context);
-  if (!module)
+  sextant::tools::ParsedModel model(*text, inputFile);
+  if (!model.get())
     return 1;
+  if (tellsRemarks && failed(enableRemarks(model.getContext())))
+    return fail("cannot enable remarks");
   llvm::Expected<std::string> result =
       stage->second == CompileStage::Artifact
-          ? compileToArtifact(*module, options)
-          : compileToStage(*module, options, stage->second);
+          ? compileToArtifact(model.get(), options)
+          : compileToStage(model.get(), options, stage->second);
   if (!result)
     return fail(llvm::toString(result.takeError()));
 

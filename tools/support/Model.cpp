@@ -6,14 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/support/Model.h"
-#include "mlir/IR/MLIRContext.h"
-#include "passes/Encoding/ParseText.h"
 #include "runtime/ProgramChoice.h"
 #include "runtime/cpu/HostDevice.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "tools/support/InputFile.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
+#include "tools/support/ParsedModel.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -28,19 +25,11 @@ static constexpr const char *referenceTarget = "reference";
 static Result<std::string> compile(const std::string &text,
                                    const std::string &path,
                                    const codegen::CompileOptions &options) {
-  DialectRegistry registry;
-  codegen::registerCompilerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.printOpOnDiagnostic(false); // whose text the user did not write
-  llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text, path),
-                             llvm::SMLoc());
-  SourceMgrDiagnosticHandler handler(sources, &context);
-  OwningOpRef<ModuleOp> module = passes::parseText(sources, &context);
-  if (!module)
+  tools::ParsedModel model(text, path);
+  if (!model.get())
     return makeError(path, " cannot be parsed");
   llvm::Expected<std::string> bytes =
-      codegen::compileToArtifact(*module, options);
+      codegen::compileToArtifact(model.get(), options);
   if (!bytes)
     return makeError(llvm::toString(bytes.takeError()));
   return std::move(*bytes);
@@ -110,9 +99,9 @@ Result<std::string> tools::readProgram(const std::string &path,
   Result<std::string> file = readInputFile(path);
   if (!file || isArtifact(*file) || path.ends_with(".sxt"))
     return file;
-  if (file->find('\0') != std::string::npos)
-    return makeError(path, " is neither a model (text of MLIR) nor an "
-                           "artifact (a .sxt file)");
+  if (file->find('\0') != std::string::npos && !isBytecode(*file))
+    return makeError(path, " is neither a model (text of MLIR, or bytecode) "
+                           "nor an artifact (a .sxt file)");
   return compile(*file, path, options);
 }
 
@@ -136,6 +125,19 @@ static std::string widenElements(std::string text) {
     for (size_t at = text.find(narrow); at != std::string::npos;
          at = text.find(narrow, at))
       text.replace(at, narrow.size(), "f32>");
+  return text;
+}
+
+/// A model as text, which a file of bytecode becomes.
+static Result<std::string> getText(std::string bytes, const std::string &path) {
+  if (!tools::isBytecode(bytes))
+    return bytes;
+  tools::ParsedModel model(bytes, path);
+  if (!model.get())
+    return makeError(path, " cannot be parsed");
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  model.get()->print(stream);
   return text;
 }
 
@@ -171,8 +173,11 @@ tools::loadReference(const std::string &path, codegen::CompileOptions options) {
       return program.error().in(path);
     return program;
   }
+  Result<std::string> text = getText(std::move(*file), path);
+  if (!text)
+    return text.error();
   options.target = referenceTarget;
-  Result<std::string> bytes = compile(widenElements(*file), path, options);
+  Result<std::string> bytes = compile(widenElements(*text), path, options);
   if (!bytes)
     return bytes.error().in("the reference");
   Result<std::unique_ptr<Program>> program = load(*bytes);

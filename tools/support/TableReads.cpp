@@ -7,11 +7,10 @@
 
 #include "tools/support/TableReads.h"
 #include "dialects/Pos/IR/Pos.h"
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "tools/support/InputFile.h"
+#include "tools/support/ParsedModel.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -52,25 +51,21 @@ static std::string spell(Operation *op) {
 std::vector<std::string>
 tools::findTableReads(const std::string &path,
                       const codegen::CompileOptions &options) {
-  if (runtime::Result<std::string> file = readInputFile(path);
-      !file || isArtifact(*file))
+  runtime::Result<std::string> file = readInputFile(path);
+  if (!file || isArtifact(*file))
     return {}; // compiled code does not say
-  DialectRegistry registry;
-  codegen::registerCompilerDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  ParserConfig config(&context);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, config);
-  if (!module)
+  ParsedModel model(*file, path);
+  if (!model.get())
     return {};
   passes::LinkEncodingsOptions link;
   link.searchPath = options.searchPath;
-  PassManager manager(&context);
+  PassManager manager(&model.getContext());
   manager.addPass(passes::createLinkEncodings(link));
   manager.addPass(passes::createInlineEncodings());
-  if (failed(manager.run(*module)))
+  if (failed(manager.run(model.get())))
     return {};
   std::vector<std::string> found;
-  module->walk<WalkOrder::PreOrder>([&](Operation *op) {
+  model.get().walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (!mayBeOutside(op))
       return;
     std::string text = spell(op);
