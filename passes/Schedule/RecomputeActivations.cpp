@@ -167,6 +167,14 @@ class RecomputeActivations
 public:
   using RecomputeActivationsBase::RecomputeActivationsBase;
 
+  LogicalResult initialize(MLIRContext *context) override {
+    if (leastColumns >= 1)
+      return success();
+    return emitError(UnknownLoc::get(context), getArgument())
+           << ": least-columns must be at least 1, got "
+           << leastColumns.getValue();
+  }
+
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
     unsigned count = 0;

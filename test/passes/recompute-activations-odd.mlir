@@ -1,6 +1,8 @@
 // What carries the name of a gradient function, but has no backward in one
 // block, is left as it is.
 // RUN: sextant-opt %s --nn-recompute-activations --split-input-file | FileCheck %s
+// RUN: %python %S/../runtime/Inputs/code.py 1 sextant-opt %s --nn-recompute-activations=least-columns=-1 --split-input-file 2>&1 | FileCheck %s --check-prefix=COLUMNS
+// COLUMNS: error: nn-recompute-activations: least-columns must be at least 1, got -1
 
 // CHECK-LABEL: func private @declared() -> tensor<f32>
 func.func private @declared() -> tensor<f32>
