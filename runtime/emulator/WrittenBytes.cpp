@@ -5,19 +5,15 @@
 
 using namespace sextant::runtime::emulator;
 
-/// Four bytes that all hold values.
-static constexpr uint32_t kWhole = 0x01010101;
-
-/// As `note`, of whole words: byte by byte it takes a tenth of an emulated
-/// kernel's time.
-static bool noteWords(uint8_t *bytes, size_t count, AccessKind kind) {
-  for (size_t at = 0; at != count; at += sizeof(kWhole)) {
-    std::atomic_ref<uint32_t> word(*reinterpret_cast<uint32_t *>(bytes + at));
-    bool isWhole = word.load(std::memory_order_relaxed) == kWhole;
+/// Byte by byte it takes a tenth of an emulated kernel's time.
+bool WrittenBytes::noteWords(uintptr_t offset, size_t count, AccessKind kind) {
+  for (size_t at = offset; at != offset + count; at += sizeof(Word)) {
+    std::atomic_ref<Word> word(*reinterpret_cast<Word *>(&written[at]));
+    bool isWhole = word.load(std::memory_order_relaxed) == kWritten<Word>;
     if (kind != AccessKind::Store && !isWhole)
       return false;
     if (!isWhole)
-      word.store(kWhole, std::memory_order_relaxed);
+      word.store(kWritten<Word>, std::memory_order_relaxed);
   }
   return true;
 }
@@ -25,8 +21,8 @@ static bool noteWords(uint8_t *bytes, size_t count, AccessKind kind) {
 bool WrittenBytes::note(const Access &access) {
   uintptr_t offset = access.begin() - start;
   auto count = static_cast<size_t>(access.bytes);
-  if ((offset | count) % sizeof(kWhole) == 0 && contains(access))
-    return noteWords(&written[offset], count, access.kind);
+  if ((offset | count) % sizeof(Word) == 0 && contains(access))
+    return noteWords(offset, count, access.kind);
   uintptr_t from = std::max(access.begin(), begin());
   uintptr_t to =
       std::min(access.begin() + static_cast<uintptr_t>(access.bytes), end());

@@ -5,6 +5,7 @@
 
 #include "runtime/emulator/RaceCheck.h"
 #include <atomic>
+#include <limits>
 
 namespace sextant::runtime::emulator {
 
@@ -32,13 +33,20 @@ public:
   bool note(const Access &access);
 
 private:
-  /// Whether as many bytes as `whole` has hold values.
-  template <typename Int> bool areWritten(uintptr_t offset, Int whole) const {
+  /// As many bytes as an integer has that all hold values.
+  template <typename Int>
+  static constexpr Int kWritten = std::numeric_limits<Int>::max() / 0xff;
+  using Word = uint32_t;
+
+  /// Whether as many bytes as an integer has hold values.
+  template <typename Int> bool areWritten(uintptr_t offset) const {
     std::atomic_ref<const Int> found(
         *reinterpret_cast<const Int *>(&written[offset]));
     return offset % sizeof(Int) == 0 &&
-           found.load(std::memory_order_relaxed) == whole;
+           found.load(std::memory_order_relaxed) == kWritten<Int>;
   }
+  /// As `note`, of whole words that lie here.
+  bool noteWords(uintptr_t offset, size_t count, AccessKind kind);
 
   uintptr_t start = 0;
   std::vector<uint8_t> written;
@@ -49,11 +57,11 @@ inline bool WrittenBytes::holds(const Access &access) const {
     return false;
   uintptr_t offset = access.begin() - start;
   if (access.bytes == 2)
-    return areWritten(offset, uint16_t{0x0101});
+    return areWritten<uint16_t>(offset);
   uintptr_t behind = offset + static_cast<uintptr_t>(access.bytes);
-  bool areWords = access.bytes % 4 == 0;
-  for (; areWords && offset != behind; offset += 4)
-    areWords = areWritten(offset, uint32_t{0x01010101});
+  bool areWords = access.bytes % sizeof(Word) == 0;
+  for (; areWords && offset != behind; offset += sizeof(Word))
+    areWords = areWritten<Word>(offset);
   return areWords;
 }
 
