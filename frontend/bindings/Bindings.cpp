@@ -216,6 +216,7 @@ static void bindCompilation(py::module_ &m) {
       py::arg("emit") = "artifact", py::arg("file") = "<text>",
       "Compiles a module: bytes of an artifact, or the text of a stage (pos, "
       "exec, kernel, llvm, asm).");
+  m.def("version", &getVersion, "Of Sextant and LLVM, as artifacts name them.");
   m.def("list_targets", &listTargets, "Targets that this machine can run.");
   m.def(
       "describe_target",

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "frontend/bindings/CompileText.h"
+#include "codegen/Artifact/Artifact.h"
 #include "codegen/Driver/Compile.h"
 #include "codegen/Driver/Machine.h"
 #include "codegen/Driver/TargetChoice.h"
@@ -109,6 +110,8 @@ std::optional<bool> bindings::registerTarget(Session &session,
   }
   return true;
 }
+
+std::string bindings::getVersion() { return codegen::getCompilerVersion(); }
 
 std::optional<std::string> bindings::describeMachine(Session &session,
                                                      int64_t threads) {

@@ -27,6 +27,9 @@ struct CompileRequest {
 std::optional<std::string> compileText(Session &session,
                                        const CompileRequest &request);
 
+/// The versions of Sextant and LLVM, as artifacts name them.
+std::string getVersion();
+
 /// Names of the targets that this machine can run.
 std::vector<std::string> listTargets();
 

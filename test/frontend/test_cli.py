@@ -4,6 +4,7 @@ import builtins
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -269,11 +270,15 @@ def test_a_pipe_is_no_text(tmp_path, text_file, capsys):
     assert "it is a pipe; a text is an ordinary file" in capsys.readouterr().err
 
 
-def test_version_names_the_commit(capsys):
+def test_version_names_the_commit_and_the_compiler(capsys):
     with pytest.raises(SystemExit) as info:
         main(["--version"])
     assert info.value.code == 0
-    assert capsys.readouterr().out.startswith(f"sextant {sextant.__version__}")
+    own, compiler = capsys.readouterr().out.splitlines()
+    assert own.startswith(f"sextant {sextant.__version__}")
+    assert re.fullmatch(
+        rf"compiler: sextant {re.escape(sextant.__version__)} \(LLVM \d+\.\d+\.\d+\)", compiler
+    )
 
 
 @pytest.mark.parametrize(

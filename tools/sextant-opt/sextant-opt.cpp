@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "codegen/Artifact/Artifact.h"
 #include "codegen/Driver/Compile.h"
 #include "codegen/Driver/LowerAttention.h"
 #include "codegen/Driver/Targets.h"
@@ -13,8 +14,12 @@
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "passes/InitAllPasses.h"
+#include "llvm/Support/CommandLine.h"
 
 int main(int argc, char **argv) {
+  llvm::cl::SetVersionPrinter([](llvm::raw_ostream &stream) {
+    stream << sextant::codegen::getCompilerVersion() << '\n';
+  });
   mlir::DialectRegistry registry;
   sextant::registerAllDialects(registry);
   sextant::codegen::registerTargetDialects(registry);

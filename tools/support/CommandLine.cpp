@@ -5,12 +5,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/support/CommandLine.h"
+#include "codegen/Artifact/Artifact.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cerrno>
 #include <cstdlib>
 #include <utility>
 
+using namespace sextant;
 using namespace sextant::tools;
 
 CommandLine::CommandLine(std::string tool, std::string positional,
@@ -59,6 +61,8 @@ void CommandLine::printHelp() const {
     left.resize(std::max<size_t>(left.size() + 2, 30), ' ');
     llvm::outs() << left << option.help << '\n';
   }
+  llvm::outs() << "  --version                   print the versions of Sextant "
+                  "and LLVM\n";
 }
 
 const CommandLine::Option &CommandLine::find(const std::string &name) const {
@@ -103,6 +107,10 @@ std::string CommandLine::parse(int argc, char **argv) const {
     std::string name = argument.substr(argument[1] == '-' ? 2 : 1);
     if (name == "help" || name == "h") {
       printHelp();
+      std::exit(0);
+    }
+    if (name == "version") {
+      llvm::outs() << codegen::getCompilerVersion() << '\n';
       std::exit(0);
     }
     size_t equals = name.find('=');

@@ -35,7 +35,7 @@ public:
                const char *valueName, const char *help);
 
   /// Gives the positional argument, "" where a flag stands alone. Ends the
-  /// process after --help (0) and on a wrong command line (2).
+  /// process after --help and --version (0) and on a wrong command line (2).
   std::string parse(int argc, char **argv) const;
 
   /// Prints the message and how to get help; ends the process with 2.

@@ -74,7 +74,10 @@ def _parser() -> argparse.ArgumentParser:
         "kernels are kept (sextant/ in it).",
     )
     parser.add_argument(
-        "--version", action=_Version, nargs=0, help="print version and commit, and exit"
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="print version and commit, and the compiler's, and exit",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in _COMMANDS:
@@ -126,7 +129,8 @@ class _Version(argparse.Action):
     """Prints the revision only when it is asked for: finding it takes time."""
 
     def __call__(self, parser, *arguments):
+        from .. import backend
         from ..revision import revision
 
-        print(f"sextant {revision()}")
+        print(f"sextant {revision()}\ncompiler: {backend.compiler().version()}")
         parser.exit()
