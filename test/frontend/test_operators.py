@@ -142,6 +142,21 @@ def test_autocast_narrows_rows_and_leaves_params():
         assert layer(torch.randn(2, 5, 32)).dtype == torch.bfloat16
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore:.*torch.jit")
+def test_a_traced_graph_has_gradients_where_they_are_asked_for():
+    """PyTorch checks a graph by a second trace without gradients, which must be the same."""
+    layer = sextant.nn.Attention(32, 4, ENCODINGS)
+    x = torch.randn(2, 5, 32)
+    want = torch.autograd.grad(layer(x).sum(), layer.query.weight)
+    with torch.no_grad():
+        early = torch.jit.trace(layer, (x,), check_trace=False)
+    for graph in (torch.jit.trace(layer, (x,)), early):
+        assert torch.equal(graph(x), layer(x))
+        assert torch.equal(torch.autograd.grad(graph(x).sum(), layer.query.weight)[0], want[0])
+    rows = torch.jit.trace(lambda x: sextant.map_rows(x, ["sinusoidal"]), (x.requires_grad_(),))
+    assert rows(x).requires_grad and not rows(x.detach()).requires_grad
+
+
 def test_a_module_of_bf16():
     layer = sextant.nn.Attention(32, 4, ENCODINGS).to(torch.bfloat16)
     layer(torch.randn(2, 5, 32).bfloat16()).float().square().sum().backward()

@@ -124,9 +124,6 @@ def attention(
     check_count("head_offset", head_offset, least=0)
     shards.check_distributed(query, spelled, definitions, named)
     arguments.check_groups(query, key, enable_gqa)
-    gradient = torch.is_grad_enabled() and any(
-        t.requires_grad for t in (query, key, *values, *tensors)
-    )
     operator = torch.ops.sextant.attention if is_single else torch.ops.sextant.attention_values
     output, lse, _ = operator(
         query,
@@ -144,7 +141,7 @@ def attention(
         head_offset,
         deterministic or torch.are_deterministic_algorithms_enabled(),
         target,
-        gradient,
+        False,  # the operator finds out whether a gradient is wanted
     )
     output = output if is_single else tuple(output)
     return (output, lse) if return_lse else output

@@ -31,9 +31,11 @@ class Operator:
     ``kernel``, ``fake``: what computes, and what gives shapes alone. ``gradient``:
     from arguments, results (one list) and their gradients to gradients of the
     arguments, a list where the argument is one; None where the operator is itself a
-    derivative. ``constant``: how many results, the last ones, have no derivative.
-    ``batched``: the rule of `torch.vmap`, from its extent, arguments with the new axis in
-    front and flags of those that have it, to a list of results with it in front.
+    derivative. The last argument of one that has a derivative says whether that is wanted;
+    where it is, each call sets it itself, so that a graph (`torch.jit.trace`) does not keep
+    what was so when it was made. ``constant``: how many results, the last ones, have no
+    derivative. ``batched``: the rule of `torch.vmap`, from its extent, arguments with the
+    new axis in front and flags of those that have it, to a list of results with it in front.
     ``structure``: from arguments and the list of results to what the schema says.
     ``autocast``: from arguments to arguments in the types of autocast.
     """
@@ -71,7 +73,11 @@ def register(operator: Operator) -> None:
 
     def differentiable(keyset, *arguments):
         arguments = complete(arguments)
-        if not _is_differentiated(arguments):
+        tensors = _tensors(arguments)
+        wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+        if wanted and operator.gradient is not None:
+            arguments = (*arguments[:-1], True)
+        if not (wanted or _is_transformed(tensors)):
             with torch._C._AutoDispatchBelowAutograd():
                 return op.redispatch(
                     keyset & torch._C._after_autograd_keyset, *arguments
@@ -131,12 +137,9 @@ def _tensors(arguments: Sequence) -> list[torch.Tensor]:
     return found
 
 
-def _is_differentiated(arguments: Sequence) -> bool:
-    """Whether somebody asks for a derivative, backward or forward."""
+def _is_transformed(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether functorch or forward mode asks for more than the results."""
     if torch._C._are_functorch_transforms_active():
-        return True
-    tensors = _tensors(arguments)
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return True
     return forward_ad._current_level >= 0 and any(
         forward_ad.unpack_dual(t).tangent is not None for t in tensors

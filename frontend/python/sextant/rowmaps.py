@@ -59,12 +59,9 @@ def map_rows(
     for name, tensor in named.items():
         check_tensor(f'params["{name}"]', tensor)
     tensors = list(named.values())
-    gradient = torch.is_grad_enabled() and any(
-        t.requires_grad for t in (input, *tensors)
-    )
     return torch.ops.sextant.map_rows(
         input, tensors, "\n".join(named), "\n".join(spelled), texts, of, positions,
-        target, gradient,
+        target, False,  # the operator finds out whether a gradient is wanted
     )  # fmt: skip
 
 
