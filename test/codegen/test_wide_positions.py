@@ -120,6 +120,25 @@ def test_values_and_gradients(kernel, positions):
     compare(kernel, ["kerple_log"], kerple(4), shape, drawn(positions, 2, 65, 129))
 
 
+@pytest.mark.parametrize("farthest", [2**14, 2**20])
+def test_angles_of_offsets_that_no_table_holds(farthest):
+    """Each is off by at most 2^-22 of itself; the frequencies of sandwich add up to 7.5, and
+    the sum of one head is divided by 8. The softmax of biases alone tells their differences."""
+    queries, keys = torch.tensor([0, farthest]), torch.randint(0, farthest, (64,)).sort().values
+    q, k, v = torch.zeros(1, 1, 2, 8), torch.zeros(1, 1, 64, 8), torch.eye(64)[None, None]
+
+    def biases(dtype, target):
+        weights = sextant.attention(
+            q.to(dtype), k.to(dtype), v.to(dtype), ["sandwich"],
+            query_positions=queries, key_positions=keys, target=target,
+        ).double()  # fmt: skip
+        return weights.log() - weights.log().mean(-1, keepdim=True)
+
+    error = biases(torch.float32, "cpu") - biases(torch.float64, "reference")
+    bound = farthest * 2**-22 * 7.5 / 8
+    assert error.abs().max() < 2 * bound + 1e-5  # a bias, and the mean
+
+
 @pytest.mark.parametrize("positions", ["near", "gaps", "shuffled"])
 def test_buckets_and_masks(kernel, positions):
     """A score that is not additive, buckets, a table of integers in a mask."""
