@@ -288,6 +288,8 @@ def test_soft_targets(twenty):
     ("settings", "message"),
     [
         (dict(model="resnet"), 'unknown model "resnet"'),
+        (dict(style="lama"), 'unknown style "lama"; did you mean "llama"'),
+        (dict(residual="none"), 'unknown residual "none".*scaled'),
         (dict(patch=8), "patch 8 is a setting of models of images, which a gpt is not"),
         (dict(flip=0.5), "flip 0.5 is a setting of models of images"),
         (dict(model="vit", length=64), "length 64 is a setting of models of text, which a vit is not"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from numbers import Integral
 
@@ -39,6 +39,13 @@ def check_count(label: str, value, least: int | None = 1) -> None:
     if least is not None and value < least:
         words = "must not be negative" if least == 0 else f"must be at least {least}"
         raise ValueError(f"{label} {words}, got {value}")
+
+
+def check_choice(settings, name: str, choices: Sequence[str]) -> None:
+    """A field of settings that is one of some names."""
+    value = getattr(settings, name)
+    if value not in choices:
+        raise ValueError(f'unknown {name} "{value}"{nearest(value, choices)}')
 
 
 def check_settings(names: Iterable[str], config: type) -> None:

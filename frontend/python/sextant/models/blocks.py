@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .. import definitions
+from ..checks import check_choice
 from ..definitions import EncodingLike
 from ..errors import SettingError, nearest
 from . import around
@@ -73,11 +74,11 @@ class Config:
     trained: tuple[str, ...] = ()
 
     def __post_init__(self):
-        self.check_choice("style", STYLES)
-        self.check_choice("positions", self.kinds_of_positions)
+        check_choice(self, "style", STYLES)
+        check_choice(self, "positions", self.kinds_of_positions)
         if self.dtype != "f32":
             raise ValueError(f'models compute in "f32", got dtype "{self.dtype}"')
-        self.check_choice("residual", RESIDUALS)
+        check_choice(self, "residual", RESIDUALS)
         check_gelu(self.gelu, self.style)
         for name in (*self.sizes, "layers", "width", "heads"):
             if getattr(self, name) < 1:
@@ -89,11 +90,6 @@ class Config:
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
         if self.kv_heads and self.heads % self.kv_heads:
             raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
-
-    def check_choice(self, name: str, choices: Sequence[str]) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            raise ValueError(f'unknown {name} "{value}"{nearest(value, choices)}')
 
     @property
     def sizes(self) -> tuple[str, ...]:

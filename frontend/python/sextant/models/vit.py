@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .. import definitions
-from ..checks import check_settings
+from ..checks import check_choice, check_settings
 from ..definitions import EncodingLike
 from ..errors import SettingError
 from ..uses import parse_use
@@ -75,9 +75,9 @@ class Config(blocks.Config):
 
     def __post_init__(self):
         super().__post_init__()
-        self.check_choice("head", HEADS)
-        self.check_choice("class_position", tuple(CLASS_POSITIONS))
-        self.check_choice("targets", TARGETS)
+        check_choice(self, "head", HEADS)
+        check_choice(self, "class_position", tuple(CLASS_POSITIONS))
+        check_choice(self, "targets", TARGETS)
 
     @property
     def sizes(self) -> tuple[str, ...]:

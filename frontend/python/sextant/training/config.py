@@ -7,10 +7,10 @@ import math
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from ..checks import check_settings
-from ..errors import nearest
-from ..models.blocks import check_gelu
+from ..checks import check_choice, check_settings
+from ..models.blocks import INDEX, RESIDUALS, STYLES, check_gelu
 from ..models.groups import Group
+from ..models.vit import CLASS_POSITIONS, GRID, HEADS
 from ..uses import parse_setting
 
 # Stands for the empty list of encodings (NoPE).
@@ -117,8 +117,7 @@ class TrainConfig:
     target: str = "cpu"
 
     def __post_init__(self):
-        if self.model not in MODELS:
-            raise ValueError(f'unknown model "{self.model}"{nearest(self.model, MODELS)}')
+        check_choice(self, "model", MODELS)
         self.encodings = tuple(self.encodings)
         if self.encodings == (NONE,):
             self.encodings = ()
@@ -150,15 +149,9 @@ class TrainConfig:
             raise ValueError(
                 f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}"
             )
-        if self.style not in ("gpt2", "llama"):
-            raise ValueError(
-                f'unknown style "{self.style}"{nearest(self.style, ["gpt2", "llama"])}'
-            )
+        check_choice(self, "style", STYLES)
         check_gelu(self.gelu, self.style)
-        if self.residual not in ("scaled", "plain"):
-            raise ValueError(
-                f'unknown residual "{self.residual}"{nearest(self.residual, ["scaled", "plain"])}'
-            )
+        check_choice(self, "residual", RESIDUALS)
         for name in ("lr", "clip", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(
@@ -169,12 +162,8 @@ class TrainConfig:
                 raise ValueError(f"{name} must be in [0, 1), got {getattr(self, name)}")
         if not 0 <= self.final <= 1:
             raise ValueError(f"final must be in [0, 1], got {self.final}")
-        for name, choices in (
-            ("positions_per", ("layer", "model")),
-            ("positions_beyond", ("error", "index")),
-        ):
-            if (value := getattr(self, name)) not in choices:
-                raise ValueError(f'unknown {name} "{value}"{nearest(value, choices)}')
+        check_choice(self, "positions_per", ("layer", "model"))
+        check_choice(self, "positions_beyond", ("error", "index"))
         self._check_kind()
         self._check_positions()
         self._check_shift()
@@ -189,13 +178,9 @@ class TrainConfig:
                     f"{field.name} {_spelled(value)} is a setting of models of {what}, which a "
                     f"{self.model} is not: leave it out"
                 )
-        for name, choices in (
-            ("head", ("class", "mean")),
-            ("class_position", ("origin", "outside")),
-            ("positions", ("grid", "index")),
-        ):
-            if (value := getattr(self, name)) not in choices:
-                raise ValueError(f'unknown {name} "{value}"{nearest(value, choices)}')
+        check_choice(self, "head", HEADS)
+        check_choice(self, "class_position", tuple(CLASS_POSITIONS))
+        check_choice(self, "positions", (GRID, INDEX))
         if not 0 <= self.flip <= 1:
             raise ValueError(f"flip is a probability, at least 0 and at most 1, got {self.flip}")
         if not 0 <= self.label_smoothing < 1:
@@ -242,10 +227,7 @@ class TrainConfig:
     def _check_shift(self) -> None:
         if not 0 <= self.shift <= 1:
             raise ValueError(f"shift is a probability, at least 0 and at most 1, got {self.shift}")
-        if self.shift_per not in ("batch", "sample"):
-            raise ValueError(
-                f'unknown shift_per "{self.shift_per}"{nearest(self.shift_per, ["batch", "sample"])}'
-            )
+        check_choice(self, "shift_per", ("batch", "sample"))
         if not self.shift:
             return
         if self.shift_range <= self.reach:
