@@ -54,31 +54,33 @@ Program::loadHostFunction(const KernelName &kernel) {
   return decltype(Kernel::code)(reinterpret_cast<HostFunction>(*address));
 }
 
-/// Code of the first object that the device runs.
+/// Code of the first object that the device runs and that its driver takes:
+/// one that is older than the assembler refuses machine code, but compiles PTX.
 Result<decltype(Kernel::code)>
 Program::loadDeviceFunction(const KernelName &kernel) {
-  std::string seen;
+  std::string seen, refused;
   for (uint32_t number : kernel.deviceObjects) {
     const Object &object = artifact.objects[number];
     if (!device.runs(device.state, object)) {
       seen += (seen.empty() ? "" : " and ") + runtime::describe(object);
       continue;
     }
-    std::unique_ptr<DeviceCode> &code = deviceCode[number];
-    if (!code) {
-      Result<std::unique_ptr<DeviceCode>> loaded =
-          device.loadCode(device.state, object);
-      if (!loaded)
-        return loaded.error().in("object " + std::to_string(number) +
-                                 " of the artifact, " +
-                                 runtime::describe(object));
-      code = std::move(*loaded);
+    auto &code = deviceCode[number];
+    if (!code)
+      code = device.loadCode(device.state, object);
+    if (!*code) {
+      refused += (refused.empty() ? "object " : "; object ") +
+                 std::to_string(number) + " of the artifact, " +
+                 runtime::describe(object) + ": " + code->error().message();
+      continue;
     }
-    Result<DeviceFunction> found = code->find(kernel.name);
+    Result<DeviceFunction> found = (**code)->find(kernel.name);
     if (!found)
       return found.error();
     return decltype(Kernel::code)(*found);
   }
+  if (!refused.empty())
+    return makeError(refused);
   return makeError("kernel '", kernel.name, "' is ",
                    seen.empty() ? "code of the host" : seen,
                    ", which the device '", device.name,

@@ -66,9 +66,10 @@ private:
   std::shared_ptr<const Artifact> owner;
   const Artifact &artifact;
   const Device &device;
-  /// Per object of the artifact: code of the host, and what the device took.
+  /// Per object of the artifact: code of the host, and what the device took or
+  /// refused.
   std::vector<std::optional<SharedObject>> objects;
-  std::vector<std::unique_ptr<DeviceCode>> deviceCode;
+  std::vector<std::optional<Result<std::unique_ptr<DeviceCode>>>> deviceCode;
   std::vector<Kernel> kernels;
   bool emulated = false;
   /// Per function and instruction; null where the instruction is not dense.

@@ -20,6 +20,7 @@ static const char *getCure(int code) {
   switch (code) {
   case 2: // CUDA_ERROR_OUT_OF_MEMORY
     return ": free memory of the device, or take a smaller batch";
+  case 200: // CUDA_ERROR_INVALID_IMAGE
   case 209: // CUDA_ERROR_NO_BINARY_FOR_GPU
   case 218: // CUDA_ERROR_INVALID_PTX
   case 222: // CUDA_ERROR_UNSUPPORTED_PTX_VERSION

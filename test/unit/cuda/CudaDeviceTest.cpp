@@ -108,7 +108,8 @@ TEST(CudaCode, Errors) {
   const Gpu &gpu = device->gpu;
   EXPECT_EQ(getError(gpu.load(makeObject(ObjectKind::Cubin, "sm_90", "bad"))),
             "cuLibraryLoadData: CUDA_ERROR_INVALID_IMAGE (what the stub says "
-            "of it)");
+            "of it): update NVIDIA's driver, or compile the model for this "
+            "device");
   EXPECT_EQ(getError(gpu.load(makeObject(ObjectKind::Ptx, "sm_80", "bad"))),
             "cuLibraryLoadData: CUDA_ERROR_INVALID_PTX (what the stub says of "
             "it): update NVIDIA's driver, or compile the model for this "

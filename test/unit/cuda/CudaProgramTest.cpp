@@ -108,6 +108,46 @@ TEST_F(CudaProgram, AStepWaitsForNothing) {
         << call;
 }
 
+/// Machine code of an assembler that is newer than the driver, which compiles
+/// the PTX instead. It is asked once for each.
+TEST_F(CudaProgram, AnOldDriverTakesThePtx) {
+  std::unique_ptr<StubProgram> program =
+      loadOnStub(bytes, device->device, "of a later version");
+  ASSERT_TRUE(program->program);
+  EXPECT_EQ(std::count(stub.log.begin(), stub.log.end(), "cuLibraryLoadData"),
+            2);
+  unsigned seed = freshSeed();
+  Trace nothing;
+  std::vector<Tensor> results =
+      runOn(*program->program, 0, makeInputs(seed, 1), nothing);
+  std::vector<Tensor> expected =
+      runOn(*ours->program, 0, makeInputs(seed, 1), nothing);
+  for (size_t i = 0; i < results.size(); ++i)
+    expectSameBits(results[i], expected[i], std::to_string(i));
+}
+
+TEST_F(CudaProgram, CodeThatTheDriverRefuses) {
+  Artifact artifact = std::move(*readArtifact(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}));
+  std::string_view bad = "bad";
+  std::span<const uint8_t> code{reinterpret_cast<const uint8_t *>(bad.data()),
+                                bad.size()};
+  artifact.objects.push_back({ObjectKind::Cubin, "sm_90", {}, code});
+  artifact.objects.push_back({ObjectKind::Ptx, "sm_80", {}, code});
+  for (KernelName &name : artifact.kernels)
+    name.deviceObjects = {1, 2};
+  auto program = Program::load(std::move(artifact), device->device);
+  ASSERT_FALSE(static_cast<bool>(program));
+  EXPECT_EQ(
+      program.error().message(),
+      "object 1 of the artifact, machine code for 'sm_90': cuLibraryLoadData: "
+      "CUDA_ERROR_INVALID_IMAGE (what the stub says of it): update NVIDIA's "
+      "driver, or compile the model for this device; object 2 of the artifact, "
+      "PTX for 'sm_80': cuLibraryLoadData: CUDA_ERROR_INVALID_PTX (what the "
+      "stub says of it): update NVIDIA's driver, or compile the model for this "
+      "device; the driver says: line 1: no stub");
+}
+
 /// Data that is refused does no harm, and the next call says so.
 TEST_F(CudaProgram, PositionsTooFarApart) {
   unsigned seed = freshSeed();

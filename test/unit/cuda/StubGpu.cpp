@@ -31,7 +31,8 @@ std::unique_ptr<cuda::CudaDevice> test::makeStubGpu() {
 }
 
 std::unique_ptr<test::StubProgram> test::loadOnStub(const std::string &bytes,
-                                                    const Device &device) {
+                                                    const Device &device,
+                                                    std::string_view cubin) {
   auto result = std::make_unique<StubProgram>();
   Artifact artifact = std::move(*readArtifact(
       {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}));
@@ -39,9 +40,18 @@ std::unique_ptr<test::StubProgram> test::loadOnStub(const std::string &bytes,
       std::move(*SharedObject::load(artifact.objects[0].code)));
   StubDriver &stub = resetStub();
   result->image = "stub";
+  auto add = [&](ObjectKind kind, const char *architecture,
+                 std::string_view code) {
+    artifact.objects.push_back(
+        {kind,
+         architecture,
+         {},
+         {reinterpret_cast<const uint8_t *>(code.data()), code.size()}});
+    for (KernelName &kernel : artifact.kernels)
+      kernel.deviceObjects.push_back(artifact.objects.size() - 1);
+  };
   for (KernelName &kernel : artifact.kernels) {
     result->image += " " + kernel.name;
-    kernel.deviceObjects = {1};
     auto run =
         reinterpret_cast<HostFunction>(*result->code[0].find(kernel.name));
     stub.kernels[kernel.name] = [run](const StubBlock &block) {
@@ -50,12 +60,9 @@ std::unique_ptr<test::StubProgram> test::loadOnStub(const std::string &bytes,
           block.scratch + block.block * block.scratchBytes);
     };
   }
-  artifact.objects.push_back(
-      {ObjectKind::Ptx,
-       "sm_80",
-       {},
-       {reinterpret_cast<const uint8_t *>(result->image.data()),
-        result->image.size()}});
+  if (!cubin.empty())
+    add(ObjectKind::Cubin, "sm_90", cubin);
+  add(ObjectKind::Ptx, "sm_80", result->image);
   auto program = Program::load(std::move(artifact), device);
   EXPECT_TRUE(static_cast<bool>(program)) << program.error().message();
   result->program = std::move(*program);

@@ -20,14 +20,15 @@ std::unique_ptr<runtime::cuda::CudaDevice> makeStubGpu();
 
 /// The program of an artifact that was compiled for the host, whose kernels
 /// "sm_80" has too: the stub runs the functions of the host, block by block.
-/// `image` must outlive the program.
+/// `image` must outlive the program. Before its PTX stands `cubin`, if given.
 struct StubProgram {
   std::vector<runtime::SharedObject> code;
   std::string image;
   std::unique_ptr<runtime::Program> program;
 };
 std::unique_ptr<StubProgram> loadOnStub(const std::string &bytes,
-                                        const runtime::Device &device);
+                                        const runtime::Device &device,
+                                        std::string_view cubin = {});
 
 } // namespace sextant::test
 
