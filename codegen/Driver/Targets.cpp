@@ -119,15 +119,13 @@ lowerForGpu(const Lowering &lowering, llvm::StringRef direction,
 
 static mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerForwardOfGpu(const Lowering &lowering) {
-  return lowerForGpu(lowering, "forward",
-                     sm80::findForwardObstacle(lowering.plan),
+  return lowerForGpu(lowering, "forward", sm80::findForwardObstacle(lowering),
                      sm80::lowerForward, getCPULowerings().attention);
 }
 
 static mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerBackwardOfGpu(const Lowering &lowering) {
-  return lowerForGpu(lowering, "backward",
-                     sm80::findBackwardObstacle(lowering.plan),
+  return lowerForGpu(lowering, "backward", sm80::findBackwardObstacle(lowering),
                      sm80::lowerBackward, getCPULowerings().attentionBackward);
 }
 
@@ -140,6 +138,9 @@ struct GpuModel {
 } // namespace
 
 static constexpr GpuModel sm80Model = {"sm_80", 163 << 10};
+/// GPUs of workstations: those of Ada, too, and by their driver's compiler
+/// those of generation 12.
+static constexpr GpuModel sm86Model = {"sm_86", 99 << 10};
 static constexpr GpuModel sm90aModel = {"sm_90a", 227 << 10};
 
 /// A large GPU has some 130 multiprocessors, each of which runs 4 to 8 warps
@@ -192,7 +193,7 @@ static Target getCuda(llvm::StringRef name, const GpuModel &model) {
   Target target = getWarps(name, model);
   target.device = "cuda";
   target.architecture = model.architecture;
-  // The oldest PTX that knows both GPUs.
+  // The oldest PTX that knows all of them.
   target.processor = {model.architecture.str(), "+ptx80", {}};
   target.compile = compileForGpu;
   target.describeTools = describePtxas;
@@ -207,8 +208,10 @@ static std::deque<Target> &getTable() {
       getAvx512(),
       getAvx2(),
       getCuda("cuda:sm_80", sm80Model),
+      getCuda("cuda:sm_86", sm86Model),
       getCuda("cuda:sm_90a", sm90aModel),
       getEmulatedWarps("cuda-emulated:sm_80", sm80Model),
+      getEmulatedWarps("cuda-emulated:sm_86", sm86Model),
       getEmulatedWarps("cuda-emulated:sm_90a", sm90aModel)};
   return table;
 }
@@ -261,24 +264,30 @@ static std::optional<unsigned> getCapability(llvm::StringRef architecture) {
 }
 
 /// What to do about a GPU that no target has the name of; empty for other
-/// names.
+/// names. Code of one that ends in a letter runs on that one alone.
 static std::string getAdviceOnGpu(llvm::StringRef name) {
   if (!name.consume_front("cuda:"))
     return "";
   std::optional<unsigned> asked = getCapability(name);
-  const Target *oldest = nullptr;
-  std::optional<unsigned> least;
+  const Target *oldest = nullptr, *latest = nullptr;
   for (const Target &target : getTable()) {
-    std::optional<unsigned> capability = getCapability(target.architecture);
-    if (capability && (!least || *capability < *least)) {
-      least = capability;
+    std::optional<unsigned> own = getCapability(target.architecture);
+    if (!own || !asked)
+      continue;
+    auto isBetter = [&](const Target *other, bool isLater) {
+      return !other || (*own > *getCapability(other->architecture)) == isLater;
+    };
+    if (isBetter(oldest, /*isLater=*/false))
       oldest = &target;
-    }
+    bool runs = *own == *asked ||
+                (*own < *asked && llvm::isDigit(target.architecture.back()));
+    if (runs && isBetter(latest, /*isLater=*/true))
+      latest = &target;
   }
-  if (!asked || !oldest)
+  if (latest)
+    return "; what is compiled for " + latest->name + " runs on that GPU";
+  if (!oldest)
     return "";
-  if (*asked >= *least)
-    return "; what is compiled for " + oldest->name + " runs on that GPU";
   return "; kernels for GPUs are made of mma.sync of bf16 and cp.async, which "
          "came with " +
          oldest->architecture.str() +

@@ -43,8 +43,8 @@ static Result<unsigned> getSharedBytes(const Gpu &gpu, const Kernel &kernel,
     return makeError("the kernel needs ", shared,
                      " bytes of shared memory for a block, of which ", gpu.name,
                      " has ", gpu.sharedBytes,
-                     ": run it in f32, with smaller head dims, or on a GPU "
-                     "that has more");
+                     ": compile it for cuda:sm_86, whose blocks take less, or "
+                     "run it in f32 or on a GPU that has more");
   return static_cast<unsigned>(shared);
 }
 

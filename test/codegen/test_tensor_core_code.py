@@ -3,6 +3,7 @@ in machine code, since no GPU is at hand. Limits are what was counted and a tent
 most what a kernel that is bound by its products can spare."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,34 @@ def test_products_bound_the_forward(sass):
     assert clocks["issue"] <= 0.68
     assert clocks["shared memory"] <= 0.75
     assert clocks["MUFU"] <= 0.55
+
+
+SHARED_OF_BLOCK = re.compile(
+    r"func @attention_\w*?(forward|backward)_fragments\w*_shared\(.*?\{\s*%\w+ = arith.constant (\d+)",
+    re.DOTALL,
+)
+
+
+BOTH = {"forward", "backward"}
+
+
+@pytest.mark.parametrize(
+    "target, most, directions",
+    [
+        ("sm_80", 163, {64: BOTH, 128: BOTH, 256: BOTH}),
+        ("sm_86", 99, {64: BOTH, 128: BOTH, 160: BOTH, 192: {"forward"}, 256: set()}),
+        ("sm_90a", 227, {128: BOTH, 256: BOTH}),
+    ],
+)
+def test_a_block_has_the_shared_memory_that_it_asks_for(sass, target, most, directions):
+    """What no tile is small enough for is computed by warps: a launch never fails for it."""
+    for dim, expected in directions.items():
+        found = {}
+        for write in (sass.attention, sass.attention_backward):
+            model = write(["causal", "alibi"], [PER_HEAD], (dim, dim))
+            options = (f"--target=cuda:{target}", "--emit=kernel")
+            text = sass.run("sextant-compile", "-", *options, text=model).stdout
+            for direction, taken in SHARED_OF_BLOCK.findall(text):
+                found[direction] = max(found.get(direction, 0), int(taken))
+        assert set(found) == expected, dim
+        assert max(found.values(), default=0) <= most << 10, (dim, found)

@@ -71,9 +71,12 @@ def gpu(monkeypatch):
     "capability, target",
     [
         ((8, 0), "cuda:sm_80"),
-        ((8, 9), "cuda:sm_80"),
+        ((8, 6), "cuda:sm_86"),
+        ((8, 7), "cuda:sm_80"),
+        ((8, 9), "cuda:sm_86"),
         ((9, 0), "cuda:sm_90a"),
-        ((12, 0), "cuda:sm_80"),
+        ((10, 0), "cuda:sm_80"),
+        ((12, 0), "cuda:sm_86"),
     ],
 )
 def test_target_follows_the_tensor(gpu, capability, target):

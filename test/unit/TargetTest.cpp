@@ -130,10 +130,11 @@ TEST_F(TargetTest, AGpuWithoutATargetIsToldWhatRunsOnIt) {
       "; kernels for GPUs are made of mma.sync of bf16 and cp.async, which "
       "came with sm_80: use such a GPU or a later one, or a target of the "
       "CPU");
-  EXPECT_EQ(getAdvice("cuda:sm_86"),
-            "; what is compiled for cuda:sm_80 runs on that GPU");
-  EXPECT_EQ(getAdvice("cuda:sm_120"),
-            "; what is compiled for cuda:sm_80 runs on that GPU");
+  EXPECT_EQ(getAdvice("cuda:sm_90"),
+            "; what is compiled for cuda:sm_90a runs on that GPU");
+  for (const char *name : {"cuda:sm_87", "cuda:sm_89", "cuda:sm_120"})
+    EXPECT_EQ(getAdvice(name),
+              "; what is compiled for cuda:sm_86 runs on that GPU");
   for (const char *name : {"cuda:", "cuda:sm_", "cuda:gfx90a", "sm_75", "soup"})
     EXPECT_EQ(getAdvice(name), "") << name;
 }

@@ -44,8 +44,7 @@ struct HeadNumbers {
 struct BackwardOperands : FragmentOperands, PayloadSums {
   /// `sharedBytes`: of shared memory that a block may have.
   BackwardOperands(const KernelPlan &plan, int64_t headDim,
-                   llvm::ArrayRef<int64_t> valueDims,
-                   int64_t sharedBytes = mostSharedBytes)
+                   llvm::ArrayRef<int64_t> valueDims, int64_t sharedBytes)
       : FragmentOperands(plan, pos::Side::query), sinks(plan),
         isUnordered(isSumUnordered(plan.owner)),
         tile(headDim, valueDims, windows.offsets.size(), windows.columns.size(),

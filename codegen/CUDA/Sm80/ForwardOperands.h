@@ -12,15 +12,17 @@ namespace sextant::codegen {
 /// Numbers of the operands of the launch, and the sizes that its kernel is
 /// compiled for.
 struct ForwardOperands : FragmentOperands {
+  /// `sharedBytes`: of shared memory that a block may have.
   ForwardOperands(const KernelPlan &plan, int64_t headDim,
-                  llvm::ArrayRef<int64_t> valueDims)
+                  llvm::ArrayRef<int64_t> valueDims, int64_t sharedBytes)
       : FragmentOperands(plan, pos::Side::key),
-        tile(makeTile(QueryCount::Many, headDim, valueDims)) {}
+        tile(makeTile(QueryCount::Many, headDim, valueDims, sharedBytes)) {}
 
   ForwardTile makeTile(QueryCount count, int64_t headDim,
-                       llvm::ArrayRef<int64_t> valueDims) const {
+                       llvm::ArrayRef<int64_t> valueDims,
+                       int64_t sharedBytes) const {
     return ForwardTile(count, headDim, valueDims, windows.offsets.size(),
-                       windows.columns.size());
+                       windows.columns.size(), sharedBytes);
   }
 
   ForwardTile tile;

@@ -33,7 +33,8 @@ static constexpr TileShape tileOfFew[] = {{1, 1, 32, 160}};
 
 ForwardTile::ForwardTile(QueryCount count, int64_t headDim,
                          llvm::ArrayRef<int64_t> valueDims,
-                         int64_t offsetWindows, int64_t keyWindows)
+                         int64_t offsetWindows, int64_t keyWindows,
+                         int64_t sharedBytes)
     : query(headDim) {
   this->offsetWindows = offsetWindows;
   columnWindows = keyWindows;
@@ -50,10 +51,10 @@ ForwardTile::ForwardTile(QueryCount count, int64_t headDim,
     blocks = shape.blocks;
     columns = shape.keys;
     if (blocks * (valueColumns + columns) / 2 <= shape.mostSums &&
-        getBlock().sharedBytes <= mostSharedBytes)
+        getBlock().sharedBytes <= sharedBytes)
       return;
   }
-  llvm_unreachable("dims are at most `mostTileDims`");
+  warps = 0;
 }
 
 int64_t ForwardTile::getValues(unsigned number) const {

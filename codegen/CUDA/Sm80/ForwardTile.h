@@ -23,10 +23,15 @@ enum class QueryCount { Many, Few };
 /// A tile of a forward: its sizes, and where its parts lie in shared memory.
 struct ForwardTile : ScoreTile {
   /// `offsetWindows` tables over offsets and `keyWindows` vectors over keys of
-  /// words of 32 bits are read with each tile.
+  /// words of 32 bits are read with each tile. A block has at most
+  /// `sharedBytes` of shared memory.
   ForwardTile(QueryCount count, int64_t headDim,
               llvm::ArrayRef<int64_t> valueDims, int64_t offsetWindows,
-              int64_t keyWindows);
+              int64_t keyWindows, int64_t sharedBytes);
+
+  /// Whether there are sizes that a thread's registers and shared memory are
+  /// enough for; else the others mean nothing.
+  bool exists() const { return warps > 0; }
 
   SharedRowShape query;
   llvm::SmallVector<SharedRowShape, 2> values;

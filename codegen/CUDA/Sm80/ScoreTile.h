@@ -37,11 +37,8 @@ struct SharedRowShape {
 };
 
 /// The largest sum of value dims, and the largest head dim: what fits into the
-/// registers of a thread, and into shared memory.
+/// registers of a thread.
 inline constexpr int64_t mostTileDims = 256;
-/// Shared memory that a block may have on a GPU of sm_80.
-inline constexpr int64_t mostSharedBytes = 163 << 10;
-
 /// Of a word of 32 bits.
 inline constexpr int64_t wordBytes = 4;
 

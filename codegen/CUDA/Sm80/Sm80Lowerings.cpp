@@ -52,7 +52,8 @@ static bool areColumnsTooWide(const KernelPlan &plan) {
          });
 }
 
-std::string sm80::findForwardObstacle(const KernelPlan &plan) {
+std::string sm80::findForwardObstacle(const Lowering &lowering) {
+  const KernelPlan &plan = lowering.plan;
   pos::SitesOwnerInterface owner = plan.owner;
   OwnerOperands operands = getOwnerOperands(owner);
   auto type = cast<RankedTensorType>(operands.query.getType());
@@ -76,16 +77,23 @@ std::string sm80::findForwardObstacle(const KernelPlan &plan) {
     columns += SharedRowShape(dim).padded;
   if (countHeadElements(plan) > mostTileDims || columns > mostTileDims)
     return "a row has more than " + std::to_string(mostTileDims) + " elements";
+  ForwardOperands launch(plan, countHeadElements(plan),
+                         getHeadDims(operands.values),
+                         lowering.target.near.blockBytes);
+  if (!launch.tile.exists())
+    return "a block has not enough shared memory for a tile of rows this long";
   return "";
 }
 
-std::string sm80::findBackwardObstacle(const KernelPlan &plan) {
-  if (std::string obstacle = findForwardObstacle(plan); !obstacle.empty())
+std::string sm80::findBackwardObstacle(const Lowering &lowering) {
+  if (std::string obstacle = findForwardObstacle(lowering); !obstacle.empty())
     return obstacle;
+  const KernelPlan &plan = lowering.plan;
   pos::SitesOwnerInterface owner = plan.owner;
   OwnerOperands operands = getOwnerOperands(owner);
   BackwardOperands launch(plan, countHeadElements(plan),
-                          getHeadDims(operands.values));
+                          getHeadDims(operands.values),
+                          lowering.target.near.blockBytes);
   if (plan.hasPositions && !launch.sinks.offsets.empty())
     return "trained values are over offsets of given positions";
   for (auto [reads, wantsGradient] :
@@ -151,13 +159,13 @@ ForwardLaunches::ForwardLaunches(const Lowering &lowering,
     kernels.push_back(kernel);
   };
   PackedHeads heads = countPackedHeads(lowering, many.tile);
-  if (!mayBeFew(op)) {
+  ForwardTile tile = many.makeTile(
+      QueryCount::Few, countHeadElements(lowering.plan),
+      getHeadDims(op.getValues()), lowering.target.near.blockBytes);
+  if (!mayBeFew(op) || !tile.exists()) {
     add("forward_fragments", many.tile, heads, enoughItems, {});
     return;
   }
-  ForwardTile tile =
-      many.makeTile(QueryCount::Few, countHeadElements(lowering.plan),
-                    getHeadDims(op.getValues()));
   RowHeads rows = countRowHeads(lowering, tile);
   Value areMany = sizes.create<arith::SubIOp>(sizes.constant(1), rows.areFew);
   add("forward_fragments", many.tile, heads, enoughItems, areMany);
@@ -195,7 +203,8 @@ FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   checkLengths(lowering);
   int64_t headDim = countHeadElements(lowering.plan);
-  ForwardOperands launch(lowering.plan, headDim, getHeadDims(op.getValues()));
+  ForwardOperands launch(lowering.plan, headDim, getHeadDims(op.getValues()),
+                         lowering.target.near.blockBytes);
   if (!lowering.plan.score && launch.windows.offsets.empty() &&
       launch.windows.columns.empty())
     launch.tile.fitThreeBlocks(lowering.target.near.blockBytes);

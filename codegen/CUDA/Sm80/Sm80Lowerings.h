@@ -9,9 +9,9 @@ namespace sextant::codegen::sm80 {
 
 /// Why tensor cores do not compute a forward, as a part of a sentence; an empty
 /// text if they do.
-std::string findForwardObstacle(const KernelPlan &plan);
+std::string findForwardObstacle(const Lowering &lowering);
 /// Likewise a backward; what obstructs its forward does, too.
-std::string findBackwardObstacle(const KernelPlan &plan);
+std::string findBackwardObstacle(const Lowering &lowering);
 
 /// Lowers a forward without an obstacle.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>

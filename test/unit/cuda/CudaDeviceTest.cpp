@@ -216,8 +216,8 @@ TEST_F(CudaLaunch, ABlockForEachItem) {
   kernel.shared = [](const int64_t *) -> int64_t { return 200001; };
   EXPECT_EQ(getError(launch(8, 0)),
             "the kernel needs 200001 bytes of shared memory for a block, of "
-            "which Stub GPU has 200000: run it in f32, with smaller head dims, "
-            "or on a GPU that has more");
+            "which Stub GPU has 200000: compile it for cuda:sm_86, whose "
+            "blocks take less, or run it in f32 or on a GPU that has more");
 }
 
 TEST_F(CudaLaunch, MoreBlocksThanALaunchHas) {
