@@ -88,7 +88,7 @@ private:
   void giveShared(Function &function);
   void noteAccesses(Instruction &instruction);
   void noteAccess(const Instruction &access, Value *address, Value *bytes,
-                  emulator::AccessKind kind);
+                  Align alignment, emulator::AccessKind kind);
   Constant *getText(StringRef text);
   /// What the emulator knows of a function: a ThreadCode.
   GlobalVariable *describe(StringRef kernel, Function &function);
@@ -351,10 +351,11 @@ static bool isPrivate(const Instruction &access, const Value *address) {
 }
 
 void Emulation::noteAccess(const Instruction &access, Value *address,
-                           Value *bytes, emulator::AccessKind kind) {
+                           Value *bytes, Align alignment,
+                           emulator::AccessKind kind) {
   if (!isPrivate(access, address))
     callMember(Member::Access, builder.getVoidTy(),
-               {toHost(address), bytes,
+               {toHost(address), bytes, builder.getInt32(alignment.value()),
                 builder.getInt32(static_cast<uint32_t>(kind)),
                 getPlace(access)});
 }
@@ -365,19 +366,22 @@ void Emulation::noteAccesses(Instruction &instruction) {
   if (Value *address = getLoadStorePointerOperand(&instruction)) {
     TypeSize bytes = layout.getTypeStoreSize(getLoadStoreType(&instruction));
     noteAccess(instruction, address, builder.getInt32(bytes.getFixedValue()),
+               getLoadStoreAlignment(&instruction),
                isa<StoreInst>(instruction) ? AccessKind::Store
                                            : AccessKind::Load);
   } else if (auto *change = dyn_cast<AtomicRMWInst>(&instruction)) {
     TypeSize bytes = layout.getTypeStoreSize(change->getType());
     noteAccess(instruction, change->getPointerOperand(),
-               builder.getInt32(bytes.getFixedValue()),
+               builder.getInt32(bytes.getFixedValue()), change->getAlign(),
                AccessKind::AtomicChange);
   } else if (auto *memory = dyn_cast<MemIntrinsic>(&instruction)) {
     Value *bytes =
         builder.CreateZExtOrTrunc(memory->getLength(), builder.getInt32Ty());
-    noteAccess(instruction, memory->getDest(), bytes, AccessKind::Store);
+    noteAccess(instruction, memory->getDest(), bytes,
+               memory->getDestAlign().valueOrOne(), AccessKind::Store);
     if (auto *copy = dyn_cast<MemTransferInst>(memory))
-      noteAccess(instruction, copy->getSource(), bytes, AccessKind::Load);
+      noteAccess(instruction, copy->getSource(), bytes,
+                 copy->getSourceAlign().valueOrOne(), AccessKind::Load);
   }
 }
 

@@ -234,7 +234,23 @@ static std::string describe(const InFlight &copy, const Access &access,
          "): nobody has waited for it";
 }
 
+/// A GPU ends with an error where this processor takes any address.
+static bool isAligned(const Access &access) {
+  return (access.begin() & (static_cast<uintptr_t>(access.alignment) - 1)) == 0;
+}
+
+static std::string describeAddress(const Access &access, int32_t thread,
+                                   const ThreadCode &code) {
+  return "thread " + std::to_string(thread) + " " + describeNow(access.kind) +
+         " " + std::to_string(access.bytes) +
+         " bytes at an address that is no multiple of " +
+         std::to_string(access.alignment) + " (" +
+         describePlace(code, "access", access.place) + ")";
+}
+
 void Block::access(const Access &access) {
+  if (!isAligned(access))
+    stop(describeAddress(access, running, *work.code));
   // Most accesses are loads of the block's own memory, with which nothing is
   // wrong: they take a few instructions.
   bool holds = access.isLoad() && !copies.isAnyUnderWay() &&
@@ -322,13 +338,15 @@ void Block::noteRows(const Warp &warp) {
         stop("the rows of a matrix are read in " + std::to_string(steps) +
              " steps, since they share banks of shared memory (" +
              describePlace(*work.code, "access", warp.where.place) + ")");
-  if (!work.checksMemory && !work.checksRaces)
-    return;
   bool isTransposed = warp.where.kind == Meeting::Kind::LoadTransposed;
   int first = running / warpThreads * warpThreads;
   for (int lane = 0; lane != warpThreads; ++lane) {
     Access row = {warp.sources[static_cast<size_t>(lane)], matrixRowBytes,
-                  AccessKind::Load, warp.where.place};
+                  AccessKind::Load, warp.where.place, matrixRowBytes};
+    if (!isAligned(row))
+      stop(describeAddress(row, first + lane, *work.code));
+    if (!work.checksMemory && !work.checksRaces)
+      continue;
     if (!ofShared.contains(row))
       stop("thread " + std::to_string(first + lane) +
            " loads a row of a matrix from outside of shared memory (" +

@@ -92,8 +92,9 @@ static constexpr WarpCalls kCalls = {
     [](int32_t place) {
       (void)getBlock().meet({Meeting::Kind::Barrier, place});
     },
-    [](const void *address, int32_t bytes, AccessKind kind, int32_t place) {
-      getBlock().access({address, bytes, kind, place});
+    [](const void *address, int32_t bytes, int32_t alignment, AccessKind kind,
+       int32_t place) {
+      getBlock().access({address, bytes, kind, place, alignment});
     },
     []() { return getBlock().getShared(); },
     [](int32_t barrier, int32_t threads, int32_t place) {

@@ -28,6 +28,8 @@ struct Access {
   int32_t bytes;
   AccessKind kind;
   int32_t place; ///< of the instruction
+  /// A power of two, of which the address has to be a multiple.
+  int32_t alignment = 1;
 
   bool isLoad() const { return kind == AccessKind::Load; }
 

@@ -47,9 +47,10 @@ struct WarpCalls {
   /// Bit t: the condition that lane t gives.
   int32_t (*ballot)(int32_t condition, int32_t place);
   void (*synchronize)(int32_t place);
-  /// Before a thread accesses so many bytes.
-  void (*access)(const void *address, int32_t bytes, AccessKind kind,
-                 int32_t place);
+  /// Before a thread accesses so many bytes, by an instruction for addresses
+  /// that are multiples of `alignment`.
+  void (*access)(const void *address, int32_t bytes, int32_t alignment,
+                 AccessKind kind, int32_t place);
   /// Memory that the threads of a block share.
   void *(*getShared)();
   /// Comes to a barrier of the block, at which `threads` threads meet in whole

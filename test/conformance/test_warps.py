@@ -109,6 +109,48 @@ def test_results_do_not_depend_on_the_order_of_threads(name, dtype, seed, monkey
             assert torch.equal(tensor, got[result]), (result, count, schedule)
 
 
+def lie_at(tensor, kind):
+    """The same numbers in memory that no copy of whole words reads as it is, or that all rows
+    share."""
+    batch, heads, length, dim = tensor.shape
+    if kind == "between-words":
+        room = tensor.new_empty(tensor.numel() + 1)[1:].view_as(tensor)
+    elif kind == "among-others":
+        room = tensor.new_empty(batch, 2 * heads, length + 3, dim + 2)[:, ::2, 3:, 1 : dim + 1]
+    else:
+        room = tensor.new_empty(dim, length, heads, batch).permute(3, 2, 1, 0)
+    return room.copy_(tensor)
+
+
+@pytest.mark.parametrize(
+    "name, dtype, kind",
+    [
+        ("causal", torch.float32, "between-words"),
+        ("causal", torch.bfloat16, "between-words"),
+        ("rope", torch.bfloat16, "turned"),
+        ("rope", torch.float32, "among-others"),
+    ],
+)
+def test_rows_may_lie_anywhere(name, dtype, kind, seed, monkeypatch):
+    """A GPU takes words at their multiples only, to which the emulator holds kernels: rows,
+    and gradients of outputs, are copied by what fits them."""
+    monkeypatch.delenv("SEXTANT_CHECK")  # of which this needs none
+    case = Case(name, query=9, key=70, batch=2, heads=2, kv_heads=1)
+    inputs = make_inputs(case, seed, dtype).cast(dtype)
+    results = []
+    for arrange in (lambda t: t, lambda t: lie_at(t, kind)):
+        rows = [arrange(t).requires_grad_() for t in (inputs.query, inputs.key, inputs.values[0])]
+        output = sextant.attention(*rows, case.uses, inputs.params, enable_gqa=True, target=TARGET)
+        ones = arrange(torch.ones_like(output))
+        gradients = torch.autograd.grad(output, rows, ones, retain_graph=True)
+        spread = torch.autograd.grad(output.sum(), rows)  # of one number
+        results.append([output, *gradients, *spread])
+    # Sums of words are in another order than those of elements.
+    close = {torch.float32: 1e-5, torch.bfloat16: 1e-2}[dtype]
+    for got, want in zip(*results):
+        torch.testing.assert_close(got, want, atol=close, rtol=close)
+
+
 @pytest.mark.parametrize("name", REPRESENTATIVES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_forward_alone_gives_the_same(name, dtype, seed):

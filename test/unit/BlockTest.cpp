@@ -198,12 +198,12 @@ static void shareFromFirst(const int64_t *, int64_t, int64_t, void *scratch) {
   const WarpCalls &block = getWarpCalls();
   int32_t thread = me(), lane = thread % warpThreads;
   if (thread < warpThreads) {
-    block.access(getShared() + lane, 4, AccessKind::Store, 0);
+    block.access(getShared() + lane, 4, 4, AccessKind::Store, 0);
     getShared()[lane] = 100 + lane;
   }
   if (hasBarrier)
     block.synchronizeBlock(1, 3 * warpThreads, 5);
-  block.access(getShared() + lane, 4, AccessKind::Load, 1);
+  block.access(getShared() + lane, 4, 4, AccessKind::Load, 1);
   get(scratch).seen[thread] = getShared()[lane];
 }
 
@@ -233,9 +233,9 @@ TEST(Block, SharedMemoryIsLoadedOnlyBehindAStore) {
   auto function = [](const int64_t *, int64_t, int64_t, void *) {
     int32_t *shared = getShared();
     if (me() != 7)
-      getWarpCalls().access(shared + me(), 4, AccessKind::Store, 0);
+      getWarpCalls().access(shared + me(), 4, 4, AccessKind::Store, 0);
     getWarpCalls().synchronize(1);
-    getWarpCalls().access(shared + (me() + 1) % warpThreads, 4,
+    getWarpCalls().access(shared + (me() + 1) % warpThreads, 4, 4,
                           AccessKind::Load, 1);
   };
   expectFailure(function, 1,
@@ -243,10 +243,22 @@ TEST(Block, SharedMemoryIsLoadedOnlyBehindAStore) {
                  "written (access 1 at model.mlir:2:1)"});
 }
 
+TEST(Block, AnAddressIsAMultipleOfWhatItsInstructionAsksFor) {
+  auto function = [](const int64_t *, int64_t, int64_t, void *) {
+    auto *bytes = static_cast<char *>(getWarpCalls().getShared());
+    getWarpCalls().access(bytes + 4, 8, 4, AccessKind::Store, 0);
+    getWarpCalls().access(bytes + 6, 8, 4, AccessKind::Store, 1);
+  };
+  expectFailure(function, 1,
+                {"kernel 'kernel': thread ",
+                 " stores 8 bytes at an address that is no multiple of 4 "
+                 "(access 1 at model.mlir:2:1)"});
+}
+
 TEST(Block, ScratchMemoryIsLoadedOnlyBehindAStore) {
   Environment checks("SEXTANT_CHECK", "memory");
   auto function = [](const int64_t *, int64_t, int64_t, void *scratch) {
-    getWarpCalls().access(&get(scratch).seen[me()], 4, AccessKind::Load, 0);
+    getWarpCalls().access(&get(scratch).seen[me()], 4, 4, AccessKind::Load, 0);
   };
   expectFailure(function, 1, {"of scratch memory that nobody has written"});
 }
@@ -263,12 +275,12 @@ static void passAlong(const int64_t *, int64_t, int64_t, void *scratch) {
   for (int32_t step = 0; step != 5; ++step) {
     if (produces) {
       block.synchronizeBlock(free, both, 11);
-      block.access(getShared() + lane, 4, AccessKind::Store, 0);
+      block.access(getShared() + lane, 4, 4, AccessKind::Store, 0);
       getShared()[lane] = step * 1000 + lane;
       block.arrive(full, both, 12);
     } else {
       block.synchronizeBlock(full, both, 13);
-      block.access(getShared() + lane, 4, AccessKind::Load, 1);
+      block.access(getShared() + lane, 4, 4, AccessKind::Load, 1);
       EXPECT_EQ(getShared()[lane], step * 1000 + lane);
       get(scratch).seen[lane] = getShared()[lane];
       if (step != 4)
@@ -295,11 +307,11 @@ TEST(Block, AProducerThatDoesNotWaitForRoomIsARace) {
     int32_t lane = me() % warpThreads;
     for (int32_t step = 0; step != 2; ++step) {
       if (me() < warpThreads) {
-        block.access(getShared() + lane, 4, AccessKind::Store, 0);
+        block.access(getShared() + lane, 4, 4, AccessKind::Store, 0);
         block.arrive(step, 2 * warpThreads, 12);
       } else {
         block.synchronizeBlock(step, 2 * warpThreads, 13);
-        block.access(getShared() + lane, 4, AccessKind::Load, 1);
+        block.access(getShared() + lane, 4, 4, AccessKind::Load, 1);
       }
     }
   };

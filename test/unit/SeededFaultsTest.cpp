@@ -91,6 +91,15 @@ template <Space space> static void storeOneFurther(Function &function) {
   }
 }
 
+static void storeHalfAnElementFurther(Function &function) {
+  for (StoreInst *store : getStores(function, Space::Tensor)) {
+    IRBuilder<> builder(store);
+    store->setOperand(1, builder.CreateConstGEP1_32(builder.getInt16Ty(),
+                                                    store->getPointerOperand(),
+                                                    1));
+  }
+}
+
 static void storeBehindSharedMemory(Function &function) {
   int64_t bytes = codegen::getBlockShape(function).sharedBytes;
   for (StoreInst *store : getStores(function, Space::Shared)) {
@@ -171,6 +180,14 @@ TEST(SeededFaults, AStoreBehindATensor) {
       {"kernel 'attention_0_forward': thread ",
        " stores 4 bytes up to 4 bytes past the end of operand ",
        "f32 [1, 2, 40", " at model.mlir:6:"});
+}
+
+TEST(SeededFaults, AStoreBetweenTwoElements) {
+  expectTexts(
+      run("attention_0_forward", storeHalfAnElementFurther, ""),
+      {"kernel 'attention_0_forward': thread ",
+       " stores 4 bytes at an address that is no multiple of 4 (access ",
+       " at model.mlir:6:"});
 }
 
 TEST(SeededFaults, AStoreToTheRowsOfAnotherWorkItem) {

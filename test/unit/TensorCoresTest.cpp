@@ -330,7 +330,7 @@ static void copyAndLoad(const int64_t *, int64_t, int64_t, void *) {
   if (synchronizes)
     calls.synchronizeBlock(0, kLanes, 7);
   for (int32_t word : {0, 3}) {
-    calls.access(getShared() + 4 * next + word, 4, AccessKind::Load, 1);
+    calls.access(getShared() + 4 * next + word, 4, 4, AccessKind::Load, 1);
     theMemory.seen[lane] = getShared()[4 * next + word];
     if (word == 0 && waits && synchronizes)
       EXPECT_EQ(theMemory.seen[lane], 4 * next + 1);
@@ -416,9 +416,9 @@ TEST(AsyncCopies, ACopyOverWhatOthersStillLoadIsARace) {
   auto function = [](const int64_t *, int64_t, int64_t, void *) {
     const WarpCalls &calls = getWarpCalls();
     int32_t lane = calls.getThread(), next = (lane + 1) % kLanes;
-    calls.access(getShared() + lane, 4, AccessKind::Store, 0);
+    calls.access(getShared() + lane, 4, 4, AccessKind::Store, 0);
     calls.synchronize(3);
-    calls.access(getShared() + next, 4, AccessKind::Load, 1);
+    calls.access(getShared() + next, 4, 4, AccessKind::Load, 1);
     calls.copy(getShared() + lane, theMemory.from.data(), 4, 4, 0);
   };
   expectFailure(function, "races",
@@ -456,7 +456,7 @@ static void storeAndLoadMatrices(const int64_t *, int64_t, int64_t, void *) {
   const WarpCalls &calls = getWarpCalls();
   int32_t lane = calls.getThread();
   int32_t *row = getShared() + 4 * lane;
-  calls.access(row, 16, AccessKind::Store, 0);
+  calls.access(row, 16, 16, AccessKind::Store, 0);
   for (int32_t word = 0; word != 4; ++word)
     row[word] = 4 * lane + word;
   if (synchronizes)
@@ -505,10 +505,17 @@ TEST(TensorCores, LoadsOfMatricesAreChecked) {
                  "nobody has written (access 1 at"});
   auto outside = [](const int64_t *, int64_t, int64_t, void *) {
     int32_t words[4];
-    getWarpCalls().loadMatrices(getShared() + 254, words, 0, 1);
+    getWarpCalls().loadMatrices(getShared() + 256, words, 0, 1);
   };
   expectFailure(outside, "memory",
                 {"loads a row of a matrix from outside of shared memory"});
+  auto between = [](const int64_t *, int64_t, int64_t, void *) {
+    int32_t words[4];
+    getWarpCalls().loadMatrices(getShared() + 2, words, 0, 1);
+  };
+  expectFailure(between, "",
+                {"loads 16 bytes at an address that is no multiple of 16 "
+                 "(access 1 at"});
 }
 
 TEST(TensorCores, AProductThatNotAllLanesComeToIsAnError) {
