@@ -66,6 +66,30 @@ TEST(CudaDriver, NoDevice) {
             "CUDA_VISIBLE_DEVICES)");
 }
 
+/// The stub holds the runtime to that, as the driver does: a thread need not
+/// have one, and what it has is as it was.
+TEST(CudaDriver, CallsAreOfAContext) {
+  resetStub();
+  cuda::Event event = nullptr;
+  constexpr int invalidContext = 201;
+  EXPECT_EQ(openStub().eventCreate(&event, 0), invalidContext);
+  auto device = makeStubGpu();
+  const Device &gpu = device->device;
+  int64_t sizes[] = {4}, zeros[4], ones[4] = {1, 1, 1, 1};
+  {
+    Result<Tensor> tensor = gpu.allocate(gpu.state, DType::I64, sizes);
+    ASSERT_TRUE(static_cast<bool>(tensor)) << tensor.error().message();
+    EXPECT_TRUE(static_cast<bool>(
+        gpu.copyIn(gpu.state, tensor->data, ones, sizeof(ones))));
+    EXPECT_TRUE(static_cast<bool>(
+        gpu.fillZero(gpu.state, tensor->data, sizeof(zeros))));
+    EXPECT_TRUE(static_cast<bool>(
+        gpu.copyOut(gpu.state, zeros, tensor->data, sizeof(zeros))));
+    EXPECT_EQ(zeros[3], 0);
+  }
+  EXPECT_EQ(openStub().eventCreate(&event, 0), invalidContext);
+}
+
 //===----------------------------------------------------------------------===//
 // Code
 //===----------------------------------------------------------------------===//

@@ -13,7 +13,8 @@
 using sextant::test::StubBlock, sextant::test::StubDriver;
 
 static constexpr int invalidValue = 1, outOfMemory = 2, invalidImage = 200,
-                     notFound = 500, captureUnsupported = 900;
+                     invalidContext = 201, notFound = 500,
+                     captureUnsupported = 900;
 
 namespace {
 struct Kernel {
@@ -36,6 +37,8 @@ struct HeldCopy {
 
 static std::vector<HeldCopy> heldCopies;
 static std::map<unsigned long long, size_t> allocations;
+/// Contexts that the thread has made current.
+static thread_local int contexts = 0;
 
 extern "C" StubDriver *sextantStubDriver() {
   static StubDriver driver;
@@ -55,8 +58,14 @@ static int note(const char *name) {
   return getFailure(name);
 }
 
+/// Of a call that is one of the context which is current.
+static int noteInContext(const char *name) {
+  int failure = note(name);
+  return contexts > 0 ? failure : invalidContext;
+}
+
 static int noteWait(const char *name) {
-  int code = note(name);
+  int code = noteInContext(name);
   if (get().capturing)
     return captureUnsupported;
   ++get().waits;
@@ -94,6 +103,7 @@ int cuGetErrorName(int code, const char **name) {
       {outOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
       {100, "CUDA_ERROR_NO_DEVICE"},
       {invalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+      {invalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
       {218, "CUDA_ERROR_INVALID_PTX"},
       {notFound, "CUDA_ERROR_NOT_FOUND"},
       {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
@@ -141,8 +151,16 @@ int cuDevicePrimaryCtxRetain(void **context, int) {
   return note("cuDevicePrimaryCtxRetain");
 }
 
-int cuCtxPushCurrent(void *) { return 0; }
-int cuCtxPopCurrent(void **) { return 0; }
+int cuCtxPushCurrent(void *) {
+  ++contexts;
+  return 0;
+}
+int cuCtxPopCurrent(void **) {
+  if (contexts == 0)
+    return invalidContext;
+  --contexts;
+  return 0;
+}
 
 int cuLibraryLoadData(void **library, const void *code, int *options,
                       void **values, unsigned count, int *, void **, unsigned) {
@@ -184,14 +202,14 @@ int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
 
 int cuKernelGetFunction(void **entry, void *kernel) {
   *entry = kernel;
-  return 0;
+  return contexts > 0 ? 0 : invalidContext;
 }
 
 int cuFuncSetAttribute(void *entry, int attribute, int value) {
   if (attribute != 8 || value > get().sharedBytes)
     return invalidValue;
   static_cast<Kernel *>(entry)->sharedBytes = static_cast<unsigned>(value);
-  return note("cuFuncSetAttribute");
+  return noteInContext("cuFuncSetAttribute");
 }
 
 /// A question that gives a GPU no work is not in the log.
@@ -207,7 +225,7 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *,
 int cuStreamCreate(void **stream, unsigned) {
   static int own;
   *stream = &own;
-  return note("cuStreamCreate");
+  return noteInContext("cuStreamCreate");
 }
 
 int cuStreamSynchronize(void *) { return noteWait("cuStreamSynchronize"); }
@@ -220,7 +238,7 @@ int cuStreamIsCapturing(void *, int *status) {
 int cuLaunchKernel(void *entry, unsigned gridX, unsigned gridY, unsigned gridZ,
                    unsigned blockX, unsigned blockY, unsigned blockZ,
                    unsigned sharedBytes, void *, void **parameters, void **) {
-  if (int code = note("cuLaunchKernel"))
+  if (int code = noteInContext("cuLaunchKernel"))
     return code;
   const auto &[name, isReal, most] = *static_cast<Kernel *>(entry);
   if (gridX == 0 || gridY != 1 || gridZ != 1 || blockX == 0 ||
@@ -246,7 +264,7 @@ int cuLaunchKernel(void *entry, unsigned gridX, unsigned gridY, unsigned gridZ,
 }
 
 int cuMemAllocAsync(unsigned long long *address, size_t bytes, void *) {
-  if (int code = note("cuMemAllocAsync"))
+  if (int code = noteInContext("cuMemAllocAsync"))
     return code;
   void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0xff, bytes); // what nobody wrote is NaN
@@ -263,20 +281,20 @@ int cuMemFreeAsync(unsigned long long address, void *) {
   get().liveBytes -= static_cast<int64_t>(found->second);
   allocations.erase(found);
   std::free(reinterpret_cast<void *>(address));
-  return note("cuMemFreeAsync");
+  return noteInContext("cuMemFreeAsync");
 }
 
 int cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
   if (get().capturing)
     return captureUnsupported;
   *memory = std::aligned_alloc(64, bytes);
-  return note("cuMemHostAlloc");
+  return noteInContext("cuMemHostAlloc");
 }
 
 int cuMemcpyHtoDAsync(unsigned long long to, const void *from, size_t bytes,
                       void *) {
   std::memcpy(reinterpret_cast<void *>(to), from, bytes);
-  return note("cuMemcpyHtoDAsync");
+  return noteInContext("cuMemcpyHtoDAsync");
 }
 
 int cuMemcpyDtoHAsync(void *to, unsigned long long from, size_t bytes, void *) {
@@ -287,30 +305,30 @@ int cuMemcpyDtoHAsync(void *to, unsigned long long from, size_t bytes, void *) {
     heldCopies.push_back({to, std::string(source, bytes)});
   else
     std::memcpy(to, source, bytes);
-  return note("cuMemcpyDtoHAsync");
+  return noteInContext("cuMemcpyDtoHAsync");
 }
 
 int cuMemcpyDtoDAsync(unsigned long long to, unsigned long long from,
                       size_t bytes, void *) {
   std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from),
               bytes);
-  return note("cuMemcpyDtoDAsync");
+  return noteInContext("cuMemcpyDtoDAsync");
 }
 
 int cuMemsetD8Async(unsigned long long memory, unsigned char value,
                     size_t bytes, void *) {
   std::memset(reinterpret_cast<void *>(memory), value, bytes);
-  return note("cuMemsetD8Async");
+  return noteInContext("cuMemsetD8Async");
 }
 
 int cuEventCreate(void **event, unsigned) {
   *event = new Event{0};
-  return note("cuEventCreate");
+  return noteInContext("cuEventCreate");
 }
 
 int cuEventRecord(void *event, void *) {
   static_cast<Event *>(event)->place = static_cast<int64_t>(get().log.size());
-  return note("cuEventRecord");
+  return noteInContext("cuEventRecord");
 }
 
 int cuEventSynchronize(void *) { return noteWait("cuEventSynchronize"); }
