@@ -90,6 +90,19 @@ def test_shape_errors(change, kind, message):
         sextant.attention(**tensors, enable_gqa=True)
 
 
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors(layout):
+    x = torch.nested.nested_tensor([torch.randn(5, 32), torch.randn(7, 32)], layout=layout)
+    layer = sextant.nn.Attention(32, 4)
+    for call, name in (
+        (lambda: sextant.attention(x, x, x), "query"),
+        (lambda: layer(x), "x"),
+        (lambda: sextant.map_rows(x, ["sinusoidal"]), "input"),
+    ):
+        with pytest.raises(TypeError, match=f"^{name} must be a dense tensor, got a nested one: torch"):
+            call()
+
+
 def test_heads_and_lengths_in_the_wrong_order_are_no_grouped_queries():
     q, k = torch.randn(2, 8, 4, 16), torch.randn(2, 2, 4, 16)  # (batch, length, heads, dim)
     with pytest.raises(ValueError, match=r"query has 8 heads and key has 2: enable_gqa=True.*"
