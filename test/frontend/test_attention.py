@@ -224,6 +224,13 @@ def test_scale(scale):
     )
 
 
+def test_a_scale_that_changes_is_compiled():
+    call = lambda q, scale: sextant.attention(q, q, q, scale=scale)  # noqa: E731
+    q, compiled = rows(), torch.compile(call, fullgraph=True, backend="eager")
+    for scale in (0.3, 0.5, 2):
+        torch.testing.assert_close(compiled(q, scale), call(q, scale))
+
+
 def test_params_that_are_not_trained_get_no_gradient():
     q = rows()
     slopes = torch.rand(4)

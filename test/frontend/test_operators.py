@@ -101,6 +101,31 @@ def test_vmap_over_params_and_gradients_per_example():
     same(torch.vmap(gradient, in_dims=(None, 0))(params, q), stacked(gradient, [params] * 3, q))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: sextant.attention(x, x, x, ["causal", "alibi"]),
+        lambda x: sextant.map_rows(x[:, 0], ["sinusoidal"]),
+    ],
+    ids=["attention", "map_rows"],
+)
+def test_autograd_records_below_other_levels(call):
+    """A level that sees a tensor without requires_grad, and one below that records."""
+    many = torch.randn(3, 2, 4, 9, 8)
+
+    def mapped(x):
+        return torch.vmap(call)(x).square().sum()
+
+    leaf = many.clone().requires_grad_()
+    torch.stack([call(x) for x in leaf]).square().sum().backward()
+    same(torch.func.grad(mapped)(many), [leaf.grad])
+    other = many.clone().requires_grad_()
+    mapped(other).backward()
+    same(other.grad, [leaf.grad])
+    compiled = torch.compile(torch.func.grad(mapped), backend="eager", fullgraph=True)
+    same(compiled(many), [leaf.grad])
+
+
 @pytest.mark.parametrize("label", ["sextant.attention", "sextant.map_rows"])
 def test_forward_mode_and_second_derivatives_are_refused(label):
     x = torch.randn(2, 9, 8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 
@@ -110,7 +109,8 @@ def attention(
         check_tensor(f'params["{name}"]', tensor)
     tensors = list(named.values())
     is_number = isinstance(scale, _NUMBERS) and not isinstance(scale, bool)
-    if scale is not None and not (is_number and math.isfinite(scale)):
+    # `math.isfinite` takes no symbol, which torch.compile makes of a scale that changes.
+    if scale is not None and not (is_number and scale - scale == 0):
         raise ValueError(f"scale must be a finite number, got {scale!r}")
     if not isinstance(target, str):
         raise TypeError(f"target must be a string, got {type(target).__name__}")
@@ -141,7 +141,7 @@ def attention(
         head_offset,
         deterministic or torch.are_deterministic_algorithms_enabled(),
         target,
-        False,  # the operator finds out whether a gradient is wanted
+        False,  # autograd says True where it records
     )
     output = output if is_single else tuple(output)
     return (output, lse) if return_lse else output

@@ -4,9 +4,9 @@
 statistics), so that sharding rules can be written for it; ``attention_values`` takes a
 list of values and gives (outputs, lse, statistics). The statistics, (batch, heads, query
 length, 2), are what the softmax was shifted and divided by: the backward of the same
-target reads them, and they have no rows where no gradient is wanted. Both share
-``attention_backward``, whose results are the gradients of query, key, values and
-parameters in one list.
+target reads them, and they have no rows where no gradient is wanted (``gradient``, which
+autograd sets where it records). Both share ``attention_backward``, whose results are the
+gradients of query, key, values and parameters in one list.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _backward(query, key, values, results, gradients, params, *settings):
     if statistics.shape[2] != query.shape[2]:
         raise ValueError(
             "a forward without gradient=True leaves no statistics of its softmax, of which "
-            "the gradient is made: pass gradient=True, or call sextant.attention, which does"
+            "the gradient is made: pass gradient=True, as autograd does where it records"
         )
     operands = [query, key, *values, *outputs, statistics, *gradients]
     operands += call.operands()
@@ -220,6 +220,7 @@ def _register() -> None:
                 _gradient,
                 constant=_CONSTANT,
                 autocast=_autocast,
+                recorded=lambda inputs: (*inputs[:-1], True),
             )
         )
     operators.register(

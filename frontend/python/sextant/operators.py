@@ -31,13 +31,12 @@ class Operator:
     ``kernel``, ``fake``: what computes, and what gives shapes alone. ``gradient``:
     from arguments, results (one list) and their gradients to gradients of the
     arguments, a list where the argument is one; None where the operator is itself a
-    derivative. The last argument of one that has a derivative says whether that is wanted;
-    where it is, each call sets it itself, so that a graph (`torch.jit.trace`) does not keep
-    what was so when it was made. ``constant``: how many results, the last ones, have no
-    derivative. ``batched``: the rule of `torch.vmap`, from its extent, arguments with the
-    new axis in front and flags of those that have it, to a list of results with it in front.
+    derivative. ``constant``: how many results, the last ones, have no derivative.
+    ``batched``: the rule of `torch.vmap`, from its extent, arguments with the new axis in
+    front and flags of those that have it, to a list of results with it in front.
     ``structure``: from arguments and the list of results to what the schema says.
-    ``autocast``: from arguments to arguments in the types of autocast.
+    ``autocast``: from arguments to arguments in the types of autocast. ``recorded``: from
+    arguments to those of a call that autograd records, which may have to keep more.
     """
 
     schema: str
@@ -49,6 +48,7 @@ class Operator:
     gradient: Callable[[Sequence, list, Sequence], Sequence] | None = None
     constant: int = 0
     autocast: Callable[..., Sequence] | None = None
+    recorded: Callable[[Sequence], Sequence] | None = None
 
     @property
     def name(self) -> str:
@@ -74,14 +74,16 @@ def register(operator: Operator) -> None:
     def differentiable(keyset, *arguments):
         arguments = complete(arguments)
         tensors = _tensors(arguments)
-        wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        if wanted and operator.gradient is not None:
-            arguments = (*arguments[:-1], True)
-        if not (wanted or _is_transformed(tensors)):
+        # Only here it is known: what calls the operator may be a level of functorch above
+        # the one that records, or a graph that was traced for both.
+        is_recorded = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+        if not is_recorded and not _is_transformed(tensors):
             with torch._C._AutoDispatchBelowAutograd():
                 return op.redispatch(
                     keyset & torch._C._after_autograd_keyset, *arguments
                 )
+        if is_recorded and operator.recorded is not None:
+            arguments = tuple(operator.recorded(arguments))
         flat, spec = pytree.tree_flatten(list(arguments))
         # functorch comes here once per level, with the tensors of that level.
         with enable_single_level_autograd_function():
@@ -138,7 +140,7 @@ def _tensors(arguments: Sequence) -> list[torch.Tensor]:
 
 
 def _is_transformed(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether functorch or forward mode asks for more than the results."""
+    """Whether functorch or forward mode may ask for a derivative."""
     if torch._C._are_functorch_transforms_active():
         return True
     return forward_ad._current_level >= 0 and any(

@@ -58,10 +58,9 @@ def map_rows(
         check_tensor("positions", positions)
     for name, tensor in named.items():
         check_tensor(f'params["{name}"]', tensor)
-    tensors = list(named.values())
     return torch.ops.sextant.map_rows(
-        input, tensors, "\n".join(named), "\n".join(spelled), texts, of, positions,
-        target, False,  # the operator finds out whether a gradient is wanted
+        input, list(named.values()), "\n".join(named), "\n".join(spelled), texts, of, positions,
+        target, False,
     )  # fmt: skip
 
 
@@ -197,6 +196,7 @@ def _register() -> None:
             _batched,
             lambda inputs, results: results[0],
             _gradient,
+            recorded=lambda inputs: (*inputs[:-1], True),
         )
     )
     operators.register(
