@@ -126,6 +126,21 @@ def test_autograd_records_below_other_levels(call):
     same(compiled(many), [leaf.grad])
 
 
+def test_gradients_of_a_batch_of_cotangents():
+    """As `torch.autograd.functional.jacobian(vectorize=True)` asks for them."""
+    q, params = rows(1, 2, 3, 4), {n: t.requires_grad_() for n, t in kerple(2).items()}
+    leaves = [q.requires_grad_(), *params.values()]
+    out, lse = sextant.attention(q, q, q, ENCODINGS, params, return_lse=True)
+    seeds = [torch.randn(5, *t.shape) for t in (out, lse)]
+    ask = lambda *seed, **how: torch.autograd.grad(  # noqa: E731
+        (out, lse), leaves, seed, retain_graph=True, **how
+    )
+    same(ask(*seeds, is_grads_batched=True), stacked(ask, *seeds))
+    rotate = lambda x: sextant.map_rows(x, ["sinusoidal"])  # noqa: E731
+    jacobian = torch.autograd.functional.jacobian(rotate, torch.randn(1, 2, 4), vectorize=True)
+    same(jacobian.reshape(8, 8), [torch.eye(8)])
+
+
 @pytest.mark.parametrize("label", ["sextant.attention", "sextant.map_rows"])
 def test_forward_mode_and_second_derivatives_are_refused(label):
     x = torch.randn(2, 9, 8)

@@ -101,6 +101,24 @@ def register(operator: Operator) -> None:
         return operator.structure(arguments, results), out_dims
 
     torch.library.register_vmap(qualified, batched, lib=_library)
+
+    def batched_by_autograd(*arguments):
+        """`torch.autograd.grad` with ``is_grads_batched``, and what is made of it, have an
+        older kind of batch than `torch.vmap`."""
+        level = torch._C._vmapmode_increment_nesting() - 1
+        torch._C._vmapmode_decrement_nesting()
+        flat, spec = pytree.tree_flatten(list(arguments))
+        is_batched = torch._C._functorch.is_legacy_batchedtensor
+        has = [isinstance(t, torch.Tensor) and is_batched(t) for t in flat]
+        flat = [torch._remove_batch_dim(t, level, 0, 0) if h else t for t, h in zip(flat, has)]
+        size = next(t.shape[0] for t, h in zip(flat, has) if h)
+        dims = [0 if h else None for h in has]
+        results = _batched(operator, size, dims, flat, spec)
+        return operator.structure(
+            arguments, [torch._add_batch_dim(result, 0, level) for result in results]
+        )
+
+    _library.impl(operator.name, batched_by_autograd, "Batched")
     widened = operator.autocast
     if widened is not None:
         keys = torch._C.DispatchKey
