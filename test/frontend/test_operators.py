@@ -164,6 +164,17 @@ def test_forward_mode_and_second_derivatives_are_refused(label):
         grad.sum().backward()
 
 
+def test_nodes_of_graphs_are_called_by_operators():
+    q, x = rows().requires_grad_(), torch.randn(2, 9, 8).requires_grad_()
+    nodes = [sextant.attention(q, q, q).grad_fn, sextant.map_rows(x, ["sinusoidal"]).grad_fn]
+    names = [node.name() for node in nodes]
+    assert names == ["Differentiable_attentionBackward", "Differentiable_map_rowsBackward"]
+    assert all(name in repr(node) for name, node in zip(names, nodes))
+    # torch._dynamo.compiled_autograd tells nodes apart by it.
+    first, second = (node._compiled_autograd_key() for node in nodes)
+    assert first != second
+
+
 def test_autocast_narrows_rows_and_leaves_params():
     q, k, v = (rows().requires_grad_() for _ in range(3))
     params = {n: t.requires_grad_() for n, t in kerple().items()}

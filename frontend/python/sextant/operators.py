@@ -251,13 +251,20 @@ def _function(operator: Operator, op) -> Any:
             return None, None, *own
 
         @staticmethod
+        def _compiled_autograd_key(ctx):
+            return (ctx._autograd_function_id,)
+
+        @staticmethod
         def jvp(ctx, *tangents):
             raise NotImplementedError(
                 f"{operator.label} has no forward-mode derivative: use reverse mode "
                 "(torch.func.vjp, jacrev, grad, or backward)"
             )
 
+    # By these names errors, profiles and pictures of graphs call it.
     Differentiable.__name__ = Differentiable.__qualname__ = f"Differentiable_{operator.name}"
+    backward = Differentiable._backward_cls
+    backward.__name__ = backward.__qualname__ = f"Differentiable_{operator.name}Backward"
     return Differentiable
 
 
