@@ -47,6 +47,20 @@ def test_all_operands_on_the_meta_device():
     assert result.is_meta and result.shape == (1, 2, 3, 8)
 
 
+def test_tensors_without_numbers():
+    """A mode of PyTorch that asks for shapes, from the module's parameters on."""
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+    uses = ["kerple_log", "t5_bias"]
+    plain = sextant.nn.Attention(16, 2, uses)
+    with FakeTensorMode():
+        layer = sextant.nn.Attention(16, 2, uses)
+        layer(torch.randn(2, 9, 16)).sum().backward()
+    for name, value in plain.named_parameters():
+        fake = layer.get_parameter(name)
+        assert isinstance(fake, FakeTensor) and fake.shape == fake.grad.shape == value.shape
+
+
 def test_row_maps():
     table = {"learned.table": torch.ones(4, 8, device="meta")}
     with pytest.raises(ValueError, match='table" is on meta, input is on cpu: ' + META):

@@ -230,6 +230,22 @@ def mesh():
     distributed.destroy_process_group()
 
 
+def test_a_module_whose_parameters_are_cut_is_filled(mesh):
+    """As after FSDP has cut a module of the meta device."""
+    from torch.distributed.fsdp import fully_shard
+
+    layer = sextant.nn.Attention(16, 4, ENCODINGS, device="meta")
+    fully_shard(layer, mesh=mesh)
+    layer.to_empty(device="cpu")
+    with torch.no_grad():
+        for value in layer.parameters():
+            value.fill_(torch.nan)
+    layer.reset_parameters()
+    r1 = layer.kerple_log_r1
+    assert r1.shape == (4,) and len(r1.to_local().unique()) == 2
+    assert all(p.to_local().isfinite().all() for p in layer.parameters())
+
+
 def register_sharding_rules():
     """Rows are cut along the batch or the heads, parameters of heads with them."""
     from torch.distributed.tensor import DTensor, Partial, Replicate, Shard

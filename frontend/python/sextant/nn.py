@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .arguments import arrange_positions, named_params
 from .attention import attention
@@ -12,6 +13,7 @@ from .checks import check_count, check_devices, check_flag, check_tensor
 from .definitions import EncodingLike, listed
 from .initial import init_params, project_
 from .kv_cache import KeyValueCache
+from .shards import fill_
 
 __all__ = ["Attention", "KeyValueCache"]
 
@@ -97,7 +99,9 @@ class Attention(torch.nn.Module):
 
     def _initial_params(self, dtype: torch.dtype) -> dict[str, torch.Tensor]:
         """Initial values of the encodings' parameters, another draw at each call."""
-        seed = torch.randint(2**62, (), dtype=torch.int64, device="cpu")
+        # A mode such as FakeTensorMode makes tensors without numbers, but a seed is one.
+        with _disable_current_modes():
+            seed = int(torch.randint(2**62, (), dtype=torch.int64, device="cpu"))
         return init_params(
             self.encodings,
             heads=self.heads,
@@ -106,7 +110,7 @@ class Attention(torch.nn.Module):
             model=self.query.in_features,
             heads_total=self.heads_total,
             head_offset=self.head_offset,
-            seed=int(seed),
+            seed=seed,
             dtype=dtype,
         )
 
@@ -116,7 +120,7 @@ class Attention(torch.nn.Module):
         for linear in (self.query, self.key, self.value, self.output):
             linear.reset_parameters()
         for name, tensor in self._initial_params(torch.float64).items():
-            getattr(self, self._attributes[name]).copy_(tensor)
+            fill_(getattr(self, self._attributes[name]), tensor)
 
     def encoding_params(self) -> dict[str, torch.nn.Parameter]:
         """Trained parameters of the encodings by public name."""

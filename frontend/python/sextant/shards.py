@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -60,12 +61,26 @@ def head_shard(
     return HeadShard(total, offset)
 
 
+def fill_(held: torch.Tensor, values: torch.Tensor) -> None:
+    """Copies values, given whole, into a tensor of which processes may have parts each."""
+    if (parts := _distributed(held)) is not None:
+        from torch.distributed.tensor import distribute_tensor
+
+        values = distribute_tensor(values, parts.device_mesh, parts.placements)
+    held.copy_(values)
+
+
+def _distributed(tensor: torch.Tensor) -> Any:
+    """The tensor where it is a DTensor, else None. By name: the class is in a module that
+    few programs load."""
+    return tensor if type(tensor).__name__ == "DTensor" else None
+
+
 def check_distributed(query: torch.Tensor, spelled, texts: str, given) -> None:
     """Heads that are cut over processes: a kernel sees its own alone, so what follows
     from the number of all heads has to be given."""
-    # By name: the class is in a module that few programs load.
-    placements = getattr(query, "placements", ())
-    if type(query).__name__ != "DTensor" or not any(p.is_shard(1) for p in placements):
+    parts = _distributed(query)
+    if parts is None or not any(p.is_shard(1) for p in parts.placements):
         return
     found = resolve(spelled, texts)
     if found.count_heads:
