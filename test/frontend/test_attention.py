@@ -302,6 +302,23 @@ def test_module_trains():
     torch.testing.assert_close(again(x), layer(x))
 
 
+def test_an_exported_module_keeps_statistics_for_gradients_alone(tmp_path):
+    """And serves other sizes after it was stored."""
+    layer = sextant.nn.Attention(32, 4, ["causal", "rope", "kerple_log"], kv_heads=2)
+    sizes = {"x": {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")}}
+    exported = torch.export.export(layer, (torch.randn(2, 9, 32),), dynamic_shapes=sizes)
+    torch.export.save(exported, tmp_path / "layer.pt2")
+    graph = torch.export.load(tmp_path / "layer.pt2").module()
+    (call,) = (n for n in graph.graph.nodes if n.target == torch.ops.sextant.attention.default)
+    assert call.args[-1] is False
+    x = torch.randn(3, 14, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(graph(x), layer(x))
+    for module in (graph, layer):
+        module(x).square().sum().backward()
+    torch.testing.assert_close(graph.kerple_log_r1.grad, layer.kerple_log_r1.grad)
+
+
 def test_initial_values_of_a_module_follow_the_generator():
     make = lambda: sextant.nn.Attention(32, 4, ["kerple_log", "t5_bias"])  # noqa: E731
     torch.manual_seed(11)
