@@ -24,7 +24,12 @@ MAPS = [
     "runtime/README.md",
 ]
 # Pages for users, which also name files of theirs.
-GUIDES = ["README.md", "docs/reproductions/README.md", "docs/write-an-encoding.md"]
+GUIDES = [
+    "README.md",
+    "docs/in-a-pytorch-model.md",
+    "docs/reproductions/README.md",
+    "docs/write-an-encoding.md",
+]
 
 
 @pytest.fixture(scope="module")
