@@ -182,3 +182,12 @@ def test_a_module_with_a_part_of_the_heads():
     slopes = sextant.init_params(["alibi"], heads=4, head_dim=8, frozen=True)["alibi.slopes"]
     attended = sextant.attention(q, k, v, ["causal", "alibi"], {"alibi.slopes": slopes[2:]})
     same(part(x), part.output(attended.transpose(1, 2).reshape(2, 7, 16)))
+
+
+def test_projections_that_are_cut_are_no_whole():
+    """As those of a module that was built whole under `ColwiseParallel`."""
+    layer = sextant.nn.Attention(32, 4)
+    layer.key = torch.nn.Linear(32, 16)
+    message = "^key projects to 16 lanes, not to those of 4 heads of 8: .* heads_total and head_offset"
+    with pytest.raises(ValueError, match=message):
+        layer(torch.randn(2, 7, 32))

@@ -158,16 +158,23 @@ class Attention(torch.nn.Module):
             check_devices("x", x, [("positions", positions)])
             positions = arrange_positions("positions", positions, batch, length, "x")
 
-        def heads_of(rows: torch.Tensor, count: int) -> torch.Tensor:
+        def heads_of(name: str, count: int) -> torch.Tensor:
+            rows = getattr(self, name)(x)
+            if rows.shape[-1] != count * self.head_dim:
+                raise ValueError(
+                    f"{name} projects to {rows.shape[-1]} lanes, not to those of {count} heads of "
+                    f"{self.head_dim}: a part of the heads, as a process of tensor parallelism "
+                    "has it, is a module with so many heads, heads_total and head_offset"
+                )
             return rows.view(batch, length, count, self.head_dim).transpose(1, 2)
 
-        key, value = (heads_of(f(x), self.kv_heads) for f in (self.key, self.value))
+        key, value = (heads_of(name, self.kv_heads) for name in ("key", "value"))
         key_positions = positions
         if cache is not None:
             key, value, key_positions = cache.extend(key, value, positions)
         try:
             attended = attention(
-                heads_of(self.query(x), self.heads),
+                heads_of("query", self.heads),
                 key,
                 value,
                 self.encodings,
