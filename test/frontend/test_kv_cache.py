@@ -73,6 +73,8 @@ def test_what_does_not_fit_a_cache():
             layer.float()(torch.randn(2, 3, 24), cache=cache, positions=torch.arange(3))
         with pytest.raises(ValueError, match="nothing"):
             layer(torch.randn(2, 3, 24), cache=cache, given={"nothing": torch.ones(1)})
+        with pytest.raises(TypeError, match="cache must be a KeyValueCache, got tuple"):
+            layer(torch.randn(2, 3, 24), cache=(cache,))
     assert len(cache) == 3
     with pytest.raises(ValueError, match="capacity must be at least 1, got 0"):
         KeyValueCache(capacity=0)

@@ -171,6 +171,8 @@ class Attention(torch.nn.Module):
         key, value = (heads_of(name, self.kv_heads) for name in ("key", "value"))
         key_positions = positions
         if cache is not None:
+            if not isinstance(cache, KeyValueCache):
+                raise TypeError(f"cache must be a KeyValueCache, got {type(cache).__name__}")
             key, value, key_positions = cache.extend(key, value, positions)
         try:
             attended = attention(
