@@ -136,6 +136,10 @@ def test_gradients_of_a_batch_of_cotangents():
         (out, lse), leaves, seed, retain_graph=True, **how
     )
     same(ask(*seeds, is_grads_batched=True), stacked(ask, *seeds))
+    many = [t.expand(2, *t.shape).contiguous() for t in seeds]
+    each = lambda *seed: ask(*seed, is_grads_batched=True)  # noqa: E731
+    nested = torch._vmap_internals._vmap(each)(*many)
+    same(nested, stacked(lambda *seed: stacked(ask, *seed), *many))
     rotate = lambda x: sextant.map_rows(x, ["sinusoidal"])  # noqa: E731
     jacobian = torch.autograd.functional.jacobian(rotate, torch.randn(1, 2, 4), vectorize=True)
     same(jacobian.reshape(8, 8), [torch.eye(8)])

@@ -105,15 +105,10 @@ def register(operator: Operator) -> None:
     def batched_by_autograd(*arguments):
         """`torch.autograd.grad` with ``is_grads_batched``, and what is made of it, have an
         older kind of batch than `torch.vmap`."""
-        level = torch._C._vmapmode_increment_nesting() - 1
-        torch._C._vmapmode_decrement_nesting()
         flat, spec = pytree.tree_flatten(list(arguments))
-        is_batched = torch._C._functorch.is_legacy_batchedtensor
-        has = [isinstance(t, torch.Tensor) and is_batched(t) for t in flat]
-        flat = [torch._remove_batch_dim(t, level, 0, 0) if h else t for t, h in zip(flat, has)]
-        size = next(t.shape[0] for t, h in zip(flat, has) if h)
-        dims = [0 if h else None for h in has]
-        results = _batched(operator, size, dims, flat, spec)
+        level, front, has = _unbatched(flat)
+        size = next(t.shape[0] for t, h in zip(front, has) if h)
+        results = _batched(operator, size, [0 if h else None for h in has], front, spec)
         return operator.structure(
             arguments, [torch._add_batch_dim(result, 0, level) for result in results]
         )
@@ -164,6 +159,29 @@ def _is_transformed(tensors: Sequence[torch.Tensor]) -> bool:
     return forward_ad._current_level >= 0 and any(
         forward_ad.unpack_dual(t).tangent is not None for t in tensors
     )
+
+
+# As many as PyTorch has in batches of its older kind.
+_MOST_LEVELS = 64
+
+
+def _unbatched(leaves: Sequence) -> tuple[int, list, list[bool]]:
+    """The innermost level of batches of the older kind; the leaves without it, its axis in
+    front; and which had it. PyTorch tells no level but that of the thread at hand, which may
+    be one of autograd's, so it is looked for."""
+    is_batched = torch._C._functorch.is_legacy_batchedtensor
+    for level in range(_MOST_LEVELS, 0, -1):
+        # A tensor that the level does not batch is spread over the extent given, 0.
+        moved = [
+            torch._remove_batch_dim(t, level, 0, 0)
+            if isinstance(t, torch.Tensor) and is_batched(t)
+            else None
+            for t in leaves
+        ]
+        has = [m is not None and m.shape[0] > 0 for m in moved]
+        if any(has):
+            return level, [m if h else t for t, m, h in zip(leaves, moved, has)], has
+    raise NotImplementedError("gradients of a batch without elements")
 
 
 def _flat_dims(in_dims: Sequence, arguments: Sequence) -> list[int | None]:
