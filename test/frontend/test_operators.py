@@ -71,6 +71,17 @@ def test_vmap_over_rows_is_a_batch():
     same(torch.vmap(several)(*many), stacked(several, *many))
 
 
+def test_vmap_over_no_elements():
+    """Which has shapes, those of the batch within among them, as PyTorch's own."""
+    q, params = torch.randn(0, 2, 4, 9, 8), {n: t.expand(0, 4) for n, t in kerple().items()}
+    alone = torch.vmap(lambda q: sextant.attention(q, q, q, ["causal"], return_lse=True))(q)
+    assert [t.shape for t in alone] == [(0, 2, 4, 9, 8), (0, 2, 4, 9)]
+    gradient = torch.func.grad(loss, argnums=(0, 3))
+    dq, rest = torch.vmap(lambda q, p: gradient(q, q, q, p))(q, params)
+    assert dq.shape == q.shape and {t.shape for t in rest.values()} == {(0, 4)}
+    assert torch.vmap(lambda x: sextant.map_rows(x, ["sinusoidal"]))(q[:, :, 0]).shape == (0, 2, 9, 8)
+
+
 def test_vmap_over_positions_and_elements_of_a_batch():
     q, k, v = torch.randn(3, 2, 4, 9, 8), rows(), rows()
     positions = torch.randint(0, 40, (3, 9)).sort().values

@@ -152,7 +152,7 @@ def _forward_batched(size, inputs, has):
     else:
         values = [operators.fold(v, h, size) for v, h in zip(values, has[2])]
     results = op(query, key, values, folded[0], *folded[1], gradient)
-    return [operators.unfold(r, size) for r in operators.leaves(results)]
+    return [operators.unfold(r, size, batch) for r in operators.leaves(results)]
 
 
 def _backward_batched(size, inputs, has):
@@ -179,7 +179,7 @@ def _backward_batched(size, inputs, has):
         torch.zeros_like(p) if h else torch.zeros_like(p).expand(size, *p.shape)
         for p, h in zip(params, has[5])
     ]
-    return [*(operators.unfold(r, size) for r in results[:count]), *zeros]
+    return [*(operators.unfold(r, size, batch) for r in results[:count]), *zeros]
 
 
 # ---- Autocast ----

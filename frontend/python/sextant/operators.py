@@ -291,10 +291,14 @@ def one_by_one(op, size: int, arguments: Sequence, has: Sequence) -> list[torch.
     flat, spec = pytree.tree_flatten(list(arguments))
     flags = pytree.tree_leaves(list(has))
     calls = []
-    for element in range(size):
-        leaves = [t[element] if flag else t for t, flag in zip(flat, flags)]
+    # Without elements a call on zeros has the shapes.
+    for element in range(size or 1):
+        leaves = [
+            (t[element] if size else t.new_zeros(t.shape[1:])) if flag else t
+            for t, flag in zip(flat, flags)
+        ]
         calls.append(pytree.tree_leaves(op(*pytree.tree_unflatten(leaves, spec))))
-    return [torch.stack(results) for results in zip(*calls)]
+    return [torch.stack(results)[:size] for results in zip(*calls)]
 
 
 def fold(tensor: torch.Tensor, has: bool, size: int, batch: int | None = None) -> torch.Tensor:
@@ -320,6 +324,6 @@ def fold_positions(positions, has: bool, size: int, batch: int):
     return fold(given, True, size, batch)
 
 
-def unfold(tensor: torch.Tensor, size: int) -> torch.Tensor:
+def unfold(tensor: torch.Tensor, size: int, batch: int) -> torch.Tensor:
     """The inverse, of a result."""
-    return tensor.reshape(size, tensor.shape[0] // max(size, 1), *tensor.shape[1:])
+    return tensor.reshape(size, batch, *tensor.shape[1:])

@@ -168,7 +168,7 @@ def _batched(size, inputs, has):
         operators.fold(input, has[0], size), params, names, uses, texts, operand,
         operators.fold_positions(positions, has[6], size, batch), target, gradient,
     )  # fmt: skip
-    return [operators.unfold(result, size)]
+    return [operators.unfold(result, size, batch)]
 
 
 def _backward_batched(size, inputs, has):
@@ -182,7 +182,7 @@ def _backward_batched(size, inputs, has):
         input, gradient, params, *inputs[3:7],
         operators.fold_positions(positions, has[7], size, batch), target,
     )  # fmt: skip
-    return [operators.unfold(result, size)]
+    return [operators.unfold(result, size, batch)]
 
 
 def _register() -> None:
