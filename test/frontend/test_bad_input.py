@@ -236,6 +236,7 @@ def test_position_errors(positions, kind, message):
     [
         (dict(encodings=None), "encodings is a list, got NoneType"),
         (dict(encodings="causal"), "encodings is a list, got str"),
+        (dict(encodings=torch.ones(16, 16)), "encodings is a list, got a tensor: a mask or a bias is given to"),
         (dict(encodings=[3]), "got int"),
         (dict(encodings={"causal", "alibi"}), "for its order counts, got set"),
         (dict(return_lse="no"), "return_lse must be True or False, got 'no'"),

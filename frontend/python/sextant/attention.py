@@ -90,6 +90,11 @@ def attention(
     dtype that the target does not take (f16 on ``cpu``, any on ``reference``) rows and the
     result are f32, where `scaled_dot_product_attention` gives the narrow dtype.
     """
+    if isinstance(encodings, torch.Tensor):  # where scaled_dot_product_attention has its mask
+        raise TypeError(
+            "encodings is a list, got a tensor: a mask or a bias is given to an encoding that "
+            'reads it, in params, as in ["padding"] with {"padding.visible": mask}'
+        )
     spelled, definitions = split(encodings)
     named = arguments.named_params(params)
     values = list(value) if isinstance(value, Sequence) else [value]
