@@ -15,13 +15,15 @@ are always checked of all files). The checks:
     text     trailing space, misspellings, files that are too large or do not say what they hold
     shell    shellcheck over the shell scripts
 
-A file that clang-tidy has seen is not read again before something changes that its
+clang-tidy reads several files as one translation unit, and those of a unit with a finding
+alone. A file that it has seen is not read again before something changes that its
 findings depend on: the file, a header of ours or a generated one that it includes, its
 compile command, the configuration, the tool. This is kept in DIR/lint, and so are the
 caches of the other tools.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import functools
 import hashlib
@@ -47,8 +49,9 @@ FILES_AT_ONCE = 40
 class Tree:
     """The files of the project and where their build is."""
 
-    def __init__(self, root, build, names):
+    def __init__(self, root, build, names, workers=1):
         self.root, self.build, self.names = root.resolve(), build.resolve(), names
+        self.workers = workers
 
     @functools.cached_property
     def files(self):
@@ -179,10 +182,58 @@ def options_of(entry):
     return options
 
 
+# What a line at the left edge declares, as LLVM's style writes it, up to a parameter.
+DECLARED = re.compile(
+    r"(?:class|struct|union|enum(?: class)?) (\w+)|(?<![\w:])([A-Za-z_]\w*)(?= =|[(\[{;])"
+)
+
+
+@functools.cache
+def words_of(path):
+    """Names that a file uses or declares, but for members."""
+    text = re.sub(r"//.*", "", pathlib.Path(path).read_text(errors="replace"))
+    return set(re.findall(r"(?<![\w.>:])[A-Za-z_]\w*", text))
+
+
+class Member:
+    """What of a file reaches those after it in a translation unit."""
+
+    def __init__(self, path, reached):
+        self.path, self.reached = path, reached
+        text = pathlib.Path(path).read_text(errors="replace")
+        self.opens = set(re.findall(r"^using namespace ([\w:]+);", text, re.MULTILINE))
+        self.brings = bool(re.search(r"^using (?!namespace\b)[^=;]+;", text, re.MULTILINE))
+        # Names that another file may have too.
+        self.own, unnamed = set(re.findall(r"\bmain(?=\()", text)), False
+        for line in text.splitlines():
+            if line.startswith(("namespace {", "} // namespace")):
+                unnamed = line.startswith("namespace {")
+            elif re.match(r"\w" if unnamed else r"static\b|const|class|struct|union|enum", line):
+                head = "".join(line.partition("(")[:2])
+                self.own |= {type or name for type, name in DECLARED.findall(head)}
+
+    def precedes(self, other):
+        """Whether the other reads the same after it. One that brings in a name of another
+        namespace is the last: whether it uses the name can be told of the file alone that
+        clang-tidy is given."""
+        return (
+            not self.brings
+            and self.opens <= other.opens
+            and all(self.own.isdisjoint(words_of(path)) for path in other.reached - self.reached)
+        )
+
+
+def shared_folders(path, other):
+    return len(os.path.commonpath([path, other]).split("/"))
+
+
 class Tidy:
-    """Runs clang-tidy over the files of a compilation database, with a memory."""
+    """Runs clang-tidy over the files of a compilation database, with a memory. Nine
+    tenths of its time are clang's, for headers and templates that files have in common,
+    so several files are read as one translation unit."""
 
     TOOL = "clang-tidy-22"
+    FILES_IN_UNIT = 12
     # Names are queries of the configuration, which this version calls an experiment.
     COMMAND = (TOOL, "--quiet", "--experimental-custom-checks")
 
@@ -212,9 +263,40 @@ class Tidy:
         entries: dict[str, dict] = {}
         for entry in filter(self.ours, json.loads(database.read_text())):
             entries.setdefault(entry["file"], entry)
+        keys = {file: self.key(entry) for file, entry in entries.items()}
+        known = {file: self.recall(entry) for file, entry in entries.items()}
+        for file in entries:
+            if known[file]["key"] == keys[file]:
+                yield functools.partial(list, known[file]["findings"])
+        units = self.units([entries[file] for file in entries if known[file]["key"] != keys[file]])
         # The longest first, so that no worker is left with one at the end.
-        for entry in sorted(entries.values(), key=lambda entry: -self.recall(entry)["seconds"]):
-            yield functools.partial(self.check, entry)
+        units.sort(key=lambda unit: (sum(known[e["file"]]["seconds"] for e in unit), len(unit)))
+        for unit in reversed(units):
+            yield functools.partial(self.check, unit, keys)
+
+    def units(self, entries):
+        """Files that are read together, in their order: of the same options, none in the
+        way of another, and those near each other, which include the same. Units are
+        smaller where a worker would be left without one."""
+        size = max(1, min(self.FILES_IN_UNIT, len(entries) // self.tree.workers))
+        units: dict[str, list] = collections.defaultdict(list)
+        members = [(entry, Member(entry["file"], self.reached([entry["file"]]))) for entry in entries]
+        for entry, member in sorted(members, key=lambda pair: (not pair[1].brings, pair[1].path)):
+            alike = units[shlex.join(options_of(entry))]
+            # Units with room for it, and where in them.
+            room = [
+                (shared_folders(unit[-1][1].path, member.path), i, unit)
+                for unit in alike
+                for i in (range(len(unit), -1, -1) if len(unit) < size else ())
+                if all(other.precedes(member) for _, other in unit[:i])
+                and all(member.precedes(other) for _, other in unit[i:])
+            ]
+            if room:
+                _, i, unit = max(room, key=lambda found: found[0])
+                unit.insert(i, (entry, member))
+            else:
+                alike.append([(entry, member)])
+        return [[entry for entry, _ in unit] for alike in units.values() for unit in alike]
 
     def ours(self, entry):
         path = pathlib.Path(entry["file"])
@@ -233,33 +315,44 @@ class Tidy:
         except (OSError, ValueError):
             return {"key": "", "seconds": 0, "findings": []}
 
-    def check(self, entry):
-        key, known = self.key(entry), self.recall(entry)
-        if known["key"] == key:
-            return known["findings"]
+    def check(self, unit, keys):
+        """What is found in files that are read as one. If there is anything, it may be
+        what they do to each other, so the files are read in smaller units: a finding is
+        that of a file alone."""
         start = time.monotonic()
+        before = [word for entry in unit[:-1] for word in ("-include", entry["file"])]
         # Given the database it would run every command of the file.
-        command = [*self.COMMAND, entry["file"], "--", *options_of(entry)]
+        command = [*self.COMMAND, unit[-1]["file"], "--", *options_of(unit[-1]), *before]
         found = self.tree.findings(command)
-        known = {"key": key, "seconds": time.monotonic() - start, "findings": found}
-        new = self.place(entry).with_suffix(".new")
-        new.write_text(json.dumps(known))
-        new.rename(self.place(entry))
+        if found and len(unit) > 1:
+            half = len(unit) // 2
+            return self.check(unit[:half], keys) + self.check(unit[half:], keys)
+        seconds = (time.monotonic() - start) / len(unit)
+        for entry in unit:
+            known = {"key": keys[entry["file"]], "seconds": seconds, "findings": found}
+            new = self.place(entry).with_suffix(".new")
+            new.write_text(json.dumps(known))
+            new.rename(self.place(entry))
         return found
 
     def key(self, entry):
         words = options_of(entry)
         hash_ = hashlib.sha256((self.common + shlex.join(words)).encode())
         # Headers that the command includes itself: a precompiled header's text.
-        reached = [words[i + 2] for i in range(len(words) - 2) if words[i] == "-include"]
-        reached, seen = [entry["file"], *reached], set()
+        direct = [words[i + 2] for i in range(len(words) - 2) if words[i] == "-include"]
+        for path in sorted(self.reached([entry["file"], *direct])):
+            hash_.update(self.digest(path))
+        return hash_.hexdigest()
+
+    def reached(self, paths):
+        """The paths and what they include, directly or not."""
+        reached, seen = list(paths), set()
         while reached:
             path = reached.pop()
             if path not in seen:
                 seen.add(path)
-                hash_.update(self.digest(path))
                 reached += self.includes(path)
-        return hash_.hexdigest()
+        return seen
 
     def find_includes(self, path):
         """Headers of the source and of the build folder that a file includes; those of
@@ -285,7 +378,7 @@ CHECKS = {
 
 def run(root, build, checks, names, workers):
     """The findings of each check. Types come first: they are one long job."""
-    tree = Tree(root, build, names)
+    tree = Tree(root, build, names, workers)
     order = sorted(checks, key=lambda check: check != "types")
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         futures = [(check, pool.submit(job)) for check in order for job in CHECKS[check](tree)]
