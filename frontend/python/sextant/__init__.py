@@ -14,11 +14,13 @@ from . import models, nn
 from .attention import attention
 from .definitions import describe, encodings
 from .errors import CompileError, Note, RuntimeError
+from .errors import nearest as _nearest
 from .initial import init_params, project_
 from .program import Program, compile, emit, load
 from .random_positions import random_positions
 from .revision import VERSION as __version__
 from .rowmaps import map_rows
+from .trace.foreign import instead_of as _instead_of
 from .trace.functions import (
     abs,
     ceil,
@@ -35,6 +37,7 @@ from .trace.functions import (
     relu,
     sigmoid,
     sin,
+    softplus,
     sqrt,
     sum,
     tanh,
@@ -95,6 +98,7 @@ __all__ = [
     "rows",
     "sigmoid",
     "sin",
+    "softplus",
     "sqrt",
     "sum",
     "tanh",
@@ -105,3 +109,12 @@ __all__ = [
     "weighted_rows",
     "where",
 ]
+
+
+def __getattr__(name: str):
+    """An error of a function that PyTorch has, or of a misspelt one, says what to write."""
+    cure = _instead_of(name)
+    if not cure and not name.startswith("_"):
+        found = _nearest(name, __all__)
+        cure = found.lstrip("; ") if "did you mean" in found else ""
+    raise AttributeError(f"module 'sextant' has no attribute '{name}'{cure and '; ' + cure}")

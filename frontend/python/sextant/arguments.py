@@ -323,7 +323,10 @@ def arrange_positions(
     """Positions as [batch or a divisor, length, axes] of any integers. ``operand``: whose
     length that is, where its name is not that of the positions."""
     if tensor.dtype not in _INTEGERS or tensor.dtype == torch.bool:
-        raise TypeError(f"{label} must hold integers, got {tensor.dtype}")
+        raise TypeError(
+            f"{label} must hold integers, got {tensor.dtype}; times that are none are read as a "
+            "parameter of an encoding: times[at.batch, at.row]"
+        )
     shape = tuple(tensor.shape)
     if tensor.dim() == 1:
         tensor = tensor[None, :, None]

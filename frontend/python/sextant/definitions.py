@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import inspect
 import math
 import os
 import struct
@@ -68,9 +69,14 @@ def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
             spelled.append(" ".join(encoding.splitlines()))
             by_name.append(spelled[-1])
         else:
+            cure = ""
+            if isinstance(encoding, (list, tuple)):
+                cure = "; a list of uses holds no lists"
+            elif inspect.isfunction(encoding):
+                cure = f"; put @sextant.encoding (or mask, rows, ...) before {encoding.__name__}"
             raise TypeError(
                 "an encoding is a name or what @sextant.encoding returns, got "
-                f"{type(encoding).__name__}"
+                f"{type(encoding).__name__}{cure}"
             )
     if definitions:
         _check_apart(tuple(definitions), tuple(by_name))

@@ -34,8 +34,10 @@ _OPERATORS = {
 _ELSEWHERE = {
     "absolute": "abs(x)",
     "clip": "sextant.clamp(x, low, high)",
+    "cosh": "(sextant.exp(x) + sextant.exp(-x)) / 2",
     "div": "x / y",
     "divide": "x / y",
+    "exp2": "2.0 ** x",
     "fabs": "abs(x)",
     "float": "sextant.to_float(x)",
     "floor_divide": "x // y",
@@ -43,6 +45,8 @@ _ELSEWHERE = {
     "fmin": "sextant.minimum(x, y)",
     "int": "sextant.to_int(x)",
     "item": "x itself: it is a scalar",
+    "log10": "sextant.log(x) / math.log(10)",
+    "log2": "sextant.log(x) / math.log(2)",
     "long": "sextant.to_int(x)",
     "max": "sextant.maximum(x, y)",
     "min": "sextant.minimum(x, y)",
@@ -56,13 +60,17 @@ _ELSEWHERE = {
     "rint": "sextant.floor(x + 0.5)",
     "round": "sextant.floor(x + 0.5)",
     "rsqrt": "1.0 / sextant.sqrt(x)",
+    "sign": "sextant.where(x > 0, 1.0, sextant.where(x < 0, -1.0, 0.0))",
+    "silu": "x * sextant.sigmoid(x)",
+    "sinh": "(sextant.exp(x) - sextant.exp(-x)) / 2",
     "square": "x * x",
     "sub": "x - y",
     "subtract": "x - y",
+    "tan": "sextant.sin(x) / sextant.cos(x)",
     "trunc": "sextant.to_float(sextant.to_int(x))",
 }
 # Functions of `sextant` that take one value, or more of them.
-_ONE = "abs ceil cos exp floor log log1p logsigmoid relu sigmoid sin sqrt tanh to_float to_int"
+_ONE = "abs ceil cos exp floor log log1p logsigmoid relu sigmoid sin softplus sqrt tanh to_float to_int"
 _MORE = {
     "clamp": "clamp(x, low, high)",
     "maximum": "maximum(x, y)",

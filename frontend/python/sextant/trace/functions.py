@@ -91,6 +91,13 @@ def logsigmoid(x) -> Value:
     return where(open_, 0.0, x) - log1p(exp(where(open_, -x, x)))
 
 
+def softplus(x) -> Value:
+    """log(1 + exp(x)), with no exponential that overflows, smooth at 0."""
+    x = _number(x, "softplus")
+    open_ = x >= 0.0
+    return where(open_, x, 0.0) + log1p(exp(where(open_, -x, x)))
+
+
 def relu(x) -> Value:
     """max(x, 0)."""
     return binary("max", _number(x, "relu"), 0.0)

@@ -189,12 +189,25 @@ class TracedParam(Foreign):
         if len(indices) != len(self.param.dims):
             raise trace_error(
                 f'parameter "{self.label}" has {len(self.param.dims)} dim(s) '
-                f"({self.dims_text}), got {len(indices)} index(es)"
+                f"({self.dims_text}), got {len(indices)} index(es)",
+                hint=self._as_rows(len(indices)),
             )
         names = [self._index(i).name for i in indices]
         for dim, name in zip(self.param.dims, names):
             self._check_rows(dim, name)
         return self._read(names)
+
+    def _as_rows(self, indices: int) -> str:
+        """How a table with rows for each head, indexed as if that gave a row, is written;
+        empty where it is none."""
+        dims = self.param.dims
+        if len(dims) != 3 or indices != 2 or self.param.integer:
+            return ""
+        first, rows, lanes = dims
+        return (
+            f'a row is one of a parameter of ("{first} * {rows}", {lanes}): '
+            f"{self.label}[{'at.head' if first in ('heads', 'kv_heads') else 'n'} * {rows} + i]"
+        )
 
     def _check_rows(self, dim: str | int, index: str) -> None:
         """A dim "query" has one row per query of a call."""

@@ -125,7 +125,8 @@ class RowsSite:
                 results = (results,)
             if not isinstance(results, (tuple, list)) or len(results) != len(names):
                 raise trace_error(
-                    f"a row map of {self.group} groups returns {len(names)} values"
+                    f"a row map of {self.group} groups returns {len(names)} values, got "
+                    f"{_kind(results)}"
                 )
             _yield(builder, results, self.type)
 
@@ -236,17 +237,26 @@ def _kind(result) -> str:
     return KINDS[result.type] if isinstance(result, Value) else type_name(result)
 
 
+_WANTED = {I1: "a condition", F32: "a number", VECTOR: "a vector"}
+
+
 def _yield(builder: Builder, results, type: str) -> None:
     values = []
     for result in results:
         if result is None:
             raise trace_error("the function returns nothing", hint="add a return")
+        want = f'the function must return {_WANTED[type]}'
+        if isinstance(result, (tuple, list)):
+            raise trace_error(f"{want}, got {_kind(result)}")
         value = lift(builder, result, type if type != I1 else "")
         if type != I1:
             value = value.as_number()
         if value.type != type:
-            want = {I1: "a condition", F32: "a number", VECTOR: "a vector"}[type]
-            raise trace_error(f"the function must return {want}, got {KINDS[value.type]}")
+            hint = ""
+            if value.type == VECTOR:
+                # Beside numbers a parameter of one dim is taken for a vector of them.
+                hint = "index a parameter of one dim: slope[at.head]"
+            raise trace_error(f"{want}, got {KINDS[value.type]}", hint=hint)
         values.append(value)
     names = ", ".join(v.name for v in values)
     builder.line(f"pos.yield {names} : {', '.join([type] * len(values))}")

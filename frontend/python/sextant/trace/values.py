@@ -48,8 +48,8 @@ _COMPARE = {
 _BITS = {"&": "arith.andi", "|": "arith.ori", "^": "arith.xori"}
 
 _NO_CHOICE = (
-    "use sextant.where(condition, a, b) to choose, and & | ~ to combine "
-    "conditions (0 <= x < 3 is (0 <= x) & (x < 3))"
+    "use sextant.where(condition, a, b) to choose, sextant.minimum and sextant.maximum, "
+    "and & | ~ to combine conditions (0 <= x < 3 is (0 <= x) & (x < 3))"
 )
 
 
