@@ -421,22 +421,6 @@ static LogicalResult verifyPositionAxes(pos::SitesOwnerInterface owner) {
   return failure(result.wasInterrupted());
 }
 
-/// Under given positions a value over offsets may be computed in the tile.
-static TileReads getTileReads(const KernelPlan &plan, BlockArgument param) {
-  TileReads reads = TileReads::Never;
-  for (Operation *user : param.getUsers()) {
-    if (plan.score && plan.score->isProperAncestor(user) &&
-        !isa<pos::RowDotOpInterface>(user))
-      return TileReads::Always;
-    auto hoist = user->getParentOfType<pos::HoistOp>();
-    const Hoisted *hoisted = hoist ? plan.find(hoist) : nullptr;
-    if (plan.hasPositions && hoisted && hoisted->wantsGradient &&
-        hoisted->form == HoistForm::OffsetTable)
-      reads = TileReads::Rarely;
-  }
-  return reads;
-}
-
 ArrayRef<RowMap> codegen::getRowMaps(const KernelPlan &plan,
                                      pos::RowOperand operand) {
   switch (operand) {
@@ -460,7 +444,7 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
   if (ArrayAttr uses = owner.getPendingUses(); uses && !uses.empty())
     return owner.emitOpError("has uses of encodings: inline them first");
   if (owner.getSitesRegion().empty()) {
-    plan.tileReads.resize(plan.paramWantsGradient.size(), TileReads::Never);
+    plan.tileReads.resize(plan.paramWantsGradient.size());
     return plan;
   }
   if (failed(verifyPositionAxes(owner)))

@@ -9,6 +9,7 @@
 #ifndef SEXTANT_CODEGEN_PLAN_KERNELPLAN_H
 #define SEXTANT_CODEGEN_PLAN_KERNELPLAN_H
 
+#include "codegen/Plan/TileReads.h"
 #include "dialects/Pos/IR/Dependence.h"
 #include "passes/Analysis/HoistForm.h"
 
@@ -122,13 +123,6 @@ struct OffsetProduct {
   bool isClipped;
   /// Of a sum: the number of columns, a column, its factor.
   mlir::Value count, column, factor;
-};
-
-/// Where tiles read elements of a parameter themselves.
-enum class TileReads {
-  Never,
-  Rarely, ///< in values over offsets, which have a table in most calls
-  Always, ///< in the score payload
 };
 
 /// All that a kernel needs to know of an attention or a row map.

@@ -133,10 +133,21 @@ void PlanPrinter::printHoisted(size_t number, const Hoisted &hoisted) {
 void PlanPrinter::printGradients() {
   static constexpr StringLiteral places[] = {
       "outside tiles", "outside tiles, or in them without a table", "in tiles"};
-  for (auto [number, isWanted] : llvm::enumerate(plan.paramWantsGradient))
-    if (isWanted)
-      line() << "gradient of parameter " << number << ": summed "
-             << places[static_cast<unsigned>(plan.tileReads[number])] << "\n";
+  for (auto [number, isWanted] : llvm::enumerate(plan.paramWantsGradient)) {
+    if (!isWanted)
+      continue;
+    const TileReads &reads = plan.tileReads[number];
+    raw_ostream &stream = line();
+    stream << "gradient of parameter " << number << ": summed "
+           << places[static_cast<unsigned>(reads.when)];
+    if (reads.batchDim)
+      stream << ", apart by batch";
+    if (reads.headDim)
+      stream << ", apart by head";
+    if (reads.areOfPairs())
+      stream << ", apart by query and key";
+    stream << (reads.alongKeys ? ", keys in a row\n" : "\n");
+  }
 }
 
 void PlanPrinter::print() {

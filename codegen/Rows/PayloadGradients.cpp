@@ -135,13 +135,15 @@ PartialSum PayloadGradients::makeRowSum(const Hoisted &hoisted, Value rows) {
   return sum;
 }
 
-/// Makes the sum of the gradient of what tiles read of a parameter themselves.
+/// Makes the sum of the gradient of what tiles read of a parameter themselves
+/// (`getReadSums` finds an item's part). Items whose reads are of separate
+/// elements share one: a bias per pair would else be there for each of them.
 PartialSum PayloadGradients::makeReadSum(unsigned number, Value param) {
-  TileReads reads = plan.tileReads[number];
-  if (!plan.paramWantsGradient[number] || reads == TileReads::Never)
+  const TileReads &reads = plan.tileReads[number];
+  if (!plan.paramWantsGradient[number] || reads.when == TileReads::never)
     return {};
   // Scores of all heads never use tables under given positions.
-  bool isRare = reads == TileReads::Rarely && !shape.ofAllHeads;
+  bool isRare = reads.when == TileReads::rarely && !shape.ofAllHeads;
   Value entries = sizes.constant(1);
   for (int64_t dim = 0,
                rank = cast<RankedTensorType>(param.getType()).getRank();
@@ -149,8 +151,19 @@ PartialSum PayloadGradients::makeReadSum(unsigned number, Value param) {
     entries = sizes.mul(entries, lowering.getDim(param, dim));
   if (isRare)
     rareReads.push_back(number);
-  return makePartialSum(lowering, shape.chunks, lowering.getDim(op.getKey(), 1),
-                        entries, f64, /*zero=*/!isRare);
+  Value one = sizes.constant(1), batch = lowering.getDim(op.getQuery(), 0);
+  if (shape.ofAllHeads)
+    return makePartialSum(lowering, shape.chunks, one, entries, f64,
+                          /*zero=*/true);
+  // Elements of the batch that share one of the parameter have separate parts.
+  if (TileReads::Dim dim = reads.batchDim)
+    batch = sizes.ceilDiv(batch, sizes.max(lowering.getDim(param, *dim), one));
+  SmallVector<Value> all{reads.areOfPairs() ? one : shape.chunks, batch,
+                         reads.headDim ? one : lowering.getDim(op.getKey(), 1),
+                         entries};
+  SmallVector<int64_t> dynamic(all.size(), ShapedType::kDynamic);
+  return {lowering.allocate(RankedTensorType::get(dynamic, f64), all,
+                            /*zero=*/!isRare)};
 }
 
 /// Moments of functions of hinges, summed over the chunks.

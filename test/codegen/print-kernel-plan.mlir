@@ -452,3 +452,36 @@ func.func @bucket(%q: tensor<?x?x?x8xf32>, %a: tensor<?x?xf32>) {
   }
   return
 }
+
+// Elements of a parameter that scores of separate batches, heads and pairs read
+// are separate, so that items share one sum of its gradient; those of one that
+// is read at both (query, key) and (key, query) are not.
+//      CHECK:plan of 'pos.attention_backward':
+// CHECK-NEXT:  score: adds to the product
+// CHECK-NEXT:  gradient of parameter 0: summed in tiles, apart by batch, apart by head, apart by query and key, keys in a row
+// CHECK-NEXT:  gradient of parameter 1: summed in tiles
+func.func @biases_of_pairs(%q: tensor<?x?x?x8xf32>, %stats: tensor<?x?x?x2xf32>, %lse: tensor<?x?x?xf32>, %a: tensor<?x?x?x?xf32>, %b: tensor<?x?xf32>) {
+  %dq, %dk, %dv, %da, %db = pos.attention_backward %q, %q, (%q), (%q), %stats, (%q), %lse
+    params(%a, %b : tensor<?x?x?x?xf32>, tensor<?x?xf32>) gradients [0, 1]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>),
+      (tensor<?x?x?x8xf32>), tensor<?x?x?x2xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+    -> tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>), tensor<?x?x?x?xf32>, tensor<?x?xf32> {
+  ^bb0(%biases: tensor<?x?x?x?xf32>, %turned: tensor<?x?xf32>):
+    pos.score {
+    ^bb0(%s: f32):
+      %n = pos.batch
+      %h = pos.head
+      %i = pos.index query
+      %row = pos.tensor_row query
+      %j = pos.index key
+      %r = pos.read %biases[%n, %h, %row, %j] : tensor<?x?x?x?xf32>
+      %t = pos.read %turned[%i, %j] : tensor<?x?xf32>
+      %u = pos.read %turned[%j, %i] : tensor<?x?xf32>
+      %x = arith.addf %s, %r : f32
+      %y = arith.addf %x, %t : f32
+      %z = arith.addf %y, %u : f32
+      pos.yield %z : f32
+    }
+  }
+  return
+}

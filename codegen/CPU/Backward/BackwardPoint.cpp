@@ -130,18 +130,32 @@ void BackwardPoint::addToHoisted(OpBuilder &, pos::HoistOp hoist,
   cotangents.push_back({hoist, cotangent});
 }
 
+/// The part of an item, where `at` stands, of the sums of a parameter that
+/// tiles read themselves, as `PayloadGradients` makes them.
+static Value getReadSums(const CellVector &at, ArgumentBlock &arguments,
+                         unsigned param) {
+  const BackwardLaunch &launch = at.launch;
+  const TileReads &reads = launch.plan.tileReads[param];
+  Index batch = at.place.batch;
+  if (reads.batchDim)
+    batch = at.place.kernel.div(
+        batch, arguments.getSize(*launch.sites.params[param], *reads.batchDim));
+  return arguments.getAddress(*launch.readGradients[param],
+                              {reads.areOfPairs() ? Index(0) : at.sum, batch,
+                               reads.headDim ? Index(0) : at.kvHead});
+}
+
 void BackwardPoint::addToRead(OpBuilder &builder, BlockArgument param,
                               ValueRange indices, Value cotangent) {
   if (scans.getSweep() == BackwardScans::Sweep::Totals)
     return;
-  unsigned number = param.getArgNumber();
-  unsigned tensor = *operands.params[number];
-  Value sums = arguments.getAddress(*at.launch.readGradients[number],
-                                    {at.sum, headPlace.batch, at.kvHead});
+  unsigned number = param.getArgNumber(), tensor = *operands.params[number];
+  Value sums = getReadSums(at, arguments, number);
   // The entry of a lane, or of all lanes, in row-major order. The batch may be
   // smaller in a parameter than in the query; what was read outside of it was
   // no element, and has no gradient.
-  auto add = [&](function_ref<Value(Value)> inLane, Value addend) {
+  auto addAt = [&](function_ref<Value(Value)> inLane,
+                   function_ref<void(Index entry)> add) {
     Index entry = 0;
     Value inside = kernel.constantI1(true);
     for (auto [dim, index] : llvm::enumerate(indices)) {
@@ -154,20 +168,39 @@ void BackwardPoint::addToRead(OpBuilder &builder, BlockArgument param,
             inside, kernel.compare(arith::CmpIPredicate::ult, place, extent));
       entry = kernel.add(kernel.mul(entry, extent), place);
     }
-    kernel.when(inside, [&] {
+    kernel.when(inside, [&] { add(entry); });
+  };
+  auto add = [&](function_ref<Value(Value)> inLane, Value addend) {
+    addAt(inLane, [&](Index entry) {
       kernel.addToF64(kernel.advance(sums, {entry}, kernel.f64), addend);
     });
   };
-  if (llvm::none_of(indices.getTypes(), llvm::IsaPred<VectorType>)) {
-    add([](Value index) { return index; }, isa<VectorType>(cotangent.getType())
-                                               ? kernel.sumLanes(cotangent)
-                                               : cotangent);
+  auto isVector = [](Value value) { return isa<VectorType>(value.getType()); };
+  if (llvm::none_of(indices, isVector)) {
+    add([](Value index) { return index; },
+        isVector(cotangent) ? kernel.sumLanes(cotangent) : cotangent);
     return;
   }
   Value lanes = kernel.broadcast(cotangent);
+  // The keys of the lanes follow each other in memory.
+  if (plan.tileReads[number].alongKeys &&
+      llvm::none_of(indices.drop_back(), isVector)) {
+    Value first = kernel.toI32(getKey());
+    Index extent = arguments.getSize(tensor, indices.size() - 1);
+    addAt([&](Value index) { return isVector(index) ? first : index; },
+          [&](Index entry) {
+            Value to = kernel.advance(sums, {entry}, kernel.f64);
+            Index count =
+                kernel.min(kernel.width(), kernel.sub(extent, getKey()));
+            Value sum = kernel.loadPart(kernel.vf64, to, count);
+            kernel.storePart(kernel.addF64(sum, kernel.widen(lanes)), to,
+                             count);
+          });
+    return;
+  }
   kernel.loop(0, kernel.width(), 1, [&](Value lane) {
     auto extract = [&](Value vector) -> Value {
-      if (!isa<VectorType>(vector.getType()))
+      if (!isVector(vector))
         return vector;
       return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, vector,
                                             lane);

@@ -98,7 +98,7 @@ std::string sm80::findBackwardObstacle(const Lowering &lowering) {
     return "trained values are over offsets of given positions";
   for (auto [reads, wantsGradient] :
        llvm::zip_equal(plan.tileReads, plan.paramWantsGradient))
-    if (wantsGradient && reads != TileReads::Never)
+    if (wantsGradient && reads.when != TileReads::never)
       return "scores read trained parameters themselves";
   if (!launch.tile.exists())
     return "a block has not enough shared memory for the tables of the score";
