@@ -15,7 +15,7 @@ BODIES = [
     ("return score + slope", r"got a vector; index a parameter of one dim: slope\[at.head\]"),
     ("return score - min(abs(at.offset), 8)", "sextant.minimum and sextant.maximum"),
     ("return score + at.query_dot(tables[at.head, at.offset])",
-     r'of \("heads \* 40", head_dim\): tables\[at.head \* 40 \+ i\]'),
+     r'a part for each head is one of \("heads \* head_dim", 40\): tables\[:, i\]'),
     ("return sextant.log2(score)", r"write sextant.log\(x\) / math.log\(2\)"),
     ("return sextant.erf(score)", "module 'sextant' has no attribute 'erf'$"),
     ("return sextant.sigmoyd(score)", 'did you mean "sigmoid"'),

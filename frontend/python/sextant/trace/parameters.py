@@ -198,16 +198,16 @@ class TracedParam(Foreign):
         return self._read(names)
 
     def _as_rows(self, indices: int) -> str:
-        """How a table with rows for each head, indexed as if that gave a row, is written;
-        empty where it is none."""
+        """How a table of three dims, indexed as if that gave a row, is written; empty where
+        it is indexed otherwise."""
         dims = self.param.dims
         if len(dims) != 3 or indices != 2 or self.param.integer:
             return ""
         first, rows, lanes = dims
-        return (
-            f'a row is one of a parameter of ("{first} * {rows}", {lanes}): '
-            f"{self.label}[{'at.head' if first in ('heads', 'kv_heads') else 'n'} * {rows} + i]"
-        )
+        if first in ("heads", "kv_heads") and lanes == "head_dim":
+            return f'a part for each head is one of ("{first} * {lanes}", {rows}): {self.label}[:, i]'
+        index = "at.head" if first in ("heads", "kv_heads") else "n"
+        return f'rows are those of ("{first} * {rows}", {lanes}): {self.label}[{index} * {rows} + i]'
 
     def _check_rows(self, dim: str | int, index: str) -> None:
         """A dim "query" has one row per query of a call."""
