@@ -100,6 +100,26 @@ def test_the_least_recently_used_plan_goes(q, monkeypatch):
     assert plans.compile_count() > count
 
 
+def test_steps_of_decoding_have_a_forward_alone():
+    """Also behind a training, whose program has no products of few queries."""
+    query, key = torch.randn(1, 2, 1, 8), torch.randn(1, 2, 40, 8)
+
+    def attend(query):
+        return sextant.attention(query, key, key, ["window(size=29)"])
+
+    trained = attend(query.clone().requires_grad_())
+    trained.sum().backward()
+    count = plans.compile_count()
+    many = attend(torch.randn(1, 2, 30, 8))
+    assert plans.compile_count() == count and not many.requires_grad
+    torch.testing.assert_close(attend(query), trained.detach())
+    assert plans.compile_count() == count + 1
+    assert not list(plans._plans.values())[-1].both
+    attend(query)
+    attend(torch.randn(1, 2, 16, 8))
+    assert plans.compile_count() == count + 1
+
+
 def test_hundreds_of_programs(q):
     """A loaded program holds no descriptor, and unloading gives its mappings back."""
     data = backend.compiler().compile(

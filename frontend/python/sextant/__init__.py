@@ -5,6 +5,8 @@
 >>> out = sextant.attention(q, k, v, ["causal", "kerple_log"], params)
 """
 
+from typing import TYPE_CHECKING
+
 from . import processors
 
 # Before anything imports torch.
@@ -111,10 +113,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
-    """An error of a function that PyTorch has, or of a misspelt one, says what to write."""
-    cure = _instead_of(name)
-    if not cure and not name.startswith("_"):
-        found = _nearest(name, __all__)
-        cure = found.lstrip("; ") if "did you mean" in found else ""
-    raise AttributeError(f"module 'sextant' has no attribute '{name}'{cure and '; ' + cure}")
+if not TYPE_CHECKING:  # to which any name would be one of the module
+
+    def __getattr__(name: str):
+        """An error of a function that PyTorch has, or of a misspelt one, says what to write."""
+        cure = _instead_of(name)
+        if not cure and not name.startswith("_"):
+            found = _nearest(name, __all__)
+            cure = found.lstrip("; ") if "did you mean" in found else ""
+        raise AttributeError(f"module 'sextant' has no attribute '{name}'{cure and '; ' + cure}")

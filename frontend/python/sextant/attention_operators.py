@@ -46,7 +46,8 @@ def _forward(*inputs):
     query, key, values, params, *settings, gradient = inputs
     values = _listed(values)
     call = arguments.prepare(query, key, values, params, *settings)
-    plan = plans.plan_for(call.request, call.signature, gradient)
+    few = not gradient and query.is_cpu and query.shape[2] <= plans.FEW_QUERIES
+    plan = plans.plan_for(call.request, call.signature, gradient, few)
     operands = [query, key, *values, *call.operands()]
     # A plan that has a backward gives statistics whether they are wanted or not.
     results = list(plan.artifact.run("forward", operands))[: len(values) + 1 + gradient]

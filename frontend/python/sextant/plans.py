@@ -72,9 +72,16 @@ class Plan:
     both: bool
 
 
-def plan_for(request: Request, signature: Signature, both: bool) -> Plan:
+# As many as the widest vector of a CPU has lanes. Programs of a forward alone have products
+# of their own for them (FewQueries.h); one with a backward compiles faster without.
+FEW_QUERIES = 16
+
+
+def plan_for(
+    request: Request, signature: Signature, both: bool, few: bool = False
+) -> Plan:
     """The plan of an attention with the encodings of ``signature``; compiled at the first
-    call."""
+    call. ``few``: a forward alone of `FEW_QUERIES` at most, on a CPU."""
 
     def write(both: bool) -> str:
         types = tuple(
@@ -96,7 +103,7 @@ def plan_for(request: Request, signature: Signature, both: bool) -> Plan:
         )
         return attention_module(key, backward=both)
 
-    return remembered(request, signature, write, request.target, both)
+    return remembered(request, signature, write, request.target, both, few)
 
 
 def remembered(
@@ -105,11 +112,16 @@ def remembered(
     write: Callable[[bool], str],
     target: str,
     both: bool,
+    forward_alone: bool = False,
 ) -> Plan:
-    """The plan with this key, made from the text that ``write`` gives."""
+    """The plan with this key, made from the text that ``write`` gives; with a backward
+    where there is one, unless the forward is to be alone."""
     global _compiles
     key = (key, signature.files, definitions.environment())
     plan = _find(key)
+    if forward_alone and plan is not None and plan.both:
+        key = (*key, "forward alone")
+        plan = _find(key)
     if plan is not None and (plan.both or not both):
         return plan
     with _compiling:
