@@ -76,8 +76,8 @@ READING = [
     Mutant(
         "the module takes values as keys",
         "frontend/python/sextant/nn.py",
-        "for f in (self.key, self.value))",
-        "for f in (self.value, self.value))",
+        'for name in ("key", "value"))',
+        'for name in ("value", "value"))',
         ("pytest:frontend/test_nn.py",),
     ),
     Mutant(
