@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import re
@@ -22,6 +23,8 @@ from pathlib import Path
 # Idle workers of either side would otherwise spin on the core that is measured.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 HERE = Path(__file__).resolve().parent
+# Characters of a file's name before its ending: file systems take 255 in all.
+LONGEST_STEM = 200
 sys.path.insert(0, str(HERE))
 
 import host  # noqa: E402
@@ -97,6 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
     parts = [] if set(options.only) == set(SECTIONS) else options.only
     stem = "-".join([today, host.processor(), *parts, *options.match]).lower()
     stem = re.sub("[^a-z0-9]+", "-", stem)
+    if len(stem) > LONGEST_STEM:  # a part of it and a number of the whole
+        stem = f"{stem[:LONGEST_STEM]}-{hashlib.sha256(stem.encode()).hexdigest()[:8]}"
     (options.output / f"{stem}.md").write_text("\n".join(text) + "\n")
     record = {"machine": text[0], "rows": [row.as_dict() for row in rows]}
     (options.output / f"{stem}.json").write_text(json.dumps(record, indent=1) + "\n")
