@@ -117,8 +117,8 @@ if not TYPE_CHECKING:  # to which any name would be one of the module
 
     def __getattr__(name: str):
         """An error of a function that PyTorch has, or of a misspelt one, says what to write."""
-        cure = _instead_of(name)
-        if not cure and not name.startswith("_"):
-            found = _nearest(name, __all__)
-            cure = found.lstrip("; ") if "did you mean" in found else ""
-        raise AttributeError(f"module 'sextant' has no attribute '{name}'{cure and '; ' + cure}")
+        if cure := _instead_of(name):
+            cure = f"; {cure}"
+        elif not name.startswith("_"):
+            cure = _nearest(name, __all__, lists=False)
+        raise AttributeError(f"module 'sextant' has no attribute '{name}'{cure}")

@@ -91,8 +91,9 @@ def _place(file: str, line: int, column: int) -> str:
     return f"{file or '<text>'}:{line}:{column}: "
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known ones.
+def nearest(name: str, known: Iterable[str], lists: bool = True) -> str:
+    """The end of a message about an unknown name: the nearest known ones, or, where none is
+    near, all of them if it ``lists`` them.
 
     >>> nearest("kerple_lag", ["kerple_log", "alibi"])
     '; did you mean "kerple_log"?'
@@ -101,6 +102,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     if close:
         return "; did you mean " + " or ".join(f'"{c}"' for c in close) + "?"
-    if known:
+    if known and lists:
         return "; known are " + ", ".join(f'"{k}"' for k in sorted(known))
     return ""
