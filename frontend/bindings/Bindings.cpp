@@ -124,6 +124,7 @@ static py::dict toPython(const SignatureFacts &facts) {
   result["all_heads"] = facts.allHeads;
   result["requires_past"] = facts.requiresPast;
   result["count_heads"] = facts.countHeads;
+  result["computes_with_call"] = facts.computesWithCall;
   return result;
 }
 

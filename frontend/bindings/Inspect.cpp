@@ -157,6 +157,21 @@ static bool countsHeads(pos::EncodingOp definition) {
          llvm::any_of(definition.getOps<pos::ScoreOp>(), seesAllHeads);
 }
 
+static bool readsCall(Value value) {
+  if (auto extent = value.getDefiningOp<pos::ExtentOp>())
+    return isOfTheCall(extent.getExtent());
+  Operation *op = value.getDefiningOp();
+  return op && llvm::any_of(op->getOperands(), readsCall);
+}
+
+/// Whether a dim of a parameter is computed with an extent of the call: one
+/// that is such an extent is known by its name.
+static bool computesWithCall(pos::ParamOp param) {
+  return llvm::any_of(param.getDims(), [](Value dim) {
+    return !dim.getDefiningOp<pos::ExtentOp>() && readsCall(dim);
+  });
+}
+
 /// Where the sites of a definition stand, and what its scores read of the query
 /// row and of other keys.
 static std::vector<std::string> getPlaces(pos::EncodingOp definition) {
@@ -359,6 +374,8 @@ bindings::getSignature(Session &session, const Source &source,
     collectOperands(definition, operands);
     signature.turnsRows |= !definition.getOps<pos::TurnRowsOp>().empty();
     signature.requiresPast |= !definition.getOps<pos::RequirePastOp>().empty();
+    signature.computesWithCall |=
+        llvm::any_of(definition.getOps<pos::ParamOp>(), computesWithCall);
     signature.allHeads |=
         llvm::any_of(definition.getOps<pos::ScoreOp>(), seesAllHeads);
     if (countsHeads(definition))

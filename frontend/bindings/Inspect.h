@@ -92,6 +92,9 @@ struct SignatureFacts {
   bool turnsRows = false;            ///< some by matrices, before a kernel
   bool allHeads = false;             ///< a score site sees all heads
   bool requiresPast = false;         ///< needs a mask that hides later keys
+  /// A dim of a parameter is computed with an extent of the call, rather than
+  /// one itself.
+  bool computesWithCall = false;
   /// Instances whose payloads compute with the number of their head or of all
   /// heads: they cannot be evaluated on a part of the heads.
   std::vector<std::string> countHeads;

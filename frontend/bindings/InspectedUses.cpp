@@ -90,8 +90,7 @@ bindings::inspectUses(Session &session, const Source &source,
   return inspected;
 }
 
-/// Whether an extent is another from call to call of one program.
-static bool isOfTheCall(pos::Extent extent) {
+bool bindings::isOfTheCall(pos::Extent extent) {
   return extent == pos::Extent::batch || extent == pos::Extent::query ||
          extent == pos::Extent::key;
 }

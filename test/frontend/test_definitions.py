@@ -32,6 +32,43 @@ def test_rows_that_matrices_turn():
         assert found.turns_rows == turns and bool(found.operands) == (use != "causal"), use
 
 
+SIZED = """
+pos.encoding @sized {
+  %batch = pos.option "batch" : i32 = 3 : i32
+  %keys = pos.extent key
+  %one = arith.constant 1 : i32
+  %more = arith.addi %keys, %one : i32
+  %p = pos.param "p" : tensor<?x?xf32> dims(DIMS)
+  pos.score {
+  ^bb0(%s: f32):
+    %zero = arith.constant 0 : i32
+    %v = pos.read %p[%zero, %zero] : tensor<?x?xf32>
+    %t = arith.addf %s, %v : f32
+    pos.yield %t : f32
+  }
+}
+"""
+
+
+def test_sizes_that_follow_the_call(tmp_path, monkeypatch):
+    """One that is an extent of the call, one that is computed with it, and one that has its
+    name alone."""
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    names = "heads kv_heads head_dim value_dim model query".split()
+    extents = dict.fromkeys(names, 2) | {"batch": 7}
+    for dims, computes, expected in (
+        ("%keys, %one", False, {5: (5, 1), 6: (6, 1)}),
+        ("%keys, %more", True, {5: (5, 6), 6: (6, 7)}),
+        ("%batch, %one", False, {5: (3, 1), 6: (3, 1)}),
+    ):
+        (tmp_path / "sized.mlir").write_text(SIZED.replace("DIMS", dims))
+        found = definitions.signature(["sized"])
+        assert found.computes_with_call == computes, dims
+        for keys, shape in expected.items():
+            sizes = definitions.shapes(found, extents | {"key": keys})
+            assert sizes == {"sized.p": shape}, dims
+
+
 def test_every_encoding_says_what_it_is():
     found = {e.name: e for e in sextant.encodings()}
     assert {"causal", "alibi", "kerple_log", "rope", "t5_bias"} <= set(found)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import torch
 
-from . import definitions, initial, targets
-from .checks import check_devices
+from . import definitions, targets
+from .checks import Described, check_devices
 from .declared import ParamInfo, Signature
 from .errors import nearest
-from .plans import Request
-from .shards import HeadShard, head_shard
 
 _INT32 = torch.iinfo(torch.int32)
 _MAY_BE_EMPTY = ("batch", "query", "key")
@@ -58,7 +55,7 @@ def check_groups(query: torch.Tensor, key: torch.Tensor, enable_gqa: bool) -> No
     )
 
 
-def check_rows(query: torch.Tensor, key: torch.Tensor, values: list[torch.Tensor]) -> None:
+def check_rows(query: Described, key: Described, values: Sequence[Described]) -> None:
     """Ranks, dtypes and shapes that must agree."""
     named = [("value" if len(values) == 1 else f"value[{i}]", v) for i, v in enumerate(values)]
     for name, tensor in (("query", query), ("key", key), *named):
@@ -97,126 +94,7 @@ def check_rows(query: torch.Tensor, key: torch.Tensor, values: list[torch.Tensor
         raise ValueError("head dims must be at least 1")
 
 
-@dataclass
-class Inputs:
-    """What a checked call gives a kernel beside the rows that it works on: `operands`
-    in their order."""
-
-    signature: Signature
-    names: list[str]
-    params: dict[str, torch.Tensor]
-    extents: dict[str, int]
-    compute: torch.dtype
-    positions: list[torch.Tensor]
-    device: torch.device
-    shard: HeadShard | None = None
-
-    def operands(self) -> list[torch.Tensor]:
-        """Parameters in the order of the kernel's operands, then positions."""
-        signature = self.signature
-        made = [p for p in signature.params if p.name not in self.params]
-        defaults = {}
-        if made:
-            extents = self.extents if self.shard is None else self.shard.whole(self.extents)
-            defaults = initial.frozen(signature, made, extents, self.compute, self.device)
-            if self.shard is not None:
-                for param in made:
-                    part = self.shard.part(param, defaults[param.name], self.extents)
-                    defaults[param.name] = part
-        tensors = [
-            self.params[p.name] if p.name in self.params else defaults[p.name]
-            for p in signature.params
-        ]
-        return tensors + self.positions
-
-
-@dataclass(kw_only=True)
-class Call(Inputs):
-    """A checked call of an attention: ``request`` says which kernel."""
-
-    request: Request
-
-
-def prepare(
-    query, key, values, params, names, uses, texts, qpos, kpos, scale, query_offset,
-    heads_total, head_offset, deterministic, target,
-) -> Call:  # fmt: skip
-    """Checks a call against its encodings."""
-    check_rows(query, key, values)
-    check_devices("query", query, operands_of(names, params, qpos, kpos))
-    target = targets.resolve(target, query.device)
-    check_device_and_dtype(query, target)
-    spelled = tuple(uses.split("\n")) if uses else ()
-    signature = definitions.resolve(spelled, texts)
-    foreign = signature.operands - {"query", "key", "value"}
-    if foreign:
-        raise ValueError(
-            f"these encodings map rows of {', '.join(sorted(foreign))}, outside "
-            "attention: apply them with sextant.map_rows"
-        )
-    batch, heads, query_length, head_dim = query.shape
-    shard = head_shard(signature, heads, key.shape[1], heads_total, head_offset)
-    extents = {
-        "batch": batch,
-        "heads": heads,
-        "kv_heads": key.shape[1],
-        "head_dim": head_dim,
-        "value_dim": values[0].shape[-1],
-        "model": (shard.total if shard else heads) * head_dim,
-        "query": query_length,
-        "key": key.shape[2],
-    }
-    named = dict(zip(names.split("\n"), params)) if names else {}
-    compute = torch.float64 if query.dtype == torch.float64 else torch.float32
-    named = check_params(signature, named, extents, compute)
-    positions = []
-    axes = []
-    for label, tensor, length in (
-        ("query_positions", qpos, query_length),
-        ("key_positions", kpos, key.shape[2]),
-    ):
-        axes.append(0)
-        if tensor is not None:
-            positions.append(check_positions(label, tensor, batch, length))
-            axes[-1] = positions[-1].shape[2]
-    tail = query_tail(query_length, key.shape[2], query_offset)
-    if tail:
-        # Only its extent is read.
-        positions.append(torch.empty(1, dtype=torch.int32, device=query.device).expand(tail))
-    request = Request(
-        spelled,
-        texts,
-        query.dtype,
-        head_dim,
-        tuple(value.shape[-1] for value in values),
-        axes[0],
-        axes[1],
-        bool(tail),
-        scale,
-        target,
-        heads if signature.all_heads else 0,
-        deterministic,
-    )
-    return Call(
-        signature, list(named), named, extents, compute, positions, query.device, shard,
-        request=request,
-    )  # fmt: skip
-
-
-def query_tail(queries: int, keys: int, offset: int | None) -> int:
-    """How many queries follow those of a call; both sides are aligned at the end."""
-    if offset is None:
-        return 0
-    tail = keys - queries - offset
-    if tail < 0:
-        raise ValueError(
-            f"query_offset={offset} puts the last of {queries} queries beyond the {keys} keys: "
-            f"it is at most {keys - queries}"
-        )
-    return tail
-
-
-def check_device_and_dtype(tensor: torch.Tensor, target: str) -> None:
+def check_device_and_dtype(tensor: Described, target: str) -> None:
     """What a target computes with."""
     device, allowed = targets.describe(target)
     if tensor.device.type != device:
@@ -234,10 +112,10 @@ def check_device_and_dtype(tensor: torch.Tensor, target: str) -> None:
 
 def check_params(
     signature: Signature,
-    named: dict[str, torch.Tensor],
+    named: Mapping[str, Described],
     extents: dict[str, int],
     compute: torch.dtype,
-) -> dict[str, torch.Tensor]:
+) -> None:
     """Names, dtypes and shapes of parameters against their declarations."""
     known = signature.by_name
     listed = ", ".join(signature.spelled) or "none"
@@ -271,29 +149,23 @@ def check_params(
                     f'parameter "{param.name}" of [{listed}] would have the shape '
                     f"{shapes[param.name]}: an option is too small or too large"
                 )
-    return {
-        name: _check_param(known[name], tensor, shapes[name], extents["batch"], compute)
-        for name, tensor in named.items()
-    }
+    for name, tensor in named.items():
+        _check_param(known[name], tensor, shapes[name], extents["batch"], compute)
 
 
 def _check_param(
     param: ParamInfo,
-    tensor: torch.Tensor,
+    tensor: Described,
     shape: tuple[int, ...],
     batch: int,
     compute: torch.dtype,
-) -> torch.Tensor:
+) -> None:
     if param.element == "i32":
         if tensor.dtype not in _INTEGERS:
             raise TypeError(
                 f'parameter "{param.name}" holds integers, got {tensor.dtype}'
             )
-        tensor = _to_int32(f'parameter "{param.name}"', tensor)
-    elif tensor.dtype in (torch.bfloat16, torch.float16):
-        # Of a module that was moved to a narrow type.
-        tensor = tensor.to(compute)
-    elif tensor.dtype != compute:
+    elif tensor.dtype not in (compute, torch.bfloat16, torch.float16):
         raise TypeError(
             f'parameter "{param.name}" must be {compute} beside these operands, got '
             f"{tensor.dtype}"
@@ -307,10 +179,23 @@ def _check_param(
             f'parameter "{param.name}" must have shape {shape} '
             f"[{', '.join(param.dims)}], got {tuple(tensor.shape)}"
         )
-    return tensor
 
 
-def check_positions(
+def converted_params(
+    signature: Signature, named: Mapping[str, torch.Tensor], compute: torch.dtype
+) -> dict[str, torch.Tensor]:
+    """Parameters as a kernel reads them: integers of 32 bits, others of the type that it
+    computes in, which those of a module that was moved to a narrow one are not."""
+    known = signature.by_name
+    return {
+        name: _to_int32(f'parameter "{name}"', tensor)
+        if known[name].element == "i32"
+        else tensor.to(compute)
+        for name, tensor in named.items()
+    }
+
+
+def converted_positions(
     label: str, tensor: torch.Tensor, batch: int, length: int
 ) -> torch.Tensor:
     """Positions as int32 [batch or a divisor, length, axes]."""
@@ -322,27 +207,32 @@ def arrange_positions(
 ) -> torch.Tensor:
     """Positions as [batch or a divisor, length, axes] of any integers. ``operand``: whose
     length that is, where its name is not that of the positions."""
+    check_positions(label, tensor, batch, length, operand)
+    if tensor.dim() == 1:
+        return tensor[None, :, None]
+    return tensor[:, :, None] if tensor.dim() == 2 else tensor
+
+
+def check_positions(
+    label: str, tensor: Described, batch: int, length: int, operand: str = ""
+) -> int:
+    """Dtype and shape of positions; how many axes they have."""
     if tensor.dtype not in _INTEGERS or tensor.dtype == torch.bool:
         raise TypeError(
             f"{label} must hold integers, got {tensor.dtype}; times that are none are read as a "
             "parameter of an encoding: times[at.batch, at.row]"
         )
     shape = tuple(tensor.shape)
-    if tensor.dim() == 1:
-        tensor = tensor[None, :, None]
-    elif tensor.dim() == 2:
-        tensor = tensor[:, :, None]
-    if tensor.dim() != 3 or tensor.shape[1] != length or tensor.shape[2] == 0:
+    arranged = {1: (1, *shape, 1), 2: (*shape, 1), 3: shape}
+    rows, count, axes = arranged.get(len(shape), (0, -1, 0))
+    if count != length or axes == 0:
         raise ValueError(
             f"{label} must be (length), (batch, length) or (batch, length, axes) "
             f"with length {length}{operand and f' of {operand}'}, got {shape}"
         )
-    if tensor.shape[0] != batch and (tensor.shape[0] == 0 or batch % tensor.shape[0]):
-        raise ValueError(
-            f"the batch of {label} must be 1, {batch} or a divisor of it, got "
-            f"{tensor.shape[0]}"
-        )
-    return tensor
+    if rows != batch and (rows == 0 or batch % rows):
+        raise ValueError(f"the batch of {label} must be 1, {batch} or a divisor of it, got {rows}")
+    return axes
 
 
 def _to_int32(label: str, tensor: torch.Tensor) -> torch.Tensor:

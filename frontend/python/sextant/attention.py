@@ -97,13 +97,16 @@ def attention(
         )
     spelled, definitions = split(encodings)
     named = arguments.named_params(params)
-    values = list(value) if isinstance(value, Sequence) else [value]
-    is_single = not isinstance(value, Sequence)
-    if not values:
+    is_single = isinstance(value, torch.Tensor) or not isinstance(value, Sequence)
+    check_tensor("query", query)
+    check_tensor("key", key)
+    if is_single:
+        check_tensor("value", value)
+    elif not value:
         raise ValueError("value must hold at least one tensor")
-    labels = ["value"] if is_single else [f"value[{i}]" for i in range(len(values))]
-    for label, tensor in (("query", query), ("key", key), *zip(labels, values)):
-        check_tensor(label, tensor)
+    else:
+        for i, tensor in enumerate(value):
+            check_tensor(f"value[{i}]", tensor)
     for label, positions in (
         ("query_positions", query_positions),
         ("key_positions", key_positions),
@@ -129,11 +132,12 @@ def attention(
     check_count("head_offset", head_offset, least=0)
     shards.check_distributed(query, spelled, definitions, named)
     arguments.check_groups(query, key, enable_gqa)
-    operator = torch.ops.sextant.attention if is_single else torch.ops.sextant.attention_values
-    output, lse, _ = operator(
+    operators = torch.ops.sextant
+    operator = operators.attention if is_single else operators.attention_values
+    output, lse, _ = operator.default(
         query,
         key,
-        value if is_single else values,
+        value if is_single else list(value),
         tensors,
         "\n".join(named),
         "\n".join(spelled),

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import torch
 
-from . import arguments, definitions, operators, plans, targets
+from . import arguments, calls, definitions, operators, plans, targets
 from .checks import check_devices
 from .declared import ParamInfo
 from .operators import Operator
@@ -45,10 +45,10 @@ def _structured(inputs, results):
 def _forward(*inputs):
     query, key, values, params, *settings, gradient = inputs
     values = _listed(values)
-    call = arguments.prepare(query, key, values, params, *settings)
+    call = calls.check(query, key, values, params, *settings)
     few = not gradient and query.is_cpu and query.shape[2] <= plans.FEW_QUERIES
     plan = plans.plan_for(call.request, call.signature, gradient, few)
-    operands = [query, key, *values, *call.operands()]
+    operands = [query, key, *values, *call.operands(params, *settings[3:5])]
     # A plan that has a backward gives statistics whether they are wanted or not.
     results = list(plan.artifact.run("forward", operands))[: len(values) + 1 + gradient]
     if not gradient:
@@ -58,7 +58,7 @@ def _forward(*inputs):
 
 def _statistics(lse: torch.Tensor, length: int) -> torch.Tensor:
     batch, heads, _ = lse.shape
-    return lse.new_empty((batch, heads, length, 2))
+    return torch.empty((batch, heads, length, 2), dtype=lse.dtype, device=lse.device)
 
 
 def _forward_shapes(*inputs):
@@ -74,7 +74,7 @@ def _forward_shapes(*inputs):
 
 
 def _backward(query, key, values, results, gradients, params, *settings):
-    call = arguments.prepare(query, key, values, params, *settings)
+    call = calls.check(query, key, values, params, *settings)
     plan = plans.plan_for(call.request, call.signature, True)
     *outputs, _, statistics = results
     if statistics.shape[2] != query.shape[2]:
@@ -83,7 +83,7 @@ def _backward(query, key, values, results, gradients, params, *settings):
             "the gradient is made: pass gradient=True, as autograd does where it records"
         )
     operands = [query, key, *values, *outputs, statistics, *gradients]
-    operands += call.operands()
+    operands += call.operands(params, *settings[3:5])
     computed = plan.artifact.run("backward", operands)
     own, rest = computed[: 2 + len(values)], computed[2 + len(values) :]
     return [*own, *plans.in_order(call.signature, call.names, params, rest)]

@@ -5,10 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from numbers import Integral
+from typing import NamedTuple
 
 import torch
 
 from .errors import nearest
+
+
+class Like(NamedTuple):
+    """What checks read of a tensor, by which calls are told apart."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Like:
+        return cls(tensor.shape, tensor.dtype, tensor.device)
+
+    @property
+    def is_meta(self) -> bool:
+        return self.device.type == "meta"
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+
+Described = torch.Tensor | Like
 
 
 def check_tensor(label: str, value) -> None:
@@ -63,7 +86,7 @@ def check_seed(value) -> None:
         raise ValueError(f"seed must fit 64 bits, got {value}")
 
 
-def check_devices(first: str, tensor: torch.Tensor, others) -> None:
+def check_devices(first: str, tensor: Described, others) -> None:
     """All operands are where the first one is: ``others`` are pairs of a label and a
     tensor or None."""
     for label, other in others:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from .uses import Option, spell_option
@@ -151,9 +152,10 @@ class Signature:
     ``all_heads``: a score site sees all heads at once, so that the number of heads is
     compiled in. ``requires_past``: some mask has to hide the keys after a query.
     ``count_heads``: instances that compute with the number of their head or of all
-    heads, not only with its part of parameters. ``files``: the definitions that the uses
-    name, as they were (path, time, size, number): one that is edited makes another
-    signature.
+    heads, not only with its part of parameters. ``computes_with_call``: a dim of a
+    parameter is computed with an extent of the call (batch, query, key), rather than one
+    itself. ``files``: the definitions that the uses name, as they were (path, time, size,
+    number): one that is edited makes another signature.
     """
 
     uses: tuple[str, ...]
@@ -168,9 +170,17 @@ class Signature:
     all_heads: bool
     requires_past: bool
     count_heads: tuple[str, ...]
+    computes_with_call: bool
     spelled: tuple[str, ...]
     files: tuple[tuple, ...]
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:  # of long texts, and asked for in every call
+        return hash((self.uses, self.definitions, self.files))
+
+    @functools.cached_property
     def by_name(self) -> dict[str, ParamInfo]:
         return {p.name: p for p in self.params}

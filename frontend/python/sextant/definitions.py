@@ -34,6 +34,8 @@ EncodingLike = str | Encoding
 
 def listed(encodings: Iterable[EncodingLike]) -> list[EncodingLike]:
     """The encodings of a list; what is none is an error."""
+    if isinstance(encodings, (list, tuple)):
+        return list(encodings)
     if isinstance(encodings, (str, Encoding)):
         raise TypeError(
             f"encodings is a list, got {type(encodings).__name__}: write [{encodings!s}]"
@@ -245,26 +247,35 @@ def _version(path: str) -> tuple | None:
     return (path, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def _files(spelled: tuple[str, ...]) -> tuple[tuple, ...]:
-    """The files of the search path that uses name, as they are now. A definition
-    may be edited, or another may come before it on the path, at any time."""
-    folders = _search_path().folders
+class Located(NamedTuple):
+    """Uses, the folders that are searched first, and the files that the uses name as they
+    are now (`_version`): what the compiler answers for the same is the same."""
+
+    spelled: tuple[str, ...]
+    first: str
+    files: tuple[tuple, ...]
+
+
+def locate(spelled: tuple[str, ...]) -> Located:
+    """Where uses are defined now. A definition may be edited, or another may come before it
+    on the path, at any time."""
+    path = _search_path()
     found = []
     for name in _used_names(spelled):
-        for folder in folders:
+        for folder in path.folders:
             # An encoding is a file, or a folder that holds it.
             if version := _version(f"{folder}/{name}.mlir") or _version(
                 f"{folder}/{name}/{name}.mlir"
             ):
                 found.append(version)
                 break
-    return tuple(found)
+    return Located(spelled, path.first, tuple(found))
 
 
 def sampler(name: str) -> Path | None:
     """The file that draws the inputs of an encoding; None without one. Beside a definition
     that shares its folder with others it would be theirs, too."""
-    for version in _files((name,)):
+    for version in locate((name,)).files:
         beside = Path(version[0]).with_name(SAMPLER)
         if beside.parent.name == name and beside.is_file():
             return beside.resolve()
@@ -287,15 +298,15 @@ def signature(encodings: Iterable[EncodingLike]) -> Signature:
 
 def resolve(spelled: tuple[str, ...], definitions: str) -> Signature:
     """As `signature`, of spellings and definitions; remembered."""
-    return _resolve(spelled, definitions, first_folders(), _files(spelled))
+    return resolve_located(locate(spelled), definitions)
 
 
 @functools.lru_cache(maxsize=1024)
-def _resolve(
-    spelled: tuple[str, ...], definitions: str, folder: str, files: tuple[tuple, ...]
-) -> Signature:
+def resolve_located(located: Located, definitions: str) -> Signature:
+    """As `resolve`, of uses whose files are known."""
+    spelled, first, files = located
     uses = tuple(use_attribute(use) for use in parse_uses(spelled))
-    found = backend.compiler().signature(definitions, list(uses), folder)
+    found = backend.compiler().signature(definitions, list(uses), first)
     params = tuple(ParamInfo(**p) for p in found["params"])
     model_params = tuple(ParamInfo(**p) for p in found["model_params"])
     inputs = tuple(
@@ -304,7 +315,8 @@ def _resolve(
     return Signature(
         uses, definitions, params, model_params, frozenset(found["filled"]), inputs,
         tuple(found["input_ranges"].items()), frozenset(found["operands"]), found["turns_rows"],
-        found["all_heads"], found["requires_past"], tuple(found["count_heads"]), spelled, files,
+        found["all_heads"], found["requires_past"], tuple(found["count_heads"]),
+        found["computes_with_call"], spelled, files,
     )
 
 
@@ -332,10 +344,26 @@ def _shapes(signature: Signature, folder: str, extents: tuple[tuple[str, int], .
     )
 
 
+_OF_THE_CALL = ("batch", "query", "key")
+
+
 def shapes(signature: Signature, extents: dict[str, int]) -> dict[str, tuple[int, ...]]:
     """Shape of every parameter for given extents (heads, head_dim, batch, ...)."""
-    found = _shapes(signature, first_folders(), tuple(sorted(extents.items())))
-    return {name: tuple(shape) for name, shape in found.items()}
+    if not signature.params:
+        return {}
+    asked = extents
+    if not signature.computes_with_call:
+        # A text that is decoded has another length of keys at each token: what is the same
+        # at all of them is asked once.
+        asked = extents | dict.fromkeys(_OF_THE_CALL, 1)
+    found = _shapes(signature, first_folders(), tuple(sorted(asked.items())))
+    return {
+        p.name: tuple(
+            extents[dim] if dim in _OF_THE_CALL else size
+            for size, dim in zip(found[p.name], p.dims)
+        )
+        for p in signature.params
+    }
 
 
 class InitialValue(NamedTuple):
@@ -364,7 +392,8 @@ def describe(name: str | Encoding) -> EncodingInfo:
     """An encoding by name, or a traced one."""
     if isinstance(name, Encoding):
         return _describe(name.text, name.name, first_folders(), ())
-    return _describe("", name, first_folders(), _files((name,)))
+    located = locate((name,))
+    return _describe("", name, located.first, located.files)
 
 
 # A model asks in each layer. The files are what an answer holds for.

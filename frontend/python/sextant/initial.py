@@ -103,7 +103,10 @@ def _check_size(name: str, shape: tuple[int, ...]) -> None:
         )
 
 
-_frozen: dict[tuple, torch.Tensor] = {}
+# One with a dim of query or key has another shape at each token that is decoded.
+_MOST_FROZEN = 256
+
+_frozen: dict[tuple, torch.Tensor] = {}  # the oldest one is first
 
 
 def frozen(
@@ -113,17 +116,22 @@ def frozen(
     dtype: torch.dtype,
     device: torch.device,
 ) -> dict[str, torch.Tensor]:
-    """Frozen parameters made from their definitions; remembered by shape and device."""
+    """Frozen parameters made from their definitions; the last ones are
+    remembered by shape and device."""
     shapes = definitions.shapes(signature, extents)
     names = ("heads", "kv_heads", "head_dim", "value_dim", "model")
     sizes = tuple(extents[name] for name in names)
     result = {}
     for param in wanted:
         key = (signature, param.name, shapes[param.name], dtype, device, *sizes)
-        if key not in _frozen:
-            made = values(signature, [param], extents, 0, dtype)[param.name]
-            _frozen[key] = made.to(device)
-        result[param.name] = _frozen[key]
+        found = _frozen.get(key)
+        if found is None:
+            found = values(signature, [param], extents, 0, dtype)[param.name].to(device)
+            _frozen[key] = found
+            if device.type == "cpu":  # a stream of a GPU may still have to read one
+                for oldest in list(_frozen)[:-_MOST_FROZEN]:
+                    _frozen.pop(oldest, None)
+        result[param.name] = found
     return result
 
 

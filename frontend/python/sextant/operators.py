@@ -18,9 +18,16 @@ import torch
 from torch._functorch.autograd_function import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
-from torch.utils import _pytree as pytree
 
 _library = torch.library.Library("sextant", "FRAGMENT")
+
+# What the dispatcher would look at below autograd: where that is the device alone, the
+# kernel is called without it, which takes about as long as a short attention.
+_KEY = torch._C.DispatchKey
+_BELOW_AUTOGRAD = torch._C._after_autograd_keyset.remove(_KEY.ADInplaceOrView).remove(
+    _KEY.BackendSelect
+)
+_DEVICES = (_KEY.CPU, _KEY.CUDA)
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,15 @@ def register(operator: Operator) -> None:
         operator.name, _kept_from_dynamo(operator.kernel), "CompositeExplicitAutograd"
     )
     torch.library.register_fake(qualified, operator.fake, lib=_library)
-    function = _function(operator, op)
+
+    def below_autograd(keyset, arguments: Sequence):
+        keyset &= _BELOW_AUTOGRAD
+        with torch._C._AutoDispatchBelowAutograd():
+            if keyset.highestPriorityTypeId() in _DEVICES:
+                return operator.kernel(*arguments)
+            return op.redispatch(keyset, *arguments)
+
+    function = _function(operator, below_autograd)
     defaults = [argument.default_value for argument in op._schema.arguments]
 
     def complete(arguments: Sequence) -> tuple:
@@ -73,18 +88,16 @@ def register(operator: Operator) -> None:
 
     def differentiable(keyset, *arguments):
         arguments = complete(arguments)
-        tensors = _tensors(arguments)
         # Only here it is known: what calls the operator may be a level of functorch above
         # the one that records, or a graph that was traced for both.
-        is_recorded = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        if not is_recorded and not _is_transformed(tensors):
-            with torch._C._AutoDispatchBelowAutograd():
-                return op.redispatch(
-                    keyset & torch._C._after_autograd_keyset, *arguments
-                )
+        is_recorded = torch.is_grad_enabled() and any(
+            t.requires_grad for t in _tensors(arguments)
+        )
+        if not is_recorded and not _is_transformed(arguments):
+            return below_autograd(keyset, arguments)
         if is_recorded and operator.recorded is not None:
             arguments = tuple(operator.recorded(arguments))
-        flat, spec = pytree.tree_flatten(list(arguments))
+        flat, spec = _flattened(arguments)
         # functorch comes here once per level, with the tensors of that level.
         with enable_single_level_autograd_function():
             results = function.apply(keyset, spec, *flat)
@@ -94,7 +107,7 @@ def register(operator: Operator) -> None:
 
     def batched(info, in_dims, *arguments):
         arguments = complete(arguments)
-        flat, spec = pytree.tree_flatten(list(arguments))
+        flat, spec = _flattened(arguments)
         dims = _flat_dims(in_dims, arguments)
         results = _batched(operator, info.batch_size, dims, flat, spec)
         out_dims = operator.structure(arguments, [0] * len(results))
@@ -105,7 +118,7 @@ def register(operator: Operator) -> None:
     def batched_by_autograd(*arguments):
         """`torch.autograd.grad` with ``is_grads_batched``, and what is made of it, have an
         older kind of batch than `torch.vmap`."""
-        flat, spec = pytree.tree_flatten(list(arguments))
+        flat, spec = _flattened(arguments)
         level, front, has = _unbatched(flat)
         size = next(t.shape[0] for t, h in zip(front, has) if h)
         results = _batched(operator, size, [0 if h else None for h in has], front, spec)
@@ -140,24 +153,47 @@ def _kept_from_dynamo(kernel: Callable) -> Callable:
     return kernel
 
 
-def _tensors(arguments: Sequence) -> list[torch.Tensor]:
-    """The tensors among arguments, and in those that are lists. `pytree` finds them, too, but
-    asks of every leaf what it is, which a short attention waits for."""
-    found = []
+# How many leaves each argument is: one that is a list has a number, another has None. The
+# schema of an operator has no lists of lists; `torch.utils._pytree` would ask of every leaf
+# what it is, which a short attention waits for.
+Spec = tuple[int | None, ...]
+
+
+def _flattened(arguments: Sequence) -> tuple[list, Spec]:
+    """The leaves of arguments, in order, and how they are put together."""
+    flat: list = []
+    spec: list[int | None] = []
     for argument in arguments:
-        if isinstance(argument, torch.Tensor):
-            found.append(argument)
-        elif isinstance(argument, (list, tuple)):
-            found += [t for t in argument if isinstance(t, torch.Tensor)]
-    return found
+        if isinstance(argument, (list, tuple)):
+            flat += argument
+            spec.append(len(argument))
+        else:
+            flat.append(argument)
+            spec.append(None)
+    return flat, tuple(spec)
 
 
-def _is_transformed(tensors: Sequence[torch.Tensor]) -> bool:
+def _unflattened(flat: Sequence, spec: Spec) -> list:
+    """The inverse."""
+    arguments = []
+    first = 0
+    for count in spec:
+        arguments.append(flat[first] if count is None else list(flat[first : first + count]))
+        first += 1 if count is None else count
+    return arguments
+
+
+def _tensors(arguments: Sequence) -> list[torch.Tensor]:
+    """The tensors among arguments, and in those that are lists."""
+    return [leaf for leaf in _flattened(arguments)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def _is_transformed(arguments: Sequence) -> bool:
     """Whether functorch or forward mode may ask for a derivative."""
     if torch._C._are_functorch_transforms_active():
         return True
     return forward_ad._current_level >= 0 and any(
-        forward_ad.unpack_dual(t).tangent is not None for t in tensors
+        forward_ad.unpack_dual(t).tangent is not None for t in _tensors(arguments)
     )
 
 
@@ -188,11 +224,10 @@ def _flat_dims(in_dims: Sequence, arguments: Sequence) -> list[int | None]:
     dims: list[int | None] = []
     in_dims = [*in_dims, *[None] * (len(arguments) - len(in_dims))]
     for dim, argument in zip(in_dims, arguments):
-        count = len(pytree.tree_leaves(argument))
         if isinstance(dim, (list, tuple)):
             dims += dim
         else:
-            dims += [dim] * count
+            dims += [dim] * (len(argument) if isinstance(argument, (list, tuple)) else 1)
     return dims
 
 
@@ -203,17 +238,17 @@ def _batched(operator: Operator, size: int, dims, flat, spec) -> list[torch.Tens
     ]
     has = [dim is not None for dim in dims]
     results = operator.batched(
-        size, pytree.tree_unflatten(front, spec), pytree.tree_unflatten(has, spec)
+        size, _unflattened(front, spec), _unflattened(has, spec)
     )
     return list(results)
 
 
 def leaves(tree) -> list:
     """The tensors of what an operator returns, in order."""
-    return pytree.tree_leaves(tree)
+    return [tree] if isinstance(tree, torch.Tensor) else _flattened(tree)[0]
 
 
-def _function(operator: Operator, op) -> Any:
+def _function(operator: Operator, below_autograd: Callable) -> Any:
     """The operator as PyTorch differentiates it at one level of functorch: (keys of the
     dispatcher, structure of the arguments, their leaves) to the list of results."""
 
@@ -222,17 +257,11 @@ def _function(operator: Operator, op) -> Any:
 
         @staticmethod
         def forward(keyset, spec, *flat):
-            arguments = pytree.tree_unflatten(list(flat), spec)
+            arguments = _unflattened(flat, spec)
             # The levels below differentiate, too.
-            with (
-                torch._C._AutoDispatchBelowAutograd(),
-                torch.enable_grad(),
-                forward_ad._set_fwd_grad_enabled(True),
-            ):
-                results = op.redispatch(
-                    keyset & torch._C._after_autograd_keyset, *arguments
-                )
-            return tuple(pytree.tree_leaves(results))
+            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+                results = below_autograd(keyset, arguments)
+            return tuple(leaves(results))
 
         @staticmethod
         def setup_context(ctx, inputs, output):
@@ -257,7 +286,7 @@ def _function(operator: Operator, op) -> Any:
             results = saved[len(saved) - ctx.results :]
             tensors = iter(saved)
             flat = [next(tensors) if other is None else other[0] for other in ctx.others]
-            arguments = pytree.tree_unflatten(flat, ctx.spec)
+            arguments = _unflattened(flat, ctx.spec)
             own = []
             for argument, gradient in zip(
                 arguments, operator.gradient(arguments, results, gradients)
@@ -288,16 +317,16 @@ def _function(operator: Operator, op) -> Any:
 
 def one_by_one(op, size: int, arguments: Sequence, has: Sequence) -> list[torch.Tensor]:
     """`torch.vmap` of what no reshape can express: a call for each element."""
-    flat, spec = pytree.tree_flatten(list(arguments))
-    flags = pytree.tree_leaves(list(has))
+    flat, spec = _flattened(arguments)
+    flags = leaves(has)
     calls = []
     # Without elements a call on zeros has the shapes.
     for element in range(size or 1):
-        leaves = [
+        own = [
             (t[element] if size else t.new_zeros(t.shape[1:])) if flag else t
             for t, flag in zip(flat, flags)
         ]
-        calls.append(pytree.tree_leaves(op(*pytree.tree_unflatten(leaves, spec))))
+        calls.append(leaves(op(*_unflattened(own, spec))))
     return [torch.stack(results)[:size] for results in zip(*calls)]
 
 

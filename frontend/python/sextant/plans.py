@@ -174,6 +174,8 @@ def of_trained(names: str, uses: str, texts: str, gradients: list) -> list:
     """None for what is not trained, in place of the zeros of `in_order`, which an operator
     must give: zeros would be a wrong gradient, by which an optimizer takes steps of its
     weight decay."""
+    if not gradients:
+        return []
     declared = definitions.resolve(tuple(uses.split("\n")) if uses else (), texts).by_name
     listed = names.split("\n") if names else []
     return [g if declared[name].trained else None for name, g in zip(listed, gradients)]

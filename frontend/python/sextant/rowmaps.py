@@ -8,6 +8,7 @@ import torch
 
 from . import arguments, definitions, operators, plans, targets
 from .attention_text import ParamType, map_rows_module
+from .calls import made_params
 from .checks import check_devices, check_tensor
 from .definitions import EncodingLike, split
 from .errors import nearest
@@ -71,7 +72,7 @@ def _check_devices(input, params, names, positions) -> None:
 
 
 def _prepare(input, params, names, uses, texts, operand, positions, target, both):
-    """The plan of a call, and its operands beside input (and its gradient)."""
+    """The plan of a call, its encodings, and its operands beside input (and its gradient)."""
     if input.dim() != 3:
         raise ValueError(
             f"input must be (batch, length, width), got shape {tuple(input.shape)}"
@@ -94,10 +95,11 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
     }
     named = dict(zip(names.split("\n"), params)) if names else {}
     compute = torch.float64 if input.dtype == torch.float64 else torch.float32
-    named = arguments.check_params(signature, named, extents, compute)
+    arguments.check_params(signature, named, extents, compute)
+    named = arguments.converted_params(signature, named, compute)
     given = []
     if positions is not None:
-        given = [arguments.check_positions("positions", positions, batch, length)]
+        given = [arguments.converted_positions("positions", positions, batch, length)]
     axes = given[0].shape[2] if given else 0
     key = ("map_rows", spelled, texts, operand, input.dtype, width, axes, target)
 
@@ -111,18 +113,15 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
         )  # fmt: skip
 
     plan = plans.remembered(key, signature, write, target, both)
-    call = arguments.Inputs(
-        signature, list(named), named, extents, compute, given, input.device
-    )
-    return plan, call
+    tensors = made_params(signature, named, extents, compute, input.device)
+    return plan, signature, [*tensors, *given]
 
 
 def _forward(input, params, names, uses, texts, operand, positions, target, gradient):
-    plan, call = _prepare(
+    plan, _, operands = _prepare(
         input, params, names, uses, texts, operand, positions, target, gradient
     )
-    operands = [input, *call.operands()]
-    return plan.artifact.run("forward", operands)[0]
+    return plan.artifact.run("forward", [input, *operands])[0]
 
 
 def _forward_shapes(input, params, names, _uses, _texts, _operand, positions, *_):
@@ -133,12 +132,12 @@ def _forward_shapes(input, params, names, _uses, _texts, _operand, positions, *_
 def _backward(
     input, gradient, params, names, uses, texts, operand, positions, target
 ):
-    plan, call = _prepare(
+    plan, signature, operands = _prepare(
         input, params, names, uses, texts, operand, positions, target, True
     )
-    operands = [input, gradient, *call.operands()]
-    result, *rest = plan.artifact.run("backward", operands)
-    return [result, *plans.in_order(call.signature, call.names, params, rest)]
+    result, *rest = plan.artifact.run("backward", [input, gradient, *operands])
+    names = names.split("\n") if names else []
+    return [result, *plans.in_order(signature, names, params, rest)]
 
 
 def _backward_shapes(input, gradient, params, *_):

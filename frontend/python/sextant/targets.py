@@ -53,8 +53,12 @@ def _of_gpu(device: torch.device) -> str:
 def describe(target: str) -> tuple[str, tuple[torch.dtype, ...]]:
     """The type of device whose tensors a target takes, and their dtypes. An unknown
     target is a `CompileError` that lists the names."""
-    # The variable says what "cpu" means.
-    return _describe(target, os.environ.get("SEXTANT_TARGET"))
+    return _describe(target, chosen())
+
+
+def chosen() -> str | None:
+    """What the environment says "cpu" means."""
+    return os.environ.get("SEXTANT_TARGET")
 
 
 @functools.cache
