@@ -86,6 +86,7 @@ static void buildPosPipeline(OpPassManager &passes,
 static void buildExecPipeline(OpPassManager &passes,
                               const CompileOptions &options,
                               const Capabilities &capabilities) {
+  passes.addPass(passes::createNarrowProducts());
   // Gradients of attention carry the sites of their forward ops, hoisted.
   passes.addPass(passes::createDeriveBackward());
   passes.addPass(createCanonicalizerPass());

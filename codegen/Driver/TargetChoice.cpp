@@ -2,7 +2,9 @@
 
 #include "codegen/Driver/TargetChoice.h"
 #include "codegen/Host/UnitRecord.h"
+#include "dialects/Nn/IR/Nn.h"
 #include "dialects/Pos/IR/Pos.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Process.h"
@@ -15,6 +17,13 @@ RowType codegen::getRowType(ModuleOp module) {
   auto isBF16 = [](Value operand) {
     return getElementTypeOrSelf(operand.getType()).isBF16();
   };
+  // Asked before passes run, too, when a function may only say what it wants.
+  auto asksForBF16 = [](func::FuncOp function) {
+    auto products = function->getAttrOfType<TypeAttr>(nn::kProductsAttr);
+    return products && products.getValue().isBF16();
+  };
+  if (llvm::any_of(module.getOps<func::FuncOp>(), asksForBF16))
+    return RowType::BF16;
   bool hasBF16 = module
                      .walk([&](pos::SitesOwnerInterface owner) {
                        return llvm::any_of(owner->getOperands(), isBF16)

@@ -1,7 +1,6 @@
 //===- Gradient.h - Passes that derive gradients ----------------*- C++ -*-===//
 //
-// This file declares the pass that derives gradients, as TableGen generates it
-// from Gradient.td.
+// This file declares the passes that TableGen generates from Gradient.td.
 //
 //===----------------------------------------------------------------------===//
 

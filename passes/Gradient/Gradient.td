@@ -1,6 +1,7 @@
 //===- Gradient.td - Passes that derive gradients -----------------------------===//
 //
-// One pass turns a loss into its gradient and into a training step.
+// One pass turns a loss into its gradient and into a training step, another says
+// before that in which type a model multiplies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,6 +40,40 @@ def DeriveBackward : Pass<"nn-derive-backward", "::mlir::ModuleOp"> {
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::tensor::TensorDialect", "::sextant::nn::NnDialect"
   ];
+}
+
+def NarrowProducts : Pass<"nn-narrow-products", "::mlir::ModuleOp"> {
+  let summary = "Multiply in a narrow type where a function asks for it";
+  let description = [{
+    In a function with `nn.products = bf16` (or f16) what products of f32 read
+    becomes that type, and their results become f32 again (`ProductOpInterface`:
+    dense products, and attention, whose statistics stay f32). Ops that move
+    elements, and activations, take narrow results as they are
+    (`FollowsElements`), so that nothing is widened between two products. Sums,
+    norms, losses and parameters stay f32, as under PyTorch's autocast; the
+    gradient of a parameter is f32.
+
+    It runs before `--nn-derive-backward`, so gradients pass through products of
+    the same type. A function without the attribute stays as it is.
+
+    ```mlir
+    func.func @f(%x: tensor<?x64xf32>, %w: tensor<32x64xf32>) -> tensor<?x32xf32>
+        attributes {nn.products = bf16} {
+      %y = nn.linear %x, %w : (tensor<?x64xf32>, tensor<32x64xf32>) -> tensor<?x32xf32>
+      return %y : tensor<?x32xf32>
+    }
+    // becomes
+    %a = nn.cast %x : tensor<?x64xf32> -> tensor<?x64xbf16>
+    %b = nn.cast %w : tensor<32x64xf32> -> tensor<32x64xbf16>
+    %c = nn.linear %a, %b : (tensor<?x64xbf16>, tensor<32x64xbf16>) -> tensor<?x32xbf16>
+    %y = nn.cast %c : tensor<?x32xbf16> -> tensor<?x32xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numProducts", "products-narrowed", "Ops whose products became narrow">,
+    Statistic<"numFollowing", "ops-following", "Ops between products that became narrow">
+  ];
+  let dependentDialects = ["::sextant::nn::NnDialect"];
 }
 
 #endif // SEXTANT_PASSES_GRADIENT_TD

@@ -83,7 +83,7 @@ def test_traced_encodings():
         ({"width": 30, "heads": 4}, "width 30 is not a multiple of heads 4"),
         ({"heads": 4, "kv_heads": 3}, "heads 4 is not a multiple of kv_heads 3"),
         ({"layers": 0}, "layers must be at least 1, got 0"),
-        ({"dtype": "bf16"}, 'models compute in "f32", got dtype "bf16"'),
+        ({"dtype": "bf18"}, 'unknown dtype "bf18"; did you mean "bf16"'),
         ({"positions": "layers"}, 'unknown positions "layers".*layer'),
         ({"hidden": -1}, "hidden must not be negative, got -1"),
         ({"encoding": ["causal"]}, 'unknown setting "encoding"; did you mean "encodings"'),

@@ -2,7 +2,7 @@
 
 Attention is `scaled_dot_product_attention` with the encoding's bias and the causal mask in
 one tensor: of ALiBi it is made once per step, of Kerple in each layer, whose parameters are
-trained.
+trained. Where products are of bf16 the model runs under autocast, as users have it.
 """
 
 import torch
@@ -45,7 +45,9 @@ class EagerGpt:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad()
-        loss = F.cross_entropy(self.logits(tokens).flatten(0, 1), labels.flatten())
+        is_narrow = self.settings["dtype"] == "bf16"
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=is_narrow):
+            loss = F.cross_entropy(self.logits(tokens).flatten(0, 1), labels.flatten())
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.trained, self.settings["clip"])
         self.optimizer.step()

@@ -18,8 +18,12 @@ PROGRAMS = {
     "gpt-seqpe": ("causal", "rope", "seqpe(dropout=0.0, pivots=8, candidates=4)"),
 }
 STEPS = 2
-# Whose training step is timed, on bytes. Models compute in f32.
-TRAININGS = {"gpt-alibi": "alibi", "gpt-kerple_log": "kerple_log"}
+# Whose training step is timed, on bytes, in each of these types.
+TRAININGS = {
+    f"gpt-{encoding}-{dtype}": (encoding, dtype)
+    for dtype in ("bf16", "f32")
+    for encoding in ("alibi", "kerple_log")
+}
 LARGE = dict(layers=12, width=768, heads=12)
 
 
@@ -48,20 +52,21 @@ def make_program(name: str, host: str, target: str) -> dict:
     return {"kind": "program", "host": host, "shape": SHAPE, "programs": programs, "given": given}
 
 
-def config_of(encoding: str, sizes: dict[str, int]) -> gpt.Config:
+def config_of(encoding: str, dtype: str, sizes: dict[str, int]) -> gpt.Config:
     """A model to be trained."""
-    return gpt.Config(encodings=("causal", encoding), **sizes)
+    return gpt.Config(encodings=("causal", encoding), dtype=dtype, **sizes)
 
 
 def texts() -> list[str]:
     """All models of a kit."""
-    large = (gpt.build(config_of(encoding, LARGE)) for encoding in TRAININGS.values())
+    large = (gpt.build(config_of(*training, LARGE)) for training in TRAININGS.values())
     return [*map(text_of, PROGRAMS.values()), *large]
 
 
-def make_training(encoding: str, sizes: dict[str, int], target: str) -> dict:
+def make_training(name: str, sizes: dict[str, int], target: str) -> dict:
     """A model to be trained, without its parameters, and its settings."""
-    config = config_of(encoding, sizes)
+    encoding, dtype = TRAININGS[name]
+    config = config_of(encoding, dtype, sizes)
     settings = dataclasses.asdict(config)
     del settings["encodings"]  # whose own types no machine with a kit has
     return {

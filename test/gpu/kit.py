@@ -347,9 +347,9 @@ def main() -> int:
         make = functools.partial(gpt_programs.make_program, name, HOST, options.target)
         jobs[path] = make
     for name in trainings_of(options.match):
-        encoding, sizes = gpt_programs.TRAININGS[name], gpt_programs.LARGE
+        sizes = gpt_programs.LARGE
         path = folder / "trainings" / f"{name}.pt.xz"
-        make = functools.partial(gpt_programs.make_training, encoding, sizes, options.target)
+        make = functools.partial(gpt_programs.make_training, name, sizes, options.target)
         jobs[path] = make
     try:
         for path, make in tqdm(jobs.items(), disable=None, unit="file"):

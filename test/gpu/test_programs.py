@@ -123,10 +123,10 @@ def trainings_kit(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trainings") / "gpu-kit"
     packer.prepare(folder, "trainings")
     made = {
-        name: gpt_programs.make_training(encoding, TINY, packer.EMULATOR)
-        for name, encoding in gpt_programs.TRAININGS.items()
+        name: gpt_programs.make_training(name, TINY, packer.EMULATOR)
+        for name in ("gpt-alibi-f32", "gpt-kerple_log-bf16", "gpt-kerple_log-f32")
     }
-    last = made["gpt-kerple_log"]
+    last = made.pop("gpt-kerple_log-f32")
     made["wrong"] = last | {"settings": last["settings"] | {"epsilon": 0.5}}
     for name, file in made.items():
         packer.save(file, folder / "trainings" / f"{name}.pt.xz")
@@ -138,8 +138,8 @@ def test_training_steps_are_compared_and_timed(trainings_kit, tmp_path, run_ther
     small = ["--trained", 2, 20, "--rounds", 1, "--output", tmp_path]
     lines, errors = run_there(trainings_kit, "bench.py", "--device", "cpu", *small, code=1)
     rows = [
-        (f"2 x 32 GPT, {encoding}, f32 [2, 20]", "training step", "eager", goal)
-        for encoding, goal in (("alibi", "1.1 x"), ("kerple_log", "1.5 x"))
+        (f"2 x 32 GPT, {what} [2, 20]", "training step", "eager", goal)
+        for what, goal in (("alibi, f32", ""), ("kerple_log, bf16", "1.5 x"))
     ]
     assert cells_of(lines, 1, 2, 3, 6) == rows
     assert errors[-1].startswith("2 x 32 GPT, kerple_log, f32: eager has another loss, off by ")
@@ -147,12 +147,19 @@ def test_training_steps_are_compared_and_timed(trainings_kit, tmp_path, run_ther
     assert [row["work"] for row in json.loads(record.read_text())["rows"]] == [r[0] for r in rows]
 
 
-@pytest.mark.parametrize("encoding", gpt_programs.TRAININGS.values())
-def test_eager_steps_are_those_of_the_program(encoding, seed):
+# Of the loss and the norm of the gradients, and of parameters, of what three steps move them by:
+# in bf16 some roundings of what is multiplied.
+NEAR = {"f32": (1e-4, 1e-3), "bf16": (2e-2, 1e-2)}
+
+
+@pytest.mark.parametrize("name", gpt_programs.TRAININGS)
+def test_eager_steps_are_those_of_the_program(name, seed):
     """Of gradients that are clipped, with decay, and of a parameter that is kept in its bounds."""
     backend.operators()
     settings = TINY | dict(adam_epsilon=1e-4, decay=0.3, clip=0.4)
-    file = gpt_programs.make_training(encoding, settings, HOST)
+    encoding, dtype = gpt_programs.TRAININGS[name]
+    near, moved = NEAR[dtype]
+    file = gpt_programs.make_training(name, settings, HOST)
     program = programs.Program(file["program"], "cpu")
     state = program.start(seed)
     start = {name: t.clone() for name, t in state.items()}
@@ -163,9 +170,8 @@ def test_eager_steps_are_those_of_the_program(encoding, seed):
     given = {"tokens": tokens, "labels": labels, "learning_rate": torch.tensor(1e-2)}
     for _ in range(3):
         own, other = program.step(state, given), eager.step(tokens, labels, 1e-2)
-        torch.testing.assert_close(tuple(own.values()), other, rtol=1e-4, atol=0)
+        torch.testing.assert_close(tuple(own.values()), other, rtol=near, atol=0)
     for name, param in eager.params.items():
-        # A share of what three steps move it by.
-        assert (state[name] - param).abs().max() < 1e-3, name
+        assert (state[name] - param).abs().max() < moved, name
         assert not param.requires_grad or not torch.equal(state[name], start[name]), name
     program.close()

@@ -6,7 +6,7 @@ FORWARD, BOTH, STEP = "forward", "forward + backward", "training step"
 # The median that is asked for in bf16.
 GOALS = {"flash": 0.95, "flex": 1.3, "decode": 1.0}
 GOALS_TO_PLAIN = {4096: 0.9, 2048: 0.8}
-# Of a training step, whatever its type.
+# Of a training step in bf16.
 GOALS_OF_STEPS = {"alibi": 1.1, "kerple_log": 1.5}
 
 

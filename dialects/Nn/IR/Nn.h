@@ -9,6 +9,7 @@
 #define SEXTANT_DIALECTS_NN_IR_NN_H
 
 #include "dialects/Interfaces/DifferentiableOpInterface.h"
+#include "dialects/Interfaces/ProductOpInterface.h"
 #include "dialects/Nn/IR/AtenArguments.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -37,6 +38,12 @@ template <typename ConcreteType>
 class EvaluatesFunction
     : public mlir::OpTrait::TraitBase<ConcreteType, EvaluatesFunction> {};
 
+/// Elements are moved, or become functions of themselves: as well of a narrow
+/// type as of f32.
+template <typename ConcreteType>
+class FollowsElements
+    : public mlir::OpTrait::TraitBase<ConcreteType, FollowsElements> {};
+
 } // namespace sextant::nn
 
 #include "dialects/Nn/IR/NnDialect.h.inc"
@@ -56,6 +63,7 @@ namespace sextant::nn {
 inline constexpr llvm::StringLiteral kParameterAttr = "nn.parameter";
 inline constexpr llvm::StringLiteral kRandomAttr = "nn.random";
 inline constexpr llvm::StringLiteral kGradientsAttr = "nn.gradients";
+inline constexpr llvm::StringLiteral kProductsAttr = "nn.products";
 inline constexpr llvm::StringLiteral kOptimizerAttr = "nn.optimizer";
 inline constexpr llvm::StringLiteral kFirstMomentAttr = "nn.first_moment";
 inline constexpr llvm::StringLiteral kSecondMomentAttr = "nn.second_moment";

@@ -14,6 +14,7 @@ include "mlir/IR/EnumAttr.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/Interfaces/DifferentiableOpInterface.td"
+include "dialects/Interfaces/ProductOpInterface.td"
 include "dialects/Nn/IR/NnInterfaces.td"
 
 def Nn_Dialect : Dialect {
@@ -46,7 +47,8 @@ def Nn_Dialect : Dialect {
     A **loss** is a function with `nn.gradients = @name`, whose first result is
     a `tensor<f32>`: `--nn-derive-backward` adds a function of that name which also
     returns the gradients of its trained parameters. With `nn.optimizer` it adds
-    the functions that update the parameters as well (`#nn.adamw`).
+    the functions that update the parameters as well (`#nn.adamw`). A function with
+    `nn.products = bf16` multiplies in that type (`--nn-narrow-products`).
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
   let useDefaultAttributePrinterParser = 1;
@@ -73,6 +75,12 @@ def Nn_CheapToRepeat : NativeOpTrait<"CheapToRepeat"> {
 
 /// Each element takes a polynomial, or several: some ten times as long as a sum.
 def Nn_EvaluatesFunction : NativeOpTrait<"EvaluatesFunction"> {
+  let cppNamespace = "::sextant::nn";
+}
+
+/// Elements are moved, or become functions of themselves: as well of a narrow type
+/// as of f32.
+def Nn_FollowsElements : NativeOpTrait<"FollowsElements"> {
   let cppNamespace = "::sextant::nn";
 }
 

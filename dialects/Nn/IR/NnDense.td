@@ -49,7 +49,7 @@ def Nn_EmbeddingBackwardOp : Nn_AtenOp<"embedding_backward",
 
 def Nn_LinearOp : Nn_AtenOp<"linear", "aten::linear",
     ["tensor(getInput())", "tensor(getWeight())", "tensor(getBias())"],
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+    [ProductOpInterface, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Product with a transposed matrix, plus a bias";
   let description = [{
     input [..., in], weight [out, in], bias [out]; the result is [..., out]. A
@@ -68,7 +68,7 @@ def Nn_LinearOp : Nn_AtenOp<"linear", "aten::linear",
 
 def Nn_MatmulOp : Nn_AtenOp<"matmul", "aten::matmul",
     ["tensor(getLeft())", "tensor(getRight())"],
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+    [ProductOpInterface, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Products of matrices";
   let description = [{
     left [..., m, k], right [..., k, n]; the result is [..., m, n], where the

@@ -128,8 +128,10 @@ def Nn_NegOp : Nn_UnaryOp<"neg", "aten::neg", [], "Negative", Nn_Number> {
 }
 
 /// A function of one number.
-class Nn_FunctionOp<string mnemonic, string aten, list<string> more, string meaning>
-    : Nn_UnaryOp<mnemonic, aten, more, meaning, Nn_Tensor, [Nn_EvaluatesFunction]>;
+class Nn_FunctionOp<string mnemonic, string aten, list<string> more, string meaning,
+                    list<Trait> traits = []>
+    : Nn_UnaryOp<mnemonic, aten, more, meaning, Nn_Tensor,
+                 [Nn_EvaluatesFunction] # traits>;
 
 def Nn_ExpOp : Nn_FunctionOp<"exp", "aten::exp", [], "Exponential"> {
   let inPlaceName = "aten::exp_";
@@ -211,7 +213,8 @@ def Nn_LogSigmoidOp : Nn_FunctionOp<"log_sigmoid", "aten::log_sigmoid", [],
 }
 
 def Nn_GeluOp : Nn_FunctionOp<"gelu", "aten::gelu",
-    ["string(stringifyGeluForm(getForm()))"], "Gaussian error linear unit"> {
+    ["string(stringifyGeluForm(getForm()))"], "Gaussian error linear unit",
+    [Nn_FollowsElements]> {
   let description = [{
     x Phi(x) with the error function (`none`), or its approximation by tanh
     (Hendrycks and Gimpel 2016).
@@ -245,7 +248,8 @@ def Nn_GeluBackwardOp : Nn_AtenOp<"gelu_backward", "aten::gelu_backward",
     functional-type(operands, results) }];
 }
 
-def Nn_SiluOp : Nn_FunctionOp<"silu", "aten::silu", [], "Sigmoid linear unit"> {
+def Nn_SiluOp : Nn_FunctionOp<"silu", "aten::silu", [], "Sigmoid linear unit",
+    [Nn_FollowsElements]> {
   let description = [{
     x / (1 + exp(-x)) (Elfwing et al. 2017).
 

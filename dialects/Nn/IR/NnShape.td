@@ -10,7 +10,7 @@
 
 include "dialects/Nn/IR/NnBase.td"
 
-def Nn_ReshapeOp : Nn_Op<"reshape", [Pure,
+def Nn_ReshapeOp : Nn_Op<"reshape", [Pure, Nn_FollowsElements,
     DeclareOpInterfaceMethods<Nn_AtenOpInterface, ["isView"]>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "The same elements in another shape";
@@ -31,7 +31,7 @@ def Nn_ReshapeOp : Nn_Op<"reshape", [Pure,
 
 def Nn_TransposeOp : Nn_AtenOp<"transpose", "aten::transpose.int",
     ["tensor(getInput())", "integer(getFirst())", "integer(getSecond())"],
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+    [Nn_FollowsElements, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let view = 1;
   let summary = "Two dimensions exchanged";
   let description = [{
@@ -69,7 +69,7 @@ class Nn_RangeOp<string mnemonic, string aten, list<string> call, list<Trait> tr
 def Nn_SliceOp : Nn_RangeOp<"slice", "aten::narrow",
     ["tensor(getInput())", "integer(getDim())", "integer(getMixedStart())",
      "integer(getMixedLength())"],
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+    [Nn_FollowsElements, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let view = 1;
   let summary = "A range of one dimension";
   let description = [{
@@ -112,7 +112,8 @@ def Nn_SliceBackwardOp : Nn_RangeOp<"slice_backward", "aten::slice_backward",
     functional-type(operands, results) }];
 }
 
-def Nn_SplitOp : Nn_Op<"split", [Pure, DeclareOpInterfaceMethods<InferTypeOpInterface>,
+def Nn_SplitOp : Nn_Op<"split", [Pure, Nn_FollowsElements,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>,
     DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Consecutive ranges of one dimension";
   let description = [{
@@ -148,7 +149,7 @@ def Nn_SplitOp : Nn_Op<"split", [Pure, DeclareOpInterfaceMethods<InferTypeOpInte
 
 def Nn_ConcatOp : Nn_AtenOp<"concat", "aten::cat",
     ["tensors(getParts())", "integer(getDim())"],
-    [DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
+    [Nn_FollowsElements, DeclareOpInterfaceMethods<DifferentiableOpInterface>]> {
   let summary = "Tensors joined along one dimension";
   let description = [{
     ```mlir

@@ -9,6 +9,7 @@
 #define SEXTANT_DIALECTS_POS_IR_POS_H
 
 #include "dialects/Interfaces/DifferentiableOpInterface.h"
+#include "dialects/Interfaces/ProductOpInterface.h"
 #include "dialects/Pos/IR/PosEnums.h"
 #include "dialects/Pos/IR/SitePoint.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"

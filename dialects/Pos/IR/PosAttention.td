@@ -9,6 +9,7 @@
 #define SEXTANT_POS_ATTENTION_TD
 
 include "dialects/Interfaces/DifferentiableOpInterface.td"
+include "dialects/Interfaces/ProductOpInterface.td"
 include "dialects/Pos/IR/PosAttrs.td"
 include "dialects/Pos/IR/PosInterfaces.td"
 
@@ -34,6 +35,7 @@ class Pos_SitesOwnerOp<string mnemonic, list<Trait> traits = [],
 
 def Pos_AttentionOp : Pos_SitesOwnerOp<"attention",
     [AttrSizedResultSegments,
+     DeclareOpInterfaceMethods<ProductOpInterface, ["isMultiplied", "isOfProducts"]>,
      DeclareOpInterfaceMethods<DifferentiableOpInterface,
                                ["keepForGradients"]>], ["hasScores"]> {
   let summary = "Softmax attention with positional encodings";

@@ -33,6 +33,15 @@ static void copySites(Region &from, Region &to) {
   from.cloneInto(&to, mapping);
 }
 
+/// Rows are; parameters of encodings, positions and the tail are not.
+bool AttentionOp::isMultiplied(OpOperand &operand) {
+  return operand.getOperandNumber() < 2 + getValues().size();
+}
+
+bool AttentionOp::isOfProducts(OpResult result) {
+  return result.getResultNumber() < getOutputs().size();
+}
+
 void AttentionOp::keepForGradients(OpBuilder &builder) {
   if (getStatistics())
     return;

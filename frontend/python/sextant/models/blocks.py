@@ -33,6 +33,8 @@ from .printer import Function, Input, Parameter, Value, number
 
 STYLES = ("gpt2", "llama")
 RESIDUALS = ("scaled", "plain")
+# Of what a model multiplies.
+DTYPES = ("f32", "bf16")
 # By name, the form of `nn.gelu`.
 GELUS = {"tanh": "tanh", "erf": "none"}
 INDEX = "index"
@@ -76,8 +78,7 @@ class Config:
     def __post_init__(self):
         check_choice(self, "style", STYLES)
         check_choice(self, "positions", self.kinds_of_positions)
-        if self.dtype != "f32":
-            raise ValueError(f'models compute in "f32", got dtype "{self.dtype}"')
+        check_choice(self, "dtype", DTYPES)
         check_choice(self, "residual", RESIDUALS)
         check_gelu(self.gelu, self.style)
         for name in (*self.sizes, "layers", "width", "heads"):
@@ -353,7 +354,8 @@ class Builder:
         if with_loss:
             drawn = self.around.random_inputs()
             given |= {i.name: i for i in [*self.around.inputs(with_loss=True), *drawn]}
-        f = Function(name, [*inputs, *given.values()], list(self.parameters.values()))
+        parameters = list(self.parameters.values())
+        f = Function(name, [*inputs, *given.values()], parameters, self.config.dtype)
         self._prepare(f)
         self._begin_calls(f)
         return f

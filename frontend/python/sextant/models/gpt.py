@@ -61,6 +61,9 @@ class Config(blocks.Config):
     Weights start uniform in +-1 / sqrt(fan in), the embedding normal with deviation
     0.02. ``residual``: whether weights that write into the residual stream start
     divided by sqrt(2 layers) ("scaled", as in GPT-2) or like the others ("plain").
+    ``dtype``: of what is multiplied, "f32" or "bf16", as under PyTorch's autocast: products
+    of matrices and attention have operands and results of it, and are summed up in f32;
+    parameters, their gradients, norms, sums and losses stay f32 (`--nn-narrow-products`).
     ``beta1`` to ``clip`` are settings of AdamW; matrices decay. ``groups``: other
     settings for some parameters. ``trained``: patterns of the parameters that are
     trained, the others are frozen; none for all. groups.py says what patterns name.

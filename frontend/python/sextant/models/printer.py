@@ -100,11 +100,12 @@ def tensor_type(shape: Shape, element: str) -> str:
 
 @dataclass
 class Function:
-    """A function that is being printed."""
+    """A function that is being printed. ``products``: the type in which it multiplies."""
 
     name: str
     inputs: Sequence[Input]
     parameters: Sequence[Parameter]
+    products: str = "f32"
     lines: list[str] = field(default_factory=list)
     scope: list[str] = field(default_factory=list)
     made: int = 0
@@ -145,6 +146,8 @@ class Function:
             arguments.append(f"%arg{i}: {self[item.name].type} {{{mark}}}")
         types = ", ".join(f'{v.type} {{exec.name = "{n}"}}' for n, v in results)
         head = f"  func.func @{self.name}({', '.join(arguments)}) -> ({types})"
+        if self.products != "f32":
+            attributes = ", ".join(filter(None, (attributes, f"nn.products = {self.products}")))
         head += f" attributes {{{attributes}}}" if attributes else ""
         names = ", ".join(v.name for _, v in results)
         ends = ", ".join(v.type for _, v in results)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from ..checks import check_choice, check_settings
-from ..models.blocks import INDEX, RESIDUALS, STYLES, check_gelu
+from ..models.blocks import DTYPES, INDEX, RESIDUALS, STYLES, check_gelu
 from ..models.groups import Group
 from ..models.vit import CLASS_POSITIONS, GRID, HEADS
 from ..uses import parse_setting
@@ -36,7 +36,8 @@ class TrainConfig:
     ``model``: "gpt" on text, or "vit" on images.
     ``encodings``: uses in order ("none" alone is the empty list), behind the ``mask``
     that hides later tokens ("none" where the encodings do). ``style``: "gpt2" or "llama".
-    ``gelu``: of a gpt2 block, "tanh" or "erf" (`models.gpt.Config`).
+    ``gelu``: of a gpt2 block, "tanh" or "erf"; ``dtype``: of what is multiplied, "f32" or
+    "bf16" (`models.gpt.Config`).
     ``length``: tokens of a training block. ``warmup``: steps of linear warm-up; then the
     rate falls linearly to ``final`` times its peak ``lr``.
     ``residual``: initial scale of the residual stream's weights, "scaled" or "plain"
@@ -70,6 +71,7 @@ class TrainConfig:
     encodings: tuple[str, ...] = ()
     style: str = "gpt2"
     gelu: str = "tanh"
+    dtype: str = "f32"
     layers: int = 4
     width: int = 128
     heads: int = 4
@@ -151,6 +153,7 @@ class TrainConfig:
             )
         check_choice(self, "style", STYLES)
         check_gelu(self.gelu, self.style)
+        check_choice(self, "dtype", DTYPES)
         check_choice(self, "residual", RESIDUALS)
         for name in ("lr", "clip", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:

@@ -50,6 +50,7 @@ class ImageModel(CompiledModel):
         self.shape = vit.Config(
             style=config.style,
             gelu=config.gelu,
+            dtype=config.dtype,
             residual=config.residual,
             layers=config.layers,
             width=config.width,

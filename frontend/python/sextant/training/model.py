@@ -82,6 +82,7 @@ class Model(CompiledModel):
         self.shape = Config(
             style=config.style,
             gelu=config.gelu,
+            dtype=config.dtype,
             residual=config.residual,
             vocabulary=VOCABULARY,
             layers=config.layers,

@@ -1,0 +1,103 @@
+"""Models whose products are of bf16, beside the same models in float64.
+
+PyTorch's autocast rounds in the same places. How far it is off in the same call is the measure:
+a gradient may be as far off, times FACTOR, since other sums round otherwise.
+"""
+
+import dataclasses
+import re
+
+import plain_gpt
+import pytest
+import torch
+from test_gpt import CASES, doubled, perturbed, sample, trained
+
+import sextant
+from sextant.models import gpt
+from sextant.training.config import TrainConfig
+from sextant.training.loop import train
+from sextant.training.state import read_state
+
+FACTOR = 1.5
+NAMES = ("gpt2-learned-t5", "llama-rope-kerple-t5")
+
+
+def narrow(name):
+    return dataclasses.replace(CASES[name], dtype="bf16")
+
+
+class Stopped(Exception):
+    """Ends a run."""
+
+
+def apart(got, want):
+    """Relative, of all elements together."""
+    return ((got.double() - want).norm() / want.norm()).item()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_are_as_near_as_under_autocast(name, seed):
+    config = narrow(name)
+    program = sextant.compile(gpt.build(config), target="cpu")
+    params = perturbed(program, seed)
+    tokens, labels = sample(config, 3, 60, seed)
+    results = program.run("gradients", {"tokens": tokens, "labels": labels, **params})
+    got = dict(zip(program.results("gradients"), results, strict=True))
+
+    exact = doubled(params)
+    loss = plain_gpt.loss(config, exact, tokens, labels)
+    loss.backward()
+    autocast = {n: p.clone().requires_grad_() for n, p in params.items()}
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = plain_gpt.loss(config, autocast, tokens, labels)
+    rounded.backward()
+
+    assert abs(got["loss"].item() / loss.item() - 1) < 2**-8
+    names = [n for n in trained(program, params) if exact[n].grad.norm() > 1e-6 * loss.item()]
+    assert len(names) > 20
+    for n in names:
+        want = exact[n].grad
+        error = apart(got[f"{n}:gradient"], want)
+        allowed = FACTOR * apart(autocast[n].grad, want) + 2**-8
+        assert error <= allowed, f"{n}: {error} > {allowed}"
+    worst = max(apart(got[f"{n}:gradient"], exact[n].grad) for n in names)
+    assert worst > 1e-4, "nothing was rounded to bf16"
+
+
+def test_every_product_is_narrow_and_every_parameter_wide():
+    """Between products nothing is widened: each is a value that a sum, a norm or a loss reads."""
+    text = sextant.emit(gpt.build(narrow("llama-rope-kerple-t5")), "exec", target="cpu:avx2")
+    (step,) = re.findall(r"func\.func @train_step.*?\n  }\n", text, re.DOTALL)
+    products = re.findall(r'exec\.dense "aten::(?:linear|mm|matmul|bmm|addmm)".*: (.*)', step)
+    assert len(products) > 40
+    assert not [p for p in products if "f32" in p.replace("bf16", "")]
+    (signature,) = re.findall(r"func\.func @train_step\((.*?)\) ->", step, re.DOTALL)
+    assert "bf16" not in signature
+
+
+def test_a_target_without_bf16_says_so():
+    with pytest.raises(sextant.CompileError, match="bf16"):
+        sextant.compile(gpt.build(narrow("gpt2-learned-t5")), target="reference")
+
+
+def test_a_run_keeps_its_type(tmp_path):
+    """Checkpoints hold f32; what goes on is what would have been."""
+    text = tmp_path / "text.txt"
+    text.write_text("a text of bytes that repeats itself, " * 4000)
+    sizes = dict(layers=1, width=32, heads=2, length=32, batch=4, warmup=1, lr=1e-2, dtype="bf16")
+    config = TrainConfig(encodings=("rope",), data=(str(text),), steps=6, **sizes)
+    train(config, tmp_path / "whole", progress=False)
+
+    def stop(step):
+        if step == 3:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train(config, tmp_path / "parts", progress=False, after_step=stop)
+    train(config, tmp_path / "parts", progress=False)
+    state = read_state(tmp_path / "whole")
+    assert state.config.dtype == "bf16"
+    stored = state.checkpoint.part("param")
+    other = read_state(tmp_path / "parts").checkpoint.part("param")
+    assert {t.dtype for t in stored.values()} == {torch.float32}
+    assert all(torch.equal(stored[n], other[n]) for n in stored)
