@@ -12,6 +12,8 @@ import sextant
 from sextant import backend
 
 TARGET = "cuda-emulated:sm_80"
+# A block has room for P beside dS of rows of 128.
+HOPPER = "cuda-emulated:sm_90a"
 # Tiles of a forward are 128 queries by 64 keys, of a backward 32 queries by 128 keys.
 SHAPES = [
     dict(query=1, key=1, label="single"),
@@ -51,6 +53,25 @@ def every_form(
     near = 1 + 0.3 * steps[at.head, at.offset % 16]
     pair = rows[at.head, at.query % 16] * columns[at.key % 16]
     return 3.0 * sextant.tanh(score * scale[at.head] / 3.0) * near + pair
+
+
+@sextant.encoding
+def added_forms(
+    score,
+    at,
+    rows: sextant.Param("heads", 16, init=sextant.normal(0.0, 0.5)),
+    columns: sextant.Param(16, init=sextant.normal(0.0, 0.5)),
+    steps: sextant.Param("heads", 16, init=sextant.normal(0.0, 0.5)),
+):
+    """Likewise over queries, keys and offsets, which are only added. At a head dim of 64 two
+    warps of a backward have half of a tile's queries each."""
+    return score + rows[at.head, at.query % 16] + columns[at.key % 16] + steps[at.head, at.offset % 16]
+
+
+@sextant.encoding
+def scaled(score, at, scale: sextant.Param("heads", init=sextant.normal(1.0, 0.2))):
+    """Likewise one of a head, which is not only added."""
+    return score * scale[at.head]
 
 
 @sextant.mask

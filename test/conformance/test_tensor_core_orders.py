@@ -13,6 +13,7 @@ from tensor_core_cases import (
     ONE,
     SHAPES,
     TARGET,
+    added_forms,
     every_form,
     launches_of,
     run_on_tensor_cores,
@@ -35,8 +36,9 @@ ORDERS = 40
         (every_form, dict(query=40, key=290, heads=4, kv_heads=2)),
         ("t5_bias", dict(query=70, key=150, head_dim=256, value_dim=256)),
         ("causal", dict(query=40, key=270, head_dim=9, value_dim=31)),
+        ("kerple_log", dict(query=70, key=150, head_dim=96, value_dim=96)),
     ],
-    ids=["chunks", "rows", "hinges", "every-form", "split-gradients", "odd"],
+    ids=["chunks", "rows", "hinges", "every-form", "split-gradients", "odd", "shared-columns"],
 )
 def test_in_any_order(name, shape, seed):
     """Chunks of keys add to the same gradients of queries, without a race."""
@@ -101,11 +103,14 @@ def test_no_order_of_threads_changes_gradients(use, tiles, seed, monkeypatch):
         assert all(torch.equal(want[name], got[name]) for name in want)
 
 
-@pytest.mark.parametrize("name", ["t5_bias", "fire"])
-def test_items_of_a_block_do_not_meet(name, seed, monkeypatch):
+@pytest.mark.parametrize(
+    "use, dim", [("t5_bias", 16), ("fire", 16), (added_forms, 64)], ids=["table", "hinges", "shared-columns"]
+)
+def test_items_of_a_block_do_not_meet(use, dim, seed, monkeypatch):
     """Without checks a block runs several items, one after the other: a warp that begins the
     next one must not change what another still reads of the last."""
-    case = Case(name, batch=2, heads=4, kv_heads=4, query=70, key=100, before=("causal",))
+    dims = dict(head_dim=dim, value_dim=dim)
+    case = Case(use, batch=2, heads=4, kv_heads=4, query=70, key=100, **dims, before=("causal",))
     inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
     want = run_on_tensor_cores(case, inputs)
     monkeypatch.delenv("SEXTANT_CHECK", raising=False)

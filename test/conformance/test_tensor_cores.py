@@ -13,15 +13,18 @@ from cases import Case, compare, make_inputs
 from tensor_core_cases import (
     BACKWARD_AS_WARPS,
     CHUNKS,
+    HOPPER,
     ONE,
     SHAPES,
     TARGET,
+    added_forms,
     every_form,
     given_columns,
     grouped,
     hold,
     launches_of,
     near_by_head,
+    scaled,
     waves,
 )
 
@@ -184,6 +187,25 @@ def test_gradients_of_tables_at_head_dims(dims, seed):
     head_dim, value_dim = dims
     shape = dict(batch=1, heads=1, kv_heads=1, query=70, key=150)
     hold(Case("t5_bias", **shape, head_dim=head_dim, value_dim=value_dim), seed, "backward")
+
+
+@pytest.mark.parametrize(
+    "use, shape, target, dtype",
+    [
+        (added_forms, grouped(2, 70, 150, kv_heads=1, head_dim=64, value_dim=64), TARGET, torch.bfloat16),
+        (scaled, dict(query=33, key=131, head_dim=50, value_dim=64), TARGET, torch.float16),
+        ("t5_bias", dict(query=70, key=150, head_dim=128, value_dim=128), HOPPER, torch.bfloat16),
+        ("rope", grouped(2, 37, 70, kv_heads=1, head_dim=96, value_dim=89), HOPPER, torch.float16),
+        ("forgetting", dict(query=90, key=30, head_dim=90, value_dim=96, before=()), HOPPER, torch.bfloat16),
+    ],
+    ids=["added", "scaled", "table", "rows", "keys"],
+)
+def test_warps_that_share_columns(use, shape, target, dtype, seed):
+    """Of a backward: each has half of a tile's queries, and dV or dK of half of the keys and
+    lanes, of P and dS in shared memory."""
+    one = dict(batch=1, heads=1, kv_heads=1, before=("causal",))
+    case = Case(use, **(one | shape))
+    assert "backward" in compare(case, target, dtype, seed)
 
 
 @pytest.mark.parametrize("key", [64, 65, 66, 67])

@@ -5,8 +5,10 @@
 #include "codegen/CUDA/Sm80/FragmentGradients.h"
 #include "codegen/CUDA/Sm80/FragmentRows.h"
 #include "codegen/CUDA/Sm80/FragmentSums.h"
+#include "codegen/CUDA/Sm80/KeyGradientShare.h"
 #include "codegen/CUDA/Sm80/PassingTiles.h"
 #include "codegen/CUDA/Sm80/QueryGradient.h"
+#include "codegen/CUDA/Sm80/SharedScores.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -35,8 +37,8 @@ public:
 private:
   struct Carried : PassingTiles::Carried {
     Values payload;             ///< see FragmentSums, of a head
-    Values keys;                ///< dK
-    SmallVector<Values> values; ///< dV
+    Values keys;                ///< dK; where warps share, what the warp has
+    SmallVector<Values> values; ///< dV; then none
 
     SmallVector<MutableArrayRef<Value>> getParts() {
       SmallVector<MutableArrayRef<Value>> parts{walk, stage, payload, keys};
@@ -54,6 +56,9 @@ private:
                   const Carried &like);
   Carried emitTile(const Pass &pass, Carried carried);
   Values multiplyValues(Value stage);
+  FragmentRows makeRows(const SharedRowShape &shape);
+  void storeKeys(ValueRange sums);
+  void storeValue(unsigned number, ValueRange sums);
   void storeRows(FragmentRows &rows, ValueRange sums,
                  const GradientRows &gradient, double factor);
 
@@ -63,7 +68,9 @@ private:
   FragmentGradients gradients;
   FragmentSums sums;
   WantedCotangents wanted;
+  SharedScores sharedScores;
   QueryGradient queryGradient;
+  std::optional<KeyGradientShare> share;
   FragmentRows keyRows;
   SmallVector<FragmentRows, 2> valueRows;
 
@@ -87,9 +94,12 @@ FragmentBackward::FragmentBackward(ThreadBuilder &thread,
       launch(launch), tile(launch.tile),
       keyLength(kernel.toI32(arguments.getSize(launch.sites.key, 2))),
       gradients(thread, point, scores, launch, tile),
-      sums(thread, arguments, launch),
+      sums(thread, arguments, launch), sharedScores(thread, tile),
       queryGradient(thread, arguments, products, launch),
-      keyRows(thread, tile, tile.head, point.column) {
+      share(tile.sharesGradients()
+                ? std::optional(KeyGradientShare(thread, products, tile))
+                : std::nullopt),
+      keyRows(makeRows(tile.head)) {
   staying.push_back({getRows(launch.key, tile.head), 0});
   passing.push_back({getRows(launch.query, tile.head), 0});
   for (auto [number, shape] : llvm::enumerate(tile.values)) {
@@ -97,7 +107,7 @@ FragmentBackward::FragmentBackward(ThreadBuilder &thread,
         {getRows(launch.values[number], shape), tile.getValues(number)});
     passing.push_back({getRows(launch.outputGradients[number], shape),
                        tile.getOutputGradients(number)});
-    valueRows.emplace_back(thread, tile, shape, point.column);
+    valueRows.push_back(makeRows(shape));
   }
   llvm::append_range(wanted.hoisted, sums.getSinks());
   for (auto [number, op] : llvm::enumerate(launch.plan.hingeSums))
@@ -113,7 +123,8 @@ FragmentBackward::Carried FragmentBackward::begin(const Pass &pass) {
   if (pass.ofKeys)
     start.keys.assign(keyRows.countSums(), zero);
   for (const FragmentRows &rows : valueRows)
-    start.values.emplace_back(pass.ofValues ? rows.countSums() : 0, zero);
+    start.values.emplace_back(pass.ofValues && !share ? rows.countSums() : 0,
+                              zero);
   return start;
 }
 
@@ -153,7 +164,9 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
   products.multiply({getShared(0)}, {stage}, tile.head, keyProducts);
   Values probabilities = gradients.emitProbabilities(
       scores.emit(keyProducts, walk.isVisible(carried.walk)));
-  if (pass.ofValues)
+  if (share)
+    sharedScores.store(probabilities, tile.getProbabilities());
+  else if (pass.ofValues)
     for (auto [number, shape] : llvm::enumerate(tile.values))
       products.addRows(probabilities, {stage, tile.getOutputGradients(number)},
                        shape, carried.values[number]);
@@ -167,16 +180,19 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
       return ArrayRef(all).slice(first, taken - first);
     };
     ArrayRef<Value> scoreGradients = take(1);
-    queryGradient.store(scoreGradients);
+    sharedScores.store(scoreGradients, tile.getScoreGradients());
     sums.addTile(take(wanted.hoisted.size()), carried.payload);
     for (auto [number, moments] :
          llvm::zip_equal(wanted.hingeSums, hingeMoments))
       hinges.addMoments(number, tile.getElements(), take(1), moments);
-    products.addRows(scoreGradients, {stage}, tile.head, carried.keys);
+    if (!share)
+      products.addRows(scoreGradients, {stage}, tile.head, carried.keys);
     if (keepsQuerySums)
       thread.waitForCopies(1); // the next tile may still be on its way
     thread.synchronizeBlock();
     sums.finishTile(first, firstKey);
+    if (share)
+      share->add(stage, carried.keys);
     queryGradient.add(first, getShared(0));
   }
   static_cast<PassingTiles::Carried &>(carried) = next;
@@ -248,6 +264,25 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
   return flatten(end);
 }
 
+/// Rows of dK or of a value's dV that a warp sums up.
+FragmentRows FragmentBackward::makeRows(const SharedRowShape &shape) {
+  if (!share)
+    return {thread, tile.blocks, shape, point.column};
+  Value column =
+      thread.add(share->firstLane, thread.mul(thread.rem(thread.lane, 4), 2));
+  return {thread, tile.countGradientBlocks(), shape,
+          tile.countGradientLanes(shape), column};
+}
+
+void FragmentBackward::storeKeys(ValueRange sums) {
+  storeRows(keyRows, sums, launch.keyGradient, launch.plan.scale);
+}
+
+void FragmentBackward::storeValue(unsigned number, ValueRange sums) {
+  storeRows(valueRows[number], sums, launch.valueGradients[number],
+            /*factor=*/1.0);
+}
+
 void FragmentBackward::storeRows(FragmentRows &rows, ValueRange sums,
                                  const GradientRows &gradient, double factor) {
   Value scale = kernel.constantF32(factor);
@@ -257,8 +292,10 @@ void FragmentBackward::storeRows(FragmentRows &rows, ValueRange sums,
   SmallVector<Index> place{batch, keyHead, 0};
   if (gradient.isPartial)
     place.insert(place.begin(), 0);
-  for (int64_t row = 0; row < tile.countThreadRows(); ++row) {
-    Value key = thread.add(thread.add(firstKey, point.row),
+  Value first = share ? thread.add(share->firstKey, thread.div(thread.lane, 4))
+                      : point.row;
+  for (int64_t row = 0; row < rows.countRows(); ++row) {
+    Value key = thread.add(thread.add(firstKey, first),
                            FragmentElement::get(row / 2, 0, 2 * (row % 2)).row);
     kernel.when(thread.less(key, keyLength), [&] {
       place.back() = kernel.fromI32(key);
@@ -309,12 +346,17 @@ void FragmentBackward::emitKeys() {
     Carried end = unflatten(carried, start);
     // Without a tile the keys are still to come.
     thread.waitForCopies(0);
+    if (share) {
+      kernel.when(
+          share->isOfKeys, [&] { storeKeys(end.keys); },
+          [&] { storeValue(0, end.keys); });
+      continue;
+    }
     if (pass.ofKeys)
-      storeRows(keyRows, end.keys, launch.keyGradient, launch.plan.scale);
+      storeKeys(end.keys);
     if (pass.ofValues)
-      for (auto [rows, sums, gradient] :
-           llvm::zip_equal(valueRows, end.values, launch.valueGradients))
-        storeRows(rows, sums, gradient, /*factor=*/1.0);
+      for (auto [number, own] : llvm::enumerate(end.values))
+        storeValue(number, own);
   }
 }
 

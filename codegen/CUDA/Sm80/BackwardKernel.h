@@ -23,7 +23,9 @@ namespace sextant::codegen {
 ///
 /// P and dS stay in the registers in which products left them, which are left
 /// operands as they lie; dS also goes to shared memory, since dQ sums up over
-/// the keys of all warps. A chunk has a sum of dQ of its own, so that results
+/// the keys of all warps. Where a warp has some of the queries only, P goes
+/// there, too, and dV and dK are made behind the barrier in front of dQ
+/// (KeyGradientShare.h). A chunk has a sum of dQ of its own, so that results
 /// do not depend on which block runs first (C9).
 ///
 /// P and dS are operands of products in the type of the rows, in which plain

@@ -4,6 +4,7 @@
 //
 //   keys, values                  rows of K and V, for all tiles of queries
 //   dS                            of the tile, a row per key, in the rows' type
+//   P                             likewise, where warps share columns out
 //   dQ                            what earlier tiles of keys have left, if kept
 //   sums                          of gradients of the payload: FragmentSums.h
 //   stage 0:  queries, gradients of outputs, statistics, windows of tables
@@ -37,13 +38,14 @@ struct SumWords {
 
   /// From that of the first row and the column behind the last one on.
   static int64_t countDiagonals(const ScoreTile &tile) {
-    return tile.columns + tile.countWarpRows();
+    return tile.countWarpColumns() + tile.countWarpRows();
   }
   int64_t getDiagonals(const ScoreTile &tile, int64_t number) const {
     return number * tile.warps * countDiagonals(tile) * diagonalWords;
   }
   int64_t getColumns(const ScoreTile &tile, int64_t number) const {
-    return getDiagonals(tile, diagonals) + number * tile.warps * tile.columns;
+    return getDiagonals(tile, diagonals) +
+           number * tile.warps * tile.countWarpColumns();
   }
   int64_t getScalars(const ScoreTile &tile, int64_t number) const {
     return getColumns(tile, columns) + number * tile.warps;
@@ -77,7 +79,21 @@ struct BackwardTile : ScoreTile {
   bool keepsQuerySums = false;
   SumWords sums;
 
-  /// Of dS.
+  /// Whether warps share columns out, too. Then P and dS come together in
+  /// shared memory, and half of the warps make dV of them, the others dK. Each
+  /// has as many keys as lanes, one of `gradientParts` of both.
+  bool sharesGradients() const { return columnParts > 1; }
+  static constexpr int64_t gradientParts = 2;
+  /// Of 16 keys, and lanes of a row, of which a warp sums up dK or dV.
+  int64_t countGradientBlocks() const {
+    return sharesGradients() ? countRows() / gradientParts / fragmentRows
+                             : blocks;
+  }
+  int64_t countGradientLanes(const SharedRowShape &shape) const {
+    return sharesGradients() ? shape.padded / gradientParts : shape.padded;
+  }
+
+  /// Of P and dS.
   SharedRowShape getScoreShape() const { return columns; }
 
   // Bytes, from the start of shared memory or of a stage.
@@ -85,8 +101,12 @@ struct BackwardTile : ScoreTile {
     return getRowBytes(countRows(), number);
   }
   int64_t getScoreGradients() const { return getValues(values.size()); }
-  int64_t getQuerySums() const {
+  int64_t getProbabilities() const {
     return getScoreGradients() + countRows() * getScoreShape().getBytes();
+  }
+  int64_t getQuerySums() const {
+    return getProbabilities() +
+           (sharesGradients() ? countRows() * getScoreShape().getBytes() : 0);
   }
   /// Of a row of dQ in f32. Four rows of which a thread reads two neighbours
   /// lie in different banks.
@@ -119,6 +139,8 @@ private:
   int64_t getRowBytes(int64_t rows, unsigned number) const;
   /// f32 of a thread that last while it computes a tile.
   int64_t countRegisters() const;
+  /// Whether dK and dV are alike, as warps that share them out need them.
+  bool hasEqualGradients() const;
 };
 
 } // namespace sextant::codegen

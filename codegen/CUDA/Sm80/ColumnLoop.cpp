@@ -33,7 +33,7 @@ Value ColumnLoop::reserve() {
 /// would write the loop out.
 Value ColumnLoop::getGroups() {
   OpBuilder &builder = kernel.builder;
-  Value groups = kernel.constantI32(tile.columns / fragmentColumns);
+  Value groups = kernel.constantI32(tile.countGroups());
   return LLVM::InlineAsmOp::create(
              builder, kernel.loc, TypeRange(kernel.i32), groups,
              /*asm_string=*/"", /*constraints=*/"=r,0",
@@ -71,7 +71,7 @@ Values ColumnLoop::run(ArrayRef<ValueRange> given, size_t results, Body body) {
   SmallVector<Value> from, to;
   auto forAll = [&](function_ref<void(unsigned, Index)> visit) {
     for (int64_t block = 0; block < tile.blocks; ++block)
-      for (int64_t group = 0; group < tile.columns / fragmentColumns; ++group)
+      for (int64_t group = 0; group < tile.countGroups(); ++group)
         for (int64_t number = 0; number < fragmentElements; ++number)
           visit(tile.getNumber(block, group, number),
                 getFirst(group, block) + number);

@@ -22,7 +22,7 @@ std::pair<Value, Value> FragmentGradients::load(Statistic statistic,
 
 void FragmentGradients::forElements(Statistic statistic,
                                     function_ref<void(unsigned, Value)> body) {
-  for (int64_t group = 0; group < tile.columns / fragmentColumns; ++group) {
+  for (int64_t group = 0; group < tile.countGroups(); ++group) {
     auto [even, odd] = load(statistic, group);
     for (int64_t block = 0; block < tile.blocks; ++block)
       for (int64_t element = 0; element < fragmentElements; ++element)

@@ -19,7 +19,7 @@ public:
       : thread(thread), kernel(thread.kernel), arguments(arguments),
         point(point), launch(launch) {
     for (const SharedRowShape &shape : launch.tile.values)
-      rows.emplace_back(thread, launch.tile, shape, point.column);
+      rows.emplace_back(thread, launch.tile.blocks, shape, point.column);
   }
 
   /// Stores nothing where `isOwn` (i1) does not hold.

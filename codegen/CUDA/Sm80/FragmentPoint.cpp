@@ -1,6 +1,7 @@
 //===- FragmentPoint.cpp - Where payloads see an element of a fragment ----===//
 
 #include "codegen/CUDA/Sm80/FragmentPoint.h"
+#include "codegen/CUDA/Sm80/WarpPart.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -17,7 +18,7 @@ static Value findPacked(ThreadBuilder &thread, ArgumentBlock &arguments,
 
 static Value findFirstRow(ThreadBuilder &thread, const ScoreTile &tile,
                           Value warp, Value isPacked) {
-  Value first = thread.mul(warp, tile.countWarpRows());
+  Value first = WarpPart::get(thread, tile, warp).getRow(thread, tile);
   return isPacked ? thread.select(isPacked, thread.constant(0), first) : first;
 }
 
@@ -42,8 +43,10 @@ FragmentPoint::FragmentPoint(ThreadBuilder &thread, ArgumentBlock &arguments,
                 pos::RowOperand::query),
       isPacked(findPacked(thread, arguments, launch)),
       row(findRow(thread, arguments, launch, tile, isPacked)),
-      column(thread.mul(thread.rem(thread.lane, 4), 2)), thread(thread),
-      launch(launch), tile(tile),
+      column(thread.add(
+          WarpPart::get(thread, tile, thread.warp).getColumn(thread, tile),
+          thread.mul(thread.rem(thread.lane, 4), 2))),
+      thread(thread), launch(launch), tile(tile),
       windows(thread, arguments, launch, tile, row, column, isPacked),
       queryLength(kernel.toI32(arguments.getSize(launch.sites.query, 2))),
       keyLength(kernel.toI32(arguments.getSize(launch.sites.key, 2))),
@@ -79,7 +82,7 @@ void FragmentPoint::enterRows(Index batch, Index head, Value first,
 void FragmentPoint::enterTile(Value first, Value from) {
   firstColumn = thread.add(first, column);
   windows.enterTile(from);
-  loadOfRows(tile.getColumnSide(), tile.columns / 4);
+  loadOfRows(tile.getColumnSide(), tile.countWarpColumns() / 4);
 }
 
 void FragmentPoint::shiftColumns(Value columns, function_ref<void()> body) {

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CUDA/Sm80/FragmentProducts.h"
+#include "codegen/CUDA/Sm80/WarpPart.h"
 
 using namespace mlir;
 using namespace sextant::codegen;
@@ -24,9 +25,11 @@ FragmentProducts::FragmentProducts(ThreadBuilder &thread, const ScoreTile &tile)
   Value lane = thread.lane;
   Value low = thread.rem(lane, fragmentRows);
   Value high = thread.div(lane, fragmentRows);
-  leftRow = thread.add(thread.mul(thread.warp, tile.countWarpRows()), low);
+  WarpPart part = WarpPart::get(thread, tile, thread.warp);
+  leftRow = thread.add(part.getRow(thread, tile), low);
   leftChunk = thread.mul(high, chunkBytes);
-  rightRow = thread.add(thread.rem(lane, 8), thread.mul(high, 8));
+  rightRow = thread.add(part.getColumn(thread, tile),
+                        thread.add(thread.rem(lane, 8), thread.mul(high, 8)));
   rightChunk = thread.mul(thread.rem(thread.div(lane, 8), 2), chunkBytes);
   turnedRow = low;
   turnedChunk = leftChunk;
@@ -44,15 +47,21 @@ Value FragmentProducts::enterColumns(const SharedPlace &columns,
   return getAddress(thread, columns, shape, turnedRow, turnedChunk);
 }
 
+Value FragmentProducts::enterNumbers(const SharedPlace &numbers,
+                                     const SharedRowShape &shape, Value first) {
+  return getAddress(thread, numbers, shape, thread.add(first, turnedRow),
+                    turnedChunk);
+}
+
 void FragmentProducts::multiplyPair(ArrayRef<Values> left, ValueRange right,
                                     int64_t columns, int64_t pair,
                                     MutableArrayRef<Value> sums) {
-  for (int64_t block = 0; block < tile.blocks; ++block)
+  for (auto [block, rows] : llvm::enumerate(left))
     for (int64_t half : {0, 1}) {
       auto at =
           sums.slice((block * columns + 2 * pair + half) * fragmentElements,
                      fragmentElements);
-      llvm::copy(thread.multiply(left[block], right.slice(2 * half, 2), at),
+      llvm::copy(thread.multiply(rows, right.slice(2 * half, 2), at),
                  at.begin());
     }
 }
@@ -62,7 +71,7 @@ void FragmentProducts::multiply(const SharedPlace &rows,
                                 const SharedRowShape &shape,
                                 MutableArrayRef<Value> sums) {
   int64_t bytes = shape.getBytes();
-  int64_t groups = tile.columns / fragmentColumns;
+  int64_t groups = tile.countGroups();
   Value leftRows = getAddress(thread, rows, shape, leftRow, leftChunk);
   Value right = getAddress(thread, columns, shape, rightRow, rightChunk);
   for (int64_t step = 0; step < shape.padded / fragmentDepth; ++step) {
@@ -101,6 +110,7 @@ SmallVector<Values> FragmentProducts::toOperand(ValueRange numbers,
 void FragmentProducts::addRows(ValueRange numbers, const SharedPlace &columns,
                                const SharedRowShape &shape,
                                MutableArrayRef<Value> sums) {
+  assert(tile.columnParts == 1 && "a warp has all columns");
   int64_t bytes = shape.getBytes(), groups = shape.padded / fragmentColumns;
   Value right = enterColumns(columns, shape);
   for (int64_t first = 0; first < tile.columns; first += fragmentDepth) {

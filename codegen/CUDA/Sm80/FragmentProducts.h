@@ -43,18 +43,23 @@ public:
   /// What the thread names of 16 rows as right operands of such a product.
   mlir::Value enterColumns(const SharedPlace &columns,
                            const SharedRowShape &shape);
-
-private:
-  /// Adds the products of the blocks with a pair of right operands.
+  /// Likewise of 16 rows of numbers of a tile, from row `first` (i32) on, as
+  /// left operands.
+  mlir::Value enterNumbers(const SharedPlace &numbers,
+                           const SharedRowShape &shape, mlir::Value first);
+  /// Adds the products of blocks of rows with a pair of right operands to sums
+  /// [block][8 columns][element] of so many columns.
   void multiplyPair(llvm::ArrayRef<Values> left, mlir::ValueRange right,
                     int64_t columns, int64_t pair,
                     llvm::MutableArrayRef<mlir::Value> sums);
+
+private:
   llvm::SmallVector<Values> toOperand(mlir::ValueRange numbers, int64_t first);
 
   ThreadBuilder &thread;
   const ScoreTile &tile;
-  /// Rows and bytes in them that the thread names of left operands, of right
-  /// ones, and of right ones that lie the other way round.
+  /// Rows and bytes in them that the thread names of left operands of the warp,
+  /// of right ones, and of right ones that lie the other way round.
   mlir::Value leftRow, leftChunk, rightRow, rightChunk, turnedRow, turnedChunk;
 };
 

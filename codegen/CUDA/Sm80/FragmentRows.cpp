@@ -8,7 +8,7 @@ using namespace sextant::codegen;
 
 void FragmentRows::whereColumn(int64_t columns, function_ref<void()> body) {
   int64_t end = llvm::alignTo(columns + 1, fragmentColumns);
-  if (end <= shape.dim)
+  if (shape.padded - lanes + end <= shape.dim)
     return body();
   kernel.when(
       thread.less(thread.add(column, columns), thread.constant(shape.dim)),
@@ -34,7 +34,7 @@ void FragmentRows::storeWord(Value word, Value row, int64_t columns) {
 void FragmentRows::store(ValueRange sums, int64_t row, Value to, Type type,
                          function_ref<Value(Value)> finish) {
   Value first = kernel.advance(to, {kernel.fromI32(column)}, type);
-  int64_t groups = shape.padded / fragmentColumns;
+  int64_t groups = lanes / fragmentColumns;
   for (int64_t group = 0; group < groups; ++group) {
     int64_t at = (row / 2 * groups + group) * fragmentElements + 2 * (row % 2);
     int64_t columns = group * fragmentColumns;

@@ -8,19 +8,25 @@
 
 namespace sextant::codegen {
 
-/// Sums [block][8 lanes][element] of the rows of a tile, of rows of a shape.
+/// Sums [block][8 lanes][element] of rows of a shape.
 class FragmentRows {
 public:
-  /// `column` (i32): the thread's first one of eight.
-  FragmentRows(ThreadBuilder &thread, const ScoreTile &tile,
+  /// Of so many blocks of 16 rows. `column` (i32): the thread's first one.
+  FragmentRows(ThreadBuilder &thread, int64_t blocks,
                const SharedRowShape &shape, mlir::Value column)
-      : thread(thread), kernel(thread.kernel), tile(tile), shape(shape),
-        column(column) {}
+      : FragmentRows(thread, blocks, shape, shape.padded, column) {}
+  /// Likewise of `lanes` of the lanes of a row, wherever they begin.
+  FragmentRows(ThreadBuilder &thread, int64_t blocks,
+               const SharedRowShape &shape, int64_t lanes, mlir::Value column)
+      : thread(thread), kernel(thread.kernel), blocks(blocks), shape(shape),
+        lanes(lanes), column(column) {}
 
-  int64_t countSums() const { return tile.blocks * shape.padded / 2; }
+  int64_t countSums() const { return blocks * lanes / 2; }
+  /// Rows that the thread has sums of: two of each block.
+  int64_t countRows() const { return 2 * blocks; }
   /// The row of the thread that a sum belongs to.
   int64_t getRow(int64_t number) const {
-    int64_t perBlock = shape.padded / 2;
+    int64_t perBlock = lanes / 2;
     return 2 * (number / perBlock) + number % fragmentElements / 2;
   }
 
@@ -37,8 +43,9 @@ private:
 
   ThreadBuilder &thread;
   KernelBuilder &kernel;
-  const ScoreTile &tile;
+  int64_t blocks;
   SharedRowShape shape;
+  int64_t lanes;
   mlir::Value column;
 };
 

@@ -28,7 +28,7 @@ FragmentSoftmax::State FragmentSoftmax::begin() {
 
 SmallVector<unsigned> FragmentSoftmax::getScores(int64_t row) const {
   SmallVector<unsigned> numbers;
-  for (int64_t columns = 0; columns < tile.columns / fragmentColumns; ++columns)
+  for (int64_t columns = 0; columns < tile.countGroups(); ++columns)
     for (int64_t element : {0, 1})
       numbers.push_back(
           tile.getNumber(row / 2, columns, 2 * (row % 2) + element));

@@ -15,7 +15,9 @@ static constexpr int64_t rowLanes = 4, columnLanes = 8;
 FragmentSums::FragmentSums(ThreadBuilder &thread, ArgumentBlock &arguments,
                            const BackwardOperands &launch)
     : thread(thread), kernel(thread.kernel), arguments(arguments),
-      launch(launch), tile(launch.tile), row(thread.div(thread.lane, rowLanes)),
+      launch(launch), tile(launch.tile),
+      part(WarpPart::get(thread, tile, thread.warp)),
+      row(thread.div(thread.lane, rowLanes)),
       column(thread.mul(thread.rem(thread.lane, rowLanes), 2)) {
   for (const auto *all : {&launch.sinks.offsets, &launch.sinks.queries,
                           &launch.sinks.keys, &launch.sinks.scalars})
@@ -83,7 +85,7 @@ void FragmentSums::addTile(ValueRange cotangents,
   for (size_t number = 0; number < launch.sinks.keys.size(); ++number) {
     for (auto [place, cotangent] : llvm::enumerate(take())) {
       // Elements are [block][8 columns][row][column].
-      int64_t perBlock = tile.columns / 2;
+      int64_t perBlock = tile.countWarpColumns() / 2;
       Value &sum = carried[2 * (place / perBlock) + place % 4 / 2];
       sum = kernel.addF(sum, cotangent);
     }
@@ -98,7 +100,7 @@ void FragmentSums::addTile(ValueRange cotangents,
 /// and a column of eight stands with its diagonal, at the number of the column.
 void FragmentSums::storeDiagonals(int64_t number, ValueRange cotangents) {
   constexpr int64_t words = SumWords::diagonalWords;
-  int64_t rowsOf8 = 2 * tile.blocks, groups = tile.columns / fragmentColumns;
+  int64_t rowsOf8 = 2 * tile.blocks, groups = tile.countGroups();
   Value diagonal =
       thread.add(thread.mul(thread.warp, SumWords::countDiagonals(tile)),
                  thread.sub(row, column));
@@ -114,7 +116,8 @@ void FragmentSums::storeDiagonals(int64_t number, ValueRange cotangents) {
                                               2 * (ofRows % 2) + half)];
         sum = sum ? kernel.addF(sum, own) : own;
       }
-      int64_t further = tile.columns + above * fragmentColumns - half;
+      int64_t further =
+          tile.countWarpColumns() + above * fragmentColumns - half;
       thread.storeShared(sum,
                          getWord(first, tile.sums.getDiagonals(tile, number) +
                                             further * words + half));
@@ -122,9 +125,10 @@ void FragmentSums::storeDiagonals(int64_t number, ValueRange cotangents) {
 }
 
 void FragmentSums::storeColumns(int64_t number, ValueRange cotangents) {
-  Value place = thread.add(thread.mul(thread.warp, tile.columns), column);
+  Value place =
+      thread.add(thread.mul(thread.warp, tile.countWarpColumns()), column);
   Value isFirst = thread.less(thread.lane, thread.constant(rowLanes));
-  for (int64_t group = 0; group < tile.columns / fragmentColumns; ++group)
+  for (int64_t group = 0; group < tile.countGroups(); ++group)
     for (int64_t half : {0, 1}) {
       Value sum;
       for (int64_t rows = 0; rows < tile.countThreadRows(); ++rows) {
@@ -169,17 +173,20 @@ Value FragmentSums::sumDiagonal(Value own, int64_t word) {
 }
 
 /// A thread sums up the offset at which its number is the key further than the
-/// query, less the columns of the tile. Several warps may have some: those
-/// whose first key is as far or up to so many columns less. Those before the
-/// first warp are none; in place of them the thread takes as many of the last
-/// ones, for the offset as many further as the tile has rows.
+/// query, less the columns of the tile. Of each part of the columns several
+/// warps may have some: those whose first key is as far or up to so many
+/// columns less. Those before the first warp are none; in place of them the
+/// thread takes as many of the last ones, for the offset as many further as the
+/// tile has rows.
 void FragmentSums::finishDiagonals(int64_t number, Value firstQuery,
                                    Value firstKey) {
   constexpr int64_t words = SumWords::diagonalWords;
   int64_t warpRows = tile.countWarpRows(), rows = tile.countRows();
   int64_t ofWarp = SumWords::countDiagonals(tile);
   int64_t others = tile.columns / warpRows;
-  assert(others * warpRows == tile.columns && rows <= tile.countThreads() &&
+  int64_t ownOthers = tile.countWarpColumns() / warpRows;
+  assert(ownOthers * warpRows == tile.countWarpColumns() &&
+         tile.columns <= rows && rows <= tile.countThreads() &&
          "warps have as many rows or fewer, and threads an offset or two");
   Index first =
       kernel.sub(kernel.add(launch.sites.getFirstOffset(kernel, arguments),
@@ -192,21 +199,26 @@ void FragmentSums::finishDiagonals(int64_t number, Value firstQuery,
     Value place = thread.mul(
         thread.add(thread.mul(warp, ofWarp), thread.rem(own, warpRows)), words);
     Value zero = kernel.constantF32(0), sum = zero, further = zero;
-    for (int64_t back = 0; back <= others; ++back) {
+    auto addWarp = [&](int64_t ofColumns, int64_t back) {
+      int64_t before = others - ofColumns * ownOthers - back;
+      int64_t warps = others - before + ofColumns * tile.countRowWarps();
       int64_t word = tile.sums.getDiagonals(tile, number) +
-                     (back * (ofWarp - warpRows) + tile.columns) * words;
-      if (back == others) {
+                     (warps * ofWarp + (ownOthers - back) * warpRows) * words;
+      if (before == 0) {
         sum = kernel.addF(sum, sumDiagonal(place, word));
-        break;
+        return;
       }
-      Value isNone =
-          thread.less(own, thread.constant((others - back) * warpRows));
+      Value isNone = thread.less(own, thread.constant(before * warpRows));
       Value taken = thread.select(
-          isNone, thread.add(place, tile.warps * ofWarp * words), place);
+          isNone, thread.add(place, tile.countRowWarps() * ofWarp * words),
+          place);
       Value found = sumDiagonal(taken, word);
       sum = kernel.addF(sum, kernel.selectF(isNone, zero, found));
       further = kernel.addF(further, kernel.selectF(isNone, found, zero));
-    }
+    };
+    for (int64_t ofColumns = 0; ofColumns < tile.columnParts; ++ofColumns)
+      for (int64_t back = 0; back <= ownOthers; ++back)
+        addWarp(ofColumns, back);
     Value to = kernel.advance(kernel.advance(ofOffsets[number], {first}),
                               {kernel.fromI32(own)});
     addTo(to, sum);
@@ -222,12 +234,16 @@ void FragmentSums::finishColumns(int64_t number, Value firstQuery) {
   assert(tile.columns <= tile.countThreads() &&
          "a thread has a column at most");
   kernel.when(thread.less(thread.thread, thread.constant(tile.columns)), [&] {
-    Value sum;
-    for (int64_t warp = 0; warp < tile.warps; ++warp) {
+    int64_t ofWarp = tile.countWarpColumns(), warps = tile.countRowWarps();
+    Value first = thread.thread, sum;
+    if (tile.columnParts > 1)
+      first = thread.add(
+          thread.rem(thread.thread, ofWarp),
+          thread.mul(thread.div(thread.thread, ofWarp), warps * ofWarp));
+    for (int64_t warp = 0; warp < warps; ++warp) {
       Value addend = thread.loadShared(
           kernel.f32,
-          getWord(thread.thread,
-                  tile.sums.getColumns(tile, number) + warp * tile.columns));
+          getWord(first, tile.sums.getColumns(tile, number) + warp * ofWarp));
       sum = sum ? kernel.addF(sum, addend) : addend;
     }
     addTo(kernel.advance(ofQueries[number], {kernel.fromI32(thread.thread),
@@ -249,17 +265,25 @@ void FragmentSums::finishHead(Value firstKey, ValueRange carried) {
     finishScalar(number, sum);
 }
 
-/// There are sums of all keys of a tile.
+/// There are sums of all keys of a tile. Warps that share the columns of some
+/// keys add to them one after the other.
 void FragmentSums::finishKeys(Value sums, Value firstKey, ValueRange carried) {
-  Value key = thread.add(thread.add(firstKey, row),
-                         thread.mul(thread.warp, tile.countWarpRows()));
+  Value key = thread.add(thread.add(firstKey, row), part.getRow(thread, tile));
   Value isFirst = kernel.equal(kernel.fromI32(column), 0);
-  for (auto [number, own] : llvm::enumerate(carried)) {
-    Value sum = sumLanes(own, 1, rowLanes);
-    int64_t step = FragmentElement::get(number / 2, 0, 2 * (number % 2)).row;
-    kernel.when(isFirst, [&] {
+  Values ofLanes = llvm::map_to_vector(
+      carried, [&](Value own) { return sumLanes(own, 1, rowLanes); });
+  auto addAll = [&] {
+    for (auto [number, sum] : llvm::enumerate(ofLanes)) {
+      int64_t step = FragmentElement::get(number / 2, 0, 2 * (number % 2)).row;
       addTo(kernel.advance(sums, {kernel.fromI32(key), step}), sum);
-    });
+    }
+  };
+  if (tile.columnParts == 1)
+    return kernel.when(isFirst, addAll);
+  for (int64_t turn = 0; turn < tile.columnParts; ++turn) {
+    Value isTurn = kernel.equal(kernel.fromI32(part.ofColumns), turn);
+    kernel.when(kernel.both(isFirst, isTurn), addAll);
+    thread.synchronizeBlock();
   }
 }
 

@@ -19,7 +19,7 @@
 #define SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTSUMS_H
 
 #include "codegen/CUDA/Sm80/BackwardOperands.h"
-#include "codegen/CUDA/Sm80/ThreadBuilder.h"
+#include "codegen/CUDA/Sm80/WarpPart.h"
 
 namespace sextant::codegen {
 
@@ -72,6 +72,7 @@ private:
   const BackwardOperands &launch;
   const BackwardTile &tile;
   llvm::SmallVector<const Hoisted *> sinks;
+  WarpPart part;
   mlir::Value row, column; ///< the thread's first ones in its warp (i32)
   /// Addresses of the sums of the head, by member of SumSinks.
   llvm::SmallVector<mlir::Value> ofOffsets, ofQueries, ofKeys, ofScalars;

@@ -46,13 +46,6 @@ QueryGradient::QueryGradient(ThreadBuilder &thread, ArgumentBlock &arguments,
   int64_t bytes = tile.getScoreShape().getBytes();
   Value lane = thread.lane;
   Value start = thread.getShared(thread.constant(0));
-  auto getAddress = [&](Value own) {
-    return thread.advance(thread.advance(start, own), tile.getScoreGradients());
-  };
-  Value ownKey = thread.add(thread.mul(thread.warp, tile.countWarpRows()),
-                            thread.div(lane, 4));
-  stored = getAddress(thread.add(thread.mul(ownKey, bytes),
-                                 thread.mul(thread.rem(lane, 4), wordBytes)));
   block = thread.rem(thread.warp, tile.warps / share.groups);
   group = thread.div(thread.warp, tile.warps / share.groups);
   // Matrices of 8 keys by 8 queries, which a load turns: queries 0-7 and 8-15
@@ -60,10 +53,11 @@ QueryGradient::QueryGradient(ThreadBuilder &thread, ArgumentBlock &arguments,
   Value key = thread.add(thread.rem(lane, 8),
                          thread.mul(thread.div(lane, fragmentRows), 8));
   Value chunk = thread.rem(thread.div(lane, 8), 2);
-  left = getAddress(
+  Value own =
       thread.add(thread.mul(key, bytes),
                  thread.add(thread.mul(chunk, chunkBytes),
-                            thread.mul(block, share.blocks * unitBytes))));
+                            thread.mul(block, share.blocks * unitBytes)));
+  left = thread.advance(thread.advance(start, own), tile.getScoreGradients());
 }
 
 void QueryGradient::enterHead(const HeadNumbers &numbers) {
@@ -102,21 +96,6 @@ void QueryGradient::copy(Value first) {
   if (chunks == rowThreads)
     return copyPasses();
   kernel.when(thread.less(chunk, thread.constant(chunks)), copyPasses);
-}
-
-void QueryGradient::store(ValueRange scoreGradients) {
-  int64_t bytes = tile.getScoreShape().getBytes();
-  for (int64_t blockOfKeys = 0; blockOfKeys < tile.blocks; ++blockOfKeys)
-    for (int64_t columns = 0; columns < tile.columns / fragmentColumns;
-         ++columns)
-      for (int64_t half : {0, 1}) {
-        unsigned number = tile.getNumber(blockOfKeys, columns, 2 * half);
-        Value word = thread.toElements(scoreGradients[number],
-                                       scoreGradients[number + 1]);
-        int64_t keys = blockOfKeys * fragmentRows + 8 * half;
-        thread.storeShared(
-            word, thread.advance(stored, keys * bytes + columns * chunkBytes));
-      }
 }
 
 void QueryGradient::forPairs(
@@ -170,15 +149,7 @@ void QueryGradient::addUnits(Value to, Value kept, Value keys, int64_t units) {
       Values right = thread.loadMatrices(
           thread.advance(keys, first * tile.head.getBytes() + unit * unitBytes),
           /*isTransposed=*/true);
-      for (auto [ofQueries, rows] : llvm::enumerate(turned))
-        for (int64_t half : {0, 1}) {
-          auto at = MutableArrayRef(sums).slice(
-              ((ofQueries * units + unit) * 2 + half) * fragmentElements,
-              fragmentElements);
-          llvm::copy(
-              thread.multiply(rows, ArrayRef(right).slice(2 * half, 2), at),
-              at.begin());
-        }
+      products.multiplyPair(turned, right, 2 * units, unit, sums);
     }
   }
   end(sums, to);

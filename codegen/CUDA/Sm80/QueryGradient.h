@@ -28,10 +28,8 @@ public:
   /// Begins to copy what there is of the queries from `first` (i32) on, where
   /// the tile keeps it.
   void copy(mlir::Value first);
-  /// Stores dS of a tile, as the warps hold it.
-  void store(mlir::ValueRange scoreGradients);
-  /// Adds dS times the rows of keys at an address to the queries from `first`
-  /// (i32) on.
+  /// Adds dS of the tile, which shared memory holds, times the rows of keys at
+  /// an address to the queries from `first` (i32) on.
   void add(mlir::Value first, mlir::Value keys);
 
 private:
@@ -64,7 +62,6 @@ private:
   Share share;
   bool isInOrder;
   int64_t row;              ///< words of a row of the sums
-  mlir::Value stored;       ///< where the thread's first element of dS goes
   mlir::Value left;         ///< what the thread names of left operands
   mlir::Value block, group; ///< of queries and of lanes that the warp makes
   mlir::Value head;         ///< address of the sums of a head

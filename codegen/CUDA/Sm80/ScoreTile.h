@@ -3,7 +3,7 @@
 // A block stays with the rows of a tile of scores while columns pass by. In a
 // forward rows are queries and columns keys; in a backward, which sums up over
 // queries, it is the other way round. The warps of a block share the rows out,
-// 16 at a time, and each has all columns.
+// 16 at a time, and each has all columns, or a part of them (WarpPart.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,9 +60,10 @@ struct FragmentElement {
 /// of.
 struct ScoreTile {
   pos::Side rowSide = pos::Side::query;
-  int64_t warps = 0;   ///< of a block
-  int64_t blocks = 0;  ///< of 16 rows, of a warp
-  int64_t columns = 0; ///< of a tile
+  int64_t warps = 0;       ///< of a block
+  int64_t blocks = 0;      ///< of 16 rows, of a warp
+  int64_t columns = 0;     ///< of a tile
+  int64_t columnParts = 1; ///< of a tile, for as many warps of the same rows
   /// Tables over offsets, and vectors over columns, of words of 32 bits that
   /// are read with each tile.
   int64_t offsetWindows = 0, columnWindows = 0;
@@ -74,7 +75,10 @@ struct ScoreTile {
     return rowSide == pos::Side::query ? pos::Side::key : pos::Side::query;
   }
   int64_t countWarpRows() const { return blocks * fragmentRows; }
-  int64_t countRows() const { return warps * countWarpRows(); }
+  int64_t countWarpColumns() const { return columns / columnParts; }
+  /// Warps that share the rows out.
+  int64_t countRowWarps() const { return warps / columnParts; }
+  int64_t countRows() const { return countRowWarps() * countWarpRows(); }
   /// Rows that a thread has elements of: two of each block.
   int64_t countThreadRows() const { return 2 * blocks; }
   int64_t countThreads() const { return warpLanes * warps; }
@@ -88,15 +92,16 @@ struct ScoreTile {
   }
 
   /// Scores that a thread holds, [block][8 columns][element].
-  int64_t countScores() const { return blocks * columns / 2; }
+  int64_t countScores() const { return blocks * countWarpColumns() / 2; }
+  /// Of eight columns each, of a warp.
+  int64_t countGroups() const { return countWarpColumns() / fragmentColumns; }
   unsigned getNumber(int64_t block, int64_t group, int64_t element) const {
-    return (block * (columns / fragmentColumns) + group) * fragmentElements +
-           element;
+    return (block * countGroups() + group) * fragmentElements + element;
   }
   llvm::SmallVector<FragmentElement> getElements() const {
     llvm::SmallVector<FragmentElement> elements;
     for (int64_t block = 0; block < blocks; ++block)
-      for (int64_t group = 0; group < columns / fragmentColumns; ++group)
+      for (int64_t group = 0; group < countGroups(); ++group)
         for (int64_t number = 0; number < fragmentElements; ++number)
           elements.push_back(FragmentElement::get(block, group, number));
     return elements;
