@@ -66,6 +66,9 @@ struct Kernel {
   int64_t (*threads)(const int64_t *arguments) = nullptr;
   /// And bytes of memory that the threads of a block share; null: none.
   int64_t (*shared)(const int64_t *arguments) = nullptr;
+  /// On the host: how many items, from a multiple of that number on, share what
+  /// they read where they are of one range; null: 1.
+  int64_t (*together)(const int64_t *arguments) = nullptr;
 };
 
 /// What a device could do at best, as it says of itself.

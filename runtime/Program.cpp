@@ -113,7 +113,7 @@ Status Program::loadKernels() {
         {*code, reinterpret_cast<decltype(Kernel::items)>(addresses[0]),
          reinterpret_cast<decltype(Kernel::scratch)>(addresses[1]),
          findIfAny("_flops"), isEmulated ? emulator::takeFailure : nullptr,
-         findIfAny("_threads"), findIfAny("_shared")});
+         findIfAny("_threads"), findIfAny("_shared"), findIfAny("_together")});
   }
   return {};
 }

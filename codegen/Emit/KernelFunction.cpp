@@ -167,4 +167,6 @@ void sextant::codegen::createKernel(const Lowering &lowering, StringRef suffix,
                });
   createNumber(lowering, name + "_scratch", operands, target,
                body.scratchBytes);
+  if (body.together)
+    createNumber(lowering, name + "_together", operands, target, body.together);
 }

@@ -62,6 +62,10 @@ struct KernelBody {
   /// Bytes of near memory (VectorTarget.h) that `run` uses, asked for after it;
   /// null: none.
   llvm::function_ref<int64_t()> nearBytes = nullptr;
+  /// How many items, from a multiple of that number on, share what they read
+  /// where they are of one range; null: 1.
+  llvm::function_ref<Index(KernelBuilder &, ArgumentBlock &)> together =
+      nullptr;
 };
 
 /// The item of a kernel that has one.

@@ -5,6 +5,7 @@
 // keys, a profile asks it instead of what the launch says. Two more,
 // `k_threads` and `k_shared`, say what a block of a GPU is (runtime/Device.h):
 // the second alone, what a warp keeps near (VectorTarget.h),
+// `k_together` how many items share what they read where they are of one range,
 // and `k_scores` how many scores a thread holds in a pass of its main loop, for
 // those who count instructions (tools/sextant-prof/StaticReport.h).
 //

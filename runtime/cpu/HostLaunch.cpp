@@ -7,9 +7,9 @@
 
 #include "runtime/cpu/HostLaunch.h"
 #include "runtime/Checks.h"
+#include "runtime/cpu/ItemRanges.h"
 #include "runtime/cpu/Scratch.h"
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 using namespace sextant::runtime;
@@ -64,39 +64,13 @@ Device sextant::runtime::makeHostDevice(const char *name,
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-/// Work items of one launch, handed out in shrinking ranges: long ones first,
-/// so that kernels can keep what neighbouring items share, short ones last, so
-/// that all workers end together.
-class Items {
-public:
-  Items(int64_t count, int64_t workers) : count(count), workers(workers) {}
-
-  /// The next range; empty when all is handed out.
-  std::pair<int64_t, int64_t> take() {
-    int64_t begin = next.load(std::memory_order_relaxed);
-    while (begin < count) {
-      int64_t size = std::max<int64_t>((count - begin) / (2 * workers), 1);
-      if (next.compare_exchange_weak(begin, begin + size,
-                                     std::memory_order_relaxed))
-        return {begin, begin + size};
-    }
-    return {count, count};
-  }
-
-private:
-  std::atomic<int64_t> next = 0;
-  int64_t count, workers;
-};
-
 /// What the workers of one launch share.
 struct LaunchContext {
   HostFunction run;
   const int64_t *arguments;
   const Scratch &scratch;
-  Items items;
+  ItemRanges items;
 };
-
 } // namespace
 
 static void runWorker(void *opaque, int64_t worker) {
@@ -137,8 +111,9 @@ sextant::runtime::launchOnHost(void *session, const Kernel &kernel,
   if (workers == 1) {
     run(arguments.data(), 0, items, scratch.get(0));
   } else {
+    int64_t together = kernel.together ? kernel.together(arguments.data()) : 1;
     LaunchContext context{run, arguments.data(), scratch,
-                          Items(items, workers)};
+                          ItemRanges(items, workers, together)};
     if (Status status = threads.run(workers, runWorker, &context); !status)
       return status.error();
   }

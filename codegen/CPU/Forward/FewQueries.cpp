@@ -81,7 +81,7 @@ void codegen::addWeightedRows(const ForwardItem &item, Value values,
   kernel.storeVector(alpha, alphas);
   kernel.loop(0, item.rowCount, 1, [&](Value number) {
     Value scale = kernel.loadBroadcast(alphas, {number});
-    Value output = kernel.advance(item.at(item.output),
+    Value output = kernel.advance(item.ofPanel(item.output, launch.outputRows),
                                   {kernel.mul(number, launch.outputRows)});
     Value weights = item.getScores(low, number);
     auto addColumns = [&](Index column, int64_t lanes) {
@@ -108,11 +108,11 @@ void codegen::storeWeightedRows(const ForwardItem &item) {
   KernelBuilder &kernel = item.kernel;
   const ForwardLaunch &launch = item.launch;
   kernel.loop(0, item.rowCount, 1, [&](Value number) {
-    Value inverse = kernel.loadBroadcast(item.at(item.sum), {number});
+    Value inverse = kernel.loadBroadcast(item.ofPanel(item.sum), {number});
     // A row without keys may have summed anything up: it is replaced.
     Value isLive =
         kernel.compareF(arith::CmpFPredicate::UNE, inverse, kernel.splatF32(0));
-    Value from = kernel.advance(item.at(item.output),
+    Value from = kernel.advance(item.ofPanel(item.output, launch.outputRows),
                                 {kernel.mul(number, launch.outputRows)});
     Index row = kernel.add(item.firstRow, number);
     for (auto [part, output] :

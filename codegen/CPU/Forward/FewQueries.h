@@ -5,7 +5,8 @@
 // elements of rows as lanes instead: a score is a dot product of two rows, and
 // the output a sum of rows of V. A query costs what its products cost, and one
 // alone waits for memory. Scores are then turned, since what lies between the
-// two products (payload, mask, softmax) has queries as lanes.
+// two products (payload, mask, softmax) has queries as lanes. An item has some
+// heads that share keys (HeadRuns.h), each with a panel of its own.
 //
 //===----------------------------------------------------------------------===//
 

@@ -11,6 +11,10 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
+/// Half of a second cache: what queries of an item and their output may take of
+/// it, so that as much is left to a block of keys.
+static constexpr int64_t cacheWords = secondCache / 2 / 4;
+
 ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
                              Type element, ArrayRef<int64_t> headDims,
                              ArrayRef<int64_t> valueDims)
@@ -36,7 +40,6 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
   // Every item maps the rows of all keys again: more queries share that, as
   // long as theirs and the output's rows leave half of a second cache to the
   // block.
-  constexpr int64_t cacheWords = secondCache / 2 / 4;
   if (!plan.keyRows.empty() || !plan.valueRows.empty())
     maxPanels = std::clamp<int64_t>(
         cacheWords / ((queryWords + outputRows) * panel), leastPanels, 12);
@@ -59,9 +62,12 @@ std::optional<ForwardLaunch> ForwardLaunch::ofFewQueries() const {
   ForwardLaunch few = *this;
   few.areFew = true;
   few.rows = few.panel = panel / vectors;
-  few.vectors = few.maxPanels = 1;
+  few.vectors = 1;
   few.scoreStride = keys * few.panel;
   few.queryWords = keyWords;
+  // A pass of 16 heads is mostly products: more would gain little.
+  few.maxPanels = std::clamp<int64_t>(
+      cacheWords / ((few.queryWords + few.outputRows) * few.panel), 1, 16);
   few.copiesValues |= valueDim != outputRows;
   return few;
 }

@@ -31,7 +31,7 @@ struct ForwardLaunch {
   /// Keys of a block where near memory is short, at least: what a block does
   /// once, such as scaling the output, is then a sixteenth of its products.
   static constexpr int64_t leastKeys = 16;
-  /// Queries of an item, at most.
+  /// Queries of an item, at most; where they are few, those of all its heads.
   int64_t countQueries() const { return maxPanels * panel; }
 
   const KernelPlan &plan;

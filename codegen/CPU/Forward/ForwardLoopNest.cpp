@@ -4,6 +4,7 @@
 #include "codegen/CPU/Forward/ForwardCell.h"
 #include "codegen/CPU/Forward/ForwardOffsetBand.h"
 #include "codegen/CPU/Forward/ForwardPacking.h"
+#include "codegen/CPU/Forward/HeadRuns.h"
 #include "codegen/CPU/Forward/OnlineSoftmax.h"
 #include "codegen/CPU/Forward/PanelOutput.h"
 #include "codegen/Rows/RowCopy.h"
@@ -77,6 +78,9 @@ class ForwardLoopNest {
   PanelOutput output;
   ForwardOffsetBand band;
   Value keys, values; ///< rows of the block
+  Index firstHead = 0;
+  /// The mask may hide from one head of the item what another one sees.
+  bool headsDiffer;
 
 public:
   ForwardLoopNest(KernelBuilder &kernel, ArgumentBlock &arguments,
@@ -85,7 +89,9 @@ public:
         packing(item),
         mask(kernel, arguments, item.point, launch.plan, launch.sites),
         sweep(item), cell(item, sweep), buckets(item), softmax(item, buckets),
-        output(item), band(item) {}
+        output(item), band(item),
+        headsDiffer(launch.areFew && variesWith(launch.plan, pos::Axis::head)) {
+  }
 
   /// `outer` counts heads of all elements of the batch; `tile` the tiles of a
   /// head, of `panels` panels each.
@@ -97,32 +103,47 @@ public:
     item.queryCount =
         kernel.min(capacity, kernel.sub(queries, item.firstQuery));
     item.panelCount = kernel.ceilDiv(item.queryCount, launch.panel);
-    packQueries();
+    emitItem(launch.countQueries());
+  }
 
+  /// All queries, which are few, of `heads` heads that share keys.
+  void emitHeads(Index outer, Index heads) {
+    enterHead(outer);
+    item.queryCount = item.arguments.getSize(launch.sites.query, 2);
+    item.panelCount = heads;
+    emitItem(launch.panel);
+  }
+
+private:
+  /// `capacity`: queries of a head that an item may have.
+  void emitItem(int64_t capacity) {
+    packQueries();
     Index keyRows = item.arguments.getSize(launch.sites.key, 2);
-    TileSide rows = mask.enter(pos::Side::query, item.firstQuery,
-                               item.queryCount, launch.countQueries());
+    TileSide rows, blockKeys;
+    if (!headsDiffer)
+      rows = mask.enter(pos::Side::query, item.firstQuery, item.queryCount,
+                        capacity);
     kernel.loop(0, keyRows, launch.keys, [&](Value step) {
       item.firstKey = sweep.inOrder(step, keyRows, launch.keys);
       item.keyCount =
           kernel.min(launch.keys, kernel.sub(keyRows, item.firstKey));
-      TileSide blockKeys =
-          mask.enter(pos::Side::key, item.firstKey, item.keyCount, launch.keys);
-      kernel.when(getPossible(kernel, mask.classify(rows, blockKeys)),
+      if (!headsDiffer)
+        blockKeys = enterKeys();
+      kernel.when(isBlockPossible(rows, blockKeys),
                   [&] { emitBlock(blockKeys); });
     });
     kernel.loop(0, item.panelCount, 1, [&](Value panel) {
-      item.enterPanel(panel, kernel.mul(panel, launch.panel));
+      enterPanel(panel);
       buckets.addToOutput();
       softmax.store();
       output.store();
     });
   }
 
-private:
   void enterHead(Index outer) {
     Index heads = item.arguments.getSize(launch.sites.query, 1);
     item.enterHead(kernel.div(outer, heads), kernel.rem(outer, heads));
+    firstHead = item.head;
     item.point.enterHead(item.batch, item.head);
     item.point.setKeyHead(item.kvHead);
     for (pos::RowOperand operand :
@@ -130,15 +151,52 @@ private:
       packing.enterHead(operand);
   }
 
+  /// Of few queries a panel has those of a head.
+  void enterPanel(Value panel) {
+    if (!launch.areFew)
+      return item.enterPanel(panel, kernel.mul(panel, launch.panel));
+    item.head = kernel.add(firstHead, panel);
+    item.point.enterHead(item.batch, item.head);
+    item.enterPanel(panel, 0);
+  }
+  TileSide enterRows() {
+    return mask.enter(pos::Side::query, item.firstRow, item.rowCount,
+                      launch.panel);
+  }
+  TileSide enterKeys() {
+    return mask.enter(pos::Side::key, item.firstKey, item.keyCount,
+                      launch.keys);
+  }
+
+  /// Whether some query of the item may see some key of the block.
+  Value isBlockPossible(const TileSide &rows, const TileSide &blockKeys) {
+    if (!headsDiffer)
+      return getPossible(kernel, mask.classify(rows, blockKeys));
+    auto orOfHead = [&](Value panel, ValueRange known) -> Values {
+      enterPanel(panel);
+      Value isPossible =
+          getPossible(kernel, mask.classify(enterRows(), enterKeys()));
+      return {kernel.either(known[0], isPossible)};
+    };
+    return kernel.loop(0, item.panelCount, 1, kernel.constantI1(false),
+                       orOfHead)[0];
+  }
+
   void packQueries() {
-    packing.packPositions(item.point,
-                          kernel.mul(item.panelCount, launch.panel));
+    Index positions = launch.areFew ? Index(launch.panel)
+                                    : kernel.mul(item.panelCount, launch.panel);
+    packing.packPositions(item.point, positions);
     Index vectors = kernel.mul(item.panelCount, launch.vectors);
     kernel.loop(0, vectors, 1, [&](Value vector) {
       item.panel = kernel.div(vector, launch.vectors);
       Index lane =
           kernel.mul(kernel.rem(vector, launch.vectors), kernel.width());
       Index first = kernel.mul(vector, kernel.width());
+      if (launch.areFew) {
+        item.head = kernel.add(firstHead, vector);
+        packing.enterHead(pos::RowOperand::query);
+        first = 0;
+      }
       packing.packQueries(lane, kernel.add(item.firstQuery, first));
       softmax.clear(lane);
       sweep.clear(lane);
@@ -153,10 +211,10 @@ private:
     values = packing.prepareValues();
     band.packKeys();
     kernel.loop(0, item.panelCount, 1, [&](Value panel) {
-      item.enterPanel(panel, kernel.mul(panel, launch.panel));
-      TileSide rows = mask.enter(pos::Side::query, item.firstRow, item.rowCount,
-                                 launch.panel);
-      TileClass tile = mask.classify(rows, blockKeys);
+      enterPanel(panel);
+      TileSide rows = enterRows();
+      TileClass tile =
+          mask.classify(rows, headsDiffer ? enterKeys() : blockKeys);
       kernel.when(getPossible(kernel, tile), [&] { emitPanel(rows, tile); });
     });
   }
@@ -255,8 +313,7 @@ void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
     return kernel.mul(end, 4);
   };
   auto runItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
-                      const Items &items, ScratchMemory &memory,
-                      const ForwardLaunch &launch) {
+                      const Items &items, ScratchMemory &memory) {
     Index panels = getItemPanels(kernel, arguments, launch);
     Index tiles = kernel.ceilDiv(arguments.getSize(launch.sites.query, 2),
                                  kernel.mul(panels, launch.panel));
@@ -267,20 +324,41 @@ void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
       emitter.emit(item[0], tile, panels);
     });
   };
+  auto areMany = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.less(few->panel, arguments.getSize(launch.sites.query, 2));
+  };
+  // Heads that share keys.
+  auto getGroup = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.div(arguments.getSize(launch.sites.query, 1),
+                      arguments.getSize(launch.sites.key, 1));
+  };
+  auto runHeads = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
+                      const Items &items, ScratchMemory &memory) {
+    HeadRuns runs(kernel, getGroup(kernel, arguments), few->maxPanels);
+    runs.forEach({items.begin, items.end}, [&](Index first, Index count) {
+      ForwardLoopNest emitter(kernel, arguments, *few, memory);
+      emitter.emitHeads(first, count);
+    });
+  };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value scratch) {
     ScratchMemory memory(kernel, layout, scratch);
     if (!few)
-      return runItems(kernel, arguments, items, memory, launch);
+      return runItems(kernel, arguments, items, memory);
     // Both have an item for each head then.
-    Index queries = arguments.getSize(launch.sites.query, 2);
     kernel.when(
-        kernel.less(few->panel, queries),
-        [&] { runItems(kernel, arguments, items, memory, launch); },
-        [&] { runItems(kernel, arguments, items, memory, *few); });
+        areMany(kernel, arguments),
+        [&] { runItems(kernel, arguments, items, memory); },
+        [&] { runHeads(kernel, arguments, items, memory); });
   };
   auto nearBytes = [&] { return layout.getNearBytes(); };
-  createKernel(lowering, suffix, launch.operands, lowering.target,
-               {items, bytes, run, nearBytes});
+  auto together = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
+    return kernel.select(areMany(kernel, arguments), 1,
+                         getGroup(kernel, arguments));
+  };
+  KernelBody body{items, bytes, run, nearBytes};
+  if (few)
+    body.together = together;
+  createKernel(lowering, suffix, launch.operands, lowering.target, body);
   layout.tell(lowering, suffix);
 }

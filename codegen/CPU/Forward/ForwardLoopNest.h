@@ -14,7 +14,8 @@
 //   O^T: divided by the sum, transposed into rows
 //
 // Calls of few queries that want no gradient have other products, whose lanes
-// are elements of rows: see FewQueries.h.
+// are elements of rows, and an item has a panel for each of some heads that
+// share keys: see FewQueries.h.
 //
 // Scores are in base 2 from the score payload on, so that P is one exp2.
 //

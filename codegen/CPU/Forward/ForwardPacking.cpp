@@ -90,7 +90,8 @@ void ForwardPacking::packQueries(Index lane, Index first) {
 
   if (launch.areFew)
     return packRows(kernel, pointers, launch.headDim, launch.queryWords,
-                    item.at(item.query), item.form.queryFactor);
+                    item.ofPanel(item.query, launch.queryWords),
+                    item.form.queryFactor);
   // A row of units is a row of bf16 seen as f32.
   packTransposed(kernel, pointers, launch.queryWords, launch.panel,
                  item.ofPanel(item.query, launch.queryWords, lane),

@@ -81,7 +81,10 @@ def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments,
 
     Items are independent; the caller runs disjoint ranges on any threads, each
     with scratch memory of its own, aligned to 64 bytes. `k` may be called for
-    any range, so what it computes must not depend on how items are grouped.
+    any range, so what it computes must not depend on how items are grouped. Its
+    time may: of a kernel with a function `k_together`, of the type of `k_items`,
+    so many items, from a multiple of that number on, share what they read where
+    they are of one range.
 
     For a GPU of NVIDIA `k` is an entry of PTX instead; the other two stay
     functions of the host. Its parameters are the argument block by value, the
