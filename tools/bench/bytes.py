@@ -3,13 +3,14 @@
 Usage: bytes.py [--dim D] [--element f32|bf16] [--queries N] [--keys N] [--cache MIB]
                 [--kernels NAME...] [--artifacts FOLDER]
 
-Runs a forward and a backward (full, one head, AVX2) under valgrind's cachegrind
-with a last level of `--cache` MiB, and prints the bytes fetched per floating-point
-operation. Needs no counters of the processor, so it says the same on any machine; it
-takes minutes. What is fetched by a run of one block of queries is taken off: loading
-and compiling. Lines that are sent back are not counted: of the backward that is one
-row of dQ per query and tile. `--artifacts` takes forward.sxt and backward.sxt from a
-folder, of another version say; sextant-compile and sextant-run are those of PATH.
+Runs a forward and a backward (full, one head, AVX2), and a forward of one query of
+heads that share keys (`decode`), under valgrind's cachegrind with a last level of
+`--cache` MiB, and prints the bytes fetched per floating-point operation. Needs no
+counters of the processor, so it says the same on any machine; it takes minutes. What
+is fetched by a run of one block of queries is taken off: loading and compiling. Lines
+that are sent back are not counted: of the backward that is one row of dQ per query and
+tile. `--artifacts` takes forward.sxt, decode.sxt and backward.sxt from a folder, of
+another version say; sextant-compile and sextant-run are those of PATH.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from pathlib import Path
 
 LINE = 64
 ROWS, LSE, STATISTICS = "tensor<?x?x?x{dim}x{element}>", "tensor<?x?x?xf32>", "tensor<?x?x?x2xf32>"
-MODELS = {
-    "forward": """
+FORWARD = """
 func.func @forward(%q: {rows}, %k: {rows}, %v: {rows}) -> ({rows}, {lse}) {{
   %o, %lse = pos.attention %q, %k, (%v) uses []
     : {rows}, {rows}, ({rows}) -> ({rows}), {lse}
   return %o, %lse : {rows}, {lse}
-}}""",
+}}"""
+MODELS = {
+    "forward": FORWARD,
+    "decode": FORWARD,
     "backward": """
 func.func @backward(%q: {rows}, %k: {rows}, %v: {rows}, %o: {rows}, %stats: {stats},
                     %do: {rows}, %dlse: {lse}) -> ({rows}, {rows}, {rows}) {{
@@ -41,14 +44,18 @@ func.func @backward(%q: {rows}, %k: {rows}, %v: {rows}, %o: {rows}, %stats: {sta
 }}""",
 }
 # Products of a forward and of a backward, and which arguments have rows of queries.
-PRODUCTS = {"forward": 2, "backward": 5}
-QUERIES = {"forward": (0,), "backward": (0, 3, 4, 5, 6)}
+PRODUCTS = {"forward": 2, "decode": 2, "backward": 5}
+QUERIES = {"forward": (0,), "decode": (0,), "backward": (0, 3, 4, 5, 6)}
 KEYS = (1, 2)
+# Heads of queries, over one of keys.
+HEADS = {"forward": 1, "decode": 8, "backward": 1}
 # Rows of queries and of keys: what passes, keys forward and queries backward, is
 # longer than the cache; of bf16 half as large, so there are twice as many.
 SIZES = {
     ("forward", "f32"): (288, 6144),
     ("forward", "bf16"): (288, 12288),
+    ("decode", "f32"): (1, 6144),
+    ("decode", "bf16"): (1, 12288),
     ("backward", "f32"): (3072, 480),
     ("backward", "bf16"): (6144, 480),
 }
@@ -70,9 +77,12 @@ def misses(artifact: Path, kernel: str, queries: int, keys: int, cache: int, out
     command += [f"--LL={cache * 2**20},16,64", f"--cachegrind-out-file={out}"]
     # Not sextant-prof, which measures the peak as well: minutes in a simulation.
     command += ["sextant-run", str(artifact), "--threads=1"]
-    for arguments, rows in ((QUERIES[kernel], queries), (KEYS, keys)):
+    for arguments, sizes in (
+        (QUERIES[kernel], (1, HEADS[kernel], queries)),
+        (KEYS, (1, 1, keys)),
+    ):
         for number in arguments:
-            for dim, size in enumerate((1, 1, rows)):
+            for dim, size in enumerate(sizes):
                 command += ["--dim", f"arg{number}.{dim}={size}"]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode:
@@ -98,10 +108,10 @@ def main() -> int:
     parser.add_argument("--keys", type=int, help="likewise")
     parser.add_argument("--cache", type=int, default=2, metavar="MIB")
     parser.add_argument("--kernels", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--artifacts", type=Path, help="take forward.sxt and backward.sxt here")
+    parser.add_argument("--artifacts", type=Path, help="take forward.sxt and the others here")
     arguments = parser.parse_args()
-    print("| kernel | type | queries | keys | head dim | MiB fetched | FLOP per byte |")
-    print("|---|---|---|---|---|---|---|")
+    print("| kernel | type | heads | queries | keys | head dim | MiB fetched | FLOP per byte |")
+    print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kernel in arguments.kernels:
@@ -113,12 +123,14 @@ def main() -> int:
                 else compiled(kernel, arguments.dim, arguments.element, folder)
             )
             lines = misses(artifact, kernel, queries, keys, arguments.cache, folder / "out")
-            lines -= misses(artifact, kernel, 64, 64, arguments.cache, folder / "out")
-            flops = 2 * PRODUCTS[kernel] * queries * keys * arguments.dim
+            few = min(queries, 64)
+            lines -= misses(artifact, kernel, few, 64, arguments.cache, folder / "out")
+            rows = HEADS[kernel] * queries
+            flops = 2 * PRODUCTS[kernel] * rows * keys * arguments.dim
             fetched = LINE * lines
+            work = f"{kernel} | {arguments.element} | {HEADS[kernel]} | {queries} | {keys}"
             print(
-                f"| {kernel} | {arguments.element} | {queries} | {keys} | {arguments.dim} | {fetched / 2**20:.2f} "
-                f"| {flops / fetched:.0f} |",
+                f"| {work} | {arguments.dim} | {fetched / 2**20:.2f} | {flops / fetched:.3g} |",
                 flush=True,
             )
     return 0

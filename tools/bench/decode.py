@@ -12,7 +12,7 @@ from timing import Rounds
 import sextant
 
 # Batch, heads, heads of keys, keys, head dim.
-SHAPES = [(1, 32, 32, 4096, 128), (8, 32, 8, 2048, 128), (64, 12, 12, 256, 64)]
+SHAPES = [(1, 32, 32, 4096, 128), (8, 32, 8, 2048, 128), (1, 32, 8, 16384, 128), (64, 12, 12, 256, 64)]
 
 
 def decode(settings: Settings) -> Iterator[Row]:
