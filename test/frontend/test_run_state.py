@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
+from stopped_training import train_until
 
 import sextant
 from sextant import definitions
 from sextant.cli import main
 from sextant.revision import revision
 from sextant.training import loop
+from sextant.training.best import BEST
 from sextant.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from sextant.training.config import TrainConfig
 from sextant.training.data import batch_at, load_text
@@ -199,7 +202,47 @@ def test_lengths_need_not_be_multiples(root, capsys):
     assert "225 bytes; a block of 1000 tokens needs 1001: train with" in capsys.readouterr().err
 
 
+def test_an_evaluation_that_is_older_than_the_run_is_said(root, capsys):
+    """Pages show it beside the curve of what the run is now."""
+    run = str(root / "run")
+
+    def notes():
+        """What pages say of the run, and the command line with them."""
+        for command in ("report", "compare"):
+            page = root / f"{command}.html"
+            assert main([command, run, "-o", str(page)]) == 0
+            error = capsys.readouterr().err
+            assert ("trained since" in page.read_text()) == ("trained since" in error)
+            yield error
+
+    assert main(["eval", run, *EVAL]) == 0
+    assert "note" not in capsys.readouterr().err
+    assert list(notes()) == ["", ""]
+    assert main(["train", run, "--quiet", "--steps", "6"]) == 0
+    said = f"sextant: note: {run}: evaluated after step 4, trained since, to step 6: "
+    assert all(error.startswith(said) for error in notes())
+    assert main(["eval", run, *EVAL]) == 0
+    assert list(notes()) == ["", ""]
+
+
 # Going on ----------------------------------------------------------------------------
+
+
+def test_a_run_that_begins_anew_leaves_nothing_of_the_one_before(root):
+    """Wherever it ends: what goes on from there is the new run, not the old one."""
+    run = root / "run"
+    assert main(["eval", str(run), *EVAL]) == 0
+    (run / BEST).write_bytes((run / CHECKPOINT).read_bytes())
+    config = replace(read_state(run).config, lr=0.5)
+    train_until(2, config, run, save_every=100, resume=False)
+    begun = read_state(run)
+    assert begun.step == 0 and begun.config == config
+    assert sorted(os.listdir(run)) == [CHECKPOINT, "log.jsonl"]
+    assert main(["train", str(run), "--quiet"]) == 0
+    log = (run / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in log] == list(range(4))
+    straight = loop.train(config, root / "straight", progress=False)
+    assert all(torch.equal(t, straight.params[n]) for n, t in read_state(run).checkpoint.part("param").items())
 
 
 def test_a_run_goes_on_without_its_flags_and_is_extended(root, trained, tmp_path, capsys, monkeypatch):
@@ -250,8 +293,10 @@ def test_a_dry_run_trains_nothing(root, capsys):
     assert "goes on after step 4" in out and "9 steps of 2 x 16 bytes, seed 0" in out
     assert main(["train", str(root / "run"), "--dry-run", "--lr", "1"]) == 1
     assert "other settings: lr" in capsys.readouterr().err
-    assert main(["train", str(root / "new"), "--dry-run", "--layers", "1", "--width", "8"]) == 0
-    assert "begins anew" in capsys.readouterr().out
+    for run, said in (("new", "new begins anew\n"), ("run", "anew, in place of the run that it holds\n")):
+        small = ["--layers", "1", "--width", "8", "--fresh"]
+        assert main(["train", str(root / run), "--dry-run", *small]) == 0
+        assert said in capsys.readouterr().out
     assert sorted(os.listdir(root / "run")) == before and not (root / "new").exists()
 
 

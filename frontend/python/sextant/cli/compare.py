@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .notes import tell_notes
+
 
 def add(commands) -> None:
     parser = commands.add_parser(
@@ -21,7 +23,10 @@ def _compare(options) -> None:
     from ..report.compare import with_deviation, write_comparison
     from ..training.runs import read_trained
 
-    groups = write_comparison(options.output, [read_trained(f) for f in options.folders])
+    runs = [read_trained(folder) for folder in options.folders]
+    groups = write_comparison(options.output, runs)
+    for folder, run in zip(options.folders, runs):
+        tell_notes(folder, run)
     for found in groups:
         ends = [run.steps[-1][1] for run in found.runs if run.steps]
         print(f"{found.name}: seeds {', '.join(map(str, found.seeds))}, last loss "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from .notes import tell_notes
 
 
 def add(commands) -> None:
@@ -121,8 +121,7 @@ def _eval(options) -> None:
 
 
 def _show(folder: str, result) -> None:
-    for note in result.notes:
-        print(f"sextant: note: {folder}: {note}", file=sys.stderr)
+    tell_notes(folder, result)
     if result.accuracy:
         print(f"{result.name}: top-1 accuracy (loss in nats)")
         for size, share in result.accuracy.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .notes import tell_notes
+
 
 def add(commands) -> None:
     parser = commands.add_parser(
@@ -19,7 +21,10 @@ def add(commands) -> None:
 def _report(options) -> None:
     from ..report import read_run, write_report
 
-    findings = write_report(options.output, [read_run(f) for f in options.folders])
+    runs = [read_run(folder) for folder in options.folders]
+    findings = write_report(options.output, runs)
+    for folder, run in zip(options.folders, runs):
+        tell_notes(folder, run)
     for finding in findings:
         print(f"{finding.verdict}: {finding.text}")
     print(f"report: {options.output}")

@@ -149,7 +149,10 @@ def add(commands) -> None:
         "package tensorboard",
     )
     parser.add_argument(
-        "--fresh", action="store_true", help="do not resume from a checkpoint"
+        "--fresh",
+        action="store_true",
+        help="begin anew, in place of the run that the folder holds, with the settings that are "
+        "given now: nothing is taken from that run",
     )
     parser.add_argument(
         "--dry-run",

@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 
 from ..training.config import TrainConfig
 from . import figures
-from .document import cell, document, picture, table, write_page
+from .document import cell, document, pairs, picture, table, write_page
 from .groups import Group, by_settings, differing
 from .origin import shared_settings
 from .results import RunResult, multiple_name
@@ -30,6 +30,7 @@ def write_comparison(path: str | Path, runs: Sequence[RunResult]) -> list[Group]
         f"<p class=small>On {html.escape(runs[0].provenance['source'])}. Of several seeds the mean "
         "and their standard deviation.</p>",
         _overview(groups, unit),
+        *_notes(groups),
         *_settings(groups),
         "<h2>Training</h2>",
         "<p>Loss of each step, smoothed; one line for each run, those of equal settings alike.</p>",
@@ -67,6 +68,12 @@ def _overview(groups: Sequence[Group], unit: str) -> str:
             ]
         )
     return table(head, rows)
+
+
+def _notes(groups: Sequence[Group]) -> list[str]:
+    """In what evaluations differ from the trainings."""
+    rows = [(f"{g.name}, seed {run.config['seed']}", note) for g in groups for run in g.runs for note in run.notes]
+    return [pairs(rows)] if rows else []
 
 
 def _settings(groups: Sequence[Group]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from ..errors import RunError
 from ..files import replace_file
+from ..training.checkpoint import read_metadata
 
 EVALUATION = "evaluation.json"
 LOG = "log.jsonl"
@@ -135,8 +136,23 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
     except ValueError as error:
         raise ReportError(f"{path} is damaged: {error}") from None
     result = from_evaluation(stored, path)
+    result.notes = [*result.notes, *_notes_on_age(result, folder)]
     read_log(result, folder)
     return result
+
+
+def _notes_on_age(result: RunResult, folder: Path) -> list[str]:
+    """A note where the run has gone on since its evaluation: its log is of what it is now. A
+    folder without checkpoints says nothing, nor does an evaluation that is older than the
+    name of what was evaluated."""
+    then = result.provenance
+    now = read_metadata(folder / then["checkpoint"]) if "checkpoint" in then else {}
+    if not now or (now["saved"], int(now["step"])) == (then["saved"], then["step"]):
+        return []
+    return [
+        f"evaluated after step {then['step']}, trained since, to step {now['step']}: the curve of "
+        f"its training is of another model than its losses; run `sextant eval {folder}`"
+    ]
 
 
 def from_evaluation(stored: Any, where: Path) -> RunResult:

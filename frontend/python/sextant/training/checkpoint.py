@@ -46,6 +46,11 @@ def write_checkpoint(path: str | Path, checkpoint: Checkpoint) -> None:
     _FILES.write(path, checkpoint.tensors, checkpoint.metadata)
 
 
+def read_metadata(path: str | Path) -> dict[str, str]:
+    """The metadata alone, in no time; empty without a checkpoint that can be read."""
+    return _FILES.metadata(path)
+
+
 def read_checkpoint(path: str | Path) -> Checkpoint:
     """Reads and checks a checkpoint; damage is a `CheckpointError`."""
     path = Path(path)

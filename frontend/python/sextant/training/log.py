@@ -25,19 +25,10 @@ class Log:
     `LogError` that names the file."""
 
     def __init__(self, path: Path, start: int, events: Path | None = None):
-        """Opens the log and drops entries of steps from ``start`` on, which a killed
-        run left. ``events``: the folder of event files, if they are written."""
-        self.path = path
+        """``start``: how many steps are done. ``events``: the folder of event files, if they
+        are written."""
+        self.path, self.start = path, start
         self._events: Any = _writer(events, start) if events else None
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if start and path.exists():
-                lines = path.read_text(errors="replace").splitlines()
-                kept = [line for line in lines if _step_of(line) < start]
-                replace_file(path, "".join(line + "\n" for line in kept).encode())
-            self._file = path.open("a" if start else "w")
-        except OSError as error:
-            raise self._error(error) from None
 
     def _error(self, error: OSError) -> LogError:
         return LogError(
@@ -61,6 +52,16 @@ class Log:
             raise self._error(error) from None
 
     def __enter__(self) -> Log:
+        """Opens the log and drops entries of steps that are not done, which a killed run left."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.start and self.path.exists():
+                lines = self.path.read_text(errors="replace").splitlines()
+                kept = [line for line in lines if _step_of(line) < self.start]
+                replace_file(self.path, "".join(line + "\n" for line in kept).encode())
+            self._file = self.path.open("a" if self.start else "w")
+        except OSError as error:
+            raise self._error(error) from None
         return self
 
     def __exit__(self, kind, *details) -> None:

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from ..errors import RunError
 from ..files import remove_unfinished
 from ..memory import gibibytes
-from ..report.results import CHECKPOINT, LOG
+from ..report.results import CHECKPOINT, EVALUATION, LOG
 from .begin import begin_from
 from .best import BEST, Best
 from .compiled import CompiledModel
@@ -54,6 +54,8 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
     if config.init and not run:
         new = begin_from(model, config.init)
         begins = f"begins with the parameters of {config.init}, {len(new)} tensors are new"
+    if path.exists() and not run:
+        begins += ", in place of the run that it holds"
     return [
         f"{config.name}: {config.style}, {config.layers} layers of width {config.width}, "
         f"{model.size:,} trained parameters, {model.frozen_size:,} frozen",
@@ -81,7 +83,8 @@ def train(
 
     If the folder holds a checkpoint of the same settings the run goes on from it,
     with the definitions that it began with, and ends with the same bits as one that
-    was never stopped; with ``resume`` false it starts anew. More steps than the
+    was never stopped; with ``resume`` false it starts anew, and the checkpoint, the log and the
+    evaluation of before are gone. More steps than the
     checkpoint's extend the run: from there on the learning rate is that of the new
     number of steps. A checkpoint is written every ``save_every`` steps, at the end,
     at ctrl-C or SIGTERM, which ends in `Interrupted` after the step at hand, and before an
@@ -118,10 +121,16 @@ def train(
         def keep(step: int) -> None:
             save(model, data, found, step, path, extended, best.metadata())
 
-        events = folder / EVENTS if tensorboard else None
-        with Log(folder / LOG, start, events) as log:
-            if run is None:
+        log = Log(folder / LOG, start, folder / EVENTS if tensorboard else None)
+        if run is None and path.exists():
+            # From here on the folder holds this run: what ends it before its first save must
+            # not leave the one before, beside a log and settings that are not its own.
+            keep(0)
+        with log:
+            if not start:
                 best.begin()
+                if path.exists():
+                    (folder / EVALUATION).unlink(missing_ok=True)
             if start < config.steps:
                 training = _Training(model, data, path, log, keep, best, save_every)
                 training.run(start, progress, after_step)

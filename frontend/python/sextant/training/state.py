@@ -171,6 +171,7 @@ class Run:
             self.kind.noun: self.digest,
             "step": self.step,
             "extended": self.extended,
+            "checkpoint": self.path.name,
         }
 
     def held_out(self) -> Any:

@@ -66,6 +66,16 @@ class TensorFiles:
             raise self.error(f"{self.name} {path} is damaged: its checksum is wrong")
         return tensors, metadata
 
+    def metadata(self, path: str | Path) -> dict[str, str]:
+        """What a file says of its tensors, which are not read; empty where there is no such
+        file, or one that cannot be read."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                found = file.metadata() or {}
+        except (OSError, SafetensorError):
+            return {}
+        return found if found.get("format") == self.format else {}
+
 
 def _check_length(path: Path) -> None:
     """A file that ends before its header says is damaged; the library maps files
