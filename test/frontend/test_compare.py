@@ -7,7 +7,7 @@ from statistics import stdev
 import pytest
 
 from sextant.cli import main
-from sextant.report import RunResult, compare, figures
+from sextant.report import RunResult, compare, figures, write_report
 from sextant.report.compare import with_deviation, write_comparison
 from sextant.report.results import ReportError, read_log
 
@@ -75,6 +75,17 @@ def test_logs_are_read_with_what_they_have(tmp_path):
     read_log(run, tmp_path)
     assert run.steps == [(0, 5.0), (1, 4.5)] and run.seconds == [0.5, 0.75]
     assert run.validation == [(2, 4.25)] and run.step_ms == 500.0
+
+
+def test_the_last_tokens_are_as_many_in_all_runs(tmp_path):
+    """Of those that are evaluated: others have no losses of them."""
+    other, without = made_up("alibi"), made_up("none")
+    other.last, without.last, without.last_tokens = 16, 8, {}
+    message = "last tokens .* are 64 in the evaluation of rope with seed 0, and 16 in that of alibi"
+    for write in (write_comparison, write_report):
+        with pytest.raises(ReportError, match=message):
+            write(tmp_path / "c.html", [made_up("rope"), without, other])
+    write_comparison(tmp_path / "c.html", [made_up("rope"), without])
 
 
 def test_runs_that_cannot_be_compared(tmp_path):

@@ -195,6 +195,8 @@ def test_lengths_need_not_be_multiples(root, capsys):
         few = mean_losses(model, held_out[: 24 * 3 + 1], 10, 4)[0]
     assert main(["eval", run, *flags, "--lengths", "10", "24", "--blocks", "3"]) == 0
     assert losses_of(root / "run")["0.625"] == few
+    # A part of the text, which all that is said of the losses says.
+    assert "evaluated on the first 73 of 225 held-out bytes" in capsys.readouterr().err
     report = root / "report.html"
     assert main(["report", run, "-o", str(report)]) == 0
     assert "<th>0.625x</th>" in report.read_text()

@@ -101,7 +101,7 @@ def _text_losses(groups: Sequence[Group]) -> list[str]:
     shown = [g for g in groups if any(run.all_tokens for run in g.runs)]
     if not shown:
         return []
-    last = ", ".join(sorted({str(run.last) for g in shown for run in g.runs if run.last_tokens}))
+    last = next((run.last for g in shown for run in g.runs if run.last_tokens), 0)
     parts = ["<h2>Loss by length</h2><p>Nats per byte, at multiples of the training length.</p>"]
     for protocol, name in (
         ("all_tokens", "all tokens of non-overlapping blocks"),

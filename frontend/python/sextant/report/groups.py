@@ -118,6 +118,23 @@ def _check_data(runs: Sequence[RunResult]) -> None:
                 f"runs on different {what} cannot be compared: {first.name} is of "
                 f"{one}, {run.name} of {other}; write a report of each {each}"
             )
+    _check_last(runs)
+
+
+def _check_last(runs: Sequence[RunResult]) -> None:
+    """Losses of the last tokens stand in one table, under one number of them."""
+    measured = [run for run in runs if run.last_tokens]
+    for run in measured[1:]:
+        if run.last != measured[0].last:
+            raise ReportError(
+                f"the last tokens of a block are {measured[0].last} in the evaluation of "
+                f"{_named(measured[0])}, and {run.last} in that of {_named(run)}: evaluate them alike "
+                "(sextant eval RUN... --last N)"
+            )
+
+
+def _named(run: RunResult) -> str:
+    return f"{run.name} with seed {run.config['seed']}"
 
 
 def _held_out(run: RunResult) -> tuple[str, int]:

@@ -88,12 +88,13 @@ def evaluate_run(
             measured = _text_measures(
                 model, run, wanted, last or LAST, most_blocks, tables, progress
             )
+        notes = [*(_best_notes(run) if best else []), *measured.pop("notes", []), *run.notes()]
         result = RunResult(
             name=model.config.name,
             config=asdict(replace(model.config, target=run.config.target)),
             parameters=model.size,
             provenance=run.provenance,
-            notes=[*(_best_notes(run) if best else []), *run.notes()],
+            notes=notes,
             **measured,
         )
     write_evaluation(folder, result, file)
@@ -151,9 +152,18 @@ def _text_measures(
         "all_tokens": all_tokens,
         "last_tokens": last_tokens,
         "last": last,
+        "notes": _text_notes(len(text.validation), most_blocks * max(lengths)),
         "biases": _by_layer(model, bias_over_distance, distances=4 * model.config.length),
         "adaptive": adaptive_biases(model, text),
     }
+
+
+def _text_notes(held_out: int, asked: int) -> list[str]:
+    """A note where an evaluation took a part of the held-out text: ``asked`` tokens, each of
+    which is to be predicted from those before it; 0 for all."""
+    if not asked or asked + 1 >= held_out:
+        return []
+    return [f"evaluated on the first {asked + 1:,} of {held_out:,} held-out bytes"]
 
 
 def read_trained(folder: str | Path) -> RunResult:
