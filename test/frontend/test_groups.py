@@ -66,6 +66,26 @@ def test_patterns_that_name_nothing_are_errors():
         gpt.gpt(groups=(Group("fire", 0.5), Group("fire", 2.0)), **SMALL)
 
 
+@pytest.mark.parametrize(
+    "groups, trained, message",
+    [
+        (("fire: decay=0.1",), (), 'group "fire": decay 0.1 .* layers.0.attention.fire.*, do not'),
+        (("norm: decay=0.1",), (), 'group "norm": decay 0.1 changes nothing: matrices'),
+        (("layers: rate=0.5", "fire: rate=2"), (), '"fire" changes nothing: .* first .* "layers"'),
+        (("fire: rate=2",), ("norm",), 'group "fire" changes nothing: what it names is frozen'),
+    ],
+)
+def test_groups_that_change_nothing_are_errors(groups, trained, message):
+    with pytest.raises(ValueError, match=message):
+        gpt.gpt(groups=tuple(map(Group.parse, groups)), trained=trained, **SMALL)
+
+
+def test_groups_that_change_some_of_what_they_name():
+    """No decay where nothing decays, some of what a group before it has left."""
+    for texts in (("fire: decay=0",), ("layers.0: rate=2", "layers: decay=0.5"), ("fire: rate=2", "layers: rate=3")):
+        gpt.gpt(groups=tuple(map(Group.parse, texts)), **SMALL)
+
+
 GROUPS = (
     Group("fire", rate=0.25, clip=0.01),
     Group("layers.1", decay=0.5),

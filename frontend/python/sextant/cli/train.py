@@ -27,7 +27,7 @@ _HELP = {
     "final": "learning rate at the end, as a fraction of the peak",
     "residual": "initial weights into the residual stream: scaled or plain",
     "clip": "bound on the global norm of the gradients (0: none)",
-    "weight_decay": "decoupled weight decay",
+    "weight_decay": "decoupled weight decay of matrices: not of biases, norms, and what encodings learn",
     "beta1": "AdamW's decay of the first moment",
     "beta2": "AdamW's decay of the second moment",
     "max_position": "random positions below this (of images rows and columns), in training and evaluation (0: none)",
@@ -108,7 +108,8 @@ def add(commands) -> None:
         default=argparse.SUPPRESS,
         metavar="PATTERN: SETTING",
         help='settings of the optimizer for some parameters, such as "fire: rate=0.5, decay=0, '
-        'clip=5": rate is a factor, clip bounds their gradients alone; may be given again',
+        'clip=5": rate is a factor, decay is that of its matrices, clip bounds their gradients alone; '
+        "may be given again, and of several that name a parameter the first counts",
     )
     parser.add_argument(
         "--given",

@@ -97,7 +97,7 @@ def arrange(
 ) -> list[Parameter]:
     """The parameters with the first of ``groups`` that names each, and, if there are
     patterns ``trained``, those frozen that none of them names. A pattern that names no
-    parameter that can be trained is an error."""
+    parameter that can be trained is an error, and so is a group that changes none."""
     parameters = list(parameters)
     free = [p.name for p in parameters if not p.frozen]
     for pattern in [*(g.pattern for g in groups), *trained]:
@@ -116,4 +116,26 @@ def arrange(
         frozen = bool(trained) and not any(matches(t, name) for t in trained)
         return replace(parameter, group=group, frozen=parameter.frozen or frozen)
 
-    return [arranged(p) for p in parameters]
+    found = [arranged(p) for p in parameters]
+    for own in groups:
+        _check_group(own, [p for p in found if matches(own.pattern, p.name)])
+    return found
+
+
+def _check_group(group: Group, named: Sequence[Parameter]) -> None:
+    """A group that changes nothing of the parameters that it names is an error: all of them
+    are of groups before it, or frozen, or its weight decay finds none that decays."""
+    trained = [p for p in named if not p.frozen]
+    own = [p for p in trained if p.group == group.pattern]
+    if not own:
+        others = ", ".join(f'"{name}"' for name in dict.fromkeys(p.group for p in trained))
+        raise ValueError(
+            f'group "{group.pattern}" changes nothing: '
+            + (f"a parameter is of the first group that names it, here {others}" if others
+               else "what it names is frozen")
+        )
+    if group.decay and not any(p.decay for p in own):
+        raise ValueError(
+            f'group "{group.pattern}": decay {group.decay:g} changes nothing: matrices of the model '
+            f"decay, and biases, norms and what encodings learn, such as {own[0].name}, do not"
+        )
