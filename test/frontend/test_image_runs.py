@@ -13,6 +13,7 @@ from sextant.cli import main
 from sextant.report.results import EVALUATION, read_run
 from sextant.training import loop
 from sextant.training.config import TrainConfig
+from sextant.training.evaluate import EvaluationError
 from sextant.training.image_evaluation import default_sizes, evaluate_images
 from sextant.training.images import Images, Labelled
 from sextant.training.model import ModelError
@@ -186,7 +187,16 @@ def test_drawn_rows_and_columns(per, tmp_path):
         assert (rows[:, 0].diff() > 0).all() and (columns[0].diff() > 0).all()
         assert 0 <= int(positions.min()) and int(positions.max()) < 9
     assert per == "model" or not torch.equal(*found.values())
+    # Losses of a size are the same each time, alone and behind another size, as of a training
+    # that goes on.
+    losses = [
+        evaluate_images(model, images, sizes, progress=False).losses[12]
+        for sizes in ([12], [8, 12], [12])
+    ]
+    assert losses[0] == losses[1] == losses[2]
     # Ten columns are more than can be drawn below nine; three rows are drawn still.
+    with pytest.raises(EvaluationError, match="below 9 .*, of which images of 40 x 40 need 10: take"):
+        evaluate_images(model, images, [8, 40], progress=False)
     with pytest.raises(ValueError, match="cannot draw 10 different positions below 9"):
         model._positions(model.program, "logits", 3, 10, model.evaluation)
     model.config = replace(config, positions_beyond="index")

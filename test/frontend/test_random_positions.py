@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from stopped_training import drawn_text
 
 import sextant
 from sextant.models import gpt
 from sextant.training.config import TrainConfig
+from sextant.training.evaluate import evaluate
 from sextant.training.model import Model
 
 
@@ -72,6 +74,10 @@ def test_training_and_evaluation(per):
     assert losses[0] == losses[1] and losses[0][-1] < losses[0][0]
     first, second = (models[0].token_losses(tokens[:, :-1], tokens[:, 1:])[0] for _ in range(2))
     assert not torch.equal(first, second)
+    # Losses of a length are the same whatever lengths stand before it.
+    text = drawn_text(8000)
+    found = [evaluate(models[0], text, lengths=at, progress=False) for at in ((32,), (16, 32))]
+    assert found[0] == tuple({2: losses[2]} for losses in found[1])
     with pytest.raises(ValueError, match="different positions below 64"):
         models[0].token_losses(torch.zeros(1, 65).long(), torch.zeros(1, 65).long())
 

@@ -85,6 +85,8 @@ def evaluate(
     name = f"{config.name}: evaluate"
     with tqdm(total=total, desc=name, unit="byte", disable=not progress, leave=False) as bar:
         for length in dict.fromkeys(lengths):
+            # Drawn positions are those of the length, whatever was evaluated before.
+            model.evaluation.manual_seed(config.seed)
             means = mean_losses(model, held_out, length, min(last, length), bar.update)
             multiple = multiple_of(length, config.length)
             if not all(map(math.isfinite, means)):

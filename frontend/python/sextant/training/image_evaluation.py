@@ -51,10 +51,18 @@ def evaluate_images(
                 f"images of {size} x {size} are not divided by patch {config.patch} of "
                 f"{config.name}: take multiples of {config.patch}"
             )
+        if 0 < config.max_position < size // config.patch and config.positions_beyond == "error":
+            raise EvaluationError(
+                f"{config.name} draws rows and columns below {config.max_position} (--max-position), "
+                f"of which images of {size} x {size} need {size // config.patch}: take smaller sizes, "
+                "or train with a larger one or with --positions-beyond index"
+            )
     found = BySize()
     total, name = len(images.held_out) * len(sizes), f"{config.name}: evaluate"
     with tqdm(total=total, desc=name, unit="image", disable=not progress, leave=False) as bar:
         for size in sizes:
+            # Drawn positions are those of the size, whatever was evaluated before.
+            model.evaluation.manual_seed(config.seed)
             correct, loss = _counted(model, images, size, bar)
             if not math.isfinite(loss):
                 raise EvaluationError(
