@@ -345,6 +345,7 @@ def test_a_log_that_cannot_be_written_is_named(tmp_path, text_file, capsys):
         (["--mask", "none", "--encodings", "rope"], "sees the one that it is to predict"),
         (["--mask", "rope"], '"rope" is no mask'),
         (["--encodings", "rope_2d"], '"rope_2d" reads positions of 2 axes'),
+        (["--encodings", "causal", "rope"], '"causal" is the mask already, which stands before'),
         (["--encodings", "none", "rope"], '"none" means no encoding and stands alone, got rope'),
     ],
 )
@@ -352,6 +353,24 @@ def test_errors_name_the_cause(tmp_path, text_file, capsys, arguments, message):
     assert train(tmp_path / "run", text_file, *arguments) == 1
     error = capsys.readouterr().err
     assert error.startswith("sextant: error: ") and message in error
+
+
+def test_settings_of_python_are_lists_of_texts(tmp_path):
+    from sextant.training.config import TrainConfig
+
+    @sextant.encoding
+    def near(score, at):
+        return score - abs(at.offset)
+
+    for wrong, message in [
+        ({"encodings": "rope"}, r"encodings is a list, got 'rope' alone: write \['rope'\]"),
+        ({"data": tmp_path}, "data is a list, got '.*' alone"),
+        ({"encodings": ["rope", near]}, r'got Encoding; write .* open\("near.mlir", "w"\).* name it "near"'),
+        ({"train": [3]}, "train of a run are texts, which it stores, got int$"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            TrainConfig(**wrong)
+    assert TrainConfig(data=[tmp_path / "a", "b/"]).data == (str(tmp_path / "a"), "b")
 
 
 def test_lists_may_be_given_in_parts(tmp_path, text_file, capsys):

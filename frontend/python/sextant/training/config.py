@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from ..checks import check_choice, check_settings
 from ..models.blocks import DTYPES, INDEX, RESIDUALS, STYLES, check_gelu
 from ..models.groups import Group
 from ..models.vit import CLASS_POSITIONS, GRID, HEADS
+from ..trace.tracer import Encoding
 from ..uses import parse_setting
 
 # Stands for the empty list of encodings (NoPE).
@@ -25,6 +28,9 @@ _OF_IMAGES = (
     "size", "channels", "classes", "patch", "head", "class_position", "positions", "flip", "crop",
     "label_smoothing", "mixup",
 )  # fmt: skip
+# Settings of several texts, some of them paths.
+_PATHS = ("data", "validation_data")
+_LISTS = ("encodings", *_PATHS, "groups", "train", "given")
 # Settings that a kind of model does not have.
 FOREIGN = {GPT: _OF_IMAGES, VIT: _OF_TEXT}
 
@@ -120,16 +126,18 @@ class TrainConfig:
 
     def __post_init__(self):
         check_choice(self, "model", MODELS)
-        self.encodings = tuple(self.encodings)
+        for name in _LISTS:
+            setattr(self, name, _listed(name, getattr(self, name)))
         if self.encodings == (NONE,):
             self.encodings = ()
         if NONE in self.encodings:
             others = ", ".join(e for e in self.encodings if e != NONE)
             raise ValueError(f'"{NONE}" means no encoding and stands alone, got {others} with it')
-        self.data = tuple(str(Path(d)) for d in self.data)
-        self.validation_data = tuple(str(Path(d)) for d in self.validation_data)
-        self.groups, self.train = tuple(self.groups), tuple(self.train)
-        self.given = tuple(self.given)
+        if self.model == GPT and self.mask in self.encodings:
+            raise ValueError(
+                f'"{self.mask}" is the mask already, which stands before the encodings: leave it out '
+                f"of them, or set mask {NONE}"
+            )
         for setting in self.given:
             parse_setting(setting)
         for group in self.groups:
@@ -268,6 +276,26 @@ class TrainConfig:
         values = json.loads(text)
         check_settings(values, cls)
         return cls(**values)
+
+
+def _listed(name: str, values: Iterable[object]) -> tuple[str, ...]:
+    """A setting of several texts, or paths; one alone, and what is no text, is an error."""
+    if isinstance(values, (str, os.PathLike)):
+        raise TypeError(f"{name} is a list, got {str(values)!r} alone: write [{str(values)!r}]")
+    found = []
+    for value in values:
+        if isinstance(value, os.PathLike) or (name in _PATHS and isinstance(value, str)):
+            value = str(Path(value))
+        if not isinstance(value, str):
+            cure = ""
+            if isinstance(value, Encoding):
+                file = f'open("{value.name}.mlir", "w").write({value.name}.text)'
+                cure = f'; write it into a folder of SEXTANT_PATH, {file}, and name it "{value.name}"'
+            raise TypeError(
+                f"{name} of a run are texts, which it stores, got {type(value).__name__}{cure}"
+            )
+        found.append(value)
+    return tuple(found)
 
 
 def _spelled(value: object) -> str:
