@@ -1,6 +1,8 @@
 """The bytes of texts: files in memory, on the disk and compressed, and what goes wrong with
 them."""
 
+import bz2
+import gzip
 import hashlib
 import lzma
 import os
@@ -78,6 +80,22 @@ def test_damaged_xz_names_file_and_place(raw, tmp_path, monkeypatch):
     assert "is damaged, or no xz file" in message(whole + raw)
     monkeypatch.setattr(text_bytes, "memory_limit", lambda: 2 * len(raw) - 1)
     assert "does not fit into" in message(whole)
+
+
+@pytest.mark.parametrize(
+    "pack, tool",
+    [(gzip.compress, "gunzip"), (bz2.compress, "bunzip2"), (lzma.compress, "xz -d")],
+    ids=["gzip", "bzip2", "xz"],
+)
+@pytest.mark.parametrize("is_large", [False, True], ids=["small", "large"])
+def test_packed_files_of_other_names_are_no_texts(raw, tmp_path, monkeypatch, pack, tool, is_large):
+    """A model would learn the bytes of the packing, and nobody would see why it does not."""
+    if is_large:
+        on_disk(monkeypatch)
+    path = tmp_path / "text.packed"
+    path.write_bytes(pack(raw))
+    with pytest.raises(DataError, match=f"{path} is packed, .*: unpack it with {tool}, or pack it anew"):
+        load_text([path])
 
 
 def test_a_file_that_changes_is_neither_read_wrongly_nor_a_crash(raw, tmp_path, monkeypatch):

@@ -19,10 +19,10 @@ import torch
 
 from ..memory import gibibytes, memory_limit
 from .disk_file import DataError, DiskFile, DiskRows
+from .packed import HEAD, unpacker
 
 _BYTES = 0x08  # the type of elements
 _XZ = b"\xfd7zXZ\x00"
-_PACKED = {b"\x1f\x8b": "gunzip", b"BZ": "bunzip2", b"PK": "unzip", b"\x28\xb5\x2f\xfd": "unzstd"}
 
 
 E = TypeVar("E", bound=torch.Tensor | DiskRows)
@@ -99,7 +99,8 @@ def _header(
     magic = file.read(4)
     expected = " or ".join(f"00 00 {_BYTES:02x} {rank:02x}" for rank in ranks)
     if len(magic) < 4 or magic[:2] != b"\0\0":
-        hint = next((f"; unpack it with {t}" for m, t in _PACKED.items() if magic.startswith(m)), "")
+        tool = unpacker(magic + file.read(HEAD - len(magic)))
+        hint = f"; unpack it with {tool}" if tool else ""
         raise DataError(
             f"{path} is no IDX file of {what}: it begins with {magic.hex(' ') or 'nothing'}, "
             f"expected {expected}{hint}"

@@ -19,6 +19,7 @@ import torch
 
 from ..memory import gibibytes, memory_limit
 from .disk_file import DataError, DiskFile
+from .packed import HEAD, unpacker
 
 # From this size on a plain file stays where it is.
 _LARGE = 2**20
@@ -122,6 +123,11 @@ def _read(path: Path, in_memory: int) -> DiskFile | bytes | bytearray:
             raise DataError(
                 f"cannot read {path}: it is {_kind(found.st_mode)}; a text is an ordinary file, "
                 "which a resumed run can read again"
+            )
+        if path.suffix != _XZ and (tool := unpacker(os.pread(handle, HEAD, 0))):
+            raise DataError(
+                f"{path} is packed, and its bytes are no text: unpack it with {tool}, or pack it "
+                f"anew as FILE{_XZ}, which is decompressed here"
             )
         if path.suffix != _XZ and found.st_size >= _LARGE:
             return DiskFile(path, os.dup(handle))
