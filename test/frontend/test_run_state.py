@@ -24,6 +24,7 @@ from sextant.training.checkpoint import Checkpoint, read_checkpoint, write_check
 from sextant.training.config import TrainConfig
 from sextant.training.data import batch_at, load_text
 from sextant.training.evaluate import mean_losses
+from sextant.training.interruption import Interruption
 from sextant.training.lock import FolderLock
 from sextant.training.model import Model
 from sextant.training.state import open_run, read_state
@@ -305,7 +306,9 @@ def test_a_dry_run_trains_nothing(root, capsys):
 # Ends --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["int", "term", "hup"]
+)
 def test_signals_save_and_end(root, trained, tmp_path, capsys, number):
     def interrupt(done):
         if done == 5:
@@ -313,14 +316,34 @@ def test_signals_save_and_end(root, trained, tmp_path, capsys, number):
 
     config = read_state(root / "run").config
     config.steps = 8
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(number)
     with pytest.raises(loop.Interrupted) as info:
         loop.train(config, root / "run", progress=False, after_step=interrupt)
     assert info.value.step == 6 and info.value.signal == number
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.getsignal(number) == before
     assert read_state(root / "run").step == 6
     assert main(["train", str(root / "run"), "--quiet"]) == 0
     assert read_state(root / "run").step == 8
+
+
+def test_a_terminal_that_is_closed():
+    """It may say so twice, and what ends the session says SIGTERM: no impatience. Under nohup
+    nothing is asked."""
+    with Interruption() as asking:
+        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM):
+            signal.raise_signal(number)
+        assert asking.asked == signal.SIGHUP
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interruption() as asking:
+            signal.raise_signal(signal.SIGHUP)
+            assert not asking.asked
+            signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_terminated_process_saves(root):

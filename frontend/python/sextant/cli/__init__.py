@@ -1,14 +1,15 @@
 """The command line: ``sextant train | eval | tables | report | compare | reproduce |
 encodings | demo``, a file of this folder each.
 
-Exit codes: 0 done, 1 failed (a line on stderr says why), 2 wrong arguments, 130 and
-143 interrupted by ctrl-C and SIGTERM (the checkpoint is usable).
+Exit codes: 0 done, 1 failed (a line on stderr says why), 2 wrong arguments, 130, 143 and
+129 interrupted by ctrl-C, SIGTERM and a terminal that was closed (the checkpoint is usable).
 """
 
 from __future__ import annotations
 
 import argparse
 import builtins
+import contextlib
 import os
 import sys
 import traceback
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options) or 0
     except Interrupted as interrupted:
-        print(f"sextant: {interrupted}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # of a terminal that is no longer there
+            print(f"sextant: {interrupted}", file=sys.stderr)
         return 128 + interrupted.signal
     except KeyboardInterrupt:
         print("sextant: interrupted", file=sys.stderr)

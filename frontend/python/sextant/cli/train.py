@@ -66,7 +66,8 @@ def add(commands) -> None:
         help="train a GPT on byte text, or a ViT on images",
         description="Trains a GPT on bytes, or a ViT on images (--model vit). A folder that holds "
         "a run goes on with it: settings come from the run, and need not be given again; --steps "
-        "may be raised, which extends it. Ctrl-C and SIGTERM end after the step at hand and save it.",
+        "may be raised, which extends it. Ctrl-C, SIGTERM and the end of a terminal (unless under "
+        "nohup) end after the step at hand and save it.",
     )
     parser.add_argument("folder", help="where the run's files go")
     parser.add_argument(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(Exception):
@@ -39,8 +39,10 @@ class AskedToEnd(Interrupted):
 
 
 class Interruption:
-    """Inside ``with``, turns ctrl-C and SIGTERM into a wish (``asked``, the signal's
-    number, 0 without); a second one interrupts at once."""
+    """Inside ``with``, turns ctrl-C, SIGTERM and the SIGHUP of a terminal that is closed into a
+    wish (``asked``, the signal's number, 0 without); a second one of the first two interrupts
+    at once. A terminal that is closed may say so several times, and a session that ends with
+    it says SIGTERM, too."""
 
     def __init__(self):
         self.asked = 0
@@ -48,6 +50,8 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         for number in _SIGNALS:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # nohup: it is to outlive its terminal
             try:
                 self._before[number] = signal.signal(number, self._ask)
             except ValueError:  # not in the main thread
@@ -55,9 +59,9 @@ class Interruption:
         return self
 
     def _ask(self, number, frame):
-        if self.asked:
+        if self.asked and signal.SIGHUP not in (self.asked, number):
             raise KeyboardInterrupt
-        self.asked = number
+        self.asked = self.asked or number
 
     def __exit__(self, *details) -> None:
         for number, handler in self._before.items():

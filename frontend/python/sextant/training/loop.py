@@ -87,7 +87,7 @@ def train(
     evaluation of before are gone. More steps than the
     checkpoint's extend the run: from there on the learning rate is that of the new
     number of steps. A checkpoint is written every ``save_every`` steps, at the end,
-    at ctrl-C or SIGTERM, which ends in `Interrupted` after the step at hand, and before an
+    at ctrl-C, SIGTERM or SIGHUP, which ends in `Interrupted` after the step at hand, and before an
     error leaves that came outside of a step's program, as one of a sampler does.
     With ``config.validate_every`` the step with the least loss on held-out data is kept
     beside the last one, as `best.BEST`. ``tensorboard``: writes what the log says into event
