@@ -31,7 +31,7 @@ def test_groups_differ_in_settings_and_seeds_have_a_deviation(tmp_path):
     assert [g.name for g in groups] == ["rope (lr 0.002)", "rope (lr 0.1)", "alibi"]
     assert groups[2].seeds == [0, 1, 2]
     page = (tmp_path / "c.html").read_text()
-    assert "a &lt;text&gt;" in page and "<script" not in page
+    assert "a &lt;text&gt;" in page and "<script" not in page and figures.TRAINING in page
     assert f"<td>1.167 \u00b1 {stdev([1.0, 1.2, 1.3]):.3f}</td>" in page
     assert "<th>1x</th><th>2.5x</th>" in page and "<th>lr</th>" in page
     # Which validation is least depends on the seed.

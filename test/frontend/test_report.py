@@ -47,7 +47,7 @@ def test_page_is_self_contained_and_complete(tmp_path):
     findings = write_report(tmp_path / "report.html", runs)
     page = (tmp_path / "report.html").read_text()
     assert page.count("<svg") == 6 and "rope: mine" in page and "&lt;a&gt; &amp; words" in page
-    assert "<script" not in page
+    assert "<script" not in page and figures.TRAINING in page
     assert not re.search(r'(src|href)="?https?:', page)
     for name, losses in LOSSES.items():
         assert f"<td>{name}</td>" in page

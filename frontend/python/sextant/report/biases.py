@@ -18,7 +18,8 @@ def bias_parts(groups: Sequence[Group], level: int) -> list[str]:
         (
             "rows and columns",
             "where the key stands so many rows and columns before the query, relative to the "
-            "query's own place; titles say which number has the darkest colour.",
+            "query's own place; titles say which number has the darkest colour. Of more heads than "
+            f"{figures.HEADS} the first ones.",
             "grid_biases",
             figures.grid_biases,
         ),

@@ -33,7 +33,7 @@ def write_comparison(path: str | Path, runs: Sequence[RunResult]) -> list[Group]
         *_notes(groups),
         *_settings(groups),
         "<h2>Training</h2>",
-        "<p>Loss of each step, smoothed; one line for each run, those of equal settings alike.</p>",
+        f"<p>{figures.TRAINING} One line for each run, those of equal settings alike.</p>",
         picture(figures.training_curves(groups, unit), "training loss by step"),
         picture(figures.training_curves(groups, unit, over_time=True), "training loss by time"),
         *_validation(groups, unit),

@@ -14,6 +14,8 @@ from .results import RunResult, multiple_name
 _SIZE = (4.6, 3.2)
 # Letters in a line of a legend, or of a bar's name, and the height of such a line in inches.
 _LEGEND, _NAME, _LINE = 50, 20, 0.17
+# Heads, the first ones, of which images are drawn.
+HEADS = 8
 
 
 def _figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = _SIZE):
@@ -110,6 +112,13 @@ def _band(ax, places: Sequence[int], found: Sequence[list[float]], label: str, i
         ax.fill_between(places, least, most, color=style["color"], alpha=0.2, linewidth=0)
 
 
+# What stands beside curves of a training.
+TRAINING = (
+    "Loss of each step, smoothed. Losses of their own that encodings add in a training are part of "
+    "it, and of no loss on held-out data."
+)
+
+
 def training_curves(
     groups: Sequence[Group], unit: str = "nats per byte", over_time: bool = False
 ) -> str:
@@ -191,7 +200,7 @@ def biases(run: RunResult) -> str:
 def grid_biases(run: RunResult) -> str:
     """What the encodings add to a score, over rows and columns: one row per layer, a panel for
     each head, white at the query's own place."""
-    layers, heads = len(run.grid_biases), min(len(run.grid_biases[0]), 8)
+    layers, heads = len(run.grid_biases), min(len(run.grid_biases[0]), HEADS)
     figure, axes = _figure(layers, heads, (1.9 * heads + 0.8, 1.9 * layers + 0.6))
     for layer, row in enumerate(axes):
         shown = run.grid_biases[layer][:heads]
@@ -215,7 +224,7 @@ def adaptive_biases(found: dict) -> str:
     first the last query by head, then all queries of each head. A row's mean is left
     out, which the softmax does not see."""
     letters, layers = found["text"], found["layers"]
-    heads = min(len(layers[0]), 8)
+    heads = min(len(layers[0]), HEADS)
     figure, axes = _figure(len(layers), 1 + heads, (4.8 + 1.7 * heads, 1.9 * len(layers)))
     for row, layer in zip(axes, layers):
         for head in range(heads):

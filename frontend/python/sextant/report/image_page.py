@@ -27,6 +27,7 @@ def image_parts(groups: Sequence[Group]) -> list[str]:
         "<p>Cross entropy in nats per image.</p>",
         _size_table(groups, "size_losses"),
         "<h3>Training on images</h3>",
+        f"<p>{figures.TRAINING}</p>",
         picture(figures.training_curves(groups, "nats per image"), "training loss by step"),
         picture(figures.step_times(groups), "time per training step"),
         *bias_parts(groups, 3),

@@ -71,6 +71,7 @@ def text_parts(groups: Sequence[Group], findings: Sequence[Finding]) -> list[str
         "<h2>Orderings from the literature</h2>",
         _finding_table(findings),
         "<h2>Training</h2>",
+        f"<p>{figures.TRAINING}</p>",
         picture(figures.training_curves(groups), "training loss by step"),
         picture(figures.step_times(groups), "time per training step"),
     ]
@@ -86,7 +87,8 @@ def _adaptive(groups: Sequence[Group]) -> list[str]:
         "<h2>Data-adaptive biases</h2>",
         "<p>What an encoding that sees the scores of all heads adds to them, for a piece of "
         "held-out text: over keys (across) and queries (down), each row relative to its mean, "
-        "which the softmax does not see. A bias of position alone would have equal diagonals.</p>",
+        "which the softmax does not see. A bias of position alone would have equal diagonals. Of more "
+        f"heads than {figures.HEADS} the first ones.</p>",
     ]
     for run, item in found:
         parts.append(

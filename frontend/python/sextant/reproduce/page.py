@@ -32,6 +32,7 @@ def render(outcome: Outcome) -> str:
         ]
     parts += [
         "<h2>Training</h2>",
+        f"<p>{figures.TRAINING}</p>",
         picture(
             figures.training_curves(_trained(outcome), outcome.reproduction.scale.loss_unit),
             "training loss by step",
