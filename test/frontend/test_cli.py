@@ -264,6 +264,22 @@ def test_pytorchs_errors_are_told_without_its_stack(capsys, monkeypatch):
     assert capsys.readouterr().err == "sextant: error: can't allocate memory\n"
 
 
+def test_names_of_files_need_be_no_utf8(tmp_path, text_file, capsys):
+    """They are bytes; what stores or shows them has texts."""
+    folder, data = tmp_path / "a run", tmp_path / os.fsdecode(b"b\xfcch")
+    text_file.rename(data)
+    assert train(folder, data, "--steps", "1", "--validation-data", str(data)) == 0
+    assert main(["train", str(folder), "--steps", "2", "--quiet"]) == 0
+    assert main(["eval", str(folder), "--multiples", "1", "--quiet"]) == 0
+    assert main(["report", str(folder), "-o", str(tmp_path / "report.html")]) == 0
+    assert r"b\xfcch" in (tmp_path / "report.html").read_text()
+    out, error = capsys.readouterr()
+    assert f"evaluate with: sextant eval '{folder}'" in out and not error
+    # What reads checkpoints takes texts alone: said before the first step.
+    assert train(tmp_path / os.fsdecode(b"r\xfcn"), data) == 1
+    assert r"r\xfcn has a name that is no UTF-8" in capsys.readouterr().err
+
+
 def test_a_pipe_is_no_text(tmp_path, text_file, capsys):
     os.mkfifo(tmp_path / "pipe")
     assert train(tmp_path / "run", text_file, "--data", str(tmp_path / "pipe")) == 1

@@ -11,6 +11,12 @@ from pathlib import Path
 _UNFINISHED = ".unfinished"
 
 
+def spell_path(path: str | Path) -> str:
+    """A path as people read it: names on a disk are bytes, and need be no UTF-8, as which
+    checkpoints and pages store what they say."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def read_file(path: str | Path) -> bytes:
     """The bytes of a regular file; of nothing that may have no end, or wait for a
     writer. A file that is cut while it is read is a short one."""

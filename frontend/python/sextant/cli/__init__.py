@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import builtins
 import contextlib
+import io
 import os
 import sys
 import traceback
@@ -26,6 +27,8 @@ _COMMANDS = (train, eval, tables, report, compare, reproduce, encodings, demo)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; gives the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # paths need be no text of its encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     keep_freed_memory()
     try:

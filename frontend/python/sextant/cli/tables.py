@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 
 def add(commands) -> None:
     parser = commands.add_parser(
@@ -25,4 +27,5 @@ def _tables(options) -> None:
     from ..training.runs import write_run_tables
 
     path = write_run_tables(options.folder, options.length, options.output, options.target)
-    print(f"tables: {path}; evaluate with: sextant eval {options.folder} --tables {path}")
+    words = shlex.join(["sextant", "eval", options.folder, "--tables", str(path)])
+    print(f"tables: {path}; evaluate with: {words}")

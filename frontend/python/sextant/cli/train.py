@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -198,4 +199,4 @@ def _train(options) -> None:
         progress=not options.quiet,
     )
     counts = f" {model.size:,} parameters, {model.frozen_size:,} are frozen" if config.train else ""
-    print(f"trained{counts}; evaluate with: sextant eval {options.folder}")
+    print(f"trained{counts}; evaluate with: sextant eval {shlex.quote(options.folder)}")

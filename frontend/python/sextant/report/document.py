@@ -56,7 +56,7 @@ def document(title: str, parts: Sequence[str]) -> str:
 def write_page(path: str | Path, text: str) -> None:
     """Writes a page, or a table beside it, atomically; raises `ReportError`."""
     try:
-        replace_file(path, text.encode())
+        replace_file(path, text.encode(errors="backslashreplace"))  # of paths that are no UTF-8
     except OSError as error:
         raise ReportError(f"cannot write {path}: {error.strerror or error}") from None
 

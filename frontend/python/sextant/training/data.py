@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from ..files import spell_path
 from .text_bytes import DataError, TextBytes, read_bytes
 
 HELD_OUT = 0.05
@@ -56,7 +57,7 @@ def load_text(
     Raises `DataError`.
     """
     paths = [Path(f) for f in files]
-    source = ", ".join(map(str, paths)) if paths else "Python's standard library"
+    source = ", ".join(map(spell_path, paths)) if paths else "Python's standard library"
     if not paths:
         paths = standard_library_files()
         if not paths:
@@ -96,7 +97,7 @@ def _with_validation(
 ) -> Text:
     """All of a text to train on, and the beginning of another one."""
     other = read_bytes(map(Path, files))
-    name = ", ".join(map(str, files))
+    name = ", ".join(map(spell_path, files))
     held_out = other[: validation or VALIDATION_BYTES]
     wanted = max(minimum, validation)
     for size, least, what in ((len(whole), minimum, source), (len(held_out), wanted, name)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +68,9 @@ def digest(folders: Sequence[Folder]) -> str:
     found = hashlib.sha256()
     for folder in folders:
         for file in folder.files:
-            found.update(f"{file.relative_to(folder.path)} {len(_read(file))}\n".encode())
-            found.update(_read(file))
+            content = _read(file)
+            found.update(os.fsencode(file.relative_to(folder.path)) + f" {len(content)}\n".encode())
+            found.update(content)
     return found.hexdigest()
 
 

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 import torch
 
+from ..files import spell_path
 from ..memory import gibibytes, memory_limit
 from . import folders, idx, letters
 from .data import DataError
@@ -134,7 +135,7 @@ def _folders(paths: list[Path]) -> list[folders.Folder]:
 def _read(paths: list[Path], size: int) -> _Source:
     if not paths:
         return _letters(size or letters.SIZE)
-    name = ", ".join(map(str, paths))
+    name = ", ".join(map(spell_path, paths))
     parts: Sequence[Labelled[Rows]]
     if _are_folders(paths):
         found = _folders(paths)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ..errors import RunError
-from ..files import remove_unfinished
+from ..files import remove_unfinished, spell_path
 from ..memory import gibibytes
 from ..report.results import CHECKPOINT, EVALUATION, LOG
 from .begin import begin_from
@@ -40,7 +40,7 @@ class TrainingError(RunError):
 def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> list[str]:
     """What `train` would do, in lines of text; raises what it would raise before its
     first step, besides what only writing can show."""
-    path = Path(folder) / CHECKPOINT
+    path = _checkpoint_of(Path(folder))
     kind = kind_of(config)
     data = kind.load(config)
     config = kind.completed(config, data)
@@ -95,7 +95,7 @@ def train(
     read already. ``after_step`` is called with the number of finished steps.
     """
     folder = Path(folder)
-    path = folder / CHECKPOINT
+    path = _checkpoint_of(folder)
     kind = kind_of(config)
     data = kind.load(config) if data is None else data
     config = kind.completed(config, data)
@@ -135,6 +135,18 @@ def train(
                 training = _Training(model, data, path, log, keep, best, save_every)
                 training.run(start, progress, after_step)
     return model
+
+
+def _checkpoint_of(folder: Path) -> Path:
+    """A run's checkpoint, which can be read again only where its path is a text."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise TrainingError(
+            f"the folder {spell_path(folder)} has a name that is no UTF-8, by which no checkpoint "
+            "can be read: choose another one"
+        ) from None
+    return folder / CHECKPOINT
 
 
 def _new_model(config: TrainConfig, found: Definitions, step: int) -> CompiledModel:
