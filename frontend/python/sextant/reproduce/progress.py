@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from tqdm import tqdm
-
+from ..bars import bar
 from ..training.config import TrainConfig
 from ..training.kind import Data
 from ..training.kinds import kind_of
@@ -66,11 +65,10 @@ class Progress:
         self.count = len(runs)
         total = sum(_whole(run, scale) for run, _ in runs)
         left = sum(units(run, state, scale) for run, state in runs)
-        self.bar = tqdm(
+        self.bar = bar(
             total=total,
             initial=total - left,
-            disable=not shown,
-            mininterval=0.5,
+            shown=shown,
             bar_format="{desc} {percentage:3.0f} %, {elapsed} so far, {remaining} left",
         )
         self.done = {run.key: state.steps for run, state in runs}

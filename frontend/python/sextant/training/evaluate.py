@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from tqdm import tqdm
 
+from ..bars import bar
 from ..errors import RunError
 from ..report.results import Multiple, multiple_of
 from .data import DataError, Text, blocks
@@ -83,11 +83,11 @@ def evaluate(
         held_out = held_out[: most_blocks * max(lengths) + 1]
     total = sum((len(held_out) - 1) // n * n for n in lengths)
     name = f"{config.name}: evaluate"
-    with tqdm(total=total, desc=name, unit="byte", disable=not progress, leave=False) as bar:
+    with bar(total=total, desc=name, unit="byte", shown=progress, leave=False) as shown:
         for length in dict.fromkeys(lengths):
             # Drawn positions are those of the length, whatever was evaluated before.
             model.evaluation.manual_seed(config.seed)
-            means = mean_losses(model, held_out, length, min(last, length), bar.update)
+            means = mean_losses(model, held_out, length, min(last, length), shown.update)
             multiple = multiple_of(length, config.length)
             if not all(map(math.isfinite, means)):
                 raise EvaluationError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
+from ..bars import bar
 from .config import TrainConfig
 from .evaluate import EvaluationError
 from .image_model import ImageModel, tokens_of
@@ -59,11 +60,11 @@ def evaluate_images(
             )
     found = BySize()
     total, name = len(images.held_out) * len(sizes), f"{config.name}: evaluate"
-    with tqdm(total=total, desc=name, unit="image", disable=not progress, leave=False) as bar:
+    with bar(total=total, desc=name, unit="image", shown=progress, leave=False) as shown:
         for size in sizes:
             # Drawn positions are those of the size, whatever was evaluated before.
             model.evaluation.manual_seed(config.seed)
-            correct, loss = _counted(model, images, size, bar)
+            correct, loss = _counted(model, images, size, shown)
             if not math.isfinite(loss):
                 raise EvaluationError(
                     f"{config.name}: the loss of images of {size} x {size} is {loss}: the model's "
@@ -74,7 +75,7 @@ def evaluate_images(
     return found
 
 
-def _counted(model: ImageModel, images: Images, size: int, bar: tqdm) -> tuple[int, float]:
+def _counted(model: ImageModel, images: Images, size: int, shown: tqdm) -> tuple[int, float]:
     """How many images of a size are classified rightly, and the sum of their losses."""
     rows = max(_TOKENS_AT_ONCE // tokens_of(model.config, size), 1)
     correct, loss = 0, 0.0
@@ -83,5 +84,5 @@ def _counted(model: ImageModel, images: Images, size: int, bar: tqdm) -> tuple[i
         logits = model.logits(images.normalised(resized(pixels, size)))
         correct += int((logits.argmax(1) == labels).sum())
         loss += float(cross_entropy(logits.double(), labels, reduction="sum"))
-        bar.update(len(labels))
+        shown.update(len(labels))
     return correct, loss

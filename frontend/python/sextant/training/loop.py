@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from ..bars import bar
 from ..errors import RunError
 from ..files import remove_unfinished, spell_path
 from ..memory import gibibytes
@@ -178,8 +179,8 @@ class _Training:
     def run(self, start: int, progress: bool, after_step: Callable[[int], None] | None) -> None:
         """The steps from ``start`` on."""
         config = self.model.config
-        with contextlib.closing(_bar(config, start, progress)) as bar, Interruption() as asking:
-            for step in bar:
+        with contextlib.closing(_bar(config, start, progress)) as steps, Interruption() as asking:
+            for step in steps:
                 entry: dict = {"step": step}
                 done = step + 1
                 try:
@@ -196,7 +197,7 @@ class _Training:
                 saves = done == config.steps or done % self.save_every == 0 or asked or is_best
                 if saves or self._shows():
                     self._log()
-                    bar.set_postfix(loss=f"{entry['loss']:.3f}", refresh=False)
+                    steps.set_postfix(loss=f"{entry['loss']:.3f}", refresh=False)
                 if saves:
                     self.log.flush()
                     self.keep(done)
@@ -288,14 +289,13 @@ class _Training:
 
 
 def _bar(config: TrainConfig, start: int, progress: bool) -> tqdm:
-    return tqdm(
+    return bar(
         range(start, config.steps),
         desc=config.name,
         initial=start,
         total=config.steps,
         unit="step",
-        disable=not progress,
-        mininterval=0.5,
+        shown=progress,
     )
 
 

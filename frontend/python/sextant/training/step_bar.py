@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tqdm import tqdm
+from ..bars import bar
 
 
 class StepBar:
@@ -16,7 +16,7 @@ class StepBar:
         self.trainings = trainings
         self.done = [0] * len(trainings)
         self.begun: set[int] = set()
-        self.bar = tqdm(total=sum(steps for _, steps in trainings), unit="step", mininterval=0.5)
+        self.bar = bar(total=sum(steps for _, steps in trainings), unit="step")
 
     def step(self, number: int, done: int) -> None:
         """What was done before the first step that is told is not of this command, and does
