@@ -309,6 +309,9 @@ def test_pictures_are_the_same_bits(tmp_path):
         (["dape", "--plot", "--text", "ab" * 300], "up to 512 bytes, got 600"),
         (["alibi", "--plot", "file/a.png"], "cannot write file/a.png: "),
         (["alibi", "--plot", "--run", "nowhere"], "nowhere"),
+        (["alibi", "--heads", "8", "--run", "r"], "--heads and --run says something of pictures alone"),
+        (["alibi", "--plot", "--run", "r", "--head-dim", "8"], "--head-dim says nothing here: a run has its own heads"),
+        (["alibi", "--plot", "--layer", "1"], "--layer says nothing here: a layer is one of a --run"),
         (["values_only", "--plot"], '"values_only" acts at weighted_rows'),
     ],
 )

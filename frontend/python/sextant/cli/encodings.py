@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .. import definitions
 from ..uses import parse_use
@@ -34,34 +35,63 @@ def add(commands) -> None:
         help="draw what it does (default file: its name, here)",
     )
     drawing = parser.add_argument_group("with --plot")
-    drawing.add_argument("--heads", type=int, default=4, help="attention heads (default 4)")
-    drawing.add_argument("--head-dim", type=int, default=64, help="their width (default 64)")
+    # Not there unless given: what is given in vain is an error.
+    drawing.add_argument(
+        "--heads", type=int, default=argparse.SUPPRESS, help="attention heads (default 4)"
+    )
+    drawing.add_argument(
+        "--head-dim", type=int, default=argparse.SUPPRESS, help="their width (default 64)"
+    )
     drawing.add_argument(
         "--length",
         type=int,
-        default=0,
+        default=argparse.SUPPRESS,
         help="how far distances go, or rows of a text, or rows and columns of a grid",
     )
     drawing.add_argument(
-        "--text", default="", help="rows are its letters; equal ones have equal rows"
+        "--text",
+        default=argparse.SUPPRESS,
+        help="rows are its letters; equal ones have equal rows",
     )
     drawing.add_argument(
-        "--seed", type=int, default=0, help="seed of initial parameters and of rows (default 0)"
+        "--seed",
+        type=int,
+        default=argparse.SUPPRESS,
+        help="seed of initial parameters and of rows (default 0)",
     )
     drawing.add_argument(
         "--run",
         dest="folder",
+        default=argparse.SUPPRESS,
         metavar="FOLDER",
-        help="take the parameters that this run has trained",
+        help="take the parameters that this run has trained, and its heads",
     )
-    drawing.add_argument("--layer", type=int, default=0, help="layer of the run (default 0)")
+    drawing.add_argument(
+        "--layer",
+        type=int,
+        default=argparse.SUPPRESS,
+        help="with --run: which of its layers (default 0)",
+    )
     parser.set_defaults(run=_encodings)
 
 
+# What a picture is drawn with where nothing is given.
+_DRAWN = {
+    "heads": 4, "head_dim": 64, "length": 0, "text": "", "seed": 0, "folder": "", "layer": 0,
+}  # fmt: skip
+
+
 def _encodings(options) -> None:
+    given = [name for name in _DRAWN if name in options]
     if options.plot is not None:
-        _plot(options)
+        vain = {"heads", "head_dim"} if "folder" in given else {"layer"}
+        if idle := vain.intersection(given):
+            reason = "a run has its own heads" if "folder" in given else "a layer is one of a --run"
+            raise ValueError(f"{_flags(idle)} says nothing here: {reason}")
+        _plot(argparse.Namespace(**{**_DRAWN, **vars(options)}))
         return
+    if given:
+        raise ValueError(f"{_flags(given)} says something of pictures alone: give --plot, too")
     for text in options.names:
         use = parse_use(text)
         definitions.signature([text])  # what is wrong with options and hosts
@@ -79,6 +109,11 @@ def _encodings(options) -> None:
     width = max((len(e.name) for e in found), default=0)
     for encoding in found:
         print(f"{encoding.name:<{width}}  {encoding.formula}")
+
+
+def _flags(names: Iterable[str]) -> str:
+    spelled = {"folder": "run"}
+    return " and ".join(sorted(f"--{spelled.get(n, n).replace('_', '-')}" for n in names))
 
 
 _LONGEST = 2**16
