@@ -147,20 +147,39 @@ def ask_parent(*, tell):
     time.sleep(60)
 
 
-def test_processes_end_with_the_one_that_began_them(tmp_path):
-    """Even where that is killed; they are asked, and so can save."""
-    program = f"""
-        import pathlib, sys
+def program(tmp_path, before=""):
+    """The file of a program that runs two tasks which wait to be asked."""
+    text = f"""
+        import os, pathlib, signal, sys, threading
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         from sextant import side_by_side
         from test_side_by_side import wait_to_be_asked
 
         if __name__ == "__main__":
             task = side_by_side.Task(wait_to_be_asked, (pathlib.Path({str(tmp_path)!r}),))
+            {before}
             side_by_side.run([task, task], 2, 2, lambda *event: print(*event, flush=True))
     """
     file = tmp_path / "program.py"
-    file.write_text(textwrap.dedent(program))
+    file.write_text(textwrap.dedent(text))
+    return file
+
+
+def test_an_interrupt_of_the_terminal_while_processes_begin(tmp_path):
+    """It comes to all of them, and they have nothing to say of where it met them."""
+    interrupt = "threading.Timer(0.3, os.killpg, (0, signal.SIGINT)).start()"
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, str(program(tmp_path, interrupt))],
+        start_new_session=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr.count("Traceback") == 1 and "AskedToEnd" in done.stderr, done.stderr
+    assert not done.stdout and time.monotonic() - began < 30
+
+
+def test_processes_end_with_the_one_that_began_them(tmp_path):
+    """Even where that is killed; they are asked, and so can save."""
+    file = program(tmp_path)
     with subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True) as began:
         seen = set()
         for line in began.stdout:

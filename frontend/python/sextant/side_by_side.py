@@ -19,7 +19,7 @@ import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from typing import Any
 
 from .errors import RunError
@@ -150,7 +150,8 @@ class _Crew:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs, os.getpid()), daemon=True)
-        with _environment(OMP_NUM_THREADS=str(self.threads)):
+        resource_tracker.ensure_running()  # it leaves the mask of signals another when it begins
+        with _environment(OMP_NUM_THREADS=str(self.threads)), _without_interrupts():
             process.start()
         theirs.close()
         self.running[ours] = number, process
@@ -199,6 +200,17 @@ def _environment(**settings: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A process that begins inside takes no ctrl-C until it says so: one of a terminal would
+    end it while it imports, with a traceback of each."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 # In the process of a task ----------------------------------------------------
 
 
@@ -212,6 +224,7 @@ def _work(pipe: connection.Connection, parent: int) -> None:
             pipe.send_bytes(pickle.dumps((kind, value)))
 
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # one since it began comes now
         function, arguments = pickle.loads(pipe.recv_bytes())
         say(_DONE, function(*arguments, tell=lambda value: say(_TOLD, value)))
     except (Exception, KeyboardInterrupt) as error:
