@@ -40,6 +40,16 @@ def test_documents_end_with_separators(separator, seed):
     assert tensors["document.ids"].dtype == torch.int32
 
 
+@pytest.mark.parametrize("separator", [r"\n\n", r"\n", r"a\n"])
+def test_documents_of_texts_with_the_line_ends_of_windows(separator):
+    text = "a\n\nb\na\n\n\nc\n"
+    found = []
+    for own in (text, text.replace("\n", "\r\n")):
+        ids = made("document", bytes_of(own), [f'document.separator="{separator}"'])[0]["document.ids"][0]
+        found.append([n for n, letter in zip(ids.tolist(), own) if letter != "\r"])
+    assert found[0] == found[1] and found[0][-1] > 0
+
+
 def test_a_text_shorter_than_the_separator_is_one_document():
     tensors, _ = made("document", bytes_of("#"), ['document.separator="##"'])
     assert tensors["document.ids"].tolist() == [[0]]
