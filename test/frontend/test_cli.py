@@ -361,6 +361,8 @@ def test_a_log_that_cannot_be_written_is_named(tmp_path, text_file, capsys):
         (["--mask", "none", "--encodings", "rope"], "sees the one that it is to predict"),
         (["--mask", "rope"], '"rope" is no mask'),
         (["--encodings", "rope_2d"], '"rope_2d" reads positions of 2 axes'),
+        (["--shift-range", "500"], "--shift-range changes nothing without --shift\n"),
+        (["--positions-beyond", "index"], "--positions-beyond changes nothing without --max-position"),
         (["--encodings", "causal", "rope"], '"causal" is the mask already, which stands before'),
         (["--encodings", "none", "rope"], '"none" means no encoding and stands alone, got rope'),
     ],

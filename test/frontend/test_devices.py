@@ -125,6 +125,8 @@ def test_a_device_is_a_target():
     train.add(parser.add_subparsers())
     for given, target in {"--device=cuda": "cuda", "--target=cpu:avx2": "cpu:avx2"}.items():
         assert parser.parse_args(["train", "folder", given]).target == target
+    with pytest.raises(SystemExit):
+        parser.parse_args(["train", "folder", "--device=cuda", "--target=cpu"])
 
 
 def test_a_program_keeps_to_one_device():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -121,21 +122,22 @@ def add(commands) -> None:
         help="a setting of what makes the tensors that an encoding is given, such as "
         "document.separator=\"#\" or prefix.length=16; may be given several times",
     )
+    where = parser.add_mutually_exclusive_group()
     for field in fields(TrainConfig):
         if field.name in _HELP:
-            name = "--" + field.name.replace("_", "-")
+            name = _flag(field.name)
             if isinstance(field.default, bool):
                 parser.add_argument(
                     name, action="store_true", default=argparse.SUPPRESS, help=_HELP[field.name]
                 )
                 continue
-            parser.add_argument(
+            (where if field.name == "target" else parser).add_argument(
                 name,
                 type=type(field.default),
                 default=argparse.SUPPRESS,
                 help=f"{_HELP[field.name]} (default {field.default})",
             )
-    parser.add_argument(
+    where.add_argument(
         "--device",
         dest="target",
         choices=("cpu", "cuda"),
@@ -166,6 +168,27 @@ def add(commands) -> None:
     parser.set_defaults(run=_train)
 
 
+# Settings that change nothing without another one.
+_NEEDS = {
+    "shift_per": "shift", "shift_range": "shift", "shift_windows": "shift",
+    "positions_per": "max_position", "positions_beyond": "max_position",
+}  # fmt: skip
+
+
+def _check_needs(config: TrainConfig, given: Iterable[str]) -> None:
+    """What is given in vain is an error."""
+    for name in given:
+        needed = _NEEDS.get(name)
+        if needed and not getattr(config, needed):
+            raise ValueError(f"{_flag(name)} changes nothing without {_flag(needed)}")
+    if "class_position" in given and config.head == "mean":
+        raise ValueError("--class-position changes nothing with --head mean: there is no class token")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def _train(options) -> None:
     from ..report.results import CHECKPOINT
     from ..training.loop import plan, train
@@ -187,6 +210,7 @@ def _train(options) -> None:
         config = replace(read_state(path).config, **given)
     else:
         config = TrainConfig(**given)
+    _check_needs(config, given)
     if options.dry_run:
         print("\n".join(plan(config, options.folder, resume=resume)))
         return
