@@ -264,6 +264,20 @@ def test_pytorchs_errors_are_told_without_its_stack(capsys, monkeypatch):
     assert capsys.readouterr().err == "sextant: error: can't allocate memory\n"
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_an_output_that_takes_nothing(monkeypatch, capsys):
+    """A full disk is an error in a line; who closes a pipe has read enough."""
+    read, write = os.pipe()
+    os.close(read)
+    said = "sextant: error: the standard output: No space left on device\n"
+    for place, error in (("/dev/full", said), (write, "")):
+        with open(place, "w") as output:
+            monkeypatch.setattr(sys, "stdout", output)
+            assert main(["encodings"]) == 1
+            monkeypatch.undo()
+        assert capsys.readouterr().err == error
+
+
 def test_names_of_files_need_be_no_utf8(tmp_path, text_file, capsys):
     """They are bytes; what stores or shows them has texts."""
     folder, data = tmp_path / "a run", tmp_path / os.fsdecode(b"b\xfcch")

@@ -31,6 +31,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     keep_freed_memory()
+    code = _run(options)
+    try:
+        if sys.stdout:  # which a shell may have closed
+            sys.stdout.flush()
+    except OSError as error:
+        # Python would try again when it ends, and complain in its own words.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"sextant: error: the standard output: {error.strerror}", file=sys.stderr)
+        return code or 1
+    return code
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Runs a command, and says what went wrong; gives the exit code."""
     try:
         return options.run(options) or 0
     except Interrupted as interrupted:
