@@ -90,8 +90,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="sextant",
         description="Trains and evaluates small GPTs and ViTs with any positional encodings.",
         epilog="`sextant COMMAND --help` lists a command's arguments. Environment: SEXTANT_PATH, "
-        "folders of encodings; SEXTANT_DEBUG, as --debug; XDG_CACHE_HOME, where compiled "
-        "kernels are kept (sextant/ in it).",
+        "folders of encodings, before which come those of XDG_DATA_HOME (sextant/encodings in it); "
+        "SEXTANT_TARGET, which target cpu is; SEXTANT_PRODUCTS, which library multiplies matrices; "
+        "SEXTANT_CHECK=reads, a read outside of a parameter is an error; SEXTANT_DEBUG, as --debug; "
+        "OMP_NUM_THREADS, threads; XDG_CACHE_HOME, where compiled kernels are kept (sextant/ in it).",
     )
     parser.add_argument(
         "--version",
