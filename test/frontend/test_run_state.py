@@ -300,6 +300,9 @@ def test_a_dry_run_trains_nothing(root, capsys):
         small = ["--layers", "1", "--width", "8", "--fresh"]
         assert main(["train", str(root / run), "--dry-run", *small]) == 0
         assert said in capsys.readouterr().out
+    # Settings that nobody gave would be others than the run's.
+    assert main(["train", str(root / "run"), "--quiet", "--fresh"]) == 1
+    assert "--fresh takes nothing from the run in " in capsys.readouterr().err
     assert sorted(os.listdir(root / "run")) == before and not (root / "new").exists()
 
 

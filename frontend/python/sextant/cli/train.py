@@ -205,6 +205,11 @@ def _train(options) -> None:
     if "init" in given:
         given["init"] = os.path.abspath(given["init"])
     path = Path(options.folder) / CHECKPOINT
+    if options.fresh and not given and path.exists():
+        raise ValueError(
+            f"--fresh takes nothing from the run in {options.folder}, which it replaces: give the "
+            "settings of the new one, such as --encodings and --data"
+        )
     resume = not options.fresh and path.exists()
     if resume:
         config = replace(read_state(path).config, **given)
