@@ -201,6 +201,8 @@ def test_lengths_need_not_be_multiples(root, capsys):
     report = root / "report.html"
     assert main(["report", run, "-o", str(report)]) == 0
     assert "<th>0.625x</th>" in report.read_text()
+    assert main(["eval", str(root / "run" / CHECKPOINT), *flags]) == 1
+    assert f"is a file: name the folder of the run, {run}" in capsys.readouterr().err
     assert main(["eval", run, *flags, "--lengths", "1000"]) == 1
     assert "225 bytes; a block of 1000 tokens needs 1001: train with" in capsys.readouterr().err
 

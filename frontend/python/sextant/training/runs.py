@@ -63,6 +63,8 @@ def evaluate_run(
     The result has the encodings as they were evaluated; its notes say what is not as
     it was in the training."""
     folder = Path(folder)
+    if folder.is_file():
+        raise EvaluationError(f"{folder} is a file: name the folder of the run, {folder.parent}")
     if tables is not None and settings:
         raise TablesError(
             f"{tables} holds tables of the run as it was trained, not with "
