@@ -296,6 +296,10 @@ def test_a_dry_run_trains_nothing(root, capsys):
     assert main(["train", str(root / "run"), "--dry-run", "--steps", "9"]) == 0
     out = capsys.readouterr().out
     assert "goes on after step 4" in out and "9 steps of 2 x 16 bytes, seed 0" in out
+    assert "learning rate: up to 0.00036, since 9 steps end in the 50 of the warm-up to 0.002" in out
+    assert main(["train", str(root / "new"), "--dry-run", "--warmup", "40"]) == 0
+    out = capsys.readouterr().out
+    assert "learning rate: up to 0.002 in 40 steps, 0.000205 in the last one\n" in out
     assert main(["train", str(root / "run"), "--dry-run", "--lr", "1"]) == 1
     assert "other settings: lr" in capsys.readouterr().err
     for run, said in (("new", "new begins anew\n"), ("run", "anew, in place of the run that it holds\n")):

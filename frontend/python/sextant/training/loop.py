@@ -63,6 +63,7 @@ def plan(config: TrainConfig, folder: str | Path, *, resume: bool = True) -> lis
         kind.data_line(data),
         f"{config.steps} steps of {kind.step_size(config)}, seed {config.seed}; "
         f"{folder} {begins}",
+        _rate_line(config),
         *kind.position_lines(config),
         f"memory: about {gibibytes(kind.training_bytes(config))} or more",
         *(f"note: {note}" for note in found.notes),
@@ -136,6 +137,17 @@ def train(
                 training = _Training(model, data, path, log, keep, best, save_every)
                 training.run(start, progress, after_step)
     return model
+
+
+def _rate_line(config: TrainConfig) -> str:
+    """The learning rate, for a person: it may never be the one that was asked for."""
+    last = config.rate(config.steps - 1)
+    if config.steps < config.warmup:
+        return (
+            f"learning rate: up to {last:g}, since {config.steps} steps end in the {config.warmup} of "
+            f"the warm-up to {config.lr:g}: take fewer with --warmup"
+        )
+    return f"learning rate: up to {config.lr:g} in {config.warmup} steps, {last:g} in the last one"
 
 
 def _checkpoint_of(folder: Path) -> Path:
