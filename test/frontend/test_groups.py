@@ -157,6 +157,12 @@ def test_frozen_parameters_have_no_gradients_and_no_moments():
 TINY = "--layers 1 --width 16 --heads 2 --length 16 --batch 2 --steps 2 --warmup 1 --quiet".split()
 
 
+def test_an_empty_list_of_parameters_trains_none(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", str(tmp_path), "--train", " , ", "--dry-run"])
+    assert "argument --train: it names no parameter; leave it out to train all" in capsys.readouterr().err
+
+
 def params_of(folder):
     return read_state(folder).checkpoint.part("param")
 

@@ -94,7 +94,7 @@ def add(commands) -> None:
         "--train",
         default=argparse.SUPPRESS,
         metavar="PATTERN,...",
-        type=lambda text: [p.strip() for p in text.split(",") if p.strip()],
+        type=_patterns,
         help="parameters that are trained, the others are frozen: an encoding, or parts of "
         'names such as "fire,embedding,norm,layers.0" (default: all)',
     )
@@ -166,6 +166,14 @@ def add(commands) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=_train)
+
+
+def _patterns(text: str) -> list[str]:
+    """Of a list with commas; without one, as of a variable that is empty, all would be trained."""
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError("it names no parameter; leave it out to train all")
+    return found
 
 
 # Settings that change nothing without another one.
