@@ -35,13 +35,18 @@ using namespace sextant::codegen;
 //===----------------------------------------------------------------------===//
 
 /// Everything that the kernels of an op follow from, as text: equal texts mean
-/// equal kernels. Operands count by their types.
+/// equal kernels. Operands count by their types and by which of them are the
+/// same: a launch need not look twice at positions that both sides share.
 static std::string getStructure(Operation *op) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   stream << op->getName() << op->getAttrDictionary();
-  for (Type type : op->getOperandTypes())
-    stream << ' ' << type;
+  llvm::SmallDenseMap<Value, unsigned> numbers;
+  for (Value operand : op->getOperands()) {
+    unsigned number =
+        numbers.try_emplace(operand, numbers.size()).first->second;
+    stream << " %" << number << ':' << operand.getType();
+  }
   stream << " ->";
   for (Type type : op->getResultTypes())
     stream << ' ' << type;

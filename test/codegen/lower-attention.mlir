@@ -2,7 +2,7 @@
 // RUN: sextant-opt %s --sextant-encoding-pipeline --pos-lower-attention=target=reference | FileCheck %s --check-prefix=REFERENCE
 // RUN: sextant-opt %s --sextant-encoding-pipeline --pos-lower-attention=target=cpu:avx2 --remarks-filter=pos-lower-attention -o /dev/null 2>&1 | FileCheck %s --check-prefix=COUNT
 
-// COUNT: remark: [Passed] lowered | Category:pos-lower-attention | Ops=8, Structures=7
+// COUNT: remark: [Passed] lowered | Category:pos-lower-attention | Ops=10, Structures=9
 
 !rows = tensor<?x?x?x32xf32>
 !lse = tensor<?x?x?xf32>
@@ -110,6 +110,23 @@ func.func @turns_of_both(%x: !rows) -> !rows {
     }
   }
   return %a : !rows
+}
+
+// Positions that both sides share are looked at once, so that the kernels are
+// others than those for positions of each side.
+// CHECK-LABEL: func.func @positions
+// CHECK: exec.launch @kernels::@attention_7_spans reads(%arg2, %arg2, %[[BOTH:[0-9a-z_]+]] : {{.*}}) writes(
+// CHECK: exec.launch @kernels::@attention_8_spans reads(%arg2, %arg3, %[[QUERIES:[0-9a-z_]+]], %[[KEYS:[0-9a-z_]+]] : {{.*}}) writes(
+func.func @positions(%x: !rows, %slopes: tensor<?xf32>, %p: tensor<?x?x1xi32>, %r: tensor<?x?x1xi32>) -> !rows {
+  %a, %l0 = pos.attention %x, %x, (%x) uses [#pos.use<@alibi, "alibi">]
+    params(%slopes : tensor<?xf32>)
+    query_positions(%p : tensor<?x?x1xi32>) key_positions(%p : tensor<?x?x1xi32>)
+    : !rows, !rows, (!rows) -> (!rows), !lse
+  %b, %l1 = pos.attention %a, %a, (%a) uses [#pos.use<@alibi, "alibi">]
+    params(%slopes : tensor<?xf32>)
+    query_positions(%p : tensor<?x?x1xi32>) key_positions(%r : tensor<?x?x1xi32>)
+    : !rows, !rows, (!rows) -> (!rows), !lse
+  return %b : !rows
 }
 
 // The items run in a mode of their own, which the caller does not see; the
