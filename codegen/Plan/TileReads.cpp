@@ -32,9 +32,8 @@ static bool isRowOf(pos::Side side, Value index) {
   return row && row.getSide() == side;
 }
 
-/// The first dimension with such an index that all reads have there.
-static TileReads::Dim findDim(ArrayRef<pos::ReadOp> reads,
-                              llvm::function_ref<bool(Value)> isSuch) {
+TileReads::Dim codegen::findDim(ArrayRef<pos::ReadOp> reads,
+                                llvm::function_ref<bool(Value)> isSuch) {
   pos::ReadOp first = reads.front();
   for (unsigned dim = 0, rank = first.getIndices().size(); dim < rank; ++dim)
     if (llvm::all_of(reads, [&](pos::ReadOp read) {

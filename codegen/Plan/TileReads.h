@@ -10,7 +10,7 @@
 #ifndef SEXTANT_CODEGEN_PLAN_TILEREADS_H
 #define SEXTANT_CODEGEN_PLAN_TILEREADS_H
 
-#include "mlir/IR/Value.h"
+#include "dialects/Pos/IR/Pos.h"
 #include <optional>
 
 namespace sextant::codegen {
@@ -38,6 +38,12 @@ struct TileReads {
 };
 
 TileReads getTileReads(const KernelPlan &plan, mlir::BlockArgument param);
+
+/// The first dimension that all reads of a parameter, one at least, index by
+/// what `isSuch`. Where that differs, so do the elements: of reads that have it
+/// in several dimensions one may meet what another reads elsewhere.
+TileReads::Dim findDim(llvm::ArrayRef<pos::ReadOp> reads,
+                       llvm::function_ref<bool(mlir::Value)> isSuch);
 
 } // namespace sextant::codegen
 

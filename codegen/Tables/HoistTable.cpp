@@ -4,6 +4,7 @@
 #include "codegen/Emit/Sizes.h"
 #include "codegen/Tables/HoistGroup.h"
 #include "codegen/Tables/HoistLaunch.h"
+#include "codegen/Tables/HoistReads.h"
 #include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tables/PiecewiseLinearTable.h"
 #include "codegen/Tables/PositionBounds.h"
@@ -115,17 +116,6 @@ struct Needs {
   llvm::SmallSetVector<Operation *, 4> inPlace;
 };
 } // namespace
-
-/// The tensor that an op of a payload reads elements of, null for other ops.
-static Value getReadParam(Operation *op) {
-  if (auto read = dyn_cast<pos::ReadOp>(op))
-    return read.getTensor();
-  if (auto contract = dyn_cast<pos::ContractOp>(op))
-    return contract.getMatrix();
-  if (auto elements = dyn_cast<pos::ElementsOp>(op))
-    return elements.getParam();
-  return {};
-}
 
 static void collectNeeds(const KernelPlan &plan, const Hoisted &entry,
                          Needs &needs) {
@@ -307,47 +297,6 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
 // Pullback
 //===----------------------------------------------------------------------===//
 
-/// Whether heads add to separate elements: every wanted parameter is read at
-/// the head itself, and every earlier hoist has one value per head.
-static bool isSeparatePerHead(const Lowering &lowering, const Hoisted &entry,
-                              const ParamSums &params) {
-  bool separate = entry.perHead;
-  entry.op->walk([&](Operation *op) {
-    if (auto read = dyn_cast<pos::ReadOp>(op)) {
-      auto param = dyn_cast<BlockArgument>(read.getTensor());
-      if (param && params.isWanted(param.getArgNumber()))
-        separate &= llvm::any_of(read.getIndices(), [](Value index) {
-          return index.getDefiningOp<pos::HeadOp>() != nullptr;
-        });
-    }
-    for (Value value : op->getOperands())
-      if (auto hoist = value.getDefiningOp<pos::HoistOp>()) {
-        const Hoisted *used = lowering.plan.find(hoist, entry.operand);
-        separate &= !used->wantsGradient || used->perHead;
-      }
-  });
-  return separate;
-}
-
-/// Whether the rows or columns of a table read separate elements of a
-/// parameter, but for queries before the first key.
-static bool isSeparatePerRow(const Hoisted &entry, unsigned param) {
-  bool separate = true;
-  entry.op->walk([&](Operation *op) {
-    auto tensor = dyn_cast_or_null<BlockArgument>(getReadParam(op));
-    if (!tensor || tensor.getArgNumber() != param)
-      return;
-    auto read = dyn_cast<pos::ReadOp>(op);
-    separate &=
-        read && llvm::any_of(read.getIndices(), [](Value index) {
-          if (auto own = dyn_cast<BlockArgument>(index))
-            return isa<pos::RunningSumOp>(own.getOwner()->getParentOp());
-          return isOfRow(index);
-        });
-  });
-  return separate;
-}
-
 /// Columns of a range of a pullback at least, or rows of lanes.
 static constexpr int64_t leastColumns = 256, leastRows = 32;
 
@@ -449,9 +398,7 @@ void HoistPullbacks::launch(ArrayRef<unsigned> group) {
   const Hoisted &entry = plan.hoisted[group.front()];
   SmallVector<unsigned> own = getOwnParams(group), shared;
   llvm::copy_if(own, std::back_inserter(shared), [&](unsigned param) {
-    return llvm::any_of(group, [&](unsigned number) {
-      return !isSeparatePerRow(plan.hoisted[number], param);
-    });
+    return !isSeparatePerRow(plan, group, param);
   });
   Value ranges = countRanges(entry, shared);
   std::string suffix = ("hoist" + Twine(group.front()) + "_pullback").str();
@@ -464,13 +411,11 @@ void HoistPullbacks::launch(ArrayRef<unsigned> group) {
   if (rangeSums)
     layout.rangeSums = operands.read(rangeSums);
   SmallVector<HoistMember> members;
-  bool isSeparate = true;
   for (unsigned number : group) {
-    const Hoisted &member = plan.hoisted[number];
-    members.push_back({member.op, operands.read(gradients[number])});
+    members.push_back(
+        {plan.hoisted[number].op, operands.read(gradients[number])});
     for (Value sums : ofRanges[number])
       members.back().ofRanges.push_back(operands.read(sums));
-    isSeparate &= isSeparatePerHead(lowering, member, params);
   }
   layout.table = members.front().table;
   if (ranges) {
@@ -484,7 +429,7 @@ void HoistPullbacks::launch(ArrayRef<unsigned> group) {
   addEarlier(group, ranges, layout, operands);
   HoistLaunch kernel{lowering, entry,           tables.options, layout,
                      members,  operands.layout, tables.weights};
-  kernel.createPullback(suffix, isSeparate);
+  kernel.createPullback(suffix, isSeparatePerHead(plan, group, own));
   operands.launch(lowering, suffix);
 }
 

@@ -6,7 +6,7 @@ nobody has stored."""
 
 import pytest
 import torch
-from attention_contract import run
+from attention_contract import Inputs, run
 from cases import Case, compare, compare_row_map, make_inputs
 from test_encodings import AMONG, LONG, REPRESENTATIVES, hold_empty_lengths, hold_masked_rows
 from test_encodings import SHAPES as SHAPES_OF_CPU
@@ -21,6 +21,24 @@ TARGET = "cuda-emulated:sm_80"
 TILES = dict(query=70, key=130, batch=1, heads=2, kv_heads=1, label="tiles")
 SEVERAL_TILES = dict(query=70, key=300, batch=1, heads=2, kv_heads=1, label="several-tiles")
 SHAPES = [TILES, *(s for s in SHAPES_OF_CPU if s is not LONG)]
+
+
+@sextant.encoding
+def heads_both_ways(score, at, table: sextant.Param("heads", "heads")):
+    """What one head reads as its own, each other one reads at that head."""
+    slope = sextant.sum(lambda n: table[at.head, n] - 0.5 * table[n, at.head], 4)
+    return score + slope * sextant.exp(-0.1 * abs(at.offset))
+
+
+@sextant.encoding
+def keys_both_ways(score, at, table: sextant.Param(300, 300)):
+    return score + table[at.key, 299] - 0.5 * sextant.sum(lambda n: table[n, at.key], 2)
+
+
+@sextant.encoding
+def row_and_place(score, at, table: sextant.Param(270)):
+    """The row of one query is the place of another one."""
+    return score + sextant.exp(table[at.query]) * sextant.sin(table[at.query_row]) * at.key
 
 
 @pytest.fixture(autouse=True)
@@ -168,3 +186,24 @@ def test_a_forward_alone_gives_the_same(name, dtype, seed):
 def test_both_architectures(seed):
     """Kernels of both are the same as long as a warp is all that they are written for."""
     compare(Case("rope", **TILES), "cuda-emulated:sm_90a", torch.float32, seed)
+
+
+@pytest.mark.parametrize(
+    "use, lengths, sizes",
+    [
+        (heads_both_ways, (9, 9), (4, 4)),
+        (keys_both_ways, (2, 300), (300, 300)),
+        (row_and_place, (260, 270), (270,)),
+    ],
+    ids=str,
+)
+def test_items_that_read_one_element(use, lengths, sizes, monkeypatch):
+    """Items of a pullback that reach elements of each other have sums of their own."""
+    monkeypatch.setenv("SEXTANT_CHECK", "races")
+    queries, keys = lengths
+    heads = 4 if use is heads_both_ways else 1
+    rows = [torch.randn(1, heads, length, 8) for length in (queries, keys, keys)]
+    inputs = Inputs.drawn(*rows, {f"{use}.table": 0.1 * torch.randn(sizes)})
+    inputs = inputs.cast(torch.float32)
+    got, want = (run([use], inputs, target)[f"d {use}.table"] for target in (TARGET, "reference"))
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4 * want.abs().max())
