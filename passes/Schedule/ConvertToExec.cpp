@@ -317,6 +317,7 @@ private:
   LogicalResult lowerFunction(func::FuncOp function) {
     if (!function.getBody().hasOneBlock())
       return function.emitOpError("expected a body of one block");
+    copyOldValues(function);
     SmallVector<Operation *> ops;
     for (Operation &op : function.front())
       ops.push_back(&op);

@@ -24,6 +24,16 @@ Value passes::getViewSource(Operation *op) {
   return {};
 }
 
+Value passes::getMemoryOwner(Value value) {
+  while (Operation *maker = value.getDefiningOp()) {
+    Value source = getViewSource(maker);
+    if (!source)
+      break;
+    value = source;
+  }
+  return value;
+}
+
 /// Elementwise ops make their result in the order of operands of its shape.
 bool passes::mayBeStrided(Value value) {
   Operation *maker = value.getDefiningOp();

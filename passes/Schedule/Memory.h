@@ -18,6 +18,10 @@ namespace sextant::passes {
 /// The operand whose memory the results of an op may share, or null.
 mlir::Value getViewSource(mlir::Operation *op);
 
+/// The value whose memory this one may have: that of which it is a view, or
+/// itself.
+mlir::Value getMemoryOwner(mlir::Value value);
+
 /// The value and everything that is made of it by views.
 llvm::SmallVector<mlir::Value> collectViews(mlir::Value value);
 

@@ -52,17 +52,6 @@ static SmallVector<Run> collectRuns(Block &block) {
   return runs;
 }
 
-/// The value that has the memory.
-static Value getRoot(Value tensor) {
-  while (Operation *maker = tensor.getDefiningOp()) {
-    Value source = getViewSource(maker);
-    if (!source)
-      break;
-    tensor = source;
-  }
-  return tensor;
-}
-
 /// The launches of a run by level, in their order.
 static SmallVector<Run> sortByLevel(const Run &run) {
   struct Uses {
@@ -73,17 +62,17 @@ static SmallVector<Run> sortByLevel(const Run &run) {
   for (exec::LaunchOp launch : run) {
     size_t level = 0;
     for (Value tensor : launch.getReads())
-      level = std::max(level, uses[getRoot(tensor)].afterWrite);
+      level = std::max(level, uses[getMemoryOwner(tensor)].afterWrite);
     for (Value tensor : launch.getWrites()) {
-      const Uses &own = uses[getRoot(tensor)];
+      const Uses &own = uses[getMemoryOwner(tensor)];
       level = std::max({level, own.afterWrite, own.afterRead});
     }
     for (Value tensor : launch.getReads()) {
-      size_t &after = uses[getRoot(tensor)].afterRead;
+      size_t &after = uses[getMemoryOwner(tensor)].afterRead;
       after = std::max(after, level + 1);
     }
     for (Value tensor : launch.getWrites())
-      uses[getRoot(tensor)].afterWrite = level + 1;
+      uses[getMemoryOwner(tensor)].afterWrite = level + 1;
     if (levels.size() <= level)
       levels.resize(level + 1);
     levels[level].push_back(launch);

@@ -8,6 +8,7 @@
 #include "passes/Schedule/Updates.h"
 #include "dialects/Nn/IR/Nn.h"
 #include "passes/Schedule/DenseCalls.h"
+#include "passes/Schedule/Memory.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -44,6 +45,24 @@ SmallVector<BlockArgument> passes::findUpdatedArguments(func::FuncOp function) {
     if (BlockArgument argument = findUpdated(function, i))
       updated.push_back(argument);
   return updated;
+}
+
+void passes::copyOldValues(func::FuncOp function) {
+  SmallVector<BlockArgument> updated = findUpdatedArguments(function);
+  Operation *terminator = function.front().getTerminator();
+  OpBuilder builder(terminator);
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    Value value = operand.get();
+    auto owner = dyn_cast<BlockArgument>(getMemoryOwner(value));
+    // An argument as its own new value stays as it is.
+    if (!owner || !llvm::is_contained(updated, owner) ||
+        value == findUpdated(function, operand.getOperandNumber()))
+      continue;
+    nn::AtenArguments call(builder);
+    call.tensor(value);
+    operand.set(createDenseValue(builder, value.getLoc(), "aten::clone",
+                                 call.get(), value.getType()));
+  }
 }
 
 void passes::writeUpdatesIntoArguments(func::FuncOp function) {

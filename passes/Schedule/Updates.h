@@ -17,6 +17,11 @@ namespace sextant::passes {
 llvm::SmallVector<mlir::BlockArgument>
 findUpdatedArguments(mlir::func::FuncOp function);
 
+/// Copies what a function gives back of the memory of updated arguments: all
+/// results are what they are before the first of them is written. Before the
+/// function's ops overwrite anything.
+void copyOldValues(mlir::func::FuncOp function);
+
 /// Writes the results that carry the mark of an argument into that argument
 /// and drops them from the function's results.
 void writeUpdatesIntoArguments(mlir::func::FuncOp function);

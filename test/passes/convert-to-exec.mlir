@@ -102,6 +102,26 @@ func.func @in_place(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<64x?xf32>
 
 // -----
 
+// What is given back of the old values is copied before new ones are written.
+// CHECK-LABEL: func @exchange
+// CHECK-SAME:  (%[[A:[a-z0-9]+]]: tensor<8x8xf32> {{.*}}, %[[B:[a-z0-9]+]]: tensor<8x8xf32> {{.*}}, %[[C:[a-z0-9]+]]: tensor<8x8xf32>
+// CHECK-NEXT:  %[[T:.+]] = exec.dense "aten::transpose.int"(%[[A]]
+// CHECK-NEXT:  %[[OLD_B:.+]] = exec.dense "aten::clone"(%[[B]]
+// CHECK-NEXT:  %[[OLD_T:.+]] = exec.dense "aten::clone"(%[[T]]
+// CHECK-NEXT:  %[[OLD_A:.+]] = exec.dense "aten::clone"(%[[A]]
+// CHECK-NEXT:  exec.dense "aten::copy_"(%[[A]], %[[OLD_B]]
+// CHECK-NEXT:  exec.dense "aten::copy_"(%[[B]], %[[OLD_T]]
+// CHECK-NEXT:  return %[[OLD_A]] :
+func.func @exchange(%a: tensor<8x8xf32> {nn.parameter = "a"}, %b: tensor<8x8xf32> {nn.parameter = "b"},
+                    %c: tensor<8x8xf32> {nn.parameter = "c"})
+    -> (tensor<8x8xf32> {nn.parameter = "a"}, tensor<8x8xf32> {nn.parameter = "b"},
+        tensor<8x8xf32> {nn.parameter = "c"}, tensor<8x8xf32>) {
+  %t = nn.transpose %a 0, 1 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %b, %t, %c, %a : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// -----
+
 // CHECK: exec.parameter "w" : tensor<8xf32> init normal [0.000000e+00, 2.000000e-02] {decay = 1 : i64}
 nn.parameter "w" : tensor<8xf32> init normal [0.0, 0.02] decay
 
