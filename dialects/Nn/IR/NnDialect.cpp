@@ -1,6 +1,7 @@
 //===- NnDialect.cpp - Registration of the nn dialect ---------------------===//
 //
-// This file registers the ops, attributes and interfaces of the nn dialect.
+// This file registers the ops, attributes and interfaces of the nn dialect, and
+// verifies marks of arguments and results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,4 +45,34 @@ void NnDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/Nn/IR/NnOps.cpp.inc"
       >();
+}
+
+//===----------------------------------------------------------------------===//
+// Marks
+//===----------------------------------------------------------------------===//
+
+/// Marks that name a parameter, or what dropouts draw from, by a string.
+static LogicalResult verifyMark(Operation *op, StringRef marked,
+                                unsigned number, NamedAttribute mark) {
+  bool isName =
+      llvm::is_contained({kParameterAttr, kGradientAttr, kFirstMomentAttr,
+                          kSecondMomentAttr, kRandomAttr},
+                         mark.getName());
+  if (!isName || isa<StringAttr>(mark.getValue()))
+    return success();
+  return op->emitOpError(marked)
+         << " " << number << ": '" << mark.getName().getValue()
+         << "' must be a name in quotes, got " << mark.getValue();
+}
+
+LogicalResult NnDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                  unsigned number,
+                                                  NamedAttribute mark) {
+  return verifyMark(op, "argument", number, mark);
+}
+
+LogicalResult NnDialect::verifyRegionResultAttribute(Operation *op, unsigned,
+                                                     unsigned number,
+                                                     NamedAttribute mark) {
+  return verifyMark(op, "result", number, mark);
 }

@@ -339,3 +339,17 @@ func.func @search(%n: tensor<5xi64>, %s: tensor<5xi32>) {
   %0 = nn.search %n in %s : (tensor<5xi64>, tensor<5xi32>) -> tensor<5xi64>
   return
 }
+
+// -----
+
+// expected-error @+1 {{argument 0: 'nn.parameter' must be a name in quotes, got 3 : i64}}
+func.func @mark(%w: tensor<8xf32> {nn.parameter = 3}) -> tensor<8xf32> {
+  return %w : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @+1 {{result 0: 'nn.first_moment' must be a name in quotes, got unit}}
+func.func @result_mark(%w: tensor<8xf32>) -> (tensor<8xf32> {nn.first_moment}) {
+  return %w : tensor<8xf32>
+}
