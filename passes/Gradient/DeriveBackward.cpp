@@ -64,8 +64,16 @@ findTrained(func::FuncOp loss, const Parameters &parameters) {
              << number << " must have the type of parameter '"
              << name.getValue() << "', " << definition.getType() << ", got "
              << argument.getType();
-    if (!definition.getFrozen())
-      trained.push_back({number, definition});
+    if (definition.getFrozen())
+      continue;
+    // Each would get an update of its own.
+    if (llvm::any_of(trained, [&](const TrainedParameter &entry) {
+          return entry.definition == definition;
+        }))
+      return loss.emitOpError("argument ")
+             << number << " names the parameter '" << name.getValue()
+             << "' again: one argument stands for it, in all its uses";
+    trained.push_back({number, definition});
   }
   if (trained.empty())
     return loss.emitOpError("has no trained parameter");

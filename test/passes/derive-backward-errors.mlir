@@ -34,6 +34,16 @@ func.func @loss(%w: tensor<f32> {nn.parameter = "w"}) -> tensor<f32> attributes 
 
 // -----
 
+nn.parameter "w" : tensor<f32> init constant [1.0]
+// expected-error @+1 {{argument 1 names the parameter 'w' again: one argument stands for it, in all its uses}}
+func.func @loss(%w: tensor<f32> {nn.parameter = "w"}, %v: tensor<f32> {nn.parameter = "w"}) -> tensor<f32>
+    attributes {nn.gradients = @gradients} {
+  %r = nn.mul %w, %v : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %r : tensor<f32>
+}
+
+// -----
+
 // expected-error @+1 {{has no trained parameter}}
 func.func @loss(%w: tensor<f32>) -> tensor<f32> attributes {nn.gradients = @gradients} {
   return %w : tensor<f32>
