@@ -206,7 +206,9 @@ ValueRange32 RangeEmitter::emitConstant(Operation *op) {
   Value copy = builder.clone(*op)->getResult(0);
   APInt constant;
   if (matchPattern(copy, m_ConstantInt(&constant)))
-    return {copy, copy, constant.getSignificantBits()};
+    return {copy, copy,
+            std::max(constant.getSignificantBits(),
+                     (-constant).getSignificantBits())};
   return {copy, copy};
 }
 

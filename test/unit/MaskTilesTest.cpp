@@ -67,6 +67,13 @@ static const Case cases[] = {
      "%a = arith.minsi %i, %c3 : i32\n%b = arith.maxsi %j, %c2 : i32\n"
      "%v = arith.cmpi slt, %a, %b : i32",
      true},
+    {"wrapping", // to -2^31 in the first rows
+     "%least = arith.constant -1073741824 : i32\n"
+     "%a = arith.cmpi slt, %i, %c3 : i32\n"
+     "%b = arith.select %a, %least, %c0 : i32\n"
+     "%n = math.absi %b : i32\n%s = arith.addi %n, %n : i32\n"
+     "%v = arith.cmpi slt, %s, %c0 : i32",
+     false},
     {"product",
      "%a = arith.muli %o, %i : i32\n%v = arith.cmpi slt, %a, %c3 : i32", false},
     {"unknown_op",

@@ -20,7 +20,7 @@ namespace sextant::pos {
 /// |-------|-----------------------------------------------------------------|
 /// | i1    | i1: certainly true, possibly true                               |
 /// | i32   | i32; both fit into `bits` bits, so that sums of small numbers   |
-/// |       | need no check for wrapping                                      |
+/// |       | need no check for wrapping; below 32, so do their negatives     |
 /// | f32   | f32; NaN in either: the value may be anything, NaN too          |
 struct ValueRange32 {
   mlir::Value low, high;
