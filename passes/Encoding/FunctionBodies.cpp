@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace sextant;
 
 /// Rounds beyond which a loop is taken for a mistake: each is program text.
-static constexpr int64_t kMostRounds = 1024;
+static constexpr uint64_t kMostRounds = 1024;
 
 void passes::inlineHelpers(func::FuncOp function, pos::EncodingOp encoding) {
   SmallVector<func::CallOp> calls;
@@ -77,18 +77,21 @@ static Operation *expandFor(scf::ForOp loop) {
       !matchPattern(loop.getStep(), m_ConstantInt(&step)) ||
       !step.isStrictlyPositive())
     return loop;
-  int64_t first = low.getSExtValue(), last = high.getSExtValue();
-  int64_t by = step.getSExtValue();
-  if (first < last && (last - first - 1) / by >= kMostRounds)
+  // Between the bounds may lie more than 63 bits hold: unsigned numbers.
+  uint64_t first = low.getSExtValue(), by = step.getSExtValue(), rounds = 0;
+  if (low.slt(high))
+    rounds = (high.getSExtValue() - first - 1) / by + 1;
+  if (rounds > kMostRounds)
     return loop;
   Operation *before = loop->getPrevNode();
   OpBuilder builder(loop);
   SmallVector<Value> carried(loop.getInitArgs());
-  for (int64_t round = first; round < last; round += by) {
+  for (uint64_t round = 0; round < rounds; ++round) {
     IRMapping mapping;
     Value number = arith::ConstantOp::create(
         builder, loop.getLoc(),
-        builder.getIntegerAttr(loop.getInductionVar().getType(), round));
+        builder.getIntegerAttr(loop.getInductionVar().getType(),
+                               static_cast<int64_t>(first + round * by)));
     mapping.map(loop.getInductionVar(), number);
     mapping.map(loop.getRegionIterArgs(), carried);
     carried = copyBody(*loop.getBody(), loop, mapping);

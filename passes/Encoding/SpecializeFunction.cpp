@@ -42,7 +42,8 @@ static LogicalResult foldExtents(func::FuncOp function,
   return failure(folded.wasInterrupted());
 }
 
-/// Makes the sizes of a reshape that are known part of its type.
+/// Makes the sizes of a reshape that are known part of its type. One that is
+/// negative is left to ATen, as in other functions.
 static void inferReshape(nn::ReshapeOp reshape) {
   auto type = cast<RankedTensorType>(reshape.getType());
   SmallVector<int64_t> shape(type.getShape());
@@ -53,7 +54,7 @@ static void inferReshape(nn::ReshapeOp reshape) {
       continue;
     Value size = *next++;
     APInt known;
-    if (matchPattern(size, m_ConstantInt(&known)))
+    if (matchPattern(size, m_ConstantInt(&known)) && !known.isNegative())
       dim = known.getSExtValue();
     else
       open.push_back(size);

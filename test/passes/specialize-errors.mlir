@@ -77,3 +77,23 @@ pos.encoding @even {
 // expected-note @below {{in '@even.produce' of the model}}
 func.func private @even.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
   attributes {pos.use = #pos.use<@even, "even">, pos.extents = {heads = 3 : i32}}
+
+// -----
+
+pos.encoding @endless {
+  func.func @produce(%x: tensor<?x?x?xf32> {pos.role = "input"})
+      -> (tensor<?x?x?xf32> {pos.role = "rows"}) {
+    %first = arith.constant -9223372036854775808 : index
+    %last = arith.constant 9223372036854775807 : index
+    %one = arith.constant 1 : index
+    // expected-error @below {{is decided by neither options nor extents of the model, of which functions are made}}
+    %y = scf.for %i = %first to %last step %one iter_args(%z = %x) -> (tensor<?x?x?xf32>) {
+      %next = nn.exp %z : (tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+      scf.yield %next : tensor<?x?x?xf32>
+    }
+    return %y : tensor<?x?x?xf32>
+  }
+}
+// expected-note @below {{in '@endless.produce' of the model}}
+func.func private @endless.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
+  attributes {pos.use = #pos.use<@endless, "endless">, pos.extents = {heads = 4 : i32}}

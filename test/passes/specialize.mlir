@@ -159,3 +159,34 @@ func.func @started(%x: tensor<1x?x8xf32>) -> tensor<1x?x8xf32> {
   %y = func.call @s.initial_state(%x) : (tensor<1x?x8xf32>) -> tensor<1x?x8xf32>
   return %y : tensor<1x?x8xf32>
 }
+
+// -----
+
+// The rounds are counted, whatever would come after the last one; a size that no
+// tensor has stays an operand.
+// CHECK-LABEL: func.func private @far.produce
+// CHECK: %[[Y0:.+]] = nn.exp %arg0
+// CHECK-NOT: nn.exp
+// CHECK: %[[Y1:.+]] = nn.exp %[[Y0]]
+// CHECK-NOT: nn.exp
+// CHECK: nn.reshape %[[Y1]] sizes(%{{.+}}) : tensor<?x?x8xf32> -> tensor<?x4x8xf32>
+pos.encoding @far {
+  func.func @produce(%x: tensor<?x?x?xf32> {pos.role = "input"})
+      -> (tensor<?x?x?xf32> {pos.role = "rows"}) {
+    %first = arith.constant 0 : index
+    %last = arith.constant 9223372036854775807 : index
+    %step = arith.constant 4611686018427387904 : index
+    %y = scf.for %i = %first to %last step %step iter_args(%z = %x) -> (tensor<?x?x?xf32>) {
+      %next = nn.exp %z : (tensor<?x?x?xf32>) -> tensor<?x?x?xf32>
+      scf.yield %next : tensor<?x?x?xf32>
+    }
+    %heads = pos.extent heads
+    %four = arith.index_cast %heads : i32 to index
+    %eight = arith.constant 8 : index
+    %open = arith.constant -1 : index
+    %r = nn.reshape %y sizes(%open, %four, %eight) : tensor<?x?x?xf32> -> tensor<?x?x?xf32>
+    return %r : tensor<?x?x?xf32>
+  }
+}
+func.func private @far.produce(tensor<?x?x8xf32>) -> tensor<?x4x8xf32>
+  attributes {pos.use = #pos.use<@far, "far">, pos.extents = {heads = 4 : i32}}
