@@ -106,6 +106,28 @@ void pos::replaceOptionReferences(EncodingOp encoding, StringAttr option,
 // Verification
 //===----------------------------------------------------------------------===//
 
+/// Whether an option can be given this: a number, a choice by its name, or, in
+/// a definition, an option that is handed on.
+static bool isOptionValue(Attribute value) {
+  if (auto integer = dyn_cast<IntegerAttr>(value))
+    return integer.getType().isSignlessIntOrIndex() &&
+           integer.getValue().getBitWidth() <= 64;
+  return isa<FloatAttr, StringAttr, FlatSymbolRefAttr>(value);
+}
+
+/// Verifies the values that an extended encoding's options are given. They are
+/// read before anything is linked, which compares others with their options.
+static LogicalResult verifyValues(EncodingOp encoding, UseAttr use) {
+  if (DictionaryAttr options = use.getOptions())
+    for (NamedAttribute option : options)
+      if (!isOptionValue(option.getValue()))
+        return encoding.emitOpError("extends ")
+               << use.getEncoding() << " whose option '"
+               << option.getName().getValue()
+               << "' is no number, name or option, but " << option.getValue();
+  return success();
+}
+
 LogicalResult pos::verifyOptionReferences(EncodingOp encoding) {
   Names options;
   for (auto option : encoding.getOps<OptionOp>())
@@ -125,6 +147,8 @@ LogicalResult pos::verifyOptionReferences(EncodingOp encoding) {
     if (!use)
       return encoding.emitOpError("attribute '")
              << kExtendsAttr << "' must be a #pos.use, got " << extended;
+    if (failed(verifyValues(encoding, use)))
+      return failure();
     forEachUse(use, [&](UseAttr each) { verify(encoding, each); });
   }
   forEachUse(encoding, verify);

@@ -216,6 +216,12 @@ pos.encoding @bad attributes {extends = #pos.use<@rope, "rope", {base = @speed}>
 
 // -----
 
+// expected-error @below {{extends @rope whose option 'base' is no number, name or option, but [1.000000e+00 : f32]}}
+pos.encoding @list attributes {extends = #pos.use<@rope, "rope", {base = [1.0 : f32]}>} {
+}
+
+// -----
+
 // expected-error @below {{'pos.encoding' op attribute 'extends' must be a #pos.use, got "rope"}}
 pos.encoding @bad attributes {extends = "rope"} {
 }
