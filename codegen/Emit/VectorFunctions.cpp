@@ -193,17 +193,53 @@ Value VectorFunctions::cosh(Value x) {
   return select(isLarge, large, moderate);
 }
 
+/// Above this, x^2 + 1 is x^2 and asinh and acosh are log(2 x).
+static constexpr double largeArea = 0x1p28;
+
+/// log(1 + (a + (sqrt(a^2 + 1) - 1))) with a = |x|.
+Value VectorFunctions::asinh(Value x) {
+  Value magnitude = abs(x), square = mul(magnitude, magnitude);
+  Value root = math::SqrtOp::create(builder, loc, add(square, constant(1.0)));
+  Value rest = div(square, add(root, constant(1.0)));
+  Value moderate = log1p(add(magnitude, rest));
+  Value large = add(log(magnitude), constant(std::numbers::ln2));
+  Value isLarge = less(constant(largeArea), magnitude);
+  return copySign(select(isLarge, large, moderate), x);
+}
+
+/// log(1 + ((x - 1) + sqrt(x^2 - 1))); of x < 1 one root at least is NaN.
+Value VectorFunctions::acosh(Value x) {
+  Value above = sub(x, constant(1.0));
+  Value root = mul(math::SqrtOp::create(builder, loc, above),
+                   math::SqrtOp::create(builder, loc, add(x, constant(1.0))));
+  Value moderate = log1p(add(above, root));
+  Value large = add(log(x), constant(std::numbers::ln2));
+  return select(less(constant(largeArea), x), large, moderate);
+}
+
+/// log((1 + a) / (1 - a)) / 2 with a = |x|.
+Value VectorFunctions::atanh(Value x) {
+  Value magnitude = abs(x);
+  Value quotient =
+      div(add(magnitude, magnitude), sub(constant(1.0), magnitude));
+  return copySign(mul(log1p(quotient), constant(0.5)), x);
+}
+
 //===----------------------------------------------------------------------===//
 // Functions that compute in f64
 //===----------------------------------------------------------------------===//
 
+static Value toDouble(OpBuilder &builder, Location loc, Value x) {
+  auto type = cast<VectorType>(x.getType());
+  Type f64 = builder.getF64Type();
+  if (type.getElementType() == f64)
+    return x;
+  return arith::ExtFOp::create(builder, loc, type.clone(f64), x);
+}
+
 VectorFunctions VectorFunctions::inDouble() {
   return VectorFunctions(
       builder, loc, VectorType::get(type.getShape(), builder.getF64Type()));
-}
-Value VectorFunctions::toDouble(Value x) {
-  auto wide = VectorType::get(type.getShape(), builder.getF64Type());
-  return isDouble() ? x : arith::ExtFOp::create(builder, loc, wide, x);
 }
 Value VectorFunctions::fromDouble(Value x) {
   return isDouble() ? x : arith::TruncFOp::create(builder, loc, type, x);
@@ -245,21 +281,22 @@ std::pair<Value, Value> VectorFunctions::sinCos(Value x) {
 }
 
 Value VectorFunctions::sin(Value x) {
-  Value result = fromDouble(inDouble().sinCos(toDouble(x)).first);
+  Value result = fromDouble(inDouble().sinCos(toDouble(builder, loc, x)).first);
   return select(equal(x, constant(0.0)), x, result);
 }
 Value VectorFunctions::cos(Value x) {
-  return fromDouble(inDouble().sinCos(toDouble(x)).second);
+  return fromDouble(inDouble().sinCos(toDouble(builder, loc, x)).second);
 }
 Value VectorFunctions::tan(Value x) {
-  auto [sine, cosine] = inDouble().sinCos(toDouble(x));
+  auto [sine, cosine] = inDouble().sinCos(toDouble(builder, loc, x));
   Value quotient = arith::DivFOp::create(builder, loc, sine, cosine);
   return select(equal(x, constant(0.0)), x, fromDouble(quotient));
 }
 
 Value VectorFunctions::pow(Value base, Value exponent) {
   if (!isDouble())
-    return fromDouble(inDouble().pow(toDouble(base), toDouble(exponent)));
+    return fromDouble(inDouble().pow(toDouble(builder, loc, base),
+                                     toDouble(builder, loc, exponent)));
   Value magnitude = abs(base), zero = constant(0.0);
   Value result = exp2(mul(exponent, log2(magnitude)));
   // A negative base has powers of whole exponents only.

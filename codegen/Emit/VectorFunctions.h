@@ -12,6 +12,7 @@
 // | log, log2, log10    |   3 |   3 | all, denormals included                |
 // | log1p               |   3 |   3 | all                                    |
 // | tanh, sinh, cosh    |   4 |   4 | all                                    |
+// | asinh, acosh, atanh |   6 |   6 | all                                    |
 // | sin, cos            |   1 |   2 | |x| <= 1e6; ulp of 1 near their zeros  |
 // | tan                 |   1 |   4 | |x| <= 1e6, away from its poles        |
 // | powf                |   1 | 160 | results of 1e-37 to 1e37 (the error    |
@@ -44,6 +45,9 @@ public:
   mlir::Value tanh(mlir::Value x);
   mlir::Value sinh(mlir::Value x);
   mlir::Value cosh(mlir::Value x);
+  mlir::Value asinh(mlir::Value x);
+  mlir::Value acosh(mlir::Value x);
+  mlir::Value atanh(mlir::Value x);
   mlir::Value sin(mlir::Value x);
   mlir::Value cos(mlir::Value x);
   mlir::Value tan(mlir::Value x);
@@ -68,9 +72,8 @@ private:
   mlir::Value logAtEnds(mlir::Value x, mlir::Value value);
   /// sin and cos of x and the quadrant, in f64.
   std::pair<mlir::Value, mlir::Value> sinCos(mlir::Value x);
-  /// The same functions in f64, and conversions to and from it.
+  /// The same functions in f64, and the conversion of a result from it.
   VectorFunctions inDouble();
-  mlir::Value toDouble(mlir::Value x);
   mlir::Value fromDouble(mlir::Value x);
 };
 

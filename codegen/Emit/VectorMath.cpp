@@ -26,6 +26,9 @@ static Value expand(Operation *op, VectorFunctions &f) {
       .Case<math::TanhOp>([&](auto) { return f.tanh(x); })
       .Case<math::SinhOp>([&](auto) { return f.sinh(x); })
       .Case<math::CoshOp>([&](auto) { return f.cosh(x); })
+      .Case<math::AsinhOp>([&](auto) { return f.asinh(x); })
+      .Case<math::AcoshOp>([&](auto) { return f.acosh(x); })
+      .Case<math::AtanhOp>([&](auto) { return f.atanh(x); })
       .Case<math::SinOp>([&](auto) { return f.sin(x); })
       .Case<math::CosOp>([&](auto) { return f.cos(x); })
       .Case<math::TanOp>([&](auto) { return f.tan(x); })
@@ -56,7 +59,7 @@ static Value expandClamp(math::ClampFOp op, OpBuilder &builder) {
   return chooseIfLess(high, value, high, value);
 }
 
-/// What VectorFunctions has not: inverse functions, erf, cbrt.
+/// What VectorFunctions has not: inverses of circle functions, erf, cbrt.
 static bool isRare(Operation *op) {
   static constexpr StringLiteral rare[] = {
       "math.atan", "math.atan2", "math.asin", "math.acos",
