@@ -387,10 +387,12 @@ static LogicalResult verifyPositionAxes(pos::SitesOwnerInterface owner) {
   auto verify = [&](Operation *op, int64_t axis,
                     pos::Side side = pos::Side::self) -> LogicalResult {
     for (pos::Side of : {pos::Side::query, pos::Side::key}) {
-      if (axis == 0 || (side != pos::Side::self && side != of))
+      if (side != pos::Side::self && side != of)
         continue;
       Value positions = of == pos::Side::key ? operands.keyPositions
                                              : operands.queryPositions;
+      if (!positions && axis == 0)
+        continue;
       if (!positions)
         return op->emitOpError("asks for axis ")
                << axis << " of positions, but no positions of "

@@ -369,3 +369,20 @@ func.func @turned_key(%x: tensor<?x?x?x8xf32>, %t: tensor<?x8xf32>) -> tensor<?x
   }
   return %o : tensor<?x?x?x8xf32>
 }
+
+// -----
+
+func.func @noAxis(%x: tensor<?x?x?x8xf32>, %p: tensor<1x?x0xi32>) -> tensor<?x?x?x8xf32> {
+  %o, %lse = pos.attention %x, %x, (%x) key_positions(%p : tensor<1x?x0xi32>)
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32> {
+    pos.mask {
+      %own = pos.coord query
+      // expected-error @below {{asks for axis 0, but the positions given have 0}}
+      %other = pos.coord key
+      %v = arith.cmpi sle, %other, %own : i32
+      pos.yield %v : i1
+    }
+  }
+  return %o : tensor<?x?x?x8xf32>
+}

@@ -23,6 +23,10 @@ def Pos_SideAttr : EnumAttr<Pos_Dialect, Pos_Side, "side"> {
   let assemblyFormat = "$value";
 }
 
+/// Of positions: which of the numbers of a row.
+def Pos_PositionAxis
+    : DefaultValuedAttr<ConfinedAttr<I32Attr, [IntNonNegative]>, "0">;
+
 def Pos_Bound : Pos_Enum<"Bound", "which end of a range", [
   I32EnumAttrCase<"least", 0>, I32EnumAttrCase<"greatest", 1>]>;
 def Pos_BoundAttr : EnumAttr<Pos_Dialect, Pos_Bound, "bound"> {

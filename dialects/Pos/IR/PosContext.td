@@ -57,7 +57,7 @@ def Pos_CoordOp : Pos_ContextOp<"coord"> {
     %column = pos.coord self axis 1
     ```
   }];
-  let arguments = (ins Pos_SideAttr:$side, DefaultValuedAttr<I32Attr, "0">:$axis);
+  let arguments = (ins Pos_SideAttr:$side, Pos_PositionAxis:$axis);
   let assemblyFormat = "$side (`axis` $axis^)? attr-dict";
 }
 
@@ -68,7 +68,7 @@ def Pos_OffsetOp : Pos_ContextOp<"offset"> {
     %o = pos.offset
     ```
   }];
-  let arguments = (ins DefaultValuedAttr<I32Attr, "0">:$axis);
+  let arguments = (ins Pos_PositionAxis:$axis);
   let assemblyFormat = "(`axis` $axis^)? attr-dict";
 }
 
@@ -88,7 +88,7 @@ def Pos_BoundOp : Pos_ContextOp<"bound"> {
     ```
   }];
   let arguments = (ins Pos_BoundAttr:$bound, Pos_SideAttr:$side,
-                       DefaultValuedAttr<I32Attr, "0">:$axis);
+                       Pos_PositionAxis:$axis);
   let assemblyFormat = "$bound $side (`axis` $axis^)? attr-dict";
   let hasVerifier = 1;
 }

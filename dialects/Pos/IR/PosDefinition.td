@@ -183,7 +183,7 @@ def Pos_RequireSpanOp : Pos_Op<"require_span", [MemoryEffects<[MemWrite]>]> {
     pos.require_span at_most %most, "positions beyond the range of the scale"
     ```
   }];
-  let arguments = (ins I32:$limit, StrAttr:$message, DefaultValuedAttr<I32Attr, "0">:$axis);
+  let arguments = (ins I32:$limit, StrAttr:$message, Pos_PositionAxis:$axis);
   let assemblyFormat = "(`axis` $axis^)? `at_most` $limit `,` $message attr-dict";
 }
 

@@ -738,3 +738,15 @@ pos.encoding @columns_of_rows {
     pos.yield %x, %y : f32, f32
   }
 }
+
+// -----
+
+pos.encoding @before_all_axes {
+  pos.mask {
+    // expected-error @below {{attribute 'axis' failed to satisfy constraint: 32-bit signless integer attribute whose value is non-negative}}
+    %p = pos.coord query axis -1
+    %q = pos.coord key
+    %v = arith.cmpi sle, %q, %p : i32
+    pos.yield %v : i1
+  }
+}
