@@ -32,6 +32,17 @@ public:
   void multipleOf(Size left, Size right, const Twine &message) {
     check(left, exec::Predicate::multiple_of, right, message);
   }
+  /// A result that its type gives a size has that of what it is allocated
+  /// like; one that its type leaves open is allocated with that.
+  void result(Size result, Size like, const Twine &message) {
+    if (!ShapedType::isDynamic(getStatic(result)))
+      equal(result, like, message);
+  }
+  /// The same of the first dimensions of a result.
+  void result(Value tensor, Value like, int64_t dims, const Twine &name) {
+    for (int64_t dim = 0; dim < dims; ++dim)
+      result({tensor, dim}, {like, dim}, name + " differ in their shape");
+  }
   template <typename AttentionOp> void attention(AttentionOp op);
   /// Parameters have the extents that payloads of all heads compiled in.
   void vectors(pos::SitesOwnerInterface owner);
@@ -257,7 +268,15 @@ void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
   ShapeChecker checker(builder, op->getLoc());
   checker.vectors(cast<pos::SitesOwnerInterface>(op));
   llvm::TypeSwitch<Operation *>(op)
-      .Case([&](pos::AttentionOp attention) { checker.attention(attention); })
+      .Case([&](pos::AttentionOp attention) {
+        checker.attention(attention);
+        Value query = attention.getQuery();
+        for (Value output : attention.getOutputs())
+          checker.result(output, query, 3, "output and query");
+        checker.result(attention.getLse(), query, 3, "lse and query");
+        if (Value statistics = attention.getStatistics())
+          checker.result(statistics, query, 3, "statistics and query");
+      })
       .Case([&](pos::AttentionBackwardOp attention) {
         checker.attention(attention);
         Value query = attention.getQuery();
@@ -272,9 +291,19 @@ void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
           rows(gradient, "the output's gradient");
         rows(attention.getStatistics(), "statistics");
         rows(attention.getLseGradient(), "the gradient of lse");
+        checker.result(attention.getQueryGradient(), query, 4,
+                       "query and its gradient");
+        checker.result(attention.getKeyGradient(), attention.getKey(), 4,
+                       "key and its gradient");
+        for (auto [value, gradient] : llvm::zip_equal(
+                 attention.getValues(), attention.getValueGradients()))
+          checker.result(gradient, value, 4, "value and its gradient");
       })
       .Case([&](pos::MapRowsOp map) {
-        Value rows = getOwnerOperands(map).query;
+        Value rows = getOwnerOperands(map).query, input = map.getInput();
+        checker.result(map.getResult(), rows, 2, "input and mapped rows");
+        checker.result({map.getResult(), 2}, {input, map.getIndices() ? 1 : 2},
+                       "input and mapped rows differ in their shape");
         checker.positions(map.getPositions(), {rows, 0}, {rows, 1}, "row");
         checker.requirements(map);
       })
@@ -286,6 +315,8 @@ void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
                         "input and gradient differ in their shape");
         checker.equal({gradient, 2}, {input, map.getIndices() ? 1 : 2},
                       "input and gradient differ in their shape");
+        checker.result(map.getInputGradient(), gradient, 3,
+                       "the gradients of input and mapped rows");
         checker.positions(map.getPositions(), {rows, 0}, {rows, 1}, "row");
         checker.requirements(map);
       });

@@ -118,3 +118,17 @@ func.func @lengths(%q: tensor<2x2x1x8xf32>, %k: tensor<2x2x?x8xf32>) -> tensor<2
     -> (tensor<2x2x1x8xf32>), tensor<2x2x1xf32>
   return %o : tensor<2x2x1x8xf32>
 }
+
+// Sizes that only the types of results have are those of the call's operands.
+// CHECK-LABEL: func.func @results
+// CHECK: exec.check %{{.+}} equal %{{.+}}, "output and query differ in their shape"
+// CHECK: exec.check %{{.+}} equal %{{.+}}, "output and query differ in their shape"
+// CHECK: exec.check %{{.+}} equal %{{.+}}, "lse and query differ in their shape"
+// CHECK-NOT: exec.check
+// CHECK: exec.launch
+func.func @results(%q: tensor<?x2x?x8xf32>) -> tensor<3x2x5x8xf32> {
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<3x2x5x8xf32>), tensor<?x2x5xf32>
+  return %o : tensor<3x2x5x8xf32>
+}

@@ -36,6 +36,13 @@ static LogicalResult verifyLanes(Operation *op, StringRef what, int64_t most,
                                << " is too large: it must be at most " << most;
 }
 
+static LogicalResult verifyHeadDim(Operation *op, Value rows) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  if (!type.isDynamicDim(3))
+    return success();
+  return op->emitOpError("head dim must be static, got ") << type;
+}
+
 /// Verifies query [B, H, Lq, d] against key [B, Hkv, Lk, d] and each value
 /// [B, Hkv, Lk, dv].
 static LogicalResult verifyRows(Operation *op, Value query, Value key,
@@ -51,8 +58,8 @@ static LogicalResult verifyRows(Operation *op, Value query, Value key,
   };
   if (values.empty())
     return op->emitOpError("expected at least one value operand");
-  if (q.isDynamicDim(3))
-    return op->emitOpError("head dim must be static, got ") << q;
+  if (failed(verifyHeadDim(op, query)))
+    return failure();
   if (q.getDimSize(3) == 0)
     return op->emitOpError("head dim must be at least 1, got ") << q;
   if (failed(verifyLanes(op, "head dim", kMostHeadDim, q)) ||
@@ -65,9 +72,8 @@ static LogicalResult verifyRows(Operation *op, Value query, Value key,
            << q.getDimSize(1) << " and " << k.getDimSize(1);
   for (Value value : values) {
     auto v = cast<RankedTensorType>(value.getType());
-    if (v.isDynamicDim(3))
-      return op->emitOpError("head dim must be static, got ") << v;
-    if (failed(verifyLanes(op, "head dim", kMostHeadDim, v)) ||
+    if (failed(verifyHeadDim(op, value)) ||
+        failed(verifyLanes(op, "head dim", kMostHeadDim, v)) ||
         failed(same(k, v, 0, "batch sizes of key and value")) ||
         failed(same(k, v, 1, "heads of key and value")) ||
         failed(same(k, v, 2, "lengths of key and value")))
@@ -80,6 +86,54 @@ static LogicalResult verifyRows(Operation *op, Value query, Value key,
     return op->emitOpError("query and key must share a dtype (C8), got ")
            << q.getElementType() << " and " << k.getElementType();
   return success();
+}
+
+/// Verifies that a tensor fits a shape, as far as sizes are known, and has
+/// these elements: kernels write it without a look at its own sizes.
+static LogicalResult verifyFits(Operation *op, StringRef what, Value tensor,
+                                ArrayRef<int64_t> shape, Type element) {
+  auto got = cast<RankedTensorType>(tensor.getType());
+  if (got.getElementType() == element &&
+      succeeded(verifyCompatibleShape(got.getShape(), shape)))
+    return success();
+  return op->emitOpError(what)
+         << " must fit " << RankedTensorType::get(shape, element) << ", got "
+         << got;
+}
+
+/// Verifies what an attention has for each row of the query: outputs, or their
+/// gradients, [B, H, Lq, dv] of the rows' type, the log-sum-exp [B, H, Lq] and,
+/// if they are there, statistics [B, H, Lq, 2] of the compute type (C8).
+static LogicalResult verifySoftmax(Operation *op, Value query,
+                                   ValueRange values, ValueRange outputs,
+                                   StringRef output, Value lse,
+                                   Value statistics) {
+  auto q = cast<RankedTensorType>(query.getType());
+  SmallVector<int64_t> shape(q.getShape().drop_back());
+  Type rows = q.getElementType();
+  Type compute = rows.isF64() ? rows : Float32Type::get(op->getContext());
+  if (failed(verifyFits(op, "log-sum-exp", lse, shape, compute)))
+    return failure();
+  shape.push_back(2);
+  if (statistics &&
+      (failed(verifyFits(op, "statistics", statistics, shape, compute)) ||
+       failed(verifyHeadDim(op, statistics))))
+    return failure();
+  for (auto [value, tensor] : llvm::zip_equal(values, outputs)) {
+    shape.back() = cast<RankedTensorType>(value.getType()).getDimSize(3);
+    if (failed(verifyFits(op, output, tensor, shape, rows)) ||
+        failed(verifyHeadDim(op, tensor)))
+      return failure();
+  }
+  return success();
+}
+
+/// Verifies that a gradient fits what it is the gradient of.
+static LogicalResult verifyGradient(Operation *op, const Twine &what,
+                                    Value gradient, Value of) {
+  auto type = cast<RankedTensorType>(of.getType());
+  return verifyFits(op, ("gradient of " + what).str(), gradient,
+                    type.getShape(), type.getElementType());
 }
 
 /// Verifies that the region, once there, has one argument per parameter.
@@ -179,25 +233,14 @@ bool AttentionOp::hasScores() { return true; }
 double AttentionOp::getEffectiveScale() {
   return scaleOr(getScale(), getQuery());
 }
-/// Two numbers per row in the type of the log-sum-exp.
-static LogicalResult verifyStatistics(Operation *op, Value statistics,
-                                      Type element) {
-  auto type = cast<RankedTensorType>(statistics.getType());
-  if (type.getDimSize(3) != 2 || type.getElementType() != element)
-    return op->emitOpError("statistics must be two ")
-           << element << " per row, got " << type;
-  return success();
-}
-
 LogicalResult AttentionOp::verify() {
   if (getOutputs().size() != getValues().size())
     return emitOpError("expected one output per value: ")
            << getValues().size() << ", got " << getOutputs().size();
-  if (Value statistics = getStatistics())
-    if (failed(verifyStatistics(*this, statistics,
-                                getLse().getType().getElementType())))
-      return failure();
-  return verifyRows(*this, getQuery(), getKey(), getValues());
+  if (failed(verifyRows(*this, getQuery(), getKey(), getValues())))
+    return failure();
+  return verifySoftmax(*this, getQuery(), getValues(), getOutputs(), "output",
+                       getLse(), getStatistics());
 }
 LogicalResult AttentionOp::verifyRegions() { return verifySitesRegion(*this); }
 
@@ -218,12 +261,20 @@ LogicalResult AttentionBackwardOp::verify() {
     return emitOpError("expected as many outputs, output gradients and value "
                        "gradients as values: ")
            << values;
-  if (failed(verifyStatistics(*this, getStatistics(),
-                              getLseGradient().getType().getElementType())) ||
-      failed(verifyParamGradients(*this, getParams(), getParamGradients(),
-                                  getParamGradientResults())))
+  if (failed(verifyRows(*this, getQuery(), getKey(), getValues())) ||
+      failed(verifySoftmax(*this, getQuery(), getValues(), getOutputs(),
+                           "output", getLseGradient(), getStatistics())) ||
+      failed(verifySoftmax(*this, getQuery(), getValues(), getOutputGradients(),
+                           "gradient of output", getLseGradient(), Value())) ||
+      failed(verifyGradient(*this, "query", getQueryGradient(), getQuery())) ||
+      failed(verifyGradient(*this, "key", getKeyGradient(), getKey())))
     return failure();
-  return verifyRows(*this, getQuery(), getKey(), getValues());
+  for (auto [value, gradient] :
+       llvm::zip_equal(getValues(), getValueGradients()))
+    if (failed(verifyGradient(*this, "value", gradient, value)))
+      return failure();
+  return verifyParamGradients(*this, getParams(), getParamGradients(),
+                              getParamGradientResults());
 }
 LogicalResult AttentionBackwardOp::verifyRegions() {
   return verifySitesRegion(*this);

@@ -127,3 +127,77 @@ func.func @outputs(%q: tensor<1x1x?x8xf32>) {
     -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
   return
 }
+
+// -----
+
+// Kernels write as much as the query and the values hold.
+func.func @short_output(%q: tensor<2x4x?x8xf32>) {
+  // expected-error @below {{output must fit 'tensor<2x4x?x8xf32>', got 'tensor<2x1x?x8xf32>'}}
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<2x4x?x8xf32>, tensor<2x4x?x8xf32>, (tensor<2x4x?x8xf32>)
+    -> (tensor<2x1x?x8xf32>), tensor<2x4x?xf32>
+  return
+}
+
+// -----
+
+func.func @output_dtype(%q: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{output must fit 'tensor<1x1x?x8xf32>', got 'tensor<1x1x?x8xbf16>'}}
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xbf16>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @open_output(%q: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{head dim must be static, got 'tensor<1x1x?x?xf32>'}}
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x?xf32>), tensor<1x1x?xf32>
+  return
+}
+
+// -----
+
+func.func @short_lse(%q: tensor<1x1x5x8xf32>) {
+  // expected-error @below {{log-sum-exp must fit 'tensor<1x1x5xf32>', got 'tensor<1x1x4xf32>'}}
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x5x8xf32>, tensor<1x1x5x8xf32>, (tensor<1x1x5x8xf32>)
+    -> (tensor<1x1x5x8xf32>), tensor<1x1x4xf32>
+  return
+}
+
+// -----
+
+// C8: statistics of f32 for rows of bf16.
+func.func @lse_dtype(%q: tensor<1x1x?x8xbf16>) {
+  // expected-error @below {{log-sum-exp must fit 'tensor<1x1x?xf32>', got 'tensor<1x1x?xf64>'}}
+  %o, %lse = pos.attention %q, %q, (%q)
+    : tensor<1x1x?x8xbf16>, tensor<1x1x?x8xbf16>, (tensor<1x1x?x8xbf16>)
+    -> (tensor<1x1x?x8xbf16>), tensor<1x1x?xf64>
+  return
+}
+
+// -----
+
+func.func @short_gradient(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x7x8xf32>, %lse: tensor<1x1x?xf32>, %stats: tensor<1x1x?x2xf32>) {
+  // expected-error @below {{gradient of key must fit 'tensor<1x1x7x8xf32>', got 'tensor<1x1x6x8xf32>'}}
+  %dq, %dk, %dv = pos.attention_backward %q, %k, (%k), (%q), %stats, (%q), %lse gradients []
+    : tensor<1x1x?x8xf32>, tensor<1x1x7x8xf32>, (tensor<1x1x7x8xf32>),
+      (tensor<1x1x?x8xf32>), tensor<1x1x?x2xf32>, (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>
+    -> tensor<1x1x?x8xf32>, tensor<1x1x6x8xf32>, (tensor<1x1x7x8xf32>)
+  return
+}
+
+// -----
+
+func.func @gradient_of_output(%q: tensor<1x1x?x8xf32>, %g: tensor<1x1x?x4xf32>, %lse: tensor<1x1x?xf32>, %stats: tensor<1x1x?x2xf32>) {
+  // expected-error @below {{gradient of output must fit 'tensor<1x1x?x8xf32>', got 'tensor<1x1x?x4xf32>'}}
+  %dq, %dk, %dv = pos.attention_backward %q, %q, (%q), (%q), %stats, (%g), %lse gradients []
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>),
+      (tensor<1x1x?x8xf32>), tensor<1x1x?x2xf32>, (tensor<1x1x?x4xf32>), tensor<1x1x?xf32>
+    -> tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+  return
+}

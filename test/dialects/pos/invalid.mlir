@@ -319,7 +319,7 @@ func.func @row_term_of_a_constant(%q: tensor<1x1x?x8xf32>) {
 // -----
 
 func.func @statistics(%q: tensor<1x1x?x8xf32>) {
-  // expected-error @below {{statistics must be two 'f32' per row, got 'tensor<1x1x?x3xf32>'}}
+  // expected-error @below {{statistics must fit 'tensor<1x1x?x2xf32>', got 'tensor<1x1x?x3xf32>'}}
   %o, %lse, %stats = pos.attention %q, %q, (%q)
     : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
     -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32>, tensor<1x1x?x3xf32>
