@@ -56,17 +56,17 @@ def NarrowProducts : Pass<"nn-narrow-products", "::mlir::ModuleOp"> {
     It runs before `--nn-derive-backward`, so gradients pass through products of
     the same type. A function without the attribute stays as it is.
 
+    A layer that was one `nn.linear` of f32:
+
     ```mlir
     func.func @f(%x: tensor<?x64xf32>, %w: tensor<32x64xf32>) -> tensor<?x32xf32>
         attributes {nn.products = bf16} {
-      %y = nn.linear %x, %w : (tensor<?x64xf32>, tensor<32x64xf32>) -> tensor<?x32xf32>
+      %a = nn.cast %x : tensor<?x64xf32> -> tensor<?x64xbf16>
+      %b = nn.cast %w : tensor<32x64xf32> -> tensor<32x64xbf16>
+      %c = nn.linear %a, %b : (tensor<?x64xbf16>, tensor<32x64xbf16>) -> tensor<?x32xbf16>
+      %y = nn.cast %c : tensor<?x32xbf16> -> tensor<?x32xf32>
       return %y : tensor<?x32xf32>
     }
-    // becomes
-    %a = nn.cast %x : tensor<?x64xf32> -> tensor<?x64xbf16>
-    %b = nn.cast %w : tensor<32x64xf32> -> tensor<32x64xbf16>
-    %c = nn.linear %a, %b : (tensor<?x64xbf16>, tensor<32x64xbf16>) -> tensor<?x32xbf16>
-    %y = nn.cast %c : tensor<?x32xbf16> -> tensor<?x32xf32>
     ```
   }];
   let statistics = [

@@ -315,6 +315,15 @@ def test_a_dry_run_trains_nothing(root, capsys):
 # Ends --------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def terminal():
+    """What a program has on a terminal, though the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["int", "term", "hup"]
 )
@@ -335,6 +344,7 @@ def test_signals_save_and_end(root, trained, tmp_path, capsys, number):
     assert read_state(root / "run").step == 8
 
 
+@pytest.mark.usefixtures("terminal")
 def test_a_terminal_that_is_closed():
     """It may say so twice, and what ends the session says SIGTERM: no impatience. Under nohup
     nothing is asked."""

@@ -147,9 +147,10 @@ def test_training_steps_are_compared_and_timed(trainings_kit, tmp_path, run_ther
     assert [row["work"] for row in json.loads(record.read_text())["rows"]] == [r[0] for r in rows]
 
 
-# Of the loss and the norm of the gradients, and of parameters, of what three steps move them by:
-# in bf16 some roundings of what is multiplied.
-NEAR = {"f32": (1e-4, 1e-3), "bf16": (2e-2, 1e-2)}
+# Of the loss and the norm of the gradients, relative, and of a parameter's elements, root mean
+# square: in bf16 some roundings of what is multiplied. Three steps of AdamW move an element by
+# up to 0.03, and roundings decide the sign where a gradient is next to nothing.
+NEAR = {"f32": (1e-4, 1e-4), "bf16": (2e-2, 2e-3)}
 
 
 @pytest.mark.parametrize("name", gpt_programs.TRAININGS)
@@ -172,6 +173,6 @@ def test_eager_steps_are_those_of_the_program(name, seed):
         own, other = program.step(state, given), eager.step(tokens, labels, 1e-2)
         torch.testing.assert_close(tuple(own.values()), other, rtol=near, atol=0)
     for name, param in eager.params.items():
-        assert (state[name] - param).abs().max() < moved, name
+        assert (state[name] - param).square().mean().sqrt() < moved, name
         assert not param.requires_grad or not torch.equal(state[name], start[name]), name
     program.close()

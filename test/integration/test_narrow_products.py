@@ -1,7 +1,10 @@
 """Models whose products are of bf16, beside the same models in float64.
 
-PyTorch's autocast rounds in the same places. How far it is off in the same call is the measure:
-a gradient may be as far off, times FACTOR, since other sums round otherwise.
+PyTorch's autocast rounds in the same places. How far it is off in the same call is the measure
+of all gradients together (over 40 draws 0.86 to 1.11 times as far) and, with more room, of each.
+Where the gradient of a parameter is next to nothing beside the others', ours is off by more: the
+backward of attention starts from outputs that were rounded, as FlashAttention's does, where the
+peer keeps probabilities. SMALL, of all gradients, is four times what that was in those draws.
 """
 
 import dataclasses
@@ -18,7 +21,7 @@ from sextant.training.config import TrainConfig
 from sextant.training.loop import train
 from sextant.training.state import read_state
 
-FACTOR = 1.5
+WHOLE, FACTOR, SMALL = 1.3, 1.5, 2**-11
 NAMES = ("gpt2-learned-t5", "llama-rope-kerple-t5")
 
 
@@ -30,9 +33,9 @@ class Stopped(Exception):
     """Ends a run."""
 
 
-def apart(got, want):
-    """Relative, of all elements together."""
-    return ((got.double() - want).norm() / want.norm()).item()
+def norm(tensors):
+    """Of all elements together."""
+    return torch.stack([t.norm() for t in tensors]).norm()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -52,16 +55,17 @@ def test_gradients_are_as_near_as_under_autocast(name, seed):
         rounded = plain_gpt.loss(config, autocast, tokens, labels)
     rounded.backward()
 
-    assert abs(got["loss"].item() / loss.item() - 1) < 2**-8
-    names = [n for n in trained(program, params) if exact[n].grad.norm() > 1e-6 * loss.item()]
+    assert abs(got["loss"].item() / loss.item() - 1) < 2**-10
+    names = [n for n in trained(program, params) if exact[n].grad is not None]
     assert len(names) > 20
+    whole = norm(exact[n].grad for n in names)
+    errors, allowed = [], []
     for n in names:
-        want = exact[n].grad
-        error = apart(got[f"{n}:gradient"], want)
-        allowed = FACTOR * apart(autocast[n].grad, want) + 2**-8
-        assert error <= allowed, f"{n}: {error} > {allowed}"
-    worst = max(apart(got[f"{n}:gradient"], exact[n].grad) for n in names)
-    assert worst > 1e-4, "nothing was rounded to bf16"
+        errors.append((got[f"{n}:gradient"].double() - exact[n].grad).norm())
+        allowed.append((autocast[n].grad.double() - exact[n].grad).norm())
+        assert errors[-1] <= FACTOR * allowed[-1] + SMALL * whole, n
+    assert norm(errors) <= WHOLE * norm(allowed)
+    assert norm(errors) > 2**-11 * whole, "nothing was rounded to bf16"
 
 
 def test_every_product_is_narrow_and_every_parameter_wide():

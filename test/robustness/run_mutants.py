@@ -76,7 +76,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 (Path(folder) / f"{name[1]}.mlir").write_text(text)
                 os.environ["SEXTANT_PATH"] = folder
-                definitions._resolve.cache_clear()
+                definitions.resolve_located.cache_clear()
                 result = difference(name[1], target)
         print(json.dumps({"ends": number, "result": result}), flush=True)
 

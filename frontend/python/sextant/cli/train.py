@@ -16,7 +16,7 @@ _HELP = {
     "model": "gpt on text, or vit on images",
     "style": "block of the model: gpt2 or llama",
     "gelu": "gelu of a gpt2 block: tanh, GPT-2's approximation, or erf, which is faster on a CPU",
-    "dtype": "of what is multiplied, f32 or bf16; parameters, norms and losses are f32 all the same",
+    "dtype": "of what is multiplied, f32 or bf16, for devices that are faster at it; the rest is f32",
     "layers": "number of layers",
     "width": "width of the model",
     "heads": "attention heads",
