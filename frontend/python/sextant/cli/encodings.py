@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from .. import definitions
 from ..uses import parse_use
+from .flags import flag
 
 
 def add(commands) -> None:
@@ -113,7 +114,7 @@ def _encodings(options) -> None:
 
 def _flags(names: Iterable[str]) -> str:
     spelled = {"folder": "run"}
-    return " and ".join(sorted(f"--{spelled.get(n, n).replace('_', '-')}" for n in names))
+    return " and ".join(sorted(flag(spelled.get(n, n)) for n in names))
 
 
 _LONGEST = 2**16

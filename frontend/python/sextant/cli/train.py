@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..training.config import TrainConfig
 from .data import add_data
+from .flags import flag
 
 _HELP = {
     "model": "gpt on text, or vit on images",
@@ -125,7 +126,7 @@ def add(commands) -> None:
     where = parser.add_mutually_exclusive_group()
     for field in fields(TrainConfig):
         if field.name in _HELP:
-            name = _flag(field.name)
+            name = flag(field.name)
             if isinstance(field.default, bool):
                 parser.add_argument(
                     name, action="store_true", default=argparse.SUPPRESS, help=_HELP[field.name]
@@ -188,13 +189,9 @@ def _check_needs(config: TrainConfig, given: Iterable[str]) -> None:
     for name in given:
         needed = _NEEDS.get(name)
         if needed and not getattr(config, needed):
-            raise ValueError(f"{_flag(name)} changes nothing without {_flag(needed)}")
+            raise ValueError(f"{flag(name)} changes nothing without {flag(needed)}")
     if "class_position" in given and config.head == "mean":
         raise ValueError("--class-position changes nothing with --head mean: there is no class token")
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _train(options) -> None:
