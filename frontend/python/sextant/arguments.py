@@ -195,11 +195,9 @@ def converted_params(
     }
 
 
-def converted_positions(
-    label: str, tensor: torch.Tensor, batch: int, length: int
-) -> torch.Tensor:
-    """Positions as int32 [batch or a divisor, length, axes]."""
-    return _to_int32(label, arrange_positions(label, tensor, batch, length))
+def converted_positions(label: str, tensor: torch.Tensor) -> torch.Tensor:
+    """Positions, which are checked, as int32 [batch or a divisor, length, axes]."""
+    return _to_int32(label, _arranged(tensor))
 
 
 def arrange_positions(
@@ -208,6 +206,10 @@ def arrange_positions(
     """Positions as [batch or a divisor, length, axes] of any integers. ``operand``: whose
     length that is, where its name is not that of the positions."""
     check_positions(label, tensor, batch, length, operand)
+    return _arranged(tensor)
+
+
+def _arranged(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dim() == 1:
         return tensor[None, :, None]
     return tensor[:, :, None] if tensor.dim() == 2 else tensor

@@ -46,14 +46,10 @@ class Checked:
             self.signature, dict(zip(self.names, params)), self.compute
         )
         tensors = made_params(self.signature, named, self.extents, self.compute, self.device, self.shard)
-        batch = self.extents["batch"]
         for side, positions in (("query", query_positions), ("key", key_positions)):
             if positions is not None:
                 label = f"{side}_positions"
-                length = self.extents[side]
-                tensors.append(
-                    arguments.converted_positions(label, positions, batch, length)
-                )
+                tensors.append(arguments.converted_positions(label, positions))
         if self.tail:
             tail = torch.empty(1, dtype=torch.int32, device=self.device)
             tensors.append(tail.expand(self.tail))

@@ -97,10 +97,10 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
     compute = torch.float64 if input.dtype == torch.float64 else torch.float32
     arguments.check_params(signature, named, extents, compute)
     named = arguments.converted_params(signature, named, compute)
-    given = []
+    given, axes = [], 0
     if positions is not None:
-        given = [arguments.converted_positions("positions", positions, batch, length)]
-    axes = given[0].shape[2] if given else 0
+        axes = arguments.check_positions("positions", positions, batch, length)
+        given = [arguments.converted_positions("positions", positions)]
     key = ("map_rows", spelled, texts, operand, input.dtype, width, axes, target)
 
     def write(both: bool) -> str:
