@@ -10,6 +10,7 @@
 #include "runtime/LaunchHash.h"
 #include "runtime/ProgramChoice.h"
 #include "runtime/emulator/Emulator.h"
+#include <mutex>
 
 using namespace sextant;
 using namespace sextant::runtime;
@@ -176,6 +177,20 @@ Status Program::loadConstants() {
       constants[constant->data] = std::move(*tensor);
     }
   return {};
+}
+
+/// Where work goes on when a call returns, what is under way may read the
+/// constants, on any stream, and so may each replay of a CUDA graph that has
+/// captured a call: they live as long as the process, as code does there.
+Program::~Program() {
+  if (!device.mark) // work is done when a call returns
+    return;
+  static std::mutex mutex;
+  static auto *kept = new std::vector<Tensor>; // never destroyed
+  std::lock_guard lock(mutex);
+  for (Tensor &constant : constants)
+    if (constant.owner)
+      kept->push_back(std::move(constant));
 }
 
 Result<std::unique_ptr<Program>> Program::load(std::span<const uint8_t> bytes,

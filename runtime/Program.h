@@ -30,6 +30,10 @@ public:
   load(const std::shared_ptr<const std::vector<Artifact>> &artifacts,
        const Device &device);
 
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+  ~Program();
+
   const Artifact &getArtifact() const { return artifact; }
   const Device &getDevice() const { return device; }
   const Kernel &getKernel(uint32_t number) const { return kernels[number]; }

@@ -241,6 +241,19 @@ TEST(CudaMasks, AreDrawnThere) {
   }
 }
 
+/// Work of a program that goes may still read its constants, and so may each
+/// replay of a graph that has captured it.
+TEST(CudaMasks, ConstantsOutliveTheirProgram) {
+  StubDriver &stub = resetStub();
+  int64_t before = stub.liveBytes;
+  std::unique_ptr<CudaDevice> device = makeStubGpu();
+  auto loaded = loadOnStub(test::compileForDrawing(mask), device->device);
+  int64_t constants = stub.liveBytes - before;
+  EXPECT_GE(constants, 8); // the place
+  loaded.reset();
+  EXPECT_EQ(stub.liveBytes - before, constants);
+}
+
 /// A step that does not fit is an error of a later call.
 TEST(CudaMasks, StepsFit) {
   resetStub();
