@@ -172,14 +172,17 @@ static Status defer(void *state, void *session, const DataCheck &check) {
 //===----------------------------------------------------------------------===//
 
 static Result<std::shared_ptr<void>> mark(void *state, void *session) {
-  const Driver &driver = *getCuda(state).gpu.driver;
+  const Gpu &gpu = getCuda(state).gpu;
+  const Driver &driver = *gpu.driver;
   Event event = nullptr;
   if (Status status =
           driver.check(driver.eventCreate(&event, 0), "cuEventCreate");
       !status)
     return status.error();
-  std::shared_ptr<void> owner(event, [&driver](void *event) {
-    driver.eventDestroy(static_cast<Event>(event));
+  std::shared_ptr<void> owner(event, [&gpu](void *event) {
+    // A profile keeps marks beyond its run, whose context was current.
+    CurrentContext current(*gpu.driver, gpu.context);
+    gpu.driver->eventDestroy(static_cast<Event>(event));
   });
   if (Status status = driver.check(
           driver.eventRecord(event, getRun(session).stream), "cuEventRecord");

@@ -319,6 +319,11 @@ TEST(CudaIndices, KeepToTheTable) {
 /// The stub's time is a millisecond for each call.
 TEST_F(CudaProgram, ProfilesByEvents) {
   auto there = *copyToDevice(device->device, makeInputs(freshSeed(), 1));
+  {
+    Profile another(ours->program->getArtifact());
+    ASSERT_TRUE(static_cast<bool>(execute(*ours->program, 0, there, another)));
+  }
+  EXPECT_EQ(stub.liveEvents, 0);
   Profile profile(ours->program->getArtifact());
   auto results = execute(*ours->program, 0, there, profile);
   ASSERT_TRUE(static_cast<bool>(results)) << results.error().message();

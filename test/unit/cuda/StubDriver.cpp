@@ -323,6 +323,7 @@ int cuMemsetD8Async(unsigned long long memory, unsigned char value,
 
 int cuEventCreate(void **event, unsigned) {
   *event = new Event{0};
+  ++get().liveEvents;
   return noteInContext("cuEventCreate");
 }
 
@@ -341,7 +342,10 @@ int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
 }
 
 int cuEventDestroy(void *event) {
+  if (contexts == 0)
+    return invalidContext;
   delete static_cast<Event *>(event);
+  --get().liveEvents;
   return 0;
 }
 

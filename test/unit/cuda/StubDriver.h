@@ -55,6 +55,7 @@ struct StubDriver {
   std::vector<std::string> log; ///< names of functions; launches with more
   int64_t waits = 0;            ///< calls that make the host wait
   int64_t liveBytes = 0;        ///< of memory of the device
+  int64_t liveEvents = 0;
 };
 
 /// The symbol of the library that gives its one driver.
