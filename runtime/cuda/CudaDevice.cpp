@@ -142,7 +142,7 @@ static Result<Session> begin(void *state) {
       !status)
     return status.error();
   run->captured = capture != 0;
-  if (Status status = cuda.checks.begin(run->captured); !status)
+  if (Status status = cuda.checks.begin(); !status)
     return status.error();
   return Session(run.release(),
                  [](void *run) { delete static_cast<CudaRun *>(run); });

@@ -65,6 +65,30 @@ private:
   int code;
 };
 
+/// For the time that this lives, the thread makes calls that are no part of a
+/// CUDA graph, such as for memory of the host. Else they are errors while any
+/// thread captures one, and end that capture.
+class UncapturedCalls {
+public:
+  explicit UncapturedCalls(const Driver &driver)
+      : driver(driver), code(driver.exchangeCaptureMode(&mode)) {}
+  UncapturedCalls(const UncapturedCalls &) = delete;
+  UncapturedCalls &operator=(const UncapturedCalls &) = delete;
+  ~UncapturedCalls() {
+    if (code == 0)
+      driver.exchangeCaptureMode(&mode);
+  }
+
+  Status getStatus() const {
+    return driver.check(code, "cuThreadExchangeStreamCaptureMode");
+  }
+
+private:
+  const Driver &driver;
+  int mode = 2; ///< CU_STREAM_CAPTURE_MODE_RELAXED, then that of before
+  int code;
+};
+
 } // namespace sextant::runtime::cuda
 
 #endif // SEXTANT_RUNTIME_CUDA_DRIVER_H

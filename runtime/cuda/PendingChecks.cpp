@@ -13,25 +13,25 @@
 using namespace sextant::runtime;
 using namespace sextant::runtime::cuda;
 
-/// Slots that are made at once, and how many of them a capture finds free.
-static constexpr size_t pageSlots = 1024, spareSlots = 256;
+/// Slots that are made at once.
+static constexpr size_t pageSlots = 1024;
 
 static constexpr int64_t notYet = INT64_MIN;
 
-Status PendingChecks::begin(bool captured) {
+Status PendingChecks::begin() {
   {
     std::lock_guard lock(mutex);
     ++runs;
   }
-  if (Status status = look(); !status || captured)
-    return status;
-  return reserve();
+  return look();
 }
 
-Status PendingChecks::reserve() {
-  std::lock_guard lock(mutex);
-  if (free.size() >= spareSlots)
-    return {};
+/// Memory that lives as long as the process is no part of a graph, neither of
+/// one that captures the check nor of one that another thread captures.
+Status PendingChecks::makeRoom() {
+  UncapturedCalls uncaptured(driver);
+  if (Status status = uncaptured.getStatus(); !status)
+    return status;
   void *page = nullptr;
   constexpr unsigned portable = 1; // CU_MEMHOSTALLOC_PORTABLE
   if (Status status = driver.check(
@@ -48,9 +48,8 @@ Status PendingChecks::add(Stream stream, const DataCheck &check,
                           bool captured) {
   std::lock_guard lock(mutex);
   if (free.empty())
-    return makeError("CUDA graphs have captured so many checks of data that "
-                     "no memory is left for another: run the program once "
-                     "outside of a capture");
+    if (Status status = makeRoom(); !status)
+      return status;
   int64_t *slot = free.back();
   std::atomic_ref(*slot).store(notYet);
   if (Status status = driver.check(

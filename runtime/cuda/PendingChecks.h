@@ -4,7 +4,7 @@
 // come so far, and a step does not wait for it. The element is copied to memory
 // of the host that the device writes to, in the order of the other work, and
 // later calls look at what has arrived. A call that a CUDA graph has captured
-// copies at each replay.
+// copies at each replay, to memory that no other check has.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,9 +24,8 @@ class PendingChecks {
 public:
   explicit PendingChecks(const Driver &driver) : driver(driver) {}
 
-  /// Counts a run, and looks at what runs before it have left. Makes room for
-  /// its checks, outside of a capture: CUDA gives no memory in one.
-  Status begin(bool captured);
+  /// Counts a run, and looks at what runs before it have left.
+  Status begin();
   /// Has the element copied on `stream`; `captured` by a graph.
   Status add(Stream stream, const DataCheck &check, bool captured);
   /// The first failure among the checks whose elements have arrived, which are
@@ -34,7 +33,7 @@ public:
   Status look();
 
 private:
-  Status reserve();
+  Status makeRoom();
   struct Pending {
     int64_t *slot;
     Predicate predicate;

@@ -39,6 +39,9 @@ static std::vector<HeldCopy> heldCopies;
 static std::map<unsigned long long, size_t> allocations;
 /// Contexts that the thread has made current.
 static thread_local int contexts = 0;
+/// How a thread takes captures: a CUstreamCaptureMode.
+static constexpr int relaxedMode = 2;
+static thread_local int captureMode = 0;
 
 extern "C" StubDriver *sextantStubDriver() {
   static StubDriver driver;
@@ -56,6 +59,11 @@ static int getFailure(const char *name) {
 static int note(const char *name) {
   get().log.push_back(name);
   return getFailure(name);
+}
+
+/// Of a call that is no part of a graph.
+static bool isForbidden() {
+  return get().capturing && captureMode != relaxedMode;
 }
 
 /// Of a call that is one of the context which is current.
@@ -235,6 +243,11 @@ int cuStreamIsCapturing(void *, int *status) {
   return 0;
 }
 
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+  std::swap(*mode, captureMode);
+  return 0;
+}
+
 int cuLaunchKernel(void *entry, unsigned gridX, unsigned gridY, unsigned gridZ,
                    unsigned blockX, unsigned blockY, unsigned blockZ,
                    unsigned sharedBytes, void *, void **parameters, void **) {
@@ -285,7 +298,7 @@ int cuMemFreeAsync(unsigned long long address, void *) {
 }
 
 int cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
-  if (get().capturing)
+  if (isForbidden())
     return captureUnsupported;
   *memory = std::aligned_alloc(64, bytes);
   return noteInContext("cuMemHostAlloc");

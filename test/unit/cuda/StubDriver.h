@@ -44,8 +44,10 @@ struct StubDriver {
   std::string failing;
   int failure = 0;
 
-  /// Whether streams are being captured: what waits then is an error, as it is
-  /// for the driver.
+  /// Whether streams are being captured, by this thread or by another one: what
+  /// waits then is an error, as it is for the driver, and what makes memory or
+  /// loads code is one but for a thread that says that it is no part of a
+  /// graph.
   bool capturing = false;
   /// The copies to the host that a capture has seen.
   std::vector<std::function<void()>> captured;
