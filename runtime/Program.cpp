@@ -57,6 +57,7 @@ Program::loadHostFunction(const KernelName &kernel) {
 
 /// Code of the first object that the device runs and that its driver takes:
 /// one that is older than the assembler refuses machine code, but compiles PTX.
+/// It says so when it is given the code, or when it is asked for a kernel.
 Result<decltype(Kernel::code)>
 Program::loadDeviceFunction(const KernelName &kernel) {
   std::string seen, refused;
@@ -69,16 +70,13 @@ Program::loadDeviceFunction(const KernelName &kernel) {
     auto &code = deviceCode[number];
     if (!code)
       code = device.loadCode(device.state, object);
-    if (!*code) {
-      refused += (refused.empty() ? "object " : "; object ") +
-                 std::to_string(number) + " of the artifact, " +
-                 runtime::describe(object) + ": " + code->error().message();
-      continue;
-    }
-    Result<DeviceFunction> found = (**code)->find(kernel.name);
-    if (!found)
-      return found.error();
-    return decltype(Kernel::code)(*found);
+    Result<DeviceFunction> found =
+        *code ? (**code)->find(kernel.name) : code->error();
+    if (found)
+      return decltype(Kernel::code)(*found);
+    refused += (refused.empty() ? "object " : "; object ") +
+               std::to_string(number) + " of the artifact, " +
+               runtime::describe(object) + ": " + found.error().message();
   }
   if (!refused.empty())
     return makeError(refused);

@@ -1,12 +1,17 @@
 //===- Gpu.cpp - A GPU, and the code that it runs -------------------------===//
 //
 // Code is loaded as a library of the driver, and its entries are looked up in
-// the primary context, so that a launch loads nothing.
+// the primary context, so that a launch loads nothing. That a library is there
+// does not say that the driver takes its code: one that is lazy
+// (CUDA_MODULE_LOADING, the default from CUDA 12.2 on) may come to it when an
+// entry is looked up.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/cuda/Gpu.h"
 #include <charconv>
+#include <deque>
+#include <mutex>
 
 using namespace sextant::runtime;
 using namespace sextant::runtime::cuda;
@@ -121,17 +126,52 @@ bool Gpu::runs(const Object &object) const {
 
 namespace {
 
+/// What the driver's compiler is told of a text, and says of it.
+struct CompilerOptions {
+  /// CU_JIT_ERROR_LOG_BUFFER and its size, which is passed as the pointer: one
+  /// byte less, so that the log has an end.
+  int names[2] = {5, 6};
+  void *values[2] = {log, reinterpret_cast<void *>(sizeof(log) - 1)};
+  char log[4096] = "";
+};
+
+} // namespace
+
+/// The driver may read and write them whenever it comes to the library's code,
+/// in any context, so that they live as long as the library: as the process.
+static CompilerOptions &makeCompilerOptions() {
+  static std::mutex mutex;
+  static auto *made = new std::deque<CompilerOptions>; // never destroyed
+  std::lock_guard lock(mutex);
+  return made->emplace_back();
+}
+
+/// The error, with what the driver's compiler says, if it was asked.
+static Error withLog(const Error &error, const CompilerOptions *compiler) {
+  std::string said = compiler ? compiler->log : "";
+  return said.empty() ? error
+                      : makeError(error.message(), "; the driver says: ", said);
+}
+
+namespace {
+
 /// A library of the driver. It lives as long as the process: what has been
 /// launched may still run when its program goes.
 struct LoadedLibrary : DeviceCode {
-  LoadedLibrary(const Gpu &gpu, Library library) : gpu(gpu), library(library) {}
+  /// `compiler`: null where the code is that of the GPU.
+  LoadedLibrary(const Gpu &gpu, Library library,
+                const CompilerOptions *compiler)
+      : gpu(gpu), library(library), compiler(compiler) {}
 
   Result<DeviceFunction> find(const std::string &kernel) const override {
     const Driver &driver = *gpu.driver;
     CurrentContext current(driver, gpu.context);
+    UncapturedCalls uncaptured(driver);
     LibraryKernel found = nullptr;
     Entry entry = nullptr;
     Status status = current.getStatus();
+    if (status)
+      status = uncaptured.getStatus();
     if (status)
       status =
           driver.check(driver.libraryGetKernel(&found, library, kernel.c_str()),
@@ -140,12 +180,13 @@ struct LoadedLibrary : DeviceCode {
       status = driver.check(driver.kernelGetFunction(&entry, found),
                             "cuKernelGetFunction");
     if (!status)
-      return status.error().in("kernel '" + kernel + "'");
+      return withLog(status.error(), compiler).in("kernel '" + kernel + "'");
     return DeviceFunction{entry};
   }
 
   const Gpu &gpu;
   Library library;
+  const CompilerOptions *compiler;
 };
 
 } // namespace
@@ -154,23 +195,23 @@ Result<std::unique_ptr<DeviceCode>> Gpu::load(const Object &object) const {
   CurrentContext current(*driver, context);
   if (Status status = current.getStatus(); !status)
     return status.error();
-  // PTX ends with a zero. What the driver's compiler finds goes to the log:
-  // CU_JIT_ERROR_LOG_BUFFER and its size, which is passed as the pointer.
+  UncapturedCalls uncaptured(*driver);
+  if (Status status = uncaptured.getStatus(); !status)
+    return status.error();
+  // PTX ends with a zero.
   std::string code(reinterpret_cast<const char *>(object.code.data()),
                    object.code.size());
-  char log[4096] = "";
-  int options[] = {5, 6};
-  void *values[] = {log, reinterpret_cast<void *>(sizeof(log))};
+  CompilerOptions *compiler =
+      object.kind == ObjectKind::Ptx ? &makeCompilerOptions() : nullptr;
   Library library = nullptr;
-  bool isCompiled = object.kind == ObjectKind::Ptx;
   Status status = driver->check(
-      driver->libraryLoadData(&library, code.c_str(), options, values,
-                              isCompiled ? 2 : 0, nullptr, nullptr, 0),
+      driver->libraryLoadData(&library, code.c_str(),
+                              compiler ? compiler->names : nullptr,
+                              compiler ? compiler->values : nullptr,
+                              compiler ? 2 : 0, nullptr, nullptr, 0),
       "cuLibraryLoadData");
-  log[sizeof(log) - 1] = '\0';
   if (!status)
-    return makeError(status.error().message(),
-                     *log ? "; the driver says: " : "", std::string(log));
+    return withLog(status.error(), compiler);
   return std::unique_ptr<DeviceCode>(
-      std::make_unique<LoadedLibrary>(*this, library));
+      std::make_unique<LoadedLibrary>(*this, library, compiler));
 }

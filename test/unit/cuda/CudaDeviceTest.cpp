@@ -146,6 +146,41 @@ TEST(CudaCode, Errors) {
             "the stub says of it)");
 }
 
+/// A driver that is lazy comes to the code when a kernel is asked for, and
+/// writes what its compiler says then.
+TEST(CudaCode, ErrorsOfALazyDriver) {
+  resetStub().loadsLate = true;
+  auto device = makeStubGpu();
+  const Gpu &gpu = device->gpu;
+  auto machine = gpu.load(makeObject(ObjectKind::Cubin, "sm_90", "bad"));
+  auto text = gpu.load(makeObject(ObjectKind::Ptx, "sm_80", "bad"));
+  ASSERT_TRUE(machine && text);
+  EXPECT_EQ(getError((*machine)->find("k")),
+            "kernel 'k': cuKernelGetFunction: CUDA_ERROR_INVALID_IMAGE (what "
+            "the stub says of it): update NVIDIA's driver, or compile the "
+            "model for this device");
+  EXPECT_EQ(getError((*text)->find("k")),
+            "kernel 'k': cuKernelGetFunction: CUDA_ERROR_INVALID_PTX (what the "
+            "stub says of it): update NVIDIA's driver, or compile the model "
+            "for this device; the driver says: line 1: no stub");
+}
+
+/// Code is no part of the graph that this thread or another one captures.
+TEST(CudaCode, LoadsInACapture) {
+  StubDriver &stub = resetStub();
+  auto device = makeStubGpu();
+  stub.capturing = true;
+  auto code = device->gpu.load(makeObject(ObjectKind::Cubin, "sm_90"));
+  ASSERT_TRUE(static_cast<bool>(code)) << code.error().message();
+  EXPECT_EQ(getError((*code)->find("k")), "no error");
+  // Afterwards the thread is held to what a capture allows, as before.
+  cuda::Library library = nullptr;
+  constexpr int captureUnsupported = 900;
+  EXPECT_EQ(openStub().libraryLoadData(&library, "stub k", nullptr, nullptr, 0,
+                                       nullptr, nullptr, 0),
+            captureUnsupported);
+}
+
 //===----------------------------------------------------------------------===//
 // Launches
 //===----------------------------------------------------------------------===//

@@ -126,6 +126,22 @@ TEST_F(CudaProgram, AnOldDriverTakesThePtx) {
     expectSameBits(results[i], expected[i], std::to_string(i));
 }
 
+/// As above, where the driver takes machine code without looking at it, and
+/// refuses it when it is asked for a kernel.
+TEST_F(CudaProgram, AnOldLazyDriverTakesThePtx) {
+  std::unique_ptr<StubProgram> program =
+      loadOnStub(bytes, device->device, "of a later version", /*isLazy=*/true);
+  ASSERT_TRUE(program->program);
+  unsigned seed = freshSeed();
+  Trace nothing;
+  std::vector<Tensor> results =
+      runOn(*program->program, 0, makeInputs(seed, 1), nothing);
+  std::vector<Tensor> expected =
+      runOn(*ours->program, 0, makeInputs(seed, 1), nothing);
+  for (size_t i = 0; i < results.size(); ++i)
+    expectSameBits(results[i], expected[i], std::to_string(i));
+}
+
 TEST_F(CudaProgram, CodeThatTheDriverRefuses) {
   Artifact artifact = std::move(*readArtifact(
       {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}));

@@ -8,7 +8,9 @@
 #include "StubDriver.h"
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <sstream>
+#include <utility>
 
 using sextant::test::StubBlock, sextant::test::StubDriver;
 
@@ -16,15 +18,26 @@ static constexpr int invalidValue = 1, outOfMemory = 2, invalidImage = 200,
                      invalidContext = 201, notFound = 500,
                      captureUnsupported = 900;
 
+static constexpr int invalidPtx = 218;
+
 namespace {
+struct Library;
 struct Kernel {
   std::string name;
-  bool isReal = false;
+  const Library *library = nullptr;
   unsigned sharedBytes = 48 << 10; ///< that a launch may have
 };
 struct Library {
   bool isReal; ///< of a compiler: has any kernel, and none does anything
+  int refusal; ///< what the driver says when it comes to the code
+  char *log;   ///< of the driver's compiler, if it has one
   std::map<std::string, Kernel> kernels;
+
+  int read() const {
+    if (refusal != 0 && log)
+      std::strcpy(log, "line 1: no stub");
+    return refusal;
+  }
 };
 struct Event {
   int64_t place; ///< in the log
@@ -112,7 +125,7 @@ int cuGetErrorName(int code, const char **name) {
       {100, "CUDA_ERROR_NO_DEVICE"},
       {invalidImage, "CUDA_ERROR_INVALID_IMAGE"},
       {invalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
-      {218, "CUDA_ERROR_INVALID_PTX"},
+      {invalidPtx, "CUDA_ERROR_INVALID_PTX"},
       {notFound, "CUDA_ERROR_NOT_FOUND"},
       {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
       {captureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
@@ -174,21 +187,25 @@ int cuLibraryLoadData(void **library, const void *code, int *options,
                       void **values, unsigned count, int *, void **, unsigned) {
   if (int failure = note("cuLibraryLoadData"))
     return failure;
+  if (isForbidden())
+    return captureUnsupported;
   std::istringstream image(static_cast<const char *>(code));
   std::string name;
   image >> name;
   bool isReal = name.starts_with("\x7f"
                                  "ELF") ||
                 name.starts_with("//");
-  if (name != "stub" && !isReal) {
-    if (count > 0) // the log of the driver's compiler
-      std::strcpy(static_cast<char *>(values[0]), "line 1: no stub");
-    return count > 0 ? 218 : invalidImage;
-  }
-  auto *loaded = new Library{isReal, {}};
+  bool isCompiled = count > 0;
+  int refusal = name == "stub" || isReal ? 0
+                : isCompiled             ? invalidPtx
+                                         : invalidImage;
+  auto loaded = std::make_unique<Library>(
+      isReal, refusal, isCompiled ? static_cast<char *>(values[0]) : nullptr);
+  if (int refused = get().loadsLate ? 0 : loaded->read())
+    return refused;
   while (!isReal && image >> name)
-    loaded->kernels[name].name = name;
-  *library = loaded;
+    loaded->kernels[name] = {name, loaded.get()};
+  *library = loaded.release();
   return 0;
 }
 
@@ -198,11 +215,11 @@ int cuLibraryUnload(void *library) {
 }
 
 int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
-  auto &[isReal, kernels] = *static_cast<Library *>(library);
-  if (isReal)
-    kernels[name] = {name, /*isReal=*/true};
-  auto found = kernels.find(name);
-  if (found == kernels.end())
+  auto &own = *static_cast<Library *>(library);
+  if (own.isReal || own.refusal != 0) // whose names nobody has read
+    own.kernels[name] = {name, &own};
+  auto found = own.kernels.find(name);
+  if (found == own.kernels.end())
     return notFound;
   *kernel = &found->second;
   return 0;
@@ -210,7 +227,10 @@ int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
 
 int cuKernelGetFunction(void **entry, void *kernel) {
   *entry = kernel;
-  return contexts > 0 ? 0 : invalidContext;
+  if (contexts == 0)
+    return invalidContext;
+  return isForbidden() ? captureUnsupported
+                       : static_cast<Kernel *>(kernel)->library->read();
 }
 
 int cuFuncSetAttribute(void *entry, int attribute, int value) {
@@ -253,13 +273,13 @@ int cuLaunchKernel(void *entry, unsigned gridX, unsigned gridY, unsigned gridZ,
                    unsigned sharedBytes, void *, void **parameters, void **) {
   if (int code = noteInContext("cuLaunchKernel"))
     return code;
-  const auto &[name, isReal, most] = *static_cast<Kernel *>(entry);
+  const auto &[name, library, most] = *static_cast<Kernel *>(entry);
   if (gridX == 0 || gridY != 1 || gridZ != 1 || blockX == 0 ||
       blockX % 32 != 0 || blockX > 1024 || blockY != 1 || blockZ != 1 ||
       sharedBytes > most)
     return invalidValue;
   get().log.back() += " " + name + " " + std::to_string(gridX);
-  if (isReal)
+  if (library->isReal)
     return 0;
   if (!get().kernels.contains(name))
     return invalidValue;

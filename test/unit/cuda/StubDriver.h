@@ -53,6 +53,8 @@ struct StubDriver {
   std::vector<std::function<void()>> captured;
   /// Whether copies to the host arrive only when somebody waits.
   bool holdsCopies = false;
+  /// Whether code is looked at only when somebody asks for a kernel's function.
+  bool loadsLate = false;
 
   std::vector<std::string> log; ///< names of functions; launches with more
   int64_t waits = 0;            ///< calls that make the host wait

@@ -32,13 +32,15 @@ std::unique_ptr<cuda::CudaDevice> test::makeStubGpu() {
 
 std::unique_ptr<test::StubProgram> test::loadOnStub(const std::string &bytes,
                                                     const Device &device,
-                                                    std::string_view cubin) {
+                                                    std::string_view cubin,
+                                                    bool isLazy) {
   auto result = std::make_unique<StubProgram>();
   Artifact artifact = std::move(*readArtifact(
       {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()}));
   result->code.push_back(
       std::move(*SharedObject::load(artifact.objects[0].code)));
   StubDriver &stub = resetStub();
+  stub.loadsLate = isLazy;
   result->image = "stub";
   auto add = [&](ObjectKind kind, const char *architecture,
                  std::string_view code) {

@@ -21,6 +21,7 @@ std::unique_ptr<runtime::cuda::CudaDevice> makeStubGpu();
 /// The program of an artifact that was compiled for the host, whose kernels
 /// "sm_80" has too: the stub runs the functions of the host, block by block.
 /// `image` must outlive the program. Before its PTX stands `cubin`, if given.
+/// `isLazy`: the driver looks at code when it is asked for a kernel.
 struct StubProgram {
   std::vector<runtime::SharedObject> code;
   std::string image;
@@ -28,7 +29,8 @@ struct StubProgram {
 };
 std::unique_ptr<StubProgram> loadOnStub(const std::string &bytes,
                                         const runtime::Device &device,
-                                        std::string_view cubin = {});
+                                        std::string_view cubin = {},
+                                        bool isLazy = false);
 
 } // namespace sextant::test
 
