@@ -39,9 +39,10 @@ demo: build
 bench: build
 	@$(PYTHON) tools/bench/bench.py $(BENCH_FLAGS)
 
-# Of the GPU for which kernels are compiled: cuda:sm_80 or cuda:sm_90a.
-GPU := cuda:sm_90a
-GPU_PYTHON := python3
+# The GPU for which kernels are compiled (cuda:sm_80, cuda:sm_86 or cuda:sm_90a), and the Python
+# of the machine that has it. The environment may say both, as it may say flags.
+GPU ?= cuda:sm_90a
+GPU_PYTHON ?= python3
 
 gpu-kit: build
 	@$(PYTHON) test/gpu/kit.py --target $(GPU) --output $(BUILD)/gpu-kit
