@@ -18,7 +18,8 @@ class Program:
 
     Attributes: ``manifest`` (what the artifact says of itself: functions with
     their arguments and results, parameters with their initial values),
-    ``functions`` (names), ``artifact`` (bytes of the .sxt file).
+    ``functions`` (names), ``parameters`` (those of the manifest, by name), ``artifact``
+    (bytes of the .sxt file).
     """
 
     def __init__(self, artifact: bytes):
