@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("sextant._compiler")
 
 PAGE = ROOT / "docs/in-a-pytorch-model.md"
-INSTEAD, REGISTERED = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+INSTEAD, MODULE, REGISTERED = EXAMPLES
 
 
 def run(code, folder):
@@ -25,6 +26,10 @@ def run(code, folder):
 
 def test_in_place_of_sdpa(tmp_path):
     run(INSTEAD, tmp_path)
+
+
+def test_as_a_module(tmp_path):
+    run(MODULE, tmp_path)
 
 
 @pytest.fixture
