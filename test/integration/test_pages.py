@@ -1,6 +1,8 @@
 """The examples of the pages run, their excerpts are what passes print, and the
 files, types, functions, ops and flags that they name exist."""
 
+import re
+
 import pytest
 from pages import (
     BUILD,
@@ -62,6 +64,15 @@ def test_what_does_not_exist_is_found(tmp_path):
     assert find_broken_links(page) == ["elsewhere.md"]
     sources = "class KernelBuilder { void check(); }; def ScoreOp: score --pos-hoist batch_size"
     assert find_missing_names(page, sources) == ["--pos-hoizt", "KernelBilder", "pos.skore"]
+
+
+def test_single_tests_are_there():
+    """What a page tells pytest to choose are tests of that file, by name or parameter."""
+    chosen = re.findall(r"-m pytest -q (\S+\.py) -k (\w+)", (ROOT / "CONTRIBUTING.md").read_text())
+    assert chosen
+    for file, word in chosen:
+        names = re.findall(r"^def test_\w+|\bids=\[.*?\]", (ROOT / file).read_text(), re.MULTILINE)
+        assert any(word in name for name in names), f"{file} has no test called {word}"
 
 
 @pytest.fixture
