@@ -44,7 +44,7 @@ def attention(
         ``"near=window(size=64)"``) or as what `sextant.encoding` returns. Nothing
         is implied: causal attention names ``"causal"``.
       params: tensors by public name (``"kerple_log.r1"``), f32 (f64 for f64
-        operands; bf16 and f16 are widened), or int32 for integer ones. Gradients
+        operands; bf16 and f16 are widened), or integers or bools for integer ones. Gradients
         flow into trained ones; others have none (None).
         A missing frozen one is made from its definition; a missing trained or
         given one is an error, as is one that no encoding declares.
