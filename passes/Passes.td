@@ -59,8 +59,8 @@ def LinkEncodings : Pass<"pos-link-encodings", "::mlir::ModuleOp"> {
   let summary = "Bring the definitions of used encodings into the module";
   let description = [{
     For each use of an encoding, takes the definition from the module or else
-    from the first folder of the search path that has a file of its name, and
-    folds the use's options into a copy of it. Equal uses share one copy. The
+    from the first folder of the search path that has a file of its name, itself
+    or in a folder of that name, and folds the use's options into a copy of it. Equal uses share one copy. The
     hosts that a use names are linked likewise.
 
     The search path is `search-path` (folders separated by colons), then the

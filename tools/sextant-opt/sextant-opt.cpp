@@ -1,7 +1,7 @@
 //===- sextant-opt.cpp - Runs Sextant's passes on a file ------------------===//
 //
-// This tool is mlir-opt with the dialects, passes and pipelines of Sextant, and
-// with those of upstream that clean up after them.
+// This tool is mlir-opt, with all of upstream's dialects and passes, and with
+// the dialects, passes and pipelines of Sextant.
 //
 //===----------------------------------------------------------------------===//
 
