@@ -77,7 +77,8 @@ struct BackwardLaunch : PayloadSums {
     llvm::for_each(bucketGradients, append);
     return cleared;
   }
-  /// [3 * scans, B, H, Lq rounded up likewise] x f32: see ScanState.
+  /// [3 * scans, B, H, Lq rounded up likewise] x f32: see
+  /// BackwardScans::State.
   unsigned scanState = 0;
   /// As plan.offsetProducts: the rows of offsets, of products of the query also
   /// transposed.
