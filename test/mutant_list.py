@@ -329,7 +329,7 @@ FRONTEND = [
     ),
     Mutant(
         "random positions are not in order",
-        "frontend/python/sextant/random_positions.py",
+        "frontend/python/sextant/drawn_positions.py",
         "drawn.sort().values",
         "drawn",
         ("pytest:frontend/test_random_positions.py",),

@@ -101,13 +101,12 @@ def test_a_command_waits_for_a_short_time_and_a_program_as_it_likes():
             capture_output=True,
             text=True,
             env={**environment, **more},
-            check=True,
         )
         lines = [line for line in done.stderr.splitlines() if name in line]
         assert lines, done.stderr
         return lines[0].partition("=")[2].strip(" '").lower()
 
-    command = ("-m", "sextant", "encodings", "rope")
+    command = ("-m", "sextant", "compare", "no run")  # which fails behind the import of torch
     assert policy(*command) == "passive"
     assert policy(*command, name="GOMP_SPINCOUNT") == SHORT_WAIT["GOMP_SPINCOUNT"]
     assert policy(*command, OMP_WAIT_POLICY="active") == "active"

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from . import definitions, targets
-from .checks import Described, check_devices
 from .declared import ParamInfo, Signature
 from .errors import nearest
+from .tensor_checks import Described, check_devices
 
 _INT32 = torch.iinfo(torch.int32)
 _MAY_BE_EMPTY = ("batch", "query", "key")

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import torch
 
 from . import arguments, calls, definitions, operators, plans, targets
-from .checks import check_devices
 from .declared import ParamInfo
 from .operators import Operator
+from .tensor_checks import check_devices
 
 _SETTINGS = (
     "Tensor[] params, str names, str uses, str definitions, Tensor? query_positions, "

@@ -1,7 +1,8 @@
 """The two native parts of the package: the compiler and the runtime.
 
 ``sextant._compiler`` turns text into artifacts (bytes); the operators
-``torch.ops.sextant.*`` load and run them. Both are loaded on first use.
+``torch.ops.sextant.*`` load and run them. Both are loaded on first use, and torch with the
+operators: who asks the compiler alone does not wait for it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import threading
 import weakref
 from pathlib import Path
 from types import ModuleType
-
-import torch
+from typing import TYPE_CHECKING
 
 from .errors import CompileError, Note, RuntimeError
+
+if TYPE_CHECKING:
+    import torch
 
 PACKAGE = Path(__file__).parent
 
@@ -120,12 +123,16 @@ def operators():
         raise ImportError(
             f"Sextant's runtime {library} is missing; build with `make build`"
         )
+    import torch
+
     torch.ops.load_library(str(library))
     torch.library.register_fake("sextant::sample", _sample_shapes)
     return torch.ops.sextant
 
 
 def _sample_shapes(_distribution, _first, _second, sizes, _name, _seed):
+    import torch
+
     return torch.empty(sizes, dtype=torch.float32, device="cpu")
 
 
@@ -133,6 +140,8 @@ class Artifact:
     """A compiled program in the runtime, unloaded when this goes away."""
 
     def __init__(self, data: bytes):
+        import torch
+
         image = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         try:
             self.handle = int(operators().load(image))

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import torch
 
 from . import arguments, definitions, initial, targets
-from .checks import Like, check_devices
 from .declared import Signature
 from .definitions import Located
 from .plans import Request
 from .shards import HeadShard, head_shard
+from .tensor_checks import Like, check_devices
 
 
 @dataclass(frozen=True)

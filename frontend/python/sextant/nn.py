@@ -8,12 +8,13 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .arguments import arrange_positions, named_params
-from .attention import attention
-from .checks import check_count, check_devices, check_flag, check_tensor
+from .attention_function import attention
+from .checks import check_count, check_flag
 from .definitions import EncodingLike, listed
 from .initial import init_params, project_
 from .kv_cache import KeyValueCache
 from .shards import fill_
+from .tensor_checks import check_devices, check_tensor
 
 __all__ = ["Attention", "KeyValueCache"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from .attention import attention
+from .attention_function import attention
 from .definitions import EncodingLike, signature
 
 Params = Mapping[str, torch.Tensor]

@@ -90,10 +90,12 @@ def is_command(arguments: Sequence[str], original: Sequence[str]) -> bool:
     return False
 
 
-def prepare_command() -> None:
-    """`prepare` where this process is the command line."""
-    if is_command(sys.argv, sys.orig_argv):
+def prepare_command() -> bool:
+    """`prepare` where this process is the command line; whether it is."""
+    is_one = is_command(sys.argv, sys.orig_argv)
+    if is_one:
         prepare()
+    return is_one
 
 
 # Control groups -------------------------------------------------------------

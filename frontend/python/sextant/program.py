@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from . import backend, definitions, targets
-from .checks import check_seed, check_tensor
+from .checks import check_seed
 from .errors import nearest
 from .files import read_file, replace_file
+from .tensor_checks import check_tensor
 
 
 class Program:

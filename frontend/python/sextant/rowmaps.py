@@ -9,10 +9,10 @@ import torch
 from . import arguments, definitions, operators, plans, targets
 from .attention_text import ParamType, map_rows_module
 from .calls import made_params
-from .checks import check_devices, check_tensor
 from .definitions import EncodingLike, split
 from .errors import nearest
 from .operators import Operator
+from .tensor_checks import check_devices, check_tensor
 
 OPERANDS = ("embedding", "query_input", "key_input", "value_input")
 

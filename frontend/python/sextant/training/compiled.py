@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 
 from .. import targets
+from ..drawn_positions import random_positions
 from ..errors import RunError, RuntimeError
 from ..program import Program, compile
-from ..random_positions import random_positions
 from .config import TrainConfig
 from .samplers import samplers
 from .shift import Shift

@@ -8,8 +8,9 @@ from numbers import Real
 import torch
 
 from . import arguments, attention_operators, shards  # noqa: F401 (registers the operators)
-from .checks import check_count, check_flag, check_tensor
+from .checks import check_count, check_flag
 from .definitions import EncodingLike, split
+from .tensor_checks import check_tensor
 
 
 def attention(
