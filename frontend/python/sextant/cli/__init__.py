@@ -8,18 +8,16 @@ Exit codes: 0 done, 1 failed (a line on stderr says why), 2 wrong arguments, 130
 from __future__ import annotations
 
 import argparse
-import builtins
 import contextlib
 import io
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
-from ..errors import CompileError, RunError, SettingError
 from ..memory import keep_freed_memory
 from ..training.interruption import Interrupted
 from . import compare, demo, encodings, eval, report, reproduce, tables, train
+from .failures import tell_error
 
 # In the order of `sextant --help`.
 _COMMANDS = (train, eval, tables, report, compare, reproduce, encodings, demo)
@@ -58,31 +56,8 @@ def _run(options: argparse.Namespace) -> int:
     except BrokenPipeError:
         return 1
     except Exception as error:  # whatever it is, what a user can do about it is a line
-        if getattr(options, "debug", False) or os.environ.get("SEXTANT_DEBUG"):
-            traceback.print_exc()
-        print(f"sextant: error: {_message(error)}", file=sys.stderr)
+        tell_error(error, options)
         return 1
-
-
-# Errors whose text stands by itself.
-_TOLD = (CompileError, RunError, ImportError, OSError, ValueError, TypeError, MemoryError)
-
-
-def _message(error: Exception) -> str:
-    """What went wrong, without where in the program."""
-    text = str(error).strip()
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    if isinstance(error, builtins.RuntimeError):  # PyTorch's have its stack behind them
-        text = text.split("\nException raised from", 1)[0]
-        return text.removeprefix("[enforce fail at ").strip() or type(error).__name__
-    if isinstance(error, SettingError):
-        return error.tell(lambda name, value: f"--{name.replace('_', '-')} {value}")
-    if text and isinstance(error, _TOLD):
-        return text
-    if isinstance(error, MemoryError):
-        return "out of memory; take smaller sizes"
-    return f"{type(error).__name__}: {text}; with --debug, where it comes from".replace(": ;", ";")
 
 
 def _parser() -> argparse.ArgumentParser:

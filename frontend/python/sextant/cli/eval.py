@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .failures import Failures
 from .notes import tell_notes
 
 
@@ -15,7 +16,8 @@ def add(commands) -> None:
         "resized (bicubic, antialiased); those of the default letters, and of files that differ "
         "in size, are stored at twice the training size, others as they are. A run is evaluated "
         "from what its folder holds, wherever that is; what of data and definitions is another "
-        "here than in the training is said.",
+        "here than in the training is said. One that fails keeps no other from it; the exit code "
+        "is then 1.",
     )
     parser.add_argument("folders", nargs="+", help="runs")
     parser.add_argument(
@@ -89,35 +91,45 @@ def add(commands) -> None:
     parser.set_defaults(run=_eval)
 
 
-def _eval(options) -> None:
+def _eval(options) -> int:
     from ..report.results import NotStoredError
-    from ..training.runs import evaluate_run
 
     if min([1, *options.multiples, *options.lengths]) < 1:
         raise ValueError("multiples and lengths are at least 1")
     if options.blocks < 0 or (options.last is not None and options.last < 1):
         raise ValueError("--last is at least 1, and --blocks is not negative")
-    for folder in options.folders:
-        try:
-            result = evaluate_run(
-                folder,
-                multiples=options.multiples,
-                lengths=options.lengths,
-                most_blocks=options.blocks,
-                last=options.last or 0,
-                sizes=options.sizes,
-                best=options.best,
-                target=options.target,
-                settings=options.settings,
-                given=options.given,
-                tables=options.tables,
-                progress=not options.quiet,
-            )
-        except NotStoredError as error:  # of a folder that others may only read, say
-            if error.result:
-                _show(folder, error.result)
-            raise
-        _show(folder, result)
+    with Failures(options.folders, options) as failures:
+        for folder in options.folders:
+            try:
+                _show(folder, _evaluated(folder, options))
+            except NotStoredError as error:  # of a folder that others may only read, say
+                if error.result:
+                    _show(folder, error.result)
+                failures.add(folder, error)
+            except BrokenPipeError:
+                raise
+            except Exception as error:
+                failures.add(folder, error)
+    return failures.code
+
+
+def _evaluated(folder: str, options):
+    from ..training.runs import evaluate_run
+
+    return evaluate_run(
+        folder,
+        multiples=options.multiples,
+        lengths=options.lengths,
+        most_blocks=options.blocks,
+        last=options.last or 0,
+        sizes=options.sizes,
+        best=options.best,
+        target=options.target,
+        settings=options.settings,
+        given=options.given,
+        tables=options.tables,
+        progress=not options.quiet,
+    )
 
 
 def _show(folder: str, result) -> None:
