@@ -234,6 +234,32 @@ def test_scores_of_all_heads_are_drawn_for_a_text():
         torch.testing.assert_close(first.curves[3 + head][2], bias[head, -1], atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "use, others", [("dape(kerple_log, hidden=5)", 1), ("cope", 1), ("bend", 0), ("swin(rows=2, columns=2)", 0)]
+)
+def test_every_head_is_drawn(tmp_path, monkeypatch, use, others):
+    """A part of the picture for each, behind ``others`` of all heads."""
+    (tmp_path / "bend.mlir").write_text(BEND)
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    panels = drawn(use, heads=6, head_dim=8, length=6)
+    named = [panel.title.rsplit("head ", 1)[-1] for panel in panels[others:]]
+    assert len(panels) == others + 6 and named == list("012345")
+
+
+# A score bent by distance, which no factor and bias are.
+BEND = """\
+pos.encoding @bend {
+  pos.score {
+  ^bb0(%s: f32):
+    %o = pos.offset
+    %d = arith.sitofp %o : i32 to f32
+    %m = arith.minimumf %s, %d : f32
+    pos.yield %m : f32
+  }
+}
+"""
+
+
 def test_what_adds_nothing_at_first_is_moved():
     subject = subject_of("cope", heads=2, head_dim=8, length=12)
     assert "moved" in subject.note and subject.params["cope.table"].abs().max() > 0
@@ -307,6 +333,10 @@ def test_pictures_are_the_same_bits(tmp_path):
         (["alibi", "--plot", "--seed", "1" + "0" * 23], "--seed must be at least 0 and less than"),
         (["sinusoidal", "--plot", "--length", "65536"], "an image of 65536 x 256"),
         (["dape", "--plot", "--text", "ab" * 300], "up to 512 bytes, got 600"),
+        (["swin", "--plot", "--heads", "121", "--length", "2"], "has 121 parts, one for each head, and there is"),
+        (["alibi", "--plot", "--text", "abc"], "a text says nothing of alibi: what is drawn does not depend"),
+        (["cope", "--plot", "--text", "abc", "--length", "9"], "length 9 says nothing of a text"),
+        (["alibi", "--plot", "--run", ""], "--run needs the folder of a run, got an empty name"),
         (["alibi", "--plot", "file/a.png"], "cannot write file/a.png: "),
         (["alibi", "--plot", "--run", "nowhere"], "nowhere"),
         (["alibi", "--heads", "8", "--run", "r"], "--heads and --run says something of pictures alone"),

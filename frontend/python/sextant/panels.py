@@ -242,7 +242,7 @@ def _curved_panels(subject: Subject, distances: torch.Tensor) -> list[Panel]:
                 "mapped score",
                 [(f"score {s:g}", x, values[head]) for s, values in levels.items()],
             )
-            for head in range(min(subject.heads, 4))
+            for head in range(subject.heads)
         ]
     here, reach = distances[:1], 4.0
     while reach < 1024 and (_pairs(subject, here, reach) - reach).abs().max() < 0.3 * reach:
@@ -339,7 +339,7 @@ def _content_panels(subject: Subject) -> list[Panel]:
     panels = [Panel(f"last query, {what}", "key", ADDED, curves, letters=letters)]
     return panels + [
         Panel(f"added, head {h}", "key", "query", image=image, centred=True, letters=letters)
-        for h, image in enumerate(added[:4])
+        for h, image in enumerate(added)
     ]
 
 

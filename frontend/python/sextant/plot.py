@@ -18,6 +18,8 @@ from .panels import ADDED, Panel, Subject, initial_params, make_panels
 from .uses import parse_use
 
 LONGEST_TEXT = 512
+# An image of so many rows of three is 16,000 pixels high.
+MOST_PANELS = 120
 
 
 def default_name(use: str) -> str:
@@ -62,12 +64,33 @@ def plot_encodings(
             subject.params = initial_params(subject)
         else:
             subject.params, subject.note = dict(params[index]), note
-    data = render(panels_of(subjects), _headline(subjects))
+    panels = panels_of(subjects)
+    _check_panels(panels, ", ".join(uses), length, text)
+    data = render(panels, _headline(subjects))
     try:
         replace_file(path, data)
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror}") from None
     return path
+
+
+def _check_panels(panels: Sequence[Panel], uses: str, length: int, text: bytes) -> None:
+    """What cannot be drawn, or would be drawn without what was asked for, is an error."""
+    if len(panels) > MOST_PANELS:
+        raise ValueError(
+            f"a picture of {uses} has {len(panels)} parts, one for each head, and there is room "
+            f"for {MOST_PANELS}: take fewer heads"
+        )
+    of_text = [panel for panel in panels if panel.letters]
+    if text and not of_text:
+        raise ValueError(
+            f"a text says nothing of {uses}: what is drawn does not depend on the contents of "
+            "rows; leave it out"
+        )
+    if text and length and len(of_text) == len(panels):
+        raise ValueError(
+            f"length {length} says nothing of a text, which is as long as it is: leave one out"
+        )
 
 
 def panels_of(subjects: Sequence[Subject]) -> list[Panel]:

@@ -89,6 +89,8 @@ def _encodings(options) -> None:
         if idle := vain.intersection(given):
             reason = "a run has its own heads" if "folder" in given else "a layer is one of a --run"
             raise ValueError(f"{_flags(idle)} says nothing here: {reason}")
+        if not getattr(options, "folder", "a run"):
+            raise ValueError("--run needs the folder of a run, got an empty name")
         _plot(argparse.Namespace(**{**_DRAWN, **vars(options)}))
         return
     if given:
