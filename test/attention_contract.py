@@ -80,7 +80,7 @@ class Reference:
     def backward(self, inputs: Inputs, results, gradients):
         rows = [inputs.query, inputs.key, inputs.values]
         settings = _settings(self.uses, inputs)
-        found = torch.ops.sextant.attention_backward(*rows, results, gradients, *settings)
+        found = torch.ops.sextant.attention_backward(*rows, results, gradients, *settings, settings[1])
         names = gradient_names(inputs)
         trained = _trained(self.uses)
         rest = zip(inputs.params, found[len(names) :])
@@ -104,7 +104,7 @@ def _run_forward(uses, inputs: Inputs) -> tuple:
     rest = [files, definitions.environment(), len(rows), *settings[1:4], *settings[6:]]
     rest += [t is None for t in settings[4:6]]
     if not (_last and _last[0] == rest and all(map(_is_same, _last[1], tensors))):
-        found = torch.ops.sextant.attention_values(*rows[:2], rows[2:], *settings, True)
+        found = torch.ops.sextant.attention_values(*rows[:2], rows[2:], *settings, settings[1])
         if rows[0].dtype != torch.float64:
             return found
         _last = rest, [t.detach().clone() for t in tensors], found

@@ -83,7 +83,7 @@ def test_operator_is_registered_as_torch_wants(target):
     q, k, v = (rows().requires_grad_() for _ in range(3))
     params = {n: t.requires_grad_() for n, t in kerple().items()}
     names, uses = "\n".join(params), "\n".join(ENCODINGS)
-    rest = (None, None, None, None, None, 0, False, target, True)
+    rest = (None, None, None, None, None, 0, False, target, names)
     settings = (list(params.values()), names, uses, "", *rest)
     torch.library.opcheck(torch.ops.sextant.attention.default, (q, k, v, *settings))
     torch.library.opcheck(torch.ops.sextant.attention_values.default, (q, k, [v, v], *settings))
@@ -310,7 +310,7 @@ def test_an_exported_module_keeps_statistics_for_gradients_alone(tmp_path):
     torch.export.save(exported, tmp_path / "layer.pt2")
     graph = torch.export.load(tmp_path / "layer.pt2").module()
     (call,) = (n for n in graph.graph.nodes if n.target == torch.ops.sextant.attention.default)
-    assert call.args[-1] is False
+    assert call.args[-1] is None
     x = torch.randn(3, 14, 32)
     with torch.no_grad():
         torch.testing.assert_close(graph(x), layer(x))

@@ -46,7 +46,8 @@ def attention(
         is implied: causal attention names ``"causal"``.
       params: tensors by public name (``"kerple_log.r1"``), f32 (f64 for f64
         operands; bf16 and f16 are widened), or integers or bools for integer ones. Gradients
-        flow into trained ones; others have none (None).
+        flow into trained ones; others have none (None). That of one that requires none is not
+        computed.
         A missing frozen one is made from its definition; a missing trained or
         given one is an error, as is one that no encoding declares.
       query_positions, key_positions: integer coordinates, (length), (batch, length)
@@ -151,7 +152,7 @@ def attention(
         head_offset,
         deterministic or torch.are_deterministic_algorithms_enabled(),
         target,
-        False,  # autograd says True where it records
+        None,  # autograd says what it records
     )
     output = output if is_single else tuple(output)
     return (output, lse) if return_lse else output

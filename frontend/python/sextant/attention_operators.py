@@ -4,9 +4,10 @@
 statistics), so that sharding rules can be written for it; ``attention_values`` takes a
 list of values and gives (outputs, lse, statistics). The statistics, (batch, heads, query
 length, 2), are what the softmax was shifted and divided by: the backward of the same
-target reads them, and they have no rows where no gradient is wanted (``gradient``, which
-autograd sets where it records). Both share ``attention_backward``, whose results are the
-gradients of query, key, values and parameters in one list.
+target reads them, and they have no rows where no gradient is wanted (``recorded`` None;
+autograd names there the parameters that it records, a line each). Both share
+``attention_backward``, whose results are the gradients of query, key, values and parameters
+in one list, zeros of those that are not recorded.
 """
 
 from __future__ import annotations
@@ -43,11 +44,13 @@ def _structured(inputs, results):
 
 
 def _forward(*inputs):
-    query, key, values, params, *settings, gradient = inputs
+    query, key, values, params, *settings, recorded = inputs
     values = _listed(values)
     call = calls.check(query, key, values, params, *settings)
+    wanted = plans.wanted_of(call.signature, recorded)
+    gradient = wanted is not None
     few = not gradient and query.is_cpu and query.shape[2] <= plans.FEW_QUERIES
-    plan = plans.plan_for(call.request, call.signature, gradient, few)
+    plan = plans.plan_for(call.request, call.signature, wanted, few)
     operands = [query, key, *values, *call.operands(params, *settings[3:5])]
     # A plan that has a backward gives statistics whether they are wanted or not.
     results = list(plan.artifact.run("forward", operands))[: len(values) + 1 + gradient]
@@ -62,7 +65,7 @@ def _statistics(lse: torch.Tensor, length: int) -> torch.Tensor:
 
 
 def _forward_shapes(*inputs):
-    query, key, values, params, names, _, _, *positions, _, _, _, _, _, _, gradient = inputs
+    query, key, values, params, names, _, _, *positions, _, _, _, _, _, _, recorded = inputs
     values = _listed(values)
     arguments.check_rows(query, key, values)
     check_devices("query", query, arguments.operands_of(names, params, *positions))
@@ -70,23 +73,26 @@ def _forward_shapes(*inputs):
     compute = torch.float64 if query.dtype == torch.float64 else torch.float32
     outputs = [query.new_empty((batch, heads, length, v.shape[-1])) for v in values]
     lse = query.new_empty((batch, heads, length), dtype=compute)
-    return _structured(inputs, [*outputs, lse, _statistics(lse, length if gradient else 0)])
+    statistics = _statistics(lse, 0 if recorded is None else length)
+    return _structured(inputs, [*outputs, lse, statistics])
 
 
 def _backward(query, key, values, results, gradients, params, *settings):
+    *settings, recorded = settings
     call = calls.check(query, key, values, params, *settings)
-    plan = plans.plan_for(call.request, call.signature, True)
+    wanted = plans.wanted_of(call.signature, recorded)
+    plan = plans.plan_for(call.request, call.signature, wanted)
     *outputs, _, statistics = results
     if statistics.shape[2] != query.shape[2]:
         raise ValueError(
-            "a forward without gradient=True leaves no statistics of its softmax, of which "
-            "the gradient is made: pass gradient=True, as autograd does where it records"
+            "a forward with recorded=None leaves no statistics of its softmax, of which the "
+            "gradient is made: name the parameters that are recorded, as autograd does"
         )
     operands = [query, key, *values, *outputs, statistics, *gradients]
     operands += call.operands(params, *settings[3:5])
     computed = plan.artifact.run("backward", operands)
     own, rest = computed[: 2 + len(values)], computed[2 + len(values) :]
-    return [*own, *plans.in_order(call.signature, call.names, params, rest)]
+    return [*own, *plans.in_order(call.names, params, wanted, rest)]
 
 
 def _backward_shapes(query, key, values, results, gradients, params, *settings):
@@ -95,7 +101,7 @@ def _backward_shapes(query, key, values, results, gradients, params, *settings):
 
 
 def _gradient(inputs, results, gradients):
-    query, key, values, params, *settings, _ = inputs
+    query, key, values, params, *settings, recorded = inputs
     listed = _listed(values)
     count = len(results) - _CONSTANT
     gradients = [
@@ -103,11 +109,11 @@ def _gradient(inputs, results, gradients):
         for result, gradient in zip(results[:count], gradients)
     ]
     dq, dk, *rest = torch.ops.sextant.attention_backward(
-        query, key, listed, results, gradients, params, *settings
+        query, key, listed, results, gradients, params, *settings, recorded or ""
     )
     own, rest = rest[: len(listed)], rest[len(listed) :]
     names, uses, texts = settings[:3]
-    rest = plans.of_trained(names, uses, texts, rest)
+    rest = plans.of_trained(names, uses, texts, recorded, rest)
     own = own[0] if isinstance(values, torch.Tensor) else own
     return dq, dk, own, rest, *[None] * (len(settings) + 1)
 
@@ -140,7 +146,7 @@ def _folded(size: int, batch: int, params, settings, has_params, has_settings):
 
 
 def _forward_batched(size, inputs, has):
-    query, key, values, params, *settings, gradient = inputs
+    query, key, values, params, *settings, recorded = inputs
     is_single = isinstance(values, torch.Tensor)
     op = torch.ops.sextant.attention if is_single else torch.ops.sextant.attention_values
     batch = query.shape[1] if has[0] else query.shape[0]
@@ -152,19 +158,19 @@ def _forward_batched(size, inputs, has):
         values = operators.fold(values, has[2], size)
     else:
         values = [operators.fold(v, h, size) for v, h in zip(values, has[2])]
-    results = op(query, key, values, folded[0], *folded[1], gradient)
+    results = op(query, key, values, folded[0], *folded[1], recorded)
     return [operators.unfold(r, size, batch) for r in operators.leaves(results)]
 
 
 def _backward_batched(size, inputs, has):
-    *rows, params, names, uses, texts = inputs[:9]
-    declared = _declared(uses, texts)
+    *rows, params, _, uses, texts = inputs[:9]
+    found = definitions.resolve(tuple(uses.split("\n")) if uses else (), texts)
     op = torch.ops.sextant.attention_backward
     batch = rows[0].shape[1] if has[0] else rows[0].shape[0]
     folded = None
     # A gradient of a parameter without batch is a sum over the batch: it cannot be
     # taken apart again.
-    if not any(declared[n].trained for n in names.split("\n") if n in declared):
+    if not plans.wanted_of(found, inputs[-1]):
         folded = _folded(size, batch, params, inputs[6:], has[5], has[6:])
     if folded is None:
         return operators.one_by_one(op, size, inputs, has)
@@ -175,7 +181,7 @@ def _backward_batched(size, inputs, has):
     ]
     count = 2 + len(rows[2])
     results = op(query, key, *lists, folded[0], *folded[1])
-    # Parameters that are not trained have no gradient: what stands for one is zeros.
+    # Parameters that are not recorded have no gradient: what stands for one is zeros.
     zeros = [
         torch.zeros_like(p) if h else torch.zeros_like(p).expand(size, *p.shape)
         for p, h in zip(params, has[5])
@@ -211,7 +217,7 @@ def _register() -> None:
     ):
         operators.register(
             Operator(
-                f"{name}(Tensor query, Tensor key, {value}, {_SETTINGS}, bool gradient) "
+                f"{name}(Tensor query, Tensor key, {value}, {_SETTINGS}, str? recorded) "
                 f"-> ({output}, Tensor lse, Tensor statistics)",
                 label,
                 _forward,
@@ -221,13 +227,13 @@ def _register() -> None:
                 _gradient,
                 constant=_CONSTANT,
                 autocast=_autocast,
-                recorded=lambda inputs: (*inputs[:-1], True),
+                recorded=lambda inputs: (*inputs[:-1], plans.recorded_of(inputs, 3)),
             )
         )
     operators.register(
         Operator(
             "attention_backward(Tensor query, Tensor key, Tensor[] values, Tensor[] results, "
-            f"Tensor[] gradients, {_SETTINGS}) -> Tensor[]",
+            f"Tensor[] gradients, {_SETTINGS}, str recorded) -> Tensor[]",
             label,
             _backward,
             _backward_shapes,

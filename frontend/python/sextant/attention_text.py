@@ -15,7 +15,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class ParamType:
     """A parameter operand: ``element`` is "f32" or "i32"; ``trained`` ones get
-    gradients."""
+    gradients, which are those that a call wants of what the definition trains."""
 
     name: str
     rank: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -64,12 +64,42 @@ class Request:
     deterministic: bool = True
 
 
+# The parameters whose gradients a backward computes, in the order of operands; None for a
+# forward alone.
+Wanted = tuple[str, ...] | None
+
+
+def wanted_of(signature: Signature, recorded: str | None) -> Wanted:
+    """The trained parameters among those that autograd has ``recorded``, a name in a line each;
+    None where it records nothing. What a caller keeps frozen is not worth a reduction over all
+    pairs."""
+    if recorded is None:
+        return None
+    names = set(recorded.split("\n"))
+    return tuple(p.name for p in signature.params if p.trained and p.name in names)
+
+
+def recorded_of(inputs: Sequence, params: int) -> str:
+    """Which parameters autograd records, of the arguments of an operator of which ``params``
+    is a list of tensors and the next one has their names, and the last is what the levels
+    above have recorded."""
+    tensors, names, above = inputs[params], inputs[params + 1], inputs[-1]
+    known = set(above.split("\n")) if above else set()
+    listed = zip(names.split("\n"), tensors)
+    return "\n".join(name for name, t in listed if t.requires_grad or name in known)
+
+
 @dataclass(frozen=True)
 class Plan:
-    """A compiled module with ``forward``, and ``backward`` if ``both``."""
+    """A compiled module with ``forward``, and a ``backward`` with the gradients of ``wanted``
+    parameters unless that is None."""
 
     artifact: backend.Artifact
-    both: bool
+    wanted: Wanted
+
+    @property
+    def both(self) -> bool:
+        return self.wanted is not None
 
 
 # As many as the widest vector of a CPU has lanes. Programs of a forward alone have products
@@ -78,15 +108,13 @@ FEW_QUERIES = 16
 
 
 def plan_for(
-    request: Request, signature: Signature, both: bool, few: bool = False
+    request: Request, signature: Signature, wanted: Wanted, few: bool = False
 ) -> Plan:
     """The plan of an attention with the encodings of ``signature``; compiled at the first
     call. ``few``: a forward alone of `FEW_QUERIES` at most, on a CPU."""
 
-    def write(both: bool) -> str:
-        types = tuple(
-            ParamType(p.name, p.rank, p.element, p.trained) for p in signature.params
-        )
+    def write() -> str:
+        types = param_types(signature, wanted)
         key = AttentionKey(
             ELEMENTS[request.dtype],
             request.head_dim,
@@ -101,39 +129,64 @@ def plan_for(
             request.heads,
             request.deterministic,
         )
-        return attention_module(key, backward=both)
+        return attention_module(key, backward=wanted is not None)
 
-    return remembered(request, signature, write, request.target, both, few)
+    return remembered(request, signature, write, request.target, wanted, few)
+
+
+def param_types(signature: Signature, wanted: Wanted) -> tuple[ParamType, ...]:
+    """The parameters as operands of a program with the gradients of ``wanted``."""
+    return tuple(
+        ParamType(p.name, p.rank, p.element, p.name in (wanted or ())) for p in signature.params
+    )
 
 
 def remembered(
     key: Hashable,
     signature: Signature,
-    write: Callable[[bool], str],
+    write: Callable[[], str],
     target: str,
-    both: bool,
+    wanted: Wanted,
     forward_alone: bool = False,
 ) -> Plan:
-    """The plan with this key, made from the text that ``write`` gives; with a backward
-    where there is one, unless the forward is to be alone."""
+    """The plan with this key, made from the text that ``write`` gives: with the gradients that
+    are wanted, or, where none is, the forward of any, unless that is to be alone."""
     global _compiles
     key = (key, signature.files, definitions.environment())
-    plan = _find(key)
-    if forward_alone and plan is not None and plan.both:
-        key = (*key, "forward alone")
-        plan = _find(key)
-    if plan is not None and (plan.both or not both):
+    _, plan = _look(key, wanted, forward_alone)
+    if plan is not None:
         return plan
     with _compiling:
-        plan = _find(key)
-        if plan is None or (both and not plan.both):
+        own, plan = _look(key, wanted, forward_alone)
+        if plan is None:
             data = backend.compiler().compile(
-                write(both), target, definitions.first_folders(), "artifact", "<attention>"
+                write(), target, definitions.first_folders(), "artifact", "<attention>"
             )
             _compiles += 1
-            plan = Plan(backend.Artifact(data), both)
-            _keep(key, plan)
+            plan = Plan(backend.Artifact(data), wanted)
+            _keep(own, plan)
     return plan
+
+
+def _look(
+    key: tuple, wanted: Wanted, forward_alone: bool
+) -> tuple[tuple, Plan | None]:
+    """The plan that serves, if it is there, and the key under which it is or will be: that of
+    the first with a backward is the key itself, those of others have a word more."""
+    plan = _find(key)
+    if plan is None:
+        return key, None
+    if wanted is None:
+        if not (forward_alone and plan.both):
+            return key, plan
+        key = (*key, "forward alone")
+        return key, _find(key)
+    if not plan.both:  # it is replaced
+        return key, None
+    if plan.wanted == wanted:
+        return key, plan
+    key = (*key, wanted)
+    return key, _find(key)
 
 
 def _find(key: Hashable) -> Plan | None:
@@ -155,27 +208,29 @@ def _keep(key: Hashable, plan: Plan) -> None:
 
 
 def in_order(
-    signature: Signature,
     names: list[str],
     params: list[torch.Tensor],
+    wanted: Wanted,
     gradients: list[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """Gradients in the order and the types of the caller's params; zeros for what is
-    not trained."""
-    trained = [p.name for p in signature.params if p.trained]
-    by_name = dict(zip(trained, gradients))
+    """Gradients in the order and the types of the caller's params; zeros for what has
+    none."""
+    by_name = dict(zip(wanted or (), gradients))
     return [
         by_name[name].to(tensor.dtype) if name in by_name else torch.zeros_like(tensor)
         for name, tensor in zip(names, params)
     ]
 
 
-def of_trained(names: str, uses: str, texts: str, gradients: list) -> list:
-    """None for what is not trained, in place of the zeros of `in_order`, which an operator
-    must give: zeros would be a wrong gradient, by which an optimizer takes steps of its
-    weight decay."""
+def of_trained(
+    names: str, uses: str, texts: str, recorded: str | None, gradients: list
+) -> list:
+    """None for what is not trained or not recorded, in place of the zeros of `in_order`, which
+    an operator must give: zeros would be a wrong gradient, by which an optimizer takes steps of
+    its weight decay."""
     if not gradients:
         return []
-    declared = definitions.resolve(tuple(uses.split("\n")) if uses else (), texts).by_name
+    found = definitions.resolve(tuple(uses.split("\n")) if uses else (), texts)
+    wanted = wanted_of(found, recorded) or ()
     listed = names.split("\n") if names else []
-    return [g if declared[name].trained else None for name, g in zip(listed, gradients)]
+    return [g if name in wanted else None for name, g in zip(listed, gradients)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import torch
 
 from . import arguments, definitions, operators, plans, targets
-from .attention_text import ParamType, map_rows_module
+from .attention_text import map_rows_module
 from .calls import made_params
 from .definitions import EncodingLike, split
 from .errors import nearest
@@ -61,7 +61,7 @@ def map_rows(
         check_tensor(f'params["{name}"]', tensor)
     return torch.ops.sextant.map_rows(
         input, list(named.values()), "\n".join(named), "\n".join(spelled), texts, of, positions,
-        target, False,
+        target, None,
     )  # fmt: skip
 
 
@@ -71,8 +71,8 @@ def _check_devices(input, params, names, positions) -> None:
     check_devices("input", input, [*operands, ("positions", positions)])
 
 
-def _prepare(input, params, names, uses, texts, operand, positions, target, both):
-    """The plan of a call, its encodings, and its operands beside input (and its gradient)."""
+def _prepare(input, params, names, uses, texts, operand, positions, target, recorded):
+    """The plan of a call, and its operands beside input (and its gradient)."""
     if input.dim() != 3:
         raise ValueError(
             f"input must be (batch, length, width), got shape {tuple(input.shape)}"
@@ -102,24 +102,23 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, both
         axes = arguments.check_positions("positions", positions, batch, length)
         given = [arguments.converted_positions("positions", positions)]
     key = ("map_rows", spelled, texts, operand, input.dtype, width, axes, target)
+    wanted = plans.wanted_of(signature, recorded)
 
-    def write(both: bool) -> str:
-        types = tuple(
-            ParamType(p.name, p.rank, p.element, p.trained) for p in signature.params
-        )
+    def write() -> str:
         return map_rows_module(
-            targets.ELEMENTS[input.dtype], width, operand, signature.uses, types,
-            signature.definitions, axes, both,
+            targets.ELEMENTS[input.dtype], width, operand, signature.uses,
+            plans.param_types(signature, wanted), signature.definitions, axes,
+            backward=wanted is not None,
         )  # fmt: skip
 
-    plan = plans.remembered(key, signature, write, target, both)
+    plan = plans.remembered(key, signature, write, target, wanted)
     tensors = made_params(signature, named, extents, compute, input.device)
-    return plan, signature, [*tensors, *given]
+    return plan, [*tensors, *given]
 
 
-def _forward(input, params, names, uses, texts, operand, positions, target, gradient):
-    plan, _, operands = _prepare(
-        input, params, names, uses, texts, operand, positions, target, gradient
+def _forward(input, params, names, uses, texts, operand, positions, target, recorded):
+    plan, operands = _prepare(
+        input, params, names, uses, texts, operand, positions, target, recorded
     )
     return plan.artifact.run("forward", [input, *operands])[0]
 
@@ -130,14 +129,14 @@ def _forward_shapes(input, params, names, _uses, _texts, _operand, positions, *_
 
 
 def _backward(
-    input, gradient, params, names, uses, texts, operand, positions, target
+    input, gradient, params, names, uses, texts, operand, positions, target, recorded
 ):
-    plan, signature, operands = _prepare(
-        input, params, names, uses, texts, operand, positions, target, True
+    plan, operands = _prepare(
+        input, params, names, uses, texts, operand, positions, target, recorded
     )
     result, *rest = plan.artifact.run("backward", [input, gradient, *operands])
     names = names.split("\n") if names else []
-    return [result, *plans.in_order(signature, names, params, rest)]
+    return [result, *plans.in_order(names, params, plan.wanted, rest)]
 
 
 def _backward_shapes(input, gradient, params, *_):
@@ -147,31 +146,31 @@ def _backward_shapes(input, gradient, params, *_):
 
 
 def _gradient(inputs, results, gradients):
-    input, params, *settings, _ = inputs
+    input, params, *settings, recorded = inputs
     result, *rest = torch.ops.sextant.map_rows_backward(
-        input, gradients[0], params, *settings
+        input, gradients[0], params, *settings, recorded or ""
     )
     names, uses, texts = settings[:3]
-    own = plans.of_trained(names, uses, texts, rest)
+    own = plans.of_trained(names, uses, texts, recorded, rest)
     return result, own, *[None] * (len(settings) + 1)
 
 
 def _batched(size, inputs, has):
     """The new axis joins the batch; a call for each element where it is one of
     parameters."""
-    input, params, names, uses, texts, operand, positions, target, gradient = inputs
+    input, params, names, uses, texts, operand, positions, target, recorded = inputs
     if any(has[1]):
         return operators.one_by_one(torch.ops.sextant.map_rows, size, inputs, has)
     batch = input.shape[1] if has[0] else input.shape[0]
     result = torch.ops.sextant.map_rows(
         operators.fold(input, has[0], size), params, names, uses, texts, operand,
-        operators.fold_positions(positions, has[6], size, batch), target, gradient,
+        operators.fold_positions(positions, has[6], size, batch), target, recorded,
     )  # fmt: skip
     return [operators.unfold(result, size, batch)]
 
 
 def _backward_batched(size, inputs, has):
-    input, gradient, params, *_, positions, target = inputs
+    input, gradient, params, *_, positions, target, recorded = inputs
     # Gradients of parameters are sums over the batch: they cannot be taken apart again.
     if params:
         return operators.one_by_one(torch.ops.sextant.map_rows_backward, size, inputs, has)
@@ -179,7 +178,7 @@ def _backward_batched(size, inputs, has):
     input, gradient = (operators.fold(t, h, size) for t, h in zip((input, gradient), has))
     (result,) = torch.ops.sextant.map_rows_backward(
         input, gradient, params, *inputs[3:7],
-        operators.fold_positions(positions, has[7], size, batch), target,
+        operators.fold_positions(positions, has[7], size, batch), target, recorded,
     )  # fmt: skip
     return [operators.unfold(result, size, batch)]
 
@@ -188,20 +187,20 @@ def _register() -> None:
     label = "sextant.map_rows"
     operators.register(
         Operator(
-            "map_rows" + _SCHEMA.format(extra="", last=", bool gradient", results="Tensor"),
+            "map_rows" + _SCHEMA.format(extra="", last=", str? recorded", results="Tensor"),
             label,
             _forward,
             _forward_shapes,
             _batched,
             lambda inputs, results: results[0],
             _gradient,
-            recorded=lambda inputs: (*inputs[:-1], True),
+            recorded=lambda inputs: (*inputs[:-1], plans.recorded_of(inputs, 1)),
         )
     )
     operators.register(
         Operator(
             "map_rows_backward"
-            + _SCHEMA.format(extra="Tensor gradient, ", last="", results="Tensor[]"),
+            + _SCHEMA.format(extra="Tensor gradient, ", last=", str recorded", results="Tensor[]"),
             label,
             _backward,
             _backward_shapes,
