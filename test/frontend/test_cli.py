@@ -89,12 +89,12 @@ def test_from_training_to_report(tmp_path, text_file, capsys):
     assert set(stored["all_tokens"]) == {"1", "2"}
     assert all(0 < loss < 8 for loss in stored["all_tokens"].values())
     biases = torch.tensor(stored["biases"])
-    assert biases.shape == (2, 2, 64) and (biases.diff() <= 0).all()
+    assert biases.shape == (2, 2, 32) and (biases.diff() <= 0).all()
     (shown,) = json.loads((tmp_path / f"run-{ADAPTIVE}" / "evaluation.json").read_text())["adaptive"]
-    assert shown["use"] == ADAPTIVE and len(shown["text"]) == 64
+    assert shown["use"] == ADAPTIVE and len(shown["text"]) == 32
     layers = shown["layers"]
     assert len(layers) == 2 and all(len(heads) == 2 for heads in layers)
-    assert all([len(row) for row in head] == list(range(1, 65)) for heads in layers for head in heads)
+    assert all([len(row) for row in head] == list(range(1, 33)) for heads in layers for head in heads)
     assert stored["adaptive"] == []
     report = tmp_path / "report.html"
     assert main(["report", *runs, "-o", str(report)]) == 0
@@ -440,6 +440,18 @@ def test_lengths_beyond_random_positions(tmp_path, text_file, capsys):
     assert "draws positions below 40 (--max-position), of which blocks of 41 tokens" in error
     assert "--positions-beyond index" in error
     assert main(["eval", str(tmp_path / "run"), "--lengths", "40"]) == 0
+
+
+def test_an_evaluation_goes_no_farther_than_it_was_asked(tmp_path, text_file, capsys):
+    """What it shows of biases and of scores would need positions that the run does not have."""
+    for name, more in {
+        "drawn": ["--encodings", ADAPTIVE, "--max-position", "40"],
+        "spanned": ["--length", "32", "--encodings", "xpos(scale_base=1)"],
+    }.items():
+        assert train(tmp_path / name, text_file, *more) == 0
+        assert main(["eval", str(tmp_path / name), "--lengths", "8", "32", "--quiet"]) == 0
+    stored = json.loads((tmp_path / "drawn" / "evaluation.json").read_text())
+    assert len(stored["adaptive"][0]["text"]) == 32
 
 
 def test_foreign_checkpoints_are_refused(tmp_path, text_file, capsys):

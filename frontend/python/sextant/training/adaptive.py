@@ -18,15 +18,15 @@ from .model import Model, uses_of
 LENGTH = 64
 
 
-def adaptive_biases(model: Model, text: Text) -> list[dict]:
-    """For each use with a score of all heads, for the beginning of the held-out text:
-    ``use``, ``text``, and ``layers``, by layer and head a list of rows, of which row i
+def adaptive_biases(model: Model, text: Text, longest: int = LENGTH) -> list[dict]:
+    """For each use with a score of all heads, for the beginning of the held-out text, of at
+    most ``longest`` bytes: ``use``, ``text``, and ``layers``, by layer and head a list of rows, of which row i
     is what is added to the scores of keys 0 .. i."""
     uses = [u for u in uses_of(model.config) if probe.is_in_attention(u) and not hides_given(u)]
     shown = [i for i, use in enumerate(uses) if definitions.signature([use]).all_heads]
     if not shown:
         return []
-    tokens = text.validation[:LENGTH]
+    tokens = text.validation[: min(LENGTH, longest)]
     layers = model.attention_rows(tokens)
     letters = printable(bytes(tokens.tolist()))
     return [

@@ -155,8 +155,9 @@ def _text_measures(
         "last_tokens": last_tokens,
         "last": last,
         "notes": _text_notes(len(text.validation), most_blocks * max(lengths)),
-        "biases": _by_layer(model, bias_over_distance, distances=4 * model.config.length),
-        "adaptive": adaptive_biases(model, text),
+        # No farther than losses were taken: positions, or a table, may reach no farther.
+        "biases": _by_layer(model, bias_over_distance, distances=min(4 * config.length, max(lengths))),
+        "adaptive": adaptive_biases(model, text, max(lengths)),
     }
 
 
