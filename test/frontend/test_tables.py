@@ -1,6 +1,8 @@
 """Tables that functions of encodings make of positions alone, in files, and evaluations that
 take them."""
 
+import shlex
+
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -152,6 +154,29 @@ def test_what_makes_no_tables_is_an_error(trained, tmp_path, capsys, run, length
     flags = ["--length", str(length), "-o", str(file)]
     assert main(["tables", str(trained / run), *flags]) == 1
     assert message in capsys.readouterr().err and not file.exists()
+
+
+def test_the_evaluation_that_is_named_takes_the_tables(trained, tmp_path, capsys):
+    """Of the length that they have: the lengths of any evaluation may be more."""
+    run, file = str(trained / "both"), tmp_path / "some tables"
+    assert main(["tables", run, "--length", "12", "-o", str(file)]) == 0
+    sextant, *words = shlex.split(capsys.readouterr().out.partition("evaluate with: ")[2])
+    assert sextant == "sextant" and main([*words, "--quiet"]) == 0
+    assert "all tokens: 1.5x (12) " in capsys.readouterr().out
+
+
+def test_tables_replace_no_file_of_the_run(trained, tmp_path, monkeypatch, capsys):
+    run = trained / "both"
+    checkpoint = run / "checkpoint.safetensors"
+    before = checkpoint.read_bytes()
+    (tmp_path / "link").symlink_to(checkpoint)
+    monkeypatch.chdir(run)
+    for name in ("checkpoint.safetensors", str(checkpoint), str(tmp_path / "link"), "log.jsonl"):
+        assert main(["tables", str(run), "--length", "12", "-o", name]) == 1
+        assert f"{name} is a file of the run: name another one" in capsys.readouterr().err
+    assert main(["tables", str(checkpoint), "--length", "12"]) == 1
+    assert f"is a file: name the folder of the run, {run}" in capsys.readouterr().err
+    assert checkpoint.read_bytes() == before
 
 
 def test_tables_that_do_not_fit_are_refused(trained, tmp_path):

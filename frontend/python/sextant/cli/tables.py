@@ -27,5 +27,7 @@ def _tables(options) -> None:
     from ..training.runs import write_run_tables
 
     path = write_run_tables(options.folder, options.length, options.output, options.target)
-    words = shlex.join(["sextant", "eval", options.folder, "--tables", str(path)])
+    words = shlex.join(
+        ["sextant", "eval", options.folder, "--tables", str(path), "--lengths", str(options.length)]
+    )
     print(f"tables: {path}; evaluate with: {words}")

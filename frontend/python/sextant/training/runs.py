@@ -8,6 +8,7 @@ held-out data, so its folder can be anywhere.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,7 +21,15 @@ from ..errors import nearest
 from ..models.places import acts_in
 from ..models.vit import INDEX
 from ..probe import bias_over_distance, bias_over_grid, is_in_attention
-from ..report.results import EVALUATION, RunResult, read_log, read_run, write_evaluation
+from ..report.results import (
+    CHECKPOINT,
+    EVALUATION,
+    LOG,
+    RunResult,
+    read_log,
+    read_run,
+    write_evaluation,
+)
 from ..uses import parse_uses
 from .adaptive import adaptive_biases
 from .best import BEST
@@ -62,9 +71,7 @@ def evaluate_run(
     Of images ``sizes`` (default `default_sizes`).
     The result has the encodings as they were evaluated; its notes say what is not as
     it was in the training."""
-    folder = Path(folder)
-    if folder.is_file():
-        raise EvaluationError(f"{folder} is a file: name the folder of the run, {folder.parent}")
+    folder = _folder_of(folder)
     if tables is not None and settings:
         raise TablesError(
             f"{tables} holds tables of the run as it was trained, not with "
@@ -101,6 +108,14 @@ def evaluate_run(
         )
     write_evaluation(folder, result, file)
     return result
+
+
+def _folder_of(folder: str | Path) -> Path:
+    """A run's folder, in which something is written."""
+    folder = Path(folder)
+    if folder.is_file():
+        raise EvaluationError(f"{folder} is a file: name the folder of the run, {folder.parent}")
+    return folder
 
 
 def _best_notes(run: Run) -> list[str]:
@@ -185,8 +200,12 @@ def write_run_tables(
     folder: str | Path, length: int, path: str | Path | None = None, target: str | None = None
 ) -> Path:
     """Writes the tables of a run at a length, and gives their file, by default one in
-    the run's folder."""
-    found = Path(path) if path else Path(folder) / TABLES
+    the run's folder; never one that is the run's own."""
+    folder = _folder_of(folder)
+    found = Path(path) if path else folder / TABLES
+    own = [folder / name for name in (CHECKPOINT, BEST, LOG, EVALUATION)]
+    if os.path.realpath(found) in map(os.path.realpath, own):
+        raise TablesError(f"{found} is a file of the run: name another one for its tables")
     with open_run(folder, target) as (model, run):
         if run.config.model != GPT:
             raise TablesError(
