@@ -186,7 +186,7 @@ def test_a_changed_setting_is_named(finished, text, tmp_path):
             planned(folder, text, paper).run(resume=True, progress=False)
     other = tmp_path / "other.txt"
     other.write_bytes(b"another text altogether; " * 100)
-    with pytest.raises(ReproduceError, match="NoPE, seed 0: .* another text"):
+    with pytest.raises(ReproduceError, match="NoPE, seed 0: .* another text .* name its data, with --data"):
         planned(folder, (str(other),)).run(resume=True, progress=False)
     assert sorted(finished.folder.rglob("*")) == before
 
@@ -220,6 +220,15 @@ def test_a_failed_run_is_named_and_nothing_is_lost(tmp_path, text, monkeypatch):
             found.run(progress=False, jobs=1)
     found.run(resume=True, progress=False)
     assert all(not state.missing for _, state in found.states())
+
+
+def test_an_error_of_pytorch_says_which_run_it_is_of(tmp_path, text, monkeypatch):
+    def fail(*arguments, **settings):
+        raise RuntimeError("can't allocate memory\nException raised from alloc (a.cpp)")
+
+    monkeypatch.setattr(engine, "train", fail)
+    with pytest.raises(ReproduceError, match="NoPE, seed 0 .*: can't allocate memory; what is"):
+        planned(tmp_path, text).run(progress=False, jobs=1)
 
 
 def test_a_full_disk_is_named_wherever_it_is_met(tmp_path, text, capsys, monkeypatch):
@@ -301,6 +310,22 @@ def test_another_query_is_drawn(finished):
     assert first == second != third
     with pytest.raises(ReproduceError, match="query 99 is not of the held-out text .* 49 bytes"):
         reproduce.page.render(reproduce.collect(finished, {}, 99))
+
+
+def test_a_query_is_checked_before_anything_is_trained(tmp_path, text, capsys, monkeypatch):
+    found = planned(tmp_path, text)
+    found.check_query(48)
+    for query in (-1, 49):
+        with pytest.raises(ReproduceError, match=f"--query {query} is not of the .*, which has 49 bytes"):
+            found.check_query(query)
+    with pytest.raises(ReproduceError, match="--query says nothing of mine, which has no figure"):
+        planned(tmp_path, text, replace(PAPER, drawings=())).check_query(3)
+    monkeypatch.setitem(reproduce.PAPERS, "dape", replace(PAPER, scales={"tiny": SCALE}))
+    command = ["reproduce", "dape", str(tmp_path), "--scale", "tiny", "--data", *text, "--query", "49"]
+    for more in ([], ["--dry-run"]):
+        assert main([*command, *more]) == 1
+        assert "--query 49 is not of the held-out text" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_several_seeds_and_runs_that_are_missing(finished, text):

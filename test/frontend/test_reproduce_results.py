@@ -2,6 +2,7 @@
 in several places."""
 
 import json
+import signal
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,8 @@ from sextant.reproduce.paper import Method, Paper, Variation
 from sextant.reproduce.results import RESULTS
 from sextant.reproduce.scale import TextScale
 from sextant.reproduce.spans import SPANS, covered, total
+from sextant.training import loop
+from sextant.training.interruption import Interrupted
 
 SIZES = dict(layers=1, width=16, heads=2, length=8, batch=2, steps=3, warmup=1)
 SCALE = TextScale("tiny", SIZES, points=(1, 2), last=4, blocks=3)
@@ -168,6 +171,33 @@ def test_a_run_that_another_begins_with_is_trained_here(tmp_path, text, file):
     assert sorted(path.name for path in (found.folder / "runs").iterdir()) == [
         "none.seed0", "tuned.seed0"
     ]  # fmt: skip
+
+
+def test_results_count_where_a_run_is_begun_and_not_finished(tmp_path, text, file):
+    found = planned(tmp_path, text)
+    run = found.runs[1]
+
+    def stop(done):
+        signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted):
+        loop.train(run.config, run.folder, data=found.data, progress=False, after_step=stop)
+    assert dict(found.states())[run].steps == 2
+    again = planned(tmp_path, text, results=[file])
+    outcome = reproduce.collect(again, {})
+    assert not outcome.missing
+    assert outcome.results["alibi"] == [again.taken[run.key]["evaluation.json"]]
+
+
+def test_a_file_of_which_no_run_is_planned_is_refused(tmp_path, text, file):
+    """What it holds would count nowhere."""
+    stored = json.loads(file.read_text())
+    stored["runs"] = [run for run in stored["runs"] if run["method"] == "none"]
+    part = tmp_path / "part.json"
+    part.write_text(json.dumps(stored))
+    assert planned(tmp_path, text, only=("none",), results=[part]).taken
+    with pytest.raises(ReproduceError, match="part.json holds no run that is .* are none of seed 0"):
+        planned(tmp_path, text, only=("alibi",), results=[part])
 
 
 def test_results_of_something_else_are_refused(tmp_path, text, file):

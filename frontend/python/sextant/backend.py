@@ -146,7 +146,7 @@ class Artifact:
         try:
             self.handle = int(operators().load(image))
         except builtins.RuntimeError as error:
-            raise RuntimeError(_reason(error)) from None
+            raise RuntimeError(reason(error)) from None
         self._operators = operators()
         self._finalizer = weakref.finalize(
             self, self._operators.unload, self.handle
@@ -156,7 +156,7 @@ class Artifact:
         try:
             return operator(self.handle, *arguments)
         except builtins.RuntimeError as error:
-            raise RuntimeError(_reason(error)) from None
+            raise RuntimeError(reason(error)) from None
 
     def run(self, function: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         """Runs a function on tensors in the order of its arguments."""
@@ -185,6 +185,6 @@ def _decode(text: torch.Tensor) -> str:
     return bytes(text.tolist()).decode("utf-8", "replace")
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """The first line of a failure inside torch, without C++ stack."""
     return str(error).split("\nException raised from", 1)[0].strip()

@@ -108,6 +108,7 @@ def _reproduce(options) -> None:
 
     if not 1 <= options.seeds <= 1000:
         raise ValueError(f"--seeds must be at least 1 and at most 1000, got {options.seeds}")
+    jobs = checked_jobs(options)
     paper = reproduce.PAPERS[options.paper]
     found = reproduce.Reproduction.plan(
         paper,
@@ -124,13 +125,15 @@ def _reproduce(options) -> None:
         only=options.only,
         results=options.results,
     )
+    if options.query is not None:
+        found.check_query(options.query)
     if options.dry_run:
         print("\n".join(found.overview()))
         return
     file = Path(options.remarks) if options.remarks else found.folder / FILE
     remarks = read_remarks(file, paper.remarked) if options.remarks or file.exists() else {}
     if not options.report:
-        found.run(resume=options.resume, progress=not options.quiet, jobs=checked_jobs(options))
+        found.run(resume=options.resume, progress=not options.quiet, jobs=jobs)
     outcome = reproduce.collect(found, remarks, options.query)
     for ordering, verdict in outcome.verdicts.items():
         mark = verdict.mark if verdict else NOT_RUN

@@ -10,8 +10,10 @@ from types import MappingProxyType
 import torch
 
 from .. import side_by_side
-from ..errors import CompileError, RunError, RuntimeError
+from ..backend import reason
+from ..errors import CompileError, RunError
 from ..report.results import CHECKPOINT, RunResult, read_run
+from ..training.data import Text
 from ..training.interruption import Interrupted
 from ..training.kind import Data
 from ..training.kinds import kind_of
@@ -71,6 +73,20 @@ class Reproduction:
         found = cls(paper, scale, own, tuple(runs), kind_of(config).load(config))
         return replace(found, taken=read_results(results, found))
 
+    def check_query(self, query: int) -> None:
+        """A query that a user chose is of the held-out text, and some figure of the paper shows
+        it: else it is a `ReproduceError`, before anything is trained."""
+        is_drawn = any(drawing.of_query for drawing in self.paper.drawings)
+        if not (is_drawn and isinstance(self.data, Text)):
+            raise ReproduceError(
+                f"--query says nothing of {self.paper.name}, which has no figure of a query"
+            )
+        count = len(self.data.validation)
+        if not 0 <= query < count:
+            raise ReproduceError(
+                f"--query {query} is not of the held-out text, which has {count} bytes"
+            )
+
     def states(self) -> list[tuple[Planned, State]]:
         return [(run, self.state(run)) for run in self.runs]
 
@@ -92,11 +108,12 @@ class Reproduction:
     def results(self) -> dict[tuple[str, int], Mapping[str, RunResult]]:
         """Of the finished runs: those of the folder, and those that were taken."""
         found: dict[tuple[str, int], Mapping[str, RunResult]] = {}
-        for run, state in self.states():
+        for run in self.runs:
+            state = state_of(run, self.scale, self.data)
             if not state.missing:
-                found[run.key] = (
-                    _read_results(run) if self._is_here(run) else self.taken[run.key]
-                )
+                found[run.key] = _read_results(run)
+            elif run.key in self.taken:  # also where it is begun here, and not finished
+                found[run.key] = self.taken[run.key]
         return found
 
     def trained_folder(self, method: str) -> Path | None:
@@ -224,7 +241,7 @@ def _told(run: Planned, error: BaseException) -> Exception:
     expected = (CompileError, RunError, RuntimeError, OSError, ValueError, MemoryError)
     if not isinstance(error, expected):
         raise error
+    text = reason(error) or type(error).__name__
     return ReproduceError(
-        f"{run.name} ({run.folder}): {str(error) or type(error).__name__}; what is "
-        "finished stays: go on with --resume"
+        f"{run.name} ({run.folder}): {text}; what is finished stays: go on with --resume"
     )

@@ -164,8 +164,8 @@ def state_of(run: Planned, scale: Scale, data: Data) -> State:
         )
     if stored.digest != data.digest:
         raise ReproduceError(
-            f"{run.name}: {run.folder} holds a run on {stored.kind.another} ({stored.source}); choose "
-            "another folder, or remove this one to train it anew"
+            f"{run.name}: {run.folder} holds a run on {stored.kind.another} ({stored.source}): "
+            "name its data, with --data as in the command that began it, or choose another folder"
         )
     if stored.step < run.config.steps:
         return State(stored.step, everything)

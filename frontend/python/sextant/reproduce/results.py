@@ -51,10 +51,17 @@ def dump_results(reproduction: Reproduction, results: Results) -> str:
 
 def read_results(files: Iterable[str | Path], reproduction: Reproduction) -> Results:
     """The runs of ``reproduction`` that files hold; of two of the same seed the first. What is
-    not of this paper, scale, settings and data is a `ReproduceError`."""
+    not of this paper, scale, settings and data is a `ReproduceError`, and so is a file of which
+    no run is planned."""
     found: dict[tuple[str, int], Mapping[str, RunResult]] = {}
     for file in map(Path, files):
         stored = _read(file, reproduction)
+        if not stored.keys() & {run.key for run in reproduction.runs}:
+            held = ", ".join(f"{method} of seed {seed}" for method, seed in stored) or "none"
+            raise ReproduceError(
+                f"{file} holds no run that is planned here, which --seeds and --only say: its runs "
+                f"are {held}"
+            )
         for run in reproduction.runs:
             if run.key in stored and run.key not in found:
                 found[run.key] = _checked(stored[run.key], run, reproduction, file)
