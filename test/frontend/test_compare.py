@@ -77,6 +77,16 @@ def test_logs_are_read_with_what_they_have(tmp_path):
     assert run.validation == [(2, 4.25)] and run.step_ms == 500.0
 
 
+def test_lines_of_a_log_that_are_damaged_are_left_out(tmp_path):
+    """As a disk leaves them: bytes of something else, or of a part of an entry."""
+    entry = b'{"step": 0, "loss": 5.0, "ms": 500.0}'
+    damaged = (b"\xff\x00" + entry, b'{"step": 1, "loss": 4.0}', b'{"step": "x", "loss": 4.0, "ms": 1.0}')
+    (tmp_path / "log.jsonl").write_bytes(b"\n".join((entry, *damaged)))
+    run = made_up("rope")
+    read_log(run, tmp_path)
+    assert run.steps == [(0, 5.0)] and run.seconds == [0.5] and run.step_ms == 500.0
+
+
 def test_the_last_tokens_are_as_many_in_all_runs(tmp_path):
     """Of those that are evaluated: others have no losses of them."""
     other, without = made_up("alibi"), made_up("none")

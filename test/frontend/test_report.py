@@ -273,6 +273,10 @@ def test_errors_name_the_cause(tmp_path):
     (tmp_path / "evaluation.json").write_text("{}")
     with pytest.raises(ReportError, match="lacks 'name'"):
         read_run(tmp_path)
+    with pytest.raises(ReportError, match="nowhere is not there: name the folder of a run"):
+        read_run(tmp_path / "nowhere")
+    with pytest.raises(ReportError, match="evaluation.json is no folder: name the folder of a run"):
+        read_run(tmp_path / "evaluation.json")
     run = made_up_run("alibi", LOSSES["alibi"])
     write_evaluation(tmp_path, made_up_run("alibi", LOSSES["alibi"]))
     stored = json.loads((tmp_path / "evaluation.json").read_text())
@@ -281,6 +285,9 @@ def test_errors_name_the_cause(tmp_path):
         (tmp_path / "evaluation.json").write_text(json.dumps(less))
         with pytest.raises(ReportError, match=f"lacks '{name}'"):
             read_run(tmp_path)
+    (tmp_path / "evaluation.json").write_text(json.dumps({**stored, "all_tokens": {"twice": 2.0}}))
+    with pytest.raises(ReportError, match="evaluation.json is damaged: .*'twice'"):
+        read_run(tmp_path)
     with pytest.raises(ReportError, match="same encodings and seed: alibi, seed 0"):
         write_report(tmp_path / "r.html", [run, run])
     other = made_up_run("alibi", LOSSES["alibi"], seed=1, lr=0.1)

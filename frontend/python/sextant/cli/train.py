@@ -196,6 +196,7 @@ def _check_needs(config: TrainConfig, given: Iterable[str]) -> None:
 
 def _train(options) -> None:
     from ..report.results import CHECKPOINT
+    from ..training.log import event_writer
     from ..training.loop import plan, train
     from ..training.state import read_state
 
@@ -222,6 +223,8 @@ def _train(options) -> None:
         config = TrainConfig(**given)
     _check_needs(config, given)
     if options.dry_run:
+        if options.tensorboard:
+            event_writer()
         print("\n".join(plan(config, options.folder, resume=resume)))
         return
     model = train(

@@ -126,6 +126,9 @@ def read_run(folder: str | Path, file: str = EVALUATION) -> RunResult:
     """Reads a run's folder, with the evaluation of ``file``; raises `ReportError`."""
     folder = Path(folder)
     path = folder / file
+    if not folder.is_dir():
+        what = "is no folder" if folder.exists() else "is not there"
+        raise ReportError(f"{folder} {what}: name the folder of a run")
     try:
         stored = json.loads(path.read_text())
     except OSError as error:
@@ -176,6 +179,8 @@ def from_evaluation(stored: Any, where: Path) -> RunResult:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ReportError(f"{where} lacks {error}") from None
+    except ValueError as error:  # of a multiple or a size that is no number
+        raise ReportError(f"{where} is damaged: {error}") from None
     for name, known in (
         ("seed", result.config), *((n, result.provenance) for n in (*_ORIGIN, result.data))
     ):  # fmt: skip
@@ -194,16 +199,18 @@ def read_log(result: RunResult, folder: Path) -> None:
     entries: dict[int, dict] = {}
     times = []
     path = folder / LOG
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
         try:
             entry = json.loads(line)
-            entries[entry["step"]] = {**entry, "loss": float(entry["loss"])}
-            times.append(float(entry["ms"]))
+            numbers = {name: float(entry[name]) for name in ("loss", "ms")}
+            step = int(entry["step"])
         except (ValueError, KeyError, TypeError):
             continue
+        entries[step] = {**entry, **numbers, "step": step}
+        times.append(numbers["ms"])
     times.sort()
     result.step_ms = times[len(times) // 2] if times else 0.0
     in_order = [entries[step] for step in sorted(entries)]
     result.steps = [(e["step"], e["loss"]) for e in in_order]
-    result.seconds = list(accumulate(float(e["ms"]) / 1000 for e in in_order))
+    result.seconds = list(accumulate(e["ms"] / 1000 for e in in_order))
     result.validation = [(e["step"] + 1, e["validation"]) for e in in_order if "validation" in e]

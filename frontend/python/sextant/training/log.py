@@ -27,13 +27,19 @@ class Log:
     def __init__(self, path: Path, start: int, events: Path | None = None):
         """``start``: how many steps are done. ``events``: the folder of event files, if they
         are written."""
-        self.path, self.start = path, start
-        self._events: Any = _writer(events, start) if events else None
+        self.path, self.start, self.folder = path, start, events
+        self._events: Any = None
+        if events:
+            writer = event_writer()
+            try:
+                self._events = writer(str(events), purge_step=start)
+            except OSError as error:
+                raise self._error(error, events) from None
 
-    def _error(self, error: OSError) -> LogError:
+    def _error(self, error: OSError, path: Path | None = None) -> LogError:
         return LogError(
-            f"cannot write {self.path}: {error.strerror}; the last checkpoint, if any, "
-            "is untouched"
+            f"cannot write {path or self.path}: {error.strerror or error}; the last checkpoint, if "
+            "any, is untouched"
         )
 
     def add(self, entry: dict) -> None:
@@ -41,9 +47,12 @@ class Log:
             self._file.write(json.dumps(entry) + "\n")
         except OSError as error:
             raise self._error(error) from None
-        for name in _CURVES if self._events else ():
-            if name in entry:
-                self._events.add_scalar(name, entry[name], entry["step"])
+        try:
+            for name in _CURVES if self._events else ():
+                if name in entry:
+                    self._events.add_scalar(name, entry[name], entry["step"])
+        except OSError as error:  # which the writer's thread met, maybe some entries ago
+            raise self._error(error, self.folder) from None
 
     def flush(self) -> None:
         try:
@@ -65,25 +74,30 @@ class Log:
         return self
 
     def __exit__(self, kind, *details) -> None:
-        if self._events:
-            self._events.close()
-        try:
-            self._file.close()
-        except OSError as error:
-            if kind is None:
-                raise self._error(error) from None
+        failed = None
+        for close, path in (
+            (self._events.close if self._events else None, self.folder),
+            (self._file.close, self.path),
+        ):
+            try:
+                if close:
+                    close()
+            except OSError as error:
+                failed = failed or self._error(error, path)
+        if failed and kind is None:  # else the first error is the one to tell
+            raise failed
 
 
-def _writer(folder: Path, start: int) -> Any:
-    """PyTorch's writer of event files; steps from ``start`` on, which a killed run left, are
-    no longer shown."""
+def event_writer() -> Any:
+    """PyTorch's writer of event files: of a folder and the steps from which on those that a
+    killed run left are no longer shown. Without its package it is a `LogError`."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise LogError(
             f"event files need the package tensorboard ({error}): pip install tensorboard"
         ) from None
-    return SummaryWriter(str(folder), purge_step=start)
+    return SummaryWriter
 
 
 def _step_of(line: str) -> float:

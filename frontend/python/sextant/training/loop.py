@@ -323,12 +323,12 @@ def _extended(run: Run, config: TrainConfig, data: Data) -> list[list[int]]:
         listed = ", ".join(f"{k} {theirs[k]} (now {ours[k]})" for k in different)
         raise TrainingError(
             f"{run.path} is of a run with other settings: {listed}; choose another "
-            "folder, or start anew with --fresh"
+            "folder, or start anew with sextant train --fresh"
         )
     if run.digest != data.digest:
         raise TrainingError(
             f"{run.path} is of a run on {run.kind.another} ({run.source}); choose another "
-            "folder, or start anew with --fresh"
+            "folder, or start anew with sextant train --fresh"
         )
     if config.steps > run.config.steps:
         return [*run.extended, [run.step, run.config.steps]]
