@@ -119,6 +119,19 @@ def test_gpus_without_code(gpu):
         attend(target="cuda")
 
 
+@pytest.mark.parametrize("target", ["cuda", "cuda:sm_80"])
+def test_a_model_of_a_gpu_that_is_not_here(gpu, target):
+    """As of a run that was trained on another machine."""
+    from sextant.training.compiled import ModelError
+    from sextant.training.config import TrainConfig
+    from sextant.training.model import Model
+
+    gpu(None)
+    said = f'target "{target}" runs on a GPU, and PyTorch finds none here: .* as with --target cpu'
+    with pytest.raises(ModelError, match=said):
+        Model(TrainConfig(layers=1, width=8, heads=2, length=4, target=target))
+
+
 def test_a_device_is_a_target():
     """`--device` chooses the target as `--target` does."""
     parser = argparse.ArgumentParser()

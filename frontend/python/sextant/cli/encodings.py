@@ -159,5 +159,6 @@ def _plot(options) -> None:
         return
     from ..training.runs import open_run, trained_params
 
-    with open_run(options.folder) as (model, run):
+    # Of which only parameters are read: where they were trained is of no matter.
+    with open_run(options.folder, "cpu") as (model, run):
         draw(*trained_params(model, run, options.names, options.layer))

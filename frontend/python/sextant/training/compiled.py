@@ -39,6 +39,7 @@ class CompiledModel:
         extents: Mapping[str, int],
     ):
         self.config = config
+        _check_device(config.target)
         self.program = compile(text, target=config.target, file=file)
         self.samplers = samplers(uses, extents)
         self.device = torch.device(targets.describe(self.program.manifest["target"])[0])
@@ -177,3 +178,14 @@ class CompiledModel:
                 if name.startswith(prefix):
                     found[name[len(prefix) :]] = tensor.cpu()
         return found
+
+
+def _check_device(target: str) -> None:
+    """A run that was trained on a GPU can be read where there is none, and evaluated with
+    another target: what PyTorch says of its device names no cure."""
+    device = "cuda" if target == "cuda" else targets.describe(target)[0]
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ModelError(
+            f'target "{target}" runs on a GPU, and PyTorch finds none here: take another one, as '
+            "with --target cpu"
+        )
