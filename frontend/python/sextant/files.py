@@ -48,7 +48,8 @@ def replace_file(path: str | Path, data: bytes) -> None:
     so a full disk or a killed process leaves what was there before. Temporary files
     that killed processes left of this file are removed. Makes the folder. Raises
     `OSError`, and then leaves no temporary file behind. A link stays one; a device
-    or a pipe is written to.
+    or a pipe is written to. Who may read the file stays as it was, and a new one is as
+    private as the process makes all others.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -60,7 +61,7 @@ def replace_file(path: str | Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_unfinished(path)
         handle, temporary = _temporary(path)
-        os.fchmod(handle, 0o644)
+        os.fchmod(handle, _mode(path))
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
@@ -74,6 +75,16 @@ def replace_file(path: str | Path, data: bytes) -> None:
                 os.unlink(temporary)
             except OSError:
                 pass
+
+
+def _mode(path: Path) -> int:
+    """Permissions of the file that is there, or of a new one."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0o077)  # which tells it only by a change: to one that shows nobody more
+        os.umask(mask)
+        return 0o666 & ~mask
 
 
 def remove_unfinished(path: str | Path) -> None:
