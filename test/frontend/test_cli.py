@@ -311,6 +311,20 @@ def test_version_names_the_commit_and_the_compiler(capsys):
     )
 
 
+def test_version_without_a_compiler(capsys, monkeypatch):
+    from sextant import backend
+
+    def missing():
+        raise ImportError("Sextant's compiler is not built for this Python")
+
+    monkeypatch.setattr(backend, "compiler", missing)
+    with pytest.raises(SystemExit) as info:
+        main(["--version"])
+    out, error = capsys.readouterr()
+    assert info.value.code == 1 and out.startswith(f"sextant {sextant.__version__}")
+    assert error == "sextant: error: Sextant's compiler is not built for this Python\n"
+
+
 @pytest.mark.parametrize(
     "words, options, place",
     [

@@ -129,5 +129,9 @@ class _Version(argparse.Action):
         from .. import backend
         from ..revision import revision
 
-        print(f"sextant {revision()}\ncompiler: {backend.compiler().version()}")
+        print(f"sextant {revision()}")
+        try:
+            print(f"compiler: {backend.compiler().version()}")
+        except ImportError as error:
+            parser.exit(1, f"sextant: error: {error}\n")
         parser.exit()
