@@ -7,7 +7,7 @@ import pytest
 
 from sextant.report import RunResult, figures, read_run, write_report
 from sextant.report.document import cell
-from sextant.report.groups import group
+from sextant.report.groups import by_settings, group
 from sextant.report.orderings import check_orderings, check_step_times
 from sextant.report.results import ReportError, write_evaluation
 from sextant.revision import revision
@@ -167,6 +167,17 @@ def test_seeds_are_shown_with_their_spread(tmp_path):
     write_report(tmp_path / "report.html", [r for r in runs if r.name == "rope"])
     assert "one seed)" not in (page := (tmp_path / "report.html").read_text())
     assert "one seed does not" not in page
+
+
+def test_seeds_of_machines_where_data_lie_elsewhere_are_one_group():
+    runs = [
+        made_up_run("rope", LOSSES["rope"], seed, data=[f"{place}/a"], validation_data=[f"{place}/b"])
+        for seed, place in enumerate(("/here", "/there"))
+    ]
+    (found,) = group(runs)
+    assert found.seeds == [0, 1]
+    (found,) = by_settings(runs, {})
+    assert found.seeds == [0, 1]
 
 
 def test_page_says_where_it_is_from(tmp_path):

@@ -10,8 +10,9 @@ from typing import Any
 
 from .results import Multiple, ReportError, RunResult
 
-# What may differ between the runs of a group.
-_FREE = {"seed", "data", "target", "validate_every"}
+# What may differ between the runs of a group: data are known by their digest, not by where
+# they lie.
+_FREE = {"seed", "data", "validation_data", "target", "validate_every"}
 
 
 @dataclass(frozen=True)
