@@ -77,8 +77,8 @@ def _forward_shapes(*inputs):
     return _structured(inputs, [*outputs, lse, statistics])
 
 
-def _backward(query, key, values, results, gradients, params, *settings):
-    *settings, recorded = settings
+def _backward(query, key, values, results, gradients, params, *last):
+    *settings, recorded = last
     call = calls.check(query, key, values, params, *settings)
     wanted = plans.wanted_of(call.signature, recorded)
     plan = plans.plan_for(call.request, call.signature, wanted)
