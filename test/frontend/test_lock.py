@@ -60,6 +60,21 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path, holder):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_folder_that_stays_empty_goes(tmp_path):
+    """What cannot begin leaves none; one that was there, or holds something, stays."""
+    folder = tmp_path / "runs" / "a"
+    with FolderLock(folder):
+        assert folder.is_dir()
+    assert not folder.parent.exists()
+    with FolderLock(folder):
+        (folder / "log").touch()
+    assert folder.is_dir()
+    (folder / "log").unlink()
+    with FolderLock(folder):
+        pass
+    assert folder.is_dir()
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(LockError, match="cannot lock .*file: .*choose a folder"):

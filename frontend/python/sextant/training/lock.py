@@ -19,15 +19,19 @@ class LockError(RunError):
 
 class FolderLock:
     """Held inside ``with``. The system lets go of it when the process ends, however it
-    ends, so the file that a killed process leaves locks nobody out."""
+    ends, so the file that a killed process leaves locks nobody out. A folder that was made
+    for it goes with it if nothing else has come to be in it: what cannot begin leaves none."""
 
     def __init__(self, folder: str | Path):
         self.path = Path(folder) / LOCK
         self._handle: int | None = None
+        self._made: list[Path] = []  # the innermost first
 
     def __enter__(self) -> FolderLock:
+        folder = self.path.parent
+        self._made = [path for path in (folder, *folder.parents) if not path.exists()]
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             while self._handle is None:
                 self._handle = self._acquire()
             os.ftruncate(self._handle, 0)
@@ -35,7 +39,7 @@ class FolderLock:
         except OSError as error:
             self.__exit__()
             raise LockError(
-                f"cannot lock {self.path.parent}: {error.strerror or error}; choose a folder "
+                f"cannot lock {folder}: {error.strerror or error}; choose a folder "
                 "that can be written"
             ) from None
         return self
@@ -74,6 +78,11 @@ class FolderLock:
             pass
         os.close(self._handle)
         self._handle = None
+        for folder in self._made:
+            try:
+                folder.rmdir()
+            except OSError:  # it holds something
+                break
 
 
 def _self() -> dict:
