@@ -109,11 +109,14 @@ def test_linear(program, generator, layout, step):
     check(result, torch.cat([x, torch.ones(n, 1)], 1), torch.cat([w, bias[:, None]], 1).t())
 
 
-@pytest.mark.parametrize("permuted", [False, True])
-def test_batches(program, generator, permuted):
+@pytest.mark.parametrize("layout", ["rows", "permuted", "lanes", "strided"])
+def test_batches(program, generator, layout):
     x = torch.randn(3, 65, 257, generator=generator)
-    if permuted:
+    if layout == "permuted":
         x = x.transpose(0, 1)
+    elif layout != "rows":
+        lanes = slice(2, 259) if layout == "lanes" else slice(0, 514, 2)
+        x = torch.randn(3, 65, 514, generator=generator)[..., lanes]
     w = torch.randn(131, 257, generator=generator)
     for function, right in (("linear_of_batch", w), ("matmul_of_batch", w.t())):
         (result,) = program(function, x, right)
@@ -163,6 +166,10 @@ for function in ("mm", "matmul"):
     program.run(function, [a, b])
 program.run("linear", [a, b.t(), torch.ones(m)])
 program.run("mm", [torch.ones(k, n).t(), b])
+# A batch of rows of which some lanes are multiplied.
+lanes = torch.ones(1, n, k + 5)[..., 2:-3]
+program.run("matmul_of_batch", [lanes, b])
+program.run("linear_of_batch", [lanes, b.t()])
 # Operands that are parts of others, row by row and column by column.
 parts = {}
 for name, (rows, columns) in {"left": (n, k), "right": (k, m)}.items():
@@ -179,8 +186,8 @@ for left in parts["left"]:
         program.run("linear", [left, right.t(), torch.ones(m)])
 """
 
-# Of the four products above; the last has a first operand that lies column by column.
-BY_ONEDNN = {"blas": 0, "onednn": 4, "both": 3}
+# Of the six products above; the fourth has a first operand that lies column by column.
+BY_ONEDNN = {"blas": 0, "onednn": 6, "both": 5}
 
 
 def calls_of_onednn(library, sizes):
