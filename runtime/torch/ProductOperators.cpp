@@ -218,9 +218,7 @@ std::string_view sextant::runtime::nameProductLibrary() {
 //===----------------------------------------------------------------------===//
 
 /// The runtime's view of an operand that oneDNN's entry takes: f32 on the host
-/// with two dimensions, or more if the elements of a row follow each other. The
-/// entry copies rows that do not, such as some lanes of wider ones; so does
-/// ATen's operator, and the product is faster with the copy than BLAS is.
+/// with two dimensions, or more if the elements of a row follow each other.
 static std::optional<Tensor> viewOperand(const CallArgument &argument) {
   const StableTensor &tensor = argument.tensors[0];
   if (!getPlace(tensor).isHost())
@@ -233,12 +231,20 @@ static std::optional<Tensor> viewOperand(const CallArgument &argument) {
   return *view;
 }
 
-/// Below it the fixed cost of a call, some 10 microseconds, is more than what
-/// oneDNN wins.
-static bool isWorthIt(int64_t rows, int64_t inner, int64_t columns) {
+/// Whether the first operand `a` and a second one with so many columns are for
+/// oneDNN. In a small product the fixed cost of a call, some 10 microseconds,
+/// is more than what oneDNN wins. In a narrow one it is the copy that its entry
+/// makes of rows that do not follow each other, such as some lanes of wider
+/// ones: with the copy two columns take 4 times what they take without.
+static bool isWorthIt(const Tensor &a, int64_t columns) {
   constexpr int64_t fewest = 1 << 21; // multiply-adds
-  return rows > 0 && inner > 0 && columns > 0 &&
-         rows >= (fewest + inner * columns - 1) / (inner * columns);
+  constexpr int64_t fewestOfACopy = 64;
+  int64_t inner = a.sizes[a.rank - 1];
+  bool isCopied = a.rank > 2 && !a.isContiguous();
+  if (inner == 0 || columns < (isCopied ? fewestOfACopy : 1))
+    return false;
+  int64_t rows = a.elements() / inner;
+  return rows > 0 && rows >= (fewest + inner * columns - 1) / (inner * columns);
 }
 
 static Tensor transpose(Tensor view) {
@@ -356,15 +362,14 @@ static StableTensor multiplyColumns(const Tensor &a, const StableTensor &weight,
 static std::optional<StableTensor> multiply(const CallArguments &arguments) {
   std::optional<Tensor> a = viewOperand(arguments[0]);
   std::optional<Tensor> b = viewOperand(arguments[1]);
-  int64_t inner = a ? a->sizes[a->rank - 1] : 0;
-  if (inner == 0 || !b || b->rank != 2 || inner != b->sizes[0] ||
-      !isWorthIt(a->elements() / inner, inner, b->sizes[1]))
+  if (!a || !b || b->rank != 2 || a->sizes[a->rank - 1] != b->sizes[0] ||
+      !isWorthIt(*a, b->sizes[1]))
     return std::nullopt;
   bool isByColumns = a->rank == 2 && a->strides[0] == 1 && a->strides[1] != 1;
   if (isByColumns && chooseProductLibrary() == ProductLibrary::Both)
     return std::nullopt;
   std::optional<StableTensor> weight =
-      makeWeight(transpose(*b), a->elements() / inner);
+      makeWeight(transpose(*b), a->elements() / b->sizes[0]);
   if (!weight)
     return std::nullopt;
   if (isByColumns)
@@ -395,11 +400,10 @@ static Results linear(const CallArguments &arguments, TorchPlace place) {
   std::optional<Tensor> x = viewOperand(arguments[0]);
   std::optional<Tensor> w = viewOperand(arguments[1]);
   const std::vector<StableTensor> &bias = arguments[2].tensors;
-  int64_t inner = x ? x->sizes[x->rank - 1] : 0;
-  if (inner > 0 && w && w->rank == 2 && w->sizes[1] == inner && isDense(bias) &&
-      isWorthIt(x->elements() / inner, inner, w->sizes[0]))
+  if (x && w && w->rank == 2 && w->sizes[1] == x->sizes[x->rank - 1] &&
+      isDense(bias) && isWorthIt(*x, w->sizes[0]))
     if (std::optional<StableTensor> weight =
-            makeWeight(*w, x->elements() / inner))
+            makeWeight(*w, x->elements() / w->sizes[1]))
       return {multiplyByOneDnn(arguments[0].tensors[0], *weight,
                                bias.empty() ? nullptr : bias.data())};
   return callByDefault("aten::linear", arguments, place);

@@ -170,6 +170,8 @@ program.run("mm", [torch.ones(k, n).t(), b])
 lanes = torch.ones(1, n, k + 5)[..., 2:-3]
 program.run("matmul_of_batch", [lanes, b])
 program.run("linear_of_batch", [lanes, b.t()])
+# One with so few columns that a copy of the rows would take longer than the product.
+program.run("linear_of_batch", [lanes.expand(4, -1, -1), torch.ones(32, k)])
 # Operands that are parts of others, row by row and column by column.
 parts = {}
 for name, (rows, columns) in {"left": (n, k), "right": (k, m)}.items():
@@ -186,7 +188,8 @@ for left in parts["left"]:
         program.run("linear", [left, right.t(), torch.ones(m)])
 """
 
-# Of the six products above; the fourth has a first operand that lies column by column.
+# Of the seven products above; the fourth has a first operand that lies column by column, the
+# last has few columns.
 BY_ONEDNN = {"blas": 0, "onednn": 6, "both": 5}
 
 

@@ -122,7 +122,7 @@ def _gradient(inputs, results, gradients):
 
 
 def _declared(uses: str, texts: str) -> dict[str, ParamInfo]:
-    return definitions.resolve(tuple(uses.split("\n")) if uses else (), texts).by_name
+    return definitions.resolve(definitions.of_lines(uses), texts).by_name
 
 
 def _folded(size: int, batch: int, params, settings, has_params, has_settings):
@@ -164,7 +164,7 @@ def _forward_batched(size, inputs, has):
 
 def _backward_batched(size, inputs, has):
     *rows, params, _, uses, texts = inputs[:9]
-    found = definitions.resolve(tuple(uses.split("\n")) if uses else (), texts)
+    found = definitions.resolve(definitions.of_lines(uses), texts)
     op = torch.ops.sextant.attention_backward
     batch = rows[0].shape[1] if has[0] else rows[0].shape[0]
     folded = None

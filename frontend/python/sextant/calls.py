@@ -80,7 +80,7 @@ def check(
     query, key, values, params, names, uses, texts, query_positions, key_positions, *settings
 ) -> Checked:  # fmt: skip
     """Checks a call against its encodings: the arguments of the operators of attention."""
-    located = definitions.locate(tuple(uses.split("\n")) if uses else ())
+    located = definitions.locate(definitions.of_lines(uses))
     return _check(
         targets.chosen(),
         Like.of(query),

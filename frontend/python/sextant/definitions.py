@@ -296,6 +296,11 @@ def signature(encodings: Iterable[EncodingLike]) -> Signature:
     return resolve(*split(encodings))
 
 
+def of_lines(uses: str) -> tuple[str, ...]:
+    """The spellings that an operator is given as one text, a line each."""
+    return tuple(uses.split("\n")) if uses else ()
+
+
 def resolve(spelled: tuple[str, ...], definitions: str) -> Signature:
     """As `signature`, of spellings and definitions; remembered."""
     return resolve_located(locate(spelled), definitions)

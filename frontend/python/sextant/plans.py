@@ -230,7 +230,7 @@ def of_trained(
     its weight decay."""
     if not gradients:
         return []
-    found = definitions.resolve(tuple(uses.split("\n")) if uses else (), texts)
+    found = definitions.resolve(definitions.of_lines(uses), texts)
     wanted = wanted_of(found, recorded) or ()
     listed = names.split("\n") if names else []
     return [g if name in wanted else None for name, g in zip(listed, gradients)]

@@ -80,7 +80,7 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, reco
     _check_devices(input, params, names, positions)
     target = targets.resolve(target, input.device)
     arguments.check_device_and_dtype(input, target)
-    spelled = tuple(uses.split("\n")) if uses else ()
+    spelled = definitions.of_lines(uses)
     signature = definitions.resolve(spelled, texts)
     batch, length, width = input.shape
     extents = {

@@ -49,6 +49,16 @@ static std::vector<Tensor> makeInputs(unsigned seed, int32_t step) {
           makeNormal({batch, heads, length}, "dlse", seed)};
 }
 
+static void expectSameResults(const Program &program, const Program &other) {
+  std::vector<Tensor> inputs = makeInputs(freshSeed(), 1);
+  Trace nothing;
+  std::vector<Tensor> results = runOn(program, 0, inputs, nothing);
+  std::vector<Tensor> expected = runOn(other, 0, inputs, nothing);
+  ASSERT_EQ(results.size(), expected.size());
+  for (size_t i = 0; i < results.size(); ++i)
+    expectSameBits(results[i], expected[i], std::to_string(i));
+}
+
 namespace {
 
 class CudaProgram : public testing::Test {
@@ -62,14 +72,7 @@ protected:
 } // namespace
 
 TEST_F(CudaProgram, SameBitsAsOnTheHost) {
-  std::unique_ptr<Program> theirs = load(bytes, getHostDevice());
-  std::vector<Tensor> inputs = makeInputs(freshSeed(), 1);
-  Trace nothing;
-  std::vector<Tensor> results = runOn(*ours->program, 0, inputs, nothing);
-  std::vector<Tensor> expected = runOn(*theirs, 0, inputs, nothing);
-  ASSERT_EQ(results.size(), expected.size());
-  for (size_t i = 0; i < results.size(); ++i)
-    expectSameBits(results[i], expected[i], std::to_string(i));
+  expectSameResults(*ours->program, *load(bytes, getHostDevice()));
 }
 
 /// A step's calls: no memory of the host is read or waited for, but for the
@@ -116,14 +119,7 @@ TEST_F(CudaProgram, AnOldDriverTakesThePtx) {
   ASSERT_TRUE(program->program);
   EXPECT_EQ(std::count(stub.log.begin(), stub.log.end(), "cuLibraryLoadData"),
             2);
-  unsigned seed = freshSeed();
-  Trace nothing;
-  std::vector<Tensor> results =
-      runOn(*program->program, 0, makeInputs(seed, 1), nothing);
-  std::vector<Tensor> expected =
-      runOn(*ours->program, 0, makeInputs(seed, 1), nothing);
-  for (size_t i = 0; i < results.size(); ++i)
-    expectSameBits(results[i], expected[i], std::to_string(i));
+  expectSameResults(*program->program, *ours->program);
 }
 
 /// As above, where the driver takes machine code without looking at it, and
@@ -132,14 +128,7 @@ TEST_F(CudaProgram, AnOldLazyDriverTakesThePtx) {
   std::unique_ptr<StubProgram> program =
       loadOnStub(bytes, device->device, "of a later version", /*isLazy=*/true);
   ASSERT_TRUE(program->program);
-  unsigned seed = freshSeed();
-  Trace nothing;
-  std::vector<Tensor> results =
-      runOn(*program->program, 0, makeInputs(seed, 1), nothing);
-  std::vector<Tensor> expected =
-      runOn(*ours->program, 0, makeInputs(seed, 1), nothing);
-  for (size_t i = 0; i < results.size(); ++i)
-    expectSameBits(results[i], expected[i], std::to_string(i));
+  expectSameResults(*program->program, *ours->program);
 }
 
 TEST_F(CudaProgram, CodeThatTheDriverRefuses) {

@@ -102,13 +102,12 @@ def _eval(options) -> int:
         for folder in options.folders:
             try:
                 _show(folder, _evaluated(folder, options))
-            except NotStoredError as error:  # of a folder that others may only read, say
-                if error.result:
-                    _show(folder, error.result)
-                failures.add(folder, error)
             except BrokenPipeError:
                 raise
             except Exception as error:
+                # Of a folder that others may only read, say.
+                if isinstance(error, NotStoredError) and error.result:
+                    _show(folder, error.result)
                 failures.add(folder, error)
     return failures.code
 

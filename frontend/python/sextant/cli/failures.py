@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from ..backend import reason
 from ..errors import CompileError, RunError, SettingError
 from .flags import flag
 
@@ -22,8 +23,7 @@ def message(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, builtins.RuntimeError):  # PyTorch's have its stack behind them
-        text = text.split("\nException raised from", 1)[0]
-        return text.removeprefix("[enforce fail at ").strip() or type(error).__name__
+        return reason(error).removeprefix("[enforce fail at ").strip() or type(error).__name__
     if isinstance(error, SettingError):
         return error.tell(lambda name, value: f"{flag(name)} {value}")
     if text and isinstance(error, _TOLD):
