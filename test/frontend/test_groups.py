@@ -207,8 +207,8 @@ def test_a_run_that_does_not_fit_is_refused(tmp_path, capsys, flags, message):
     assert main(["train", base, "--encodings", "t5_bias", *TINY]) == 0
     assert main(["train", str(new), *TINY, "--init", base, *flags]) == 1
     assert message in capsys.readouterr().err
-    # Neither a checkpoint nor the file that would have become one.
-    assert not [path for path in new.iterdir() if "checkpoint" in path.name]
+    # Nothing is left: neither a checkpoint, nor the file that would have become one, nor the folder.
+    assert not new.exists()
 
 
 def test_an_encoding_begins_as_the_one_that_it_extends(tmp_path, capsys):
