@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Encoding/SearchPath.h"
@@ -83,9 +84,10 @@ static void buildPosPipeline(OpPassManager &passes,
   passes::buildEncodingPipeline(passes, encoding);
 }
 
-static void buildExecPipeline(OpPassManager &passes,
-                              const CompileOptions &options,
-                              const Capabilities &capabilities) {
+/// To instructions of exec, and kernels.
+static void buildLoweringPipeline(OpPassManager &passes,
+                                  const CompileOptions &options,
+                                  const Capabilities &capabilities) {
   passes.addPass(passes::createNarrowProducts());
   // Gradients of attention carry the sites of their forward ops, hoisted.
   passes.addPass(passes::createDeriveBackward());
@@ -99,12 +101,21 @@ static void buildExecPipeline(OpPassManager &passes,
   lowering.target = options.target;
   lowering.checkReads = options.checkReads;
   passes.addPass(createLowerAttention(lowering));
+}
+
+/// What follows where there are kernels.
+static void buildSchedulePipeline(OpPassManager &passes,
+                                  const CompileOptions &options,
+                                  const Capabilities &capabilities) {
   if (capabilities.drawsMasks) {
     DrawMasksOptions masks;
     masks.target = options.target;
     passes.addPass(createDrawMasks(masks));
   }
-  passes.addPass(createCanonicalizerPass());
+  // Kernels are structured: they have no blocks that could be one.
+  GreedyRewriteConfig canonical;
+  canonical.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  passes.addPass(createCanonicalizerPass(canonical));
   passes.addPass(createCSEPass());
   // Before releases, which are after the last use.
   if (options.mergeLaunches)
@@ -137,7 +148,8 @@ void codegen::buildCompilePipeline(OpPassManager &passes,
                                    const CompileOptions &options) {
   Capabilities capabilities = getCapabilities(options.target);
   buildPosPipeline(passes, options, capabilities);
-  buildExecPipeline(passes, options, capabilities);
+  buildLoweringPipeline(passes, options, capabilities);
+  buildSchedulePipeline(passes, options, capabilities);
 }
 
 namespace {
@@ -179,8 +191,16 @@ static llvm::Error runPasses(ModuleOp module, const CompileOptions &options,
   PassManager passes(module.getContext(), ModuleOp::getOperationName());
   buildPosPipeline(passes, options, capabilities);
   if (stage != CompileStage::Pos)
-    buildExecPipeline(passes, options, capabilities);
-  if (failed(passes.run(module)))
+    buildLoweringPipeline(passes, options, capabilities);
+  // Up to kernels each pass is verified: verifiers say what is wrong with a
+  // model. Kernels are large, and wrong by our own fault only: they are
+  // verified as they are made, and at the end.
+  PassManager schedule(module.getContext(), ModuleOp::getOperationName());
+  schedule.enableVerifier(false);
+  if (stage != CompileStage::Pos)
+    buildSchedulePipeline(schedule, options, capabilities);
+  if (failed(passes.run(module)) || failed(schedule.run(module)) ||
+      failed(verify(module)))
     return llvm::createStringError("the model does not compile");
   return llvm::Error::success();
 }

@@ -127,7 +127,6 @@ void sextant::codegen::optimizeKernels(llvm::Module &module,
   builder.crossRegisterProxies(loops, functions, components, modules);
 
   llvm::LoopPassManager ofLoops;
-  ofLoops.addPass(llvm::LoopRotatePass());
   if (invariants == LoopInvariants::Move)
     ofLoops.addPass(llvm::LICMPass(llvm::LICMOptions()));
   else // where a block has one item, the loop over its items is none
@@ -137,6 +136,10 @@ void sextant::codegen::optimizeKernels(llvm::Module &module,
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
+  // All loops are rotated first: what the others know of a loop's values would
+  // be forgotten, one by one, with each loop that is rotated behind them.
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopRotatePass(),
+                                                       /*UseMemorySSA=*/false));
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(ofLoops),
                                                        /*UseMemorySSA=*/true));
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
