@@ -23,9 +23,8 @@ HEAD = (
 # Those of both types; what GPUs differ in comes after kernels are written.
 GPU = ("cuda:sm_80", ("f32", "bf16"))
 NARROW = ("bf16", "f16")
-MMA = "llvm.nvvm.mma"
-# In the name of a main kernel that multiplies so.
-BACKWARD = "_backward_fragments"
+# In the names of main kernels that multiply on tensor cores.
+FORWARD, BACKWARD = "_forward_fragments", "_backward_fragments"
 OUTSIDE = ("embedding", "query_input", "key_input", "value_input")
 SIZE = 64
 MOST_OF_MODEL = 8
@@ -102,11 +101,12 @@ def tensor_cores_of(name):
     axes = axes if axes > 1 else 0
     found: dict[str, list[str]] = {}
     for dtype in NARROW:
-        if not any(MMA in k for k in kernels_of(name, GPU[0], dtype, False, axes)):
-            continue
-        both = kernels_of(name, GPU[0], dtype, True, axes)
-        what = "forward, backward" if any(BACKWARD in k for k in both) else "forward"
-        found.setdefault(what, []).append(dtype)
+        # Of both directions, or of a forward that has no backward.
+        kernels = kernels_of(name, GPU[0], dtype, True, axes)
+        kernels = kernels or kernels_of(name, GPU[0], dtype, False, axes)
+        if any(FORWARD in k for k in kernels):
+            both = any(BACKWARD in k for k in kernels)
+            found.setdefault("forward, backward" if both else "forward", []).append(dtype)
     return "; ".join(f"{what} ({', '.join(types)})" for what, types in found.items())
 
 
