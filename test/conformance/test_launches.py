@@ -14,6 +14,8 @@ import sextant
 from sextant import backend
 
 SHORT, LONG = 512, 2048
+# Items are counted, which is the same in code that is made quickly.
+pytestmark = pytest.mark.quick_code
 
 # Launches whose items stay the same when rows become more, and why. None of them loops
 # over all rows: what depends on rows is the sum, the least or the greatest of ranges,

@@ -1,5 +1,6 @@
 """Runs the examples of a page of documentation."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,6 +11,64 @@ import lint
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SEXTANT_BUILD_DIR", ROOT / "build")).resolve()
+
+
+# Runs the code that each line of its input holds in a process of its own, and says how it
+# ended. All of them have what takes two seconds to import from the first.
+FORKS = """
+import json, os, sys, traceback
+import sextant, torch
+
+def run(code):
+    try:
+        exec(compile(code, "<example>", "exec"), {"__name__": "__main__"})
+        return 0
+    except SystemExit as end:
+        return 1 if end.code else 0
+    except BaseException:
+        traceback.print_exc()
+        return 1
+
+for line in sys.stdin:
+    task = json.loads(line)
+    if not (child := os.fork()):
+        log = os.open(task["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1), os.dup2(log, 2)
+        code = run(task["code"])
+        sys.stdout.flush(), sys.stderr.flush()
+        os._exit(code)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(ended, flush=True)
+"""
+
+
+class Interpreters:
+    """Python processes, one per example, that work in ``folder``."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]):
+        command = [sys.executable, "-c", FORKS]
+        self.log = folder / "example.log"
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment, text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def run(self, code: str) -> tuple[int, str]:
+        """The exit code, and what was printed."""
+        assert self.process.stdin and self.process.stdout
+        print(json.dumps({"code": code, "log": str(self.log)}), file=self.process.stdin)
+        ended = self.process.stdout.readline()
+        return int(ended), self.log.read_text()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+        self.log.unlink(missing_ok=True)
 
 
 def run_examples(text: str, folder: Path) -> list[str]:
@@ -23,20 +82,24 @@ def run_examples(text: str, folder: Path) -> list[str]:
         "PYTHONPATH": str(BUILD / "python"),
     }
     ran = []
-    for language, code in re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-        if language == "mlir":
-            name = re.match(r"// (\S+)\n", code)
-            (folder / name[1]).write_text(code)
-            continue
-        if language == "python":
-            command = [sys.executable, "-c", code]
-        elif language == "sh" and not code.startswith("make"):
-            command = ["bash", "-euo", "pipefail", "-c", code]
-        else:
-            continue
-        done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True)
-        assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
-        ran.append(language)
+    with Interpreters(folder, environment) as interpreters:
+        for language, code in re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+            if language == "mlir":
+                name = re.match(r"// (\S+)\n", code)
+                (folder / name[1]).write_text(code)
+                continue
+            if language == "python":
+                ended, said = interpreters.run(code)
+            elif language == "sh" and not code.startswith("make"):
+                command = ["bash", "-euo", "pipefail", "-c", code]
+                done = subprocess.run(
+                    command, cwd=folder, env=environment, text=True, capture_output=True
+                )
+                ended, said = done.returncode, f"{done.stdout}\n{done.stderr}"
+            else:
+                continue
+            assert ended == 0, f"{code}\n{said}"
+            ran.append(language)
     return ran
 
 
