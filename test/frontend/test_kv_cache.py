@@ -80,6 +80,21 @@ def test_what_does_not_fit_a_cache():
         KeyValueCache(capacity=0)
 
 
+def test_a_cache_without_tokens_serves_any_batch():
+    """After a first call that failed, and where all tokens are forgotten."""
+    layer = Attention(24, 4, ["causal", "padding"])
+    cache = KeyValueCache()
+    with torch.no_grad():
+        with pytest.raises(ValueError, match="padding.visible"):
+            layer(torch.randn(2, 3, 24), cache=cache, positions=torch.arange(3))
+        for batch in (5, 1):
+            x = torch.randn(batch, 3, 24)
+            given = {"padding.visible": torch.ones(batch, 3, dtype=torch.bool)}
+            want = layer(x, given=given)
+            torch.testing.assert_close(layer(x, given=given, cache=cache), want)
+            cache.crop(0)
+
+
 def test_an_attention_of_one_token_is_its_value():
     layer = sextant.nn.Attention(8, 2, ["causal"])
     x = torch.randn(1, 1, 8)

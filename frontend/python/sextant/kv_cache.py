@@ -12,7 +12,8 @@ class KeyValueCache:
 
     ``layer(x, cache=cache)`` adds those of x, whose rows attend to all tokens that the
     cache then holds: a text may come token by token, or in chunks. A cache serves one layer
-    and one batch, and keeps no history for gradients. ``len(cache)``: how many tokens it holds.
+    and one batch, or another one where it holds no tokens, and keeps no history for gradients.
+    ``len(cache)``: how many tokens it holds.
 
     Args:
       capacity: tokens that there is memory for when the first ones come; it doubles when it
@@ -53,9 +54,10 @@ class KeyValueCache:
                 "torch.no_grad()"
             )
         given = [key, value] if positions is None else [key, value, positions]
-        if not self._rows:
+        if wrong := self._mismatch(given):
+            if self._length:
+                raise ValueError(wrong)
             self._rows = [rows.new_empty(_with_tokens(rows, self._capacity)) for rows in given]
-        self._check(given)
         length = self._length + key.shape[-2]
         self._reserve(length)
         for held, rows in zip(self._rows, given):
@@ -64,9 +66,10 @@ class KeyValueCache:
         keys, values, *coordinates = (held[..., :length, :] for held in self._rows)
         return keys, values, coordinates[0] if coordinates else None
 
-    def _check(self, given: list[torch.Tensor]) -> None:
+    def _mismatch(self, given: list[torch.Tensor]) -> str:
+        """Why tokens cannot stand behind those that are held, or empty."""
         if len(given) != len(self._rows):
-            raise ValueError(
+            return (
                 "positions are those of all tokens or of none: the cache holds tokens "
                 f"{'with' if len(self._rows) > len(given) else 'without'}"
             )
@@ -75,10 +78,11 @@ class KeyValueCache:
                 (tuple(_with_tokens(t, 0)), t.dtype, str(t.device)) for t in (rows, held)
             )
             if here != there:
-                raise ValueError(
+                return (
                     f"a cache serves one layer and one batch: it holds {label} {_spelled(held)}, "
                     f"got {_spelled(rows)}"
                 )
+        return ""
 
     def _reserve(self, length: int) -> None:
         if length <= self._rows[0].shape[-2]:
