@@ -1,5 +1,6 @@
 """`sextant.nn.Attention` by hand, and the bounds of parameters."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,6 +40,13 @@ def test_no_rows_give_no_rows(shape):
     assert out.shape == shape
     out.sum().backward()
     assert all(not p.grad.any() for p in (layer.query.weight, layer.kerple_log_r1))
+
+
+def test_sizes_may_be_numbers_of_numpy():
+    two = np.int64(2)
+    layer = sextant.nn.Attention(8 * two, two, kv_heads=np.int32(1), target="reference")
+    assert layer(torch.randn(1, 3, 16)).shape == (1, 3, 16)
+    assert type(layer.head_dim) is int and repr(layer).startswith("Attention(\n  heads=2, kv_heads=1")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ class Attention(torch.nn.Module):
         check_flag("deterministic", deterministic)
         if heads % kv_heads:
             raise ValueError(f"heads {heads} is not a multiple of kv_heads {kv_heads}")
-        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
+        # Whole numbers of NumPy compare to bools that are none of Python's.
+        self.heads, self.kv_heads, self.head_dim = int(heads), int(kv_heads), int(head_dim)
         self.heads_total, self.head_offset = heads_total, head_offset
         self.deterministic = deterministic
         self.target = target
