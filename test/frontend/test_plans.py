@@ -65,6 +65,17 @@ def expected(q, slope):
     return scores.softmax(-1) @ q
 
 
+def test_another_target_of_the_environment_counts(q, monkeypatch):
+    """A plan of what "cpu" was is not one of what it is."""
+    monkeypatch.delenv("SEXTANT_TARGET", raising=False)
+    sextant.attention(q, q, q, ["causal"])
+    count = plans.compile_count()
+    monkeypatch.setenv("SEXTANT_TARGET", "cpu:avx2")
+    for _ in range(2):
+        sextant.attention(q, q, q, ["causal"])
+        assert plans.compile_count() == count + 1
+
+
 def test_an_edited_definition_counts(q, folder):
     # Rounding of f32; a slope that is not the one asked for is 0.1 away.
     close = dict(atol=1e-5, rtol=1e-5)

@@ -287,8 +287,9 @@ def environment() -> tuple[str, ...]:
     look after besides: with "reads" every read of a definition outside of a parameter is
     an error that names it, with "launches" launches stay apart that are one otherwise.
     ``SEXTANT_CODE``: with "quick" machine code is made in half the time, and runs
-    slowly."""
-    return tuple(os.environ.get(name, "") for name in ("SEXTANT_CHECK", "SEXTANT_CODE"))
+    slowly. ``SEXTANT_TARGET``: which target "cpu" is."""
+    names = ("SEXTANT_CHECK", "SEXTANT_CODE", "SEXTANT_TARGET")
+    return tuple(os.environ.get(name, "") for name in names)
 
 
 def signature(encodings: Iterable[EncodingLike]) -> Signature:
