@@ -1,10 +1,15 @@
 """Mean losses of an evaluation, counted by hand."""
 
+import math
+
 import pytest
 import torch
 
 from sextant.training import evaluate
+from sextant.training.config import TrainConfig
+from sextant.training.data import Text
 from sextant.training.evaluate import EvaluationError, mean_losses
+from sextant.training.text_bytes import TextBytes
 
 
 class Counting:
@@ -44,3 +49,22 @@ def test_tokens_that_do_not_count_are_in_no_mean():
     assert every == final == pytest.approx(50 + (36 + 49) / 2)
     with pytest.raises(EvaluationError, match="none of the tokens to evaluate counts"):
         mean_losses(Counting(first=8), data, 8, 3)
+
+
+def test_why_a_loss_is_not_finite():
+    """That of blocks longer than a table, say, which no learning rate mends."""
+
+    class Short(Counting):
+        config = TrainConfig(length=8)
+        evaluation = torch.Generator()
+
+        def token_losses(self, tokens, labels):
+            losses, counted = super().token_losses(tokens, labels)
+            return losses.masked_fill(torch.arange(tokens.shape[1]) >= 8, torch.nan), counted
+
+    data = torch.arange(40, dtype=torch.uint8)
+    text = Text(TextBytes.of(b""), data, "text", "digest")
+    every, _ = evaluate.evaluate(Short(), text, lengths=[8], progress=False)
+    assert math.isfinite(every[1])
+    with pytest.raises(EvaluationError, match="at 16 tokens is nan: .*SEXTANT_CHECK=reads"):
+        evaluate.evaluate(Short(), text, lengths=[8, 16], progress=False)

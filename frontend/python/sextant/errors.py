@@ -61,6 +61,13 @@ class RuntimeError(builtins.RuntimeError):
     """A compiled program cannot be loaded or run."""
 
 
+# Behind what was found: why a loss of a run is not finite.
+NOT_FINITE = (
+    "numbers that grow too large take a lower learning rate; a read outside of a parameter, such "
+    "as a table of fewer positions, is named under SEXTANT_CHECK=reads"
+)
+
+
 class RunError(Exception):
     """A run cannot be trained, read, evaluated or reported on."""
 

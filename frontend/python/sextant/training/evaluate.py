@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from ..bars import bar
-from ..errors import RunError
+from ..errors import NOT_FINITE, RunError
 from ..report.results import Multiple, multiple_of
 from .data import DataError, Text, blocks
 from .model import Model
@@ -91,8 +91,7 @@ def evaluate(
             multiple = multiple_of(length, config.length)
             if not all(map(math.isfinite, means)):
                 raise EvaluationError(
-                    f"{config.name}: the loss at {length} tokens is {means[0]}: "
-                    "the model's numbers are too large; a lower learning rate may help"
+                    f"{config.name}: the loss at {length} tokens is {means[0]}: {NOT_FINITE}"
                 )
             all_tokens[multiple], last_tokens[multiple] = means
     return all_tokens, last_tokens

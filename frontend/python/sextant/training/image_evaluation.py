@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from ..bars import bar
+from ..errors import NOT_FINITE
 from .config import TrainConfig
 from .evaluate import EvaluationError
 from .image_model import ImageModel, tokens_of
@@ -67,8 +68,7 @@ def evaluate_images(
             correct, loss = _counted(model, images, size, shown)
             if not math.isfinite(loss):
                 raise EvaluationError(
-                    f"{config.name}: the loss of images of {size} x {size} is {loss}: the model's "
-                    "numbers are too large; a lower learning rate may help"
+                    f"{config.name}: the loss of images of {size} x {size} is {loss}: {NOT_FINITE}"
                 )
             found.accuracy[size] = correct / len(images.held_out)
             found.losses[size] = loss / len(images.held_out)

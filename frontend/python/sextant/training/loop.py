@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ..bars import bar
-from ..errors import RunError
+from ..errors import NOT_FINITE, RunError
 from ..files import remove_unfinished, spell_path
 from ..memory import gibibytes
 from ..report.results import CHECKPOINT, EVALUATION, LOG
@@ -296,7 +296,7 @@ class _Training:
         if not math.isfinite(loss):
             raise TrainingError(
                 f"the {what} is {loss} at step {step}; the checkpoint before, if any, "
-                f"is {self.path}; a lower learning rate may help"
+                f"is {self.path}; {NOT_FINITE}"
             )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .. import definitions
-from ..errors import RunError
+from ..errors import NOT_FINITE, RunError
 from ..report.results import CHECKPOINT
 from ..revision import revision
 from .checkpoint import Checkpoint, CheckpointError, read_checkpoint, write_checkpoint
@@ -49,8 +49,7 @@ def save(
     tensors |= {f"state/{n}": t.cpu() for n, t in model.state.items()}
     if bad := not_finite(tensors):
         raise NotFiniteError(
-            f"after step {step}, {bad}; {path} keeps what it held before, if anything; "
-            "a lower learning rate may help"
+            f"after step {step}, {bad}; {path} keeps what it held before, if anything; {NOT_FINITE}"
         )
     kind = kind_of(model.config)
     tensors |= kind.held_out(data)
