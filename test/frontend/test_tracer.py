@@ -461,12 +461,25 @@ def test_signature_errors():
         sextant.mask(lambda at: at.key < 3)
     with pytest.raises(CompileError, match='did you mean "query"'):
         sextant.rows(of="qery")
+    with pytest.raises(CompileError, match=r'names no operand: .*, as in of=."query", "key".'):
+
+        @sextant.rows
+        def mapped(x, y, at):
+            return x, y
+
     with pytest.raises(TypeError, match='did you mean "frozen"'):
         sextant.Param("heads", frozn=True)
     with pytest.raises(TypeError, match=r"init is no float: write sextant.constant_init\(1.0\)"):
         sextant.PerHead(init=1.0)
     with pytest.raises(TypeError, match="init is no Tensor: write a function of indices"):
         sextant.PerHead(init=torch.ones(4))
+    for init in (lambda: 1.0, lambda h, t: 1.0):
+        with pytest.raises(CompileError, match=f'{__file__}.* an index for each of its 1 dim.*heads'):
+
+            @sextant.encoding
+            def started(score, at, a: sextant.PerHead(init=init)):
+                return score + a[at.head]
+
     with pytest.raises(CompileError, match=f'{__file__}.*"\u03b1" is not of the letters'):
 
         @sextant.encoding

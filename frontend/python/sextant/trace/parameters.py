@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -418,9 +419,23 @@ def write_param(builder: Builder, label: str, param: Param, options: dict[str, V
         indices = [builder.name("i") for _ in dims]
         arguments = ", ".join(f"{i}: i32" for i in indices)
         with builder.region(f"{head} by", arguments, tail.strip()):
+            _check_indices(label, param, init)
             value = init(*(Value(builder, i, I32) for i in indices))
             value = lift(builder, value, F32).as_number()
             builder.line(f"pos.yield {value.name} : f32")
     else:
         builder.line(head + tail)
     return traced
+
+
+def _check_indices(label: str, param: Param, init: Callable) -> None:
+    """A function of initial values takes an index for each dim."""
+    try:
+        inspect.signature(init).bind(*param.dims)
+    except TypeError:
+        raise trace_error(
+            f'init of parameter "{label}" is called with an index for each of its '
+            f"{len(param.dims)} dim(s) ({', '.join(map(str, param.dims))}), which it does not take"
+        ) from None
+    except ValueError:  # a function of C says nothing of its arguments
+        pass

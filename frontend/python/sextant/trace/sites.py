@@ -49,7 +49,9 @@ def check_operands(of: str | Sequence[str], known: Sequence[str] = _OPERANDS) ->
     named twice or is not among ``known``."""
     operands = (of,) if isinstance(of, str) else tuple(of)
     if not operands:
-        raise CompileError(f"of names no operand: one or more of {', '.join(known)}")
+        raise CompileError(
+            f'of names no operand: one or more of {", ".join(known)}, as in of=["query", "key"]'
+        )
     for operand in operands:
         if operand not in _OPERANDS:
             raise CompileError(

@@ -151,8 +151,9 @@ def mask(
 
 
 def rows(
+    function: Callable | None = None,
     *,
-    of: str | Sequence[str],
+    of: str | Sequence[str] = (),
     group: str = "half",
     lanes: tuple[int, int] | None = None,
     formula: str = "",
@@ -174,7 +175,7 @@ def rows(
     def trace(function: Callable) -> Encoding:
         return _trace(function, RowsSite(operands, group, lanes), formula, paper, requires)
 
-    return trace
+    return trace(function) if function is not None else trace
 
 
 def turn_rows(
