@@ -54,6 +54,7 @@ static py::dict toPython(const ParamFacts &param) {
   result["scope"] = param.scope;
   result["filled_by"] = param.filledBy;
   result["of_model"] = param.ofModel;
+  result["starts_with_call"] = param.startsWithCall;
   return result;
 }
 

@@ -38,6 +38,15 @@ static std::string spellInit(pos::ParamOp param) {
   return text + ")";
 }
 
+/// Whether an initial value is computed with an extent of the call.
+static bool startsWithCall(pos::ParamOp param) {
+  bool reads = llvm::any_of(param.getInitArgs(), readsCall);
+  param.getInitBody().walk([&](Operation *op) {
+    reads |= llvm::any_of(op->getOperands(), readsCall);
+  });
+  return reads;
+}
+
 static ParamFacts getFacts(pos::ParamOp param) {
   ParamFacts facts;
   facts.name = param.getName().str();
@@ -59,6 +68,7 @@ static ParamFacts getFacts(pos::ParamOp param) {
       facts.filledBy = pos::kModelFunctions[static_cast<unsigned>(which)].str();
   facts.ofModel = param->use_empty() &&
                   pos::getArgumentNames(encoding).contains(param.getNameAttr());
+  facts.startsWithCall = startsWithCall(param);
   return facts;
 }
 
@@ -155,13 +165,6 @@ static bool countsHeads(pos::EncodingOp definition) {
   }
   return counts ||
          llvm::any_of(definition.getOps<pos::ScoreOp>(), seesAllHeads);
-}
-
-static bool readsCall(Value value) {
-  if (auto extent = value.getDefiningOp<pos::ExtentOp>())
-    return isOfTheCall(extent.getExtent());
-  Operation *op = value.getDefiningOp();
-  return op && llvm::any_of(op->getOperands(), readsCall);
 }
 
 /// Whether a dim of a parameter is computed with an extent of the call: one

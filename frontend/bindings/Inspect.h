@@ -48,6 +48,7 @@ struct ParamFacts {
   std::string scope;
   std::string filledBy; ///< a function that makes it in a model, or empty
   bool ofModel = false; ///< only functions see it, attention does not take it
+  bool startsWithCall = false; ///< its init reads an extent of the call
 };
 
 /// As which use an encoding starts: `options` have values, or are `handedOn`,

@@ -90,9 +90,16 @@ bindings::inspectUses(Session &session, const Source &source,
   return inspected;
 }
 
-bool bindings::isOfTheCall(pos::Extent extent) {
+static bool isOfTheCall(pos::Extent extent) {
   return extent == pos::Extent::batch || extent == pos::Extent::query ||
          extent == pos::Extent::key;
+}
+
+bool bindings::readsCall(Value value) {
+  if (auto extent = value.getDefiningOp<pos::ExtentOp>())
+    return isOfTheCall(extent.getExtent());
+  Operation *op = value.getDefiningOp();
+  return op && llvm::any_of(op->getOperands(), readsCall);
 }
 
 std::function<std::optional<int64_t>(pos::Extent)>

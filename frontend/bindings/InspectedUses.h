@@ -47,8 +47,9 @@ std::optional<std::vector<InspectedUse>>
 inspectUses(Session &session, const Source &source,
             const std::vector<std::string> &uses);
 
-/// Whether an extent is another from call to call of one program.
-bool isOfTheCall(pos::Extent extent);
+/// Whether a value is computed with an extent that is another from call to call
+/// of one program.
+bool readsCall(mlir::Value value);
 
 /// A function that looks up the values of extents.
 std::function<std::optional<int64_t>(pos::Extent)>

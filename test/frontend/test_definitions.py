@@ -69,6 +69,40 @@ def test_sizes_that_follow_the_call(tmp_path, monkeypatch):
             assert sizes == {"sized.p": shape}, dims
 
 
+SHARES = """
+pos.encoding @shares {
+  %heads = pos.extent heads
+  %extent = pos.extent EXTENT
+  %c = pos.param "c" : tensor<?xf32> dims(%heads) frozen by {
+  ^bb0(%h: i32):
+    %n = arith.sitofp %extent : i32 to f32
+    pos.yield %n : f32
+  }
+  pos.score {
+  ^bb0(%s: f32):
+    %h = pos.head
+    %n = pos.read %c[%h] : tensor<?xf32>
+    %t = arith.mulf %s, %n : f32
+    pos.yield %t : f32
+  }
+}
+"""
+
+
+def test_frozen_values_that_follow_the_call(tmp_path, monkeypatch):
+    """Their shape is the same at every length."""
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    for extent, axis in (("key", 2), ("head_dim", 3)):
+        (tmp_path / "shares.mlir").write_text(SHARES.replace("EXTENT", extent))
+        (param,) = definitions.signature(["shares"]).params
+        assert param.starts_with_call == (extent == "key")
+        for length in (5, 9, 5):
+            q = torch.randn(1, 2, length, 8)
+            got = sextant.attention(q, q, q, ["shares"], target="reference")
+            want = sextant.attention(q, q, q, scale=q.shape[axis] / 8**0.5, target="reference")
+            torch.testing.assert_close(got, want)
+
+
 def test_every_encoding_says_what_it_is():
     found = {e.name: e for e in sextant.encodings()}
     assert {"causal", "alibi", "kerple_log", "rope", "t5_bias"} <= set(found)

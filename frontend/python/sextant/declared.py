@@ -30,7 +30,8 @@ class ParamInfo:
     how it starts ("uniform(0, 2)", "formula"), or empty if the caller gives it.
     ``trained``: gets a gradient. ``scope``: "layer" or "model". ``filled_by``: the function
     of the encoding that makes it in a model. ``of_model``: only functions for a model see
-    it.
+    it. ``starts_with_call``: its initial value is computed with an extent of the call (batch,
+    query, key), and not of its indices alone.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ParamInfo:
     scope: str = "layer"
     filled_by: str = ""
     of_model: bool = False
+    starts_with_call: bool = False
 
     @property
     def given(self) -> bool:

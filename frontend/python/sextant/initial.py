@@ -123,7 +123,9 @@ def frozen(
     sizes = tuple(extents[name] for name in names)
     result = {}
     for param in wanted:
-        key = (signature, param.name, shapes[param.name], dtype, device, *sizes)
+        # Slopes are made once for all tokens of a text that is decoded.
+        of_call = tuple(extents.values()) if param.starts_with_call else ()
+        key = (signature, param.name, shapes[param.name], dtype, device, *sizes, of_call)
         found = _frozen.get(key)
         if found is None:
             found = values(signature, [param], extents, 0, dtype)[param.name].to(device)
