@@ -103,6 +103,26 @@ def test_frozen_values_that_follow_the_call(tmp_path, monkeypatch):
             torch.testing.assert_close(got, want)
 
 
+def test_parameters_of_the_length_of_a_call(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    (tmp_path / "shares.mlir").write_text(SHARES.replace("EXTENT", "key"))
+
+    @sextant.encoding
+    def table(score, at, bias: sextant.Param("heads", "key + 1")):
+        return score + bias[at.head, at.key]
+
+    sizes = {"heads": 2, "head_dim": 8}
+    said = r'"table.bias" \[heads, key \+ 1\] .* length of a call, which is not given'
+    with pytest.raises(ValueError, match=said):
+        sextant.init_params([table], **sizes)
+    with pytest.raises(ValueError, match=said):
+        sextant.nn.Attention(16, 2, ["causal", table])
+    with pytest.raises(ValueError, match='"shares.c"'):
+        sextant.init_params(["shares"], frozen=True, **sizes)
+    made = sextant.init_params([table, "shares"], length=5, frozen=True, **sizes)
+    assert made["table.bias"].shape == (2, 6) and made["shares.c"].tolist() == [5.0, 5.0]
+
+
 def test_every_encoding_says_what_it_is():
     found = {e.name: e for e in sextant.encodings()}
     assert {"causal", "alibi", "kerple_log", "rope", "t5_bias"} <= set(found)

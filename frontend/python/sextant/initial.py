@@ -35,8 +35,8 @@ def init_params(
 
     Each tensor depends on the seed and on its own name only. ``frozen`` adds
     frozen ones. ``kv_heads`` is ``heads``, ``value_dim`` is ``head_dim``, ``model``
-    is heads * head_dim unless said; ``length`` is needed only by parameters with
-    a dim of query or key. Parameters without initial value (ids, lengths) are left
+    is heads * head_dim unless said; ``length`` is needed by parameters with a dim of
+    query or key, and only by these. Parameters without initial value (ids, lengths) are left
     out. Bounds are applied. ``heads_total``, ``head_offset``: ``heads`` are a part of
     an attention's heads, as in `sextant.attention`.
 
@@ -56,9 +56,11 @@ def init_params(
     for name, value in extents.items():
         check_count(name, value, least=0)
     check_seed(seed)
+    wanted = [p for p in found.params if not p.given and (p.trained or frozen)]
+    if length is None:
+        _check_lengths(found, wanted, extents)
     if dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         raise TypeError(f"parameters are of a floating-point type, got {dtype}")
-    wanted = [p for p in found.params if not p.given and (p.trained or frozen)]
     shard = None
     if heads_total is not None or head_offset:
         shard = head_shard(found, heads, extents["kv_heads"], heads_total, head_offset)
@@ -70,6 +72,23 @@ def init_params(
     for param in wanted:
         params[param.name].requires_grad_(requires_grad and param.trained)
     return params
+
+
+def _check_lengths(
+    signature: Signature, wanted: Sequence[ParamInfo], extents: dict[str, int]
+) -> None:
+    """No parameter has the length of a call, which is not known."""
+    short, long = (
+        definitions.shapes(signature, extents | {"query": length, "key": length})
+        for length in (1, 2)
+    )
+    for param in wanted:
+        if short[param.name] != long[param.name] or param.starts_with_call:
+            raise ValueError(
+                f'parameter "{param.name}" [{", ".join(param.dims)}] follows the length of a call, '
+                "which is not given: sextant.init_params takes a length; a table for all lengths "
+                "has a number of rows, and one that each call brings is given=True"
+            )
 
 
 def values(
