@@ -42,6 +42,25 @@ def test_no_rows_give_no_rows(shape):
     assert all(not p.grad.any() for p in (layer.query.weight, layer.kerple_log_r1))
 
 
+def test_projections_may_be_wrapped():
+    """As by an adapter of low rank, which has no sizes of its own."""
+
+    class Adapted(torch.nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base, self.by = base, torch.nn.Parameter(torch.zeros(base.out_features))
+
+        def forward(self, x):
+            return self.base(x) + self.by
+
+    layer = sextant.nn.Attention(16, 2, ["causal", "rope"], target="reference")
+    x = torch.randn(2, 5, 16)
+    want = layer(x)
+    for name in ("query", "key", "value", "output"):
+        setattr(layer, name, Adapted(getattr(layer, name)))
+    torch.testing.assert_close(layer(x), want)
+
+
 def test_sizes_may_be_numbers_of_numpy():
     two = np.int64(2)
     layer = sextant.nn.Attention(8 * two, two, kv_heads=np.int32(1), target="reference")

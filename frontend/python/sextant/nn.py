@@ -76,7 +76,8 @@ class Attention(torch.nn.Module):
         if heads % kv_heads:
             raise ValueError(f"heads {heads} is not a multiple of kv_heads {kv_heads}")
         # Whole numbers of NumPy compare to bools that are none of Python's.
-        self.heads, self.kv_heads, self.head_dim = int(heads), int(kv_heads), int(head_dim)
+        self.width, self.heads = int(width), int(heads)
+        self.kv_heads, self.head_dim = int(kv_heads), int(head_dim)
         self.heads_total, self.head_offset = heads_total, head_offset
         self.deterministic = deterministic
         self.target = target
@@ -109,7 +110,7 @@ class Attention(torch.nn.Module):
             heads=self.heads,
             head_dim=self.head_dim,
             kv_heads=self.kv_heads,
-            model=self.query.in_features,
+            model=self.width,
             heads_total=self.heads_total,
             head_offset=self.head_offset,
             seed=seed,
@@ -148,11 +149,10 @@ class Attention(torch.nn.Module):
         x, which are added; then what is given per key is that of all tokens, ``positions`` are
         those of x.
         """
-        width = self.query.in_features
         check_tensor("x", x)
-        if x.dim() != 3 or x.shape[-1] != width:
+        if x.dim() != 3 or x.shape[-1] != self.width:
             raise ValueError(
-                f"x must be (batch, length, {width}), got shape {tuple(x.shape)}"
+                f"x must be (batch, length, {self.width}), got shape {tuple(x.shape)}"
             )
         batch, length, _ = x.shape
         if positions is not None:  # the module has one argument for those of both sides
