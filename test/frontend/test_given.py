@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 
+import sextant
 from sextant.cli import main
 from sextant.training import loop, runs
 from sextant.training.config import TrainConfig
@@ -212,3 +213,20 @@ def test_a_mask_that_hides_no_later_token_is_refused(tmp_path, capsys):
     error = capsys.readouterr().err
     assert "token 0 of a block sees token 15, which comes later" in error
     assert "nothing of document hides later tokens; take --mask causal" in error
+
+
+def test_a_table_that_is_too_short_does_not_count_as_a_later_token(tmp_path, monkeypatch, capsys):
+    """NaN is unlike itself: it was taken for a token that sees another one."""
+
+    @sextant.encoding
+    def short(score, at, bias: sextant.Param(10)):
+        return score + bias[-at.offset]
+
+    (tmp_path / "short.mlir").write_text(short.text)
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    run = ["train", str(tmp_path / "run"), "--encodings", "short", "--steps", "2"]
+    small = ["--layers", "1", "--width", "16", "--heads", "1", "--length", "16", "--quiet"]
+    assert main([*run, *small]) == 1
+    error = capsys.readouterr().err
+    assert "short: before any step the loss of token 10 of a block is nan: " in error
+    assert "SEXTANT_CHECK=reads" in error and "later" not in error

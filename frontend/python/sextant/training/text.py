@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
+from ..errors import NOT_FINITE
 from . import model
 from .compiled import ModelError
 from .config import TrainConfig
@@ -58,6 +59,11 @@ class TextKind(Kind[Text]):
             losses, counted = model.token_losses(text, labels)
             found.append(losses.masked_fill(~counted, 0.0))
         model.evaluation.manual_seed(config.seed)
+        if (bad := ~found[0].isfinite()).any():  # NaN is unlike itself, too
+            raise ModelError(
+                f"{config.name}: before any step the loss of token {int(bad[0].nonzero()[0])} "
+                f"of a block is {found[0][bad][0]:g}: {NOT_FINITE}"
+            )
         differ = (found[0] != found[1])[0, :-1].nonzero()
         if len(differ):
             raise ModelError(
