@@ -317,12 +317,12 @@ private:
   LogicalResult lowerFunction(func::FuncOp function) {
     if (!function.getBody().hasOneBlock())
       return function.emitOpError("expected a body of one block");
-    copyOldValues(function);
+    Overwritable overwritable =
+        findOverwritable(function.front(), findUpdatedArguments(function));
+    copySharedValues(function, overwritable);
     SmallVector<Operation *> ops;
     for (Operation &op : function.front())
       ops.push_back(&op);
-    Overwritable overwritable =
-        findOverwritable(function.front(), findUpdatedArguments(function));
     strided = findStridedGradients(function.front());
     calls = inPlace = 0;
     for (Operation *op : ops)
@@ -373,19 +373,16 @@ private:
       checkStart(slice, builder);
     nn::AtenArguments call(builder);
     op.buildAtenArguments(call);
-    nn::InPlaceForm form = op.getInPlaceForm();
-    if (!form.name.empty()) {
-      OpOperand &operand = op->getOpOperand(form.operand);
-      Value target = operand.get();
-      if (target.getType() == op->getResult(0).getType() &&
-          overwritable.contains(&operand)) {
-        if (form.appendsOut)
-          call.tensor(target);
-        createDense(builder, op.getLoc(), form.name, call.get(), {});
-        op->getResult(0).replaceAllUsesWith(target);
-        ++inPlace;
-        return;
-      }
+    OpOperand *operand = getOverwritten(op->getResult(0));
+    if (operand && overwritable.contains(operand)) {
+      nn::InPlaceForm form = op.getInPlaceForm();
+      Value target = operand->get();
+      if (form.appendsOut)
+        call.tensor(target);
+      createDense(builder, op.getLoc(), form.name, call.get(), {});
+      op->getResult(0).replaceAllUsesWith(target);
+      ++inPlace;
+      return;
     }
     exec::DenseOp dense = createDense(builder, op.getLoc(), op.getAtenName(),
                                       call.get(), op->getResultTypes());

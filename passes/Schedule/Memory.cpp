@@ -34,6 +34,27 @@ Value passes::getMemoryOwner(Value value) {
   return value;
 }
 
+OpOperand *passes::getOverwritten(OpResult result) {
+  Operation *op = result.getOwner();
+  if (auto aten = dyn_cast<nn::AtenOpInterface>(op)) {
+    nn::InPlaceForm form = aten.getInPlaceForm();
+    if (form.name.empty() || result.getResultNumber() != 0)
+      return nullptr;
+    OpOperand &target = op->getOpOperand(form.operand);
+    return target.get().getType() == result.getType() ? &target : nullptr;
+  }
+  if (isa<nn::ScaleOp, nn::ClampOp>(op))
+    return &op->getOpOperand(0);
+  auto adamw = dyn_cast<nn::AdamWOp>(op);
+  if (!adamw)
+    return nullptr;
+  unsigned count = adamw.getParams().size(), number = result.getResultNumber();
+  MutableOperandRange groups[] = {adamw.getParamsMutable(),
+                                  adamw.getFirstMomentsMutable(),
+                                  adamw.getSecondMomentsMutable()};
+  return &groups[number / count][number % count];
+}
+
 /// Elementwise ops make their result in the order of operands of its shape.
 bool passes::mayBeStrided(Value value) {
   Operation *maker = value.getDefiningOp();

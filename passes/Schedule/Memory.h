@@ -22,6 +22,9 @@ mlir::Value getViewSource(mlir::Operation *op);
 /// itself.
 mlir::Value getMemoryOwner(mlir::Value value);
 
+/// The operand that an op writes a result over where it may, or null.
+mlir::OpOperand *getOverwritten(mlir::OpResult result);
+
 /// The value and everything that is made of it by views.
 llvm::SmallVector<mlir::Value> collectViews(mlir::Value value);
 

@@ -47,16 +47,37 @@ SmallVector<BlockArgument> passes::findUpdatedArguments(func::FuncOp function) {
   return updated;
 }
 
-void passes::copyOldValues(func::FuncOp function) {
+/// The value whose memory this one is written over, step by step.
+static Value getWritten(Value value,
+                        const llvm::DenseSet<OpOperand *> &overwritable) {
+  while (auto result = dyn_cast<OpResult>(value)) {
+    OpOperand *operand = passes::getOverwritten(result);
+    if (!operand || !overwritable.contains(operand))
+      break;
+    value = operand->get();
+  }
+  return value;
+}
+
+/// The same, of which this one may be a view.
+static Value getOwner(Value value,
+                      const llvm::DenseSet<OpOperand *> &overwritable) {
+  Value owner = getWritten(passes::getMemoryOwner(value), overwritable);
+  return owner == value ? value : getOwner(owner, overwritable);
+}
+
+void passes::copySharedValues(func::FuncOp function,
+                              const llvm::DenseSet<OpOperand *> &overwritable) {
   SmallVector<BlockArgument> updated = findUpdatedArguments(function);
   Operation *terminator = function.front().getTerminator();
   OpBuilder builder(terminator);
   for (OpOperand &operand : terminator->getOpOperands()) {
     Value value = operand.get();
-    auto owner = dyn_cast<BlockArgument>(getMemoryOwner(value));
-    // An argument as its own new value stays as it is.
+    auto owner = dyn_cast<BlockArgument>(getOwner(value, overwritable));
+    // A new value that is in the memory of its own argument stays as it is.
     if (!owner || !llvm::is_contained(updated, owner) ||
-        value == findUpdated(function, operand.getOperandNumber()))
+        getWritten(value, overwritable) ==
+            findUpdated(function, operand.getOperandNumber()))
       continue;
     nn::AtenArguments call(builder);
     call.tensor(value);

@@ -10,6 +10,7 @@
 #define SEXTANT_PASSES_SCHEDULE_UPDATES_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace sextant::passes {
 
@@ -17,10 +18,12 @@ namespace sextant::passes {
 llvm::SmallVector<mlir::BlockArgument>
 findUpdatedArguments(mlir::func::FuncOp function);
 
-/// Copies what a function gives back of the memory of updated arguments: all
-/// results are what they are before the first of them is written. Before the
-/// function's ops overwrite anything.
-void copyOldValues(mlir::func::FuncOp function);
+/// Copies what a function gives back of the memory of updated arguments, their
+/// old values or what ops write over these: all results are what they are
+/// before the first of them is written. Before the function's ops overwrite
+/// anything.
+void copySharedValues(mlir::func::FuncOp function,
+                      const llvm::DenseSet<mlir::OpOperand *> &overwritable);
 
 /// Writes the results that carry the mark of an argument into that argument
 /// and drops them from the function's results.

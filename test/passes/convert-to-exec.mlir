@@ -122,6 +122,34 @@ func.func @exchange(%a: tensor<8x8xf32> {nn.parameter = "a"}, %b: tensor<8x8xf32
 
 // -----
 
+// So is what an op writes over old values, where it is the new value of another
+// argument, a view, or no new value.
+// CHECK-LABEL: func @exchange_in_place
+// CHECK-SAME:  (%[[A:[a-z0-9]+]]: tensor<8x8xf32> {{.*}}, %[[B:[a-z0-9]+]]: tensor<8x8xf32> {{.*}}, %[[C:[a-z0-9]+]]: tensor<8x8xf32>
+// CHECK:       exec.dense "aten::mul_.Tensor"(%[[A]],
+// CHECK:       exec.dense "aten::exp_"(%[[B]]
+// CHECK:       %[[T:.+]] = exec.dense "aten::transpose.int"(%[[B]]
+// CHECK:       exec.dense "aten::neg_"(%[[C]]
+// CHECK-NEXT:  %[[NEW_A:.+]] = exec.dense "aten::clone"(%[[T]]
+// CHECK-NEXT:  %[[NEW_B:.+]] = exec.dense "aten::clone"(%[[A]]
+// CHECK-NEXT:  %[[GIVEN:.+]] = exec.dense "aten::clone"(%[[C]]
+// CHECK-NEXT:  exec.dense "aten::copy_"(%[[A]], %[[NEW_A]]
+// CHECK-NEXT:  exec.dense "aten::copy_"(%[[B]], %[[NEW_B]]
+// CHECK-NEXT:  return %[[GIVEN]] :
+func.func @exchange_in_place(
+    %a: tensor<8x8xf32> {nn.parameter = "a"}, %b: tensor<8x8xf32> {nn.parameter = "b"},
+    %c: tensor<8x8xf32> {nn.parameter = "c"})
+    -> (tensor<8x8xf32> {nn.parameter = "a"}, tensor<8x8xf32> {nn.parameter = "b"},
+        tensor<8x8xf32> {nn.parameter = "c"}, tensor<8x8xf32>) {
+  %m = nn.scale %a by 2.0 : tensor<8x8xf32>
+  %n = nn.exp %b : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %t = nn.transpose %n 0, 1 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %o = nn.neg %c : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %t, %m, %o, %o : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// -----
+
 // CHECK: exec.parameter "w" : tensor<8xf32> init normal [0.000000e+00, 2.000000e-02] {decay = 1 : i64}
 nn.parameter "w" : tensor<8xf32> init normal [0.0, 0.02] decay
 
