@@ -278,12 +278,19 @@ void Hoist::hoistFrom(pos::SiteOpInterface site, pos::SitesOwnerInterface owner,
   for (pos::SumOp sum : sums)
     counts.invariants += moveInvariantsOut(sum);
 
-  Dependence dependence(owner);
-  if (auto columns = dyn_cast<pos::ColumnsOp>(*site))
+  if (auto columns = dyn_cast<pos::ColumnsOp>(*site)) {
+    Dependence dependence(owner);
     return hoistColumns(columns, dependence, counts);
+  }
+  SmallVector<Block *> blocks;
   for (auto atHeads : payload.getOps<pos::ForHeadsOp>())
-    hoistFrom(atHeads.getBody().front(), site, dependence, counts);
-  hoistFrom(payload, site, dependence, counts);
+    blocks.push_back(&atHeads.getBody().front());
+  blocks.push_back(&payload);
+  for (Block *block : blocks) {
+    // Of each block anew: a value may have the address of one that was erased.
+    Dependence dependence(owner);
+    hoistFrom(*block, site, dependence, counts);
+  }
 }
 
 void Hoist::hoistColumns(pos::ColumnsOp columns, Dependence &dependence,

@@ -270,3 +270,53 @@ func.func @at_heads(%x: tensor<?x2x?x8xf32>, %r: tensor<?xf32>) {
   }
   return
 }
+
+// -----
+
+// What is known of the values of one body is forgotten before the next, whose
+// values may have the addresses of those that were erased.
+// CHECK-LABEL: func @one_body_after_the_other
+func.func @one_body_after_the_other(%x: tensor<?x2x?x8xf32>) {
+  // CHECK: pos.hoist [offset]
+  // CHECK: %[[ROW:.+]] = pos.hoist [query] {
+  // CHECK:   arith.addf
+  // CHECK:   arith.addf
+  // CHECK: pos.score {
+  // CHECK: pos.for_heads
+  // CHECK: pos.for_heads
+  // CHECK-NEXT: ^bb0(%[[S:.+]]: f32):
+  // CHECK-NEXT:   arith.addf %[[S]], %[[ROW]]
+  %o, %lse = pos.attention %x, %x, (%x)
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>)
+    -> (tensor<?x2x?x8xf32>), tensor<?x2x?xf32> {
+    pos.score {
+    ^bb0(%s: tensor<2xf32>):
+      %t = pos.for_heads (%s) {
+      ^bb0(%y: f32):
+        %d = pos.offset
+        %f = arith.sitofp %d : i32 to f32
+        %1 = arith.mulf %f, %f : f32
+        %2 = arith.mulf %1, %f : f32
+        %3 = arith.mulf %2, %f : f32
+        %4 = arith.mulf %3, %f : f32
+        %5 = arith.mulf %4, %f : f32
+        %z = arith.addf %y, %5 : f32
+        pos.yield %z : f32
+      } : (tensor<2xf32>) -> tensor<2xf32>
+      %u = pos.for_heads (%t) {
+      ^bb0(%y: f32):
+        %i = pos.index query
+        %f = arith.sitofp %i : i32 to f32
+        %1 = math.cos %f : f32
+        %2 = math.sin %f : f32
+        %3 = math.tanh %f : f32
+        %4 = arith.addf %y, %1 : f32
+        %5 = arith.addf %4, %2 : f32
+        %z = arith.addf %5, %3 : f32
+        pos.yield %z : f32
+      } : (tensor<2xf32>) -> tensor<2xf32>
+      pos.yield %u : tensor<2xf32>
+    }
+  }
+  return
+}
