@@ -57,6 +57,15 @@ static bool yieldsWithoutRow(pos::RowsOp site) {
       [&](Value value) { return dependence.of(value).contains(Axis::row); });
 }
 
+static bool turnsRows(pos::MapRowsOp map) {
+  return llvm::any_of(
+      map.getBody().front().getOps<pos::TurnRowsOp>(), [&](pos::TurnRowsOp op) {
+        return llvm::is_contained(
+            op.getOf(),
+            pos::RowOperandAttr::get(op.getContext(), map.getOperand()));
+      });
+}
+
 /// Whether a payload reads a size that rows of one sequence and fewer lanes do
 /// not have.
 static bool readsChangedExtent(pos::RowsOp site) {
@@ -218,7 +227,11 @@ void FormAddends::runOnMap(pos::MapRowsOp map) {
     return;
   if (sites.size() > 1)
     return decline(map, "more than one row map is of the same rows");
+  if (turnsRows(map))
+    return decline(map, "a turn is of the same rows");
   int64_t width = typeOf(map.getInput()).getDimSize(2);
+  if (ShapedType::isDynamic(width))
+    return decline(map, "the width of its rows is not known");
   std::optional<pos::LaneRange> range = pos::getLanes(sites.front(), width);
   if (!range)
     return decline(map, "the lanes of its row map are not constant");

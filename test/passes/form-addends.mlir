@@ -246,3 +246,44 @@ func.func @no_form(%x: tensor<?x?x8xf32>, %w: tensor<6x8xf32>)
   %yc = nn.linear %xc, %w : (tensor<?x?x8xf32>, tensor<6x8xf32>) -> tensor<?x?x6xf32>
   return %ya, %yb, %yc : tensor<?x?x6xf32>, tensor<?x?x8xf32>, tensor<?x?x6xf32>
 }
+
+// -----
+
+// A turn of the same rows, and rows of a width that the call says: what the lanes
+// leave of them is not the input.
+// REMARK: remark: [Missed] declined | Category:pos-form-addends | Reason="a turn is of the same rows"
+// REMARK: remark: [Missed] declined | Category:pos-form-addends | Reason="the width of its rows is not known"
+// CHECK-LABEL: func @no_rest
+// CHECK-NOT:   nn.slice
+func.func @no_rest(%x: tensor<?x?x8xf32>, %w: tensor<6x8xf32>, %z: tensor<?x?x?xf32>, %v: tensor<6x?xf32>)
+    -> (tensor<?x?x6xf32>, tensor<?x?x6xf32>) {
+  %xa = pos.map_rows %x of query : tensor<?x?x8xf32> -> tensor<?x?x8xf32> {
+    %two = arith.constant 2 : i32
+    %begin = arith.constant 0 : i32
+    pos.turn_rows of [query] blocks %two {
+    ^bb0(%block: i32, %row: i32, %column: i32):
+      %o = arith.subi %row, %column : i32
+      %a = arith.sitofp %o : i32 to f32
+      pos.yield %a : f32
+    }
+    pos.rows of [query] single lanes(%begin, %two) {
+    ^bb0(%a: f32):
+      %n = pos.coord self
+      %y = arith.sitofp %n : i32 to f32
+      pos.yield %y : f32
+    }
+  }
+  %ya = nn.linear %xa, %w : (tensor<?x?x8xf32>, tensor<6x8xf32>) -> tensor<?x?x6xf32>
+  %xb = pos.map_rows %z of query_input : tensor<?x?x?xf32> -> tensor<?x?x?xf32> {
+    %begin = arith.constant 2 : i32
+    %end = arith.constant 0 : i32
+    pos.rows of [query_input] single lanes(%begin, %end) {
+    ^bb0(%a: f32):
+      %n = pos.coord self
+      %y = arith.sitofp %n : i32 to f32
+      pos.yield %y : f32
+    }
+  }
+  %yb = nn.linear %xb, %v : (tensor<?x?x?xf32>, tensor<6x?xf32>) -> tensor<?x?x6xf32>
+  return %ya, %yb : tensor<?x?x6xf32>, tensor<?x?x6xf32>
+}
