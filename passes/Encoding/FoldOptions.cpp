@@ -46,6 +46,8 @@ static FailureOr<TypedAttr> chooseByName(pos::OptionOp option, StringAttr name,
 static TypedAttr convertNumber(Attribute value, Type type) {
   if (auto integer = dyn_cast<IntegerAttr>(value)) {
     APInt number = integer.getValue();
+    if (!integer.getType().isSignlessIntOrIndex() || number.getBitWidth() > 64)
+      return {};
     if (type.isInteger(1))
       return integer.getType().isInteger(1) ? integer : TypedAttr();
     if (integer.getType().isInteger(1))

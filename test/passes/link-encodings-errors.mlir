@@ -50,6 +50,26 @@ func.func @choice_by_number(%x: tensor<?x?x?x8xf32>) {
 
 // -----
 
+func.func @option_of_64_bits(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'cap' of @softcap takes 'f32', got 100000000000000000005 : i128}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@softcap, "c", {cap = 100000000000000000005 : i128}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @option_unsigned(%x: tensor<?x?x?x8xf32>) {
+  // expected-error @below {{option 'size' of @window takes 'i32', got 60000 : ui16}}
+  %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@window, "w", {size = 60000 : ui16}>]
+    : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, (tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x?x8xf32>), tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
 func.func @option_type(%x: tensor<?x?x?x8xf32>) {
   // expected-error @below {{option 'size' of @window takes 'i32', got 1.500000e+00 : f64}}
   %o, %lse = pos.attention %x, %x, (%x) uses [#pos.use<@window, "w", {size = 1.5}>]
