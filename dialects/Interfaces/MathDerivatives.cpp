@@ -98,11 +98,11 @@ static Values pullSqrt(RuleEmitter &e) {
   Value half = e.mul(e.ct, e.constant(0.5));
   return {e.quotientWhere(positive(e, e.in(0)), half, e.result)};
 }
-/// 0 at 0 and below.
+/// 0 at 0 and below. Divided last: near 0 the quotient of the result alone is
+/// infinite, and the cotangent may be 0.
 static Values pullRsqrt(RuleEmitter &e) {
-  Value domain = positive(e, e.in(0));
-  Value slope = e.quotientWhere(domain, e.result, e.in(0));
-  return {e.where(domain, e.mul(e.mul(e.ct, e.constant(-0.5)), slope))};
+  Value scaled = e.mul(e.mul(e.ct, e.constant(-0.5)), e.result);
+  return {e.quotientWhere(positive(e, e.in(0)), scaled, e.in(0))};
 }
 /// 0 at 0.
 static Values pullCbrt(RuleEmitter &e) {
@@ -110,12 +110,13 @@ static Values pullCbrt(RuleEmitter &e) {
   return {e.quotientWhere(nonzero(e, e.in(0)), e.ct, square)};
 }
 
-/// exponent * x^(exponent - 1) as exponent * result / x. At x = 0: the
-/// cotangent itself for exponent 1, else 0.
+/// exponent * x^(exponent - 1) as exponent * result / x, divided last as in the
+/// rule of rsqrt. At x = 0: the cotangent itself for exponent 1, else 0.
 static Value pullBase(RuleEmitter &e, Value x, Value exponent) {
-  Value slope = e.mul(exponent, e.quotientWhere(nonzero(e, x), e.result, x));
+  Value safe = e.select(nonzero(e, x), x, e.constant(1.0));
+  Value scaled = e.mul(e.mul(e.ct, exponent), e.result);
   Value atZero = e.where(e.equal(exponent, e.constant(1.0)), e.ct);
-  return e.select(nonzero(e, x), e.mul(e.ct, slope), atZero);
+  return e.select(nonzero(e, x), e.div(scaled, safe), atZero);
 }
 
 /// The exponent's cotangent, ct * result * ln(x), is 0 for x <= 0: 0^p is

@@ -212,6 +212,25 @@ TEST_P(DerivativeRules, IsAsStatedAtKinks) {
           << test.stated[i][1] << "), lane " << lane;
 }
 
+/// Next to a pole a slope may be larger than any number.
+TEST_P(DerivativeRules, GiveZeroOfZero) {
+  const Case &test = GetParam();
+  auto program = Program::compile(moduleOf(test), "reference");
+  ASSERT_TRUE(program);
+  constexpr double near = 1e-250;
+  Tensor rows("f64", {1, 3, 2}), seeds("f64", {1, 3, 2});
+  for (int64_t i = 0; i < 3; ++i) {
+    rows.set(2 * i, near);
+    rows.set(2 * i + 1, std::array{-1.0, near, 1.0}[i]);
+    seeds.set(2 * i, 0);
+    seeds.set(2 * i + 1, 0);
+  }
+  Tensor gradient = program->run("backward", {rows, seeds})[0];
+  for (int64_t i = 0; i < 6; ++i)
+    EXPECT_EQ(gradient.get(i), 0)
+        << test.name << " at (" << near << ", " << rows.get(i | 1) << ")";
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, DerivativeRules, testing::ValuesIn(cases),
                          [](const auto &info) {
                            return std::string(info.param.name);
