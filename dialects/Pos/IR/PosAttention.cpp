@@ -141,6 +141,9 @@ static LogicalResult verifySitesRegion(SitesOwnerInterface op) {
   Region &region = op.getSitesRegion();
   if (region.empty())
     return success();
+  if (ArrayAttr uses = op.getPendingUses(); uses && !uses.empty())
+    return op->emitOpError("has uses of encodings and a region of sites: "
+                           "inlining makes one of the other");
   if (TypeRange(region.front().getArgumentTypes()) !=
       TypeRange(op.getParamOperands().getTypes()))
     return op->emitOpError("region must take one argument per parameter: "

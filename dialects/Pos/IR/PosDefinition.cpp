@@ -220,7 +220,7 @@ LogicalResult ParamOp::verify() {
                       [](Type t) { return t.isInteger(32); }))
       return emitOpError("initial value takes ")
              << type.getRank() << " indices of type i32";
-    auto yield = dyn_cast<YieldOp>(body.getTerminator());
+    auto yield = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
     if (!yield || yield.getNumOperands() != 1 ||
         yield.getOperand(0).getType() != type.getElementType())
       return emitOpError("initial value must yield (")

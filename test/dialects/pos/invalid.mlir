@@ -117,6 +117,21 @@ func.func @region_arguments(%q: tensor<1x1x?x8xf32>, %p: tensor<?xf32>) {
 
 // -----
 
+func.func @uses_and_sites(%q: tensor<1x1x?x8xf32>) {
+  // expected-error @below {{has uses of encodings and a region of sites: inlining makes one of the other}}
+  %o, %lse = pos.attention %q, %q, (%q) uses [#pos.use<@causal, "causal">]
+    : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, (tensor<1x1x?x8xf32>)
+    -> (tensor<1x1x?x8xf32>), tensor<1x1x?xf32> {
+    pos.mask {
+      %true = arith.constant true
+      pos.yield %true : i1
+    }
+  }
+  return
+}
+
+// -----
+
 func.func @foreign_in_region(%q: tensor<1x1x?x8xf32>) {
   // expected-error @below {{region may only hold sites, hoists, hinges, a row term and constants}}
   %o, %lse = pos.attention %q, %q, (%q)
@@ -224,6 +239,16 @@ pos.encoding @init_indices {
   %a = pos.param "a" : tensor<?xf32> dims(%n) by {
     %z = arith.constant 0.0 : f32
     pos.yield %z : f32
+  }
+}
+
+// -----
+
+pos.encoding @init_empty {
+  %n = pos.extent heads
+  // expected-error @below {{initial value must yield ('f32')}}
+  %a = pos.param "a" : tensor<?xf32> dims(%n) by {
+  ^bb0(%h: i32):
   }
 }
 
