@@ -82,6 +82,61 @@ def test_every_target_agrees(target):
         assert torch.equal(lse.flatten().round().long(), want), which
 
 
+# The low half of the quotient at head 0, the high half at head 1.
+DIVIDED = """
+pos.encoding @divided {
+  %keys = pos.extent key
+  %a = pos.param "a" : tensor<?xi32> dims(%keys)
+  %b = pos.param "b" : tensor<?xi32> dims(%keys)
+  pos.score {
+  ^bb0(%s: f32):
+    %j = pos.index key
+    %x = pos.read %a[%j] : tensor<?xi32>
+    %y = pos.read %b[%j] : tensor<?xi32>
+    %q = arith.DIVISION %x, %y : i32
+    %bits = arith.constant 65535 : i32
+    %half = arith.constant 16 : i32
+    %low = arith.andi %q, %bits : i32
+    %high = arith.shrsi %q, %half : i32
+    %h = pos.head
+    %one = arith.constant 1 : i32
+    %isHigh = arith.cmpi eq, %h, %one : i32
+    %chosen = arith.select %isHigh, %high, %low : i32
+    %t = arith.sitofp %chosen : i32 to f32
+    pos.yield %t : f32
+  }
+}
+"""
+
+
+def unsigned(number):
+    return number % 2**32
+
+
+DIVISIONS = {
+    "divsi": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "ceildivsi": lambda a, b: -(-a // b),
+    "divui": lambda a, b: unsigned(a) // unsigned(b),
+    "ceildivui": lambda a, b: -(-unsigned(a) // unsigned(b)),
+}
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_divisions_that_python_has_not(division, target, tmp_path, monkeypatch):
+    """Of values that the call gives, so that no op is sure not to divide by 0."""
+    (tmp_path / "divided.mlir").write_text(DIVIDED.replace("DIVISION", division))
+    monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
+    pairs = [(a, b) for a in NUMBERS for b in NUMBERS]
+    a, b = (torch.tensor(t, dtype=torch.int32) for t in zip(*pairs))
+    q = torch.zeros(1, 2, len(pairs), 16)
+    uses, params = ["divided", "window(size=1)", "causal"], {"divided.a": a, "divided.b": b}
+    _, lse = sextant.attention(q, q, q, uses, params, target=target, return_lse=True)
+    want = [wrap(DIVISIONS[division](*pair)) if pair[1] else 0 for pair in pairs]
+    halves = torch.tensor([[w & 65535 for w in want], [w >> 16 for w in want]])
+    assert torch.equal(lse[0].round().long(), halves)
+
+
 @pytest.mark.parametrize("divisor", [0, -1, 1, 33, LEAST])
 def test_initial_values_agree(divisor):
     """Regions of initial values, evaluated in the compiler, with an option as divisor."""

@@ -79,10 +79,10 @@ LogicalResult EncodingOp::verifyRegions() {
     }
     if (isa<func::FuncOp>(op)) // verified below, all together
       continue;
-    bool arithmetic =
-        isPure(&op) && (op.hasTrait<OpTrait::ConstantLike>() ||
-                        OpTrait::hasElementwiseMappableTraits(&op) ||
-                        isa<ExtentOp, ScaleOp>(op));
+    bool arithmetic = isMemoryEffectFree(&op) &&
+                      (op.hasTrait<OpTrait::ConstantLike>() ||
+                       OpTrait::hasElementwiseMappableTraits(&op) ||
+                       isa<ExtentOp, ScaleOp>(op));
     if (!isa<SiteOpInterface, RequireOp, RequireSpanOp, RequirePastOp>(op) &&
         !arithmetic)
       return op.emitOpError("may not stand in an encoding");

@@ -20,8 +20,9 @@ using namespace sextant::pos;
 bool sextant::pos::combinesOperands(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() || isa<tensor::SplatOp>(op))
     return true;
+  // Not only what arith lets one speculate: here a quotient by 0 has a value.
   return OpTrait::hasElementwiseMappableTraits(op) &&
-         op->getNumRegions() == 0 && isPure(op);
+         op->getNumRegions() == 0 && isMemoryEffectFree(op);
 }
 
 static bool isOfOneHead(Operation *op) {
