@@ -1,4 +1,5 @@
 // RUN: sextant-opt %s --pos-place-dropouts --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: sextant-opt %s --cse --canonicalize --pos-place-dropouts --split-input-file --verify-diagnostics | FileCheck %s --check-prefix=CSE
 
 // A training has a seed and a step: each dropout gets a place that no other of the
 // function has, written ones included.
@@ -15,6 +16,23 @@ func.func @loss(%x: tensor<?x8xf32>, %seed: tensor<i64> {nn.random = "seed"},
   %b = pos.dropout %a probability %p : tensor<?x8xf32>
   %c = pos.dropout %b probability %p : tensor<?x8xf32>
   return %c : tensor<?x8xf32>
+}
+
+// Two of one input are two, also where common expressions were joined before; one
+// that nothing uses is gone.
+// CSE-LABEL: func.func @apart
+// CSE:       nn.dropout %{{.+}} place 0
+// CSE-NEXT:  nn.dropout %{{.+}} place 1
+// CSE-NOT:   nn.dropout
+// CSE:       return
+func.func @apart(%x: tensor<?x8xf32>, %seed: tensor<i64> {nn.random = "seed"},
+                 %step: tensor<i64> {nn.random = "step"}) -> tensor<?x8xf32> {
+  %p = arith.constant 0.25 : f32
+  %a = pos.dropout %x probability %p : tensor<?x8xf32>
+  %b = pos.dropout %x probability %p : tensor<?x8xf32>
+  %c = pos.dropout %x probability %p : tensor<?x8xf32>
+  %d = nn.add %a, %b : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %d : tensor<?x8xf32>
 }
 
 // An evaluation has none, and drops nothing.
