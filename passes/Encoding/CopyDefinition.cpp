@@ -142,10 +142,12 @@ static void simplify(pos::EncodingOp encoding) {
   auto named = pos::getArgumentNames(encoding);
   named.insert_range(pos::getOptionReferences(encoding));
   encoding->walk<WalkOrder::PostOrder, ReverseIterator>([&](Operation *op) {
-    auto name = isa<pos::OptionOp, pos::ParamOp, pos::InputOp>(op)
-                    ? op->getAttrOfType<StringAttr>("name")
-                    : StringAttr();
-    if (op != encoding && isOpTriviallyDead(op) && !named.contains(name))
+    bool isDead =
+        isa<pos::OptionOp, pos::ParamOp, pos::InputOp>(op)
+            ? op->use_empty() &&
+                  !named.contains(op->getAttrOfType<StringAttr>("name"))
+            : op != encoding && isOpTriviallyDead(op);
+    if (isDead)
       op->erase();
   });
 }

@@ -27,6 +27,20 @@ func.func @attention(%q: tensor<?x4x?x16xf32>, %ids: tensor<?x?xi32>, %slopes: t
   return %o, %lse : tensor<?x4x?x16xf32>, tensor<?x4x?xf32>
 }
 
+// What only a function asks for, by its name, is not deleted either.
+pos.encoding @gate {
+  %model = pos.extent model
+  %scale = pos.option "scale" : f32 = 1.0 : f32
+  %w = pos.param "weight" : tensor<?x?xf32> dims(%model, %model) init constant(%scale)
+  %most = arith.constant 8 : i32
+  %ids = pos.input "ids" : tensor<?xi32> dims(%most)
+  func.func @produce(%x: tensor<?x?x?xf32> {pos.role = "input"}, %m: tensor<?x?xf32> {pos.role = "weight"},
+      %i: tensor<?xi32> {pos.role = "ids"}) -> (tensor<?x?x?xf32> {pos.role = "made"}) {
+    %y = nn.matmul %x, %m : (tensor<?x?x?xf32>, tensor<?x?xf32>) -> tensor<?x?x?xf32>
+    return %y : tensor<?x?x?xf32>
+  }
+}
+
 // Two terms that are the same for all keys, with a constant in each.
 pos.encoding @level {
   %heads = pos.extent heads

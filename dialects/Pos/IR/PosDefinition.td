@@ -63,7 +63,13 @@ def Pos_EncodingOp : Pos_Op<"encoding", [Symbol, SymbolTable, IsolatedFromAbove,
   let hasRegionVerifier = 1;
 }
 
-def Pos_OptionOp : Pos_Op<"option", [Pure, HasParent<"EncodingOp">]> {
+/// What a definition declares is looked up by its name: functions and uses ask for
+/// it without a use of the value, so it must state an effect or it would be erased
+/// as dead code.
+class Pos_DeclarationOp<string mnemonic, list<Trait> traits = []>
+    : Pos_Op<mnemonic, traits # [MemoryEffects<[MemWrite]>, HasParent<"EncodingOp">]>;
+
+def Pos_OptionOp : Pos_DeclarationOp<"option"> {
   let summary = "Compile-time option of an encoding";
   let description = [{
     A number, or one of a list of names whose value is the name's place in the
@@ -101,8 +107,7 @@ def Pos_OptionOp : Pos_Op<"option", [Pure, HasParent<"EncodingOp">]> {
   }];
 }
 
-def Pos_ParamOp : Pos_Op<"param", [Pure, HasParent<"EncodingOp">,
-    AttrSizedOperandSegments]> {
+def Pos_ParamOp : Pos_DeclarationOp<"param", [AttrSizedOperandSegments]> {
   let summary = "Parameter tensor of an encoding";
   let description = [{
     `dims` gives one i32 per dimension, computed from extents and options. A
@@ -203,8 +208,7 @@ def Pos_RequirePastOp : Pos_Op<"require_past", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$message attr-dict";
 }
 
-def Pos_InputOp : Pos_Op<"input", [Pure, HasParent<"EncodingOp">,
-    AttrSizedOperandSegments]> {
+def Pos_InputOp : Pos_DeclarationOp<"input", [AttrSizedOperandSegments]> {
   let summary = "Integer input of an encoding that the training loop feeds";
   let description = [{
     Host code beside the definition makes its values (sampled positions). `dims`
