@@ -39,7 +39,7 @@ public:
       return;
     weights.emplace(lowering.plan, lowering.plan.scoreHeads);
     launch.weights = &*weights;
-    launch.shape.useOnePanel();
+    launch.shape.useOnePanel(weights->getHeads());
   }
 
   FailureOr<SmallVector<Value>> run();

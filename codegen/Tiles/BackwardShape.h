@@ -52,10 +52,17 @@ struct BackwardShape {
            queries * probabilityStride + (queries + 1) * stride + width;
   }
 
-  /// For scores of all heads: tiles of one panel, and blocks of whole vectors,
-  /// as windows of their offsets are.
-  void useOnePanel() {
+  /// For scores of all of so many heads: tiles of one panel, and blocks of
+  /// whole vectors, as windows of their offsets are. As many tiles are kept as
+  /// there is room for in a second cache beside a block and its scores, and an
+  /// eighth for what payloads keep.
+  void useOnePanel(int64_t heads) {
     queries = llvm::alignTo(queries, stride - keys);
+    int64_t ofBlock = queries * (2 * headRow + valueRow + 2 * panel);
+    int64_t words = secondCache / 4 * 7 / 8 / heads;
+    if (!isNear)
+      tiles = std::clamp<int64_t>(
+          (words - ofBlock) / (panel * getWordsPerKey()), 1, mostKeys / panel);
     panels = 1;
     stride += panel - keys;
     keys = panel;
@@ -81,6 +88,8 @@ struct BackwardShape {
   int64_t rows, vectors, rowVectors;
   /// Keys of a register tile, register tiles and keys of a tile of keys.
   int64_t panel, panels, keys;
+  /// Tiles of keys that an item keeps at once, while queries pass.
+  int64_t tiles = 1;
   /// The longer a tile, the fewer bytes pass per product (CacheTraffic.h), as
   /// long as what it keeps takes up to half of a second cache.
   static constexpr int64_t leastKeys = 128, mostKeys = 256;

@@ -13,9 +13,10 @@
 // cleared before and summed up after it.
 //
 // Scores of all heads keep panels of all heads, so that fewer queries or keys
-// fit: those of an item forward (AllHeadsForwardLaunch), one panel of keys
-// backward, whose tiles move a byte per 20 operations of the products and some
-// more of the payload.
+// fit: those of an item forward (AllHeadsForwardLoopNest.h), backward the tiles
+// that BackwardShape::useOnePanel makes. Backward, up to four heads of dim 64
+// have enough keys for a byte per 64 operations of the products; eight keep one
+// panel, whose tiles move a byte per 15 of these and some more of the payload.
 //
 // The unit test of this name counts both; tools/bench/bytes.py counts the same
 // by simulating the caches.

@@ -1,11 +1,13 @@
 //===- AllHeadsBackwardLoopNest.cpp - Backward of scores of all heads -----===//
 //
 // Lanes are keys. One work item is (batch, chunk of key tiles, part of the
-// blocks of queries); a tile of keys is one panel of all heads:
+// blocks of queries); a tile of keys is one panel of all heads, and as many are
+// kept as a second cache has room for, since Q, dO and dQ pass once for all of
+// them (CacheTraffic.h):
 //
-//   for each tile of keys:
+//   for each few tiles of keys:
 //     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T
-//     for each block of queries that the tile's keys are not hidden from:
+//     for each block of queries, for each of the tiles that see some of it:
 //       the window of its offsets
 //       for each head: S = Q K^T, dP - delta
 //       for each query, for each vector of keys: the payload again, P, and the
@@ -47,6 +49,7 @@ private:
   };
 
   void enterHead(Index number);
+  void emitTiles(Index first, Index step);
   void forEachKeyHead(function_ref<void()> body);
   void emitBlock();
   Rows prepareRows(unsigned tensor, int64_t dim, int64_t row, bool mustCopy,
@@ -118,21 +121,42 @@ void AllHeadsBackwardLoopNest::emitItem() {
   point.enterHead(at.batch, Index(0));
   maskPoint.enterHead(at.batch, Index(0));
   at.clearRows(*launch.queryGradient, 0, tiles.heads);
+  Index step = kernel.mul(chunks, shape.keys);
   kernel.loop(kernel.mul(at.chunk, shape.keys), at.getLength(pos::Side::key),
-              kernel.mul(chunks, shape.keys), [&](Value first) {
-                at.enterTile(first);
-                forEachKeyHead([&] { keys.load(); });
-                point.clearSums();
-                mask.enterTile();
-                at.forEachBlock([&](Value firstOfBlock) {
-                  at.enterBlock(firstOfBlock);
-                  Visibility block =
-                      mask.classifyRows(firstOfBlock, shape.queries);
-                  kernel.when(block.some, [&] { emitBlock(); });
-                });
-                forEachKeyHead([&] { keys.store(); });
-                point.storeSums();
-              });
+              kernel.mul(step, shape.tiles),
+              [&](Value first) { emitTiles(first, step); });
+}
+
+/// The tiles that are kept at once, from key `first` on, `step` apart.
+void AllHeadsBackwardLoopNest::emitTiles(Index first, Index step) {
+  Index rest = kernel.sub(at.getLength(pos::Side::key), first);
+  Index count = kernel.min(shape.tiles, kernel.ceilDiv(rest, step));
+  auto enterTile = [&](Index place) {
+    at.place = place;
+    at.enterTile(kernel.add(first, kernel.mul(place, step)));
+  };
+  auto forEachTile = [&](function_ref<void()> body) {
+    if (shape.tiles == 1) {
+      enterTile(0);
+      return body();
+    }
+    kernel.loop(0, count, 1, [&](Value place) {
+      enterTile(place);
+      body();
+    });
+  };
+  forEachTile([&] { forEachKeyHead([&] { keys.load(); }); });
+  point.clearSums();
+  at.forEachBlock([&](Value firstOfBlock) {
+    at.enterBlock(firstOfBlock);
+    forEachTile([&] {
+      mask.enterTile();
+      Visibility block = mask.classifyRows(firstOfBlock, shape.queries);
+      kernel.when(block.some, [&] { emitBlock(); });
+    });
+  });
+  forEachTile([&] { forEachKeyHead([&] { keys.store(); }); });
+  point.storeSums();
 }
 
 /// Stands at one head of the keys after the other.

@@ -9,7 +9,8 @@
 //   vectors and scalars:  sums per lane
 //
 // All of these are sums in scratch memory, which are added to the sums of the
-// chunk once per block or once per tile of keys, there in double.
+// chunk once per block or once per tiles of keys that are kept together, there
+// in double.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,11 +53,11 @@ public:
   void recordOperand(pos::ContractOp contract, Index first,
                      mlir::ValueRange elements) override;
 
-  /// At the start of a tile of keys: clears the sums.
+  /// At the start of tiles of keys: clears the sums.
   void clearSums();
   /// Adds the products of the points kept, `lanes` lanes of them.
   void addProducts(Index lanes);
-  /// At the end of a tile of keys: adds the sums to those of the chunk.
+  /// At the end of tiles of keys: adds the sums to those of the chunk.
   void storeSums();
 
 private:

@@ -10,10 +10,22 @@
 #include "codegen/Tables/AllHeadsPayload.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/CacheTraffic.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
+
+int64_t codegen::countItemPanels(const ForwardLaunch &launch, int64_t heads) {
+  int64_t ofBlock = heads * allHeadsKeys *
+                    (launch.keyWords + launch.valueWords + launch.panel);
+  int64_t ofPanel =
+      heads * launch.panel * (launch.queryWords + launch.outputRows);
+  int64_t bytes = launch.element.getIntOrFloatBitWidth() / 8;
+  int64_t enough = llvm::divideCeil(getLeastQueries(bytes), launch.panel);
+  return std::clamp<int64_t>((secondCache / 4 - ofBlock) / ofPanel, 1,
+                             std::max<int64_t>(enough, 4));
+}
 
 namespace {
 /// Sizes and operands on top of those of scalar scores.
@@ -24,13 +36,8 @@ struct AllHeadsForwardLaunch : ForwardLaunch {
                         const AllHeadsWeights &weights)
       : ForwardLaunch(plan, target, element, headDims, valueDims),
         weights(weights), heads(weights.getHeads()) {
-    // What an item keeps of its panels, with a block's rows of K and V and its
-    // scores, stays in a second cache. Blocks are short for that.
-    keys = 32;
-    int64_t ofBlock = heads * keys * (keyWords + valueWords + panel);
-    int64_t ofPanel = heads * panel * (queryWords + outputRows);
-    itemPanels =
-        std::clamp<int64_t>((secondCache / 4 - ofBlock) / ofPanel, 1, 4);
+    keys = allHeadsKeys;
+    itemPanels = countItemPanels(*this, heads);
     if (isNear) { // most of it is not there: a panel's queries alone
       itemPanels = vectors = 1;
       panel = target.width;
@@ -375,8 +382,8 @@ static void createAllHeadsForwardKernel(const Lowering &lowering,
     return kernel.ceilDiv(arguments.getSize(launch.sites.query, 2),
                           launch.panel);
   };
-  // Fewer where a small problem would otherwise have few items: what passes per
-  // product halves with two panels, and with four again.
+  // Fewer where a small problem would otherwise have few items: heads are no
+  // items here.
   auto getItemPanels = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     constexpr int64_t wantedItems = 16;
     Index all = kernel.mul(countPanels(kernel, arguments),

@@ -23,9 +23,19 @@
 #ifndef SEXTANT_CODEGEN_CPU_ALLHEADS_ALLHEADSFORWARDLOOPNEST_H
 #define SEXTANT_CODEGEN_CPU_ALLHEADS_ALLHEADSFORWARDLOOPNEST_H
 
+#include "codegen/CPU/Forward/ForwardLaunch.h"
 #include "codegen/Emit/Lowering.h"
 
 namespace sextant::codegen {
+
+/// Keys of a block: few, so that an item may have more queries.
+constexpr int64_t allHeadsKeys = 32;
+
+/// Panels of queries of an item with all of so many heads, at most: as many as
+/// the bytes that pass ask for (CacheTraffic.h), as long as what the item keeps
+/// of them, with a block's rows of K and V and its scores, stays in a second
+/// cache.
+int64_t countItemPanels(const ForwardLaunch &launch, int64_t heads);
 
 /// The forward of an attention whose score payload is of all heads.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>

@@ -26,7 +26,8 @@ struct BackwardItem {
   // Where the emitted code stands.
   Index batch = 0, kvHead = 0, head = 0;
   Index chunk = 0, part = 0; ///< of the tiles of keys, of the blocks of queries
-  Index firstKey = 0, keyCount = 0, panelCount = 0;   ///< of the tile
+  Index firstKey = 0, keyCount = 0, panelCount = 0; ///< of the tile
+  Index place = 0; ///< of the tile among those that are kept
   Index firstQuery = 0, queryCount = 0, groupEnd = 0; ///< of the block
 
   /// Memory of the item, in 32-bit words.

@@ -127,11 +127,12 @@ KeyTile::KeyTile(BackwardItem &at, const ScoreForm &form, int64_t heads)
       kernel, at.scratch.layout.reserveFar(
                   shape.keys * std::max(shape.headRow, shape.valueRow)));
   if (!shape.sharesKeys)
-    slabs = at.reserve(heads * shape.keys * shape.headRow / shape.perStep(),
+    slabs = at.reserve(shape.tiles * heads * shape.keys * shape.headRow /
+                           shape.perStep(),
                        "slabs of keys");
   at.mappedRow = at.reserve(std::max(shape.headRow, shape.valueRow));
   auto reserve = [&](int64_t dim, int64_t row, int64_t stride) -> Operand {
-    int64_t elements = heads * shape.panels * row;
+    int64_t elements = shape.tiles * heads * shape.panels * row;
     Value transposed =
         at.reserveNear(elements * stride / shape.perStep(), "keys and values");
     return {
@@ -150,9 +151,12 @@ void KeyTile::enterHead() {
 }
 
 Value KeyTile::ofHead(Value memory, int64_t row) {
-  if (heads == 1)
+  if (heads == 1 && shape.tiles == 1)
     return memory;
-  return kernel.advance(memory, {kernel.mul(at.kvHead, row * shape.keys)});
+  Index number = heads == 1
+                     ? at.place
+                     : kernel.add(kernel.mul(at.place, heads), at.kvHead);
+  return kernel.advance(memory, {kernel.mul(number, row * shape.keys)});
 }
 
 void KeyTile::forEachSlab(Value slabs,

@@ -33,8 +33,8 @@ public:
     mlir::Value transposed, gradient;
   };
 
-  /// Has memory for `heads` heads of the keys, and makes the item's memory of a
-  /// mapped row.
+  /// Has memory for `heads` heads of the keys and the tiles of the shape that
+  /// are kept at once, and makes the item's memory of a mapped row.
   KeyTile(BackwardItem &at, const ScoreForm &form, int64_t heads = 1);
 
   /// Stands at the head of the item.
@@ -52,8 +52,8 @@ public:
 
   const Operand &getKeys() const { return keys; }
   const Operand &getValues() const { return values; }
-  /// What belongs to the head in the memory of something that has `row` words
-  /// per key.
+  /// What belongs to the head, in the place of the tile, in the memory of
+  /// something that has `row` words per key.
   mlir::Value ofHead(mlir::Value memory, int64_t row);
   /// K of the head, in slabs.
   mlir::Value getSlabs() { return ofHead(slabs, shape.headRow); }
