@@ -96,7 +96,7 @@ class Problem:
     def shapes(self, signature: Signature) -> dict[int, list[tuple[int, int]]]:
         """The sizes that are not compiled in: (dim, size), by the argument's number."""
         query = (self.batch, self.heads, self.queries)
-        sized = dict.fromkeys(QUERIES[self.kernel], query)
+        sized: dict[int, tuple[int, ...]] = dict.fromkeys(QUERIES[self.kernel], query)
         sized |= dict.fromkeys(KEYS, (self.batch, self.key_heads, self.keys))
         extents = {
             "batch": self.batch,
