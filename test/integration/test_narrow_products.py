@@ -1,7 +1,8 @@
 """Models whose products are of bf16, beside the same models in float64.
 
 PyTorch's autocast rounds in the same places. How far it is off in the same call is the measure
-of all gradients together (over 40 draws 0.86 to 1.11 times as far) and, with more room, of each.
+of all gradients together (over 100 draws 0.86 to 1.12 times as far) and, with more room, of each
+(up to 1.24 times; a bias of few elements once in some hundreds of draws 1.65 times).
 Where the gradient of a parameter is next to nothing beside the others', ours is off by more: the
 backward of attention starts from outputs that were rounded, as FlashAttention's does, where the
 peer keeps probabilities. SMALL, of all gradients, is four times what that was in those draws.
@@ -21,7 +22,7 @@ from sextant.training.config import TrainConfig
 from sextant.training.loop import train
 from sextant.training.state import read_state
 
-WHOLE, FACTOR, SMALL = 1.3, 1.5, 2**-11
+WHOLE, FACTOR, SMALL = 1.3, 2.5, 2**-11
 NAMES = ("gpt2-learned-t5", "llama-rope-kerple-t5")
 
 
