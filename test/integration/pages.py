@@ -58,6 +58,7 @@ class Interpreters:
         assert self.process.stdin and self.process.stdout
         print(json.dumps({"code": code, "log": str(self.log)}), file=self.process.stdin)
         ended = self.process.stdout.readline()
+        assert ended, "the process that has imported PyTorch has ended: its errors are above"
         return int(ended), self.log.read_text()
 
     def __enter__(self):

@@ -160,55 +160,58 @@ TEST(CacheTraffic, ForwardItemsHaveEnoughQueries) {
       }
 }
 
-/// What scores of all heads keep of queries and of keys leaves room in a second
-/// cache for what else a block reads and writes.
-TEST(CacheTraffic, TilesOfAllHeadsStayInTheSecondCache) {
+/// Calls `body` with the launch forward and the shape backward of scores of all
+/// of some heads, how many they are, and what it is, on every target.
+static void forScoresOfAllHeads(
+    llvm::function_ref<void(const ForwardLaunch &, const BackwardShape &,
+                            int64_t, const std::string &)>
+        body) {
   mlir::MLIRContext context;
   KernelPlan plan;
   mlir::Type f32 = mlir::Float32Type::get(&context);
   for (const Target &target : targets)
     for (int64_t dim : {32, 64})
       for (int64_t heads : {2, 4, 8}) {
+        ForwardLaunch launch(plan, target.vector, f32, {dim}, {dim});
         BackwardShape shape(target.vector, f32, {dim}, {dim});
         shape.useOnePanel(heads);
-        int64_t scores = 2 * shape.queries * shape.panel;
-        int64_t rows = shape.queries * (2 * shape.headRow + shape.valueRow);
-        int64_t kept = shape.tiles * shape.keys * shape.getWordsPerKey();
-        EXPECT_LE(4 * heads * (kept + scores + rows), secondCache)
-            << target.name << ", head dim " << dim << ", " << heads << " heads";
-        ForwardLaunch launch(plan, target.vector, f32, {dim}, {dim});
-        int64_t panels = countItemPanels(launch, heads);
-        int64_t queries =
-            panels * launch.panel * (launch.queryWords + launch.outputRows);
-        int64_t block =
-            allHeadsKeys * (launch.keyWords + launch.valueWords + launch.panel);
-        EXPECT_LE(4 * heads * (queries + block), secondCache)
-            << target.name << ", head dim " << dim << ", " << heads << " heads";
+        body(launch, shape, heads,
+             std::string(target.name) + ", head dim " + std::to_string(dim) +
+                 ", " + std::to_string(heads) + " heads");
       }
+}
+
+/// What scores of all heads keep of queries and of keys leaves room in a second
+/// cache for what else a block reads and writes.
+TEST(CacheTraffic, TilesOfAllHeadsStayInTheSecondCache) {
+  forScoresOfAllHeads([](const ForwardLaunch &launch,
+                         const BackwardShape &shape, int64_t heads,
+                         const std::string &what) {
+    int64_t scores = 2 * shape.queries * shape.panel;
+    int64_t rows = shape.queries * (2 * shape.headRow + shape.valueRow);
+    int64_t kept = shape.tiles * shape.keys * shape.getWordsPerKey();
+    EXPECT_LE(4 * heads * (kept + scores + rows), secondCache) << what;
+    int64_t queries = countItemPanels(launch, heads) * launch.panel *
+                      (launch.queryWords + launch.outputRows);
+    int64_t block =
+        allHeadsKeys * (launch.keyWords + launch.valueWords + launch.panel);
+    EXPECT_LE(4 * heads * (queries + block), secondCache) << what;
+  });
 }
 
 /// Of few heads there is room for as many as the bytes that pass ask for:
 /// forward of eight, backward, where more is kept of a key, of four.
 TEST(CacheTraffic, TrafficOfFewHeadsAtOnceIsSmall) {
-  mlir::MLIRContext context;
-  KernelPlan plan;
-  mlir::Type f32 = mlir::Float32Type::get(&context);
-  for (const Target &target : targets)
-    for (int64_t dim : {32, 64})
-      for (int64_t heads : {2, 4, 8}) {
-        ForwardLaunch launch(plan, target.vector, f32, {dim}, {dim});
-        EXPECT_GE(countItemPanels(launch, heads) * launch.panel,
-                  getLeastQueries(4))
-            << target.name << ", head dim " << dim << ", " << heads << " heads";
-        if (heads > 4)
-          continue;
-        BackwardShape shape(target.vector, f32, {dim}, {dim});
-        shape.useOnePanel(heads);
-        shape.keys *= shape.tiles; // which queries pass at once
-        CacheTraffic traffic = countBackwardTraffic(shape, 4, 4);
-        EXPECT_TRUE(traffic.isSmall())
-            << target.name << ", head dim " << dim << ", " << heads
-            << " heads, tiles of " << shape.keys << " keys: " << traffic.bytes
-            << " bytes for " << traffic.flops << " operations";
-      }
+  forScoresOfAllHeads([](const ForwardLaunch &launch, BackwardShape shape,
+                         int64_t heads, const std::string &what) {
+    EXPECT_GE(countItemPanels(launch, heads) * launch.panel, getLeastQueries(4))
+        << what;
+    if (heads > 4)
+      return;
+    shape.keys *= shape.tiles; // which queries pass at once
+    CacheTraffic traffic = countBackwardTraffic(shape, 4, 4);
+    EXPECT_TRUE(traffic.isSmall())
+        << what << ", tiles of " << shape.keys << " keys: " << traffic.bytes
+        << " bytes for " << traffic.flops << " operations";
+  });
 }

@@ -143,8 +143,8 @@ def frozen(
     result = {}
     for param in wanted:
         # Slopes are made once for all tokens of a text that is decoded.
-        of_call = tuple(extents.values()) if param.starts_with_call else ()
-        key = (signature, param.name, shapes[param.name], dtype, device, *sizes, of_call)
+        known = tuple(extents.values()) if param.starts_with_call else sizes
+        key = (signature, param.name, shapes[param.name], dtype, device, *known)
         found = _frozen.get(key)
         if found is None:
             found = values(signature, [param], extents, 0, dtype)[param.name].to(device)
