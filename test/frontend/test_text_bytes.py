@@ -7,6 +7,7 @@ import hashlib
 import lzma
 import os
 import random
+import struct
 
 import pytest
 import torch
@@ -95,6 +96,16 @@ def test_packed_files_of_other_names_are_no_texts(raw, tmp_path, monkeypatch, pa
     path = tmp_path / "text.packed"
     path.write_bytes(pack(raw))
     with pytest.raises(DataError, match=f"{path} is packed, .*: unpack it with {tool}, or pack it anew"):
+        load_text([path])
+
+
+@pytest.mark.parametrize("is_large", [False, True], ids=["small", "large"])
+def test_images_are_no_text(tmp_path, monkeypatch, is_large):
+    if is_large:
+        on_disk(monkeypatch)
+    path = tmp_path / "train-images-idx3-ubyte"
+    path.write_bytes(struct.pack(">HBBIII", 0, 8, 3, 40, 5, 5) + bytes(1000))
+    with pytest.raises(DataError, match=f"{path} is an IDX file, .*--model vit"):
         load_text([path])
 
 

@@ -1,8 +1,12 @@
 """Uses of encodings as text: what they mean and how mistakes are shown."""
 
 import pytest
+import torch
 
+import sextant
 from sextant import CompileError, Use, parse_use
+from sextant.models import gpt
+from sextant.training.config import TrainConfig
 from sextant.uses import parse_uses
 
 
@@ -79,3 +83,25 @@ def test_hosts_nest_so_deep():
         assert len(str(info.value)) < 500
         guilty, caret = info.value.excerpt.split("\n")
         assert guilty[: caret.index("^")].endswith("dape(")
+
+
+def test_parsed_uses_stand_for_their_texts():
+    """In lists of encodings, as hosts, in models and in settings of a training."""
+    rows = torch.randn(3, 1, 2, 9, 16)
+    texts = ["causal", "dape(kerple_log)", "near=window(size=4)"]
+    uses = [parse_use(text) for text in texts]
+    params = sextant.init_params(texts, heads=2, head_dim=16)
+    assert sextant.init_params(uses, heads=2, head_dim=16).keys() == params.keys()
+    expected = sextant.attention(*rows, texts, params)
+    torch.testing.assert_close(sextant.attention(*rows, uses, params), expected, rtol=0, atol=0)
+    model = dict(layers=1, width=32, heads=2)
+    assert gpt(encodings=uses, **model) == gpt(encodings=texts, **model)
+    assert TrainConfig(encodings=uses[1:]).encodings == tuple(texts[1:])
+
+    @sextant.encoding
+    def twice(score, at):
+        return score + 2.0 * at.host
+
+    assert twice(parse_use("alibi")).spelling == twice("alibi").spelling
+    with pytest.raises(TypeError, match=r"encodings is a list, got Use: write \[alibi\]"):
+        sextant.attention(*rows, parse_use("alibi"))

@@ -29,14 +29,14 @@ from .uses import Option, Use, parse_use, parse_uses
 SAMPLER = "sampler.py"
 
 
-EncodingLike = str | Encoding
+EncodingLike = str | Encoding | Use
 
 
-def listed(encodings: Iterable[EncodingLike]) -> list[EncodingLike]:
-    """The encodings of a list; what is none is an error."""
+def listed(encodings: Iterable[EncodingLike]) -> list[str | Encoding]:
+    """The encodings of a list, parsed uses as they are spelled; what is none is an error."""
     if isinstance(encodings, (list, tuple)):
-        return list(encodings)
-    if isinstance(encodings, (str, Encoding)):
+        return _spelled(encodings)
+    if isinstance(encodings, (str, Encoding, Use)):
         raise TypeError(
             f"encodings is a list, got {type(encodings).__name__}: write [{encodings!s}]"
         )
@@ -46,7 +46,11 @@ def listed(encodings: Iterable[EncodingLike]) -> list[EncodingLike]:
         raise TypeError(
             f"encodings is a list, for its order counts, got {type(encodings).__name__}"
         )
-    return list(encodings)
+    return _spelled(encodings)
+
+
+def _spelled(encodings: Iterable[EncodingLike]) -> list[str | Encoding]:
+    return [str(each) if isinstance(each, Use) else each for each in encodings]
 
 
 def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:

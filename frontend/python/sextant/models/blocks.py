@@ -76,6 +76,8 @@ class Config:
     trained: tuple[str, ...] = ()
 
     def __post_init__(self):
+        # The class is frozen for its users.
+        object.__setattr__(self, "encodings", tuple(definitions.listed(self.encodings)))
         check_choice(self, "style", STYLES)
         check_choice(self, "positions", self.kinds_of_positions)
         check_choice(self, "dtype", DTYPES)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from .. import definitions
 from ..declared import ParamInfo, Signature
 from ..definitions import EncodingLike, InitialValue
+from ..trace.tracer import Encoding
 from ..uses import parse_use
 from .printer import Input, Parameter, nested, number, tensor_type
 
@@ -63,7 +64,7 @@ def first_only(encodings: Iterable[EncodingLike]) -> frozenset[str]:
 
 def _is_for_the_first(encoding: EncodingLike) -> bool:
     use = parse_use(str(encoding))
-    name = use.encoding if isinstance(encoding, str) else encoding
+    name = encoding if isinstance(encoding, Encoding) else use.encoding
     for option in definitions.describe(name).options:
         if option.name == LAYERS and set(option.choices) == {_ALL, _FIRST}:
             return use.options.get(LAYERS, option.default) == _FIRST
@@ -79,9 +80,8 @@ def _places(encoding: EncodingLike) -> list[str]:
 
 def _has_scores(encoding: EncodingLike) -> bool:
     """Whether an encoding acts on scores, masks or outputs."""
-    if isinstance(encoding, str):
-        encoding = parse_use(encoding).encoding
-    places = definitions.describe(encoding).places
+    name = encoding if isinstance(encoding, Encoding) else parse_use(str(encoding)).encoding
+    places = definitions.describe(name).places
     return any(not place.startswith("rows") for place in places)
 
 

@@ -28,6 +28,7 @@ from .. import definitions
 from ..checks import check_choice, check_settings
 from ..definitions import EncodingLike
 from ..errors import SettingError
+from ..trace.tracer import Encoding
 from ..uses import parse_use
 from . import blocks
 from .blocks import GIVEN, INDEX, normal
@@ -137,7 +138,7 @@ class Builder(blocks.Builder):
         if not c.has_class_token or c.class_position != OUTSIDE:
             return
         use = parse_use(str(encoding))
-        name = use.encoding if isinstance(encoding, str) else encoding
+        name = encoding if isinstance(encoding, Encoding) else use.encoding
         options = {option.name: option for option in definitions.describe(name).options}
         own = options.get(OUTSIDE)
         if own and own.type == "i1" and not use.options.get(OUTSIDE, own.default):

@@ -82,6 +82,8 @@ class Encoding:
 
     def _host(self, host) -> Use:
         """The use that a positional argument of a call names."""
+        if isinstance(host, Use):
+            return host
         if isinstance(host, str):
             return parse_use(host)
         cure = (

@@ -14,7 +14,7 @@ from ..models.blocks import DTYPES, INDEX, RESIDUALS, STYLES, check_gelu
 from ..models.groups import Group
 from ..models.vit import CLASS_POSITIONS, GRID, HEADS
 from ..trace.tracer import Encoding
-from ..uses import parse_setting
+from ..uses import Use, parse_setting
 
 # Stands for the empty list of encodings (NoPE).
 NONE = "none"
@@ -286,6 +286,8 @@ def _listed(name: str, values: Iterable[object]) -> tuple[str, ...]:
     for value in values:
         if isinstance(value, os.PathLike) or (name in _PATHS and isinstance(value, str)):
             value = str(Path(value))
+        if isinstance(value, Use):
+            value = str(value)
         if not isinstance(value, str):
             cure = ""
             if isinstance(value, Encoding):

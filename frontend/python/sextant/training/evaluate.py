@@ -72,7 +72,8 @@ def evaluate(
     for all. Lengths for which the text is too short are an error, and so is a loss that
     is not finite."""
     config = model.config
-    all_tokens, last_tokens = {}, {}
+    all_tokens: dict[Multiple, float] = {}
+    last_tokens: dict[Multiple, float] = {}
     held_out = text.validation
     if len(held_out) <= max(lengths):
         raise DataError(
@@ -90,8 +91,10 @@ def evaluate(
             means = mean_losses(model, held_out, length, min(last, length), shown.update)
             multiple = multiple_of(length, config.length)
             if not all(map(math.isfinite, means)):
+                known = ", ".join(f"{loss:.3f} at {n:g}x" for n, loss in all_tokens.items())
                 raise EvaluationError(
-                    f"{config.name}: the loss at {length} tokens is {means[0]}: {NOT_FINITE}"
+                    f"{config.name}: the loss at {length} tokens is {means[0]}"
+                    f"{known and f' ({known} its training length)'}: {NOT_FINITE}"
                 )
             all_tokens[multiple], last_tokens[multiple] = means
     return all_tokens, last_tokens

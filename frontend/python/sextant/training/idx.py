@@ -92,6 +92,11 @@ def _contents(
     return Idx(elements, hashlib.sha256(header + raw).hexdigest())
 
 
+def is_idx(head: bytes) -> bool:
+    """Whether a file that begins so holds bytes in this format, not a text."""
+    return head[:3] == bytes((0, 0, _BYTES)) and head[3:4] in (b"\1", b"\2", b"\3", b"\4")
+
+
 def _header(
     file: BinaryIO | lzma.LZMAFile, path: Path, what: str, ranks: tuple[int, ...]
 ) -> tuple[tuple[int, ...], bytes]:

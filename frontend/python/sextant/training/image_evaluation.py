@@ -67,8 +67,10 @@ def evaluate_images(
             model.evaluation.manual_seed(config.seed)
             correct, loss = _counted(model, images, size, shown)
             if not math.isfinite(loss):
+                known = ", ".join(f"{found.losses[n]:.3f} at {n} x {n}" for n in found.losses)
                 raise EvaluationError(
-                    f"{config.name}: the loss of images of {size} x {size} is {loss}: {NOT_FINITE}"
+                    f"{config.name}: the loss of images of {size} x {size} is {loss}"
+                    f"{known and f' ({known})'}: {NOT_FINITE}"
                 )
             found.accuracy[size] = correct / len(images.held_out)
             found.losses[size] = loss / len(images.held_out)

@@ -19,6 +19,7 @@ import torch
 
 from ..memory import gibibytes, memory_limit
 from .disk_file import DataError, DiskFile
+from .idx import is_idx
 from .packed import HEAD, unpacker
 
 # From this size on a plain file stays where it is.
@@ -124,7 +125,13 @@ def _read(path: Path, in_memory: int) -> DiskFile | bytes | bytearray:
                 f"cannot read {path}: it is {_kind(found.st_mode)}; a text is an ordinary file, "
                 "which a resumed run can read again"
             )
-        if path.suffix != _XZ and (tool := unpacker(os.pread(handle, HEAD, 0))):
+        head = os.pread(handle, HEAD, 0)
+        if is_idx(head):
+            raise DataError(
+                f"{path} is an IDX file, of images or labels, and no text: a model of images "
+                "learns from it (--model vit)"
+            )
+        if path.suffix != _XZ and (tool := unpacker(head)):
             raise DataError(
                 f"{path} is packed, and its bytes are no text: unpack it with {tool}, or pack it "
                 f"anew as FILE{_XZ}, which is decompressed here"
