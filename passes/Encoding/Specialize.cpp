@@ -53,11 +53,18 @@ makeBody(func::FuncOp declaration, pos::UseAttr use, EncodingLibrary &library) {
   if (name.consume_front(use.getInstance().getValue()) &&
       name.consume_front("."))
     function = (*copy)->lookupSymbol<func::FuncOp>(name);
-  if (!function)
-    return declaration.emitError("'@")
-           << declaration.getSymName() << "' is not '@"
-           << use.getInstance().getValue() << ".' and a function of "
-           << use.getEncoding();
+  if (!function) {
+    auto error = declaration.emitError("'@")
+                 << declaration.getSymName() << "' is not '@"
+                 << use.getInstance().getValue() << ".' and a function of "
+                 << use.getEncoding();
+    if ((*definition)->getParentOp() == declaration->getParentOp())
+      error.attachNote((*definition)->getLoc())
+          << "this is the module's own definition; one that "
+             "--pos-link-encodings has brought has no functions left: run "
+             "--pos-specialize first";
+    return error;
+  }
   auto extents = declaration->getAttrOfType<DictionaryAttr>(kExtentsAttr);
   FailureOr<OwningOpRef<func::FuncOp>> special = failure();
   {

@@ -97,3 +97,17 @@ pos.encoding @endless {
 // expected-note @below {{in '@endless.produce' of the model}}
 func.func private @endless.produce(tensor<?x?x32xf32>) -> tensor<?x?x32xf32>
   attributes {pos.use = #pos.use<@endless, "endless">, pos.extents = {heads = 4 : i32}}
+
+// -----
+
+// A definition that was linked before has no functions: the cure is the order of passes.
+// expected-note @below {{one that --pos-link-encodings has brought has no functions left: run --pos-specialize first}}
+pos.encoding @forgetting {
+  pos.score {
+  ^bb0(%s: f32):
+    pos.yield %s : f32
+  }
+}
+// expected-error @below {{'@g.produce' is not '@g.' and a function of @forgetting}}
+func.func private @g.produce(tensor<?x?x32xf32>, tensor<4x32xf32>, tensor<4xf32>) -> tensor<?x4x?xf32>
+  attributes {pos.use = #pos.use<@forgetting, "g">, pos.extents = {heads = 4 : i32}}
