@@ -480,6 +480,14 @@ def test_signature_errors():
             def started(score, at, a: sextant.PerHead(init=init)):
                 return score + a[at.head]
 
+    with pytest.raises(
+        CompileError, match=f'{__file__}.*init of parameter "a" takes "hads" by keyword.*"heads"'
+    ):
+
+        @sextant.encoding
+        def sized(score, at, a: sextant.PerHead(init=lambda h, *, hads: h / hads)):
+            return score + a[at.head]
+
     with pytest.raises(CompileError, match=f'{__file__}.*"\u03b1" is not of the letters'):
 
         @sextant.encoding
@@ -491,6 +499,29 @@ def test_signature_errors():
         @sextant.columns
         def k(at):
             return 1.0, 1.0
+
+
+def test_initial_values_of_sizes_and_options():
+    """A function of indices takes what the definition knows besides, by keyword."""
+
+    @sextant.encoding
+    def waves(
+        score,
+        at,
+        w: sextant.Param(
+            "heads", "head_dim",
+            init=lambda h, d, *, head_dim, base, heads: base ** (d / head_dim) + h / heads,
+        ),
+        *,
+        base=100.0,
+    ):  # fmt: skip
+        return score + w[at.head, 0]
+
+    for use, base in ((waves, 100.0), (waves(base=16.0), 16.0)):
+        made = sextant.init_params([use], heads=2, head_dim=8, dtype=torch.float64)["waves.w"]
+        lanes, heads = torch.arange(8, dtype=torch.float64), torch.arange(2, dtype=torch.float64)
+        expected = base ** (lanes / 8) + heads[:, None] / 2
+        torch.testing.assert_close(made, expected, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("power", [2, 2.0, 3])

@@ -67,8 +67,9 @@ class Param:
     ``dims``: names of extents (heads, kv_heads, head_dim, value_dim, model,
     query, key, batch), of options, whole numbers, or arithmetic on these as
     text (``"2 * reach + 1"``). ``init``: a `Distribution`, or a function of the
-    indices evaluated in float64 (``lambda h: ...``); the default is normal(0,
-    0.02). ``given``: the caller passes it at every call and it has no initial
+    indices evaluated in float64 (``lambda h: ...``), which takes extents and
+    options by keyword (``lambda row, lane, *, head_dim: ...``); the default is
+    normal(0, 0.02). ``given``: the caller passes it at every call and it has no initial
     value. ``integer``: i32 elements, always given. ``frozen``: not trained.
     ``floor``, ``ceiling``: bounds applied by `sextant.project_`. ``scope``:
     "layer" or "model".
@@ -419,8 +420,11 @@ def write_param(builder: Builder, label: str, param: Param, options: dict[str, V
         indices = [builder.name("i") for _ in dims]
         arguments = ", ".join(f"{i}: i32" for i in indices)
         with builder.region(f"{head} by", arguments, tail.strip()):
-            _check_indices(label, param, init)
-            value = init(*(Value(builder, i, I32) for i in indices))
+            sizes = {
+                size: _named_size(builder, label, size, options)
+                for size in _check_indices(label, param, init)
+            }
+            value = init(*(Value(builder, i, I32) for i in indices), **sizes)
             value = lift(builder, value, F32).as_number()
             builder.line(f"pos.yield {value.name} : f32")
     else:
@@ -428,14 +432,31 @@ def write_param(builder: Builder, label: str, param: Param, options: dict[str, V
     return traced
 
 
-def _check_indices(label: str, param: Param, init: Callable) -> None:
-    """A function of initial values takes an index for each dim."""
+def _check_indices(label: str, param: Param, init: Callable) -> list[str]:
+    """A function of initial values takes an index for each dim. Gives what it takes by
+    keyword besides."""
     try:
-        inspect.signature(init).bind(*param.dims)
+        signature = inspect.signature(init)
+        names = [n for n, one in signature.parameters.items() if one.kind is one.KEYWORD_ONLY]
+        signature.bind(*param.dims, **dict.fromkeys(names))
+        return names
     except TypeError:
         raise trace_error(
             f'init of parameter "{label}" is called with an index for each of its '
             f"{len(param.dims)} dim(s) ({', '.join(map(str, param.dims))}), which it does not take"
         ) from None
     except ValueError:  # a function of C says nothing of its arguments
-        pass
+        return []
+
+
+def _named_size(builder: Builder, label: str, name: str, options: dict[str, Value]) -> Value | Choice:
+    """An option or an extent that a function of initial values takes by keyword."""
+    if name in options:
+        return options[name]
+    if name in EXTENTS:
+        return Value(builder, builder.pure(f"pos.extent {name}", name), I32)
+    known = [*EXTENTS, *options]
+    raise trace_error(
+        f'init of parameter "{label}" takes "{name}" by keyword, which is neither an extent nor '
+        f"an option{nearest(name, known)}"
+    )
