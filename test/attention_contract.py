@@ -11,7 +11,9 @@ contract_inputs.py.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+from dataclasses import replace
 from unittest import mock
 
 import torch
@@ -143,6 +145,26 @@ def rule_of(
     return Rule(dtype, products, 2 if signature.operands else 1, rounds_params)
 
 
+@sextant.rows(of="query", group="single")
+def moved_queries(x, at, by: sextant.Param("batch", "heads", "query", "head_dim", given=True)):
+    return x * by[at.batch, at.head, at.tensor_row, at.lane]
+
+
+@sextant.rows(of="key", group="single")
+def moved_keys(x, at, by: sextant.Param("batch", "kv_heads", "key", "head_dim", given=True)):
+    return x * by[at.batch, at.head, at.tensor_row, at.lane]
+
+
+def move_mapped_rows(uses, dtype: torch.dtype, inputs: Inputs) -> tuple[Reference, Inputs]:
+    """Rows of queries and keys moved by up to a rounding to ``dtype`` behind the maps of some
+    uses, which change both: a definition and its inputs."""
+    params = dict(inputs.params)
+    for use, rows in ((moved_queries, inputs.query), (moved_keys, inputs.key)):
+        noise = torch.rand(rows.shape, dtype=torch.float64) * 2 - 1
+        params[f"{use}.by"] = 1 + ROUNDING[dtype] * noise
+    return Reference([*uses, moved_queries, moved_keys]), replace(inputs, params=params)
+
+
 @contextlib.contextmanager
 def launches_on_tensor_cores():
     """The directions that multiply on tensor cores meanwhile, by the names of launches."""
@@ -168,12 +190,15 @@ def compare(
     what: object = "",
     rounds_params: bool = False,
     gradients: bool = True,
+    cancels: bool = False,
 ) -> set[str]:
     """Holds outputs, log-sum-exp and all gradients, if wanted, to C7. Values of `first` are exact
     in `dtype`; with ``rounds_params`` parameters become operands of products, such as
     columns of rows. Gives the directions that multiplied on tensor cores: the rule for
     them is of the very run that is held to it, since a run takes most of a comparison's
-    time there."""
+    time there. With ``cancels`` gradients of what maps rows of queries and of keys cancel out
+    but for what differs between the roundings of these rows as the maps leave them. Operands
+    that are moved ahead of the maps move both alike, so plain code moves rows behind them, too."""
     is_gpu = target.startswith("cuda")
     with launches_on_tensor_cores() if is_gpu else contextlib.nullcontext(set()) as found:
         first_results = [run(uses, first.cast(dtype), target, gradients)]
@@ -184,6 +209,7 @@ def compare(
         return run(uses, inputs, target, gradients)
 
     rule = rule_of(uses, target, dtype, "forward" in found, rounds_params)
-    comparison = hold(first, kernel, Reference(uses), rule, gradients)
+    plain_of = functools.partial(move_mapped_rows, uses, rule.products) if cancels else None
+    comparison = hold(first, kernel, Reference(uses), rule, gradients, plain_of)
     comparison.check(f"{what or uses} on {target} in {dtype}:")
     return found

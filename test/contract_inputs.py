@@ -185,17 +185,22 @@ def hold(
     reference: Reference,
     rule: Rule,
     gradients: bool = True,
+    plain_of: Callable[[Inputs], tuple[Reference, Inputs]] | None = None,
 ) -> Comparison:
     """Compares outputs, log-sum-exp and all gradients, if wanted, of a kernel with the
-    reference. Values of `first` are exact in the rule's dtype."""
+    reference. Values of `first` are exact in the rule's dtype. ``plain_of`` gives the
+    definition that plain code of 16 bits runs instead, and its inputs, of moved operands."""
 
-    def results(inputs: Inputs, stored: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        found = forward(reference, inputs)
-        return found | backward(reference, inputs, stored) if gradients else found
+    def results(
+        inputs: Inputs, stored: dict[str, torch.Tensor], of: Reference = reference
+    ) -> dict[str, torch.Tensor]:
+        found = forward(of, inputs)
+        return found | backward(of, inputs, stored) if gradients else found
 
     rounds = rule.products in ROUNDING
     comparison = Comparison(rule.products)
     for draw in range(DRAWS):
+        plain_reference = reference
         # Other roundings come with other inputs in f32, with other draws of them in bf16.
         if not draw or not rounds:
             inputs = first.neighbours(rule.dtype, draw) if draw else first
@@ -203,9 +208,11 @@ def hold(
             exact = results(inputs, got)
         if rounds:
             plain = inputs.rounded(rule.products, rule.roundings, rule.rounds_params)
+            if plain_of:
+                plain_reference, plain = plain_of(plain)
         else:
             plain = inputs.cast(torch.float32)
-        comparison.add(got, results(plain, got), exact)
+        comparison.add(got, results(plain, got, plain_reference), exact)
         if gradients and not draw and not comparison.holds():
             comparison.add_other(backward(reference, inputs, got, normalizes=True))
         if comparison.holds():

@@ -141,16 +141,21 @@ def takes_groups(encoding: str) -> bool:
 
 
 def compare(
-    case: Case, target: str, dtype: torch.dtype, seed: int, gradients: bool = True
+    case: Case,
+    target: str,
+    dtype: torch.dtype,
+    seed: int,
+    gradients: bool = True,
+    cancels: bool = False,
 ) -> set[str]:
     """Holds output, log-sum-exp and all gradients, if wanted, to C7; the directions on
-    tensor cores."""
+    tensor cores. ``cancels`` as in attention_contract.py."""
     if case.heads != case.kv_heads and not takes_groups(case.encoding):
         pytest.skip("refuses grouped queries, as it should")
     torch.manual_seed(seed)
     inputs = make_inputs(case, seed, dtype)
     return attention_contract.compare(
-        case.uses, inputs, target, dtype, case, gradients=gradients
+        case.uses, inputs, target, dtype, case, gradients=gradients, cancels=cancels
     )
 
 

@@ -90,11 +90,10 @@ def test_f16_matches_the_reference(encoding, seed):
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
 def test_bf16_matches_the_reference(encoding, shape, seed):
     found = definitions.signature([encoding])
-    if shape["label"] == "single" and found.operands and any(p.trained for p in found.params):
-        # Of one query and one key at one place, gradients of what maps their rows cancel out
-        # but for the rounding of each row's, which no operand of the rule's plain code has.
-        pytest.skip("gradients that cancel out have no error to be held to in 16 bits")
-    compare(Case(encoding, **shape), TARGET, torch.bfloat16, seed)
+    # Of one query and one key at one place, turns that are trained change nothing.
+    trains_maps = {"query", "key"} <= set(found.operands) and any(p.trained for p in found.params)
+    cancels = shape["label"] == "single" and trains_maps
+    compare(Case(encoding, **shape), TARGET, torch.bfloat16, seed, cancels=cancels)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
