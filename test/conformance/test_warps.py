@@ -182,9 +182,13 @@ def test_a_forward_alone_gives_the_same(name, dtype, seed):
     assert torch.equal(output, want["output"]) and torch.equal(lse, want["lse"])
 
 
-def test_both_architectures(seed):
-    """Kernels of both are the same as long as a warp is all that they are written for."""
-    compare(Case("rope", **TILES), "cuda-emulated:sm_90a", torch.float32, seed)
+@pytest.mark.quick_code  # which those of sm_80 are not
+@pytest.mark.parametrize("name", ["rope", "t5_bias", "fire", "dape", "cope"])
+def test_both_architectures(name, seed):
+    """Kernels of both are the same as long as a warp is all that they are written for: a map of
+    rows, a table with a gradient, a function of hinges, scores of all heads, and a scan."""
+    shape = TILES if name == "rope" else dict(query=9, key=40, batch=1, heads=2, kv_heads=1)
+    compare(Case(name, **shape), "cuda-emulated:sm_90a", torch.float32, seed)
 
 
 @pytest.mark.parametrize(
