@@ -18,6 +18,10 @@ RowParts getOperandParts(const KernelPlan &plan, pos::RowOperand operand,
 int64_t countOperandElements(const KernelPlan &plan, pos::RowOperand operand,
                              mlir::Value rows, int64_t lanes);
 
+/// Numbers of the hoisted values that the launches of rows compute themselves
+/// where there are no tables of them.
+llvm::SmallVector<unsigned> getValuesOfOperandRows(const Lowering &lowering);
+
 /// Rows of query, key or a value [B, H, L, dim] of an attention as products
 /// read them, for kernels that copy rows as they lie: where row maps change
 /// them or columns follow them, a tensor of that many elements of their type

@@ -68,6 +68,12 @@ struct HoistLaunch {
                                          KernelBuilder::Range columns);
 };
 
+/// Adds what kernels of a group of hoisted values read: numbers of entries of
+/// the plan.
+HoistLayout addHoistReads(const Lowering &lowering, const HoistTables &tables,
+                          llvm::ArrayRef<unsigned> group,
+                          LaunchOperands &operands);
+
 /// The running sum that the hoist is, or null.
 pos::RunningSumOp getRunningSum(const Hoisted &entry);
 

@@ -144,10 +144,10 @@ static unsigned getNumber(const KernelPlan &plan, Operation *hoist,
   return plan.find(cast<pos::HoistOp>(hoist), operand) - plan.hoisted.begin();
 }
 
-/// Adds what both kernels of a group of hoists read.
-static HoistLayout addReads(const Lowering &lowering, const HoistTables &tables,
-                            ArrayRef<unsigned> group,
-                            LaunchOperands &operands) {
+HoistLayout codegen::addHoistReads(const Lowering &lowering,
+                                   const HoistTables &tables,
+                                   ArrayRef<unsigned> group,
+                                   LaunchOperands &operands) {
   const Hoisted &entry = lowering.plan.hoisted[group.front()];
   Needs needs;
   for (unsigned number : group)
@@ -218,7 +218,7 @@ static Value launchRanges(const Lowering &lowering, const HoistTables &tables,
                           Value gradient) {
   const Hoisted &entry = lowering.plan.hoisted[number];
   LaunchOperands operands;
-  HoistLayout layout = addReads(lowering, tables, {number}, operands);
+  HoistLayout layout = addHoistReads(lowering, tables, {number}, operands);
   std::optional<unsigned> source;
   if (gradient)
     source = operands.read(gradient);
@@ -248,8 +248,8 @@ static Value countKeys(const Lowering &lowering) {
 
 HoistTables codegen::launchHoists(const Lowering &lowering,
                                   const HoistTableOptions &options,
-                                  const AllHeadsWeights *weights,
-                                  Value packed) {
+                                  const AllHeadsWeights *weights, Value packed,
+                                  ArrayRef<unsigned> leftOut) {
   const KernelPlan &plan = lowering.plan;
   HoistTables tables{options, {},      {},     launchBounds(lowering),
                      {},      weights, packed, {}};
@@ -264,7 +264,10 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
       buffer = useInPlace(lowering, entry);
   for (ArrayRef<unsigned> group : groupHoists(plan)) {
     const Hoisted &entry = plan.hoisted[group.front()];
-    if (entry.isEmittedInPlace || entry.param)
+    bool isLeftOut = llvm::all_of(group, [&](unsigned number) {
+      return llvm::is_contained(leftOut, number);
+    });
+    if (entry.isEmittedInPlace || entry.param || isLeftOut)
       continue;
     std::string suffix = ("hoist" + Twine(group.front())).str();
     Value rangeSums;
@@ -273,7 +276,7 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
           lowering, tables, group.front(),
           countRanges(lowering, countKeys(lowering), leastKeys), suffix, {});
     LaunchOperands operands;
-    HoistLayout layout = addReads(lowering, tables, group, operands);
+    HoistLayout layout = addHoistReads(lowering, tables, group, operands);
     if (rangeSums)
       layout.rangeSums = operands.read(rangeSums);
     SmallVector<HoistMember> members;
@@ -407,7 +410,7 @@ void HoistPullbacks::launch(ArrayRef<unsigned> group) {
     rangeSums = launchRanges(lowering, tables, group.front(), ranges, suffix,
                              gradients[group.front()]);
   LaunchOperands operands;
-  HoistLayout layout = addReads(lowering, tables, group, operands);
+  HoistLayout layout = addHoistReads(lowering, tables, group, operands);
   if (rangeSums)
     layout.rangeSums = operands.read(rangeSums);
   SmallVector<HoistMember> members;

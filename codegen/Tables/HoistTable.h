@@ -86,11 +86,14 @@ struct HoistTables {
 };
 
 /// Creates the buffers, the launches that fill them and their kernels. Hoisted
-/// vectors multiply with `weights`, which `packed` holds.
+/// vectors multiply with `weights`, which `packed` holds. Those of `leftOut`
+/// get neither, unless they share a launch with others: who uses them computes
+/// them (RowValues.h).
 HoistTables launchHoists(const Lowering &lowering,
                          const HoistTableOptions &options,
                          const AllHeadsWeights *weights = nullptr,
-                         mlir::Value packed = {});
+                         mlir::Value packed = {},
+                         llvm::ArrayRef<unsigned> leftOut = {});
 
 /// Sizes (one index per dimension) and type of the gradient of a hoist.
 struct HoistGradientShape {

@@ -22,8 +22,8 @@ def kernels(sass, monkeypatch):
     # A launch of several kernels would hide that one of them waits.
     monkeypatch.setenv("SEXTANT_CHECK", "launches")
 
-    def compile_(uses, params=(), dim=64, element="bf16", options=""):
-        text = sass.attention_backward(uses, list(params), (dim, dim), element)
+    def compile_(uses, params=(), dim=64, element="bf16", options="", direction="attention_backward"):
+        text = getattr(sass, direction)(uses, list(params), (dim, dim), element)
         text = text.replace(f'"{uses[0]}">', f'"{uses[0]}", {{{options}}}>')
         build = Path(os.environ.get("SEXTANT_BUILD_DIR", ROOT / "build"))
         command = [build / "bin/sextant-compile", "-", "--no-cache", "--target=cuda:sm_80"]
@@ -78,6 +78,17 @@ def test_rows_are_loaded_before_the_first_is_mapped(kernels, pairing):
         assert between_stores(found[name], "b32") >= 8  # of the tables
     for name in ("finish", "pull_key"):
         assert at_once(found[name], "b32") >= 8
+
+
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_rows_of_a_forward_need_no_tables(kernels, pairing):
+    """Rows of several heads are loaded at once, and turned by one angle."""
+    found = kernels(["rope"], options=f'pairing = "{pairing}"', direction="attention")
+    assert not any(name.startswith("hoist") for name in found)
+    for name in ("rows_of_query", "rows_of_key"):
+        assert between_stores(found[name], "b16") >= 8
+        assert between_stores(found[name], "b32") == 0
+        assert found[name].count("cvt.rn.ftz.f32.f64") == 2  # a sine and a cosine
 
 
 @pytest.mark.parametrize("dim, options", [(64, ""), (96, ""), (80, 'pairing = "interleaved", lanes = 24')])

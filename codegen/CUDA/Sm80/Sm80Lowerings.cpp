@@ -12,6 +12,7 @@
 #include "codegen/Emit/Sizes.h"
 #include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Rows/JoinSplits.h"
+#include "codegen/Rows/OperandRows.h"
 #include "codegen/Tiles/RowParts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -208,7 +209,9 @@ FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   if (!lowering.plan.score && launch.windows.offsets.empty() &&
       launch.windows.columns.empty())
     launch.tile.fitThreeBlocks(lowering.target.near.blockBytes);
-  HoistTables tables = launchHoists(lowering, launch.tile.getTableOptions());
+  HoistTables tables = launchHoists(lowering, launch.tile.getTableOptions(),
+                                    /*weights=*/nullptr, /*packed=*/{},
+                                    getValuesOfOperandRows(lowering));
 
   LaunchOperands operands;
   launch.read(lowering, tables, operands);
